@@ -1,0 +1,25 @@
+# taxon_module(NAME DEPS module... [LIBS target...]): the library of one folder of src/.
+# Every .cc of the folder and of its sub-folders belongs to it; DEPS are the modules that it may include.
+function(taxon_module name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  add_library(taxon_${name} STATIC ${sources})
+  add_library(taxon::${name} ALIAS taxon_${name})
+  set_target_properties(taxon_${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(taxon_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/taxon>)
+  target_compile_features(taxon_${name} PUBLIC cxx_std_20)
+  target_link_libraries(taxon_${name} PRIVATE taxon_flags)
+  target_link_libraries(taxon_${name} PUBLIC ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(taxon_${name} PUBLIC taxon_${dep})
+  endforeach()
+endfunction()
+
+add_library(taxon_flags INTERFACE)
+target_compile_options(taxon_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers
+                       $<$<BOOL:${TAXON_WERROR}>:-Werror> $<$<CXX_COMPILER_ID:GNU>:-fcoroutines>)
+if(TAXON_SANITIZE)
+  add_compile_options(-fsanitize=${TAXON_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TAXON_SANITIZE})
+endif()

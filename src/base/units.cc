@@ -1,0 +1,28 @@
+#include "base/units.h"
+
+#include <fmt/format.h>
+
+namespace taxon {
+
+std::string format_bytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) bytes /= 1024, ++unit;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds >= 3600) {
+    auto minutes = static_cast<long>(seconds / 60);
+    return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+  }
+  if (seconds >= 60) {
+    auto whole = static_cast<long>(seconds);
+    return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  }
+  if (seconds >= 1) return fmt::format("{:.1f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+}  // namespace taxon
