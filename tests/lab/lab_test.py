@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Tests of tools/lab. Skipped (exit 77) where the kernel does not give the namespaces that it needs."""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+LAB = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "lab")
+NAME = f"test-{os.getpid()}"
+SKIPPED = 77
+
+
+def lab(*args, **kwargs):
+    return subprocess.run([LAB, *args], capture_output=True, text=True, timeout=60, **kwargs)
+
+
+def in_host(host, *command, name=NAME):
+    return lab("exec", "--name", name, str(host), "--", *command)
+
+
+def leftovers(name):
+    """Processes, namespaces and folders that still carry the lab's name."""
+    found = [f for f in (f"/run/taxon-lab/{name}", f"/sys/fs/cgroup/taxon-lab-{name}", f"/sys/fs/cgroup/cpu/taxon-lab-{name}")
+             if os.path.exists(f)]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if file.read().startswith(f"taxon-lab:{name}:".encode()):
+                    found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def wait_until_nothing_is_left(name):
+    deadline = time.monotonic() + 10
+    while leftovers(name) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return leftovers(name)
+
+
+class RunningLab(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.namespaces_before = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
+        up = lab("up", "--name", NAME, "--hosts", "3", "--rate", "100mbit", "--cores-per-host", "0.5", "--json")
+        if up.returncode != 0:
+            raise AssertionError(up.stderr)
+        cls.hosts = json.loads(up.stdout)["hosts"]
+
+    @classmethod
+    def tearDownClass(cls):
+        lab("down", "--name", NAME)
+
+    def test_hosts_share_no_namespace_with_each_other_or_with_the_machine(self):
+        for kind in ("ipc", "uts", "net", "pid", "mnt"):
+            links = {os.readlink(f"/proc/self/ns/{kind}")}
+            links |= {in_host(i, "readlink", f"/proc/self/ns/{kind}").stdout.strip() for i in range(3)}
+            self.assertEqual(len(links), 4, kind)
+
+    def test_shared_memory_of_one_host_is_unseen_by_another(self):
+        self.assertEqual(in_host(0, "touch", "/dev/shm/mark").returncode, 0)
+        self.assertEqual(in_host(0, "test", "-e", "/dev/shm/mark").returncode, 0)
+        self.assertNotEqual(in_host(1, "test", "-e", "/dev/shm/mark").returncode, 0)
+        self.assertFalse(os.path.exists("/dev/shm/mark"))
+
+    def test_hosts_have_names_that_resolve_everywhere(self):
+        self.assertEqual(in_host(2, "hostname").stdout.strip(), "host2")
+        for host in self.hosts:
+            self.assertIn(host["address"], in_host("host1", "getent", "hosts", host["name"]).stdout)
+
+    def test_bytes_travel_between_hosts_at_the_link_rate(self):
+        size = 4_000_000  # 0.32 s at 100 Mbit/s
+        receive = ("import socket\ns = socket.create_server(('', 7000)); print('ready', flush=True)\nc, _ = s.accept()\n"
+                   "import time; n = 0; t = time.monotonic()\nwhile b := c.recv(1 << 16): n += len(b)\n"
+                   "print(n, time.monotonic() - t)")
+        send = f"import socket\nsocket.create_connection(('host1', 7000)).sendall(bytes({size}))"
+        receiver = subprocess.Popen([LAB, "exec", "--name", NAME, "1", "--", sys.executable, "-c", receive],
+                                    stdout=subprocess.PIPE, text=True)
+        receiver.stdout.readline()
+        self.assertEqual(in_host(0, sys.executable, "-c", send).returncode, 0)
+        received, seconds = receiver.communicate(timeout=30)[0].split()
+        self.assertEqual(int(received), size)
+        self.assertGreater(float(seconds), 0.9 * size * 8 / 100e6)  # shaped: never faster than the link
+
+    def test_processes_of_a_host_carry_its_quota(self):
+        group = self.hosts[0]["cgroup"]
+        self.assertIn(os.path.join(*group.split("/")[-2:]), in_host(0, "cat", "/proc/self/cgroup").stdout)
+
+    def test_exit_code_environment_and_folder_pass_through(self):
+        self.assertEqual(in_host(0, "sh", "-c", "exit 37").returncode, 37)
+        done = lab("exec", "--name", NAME, "0", "--", "sh", "-c", "echo $MARK; pwd", env={**os.environ, "MARK": "blue"}, cwd="/usr")
+        self.assertEqual(done.stdout, "blue\n/usr\n")
+
+    def test_errors_of_exec_have_codes_of_their_own(self):
+        self.assertEqual(in_host(0, "/no/such/program").returncode, 127)
+        self.assertEqual(in_host(0, "/etc").returncode, 126)
+        self.assertEqual(in_host(9, "true").returncode, 125)
+        self.assertEqual(in_host(0, "true", name="no-such-lab").returncode, 125)
+
+    def test_signals_reach_the_command_once_and_its_death_shows(self):
+        script = "n=0; trap 'n=$((n+1))' USR1; trap 'echo $n; exit 5' TERM; echo ready; while :; do sleep 0.01; done"
+        process = subprocess.Popen([LAB, "exec", "--name", NAME, "0", "--", "sh", "-c", script], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True)
+        process.stdout.readline()
+        os.killpg(process.pid, signal.SIGUSR1)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.communicate(timeout=30)[0], "1\n")
+        self.assertEqual(process.returncode, 5)
+        self.assertEqual(in_host(0, "sh", "-c", "kill -KILL $$").returncode, -signal.SIGKILL)
+
+    def test_a_killed_exec_takes_its_command_along(self):
+        process = subprocess.Popen([LAB, "exec", "--name", NAME, "0", "--", "sh", "-c", "echo $$; exec sleep 1000"],
+                                   stdout=subprocess.PIPE, text=True)
+        pid = process.stdout.readline().strip()
+        process.kill()
+        process.communicate()
+        deadline = time.monotonic() + 10
+        while in_host(0, "kill", "-0", pid).returncode == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertNotEqual(in_host(0, "kill", "-0", pid).returncode, 0)
+
+    def test_a_name_is_taken_once(self):
+        again = lab("up", "--name", NAME, "--hosts", "1", "--rate", "1gbit")
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("exists already", again.stderr)
+        self.assertTrue(json.loads(lab("status", "--name", NAME, "--json").stdout)["alive"])
+
+    def test_the_machine_is_left_as_it_was(self):
+        self.assertNotIn("bridge0", os.listdir("/sys/class/net"))
+        now = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
+        self.assertEqual(now, self.namespaces_before)
+
+
+class ComingAndGoing(unittest.TestCase):
+    name = NAME + "-b"
+
+    def tearDown(self):
+        lab("down", "--name", self.name)
+
+    def test_down_ends_what_runs_inside_and_may_be_repeated(self):
+        self.assertEqual(lab("up", "--name", self.name, "--hosts", "2", "--rate", "1gbit").returncode, 0)
+        process = subprocess.Popen([LAB, "exec", "--name", self.name, "1", "--", "sh", "-c", "echo up; sleep 1000"],
+                                   stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        for _ in range(2):
+            self.assertEqual(lab("down", "--name", self.name).returncode, 0)
+        process.communicate(timeout=10)
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        self.assertEqual(leftovers(self.name), [])
+
+    def test_two_labs_coexist(self):
+        other = self.name + "2"
+        for name in (self.name, other):
+            self.assertEqual(lab("up", "--name", name, "--hosts", "1", "--rate", "1gbit").returncode, 0)
+        self.assertEqual(lab("down", "--name", other).returncode, 0)
+        self.assertEqual(in_host(0, "true", name=self.name).returncode, 0)
+
+    def test_an_interrupted_up_leaves_nothing(self):
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            for _ in range(2):
+                process = subprocess.Popen([LAB, "up", "--name", self.name, "--hosts", "8", "--rate", "1gbit",
+                                            "--cores-per-host", "0.5"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                time.sleep(random.uniform(0.05, 0.25))
+                process.send_signal(signum)
+                if process.wait(timeout=30) == 0:  # it was done before the signal came
+                    lab("down", "--name", self.name)
+                self.assertEqual(wait_until_nothing_is_left(self.name), [])
+
+    def test_a_killed_up_leaves_nothing_that_down_does_not_remove(self):
+        process = subprocess.Popen([LAB, "up", "--name", self.name, "--hosts", "8", "--rate", "1gbit"],
+                                   stdout=subprocess.DEVNULL)
+        while process.poll() is None and not os.path.exists(f"/run/taxon-lab/{self.name}/state.json"):
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        self.assertEqual(lab("down", "--name", self.name).returncode, 0)
+        self.assertEqual(wait_until_nothing_is_left(self.name), [])
+
+
+class Refusals(unittest.TestCase):
+    def test_without_root_it_says_so_with_a_code_of_its_own(self):
+        # From standard input, so that it does not matter whether the other user may read the tree.
+        with open(LAB) as script:
+            code = script.read().replace("sys.argv[1:]", repr(["down", "--name", "x"]))
+        done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-"], text=True,
+                              capture_output=True, input=code, timeout=60)
+        self.assertEqual(done.returncode, SKIPPED, done.stderr)
+        self.assertIn("needs root", done.stderr)
+
+    def test_bad_values_are_named(self):
+        for args in (["--name", "x", "--hosts", "2", "--rate", "fast"], ["--name", "X/..", "--hosts", "2", "--rate", "1gbit"],
+                     ["--name", "x", "--hosts", "0", "--rate", "1gbit"]):
+            done = lab("up", *args)
+            self.assertEqual(done.returncode, 2, done.stderr)
+        tiny = lab("up", "--name", NAME + "-c", "--hosts", "1", "--rate", "1gbit", "--cores-per-host", "0.01")
+        self.assertEqual(tiny.returncode, 1)
+        self.assertIn("--cpu-period-ms", tiny.stderr)
+        self.assertEqual(leftovers(NAME + "-c"), [])
+
+
+def lab_is_possible():
+    probe = lab("up", "--name", NAME + "-probe", "--hosts", "1", "--rate", "1gbit", "--cores-per-host", "0.5")
+    lab("down", "--name", NAME + "-probe")
+    if probe.returncode != 0:
+        print(f"skipped: {probe.stderr.strip()}")
+    return probe.returncode == 0
+
+
+if __name__ == "__main__":
+    if not lab_is_possible():
+        sys.exit(SKIPPED)
+    unittest.main()
