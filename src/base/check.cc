@@ -6,8 +6,8 @@
 namespace taxon {
 
 void check_failed(const char* file, int line, const char* condition, const std::string& operands) {
-  std::fprintf(stderr, "taxon: broken invariant at %s:%d: %s%s%s\n", file, line, condition, operands.empty() ? "" : ": ",
-               operands.c_str());
+  std::fprintf(stderr, "taxon: broken invariant at %s:%d: %s%s%s\n", file, line, condition,
+               operands.empty() ? "" : ": ", operands.c_str());
   std::fflush(stderr);
   std::abort();
 }

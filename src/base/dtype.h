@@ -36,8 +36,8 @@ struct BFloat16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
-/// Calls `body` with a value of the C++ type of a floating-point `type`: dispatch(t, [&](auto zero) { using T = decltype(zero); ... }).
-/// REQUIRES: is_floating(type).
+/// Calls `body` with a value of the C++ type of a floating-point `type`: dispatch(t, [&](auto zero) { using T
+/// = decltype(zero); ... }). REQUIRES: is_floating(type).
 constexpr bool is_floating(DType type) {
   return type == DType::Float32 || type == DType::Float64 || type == DType::BFloat16;
 }

@@ -11,14 +11,19 @@ struct KindRow {
   int exit_code;
 };
 
-// 2 is the shell's word for wrong usage; 65-78 are sysexits.h's, 75 means "try again"; 143 is 128 + SIGTERM, which
-// schedulers read as "stopped on purpose, may be resumed".
+// 2 is the shell's word for wrong usage; 65-78 are sysexits.h's, 75 means "try again"; 143 is 128 + SIGTERM,
+// which schedulers read as "stopped on purpose, may be resumed".
 constexpr KindRow kKinds[] = {
-    {ErrorKind::Usage, "usage", 2},           {ErrorKind::Data, "data", 65},
-    {ErrorKind::Output, "output", 73},        {ErrorKind::Checkpoint, "checkpoint", 66},
-    {ErrorKind::Rendezvous, "rendezvous", 69}, {ErrorKind::PeerLost, "peer-lost", 75},
-    {ErrorKind::Deadline, "deadline", 74},    {ErrorKind::Mismatch, "mismatch", 76},
-    {ErrorKind::Transport, "transport", 71},  {ErrorKind::Interrupted, "interrupted", 143},
+    {ErrorKind::Usage, "usage", 2},
+    {ErrorKind::Data, "data", 65},
+    {ErrorKind::Output, "output", 73},
+    {ErrorKind::Checkpoint, "checkpoint", 66},
+    {ErrorKind::Rendezvous, "rendezvous", 69},
+    {ErrorKind::PeerLost, "peer-lost", 75},
+    {ErrorKind::Deadline, "deadline", 74},
+    {ErrorKind::Mismatch, "mismatch", 76},
+    {ErrorKind::Transport, "transport", 71},
+    {ErrorKind::Interrupted, "interrupted", 143},
     {ErrorKind::Internal, "internal", 70},
 };
 

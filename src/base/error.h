@@ -12,17 +12,17 @@ namespace taxon {
 
 /// What went wrong, as docs/errors.md lists it. The exit code of the process is a function of it.
 enum class ErrorKind {
-  Usage,          // the plan, the command line or the environment is wrong; nothing was started
-  Data,           // a data set or model file is missing, truncated or of another kind
-  Output,         // the output folder or a file in it cannot be written
-  Checkpoint,     // a checkpoint is cut short, damaged, or of another model
-  Rendezvous,     // the job could not be joined: address, port, secret, version, deadline
-  PeerLost,       // another rank died
-  Deadline,       // a wait outlasted the plan's deadline
-  Mismatch,       // ranks disagree about the operation, or replicas differ
-  Transport,      // the network library reported a failure that is not a lost peer
-  Interrupted,    // SIGINT or SIGTERM: the step was finished and a checkpoint written
-  Internal,       // a bug in Taxon
+  Usage,        // the plan, the command line or the environment is wrong; nothing was started
+  Data,         // a data set or model file is missing, truncated or of another kind
+  Output,       // the output folder or a file in it cannot be written
+  Checkpoint,   // a checkpoint is cut short, damaged, or of another model
+  Rendezvous,   // the job could not be joined: address, port, secret, version, deadline
+  PeerLost,     // another rank died
+  Deadline,     // a wait outlasted the plan's deadline
+  Mismatch,     // ranks disagree about the operation, or replicas differ
+  Transport,    // the network library reported a failure that is not a lost peer
+  Interrupted,  // SIGINT or SIGTERM: the step was finished and a checkpoint written
+  Internal,     // a bug in Taxon
 };
 
 /// One word for messages and reports, for example "peer-lost".
@@ -39,7 +39,8 @@ struct ErrorContext {
   std::string tensor;        // a bucket's or a parameter's name, or a file's path
 };
 
-/// The one exception type of operational failures. Thrown where the failure is decided, logged once, at the top.
+/// The one exception type of operational failures. Thrown where the failure is decided, logged once, at the
+/// top.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message, ErrorContext context = {})

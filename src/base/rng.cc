@@ -4,12 +4,14 @@
 
 namespace taxon {
 
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                        std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     std::uint64_t even = std::uint64_t{0xD2511F53U} * counter[0];
     std::uint64_t odd = std::uint64_t{0xCD9E8D57U} * counter[2];
     counter = {static_cast<std::uint32_t>(odd >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(odd),
-               static_cast<std::uint32_t>(even >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(even)};
+               static_cast<std::uint32_t>(even >> 32) ^ counter[3] ^ key[1],
+               static_cast<std::uint32_t>(even)};
     key[0] += 0x9E3779B9U;
     key[1] += 0xBB67AE85U;
   }
@@ -45,7 +47,8 @@ Rng::result_type Rng::operator()() {
 
 std::uint64_t Rng::below(std::uint64_t bound) {
   TAXON_CHECK(bound > 0);
-  // Lemire's multiply-shift with rejection: the low half of the product is uniform once the short interval is refused.
+  // Lemire's multiply-shift with rejection: the low half of the product is uniform once the short interval is
+  // refused.
   std::uint64_t threshold = (0 - bound) % bound;
   for (;;) {
     auto product = static_cast<unsigned __int128>((*this)()) * bound;

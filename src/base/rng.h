@@ -6,13 +6,14 @@
 
 namespace taxon {
 
-/// Philox4x32-10: four random words as a pure function of a counter and a key (Salmon et al., "Parallel random numbers:
-/// as easy as 1, 2, 3", SC'11). Tested against the authors' known answers.
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+/// Philox4x32-10: four random words as a pure function of a counter and a key (Salmon et al., "Parallel
+/// random numbers: as easy as 1, 2, 3", SC'11). Tested against the authors' known answers.
+std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                        std::array<std::uint32_t, 2> key);
 
-/// The door of chance: a stream of random numbers that is a pure function of (seed, purpose, index), so that what a rank
-/// or a sample draws does not depend on who else draws. `index` is a rank, an epoch or a sample. Copying forks the stream.
-/// Its whole state is {key, position}: a checkpoint stores the position.
+/// The door of chance: a stream of random numbers that is a pure function of (seed, purpose, index), so that
+/// what a rank or a sample draws does not depend on who else draws. `index` is a rank, an epoch or a sample.
+/// Copying forks the stream. Its whole state is {key, position}: a checkpoint stores the position.
 class Rng {
  public:
   using result_type = std::uint64_t;

@@ -15,8 +15,8 @@ class UniqueFunction<R(Args...)> {
  public:
   UniqueFunction() = default;
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> && std::is_invocable_r_v<R, F&, Args...>)
-  UniqueFunction(F callable)  // NOLINT: converts like std::function
+  requires(!std::is_same_v<std::remove_cvref_t<F>, UniqueFunction> && std::is_invocable_r_v<R, F&, Args...>)
+      UniqueFunction(F callable)  // NOLINT: converts like std::function
       : target_(std::make_unique<Holder<F>>(std::move(callable))) {}
 
   explicit operator bool() const { return target_ != nullptr; }

@@ -8,16 +8,17 @@
 
 namespace taxon {
 
-/// Bytes that somebody else owns: a pointer and a size. A *phantom* view has a size and no memory; it may be sent,
-/// cut and counted like a real one, and only the bodies of kernels, which never run on phantoms, would look inside.
+/// Bytes that somebody else owns: a pointer and a size. A *phantom* view has a size and no memory; it may be
+/// sent, cut and counted like a real one, and only the bodies of kernels, which never run on phantoms, would
+/// look inside.
 template <class Byte>
 class BasicView {
  public:
   BasicView() = default;
   BasicView(Byte* data, std::size_t size) : data_(data), size_(size) {}
   template <class Other>
-    requires std::is_convertible_v<Other*, Byte*>
-  BasicView(BasicView<Other> other) : data_(other.data()), size_(other.size()) {}  // NOLINT: a view of const bytes
+  requires std::is_convertible_v<Other*, Byte*> BasicView(BasicView<Other> other)
+      : data_(other.data()), size_(other.size()) {}  // NOLINT: a view of const bytes
 
   static BasicView phantom(std::size_t size) { return BasicView(nullptr, size); }
 

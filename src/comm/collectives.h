@@ -1,0 +1,62 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "comm/communicator.h"
+
+namespace taxon::comm {
+
+/// One use of a collective: `data` is summed, gathered or spread in place. Element count data.size() /
+/// size_of(type), any length, 0 included. Equal in size and type at every member (checked by the messages
+/// themselves: Error{Mismatch}).
+struct Call {
+  View data;
+  DType type = DType::Float32;
+  std::uint32_t unit = 0;  // bucket; calls on different units or lanes may be in flight together
+  std::uint16_t lane = 0;
+};
+
+/// What a row needs to know to say whether it applies and what it would cost.
+struct Shape {
+  int size = 1;                // members
+  std::size_t bytes = 0;       // of data
+  bool shares_memory = false;  // every pair of members shares memory and the data lies in a shared region
+};
+
+/// Cost of talking, for choosing between rows and for the planner.
+struct LinkCost {
+  double latency = 0;    // seconds per message
+  double bandwidth = 1;  // bytes per second and direction
+  double reduce = 0;     // seconds per byte summed
+};
+
+/// One algorithm of one collective.
+///   all_reduce      every member's data := the sum over the members; the same bits everywhere
+///   reduce_scatter  member i's part(data, size, i) := the sum there; the rest of data is undefined
+///   afterwards all_gather      part i of every member's data := member i's part i broadcast       every
+///   member's data := member 0's barrier         nobody leaves before all have entered; data is ignored
+/// Parts are base/view.h part() in elements.
+struct CollectiveRow {
+  net::Operation collective;
+  std::string_view name;
+  bool (*applies)(const Shape&);
+  double (*estimate)(const Shape&, const LinkCost&);  // seconds
+  task::Task<void> (*run)(Communicator&, Call);
+};
+
+/// Every row, grouped by collective. comm/table.cc.
+std::span<const CollectiveRow> collective_table();
+
+/// The row of that name. Throws Error{Usage} listing the names that exist.
+const CollectiveRow& find_row(net::Operation collective, std::string_view name);
+/// The applicable row with the smallest estimate; ties go to the earlier row. A pure function: every rank
+/// that asks with equal arguments gets the same answer.
+const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost);
+
+/// Sums `count` of each source into `target` element by element in the order of the sources (target may be
+/// one of them), with float32 accumulation for bfloat16. Vectorised.
+void sum_into(DType type, View target, std::span<const ConstView> sources);
+
+}  // namespace taxon::comm

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "comm/journal.h"
+#include "net/transport.h"
+#include "task/executor.h"
+#include "tensor/device.h"
+
+namespace taxon::comm {
+
+/// The doors as one rank sees them. Real and virtual families exist; nothing above can ask which one it
+/// holds. Everything referenced outlives the runtime's users.
+struct Runtime {
+  net::Transport& transport;
+  tensor::Device& device;
+  Journal& journal;
+  std::uint64_t seed = 0;
+
+  Rank rank() const { return transport.rank(); }
+  int world_size() const { return transport.world_size(); }
+  task::Executor& executor() const { return transport.executor(); }
+  task::Waits& waits() const { return transport.waits(); }
+};
+
+}  // namespace taxon::comm

@@ -1,0 +1,19 @@
+#include "net/describe.h"
+
+#include <fmt/format.h>
+
+namespace taxon::net {
+
+std::string describe_operation(const Tag& tag) {
+  constexpr const char* kNames[] = {"user message",   "barrier",    "broadcast",  "reduce",
+                                    "reduce_scatter", "all_gather", "all_reduce", "share_regions"};
+  auto index = static_cast<std::size_t>(tag.operation);
+  return index < std::size(kNames) ? kNames[index] : fmt::format("operation {}", index);
+}
+
+std::string describe_tag(const Tag& tag) {
+  return fmt::format("unit {}, use {}, round {} (group {:#x}, lane {})", tag.unit, tag.sequence, tag.round,
+                     tag.group, tag.lane);
+}
+
+}  // namespace taxon::net

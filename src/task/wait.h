@@ -1,0 +1,81 @@
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/named.h"
+#include "base/time.h"
+
+namespace taxon::task {
+
+/// What one suspended operation waits for, in words for the hang report.
+struct WaitInfo {
+  std::string operation;     // "all_reduce ring", "lane", "backward"
+  std::optional<Rank> peer;  // the rank that must act, if one is known
+  std::string subject;       // bucket, parameter or file
+  Instant since;
+};
+
+class Waits;
+
+/// Something that a coroutine is suspended on. Lives in the coroutine's frame; it is listed in its Waits from
+/// the moment it starts until it finishes, so that it can be reported and cancelled.
+class Wait {
+ public:
+  Wait() = default;
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+  virtual ~Wait() { unlist(); }
+  virtual WaitInfo describe() const = 0;
+
+ protected:
+  /// First half of cancellation: take the operation away from whoever would finish it (the network must have
+  /// let go of its buffer when this returns) and remember `why`. Resumes nobody. False: it can't be cancelled
+  /// and will finish by itself.
+  virtual bool release(std::exception_ptr why) = 0;
+  /// Second half: resume the waiting coroutine, if there is one. `this` may be gone afterwards.
+  virtual void resume_released() = 0;
+
+  void list_in(Waits& waits);
+  void unlist();
+  bool listed() const { return waits_ != nullptr; }
+
+ private:
+  friend class Waits;
+  Waits* waits_ = nullptr;
+  Wait* previous_ = nullptr;
+  Wait* next_ = nullptr;
+};
+
+/// Every operation that the coroutines of one rank (or of one part of it) are suspended on.
+/// One thread: the executor's. A Waits outlives its Wait objects.
+class Waits {
+ public:
+  Waits() = default;
+  Waits(const Waits&) = delete;
+  Waits& operator=(const Waits&) = delete;
+  ~Waits();
+
+  /// Fails every wait with `why`, and at once every later one. Two phases: first all are released, then their
+  /// coroutines resume, so that a frame that unwinds never holds an operation that the network still owns.
+  /// The first call counts.
+  void cancel(std::exception_ptr why);
+  /// Null until cancel().
+  std::exception_ptr cancelled() const { return why_; }
+
+  /// What is being waited for, oldest first.
+  std::vector<WaitInfo> snapshot() const;
+  std::size_t size() const { return size_; }
+
+ private:
+  friend class Wait;
+  Wait* first_ = nullptr;
+  Wait* last_ = nullptr;
+  std::size_t size_ = 0;
+  std::exception_ptr why_;
+};
+
+}  // namespace taxon::task

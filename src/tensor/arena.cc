@@ -1,0 +1,40 @@
+#include "tensor/arena.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace taxon::tensor {
+namespace {
+
+std::size_t round_up(std::size_t size, std::size_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+Range ArenaLayout::add(std::string name, std::vector<std::int64_t> shape) {
+  std::size_t count = 1;
+  for (std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+  Range range{size_, count};
+  slots_.push_back({std::move(name), std::move(shape), range});
+  size_ = round_up(size_ + count, kAlignment / size_of(type_));
+  return range;
+}
+
+Arena::Arena(net::Transport& transport, DType type, std::size_t size) : type_(type), size_(size) {
+  if (size == 0) return;
+  region_ = transport.allocate(size * size_of(type));
+  bytes_ = region_.bytes().slice(0, size * size_of(type));
+}
+
+Arena::Arena(DType type, std::size_t size) : type_(type), size_(size) {
+  if (size == 0) return;
+  std::size_t bytes = size * size_of(type);
+  memory_.reset(std::aligned_alloc(4096, round_up(bytes, 4096)));
+  if (!memory_) throw std::bad_alloc();
+  std::memset(memory_.get(), 0, bytes);
+  bytes_ = View(static_cast<std::byte*>(memory_.get()), bytes);
+}
+
+}  // namespace taxon::tensor

@@ -1,0 +1,91 @@
+#include "tensor/cpu_device.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace taxon::tensor {
+
+class CpuDevice::Worker {
+ public:
+  Worker(task::Executor& executor, const std::vector<int>& cores, const char* name)
+      : executor_(executor), cores_(cores), name_(name), thread_([this] { loop(); }) {}
+  ~Worker() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    ready_.notify_one();
+    thread_.join();
+  }
+  void push(Job& job) {
+    {
+      std::lock_guard lock(mutex_);
+      jobs_.push_back(&job);
+    }
+    ready_.notify_one();
+  }
+
+ private:
+  void loop() {
+    pthread_setname_np(pthread_self(), name_);
+    place();
+    for (;;) {
+      Job* job;
+      {
+        std::unique_lock lock(mutex_);
+        ready_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+        if (jobs_.empty()) return;
+        job = jobs_.front();
+        jobs_.pop_front();
+      }
+      std::exception_ptr error = job->run_body();
+      executor_.post([job, error] { job->ended(error); });
+    }
+  }
+  void place() {
+    if (cores_.empty()) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int core : cores_) CPU_SET(static_cast<unsigned>(core), &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal only costs speed
+  }
+
+  task::Executor& executor_;
+  const std::vector<int> cores_;
+  const char* const name_;
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<Job*> jobs_;  // protected by mutex_
+  bool stopping_ = false;  // protected by mutex_
+  std::thread thread_;     // last: it starts when everything else exists
+};
+
+CpuDevice::CpuDevice(task::Executor& executor, CpuDeviceOptions options)
+    : executor_(executor), options_(std::move(options)) {}
+CpuDevice::~CpuDevice() = default;
+
+CpuDevice::Worker& CpuDevice::worker(Lane lane) {
+  auto& slot = lane == Lane::Compute ? compute_ : data_;
+  if (!slot)
+    slot = std::make_unique<Worker>(executor_, options_.compute_cores,
+                                    lane == Lane::Compute ? "taxon-compute" : "taxon-data");
+  return *slot;
+}
+
+void CpuDevice::start(Lane lane, Job& job) {
+  if (lane != Lane::Exchange) return worker(lane).push(job);
+  TAXON_CHECK(job.kernel().marks == 0,
+              "a kernel of the exchange lane runs at once, so nobody could await its marks");
+  job.ended(job.run_body());
+}
+
+void CpuDevice::mark(Job& job, int index) {
+  executor_.post([&job, index] { job.fire(index); });
+}
+
+}  // namespace taxon::tensor

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tensor/device.h"
+
+namespace taxon::tensor {
+
+struct CpuDeviceOptions {
+  /// Cores that the compute thread (and the threads that libraries start from it) may use; empty: all of the
+  /// process.
+  std::vector<int> compute_cores;
+};
+
+/// The real device: one long-lived thread for the compute lane (libtorch's autograd and OpenMP keep state per
+/// thread) and one for the data lane. Kernels of the exchange lane run on the executor's own thread at once:
+/// they are short, and their bytes are warm in its cache. Threads start at the first kernel of their lane and
+/// end with the device.
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(task::Executor& executor, CpuDeviceOptions options = {});
+  ~CpuDevice() override;
+  void start(Lane lane, Job& job) override;
+  void mark(Job& job, int index) override;
+  task::Executor& executor() override { return executor_; }
+
+ private:
+  class Worker;
+  Worker& worker(Lane lane);
+  task::Executor& executor_;
+  CpuDeviceOptions options_;
+  std::unique_ptr<Worker> compute_, data_;
+};
+
+}  // namespace taxon::tensor

@@ -1,0 +1,52 @@
+#include "tensor/device.h"
+
+namespace taxon::tensor {
+
+Job::Job(Device& device, task::Waits& waits, Lane lane, Kernel kernel)
+    : device_(device), kernel_(std::move(kernel)), finished_(device.executor(), uncancelled_) {
+  marks_.reserve(static_cast<std::size_t>(kernel_.marks));
+  for (int i = 0; i < kernel_.marks; ++i)
+    marks_.push_back(std::make_unique<task::Event>(device.executor(), waits));
+  device_.start(lane, *this);
+}
+
+Job::~Job() { TAXON_CHECK(done_, "kernel '", kernel_.name, "' is still running"); }
+
+task::Event::Waiter Job::at(int index, std::string subject) {
+  TAXON_CHECK(index >= 0 && index < kernel_.marks, "mark ", index, " of ", kernel_.marks);
+  return marks_[static_cast<std::size_t>(index)]->wait(kernel_.name, std::move(subject));
+}
+
+task::Task<void> Job::finished() {
+  auto end = finished_.wait(kernel_.name);
+  co_await end;
+}
+
+std::exception_ptr Job::run_body() {
+  try {
+    if (kernel_.body) kernel_.body(*this);
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+void Job::ended(std::exception_ptr error) {
+  done_ = true;
+  // Waiters of the milestones resume first; none of them may end the job's frame, which still awaits
+  // finished().
+  for (auto& mark : marks_) error ? mark->fail(error) : mark->set();
+  error ? finished_.fail(error) : finished_.set();
+}
+
+void Job::fire(int index) { marks_[static_cast<std::size_t>(index)]->set(); }
+
+void Job::reached(int index) { device_.mark(*this, index); }
+
+task::Task<void> run(Device& device, task::Waits& waits, Lane lane, Kernel kernel) {
+  Job job(device, waits, lane, std::move(kernel));
+  auto end = job.finished();
+  co_await end;
+}
+
+}  // namespace taxon::tensor

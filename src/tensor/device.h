@@ -1,0 +1,97 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/unique_function.h"
+#include "base/view.h"
+#include "task/event.h"
+#include "task/task.h"
+
+namespace taxon::tensor {
+
+/// What a kernel costs, for the virtual world and for reports.
+struct Cost {
+  double flops = 0;
+  std::size_t bytes = 0;  // read and written
+};
+
+/// Handed to a kernel's body: says that milestone `index` is reached. Any thread; each index at most once.
+class Marks {
+ public:
+  virtual ~Marks() = default;
+  virtual void reached(int index) = 0;
+};
+
+/// A piece of arithmetic. `body` runs on the device; it touches no coroutine state and does not block on
+/// other kernels. Named in two statements, never inside a co_await expression: the body often owns captures
+/// (GCC 12).
+struct Kernel {
+  std::string name;
+  Cost cost;
+  UniqueFunction<void(Marks&)> body;
+  int marks = 0;  // milestones 0 .. marks - 1
+  std::vector<Duration>
+      mark_offsets;  // when each is reached in the virtual world, from the start; empty: at the end
+};
+
+/// Kernels of one lane run in the order in which they were started; lanes run beside each other.
+enum class Lane {
+  Compute,   // forward, backward, local updates: may take long
+  Exchange,  // sums, casts, encoding: short pieces that the communication waits for
+  Data,      // reading and preparing batches
+};
+
+class Device;
+
+/// A kernel that was started. Lives in the caller's frame and must outlive its end: a kernel can't be
+/// cancelled, so every path, also the one of an exception, awaits finished() before the job dies (checked).
+class Job final : private Marks {
+ public:
+  /// Starts `kernel` on `lane`. `waits` lists the waiting coroutines.
+  Job(Device& device, task::Waits& waits, Lane lane, Kernel kernel);
+  ~Job() override;
+  Job(const Job&) = delete;
+
+  /// Awaitable: milestone `index` was reached, or the kernel ended without reaching it. Throws the body's
+  /// error, or the cancellation's.
+  task::Event::Waiter at(int index, std::string subject = {});
+  /// Task: the kernel ended. Also waits when the rank was cancelled; throws only the body's error.
+  task::Task<void> finished();
+  bool done() const { return done_; }
+
+  const Kernel& kernel() const { return kernel_; }
+
+  /// For devices: runs the body on the calling thread; then, from the executor's thread, `ended` must be
+  /// called once.
+  std::exception_ptr run_body();
+  void ended(std::exception_ptr error);
+  /// For devices: milestone `index`, from the executor's thread.
+  void fire(int index);
+
+ private:
+  void reached(int index) override;
+
+  Device& device_;
+  Kernel kernel_;
+  std::vector<std::unique_ptr<task::Event>> marks_;
+  task::Waits uncancelled_;  // finished() must wait whatever happens to the rank
+  task::Event finished_;
+  bool done_ = false;
+};
+
+/// The door of work. Executor's thread only.
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// Called by Job. The job stays valid until it ended.
+  virtual void start(Lane lane, Job& job) = 0;
+  /// Called by Job::reached on whatever thread the body runs: hands the milestone to the executor's thread.
+  virtual void mark(Job& job, int index) = 0;
+  virtual task::Executor& executor() = 0;
+};
+
+/// Runs `kernel` and waits for its end. `device` and `waits` outlive the task.
+task::Task<void> run(Device& device, task::Waits& waits, Lane lane, Kernel kernel);
+
+}  // namespace taxon::tensor
