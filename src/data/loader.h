@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "comm/runtime.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+
+namespace taxon::data {
+
+/// A prepared share of one global batch.
+struct Batch {
+  std::int64_t epoch = 0;
+  std::int64_t first = 0;        // samples consumed before it
+  std::int64_t global_size = 0;  // samples of the whole job in this step
+  std::vector<float> inputs;     // size() * elements per sample
+  std::vector<std::int64_t> labels;
+  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+};
+
+/// Prepares batches ahead of the step on the device's data lane.
+class Loader {
+ public:
+  /// Everything referenced outlives the loader. Starts at `consumed` samples and ends when `total` are
+  /// reached.
+  Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch, std::int64_t consumed,
+         std::int64_t total);
+  ~Loader();
+  /// The next share in order. REQUIRES: not at the end.
+  task::Task<Batch> next();
+  bool at_end() const { return position_ >= total_; }
+  /// Waits for what is being prepared; on every path before destruction.
+  task::Task<void> close();
+
+ private:
+  struct Prefetch;
+  void fill();
+  comm::Runtime& runtime_;
+  const Dataset& dataset_;
+  Sampler sampler_;
+  int prefetch_;
+  std::int64_t position_;  // of the next batch to hand out
+  std::int64_t ahead_;     // of the next batch to prepare
+  std::int64_t total_;
+  std::deque<std::unique_ptr<Prefetch>> queue_;
+};
+
+}  // namespace taxon::data

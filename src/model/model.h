@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/sample_shape.h"
+#include "plan/plan.h"
+#include "tensor/arena.h"
+#include "tensor/device.h"
+
+namespace taxon::model {
+
+struct ParameterSpec {
+  std::string name;  // as in the framework: "conv1.weight"
+  std::vector<std::int64_t> shape;
+  bool trainable = true;
+  std::int64_t count() const;
+};
+
+/// State that is not trained by gradients, such as batch-norm statistics.
+struct BufferSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
+/// A consecutive part of the model: what forward waits for and what a profile has a cost for.
+struct Segment {
+  std::string name;
+  std::vector<int> parameters;  // indices into ModelSpec::parameters
+  double forward_flops = 0;     // per sample; 0: unknown
+};
+
+struct ModelSpec {
+  std::string name;
+  std::vector<ParameterSpec> parameters;  // shared ones once
+  std::vector<BufferSpec> buffers;
+  std::vector<Segment> segments;  // in forward order; every parameter is in exactly one
+  std::int64_t parameter_count() const;
+};
+
+/// Where a model's trainable parameters live during training. All arenas have the layout's ranges; slot i
+/// belongs to parameter `parameters[i]`. They outlive the model's use.
+struct Binding {
+  const tensor::ArenaLayout* layout = nullptr;
+  std::vector<int> parameters;  // slot -> index into ModelSpec::parameters
+  std::vector<int> bucket;      // slot -> bucket, ascending
+  int buckets = 0;
+  const tensor::Arena* weights = nullptr;    // compute copy: the parameters become views into it
+  const tensor::Arena* gradients = nullptr;  // of the reduction type
+};
+
+/// One worker's share of a step.
+struct StepInput {
+  std::span<const float> inputs;
+  std::span<const std::int64_t> labels;
+  std::int64_t global_size = 0;  // samples of the whole job in this step
+  int micro_batches = 1;
+};
+struct StepOutput {
+  double loss_sum = 0;  // of the share
+  std::int64_t correct = 0;
+};
+
+/// How gradients got into the arena in the last step.
+struct CopyCount {
+  std::int64_t copies = 0;
+  std::int64_t bytes = 0;
+};
+
+/// A model as the training loop sees it. Blocking calls, all from one compute thread (libtorch keeps state
+/// per thread), except spec(). Process-wide state of the framework (random generator, thread count) is the
+/// model's own during a call and restored after it, so that several ranks can live in one process.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelSpec& spec() const = 0;
+
+  /// The order in which the backward pass completes the trainable parameters' gradients, found by one
+  /// backward pass over the given samples that leaves no trace; parameters that got no gradient come last, in
+  /// the order of the spec.
+  virtual std::vector<int> gradient_order(std::span<const float> inputs,
+                                          std::span<const std::int64_t> labels) = 0;
+
+  /// Moves the parameters into `binding.weights` (values kept, cast to its type) and sends gradients to
+  /// `binding.gradients` from now on.
+  virtual void bind(const Binding& binding) = 0;
+
+  /// Forward and backward over the share. Afterwards gradients[slot] is this worker's part of the mean
+  /// gradient over the global batch: the sum over its samples / global_size. Slots without a gradient, and
+  /// all slots of an empty share, are zero. marks.reached(b) as soon as bucket b is complete; every bucket is
+  /// reached by the end.
+  virtual StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) = 0;
+
+  /// Loss and correct predictions in evaluation mode.
+  virtual StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) = 0;
+
+  /// All buffers, one after the other in the order of the spec, as float64 (exact for float32 and for
+  /// counters).
+  virtual std::vector<double> buffers() const = 0;
+  virtual void set_buffers(std::span<const double> values) = 0;
+  /// Values of all parameters, trainable or not, one after the other in the order of the spec, as float64.
+  virtual std::vector<double> parameters() const = 0;
+  /// Before bind(): REQUIRES the spec's count.
+  virtual void set_parameters(std::span<const double> values) = 0;
+
+  /// State of the model's random stream (dropout), opaque.
+  virtual std::vector<std::byte> random_state() const = 0;
+  virtual void set_random_state(ConstView state) = 0;
+  virtual CopyCount copies() const = 0;
+};
+
+/// What a model is built from.
+struct ModelContext {
+  const plan::ModelPlan* plan = nullptr;
+  data::SampleShape shape;
+  DType compute = DType::Float32;
+  std::uint64_t seed = 0;  // initial weights: equal on every rank
+  int rank = 0;            // random stream of the forward pass: differs per rank
+  int threads = 1;         // for the framework's kernels
+};
+
+struct ModelRow {
+  std::string_view name;
+  std::string_view summary;  // "conv 32-64, fc 1024: 3.24 M parameters"
+  std::unique_ptr<Model> (*make)(const ModelContext&);
+};
+/// mlp, cnn, resnet18.
+std::span<const ModelRow> model_table();
+/// The table's model, or the TorchScript file. Throws Error{Usage} for unknown names, Error{Data} for a file
+/// that can't be loaded or does not map inputs of that shape to logits.
+std::unique_ptr<Model> make_model(const ModelContext& context);
+
+}  // namespace taxon::model

@@ -1,0 +1,1 @@
+// Keeps the module a library until its first source exists.

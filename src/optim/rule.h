@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/view.h"
+#include "plan/plan.h"
+#include "tensor/arena.h"
+
+namespace taxon::optim {
+
+/// What a rule may know beside the numbers: the same on every rank at the same step.
+struct StepClock {
+  std::int64_t step = 0;      // updates done before this one
+  std::int64_t samples = 0;   // samples of the whole job consumed before this step
+  double rate = 0;            // learning rate of this step
+  double gradient_scale = 1;  // multiplies every gradient: the global-norm clip
+};
+
+/// An update rule on flat ranges of typed arenas, written once for every place where optimiser state may
+/// live. It owns the state for its arena (momentum, moments): zero at the start, part of the checkpoint.
+/// Kernels of one range are independent of those of another, so ranges may be updated in any order within a
+/// step. update() may run on any thread, one at a time per range.
+class Rule {
+ public:
+  virtual ~Rule() = default;
+  /// weights[range] := the rule's step for the mean gradient `sum[range]`. `weights` and `sum` are whole
+  /// arenas of one layout; sum may be of a narrower type. Reads and writes each element of weights and state
+  /// once.
+  virtual void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+                      const StepClock& clock) = 0;
+  /// State arenas by name ("momentum"), for checkpoints; same layout as the weights.
+  virtual std::vector<std::pair<std::string, tensor::Arena*>> state() = 0;
+};
+
+/// Where weight decay applies: element ranges, sorted.
+struct RuleContext {
+  DType master = DType::Float32;
+  std::size_t size = 0;        // elements of the arena
+  std::vector<Range> decayed;  // ranges of the arena that weight_decay shrinks
+};
+
+struct RuleRow {
+  std::string_view name;
+  std::unique_ptr<Rule> (*make)(const plan::OptimiserPlan&, const RuleContext&);
+  int state_arenas;  // for the memory plan
+};
+/// sgd, momentum, nesterov (the forms of PyTorch's SGD: no dampening), adamw (Loshchilov and Hutter, arXiv
+/// 1711.05101; bias-corrected).
+std::span<const RuleRow> rule_table();
+
+/// The learning rate after `samples` of `total` samples: linear warm-up to base, then the schedule.
+double learning_rate(const plan::RatePlan& plan, std::int64_t samples, std::int64_t total);
+std::vector<std::string> schedule_names();
+
+/// Sum of squares of a range in float64, in a fixed order (pairwise by blocks), so that every rank computes
+/// the same number.
+double squared_norm(const tensor::Arena& values, Range range);
+
+}  // namespace taxon::optim

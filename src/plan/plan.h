@@ -1,0 +1,195 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace taxon::plan {
+
+/// Every struct here is plain data with the defaults that a recipe which says nothing gets. The sentence, the
+/// key and the bounds of each field stand once, in plan/fields.h, which reading, writing, overriding and help
+/// are made from.
+
+struct ModelPlan {
+  std::string name = "cnn";  // a row of the model table; empty when torchscript is given
+  std::string torchscript;   // path of a TorchScript file that maps a batch of inputs to logits
+  std::vector<std::string>
+      frozen;  // parameters (exact names, or prefixes ending in '*') that are not trained
+};
+
+struct DataPlan {
+  std::string dataset = "idx";  // a row of the dataset table
+  std::string path = "/usr/share/datasets/fashion-mnist";
+  double mean = 0.2860;          // subtracted after scaling pixels to [0, 1]
+  double deviation = 0.3530;     // then divided by
+  std::int64_t train_limit = 0;  // use only the first so many training samples; 0: all
+  std::int64_t test_limit = 0;
+  int prefetch = 2;  // batches prepared ahead
+};
+
+struct BatchPlan {
+  std::int64_t global =
+      0;  // samples per step over all workers; exactly one of global and per_worker is given
+  std::int64_t per_worker = 0;
+  int micro_batches = 1;  // gradient accumulation: the worker's share is cut into so many parts
+};
+
+struct PrecisionPlan {
+  DType compute = DType::Float32;  // of weights and activations in forward and backward
+  DType master = DType::Float32;   // of the weights that the optimiser updates, and of the sums
+};
+
+struct OptimiserPlan {
+  std::string rule = "momentum";  // a row of the rule table: sgd, momentum, nesterov, adamw
+  double momentum = 0.9;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool decay_all = false;  // false: one-dimensional parameters (biases, norms) are not decayed
+  double clip_norm = 0;    // global gradient norm; 0: none
+};
+
+/// Learning rate as a function of the samples that the whole job consumed.
+struct RatePlan {
+  double base = 0.05;
+  std::string schedule = "cosine";         // constant, step, cosine
+  std::int64_t warmup_samples = 0;         // linear from 0 to base
+  std::vector<std::int64_t> step_samples;  // step: after each of these the rate is multiplied by step_factor
+  double step_factor = 0.1;
+  double final_fraction = 0;  // cosine: ends at base * final_fraction
+};
+
+/// How long to train; exactly one is given.
+struct LengthPlan {
+  double epochs = 0;
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+};
+
+/// Sizes of the axes over which ranks are laid out; 0: what remains of the world size.
+struct MeshPlan {
+  int data = 0;
+};
+
+/// One level of the exchange: who meets, how, and what travels.
+struct LevelPlan {
+  std::string group = "data";           // mesh axis whose members meet
+  std::string topology = "all_reduce";  // a row of the topology table
+  std::string collective = "auto";  // a row of the collective table, or auto: chosen once per bucket by cost
+};
+
+struct ExchangePlan {
+  std::int64_t bucket_bytes =
+      4 << 20;        // gradients that complete one after the other travel together up to this size
+  int in_flight = 4;  // buckets that are exchanged at once
+  std::string order = "backward";  // backward: as the backward pass completes them
+  std::vector<LevelPlan> levels = {LevelPlan{}};
+};
+
+struct TransportPlan {
+  std::string kind = "auto";        // auto, tcp, shm (one host), loopback (ranks inside one process)
+  std::string checksum = "header";  // header, payload
+};
+
+struct ControlPlan {
+  std::string address;            // host:port of rank 0; empty: what the launcher says
+  std::string secret_file;        // the job's secret; empty: TAXON_SECRET or TAXON_SECRET_FILE
+  double join_seconds = 300;      // all ranks must have joined by then
+  double silence_seconds = 5;     // a rank that says nothing for so long is reported
+  double hang_seconds = 8;        // a wait of so long is reported
+  double deadline_seconds = 600;  // a silent rank or a stuck wait ends the run after this
+};
+
+struct EvaluationPlan {
+  double every_epochs = 1;   // test accuracy and loss; 0: only at the end
+  std::int64_t batch = 500;  // samples per forward pass
+};
+
+struct CheckpointPlan {
+  double every_epochs = 0;  // 0: only at the end and when interrupted
+  std::int64_t every_steps = 0;
+  int keep = 2;  // older ones are removed
+};
+
+struct ReportPlan {
+  double every_seconds = 2;  // progress lines off a terminal
+  int metrics_steps = 10;    // one line of metrics.jsonl and one TensorBoard point per so many steps
+  bool tensorboard = true;
+  bool trace = false;    // trace.json for Chrome or Perfetto
+  int hash_steps = 200;  // parameters' hashes are compared over the ranks every so many steps, and at the end
+};
+
+/// What the run decided from the plan, written into plan.yaml so that a run can be repeated exactly. Empty in
+/// recipes.
+struct BucketPlan {
+  std::vector<std::string> parameters;  // in the order in which they lie in the bucket
+  std::int64_t bytes = 0;
+  std::string collective;
+};
+struct ResolvedPlan {
+  int world_size = 0;
+  std::string transport;
+  std::vector<BucketPlan> buckets;  // in the order in which the backward pass completes them
+};
+
+/// Everything that describes a run. What the YAML file holds, the command line overrides, the planner
+/// searches, the report prints and a checkpoint records.
+struct Plan {
+  std::string name = "run";
+  std::uint64_t seed = 1;
+  int threads = 0;  // compute threads per worker; 0: the host's cores divided by its workers
+  ModelPlan model;
+  DataPlan data;
+  BatchPlan batch;
+  PrecisionPlan precision;
+  OptimiserPlan optimiser;
+  RatePlan learning_rate;
+  LengthPlan length;
+  MeshPlan mesh;
+  ExchangePlan exchange;
+  TransportPlan transport;
+  ControlPlan control;
+  EvaluationPlan evaluation;
+  CheckpointPlan checkpoint;
+  ReportPlan report;
+  ResolvedPlan resolved;
+};
+
+/// One thing that is wrong with a plan. `key` is its dotted path.
+struct Problem {
+  std::string key;
+  std::string sentence;  // what is wrong and what to do
+};
+
+/// Reads a recipe. Throws Error{Usage} whose message lists every unknown key (with the nearest known one),
+/// wrong type and value out of range, with line numbers; Error{Usage} also when the file can't be read or is
+/// no YAML. `overrides` are "key.path=value", applied after the file; their mistakes join the same list.
+Plan read_plan(const std::string& path, const std::vector<std::string>& overrides = {});
+/// The same from text; `origin` names it in messages.
+Plan parse_plan(const std::string& yaml, const std::string& origin,
+                const std::vector<std::string>& overrides = {});
+/// The plan as YAML, every key, in the order of fields.h; parse_plan(write_plan(p)) == p.
+std::string write_plan(const Plan& plan);
+
+/// The legality table: every rule that the plan breaks for this world size, in the table's order. Empty:
+/// legal. Names (models, rules, collectives, ...) are checked against `known`.
+struct KnownNames {
+  std::vector<std::string> models, datasets, rules, schedules, topologies, collectives, transports;
+};
+std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known);
+/// Throws Error{Usage} that lists `problems`, one per line, if there are any.
+void require_legal(const std::vector<Problem>& problems);
+
+/// A hash of everything that all ranks must agree on; equal plans, equal hashes. 16 hex digits.
+std::string plan_hash(const Plan& plan);
+
+/// Samples per step over all workers, whichever key the recipe used.
+std::int64_t global_batch(const Plan& plan, int world_size);
+/// Samples after which training ends, for a training set of that size.
+std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size);
+
+}  // namespace taxon::plan
