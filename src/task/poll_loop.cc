@@ -76,7 +76,7 @@ void PollLoop::post(UniqueFunction<void()> work) {
   }
 }
 
-PollLoop::Root PollLoop::drive(Task<void>& main, bool& done, std::exception_ptr& error) {
+PollLoop::Root PollLoop::root(Task<void>& main, bool& done, std::exception_ptr& error) {
   try {
     co_await main;
   } catch (...) {
@@ -84,6 +84,8 @@ PollLoop::Root PollLoop::drive(Task<void>& main, bool& done, std::exception_ptr&
   }
   done = true;
 }
+
+void PollLoop::drive(Task<void>& main, bool& done, std::exception_ptr& error) { root(main, done, error); }
 
 void PollLoop::run_until(const bool& done) {
   while (!done) {

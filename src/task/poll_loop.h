@@ -58,7 +58,8 @@ class PollLoop final : public Executor {
  private:
   struct Posted;
   struct Root;
-  static Root drive(Task<void>& main, bool& done, std::exception_ptr& error);
+  static Root root(Task<void>& main, bool& done, std::exception_ptr& error);
+  static void drive(Task<void>& main, bool& done, std::exception_ptr& error);
   void run_until(const bool& done);
   bool run_ready();
   bool run_posted();

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <vector>
+
+#include "net/loopback/loopback.h"
+#include "task/poll_loop.h"
+#include "task/scope.h"
+
+namespace taxon::test {
+
+/// What every rank runs. The callable outlives its coroutines, so that a lambda may capture here.
+using RankBody = std::function<task::Task<void>(net::Transport&)>;
+
+/// Fails a test that hangs long before the test driver kills it, and says who waits for what.
+constexpr std::chrono::seconds kHangLimit{60};
+
+namespace detail {
+
+inline task::Task<void> run_rank(const RankBody& body, net::Transport& transport,
+                                 const std::function<void(std::exception_ptr)>& fail) {
+  std::exception_ptr error;
+  try {
+    auto task = body(transport);
+    co_await task;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (error) fail(error);
+}
+
+inline task::Task<void> watch(task::Executor& executor, task::Waits& waits,
+                              const std::function<void()>& hang) {
+  bool due = false;
+  try {
+    task::SleepUntil limit(executor, waits, executor.now() + Duration(kHangLimit));
+    co_await limit;
+    due = true;
+  } catch (...) {  // the ranks are done
+  }
+  if (due) hang();
+}
+
+inline task::Task<void> run_all(const std::vector<net::Transport*>& ranks, const RankBody& body) {
+  std::exception_ptr first;
+  std::function<void(std::exception_ptr)> fail = [&](std::exception_ptr error) {
+    if (!first) first = error;
+    for (net::Transport* rank : ranks) rank->waits().cancel(error);
+  };
+  std::function<void()> hang = [&] {
+    for (net::Transport* rank : ranks)
+      for (const task::WaitInfo& wait : rank->waits().snapshot())
+        std::cerr << "rank " << rank->rank().value() << " waits in " << wait.operation << " for rank "
+                  << (wait.peer ? wait.peer->value() : -1) << ": " << wait.subject << "\n";
+    fail(std::make_exception_ptr(Error(ErrorKind::Deadline, "the test hangs")));
+  };
+  task::Waits none, watch_waits;
+  task::Scope watch_scope(none), scope(none);
+  watch_scope.spawn(watch(ranks.front()->executor(), watch_waits, hang));
+  for (net::Transport* rank : ranks) scope.spawn(run_rank(body, *rank, fail));
+  co_await scope.join();
+  watch_waits.cancel(std::make_exception_ptr(Error(ErrorKind::Internal, "over")));
+  co_await watch_scope.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace detail
+
+/// Runs `body` for every transport, all on `loop`, until all are done. The first failure cancels every rank
+/// and is thrown.
+inline void run_transports(task::PollLoop& loop, const std::vector<net::Transport*>& ranks,
+                           const RankBody& body) {
+  loop.run(detail::run_all(ranks, body));
+}
+
+/// Runs `body` as `n` ranks of a loopback world.
+inline void run_ranks(int n, const RankBody& body, net::LoopbackOptions options = {}) {
+  task::PollLoop loop;
+  net::LoopbackWorld world(loop, n, options);
+  std::vector<net::Transport*> ranks;
+  for (int i = 0; i < n; ++i) ranks.push_back(&world.transport(Rank(i)));
+  run_transports(loop, ranks, body);
+}
+
+}  // namespace taxon::test
