@@ -1,0 +1,139 @@
+#include "exchange/exchange.h"
+
+#include "task/scope.h"
+
+namespace taxon::exchange {
+namespace {
+
+// Updates are cut so that the communication thread polls at least every few hundred microseconds.
+constexpr std::size_t kUpdateElements = 256 * 1024;
+
+void cast_range(const tensor::Arena& from, const tensor::Arena& to, Range range) {
+  dispatch(from.type(), [&](auto source) {
+    using From = decltype(source);
+    dispatch(to.type(), [&](auto target) {
+      using To = decltype(target);
+      auto in = from.values<From>(range);
+      auto out = to.values<To>(range);
+      if constexpr (std::is_same_v<From, To>)
+        std::copy(in.begin(), in.end(), out.begin());
+      else
+        for (std::size_t i = 0; i < in.size(); ++i) out[i] = To(static_cast<float>(in[i]));
+    });
+  });
+}
+
+}  // namespace
+
+Exchange::Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, Arenas arenas,
+                   std::unique_ptr<Topology> topology, optim::Rule& rule, const plan::Plan& plan)
+    : runtime_(runtime),
+      buckets_(std::move(buckets)),
+      arenas_(arenas),
+      topology_(std::move(topology)),
+      rule_(rule),
+      lane_(runtime, plan.exchange.in_flight),
+      scope_(plan.optimiser.clip_norm > 0 ? std::make_unique<StepScope>(runtime, plan.optimiser.clip_norm)
+                                          : nullptr) {}
+
+task::Task<void> Exchange::step(tensor::Job& backward, optim::StepClock clock) {
+  auto count = static_cast<int>(buckets_.size());
+  lane_.begin(count);
+  if (scope_) scope_->begin(count);
+  safe_point_ = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
+  times_ = {};
+  task::Scope children(runtime_.waits());
+  children.spawn(open_safe_point(&backward));
+  for (const Bucket& bucket : buckets_) children.spawn(reconcile(&bucket, &backward, clock));
+  co_await children.join();
+}
+
+/// Every line is one axis of the taxonomy.
+task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward, optim::StepClock clock) {
+  auto complete = backward->at(bucket->id.value(), bucket->name);
+  co_await complete;
+  auto enter = lane_.enter(bucket->id.value(),
+                           bucket->name);  // overlap: the same order on all ranks, bounded in flight
+  Range owned = topology_->owned(bucket->range);
+  {
+    Lane::Turn turn = co_await enter;
+    auto reduce = topology_->reduce(*bucket, *arenas_.gradients);  // communication: contributions meet
+    co_await reduce;
+  }
+  if (scope_) {  // optimisation: scalars over all buckets
+    auto agree = clip(bucket, owned);
+    clock.gradient_scale = co_await agree;
+  }
+  bool aliased = arenas_.master == arenas_.compute;
+  if (aliased) {  // scheduling: weights never change under a running job
+    auto safe = safe_point_->wait("backward", bucket->name);
+    co_await safe;
+  }
+  auto updated = update(bucket, owned, clock);  // optimisation: the owner updates
+  co_await updated;
+  auto spread = topology_->spread(*bucket, *arenas_.master);  // communication: values travel back
+  co_await spread;
+  if (!aliased) {
+    auto safe = safe_point_->wait("backward", bucket->name);
+    co_await safe;
+    auto adopted = adopt(bucket);
+    co_await adopted;
+  }
+}
+
+task::Task<void> Exchange::open_safe_point(tensor::Job* backward) {
+  auto end = backward->finished();
+  co_await end;
+  safe_point_->set();
+}
+
+task::Task<double> Exchange::clip(const Bucket* bucket, Range owned) {
+  double squared = 0;
+  tensor::Kernel norm{
+      "gradient norm",
+      {2.0 * static_cast<double>(owned.size), owned.size * size_of(arenas_.gradients->type())},
+      [&squared, gradients = arenas_.gradients, owned](tensor::Marks&) {
+        squared = optim::squared_norm(*gradients, owned);
+      }};
+  auto done = run(std::move(norm), bucket);
+  co_await done;
+  auto agree = scope_->agree(bucket->id.value(), squared, bucket->name);
+  co_return co_await agree;
+}
+
+task::Task<void> Exchange::update(const Bucket* bucket, Range owned, optim::StepClock clock) {
+  for (std::size_t begin = owned.begin; begin < owned.end(); begin += kUpdateElements) {
+    Range piece{begin, std::min(kUpdateElements, owned.end() - begin)};
+    tensor::Kernel kernel{
+        "update",
+        {4.0 * static_cast<double>(piece.size), 5 * piece.size * size_of(arenas_.master->type())},
+        [this, piece, clock](tensor::Marks&) {
+          rule_.update(*arenas_.master, *arenas_.gradients, piece, clock);
+        }};
+    auto done = run(std::move(kernel), bucket);
+    co_await done;
+    task::Yield others(runtime_.executor());
+    co_await others;
+  }
+}
+
+task::Task<void> Exchange::adopt(const Bucket* bucket) {
+  tensor::Kernel kernel{"cast", {0, bucket->range.size * 6}, [this, bucket](tensor::Marks&) {
+                          cast_range(*arenas_.master, *arenas_.compute, bucket->range);
+                        }};
+  auto done = run(std::move(kernel), bucket);
+  co_await done;
+}
+
+task::Task<void> Exchange::run(tensor::Kernel kernel, const Bucket* bucket) {
+  bool safe = safe_point_->is_set();
+  comm::Span span{"exchange", "update", bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
+  auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
+  co_await done;
+  span.end = runtime_.executor().now();
+  times_.update += span.end - span.begin;
+  if (safe) times_.update_after_safe += span.end - span.begin;
+  runtime_.journal.add(span);
+}
+
+}  // namespace taxon::exchange
