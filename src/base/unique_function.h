@@ -1,8 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
+
+#include "base/check.h"
 
 namespace taxon {
 
@@ -20,7 +22,11 @@ class UniqueFunction<R(Args...)> {
       : target_(std::make_unique<Holder<F>>(std::move(callable))) {}
 
   explicit operator bool() const { return target_ != nullptr; }
-  R operator()(Args... args) const { return target_->call(std::forward<Args>(args)...); }
+  /// REQUIRES: not empty.
+  R operator()(Args... args) const {
+    TAXON_CHECK(target_ != nullptr, "an empty function was called");
+    return target_->call(std::forward<Args>(args)...);
+  }
 
  private:
   struct Target {

@@ -52,11 +52,13 @@ ConstView as_const_view(std::span<const T> values) {
 /// The elements of a real view. REQUIRES: not phantom, size a multiple of sizeof(T), aligned for T.
 template <class T>
 std::span<T> as_span(View view) {
+  TAXON_CHECK(!view.is_phantom(), "a phantom of ", view.size(), " bytes has no elements");
   TAXON_CHECK(view.size() % sizeof(T) == 0, "size=", view.size());
   return {reinterpret_cast<T*>(view.data()), view.size() / sizeof(T)};
 }
 template <class T>
 std::span<const T> as_span(ConstView view) {
+  TAXON_CHECK(!view.is_phantom(), "a phantom of ", view.size(), " bytes has no elements");
   TAXON_CHECK(view.size() % sizeof(T) == 0, "size=", view.size());
   return {reinterpret_cast<const T*>(view.data()), view.size() / sizeof(T)};
 }
