@@ -1,0 +1,37 @@
+"""The test cluster (tools/lab) as benchmarks use it."""
+import json
+import os
+import subprocess
+
+from harness.build import ROOT
+
+LAB = os.path.join(ROOT, "tools", "lab")
+NO_PRIVILEGE = 77
+
+
+class NoCluster(Exception):
+    pass
+
+
+class Cluster:
+    """A lab that lives as long as the `with` block."""
+
+    def __init__(self, hosts, rate, cores_per_host=None):
+        self.name = f"bench-{os.getpid()}"
+        self.rate = rate
+        command = [LAB, "up", "--name", self.name, "--hosts", str(hosts), "--rate", rate, "--json"]
+        if cores_per_host:
+            command += ["--cores-per-host", str(cores_per_host)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise NoCluster(done.stderr.strip())
+        self.addresses = [host["address"] for host in json.loads(done.stdout)["hosts"]]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([LAB, "down", "--name", self.name], check=True)
+
+    def command(self, host, command):
+        return [LAB, "exec", "--name", self.name, str(host), "--", *command]

@@ -1,0 +1,111 @@
+"""Result rows: kept as they are finished, printed as a table, written as JSON."""
+import dataclasses
+import json
+import os
+import sys
+
+
+@dataclasses.dataclass
+class Row:
+    """One figure beside a peer's and beside what physics allows. None where something does not apply."""
+    bench: str
+    case: str
+    transport: str = None
+    ranks: int = None
+    bytes: int = None
+    ours: float = None
+    unit: str = None
+    peer: str = None
+    theirs: float = None
+    ratio: float = None  # above 1: Taxon is better
+    spread: float = None  # distance between the quartiles of the pairwise ratios over their median
+    bound: float = None
+    of_bound: float = None
+    verified: bool = None
+    settings: dict = dataclasses.field(default_factory=dict)
+
+    def key(self):
+        return (self.bench, self.case, self.transport, self.ranks, self.bytes, self.peer)
+
+
+class RowStore:
+    """Rows of one run. With a state file, the rows that an interrupted run of the same kind has finished are there already."""
+
+    def __init__(self, kind, state_path=None):
+        """`kind` is what must be equal for old rows to count: benchmark, mode, commit, machine. Every row records it."""
+        self.rows = []
+        self.kind = kind
+        self.state_path = state_path
+        if not state_path:
+            return
+        lines = open(state_path).read().splitlines() if os.path.exists(state_path) else []
+        if lines and json.loads(lines[0]) == kind:
+            self.rows = [Row(**json.loads(line)) for line in lines[1:]]
+            print(f"resuming: {len(self.rows)} rows are finished ({state_path})", file=sys.stderr)
+            return
+        with open(state_path, "w") as out:
+            out.write(json.dumps(kind) + "\n")
+
+    def has(self, row):
+        return any(row.key() == known.key() for known in self.rows)
+
+    def add(self, row):
+        row.settings = {**row.settings, "run": self.kind}
+        self.rows.append(row)
+        print(format_line(row), flush=True)
+        if self.state_path:
+            with open(self.state_path, "a") as out:
+                out.write(json.dumps(dataclasses.asdict(row)) + "\n")
+
+    def finish(self):
+        if self.state_path:
+            os.remove(self.state_path)
+
+
+def format_bytes(count):
+    if count is None:
+        return "-"
+    for unit, size in (("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count} B"
+
+
+def format_number(value, suffix=""):
+    return "-" if value is None else f"{value:.4g}{suffix}"
+
+
+def percent(value):
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+COLUMNS = (
+    ("case", 30, lambda row: row.case),
+    ("transport", 14, lambda row: row.transport or "-"),
+    ("ranks", 5, lambda row: str(row.ranks) if row.ranks else "-"),
+    ("size", 8, lambda row: format_bytes(row.bytes)),
+    ("Taxon", 9, lambda row: format_number(row.ours)),
+    ("theirs", 9, lambda row: format_number(row.theirs)),
+    ("unit", 10, lambda row: row.unit or "-"),
+    ("peer", 24, lambda row: row.peer or "-"),
+    ("ratio", 7, lambda row: format_number(row.ratio, "x")),
+    ("spread", 7, lambda row: percent(row.spread)),
+    ("bound", 9, lambda row: format_number(row.bound)),
+    ("of bound", 8, lambda row: percent(row.of_bound)),
+    ("verified", 8, lambda row: {True: "yes", False: "NO", None: "-"}[row.verified]),
+)
+
+
+def format_header():
+    return "  ".join(name.ljust(width) for name, width, _ in COLUMNS).rstrip()
+
+
+def format_line(row):
+    return "  ".join(cell(row).ljust(width) for _, width, cell in COLUMNS).rstrip()
+
+
+def write_json(path, rows):
+    """An array of rows, one a line."""
+    with open(path + ".new", "w") as out:
+        out.write("[\n" + ",\n".join(json.dumps(dataclasses.asdict(row)) for row in rows) + "\n]\n")
+    os.replace(path + ".new", path)

@@ -1,0 +1,94 @@
+"""One side of a comparison: a group of processes that lives as long as its benchmark and answers requests.
+
+Rank 0 takes a request per line on its standard input and answers with a line of JSON. Between requests every process
+sleeps, so that sides can take turns without disturbing each other.
+"""
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+
+
+class SideFailed(Exception):
+    pass
+
+
+class Side:
+    def __init__(self, name, commands, log_folder, env=None):
+        """`commands[r]` starts rank r; a launcher that starts all ranks is one command.
+
+        `env[r]` is added to the environment of commands[r].
+        """
+        os.makedirs(log_folder, exist_ok=True)
+        self.name = name
+        self.log_path = os.path.join(log_folder, f"{name.replace(' ', '-')}.log")
+        self.pending = b""
+        self.processes = []
+        with open(self.log_path, "wb") as log:
+            for rank, command in enumerate(commands):
+                leads = rank == 0
+                self.processes.append(subprocess.Popen(
+                    command, stdin=subprocess.PIPE if leads else subprocess.DEVNULL, stdout=subprocess.PIPE if leads else log,
+                    stderr=log, env={**os.environ, **(env[rank] if env else {})}, start_new_session=True, bufsize=0))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def ask(self, request, timeout=120):
+        leader = self.processes[0]
+        try:
+            leader.stdin.write(request.encode() + b"\n")
+        except BrokenPipeError:
+            self.fail(request, "its rank 0 has ended")
+        deadline = time.monotonic() + timeout
+        while True:
+            while b"\n" in self.pending:
+                line, _, self.pending = self.pending.partition(b"\n")
+                if line.startswith(b"{"):  # libraries print notes of their own
+                    return self.understand(request, line)
+            if not select.select([leader.stdout], [], [], max(0, deadline - time.monotonic()))[0]:
+                self.fail(request, f"no answer within {timeout} s")
+            chunk = os.read(leader.stdout.fileno(), 1 << 16)
+            if not chunk:
+                self.fail(request, "its rank 0 has ended")
+            self.pending += chunk
+
+    def understand(self, request, line):
+        answer = json.loads(line)
+        if "error" in answer:
+            self.fail(request, answer["error"])
+        return answer
+
+    def fail(self, request, why):
+        self.stop()
+        with open(self.log_path, errors="replace") as log:
+            tail = "".join(log.readlines()[-15:])
+        raise SideFailed(f"{self.name}, asked to `{request}`: {why}\n{tail}")
+
+    def stop(self):
+        leader = self.processes[0]
+        try:
+            leader.stdin.write(b"quit\n")
+            leader.stdin.close()
+        except (BrokenPipeError, ValueError):
+            pass
+        deadline = time.monotonic() + 10
+        for process in self.processes:
+            try:
+                process.wait(max(0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
+        for signum in (signal.SIGTERM, signal.SIGKILL):
+            for process in self.processes:
+                if process.poll() is None:
+                    os.killpg(process.pid, signum)
+                    try:
+                        process.wait(5)
+                    except subprocess.TimeoutExpired:
+                        continue
+        leader.stdout.close()

@@ -1,0 +1,92 @@
+#include "side/side.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace taxon::bench {
+namespace {
+
+// A prime period, so that a piece that lands at a wrong place shows; small integers, so that sums are exact.
+constexpr std::size_t kPeriod = 251;
+
+float value_of(int rank, std::size_t index) {
+  return static_cast<float>((index * 31 + static_cast<std::size_t>(rank) * 17) % kPeriod);
+}
+
+void fill(float* data, std::size_t elements, int rank) {
+  for (std::size_t i = 0; i < std::min(elements, kPeriod); ++i) data[i] = value_of(rank, i);
+  for (std::size_t i = kPeriod; i < elements; ++i) data[i] = data[i - kPeriod];
+}
+
+bool check(const float* data, std::size_t elements, int ranks, double factor) {
+  std::vector<float> expected(kPeriod);
+  for (std::size_t i = 0; i < kPeriod; ++i) {
+    double sum = 0;
+    for (int rank = 0; rank < ranks; ++rank) sum += static_cast<double>(value_of(rank, i));
+    expected[i] = static_cast<float>(sum * factor);
+  }
+  for (std::size_t begin = 0; begin < elements; begin += kPeriod) {
+    const std::size_t count = std::min(kPeriod, elements - begin);
+    if (!std::equal(data + begin, data + begin + count, expected.begin())) return false;
+  }
+  return true;
+}
+
+Request parse(std::istringstream& words) {
+  Request request;
+  words >> request.operation >> request.bytes >> request.blocks >> request.iterations >> request.variant;
+  return request;
+}
+
+nlohmann::json merge(const std::vector<std::vector<double>>& ranks) {
+  nlohmann::json reply;
+  std::vector<double> slowest(ranks[0].begin() + 1, ranks[0].end());
+  bool verified = true;
+  for (const auto& values : ranks) {
+    if (values.size() != ranks[0].size()) return {{"error", "the ranks ran different numbers of blocks"}};
+    verified = verified && values[0] == 1;
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], values[i + 1]);
+  }
+  reply["seconds"] = slowest;
+  reply["verified"] = verified;
+  return reply;
+}
+
+}  // namespace
+
+void serve(CommandChannel& channel, const std::function<Outcome(const Request&)>& handle) {
+  while (const auto line = channel.next()) {
+    std::istringstream words(*line);
+    std::string verb;
+    words >> verb;
+    if (verb == "quit") return;
+    if (verb != "run") {
+      if (channel.place().rank == 0) std::cout << R"({"error": "expected run or quit"})" << std::endl;
+      continue;
+    }
+    const Outcome outcome = handle(parse(words));
+    std::vector<double> values{outcome.verified ? 1.0 : 0.0};
+    values.insert(values.end(), outcome.seconds.begin(), outcome.seconds.end());
+    const auto all = channel.gather(values);
+    if (channel.place().rank == 0) std::cout << merge(all).dump() << std::endl;
+  }
+}
+
+Outcome measure(AllReduce& side, const Place& place, const Request& request) {
+  const std::size_t elements = request.bytes / sizeof(float);
+  const auto buffers = side.prepare(elements, request.variant);
+  const bool in_place = buffers.input == buffers.output;
+  const double factor = in_place ? std::pow(place.ranks, request.iterations - 1) : 1;
+  Outcome outcome{.verified = true};
+  for (int block = 0; block < request.blocks; ++block) {
+    fill(buffers.input, elements, place.rank);
+    outcome.seconds.push_back(side.run(request.iterations));
+    outcome.verified = check(buffers.output, elements, place.ranks, factor) && outcome.verified;
+  }
+  return outcome;
+}
+
+}  // namespace taxon::bench
