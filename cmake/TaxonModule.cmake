@@ -1,8 +1,11 @@
 # taxon_module(NAME DEPS module... [LIBS target...]): the library of one folder of src/.
-# Every .cc of the folder and of its sub-folders belongs to it; DEPS are the modules that it may include.
+# Every .cc of the folder and of its sub-folders belongs to it, except the sub-folder EXCLUDE; DEPS are the modules that it may include.
 function(taxon_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "/${name}/${ARG_EXCLUDE}/")
+  endif()
   add_library(taxon_${name} STATIC ${sources})
   add_library(taxon::${name} ALIAS taxon_${name})
   set_target_properties(taxon_${name} PROPERTIES LINKER_LANGUAGE CXX)

@@ -84,6 +84,7 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward
 task::Task<void> Exchange::open_safe_point(tensor::Job* backward) {
   auto end = backward->finished();
   co_await end;
+  times_.backward_end = runtime_.executor().now();
   safe_point_->set();
 }
 
@@ -95,7 +96,7 @@ task::Task<double> Exchange::clip(const Bucket* bucket, Range owned) {
       [&squared, gradients = arenas_.gradients, owned](tensor::Marks&) {
         squared = optim::squared_norm(*gradients, owned);
       }};
-  auto done = run(std::move(norm), bucket);
+  auto done = run("gradient norm", std::move(norm), bucket);
   co_await done;
   auto agree = scope_->agree(bucket->id.value(), squared, bucket->name);
   co_return co_await agree;
@@ -110,7 +111,7 @@ task::Task<void> Exchange::update(const Bucket* bucket, Range owned, optim::Step
         [this, piece, clock](tensor::Marks&) {
           rule_.update(*arenas_.master, *arenas_.gradients, piece, clock);
         }};
-    auto done = run(std::move(kernel), bucket);
+    auto done = run("update", std::move(kernel), bucket);
     co_await done;
     task::Yield others(runtime_.executor());
     co_await others;
@@ -121,13 +122,13 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
   tensor::Kernel kernel{"cast", {0, bucket->range.size * 6}, [this, bucket](tensor::Marks&) {
                           cast_range(*arenas_.master, *arenas_.compute, bucket->range);
                         }};
-  auto done = run(std::move(kernel), bucket);
+  auto done = run("cast", std::move(kernel), bucket);
   co_await done;
 }
 
-task::Task<void> Exchange::run(tensor::Kernel kernel, const Bucket* bucket) {
+task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket) {
   bool safe = safe_point_->is_set();
-  comm::Span span{"exchange", "update", bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
+  comm::Span span{"exchange", name, bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
   auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
   co_await done;
   span.end = runtime_.executor().now();

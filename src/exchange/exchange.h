@@ -15,14 +15,14 @@ namespace taxon::exchange {
 struct Arenas {
   const tensor::Arena* gradients = nullptr;  // this rank's part of the mean gradient, then the sum
   const tensor::Arena* master = nullptr;     // what the rule updates
-  const tensor::Arena* compute =
-      nullptr;  // what forward and backward read; the same arena as master when the types agree
+  const tensor::Arena* compute = nullptr;    // what the model reads; the master itself when the types agree
 };
 
 /// How long the parts of one step took, for reports.
 struct StepTimes {
   Duration update{0};             // rule and cast kernels, all buckets
   Duration update_after_safe{0};  // the part of them after the safe point
+  Instant backward_end;           // when the safe point opened
 };
 
 /// Reconciles replicas, bucket by bucket, beside the running backward pass. Executor's thread only.
@@ -47,7 +47,7 @@ class Exchange {
   task::Task<double> clip(const Bucket* bucket, Range owned);
   task::Task<void> update(const Bucket* bucket, Range owned, optim::StepClock clock);
   task::Task<void> adopt(const Bucket* bucket);
-  task::Task<void> run(tensor::Kernel kernel, const Bucket* bucket);
+  task::Task<void> run(const char* name, tensor::Kernel kernel, const Bucket* bucket);
 
   comm::Runtime& runtime_;
   const std::vector<Bucket> buckets_;

@@ -1,0 +1,101 @@
+#include "train/agree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+// Agreements are rare and small: the rows that need nothing but messages serve them.
+const comm::CollectiveRow& broadcast_row() { return comm::find_row(net::Operation::Broadcast, "tree"); }
+const comm::CollectiveRow& gather_row() { return comm::find_row(net::Operation::AllGather, "ring"); }
+const comm::CollectiveRow& sum_row() { return comm::find_row(net::Operation::AllReduce, "tree"); }
+
+}  // namespace
+
+Agreement::Agreement(comm::Communicator& group) : group_(group) {}
+
+task::Task<std::vector<std::byte>> Agreement::broadcast(std::vector<std::byte> bytes) {
+  if (group_.size() == 1) co_return bytes;
+  std::uint64_t size = bytes.size();
+  comm::Call head{as_view(std::span(&size, 1)), DType::UInt8, kAgreementUnit};
+  auto send_size = broadcast_row().run(group_, head);
+  co_await send_size;
+  bytes.resize(size);
+  comm::Call body{as_view(std::span(bytes)), DType::UInt8, kAgreementUnit};
+  auto send_body = broadcast_row().run(group_, body);
+  co_await send_body;
+  co_return bytes;
+}
+
+task::Task<std::vector<std::vector<std::byte>>> Agreement::gather(std::vector<std::byte> bytes) {
+  auto members = static_cast<std::size_t>(group_.size());
+  auto self = static_cast<std::size_t>(group_.rank());
+  if (members == 1) {
+    std::vector<std::vector<std::byte>> alone;
+    alone.push_back(std::move(bytes));
+    co_return alone;
+  }
+  std::vector<std::uint64_t> sizes(members, 0);
+  sizes[self] = bytes.size();
+  comm::Call head{as_view(std::span(sizes)), DType::Int64, kAgreementUnit};
+  auto share_sizes = gather_row().run(group_, head);
+  co_await share_sizes;
+  std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<std::byte> all(members * longest);
+  if (!bytes.empty()) std::memcpy(all.data() + self * longest, bytes.data(), bytes.size());
+  comm::Call body{as_view(std::span(all)), DType::UInt8, kAgreementUnit};
+  auto share = gather_row().run(group_, body);
+  co_await share;
+  std::vector<std::vector<std::byte>> result(members);
+  for (std::size_t m = 0; m < members; ++m) {
+    auto* begin = all.data() + m * longest;
+    result[m].assign(begin, begin + sizes[m]);
+  }
+  co_return result;
+}
+
+task::Task<std::vector<double>> Agreement::sum(std::vector<double> values) {
+  if (group_.size() == 1 || values.empty()) co_return values;
+  comm::Call call{as_view(std::span(values)), DType::Float64, kAgreementUnit};
+  auto sum = sum_row().run(group_, call);
+  co_await sum;
+  co_return values;
+}
+
+task::Task<void> Agreement::require_equal(std::uint64_t value, std::string what) {
+  std::vector<std::byte> bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  auto gathering = gather(std::move(bytes));
+  auto all = co_await gathering;
+  std::map<std::uint64_t, int> votes;
+  std::vector<std::uint64_t> values;
+  for (const auto& one : all) {
+    std::uint64_t v;
+    std::memcpy(&v, one.data(), sizeof v);
+    values.push_back(v);
+    ++votes[v];
+  }
+  if (votes.size() <= 1) co_return;
+  auto common = std::max_element(votes.begin(), votes.end(), [](auto& a, auto& b) {
+                  return a.second < b.second;
+                })->first;
+  std::string ranks;
+  std::optional<Rank> first;
+  for (std::size_t m = 0; m < values.size(); ++m)
+    if (values[m] != common) {
+      ranks += fmt::format("{}{} ({:016x})", ranks.empty() ? "" : ", ",
+                           group_.global(static_cast<int>(m)).value(), values[m]);
+      if (!first) first = group_.global(static_cast<int>(m));
+    }
+  throw Error(ErrorKind::Mismatch,
+              fmt::format("{} differ between ranks: most have {:016x}, but not rank {}", what, common, ranks),
+              {first, "agreement", what});
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "tensor/arena.h"
+
+namespace taxon::train {
+
+/// Small agreements between all ranks of a group, outside the buckets. Each call is collective.
+class Agreement {
+ public:
+  /// `group` outlives the agreement.
+  explicit Agreement(comm::Communicator& group);
+
+  /// Member 0's bytes, at every member.
+  task::Task<std::vector<std::byte>> broadcast(std::vector<std::byte> bytes);
+  /// Every member's bytes, at every member, in member order.
+  task::Task<std::vector<std::vector<std::byte>>> gather(std::vector<std::byte> bytes);
+  /// Sums element by element in member order; the same bits at every member.
+  task::Task<std::vector<double>> sum(std::vector<double> values);
+  /// Throws Error{Mismatch} that names the members which differ from the most frequent value.
+  task::Task<void> require_equal(std::uint64_t value, std::string what);
+
+ private:
+  comm::Communicator& group_;
+};
+
+}  // namespace taxon::train

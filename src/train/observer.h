@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/journal.h"
+#include "plan/plan.h"
+
+namespace taxon::train {
+
+/// What a run is made of, once the plan is resolved; the same on every rank.
+struct RunInfo {
+  plan::Plan plan;              // with `resolved` filled in
+  std::int64_t parameters = 0;  // of the model, frozen ones included
+  std::int64_t train_size = 0, test_size = 0;
+  std::int64_t total_samples = 0;                  // of the whole job, from the beginning of training
+  std::int64_t start_step = 0, start_samples = 0;  // not 0 after a resume
+  std::size_t arena_bytes = 0;                     // weights, gradients and optimiser state of this rank
+};
+
+/// One step of the whole job. Loss and accuracy are means over the global batch; times are this rank's.
+struct StepReport {
+  std::int64_t step = 0;  // 1 is the first
+  std::int64_t epoch = 0;
+  std::int64_t samples = 0;  // of the whole job, this step included
+  double loss = 0, accuracy = 0;
+  double rate = 0;
+  double gradient_norm = 0;  // 0 unless clipping asked for it
+  Duration step_time{0};     // from the end of the last step
+  Duration data_wait{0};
+  Duration compute{0};  // forward, backward and updates
+  Duration exposed{0};  // communication that compute did not hide
+};
+
+struct Evaluation {
+  std::int64_t step = 0, samples = 0;
+  double loss = 0, accuracy = 0;
+};
+
+/// Follows a run. Called on the executor's thread; on every rank. Blocks nothing for long.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void started(const RunInfo& info) = 0;
+  virtual void stepped(const StepReport& report) = 0;
+  virtual void evaluated(const Evaluation& evaluation) = 0;
+  virtual void saved(const std::string& path) = 0;
+  /// Something worth a line in the log.
+  virtual void noticed(const std::string& sentence) = 0;
+};
+
+/// What a run ends with; the same on every rank, except where a rank is named.
+struct Outcome {
+  enum class End { Complete, Interrupted } end = End::Complete;
+  Evaluation test;                      // of the final parameters
+  double train_loss = 0;                // mean over the last epoch's worth of steps that were seen
+  std::int64_t steps = 0, samples = 0;  // since the beginning of training
+  double epochs = 0;
+  std::uint64_t parameter_hash = 0;
+  double bytes_sent_per_step = 0;  // mean over ranks and steps of this process's part of the run
+  std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
+  std::vector<std::vector<std::byte>> traces;  // rank 0: every rank's packed spans, if a trace was asked for
+};
+
+}  // namespace taxon::train

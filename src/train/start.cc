@@ -1,0 +1,179 @@
+#include "train/start.h"
+
+#include <fmt/format.h>
+
+#include "data/sampler.h"
+#include "exchange/choose.h"
+#include "train/bytes.h"
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::LogicalTensor>& tensors,
+                                             const std::string& name) {
+  for (const auto& tensor : tensors)
+    if (tensor.name == name) return &tensor;
+  return nullptr;
+}
+
+/// The recorded buckets, with the collective of each, for a run that starts fresh.
+task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan::Plan* plan,
+                                                         comm::Communicator* group) {
+  std::vector<int> order;
+  auto probe = on_compute(&world.runtime, "gradient order", [&order, &world, plan, group] {
+    const data::Dataset& train = *world.datasets.train;
+    std::int64_t batch = plan::global_batch(*plan, group->size());
+    data::Sampler sampler(plan->seed, train.size(), batch);
+    auto first = sampler.at(0, group->size(), 0).indices;
+    std::vector<float> inputs(first.size() * static_cast<std::size_t>(train.shape().elements()));
+    std::vector<std::int64_t> labels(first.size());
+    train.read(first, inputs, labels);
+    order = world.model.gradient_order(inputs, labels);
+  });
+  co_await probe;
+  const auto& parameters = world.model.spec().parameters;
+  std::vector<exchange::Tensor> tensors;
+  for (int p : order)
+    tensors.push_back(
+        {parameters[static_cast<std::size_t>(p)].name, parameters[static_cast<std::size_t>(p)].shape});
+  auto buckets = exchange::cut_buckets(tensors, plan->precision.master, plan->exchange.bucket_bytes);
+  const auto& level = plan->exchange.levels.front();
+  for (auto& bucket : buckets)
+    bucket.collective =
+        group->size() == 1
+            ? "none"
+            : exchange::choose(exchange::find_topology(level.topology).reduce, level.collective, *group,
+                               static_cast<std::size_t>(bucket.bytes), group->shares_memory())
+                  .name;
+  co_return buckets;
+}
+
+/// Collectives depend on the group, not on the model: a resumed run with other ranks chooses again.
+void choose_again(plan::Plan& plan, const comm::Communicator& group) {
+  const auto& level = plan.exchange.levels.front();
+  for (auto& bucket : plan.resolved.buckets)
+    bucket.collective =
+        group.size() == 1
+            ? "none"
+            : exchange::choose(exchange::find_topology(level.topology).reduce, level.collective, group,
+                               static_cast<std::size_t>(bucket.bytes), group.shares_memory())
+                  .name;
+}
+
+}  // namespace
+
+task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body) {
+  tensor::Kernel kernel{std::move(name), {}, [&body](tensor::Marks&) { body(); }};
+  auto done = tensor::run(runtime->device, runtime->waits(), tensor::Lane::Compute, std::move(kernel));
+  co_await done;
+}
+
+task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body) {
+  tensor::Kernel kernel{std::move(name), {}, [&body](tensor::Marks&) { body(); }};
+  auto done = tensor::run(runtime->device, runtime->waits(), tensor::Lane::Data, std::move(kernel));
+  co_await done;
+}
+
+std::vector<std::byte> pack_rank_state(const model::Model& model) {
+  Packer packer;
+  packer.numbers(model.buffers());
+  packer.bytes(model.random_state());
+  return packer.take();
+}
+
+void restore_rank_state(model::Model& model, const std::vector<std::byte>& state) {
+  Unpacker unpacker(state);
+  auto buffers = unpacker.numbers();
+  auto random = unpacker.bytes();
+  model.set_buffers(buffers);
+  model.set_random_state(ConstView(random.data(), random.size()));
+}
+
+task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Communicator* group,
+                            Agreement* agreement) {
+  Beginning beginning;
+  beginning.plan = options->plan;
+  bool root = group->rank() == 0;
+  std::string notice;
+  if (root && options->start == TrainOptions::Start::Resume) {
+    auto read = on_data(&world.runtime, "read checkpoint", [&] {
+      auto path = checkpoint::find_latest(world.storage, options->out);
+      if (!path) {
+        notice = fmt::format("no checkpoint in {}: training starts from the beginning", options->out);
+        return;
+      }
+      beginning.restored = checkpoint::load(world.storage, *path);
+      beginning.parameters = parameters_from(beginning.restored->weights, world.model.spec(), *path);
+    });
+    co_await read;
+    if (!notice.empty()) world.observer.noticed(notice);
+  }
+  std::vector<std::vector<std::byte>> rank_states;
+  if (root) {
+    plan::ResolvedPlan& resolved = beginning.plan.resolved;
+    if (beginning.restored) {
+      resolved = plan::parse_plan(beginning.restored->plan_yaml, "the checkpoint's plan").resolved;
+      choose_again(beginning.plan, *group);
+    } else {
+      beginning.parameters = world.model.parameters();
+      auto decide = decide_buckets(world, &options->plan, group);
+      resolved.buckets = co_await decide;
+    }
+    resolved.world_size = group->size();
+    resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
+    if (beginning.restored && beginning.restored->world_size == group->size())
+      for (const auto& tensors : beginning.restored->per_rank)
+        if (auto* state = find_tensor(tensors, "state")) rank_states.push_back(state->bytes);
+    if (beginning.restored && rank_states.empty())
+      world.observer.noticed(
+          "the checkpoint is of another world size: buffers and random state start as on rank 0 of a fresh "
+          "run");
+  }
+  Packer packer;
+  if (root) {
+    packer.text(plan::write_plan(beginning.plan));
+    packer.number(beginning.restored ? 1 : 0);
+    packer.number(beginning.restored ? beginning.restored->steps : 0);
+    packer.number(beginning.restored ? beginning.restored->samples : 0);
+    packer.numbers(beginning.parameters);
+    packer.number(static_cast<std::int64_t>(rank_states.size()));
+    for (const auto& state : rank_states) packer.bytes(state);
+  }
+  auto tell = agreement->broadcast(packer.take());
+  std::vector<std::byte> told = co_await tell;
+  Unpacker unpacker(told);
+  beginning.plan = plan::parse_plan(unpacker.text(), "rank 0's plan");
+  beginning.resumed = unpacker.number() == 1;
+  beginning.steps = unpacker.number();
+  beginning.samples = unpacker.number();
+  beginning.parameters = unpacker.numbers();
+  auto states = unpacker.number();
+  for (std::int64_t r = 0; r < states; ++r) {
+    auto state = unpacker.bytes();
+    if (r == group->rank()) beginning.rank_state = std::move(state);
+  }
+  co_return beginning;
+}
+
+task::Task<void> restore(World world, comm::Communicator* group, Beginning* beginning, State* state) {
+  state->set_weights(beginning->parameters);
+  if (beginning->restored) state->set_optimiser(beginning->restored->optimiser);
+  if (beginning->resumed && group->size() > 1)
+    for (const auto& [name, arena] : state->rule().state()) {
+      comm::Call call{arena->bytes(), arena->type(), kWeightsUnit};
+      auto spread = comm::find_row(net::Operation::Broadcast, "tree").run(*group, call);
+      co_await spread;
+    }
+  auto bind = on_compute(&world.runtime, "bind", [&] {
+    world.model.set_parameters(beginning->parameters);
+    if (!beginning->rank_state.empty()) restore_rank_state(world.model, beginning->rank_state);
+    model::Binding binding = state->binding();
+    world.model.bind(binding);
+  });
+  co_await bind;
+  beginning->restored.reset();
+  beginning->parameters.clear();
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "train/agree.h"
+#include "train/state.h"
+#include "train/train.h"
+
+namespace taxon::train {
+
+/// Where training begins: the position, and the plan with its buckets. The same on every rank.
+struct Beginning {
+  plan::Plan plan;
+  std::int64_t steps = 0, samples = 0;
+  std::vector<double> parameters;                  // all of them, in the order of the model's spec
+  std::vector<std::byte> rank_state;               // this rank's buffers and random state; empty: fresh
+  std::optional<checkpoint::Checkpoint> restored;  // rank 0 only, with the optimiser's state
+  bool resumed = false;
+};
+
+/// What differs per rank, as bytes: the model's buffers and its random state.
+std::vector<std::byte> pack_rank_state(const model::Model& model);
+void restore_rank_state(model::Model& model, const std::vector<std::byte>& state);
+
+/// Decides on rank 0 how to begin (from the newest checkpoint or fresh), in which order gradients complete,
+/// how they are cut into buckets and which collective serves each, and tells everybody. Collective.
+task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Communicator* group,
+                            Agreement* agreement);
+
+/// Fills `state` and the model from `beginning` and from rank 0's checkpoint, and binds the model.
+/// Collective.
+task::Task<void> restore(World world, comm::Communicator* group, Beginning* beginning, State* state);
+
+/// Runs `body` on the compute lane: models are called from one thread only.
+task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body);
+/// Runs `body` on the data lane: files block.
+task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body);
+
+}  // namespace taxon::train

@@ -1,0 +1,186 @@
+#include "train/state.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+namespace taxon::train {
+namespace {
+
+std::unique_ptr<optim::Rule> make_rule(const plan::OptimiserPlan& plan, const optim::RuleContext& context) {
+  for (const optim::RuleRow& row : optim::rule_table())
+    if (row.name == plan.rule) return row.make(plan, context);
+  throw Error(ErrorKind::Usage, "optimiser.rule: no rule is called " + plan.rule);
+}
+
+std::vector<Range> decayed_ranges(const tensor::ArenaLayout& layout, const plan::OptimiserPlan& plan) {
+  std::vector<Range> ranges;
+  if (plan.weight_decay == 0) return ranges;
+  for (const tensor::Slot& slot : layout.slots())
+    if (plan.decay_all || slot.shape.size() > 1) ranges.push_back(slot.range);
+  return ranges;
+}
+
+std::vector<std::byte> copy_bytes(ConstView view) { return {view.data(), view.data() + view.size()}; }
+
+checkpoint::LogicalTensor copy_slot(const tensor::Arena& arena, const tensor::Slot& slot, std::string name) {
+  return {std::move(name), arena.type(), slot.shape, copy_bytes(arena.bytes(slot.range))};
+}
+
+}  // namespace
+
+std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
+  std::vector<exchange::Tensor> tensors;
+  for (const auto& parameter : spec.parameters)
+    if (parameter.trainable) tensors.push_back({parameter.name, parameter.shape});
+  return tensors;
+}
+
+State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
+             const model::ModelSpec& spec)
+    : spec_(spec), layout_(std::move(layout)) {
+  std::vector<int> trained;  // index among the trainable -> index into the spec
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
+    if (spec.parameters[i].trainable) trained.push_back(static_cast<int>(i));
+    offsets_.push_back(next);
+    next += static_cast<std::size_t>(spec.parameters[i].count());
+  }
+  for (int tensor : layout_.tensors) parameters_.push_back(trained[static_cast<std::size_t>(tensor)]);
+  DType master = plan.precision.master;
+  gradients_ = tensor::Arena(transport, master, layout_.arena.size());
+  master_ = tensor::Arena(transport, master, layout_.arena.size());
+  if (plan.precision.compute != master)
+    compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size());
+  rule_ = make_rule(plan.optimiser,
+                    {master, layout_.arena.size(), decayed_ranges(layout_.arena, plan.optimiser)});
+}
+
+model::Binding State::binding() const {
+  return {&layout_.arena,
+          parameters_,
+          layout_.bucket_of,
+          static_cast<int>(layout_.buckets.size()),
+          compute_ ? compute_.get() : &master_,
+          &gradients_};
+}
+
+std::size_t State::bytes() const {
+  std::size_t total =
+      gradients_.bytes().size() + master_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
+  for (const auto& [name, arena] : rule_->state()) total += arena->bytes().size();
+  return total;
+}
+
+void State::set_weights(std::span<const double> parameters) {
+  for (std::size_t s = 0; s < parameters_.size(); ++s) {
+    const tensor::Slot& slot = layout_.arena.slots()[s];
+    auto source = parameters.subspan(offset(parameters_[s]), slot.range.size);
+    dispatch(master_.type(), [&](auto zero) {
+      using T = decltype(zero);
+      auto target = master_.values<T>(slot.range);
+      for (std::size_t i = 0; i < source.size(); ++i)
+        target[i] = T(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(source[i]));
+    });
+  }
+}
+
+std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> parameters) const {
+  std::vector<const tensor::Slot*> slots(spec_.parameters.size(), nullptr);
+  for (std::size_t s = 0; s < parameters_.size(); ++s)
+    slots[static_cast<std::size_t>(parameters_[s])] = &layout_.arena.slots()[s];
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (std::size_t p = 0; p < spec_.parameters.size(); ++p) {
+    const auto& parameter = spec_.parameters[p];
+    if (slots[p]) {
+      tensors.push_back(copy_slot(master_, *slots[p], parameter.name));
+      continue;
+    }
+    auto values =
+        parameters.subspan(offset(static_cast<int>(p)), static_cast<std::size_t>(parameter.count()));
+    tensors.push_back({parameter.name, DType::Float64, parameter.shape,
+                       copy_bytes(as_const_view(std::span<const double>(values)))});
+  }
+  return tensors;
+}
+
+std::vector<checkpoint::LogicalTensor> State::optimiser() const {
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (const auto& [name, arena] : rule_->state())
+    for (const tensor::Slot& slot : layout_.arena.slots())
+      tensors.push_back(copy_slot(*arena, slot, name + "/" + slot.name));
+  return tensors;
+}
+
+void State::set_optimiser(const std::vector<checkpoint::LogicalTensor>& tensors) {
+  std::map<std::string, const checkpoint::LogicalTensor*> index;
+  for (const auto& tensor : tensors) index[tensor.name] = &tensor;
+  for (const auto& [name, arena] : rule_->state())
+    for (const tensor::Slot& slot : layout_.arena.slots()) {
+      auto found = index.find(name + "/" + slot.name);
+      View target = arena->bytes(slot.range);
+      if (found == index.end() || found->second->bytes.size() != target.size())
+        throw Error(
+            ErrorKind::Checkpoint,
+            fmt::format(
+                "the checkpoint has no optimiser state {}/{} of this size: it was written with another "
+                "optimiser.rule or precision; resume with that one",
+                name, slot.name));
+      std::memcpy(target.data(), found->second->bytes.data(), target.size());
+    }
+}
+
+std::uint64_t State::hash() const {
+  // In the order of the model, so that the hash does not depend on how the parameters were cut into buckets.
+  std::vector<std::size_t> order(parameters_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return parameters_[a] < parameters_[b]; });
+  std::uint64_t hash = 0;
+  for (std::size_t slot : order) {
+    View bytes = master_.bytes(layout_.arena.slots()[slot].range);
+    hash = XXH64(bytes.data(), bytes.size(), hash);
+  }
+  return hash;
+}
+
+std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spec,
+                                                     std::span<const double> values) {
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (const auto& buffer : spec.buffers) {
+    std::size_t count = 1;
+    for (std::int64_t extent : buffer.shape) count *= static_cast<std::size_t>(extent);
+    std::vector<float> narrow(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
+    values = values.subspan(count);
+    tensors.push_back({buffer.name, DType::Float32, buffer.shape, copy_bytes(as_view(std::span(narrow)))});
+  }
+  return tensors;
+}
+
+std::vector<double> parameters_from(const std::vector<checkpoint::LogicalTensor>& tensors,
+                                    const model::ModelSpec& spec, const std::string& path) {
+  std::vector<checkpoint::LogicalTensor> expected;
+  for (const auto& parameter : spec.parameters)
+    expected.push_back({parameter.name, DType::Float32, parameter.shape, {}});
+  checkpoint::require_same_model(tensors, expected, path);
+  std::map<std::string, const checkpoint::LogicalTensor*> index;
+  for (const auto& tensor : tensors) index[tensor.name] = &tensor;
+  std::vector<double> values;
+  for (const auto& parameter : spec.parameters) {
+    const auto& tensor = *index.at(parameter.name);
+    dispatch(tensor.type, [&](auto zero) {
+      using T = decltype(zero);
+      ConstView bytes(tensor.bytes.data(), tensor.bytes.size());
+      for (T value : as_span<T>(bytes))
+        values.push_back(
+            static_cast<double>(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(value)));
+    });
+  }
+  return values;
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "exchange/exchange.h"
+#include "model/model.h"
+
+namespace taxon::train {
+
+/// The memory of one rank's run: arenas, the rule with its state, and the layout that names them.
+class State {
+ public:
+  /// Allocates the arenas of `layout`; gradients and weights in the transport's memory.
+  State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
+        const model::ModelSpec& spec);
+
+  const exchange::Layout& layout() const { return layout_; }
+  exchange::Arenas arenas() const { return {&gradients_, &master_, compute_ ? compute_.get() : &master_}; }
+  const tensor::Arena& gradients() const { return gradients_; }
+  const tensor::Arena& master() const { return master_; }
+  optim::Rule& rule() { return *rule_; }
+  /// For Model::bind.
+  model::Binding binding() const;
+  std::size_t bytes() const;
+
+  /// Master weights := the model's parameters, in the order of the spec.
+  void set_weights(std::span<const double> parameters);
+  /// Every parameter: trainable ones from the master, the others from `parameters`.
+  std::vector<checkpoint::LogicalTensor> weights(std::span<const double> parameters) const;
+  /// The rule's state as logical tensors, and back. Throws Error{Checkpoint} if something is missing.
+  std::vector<checkpoint::LogicalTensor> optimiser() const;
+  void set_optimiser(const std::vector<checkpoint::LogicalTensor>& tensors);
+  /// xxHash64 of the master weights.
+  std::uint64_t hash() const;
+
+ private:
+  std::size_t offset(int parameter) const { return offsets_[static_cast<std::size_t>(parameter)]; }
+
+  const model::ModelSpec& spec_;
+  exchange::Layout layout_;
+  std::vector<int> parameters_;       // slot -> index into the spec
+  std::vector<std::size_t> offsets_;  // parameter -> first value in a flat list of all parameters
+  tensor::Arena gradients_, master_;
+  std::unique_ptr<tensor::Arena> compute_;  // null: the model computes on the master weights
+  std::unique_ptr<optim::Rule> rule_;
+};
+
+/// The trainable parameters as the exchange sees them, in the order of the spec.
+std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec);
+
+/// The model's buffers as logical float32 tensors; `values` as Model::buffers() gives them.
+std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spec,
+                                                     std::span<const double> values);
+
+/// Values of all parameters as float64 from logical tensors of any floating type, in the order of the spec.
+/// Throws Error{Checkpoint} if the tensors are of another model; `path` names the file.
+std::vector<double> parameters_from(const std::vector<checkpoint::LogicalTensor>& tensors,
+                                    const model::ModelSpec& spec, const std::string& path);
+
+}  // namespace taxon::train

@@ -1,0 +1,439 @@
+#include "train/train.h"
+
+#include <algorithm>
+
+#include "checkpoint/safetensors.h"
+#include "data/loader.h"
+#include "task/scope.h"
+#include "train/start.h"
+#include "train/trace.h"
+#include "train/vote.h"
+
+namespace taxon::train {
+namespace {
+
+/// How often something happens that is counted in samples: at every multiple of `period`, 0 for never.
+class Every {
+ public:
+  Every(double period, std::int64_t consumed) : period_(period), done_(due_at(consumed)) {}
+  /// True once per period, when `consumed` has passed its end.
+  bool due(std::int64_t consumed) {
+    std::int64_t now = due_at(consumed);
+    return now > done_ && (done_ = now, true);
+  }
+
+ private:
+  std::int64_t due_at(std::int64_t consumed) const {
+    return period_ > 0 ? static_cast<std::int64_t>(static_cast<double>(consumed) / period_ + 1e-9) : 0;
+  }
+  double period_;
+  std::int64_t done_;
+};
+
+class Trainer {
+ public:
+  Trainer(World world, const TrainOptions& options)
+      : world_(world),
+        options_(options),
+        group_(world.runtime, "data", all_ranks(world.runtime)),
+        agreement_(group_),
+        vote_(group_) {}
+
+  task::Task<Outcome> run();
+
+ private:
+  static std::vector<Rank> all_ranks(const comm::Runtime& runtime) {
+    std::vector<Rank> ranks;
+    for (int r = 0; r < runtime.world_size(); ++r) ranks.emplace_back(r);
+    return ranks;
+  }
+  comm::Runtime& runtime() { return world_.runtime; }
+  Instant now() { return world_.runtime.executor().now(); }
+
+  task::Task<void> prepare();
+  void announce();
+  task::Task<void> loop();
+  task::Task<bool> step(const data::Batch* batch);
+  task::Task<void> compute(const data::Batch* batch, optim::StepClock clock, StepReport* report,
+                           Vote::Tally* tally);
+  task::Task<void> flush_report();
+  void finish_report(const Vote::Tally& tally);
+  task::Task<Evaluation> evaluate();
+  task::Task<void> average_buffers();
+  task::Task<void> save();
+  task::Task<void> export_model();
+  task::Task<Outcome> conclude();
+
+  World world_;
+  const TrainOptions& options_;
+  comm::Communicator group_;
+  Agreement agreement_;
+  Vote vote_;
+  plan::Plan plan_;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<exchange::Exchange> exchange_;
+  std::unique_ptr<data::Loader> loader_;
+  std::int64_t total_ = 0;
+  std::int64_t steps_ = 0, samples_ = 0;
+  std::int64_t saved_at_ = -1;
+  bool interrupted_ = false;
+  std::int64_t first_step_ = 0;
+  std::uint64_t first_bytes_ = 0;
+  Instant last_end_;
+  Duration data_wait_{0};
+
+  // The step whose loss is still on its way: it is known with the next vote.
+  std::optional<StepReport> pending_;
+  std::int64_t pending_size_ = 0;
+  Vote::Ballot ballot_;
+  double epoch_loss_ = 0;
+  std::int64_t epoch_samples_ = 0, loss_epoch_ = -1;
+};
+
+task::Task<Outcome> Trainer::run() {
+  auto preparing = prepare();
+  co_await preparing;
+  announce();
+  std::exception_ptr error;
+  try {
+    auto looping = loop();
+    co_await looping;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  auto closing = loader_->close();
+  co_await closing;
+  if (error) std::rethrow_exception(error);
+  auto concluding = conclude();
+  co_return co_await concluding;
+}
+
+task::Task<void> Trainer::prepare() {
+  auto establish = group_.establish();
+  co_await establish;
+  auto establish_vote = vote_.establish();
+  co_await establish_vote;
+  auto beginning_task = begin(world_, &options_, &group_, &agreement_);
+  Beginning beginning = co_await beginning_task;
+  plan_ = beginning.plan;
+  steps_ = first_step_ = beginning.steps;
+  samples_ = beginning.samples;
+  saved_at_ = beginning.resumed ? samples_ : -1;
+  auto layout =
+      exchange::lay_out(trainable(world_.model.spec()), plan_.resolved.buckets, plan_.precision.master);
+  const auto& topology = exchange::find_topology(plan_.exchange.levels.front().topology);
+  for (std::size_t b = 0; b < layout.buckets.size(); ++b)
+    if (group_.size() > 1)
+      layout.buckets[b].collective = &comm::find_row(topology.reduce, plan_.resolved.buckets[b].collective);
+  state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), world_.model.spec());
+  if (group_.size() > 1) {
+    auto share = group_.share(state_->gradients().region());
+    co_await share;
+  }
+  auto restoring = restore(world_, &group_, &beginning, state_.get());
+  co_await restoring;
+  auto same = agreement_.require_equal(state_->hash(), "initial parameters");
+  co_await same;
+  exchange_ = std::make_unique<exchange::Exchange>(runtime(), state_->layout().buckets, state_->arenas(),
+                                                   topology.make(group_), state_->rule(), plan_);
+  const data::Dataset& train = *world_.datasets.train;
+  total_ = plan::total_samples(plan_, group_.size(), train.size());
+  data::Sampler sampler(plan_.seed, train.size(), plan::global_batch(plan_, group_.size()));
+  loader_ = std::make_unique<data::Loader>(runtime(), train, sampler, plan_.data.prefetch, samples_, total_);
+  first_bytes_ = runtime().transport.traffic().bytes_sent;
+}
+
+void Trainer::announce() {
+  RunInfo info;
+  info.plan = plan_;
+  info.parameters = world_.model.spec().parameter_count();
+  info.train_size = world_.datasets.train->size();
+  info.test_size = world_.datasets.test->size();
+  info.total_samples = total_;
+  info.start_step = steps_;
+  info.start_samples = samples_;
+  info.arena_bytes = state_->bytes();
+  world_.observer.started(info);
+}
+
+task::Task<void> Trainer::loop() {
+  double epoch = static_cast<double>(world_.datasets.train->size());
+  Every evaluation(plan_.evaluation.every_epochs * epoch, samples_);
+  Every checkpoint(plan_.checkpoint.every_epochs * epoch, samples_);
+  last_end_ = now();
+  while (samples_ < total_) {
+    Instant waited_from = now();
+    auto next = loader_->next();
+    data::Batch batch = co_await next;
+    data_wait_ = now() - waited_from;
+    auto stepping = step(&batch);
+    bool stop = co_await stepping;
+    bool last = samples_ >= total_;
+    if (stop && !last) {
+      interrupted_ = true;
+      break;
+    }
+    if (evaluation.due(samples_) && !last) {
+      auto flushing = flush_report();
+      co_await flushing;
+      auto evaluating = evaluate();
+      Evaluation seen = co_await evaluating;
+      world_.observer.evaluated(seen);
+      last_end_ = now();
+    }
+    bool counted = plan_.checkpoint.every_steps > 0 && steps_ % plan_.checkpoint.every_steps == 0;
+    if ((checkpoint.due(samples_) || counted) && !last) {
+      auto saving = save();
+      co_await saving;
+      last_end_ = now();
+    }
+  }
+  auto flushing = flush_report();
+  co_await flushing;
+}
+
+task::Task<bool> Trainer::step(const data::Batch* batch) {
+  optim::StepClock clock{steps_, samples_, optim::learning_rate(plan_.learning_rate, samples_, total_)};
+  StepReport report;
+  report.step = steps_ + 1;
+  report.epoch = batch->epoch;
+  report.samples = samples_ + batch->global_size;
+  report.rate = clock.rate;
+  report.data_wait = data_wait_;
+  Vote::Tally tally;
+  ballot_.stop = options_.stop && options_.stop->load(std::memory_order_relaxed);
+  auto computing = compute(batch, clock, &report, &tally);
+  co_await computing;
+  finish_report(tally);
+  report.gradient_norm = exchange_->gradient_norm();
+  report.step_time = now() - last_end_;
+  last_end_ = now();
+  steps_ = report.step;
+  samples_ = report.samples;
+  pending_ = report;
+  pending_size_ = batch->global_size;
+  if (plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
+    auto same = agreement_.require_equal(state_->hash(), "parameters");
+    co_await same;
+  }
+  co_return tally.stop;
+}
+
+/// Forward and backward on the compute lane; beside them the buckets' exchange and the vote. Nothing is in
+/// flight when it ends.
+task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clock, StepReport* report,
+                                  Vote::Tally* tally) {
+  model::StepOutput output;
+  tensor::Kernel kernel{
+      "forward and backward", {}, [this, batch, &output](tensor::Marks& marks) {
+        model::StepInput input{batch->inputs, batch->labels, batch->global_size, plan_.batch.micro_batches};
+        output = world_.model.forward_backward(input, marks);
+      }};
+  kernel.marks = static_cast<int>(exchange_->buckets().size());
+  comm::Span span{"compute", "forward and backward", -1, 0, now(), {}};
+  task::Scope beside(runtime().waits());
+  tensor::Job backward(runtime().device, runtime().waits(), tensor::Lane::Compute, std::move(kernel));
+  std::exception_ptr error;
+  try {
+    beside.spawn(vote_.cast(ballot_, tally));
+    auto exchanging = exchange_->step(backward, clock);
+    co_await exchanging;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  try {
+    auto end = backward.finished();
+    co_await end;
+  } catch (...) {
+    if (!error) error = std::current_exception();
+  }
+  try {
+    co_await beside.join();
+  } catch (...) {
+    if (!error) error = std::current_exception();
+  }
+  if (error) std::rethrow_exception(error);
+  span.end = exchange_->times().backward_end;
+  runtime().journal.add(span);
+  Duration after_backward = now() - span.end;
+  report->compute = span.end - span.begin + exchange_->times().update_after_safe;
+  report->exposed = std::max(Duration(0), after_backward - exchange_->times().update_after_safe);
+  ballot_ = {false, output.loss_sum, output.correct};
+}
+
+/// A last vote on its own, for the loss of the last step.
+task::Task<void> Trainer::flush_report() {
+  if (!pending_) co_return;
+  Vote::Tally tally;
+  ballot_.stop = false;
+  auto voting = vote_.cast(ballot_, &tally);
+  co_await voting;
+  finish_report(tally);
+  ballot_ = {};
+}
+
+void Trainer::finish_report(const Vote::Tally& tally) {
+  if (!pending_) return;
+  auto size = static_cast<double>(pending_size_);
+  pending_->loss = tally.loss_sum / size;
+  pending_->accuracy = tally.correct / size;
+  if (pending_->epoch != loss_epoch_) {
+    loss_epoch_ = pending_->epoch;
+    epoch_loss_ = 0;
+    epoch_samples_ = 0;
+  }
+  epoch_loss_ += tally.loss_sum;
+  epoch_samples_ += pending_size_;
+  world_.observer.stepped(*pending_);
+  pending_.reset();
+}
+
+task::Task<Evaluation> Trainer::evaluate() {
+  const data::Dataset& test = *world_.datasets.test;
+  std::vector<double> own;
+  if (!world_.model.spec().buffers.empty()) {
+    auto remember = on_compute(&runtime(), "buffers", [&] { own = world_.model.buffers(); });
+    co_await remember;
+    auto averaging = average_buffers();
+    co_await averaging;
+  }
+  std::vector<double> sums(2, 0.0);
+  auto pass = on_compute(&runtime(), "evaluate", [&] {
+    Range share = part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(group_.size()),
+                       static_cast<std::size_t>(group_.rank()));
+    auto elements = static_cast<std::size_t>(test.shape().elements());
+    auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
+    for (std::size_t first = share.begin; first < share.end(); first += batch) {
+      std::size_t count = std::min(batch, share.end() - first);
+      std::vector<std::int64_t> indices(count), labels(count);
+      for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::int64_t>(first + i);
+      std::vector<float> inputs(count * elements);
+      test.read(indices, inputs, labels);
+      model::StepOutput output = world_.model.evaluate(inputs, labels);
+      sums[0] += output.loss_sum;
+      sums[1] += static_cast<double>(output.correct);
+    }
+    if (!own.empty()) world_.model.set_buffers(own);
+  });
+  co_await pass;
+  auto summing = agreement_.sum(std::move(sums));
+  auto total = co_await summing;
+  auto size = static_cast<double>(test.size());
+  co_return Evaluation{steps_, samples_, total[0] / size, total[1] / size};
+}
+
+/// Batch-norm statistics are each rank's own during training; what is evaluated and saved is their mean.
+task::Task<void> Trainer::average_buffers() {
+  std::vector<double> values;
+  auto read = on_compute(&runtime(), "buffers", [&] { values = world_.model.buffers(); });
+  co_await read;
+  auto summing = agreement_.sum(std::move(values));
+  values = co_await summing;
+  for (double& value : values) value /= group_.size();
+  auto write = on_compute(&runtime(), "buffers", [&] { world_.model.set_buffers(values); });
+  co_await write;
+}
+
+task::Task<void> Trainer::save() {
+  if (options_.out.empty() || saved_at_ == samples_) co_return;
+  std::vector<std::byte> own;
+  std::vector<double> parameters;
+  auto read = on_compute(&runtime(), "read state", [&] {
+    own = pack_rank_state(world_.model);
+    parameters = world_.model.parameters();
+  });
+  co_await read;
+  auto gathering = agreement_.gather(std::move(own));
+  auto states = co_await gathering;
+  std::string path;
+  if (group_.rank() == 0) {
+    auto write = on_data(&runtime(), "write checkpoint", [&] {
+      checkpoint::Checkpoint out;
+      out.plan_yaml = plan::write_plan(plan_);
+      out.taxon_version = options_.version;
+      out.seed = plan_.seed;
+      out.world_size = group_.size();
+      out.steps = steps_;
+      out.samples = samples_;
+      out.weights = state_->weights(parameters);
+      out.optimiser = state_->optimiser();
+      for (auto& state : states) {
+        auto size = static_cast<std::int64_t>(state.size());
+        out.per_rank.push_back({{"state", DType::UInt8, {size}, std::move(state)}});
+      }
+      path = checkpoint::save(world_.storage, options_.out, out, plan_.checkpoint.keep);
+    });
+    co_await write;
+    world_.observer.saved(path);
+  }
+  saved_at_ = samples_;
+}
+
+/// model.safetensors: the trained weights, with the buffers averaged over the ranks.
+task::Task<void> Trainer::export_model() {
+  auto averaging = average_buffers();
+  co_await averaging;
+  if (group_.rank() != 0) co_return;
+  std::vector<double> parameters, buffers;
+  auto read = on_compute(&runtime(), "read model", [&] {
+    parameters = world_.model.parameters();
+    buffers = world_.model.buffers();
+  });
+  co_await read;
+  std::string path = options_.out + "/model.safetensors";
+  auto write = on_data(&runtime(), "write model", [&] {
+    auto tensors = state_->weights(parameters);
+    for (auto& buffer : named_buffers(world_.model.spec(), buffers)) tensors.push_back(std::move(buffer));
+    checkpoint::write_safetensors(world_.storage, path, tensors,
+                                  {{"format", "pt"}, {"taxon", options_.version}});
+  });
+  co_await write;
+  world_.observer.saved(path);
+}
+
+task::Task<Outcome> Trainer::conclude() {
+  auto saving = save();
+  co_await saving;
+  Outcome outcome;
+  outcome.end = interrupted_ ? Outcome::End::Interrupted : Outcome::End::Complete;
+  std::uint64_t hash = state_->hash();
+  auto same = agreement_.require_equal(hash, "final parameters");
+  co_await same;
+  outcome.parameter_hash = hash;
+  std::int64_t steps = std::max<std::int64_t>(1, steps_ - first_step_);
+  std::vector<double> bytes(1, static_cast<double>(runtime().transport.traffic().bytes_sent - first_bytes_) /
+                                   static_cast<double>(steps));
+  if (!interrupted_) {
+    auto evaluating = evaluate();
+    outcome.test = co_await evaluating;
+    world_.observer.evaluated(outcome.test);
+  }
+  auto summing = agreement_.sum(std::move(bytes));
+  bytes = co_await summing;
+  outcome.bytes_sent_per_step = bytes[0] / group_.size();
+  outcome.train_loss = epoch_samples_ > 0 ? epoch_loss_ / static_cast<double>(epoch_samples_) : 0;
+  outcome.steps = steps_;
+  outcome.samples = samples_;
+  outcome.epochs = static_cast<double>(samples_) / static_cast<double>(world_.datasets.train->size());
+  outcome.copies_per_step = world_.model.copies().copies;
+  outcome.copy_bytes_per_step = world_.model.copies().bytes;
+  if (!interrupted_ && !options_.out.empty()) {
+    auto exporting = export_model();
+    co_await exporting;
+  }
+  if (plan_.report.trace) {
+    auto gathering = agreement_.gather(pack_spans(runtime().journal.all(), options_.clock_offset));
+    outcome.traces = co_await gathering;
+  }
+  co_return outcome;
+}
+
+}  // namespace
+
+task::Task<Outcome> train(World world, TrainOptions options) {
+  Trainer trainer(world, options);
+  auto running = trainer.run();
+  co_return co_await running;
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "comm/runtime.h"
+#include "data/dataset.h"
+#include "data/storage.h"
+#include "model/model.h"
+#include "plan/plan.h"
+#include "train/observer.h"
+
+namespace taxon::train {
+
+/// What a run works with. Everything outlives the run.
+struct World {
+  comm::Runtime& runtime;
+  model::Model& model;  // not bound yet; equal on every rank up to its weights, of which rank 0's count
+  const data::Datasets& datasets;
+  data::Storage& storage;  // rank 0's is written to
+  Observer& observer;
+};
+
+struct TrainOptions {
+  plan::Plan plan;  // legal; equal on every rank
+  std::string out;  // folder of the checkpoints; rank 0 alone touches it. Empty: no files
+  enum class Start {
+    Fresh,
+    Resume,  // from the newest checkpoint in `out`; from the beginning, with a notice, if there is none
+  } start = Start::Fresh;
+  std::string version;       // recorded in checkpoints
+  Duration clock_offset{0};  // added to this rank's times it gives rank 0's, for traces
+  /// Set from outside (a signal) on any rank: all ranks finish the same step, save a checkpoint and end.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+/// Synchronous data-parallel training, from the first broadcast to the final test. Collective over all ranks
+/// of the runtime. Throws Error: PeerLost and Mismatch from the exchange, Data, Output and Checkpoint from
+/// rank 0's files. When it throws or returns, no operation is in flight.
+task::Task<Outcome> train(World world, TrainOptions options);
+
+}  // namespace taxon::train
