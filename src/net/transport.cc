@@ -89,4 +89,12 @@ AwaitSignalOp::AwaitSignalOp(Transport& transport, Rank peer, Tag tag, std::uint
   if (begin()) transport.start(*this);
 }
 
+std::uint32_t Transport::allot_signals(std::uint32_t count) {
+  if (count > signals() - allotted_)
+    throw Error(ErrorKind::Transport,
+                detail::join("all ", signals(), " signals of rank ", rank().value(),
+                             " are in use: exchange in fewer, larger buckets, or over fewer groups"));
+  return std::exchange(allotted_, allotted_ + count);
+}
+
 }  // namespace taxon::net

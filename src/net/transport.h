@@ -126,12 +126,14 @@ class PutOp final : public Op {
 };
 
 /// Waits until this rank's own signal `index` is at least `value`. `peer` is who should raise it, for hang
-/// reports.
+/// reports. Afterwards `seen` is what the signal held.
 class AwaitSignalOp final : public Op {
  public:
   AwaitSignalOp(Transport& transport, Rank peer, Tag tag, std::uint32_t index, std::uint64_t value);
   const std::uint32_t index;
   const std::uint64_t value;
+  /// For the transport: set before the op completes.
+  std::uint64_t seen = 0;
 };
 
 /// How bytes reach one peer, in words for reports.
@@ -172,6 +174,9 @@ class Transport {
   virtual View map(const RemoteRegion& region) = 0;
   /// The number of signals that this rank owns; all start at 0.
   virtual std::uint32_t signals() const = 0;
+  /// Sets `count` consecutive signals of this rank aside for the caller, for as long as the transport lives;
+  /// the first of them. Throws Error{Transport} when they run out.
+  std::uint32_t allot_signals(std::uint32_t count);
   virtual Path path(Rank peer) const = 0;
   virtual const Traffic& traffic() const = 0;
   /// For collectives that write into mapped memory themselves: counts `bytes` as sent.
@@ -181,6 +186,9 @@ class Transport {
   virtual int world_size() const = 0;
   virtual task::Executor& executor() = 0;
   virtual task::Waits& waits() = 0;
+
+ private:
+  std::uint32_t allotted_ = 0;
 };
 
 }  // namespace taxon::net
