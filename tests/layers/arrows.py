@@ -1,0 +1,56 @@
+"""The include arrows: src/README.md's table is the rule; the includes and src/CMakeLists.txt must agree with it."""
+
+import re
+
+_ROW = re.compile(r"^\| `(\w+)/` \|[^|]*\| ([^|]*) \|$", re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+_MODULE = re.compile(r"^\s*taxon_module\((\w+)([^)]*)\)", re.MULTILINE)
+
+# Libraries whose headers are dear or must stay behind one door -> the only folders that may see them.
+_CAGED = {
+    r"(torch|ATen|c10|caffe2)/": ("src/model/torch/", "apps/"),
+    r"(ucp|uct|ucs|ucm)/": ("src/net/ucx/", "apps/"),
+}
+
+
+def read_table(readme):
+    """module -> the modules that it may include."""
+    rows = _ROW.findall(readme)
+    table = {}
+    for name, cell in rows:
+        if "all of the above" in cell:
+            table[name] = {*table}
+        else:
+            table[name] = {word for word in re.findall(r"\w+", cell) if word in dict(rows)}
+    return table
+
+
+def check_includes(sources, table):
+    found = []
+    for source in sources:
+        for match in _INCLUDE.finditer(source.text):
+            where, header = f"{source.path}:{source.line(match.start(2))}", match.group(2)
+            for pattern, folders in _CAGED.items():
+                if re.match(pattern, header) and not source.path.startswith(folders):
+                    found.append(f"{where}: <{header}> may be included in {' and '.join(folders)} only")
+            if source.module is None:
+                continue
+            if source.module not in table:
+                found.append(f"{source.path}: module {source.module} is not in the table of src/README.md")
+                break
+            target = header.split("/")[0]
+            if match.group(1) == '"' and "/" not in header:
+                found.append(f'{where}: "{header}" is not a full path such as "{source.module}/{header}"')
+            elif target in table and target != source.module and target not in table[source.module]:
+                found.append(f"{where}: {source.module} may not include {target} (src/README.md)")
+    return found
+
+
+def check_build(cmake, table):
+    found = []
+    for name, arguments in _MODULE.findall(cmake):
+        deps = re.search(r"DEPS([^A-Z]*)", arguments)
+        for dep in deps.group(1).split() if deps else []:
+            if dep not in table.get(name, ()):
+                found.append(f"src/CMakeLists.txt: {name} may not depend on {dep} (src/README.md)")
+    return found

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""The checks find what was planted, and nothing else."""
+
+import unittest
+
+import arrows
+import coroutines
+import doors
+from cpp_text import Source, code_only
+
+TABLE = """
+| folder | what it holds | may include |
+|---|---|---|
+| `base/` | types | - |
+| `net/` | bytes | base |
+| `model/` | models; `torch/` | net base, libtorch |
+| `train/` | the loop | all of the above |
+"""
+
+
+class Text(unittest.TestCase):
+    def test_comments_and_literals_are_hidden_in_place(self):
+        text = 'a("x; {"); // co_await b(1);\nc(\'"\'); /* getenv( \n */ d(R"(co_await e(2);)");'
+        code = code_only(text)
+        self.assertEqual(len(code), len(text))
+        self.assertEqual(code.count("\n"), text.count("\n"))
+        for hidden in ("co_await", "getenv", "{", "e(2)"):
+            self.assertNotIn(hidden, code)
+
+    def test_digit_separators_are_no_literals(self):
+        self.assertEqual(code_only("x = 1'000'000; co_await f(1'0);"), "x = 1'000'000; co_await f(1'0);")
+
+
+class Arrows(unittest.TestCase):
+    table = arrows.read_table(TABLE)
+
+    def count(self, path, text):
+        return len(arrows.check_includes([Source(path, text)], self.table))
+
+    def test_table(self):
+        self.assertEqual(self.table["base"], set())
+        self.assertEqual(self.table["model"], {"net", "base"})
+        self.assertEqual(self.table["train"], {"base", "net", "model"})
+
+    def test_includes_along_the_arrows_pass(self):
+        self.assertEqual(self.count("src/train/a.cc", '#include "train/b.h"\n#include "net/c.h"\n#include <map>'), 0)
+
+    def test_an_include_against_the_arrows_is_found(self):
+        self.assertEqual(self.count("src/net/a.h", '#include "base/b.h"\n#include "train/c.h"'), 1)
+
+    def test_short_paths_are_found(self):
+        self.assertEqual(self.count("src/net/a.h", '#include "b.h"'), 1)
+
+    def test_a_module_outside_the_table_is_found(self):
+        self.assertEqual(self.count("src/misc/a.cc", "#include <map>"), 1)
+
+    def test_caged_libraries(self):
+        self.assertEqual(self.count("src/model/torch/a.cc", "#include <torch/torch.h>"), 0)
+        self.assertEqual(self.count("src/model/a.cc", "#include <torch/torch.h>"), 1)
+        self.assertEqual(self.count("src/train/a.cc", "  #  include <ATen/ATen.h>"), 1)
+        self.assertEqual(self.count("src/net/ucx/a.cc", "#include <ucp/api/ucp.h>"), 0)
+        self.assertEqual(self.count("src/net/a.h", "#include <ucp/api/ucp.h>"), 1)
+        self.assertEqual(self.count("apps/taxon/a.cc", "#include <ATen/ATen.h>"), 0)
+
+    def test_the_build_follows_the_arrows(self):
+        build = "taxon_module(base)\n  taxon_module(net DEPS base train PRIVATE_LIBS model)\n"
+        self.assertEqual(len(arrows.check_build(build, self.table)), 1)
+
+
+class Doors(unittest.TestCase):
+    def count(self, path, text):
+        return len(doors.check_doors([Source(path, text)]))
+
+    def test_each_door_is_guarded(self):
+        for text in (
+            "auto t = std::chrono::steady_clock::now();",
+            "std::this_thread::sleep_for(d);",
+            "std::thread worker(f);",
+            'auto* home = std::getenv("HOME");',
+            "int s = socket(AF_INET, SOCK_STREAM, 0);",
+            "std::mt19937 engine(1);",
+            "std::ofstream out(path);",
+            "int fd = ::open(path, 0);",
+        ):
+            self.assertEqual(self.count("src/train/a.cc", text), 1, text)
+
+    def test_those_below_the_doors_may(self):
+        self.assertEqual(self.count("src/task/poll_loop.cc", "auto t = std::chrono::steady_clock::now();"), 0)
+        self.assertEqual(self.count("src/data/files.cc", "std::ifstream in(path);"), 0)
+        self.assertEqual(self.count("apps/taxon/main.cc", 'std::getenv("RANK");'), 0)
+
+    def test_names_that_only_look_like_it(self):
+        self.assertEqual(self.count("src/comm/a.cc", "peer.connect(x); // std::thread\nstorage.open(path);"), 0)
+
+
+class Coroutines(unittest.TestCase):
+    def count(self, text, path="src/net/a.cc"):
+        return len(coroutines.check_coroutines([Source(path, text)]))
+
+    def test_named_tasks_pass(self):
+        for text in (
+            "co_await task;",
+            "co_await scope.join();",
+            "  auto x = co_await a.b;",
+            "const auto& [a, b] = co_await pair;",
+            "co_return co_await t;",
+            "co_return 1 + co_await deeper;",
+            "if (co_await enter) {",
+            "for (auto& op : ops) co_await *op;",
+            "total += co_await tasks[i];",
+            "while (!co_await vote) step();",
+            "auto v = co_await std::move(task);",
+            "if (n > 1) co_await group->barrier;",
+        ):
+            self.assertEqual(self.count("{ " + text + " }"), 0, text)
+
+    def test_planted_expressions_are_found(self):
+        for text in (
+            "co_await f(Call{view, type});",
+            'co_await f("name");',
+            "co_await Options{1};",
+            "co_await f(x);",
+            "auto x = co_await net.send(peer, tag);",
+            "co_await [&]() -> Task<void> { return g(); }();",
+            "use(Options{1}, co_await task);",
+            "use(co_await first, co_await second);",
+            'std::string s = co_await name + "suffix";',
+        ):
+            self.assertGreaterEqual(self.count("{ " + text + " }"), 1, text)
+
+    def test_await_in_a_catch_block_is_found(self):
+        self.assertEqual(self.count("try { a(); } catch (const Error& e) { if (x) { co_await t; } }"), 1)
+        self.assertEqual(self.count("try { co_await t; } catch (...) { e = current(); } co_await u;"), 0)
+
+    def test_capturing_lambda_coroutines_are_found(self):
+        self.assertEqual(self.count("auto f = [this, x](int n) -> Task<void> { co_return; };"), 1)
+        self.assertEqual(self.count("auto f = [&] { co_await t; };"), 1)
+        self.assertEqual(self.count("auto f = [](Net& net) -> Task<void> { co_await t; };"), 0)
+        self.assertEqual(self.count("auto f = [&] { g([](int) -> Task<void> { co_return; }); };"), 0)
+        self.assertEqual(self.count("table[i] = f(x); { co_return; }"), 0)
+        self.assertEqual(self.count("auto f = [&](int n) { co_return; };", "tests/net/a_test.cc"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
