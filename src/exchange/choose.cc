@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "exchange/topology.h"
+
 namespace taxon::exchange {
 
 comm::LinkCost nominal_cost(bool shares_memory) {
@@ -12,16 +14,25 @@ comm::LinkCost nominal_cost(bool shares_memory) {
 }
 
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
-                                  const comm::Communicator& group, std::size_t bytes, bool mapped) {
-  comm::Shape shape{group.size(), bytes, mapped};
-  if (name == "auto") return comm::choose_row(collective, shape, nominal_cost(group.shares_memory()));
+                                  const comm::Shape& shape) {
+  if (name == "auto") return comm::choose_row(collective, shape, nominal_cost(shape.shares_memory));
   const comm::CollectiveRow& row = comm::find_row(collective, name);
   if (!row.applies(shape))
     throw Error(
         ErrorKind::Usage,
         fmt::format("the collective {} does not apply to {} ranks {}; use auto, or one that does", name,
-                    group.size(), mapped ? "that share memory" : "that do not all share memory"));
+                    shape.size, shape.shares_memory ? "that share memory" : "that do not all share memory"));
   return row;
+}
+
+void choose_collectives(plan::Plan& plan, int size, bool shares_memory) {
+  const plan::LevelPlan& level = plan.exchange.levels.front();
+  net::Operation reduce = find_topology(level.topology).reduce;
+  for (plan::BucketPlan& bucket : plan.resolved.buckets)
+    bucket.collective = size == 1 ? "none"
+                                  : choose(reduce, level.collective,
+                                           {size, static_cast<std::size_t>(bucket.bytes), shares_memory})
+                                        .name;
 }
 
 }  // namespace taxon::exchange

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "comm/collectives.h"
+#include "plan/plan.h"
 
 namespace taxon::exchange {
 
@@ -11,10 +12,12 @@ namespace taxon::exchange {
 /// from run to run.
 comm::LinkCost nominal_cost(bool shares_memory);
 
-/// The row that serves `bytes` over `group`: the named one, or for "auto" the cheapest by nominal cost.
-/// `mapped`: the data lies in memory that all members map. Throws Error{Usage} if the named row does not
-/// exist or does not apply here.
+/// The row that serves `shape`: the named one, or for "auto" the cheapest by nominal cost. Throws
+/// Error{Usage} if the named row does not exist or does not apply.
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
-                                  const comm::Communicator& group, std::size_t bytes, bool mapped);
+                                  const comm::Shape& shape);
+
+/// Names the collective of every bucket for a group of `size` members; "none" for one alone.
+void choose_collectives(plan::Plan& plan, int size, bool shares_memory);
 
 }  // namespace taxon::exchange

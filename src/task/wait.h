@@ -1,6 +1,7 @@
 #pragma once
 
 #include <coroutine>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ struct WaitInfo {
   std::optional<Rank> peer;  // the rank that must act, if one is known
   std::string subject;       // bucket, parameter or file
   Instant since;
+  std::int64_t unit = -1;    // bucket or other unit of exchange, if it is one's
 };
 
 class Waits;

@@ -17,7 +17,7 @@ const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::Logic
   return nullptr;
 }
 
-/// The recorded buckets, with the collective of each, for a run that starts fresh.
+/// The buckets of a run that starts fresh.
 task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan::Plan* plan,
                                                          comm::Communicator* group) {
   std::vector<int> order;
@@ -38,27 +38,7 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan
     tensors.push_back(
         {parameters[static_cast<std::size_t>(p)].name, parameters[static_cast<std::size_t>(p)].shape});
   auto buckets = exchange::cut_buckets(tensors, plan->precision.master, plan->exchange.bucket_bytes);
-  const auto& level = plan->exchange.levels.front();
-  for (auto& bucket : buckets)
-    bucket.collective =
-        group->size() == 1
-            ? "none"
-            : exchange::choose(exchange::find_topology(level.topology).reduce, level.collective, *group,
-                               static_cast<std::size_t>(bucket.bytes), group->shares_memory())
-                  .name;
   co_return buckets;
-}
-
-/// Collectives depend on the group, not on the model: a resumed run with other ranks chooses again.
-void choose_again(plan::Plan& plan, const comm::Communicator& group) {
-  const auto& level = plan.exchange.levels.front();
-  for (auto& bucket : plan.resolved.buckets)
-    bucket.collective =
-        group.size() == 1
-            ? "none"
-            : exchange::choose(exchange::find_topology(level.topology).reduce, level.collective, group,
-                               static_cast<std::size_t>(bucket.bytes), group.shares_memory())
-                  .name;
 }
 
 }  // namespace
@@ -114,12 +94,13 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
     plan::ResolvedPlan& resolved = beginning.plan.resolved;
     if (beginning.restored) {
       resolved = plan::parse_plan(beginning.restored->plan_yaml, "the checkpoint's plan").resolved;
-      choose_again(beginning.plan, *group);
     } else {
       beginning.parameters = world.model.parameters();
       auto decide = decide_buckets(world, &options->plan, group);
       resolved.buckets = co_await decide;
     }
+    // Collectives depend on the group: a run that resumes with other ranks chooses again.
+    exchange::choose_collectives(beginning.plan, group->size(), group->shares_memory());
     resolved.world_size = group->size();
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
     if (beginning.restored && beginning.restored->world_size == group->size())

@@ -13,7 +13,8 @@ task::Task<void> Vote::establish() {
   auto share = group_.share(values_.region());
   co_await share;
   bool mapped = group_.peers(values_.bytes()).mapped();
-  row_ = &exchange::choose(net::Operation::AllReduce, "auto", group_, values_.bytes().size(), mapped);
+  row_ =
+      &exchange::choose(net::Operation::AllReduce, "auto", {group_.size(), values_.bytes().size(), mapped});
 }
 
 task::Task<void> Vote::cast(Ballot mine, Tally* result) {

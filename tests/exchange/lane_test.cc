@@ -1,0 +1,100 @@
+#include "exchange/lane.h"
+
+#include <gtest/gtest.h>
+
+#include "exchange/step_scope.h"
+#include "support/ranks.h"
+#include "tensor/cpu_device.h"
+
+namespace taxon::exchange {
+namespace {
+
+struct Rig {
+  Rig(net::Transport& transport) : device(transport.executor()), runtime{transport, device, journal} {}
+  tensor::CpuDevice device;
+  comm::Journal journal;
+  comm::Runtime runtime;
+};
+
+task::Task<void> use(Lane* lane, int sequence, Duration hold, comm::Runtime* runtime,
+                     std::vector<std::string>* log) {
+  auto enter = lane->enter(sequence, "test");
+  Lane::Turn turn = co_await enter;
+  log->push_back("+" + std::to_string(sequence));
+  task::SleepUntil sleep(runtime->executor(), runtime->waits(), runtime->executor().now() + hold);
+  co_await sleep;
+  log->push_back("-" + std::to_string(sequence));
+}
+
+task::Task<void> use_all(net::Transport* transport, int credits, std::vector<int> arrivals,
+                         std::vector<std::string>* log) {
+  Rig rig(*transport);
+  Lane lane(rig.runtime, credits);
+  lane.begin(static_cast<int>(arrivals.size()));
+  task::Scope scope(rig.runtime.waits());
+  for (int sequence : arrivals)
+    scope.spawn(use(&lane, sequence, std::chrono::milliseconds(1 + sequence), &rig.runtime, log));
+  co_await scope.join();
+}
+
+TEST(Lane, AdmitsInSequenceWhateverTheArrival) {
+  std::vector<std::string> log;
+  test::run_ranks(1, [&](net::Transport& t) { return use_all(&t, 1, {3, 1, 0, 2}, &log); });
+  EXPECT_EQ(log, (std::vector<std::string>{"+0", "-0", "+1", "-1", "+2", "-2", "+3", "-3"}));
+}
+
+TEST(Lane, LetsAsManyInAsThereAreCredits) {
+  std::vector<std::string> log;
+  test::run_ranks(1, [&](net::Transport& t) { return use_all(&t, 2, {2, 1, 0}, &log); });
+  EXPECT_EQ(log, (std::vector<std::string>{"+0", "+1", "-0", "+2", "-1", "-2"}));
+}
+
+task::Task<void> fail_inside(net::Transport* transport, std::vector<std::string>* log) {
+  Rig rig(*transport);
+  Lane lane(rig.runtime, 1);
+  lane.begin(2);
+  task::Scope scope(rig.runtime.waits());
+  scope.spawn(use(&lane, 0, std::chrono::hours(1), &rig.runtime, log));
+  scope.spawn(use(&lane, 1, std::chrono::hours(1), &rig.runtime, log));
+  rig.runtime.waits().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "rank 1 is gone")));
+  co_await scope.join();
+}
+
+TEST(Lane, ACancelledRankAdmitsNobody) {
+  std::vector<std::string> log;
+  EXPECT_THROW(test::run_ranks(1, [&](net::Transport& t) { return fail_inside(&t, &log); }), Error);
+  EXPECT_EQ(log, (std::vector<std::string>{"+0"}));
+}
+
+task::Task<void> agree_one(StepScope* scope, int index, double squared, std::vector<double>* scales) {
+  auto agree = scope->agree(index, squared, "test");
+  scales->push_back(co_await agree);
+}
+
+task::Task<void> agree_all(net::Transport* transport, double clip, std::vector<double>* scales,
+                           double* norm) {
+  Rig rig(*transport);
+  StepScope step(rig.runtime, clip);
+  step.begin(3);
+  task::Scope scope(rig.runtime.waits());
+  scope.spawn(agree_one(&step, 2, 4.0, scales));
+  scope.spawn(agree_one(&step, 0, 16.0, scales));
+  EXPECT_TRUE(scales->empty());  // nobody goes before the last bucket
+  scope.spawn(agree_one(&step, 1, 5.0, scales));
+  co_await scope.join();
+  *norm = step.norm();
+}
+
+TEST(StepScope, ReleasesAllWithOneFactorWhenTheLastBucketCame) {
+  std::vector<double> scales;
+  double norm = 0;
+  test::run_ranks(1, [&](net::Transport& t) { return agree_all(&t, 1.0, &scales, &norm); });
+  EXPECT_EQ(norm, 5.0);
+  EXPECT_EQ(scales, std::vector<double>(3, 0.2));
+  scales.clear();
+  test::run_ranks(1, [&](net::Transport& t) { return agree_all(&t, 100.0, &scales, &norm); });
+  EXPECT_EQ(scales, std::vector<double>(3, 1.0));
+}
+
+}  // namespace
+}  // namespace taxon::exchange

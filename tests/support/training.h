@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/runtime.h"
+#include "support/ranks.h"
+#include "tensor/cpu_device.h"
+#include "train/train.h"
+
+namespace taxon::test {
+
+/// Keeps what a run said.
+class Recorder final : public train::Observer {
+ public:
+  void started(const train::RunInfo& info) override { this->info = info; }
+  void stepped(const train::StepReport& report) override {
+    steps.push_back(report);
+    if (on_step) on_step(report);
+  }
+  void evaluated(const train::Evaluation& evaluation) override { evaluations.push_back(evaluation); }
+  void saved(const std::string& path) override { paths.push_back(path); }
+  void noticed(const std::string& sentence) override { notices.push_back(sentence); }
+
+  train::RunInfo info;
+  std::vector<train::StepReport> steps;
+  std::vector<train::Evaluation> evaluations;
+  std::vector<std::string> paths, notices;
+  std::function<void(const train::StepReport&)> on_step;
+};
+
+/// A job of `ranks` loopback ranks in this process. Models are made per rank; data and storage are shared.
+struct TrainingJob {
+  int ranks = 1;
+  plan::Plan plan;
+  std::function<std::unique_ptr<model::Model>(int rank)> make_model;
+  const data::Datasets* datasets = nullptr;
+  data::Storage* storage = nullptr;  // null: no files
+  std::string out;
+  train::TrainOptions::Start start = train::TrainOptions::Start::Fresh;
+  std::int64_t stop_after = 0;  // rank 0 asks to stop when it has seen this step's report; 0: never
+  bool share_memory = true;
+};
+
+struct TrainingResult {
+  std::vector<train::Outcome> outcomes;  // [rank]
+  std::vector<Recorder> recorders;
+  std::vector<double> parameters;  // of rank 0
+};
+
+inline task::Task<void> train_rank(const TrainingJob* job, net::Transport* transport,
+                                   TrainingResult* result) {
+  auto rank = static_cast<std::size_t>(transport->rank().value());
+  tensor::CpuDevice device(transport->executor());
+  comm::Journal journal;
+  comm::Runtime runtime{*transport, device, journal, job->plan.seed};
+  auto model = job->make_model(transport->rank().value());
+  std::atomic<bool> stop{false};
+  Recorder& recorder = result->recorders[rank];
+  if (job->stop_after > 0 && rank == 0)
+    recorder.on_step = [&](const train::StepReport& report) { stop = report.step >= job->stop_after; };
+  data::FileStorage none;
+  train::World world{runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
+  train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
+  auto training = train::train(world, options);
+  result->outcomes[rank] = co_await training;
+  if (rank == 0) result->parameters = model->parameters();
+  recorder.on_step = nullptr;
+}
+
+inline TrainingResult run_training(const TrainingJob& job) {
+  TrainingResult result;
+  result.outcomes.resize(static_cast<std::size_t>(job.ranks));
+  result.recorders.resize(static_cast<std::size_t>(job.ranks));
+  net::LoopbackOptions options;
+  options.share_memory = job.share_memory;
+  RankBody body = [&](net::Transport& transport) { return train_rank(&job, &transport, &result); };
+  run_ranks(job.ranks, body, options);
+  return result;
+}
+
+}  // namespace taxon::test

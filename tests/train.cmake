@@ -1,0 +1,1 @@
+taxon_test(train DEPS train LIBS Threads::Threads)

@@ -1,0 +1,272 @@
+#include "train/train.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/memory_storage.h"
+#include "support/toy_model.h"
+#include "support/training.h"
+
+namespace taxon::test {
+namespace {
+
+constexpr int kInputs = 6, kHidden = 5, kClasses = 3;
+
+plan::Plan toy_plan(DType type = DType::Float64) {
+  plan::Plan plan;
+  plan.batch.global = 12;
+  plan.length.steps = 50;
+  plan.precision = {type, type};
+  plan.learning_rate.base = 0.2;
+  plan.exchange.bucket_bytes = 150;  // several buckets
+  plan.evaluation.every_epochs = 1;
+  return plan;
+}
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    datasets_.train = std::make_unique<ToyData>(100, kInputs, kClasses, 1);
+    datasets_.test = std::make_unique<ToyData>(37, kInputs, kClasses, 2);
+  }
+  TrainingJob job(int ranks, plan::Plan plan) {
+    TrainingJob job;
+    job.ranks = ranks;
+    job.plan = std::move(plan);
+    job.datasets = &datasets_;
+    job.make_model = [type = job.plan.precision.compute](int rank) {
+      // Other ranks start from other weights: the first broadcast must replace them.
+      return std::make_unique<ToyModel>(kInputs, kHidden, kClasses, type, static_cast<std::uint64_t>(rank));
+    };
+    return job;
+  }
+  data::Datasets datasets_;
+};
+
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference += (a[i] - b[i]) * (a[i] - b[i]), norm += a[i] * a[i];
+  return std::sqrt(difference / norm);
+}
+
+TEST_F(Train, AnyNumberOfWorkersGivesTheSingleProcesssParameters) {
+  for (const char* rule : {"sgd", "momentum", "nesterov", "adamw"}) {
+    plan::Plan plan = toy_plan();
+    plan.optimiser.rule = rule;
+    plan.optimiser.weight_decay = 0.01;
+    if (plan.optimiser.rule == "adamw") plan.learning_rate.base = 0.01;
+    auto one = run_training(job(1, plan));
+    EXPECT_EQ(one.outcomes[0].steps, 50);
+    for (int ranks : {2, 3, 4, 8}) {
+      auto many = run_training(job(ranks, plan));
+      EXPECT_LT(relative_distance(one.parameters, many.parameters), 1e-10) << rule << " on " << ranks;
+      for (const auto& outcome : many.outcomes)
+        EXPECT_EQ(outcome.parameter_hash, many.outcomes[0].parameter_hash);
+      EXPECT_NEAR(many.outcomes[0].test.loss, one.outcomes[0].test.loss, 1e-9);
+    }
+  }
+}
+
+TEST_F(Train, LearnsTheToyTask) {
+  auto result = run_training(job(2, toy_plan(DType::Float32)));
+  EXPECT_GT(result.outcomes[0].test.accuracy, 0.9);
+  EXPECT_LT(result.outcomes[0].test.loss, result.recorders[0].evaluations.front().loss + 1e-9);
+}
+
+TEST_F(Train, TwoRunsWithOneSeedAreBitIdentical) {
+  auto plan = toy_plan(DType::Float32);
+  for (int ranks : {1, 3}) {
+    auto first = run_training(job(ranks, plan));
+    auto second = run_training(job(ranks, plan));
+    EXPECT_EQ(first.outcomes[0].parameter_hash, second.outcomes[0].parameter_hash);
+    plan::Plan other = plan;
+    other.seed = 2;
+    EXPECT_NE(run_training(job(ranks, other)).outcomes[0].parameter_hash, first.outcomes[0].parameter_hash);
+  }
+}
+
+TEST_F(Train, WithoutSharedMemoryTheMathematicsIsTheSame) {
+  auto plan = toy_plan();
+  auto shared = run_training(job(3, plan));
+  auto messages = job(3, plan);
+  messages.share_memory = false;
+  EXPECT_LT(relative_distance(run_training(messages).parameters, shared.parameters), 1e-10);
+}
+
+TEST_F(Train, RanksWithoutSamplesAreHandled) {
+  auto plan = toy_plan();
+  plan.batch.global = 3;  // the epoch's last batch has one sample; with 5 ranks some never have any
+  plan.length.steps = 40;
+  auto one = run_training(job(1, plan));
+  auto five = run_training(job(5, plan));
+  EXPECT_LT(relative_distance(one.parameters, five.parameters), 1e-10);
+}
+
+TEST_F(Train, MicroBatchesChangeNothing) {  // the toy model ignores the cut; the loop must not
+  auto plan = toy_plan();
+  plan.batch.micro_batches = 2;
+  EXPECT_LT(
+      relative_distance(run_training(job(2, toy_plan())).parameters, run_training(job(2, plan)).parameters),
+      1e-12);
+}
+
+TEST_F(Train, ClippingUsesTheNormOfTheWholeGradient) {
+  auto plan = toy_plan();
+  plan.optimiser.clip_norm = 0.05;
+  auto one = run_training(job(1, plan));
+  auto four = run_training(job(4, plan));
+  EXPECT_LT(relative_distance(one.parameters, four.parameters), 1e-10);
+  EXPECT_GT(one.recorders[0].steps.front().gradient_norm, 0.05);
+  EXPECT_GT(relative_distance(one.parameters, run_training(job(1, toy_plan())).parameters), 1e-3);
+}
+
+TEST_F(Train, BFloat16ComputesWithFloat32Masters) {
+  auto plan = toy_plan(DType::Float32);
+  plan.precision.compute = DType::BFloat16;
+  auto exact = run_training(job(2, toy_plan(DType::Float32)));
+  auto rounded = run_training(job(2, plan));
+  EXPECT_GT(rounded.outcomes[0].test.accuracy, 0.9);
+  double distance = relative_distance(exact.parameters, rounded.parameters);
+  EXPECT_GT(distance, 1e-6);
+  EXPECT_LT(distance, 0.1);
+}
+
+TEST_F(Train, AFrozenParameterStaysAndIsNotSent) {
+  auto result = run_training(job(2, toy_plan()));
+  EXPECT_EQ(result.parameters[kHidden * kInputs + kHidden], 1.0);  // "scale"
+  for (const auto& bucket : result.recorders[0].info.plan.resolved.buckets)
+    for (const auto& name : bucket.parameters) EXPECT_NE(name, "scale");
+}
+
+TEST_F(Train, AnInterruptedRunContinuesBitForBit) {
+  for (const char* rule : {"momentum", "adamw"}) {
+    plan::Plan plan = toy_plan(DType::Float32);
+    plan.optimiser.rule = rule;
+    auto whole = run_training(job(3, plan));
+    data::MemoryStorage storage;
+    auto first = job(3, plan);
+    first.storage = &storage;
+    first.out = "run";
+    first.stop_after = 17;
+    auto stopped = run_training(first);
+    EXPECT_EQ(stopped.outcomes[2].end, train::Outcome::End::Interrupted);
+    EXPECT_LT(stopped.outcomes[0].steps, 50);
+    for (const auto& outcome : stopped.outcomes) EXPECT_EQ(outcome.steps, stopped.outcomes[0].steps);
+    auto rest = job(3, plan);
+    rest.storage = &storage;
+    rest.out = "run";
+    rest.start = train::TrainOptions::Start::Resume;
+    auto resumed = run_training(rest);
+    EXPECT_EQ(resumed.recorders[0].info.start_step, stopped.outcomes[0].steps);
+    EXPECT_EQ(resumed.outcomes[0].steps, 50);
+    EXPECT_EQ(resumed.outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash) << rule;
+    EXPECT_EQ(resumed.outcomes[0].test.loss, whole.outcomes[0].test.loss);
+  }
+}
+
+TEST_F(Train, ACheckpointResumesOnAnotherNumberOfWorkers) {
+  plan::Plan plan = toy_plan();
+  auto whole = run_training(job(2, plan));
+  data::MemoryStorage storage;
+  auto first = job(2, plan);
+  first.storage = &storage;
+  first.out = "run";
+  first.stop_after = 20;
+  run_training(first);
+  auto rest = job(5, plan);
+  rest.storage = &storage;
+  rest.out = "run";
+  rest.start = train::TrainOptions::Start::Resume;
+  EXPECT_LT(relative_distance(run_training(rest).parameters, whole.parameters), 1e-10);
+}
+
+TEST_F(Train, ResumingWithoutACheckpointStartsFreshAndSaysSo) {
+  data::MemoryStorage storage;
+  auto fresh = job(2, toy_plan());
+  fresh.storage = &storage;
+  fresh.out = "run";
+  fresh.start = train::TrainOptions::Start::Resume;
+  auto result = run_training(fresh);
+  ASSERT_EQ(result.recorders[0].notices.size(), 1u);
+  EXPECT_NE(result.recorders[0].notices[0].find("no checkpoint"), std::string::npos);
+  EXPECT_EQ(result.outcomes[0].steps, 50);
+  EXPECT_TRUE(storage.exists("run/model.safetensors"));
+}
+
+class ThrowsAtStep final : public model::Model {
+ public:
+  ThrowsAtStep(std::unique_ptr<model::Model> inner, int step) : inner_(std::move(inner)), left_(step) {}
+  const model::ModelSpec& spec() const override { return inner_->spec(); }
+  std::vector<int> gradient_order(std::span<const float> x, std::span<const std::int64_t> y) override {
+    return inner_->gradient_order(x, y);
+  }
+  void bind(const model::Binding& binding) override { inner_->bind(binding); }
+  model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override {
+    if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
+    return inner_->forward_backward(input, marks);
+  }
+  model::StepOutput evaluate(std::span<const float> x, std::span<const std::int64_t> y) override {
+    return inner_->evaluate(x, y);
+  }
+  std::vector<double> buffers() const override { return inner_->buffers(); }
+  void set_buffers(std::span<const double> values) override { inner_->set_buffers(values); }
+  std::vector<double> parameters() const override { return inner_->parameters(); }
+  void set_parameters(std::span<const double> values) override { inner_->set_parameters(values); }
+  std::vector<std::byte> random_state() const override { return inner_->random_state(); }
+  void set_random_state(ConstView state) override { inner_->set_random_state(state); }
+  model::CopyCount copies() const override { return inner_->copies(); }
+
+ private:
+  std::unique_ptr<model::Model> inner_;
+  int left_;
+};
+
+TEST_F(Train, AFailureOfOneRankUnwindsAll) {
+  for (int bad : {0, 2}) {
+    auto broken = job(3, toy_plan());
+    auto make = broken.make_model;
+    broken.make_model = [make, bad](int rank) -> std::unique_ptr<model::Model> {
+      auto model = make(rank);
+      if (rank != bad) return model;
+      return std::make_unique<ThrowsAtStep>(std::move(model), 7);
+    };
+    try {
+      run_training(broken);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Data);
+    }
+  }
+}
+
+TEST_F(Train, ReportsEveryStepOnceWithTheLossOfThatStep) {
+  auto one = run_training(job(1, toy_plan()));
+  auto three = run_training(job(3, toy_plan()));
+  ASSERT_EQ(three.recorders[1].steps.size(), 50u);
+  for (std::size_t s = 0; s < 50; ++s) {
+    EXPECT_EQ(three.recorders[1].steps[s].step, static_cast<std::int64_t>(s) + 1);
+    EXPECT_NEAR(three.recorders[1].steps[s].loss, one.recorders[0].steps[s].loss, 1e-9);
+  }
+}
+
+TEST_F(Train, BuffersAreAveragedForTheSavedModelAndKeptPerRankInCheckpoints) {
+  data::MemoryStorage storage;
+  auto two = job(2, toy_plan());
+  two.plan.batch.global = 13;  // shares of 7 and 6
+  two.plan.length.steps = 3;
+  two.storage = &storage;
+  two.out = "run";
+  run_training(two);
+  auto saved = checkpoint::read_safetensors(storage, "run/model.safetensors");
+  bool found = false;
+  for (const auto& tensor : saved)
+    if (tensor.name == "seen") {
+      found = true;
+      EXPECT_EQ(as_span<float>(ConstView(tensor.bytes.data(), tensor.bytes.size()))[0], 19.5f);
+    }
+  EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace taxon::test
