@@ -52,6 +52,8 @@ class PollLoop final : public Executor {
   void cancel(TimerId timer) override;
   void post(UniqueFunction<void()> work) override;
 
+  /// The instant 0 of now().
+  std::chrono::steady_clock::time_point started() const { return start_; }
   /// CPU seconds are the thread's; this is how often the loop slept, for reports.
   std::uint64_t sleeps() const { return sleeps_; }
 

@@ -1,0 +1,46 @@
+#include "apps/taxon/host.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <fstream>
+
+#include <fmt/format.h>
+
+namespace taxon::app {
+namespace {
+
+std::uint64_t inode(const char* path) {
+  struct stat status {};
+  return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
+std::string host_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  return fmt::format("{}/{}/{}", boot, inode("/proc/self/ns/ipc"), inode("/proc/self/ns/pid"));
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+std::uint64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace taxon::app

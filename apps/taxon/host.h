@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace taxon::app {
+
+/// Names this machine as far as shared memory reaches: the boot and the IPC and PID namespaces. Equal on ranks that can share memory.
+std::string host_id();
+/// Cores that this process may use.
+int usable_cores();
+/// Largest resident set of this process so far.
+std::uint64_t peak_rss_bytes();
+/// Seconds since 1970, for TensorBoard.
+double wall_clock();
+
+}  // namespace taxon::app

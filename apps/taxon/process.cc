@@ -1,0 +1,182 @@
+#include "apps/taxon/process.h"
+
+#include <csignal>
+#include <cstring>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "apps/taxon/host.h"
+#include "task/scope.h"
+
+namespace taxon::app {
+namespace {
+
+// A rank must be gone within five seconds of a loss; this is for one that is stuck in a kernel that can't be interrupted.
+constexpr unsigned kLastResortSeconds = 4;
+
+void on_last_resort(int) {
+  constexpr char kText[] = "taxon: the rank did not unwind in time after a fatal event and is ended now\n";
+  [[maybe_unused]] auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  constexpr int kPeerLostExit = 75;  // exit_code(ErrorKind::PeerLost), which a handler may not call
+  _exit(kPeerLostExit);
+}
+
+// Spinning saves a wake-up per message, but only where a core is free for it.
+task::PollOptions poll_options(const plan::Plan& plan, int local_ranks) {
+  int cores = usable_cores();
+  int threads = plan.threads > 0 ? plan.threads : std::max(1, cores / local_ranks);
+  bool free_core = cores > local_ranks * threads;
+  return {.spin = free_core ? std::chrono::microseconds(200) : std::chrono::microseconds(20),
+          .when_idle = task::PollOptions::WhenIdle::YieldCore};
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
+
+}  // namespace
+
+Process::Process(const plan::Plan& plan, ProcessOptions options)
+    : options_(std::move(options)),
+      loop_(poll_options(plan, options_.identity.local_world_size)),
+      journal_(plan.report.trace ? comm::Journal::Keep::Everything : comm::Journal::Keep::Recent) {
+  local_ranks_ = options_.identity.local_world_size;
+  device_ = std::make_unique<tensor::CpuDevice>(loop_);
+  if (options_.identity.world_size == 1) {
+    alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
+    runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{alone_->transport(Rank(0)), *device_, journal_, plan.seed});
+    return;
+  }
+  join(plan);
+  connect(plan);
+  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*ucx_, *device_, journal_, plan.seed});
+}
+
+Process::~Process() {
+  if (ucx_) loop_.remove(*ucx_);
+}
+
+void Process::join(const plan::Plan& plan) {
+  const Identity& who = options_.identity;
+  control::JoinOptions join;
+  join.rank = Rank(who.rank);
+  join.world_size = who.world_size;
+  join.address = who.master_addr;
+  join.port = static_cast<std::uint16_t>(who.master_port);
+  join.secret = options_.secret;
+  join.version = options_.version;
+  join.plan_hash = plan::plan_hash(plan);
+  join.host_id = host_id();
+  join.patience.join = milliseconds(plan.control.join_seconds);
+  join.patience.silence = milliseconds(plan.control.silence_seconds);
+  join.patience.hang = milliseconds(plan.control.hang_seconds);
+  join.patience.peer = milliseconds(plan.control.deadline_seconds);
+  join.progress = options_.say;
+  join.give_up = [stop = options_.stop] { return stop && stop->load(); };
+  session_ = control::Session::join(std::move(join));
+  signal(SIGALRM, on_last_resort);
+  session_->on_event([this](const control::Event& event) { on_event(event); });
+}
+
+void Process::connect(const plan::Plan& plan) {
+  const Identity& who = options_.identity;
+  std::string host = session_->members()[static_cast<std::size_t>(who.rank)].host_id;
+  local_ranks_ = 0;
+  for (const control::Member& member : session_->members()) local_ranks_ += member.host_id == host;
+  net::UcxOptions options;
+  options.rank = Rank(who.rank);
+  options.world_size = who.world_size;
+  options.host = host;
+  options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
+  options.transport = plan.transport.kind;
+  options.payload_checksums =
+      plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
+  ucx_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
+  auto addresses = session_->exchange("transport addresses", ucx_->self().address);
+  std::vector<net::PeerInfo> peers;
+  for (std::size_t r = 0; r < addresses.size(); ++r) peers.push_back({addresses[r], session_->members()[r].host_id});
+  ucx_->connect(peers);
+  loop_.add(*ucx_);
+  // Every executor's time starts with its process; traces are merged on rank 0's.
+  auto since_boot = [](std::chrono::steady_clock::time_point t) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count();
+  };
+  std::int64_t start = since_boot(loop_.started()) + session_->clock_offset().count();
+  std::vector<std::byte> mine(sizeof start);
+  std::memcpy(mine.data(), &start, sizeof start);
+  auto starts = session_->exchange("clocks", mine);
+  std::int64_t zero;
+  std::memcpy(&zero, starts[0].data(), sizeof zero);
+  clock_offset_ = std::chrono::nanoseconds(start - zero);
+}
+
+/// On the session's thread.
+void Process::on_event(const control::Event& event) {
+  if (!control::is_fatal(event)) {
+    bool about_root = false;
+    if (auto* silent = std::get_if<control::Silent>(&event)) about_root = silent->rank == Rank(0);
+    if (auto* returned = std::get_if<control::Returned>(&event)) about_root = returned->rank == Rank(0);
+    if (options_.identity.rank == (about_root ? 1 : 0)) options_.say(control::describe(event));
+    return;
+  }
+  alarm(kLastResortSeconds);
+  loop_.post([this, error = control::error_of(event)] { waits_.cancel(std::make_exception_ptr(error)); });
+}
+
+/// Tells the session once a second what this rank waits for.
+task::Task<void> Process::watch() {
+  for (;;) {
+    task::SleepUntil sleep(loop_, watch_waits_, loop_.now() + std::chrono::seconds(1));
+    bool over = false;
+    try {
+      co_await sleep;
+    } catch (...) {
+      over = true;
+    }
+    if (over) co_return;
+    auto waits = waits_.snapshot();
+    for (task::WaitInfo& wait : waits)
+      if (wait.unit >= 0 && wait.unit < static_cast<std::int64_t>(unit_names_.size()))
+        wait.subject = unit_names_[static_cast<std::size_t>(wait.unit)] + ", " + wait.subject;
+    session_->report_waits(waits, loop_.now());
+  }
+}
+
+task::Task<void> Process::guard(task::Task<void> main) {
+  task::Scope beside(watch_waits_);
+  if (session_) beside.spawn(watch());
+  std::exception_ptr error;
+  try {
+    co_await main;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  watch_waits_.cancel(std::make_exception_ptr(Error(ErrorKind::Internal, "the run is over")));
+  co_await beside.join();
+  if (error) std::rethrow_exception(error);
+}
+
+void Process::run(task::Task<void> main) {
+  try {
+    auto guarded = guard(std::move(main));
+    loop_.run(std::move(guarded));
+    if (session_) session_->leave();
+  } catch (const Error& error) {
+    fail(error);
+  } catch (const std::exception& error) {
+    fail(Error(ErrorKind::Internal, error.what()));
+  }
+}
+
+void Process::fail(const Error& error) {
+  if (!session_) throw error;
+  // The network library may notice a death before the control connection does; the session knows who was first.
+  for (int i = 0; i < 20 && !session_->failure() && error.kind() == ErrorKind::Transport; ++i) usleep(50'000);
+  if (auto first = session_->failure()) throw control::error_of(*first);
+  session_->abort(error.kind(), error.what());
+  throw error;
+}
+
+}  // namespace taxon::app

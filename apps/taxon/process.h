@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "apps/taxon/identity.h"
+#include "comm/runtime.h"
+#include "control/session.h"
+#include "net/loopback/loopback.h"
+#include "net/ucx/ucx_transport.h"
+#include "plan/plan.h"
+#include "task/poll_loop.h"
+#include "tensor/cpu_device.h"
+
+namespace taxon::app {
+
+struct ProcessOptions {
+  Identity identity;
+  control::Secret secret;
+  std::string version;
+  const std::atomic<bool>* stop = nullptr;
+  /// Lines for the log: what is waited for, silent ranks, hang reports. Any thread.
+  std::function<void(const std::string&)> say;
+};
+
+/// The real doors of this process's rank: the poll loop, the transport, the device, and the control session that watches over them.
+class Process {
+ public:
+  /// Joins the job; blocks until all ranks are there. A single rank joins nobody. Throws Error{Rendezvous, Transport}.
+  Process(const plan::Plan& plan, ProcessOptions options);
+  ~Process();
+
+  comm::Runtime& runtime() { return *runtime_; }
+  int local_ranks() const { return local_ranks_; }
+  /// What to add to this rank's times to get rank 0's.
+  Duration clock_offset() const { return clock_offset_; }
+  /// Buckets' names for hang reports.
+  void name_units(std::vector<std::string> names) { unit_names_ = std::move(names); }
+
+  /// Runs `main` as this rank; then says goodbye. When it fails, tells the others why and throws the error that names the first
+  /// culprit.
+  void run(task::Task<void> main);
+
+ private:
+  void join(const plan::Plan& plan);
+  void connect(const plan::Plan& plan);
+  void on_event(const control::Event& event);
+  task::Task<void> guard(task::Task<void> main);
+  task::Task<void> watch();
+  [[noreturn]] void fail(const Error& error);
+
+  ProcessOptions options_;
+  task::PollLoop loop_;
+  task::Waits waits_, watch_waits_;
+  comm::Journal journal_;
+  std::unique_ptr<control::Session> session_;
+  std::unique_ptr<net::LoopbackWorld> alone_;
+  std::unique_ptr<net::UcxTransport> ucx_;
+  std::unique_ptr<tensor::CpuDevice> device_;
+  std::unique_ptr<comm::Runtime> runtime_;
+  int local_ranks_ = 1;
+  Duration clock_offset_{0};
+  std::vector<std::string> unit_names_;
+};
+
+}  // namespace taxon::app
