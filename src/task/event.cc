@@ -1,17 +1,20 @@
 #include "task/event.h"
 
+#include <utility>
+
 namespace taxon::task {
 
 void Event::fire() {
-  // The list moves out first: a resumed waiter may destroy this event.
-  Waiter* waiter = first_;
-  first_ = last_ = nullptr;
-  std::exception_ptr error = error_;
+  // Two phases, like a cancellation. A resumed waiter may cancel the rank, which must not find the ones
+  // behind it, whose wait is over; and the last one may destroy this event, so its list moves out first.
+  Waiter* waiter = std::exchange(first_, nullptr);
+  last_ = nullptr;
+  for (Waiter* w = waiter; w != nullptr; w = w->next_) {
+    w->error_ = error_;
+    w->unlist();
+  }
   while (waiter != nullptr) {
-    Waiter* next = waiter->next_;
-    waiter->next_ = nullptr;
-    waiter->error_ = error;
-    waiter->unlist();
+    Waiter* next = std::exchange(waiter->next_, nullptr);
     waiter->then_.resume();
     waiter = next;
   }

@@ -51,6 +51,9 @@ Instant PollLoop::now() const {
 }
 
 Executor::TimerId PollLoop::resume_at(Instant when, std::coroutine_handle<> who) {
+  // A moment that is past counts as now: a coroutine that keeps asking for the past must not overtake the
+  // others.
+  when = std::max(when, now());
   TimerId id = next_timer_++;
   timers_.emplace(std::pair{when, id}, who);
   timer_times_.emplace(id, when);

@@ -15,7 +15,10 @@ std::size_t round_up(std::size_t size, std::size_t multiple) {
 
 Range ArenaLayout::add(std::string name, std::vector<std::int64_t> shape) {
   std::size_t count = 1;
-  for (std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+  for (std::int64_t extent : shape) {
+    TAXON_CHECK(extent >= 0, name, " has the extent ", extent);
+    count *= static_cast<std::size_t>(extent);
+  }
   Range range{size_, count};
   slots_.push_back({std::move(name), std::move(shape), range});
   size_ = round_up(size_ + count, kAlignment / size_of(type_));

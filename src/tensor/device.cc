@@ -32,16 +32,19 @@ std::exception_ptr Job::run_body() {
 }
 
 void Job::ended(std::exception_ptr error) {
-  done_ = true;
   // Waiters of the milestones resume first; none of them may end the job's frame, which still awaits
-  // finished().
+  // finished(): the job is not done before they are through.
   for (auto& mark : marks_) error ? mark->fail(error) : mark->set();
+  done_ = true;
   error ? finished_.fail(error) : finished_.set();
 }
 
 void Job::fire(int index) { marks_[static_cast<std::size_t>(index)]->set(); }
 
-void Job::reached(int index) { device_.mark(*this, index); }
+void Job::reached(int index) {
+  TAXON_CHECK(index >= 0 && index < kernel_.marks, "mark ", index, " of ", kernel_.marks);
+  device_.mark(*this, index);
+}
 
 task::Task<void> run(Device& device, task::Waits& waits, Lane lane, Kernel kernel) {
   Job job(device, waits, lane, std::move(kernel));

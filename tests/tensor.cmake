@@ -1,0 +1,1 @@
+taxon_test(tensor DEPS tensor)

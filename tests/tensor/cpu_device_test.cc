@@ -1,0 +1,266 @@
+#include "tensor/cpu_device.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "task/poll_loop.h"
+#include "task/scope.h"
+
+namespace taxon::tensor {
+namespace {
+
+using Log = std::vector<std::string>;
+
+struct World {
+  task::PollLoop loop;
+  task::Waits waits;
+  CpuDevice device{loop};
+  Log log;
+};
+
+Kernel kernel(std::string name, UniqueFunction<void(Marks&)> body, int marks = 0) {
+  return Kernel{std::move(name), {}, std::move(body), marks, {}};
+}
+
+task::Task<void> run_one(World* w, Lane lane, UniqueFunction<void(Marks&)> body) {
+  Kernel work = kernel("one", std::move(body));
+  auto running = run(w->device, w->waits, lane, std::move(work));
+  co_await running;
+}
+
+TEST(CpuDevice, RunsLongLanesOnThreadsOfTheirOwnAndTheExchangeLaneOnTheExecutors) {
+  World w;
+  std::thread::id compute, compute_again, data, exchange, main = std::this_thread::get_id();
+  w.loop.run(run_one(&w, Lane::Compute, [&](Marks&) { compute = std::this_thread::get_id(); }));
+  w.loop.run(run_one(&w, Lane::Compute, [&](Marks&) { compute_again = std::this_thread::get_id(); }));
+  w.loop.run(run_one(&w, Lane::Data, [&](Marks&) { data = std::this_thread::get_id(); }));
+  w.loop.run(run_one(&w, Lane::Exchange, [&](Marks&) { exchange = std::this_thread::get_id(); }));
+  EXPECT_NE(compute, std::thread::id());
+  EXPECT_EQ(compute, compute_again) << "libraries keep state per thread";
+  EXPECT_NE(compute, main);
+  EXPECT_NE(data, main);
+  EXPECT_NE(data, compute);
+  EXPECT_EQ(exchange, main);
+}
+
+task::Task<void> ten_kernels(World* w, std::vector<int>* order) {
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int i = 0; i < 10; ++i) {
+    Kernel work = kernel("k", [order, i](Marks&) { order->push_back(i); });
+    jobs.push_back(std::make_unique<Job>(w->device, w->waits, Lane::Compute, std::move(work)));
+  }
+  for (auto& job : jobs) {
+    auto end = job->finished();
+    co_await end;
+    EXPECT_TRUE(job->done());
+  }
+}
+
+TEST(CpuDevice, KernelsOfALaneRunInTheOrderOfTheirStart) {
+  World w;
+  std::vector<int> order;
+  w.loop.run(ten_kernels(&w, &order));
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+/// The compute kernel can only end when the data kernel ran: the lanes must not wait for each other.
+task::Task<void> lanes_together(World* w) {
+  std::promise<void> opened;
+  std::future<void> gate = opened.get_future();
+  Kernel waiting = kernel("waits", [&gate](Marks&) { gate.wait(); });
+  Kernel opening = kernel("opens", [&opened](Marks&) { opened.set_value(); });
+  Job compute(w->device, w->waits, Lane::Compute, std::move(waiting));
+  Job data(w->device, w->waits, Lane::Data, std::move(opening));
+  auto end = compute.finished();
+  co_await end;
+  auto other = data.finished();
+  co_await other;
+}
+
+TEST(CpuDevice, LanesRunBesideEachOther) {
+  World w;
+  w.loop.run(lanes_together(&w));
+}
+
+task::Task<void> wait_mark(World* w, Job* job, int index) {
+  auto at = job->at(index, "bucket " + std::to_string(index));
+  co_await at;
+  w->log.push_back("mark " + std::to_string(index));
+}
+
+task::Task<void> marks_in_order(World* w) {
+  std::promise<void> go;
+  std::future<void> started = go.get_future();
+  Kernel work = kernel(
+      "backward",
+      [&started](Marks& marks) {
+        started.wait();
+        for (int i : {2, 0, 1}) marks.reached(i);
+      },
+      4);
+  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  task::Scope scope(w->waits);
+  for (int i = 0; i < 4; ++i) {
+    auto child = wait_mark(w, &job, i);
+    scope.spawn(std::move(child));
+  }
+  auto snapshot = w->waits.snapshot();
+  EXPECT_EQ(snapshot.size(), 4U);
+  EXPECT_EQ(snapshot.empty() ? "" : snapshot[0].operation, "backward");
+  EXPECT_EQ(snapshot.empty() ? "" : snapshot[0].subject, "bucket 0");
+  go.set_value();
+  auto end = job.finished();
+  co_await end;
+  w->log.push_back("end");
+  auto join = scope.join();
+  co_await join;
+}
+
+TEST(CpuDevice, MarksReachTheExecutorInTheOrderOfTheBody) {
+  World w;
+  w.loop.run(marks_in_order(&w));
+  EXPECT_EQ(w.log, (Log{"mark 2", "mark 0", "mark 1", "mark 3", "end"}))
+      << "a mark that the body never reached is released by the kernel's end";
+}
+
+task::Task<void> mark_before_end(World* w) {
+  std::promise<void> seen;
+  std::future<void> wait_seen = seen.get_future();
+  Kernel work = kernel(
+      "backward",
+      [&wait_seen](Marks& marks) {
+        marks.reached(0);
+        wait_seen.wait();
+      },
+      1);
+  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  auto at = job.at(0);
+  co_await at;
+  EXPECT_FALSE(job.done());
+  seen.set_value();
+  auto end = job.finished();
+  co_await end;
+}
+
+TEST(CpuDevice, AMarkIsSeenWhileTheKernelRuns) {
+  World w;
+  w.loop.run(mark_before_end(&w));
+}
+
+TEST(CpuDevice, ExceptionsOfABodyReachWhoWaits) {
+  World w;
+  for (Lane lane : {Lane::Compute, Lane::Exchange, Lane::Data})
+    EXPECT_THROW(w.loop.run(run_one(&w, lane, [](Marks&) { throw std::runtime_error("body"); })),
+                 std::runtime_error);
+  int ran = 0;
+  w.loop.run(run_one(&w, Lane::Compute, [&](Marks&) { ++ran; }));
+  EXPECT_EQ(ran, 1) << "the lane goes on";
+}
+
+task::Task<void> failing_marks(World* w) {
+  Kernel work = kernel(
+      "backward",
+      [](Marks& marks) {
+        marks.reached(0);
+        throw std::runtime_error("out of memory");
+      },
+      2);
+  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  auto first = job.at(0);
+  co_await first;
+  std::string thrown;
+  try {
+    auto second = job.at(1);
+    co_await second;
+  } catch (const std::exception& error) {
+    thrown = error.what();
+  }
+  w->log.push_back(thrown);
+  try {
+    auto end = job.finished();
+    co_await end;
+  } catch (const std::exception& error) {
+    thrown = error.what();
+  }
+  w->log.push_back("end: " + thrown);
+}
+
+TEST(CpuDevice, AFailingBodyFailsItsOpenMarksAndItsEnd) {
+  World w;
+  w.loop.run(failing_marks(&w));
+  EXPECT_EQ(w.log, (Log{"out of memory", "end: out of memory"}));
+}
+
+/// A rank that is cancelled still waits for its kernel: the body reads memory of the waiting frame.
+task::Task<void> cancelled_kernel(World* w) {
+  std::promise<void> go;
+  std::future<void> gate = go.get_future();
+  std::atomic<bool> body_over{false};
+  Kernel work = kernel(
+      "long",
+      [&](Marks&) {
+        gate.wait();
+        body_over = true;
+      },
+      1);
+  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  w->waits.cancel(std::make_exception_ptr(std::runtime_error("peer lost")));
+  std::string thrown;
+  try {
+    auto at = job.at(0);
+    co_await at;
+  } catch (const std::exception& error) {
+    thrown = error.what();
+  }
+  EXPECT_EQ(thrown, "peer lost");
+  go.set_value();
+  auto end = job.finished();
+  co_await end;
+  EXPECT_TRUE(body_over);
+}
+
+TEST(CpuDevice, ACancelledRankStillWaitsForItsKernels) {
+  World w;
+  w.loop.run(cancelled_kernel(&w));
+}
+
+TEST(JobDeathTest, DoesNotDieWhileItsKernelRuns) {
+  EXPECT_DEATH(
+      {
+        World w;
+        std::promise<void> never;
+        auto gate = never.get_future().share();
+        Job job(w.device, w.waits, Lane::Compute, kernel("long", [gate](Marks&) { gate.wait(); }));
+      },
+      "kernel 'long' is still running");
+}
+
+TEST(JobDeathTest, RefusesMarksThatDoNotExist) {
+  EXPECT_DEATH(
+      {
+        World w;
+        Job job(w.device, w.waits, Lane::Compute, kernel("k", {}, 2));
+        job.at(2);
+      },
+      "mark 2 of 2");
+  EXPECT_DEATH(
+      {
+        World w;
+        w.loop.run(run_one(&w, Lane::Compute, [](Marks& marks) { marks.reached(0); }));
+      },
+      "mark 0 of 0");
+  EXPECT_DEATH(
+      {
+        World w;
+        Job job(w.device, w.waits, Lane::Exchange, kernel("k", {}, 1));
+      },
+      "nobody could await its marks");
+}
+
+}  // namespace
+}  // namespace taxon::tensor
