@@ -1,0 +1,89 @@
+"""What happens to a run when a worker dies or stops."""
+
+import os
+import signal
+import time
+import unittest
+
+from taxon_run import TaxonTest
+
+
+class Faults(TaxonTest):
+    def begin(self, workers=3, *more):
+        process = self.start("train", self.recipe, "--workers", workers, "--out", "run", "--set", "length.epochs=4000",
+                             "--set", "checkpoint.every_steps=0", *more)
+        return process
+
+    def kill_and_check(self, process, ranks, victim):
+        killed_at = time.monotonic()
+        os.kill(ranks[victim], signal.SIGKILL)
+        # Every other rank ends within five seconds.
+        self.wait_until(lambda: not any(pid in self.processes() for r, pid in ranks.items() if r != victim), "the others' end", 5)
+        self.assertLess(time.monotonic() - killed_at, 5)
+        code = process.wait(5)
+        self.assertEqual(code, 75, self.log())
+        self.assertIn(f"rank {victim}", self.log())
+        self.assertFalse((self.folder / "run/summary.json").exists())
+
+    def test_a_killed_worker_ends_the_run_and_is_named(self):
+        for victim in (0, 2):
+            with self.subTest(victim=victim):
+                process = self.begin(3, "--overwrite")
+                self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
+                self.kill_and_check(process, self.workers("run"), victim)
+
+    def test_a_worker_killed_during_the_start(self):
+        for delay in (0.05, 0.3, 0.8):
+            with self.subTest(delay=delay):
+                process = self.begin(3, "--overwrite")
+                self.wait_until(lambda: len(self.workers("run")) == 3, "the workers' start")
+                time.sleep(delay)
+                ranks = self.workers("run")
+                os.kill(ranks[1], signal.SIGKILL)
+                self.assertNotEqual(process.wait(10), 0)
+                self.assertIn("rank 1", self.log())
+
+    def test_the_killed_launcher_takes_its_workers_along(self):
+        process = self.begin(2)
+        self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
+        process.kill()
+        process.wait()
+        self.wait_until(lambda: not self.processes(), "the workers' end", 10)
+
+    def test_a_stopped_worker_is_named_and_the_run_goes_on_when_it_returns(self):
+        process = self.begin(3)
+        self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
+        ranks = self.workers("run")
+        os.kill(ranks[1], signal.SIGSTOP)
+        try:
+            self.wait_until(lambda: "rank 1" in self.log(), "the report of the silent rank", 10)
+            self.assertIsNone(process.poll())
+            before = self.steps_seen("run")
+        finally:
+            os.kill(ranks[1], signal.SIGCONT)
+        self.wait_until(lambda: self.steps_seen("run") > before + 20, "going on", 20)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 143, self.log())
+
+    def test_a_worker_silent_past_the_deadline_ends_the_run(self):
+        process = self.begin(2, "--set", "control.silence_seconds=1", "--set", "control.deadline_seconds=4")
+        self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
+        ranks = self.workers("run")
+        os.kill(ranks[1], signal.SIGSTOP)
+        self.assertEqual(process.wait(30), 74, self.log())
+        self.assertIn("rank 1", self.log())
+
+    def test_a_second_signal_ends_at_once(self):
+        process = self.begin(2)
+        self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
+        ranks = self.workers("run")
+        os.kill(ranks[1], signal.SIGSTOP)  # so that the orderly end can't succeed
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(5), 143)
+        self.wait_until(lambda: not self.processes(), "the workers' end", 5)
+
+
+if __name__ == "__main__":
+    unittest.main()

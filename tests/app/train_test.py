@@ -1,0 +1,195 @@
+"""taxon train, end to end: outputs, determinism, interruption, launchers, wrong input."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import unittest
+
+from taxon_run import PROGRAM, RECIPE, TaxonTest, clean_environment
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Outputs(TaxonTest):
+    def test_two_workers_leave_everything_a_user_expects(self):
+        result = self.taxon("train", self.recipe, "--workers", 2, "--out", "run", "--set", "report.trace=true")
+        summary = self.summary("run")
+        for key in ("test_accuracy", "test_loss", "train_loss", "steps", "epochs", "samples", "samples_per_second", "step_ms",
+                    "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "world_size", "transport", "parameters",
+                    "parameter_hash", "seed", "wall_seconds", "peak_rss_bytes"):
+            self.assertIn(key, summary)
+        self.assertEqual(summary["world_size"], 2)
+        self.assertEqual(summary["steps"], 100)
+        self.assertEqual(summary["samples"], 4000)
+        self.assertGreater(summary["test_accuracy"], 0.5)
+        self.assertGreater(summary["bytes_sent_per_step"], 0)
+        self.assertIn("p95", summary["step_ms"])
+        self.assertIn("%", result.stdout)
+        run = self.folder / "run"
+        for name in ("plan.yaml", "metrics.jsonl", "model.safetensors", "trace.json", "checkpoints/latest"):
+            self.assertTrue((run / name).exists(), name)
+        self.assertTrue(list(run.glob("**/events.out.tfevents.*")))
+        trace = json.loads((run / "trace.json").read_text())
+        self.assertEqual({event["pid"] for event in trace["traceEvents"]}, {0, 1})
+        metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        self.assertIn("loss/train", metrics[0])
+        # The resolved plan is a recipe that gives the same run.
+        self.taxon("train", "run/plan.yaml", "--workers", 2, "--out", "again")
+        self.assertEqual(self.summary("again")["parameter_hash"], summary["parameter_hash"])
+
+    def test_one_worker_needs_no_network(self):
+        self.taxon("train", self.recipe, "--out", "run")
+        self.assertEqual(self.summary("run")["world_size"], 1)
+        self.assertEqual(self.summary("run")["bytes_sent_per_step"], 0)
+
+    def test_dry_run_starts_nothing(self):
+        result = self.taxon("train", self.recipe, "--workers", 2, "--out", "run", "--dry-run")
+        self.assertIn("learning_rate:", result.stdout)
+        self.assertIn("per step", result.stdout)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_a_finished_run_is_not_replaced_unasked(self):
+        self.taxon("train", self.recipe, "--out", "run")
+        before = self.summary("run")
+        result = self.taxon("train", self.recipe, "--out", "run", code=2)
+        self.assertIn("--overwrite", result.stderr)
+        self.assertEqual(self.summary("run"), before)
+        self.taxon("train", self.recipe, "--out", "run", "--overwrite", "--set", "length.epochs=1")
+        self.assertEqual(self.summary("run")["steps"], 50)
+
+
+class Interruption(TaxonTest):
+    def interrupt(self, sig):
+        long = ("--set", "length.epochs=40")
+        self.taxon("train", self.recipe, "--workers", 2, "--out", "whole", *long, "--set", "report.tensorboard=false")
+        process = self.start("train", self.recipe, "--workers", 2, "--out", "run", *long)
+        self.wait_until(lambda: self.steps_seen("run") >= 20, "training")
+        process.send_signal(sig)
+        self.assertEqual(process.wait(30), 143, self.log())
+        self.assertFalse((self.folder / "run/summary.json").exists() and self.summary("run").get("interrupted") is False)
+        self.taxon("train", self.recipe, "--workers", 2, "--out", "run", "--resume", *long)
+        self.assertEqual(self.summary("run")["steps"], self.summary("whole")["steps"])
+        self.assertEqual(self.summary("run")["parameter_hash"], self.summary("whole")["parameter_hash"])
+
+    def test_ctrl_c_saves_and_resuming_is_bit_identical(self):
+        self.interrupt(signal.SIGINT)
+
+    def test_sigterm_does_too(self):
+        self.interrupt(signal.SIGTERM)
+
+
+class Launchers(TaxonTest):
+    def join(self, dialect, world, code=0, **more):
+        processes = []
+        for rank in range(world):
+            environment = clean_environment(**dialect(rank, world), **more)
+            processes.append(self.start("train", self.recipe, "--out", "run", environment=environment, log=self.folder / f"log{rank}"))
+        codes = [process.wait(90) for process in processes]
+        logs = [(self.folder / f"log{rank}").read_text() for rank in range(world)]
+        self.assertEqual(codes, [code] * world, "\n".join(logs))
+        return logs
+
+    def test_plain_variables(self):
+        port = free_port()
+        logs = self.join(lambda rank, world: {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}, 3)
+        self.assertEqual(self.summary("run")["world_size"], 3)
+        self.assertIn("RANK", logs[0])
+
+    def test_torchrun_variables_with_a_secret(self):
+        port = free_port()
+        self.join(lambda rank, world: {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world,
+                                       "GROUP_RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                                       "TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": 0}, 2, TAXON_SECRET="abc")
+
+    def test_open_mpi_variables_on_one_host(self):
+        job = {"OMPI_MCA_orte_hnp_uri": "1234567.0;tcp://x", "PMIX_NAMESPACE": "n12345"}
+        self.join(lambda rank, world: {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": world,
+                                       "OMPI_COMM_WORLD_LOCAL_RANK": rank, "OMPI_COMM_WORLD_LOCAL_SIZE": world, **job}, 2)
+
+    def test_different_secrets_do_not_join(self):
+        port = free_port()
+        processes = []
+        for rank in range(2):
+            environment = clean_environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, TAXON_SECRET=f"secret {rank}")
+            processes.append(self.start("train", self.recipe, "--out", "run", "--set", "control.join_seconds=6",
+                                        environment=environment, log=self.folder / f"log{rank}"))
+        self.assertEqual([process.wait(60) for process in processes], [69, 69])
+        self.assertIn("secret", (self.folder / "log1").read_text())
+
+    def test_plans_that_differ_do_not_train(self):
+        port = free_port()
+        processes = []
+        for rank in range(2):
+            environment = clean_environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            processes.append(self.start("train", self.recipe, "--out", "run", "--set", f"seed={rank}", "--set", "control.join_seconds=6",
+                                        environment=environment, log=self.folder / f"log{rank}"))
+        self.assertEqual([process.wait(60) for process in processes], [69, 69])
+
+
+class WrongInput(TaxonTest):
+    def test_every_mistake_is_listed_at_once_and_nothing_starts(self):
+        self.recipe.write_text("modle: {name: cnn}\nbatch: {global: -3}\nlearning_rate: {base: fast}\nlength: {epochs: 1, steps: 5}\n")
+        result = self.taxon("train", self.recipe, "--workers", 2, "--out", "run", "--set", "exchange.inflight=2", code=2)
+        for words in ("modle", "did you mean model", "batch.global", "learning_rate.base", "exchange.in_flight"):
+            self.assertIn(words, result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_contradictions_are_refused(self):
+        result = self.taxon("train", self.recipe, "--out", "run", "--set", "batch.per_worker=3", "--set", "length.steps=9",
+                            "--set", "model.name=cmm", code=2)
+        for words in ("batch.per_worker", "length.", "cnn"):
+            self.assertIn(words, result.stderr)
+
+    def test_missing_files(self):
+        self.taxon("train", "nothing.yaml", code=2)
+        result = self.taxon("train", self.recipe, "--out", "run", "--set", "data.dataset=idx", "--set", "data.path=/nowhere", code=65)
+        self.assertIn("/nowhere", result.stderr)
+        result = self.taxon("train", self.recipe, "--out", "run", "--set", "model={torchscript: missing.pt}", code=65)
+        self.assertIn("missing.pt", result.stderr)
+        self.assertFalse((self.folder / "run" / "summary.json").exists())
+
+    def test_an_unwritable_output_folder(self):
+        (self.folder / "file").write_text("")
+        result = self.taxon("train", self.recipe, "--out", "file/run", code=73)
+        self.assertIn("file/run", result.stderr)
+
+    def test_a_damaged_checkpoint_and_one_of_another_model(self):
+        self.taxon("train", self.recipe, "--out", "run")
+        self.taxon("train", self.recipe, "--out", "run", "--resume", "--set", "model.name=cnn", code=66)
+        latest = (self.folder / "run/checkpoints/latest").read_text().strip()
+        weights = self.folder / "run/checkpoints" / latest.split("/")[-1] / "model.safetensors"
+        data = weights.read_bytes()
+        weights.write_bytes(data[: len(data) // 2])
+        result = self.taxon("train", self.recipe, "--out", "run", "--resume", "--set", "length.epochs=3", code=66)
+        self.assertIn("model.safetensors", result.stderr)
+
+    def test_a_port_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            environment = clean_environment(RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=taken.getsockname()[1])
+            result = self.taxon("train", self.recipe, "--out", "run", code=69, environment=environment)
+        self.assertIn("in use", result.stderr)
+
+    def test_two_launchers_that_disagree(self):
+        environment = clean_environment(RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=1, OMPI_COMM_WORLD_RANK=1,
+                                        OMPI_COMM_WORLD_SIZE=2)
+        self.taxon("train", self.recipe, "--out", "run", code=2, environment=environment)
+
+    def test_help_and_version(self):
+        self.assertIn("train", self.taxon("--help").stdout)
+        self.assertIn("--workers", self.taxon("train", "--help").stdout)
+        self.assertIn("UCX", self.taxon("--version").stdout)
+        self.taxon("trian", code=2)
+        self.assertIn("cores", self.taxon("doctor").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,1 @@
+taxon_test(train_torch DEPS train)
