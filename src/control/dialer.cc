@@ -1,0 +1,156 @@
+#include "control/dialer.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+namespace taxon::control {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause(50);
+constexpr std::chrono::milliseconds kLongestPause(2000);
+// Longer than a lost SYN takes to be sent twice more, shorter than a person's patience.
+constexpr auto kAttempt = std::chrono::seconds(8);
+
+}  // namespace
+
+Dialer::Dialer(const JoinOptions& options, Poller& poller, Host& host)
+    : options_(options), poller_(poller), host_(host), pause_(kFirstPause) {}
+
+Dialer::~Dialer() { drop(); }
+
+void Dialer::drop() {
+  if (connecting_.valid()) poller_.forget(connecting_.get());
+  connecting_ = Fd();
+  connection_.reset();
+}
+
+void Dialer::retry(Clock::time_point now, const std::string& why) {
+  drop();
+  if (!why.empty()) last_problem_ = why;
+  if (next_endpoint_ < endpoints_.size()) return try_next(now);
+  endpoints_.clear();
+  next_endpoint_ = 0;
+  stage_ = Stage::Paused;
+  wake_at_ = now + (why.empty() ? std::chrono::milliseconds(0) : pause_);
+  pause_ = std::min(kLongestPause, pause_ * 3 / 2);
+}
+
+void Dialer::tick(Clock::time_point now) {
+  if (stage_ == Stage::Done || now < wake_at_) return;
+  if (stage_ == Stage::Paused) return dial(now);
+  retry(now,
+        stage_ == Stage::Connecting
+            ? "no answer (a firewall, or the host is down)"
+            : "something listens there that does not answer as Taxon does: is it another program's port?");
+}
+
+void Dialer::dial(Clock::time_point now) {
+  Resolution found = resolve(options_.address, options_.port);
+  endpoints_ = std::move(found.endpoints);
+  next_endpoint_ = 0;
+  if (endpoints_.empty()) {
+    current_ = {};
+    return retry(Clock::now(), found.problem);
+  }
+  try_next(now);
+}
+
+void Dialer::try_next(Clock::time_point now) {
+  current_ = endpoints_[next_endpoint_++];
+  if (options_.secret.empty() && !current_.is_loopback()) {
+    stage_ = Stage::Done;
+    return host_.denied(
+        fmt::format("without a secret a job stays on one machine (127.0.0.1), but rank 0 is at {}: {}",
+                    current_.text(), kHowToGetASecret));
+  }
+  connecting_ = start_connect(current_);
+  if (!connecting_.valid()) return retry(now, errno_text(errno));
+  stage_ = Stage::Connecting;
+  wake_at_ = now + kAttempt;
+  poller_.watch(connecting_.get(), EPOLLOUT, [this](std::uint32_t) { on_writable(); });
+}
+
+void Dialer::on_writable() {
+  if (int error = pending_error(connecting_.get()); error != 0) return retry(Clock::now(), errno_text(error));
+  // A connection to a free port of this machine can by chance meet itself.
+  if (local_endpoint(connecting_.get()).text() == peer_endpoint(connecting_.get()).text())
+    return retry(Clock::now(), "nobody listens there");
+  poller_.forget(connecting_.get());
+  tune(connecting_.get(), options_.patience.peer + options_.patience.silence);
+  connection_ = std::make_unique<Connection>(poller_, std::move(connecting_), *this);
+  connection_->limit_input(kChallengeBytes);
+  stage_ = Stage::Challenge;
+}
+
+void Dialer::received(Connection& connection) {
+  if (stage_ == Stage::Challenge) {
+    auto bytes = connection.take<kChallengeBytes>();
+    if (!bytes) return;
+    auto challenge = decode_challenge(*bytes);
+    if (!challenge) return retry(Clock::now(), "something listens there that is not Taxon");
+    if (challenge->protocol != kProtocol) {
+      stage_ = Stage::Done;
+      return host_.denied(
+          "rank 0's version of Taxon speaks another protocol: install the same on every host");
+    }
+    answer(*challenge);
+  }
+  if (stage_ != Stage::Verdict) return;
+  auto bytes = connection.take<kVerdictBytes>();
+  if (!bytes) return;
+  auto verdict = decode_verdict(*bytes);
+  if (!verdict) return retry(Clock::now(), "something listens there that is not Taxon");
+  conclude(*verdict);
+}
+
+void Dialer::answer(const Challenge& challenge) {
+  hub_nonce_ = challenge.nonce;
+  hub_has_secret_ = challenge.has_secret;
+  own_nonce_ = random_nonce();
+  Answer answer{.has_secret = options_.secret.empty() ? HasSecret::No : HasSecret::Yes,
+                .nonce = own_nonce_,
+                .proof = prove(options_.secret, Role::Caller, hub_nonce_, own_nonce_)};
+  connection_->limit_input(kVerdictBytes);
+  connection_->send(encode(answer));
+  stage_ = Stage::Verdict;
+}
+
+void Dialer::conclude(const Verdict& verdict) {
+  stage_ = Stage::Done;
+  if (verdict.code == Verdict::Code::OtherProtocol)
+    return host_.denied("rank 0's version of Taxon speaks another protocol: install the same on every host");
+  bool proven = verdict.code == Verdict::Code::Welcome &&
+                same(verdict.proof, prove(options_.secret, Role::Hub, hub_nonce_, own_nonce_));
+  if (!proven) return host_.denied(secret_advice());
+  connection_->limit_input(kFrameHeader + kMaxHead + kMaxBody);
+  pause_ = kFirstPause;
+  endpoints_.clear();
+  next_endpoint_ = 0;
+  host_.connected(std::move(connection_), current_);
+}
+
+std::string Dialer::secret_advice() const {
+  std::string at =
+      fmt::format("rank {}'s secret is not that of rank 0 at {}", options_.rank.value(), current_.text());
+  if (hub_has_secret_ == HasSecret::Yes && options_.secret.empty())
+    return fmt::format("rank 0 at {} has a secret and rank {} has none: {}", current_.text(),
+                       options_.rank.value(), kHowToGetASecret);
+  if (hub_has_secret_ == HasSecret::No && !options_.secret.empty())
+    return at + ", which has none: another job may use this address";
+  return at + ": give both the same TAXON_SECRET or TAXON_SECRET_FILE";
+}
+
+void Dialer::closed(Connection&, const std::string&) {
+  if (stage_ == Stage::Done) return;
+  retry(Clock::now(), "the connection was closed before anything was said");
+}
+
+std::string Dialer::status() const {
+  std::string at = fmt::format("{}:{}", options_.address, options_.port);
+  if (current_.size > 0 && current_.text() != at) at += " (" + current_.text() + ")";
+  return fmt::format("cannot reach rank 0 at {}: {}", at,
+                     last_problem_.empty() ? "no answer yet" : last_problem_);
+}
+
+}  // namespace taxon::control

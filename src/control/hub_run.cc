@@ -1,0 +1,235 @@
+// Hub once the job runs: life signs, exchanges, failures, hangs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "control/hub.h"
+
+namespace taxon::control {
+namespace {
+
+// Somebody who lost a connection may say so before the kernel tells of the death that caused it.
+constexpr std::chrono::milliseconds kEchoTime(300);
+// A hang that lasts is reported again after 8 s, 16 s, 32 s, ...
+constexpr int kHangBackoff = 2;
+
+std::int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+/// Failures that are usually the consequence of somebody else's.
+bool is_echo(ErrorKind kind) {
+  return kind == ErrorKind::PeerLost || kind == ErrorKind::Transport || kind == ErrorKind::Deadline;
+}
+
+}  // namespace
+
+const Hub::Row Hub::kRows[] = {
+    {"pong", &Hub::on_pong}, {"exchange", &Hub::on_exchange}, {"waits", &Hub::on_waits},
+    {"stop", &Hub::on_stop}, {"abort", &Hub::on_abort},       {"goodbye", &Hub::on_goodbye},
+};
+
+Hub::Peer* Hub::peer_of(Connection& connection) {
+  auto found = index_.find(&connection);
+  return found == index_.end() ? nullptr : &peers_[found->second];
+}
+
+void Hub::received(Connection& connection) {
+  Peer* peer = peer_of(connection);
+  try {
+    while (auto message = connection.next()) {
+      dispatch(*peer, *message);
+      if (peer_of(connection) != peer) return;  // gone, and the connection with it
+    }
+  } catch (const std::exception& error) {
+    lose(*peer, fmt::format("it sent what this version does not understand: {}", error.what()));
+  }
+}
+
+void Hub::dispatch(Peer& peer, Message& message) {
+  if (phase_ != Phase::Running) throw ProtocolError("a message before the job has started");
+  auto now = Clock::now();
+  if (auto returned = liveness_.heard(peer.member.rank, now)) announce(*returned);
+  auto type = message.head.at("type").get<std::string>();
+  for (const Row& row : kRows)
+    if (type == row.type) return (this->*row.handler)(peer, message);
+  throw ProtocolError("a message of type '" + type + "'");
+}
+
+void Hub::closed(Connection& connection, const std::string& reason) { lose(*peer_of(connection), reason); }
+
+void Hub::lose(Peer& peer, const std::string& reason) {
+  index_.erase(peer.connection.get());
+  peer.connection.reset();
+  liveness_.remove(peer.member.rank);
+  Standing before = peer.standing;
+  if (phase_ != Phase::Running) {
+    peer.standing = Standing::Absent;
+    return say(fmt::format("rank {} left before all ranks were there: {}", peer.member.rank.value(), reason));
+  }
+  if (before == Standing::Present) {
+    peer.standing = Standing::Lost;
+    announce(PeerLost{peer.member.rank,
+                      fmt::format("{} (process {} at {})", reason, peer.member.pid, peer.member.address)});
+  } else if (before == Standing::Ending) {
+    peer.standing = Standing::Lost;
+  }
+  release_hub_rank();
+}
+
+void Hub::ping(Peer& peer) {
+  peer.connection->send(Message{{{"type", "ping"},
+                                 {"now", nanoseconds(Clock::now())},
+                                 {"echo", peer.pong_sent},
+                                 {"seen", peer.pong_seen}},
+                                {}});
+}
+
+void Hub::on_pong(Peer& peer, Message& message) {
+  peer.pong_sent = message.head.at("now").get<std::int64_t>();
+  peer.pong_seen = nanoseconds(Clock::now());
+  if (message.head.at("again").get<bool>()) ping(peer);
+}
+
+void Hub::on_exchange(Peer& peer, Message& message) {
+  if (peer.offered) throw ProtocolError("two exchanges at once");
+  bool first =
+      std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.offered.has_value(); });
+  if (first) exchange_since_ = exchange_said_ = Clock::now();
+  peer.offered_as = message.head.at("what");
+  peer.offered = std::move(message.body);
+  if (std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.offered.has_value(); }))
+    finish_exchange();
+}
+
+void Hub::finish_exchange() {
+  std::vector<std::vector<std::byte>> parts;
+  for (Peer& peer : peers_) {
+    if (peer.offered_as != peers_[0].offered_as)
+      return announce(Aborted{peer.member.rank, ErrorKind::Mismatch,
+                              fmt::format("it exchanges '{}' while rank 0 exchanges '{}'", peer.offered_as,
+                                          peers_[0].offered_as)});
+    parts.push_back(std::move(*peer.offered));
+    peer.offered.reset();
+  }
+  Packed packed = pack(parts);
+  if (packed.bytes.size() > kMaxBody)
+    return announce(Aborted{
+        Rank(0), ErrorKind::Internal,
+        fmt::format("the exchange '{}' is larger than {}", peers_[0].offered_as, format_bytes(kMaxBody))});
+  broadcast(Message{{{"type", "result"}, {"number", exchanges_++}, {"sizes", packed.sizes}}, packed.bytes});
+}
+
+void Hub::report_exchange(Clock::time_point now) {
+  std::vector<std::int32_t> late;
+  std::string what;
+  for (const Peer& peer : peers_) {
+    if (peer.offered)
+      what = peer.offered_as;
+    else
+      late.push_back(peer.member.rank.value());
+  }
+  if (late.empty() || late.size() == peers_.size() || failure_) return;
+  if (now - exchange_said_ < options_.patience.progress) return;
+  exchange_said_ = now;
+  say(fmt::format("'{}' waits for rank{} {} ({})", what, late.size() == 1 ? "" : "s", fmt::join(late, ", "),
+                  format_seconds(seconds(now - exchange_since_))));
+}
+
+void Hub::on_waits(Peer& peer, Message& message) {
+  peer.waits.clear();
+  for (const auto& json : message.head.at("waits")) {
+    ReportedWait wait{json.at("operation"), {}, json.at("subject"), json.at("seconds")};
+    if (json.contains("peer")) wait.peer = Rank(json.at("peer").get<std::int32_t>());
+    peer.waits.push_back(std::move(wait));
+  }
+  peer.waits_at = Clock::now();
+  look_for_hang(peer.waits_at);
+}
+
+void Hub::look_for_hang(Clock::time_point now) {
+  if (failure_) return;
+  WaitPicture picture{.world_size = options_.world_size,
+                      .silent = liveness_.silent(now),
+                      .threshold = seconds(options_.patience.hang)};
+  for (const Peer& peer : peers_) {
+    if (!peer.waits.empty()) picture.waits[peer.member.rank] = peer.waits;
+    if (peer.standing == Standing::Left) picture.left.insert(peer.member.rank);
+  }
+  auto report = diagnose(picture);
+  if (!report) {
+    hang_pause_ = std::chrono::milliseconds(0);
+    hang_culprits_.clear();
+    return;
+  }
+  bool repeated = hang_pause_.count() > 0 && report->culprits == hang_culprits_;
+  if (repeated && now < next_hang_report_) return;
+  hang_pause_ = repeated ? hang_pause_ * kHangBackoff : options_.patience.hang;
+  next_hang_report_ = now + hang_pause_;
+  hang_culprits_ = report->culprits;
+  announce(*report);
+}
+
+void Hub::on_stop(Peer& peer, Message&) {
+  if (stop_requested_) return;
+  stop_requested_ = true;
+  announce(StopRequested{peer.member.rank});
+}
+
+void Hub::on_abort(Peer& peer, Message& message) {
+  peer.standing = Standing::Ending;
+  Aborted aborted{peer.member.rank, kind_from_text(message.head.at("kind")), message.head.at("message")};
+  if (failure_) return acknowledge_aborts();
+  if (!is_echo(aborted.kind)) return announce(aborted);
+  if (held_) return;
+  held_ = aborted;
+  held_until_ = Clock::now() + kEchoTime;
+  wake_at_ = std::min(wake_at_, held_until_);
+}
+
+void Hub::release_held(Clock::time_point now) {
+  if (held_ && now >= held_until_) announce(Event(*held_));
+}
+
+void Hub::acknowledge_aborts() {
+  for (Peer& peer : peers_)
+    if (peer.standing == Standing::Ending && peer.connection)
+      peer.connection->send(Message{{{"type", "farewell"}}, {}});
+}
+
+void Hub::announce(const Event& event) {
+  if (is_fatal(event)) {
+    if (failure_) return;  // the first culprit counts; what follows is its consequence
+    failure_ = event;
+    held_.reset();
+  }
+  broadcast(Message{{{"type", "event"}, {"event", to_json(event)}}, {}});
+  if (is_fatal(event)) acknowledge_aborts();
+}
+
+void Hub::on_goodbye(Peer& peer, Message&) {
+  peer.standing = Standing::Left;
+  liveness_.remove(peer.member.rank);
+  if (peer.member.rank.value() > 0) peer.connection->send(Message{{{"type", "farewell"}}, {}});
+  release_hub_rank();
+}
+
+void Hub::release_hub_rank() {
+  // Rank 0 carries the network, so it goes last.
+  if (peers_[0].standing != Standing::Left || !peers_[0].connection) return;
+  bool alone = std::all_of(peers_.begin() + 1, peers_.end(), [](const Peer& peer) {
+    return peer.standing == Standing::Left || peer.standing == Standing::Lost;
+  });
+  if (alone) peers_[0].connection->send(Message{{{"type", "farewell"}}, {}});
+}
+
+void Hub::broadcast(const Message& message) {
+  Packet packet = encode(message);
+  for (Peer& peer : peers_)
+    if (peer.connection) peer.connection->send(packet);
+}
+
+}  // namespace taxon::control

@@ -1,0 +1,250 @@
+#include "control/participant.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace taxon::control {
+namespace {
+
+constexpr Rank kHubRank(0);
+// Enough messages there and back that one of them is not delayed.
+constexpr std::size_t kClockRounds = 8;
+constexpr std::chrono::milliseconds kGiveUpCheck(200);
+// Waits that are younger are the normal course of a step.
+constexpr double kWorthReporting = 2;
+
+std::int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Message plain(const char* type) { return {{{"type", type}}, {}}; }
+
+Error rendezvous_error(const std::string& message) {
+  return Error(ErrorKind::Rendezvous, message, {.operation = "rendezvous"});
+}
+
+}  // namespace
+
+const Participant::Row Participant::kRows[] = {
+    {"refused", &Participant::on_refused},   {"waiting", &Participant::on_waiting},
+    {"welcome", &Participant::on_welcome},   {"ping", &Participant::on_ping},
+    {"event", &Participant::on_event},       {"result", &Participant::on_result},
+    {"farewell", &Participant::on_farewell},
+};
+
+Participant::Participant(const JoinOptions& options, Poller& poller, Host& host)
+    : options_(options),
+      poller_(poller),
+      host_(host),
+      dialer_(options, poller, *this),
+      hub_liveness_(options.patience),
+      started_(Clock::now()),
+      last_said_(started_),
+      last_report_(started_),
+      wake_at_(started_) {}
+
+void Participant::dial() { dialer_.retry(started_, ""); }
+
+void Participant::join_own(Fd own) {
+  connection_ = std::make_unique<Connection>(poller_, std::move(own), *this);
+  hub_address_ = options_.address;
+  say_hello();
+}
+
+void Participant::connected(std::unique_ptr<Connection> connection, const Endpoint& hub) {
+  connection_ = std::move(connection);
+  connection_->set_owner(*this);
+  hub_address_ = hub.host();
+  say_hello();
+}
+
+void Participant::say_hello() {
+  stage_ = Stage::Waiting;
+  connection_->send(Message{{{"type", "hello"},
+                             {"rank", options_.rank.value()},
+                             {"world", options_.world_size},
+                             {"version", options_.version},
+                             {"plan", options_.plan_hash},
+                             {"host", options_.host_id},
+                             {"pid", getpid()}},
+                            options_.blob});
+}
+
+void Participant::denied(const std::string& why) { fail_join(rendezvous_error(why)); }
+
+void Participant::fail_join(const Error& error) {
+  stage_ = Stage::Gone;
+  host_.join_failed(error);
+}
+
+void Participant::received(Connection& connection) {
+  try {
+    while (auto message = connection.next()) {
+      dispatch(*message);
+      if (connection_.get() != &connection) return;
+    }
+  } catch (const std::exception& error) {
+    closed(connection, fmt::format("it sent what this version does not understand: {}", error.what()));
+  }
+}
+
+void Participant::dispatch(Message& message) {
+  if (auto returned = hub_liveness_.heard(kHubRank, Clock::now())) happened(*returned);
+  auto type = message.head.at("type").get<std::string>();
+  for (const Row& row : kRows)
+    if (type == row.type) return (this->*row.handler)(message);
+  throw ProtocolError("a message of type '" + type + "'");
+}
+
+void Participant::closed(Connection&, const std::string& reason) {
+  connection_.reset();
+  hub_liveness_.remove(kHubRank);
+  if (stage_ == Stage::Waiting && !is_hub_rank()) {
+    stage_ = Stage::Dialing;
+    missing_.clear();
+    return dialer_.retry(Clock::now(), "it accepted this rank, but then " + reason);
+  }
+  if (stage_ == Stage::Ending) {
+    stage_ = Stage::Gone;
+    return host_.ended();
+  }
+  happened(PeerLost{kHubRank, fmt::format("{} (at {})", reason, hub_address_)});
+}
+
+void Participant::on_refused(Message& message) {
+  std::string why = message.head.at("message");
+  connection_.reset();
+  fail_join(rendezvous_error(why));
+}
+
+void Participant::on_waiting(Message& message) {
+  missing_ = message.head.at("missing").get<std::vector<std::int32_t>>();
+}
+
+void Participant::on_welcome(Message& message) {
+  const auto& rows = message.head.at("members");
+  auto blobs = unpack(message.head.at("sizes").get<std::vector<std::size_t>>(), message.body);
+  if (stage_ != Stage::Waiting || rows.size() != blobs.size() ||
+      rows.size() != static_cast<std::size_t>(options_.world_size))
+    throw ProtocolError("a welcome that does not fit");
+  membership_.epoch = message.head.at("epoch").get<std::uint64_t>();
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    membership_.members.push_back({Rank(static_cast<std::int32_t>(r)), rows[r].at("host"), rows[r].at("pid"),
+                                   rows[r].at("address"), std::move(blobs[r])});
+  membership_.members[0].address = hub_address_;
+  stage_ = Stage::Measuring;
+  if (!is_hub_rank()) hub_liveness_.add(kHubRank, Clock::now());
+}
+
+void Participant::on_ping(Message& message) {
+  std::int64_t now = nanoseconds(Clock::now());
+  ClockEstimate::Sample sample{message.head.at("echo"), message.head.at("seen"), message.head.at("now"), now};
+  if (sample.sent_here != 0) clock_.add(sample);
+  bool again = clock_.samples() < kClockRounds;
+  connection_->send(Message{{{"type", "pong"}, {"now", nanoseconds(Clock::now())}, {"again", again}}, {}});
+  if (again) return;
+  host_.clock_measured(is_hub_rank() ? 0 : clock_.offset());
+  if (stage_ != Stage::Measuring) return;
+  stage_ = Stage::Joined;
+  host_.joined(std::move(membership_));
+}
+
+void Participant::on_event(Message& message) { happened(event_from_json(message.head.at("event"))); }
+
+void Participant::happened(const Event& event) {
+  if (is_fatal(event)) {
+    if (failed_) return;
+    failed_ = true;
+  }
+  host_.happened(event);
+}
+
+void Participant::on_result(Message& message) {
+  host_.exchanged(unpack(message.head.at("sizes").get<std::vector<std::size_t>>(), message.body));
+}
+
+void Participant::on_farewell(Message&) {
+  if (stage_ != Stage::Ending) return;
+  stage_ = Stage::Gone;
+  host_.ended();
+}
+
+void Participant::tick(Clock::time_point now) {
+  if (is_joining()) return tick_joining(now);
+  wake_at_ = now + options_.patience.heartbeat;
+  for (const Event& event : hub_liveness_.check(now)) happened(event);
+}
+
+void Participant::tick_joining(Clock::time_point now) {
+  if (options_.give_up && options_.give_up())
+    return fail_join(Error(ErrorKind::Interrupted, "interrupted while joining: " + joining_status()));
+  if (now - started_ >= options_.patience.join && !is_hub_rank())
+    return fail_join(rendezvous_error(fmt::format("{}; gave up after {}", joining_status(),
+                                                  format_seconds(seconds(options_.patience.join)))));
+  if (now - last_said_ >= options_.patience.progress && !is_hub_rank()) {
+    last_said_ = now;
+    if (options_.progress)
+      options_.progress(fmt::format("{} ({} of {})", joining_status(),
+                                    format_seconds(seconds(now - started_)),
+                                    format_seconds(seconds(options_.patience.join))));
+  }
+  wake_at_ = now + kGiveUpCheck;
+  if (stage_ != Stage::Dialing) return;
+  dialer_.tick(now);
+  wake_at_ = std::min(wake_at_, dialer_.wake_at());
+}
+
+std::string Participant::joining_status() const {
+  if (stage_ == Stage::Dialing) return fmt::format("rank {}: {}", options_.rank.value(), dialer_.status());
+  std::string whom =
+      missing_.empty() ? "the other ranks"
+                       : fmt::format("rank{} {}", missing_.size() == 1 ? "" : "s", fmt::join(missing_, ", "));
+  return fmt::format("rank {} has reached rank 0 at {}:{} and waits for {} of {}", options_.rank.value(),
+                     options_.address, options_.port, whom, options_.world_size);
+}
+
+void Participant::exchange(const std::string& what, std::vector<std::byte> bytes) {
+  if (connection_) connection_->send(Message{{{"type", "exchange"}, {"what", what}}, std::move(bytes)});
+}
+
+void Participant::report(const std::vector<ReportedWait>& waits) {
+  auto now = Clock::now();
+  bool worth = std::any_of(waits.begin(), waits.end(), [&](const ReportedWait& wait) {
+    return wait.seconds >= std::min(kWorthReporting, seconds(options_.patience.hang) / 2);
+  });
+  if (!connection_ || (!worth && !reported_waits_)) return;
+  if (worth && now - last_report_ < options_.patience.heartbeat / 2) return;
+  last_report_ = now;
+  reported_waits_ = worth;
+  nlohmann::json list = nlohmann::json::array();
+  for (const ReportedWait& wait : waits) {
+    nlohmann::json row{{"operation", wait.operation}, {"subject", wait.subject}, {"seconds", wait.seconds}};
+    if (wait.peer) row["peer"] = wait.peer->value();
+    list.push_back(std::move(row));
+  }
+  connection_->send(Message{{{"type", "waits"}, {"waits", list}}, {}});
+}
+
+void Participant::request_stop() {
+  if (connection_) connection_->send(plain("stop"));
+}
+
+void Participant::abort(ErrorKind kind, const std::string& message) {
+  stage_ = Stage::Ending;
+  if (!connection_) return host_.ended();
+  connection_->send(Message{{{"type", "abort"}, {"kind", to_string(kind)}, {"message", message}}, {}});
+}
+
+void Participant::say_goodbye() {
+  stage_ = Stage::Ending;
+  if (!connection_) return host_.ended();
+  connection_->send(plain("goodbye"));
+}
+
+}  // namespace taxon::control
