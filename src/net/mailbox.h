@@ -76,6 +76,12 @@ class Mailbox {
         return take_message(slots_[at].source, slots_[at].tag);
     return nullptr;
   }
+  /// True if a receive from this source is posted.
+  bool receives_from(Rank source) const {
+    for (const Slot& slot : slots_)
+      if (slot.used && slot.source == source && slot.receives.first != nullptr) return true;
+    return false;
+  }
   /// Keys with something queued.
   std::size_t size() const { return used_; }
 

@@ -3,27 +3,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 
+#include "net/kept_message.h"
 #include "net/mailbox.h"
 #include "net/mismatch.h"
+#include "net/region_table.h"
 
 namespace taxon::net {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-/// A kept message's buffer is reused when it is at most this large; larger ones go back to the heap.
-constexpr std::size_t kReusedBuffer = 64 << 10;
-
-struct Message {
-  Rank source;
-  Tag tag;
-  DType type = DType::Float32;
-  std::size_t size = 0;
-  std::vector<std::byte> bytes;  // empty for a phantom
-  Message* next = nullptr;
-};
-
 void copy(View to, ConstView from) {
   if (from.empty() || from.is_phantom() || to.is_phantom()) return;
   std::memcpy(to.data(), from.data(), from.size());
@@ -35,26 +24,13 @@ struct FreeMemory {
 
 }  // namespace
 
-/// The world's own coroutine: resumed by the executor, it completes what is due.
-struct LoopbackWorld::Waker {
-  struct promise_type {
-    Waker get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    std::suspend_always initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-  std::coroutine_handle<> handle;
-};
-
 class LoopbackWorld::RankTransport final : public Transport {
  public:
   RankTransport(LoopbackWorld& world, Rank rank)
       : world_(world), rank_(rank), values_(world.options_.signals), waiters_(world.options_.signals) {}
   ~RankTransport() override {
-    TAXON_CHECK(regions_.empty(), regions_.size(), " regions outlive their transport");
-    while (Message* message = mailbox_.take_any()) delete message;
-    while (Message* message = std::exchange(free_, free_ ? free_->next : nullptr)) delete message;
+    TAXON_CHECK(regions_.size() == 0, regions_.size(), " regions outlive their transport");
+    while (KeptMessage* message = mailbox_.take_any()) kept_.give_back(message);
   }
 
   void start(SendOp& op) override;
@@ -85,15 +61,14 @@ class LoopbackWorld::RankTransport final : public Transport {
   }
   void keep(Rank source, const SendOp& op);
   void raise(std::uint32_t index, std::uint64_t value);
-  bool owns(std::uint64_t address, std::size_t size) const;
 
   LoopbackWorld& world_;
   Rank rank_;
-  Mailbox<Message> mailbox_;
-  Message* free_ = nullptr;
+  Mailbox<KeptMessage> mailbox_;
+  KeptMessages kept_;
   std::vector<std::uint64_t> values_;
-  std::vector<Op*> waiters_;                      // [signal]: list of AwaitSignalOp
-  std::map<std::uint64_t, std::size_t> regions_;  // address to size
+  std::vector<Op*> waiters_;  // [signal]: list of AwaitSignalOp
+  RegionTable regions_;
   Traffic traffic_;
 };
 
@@ -101,9 +76,9 @@ class LoopbackWorld::RankTransport::Memory final : public Region::Impl {
  public:
   Memory(RankTransport& owner, std::byte* memory, std::size_t size)
       : owner_(owner), memory_(memory), size_(size) {
-    owner_.regions_.emplace(address(), size);
+    owner_.regions_.add(bytes());
   }
-  ~Memory() override { owner_.regions_.erase(address()); }
+  ~Memory() override { owner_.regions_.remove(bytes()); }
   View bytes() const override { return View(memory_.get(), size_); }
   RemoteRegion share() const override { return {owner_.rank_, address(), size_, {}}; }
 
@@ -130,11 +105,7 @@ void LoopbackWorld::RankTransport::start(SendOp& op) {
 }
 
 void LoopbackWorld::RankTransport::keep(Rank source, const SendOp& op) {
-  Message* message = free_;
-  if (message != nullptr)
-    free_ = message->next;
-  else
-    message = new Message;
+  KeptMessage* message = kept_.take();
   message->source = source;
   message->tag = op.tag;
   message->type = op.type;
@@ -146,13 +117,11 @@ void LoopbackWorld::RankTransport::keep(Rank source, const SendOp& op) {
 
 void LoopbackWorld::RankTransport::start(RecvOp& op) {
   TAXON_CHECK(op.peer.value() >= 0 && op.peer.value() < world_.size(), "rank ", op.peer.value());
-  Message* message = mailbox_.take_message(op.peer, op.tag);
+  KeptMessage* message = mailbox_.take_message(op.peer, op.tag);
   if (message == nullptr) return mailbox_.post(op);
   auto error = check_match(op, rank_, {message->size, message->type});
   if (!error && !message->bytes.empty()) copy(op.payload, ConstView(message->bytes.data(), message->size));
-  message->bytes.clear();
-  if (message->bytes.capacity() > kReusedBuffer) message->bytes = {};
-  message->next = std::exchange(free_, message);
+  kept_.give_back(message);
   op.complete(error);
 }
 
@@ -163,8 +132,8 @@ void LoopbackWorld::RankTransport::start(PutOp& op) {
   owner.traffic_.bytes_received += op.payload.size();
   if (!op.payload.empty()) {
     std::uint64_t to = op.region->address + op.offset;
-    TAXON_CHECK(owner.owns(to, op.payload.size()), "a put into a region of rank ", op.peer.value(),
-                " that is gone");
+    TAXON_CHECK(owner.regions_.contains(to, op.payload.size()), "a put into a region of rank ",
+                op.peer.value(), " that is gone");
     copy(View(reinterpret_cast<std::byte*>(to), op.payload.size()), op.payload);
   }
   owner.raise(op.signal.index, op.value);
@@ -181,12 +150,14 @@ void LoopbackWorld::RankTransport::raise(std::uint32_t index, std::uint64_t valu
       continue;
     }
     *link = waiter->next_in_queue;
+    static_cast<AwaitSignalOp*>(waiter)->seen = values_[index];
     world_.complete_later(*waiter, nullptr);
   }
 }
 
 void LoopbackWorld::RankTransport::start(AwaitSignalOp& op) {
-  if (values_[op.index] >= op.value) return op.complete();
+  op.seen = values_[op.index];
+  if (op.seen >= op.value) return op.complete();
   op.next_in_queue = std::exchange(waiters_[op.index], &op);
 }
 
@@ -214,44 +185,23 @@ Region LoopbackWorld::RankTransport::allocate(std::size_t size) {
   return Region(std::make_unique<Memory>(*this, memory, size));
 }
 
-bool LoopbackWorld::RankTransport::owns(std::uint64_t address, std::size_t size) const {
-  auto after = regions_.upper_bound(address);
-  if (after == regions_.begin()) return false;
-  auto region = std::prev(after);
-  return address - region->first + size <= region->second;
-}
-
 LoopbackWorld::LoopbackWorld(task::Executor& executor, int size, LoopbackOptions options)
-    : executor_(executor), options_(options) {
+    : executor_(executor), options_(options), waker_(executor, [this] { completions_.run(); }) {
   TAXON_CHECK(size > 0, "size=", size);
-  waker_ = wake().handle;
   for (int i = 0; i < size; ++i) {
     waits_.push_back(std::make_unique<task::Waits>());
     ranks_.push_back(std::make_unique<RankTransport>(*this, Rank(i)));
   }
 }
 
-LoopbackWorld::~LoopbackWorld() {
-  if (waking_) executor_.cancel(wake_timer_);
-  ranks_.clear();
-  waker_.destroy();
-}
+LoopbackWorld::~LoopbackWorld() = default;
 
 Transport& LoopbackWorld::transport(Rank rank) { return *ranks_.at(static_cast<std::size_t>(rank.value())); }
 task::Waits& LoopbackWorld::waits(Rank rank) { return *waits_.at(static_cast<std::size_t>(rank.value())); }
 
-LoopbackWorld::Waker LoopbackWorld::wake() {
-  for (;;) {
-    waking_ = false;
-    completions_.run();
-    co_await std::suspend_always{};
-  }
-}
-
 void LoopbackWorld::complete_later(Op& op, std::exception_ptr error) {
   completions_.push(op, std::move(error));
-  if (std::exchange(waking_, true)) return;
-  wake_timer_ = executor_.resume_at(executor_.now(), waker_);
+  waker_.wake(executor_.now());
 }
 
 }  // namespace taxon::net

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <coroutine>
 #include <memory>
 #include <vector>
 
 #include "net/completions.h"
 #include "net/transport.h"
+#include "net/waker.h"
 
 namespace taxon::net {
 
@@ -36,16 +36,12 @@ class LoopbackWorld {
 
  private:
   class RankTransport;
-  struct Waker;
-  Waker wake();
   void complete_later(Op& op, std::exception_ptr error);
 
   task::Executor& executor_;
   LoopbackOptions options_;
   Completions completions_;
-  std::coroutine_handle<> waker_;
-  bool waking_ = false;
-  task::Executor::TimerId wake_timer_ = 0;
+  Waker waker_;
   std::vector<std::unique_ptr<task::Waits>> waits_;
   std::vector<std::unique_ptr<RankTransport>> ranks_;
 };

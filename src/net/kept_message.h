@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "net/transport.h"
+
+namespace taxon::net {
+
+/// A message that came before its receive, for Mailbox.
+struct KeptMessage {
+  Rank source;
+  Tag tag;
+  DType type = DType::Float32;
+  std::size_t size = 0;
+  std::size_t received = 0;
+  std::vector<std::byte> bytes;  // empty for a phantom
+  KeptMessage* next = nullptr;
+};
+
+/// Spares the heap the small kept messages: they and their buffers are reused.
+class KeptMessages {
+ public:
+  KeptMessages() = default;
+  KeptMessages(const KeptMessages&) = delete;
+  ~KeptMessages() {
+    while (free_ != nullptr) delete std::exchange(free_, free_->next);
+  }
+  /// A message with an empty buffer. It is given back to where it was taken.
+  KeptMessage* take() {
+    if (free_ == nullptr) return new KeptMessage;
+    return std::exchange(free_, free_->next);
+  }
+  void give_back(KeptMessage* message) {
+    message->bytes.clear();
+    if (message->bytes.capacity() > kReusedBuffer) message->bytes = {};
+    message->received = 0;
+    message->next = std::exchange(free_, message);
+  }
+
+ private:
+  static constexpr std::size_t kReusedBuffer = 64 << 10;
+  KeptMessage* free_ = nullptr;
+};
+
+}  // namespace taxon::net

@@ -1,0 +1,134 @@
+#include "net/ucx/context.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace taxon::net {
+namespace {
+
+// System V segments vanish with their last process, however it ends, and are not limited by the size of
+// /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
+// here.
+const std::vector<TransportChoice> kChoices = {
+    {"auto", "shared memory within a host, RDMA or TCP between hosts", "^posix,cma,knem,xpmem", "md:sysv",
+     true},
+    {"shm", "shared memory only; all ranks on one host", "self,sysv", "md:sysv", true},
+    {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden",
+     "^sysv,cma,knem,xpmem", "md:posix", true},
+    {"tcp", "TCP only, also within a host", "self,tcp", "thp,mmap", false},
+};
+
+const char* set_by_user(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != 0 ? value : nullptr;
+}
+
+/// Does a list in the format of UCX_TLS admit shared memory?
+bool admits_shared_memory(const std::string& tls) {
+  bool named = false;
+  for (const char* name : {"all", "sm", "shm", "sysv", "posix", "mm"})
+    named |= tls.find(name) != std::string::npos;
+  return tls.starts_with('^') || named;
+}
+
+void modify(ucp_config_t* config, const char* key, const char* value) {
+  ucs_status_t status = ucp_config_modify(config, key, value);
+  if (status != UCS_OK) throw ucx_error(fmt::format("UCX refuses {}={}", key, value), status);
+}
+
+}  // namespace
+
+const std::vector<TransportChoice>& transport_choices() { return kChoices; }
+
+const TransportChoice& find_transport_choice(const std::string& name) {
+  std::string names;
+  for (const TransportChoice& choice : kChoices) {
+    if (name == choice.name) return choice;
+    names += fmt::format("\n  {}: {}", choice.name, choice.explanation);
+  }
+  throw Error(ErrorKind::Usage, fmt::format("unknown transport \"{}\"; there are:{}", name, names));
+}
+
+Error ucx_error(const std::string& what, ucs_status_t status) {
+  return Error(ErrorKind::Transport, fmt::format("{}: {} (UCX)", what, ucs_status_string(status)));
+}
+
+UcxContext::UcxContext(const TransportChoice& choice, const std::string& devices) {
+  try {
+    open_context(choice, devices);
+    open_worker();
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+UcxContext::~UcxContext() { close(); }
+
+void UcxContext::close() {
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  worker_ = nullptr;
+  if (context_ != nullptr) ucp_cleanup(context_);
+  context_ = nullptr;
+}
+
+void UcxContext::abandon() {
+  worker_ = nullptr;
+  context_ = nullptr;
+}
+
+void UcxContext::open_context(const TransportChoice& choice, const std::string& devices) {
+  ucp_config_t* raw = nullptr;
+  if (ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
+    throw ucx_error("the UCX_* settings of the environment can't be read", status);
+  std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, &ucp_config_release);
+  may_share_memory_ = choice.shares_memory;
+  if (const char* tls = set_by_user("UCX_TLS")) {
+    may_share_memory_ = admits_shared_memory(tls);
+    if (!set_by_user("UCX_ALLOC_PRIO"))
+      modify(raw, "ALLOC_PRIO", may_share_memory_ ? "md:sysv,md:posix" : "thp,mmap");
+  } else {
+    modify(raw, "TLS", choice.tls);
+    modify(raw, "ALLOC_PRIO", choice.allocation);
+  }
+  if (!devices.empty() && !set_by_user("UCX_NET_DEVICES")) modify(raw, "NET_DEVICES", devices.c_str());
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;
+  params.name = "taxon";
+  if (ucs_status_t status = ucp_init(&params, raw, &context_); status != UCS_OK) {
+    context_ = nullptr;
+    throw ucx_error(
+        fmt::format("UCX can't start with transport \"{}\". Check UCX_TLS and UCX_NET_DEVICES, and that "
+                    "the open-file limit (ulimit -n) is not exhausted",
+                    choice.name),
+        status);
+  }
+}
+
+void UcxContext::open_worker() {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  if (ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK) {
+    worker_ = nullptr;
+    throw ucx_error("UCX can't open its devices; is shared memory or the open-file limit exhausted?", status);
+  }
+  if (ucs_status_t status = ucp_worker_get_efd(worker_, &event_fd_); status != UCS_OK)
+    throw ucx_error("UCX has no event descriptor for what it may use", status);
+}
+
+std::vector<std::byte> UcxContext::address(AddressOf which) const {
+  ucp_worker_attr_t attr{};
+  attr.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
+  attr.address_flags = which == AddressOf::NetworkOnly ? UCP_WORKER_ADDRESS_FLAG_NET_ONLY : 0;
+  if (ucs_status_t status = ucp_worker_query(worker_, &attr); status != UCS_OK)
+    throw ucx_error("the worker's address", status);
+  auto* begin = reinterpret_cast<const std::byte*>(attr.address);
+  std::vector<std::byte> bytes(begin, begin + attr.address_length);
+  ucp_worker_release_address(worker_, attr.address);
+  return bytes;
+}
+
+}  // namespace taxon::net

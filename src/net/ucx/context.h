@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/view.h"
+
+namespace taxon::net {
+
+/// One value of the plan's `transport` setting.
+struct TransportChoice {
+  const char* name;
+  const char* explanation;
+  const char* tls;         // what UCX may use, as in UCX_TLS
+  const char* allocation;  // where regions come from, as in UCX_ALLOC_PRIO
+  bool shares_memory;
+};
+
+/// Every choice; the first is the default.
+const std::vector<TransportChoice>& transport_choices();
+/// Throws Error{Usage} listing the choices.
+const TransportChoice& find_transport_choice(const std::string& name);
+
+/// Error{Transport} with UCX's own word for the status.
+Error ucx_error(const std::string& what, ucs_status_t status);
+
+/// A UCX context with its worker. One thread. Settings that the user made in the environment (UCX_TLS,
+/// UCX_NET_DEVICES) win over `choice` and `devices`.
+class UcxContext {
+ public:
+  UcxContext(const TransportChoice& choice, const std::string& devices);
+  UcxContext(const UcxContext&) = delete;
+  ~UcxContext();
+
+  ucp_context_h context() const { return context_; }
+  ucp_worker_h worker() const { return worker_; }
+  /// False when nothing that UCX may use shares memory.
+  bool may_share_memory() const { return may_share_memory_; }
+  int event_fd() const { return event_fd_; }
+  enum class AddressOf { All, NetworkOnly };
+  std::vector<std::byte> address(AddressOf which) const;
+  /// Destroys the worker, with its endpoints, before the context.
+  void close();
+  /// Leaves both to the end of the process. After a cancellation: UCX 1.13 aborts when a worker is destroyed
+  /// in the middle of a connection's handshake (an assertion in ucp_request_send_state_ff).
+  void abandon();
+
+ private:
+  void open_context(const TransportChoice& choice, const std::string& devices);
+  void open_worker();
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  bool may_share_memory_ = false;
+  int event_fd_ = -1;
+};
+
+}  // namespace taxon::net

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "net/completions.h"
+#include "net/kept_message.h"
+#include "net/mailbox.h"
+#include "net/region_table.h"
+#include "net/ucx/signal_page.h"
+#include "net/ucx/wire.h"
+
+namespace taxon::net {
+
+/// The receiving half of a transport that moves messages in fragments: checks headers, puts fragments
+/// together in the receiver's buffer, matches messages with receives, and applies puts. Knows nothing of the
+/// network below. Executor's thread only; completes operations through `completions`.
+class Inbox {
+ public:
+  struct Setting {
+    Rank self;
+    int world_size;
+    std::uint32_t epoch;
+    std::uint32_t signals;
+  };
+  Inbox(Setting setting, Completions& completions, const RegionTable& regions, SignalPage page);
+  ~Inbox();
+
+  /// Completes the op if its whole message is here, otherwise keeps it.
+  void start(RecvOp& op);
+  /// False: the op was not waiting here. Afterwards what still comes for it is thrown away.
+  bool forget(RecvOp& op);
+  bool awaits(Rank source) const;
+
+  /// A fragment came. Fragments of one source come in the order in which they were sent.
+  void arrived(ConstView header, ConstView fragment);
+  /// A whole message of this rank to itself.
+  void deliver_own(const SendOp& op);
+
+  /// Not null once something came that breaks the protocol: Error{Transport}.
+  std::exception_ptr broken() const { return broken_; }
+  std::uint64_t bytes_received() const { return bytes_received_; }
+  /// Fragments of other job epochs, which were thrown away.
+  std::uint64_t stale() const { return stale_; }
+
+ private:
+  /// The message or put of which some source has sent a part.
+  struct Incoming {
+    std::uint64_t order = 0;  // of the next one, or of this one when it is open
+    bool open = false;
+    std::uint64_t received = 0;
+    std::byte* target = nullptr;  // null: thrown away
+    RecvOp* receive = nullptr;
+    KeptMessage* kept = nullptr;
+    std::exception_ptr damage;
+  };
+  void open(Incoming& incoming, const WireHeader& header);
+  void open_message(Incoming& incoming, const WireHeader& header);
+  void finish(Incoming& incoming, const WireHeader& header);
+  void fail(const WireHeader& header, const std::string& what);
+
+  Setting setting_;
+  Completions& completions_;
+  const RegionTable& regions_;
+  SignalPage page_;
+  KeptMessages kept_;
+  Mailbox<KeptMessage> mailbox_;
+  std::vector<Incoming> incoming_;  // [source]
+  std::exception_ptr broken_;
+  std::uint64_t bytes_received_ = 0;
+  std::uint64_t stale_ = 0;
+};
+
+}  // namespace taxon::net

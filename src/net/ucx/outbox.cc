@@ -1,0 +1,137 @@
+#include "net/ucx/outbox.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace taxon::net {
+namespace {
+
+/// Both kinds of operation that carry bytes to a peer.
+ConstView payload_of(const Op& op) {
+  if (auto* send = dynamic_cast<const SendOp*>(&op)) return send->payload;
+  return static_cast<const PutOp&>(op).payload;
+}
+
+}  // namespace
+
+struct Outbox::Fragment {
+  Outbox* owner;
+  WireHeader header;
+  alignas(64) std::byte bytes[kLargestFragment];
+};
+
+Outbox::Outbox(Setting setting, Completions& completions) : setting_(setting), completions_(completions) {
+  TAXON_CHECK(setting.fragment_bytes <= kLargestFragment, setting.fragment_bytes);
+}
+
+Outbox::~Outbox() = default;
+
+bool Outbox::start(Op& op) {
+  op.next_in_queue = nullptr;
+  (last_ ? last_->next_in_queue : first_) = &op;
+  last_ = &op;
+  if (first_ != &op) return false;
+  sent_ = 0;
+  starting_ = &op;
+  pump();
+  return std::exchange(starting_, nullptr) == nullptr;
+}
+
+bool Outbox::pump() {
+  bool worked = false;
+  while (first_ != nullptr && in_flight_ < kWindow && !stopped_ && failure_ == UCS_OK) {
+    Op& op = *first_;
+    ConstView payload = payload_of(op);
+    Fragment* fragment = take_fragment();
+    std::size_t size = std::min(setting_.fragment_bytes, payload.size() - sent_);
+    fill(*fragment, op, payload, size);
+    sent_ += size;
+    send(*fragment, size);
+    worked = true;
+    if (sent_ < payload.size() || failure_ != UCS_OK) continue;
+    first_ = op.next_in_queue;
+    if (first_ == nullptr) last_ = nullptr;
+    sent_ = 0;
+    ++order_;
+    if (starting_ == &op)
+      starting_ = nullptr;
+    else
+      completions_.push(op);
+  }
+  return worked;
+}
+
+void Outbox::fill(Fragment& fragment, const Op& op, ConstView payload, std::size_t size) {
+  WireHeader& header = fragment.header = WireHeader{};
+  header.epoch = setting_.epoch;
+  header.tag = op.tag;
+  header.source = setting_.self.value();
+  header.order = order_;
+  header.offset = sent_;
+  header.size = payload.size();
+  if (auto* send = dynamic_cast<const SendOp*>(&op)) {
+    header.type = static_cast<std::uint8_t>(send->type);
+  } else {
+    auto& put = static_cast<const PutOp&>(op);
+    header.kind = WireKind::Put;
+    header.signal = put.signal.index;
+    header.value = put.value;
+    if (put.region) header.address = put.region->address + put.offset;
+  }
+  if (size > 0) std::memcpy(fragment.bytes, payload.data() + sent_, size);
+  if (setting_.checksums == Checksums::Payload) {
+    header.checksums = 1;
+    header.payload_checksum = checksum_of(ConstView(fragment.bytes, size));
+  }
+  seal(header);
+}
+
+void Outbox::send(Fragment& fragment, std::size_t size) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.cb.send = &Outbox::sent;
+  param.user_data = &fragment;
+  ++in_flight_;
+  ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_, kFragmentMessage, &fragment.header,
+                                             sizeof fragment.header, fragment.bytes, size, &param);
+  if (UCS_PTR_IS_PTR(request)) return;  // sent() follows
+  if (UCS_PTR_IS_ERR(request)) failure_ = UCS_PTR_STATUS(request);
+  --in_flight_;
+  free_.push_back(&fragment);
+}
+
+void Outbox::sent(void* request, ucs_status_t status, void* user_data) {
+  auto* fragment = static_cast<Fragment*>(user_data);
+  Outbox& outbox = *fragment->owner;
+  --outbox.in_flight_;
+  outbox.free_.push_back(fragment);
+  if (status != UCS_OK && outbox.failure_ == UCS_OK) outbox.failure_ = status;
+  ucp_request_free(request);
+}
+
+Outbox::Fragment* Outbox::take_fragment() {
+  if (free_.empty()) {
+    fragments_.push_back(std::unique_ptr<Fragment>(new Fragment));  // left uninitialised: it is a buffer
+    fragments_.back()->owner = this;
+    return fragments_.back().get();
+  }
+  Fragment* fragment = free_.back();
+  free_.pop_back();
+  return fragment;
+}
+
+bool Outbox::forget(Op& op) {
+  Op* before = nullptr;
+  for (Op* other = first_; other != nullptr; before = other, other = other->next_in_queue) {
+    if (other != &op) continue;
+    if (before == nullptr && sent_ > 0) stopped_ = true;
+    (before ? before->next_in_queue : first_) = op.next_in_queue;
+    if (last_ == &op) last_ = before;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace taxon::net

@@ -1,0 +1,83 @@
+#include "net/ucx/peer.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <regex>
+
+namespace taxon::net {
+
+void Peer::connect(UcxContext& context) {
+  if (endpoint_ != nullptr || lost) return;
+  const auto& address = place_ == Place::SameHost ? card_.all : card_.network;
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = place_ == Place::SameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &Peer::broke;
+  params.err_handler.arg = this;
+  if (ucs_status_t status = ucp_ep_create(context.worker(), &params, &endpoint_); status != UCS_OK) {
+    endpoint_ = nullptr;
+    return fail(status);
+  }
+  outbox.open(endpoint_);
+}
+
+void Peer::map_page(UcxMemory& memory, std::uint32_t signals) {
+  if (endpoint_ == nullptr) return;
+  RemoteRegion region = RemoteRegion::unpack(ConstView(card_.page.data(), card_.page.size()));
+  View view = memory.map(endpoint_, region);
+  if (view.size() < SignalPage::bytes_for(signals)) return;
+  SignalPage mapped(view);
+  if (mapped.nonce() == card_.nonce) page = mapped;
+}
+
+std::string Peer::describe_path() const {
+  if (endpoint_ == nullptr) return "network";
+  char* text = nullptr;
+  std::size_t size = 0;
+  FILE* stream = open_memstream(&text, &size);
+  ucp_ep_print_info(endpoint_, stream);
+  std::fclose(stream);
+  std::string info(text, size);
+  std::free(text);
+  // "#                 lane[0]:  3:sysv/memory.0 md[2]   -> md[2]/sysv/sysdev[255] rma_bw#0 am am_bw#0"
+  static const std::regex lane(R"(lane\[\d+\]:\s+\d+:(\w+)/(\S+?)\.\d+ .* am( |$))", std::regex::multiline);
+  std::smatch match;
+  if (!std::regex_search(info, match, lane)) return "network";
+  if (shares_memory()) return fmt::format("shared memory ({})", match[1].str());
+  return fmt::format("{} {}", match[1].str(), match[2].str());
+}
+
+void Peer::wake() {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_, kWakeMessage, nullptr, 0, nullptr, 0, &param);
+  if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+}
+
+ucs_status_ptr_t Peer::close() {
+  if (endpoint_ == nullptr || place_ == Place::SameHost) return nullptr;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = lost ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+  ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint_, &param);
+  endpoint_ = nullptr;
+  return UCS_PTR_IS_PTR(request) ? request : nullptr;
+}
+
+void Peer::fail(ucs_status_t status) {
+  if (lost) return;
+  lost_is_news = true;
+  lost = std::make_exception_ptr(
+      Error(ErrorKind::PeerLost,
+            fmt::format("the connection to rank {} broke: {} (UCX)", rank.value(), ucs_status_string(status)),
+            ErrorContext{rank, "connection", {}}));
+}
+
+void Peer::broke(void* peer, ucp_ep_h, ucs_status_t status) { static_cast<Peer*>(peer)->fail(status); }
+
+}  // namespace taxon::net

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/view.h"
+
+namespace taxon::net {
+
+/// The memory of a rank's signals, which peers on its host map: one cache line of announcements, then one per
+/// signal. A view; whoever allocated the memory keeps it.
+///
+/// Sleep protocol: the owner stores asleep = 1 and then looks at its signals; a peer raises a signal and then
+/// looks at asleep. All four are sequentially consistent, so at least one of the two sees the other.
+class SignalPage {
+ public:
+  static constexpr std::size_t kLine = 64;
+  static std::size_t bytes_for(std::uint32_t signals) { return kLine * (signals + std::size_t{1}); }
+
+  SignalPage() = default;
+  explicit SignalPage(View memory) : memory_(memory) {}
+  explicit operator bool() const { return memory_.data() != nullptr; }
+
+  /// Proves to a peer that it mapped the right memory.
+  std::uint64_t& nonce() const { return word<std::uint64_t>(8); }
+
+  std::uint64_t value(std::uint32_t index) const { return cell(index).load(std::memory_order_acquire); }
+  /// The bytes that the caller wrote before are visible to whoever sees the value. Values only grow. True if
+  /// the owner sleeps and the caller is the one to wake it.
+  bool raise(std::uint32_t index, std::uint64_t value) const {
+    auto target = cell(index);
+    std::uint64_t now = target.load(std::memory_order_relaxed);
+    while (now < value && !target.compare_exchange_weak(now, value, std::memory_order_seq_cst)) {
+    }
+    return asleep().load(std::memory_order_seq_cst) != 0 &&
+           asleep().exchange(0, std::memory_order_seq_cst) != 0;
+  }
+
+  /// The owner's: after announce() it must look at its signals before it sleeps.
+  void announce_sleep() const {
+    asleep().store(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  void announce_awake() const { asleep().store(0, std::memory_order_relaxed); }
+
+ private:
+  template <class T>
+  T& word(std::size_t offset) const {
+    return *reinterpret_cast<T*>(memory_.data() + offset);
+  }
+  std::atomic_ref<std::uint32_t> asleep() const { return std::atomic_ref(word<std::uint32_t>(0)); }
+  std::atomic_ref<std::uint64_t> cell(std::uint32_t index) const {
+    return std::atomic_ref(word<std::uint64_t>(kLine * (index + std::size_t{1})));
+  }
+  static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free, "processes share the cells");
+  View memory_;
+};
+
+}  // namespace taxon::net

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "net/faulty/faulty.h"
+#include "support/ranks.h"
+#include "support/ucx_ranks.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define TAXON_TEST_UCX 0  // the sanitizer can't see into UCX and does not follow forks
+#else
+#define TAXON_TEST_UCX 1
+#endif
+
+namespace taxon::test {
+
+/// A way to run N ranks: what holds for a transport must hold in all of them.
+struct World {
+  std::string name;
+  std::function<void(int n, const RankBody& body)> run;
+  bool shares_memory;
+  friend std::ostream& operator<<(std::ostream& out, const World& world) { return out << world.name; }
+};
+
+/// Waits for all of them, in order. A named reference: GCC 12 copies what `co_await *op` refers to.
+inline task::Task<void> finish(std::vector<std::unique_ptr<net::Op>>& ops) {
+  for (auto& op : ops) {
+    net::Op& one = *op;
+    co_await one;
+  }
+}
+
+/// Loopback whose sends and puts are held back for random times.
+inline void run_delayed(int n, const RankBody& body, net::FaultyOptions faults,
+                        net::LoopbackOptions options = {}) {
+  task::PollLoop loop;
+  net::LoopbackWorld world(loop, n, options);
+  std::vector<std::unique_ptr<net::FaultyTransport>> faulty;
+  std::vector<net::Transport*> ranks;
+  for (int i = 0; i < n; ++i) {
+    faulty.push_back(std::make_unique<net::FaultyTransport>(world.transport(Rank(i)), faults));
+    ranks.push_back(faulty.back().get());
+  }
+  run_transports(loop, ranks, body);
+}
+
+inline std::vector<World> all_worlds() {
+  std::vector<World> worlds = {
+      {"loopback", [](int n, const RankBody& body) { run_ranks(n, body); }, true},
+      {"loopback_unshared", [](int n, const RankBody& body) { run_ranks(n, body, {.share_memory = false}); },
+       false},
+      {"delayed",
+       [](int n, const RankBody& body) {
+         run_delayed(n, body, {.seed = 7, .longest_delay = std::chrono::microseconds(300)});
+       },
+       true},
+  };
+#if TAXON_TEST_UCX
+  worlds.push_back(
+      {"ucx_shm", [](int n, const RankBody& body) { run_ucx(n, body, {.transport = "shm"}); }, true});
+  worlds.push_back(
+      {"ucx_tcp",
+       [](int n, const RankBody& body) {
+         run_ucx(n, body,
+                 {.transport = "tcp", .devices = "lo", .payload_checksums = net::PayloadChecksums::On});
+       },
+       false});
+#endif
+  return worlds;
+}
+
+inline std::string world_name(const testing::TestParamInfo<World>& info) { return info.param.name; }
+
+}  // namespace taxon::test
