@@ -18,6 +18,7 @@ struct ModelPlan {
   std::string torchscript;   // path of a TorchScript file that maps a batch of inputs to logits
   std::vector<std::string>
       frozen;  // parameters (exact names, or prefixes ending in '*') that are not trained
+  friend bool operator==(const ModelPlan&, const ModelPlan&) = default;
 };
 
 struct DataPlan {
@@ -28,6 +29,7 @@ struct DataPlan {
   std::int64_t train_limit = 0;  // use only the first so many training samples; 0: all
   std::int64_t test_limit = 0;
   int prefetch = 2;  // batches prepared ahead
+  friend bool operator==(const DataPlan&, const DataPlan&) = default;
 };
 
 struct BatchPlan {
@@ -35,11 +37,13 @@ struct BatchPlan {
       0;  // samples per step over all workers; exactly one of global and per_worker is given
   std::int64_t per_worker = 0;
   int micro_batches = 1;  // gradient accumulation: the worker's share is cut into so many parts
+  friend bool operator==(const BatchPlan&, const BatchPlan&) = default;
 };
 
 struct PrecisionPlan {
   DType compute = DType::Float32;  // of weights and activations in forward and backward
   DType master = DType::Float32;   // of the weights that the optimiser updates, and of the sums
+  friend bool operator==(const PrecisionPlan&, const PrecisionPlan&) = default;
 };
 
 struct OptimiserPlan {
@@ -51,6 +55,7 @@ struct OptimiserPlan {
   double weight_decay = 0;
   bool decay_all = false;  // false: one-dimensional parameters (biases, norms) are not decayed
   double clip_norm = 0;    // global gradient norm; 0: none
+  friend bool operator==(const OptimiserPlan&, const OptimiserPlan&) = default;
 };
 
 /// Learning rate as a function of the samples that the whole job consumed.
@@ -61,6 +66,7 @@ struct RatePlan {
   std::vector<std::int64_t> step_samples;  // step: after each of these the rate is multiplied by step_factor
   double step_factor = 0.1;
   double final_fraction = 0;  // cosine: ends at base * final_fraction
+  friend bool operator==(const RatePlan&, const RatePlan&) = default;
 };
 
 /// How long to train; exactly one is given.
@@ -68,11 +74,13 @@ struct LengthPlan {
   double epochs = 0;
   std::int64_t steps = 0;
   std::int64_t samples = 0;
+  friend bool operator==(const LengthPlan&, const LengthPlan&) = default;
 };
 
 /// Sizes of the axes over which ranks are laid out; 0: what remains of the world size.
 struct MeshPlan {
   int data = 0;
+  friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
 };
 
 /// One level of the exchange: who meets, how, and what travels.
@@ -80,6 +88,7 @@ struct LevelPlan {
   std::string group = "data";           // mesh axis whose members meet
   std::string topology = "all_reduce";  // a row of the topology table
   std::string collective = "auto";  // a row of the collective table, or auto: chosen once per bucket by cost
+  friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
 
 struct ExchangePlan {
@@ -88,11 +97,13 @@ struct ExchangePlan {
   int in_flight = 4;  // buckets that are exchanged at once
   std::string order = "backward";  // backward: as the backward pass completes them
   std::vector<LevelPlan> levels = {LevelPlan{}};
+  friend bool operator==(const ExchangePlan&, const ExchangePlan&) = default;
 };
 
 struct TransportPlan {
   std::string kind = "auto";        // auto, tcp, shm (one host), loopback (ranks inside one process)
   std::string checksum = "header";  // header, payload
+  friend bool operator==(const TransportPlan&, const TransportPlan&) = default;
 };
 
 struct ControlPlan {
@@ -102,17 +113,20 @@ struct ControlPlan {
   double silence_seconds = 5;     // a rank that says nothing for so long is reported
   double hang_seconds = 8;        // a wait of so long is reported
   double deadline_seconds = 600;  // a silent rank or a stuck wait ends the run after this
+  friend bool operator==(const ControlPlan&, const ControlPlan&) = default;
 };
 
 struct EvaluationPlan {
   double every_epochs = 1;   // test accuracy and loss; 0: only at the end
   std::int64_t batch = 500;  // samples per forward pass
+  friend bool operator==(const EvaluationPlan&, const EvaluationPlan&) = default;
 };
 
 struct CheckpointPlan {
   double every_epochs = 0;  // 0: only at the end and when interrupted
   std::int64_t every_steps = 0;
   int keep = 2;  // older ones are removed
+  friend bool operator==(const CheckpointPlan&, const CheckpointPlan&) = default;
 };
 
 struct ReportPlan {
@@ -121,6 +135,7 @@ struct ReportPlan {
   bool tensorboard = true;
   bool trace = false;    // trace.json for Chrome or Perfetto
   int hash_steps = 200;  // parameters' hashes are compared over the ranks every so many steps, and at the end
+  friend bool operator==(const ReportPlan&, const ReportPlan&) = default;
 };
 
 /// What the run decided from the plan, written into plan.yaml so that a run can be repeated exactly. Empty in
@@ -129,11 +144,13 @@ struct BucketPlan {
   std::vector<std::string> parameters;  // in the order in which they lie in the bucket
   std::int64_t bytes = 0;
   std::string collective;
+  friend bool operator==(const BucketPlan&, const BucketPlan&) = default;
 };
 struct ResolvedPlan {
   int world_size = 0;
   std::string transport;
   std::vector<BucketPlan> buckets;  // in the order in which the backward pass completes them
+  friend bool operator==(const ResolvedPlan&, const ResolvedPlan&) = default;
 };
 
 /// Everything that describes a run. What the YAML file holds, the command line overrides, the planner
@@ -157,12 +174,14 @@ struct Plan {
   CheckpointPlan checkpoint;
   ReportPlan report;
   ResolvedPlan resolved;
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 /// One thing that is wrong with a plan. `key` is its dotted path.
 struct Problem {
   std::string key;
   std::string sentence;  // what is wrong and what to do
+  friend bool operator==(const Problem&, const Problem&) = default;
 };
 
 /// Reads a recipe. Throws Error{Usage} whose message lists every unknown key (with the nearest known one),

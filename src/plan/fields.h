@@ -1,0 +1,357 @@
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include "plan/plan.h"
+
+namespace taxon::plan {
+
+enum class Unit { None, Bytes };
+
+/// What is known about a key beside its value. Reading, writing, overriding, suggestions and docs/plan.md are
+/// all made from these.
+struct Field {
+  std::string_view key;
+  std::string_view sentence;
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false;  // min itself is not allowed
+  bool below_max = false;
+  Unit unit = Unit::None;
+  std::string_view one_of{};   // keys of a section with the same word here stand for each other: giving one
+                               // clears those that the same source did not give
+  std::string_view choices{};  // the only words allowed, separated by spaces; empty: any
+};
+
+template <class T, class Section>
+concept Like = std::same_as<std::remove_const_t<T>, Section>;
+
+/// visit_fields(section, visit) calls visit(Field, member) for every key of the section, in the order of
+/// files and references. Members are scalars, lists, sections or lists of sections.
+template <Like<ModelPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(
+      Field{.key = "name", .sentence = "Model of the model table: mlp, cnn or resnet18.", .one_of = "model"},
+      p.name);
+  visit(Field{.key = "torchscript",
+              .sentence = "TorchScript file that maps a batch of inputs to logits; takes the place of name.",
+              .one_of = "model"},
+        p.torchscript);
+  visit(Field{.key = "frozen",
+              .sentence = "Parameters that are not trained: exact names, or prefixes that end in '*'."},
+        p.frozen);
+}
+
+template <Like<DataPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "dataset",
+              .sentence = "Kind of data set: idx (the MNIST family's files) or synthetic (seeded noise)."},
+        p.dataset);
+  visit(Field{.key = "path", .sentence = "Folder of the data set's files."}, p.path);
+  visit(Field{.key = "mean", .sentence = "Subtracted from pixels after scaling them to [0, 1]."}, p.mean);
+  visit(
+      Field{.key = "deviation", .sentence = "What is left is divided by this.", .min = 0, .above_min = true},
+      p.deviation);
+  visit(
+      Field{
+          .key = "train_limit", .sentence = "Use only the first so many training samples; 0: all.", .min = 0},
+      p.train_limit);
+  visit(Field{.key = "test_limit", .sentence = "Use only the first so many test samples; 0: all.", .min = 0},
+        p.test_limit);
+  visit(Field{.key = "prefetch", .sentence = "Batches prepared ahead of the step.", .min = 1, .max = 1024},
+        p.prefetch);
+}
+
+template <Like<BatchPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "global",
+              .sentence = "Samples per step over all workers; this or per_worker.",
+              .min = 0,
+              .max = 1e9,
+              .one_of = "batch"},
+        p.global);
+  visit(Field{.key = "per_worker",
+              .sentence = "Samples per step and worker; this or global.",
+              .min = 0,
+              .max = 1e9,
+              .one_of = "batch"},
+        p.per_worker);
+  visit(Field{.key = "micro_batches",
+              .sentence = "Gradient accumulation: a worker's share is cut into so many parts.",
+              .min = 1,
+              .max = 1e6},
+        p.micro_batches);
+}
+
+template <Like<PrecisionPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "compute",
+              .sentence = "Type of weights and activations in forward and backward.",
+              .choices = "float32 float64 bfloat16"},
+        p.compute);
+  visit(Field{.key = "master",
+              .sentence = "Type of the weights that the optimiser updates, and of sums.",
+              .choices = "float32 float64"},
+        p.master);
+}
+
+template <Like<OptimiserPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "rule", .sentence = "Update rule: sgd, momentum, nesterov or adamw."}, p.rule);
+  visit(Field{.key = "momentum",
+              .sentence = "Decay of the velocity (momentum, nesterov).",
+              .min = 0,
+              .max = 1,
+              .below_max = true},
+        p.momentum);
+  visit(Field{.key = "beta1",
+              .sentence = "Decay of the first moment (adamw).",
+              .min = 0,
+              .max = 1,
+              .below_max = true},
+        p.beta1);
+  visit(Field{.key = "beta2",
+              .sentence = "Decay of the second moment (adamw).",
+              .min = 0,
+              .max = 1,
+              .below_max = true},
+        p.beta2);
+  visit(Field{.key = "epsilon",
+              .sentence = "Added to the root of the second moment (adamw).",
+              .min = 0,
+              .above_min = true},
+        p.epsilon);
+  visit(Field{.key = "weight_decay",
+              .sentence = "Shrinks weights: added to gradients, for adamw taken off directly.",
+              .min = 0},
+        p.weight_decay);
+  visit(Field{.key = "decay_all", .sentence = "Decay one-dimensional parameters (biases, norms) too."},
+        p.decay_all);
+  visit(Field{.key = "clip_norm",
+              .sentence = "Longer gradients, over all parameters, are scaled to this norm; 0: never.",
+              .min = 0},
+        p.clip_norm);
+}
+
+template <Like<RatePlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "base", .sentence = "Learning rate after the warm-up.", .min = 0}, p.base);
+  visit(Field{.key = "schedule", .sentence = "What follows the warm-up: constant, step or cosine."},
+        p.schedule);
+  visit(Field{.key = "warmup_samples", .sentence = "Samples of a linear rise from 0 to base.", .min = 0},
+        p.warmup_samples);
+  visit(Field{.key = "step_samples",
+              .sentence = "Schedule step: after each of these the rate is multiplied by step_factor.",
+              .min = 1},
+        p.step_samples);
+  visit(Field{.key = "step_factor", .sentence = "See step_samples.", .min = 0, .above_min = true},
+        p.step_factor);
+  visit(Field{.key = "final_fraction",
+              .sentence = "Schedule cosine: the rate ends at base times this.",
+              .min = 0,
+              .max = 1},
+        p.final_fraction);
+}
+
+template <Like<LengthPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "epochs",
+              .sentence = "Passes over the training set, also parts of one; this, steps or samples.",
+              .min = 0,
+              .max = 1e6,
+              .one_of = "length"},
+        p.epochs);
+  visit(Field{.key = "steps",
+              .sentence = "Updates of the weights; this, epochs or samples.",
+              .min = 0,
+              .max = 1e12,
+              .one_of = "length"},
+        p.steps);
+  visit(Field{.key = "samples",
+              .sentence = "Samples used by all workers together; this, epochs or steps.",
+              .min = 0,
+              .max = 1e15,
+              .one_of = "length"},
+        p.samples);
+}
+
+template <Like<MeshPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "data", .sentence = "Workers that split the data; 0: all.", .min = 0, .max = 1 << 20},
+        p.data);
+}
+
+template <Like<LevelPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "group", .sentence = "Mesh axis whose members meet.", .choices = "data"}, p.group);
+  visit(Field{.key = "topology", .sentence = "Who talks to whom: all_reduce."}, p.topology);
+  visit(Field{.key = "collective",
+              .sentence = "Algorithm of the sum, or auto: chosen once per bucket by its cost."},
+        p.collective);
+}
+
+template <Like<ExchangePlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "bucket_bytes",
+              .sentence = "Gradients that complete one after the other travel together up to this size.",
+              .min = 1,
+              .max = 1e12,
+              .unit = Unit::Bytes},
+        p.bucket_bytes);
+  visit(Field{.key = "in_flight", .sentence = "Buckets that are exchanged at once.", .min = 1, .max = 1024},
+        p.in_flight);
+  visit(Field{.key = "order",
+              .sentence = "Order of the buckets; backward: as the backward pass completes them.",
+              .choices = "backward"},
+        p.order);
+  visit(Field{.key = "levels", .sentence = "Who sums with whom, from the inside outward."}, p.levels);
+}
+
+template <Like<TransportPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "kind", .sentence = "auto, tcp, shm (one host) or loopback (ranks inside one process)."},
+        p.kind);
+  visit(Field{.key = "checksum",
+              .sentence = "What a checksum protects: the header alone, or the payload too.",
+              .choices = "header payload"},
+        p.checksum);
+}
+
+template <Like<ControlPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "address", .sentence = "host:port of rank 0; empty: what the launcher says."},
+        p.address);
+  visit(Field{.key = "secret_file",
+              .sentence = "File with the job's secret; empty: TAXON_SECRET or TAXON_SECRET_FILE."},
+        p.secret_file);
+  visit(Field{.key = "join_seconds",
+              .sentence = "All ranks must have joined by then.",
+              .min = 0,
+              .max = 1e6,
+              .above_min = true},
+        p.join_seconds);
+  visit(Field{.key = "silence_seconds",
+              .sentence = "A rank that says nothing for so long is reported.",
+              .min = 0,
+              .max = 1e6,
+              .above_min = true},
+        p.silence_seconds);
+  visit(Field{.key = "hang_seconds",
+              .sentence = "A wait of so long is reported.",
+              .min = 0,
+              .max = 1e6,
+              .above_min = true},
+        p.hang_seconds);
+  visit(Field{.key = "deadline_seconds",
+              .sentence = "A silent rank or a stuck wait ends the run after this.",
+              .min = 0,
+              .max = 1e6,
+              .above_min = true},
+        p.deadline_seconds);
+}
+
+template <Like<EvaluationPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "every_epochs",
+              .sentence = "Test accuracy and loss after so many epochs; 0: only at the end.",
+              .min = 0,
+              .max = 1e6},
+        p.every_epochs);
+  visit(Field{.key = "batch", .sentence = "Samples per forward pass.", .min = 1, .max = 1e9}, p.batch);
+}
+
+template <Like<CheckpointPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "every_epochs",
+              .sentence = "Checkpoint after so many epochs; 0: only at the end and when interrupted.",
+              .min = 0,
+              .max = 1e6},
+        p.every_epochs);
+  visit(Field{.key = "every_steps", .sentence = "And after so many steps; 0: not.", .min = 0, .max = 1e12},
+        p.every_steps);
+  visit(Field{.key = "keep", .sentence = "Older checkpoints are removed.", .min = 1, .max = 1e6}, p.keep);
+}
+
+template <Like<ReportPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "every_seconds",
+              .sentence = "Seconds between progress lines off a terminal.",
+              .min = 0,
+              .max = 1e6,
+              .above_min = true},
+        p.every_seconds);
+  visit(Field{.key = "metrics_steps",
+              .sentence = "Steps between lines of metrics.jsonl and TensorBoard points.",
+              .min = 1,
+              .max = 1e9},
+        p.metrics_steps);
+  visit(Field{.key = "tensorboard", .sentence = "Write TensorBoard event files."}, p.tensorboard);
+  visit(Field{.key = "trace", .sentence = "Write trace.json for Chrome or Perfetto."}, p.trace);
+  visit(Field{.key = "hash_steps",
+              .sentence = "Steps between comparisons of the parameters' hashes over the ranks; 0: only at "
+                          "the end.",
+              .min = 0,
+              .max = 1e9},
+        p.hash_steps);
+}
+
+template <Like<BucketPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "parameters", .sentence = "Parameters in the order in which they lie in the bucket."},
+        p.parameters);
+  visit(Field{.key = "bytes", .sentence = "Size of the bucket.", .min = 0, .unit = Unit::Bytes}, p.bytes);
+  visit(Field{.key = "collective", .sentence = "The algorithm chosen for it."}, p.collective);
+}
+
+template <Like<ResolvedPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "world_size", .sentence = "Workers of the run.", .min = 0}, p.world_size);
+  visit(Field{.key = "transport", .sentence = "The transport in use."}, p.transport);
+  visit(Field{.key = "buckets", .sentence = "In the order in which the backward pass completes them."},
+        p.buckets);
+}
+
+template <Like<Plan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "name", .sentence = "Name of the run: of its output folder and in reports."}, p.name);
+  visit(Field{.key = "seed", .sentence = "Everything random in the run follows from it."}, p.seed);
+  visit(Field{.key = "threads",
+              .sentence = "Compute threads per worker; 0: the host's cores divided by its workers.",
+              .min = 0,
+              .max = 4096},
+        p.threads);
+  visit(Field{.key = "model", .sentence = "What is trained."}, p.model);
+  visit(Field{.key = "data", .sentence = "On what."}, p.data);
+  visit(Field{.key = "batch", .sentence = "Samples per step."}, p.batch);
+  visit(Field{.key = "precision", .sentence = "Types of numbers."}, p.precision);
+  visit(Field{.key = "optimiser", .sentence = "How gradients change the weights."}, p.optimiser);
+  visit(Field{.key = "learning_rate",
+              .sentence = "The learning rate, as a function of the samples that the whole job consumed."},
+        p.learning_rate);
+  visit(Field{.key = "length", .sentence = "How long to train."}, p.length);
+  visit(Field{.key = "mesh", .sentence = "How workers are laid out; an axis of 0 takes what remains."},
+        p.mesh);
+  visit(Field{.key = "exchange", .sentence = "How workers combine their gradients."}, p.exchange);
+  visit(Field{.key = "transport", .sentence = "How bytes travel."}, p.transport);
+  visit(Field{.key = "control", .sentence = "How workers find and watch each other."}, p.control);
+  visit(Field{.key = "evaluation", .sentence = "When the model is tested."}, p.evaluation);
+  visit(Field{.key = "checkpoint", .sentence = "When the run's state is saved."}, p.checkpoint);
+  visit(Field{.key = "report", .sentence = "What the run says about itself."}, p.report);
+  visit(
+      Field{.key = "resolved",
+            .sentence = "What the run decided from the plan, so that it can be repeated exactly. Written by "
+                        "Taxon; empty in recipes."},
+      p.resolved);
+}
+
+/// T is a struct of keys: visit_fields takes it.
+template <class T>
+concept Section = requires(T& section) {
+  visit_fields(section, [](const Field&, auto&) {});
+};
+
+}  // namespace taxon::plan

@@ -1,0 +1,180 @@
+#include "plan/legality.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/error.h"
+#include "plan/nearest.h"
+
+namespace taxon::plan {
+namespace {
+
+using Broken = std::optional<std::string>;
+
+Broken unless(bool holds, std::string instead) { return holds ? Broken() : Broken(std::move(instead)); }
+
+Broken known_name(const std::string& name, std::vector<std::string> known, std::string_view also = "") {
+  if (!also.empty()) known.insert(known.begin(), std::string(also));
+  if (std::find(known.begin(), known.end(), name) != known.end()) return {};
+  auto near = nearest(name, known);
+  if (near) return fmt::format("it is \"{}\"{}", name, suggestion(near));
+  return fmt::format("it is \"{}\"; known are {}", name, fmt::join(known, ", "));
+}
+
+int given(std::initializer_list<bool> keys) {
+  return static_cast<int>(std::count(keys.begin(), keys.end(), true));
+}
+
+bool usable_as_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+}
+
+Broken model_known(const Case& c) {
+  if (c.plan.model.name.empty()) return {};  // a TorchScript file, or the row above complains
+  return known_name(c.plan.model.name, c.known.models);
+}
+
+Broken batch_given(const Case& c) {
+  const BatchPlan& batch = c.plan.batch;
+  int count = given({batch.global > 0, batch.per_worker > 0});
+  return unless(count == 1, count == 0 ? "neither is" : "both are");
+}
+
+Broken micro_batches_fit(const Case& c) {
+  if (batch_given(c)) return {};
+  std::int64_t share = (global_batch(c.plan, c.world_size) + c.world_size - 1) / c.world_size;
+  return unless(
+      c.plan.batch.micro_batches <= share,
+      fmt::format("it is {}, and a worker's share is {} sample(s)", c.plan.batch.micro_batches, share));
+}
+
+Broken length_given(const Case& c) {
+  const LengthPlan& length = c.plan.length;
+  int count = given({length.epochs > 0, length.steps > 0, length.samples > 0});
+  return unless(count == 1, count == 0 ? "none is" : fmt::format("{} are", count));
+}
+
+Broken master_fits(const Case& c) {
+  DType compute = c.plan.precision.compute, master = c.plan.precision.master;
+  bool fits = master == (compute == DType::Float64 ? DType::Float64 : DType::Float32);
+  return unless(fits, fmt::format("compute is {}, master is {}", to_string(compute), to_string(master)));
+}
+
+Broken steps_used(const Case& c) {
+  const RatePlan& rate = c.plan.learning_rate;
+  bool is_step = rate.schedule == "step";
+  return unless(is_step == !rate.step_samples.empty(),
+                is_step ? "schedule is step and step_samples is empty"
+                        : fmt::format("schedule is {} and step_samples is not empty", rate.schedule));
+}
+
+Broken steps_ascend(const Case& c) {
+  const auto& steps = c.plan.learning_rate.step_samples;
+  return unless(std::adjacent_find(steps.begin(), steps.end(), std::greater_equal<>()) == steps.end(),
+                fmt::format("it is [{}]", fmt::join(steps, ", ")));
+}
+
+Broken warmup_ends(const Case& c) {
+  std::int64_t samples = c.plan.length.samples, warmup = c.plan.learning_rate.warmup_samples;
+  return unless(samples == 0 || warmup <= samples,
+                fmt::format("it is {}, and length.samples is {}", warmup, samples));
+}
+
+Broken mesh_fits(const Case& c) {
+  int data = c.plan.mesh.data;
+  return unless(data == 0 || data == c.world_size,
+                fmt::format("it is {}, and there are {} worker(s)", data, c.world_size));
+}
+
+Broken topologies_known(const Case& c) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (auto broken = known_name(level.topology, c.known.topologies)) return broken;
+  return {};
+}
+
+Broken collectives_known(const Case& c) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (auto broken = known_name(level.collective, c.known.collectives, "auto")) return broken;
+  return {};
+}
+
+Broken one_level(const Case& c) {
+  std::size_t count = c.plan.exchange.levels.size();
+  return unless(count == 1, fmt::format("there are {}", count));
+}
+
+Broken loopback_alone(const Case& c) {
+  return unless(c.plan.transport.kind != "loopback" || c.world_size == 1,
+                fmt::format("there are {} workers, each a process; use auto, shm or tcp", c.world_size));
+}
+
+Broken reports_in_time(const Case& c) {
+  const ControlPlan& control = c.plan.control;
+  return unless(control.deadline_seconds >= std::max(control.silence_seconds, control.hang_seconds),
+                fmt::format("it is {}, and they are {} and {}", control.deadline_seconds,
+                            control.silence_seconds, control.hang_seconds));
+}
+
+Broken frozen_named(const Case& c) {
+  const auto& frozen = c.plan.model.frozen;
+  return unless(std::find(frozen.begin(), frozen.end(), "") == frozen.end(), "one is empty");
+}
+
+constexpr LegalityRow kRows[] = {
+    {"name", "must be usable as the name of a folder",
+     [](const Case& c) { return unless(usable_as_file_name(c.plan.name), "it is \"" + c.plan.name + "\""); }},
+    {"model", "exactly one of model.name and model.torchscript must be given",
+     [](const Case& c) {
+       return unless(c.plan.model.name.empty() != c.plan.model.torchscript.empty(),
+                     c.plan.model.name.empty() ? "neither is" : "both are");
+     }},
+    {"model.name", "must name a model", model_known},
+    {"model.frozen", "must list names of parameters", frozen_named},
+    {"data.dataset", "must name a kind of data set",
+     [](const Case& c) { return known_name(c.plan.data.dataset, c.known.datasets); }},
+    {"batch", "exactly one of batch.global and batch.per_worker must be given, above 0", batch_given},
+    {"batch.micro_batches", "must not exceed a worker's share of the batch", micro_batches_fit},
+    {"precision", "master must be float64 for compute float64, and float32 otherwise", master_fits},
+    {"optimiser.rule", "must name an update rule",
+     [](const Case& c) { return known_name(c.plan.optimiser.rule, c.known.rules); }},
+    {"learning_rate.schedule", "must name a schedule",
+     [](const Case& c) { return known_name(c.plan.learning_rate.schedule, c.known.schedules); }},
+    {"learning_rate.step_samples", "must be given for schedule step, and only then", steps_used},
+    {"learning_rate.step_samples", "must ascend", steps_ascend},
+    {"learning_rate.warmup_samples", "must end within the run", warmup_ends},
+    {"length", "exactly one of length.epochs, length.steps and length.samples must be given, above 0",
+     length_given},
+    {"mesh.data", "must be 0 or the number of workers", mesh_fits},
+    {"exchange.levels", "must be exactly one level", one_level},
+    {"exchange.levels", "topology must name a topology", topologies_known},
+    {"exchange.levels", "collective must be auto or name a collective", collectives_known},
+    {"transport.kind", "must be auto or name a transport",
+     [](const Case& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
+    {"transport.kind", "loopback joins ranks of one process only", loopback_alone},
+    {"control.deadline_seconds", "must not be shorter than silence_seconds and hang_seconds",
+     reports_in_time},
+};
+
+}  // namespace
+
+std::span<const LegalityRow> legality_table() { return kRows; }
+
+std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known) {
+  Case c{plan, world_size, known};
+  std::vector<Problem> problems;
+  for (const LegalityRow& row : kRows)
+    if (auto instead = row.broken(c))
+      problems.push_back({std::string(row.key), fmt::format("{}: {}", row.sentence, *instead)});
+  return problems;
+}
+
+void require_legal(const std::vector<Problem>& problems) {
+  if (problems.empty()) return;
+  std::vector<std::string> lines;
+  for (const Problem& problem : problems) lines.push_back(problem.key + ": " + problem.sentence);
+  throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(lines, "\n")));
+}
+
+}  // namespace taxon::plan

@@ -1,0 +1,41 @@
+#include "plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace taxon::plan {
+
+std::string plan_hash(const Plan& plan) {
+  // Ranks may differ in how they reach and watch each other and in what they report; `resolved` is decided
+  // after the ranks have agreed.
+  Plan agreed = plan;
+  agreed.control = {};
+  agreed.report = {};
+  agreed.resolved = {};
+  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a: the same on every machine and in every version
+  for (char c : write_plan(agreed)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return fmt::format("{:016x}", hash);
+}
+
+std::int64_t global_batch(const Plan& plan, int world_size) {
+  return plan.batch.global > 0 ? plan.batch.global : plan.batch.per_worker * world_size;
+}
+
+std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size) {
+  TAXON_CHECK(train_size > 0, "train_size=", train_size);
+  if (plan.length.samples > 0) return plan.length.samples;
+  if (plan.length.epochs > 0)
+    return std::max<std::int64_t>(1, std::llround(plan.length.epochs * static_cast<double>(train_size)));
+  // A step never crosses the end of an epoch, so the last one of each epoch may be short.
+  std::int64_t batch = global_batch(plan, world_size);
+  TAXON_CHECK(batch > 0, "the plan gives no batch size");
+  std::int64_t steps_per_epoch = (train_size + batch - 1) / batch;
+  std::int64_t epochs = plan.length.steps / steps_per_epoch, rest = plan.length.steps % steps_per_epoch;
+  return epochs * train_size + rest * batch;
+}
+
+}  // namespace taxon::plan

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace taxon::plan {
+
+/// docs/plan.md: every key with its default, what it allows and its sentence, and the legality table.
+std::string plan_reference();
+
+}  // namespace taxon::plan

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "plan/fields.h"
+
+namespace taxon::plan {
+
+/// A key's value as it stands in a file: parse_text(to_text(x)) == x, numbers in the shortest form that does
+/// so.
+std::string to_text(const Field& field, bool value);
+std::string to_text(const Field& field, int value);
+std::string to_text(const Field& field, std::int64_t value);
+std::string to_text(const Field& field, std::uint64_t value);
+std::string to_text(const Field& field, double value);
+std::string to_text(const Field& field, DType value);
+std::string to_text(const Field& field, const std::string& value);
+
+/// Sets `value` and returns true if `text` is what the field allows; otherwise leaves it alone. Byte counts
+/// may have a unit ("4MiB").
+bool parse_text(const Field& field, std::string_view text, bool& value);
+bool parse_text(const Field& field, std::string_view text, int& value);
+bool parse_text(const Field& field, std::string_view text, std::int64_t& value);
+bool parse_text(const Field& field, std::string_view text, std::uint64_t& value);
+bool parse_text(const Field& field, std::string_view text, double& value);
+bool parse_text(const Field& field, std::string_view text, DType& value);
+bool parse_text(const Field& field, std::string_view text, std::string& value);
+
+/// What the field allows, for "must be ...": "a whole number of at least 0", "true or false".
+std::string allowed(const Field& field, const bool&);
+std::string allowed(const Field& field, const int&);
+std::string allowed(const Field& field, const std::int64_t&);
+std::string allowed(const Field& field, const std::uint64_t&);
+std::string allowed(const Field& field, const double&);
+std::string allowed(const Field& field, const DType&);
+std::string allowed(const Field& field, const std::string&);
+
+}  // namespace taxon::plan

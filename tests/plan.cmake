@@ -1,0 +1,2 @@
+taxon_test(plan DEPS plan)
+target_compile_definitions(plan_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

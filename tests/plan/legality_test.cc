@@ -1,0 +1,154 @@
+#include "plan/legality.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "plan/sample_plan.h"
+
+namespace taxon::plan {
+namespace {
+
+struct Illegal {
+  const char* message;
+  std::function<void(Plan&)> change;
+  int world_size = 2;
+};
+
+std::vector<Illegal> illegal_plans() {
+  return {
+      {"name: must be usable as the name of a folder: it is \"a/b\"", [](Plan& p) { p.name = "a/b"; }},
+      {"model: exactly one of model.name and model.torchscript must be given: both are",
+       [](Plan& p) { p.model.torchscript = "m.pt"; }},
+      {"model: exactly one of model.name and model.torchscript must be given: neither is",
+       [](Plan& p) { p.model.name = ""; }},
+      {"model.name: must name a model: it is \"ccn\"; did you mean cnn?",
+       [](Plan& p) { p.model.name = "ccn"; }},
+      {"model.name: must name a model: it is \"transformer\"; known are mlp, cnn, resnet18",
+       [](Plan& p) { p.model.name = "transformer"; }},
+      {"model.frozen: must list names of parameters: one is empty",
+       [](Plan& p) {
+         p.model.frozen = {"a", ""};
+       }},
+      {"data.dataset: must name a kind of data set: it is \"idxx\"; did you mean idx?",
+       [](Plan& p) { p.data.dataset = "idxx"; }},
+      {"batch: exactly one of batch.global and batch.per_worker must be given, above 0: neither is",
+       [](Plan& p) { p.batch.global = 0; }},
+      {"batch: exactly one of batch.global and batch.per_worker must be given, above 0: both are",
+       [](Plan& p) { p.batch.per_worker = 1; }},
+      {"batch.micro_batches: must not exceed a worker's share of the batch: it is 65, and a worker's share "
+       "is "
+       "64 sample(s)",
+       [](Plan& p) { p.batch.micro_batches = 65; }},
+      {"precision: master must be float64 for compute float64, and float32 otherwise: compute is float64, "
+       "master is float32",
+       [](Plan& p) { p.precision.compute = DType::Float64; }},
+      {"precision: master must be float64 for compute float64, and float32 otherwise: compute is bfloat16, "
+       "master is float64",
+       [](Plan& p) {
+         p.precision = {DType::BFloat16, DType::Float64};
+       }},
+      {"optimiser.rule: must name an update rule: it is \"adamW\"; did you mean adamw?",
+       [](Plan& p) { p.optimiser.rule = "adamW"; }},
+      {"learning_rate.schedule: must name a schedule: it is \"cosin\"; did you mean cosine?",
+       [](Plan& p) { p.learning_rate.schedule = "cosin"; }},
+      {"learning_rate.step_samples: must be given for schedule step, and only then: schedule is step and "
+       "step_samples is empty",
+       [](Plan& p) { p.learning_rate.schedule = "step"; }},
+      {"learning_rate.step_samples: must be given for schedule step, and only then: schedule is cosine and "
+       "step_samples is not empty",
+       [](Plan& p) { p.learning_rate.step_samples = {1}; }},
+      {"learning_rate.step_samples: must ascend: it is [2, 2]",
+       [](Plan& p) {
+         p.learning_rate.schedule = "step";
+         p.learning_rate.step_samples = {2, 2};
+       }},
+      {"learning_rate.warmup_samples: must end within the run: it is 11, and length.samples is 10",
+       [](Plan& p) {
+         p.length = {.samples = 10};
+         p.learning_rate.warmup_samples = 11;
+       }},
+      {"length: exactly one of length.epochs, length.steps and length.samples must be given, above 0: none "
+       "is",
+       [](Plan& p) { p.length = {}; }},
+      {"length: exactly one of length.epochs, length.steps and length.samples must be given, above 0: 2 are",
+       [](Plan& p) { p.length.steps = 4; }},
+      {"mesh.data: must be 0 or the number of workers: it is 3, and there are 2 worker(s)",
+       [](Plan& p) { p.mesh.data = 3; }},
+      {"exchange.levels: must be exactly one level: there are 0", [](Plan& p) { p.exchange.levels.clear(); }},
+      {"exchange.levels: must be exactly one level: there are 2",
+       [](Plan& p) { p.exchange.levels.resize(2); }},
+      {"exchange.levels: topology must name a topology: it is \"all-reduce\"; did you mean all_reduce?",
+       [](Plan& p) { p.exchange.levels[0].topology = "all-reduce"; }},
+      {"exchange.levels: collective must be auto or name a collective: it is \"rng\"; did you mean ring?",
+       [](Plan& p) { p.exchange.levels[0].collective = "rng"; }},
+      {"transport.kind: must be auto or name a transport: it is \"tpc\"; did you mean tcp?",
+       [](Plan& p) { p.transport.kind = "tpc"; }},
+      {"transport.kind: loopback joins ranks of one process only: there are 2 workers, each a process; use "
+       "auto, shm or tcp",
+       [](Plan& p) { p.transport.kind = "loopback"; }},
+      {"control.deadline_seconds: must not be shorter than silence_seconds and hang_seconds: it is 6, and "
+       "they "
+       "are 5 and 8",
+       [](Plan& p) { p.control.deadline_seconds = 6; }},
+  };
+}
+
+TEST(Legality, TheLeastPlanIsLegalForEveryWorldSize) {
+  for (int n : {1, 2, 7, 1000}) EXPECT_TRUE(check_plan(test::legal_plan(), n, test::known_names()).empty());
+}
+
+TEST(Legality, EachRuleFindsWhatBreaksIt) {
+  std::size_t rows = 0;
+  std::string last;
+  for (const Illegal& illegal : illegal_plans()) {
+    Plan plan = test::legal_plan();
+    illegal.change(plan);
+    auto problems = check_plan(plan, illegal.world_size, test::known_names());
+    ASSERT_EQ(problems.size(), 1u) << illegal.message;
+    EXPECT_EQ(problems[0].key + ": " + problems[0].sentence, illegal.message);
+    std::string row = problems[0].key + problems[0].sentence.substr(0, problems[0].sentence.find(':'));
+    rows += row != last;
+    last = row;
+  }
+  EXPECT_EQ(rows, legality_table().size()) << "a rule has no test, or the tests are out of order";
+}
+
+TEST(Legality, LegalSpecialCases) {
+  auto expect_legal = [](auto change, int world_size) {
+    Plan plan = test::legal_plan();
+    change(plan);
+    EXPECT_TRUE(check_plan(plan, world_size, test::known_names()).empty());
+  };
+  expect_legal([](Plan& p) { p.transport.kind = "loopback"; }, 1);
+  expect_legal([](Plan& p) { p.mesh.data = 3; }, 3);
+  expect_legal([](Plan& p) { p.batch.global = 2; }, 5);  // ranks without samples
+  expect_legal([](Plan& p) { p.batch = {.per_worker = 4, .micro_batches = 4}; }, 3);
+  expect_legal([](Plan& p) { p.precision = {DType::Float64, DType::Float64}; }, 2);
+  expect_legal([](Plan& p) { p.precision = {DType::BFloat16, DType::Float32}; }, 2);
+  expect_legal([](Plan& p) { p.model = {.name = "", .torchscript = "m.pt"}; }, 2);
+}
+
+TEST(Legality, AllViolationsAreReportedTogether) {
+  Plan plan = test::legal_plan();
+  plan.batch.global = 0;
+  plan.length = {};
+  plan.model.name = "ccn";
+  auto problems = check_plan(plan, 2, test::known_names());
+  ASSERT_EQ(problems.size(), 3u);
+  try {
+    require_legal(problems);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    std::string text = error.what();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+    EXPECT_THAT(text, testing::HasSubstr("batch: exactly one of"));
+  }
+  EXPECT_NO_THROW(require_legal({}));
+}
+
+}  // namespace
+}  // namespace taxon::plan

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "plan/plan.h"
+
+namespace taxon::test {
+
+/// Names as the tables of a full build have them.
+inline plan::KnownNames known_names() {
+  return {.models = {"mlp", "cnn", "resnet18"},
+          .datasets = {"idx", "synthetic"},
+          .rules = {"sgd", "momentum", "nesterov", "adamw"},
+          .schedules = {"constant", "step", "cosine"},
+          .topologies = {"all_reduce"},
+          .collectives = {"ring", "tree", "direct"},
+          .transports = {"tcp", "shm", "loopback"}};
+}
+
+/// The least that a legal plan must say.
+inline plan::Plan legal_plan() {
+  plan::Plan plan;
+  plan.batch.global = 128;
+  plan.length.epochs = 1;
+  return plan;
+}
+
+}  // namespace taxon::test
