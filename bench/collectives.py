@@ -15,7 +15,7 @@ LOCAL_BYTES = tuple(4 * KIB * 4**i for i in range(8))  # 4 KiB to 64 MiB
 LAB_HOSTS, LAB_RATE = 4, "1gbit"
 LAB_BYTES = tuple(MIB * 4**i for i in range(4))  # 1 MiB to 64 MiB
 LAB_PORT = 29500  # hosts of the lab have ports of their own
-STREAM_BYTES = 16 * MIB
+STREAM_BYTES = 32 * MIB
 TAXON = "bench_taxon_collectives"
 # name -> variants that its program knows; the fastest of each case is compared with
 PEERS = {"Open MPI": ("in_place", "out_of_place"), "Gloo": ("in_place",)}

@@ -25,7 +25,8 @@ class Row:
     settings: dict = dataclasses.field(default_factory=dict)
 
     def key(self):
-        return (self.bench, self.case, self.transport, self.ranks, self.bytes, self.peer)
+        """What names a row; its transport, which a run may choose by itself, does not."""
+        return (self.bench, self.case, self.ranks, self.bytes, self.peer)
 
 
 class RowStore:

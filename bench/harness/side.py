@@ -40,11 +40,17 @@ class Side:
         self.stop()
 
     def ask(self, request, timeout=120):
-        leader = self.processes[0]
+        self.send(request)
+        return self.receive(request, timeout)
+
+    def send(self, request):
         try:
-            leader.stdin.write(request.encode() + b"\n")
+            self.processes[0].stdin.write(request.encode() + b"\n")
         except BrokenPipeError:
             self.fail(request, "its rank 0 has ended")
+
+    def receive(self, request, timeout=120):
+        leader = self.processes[0]
         deadline = time.monotonic() + timeout
         while True:
             while b"\n" in self.pending:

@@ -1,0 +1,56 @@
+"""A group of processes that runs once to its end: a training job of a few workers."""
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+from harness.side import SideFailed
+
+
+def run_group(name, commands, envs, log_folder, timeout=300):
+    """Starts commands[r] with envs[r] added to the environment, waits for all; returns rank 0's standard output.
+
+    Ends all when one fails or time is up.
+    """
+    os.makedirs(log_folder, exist_ok=True)
+    log_path = os.path.join(log_folder, f"{name.replace(' ', '-')}.log")
+    with open(log_path, "wb") as log, tempfile.TemporaryFile() as answer:
+        processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=answer if rank == 0 else log, stderr=log,
+                                      env={**os.environ, **env}, start_new_session=True)
+                     for rank, (command, env) in enumerate(zip(commands, envs))]
+        try:
+            wait_for_all(processes, timeout)
+        finally:
+            end_all(processes)
+        failed = [rank for rank, process in enumerate(processes) if process.returncode != 0]
+        answer.seek(0)
+        text = answer.read().decode(errors="replace")
+    if failed:
+        with open(log_path, errors="replace") as log:
+            tail = "".join(log.readlines()[-15:])
+        raise SideFailed(f"{name}: process {failed[0]} ended with {processes[failed[0]].returncode}\n{text[-2000:]}{tail}")
+    return text
+
+
+def wait_for_all(processes, timeout):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        codes = [process.poll() for process in processes]
+        if all(code is not None for code in codes) or any(codes):
+            return
+        time.sleep(0.02)
+
+
+def end_all(processes):
+    """The others may still be saying why they end, so they get a moment."""
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline and any(process.poll() is None for process in processes):
+        time.sleep(0.02)
+    for signum, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):
+        for process in processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signum)
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline and any(process.poll() is None for process in processes):
+            time.sleep(0.02)
