@@ -22,7 +22,7 @@ build: deps ## Release build; the program is build/release/bin/taxon
 	@cmake --build build/release -j $(JOBS)
 
 quickstart: build ## build, then train a CNN on Fashion-MNIST with 2 workers
-	$(TAXON) train recipes/fashion-mnist-cnn.yaml --workers $(WORKERS) --out runs/quickstart
+	$(TAXON) train recipes/fashion-mnist-cnn.yaml --workers $(WORKERS) --out runs/quickstart --overwrite
 
 test: deps ## build and run every test
 	@cmake --preset dev

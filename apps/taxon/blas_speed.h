@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+namespace taxon::app {
+
+/// The BLAS that this process's matrix products go to, libtorch's included.
+struct Blas {
+  std::string library;  // real path of the shared object; empty: there is none
+  std::string build;    // what the library says about itself, if it does
+  double gflops = 0;    // float32 matrix product, best of several
+};
+
+/// Finds the library without using it.
+Blas find_blas();
+/// The same and its speed: multiplies matrices for about half a second with the library's own threads.
+Blas measure_blas();
+
+}  // namespace taxon::app

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace taxon::app {
+
+/// `taxon --version`: the version and what it was built with and runs with, one `name: value` per line.
+std::string version_text();
+
+}  // namespace taxon::app
