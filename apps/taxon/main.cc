@@ -11,16 +11,21 @@ namespace {
 constexpr const char* kFooter = "Exit codes and what to do about each: docs/errors.md.";
 
 void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
-  CLI::App* train = program.add_subcommand("train", "Train a recipe, alone, with local workers, or as a rank of a launcher's job");
-  train->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML (see recipes/ and docs/plan.md)")->required();
-  train->add_option("--workers", arguments.workers, "Start so many workers on this host")->check(CLI::PositiveNumber);
+  CLI::App* train = program.add_subcommand(
+      "train", "Train a recipe, alone, with local workers, or as a rank of a launcher's job");
+  train->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML (see recipes/ and docs/plan.md)")
+      ->required();
+  train->add_option("--workers", arguments.workers, "Start so many workers on this host")
+      ->check(CLI::PositiveNumber);
   train->add_option("--set", arguments.overrides, "Override a key of the plan: --set learning_rate.base=0.1")
       ->type_name("KEY.PATH=VALUE")
       ->take_all();
   train->add_option("--out", arguments.out, "Folder of the outputs (default: runs/NAME)");
   train->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint in the output folder");
-  train->add_flag("--overwrite", arguments.overwrite, "Replace the run that is in the output folder")->excludes("--resume");
-  train->add_flag("--dry-run", arguments.dry_run, "Print the resolved plan, its memory and its bytes per step, and stop");
+  train->add_flag("--overwrite", arguments.overwrite, "Replace the run that is in the output folder")
+      ->excludes("--resume");
+  train->add_flag("--dry-run", arguments.dry_run,
+                  "Print the resolved plan, its memory and its bytes per step, and stop");
   train->footer(kFooter);
 }
 

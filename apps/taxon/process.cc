@@ -1,11 +1,10 @@
 #include "apps/taxon/process.h"
 
-#include <csignal>
-#include <cstring>
-
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
+#include <csignal>
+#include <cstring>
 
 #include "apps/taxon/host.h"
 #include "task/scope.h"
@@ -13,7 +12,8 @@
 namespace taxon::app {
 namespace {
 
-// A rank must be gone within five seconds of a loss; this is for one that is stuck in a kernel that can't be interrupted.
+// A rank must be gone within five seconds of a loss; this is for one that is stuck in a kernel that can't be
+// interrupted.
 constexpr unsigned kLastResortSeconds = 4;
 
 void on_last_resort(int) {
@@ -46,7 +46,8 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   device_ = std::make_unique<tensor::CpuDevice>(loop_);
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
-    runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{alone_->transport(Rank(0)), *device_, journal_, plan.seed});
+    runtime_ = std::make_unique<comm::Runtime>(
+        comm::Runtime{alone_->transport(Rank(0)), *device_, journal_, plan.seed});
     return;
   }
   join(plan);
@@ -96,7 +97,8 @@ void Process::connect(const plan::Plan& plan) {
   ucx_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
   auto addresses = session_->exchange("transport addresses", ucx_->self().address);
   std::vector<net::PeerInfo> peers;
-  for (std::size_t r = 0; r < addresses.size(); ++r) peers.push_back({addresses[r], session_->members()[r].host_id});
+  for (std::size_t r = 0; r < addresses.size(); ++r)
+    peers.push_back({addresses[r], session_->members()[r].host_id});
   ucx_->connect(peers);
   loop_.add(*ucx_);
   // Every executor's time starts with its process; traces are merged on rank 0's.
@@ -172,7 +174,8 @@ void Process::run(task::Task<void> main) {
 
 void Process::fail(const Error& error) {
   if (!session_) throw error;
-  // The network library may notice a death before the control connection does; the session knows who was first.
+  // The network library may notice a death before the control connection does; the session knows who was
+  // first.
   for (int i = 0; i < 20 && !session_->failure() && error.kind() == ErrorKind::Transport; ++i) usleep(50'000);
   if (auto first = session_->failure()) throw control::error_of(*first);
   session_->abort(error.kind(), error.what());

@@ -24,10 +24,12 @@ struct ProcessOptions {
   std::function<void(const std::string&)> say;
 };
 
-/// The real doors of this process's rank: the poll loop, the transport, the device, and the control session that watches over them.
+/// The real doors of this process's rank: the poll loop, the transport, the device, and the control session
+/// that watches over them.
 class Process {
  public:
-  /// Joins the job; blocks until all ranks are there. A single rank joins nobody. Throws Error{Rendezvous, Transport}.
+  /// Joins the job; blocks until all ranks are there. A single rank joins nobody. Throws Error{Rendezvous,
+  /// Transport}.
   Process(const plan::Plan& plan, ProcessOptions options);
   ~Process();
 
@@ -38,8 +40,8 @@ class Process {
   /// Buckets' names for hang reports.
   void name_units(std::vector<std::string> names) { unit_names_ = std::move(names); }
 
-  /// Runs `main` as this rank; then says goodbye. When it fails, tells the others why and throws the error that names the first
-  /// culprit.
+  /// Runs `main` as this rank; then says goodbye. When it fails, tells the others why and throws the error
+  /// that names the first culprit.
   void run(task::Task<void> main);
 
  private:

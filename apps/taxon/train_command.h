@@ -9,8 +9,8 @@ namespace taxon::app {
 struct TrainArguments {
   std::string recipe;
   std::vector<std::string> overrides;
-  int workers = 0;              // 0: not given
-  std::string out;              // empty: runs/<plan name>
+  int workers = 0;  // 0: not given
+  std::string out;  // empty: runs/<plan name>
   bool resume = false;
   bool overwrite = false;
   bool dry_run = false;

@@ -1,0 +1,253 @@
+#include "apps/taxon/outputs.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "apps/taxon/host.h"
+#include "apps/taxon/version.h"
+#include "report/progress.h"
+#include "report/quantiles.h"
+#include "report/summary.h"
+#include "report/tensorboard.h"
+#include "report/trace.h"
+#include "train/trace.h"
+
+namespace taxon::app {
+namespace {
+
+int terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
+report::ProgressOptions progress_options(const OutputsOptions& options, const plan::Plan& plan) {
+  bool live = options.terminal == Outputs::Terminal::Live;
+  return {.style = live ? report::ProgressOptions::Style::Live : report::ProgressOptions::Style::Plain,
+          .colour = options.colour,
+          .every_seconds = plan.report.every_seconds,
+          .width = terminal_width()};
+}
+
+std::string host_name() {
+  char name[256] = "host";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+void to_terminal(const std::string& text) { std::cerr << text << std::flush; }
+
+ConstView view(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+std::vector<std::string> bucket_names(const plan::Plan& plan) {
+  std::vector<std::string> names;
+  for (std::size_t b = 0; b < plan.resolved.buckets.size(); ++b)
+    names.push_back(fmt::format("bucket {} ({})", b, fmt::join(plan.resolved.buckets[b].parameters, ", ")));
+  return names;
+}
+
+class Outputs::Writer {
+ public:
+  Writer(data::Storage& storage, OutputsOptions options) : storage_(storage), options_(std::move(options)) {}
+
+  void started(const train::RunInfo& info) {
+    info_ = info;
+    progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
+    const auto& resolved = info.plan.resolved;
+    write("plan.yaml", plan::write_plan(info.plan));
+    progress_->say(fmt::format("{}: {} parameters, {} workers over {}, {} training samples", info.plan.name,
+                               info.parameters, resolved.world_size, resolved.transport, info.train_size));
+    for (std::size_t b = 0; b < resolved.buckets.size() && resolved.world_size > 1; ++b) {
+      const auto& bucket = resolved.buckets[b];
+      progress_->say(fmt::format("bucket {}: {} of {} by {}", b, bytes_text(bucket.bytes),
+                                 fmt::join(bucket.parameters, ", "), bucket.collective));
+    }
+    if (info.start_step > 0) progress_->say(fmt::format("resumed after step {}", info.start_step));
+    if (info.plan.report.tensorboard) {
+      double now = wall_clock();
+      events_ = "tensorboard/" + report::event_file_name(now, host_name());
+      append(events_, report::encode_file_version(now));
+    }
+  }
+
+  void stepped(const train::StepReport& report) {
+    double seconds = to_seconds(report.step_time);
+    step_seconds_.add(seconds);
+    compute_seconds_ += to_seconds(report.compute);
+    exposed_seconds_ += to_seconds(report.exposed);
+    data_seconds_ += to_seconds(report.data_wait);
+    auto batch = report.samples - (seen_samples_ > 0 ? seen_samples_ : info_.start_samples);
+    seen_samples_ = report.samples;
+    window_samples_ += static_cast<double>(batch);
+    window_seconds_ += seconds;
+    window_loss_ += report.loss;
+    window_accuracy_ += report.accuracy;
+    ++window_steps_;
+    show(report);
+    if (report.step % info_.plan.report.metrics_steps == 0 || report.samples >= info_.total_samples)
+      measure(report);
+  }
+
+  void evaluated(const train::Evaluation& evaluation) {
+    progress_->say(fmt::format("test after step {}: accuracy {:.2f} %, loss {:.4f}", evaluation.step,
+                               evaluation.accuracy * 100, evaluation.loss));
+    record(evaluation.step, {{"accuracy/test", evaluation.accuracy}, {"loss/test", evaluation.loss}},
+           evaluation.samples);
+  }
+
+  void say(const std::string& line) { progress_ ? progress_->say(line) : to_terminal(line + "\n"); }
+
+  void finish(const train::Outcome& outcome, double seconds) {
+    progress_->finish();
+    if (!outcome.traces.empty()) write_trace(outcome);
+    report::Summary summary = summarise(outcome, seconds);
+    write("summary.json", report::to_json(summary));
+    std::cout << report::to_text(summary, options_.folder) << std::flush;
+  }
+
+ private:
+  static std::string bytes_text(std::int64_t bytes) {
+    return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / 1048576.0);
+  }
+  void write(const std::string& name, const std::string& text) {
+    storage_.write_atomic(options_.folder + "/" + name, view(text));
+  }
+  void append(const std::string& name, const std::string& text) {
+    storage_.append(options_.folder + "/" + name, view(text));
+  }
+
+  void show(const train::StepReport& report) {
+    auto train_size = static_cast<double>(info_.train_size);
+    report::ProgressState state;
+    state.step = report.step;
+    state.epoch = static_cast<double>(report.samples) / train_size;
+    state.epochs = static_cast<double>(info_.total_samples) / train_size;
+    state.samples = report.samples;
+    state.total_samples = info_.total_samples;
+    state.loss = report.loss;
+    state.rate = report.rate;
+    double total = step_seconds_.sum();
+    state.samples_per_second =
+        total > 0 ? static_cast<double>(report.samples - info_.start_samples) / total : 0;
+    progress_->update(state, total);
+  }
+
+  /// One line of metrics.jsonl and one point per chart: means over the steps since the last one.
+  void measure(const train::StepReport& report) {
+    double steps = std::max(1, window_steps_);
+    record(report.step,
+           {{"loss/train", window_loss_ / steps},
+            {"accuracy/train", window_accuracy_ / steps},
+            {"learning_rate", report.rate},
+            {"throughput/samples_per_second", window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
+            {"time/step_ms", window_seconds_ / steps * 1e3},
+            {"time/compute_ms", to_seconds(report.compute) * 1e3},
+            {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3},
+            {"gradient_norm", report.gradient_norm}},
+           report.samples);
+    window_samples_ = window_seconds_ = window_loss_ = window_accuracy_ = 0;
+    window_steps_ = 0;
+  }
+
+  void record(std::int64_t step, const std::vector<report::Scalar>& scalars, std::int64_t samples) {
+    std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(step)},
+                                                           {"samples", static_cast<double>(samples)}};
+    for (const auto& scalar : scalars) numbers.emplace_back(scalar.tag, scalar.value);
+    append("metrics.jsonl", report::metrics_line(numbers));
+    if (!events_.empty()) append(events_, report::encode_scalars(wall_clock(), step, scalars));
+  }
+
+  void write_trace(const train::Outcome& outcome) {
+    std::vector<std::vector<report::TraceSpan>> ranks;
+    for (const auto& packed : outcome.traces) {
+      ranks.emplace_back();
+      for (auto& span : train::unpack_spans(packed))
+        ranks.back().push_back(
+            {span.track, span.name, span.unit, span.bytes, span.begin_us, span.duration_us});
+    }
+    write("trace.json", report::chrome_trace(ranks, bucket_names(info_.plan)));
+  }
+
+  report::Summary summarise(const train::Outcome& outcome, double seconds) const {
+    report::Summary summary;
+    summary.name = info_.plan.name;
+    summary.version = TAXON_VERSION;
+    summary.interrupted = outcome.end == train::Outcome::End::Interrupted;
+    summary.test_accuracy = outcome.test.accuracy;
+    summary.test_loss = outcome.test.loss;
+    summary.train_loss = outcome.train_loss;
+    summary.steps = outcome.steps;
+    summary.epochs = outcome.epochs;
+    summary.samples = outcome.samples;
+    double training = step_seconds_.sum();
+    if (training > 0)
+      summary.samples_per_second = static_cast<double>(outcome.samples - info_.start_samples) / training;
+    summary.step_ms_p50 = step_seconds_.at(0.5) * 1e3;
+    summary.step_ms_p95 = step_seconds_.at(0.95) * 1e3;
+    double steps = std::max<double>(1, static_cast<double>(step_seconds_.count()));
+    summary.compute_ms = compute_seconds_ / steps * 1e3;
+    summary.exposed_communication_ms = exposed_seconds_ / steps * 1e3;
+    summary.data_wait_ms = data_seconds_ / steps * 1e3;
+    summary.bytes_sent_per_step = outcome.bytes_sent_per_step;
+    summary.world_size = info_.plan.resolved.world_size;
+    summary.transport = info_.plan.resolved.transport;
+    summary.parameters = info_.parameters;
+    summary.parameter_hash = outcome.parameter_hash;
+    summary.seed = info_.plan.seed;
+    summary.wall_seconds = seconds;
+    summary.peak_rss_bytes = peak_rss_bytes();
+    summary.gradient_copies_per_step = outcome.copies_per_step;
+    summary.gradient_copy_bytes_per_step = outcome.copy_bytes_per_step;
+    for (const auto& bucket : info_.plan.resolved.buckets)
+      summary.buckets.push_back({bucket.bytes, bucket.collective});
+    return summary;
+  }
+
+  data::Storage& storage_;
+  OutputsOptions options_;
+  train::RunInfo info_;
+  std::unique_ptr<report::Progress> progress_;
+  std::string events_;
+  report::Quantiles step_seconds_;
+  double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
+  double window_samples_ = 0, window_seconds_ = 0, window_loss_ = 0, window_accuracy_ = 0;
+  int window_steps_ = 0;
+  std::int64_t seen_samples_ = 0;
+};
+
+Outputs::Outputs(data::Storage& storage, OutputsOptions options) {
+  if (options.role == Role::Writer) writer_ = std::make_unique<Writer>(storage, std::move(options));
+}
+Outputs::~Outputs() = default;
+
+void Outputs::on_start(std::function<void(const train::RunInfo&)> callback) {
+  on_start_ = std::move(callback);
+}
+
+void Outputs::started(const train::RunInfo& info) {
+  if (on_start_) on_start_(info);
+  if (writer_) writer_->started(info);
+}
+void Outputs::stepped(const train::StepReport& report) {
+  if (writer_) writer_->stepped(report);
+}
+void Outputs::evaluated(const train::Evaluation& evaluation) {
+  if (writer_) writer_->evaluated(evaluation);
+}
+void Outputs::saved(const std::string& path) {
+  if (writer_) writer_->say("saved " + path);
+}
+void Outputs::noticed(const std::string& sentence) {
+  if (writer_) writer_->say(sentence);
+}
+void Outputs::finish(const train::Outcome& outcome, double seconds) {
+  if (writer_) writer_->finish(outcome, seconds);
+}
+
+}  // namespace taxon::app

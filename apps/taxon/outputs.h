@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/storage.h"
+#include "train/observer.h"
+
+namespace taxon::app {
+
+/// "bucket 2 (conv2.weight .. conv1.bias)", by bucket.
+std::vector<std::string> bucket_names(const plan::Plan& plan);
+
+struct OutputsOptions;
+
+/// Turns what a run says into its output folder and its progress on the terminal. Rank 0's writes; the
+/// others' only listen.
+class Outputs final : public train::Observer {
+ public:
+  enum class Role { Writer, Listener };
+  enum class Terminal { Live, Plain };
+
+  Outputs(data::Storage& storage, OutputsOptions options);
+  ~Outputs() override;
+  /// Called with the resolved plan, before the first step.
+  void on_start(std::function<void(const train::RunInfo&)> callback);
+
+  void started(const train::RunInfo& info) override;
+  void stepped(const train::StepReport& report) override;
+  void evaluated(const train::Evaluation& evaluation) override;
+  void saved(const std::string& path) override;
+  void noticed(const std::string& sentence) override;
+
+  /// Writes summary.json last and prints the result. `seconds`: wall time of the whole run.
+  void finish(const train::Outcome& outcome, double seconds);
+
+ private:
+  class Writer;
+  std::unique_ptr<Writer> writer_;  // null for listeners
+  std::function<void(const train::RunInfo&)> on_start_;
+};
+
+struct OutputsOptions {
+  std::string folder;
+  Outputs::Role role = Outputs::Role::Listener;
+  Outputs::Terminal terminal = Outputs::Terminal::Plain;
+  bool colour = false;
+};
+
+}  // namespace taxon::app

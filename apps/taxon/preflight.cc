@@ -1,0 +1,143 @@
+#include "apps/taxon/preflight.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "apps/taxon/host.h"
+#include "base/units.h"
+#include "comm/collectives.h"
+#include "data/sampler.h"
+#include "exchange/choose.h"
+#include "net/transport_choice.h"
+#include "optim/rule.h"
+
+namespace taxon::app {
+namespace {
+
+template <class Table>
+std::vector<std::string> names_of(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& row : table) names.emplace_back(row.name);
+  return names;
+}
+
+// Everything that a run writes into its folder; summary.json, which makes it look whole, is the first to go.
+constexpr const char* kRunFiles[] = {"summary.json", "model.safetensors", "checkpoints", "metrics.jsonl",
+                                     "plan.yaml",    "trace.json",        "tensorboard"};
+
+/// A share of the first batch, for what must be measured by a pass through the model.
+void read_share(const plan::Plan& plan, const data::Dataset& train, int world_size,
+                std::vector<float>& inputs, std::vector<std::int64_t>& labels) {
+  data::Sampler sampler(plan.seed, train.size(), plan::global_batch(plan, world_size));
+  auto indices = sampler.at(0, world_size, 0).indices;
+  inputs.resize(indices.size() * static_cast<std::size_t>(train.shape().elements()));
+  labels.resize(indices.size());
+  train.read(indices, inputs, labels);
+}
+
+}  // namespace
+
+plan::KnownNames known_names() {
+  plan::KnownNames known;
+  known.models = names_of(model::model_table());
+  known.datasets = names_of(data::dataset_table());
+  known.rules = names_of(optim::rule_table());
+  known.schedules = optim::schedule_names();
+  known.topologies = names_of(exchange::topology_table());
+  known.collectives = {"auto"};
+  for (const auto& row : comm::collective_table())
+    if (row.collective == net::Operation::AllReduce) known.collectives.emplace_back(row.name);
+  known.transports = net::transport_names();
+  return known;
+}
+
+void prepare_output(data::Storage& storage, const std::string& folder, Existing existing) {
+  std::string found;
+  for (const char* name : kRunFiles)
+    if (storage.exists(folder + "/" + name)) found = name;
+  if (!found.empty() && existing == Existing::Refuse)
+    throw Error(ErrorKind::Usage, fmt::format("{0} holds a run already ({1}): continue it with --resume, "
+                                              "replace it with --overwrite, or choose another --out",
+                                              folder, found));
+  // Written before anything is removed: a folder that can't be written keeps what it has.
+  std::byte probe{0};
+  storage.write_atomic(folder + "/.probe", ConstView(&probe, 1));
+  storage.remove(folder + "/.probe");
+  if (existing == Existing::Overwrite)
+    for (const char* name : kRunFiles) storage.remove(folder + "/" + name);
+  if (existing == Existing::Resume) storage.remove(folder + "/summary.json");
+}
+
+int compute_threads(const plan::Plan& plan, int local_ranks) {
+  return plan.threads > 0 ? plan.threads : std::max(1, usable_cores() / local_ranks);
+}
+
+Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storage, int rank,
+                             int local_ranks) {
+  Ingredients ingredients;
+  ingredients.datasets = data::open_datasets(plan.data, storage);
+  model::ModelContext context;
+  context.plan = &plan.model;
+  context.shape = ingredients.datasets.train->shape();
+  context.compute = plan.precision.compute;
+  context.seed = plan.seed;
+  context.rank = rank;
+  context.threads = compute_threads(plan, local_ranks);
+  ingredients.model = model::make_model(context);
+  return ingredients;
+}
+
+void print_dry_run(const plan::Plan& plan, int world_size) {
+  data::FileStorage storage;
+  Ingredients ingredients = open_ingredients(plan, storage, 0, world_size);
+  const model::ModelSpec& spec = ingredients.model->spec();
+  std::vector<float> inputs;
+  std::vector<std::int64_t> labels;
+  read_share(plan, *ingredients.datasets.train, world_size, inputs, labels);
+  std::uint64_t before = peak_rss_bytes();
+  std::vector<int> order = ingredients.model->gradient_order(inputs, labels);
+  std::uint64_t pass = peak_rss_bytes() - before;
+
+  plan::Plan resolved = plan;
+  std::vector<exchange::Tensor> tensors;
+  for (int p : order) {
+    const auto& parameter = spec.parameters[static_cast<std::size_t>(p)];
+    tensors.push_back({parameter.name, parameter.shape});
+  }
+  bool shares_memory = plan.transport.kind != "tcp";
+  resolved.resolved.world_size = world_size;
+  resolved.resolved.buckets =
+      exchange::cut_buckets(tensors, plan.precision.master, plan.exchange.bucket_bytes);
+  exchange::choose_collectives(resolved, world_size, shares_memory);
+  std::cout << plan::write_plan(resolved) << "\n";
+
+  std::int64_t trained = 0;
+  double sent = 0;
+  for (const auto& tensor : tensors) trained += tensor.count();
+  if (world_size > 1)
+    for (const auto& bucket : resolved.resolved.buckets) {
+      comm::Shape shape{world_size, static_cast<std::size_t>(bucket.bytes), shares_memory};
+      sent += comm::find_row(net::Operation::AllReduce, bucket.collective).sent(shape);
+    }
+  int state_arenas = 0;
+  for (const auto& row : optim::rule_table())
+    if (row.name == plan.optimiser.rule) state_arenas = row.state_arenas;
+  auto master = static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.master));
+  double compute = plan.precision.compute == plan.precision.master
+                       ? 0
+                       : static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.compute));
+  double arenas = master * (2 + state_arenas) + compute;
+  std::cout << fmt::format("# {} parameters, {} of them trained; {} workers, {} samples per step\n",
+                           spec.parameter_count(), trained, world_size, plan::global_batch(plan, world_size));
+  std::cout << fmt::format(
+      "# memory per worker: {} (weights {}, gradients {}, optimiser state {}{}), and about {} for a forward "
+      "and backward pass of {} samples\n",
+      format_bytes(arenas + static_cast<double>(pass)), format_bytes(master), format_bytes(master),
+      format_bytes(master * state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
+      format_bytes(static_cast<double>(pass)), labels.size());
+  std::cout << fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),
+                           resolved.resolved.buckets.size());
+}
+
+}  // namespace taxon::app

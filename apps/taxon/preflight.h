@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "model/model.h"
+#include "plan/plan.h"
+
+namespace taxon::app {
+
+/// Every name that a plan may use, from the tables.
+plan::KnownNames known_names();
+
+/// What may be done with an output folder that holds a run already.
+enum class Existing { Refuse, Resume, Overwrite };
+
+/// Makes the folder, or finds why it can't be used. Throws Error{Usage} if a run is in it and `existing`
+/// refuses, Error{Output} if it can't be written. Overwrite removes what an earlier run left there, and
+/// nothing else.
+void prepare_output(data::Storage& storage, const std::string& folder, Existing existing);
+
+/// Compute threads of one of `local_ranks` workers of this host.
+int compute_threads(const plan::Plan& plan, int local_ranks);
+
+/// What a rank trains on and with; throws Error{Data} or Error{Usage} with one clear line.
+struct Ingredients {
+  data::Datasets datasets;
+  std::unique_ptr<model::Model> model;
+};
+Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storage, int rank, int local_ranks);
+
+/// Prints the resolved plan, the memory that each worker needs and the bytes that it will send per step.
+void print_dry_run(const plan::Plan& plan, int world_size);
+
+}  // namespace taxon::app

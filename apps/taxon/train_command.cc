@@ -1,0 +1,187 @@
+#include "apps/taxon/train_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include "apps/taxon/host.h"
+#include "apps/taxon/identity.h"
+#include "apps/taxon/local_launcher.h"
+#include "apps/taxon/outputs.h"
+#include "apps/taxon/preflight.h"
+#include "apps/taxon/process.h"
+#include "apps/taxon/stop_signals.h"
+#include "apps/taxon/version.h"
+#include "train/train.h"
+
+extern char** environ;
+
+namespace taxon::app {
+namespace {
+
+// Set for the workers that --workers starts: their parent has looked after the output folder.
+constexpr const char* kLocalWorker = "TAXON_LOCAL_WORKER";
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string text = *entry;
+    if (auto equals = text.find('='); equals != std::string::npos)
+      all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return all;
+}
+
+void say(const std::string& line) { std::cerr << "taxon: " << line << std::endl; }
+
+std::string read_secret_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty())
+    throw Error(ErrorKind::Usage, fmt::format("the secret file {} can't be read or is empty", path));
+  return text.str();
+}
+
+/// The plan's file first, then the environment's text, then the environment's file.
+control::Secret find_secret(const plan::Plan& plan, const std::map<std::string, std::string>& env) {
+  if (!plan.control.secret_file.empty())
+    return control::Secret::from_text(read_secret_file(plan.control.secret_file));
+  if (auto text = env.find("TAXON_SECRET"); text != env.end())
+    return control::Secret::from_text(text->second);
+  if (auto path = env.find("TAXON_SECRET_FILE"); path != env.end())
+    return control::Secret::from_text(read_secret_file(path->second));
+  return {};
+}
+
+/// One rank's run, from its ingredients to its outputs.
+class RankRun {
+ public:
+  RankRun(const TrainArguments& arguments, const plan::Plan& plan, const Identity& identity,
+          const std::atomic<bool>& stop)
+      : arguments_(arguments), plan_(plan), identity_(identity), stop_(stop) {}
+
+  int run(const std::string& out, control::Secret secret) {
+    auto started = std::chrono::steady_clock::now();
+    Ingredients ingredients = open_ingredients(plan_, storage_, identity_.rank, identity_.local_world_size);
+    ProcessOptions options;
+    options.identity = identity_;
+    options.secret = std::move(secret);
+    options.version = TAXON_VERSION;
+    options.stop = &stop_;
+    options.say = say;
+    Process process(plan_, std::move(options));
+    bool root = identity_.rank == 0;
+    Outputs outputs(storage_,
+                    {.folder = out,
+                     .role = root ? Outputs::Role::Writer : Outputs::Role::Listener,
+                     .terminal = isatty(STDERR_FILENO) ? Outputs::Terminal::Live : Outputs::Terminal::Plain,
+                     .colour = std::getenv("NO_COLOR") == nullptr && isatty(STDERR_FILENO)});
+    outputs.on_start([&process](const train::RunInfo& info) { process.name_units(bucket_names(info.plan)); });
+    train::TrainOptions train;
+    train.plan = plan_;
+    train.out = out;
+    train.start = arguments_.resume ? train::TrainOptions::Start::Resume : train::TrainOptions::Start::Fresh;
+    train.version = TAXON_VERSION;
+    train.clock_offset = process.clock_offset();
+    train.stop = &stop_;
+    train::World world{process.runtime(), *ingredients.model, ingredients.datasets, storage_, outputs};
+    train::Outcome outcome;
+    process.run(capture(train::train(world, std::move(train)), &outcome));
+    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    if (root) outputs.finish(outcome, seconds);
+    return outcome.end == train::Outcome::End::Interrupted ? exit_code(ErrorKind::Interrupted) : 0;
+  }
+
+ private:
+  static task::Task<void> capture(task::Task<train::Outcome> training, train::Outcome* outcome) {
+    *outcome = co_await training;
+  }
+
+  const TrainArguments& arguments_;
+  const plan::Plan& plan_;
+  const Identity& identity_;
+  const std::atomic<bool>& stop_;
+  data::FileStorage storage_;
+};
+
+Existing existing(const TrainArguments& arguments) {
+  if (arguments.resume) return Existing::Resume;
+  return arguments.overwrite ? Existing::Overwrite : Existing::Refuse;
+}
+
+/// Checks what can be checked without starting anything, and starts the workers.
+int launch(const TrainArguments& arguments, const plan::Plan& plan, const std::string& out) {
+  data::FileStorage storage;
+  open_ingredients(plan, storage, 0, arguments.workers);
+  prepare_output(storage, out, existing(arguments));
+  LocalLaunch launch;
+  launch.workers = arguments.workers;
+  launch.command_line = arguments.command_line;
+  launch.environment = {{kLocalWorker, "1"}};
+  launch.say = say;
+  return run_workers(launch);
+}
+
+int run(const TrainArguments& arguments, const std::map<std::string, std::string>& env) {
+  plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
+  std::vector<plan::Problem> problems;
+  Identification who = identify(env);
+  for (const std::string& sentence : who.problems) problems.push_back({"environment", sentence});
+  Identity identity = who.identity;
+  bool local_worker = env.contains(kLocalWorker);
+  bool launches = arguments.workers > 0 && !local_worker;
+  if (launches && identity.world_size > 1)
+    problems.push_back(
+        {"--workers",
+         fmt::format("{} has started this process as one of {} already: drop --workers, or the launcher",
+                     identity.origin, identity.world_size)});
+  int world_size = launches ? arguments.workers : identity.world_size;
+  for (plan::Problem& problem : plan::check_plan(plan, world_size, known_names()))
+    problems.push_back(std::move(problem));
+  plan::require_legal(problems);
+
+  std::string out = arguments.out.empty() ? "runs/" + plan.name : arguments.out;
+  if (arguments.dry_run) {
+    print_dry_run(plan, world_size);
+    return 0;
+  }
+  if (launches && arguments.workers > 1) return launch(arguments, plan, out);
+  const std::atomic<bool>& stop = install_stop_signals();
+  if (identity.rank == 0 && !local_worker) {
+    data::FileStorage storage;
+    prepare_output(storage, out, existing(arguments));
+    if (world_size > 1) say("recognised " + identity.text);
+  }
+  RankRun rank(arguments, plan, identity, stop);
+  return rank.run(out, find_secret(plan, env));
+}
+
+}  // namespace
+
+int run_train(const TrainArguments& arguments) {
+  auto env = environment();
+  std::string prefix;
+  if (auto rank = env.find("RANK"); rank != env.end()) prefix = "rank " + rank->second + ": ";
+  try {
+    return run(arguments, env);
+  } catch (const Error& error) {
+    std::cerr << "taxon: " << prefix << to_string(error.kind()) << ": " << error.what() << std::endl;
+    if (auto file = env.find("TORCHELASTIC_ERROR_FILE"); file != env.end())
+      write_error_file(file->second, to_string(error.kind()), error.what());
+    // Threads of libraries may still run, and peers may be gone: nothing more to tidy up for them.
+    std::cout.flush();
+    _exit(exit_code(error.kind()));
+  } catch (const std::exception& error) {
+    std::cerr << "taxon: " << prefix << "internal: " << error.what() << std::endl;
+    std::cout.flush();
+    _exit(exit_code(ErrorKind::Internal));
+  }
+}
+
+}  // namespace taxon::app

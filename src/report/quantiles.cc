@@ -1,0 +1,41 @@
+#include "report/quantiles.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace taxon::report {
+namespace {
+
+constexpr double kSmallest = 1e-7, kWidth = 1.005;
+constexpr int kBins = 8192;  // up to 1e-7 * 1.005^8192, beyond 10^10
+
+int bin_of(double value) {
+  if (value <= kSmallest) return 0;
+  return std::min(kBins - 1, 1 + static_cast<int>(std::log(value / kSmallest) / std::log(kWidth)));
+}
+
+}  // namespace
+
+void Quantiles::add(double value) {
+  if (bins_.empty()) bins_.assign(kBins, 0);
+  least_ = count_ == 0 ? value : std::min(least_, value);
+  most_ = count_ == 0 ? value : std::max(most_, value);
+  ++bins_[static_cast<std::size_t>(bin_of(value))];
+  ++count_;
+  sum_ += value;
+}
+
+double Quantiles::at(double q) const {
+  if (count_ == 0) return 0;
+  auto wanted = static_cast<std::int64_t>(std::ceil(q * static_cast<double>(count_)));
+  wanted = std::clamp<std::int64_t>(wanted, 1, count_);
+  std::int64_t seen = 0;
+  for (int bin = 0; bin < kBins; ++bin) {
+    seen += bins_[static_cast<std::size_t>(bin)];
+    // The middle of the bin, on the logarithmic scale.
+    if (seen >= wanted) return std::clamp(kSmallest * std::pow(kWidth, bin - 0.5), least_, most_);
+  }
+  return most_;
+}
+
+}  // namespace taxon::report

@@ -1,0 +1,87 @@
+#include "report/summary.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+
+namespace taxon::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no NaN or infinity: a number that is none is null.
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  if (value == std::floor(value) && std::abs(value) < 9e15) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+}  // namespace
+
+std::string to_json(const Summary& s) {
+  Json buckets = Json::array();
+  for (const auto& bucket : s.buckets)
+    buckets.push_back({{"bytes", bucket.bytes}, {"collective", bucket.collective}});
+  Json json = {{"name", s.name},
+               {"taxon_version", s.version},
+               {"interrupted", s.interrupted},
+               {"test_accuracy", s.interrupted ? Json(nullptr) : number(s.test_accuracy)},
+               {"test_loss", s.interrupted ? Json(nullptr) : number(s.test_loss)},
+               {"train_loss", number(s.train_loss)},
+               {"steps", s.steps},
+               {"epochs", number(s.epochs)},
+               {"samples", s.samples},
+               {"samples_per_second", number(s.samples_per_second)},
+               {"step_ms", {{"p50", number(s.step_ms_p50)}, {"p95", number(s.step_ms_p95)}}},
+               {"compute_ms", number(s.compute_ms)},
+               {"exposed_communication_ms", number(s.exposed_communication_ms)},
+               {"data_wait_ms", number(s.data_wait_ms)},
+               {"bytes_sent_per_step", number(s.bytes_sent_per_step)},
+               {"world_size", s.world_size},
+               {"transport", s.transport},
+               {"parameters", s.parameters},
+               {"parameter_hash", fmt::format("{:016x}", s.parameter_hash)},
+               {"seed", s.seed},
+               {"wall_seconds", number(s.wall_seconds)},
+               {"peak_rss_bytes", s.peak_rss_bytes},
+               {"gradient_copies_per_step", s.gradient_copies_per_step},
+               {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
+               {"buckets", std::move(buckets)}};
+  return json.dump(2) + "\n";
+}
+
+std::string to_text(const Summary& s, const std::string& folder) {
+  std::string text;
+  auto line = [&](const char* what, const std::string& value) {
+    text += fmt::format("{:<16}{}\n", what, value);
+  };
+  if (s.interrupted)
+    line("interrupted",
+         fmt::format("after step {}, {:.2f} epochs; continue with --resume", s.steps, s.epochs));
+  else
+    line("test accuracy", fmt::format("{:.2f} %   (loss {:.4f})", s.test_accuracy * 100, s.test_loss));
+  line("speed", fmt::format("{:.0f} samples/s   (step {:.2f} ms median, {:.2f} ms p95)", s.samples_per_second,
+                            s.step_ms_p50, s.step_ms_p95));
+  line("per step",
+       fmt::format("compute {:.2f} ms, exposed communication {:.2f} ms, waiting for data {:.2f} ms",
+                   s.compute_ms, s.exposed_communication_ms, s.data_wait_ms));
+  line("sent", s.world_size == 1
+                   ? "nothing: one worker"
+                   : fmt::format("{} per step and worker over {}, {} buckets",
+                                 format_bytes(s.bytes_sent_per_step), s.transport, s.buckets.size()));
+  line("trained", fmt::format("{} parameters, {} workers, {} samples in {} steps, {}", s.parameters,
+                              s.world_size, s.samples, s.steps, format_seconds(s.wall_seconds)));
+  line("outputs", folder + "/");
+  return text;
+}
+
+std::string metrics_line(const std::vector<std::pair<std::string, double>>& numbers) {
+  Json json = Json::object();
+  for (const auto& [name, value] : numbers) json[name] = number(value);
+  return json.dump() + "\n";
+}
+
+}  // namespace taxon::report

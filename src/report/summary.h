@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace taxon::report {
+
+/// What a run ends with: the fields of summary.json, in its order. docs/outputs.md explains each.
+struct Summary {
+  std::string name;
+  std::string version;
+  bool interrupted = false;
+  double test_accuracy = 0, test_loss = 0, train_loss = 0;
+  std::int64_t steps = 0;
+  double epochs = 0;
+  std::int64_t samples = 0;
+  double samples_per_second = 0;
+  double step_ms_p50 = 0, step_ms_p95 = 0;
+  double compute_ms = 0;                // mean per step
+  double exposed_communication_ms = 0;  // mean per step
+  double data_wait_ms = 0;              // mean per step
+  double bytes_sent_per_step = 0;       // mean per rank
+  int world_size = 1;
+  std::string transport;
+  std::int64_t parameters = 0;
+  std::uint64_t parameter_hash = 0;
+  std::uint64_t seed = 0;
+  double wall_seconds = 0;
+  std::uint64_t peak_rss_bytes = 0;
+  std::int64_t gradient_copies_per_step = 0, gradient_copy_bytes_per_step = 0;
+  struct Bucket {
+    std::int64_t bytes = 0;
+    std::string collective;
+  };
+  std::vector<Bucket> buckets;
+};
+
+/// summary.json.
+std::string to_json(const Summary& summary);
+/// What a person reads at the end of a run; `folder` is where the outputs are.
+std::string to_text(const Summary& summary, const std::string& folder);
+
+/// A line of metrics.jsonl: numbers by name, in the given order.
+std::string metrics_line(const std::vector<std::pair<std::string, double>>& numbers);
+
+}  // namespace taxon::report
