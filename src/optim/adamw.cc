@@ -1,0 +1,77 @@
+#include <cmath>
+
+#include "optim/flat.h"
+#include "optim/rules.h"
+
+namespace taxon::optim {
+namespace {
+
+/// What one step's bias correction and decay come down to, per element.
+template <class T>
+struct AdamStep {
+  T scale, beta1, beta2, epsilon;
+  T keep;             // 1 - rate * decay
+  T size;             // rate / (1 - beta1^t)
+  T root_correction;  // 1 / sqrt(1 - beta2^t)
+};
+
+// Loshchilov and Hutter, "Decoupled weight decay regularization", arXiv 1711.05101, algorithm 2. m, v: first
+// and second moment.
+template <class T>
+void step_adamw(T* __restrict w, const T* __restrict gradient, T* __restrict m, T* __restrict v,
+                std::size_t n, AdamStep<T> s) {
+  for (std::size_t i = 0; i < n; ++i) {
+    T g = gradient[i] * s.scale;
+    T first = s.beta1 * m[i] + (1 - s.beta1) * g;
+    T second = s.beta2 * v[i] + (1 - s.beta2) * g * g;
+    m[i] = first;
+    v[i] = second;
+    w[i] = w[i] * s.keep - s.size * first / (std::sqrt(second) * s.root_correction + s.epsilon);
+  }
+}
+
+class AdamW final : public Rule {
+ public:
+  AdamW(const plan::OptimiserPlan& plan, const RuleContext& context)
+      : plan_(plan),
+        decayed_(context.decayed),
+        first_(context.master, context.size),
+        second_(context.master, context.size) {}
+
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+              const StepClock& clock) override {
+    auto t = static_cast<double>(clock.step + 1);
+    double correction1 = 1 - std::pow(plan_.beta1, t), correction2 = 1 - std::pow(plan_.beta2, t);
+    dispatch(weights.type(), [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_floating_point_v<T>)
+        for_pieces(range, decayed_, [&](Range piece, bool decayed) {
+          AdamStep<T> step{T(clock.gradient_scale),
+                           T(plan_.beta1),
+                           T(plan_.beta2),
+                           T(plan_.epsilon),
+                           T(1 - clock.rate * decay_of(plan_.weight_decay, decayed)),
+                           T(clock.rate / correction1),
+                           T(1 / std::sqrt(correction2))};
+          step_adamw(weights.values<T>(piece).data(), sum.values<T>(piece).data(),
+                     first_.values<T>(piece).data(), second_.values<T>(piece).data(), piece.size, step);
+        });
+    });
+  }
+  std::vector<std::pair<std::string, tensor::Arena*>> state() override {
+    return {{"first_moment", &first_}, {"second_moment", &second_}};
+  }
+
+ private:
+  plan::OptimiserPlan plan_;
+  std::vector<Range> decayed_;
+  tensor::Arena first_, second_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rule> make_adamw(const plan::OptimiserPlan& plan, const RuleContext& context) {
+  return std::make_unique<AdamW>(plan, context);
+}
+
+}  // namespace taxon::optim

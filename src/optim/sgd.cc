@@ -1,0 +1,108 @@
+#include "optim/flat.h"
+#include "optim/rules.h"
+
+namespace taxon::optim {
+namespace {
+
+// The forms of PyTorch's SGD, without dampening. g: gradient with decay, v: velocity, mu: momentum, w:
+// weight.
+//   sgd       w -= rate * g
+//   momentum  v = mu * v + g;  w -= rate * v            (Polyak 1964)
+//   nesterov  v = mu * v + g;  w -= rate * (g + mu * v)  (Sutskever et al., ICML 2013)
+
+template <class T>
+void step_plain(T* __restrict w, const T* __restrict gradient, std::size_t n, T rate, T scale, T decay) {
+  for (std::size_t i = 0; i < n; ++i) w[i] -= rate * (gradient[i] * scale + decay * w[i]);
+}
+
+template <class T>
+void step_momentum(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n, T rate,
+                   T scale, T decay, T mu) {
+  for (std::size_t i = 0; i < n; ++i) {
+    T velocity = mu * v[i] + (gradient[i] * scale + decay * w[i]);
+    v[i] = velocity;
+    w[i] -= rate * velocity;
+  }
+}
+
+template <class T>
+void step_nesterov(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n, T rate,
+                   T scale, T decay, T mu) {
+  for (std::size_t i = 0; i < n; ++i) {
+    T g = gradient[i] * scale + decay * w[i];
+    T velocity = mu * v[i] + g;
+    v[i] = velocity;
+    w[i] -= rate * (g + mu * velocity);
+  }
+}
+
+class Sgd final : public Rule {
+ public:
+  Sgd(const plan::OptimiserPlan& plan, const RuleContext& context)
+      : decay_(plan.weight_decay), decayed_(context.decayed) {}
+
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+              const StepClock& clock) override {
+    dispatch(weights.type(), [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_floating_point_v<T>)
+        for_pieces(range, decayed_, [&](Range piece, bool decayed) {
+          step_plain(weights.values<T>(piece).data(), sum.values<T>(piece).data(), piece.size, T(clock.rate),
+                     T(clock.gradient_scale), T(decay_of(decay_, decayed)));
+        });
+    });
+  }
+  std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {}; }
+
+ private:
+  double decay_;
+  std::vector<Range> decayed_;
+};
+
+enum class Velocity { Polyak, Nesterov };
+
+class Momentum final : public Rule {
+ public:
+  Momentum(const plan::OptimiserPlan& plan, const RuleContext& context, Velocity form)
+      : mu_(plan.momentum),
+        decay_(plan.weight_decay),
+        decayed_(context.decayed),
+        form_(form),
+        velocity_(context.master, context.size) {}
+
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+              const StepClock& clock) override {
+    dispatch(weights.type(), [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_floating_point_v<T>) {
+        auto step = form_ == Velocity::Polyak ? step_momentum<T> : step_nesterov<T>;
+        for_pieces(range, decayed_, [&](Range piece, bool decayed) {
+          step(weights.values<T>(piece).data(), sum.values<T>(piece).data(),
+               velocity_.values<T>(piece).data(), piece.size, T(clock.rate), T(clock.gradient_scale),
+               T(decay_of(decay_, decayed)), T(mu_));
+        });
+      }
+    });
+  }
+  std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {{"momentum", &velocity_}}; }
+
+ private:
+  double mu_, decay_;
+  std::vector<Range> decayed_;
+  Velocity form_;
+  tensor::Arena velocity_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rule> make_sgd(const plan::OptimiserPlan& plan, const RuleContext& context) {
+  return std::make_unique<Sgd>(plan, context);
+}
+std::unique_ptr<Rule> make_momentum(const plan::OptimiserPlan& plan, const RuleContext& context) {
+  return std::make_unique<Momentum>(plan, context, Velocity::Polyak);
+}
+std::unique_ptr<Rule> make_nesterov(const plan::OptimiserPlan& plan, const RuleContext& context) {
+  return std::make_unique<Momentum>(plan, context, Velocity::Nesterov);
+}
+
+}  // namespace taxon::optim
