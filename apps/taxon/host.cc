@@ -1,13 +1,12 @@
 #include "apps/taxon/host.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <chrono>
 #include <fstream>
-
-#include <fmt/format.h>
 
 namespace taxon::app {
 namespace {

@@ -5,7 +5,8 @@
 
 namespace taxon::app {
 
-/// Names this machine as far as shared memory reaches: the boot and the IPC and PID namespaces. Equal on ranks that can share memory.
+/// Names this machine as far as shared memory reaches: the boot and the IPC and PID namespaces. Equal on
+/// ranks that can share memory.
 std::string host_id();
 /// Cores that this process may use.
 int usable_cores();

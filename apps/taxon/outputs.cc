@@ -177,7 +177,7 @@ class Outputs::Writer {
   report::Summary summarise(const train::Outcome& outcome, double seconds) const {
     report::Summary summary;
     summary.name = info_.plan.name;
-    summary.version = TAXON_VERSION;
+    summary.version = version_number();
     summary.interrupted = outcome.end == train::Outcome::End::Interrupted;
     summary.test_accuracy = outcome.test.accuracy;
     summary.test_loss = outcome.test.loss;

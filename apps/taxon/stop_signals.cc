@@ -1,9 +1,9 @@
 #include "apps/taxon/stop_signals.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <ctime>
-
-#include <unistd.h>
 
 #include "base/error.h"
 

@@ -72,7 +72,7 @@ class RankRun {
     ProcessOptions options;
     options.identity = identity_;
     options.secret = std::move(secret);
-    options.version = TAXON_VERSION;
+    options.version = version_number();
     options.stop = &stop_;
     options.say = say;
     Process process(plan_, std::move(options));
@@ -87,7 +87,7 @@ class RankRun {
     train.plan = plan_;
     train.out = out;
     train.start = arguments_.resume ? train::TrainOptions::Start::Resume : train::TrainOptions::Start::Fresh;
-    train.version = TAXON_VERSION;
+    train.version = version_number();
     train.clock_offset = process.clock_offset();
     train.stop = &stop_;
     train::World world{process.runtime(), *ingredients.model, ingredients.datasets, storage_, outputs};

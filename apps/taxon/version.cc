@@ -18,6 +18,8 @@ constexpr const char* kSanitizers = TAXON_SANITIZERS;
 
 }  // namespace
 
+std::string version_number() { return kVersion; }
+
 std::string version_text() {
   Blas blas = find_blas();
   std::string_view sanitizers = kSanitizers;

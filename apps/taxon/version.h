@@ -6,5 +6,7 @@ namespace taxon::app {
 
 /// `taxon --version`: the version and what it was built with and runs with, one `name: value` per line.
 std::string version_text();
+/// "0.1.0": what ranks of one job must have in common, and what outputs record.
+std::string version_number();
 
 }  // namespace taxon::app

@@ -41,6 +41,12 @@ void modify(ucp_config_t* config, const char* key, const char* value) {
 
 const std::vector<TransportChoice>& transport_choices() { return kChoices; }
 
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names;
+  for (const TransportChoice& choice : kChoices) names.emplace_back(choice.name);
+  return names;
+}
+
 const TransportChoice& find_transport_choice(const std::string& name) {
   std::string names;
   for (const TransportChoice& choice : kChoices) {

@@ -7,22 +7,9 @@
 
 #include "base/error.h"
 #include "base/view.h"
+#include "net/transport_choice.h"
 
 namespace taxon::net {
-
-/// One value of the plan's `transport` setting.
-struct TransportChoice {
-  const char* name;
-  const char* explanation;
-  const char* tls;         // what UCX may use, as in UCX_TLS
-  const char* allocation;  // where regions come from, as in UCX_ALLOC_PRIO
-  bool shares_memory;
-};
-
-/// Every choice; the first is the default.
-const std::vector<TransportChoice>& transport_choices();
-/// Throws Error{Usage} listing the choices.
-const TransportChoice& find_transport_choice(const std::string& name);
 
 /// Error{Transport} with UCX's own word for the status.
 Error ucx_error(const std::string& what, ucs_status_t status);
