@@ -34,15 +34,21 @@ struct LinkCost {
 
 /// One algorithm of one collective.
 ///   all_reduce      every member's data := the sum over the members; the same bits everywhere
-///   reduce_scatter  member i's part(data, size, i) := the sum there; the rest of data is undefined
-///   afterwards all_gather      part i of every member's data := member i's part i broadcast       every
-///   member's data := member 0's barrier         nobody leaves before all have entered; data is ignored
-/// Parts are base/view.h part() in elements.
+///   reduce_scatter  part(data, size, i) of member i's data := the sum there; the rest of data is undefined
+///   all_gather      part(data, size, i) of every member's data := member i's
+///   broadcast       every member's data := member 0's
+///   barrier         nobody leaves before all have entered; data is ignored
+/// Parts are base/view.h part(), in elements. What a row does is a function of sizes alone, so two runs give
+/// the same bits. Members that come with different sizes or types get Error{Mismatch}, at least one of them,
+/// which then fails the rank. A sum that travels (every row but direct and one_shot) is rounded to the
+/// call's type at each member that adds to it.
 struct CollectiveRow {
   net::Operation collective;
   std::string_view name;
   bool (*applies)(const Shape&);
   double (*estimate)(const Shape&, const LinkCost&);  // seconds
+  /// The communicator is established; it and the data outlive the task. The data is the row's until the
+  /// task ends.
   task::Task<void> (*run)(Communicator&, Call);
 };
 
@@ -54,9 +60,5 @@ const CollectiveRow& find_row(net::Operation collective, std::string_view name);
 /// The applicable row with the smallest estimate; ties go to the earlier row. A pure function: every rank
 /// that asks with equal arguments gets the same answer.
 const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost);
-
-/// Sums `count` of each source into `target` element by element in the order of the sources (target may be
-/// one of them), with float32 accumulation for bfloat16. Vectorised.
-void sum_into(DType type, View target, std::span<const ConstView> sources);
 
 }  // namespace taxon::comm

@@ -199,11 +199,13 @@ bool UcxTransport::Impl::awaited_signal_is_up() const {
 
 bool UcxTransport::Impl::check_signals() {
   std::size_t kept = 0;
-  for (AwaitSignalOp* op : awaiting)
-    if (page.value(op->index) >= op->value)
+  for (AwaitSignalOp* op : awaiting) {
+    op->seen = page.value(op->index);
+    if (op->seen >= op->value)
       completions.push(*op);
     else
       awaiting[kept++] = op;
+  }
   bool worked = kept < awaiting.size();
   awaiting.resize(kept);
   return worked;
@@ -330,7 +332,8 @@ void UcxTransport::start(PutOp& op) {
 }
 
 void UcxTransport::start(AwaitSignalOp& op) {
-  if (impl_->page.value(op.index) >= op.value) return op.complete();
+  op.seen = impl_->page.value(op.index);
+  if (op.seen >= op.value) return op.complete();
   if (!impl_->is_self(op.peer) && impl_->peer(op.peer).lost) return op.complete(impl_->peer(op.peer).lost);
   impl_->awaiting.push_back(&op);
 }

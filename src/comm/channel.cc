@@ -1,0 +1,130 @@
+#include "comm/channel.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "net/describe.h"
+
+namespace taxon::comm {
+namespace {
+
+/// The lower bits of a signal's value tell what the member came with; 44 bits of meetings are left, months at
+/// one per microsecond.
+constexpr int kCheckBits = 20;
+constexpr std::uint64_t kCheckMask = (std::uint64_t{1} << kCheckBits) - 1;
+constexpr std::uint32_t kOpenRound = 0xffff0000U;
+
+std::uint64_t check_of(const Call& call) {
+  std::uint64_t shape =
+      static_cast<std::uint64_t>(call.data.size()) * 8 + static_cast<std::uint64_t>(call.type);
+  return (shape ^ shape >> kCheckBits ^ shape >> 2 * kCheckBits) & kCheckMask;
+}
+
+/// What a member tells when a channel is opened.
+struct Facts {
+  std::uint64_t bytes = 0;
+  std::uint64_t slot_bytes = 0;
+  std::uint32_t type = 0;
+  std::uint32_t first_signal = 0;
+};
+
+std::size_t round_up(std::size_t size) { return (size + 63) / 64 * 64; }
+
+}  // namespace
+
+Channel::Channel(Communicator& group, std::vector<std::uint32_t> theirs, std::uint32_t own)
+    : group_(group), theirs_(std::move(theirs)), own_(own) {}
+
+bool Channel::is_open(Communicator& group, const net::Tag& tag, std::size_t slot_bytes) {
+  const auto& channel = group.channel(tag);
+  return channel && (slot_bytes == 0 || !channel->slots_.empty());
+}
+
+task::Task<void> Channel::open(Communicator& group, net::Tag tag, const Call& call, std::size_t slot_bytes) {
+  if (is_open(group, tag, slot_bytes)) co_return;
+  std::unique_ptr<Channel>& channel = group.channel(tag);
+  net::Transport& transport = group.runtime().transport;
+  auto members = static_cast<std::uint32_t>(group.size());
+  std::uint32_t own = channel ? channel->own_ : transport.allot_signals(members);
+  Facts facts{call.data.size(), slot_bytes, static_cast<std::uint32_t>(call.type), own};
+  net::Tag opening = tag;
+  opening.round = kOpenRound;
+  auto asked = group.gather(opening, ConstView(reinterpret_cast<const std::byte*>(&facts), sizeof facts));
+  auto answers = co_await asked;
+  std::vector<std::uint32_t> theirs;
+  for (int member = 0; member < group.size(); ++member) {
+    Facts other;
+    std::memcpy(&other, answers.data() + static_cast<std::size_t>(member) * sizeof other, sizeof other);
+    if (other.bytes != facts.bytes || other.type != facts.type || other.slot_bytes != facts.slot_bytes)
+      Channel(group, {}, own).disagree(member, tag, call);
+    theirs.push_back(other.first_signal);
+  }
+  if (!channel) channel = std::make_unique<Channel>(group, std::move(theirs), own);
+  if (slot_bytes == 0) co_return;
+
+  std::size_t slot = round_up(slot_bytes);
+  channel->region_ = transport.allocate(2 * slot);
+  ++opening.round;
+  auto mapping = group.map_all(opening, channel->region_);
+  channel->slots_ = co_await mapping;
+  if (channel->slots_.empty())
+    throw Error(ErrorKind::Transport,
+                "ranks of one host could not map each other's memory: is /dev/shm large enough, and do the "
+                "processes share one user and one namespace?",
+                ErrorContext{{}, net::describe_operation(tag), net::describe_tag(tag)});
+}
+
+net::RemoteSignal Channel::signal_at(int member) const {
+  return {group_.global(member),
+          theirs_[static_cast<std::size_t>(member)] + static_cast<std::uint32_t>(group_.rank())};
+}
+
+std::uint64_t Channel::value(const Call& call) const { return meeting_ << kCheckBits | check_of(call); }
+
+task::Task<void> Channel::raise(int member, const Call& call) {
+  net::PutOp put(group_.runtime().transport, {}, nullptr, 0, signal_at(member), value(call));
+  co_await put;
+}
+
+task::Task<void> Channel::wait(int member, net::Tag tag, const Call& call) {
+  net::AwaitSignalOp reached(group_.runtime().transport, group_.global(member), tag,
+                             own_ + static_cast<std::uint32_t>(member), meeting_ << kCheckBits);
+  co_await reached;
+  // A member that is already further has compared the values itself.
+  if (reached.seen >> kCheckBits == meeting_ && (reached.seen & kCheckMask) != check_of(call))
+    disagree(member, tag, call);
+}
+
+task::Task<void> Channel::meet(net::Tag tag, const Call& call) {
+  net::Transport& transport = group_.runtime().transport;
+  const int members = group_.size(), rank = group_.rank();
+  const std::uint64_t check = check_of(call), least = ++meeting_ << kCheckBits;
+  // Everybody starts at the next member, so that not all stores go to one rank first.
+  for (int i = 1; i < members; ++i) {
+    net::PutOp put(transport, {}, nullptr, 0, signal_at((rank + i) % members), least | check);
+    co_await put;
+  }
+  for (int i = 1; i < members; ++i) {
+    int member = (rank + i) % members;
+    net::AwaitSignalOp reached(transport, group_.global(member), tag,
+                               own_ + static_cast<std::uint32_t>(member), least);
+    co_await reached;
+    if (reached.seen >> kCheckBits == meeting_ && (reached.seen & kCheckMask) != check)
+      disagree(member, tag, call);
+  }
+}
+
+void Channel::disagree(int member, const net::Tag& tag, const Call& call) const {
+  Rank other = group_.global(member), own = group_.global(group_.rank());
+  std::string operation = net::describe_operation(tag), subject = net::describe_tag(tag);
+  throw Error(
+      ErrorKind::Mismatch,
+      fmt::format("Ranks disagree in {}, {}: rank {} came with another size or type than rank {}, which "
+                  "has {} x {} ({} bytes). Every rank must run the same plan and the same model.",
+                  operation, subject, other.value(), own.value(), call.data.size() / size_of(call.type),
+                  to_string(call.type), call.data.size()),
+      ErrorContext{other, operation, subject});
+}
+
+}  // namespace taxon::comm

@@ -1,0 +1,62 @@
+#include "comm/kernels.h"
+
+#include <array>
+#include <cstring>
+
+#include "comm/sum.h"
+
+namespace taxon::comm {
+namespace {
+
+double additions(DType type, std::size_t bytes, std::size_t sources) {
+  return static_cast<double>(bytes / size_of(type)) * static_cast<double>(sources - 1);
+}
+
+}  // namespace
+
+tensor::Kernel sum_kernel(DType type, View target, std::initializer_list<ConstView> others) {
+  TAXON_CHECK(others.size() <= 3, others.size(), " sources");
+  std::array<ConstView, 4> sources{target};
+  std::size_t count = 1;
+  for (ConstView other : others) sources[count++] = other;
+  tensor::Kernel kernel;
+  kernel.name = "sum";
+  kernel.cost = {additions(type, target.size(), count), target.size() * (count + 1)};
+  kernel.body = [=](tensor::Marks&) { sum_into(type, target, {sources.data(), count}); };
+  return kernel;
+}
+
+tensor::Kernel sum_members_kernel(DType type, View target, const std::vector<View>* sources, Range bytes,
+                                  Write write) {
+  const std::size_t count = sources->size();
+  tensor::Kernel kernel;
+  kernel.name = "sum";
+  kernel.cost = {additions(type, bytes.size, count),
+                 bytes.size * (count + (write == Write::All ? count : 1))};
+  kernel.body = [=](tensor::Marks&) {
+    std::array<View, 16> few;
+    std::vector<View> many;
+    if (count > few.size()) many.resize(count);
+    View* cut = many.empty() ? few.data() : many.data();
+    for (std::size_t i = 0; i < count; ++i) cut[i] = (*sources)[i].slice(bytes.begin, bytes.size);
+    if (write == Write::All) return sum_everywhere(type, {cut, count});
+    std::array<ConstView, 16> few_sources;
+    std::vector<ConstView> many_sources(cut, cut + (many.empty() ? 0 : count));
+    std::copy_n(cut, many.empty() ? count : 0, few_sources.begin());
+    sum_into(type, target, {many.empty() ? few_sources.data() : many_sources.data(), count});
+  };
+  return kernel;
+}
+
+tensor::Kernel copy_kernel(View target, ConstView source) {
+  TAXON_CHECK(target.size() == source.size(), target.size(), " bytes from ", source.size());
+  tensor::Kernel kernel;
+  kernel.name = "copy";
+  kernel.cost = {0, 2 * target.size()};
+  kernel.body = [=](tensor::Marks&) {
+    if (!target.empty()) std::memcpy(target.data(), source.data(), target.size());
+  };
+  return kernel;
+}
+
+}  // namespace taxon::comm

@@ -1,0 +1,45 @@
+#include "comm/rows/agreement.h"
+
+#include <fmt/format.h>
+
+#include "net/describe.h"
+
+namespace taxon::comm {
+
+void Agreement::tell(Communicator& group, net::Tag tag, int member) {
+  auto& send = sends_[sends_[0] ? 1 : 0];
+  ConstView bytes(reinterpret_cast<const std::byte*>(&own_), sizeof own_);
+  send.emplace(group.runtime().transport, group.global(member), tag, bytes, DType::UInt8);
+}
+
+void Agreement::hear(Communicator& group, net::Tag tag, int member) {
+  int place = receives_[0] ? 1 : 0;
+  View bytes(reinterpret_cast<std::byte*>(&theirs_[place]), sizeof theirs_[place]);
+  receives_[place].emplace(group.runtime().transport, group.global(member), tag, bytes, DType::UInt8);
+}
+
+task::Task<void> Agreement::check(Communicator& group) {
+  for (int i = 0; i < 2; ++i) {
+    if (!receives_[i]) continue;
+    net::RecvOp* receive = &*receives_[i];
+    co_await *receive;
+    if (theirs_[i] == own_) continue;
+    std::string operation = net::describe_operation(receive->tag);
+    std::string subject = net::describe_tag(receive->tag);
+    throw Error(
+        ErrorKind::Mismatch,
+        fmt::format("Ranks disagree in {}, {}: rank {} came with {} bytes of {}, rank {} with {} bytes of "
+                    "{}. Every rank must run the same plan and the same model.",
+                    operation, subject, receive->peer.value(), theirs_[i].bytes,
+                    to_string(static_cast<DType>(theirs_[i].type)), group.runtime().rank().value(),
+                    own_.bytes, to_string(static_cast<DType>(own_.type))),
+        ErrorContext{receive->peer, operation, subject});
+  }
+  for (auto& slot : sends_) {
+    if (!slot) continue;
+    net::SendOp* send = &*slot;
+    co_await *send;
+  }
+}
+
+}  // namespace taxon::comm

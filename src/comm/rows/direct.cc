@@ -1,0 +1,58 @@
+#include "comm/rows/direct.h"
+
+#include <algorithm>
+
+namespace taxon::comm {
+namespace {
+
+constexpr std::size_t kLine = 64;
+/// Of each member's memory. A core sums it in well under a millisecond.
+constexpr std::size_t kPiece = std::size_t{512} << 10;
+
+}  // namespace
+
+task::Task<void> Direct::open() {
+  if (!Channel::is_open(group, tag, 0)) {
+    auto opened = Channel::open(group, tag, call, 0);
+    co_await opened;
+  }
+  channel = group.channel(tag).get();
+  if (call.data.empty()) co_return;
+  peers = group.peers(call.data);
+  TAXON_CHECK(peers.mapped(), "the data of a direct collective lies in no region that all members share");
+}
+
+task::Task<void> Direct::in_pieces(Range bytes, tensor::Kernel (*kernel)(const Direct&, Range bytes)) {
+  Runtime& runtime = group.runtime();
+  for (std::size_t at = bytes.begin; at < bytes.end(); at += kPiece) {
+    if (at > bytes.begin) {
+      task::Yield others(runtime.executor());
+      co_await others;
+      // The members' memory may be on its way out after a failure.
+      if (auto why = runtime.waits().cancelled()) std::rethrow_exception(why);
+    }
+    Work work(group, kernel(*this, Range{at, std::min(kPiece, bytes.end() - at)}));
+    if (!work.done()) {
+      auto end = work.finished();
+      co_await end;
+    }
+  }
+}
+
+Range lines_part(std::size_t bytes, int members, int index) {
+  Range lines = part({0, (bytes + kLine - 1) / kLine}, static_cast<std::size_t>(members),
+                     static_cast<std::size_t>(index));
+  std::size_t begin = std::min(bytes, lines.begin * kLine);
+  return {begin, std::min(bytes, lines.end() * kLine) - begin};
+}
+
+Range elements_part(const Call& call, int members, int index) {
+  std::size_t element = size_of(call.type);
+  Range range = part({0, call.data.size() / element}, static_cast<std::size_t>(members),
+                     static_cast<std::size_t>(index));
+  return {range.begin * element, range.size * element};
+}
+
+bool shares_memory(const Shape& shape) { return shape.shares_memory || shape.size == 1; }
+
+}  // namespace taxon::comm

@@ -1,0 +1,28 @@
+#include "comm/recorded.h"
+#include "comm/rows/direct.h"
+#include "comm/rows/rows.h"
+
+namespace taxon::comm {
+namespace {
+
+/// Everybody raises a signal at everybody.
+double estimate(const Shape& shape, const LinkCost& cost) {
+  return shape.size == 1 ? 0 : meeting_seconds(cost);
+}
+
+task::Task<void> run(Communicator& group, Call call) {
+  call.data = View();
+  Recorded recorded(group, "barrier direct", call);
+  if (group.size() == 1) co_return;
+  Direct direct(group, call, net::Operation::Barrier);
+  auto open = direct.open();
+  co_await open;
+  auto enter = direct.channel->meet(direct.tag, call);
+  co_await enter;
+}
+
+}  // namespace
+
+CollectiveRow direct_barrier() { return {net::Operation::Barrier, "direct", shares_memory, estimate, run}; }
+
+}  // namespace taxon::comm

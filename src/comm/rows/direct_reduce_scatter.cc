@@ -1,0 +1,42 @@
+#include "comm/recorded.h"
+#include "comm/rows/direct.h"
+#include "comm/rows/rows.h"
+
+namespace taxon::comm {
+namespace {
+
+/// A member reads its part of every member's data. Nobody else reads that part, so the sum goes into it at
+/// once.
+tensor::Kernel sum(const Direct& direct, Range bytes) {
+  return sum_members_kernel(direct.call.type, direct.call.data.slice(bytes.begin, bytes.size),
+                            &direct.peers.members, bytes, Write::Target);
+}
+
+/// Two meetings; (n-1)/n S is read from the others.
+double estimate(const Shape& shape, const LinkCost& cost) {
+  if (shape.size == 1) return 0;
+  double moved = static_cast<double>(shape.bytes) * (shape.size - 1) / shape.size;
+  return 2 * meeting_seconds(cost) + direct_seconds(moved, cost) + moved * cost.reduce;
+}
+
+task::Task<void> run(Communicator& group, Call call) {
+  Recorded recorded(group, "reduce_scatter direct", call);
+  if (group.size() == 1) co_return;
+  Direct direct(group, call, net::Operation::ReduceScatter);
+  auto open = direct.open();
+  co_await open;
+  auto enter = direct.channel->meet(direct.tag, call);
+  co_await enter;
+  auto sums = direct.in_pieces(elements_part(call, group.size(), group.rank()), sum);
+  co_await sums;
+  auto leave = direct.channel->meet(direct.tag, call);
+  co_await leave;
+}
+
+}  // namespace
+
+CollectiveRow direct_reduce_scatter() {
+  return {net::Operation::ReduceScatter, "direct", shares_memory, estimate, run};
+}
+
+}  // namespace taxon::comm

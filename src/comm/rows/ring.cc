@@ -1,0 +1,108 @@
+#include "comm/rows/ring.h"
+
+#include "comm/kernels.h"
+#include "comm/rows/segments.h"
+
+namespace taxon::comm {
+namespace {
+
+/// Receives that are posted ahead, so that what arrives finds its place and is not copied again.
+constexpr std::size_t kReceivesAhead = 4;
+
+std::size_t longest_part(const Call& call, int members) {
+  return part({0, call.data.size() / size_of(call.type)}, static_cast<std::size_t>(members), 0).size *
+         size_of(call.type);
+}
+
+}  // namespace
+
+Ring::Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps)
+    : group_(group),
+      call_(call),
+      tag_(tag),
+      steps_(steps),
+      count_(call.data.size() / size_of(call.type)),
+      segments_(segments_for(longest_part(call, group.size()))),
+      items_(segments_ * static_cast<std::size_t>(steps.last - steps.first)),
+      longest_((longest_part(call, group.size()) / size_of(call.type) + segments_ - 1) / segments_ *
+               size_of(call.type)),
+      agreement_(call),
+      // A receive may only be posted over a part whose own send is over: that is so for parts of the step
+      // before, see run().
+      scratch_(group.scratch(), steps.first < group.size() - 1 ? kReceivesAhead * longest_ : 0, call.data),
+      sends_(segments_),
+      receives_(std::min(kReceivesAhead, segments_ * static_cast<std::size_t>(group.size() - 1))) {}
+
+bool Ring::sums(std::size_t item) const {
+  return steps_.first + static_cast<int>(item / segments_) < group_.size() - 1;
+}
+
+Range Ring::piece(std::size_t item, int part_shift) const {
+  int members = group_.size();
+  int step = steps_.first + static_cast<int>(item / segments_);
+  int index = (group_.rank() - part_shift - step + 3 * members) % members;
+  Range whole = part({0, count_}, static_cast<std::size_t>(members), static_cast<std::size_t>(index));
+  return part(whole, segments_, item % segments_);
+}
+
+View Ring::received(std::size_t item) const {
+  Range range = piece(item, 2);
+  if (!sums(item)) return elements(call_.data, call_.type, range);
+  return scratch_.bytes().slice(item % receives_.size() * longest_, range.size * size_of(call_.type));
+}
+
+net::Tag Ring::tag_of(std::size_t item) const {
+  net::Tag tag = tag_;
+  tag.round = static_cast<std::uint32_t>(item + (segments_ > 1 ? 1 : 0));
+  return tag;
+}
+
+void Ring::start_send(std::size_t item) {
+  sends_.start(item, group_.runtime().transport, group_.global(neighbour(1)), tag_of(item),
+               elements(call_.data, call_.type, piece(item, 1)), call_.type);
+}
+
+void Ring::start_receive(std::size_t item) {
+  receives_.start(item, group_.runtime().transport, group_.global(neighbour(-1)), tag_of(item),
+                  received(item), call_.type);
+}
+
+tensor::Kernel Ring::add_received(std::size_t item) const {
+  return sum_kernel(call_.type, elements(call_.data, call_.type, piece(item, 2)), {received(item)});
+}
+
+task::Task<void> Ring::run() {
+  if (segments_ > 1) {
+    agreement_.hear(group_, tag_, neighbour(-1));
+    agreement_.tell(group_, tag_, neighbour(1));
+  }
+  for (std::size_t item = 0; item < std::min(receives_.size(), items_); ++item) start_receive(item);
+  for (std::size_t item = 0; item < segments_; ++item) start_send(item);
+  auto agreed = agreement_.check(group_);
+  co_await agreed;
+  for (std::size_t item = 0; item < items_; ++item) {
+    net::RecvOp* receive = receives_.at(item);
+    co_await *receive;
+    if (sums(item)) {
+      Work sum(group_, add_received(item));
+      if (!sum.done()) {
+        auto end = sum.finished();
+        co_await end;
+      }
+    }
+    // The send of this segment one step earlier is over before the next one takes its place; so all sends up
+    // to this item's are, and a receive that is posted now, at most size - 1 steps ahead, overwrites nothing
+    // that is still to be sent.
+    net::SendOp* before = sends_.at(item);
+    co_await *before;
+    if (item + segments_ < items_) start_send(item + segments_);
+    if (item + receives_.size() < items_) start_receive(item + receives_.size());
+  }
+}
+
+double ring_seconds(const Shape& shape, const LinkCost& cost, int phases) {
+  double steps = phases * (shape.size - 1);
+  return steps * (cost.latency + static_cast<double>(shape.bytes) / shape.size / cost.bandwidth);
+}
+
+}  // namespace taxon::comm

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "comm/in_flight.h"
+#include "comm/rows/agreement.h"
+#include "comm/scratch.h"
+
+namespace taxon::comm {
+
+/// Steps of a ring. In each of them every member sends one part to the next member and receives another one
+/// from the one before: in the first size - 1 steps parts are summed on their way and end at their owners, in
+/// the following size - 1 steps they travel once around.
+///
+/// Parts are cut into segments, and a segment that has come in is sent on at once, while the rest of its part
+/// is still travelling: the link to the next member never waits for the link from the one before, except for
+/// the first segment.
+class Ring {
+ public:
+  struct Steps {
+    int first = 0;
+    int last = 0;  // exclusive
+  };
+  static constexpr Steps reduce(int members) { return {0, members - 1}; }
+  static constexpr Steps gather(int members) { return {members - 1, 2 * members - 2}; }
+  static constexpr Steps both(int members) { return {0, 2 * members - 2}; }
+
+  /// REQUIRES: at least two members.
+  Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps);
+  /// The coroutine of all steps. The ring outlives it; see settle().
+  task::Task<void> run();
+
+ private:
+  bool sums(std::size_t item) const;
+  Range piece(std::size_t item, int part_shift) const;
+  View received(std::size_t item) const;
+  net::Tag tag_of(std::size_t item) const;
+  tensor::Kernel add_received(std::size_t item) const;
+  void start_send(std::size_t item);
+  void start_receive(std::size_t item);
+  int neighbour(int shift) const { return (group_.rank() + shift + group_.size()) % group_.size(); }
+
+  Communicator& group_;
+  Call call_;
+  net::Tag tag_;
+  Steps steps_;
+  std::size_t count_;     // elements
+  std::size_t segments_;  // of each part
+  std::size_t items_;     // segments times steps
+  std::size_t longest_;   // bytes of the longest segment
+  Agreement agreement_;
+  Scratch scratch_;
+  InFlight<net::SendOp> sends_;
+  InFlight<net::RecvOp> receives_;
+};
+
+/// Seconds of (size - 1) `phases` steps in which every byte of a part crosses a link: latency and bandwidth.
+double ring_seconds(const Shape& shape, const LinkCost& cost, int phases);
+
+}  // namespace taxon::comm

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "comm/collectives.h"
+
+namespace taxon::comm {
+
+// The rows of the table, one file for each algorithm. docs/collectives.md explains them.
+
+CollectiveRow direct_all_reduce();
+CollectiveRow one_shot_all_reduce();
+CollectiveRow ring_all_reduce();
+CollectiveRow halving_doubling_all_reduce();
+CollectiveRow tree_all_reduce();
+
+CollectiveRow direct_reduce_scatter();
+CollectiveRow ring_reduce_scatter();
+
+CollectiveRow direct_all_gather();
+CollectiveRow ring_all_gather();
+
+CollectiveRow direct_broadcast();
+CollectiveRow tree_broadcast();
+
+CollectiveRow direct_barrier();
+CollectiveRow dissemination_barrier();
+
+}  // namespace taxon::comm
