@@ -17,20 +17,19 @@ LAB_BYTES = tuple(MIB * 4**i for i in range(4))  # 1 MiB to 64 MiB
 LAB_PORT = 29500  # hosts of the lab have ports of their own
 STREAM_BYTES = 32 * MIB
 TAXON = "bench_taxon_collectives"
+SECRET = {"TAXON_SECRET": "benchmark"}
 # name -> variants that its program knows; the fastest of each case is compared with
 PEERS = {"Open MPI": ("in_place", "out_of_place"), "Gloo": ("in_place",)}
 
 
+PROGRAMS = ["bench_openmpi_collectives", "bench_gloo_collectives", "bench_one_pass_sum", "bench_tcp_stream"]
+
+
 def targets(peers_only):
-    return ["bench_programs"] if peers_only else ["bench_programs", TAXON]
+    return PROGRAMS if peers_only else [*PROGRAMS, TAXON]
 
 
 # ---- sides ---------------------------------------------------------------------------------------------------------
-
-
-def launcher_environment(rank, ranks, host, port, local_rank):
-    return {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(local_rank), "MASTER_ADDR": host,
-            "MASTER_PORT": str(port), "TAXON_SECRET": "benchmark"}
 
 
 def channel_arguments(rank, ranks, host, port):
@@ -46,39 +45,37 @@ def open_mpi_command(ranks):
 
 
 def local_sides(session, ranks):
-    def side(name, commands, env=None):
-        return Side(f"{name} {ranks}", commands, session.log_folder, env)
+    def side(name, commands):
+        return Side(f"{name} {ranks}", commands, session.log_folder, [SECRET] * len(commands))
 
     def command(program, rank, port):
         return [session.program(program), *channel_arguments(rank, ranks, "127.0.0.1", port)]
 
-    port = machine.free_ports(4)
+    port = machine.free_ports(5)
     sides = {"Open MPI": lambda: side("Open MPI", [[*open_mpi_command(ranks), session.program("bench_openmpi_collectives"),
                                                     "--port", str(port)]]),
              "Gloo": lambda: side("Gloo", [command("bench_gloo_collectives", r, port + 1) for r in range(ranks)]),
              "bound": lambda: side("bound", [[session.program("bench_one_pass_sum"), "--buffers", str(ranks), "--threads",
                                               str(min(ranks, machine.cores()))]])}
     if not session.peers_only:
-        job = machine.free_ports(2)
-        env = [launcher_environment(r, ranks, "127.0.0.1", job, r) for r in range(ranks)]
-        sides["Taxon"] = lambda: side("Taxon", [command(TAXON, r, job + 1) for r in range(ranks)], env)
+        job = ["--job-port", str(port + 4)]
+        sides["Taxon"] = lambda: side("Taxon", [command(TAXON, r, port + 3) + job for r in range(ranks)])
     return sides
 
 
 def lab_sides(session, cluster):
     ranks, first = len(cluster.addresses), cluster.addresses[0]
 
-    def side(name, program, port, extra, env=None):
+    def side(name, program, port, extra):
         commands = [cluster.command(r, [session.program(program), *channel_arguments(r, ranks, first, port), *extra(r)])
                     for r in range(ranks)]
-        return Side(f"{name} lab", commands, session.log_folder, env)
+        return Side(f"{name} lab", commands, session.log_folder, [SECRET] * ranks)
 
     sides = {"Gloo": lambda: side("Gloo", "bench_gloo_collectives", LAB_PORT, lambda r: ["--address", cluster.addresses[r]]),
              "bound": lambda: side("bound", "bench_tcp_stream", LAB_PORT + 10,
                                    lambda r: ["--next", cluster.addresses[(r + 1) % ranks]])}
     if not session.peers_only:
-        env = [launcher_environment(r, ranks, first, LAB_PORT + 20, 0) for r in range(ranks)]
-        sides["Taxon"] = lambda: side("Taxon", TAXON, LAB_PORT + 21, lambda r: [], env)
+        sides["Taxon"] = lambda: side("Taxon", TAXON, LAB_PORT + 20, lambda r: ["--job-port", str(LAB_PORT + 30)])
     return sides
 
 
@@ -105,6 +102,7 @@ class Case:
         self.iterations = iterations(size, lab)
         self.verified = {name: True for name in sides}
         self.variants = {}
+        self.details = {}
 
     def ask(self, name, variant, blocks):
         """Median seconds of one operation."""
@@ -114,6 +112,7 @@ class Case:
         else:
             answer = self.sides[name].ask(f"run allreduce {self.size} {blocks} {self.iterations} {variant}")
         self.verified[name] = self.verified[name] and answer["verified"]
+        self.details[name] = answer.get("detail")
         return statistics.median(answer["seconds"])
 
     def bandwidth(self, name, seconds):
@@ -145,7 +144,7 @@ def add_rows(session, case, sides, label, transport, rounds, blocks):
             unit="GB/s bus", peer=peer, theirs=statistics.median(figures[peer]), ratio=ratio, spread=spread, bound=bound,
             of_bound=ours / bound if ours else None,
             verified=case.verified[peer] and case.verified["bound"] and case.verified.get("Taxon", True),
-            settings={"peer_variant": case.variants[peer], "pairs": rounds, "blocks": blocks, "iterations": case.iterations,
+            settings={"algorithm": case.details.get("Taxon"), "peer_variant": case.variants[peer], "pairs": rounds, "blocks": blocks, "iterations": case.iterations,
                       "theirs_of_bound": round(statistics.median(figures[peer]) / bound, 4), **label["settings"]}))
 
 

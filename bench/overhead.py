@@ -13,7 +13,7 @@ STEP, IDLE = "cnn, one worker", "idle rank"
 
 
 def targets(peers_only):
-    return ["bench_programs"] if peers_only else ["bench_programs", "taxon", collectives.TAXON]
+    return ["bench_libtorch_loop"] if peers_only else ["bench_libtorch_loop", "taxon", collectives.TAXON]
 
 
 def run_step(session):

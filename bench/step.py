@@ -19,7 +19,8 @@ ACCURACY_TOLERANCE = {"quick": 0.04, "full": 0.015}
 
 
 def targets(peers_only):
-    return ["bench_programs"] if peers_only else ["bench_programs", "taxon"]
+    programs = ["bench_libtorch_loop", "bench_tcp_stream"]
+    return programs if peers_only else [*programs, "taxon"]
 
 
 def median_of(trainings, figure):

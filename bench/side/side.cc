@@ -71,7 +71,10 @@ void serve(CommandChannel& channel, const std::function<Outcome(const Request&)>
     std::vector<double> values{outcome.verified ? 1.0 : 0.0};
     values.insert(values.end(), outcome.seconds.begin(), outcome.seconds.end());
     const auto all = channel.gather(values);
-    if (channel.place().rank == 0) std::cout << merge(all).dump() << std::endl;
+    if (channel.place().rank != 0) continue;
+    nlohmann::json reply = merge(all);
+    reply["detail"] = outcome.detail;
+    std::cout << reply.dump() << std::endl;
   }
 }
 
@@ -80,7 +83,7 @@ Outcome measure(AllReduce& side, const Place& place, const Request& request) {
   const auto buffers = side.prepare(elements, request.variant);
   const bool in_place = buffers.input == buffers.output;
   const double factor = in_place ? std::pow(place.ranks, request.iterations - 1) : 1;
-  Outcome outcome{.verified = true};
+  Outcome outcome{.verified = true, .detail = side.detail()};
   for (int block = 0; block < request.blocks; ++block) {
     fill(buffers.input, elements, place.rank);
     outcome.seconds.push_back(side.run(request.iterations));

@@ -22,11 +22,13 @@ struct Request {
 struct Outcome {
   std::vector<double> seconds;
   bool verified = false;
+  std::string detail;  // what the side wants to say about how it did it
 };
 
 /// Collective: answers requests until `quit` or the end of the input. Rank 0 prints one line of JSON for
 /// each:
-/// {"seconds": [...], "verified": true}, or {"error": "..."}; a block's time is that of its slowest rank.
+/// {"seconds": [...], "verified": true, "detail": "ring"}, or {"error": "..."}; a block's time is that of its
+/// slowest rank.
 void serve(CommandChannel& channel, const std::function<Outcome(const Request&)>& handle);
 
 /// An all-reduce of float32 sums as one side does it.
@@ -41,6 +43,8 @@ class AllReduce {
   virtual Buffers prepare(std::size_t elements, const std::string& variant) = 0;
   /// Collective: a barrier, then `iterations` all-reduces back to back. Seconds of one of them.
   virtual double run(int iterations) = 0;
+  /// How the prepared case is done: the algorithm's name, where the side knows it.
+  virtual std::string detail() const { return {}; }
 };
 
 /// Fills, runs and checks every element of every block.

@@ -1,0 +1,109 @@
+// Taxon's all-reduce: the row that the table gives for the size and the transport, or the one that the
+// variant names. In place, in a region of the transport, as gradients are.
+// --rank --ranks --host --port as every side; --job-port: for the control network.
+#include "comm/collectives.h"
+
+#include <chrono>
+#include <iostream>
+#include <map>
+
+#include "exchange/choose.h"
+#include "ours/rank.h"
+#include "side/side.h"
+
+namespace taxon::bench {
+namespace {
+
+class OwnAllReduce final : public AllReduce {
+ public:
+  explicit OwnAllReduce(OwnRank& rank) : rank_(rank) {}
+
+  Buffers prepare(std::size_t elements, const std::string& variant) override {
+    bytes_ = elements * sizeof(float);
+    const std::function<task::Task<void>()> share = [this] { return share_region(); };
+    rank_.perform(share);
+    choose(variant.empty() || variant == "in_place" ? "auto" : variant);
+    auto* data = reinterpret_cast<float*>(call_.data.data());
+    return {.input = data, .output = data};
+  }
+
+  double run(int iterations) override {
+    iterations_ = iterations;
+    const std::function<task::Task<void>()> block = [this] { return run_block(); };
+    rank_.perform(block);
+    return seconds_;
+  }
+
+  std::string detail() const override { return std::string(all_reduce_->name); }
+
+ private:
+  task::Task<void> share_region() {
+    net::Region& region = regions_[bytes_];
+    if (!region) {
+      region = rank_.transport().allocate(bytes_);
+      auto shared = rank_.group().share(region);
+      co_await shared;
+    }
+    call_.data = region.bytes();
+  }
+
+  void choose(const std::string& name) {
+    const comm::Communicator& group = rank_.group();
+    const comm::Shape shape{
+        .size = group.size(), .bytes = bytes_, .shares_memory = group.peers(call_.data).mapped()};
+    all_reduce_ = &exchange::choose(net::Operation::AllReduce, name, shape);
+    barrier_ = &exchange::choose(net::Operation::Barrier, "auto", shape);
+  }
+
+  task::Task<void> run_block() {
+    auto entered = barrier_->run(rank_.group(), call_);
+    co_await entered;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < iterations_; ++i) {
+      auto reduced = all_reduce_->run(rank_.group(), call_);
+      co_await reduced;
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    seconds_ = took.count() / iterations_;
+  }
+
+  OwnRank& rank_;
+  std::map<std::size_t, net::Region> regions_;  // by size
+  std::size_t bytes_ = 0;
+  comm::Call call_;
+  const comm::CollectiveRow* all_reduce_ = nullptr;
+  const comm::CollectiveRow* barrier_ = nullptr;
+  int iterations_ = 0;
+  double seconds_ = 0;
+};
+
+void serve_requests(CommandChannel& channel, OwnRank& rank) {
+  OwnAllReduce side(rank);
+  serve(channel, [&](const Request& request) { return measure(side, channel.place(), request); });
+}
+
+}  // namespace
+}  // namespace taxon::bench
+
+int main(int argc, char** argv) {
+  using namespace taxon::bench;
+  try {
+    const Place place = place_from(argc, argv);
+    OwnRank rank(place, std::stoi(option(argc, argv, "job-port", "29500")));
+    CommandChannel channel(place);
+    std::thread requests([&] {
+      try {
+        serve_requests(channel, rank);
+      } catch (const std::exception& error) {
+        std::cerr << "rank " << place.rank << ": " << error.what() << std::endl;
+        std::_Exit(1);  // the loop may be waiting for ranks that will not come
+      }
+      rank.stop();
+    });
+    rank.run();
+    requests.join();
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 1;
+  }
+}

@@ -1,0 +1,117 @@
+#include "ours/rank.h"
+
+#include <cstdlib>
+#include <numeric>
+
+#include "apps/taxon/host.h"
+
+namespace taxon::bench {
+namespace {
+
+/// Nothing but the communication thread works here, so it may spin when every rank has a core.
+task::PollOptions poll_options(int local_ranks) {
+  if (local_ranks <= app::usable_cores()) {
+    return {.spin = std::chrono::microseconds(200), .when_idle = task::PollOptions::WhenIdle::Spin};
+  }
+  return {.spin = std::chrono::microseconds(20), .when_idle = task::PollOptions::WhenIdle::YieldCore};
+}
+
+control::JoinOptions join_options(const Place& place, int control_port) {
+  const char* secret = std::getenv("TAXON_SECRET");
+  control::JoinOptions options;
+  options.rank = Rank(place.rank);
+  options.world_size = place.ranks;
+  options.address = place.host;
+  options.port = static_cast<std::uint16_t>(control_port);
+  options.secret = control::Secret::from_text(secret ? secret : "");
+  options.version = "bench";
+  options.host_id = app::host_id();
+  return options;
+}
+
+}  // namespace
+
+OwnRank::OwnRank(const Place& place, int control_port)
+    : loop_(poll_options(place.host == "127.0.0.1" ? place.ranks : 1)),
+      session_(control::Session::join(join_options(place, control_port))) {
+  net::UcxOptions options;
+  options.rank = Rank(place.rank);
+  options.world_size = place.ranks;
+  options.host = app::host_id();
+  options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
+  transport_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
+  const auto addresses = session_->exchange("transport addresses", transport_->self().address);
+  std::vector<net::PeerInfo> peers;
+  for (std::size_t r = 0; r < addresses.size(); ++r) {
+    peers.push_back({addresses[r], session_->members()[r].host_id});
+  }
+  transport_->connect(peers);
+  loop_.add(*transport_);
+  session_->exchange("connected", {});
+  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, device_, journal_});
+  std::vector<Rank> members;
+  for (int rank = 0; rank < place.ranks; ++rank) members.push_back(Rank(rank));
+  group_ = std::make_unique<comm::Communicator>(*runtime_, "bench", std::move(members));
+  arrived_ = std::make_unique<task::Event>(loop_, waits_);
+}
+
+OwnRank::~OwnRank() {
+  loop_.remove(*transport_);
+  group_.reset();
+  session_->leave();
+}
+
+task::Task<void> OwnRank::serve() {
+  auto established = group_->establish();
+  co_await established;
+  for (;;) {
+    while (jobs_.empty()) {
+      arrived_ = std::make_unique<task::Event>(loop_, waits_);
+      auto wait = arrived_->wait("request");
+      co_await wait;
+    }
+    Job* const job = jobs_.front();
+    jobs_.pop_front();
+    if (job->work == nullptr) {
+      job->done.set_value();
+      co_return;
+    }
+    std::exception_ptr error;
+    try {
+      auto task = (*job->work)();
+      co_await task;
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (error) {
+      job->done.set_exception(error);
+      std::rethrow_exception(error);
+    }
+    job->done.set_value();
+  }
+}
+
+void OwnRank::run() {
+  auto serving = serve();
+  loop_.run(std::move(serving));
+}
+
+void OwnRank::hand_over(Job* job) {
+  loop_.post([this, job] {
+    jobs_.push_back(job);
+    arrived_->set();
+  });
+  job->done.get_future().get();
+}
+
+void OwnRank::perform(const std::function<task::Task<void>()>& work) {
+  Job job{.work = &work};
+  hand_over(&job);
+}
+
+void OwnRank::stop() {
+  Job job{.work = nullptr};
+  hand_over(&job);
+}
+
+}  // namespace taxon::bench

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "comm/communicator.h"
+#include "comm/runtime.h"
+#include "control/session.h"
+#include "net/ucx/ucx_transport.h"
+#include "side/channel.h"
+#include "task/event.h"
+#include "task/poll_loop.h"
+#include "tensor/cpu_device.h"
+
+namespace taxon::bench {
+
+/// One rank of a job with the real doors, as the taxon program has them: control network, UCX, poll loop. The
+/// loop runs on the thread that calls run(); other threads hand it work.
+class OwnRank {
+ public:
+  /// Collective: joins the job at `place.host`, port `control_port`. The secret is TAXON_SECRET's.
+  OwnRank(const Place& place, int control_port);
+  ~OwnRank();
+
+  comm::Communicator& group() { return *group_; }
+  net::Transport& transport() { return *transport_; }
+
+  /// Runs the loop until stop(). Throws what the work threw.
+  void run();
+  /// Any other thread: runs `work` on the loop and waits for its end. Throws what it threw.
+  void perform(const std::function<task::Task<void>()>& work);
+  /// Any other thread: ends run().
+  void stop();
+
+ private:
+  struct Job {
+    const std::function<task::Task<void>()>* work;  // null: stop
+    std::promise<void> done;
+  };
+  task::Task<void> serve();
+  void hand_over(Job* job);
+
+  task::PollLoop loop_;
+  task::Waits waits_;
+  comm::Journal journal_;
+  tensor::CpuDevice device_{loop_};
+  std::unique_ptr<control::Session> session_;
+  std::unique_ptr<net::UcxTransport> transport_;
+  std::unique_ptr<comm::Runtime> runtime_;
+  std::unique_ptr<comm::Communicator> group_;
+  std::deque<Job*> jobs_;
+  std::unique_ptr<task::Event> arrived_;
+};
+
+}  // namespace taxon::bench
