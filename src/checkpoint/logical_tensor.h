@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace taxon::checkpoint {
+
+/// A tensor by its name in the model, whatever ranks, arenas and buckets held it.
+struct LogicalTensor {
+  std::string name;
+  DType type = DType::Float32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;  // row-major, little-endian
+};
+
+}  // namespace taxon::checkpoint

@@ -1,0 +1,1 @@
+taxon_test(checkpoint DEPS checkpoint LIBS nlohmann_json::nlohmann_json)
