@@ -9,9 +9,7 @@ namespace taxon::net {
 struct TransportChoice {
   const char* name;
   const char* explanation;
-  const char* tls;         // what UCX may use, as in UCX_TLS
-  const char* allocation;  // where regions come from, as in UCX_ALLOC_PRIO
-  bool shares_memory;
+  const char* tls;  // what UCX may use, as in UCX_TLS
 };
 
 /// Every choice; the first is the default.

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
+#include <memory>
 
 namespace taxon::net {
 namespace {
@@ -11,12 +14,10 @@ namespace {
 // /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
 // here.
 const std::vector<TransportChoice> kChoices = {
-    {"auto", "shared memory within a host, RDMA or TCP between hosts", "^posix,cma,knem,xpmem", "md:sysv",
-     true},
-    {"shm", "shared memory only; all ranks on one host", "self,sysv", "md:sysv", true},
-    {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden",
-     "^sysv,cma,knem,xpmem", "md:posix", true},
-    {"tcp", "TCP only, also within a host", "self,tcp", "thp,mmap", false},
+    {"auto", "shared memory within a host, RDMA or TCP between hosts", "^posix,cma"},
+    {"shm", "shared memory only; all ranks on one host", "self,sysv"},
+    {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden", "^sysv,cma"},
+    {"tcp", "TCP only, also within a host", "self,tcp"},
 };
 
 const char* set_by_user(const char* variable) {
@@ -24,12 +25,11 @@ const char* set_by_user(const char* variable) {
   return value != nullptr && *value != 0 ? value : nullptr;
 }
 
-/// Does a list in the format of UCX_TLS admit shared memory?
-bool admits_shared_memory(const std::string& tls) {
-  bool named = false;
-  for (const char* name : {"all", "sm", "shm", "sysv", "posix", "mm"})
-    named |= tls.find(name) != std::string::npos;
-  return tls.starts_with('^') || named;
+/// Does a list in the format of UCX_TLS admit one of `names`?
+bool admits(const std::string& tls, std::initializer_list<const char*> names) {
+  bool named = std::any_of(names.begin(), names.end(),
+                           [&](const char* name) { return tls.find(name) != std::string::npos; });
+  return named != tls.starts_with('^');
 }
 
 void modify(ucp_config_t* config, const char* key, const char* value) {
@@ -89,15 +89,15 @@ void UcxContext::open_context(const TransportChoice& choice, const std::string& 
   if (ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
     throw ucx_error("the UCX_* settings of the environment can't be read", status);
   std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, &ucp_config_release);
-  may_share_memory_ = choice.shares_memory;
-  if (const char* tls = set_by_user("UCX_TLS")) {
-    may_share_memory_ = admits_shared_memory(tls);
-    if (!set_by_user("UCX_ALLOC_PRIO"))
-      modify(raw, "ALLOC_PRIO", may_share_memory_ ? "md:sysv,md:posix" : "thp,mmap");
-  } else {
-    modify(raw, "TLS", choice.tls);
-    modify(raw, "ALLOC_PRIO", choice.allocation);
-  }
+  const char* given = set_by_user("UCX_TLS");
+  std::string tls = given ? given : choice.tls;
+  bool sysv = admits(tls, {"all", "sm", "shm", "mm", "sysv"}),
+       posix = admits(tls, {"all", "sm", "shm", "mm", "posix"});
+  may_share_memory_ = sysv || posix;
+  allocates_in_dev_shm_ = posix && !sysv;
+  if (!given) modify(raw, "TLS", choice.tls);
+  if (!set_by_user("UCX_ALLOC_PRIO"))
+    modify(raw, "ALLOC_PRIO", sysv ? "md:sysv" : posix ? "md:posix" : "thp,mmap");
   if (!devices.empty() && !set_by_user("UCX_NET_DEVICES")) modify(raw, "NET_DEVICES", devices.c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

@@ -26,6 +26,8 @@ class UcxContext {
   ucp_worker_h worker() const { return worker_; }
   /// False when nothing that UCX may use shares memory.
   bool may_share_memory() const { return may_share_memory_; }
+  /// True when regions come out of /dev/shm and its size limits them.
+  bool allocates_in_dev_shm() const { return allocates_in_dev_shm_; }
   int event_fd() const { return event_fd_; }
   enum class AddressOf { All, NetworkOnly };
   std::vector<std::byte> address(AddressOf which) const;
@@ -41,6 +43,7 @@ class UcxContext {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   bool may_share_memory_ = false;
+  bool allocates_in_dev_shm_ = false;
   int event_fd_ = -1;
 };
 

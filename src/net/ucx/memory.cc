@@ -16,11 +16,15 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+double free_in_dev_shm() {
+  struct statvfs shm {};
+  if (statvfs("/dev/shm", &shm) != 0) return 0;
+  return static_cast<double>(shm.f_bavail) * static_cast<double>(shm.f_frsize);
+}
+
 std::string memory_limits() {
   rlimit locked{};
   getrlimit(RLIMIT_MEMLOCK, &locked);
-  struct statvfs shm {};
-  bool has_shm = statvfs("/dev/shm", &shm) == 0;
   std::string largest = "unknown", pages = "unknown";
   std::ifstream("/proc/sys/kernel/shmmax") >> largest;
   std::ifstream("/proc/sys/kernel/shmall") >> pages;
@@ -28,9 +32,7 @@ std::string memory_limits() {
       "limits here: largest System V segment {} bytes (sysctl kernel.shmmax), all of them {} pages "
       "(kernel.shmall), "
       "/dev/shm {} free, locked memory {} (ulimit -l)",
-      largest, pages,
-      has_shm ? format_bytes(static_cast<double>(shm.f_bavail) * static_cast<double>(shm.f_frsize))
-              : "missing",
+      largest, pages, format_bytes(free_in_dev_shm()),
       locked.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(static_cast<double>(locked.rlim_cur)));
 }
 
@@ -89,6 +91,10 @@ UcxMemory::~UcxMemory() {
 
 Region UcxMemory::allocate(std::size_t size) {
   TAXON_CHECK(size > 0, "an empty region");
+  // UCX would fill /dev/shm page by page before it fails, and leave the file there when it is killed
+  // meanwhile.
+  if (context_.allocates_in_dev_shm() && static_cast<double>(size) > free_in_dev_shm())
+    throw allocation_error(size, "/dev/shm is too small");
   ucp_mem_map_params_t params{};
   params.field_mask =
       UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;

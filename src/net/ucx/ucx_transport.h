@@ -18,8 +18,8 @@ struct UcxOptions {
   std::string host;
   /// Of this life of the job: messages of another one are thrown away.
   std::uint32_t job_epoch = 0;
-  /// "auto", "shm", "posix" or "tcp": a row of transport_choices() (net/transport_choice.h). The user's UCX_TLS
-  /// wins.
+  /// "auto", "shm", "posix" or "tcp": a row of transport_choices() (net/transport_choice.h). The user's
+  /// UCX_TLS wins.
   std::string transport = "auto";
   /// Network devices as in UCX_NET_DEVICES ("eth0,mlx5_0:1"); empty: all. The user's UCX_NET_DEVICES wins.
   std::string devices;

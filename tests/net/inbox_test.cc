@@ -1,0 +1,140 @@
+// The receiving half against fragments that no healthy peer sends.
+#include "net/ucx/inbox.h"
+
+#include <gmock/gmock.h>
+
+#include "net/loopback/loopback.h"
+#include "task/poll_loop.h"
+
+namespace taxon::net {
+namespace {
+
+class InboxTest : public testing::Test {
+ protected:
+  InboxTest() { regions.add(View(target.data(), target.size())); }
+
+  WireHeader header(std::uint64_t order, std::uint64_t size, std::uint64_t offset = 0) {
+    WireHeader header;
+    header.epoch = 4;
+    header.source = 1;
+    header.order = order;
+    header.size = size;
+    header.offset = offset;
+    header.type = static_cast<std::uint8_t>(DType::UInt8);
+    return header;
+  }
+  void arrive(WireHeader header, const std::string& fragment) {
+    seal(header);
+    arrive_unsealed(header, fragment);
+  }
+  void arrive_unsealed(const WireHeader& header, const std::string& fragment) {
+    inbox.arrived(ConstView(reinterpret_cast<const std::byte*>(&header), sizeof header),
+                  ConstView(reinterpret_cast<const std::byte*>(fragment.data()), fragment.size()));
+  }
+  std::string broken() {
+    if (!inbox.broken()) return {};
+    try {
+      std::rethrow_exception(inbox.broken());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Transport);
+      return error.what();
+    }
+  }
+
+  std::vector<std::byte> target = std::vector<std::byte>(100);
+  alignas(64) std::byte page_memory[64 * 9] = {};
+  SignalPage page{View(page_memory, sizeof page_memory)};
+  RegionTable regions;
+  Completions completions;
+  Inbox inbox{{.self = Rank(0), .world_size = 2, .epoch = 4, .signals = 8}, completions, regions, page};
+};
+
+TEST_F(InboxTest, PutsFragmentsTogetherAndThenRaisesTheSignal) {
+  WireHeader put = header(0, 6);
+  put.kind = WireKind::Put;
+  put.address = reinterpret_cast<std::uint64_t>(target.data()) + 10;
+  put.signal = 7;
+  put.value = 3;
+  arrive(put, "abcd");
+  EXPECT_EQ(page.value(7), 0u);
+  put.offset = 4;
+  arrive(put, "ef");
+  EXPECT_EQ(page.value(7), 3u);
+  EXPECT_EQ(target[15], std::byte{'f'});
+  EXPECT_EQ(broken(), "");
+}
+
+TEST_F(InboxTest, ThrowsAwayMessagesOfAnotherLife) {
+  WireHeader old = header(17, 3);
+  old.epoch = 3;
+  arrive(old, "old");
+  EXPECT_EQ(inbox.stale(), 1u);
+  EXPECT_EQ(inbox.bytes_received(), 0u);
+  arrive(header(0, 3), "new");
+  EXPECT_EQ(inbox.bytes_received(), 3u);
+  EXPECT_EQ(broken(), "");
+}
+
+TEST_F(InboxTest, NoticesDamagedHeaders) {
+  WireHeader damaged = header(0, 3);
+  seal(damaged);
+  damaged.size = 2;
+  arrive_unsealed(damaged, "ab");
+  EXPECT_THAT(broken(), testing::HasSubstr("a damaged header"));
+}
+
+TEST_F(InboxTest, NoticesForeignBytes) {
+  inbox.arrived(ConstView(page_memory, sizeof(WireHeader)), {});
+  EXPECT_THAT(broken(), testing::HasSubstr("not Taxon's"));
+}
+
+TEST_F(InboxTest, NoticesOtherVersions) {
+  WireHeader other = header(0, 0);
+  ++other.magic;
+  arrive(other, "");
+  EXPECT_THAT(broken(), testing::HasSubstr("wire format 2 instead of 1"));
+}
+
+TEST_F(InboxTest, NoticesDamagedPayloads) {
+  WireHeader checked = header(0, 3);
+  checked.checksums = 1;
+  std::string payload = "abc";
+  checked.payload_checksum = checksum_of(ConstView(reinterpret_cast<const std::byte*>(payload.data()), 3));
+  arrive(checked, "abc");
+  EXPECT_EQ(broken(), "");
+  checked.order = 1;
+  arrive(checked, "abd");
+  EXPECT_THAT(broken(), testing::HasSubstr("a damaged payload"));
+}
+
+TEST_F(InboxTest, NoticesGaps) {
+  arrive(header(0, 6), "abc");
+  arrive(header(0, 6, 4), "ef");
+  EXPECT_THAT(broken(), testing::HasSubstr("out of order"));
+}
+
+TEST_F(InboxTest, NoticesMoreThanWasAnnounced) {
+  arrive(header(0, 2), "abc");
+  EXPECT_THAT(broken(), testing::HasSubstr("out of order"));
+}
+
+TEST_F(InboxTest, RefusesPutsOutsideOfRegions) {
+  WireHeader put = header(0, 8);
+  put.kind = WireKind::Put;
+  put.address = reinterpret_cast<std::uint64_t>(target.data()) + 93;
+  arrive(put, "abcdefgh");
+  EXPECT_THAT(broken(), testing::HasSubstr("does not exist"));
+  EXPECT_EQ(target, std::vector<std::byte>(100));
+  EXPECT_EQ(page.value(0), 0u);
+}
+
+TEST_F(InboxTest, RefusesSignalsThatDoNotExist) {
+  WireHeader put = header(0, 0);
+  put.kind = WireKind::Put;
+  put.signal = 8;
+  arrive(put, "");
+  EXPECT_THAT(broken(), testing::HasSubstr("does not exist"));
+}
+
+}  // namespace
+}  // namespace taxon::net
