@@ -8,7 +8,9 @@
 #include "base/units.h"
 #include "comm/collectives.h"
 #include "data/sampler.h"
+#include "exchange/bucket.h"
 #include "exchange/choose.h"
+#include "exchange/topology.h"
 #include "net/transport_choice.h"
 #include "optim/rule.h"
 

@@ -47,6 +47,7 @@ struct CollectiveRow {
   std::string_view name;
   bool (*applies)(const Shape&);
   double (*estimate)(const Shape&, const LinkCost&);  // seconds
+  double (*sent)(const Shape&);  // bytes that a member sends or stores, the members' mean
   /// The communicator is established; it and the data outlive the task. The data is the row's until the
   /// task ends.
   task::Task<void> (*run)(Communicator&, Call);

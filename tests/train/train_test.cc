@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
 #include "support/toy_model.h"
 #include "support/training.h"

@@ -33,6 +33,8 @@ task::Task<void> run(Communicator& group, Call call) {
 
 }  // namespace
 
-CollectiveRow tree_all_reduce() { return {net::Operation::AllReduce, "tree", applies, estimate, run}; }
+CollectiveRow tree_all_reduce() {
+  return {net::Operation::AllReduce, "tree", applies, estimate, sends_two_shares, run};
+}
 
 }  // namespace taxon::comm

@@ -31,6 +31,8 @@ task::Task<void> run(Communicator& group, Call call) {
 
 }  // namespace
 
-CollectiveRow tree_broadcast() { return {net::Operation::Broadcast, "tree", applies, estimate, run}; }
+CollectiveRow tree_broadcast() {
+  return {net::Operation::Broadcast, "tree", applies, estimate, sends_share, run};
+}
 
 }  // namespace taxon::comm

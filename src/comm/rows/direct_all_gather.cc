@@ -49,7 +49,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow direct_all_gather() {
-  return {net::Operation::AllGather, "direct", shares_memory, estimate, run};
+  return {net::Operation::AllGather, "direct", shares_memory, estimate, sends_share, run};
 }
 
 }  // namespace taxon::comm

@@ -36,7 +36,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow direct_all_reduce() {
-  return {net::Operation::AllReduce, "direct", shares_memory, estimate, run};
+  return {net::Operation::AllReduce, "direct", shares_memory, estimate, sends_share, run};
 }
 
 }  // namespace taxon::comm

@@ -23,6 +23,8 @@ task::Task<void> run(Communicator& group, Call call) {
 
 }  // namespace
 
-CollectiveRow direct_barrier() { return {net::Operation::Barrier, "direct", shares_memory, estimate, run}; }
+CollectiveRow direct_barrier() {
+  return {net::Operation::Barrier, "direct", shares_memory, estimate, sends_nothing, run};
+}
 
 }  // namespace taxon::comm

@@ -57,7 +57,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow direct_broadcast() {
-  return {net::Operation::Broadcast, "direct", shares_memory, estimate, run};
+  return {net::Operation::Broadcast, "direct", shares_memory, estimate, sends_nothing, run};
 }
 
 }  // namespace taxon::comm

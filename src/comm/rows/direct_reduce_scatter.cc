@@ -36,7 +36,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow direct_reduce_scatter() {
-  return {net::Operation::ReduceScatter, "direct", shares_memory, estimate, run};
+  return {net::Operation::ReduceScatter, "direct", shares_memory, estimate, sends_nothing, run};
 }
 
 }  // namespace taxon::comm

@@ -55,7 +55,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow dissemination_barrier() {
-  return {net::Operation::Barrier, "dissemination", applies, estimate, run};
+  return {net::Operation::Barrier, "dissemination", applies, estimate, sends_nothing, run};
 }
 
 }  // namespace taxon::comm

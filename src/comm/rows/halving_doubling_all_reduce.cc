@@ -181,7 +181,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow halving_doubling_all_reduce() {
-  return {net::Operation::AllReduce, "halving_doubling", applies, estimate, run};
+  return {net::Operation::AllReduce, "halving_doubling", applies, estimate, sends_two_shares, run};
 }
 
 }  // namespace taxon::comm

@@ -62,7 +62,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow one_shot_all_reduce() {
-  return {net::Operation::AllReduce, "one_shot", applies, estimate, run};
+  return {net::Operation::AllReduce, "one_shot", applies, estimate, sends_nothing, run};
 }
 
 }  // namespace taxon::comm

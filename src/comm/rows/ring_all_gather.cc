@@ -25,6 +25,8 @@ task::Task<void> run(Communicator& group, Call call) {
 
 }  // namespace
 
-CollectiveRow ring_all_gather() { return {net::Operation::AllGather, "ring", applies, estimate, run}; }
+CollectiveRow ring_all_gather() {
+  return {net::Operation::AllGather, "ring", applies, estimate, sends_share, run};
+}
 
 }  // namespace taxon::comm

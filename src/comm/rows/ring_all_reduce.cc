@@ -27,6 +27,8 @@ task::Task<void> run(Communicator& group, Call call) {
 
 }  // namespace
 
-CollectiveRow ring_all_reduce() { return {net::Operation::AllReduce, "ring", applies, estimate, run}; }
+CollectiveRow ring_all_reduce() {
+  return {net::Operation::AllReduce, "ring", applies, estimate, sends_two_shares, run};
+}
 
 }  // namespace taxon::comm

@@ -27,7 +27,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow ring_reduce_scatter() {
-  return {net::Operation::ReduceScatter, "ring", applies, estimate, run};
+  return {net::Operation::ReduceScatter, "ring", applies, estimate, sends_share, run};
 }
 
 }  // namespace taxon::comm

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace taxon::app {
+
+struct LocalLaunch {
+  int workers = 1;
+  std::vector<std::string> command_line;           // the workers' argv, its first word included
+  std::map<std::string, std::string> environment;  // added to this process's
+  std::function<void(const std::string&)> say;     // lines for the log
+  std::function<void(int rank, pid_t pid)> on_start;
+  std::string program = "/proc/self/exe";
+  /// After the first failure: how long the others may take to end by themselves, and then to obey SIGTERM.
+  std::chrono::milliseconds patience{std::chrono::seconds(5)};
+  std::chrono::milliseconds last_patience{std::chrono::seconds(3)};
+};
+
+/// Runs `workers` copies of this program on this host as the ranks of one job, with RANK, WORLD_SIZE,
+/// LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and a random TAXON_SECRET; each leads a process
+/// group of its own and has no input. Returns when all have ended:
+///   0                 all succeeded
+///   the first failed  its exit code; 75 (peer lost) if it got SIGKILL, else 128 + the signal that ended it
+///   143               SIGINT, SIGTERM or SIGHUP came (they go to all workers; the second time as SIGKILL)
+/// The worker that failed first is named. Others that only complain about its loss are not mistaken for it.
+/// No worker outlives this process, even if that is killed. Call it from the main thread; it installs signal
+/// handlers while it runs. Throws Error{Rendezvous} if a worker cannot be started.
+int run_workers(const LocalLaunch& launch);
+
+}  // namespace taxon::app
