@@ -234,7 +234,7 @@ void Session::Core::leave() {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ended_ || failure_ || broken_; });
-    if (!ended_ && failure_) throw error_of(*failure_);
+    if (failure_) throw error_of(*failure_);
     if (!ended_ && broken_) throw *broken_;
   }
   stop();

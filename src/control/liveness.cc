@@ -9,7 +9,10 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-void Liveness::add(Rank rank, Clock::time_point now) { ranks_[rank] = {now, State::Heard}; }
+void Liveness::add(Rank rank, Clock::time_point now) {
+  ranks_[rank] = {now, State::Heard};
+  if (!last_check_) last_check_ = now;
+}
 
 std::optional<Event> Liveness::heard(Rank rank, Clock::time_point now) {
   auto found = ranks_.find(rank);

@@ -46,7 +46,7 @@ Participant::Participant(const JoinOptions& options, Poller& poller, Host& host)
       hub_liveness_(options.patience),
       started_(Clock::now()),
       last_said_(started_),
-      last_report_(started_),
+      last_report_(started_ - options.patience.heartbeat),
       wake_at_(started_) {}
 
 void Participant::dial() { dialer_.retry(started_, ""); }
@@ -158,6 +158,7 @@ void Participant::on_ping(Message& message) {
 void Participant::on_event(Message& message) { happened(event_from_json(message.head.at("event"))); }
 
 void Participant::happened(const Event& event) {
+  if (stage_ == Stage::Gone) return;  // what comes after this rank's end is none of its business
   if (is_fatal(event)) {
     if (failed_) return;
     failed_ = true;

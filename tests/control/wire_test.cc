@@ -1,0 +1,112 @@
+#include "control/wire.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+
+namespace taxon::control {
+namespace {
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  std::vector<std::byte> bytes;
+  for (char c : text) bytes.push_back(static_cast<std::byte>(c));
+  return bytes;
+}
+
+std::vector<std::byte> frame(std::uint32_t head, std::uint32_t body, const std::string& rest) {
+  std::vector<std::byte> bytes;
+  for (std::uint32_t size : {head, body})
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<std::byte>((size >> shift) & 0xff));
+  auto tail = bytes_of(rest);
+  bytes.insert(bytes.end(), tail.begin(), tail.end());
+  return bytes;
+}
+
+TEST(Wire, AMessageSurvives) {
+  Message message{{{"type", "hello"}, {"rank", 3}}, bytes_of("\0blob")};
+  auto packet = encode(message);
+  auto decoded = decode(*packet);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->used, packet->size());
+  EXPECT_EQ(decoded->message.head, message.head);
+  EXPECT_EQ(decoded->message.body, message.body);
+}
+
+TEST(Wire, EveryPrefixIsOnlyIncomplete) {
+  auto packet = encode(Message{{{"type", "waits"}}, bytes_of("0123456789")});
+  for (std::size_t n = 0; n < packet->size(); ++n) EXPECT_FALSE(decode(std::span(*packet).first(n))) << n;
+}
+
+TEST(Wire, TextThatIsNotUtf8IsRepairedNotFatal) {
+  auto packet = encode(Message{{{"type", "abort"}, {"message", "file \xff\xfe"}}, {}});
+  EXPECT_TRUE(decode(*packet));
+}
+
+TEST(Wire, BadFramesAreRefused) {
+  EXPECT_THROW(decode(frame(0xffffffff, 0, "")), ProtocolError);
+  EXPECT_THROW(decode(frame(2, 0xffffffff, "{}")), ProtocolError);
+  EXPECT_THROW(decode(frame(2, 0, "{}")), ProtocolError);
+  EXPECT_THROW(decode(frame(4, 0, "nope")), ProtocolError);
+  EXPECT_THROW(decode(frame(0, 0, "")), ProtocolError);
+  EXPECT_THROW(decode(frame(12, 0, R"({"type": 12})")), ProtocolError);
+  EXPECT_THROW(decode(frame(100'000, 0, std::string(100'000, '['))), ProtocolError);
+}
+
+TEST(Wire, RandomBytesNeverDecodeToNonsense) {
+  Rng rng(7, "wire fuzz");
+  auto valid =
+      encode(Message{{{"type", "event"}, {"event", {{"event", "lost"}, {"rank", 1}}}}, bytes_of("x")});
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<std::byte> bytes = *valid;
+    for (int flips = 0; flips < 3; ++flips)
+      bytes[rng.below(bytes.size())] = static_cast<std::byte>(rng.below(256));
+    try {
+      if (auto decoded = decode(bytes)) {
+        EXPECT_TRUE(decoded->message.head.at("type").is_string());
+        EXPECT_LE(decoded->used, bytes.size());
+        event_from_json(decoded->message.head.value("event", nlohmann::json::object()));
+      }
+    } catch (const ProtocolError&) {
+    } catch (const nlohmann::json::exception&) {
+    }
+  }
+}
+
+TEST(Wire, PartsComeBackByTheirSizes) {
+  std::vector<std::vector<std::byte>> parts{bytes_of("ab"), {}, bytes_of("cde")};
+  Packed packed = pack(parts);
+  EXPECT_EQ(unpack(packed.sizes, packed.bytes), parts);
+  EXPECT_THROW(unpack({3, 3}, packed.bytes), ProtocolError);
+  EXPECT_THROW(unpack({3}, packed.bytes), ProtocolError);
+}
+
+TEST(Wire, EveryEventSurvives) {
+  std::vector<Event> events{PeerLost{Rank(1), "gone"},
+                            Aborted{Rank(2), ErrorKind::Data, "cut short"},
+                            Silent{Rank(3), 5.5},
+                            Returned{Rank(3), 9},
+                            DeadlinePassed{Rank(4), 600},
+                            StopRequested{Rank(0)},
+                            HangReport{{"a", "b"}, {Rank(2)}}};
+  for (const Event& event : events) {
+    Event back = event_from_json(to_json(event));
+    EXPECT_EQ(back.index(), event.index());
+    EXPECT_EQ(describe(back), describe(event));
+  }
+  EXPECT_THROW(event_from_json({{"event", "strange"}}), ProtocolError);
+  EXPECT_EQ(kind_from_text("checkpoint"), ErrorKind::Checkpoint);
+  EXPECT_EQ(kind_from_text("of a later version"), ErrorKind::Internal);
+}
+
+TEST(Event, FatalOnesBecomeErrorsThatBlameARank) {
+  Error lost = error_of(PeerLost{Rank(2), "its connection closed"});
+  EXPECT_EQ(lost.kind(), ErrorKind::PeerLost);
+  EXPECT_EQ(lost.context().rank, Rank(2));
+  EXPECT_EQ(error_of(Aborted{Rank(1), ErrorKind::Data, "x"}).kind(), ErrorKind::Data);
+  EXPECT_EQ(error_of(DeadlinePassed{Rank(1), 600}).kind(), ErrorKind::Deadline);
+  EXPECT_FALSE(is_fatal(Silent{Rank(1), 5}));
+}
+
+}  // namespace
+}  // namespace taxon::control

@@ -1,0 +1,7 @@
+# The program's parts that need no libtorch: who this process is, and its local workers.
+add_executable(launch_test app/identity_test.cc app/local_launcher_test.cc ${CMAKE_SOURCE_DIR}/apps/taxon/identity.cc
+                           ${CMAKE_SOURCE_DIR}/apps/taxon/dialects.cc ${CMAKE_SOURCE_DIR}/apps/taxon/error_file.cc
+                           ${CMAKE_SOURCE_DIR}/apps/taxon/local_launcher.cc)
+target_include_directories(launch_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
+target_link_libraries(launch_test PRIVATE taxon_flags taxon_control nlohmann_json::nlohmann_json GTest::gmock GTest::gtest_main)
+gtest_discover_tests(launch_test PROPERTIES TIMEOUT 120 LABELS launch DISCOVERY_TIMEOUT 60)
