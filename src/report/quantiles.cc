@@ -11,12 +11,13 @@ constexpr int kBins = 8192;  // up to 1e-7 * 1.005^8192, beyond 10^10
 
 int bin_of(double value) {
   if (value <= kSmallest) return 0;
-  return std::min(kBins - 1, 1 + static_cast<int>(std::log(value / kSmallest) / std::log(kWidth)));
+  return 1 + static_cast<int>(std::min(kBins - 2.0, std::log(value / kSmallest) / std::log(kWidth)));
 }
 
 }  // namespace
 
 void Quantiles::add(double value) {
+  if (std::isnan(value)) return;
   if (bins_.empty()) bins_.assign(kBins, 0);
   least_ = count_ == 0 ? value : std::min(least_, value);
   most_ = count_ == 0 ? value : std::max(most_, value);
@@ -29,6 +30,8 @@ double Quantiles::at(double q) const {
   if (count_ == 0) return 0;
   auto wanted = static_cast<std::int64_t>(std::ceil(q * static_cast<double>(count_)));
   wanted = std::clamp<std::int64_t>(wanted, 1, count_);
+  if (wanted == 1) return least_;
+  if (wanted == count_) return most_;
   std::int64_t seen = 0;
   for (int bin = 0; bin < kBins; ++bin) {
     seen += bins_[static_cast<std::size_t>(bin)];

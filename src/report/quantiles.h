@@ -8,6 +8,7 @@ namespace taxon::report {
 /// Quantiles of positive numbers in fixed memory: logarithmic bins 0.5 % wide, exact minimum and maximum.
 class Quantiles {
  public:
+  /// What is no number is left out.
   void add(double value);
   /// The value below which a share `q` of the numbers lies, within 0.5 %; 0 if there are none.
   double at(double q) const;

@@ -50,7 +50,7 @@ std::string to_json(const Summary& s) {
                {"gradient_copies_per_step", s.gradient_copies_per_step},
                {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
                {"buckets", std::move(buckets)}};
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string to_text(const Summary& s, const std::string& folder) {
@@ -81,7 +81,7 @@ std::string to_text(const Summary& s, const std::string& folder) {
 std::string metrics_line(const std::vector<std::pair<std::string, double>>& numbers) {
   Json json = Json::object();
   for (const auto& [name, value] : numbers) json[name] = number(value);
-  return json.dump() + "\n";
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace taxon::report

@@ -1,16 +1,24 @@
 #include "report/trace.h"
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace taxon::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json metadata(const char* name, std::size_t rank, int thread, const std::string& value) {
-  return {{"name", name}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{"name", value}}}};
+Json metadata(const char* name, std::size_t rank, int thread, Json arguments) {
+  return {{"name", name}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", std::move(arguments)}};
+}
+
+/// One number per track, the same on every rank, so that viewers show the tracks of all ranks in one order.
+std::map<std::string, int> number_tracks(const std::vector<std::vector<TraceSpan>>& spans_by_rank) {
+  std::map<std::string, int> numbers;
+  for (const auto& spans : spans_by_rank)
+    for (const TraceSpan& span : spans) numbers.try_emplace(span.track, static_cast<int>(numbers.size()));
+  return numbers;
 }
 
 }  // namespace
@@ -18,14 +26,17 @@ Json metadata(const char* name, std::size_t rank, int thread, const std::string&
 std::string chrome_trace(const std::vector<std::vector<TraceSpan>>& spans_by_rank,
                          const std::vector<std::string>& unit_names) {
   Json events = Json::array();
+  std::map<std::string, int> threads = number_tracks(spans_by_rank);
   for (std::size_t rank = 0; rank < spans_by_rank.size(); ++rank) {
-    events.push_back(metadata("process_name", rank, 0, "rank " + std::to_string(rank)));
-    std::map<std::string, int> threads;
+    events.push_back(metadata("process_name", rank, 0, {{"name", "rank " + std::to_string(rank)}}));
+    events.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
+    std::set<int> seen;
     for (const TraceSpan& span : spans_by_rank[rank]) {
-      auto [thread, fresh] = threads.try_emplace(span.track, static_cast<int>(threads.size()));
-      if (fresh) events.push_back(metadata("thread_name", rank, thread->second, span.track));
-      Json event = {{"name", span.name},     {"ph", "X"},           {"pid", rank},
-                    {"tid", thread->second}, {"ts", span.begin_us}, {"dur", span.duration_us}};
+      int thread = threads.at(span.track);
+      if (seen.insert(thread).second)
+        events.push_back(metadata("thread_name", rank, thread, {{"name", span.track}}));
+      Json event = {{"name", span.name}, {"ph", "X"},           {"pid", rank},
+                    {"tid", thread},     {"ts", span.begin_us}, {"dur", span.duration_us}};
       if (span.unit >= 0) {
         auto unit = static_cast<std::size_t>(span.unit);
         event["args"]["unit"] = unit < unit_names.size() ? Json(unit_names[unit]) : Json(span.unit);
@@ -35,7 +46,7 @@ std::string chrome_trace(const std::vector<std::vector<TraceSpan>>& spans_by_ran
     }
   }
   Json trace = {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
-  return trace.dump();
+  return trace.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace taxon::report

@@ -1,0 +1,130 @@
+#include "report/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace taxon::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using testing::Not;
+
+Summary sample() {
+  return {.name = "fashion",
+          .version = "0.1.0",
+          .test_accuracy = 0.9123,
+          .test_loss = 0.25,
+          .train_loss = 0.125,
+          .steps = 1407,
+          .epochs = 3,
+          .samples = 180'000,
+          .samples_per_second = 2511.5,
+          .step_ms_p50 = 48.5,
+          .step_ms_p95 = 55.25,
+          .compute_ms = 45.5,
+          .exposed_communication_ms = 1.25,
+          .data_wait_ms = 0.5,
+          .bytes_sent_per_step = 13e6,
+          .world_size = 2,
+          .transport = "shm",
+          .parameters = 3'240'000,
+          .parameter_hash = 0x00ffULL,
+          .seed = 0xffffffffffffffffULL,
+          .wall_seconds = 72.5,
+          .peak_rss_bytes = 400'000'000,
+          .gradient_copies_per_step = 8,
+          .gradient_copy_bytes_per_step = 12'960'000,
+          .buckets = {{4'194'304, "direct"}, {8'765'696, "ring"}}};
+}
+
+TEST(SummaryJson, HasEveryKeyWithItsValue) {
+  Json json = Json::parse(to_json(sample()));
+  EXPECT_EQ(json["test_accuracy"], 0.9123);
+  EXPECT_EQ(json["test_loss"], 0.25);
+  EXPECT_EQ(json["train_loss"], 0.125);
+  EXPECT_EQ(json["steps"], 1407);
+  EXPECT_EQ(json["epochs"], 3);
+  EXPECT_EQ(json["samples"], 180'000);
+  EXPECT_EQ(json["samples_per_second"], 2511.5);
+  EXPECT_EQ(json["step_ms"], (Json{{"p50", 48.5}, {"p95", 55.25}}));
+  EXPECT_EQ(json["compute_ms"], 45.5);
+  EXPECT_EQ(json["exposed_communication_ms"], 1.25);
+  EXPECT_EQ(json["data_wait_ms"], 0.5);
+  EXPECT_EQ(json["bytes_sent_per_step"], 13'000'000);
+  EXPECT_EQ(json["world_size"], 2);
+  EXPECT_EQ(json["transport"], "shm");
+  EXPECT_EQ(json["parameters"], 3'240'000);
+  EXPECT_EQ(json["parameter_hash"], "00000000000000ff");
+  EXPECT_EQ(json["seed"], 0xffffffffffffffffULL);
+  EXPECT_EQ(json["wall_seconds"], 72.5);
+  EXPECT_EQ(json["peak_rss_bytes"], 400'000'000);
+  EXPECT_EQ(json["name"], "fashion");
+  EXPECT_EQ(json["taxon_version"], "0.1.0");
+  EXPECT_EQ(json["interrupted"], false);
+  EXPECT_EQ(json["gradient_copies_per_step"], 8);
+  EXPECT_EQ(json["gradient_copy_bytes_per_step"], 12'960'000);
+  EXPECT_EQ(json["buckets"], (Json::array({{{"bytes", 4'194'304}, {"collective", "direct"}},
+                                           {{"bytes", 8'765'696}, {"collective", "ring"}}})));
+}
+
+TEST(SummaryJson, TheManualExplainsEveryKey) {
+  std::ifstream page(TAXON_SOURCE_DIR "/docs/outputs.md");
+  ASSERT_TRUE(page) << "docs/outputs.md is missing";
+  std::string text(std::istreambuf_iterator<char>(page), {});
+  Json json = Json::parse(to_json(sample()));
+  for (auto& [key, value] : json.items()) EXPECT_THAT(text, HasSubstr("| `" + key + "` |"));
+}
+
+TEST(SummaryJson, NumbersThatAreNoneAreNull) {
+  Summary summary = sample();
+  summary.train_loss = std::nan("");
+  summary.test_loss = HUGE_VAL;
+  Json json = Json::parse(to_json(summary));
+  EXPECT_TRUE(json["train_loss"].is_null());
+  EXPECT_TRUE(json["test_loss"].is_null());
+}
+
+TEST(SummaryJson, AnInterruptedRunHasNoTestResult) {
+  Summary summary = sample();
+  summary.interrupted = true;
+  Json json = Json::parse(to_json(summary));
+  EXPECT_EQ(json["interrupted"], true);
+  EXPECT_TRUE(json["test_accuracy"].is_null());
+  EXPECT_TRUE(json["test_loss"].is_null());
+  EXPECT_EQ(json["train_loss"], 0.125);
+}
+
+TEST(SummaryText, TellsAccuracySpeedTrafficAndWhereTheOutputsAre) {
+  std::string text = to_text(sample(), "runs/fashion");
+  for (const char* part :
+       {"91.23 %", "2512 samples/s", "48.50 ms median", "12.4 MiB per step and worker over shm", "2 buckets",
+        "runs/fashion/", "1 min 12 s"})
+    EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST(SummaryText, OneWorkerSendsNothing) {
+  Summary summary = sample();
+  summary.world_size = 1;
+  EXPECT_THAT(to_text(summary, "x"), HasSubstr("nothing: one worker"));
+}
+
+TEST(SummaryText, AnInterruptedRunSaysHowToGoOn) {
+  Summary summary = sample();
+  summary.interrupted = true;
+  std::string text = to_text(summary, "x");
+  EXPECT_THAT(text, HasSubstr("--resume"));
+  EXPECT_THAT(text, Not(HasSubstr("accuracy")));
+}
+
+TEST(MetricsLine, IsOneLineOfJsonInTheGivenOrder) {
+  std::string line = metrics_line({{"step", 10}, {"loss/train", 0.1}, {"gradient_norm", std::nan("")}});
+  EXPECT_EQ(line, "{\"step\":10,\"loss/train\":0.1,\"gradient_norm\":null}\n");
+}
+
+}  // namespace
+}  // namespace taxon::report
