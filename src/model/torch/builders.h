@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+
+#include "model/model.h"
+
+namespace taxon::model {
+
+/// Rows of the model table. Free of the framework's headers.
+std::unique_ptr<Model> build_mlp(const ModelContext& context);
+std::unique_ptr<Model> build_cnn(const ModelContext& context);
+std::unique_ptr<Model> build_resnet18(const ModelContext& context);
+/// The file of context.plan->torchscript.
+std::unique_ptr<Model> build_script(const ModelContext& context);
+
+}  // namespace taxon::model

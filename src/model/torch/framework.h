@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/view.h"
+
+namespace taxon::model {
+
+at::ScalarType scalar_type(DType type);
+
+/// A stream of the framework's random numbers (Mersenne twister) while nobody draws from it.
+class RandomStream {
+ public:
+  explicit RandomStream(std::uint64_t seed);
+  std::vector<std::byte> bytes() const;
+  /// Throws Error{Checkpoint} if `bytes` is not a state that bytes() gave.
+  void restore(ConstView bytes);
+
+ private:
+  friend class FrameworkCall;
+  at::Tensor state_;
+};
+
+/// The framework's process-wide state as one model wants it, for the length of one call: the default
+/// generator continues `stream`, its kernels use `threads` threads. Afterwards everything is as before. Calls
+/// of several models in one process take turns, because they share the generator and OpenBLAS's thread count.
+class FrameworkCall {
+ public:
+  FrameworkCall(RandomStream& stream, int threads);
+  ~FrameworkCall();
+  FrameworkCall(const FrameworkCall&) = delete;
+
+ private:
+  std::lock_guard<std::mutex> turn_;
+  RandomStream& stream_;
+  at::Tensor outer_state_;
+  int outer_threads_;
+  int outer_blas_threads_;
+};
+
+}  // namespace taxon::model

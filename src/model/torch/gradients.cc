@@ -1,0 +1,126 @@
+#include "model/torch/gradients.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+#include "model/torch/framework.h"
+
+namespace taxon::model {
+
+GradientSink::GradientSink(std::vector<at::Tensor> parameters)
+    : parameters_(std::move(parameters)), targets_(parameters_.size()) {
+  using torch::autograd::variable_list;
+  using torch::autograd::utils::LambdaPostHook;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    auto node = torch::autograd::impl::grad_accumulator(parameters_[i]);
+    const std::uintptr_t hook = node->add_post_hook(std::make_unique<LambdaPostHook>(
+        [this, i](const variable_list& outputs, const variable_list& inputs) {
+          arrived(i, inputs[0]);
+          return outputs;
+        }));
+    accumulators_.push_back({std::move(node), hook});
+  }
+}
+
+GradientSink::~GradientSink() {
+  // A graph that somebody still holds keeps the accumulators alive longer than their hooks' target.
+  for (Accumulator& accumulator : accumulators_) accumulator.node->del_post_hook(accumulator.hook);
+}
+
+void GradientSink::bind(const Binding& binding, const std::vector<int>& parameter_of_slot) {
+  const auto& slots = binding.layout->slots();
+  bucket_sizes_.assign(static_cast<std::size_t>(binding.buckets), 0);
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    const auto parameter = static_cast<std::size_t>(parameter_of_slot[slot]);
+    GradientTarget& target = targets_[parameter];
+    target.slot = at::from_blob(binding.gradients->bytes(slots[slot].range).data(),
+                                parameters_[parameter].sizes(), scalar_type(binding.gradients->type()));
+    target.bucket = binding.bucket[slot];
+    ++bucket_sizes_[static_cast<std::size_t>(target.bucket)];
+  }
+  for (const GradientTarget& target : targets_) TAXON_CHECK(target.slot.defined());
+  buckets_ = binding.buckets;
+}
+
+void GradientSink::start_recording() {
+  recording_ = true;
+  order_.clear();
+}
+
+std::vector<int> GradientSink::stop_recording() {
+  recording_ = false;
+  return std::exchange(order_, {});
+}
+
+void GradientSink::begin_step(tensor::Marks& marks) {
+  marks_ = &marks;
+  missing_ = bucket_sizes_;
+  last_micro_batch_ = false;
+  copies_ = {};
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    GradientTarget& target = targets_[i];
+    target.filled = target.counted = false;
+    target.direct = target.slot.scalar_type() == parameters_[i].scalar_type();
+  }
+}
+
+void GradientSink::end_step() {
+  for (GradientTarget& target : targets_) {
+    if (!target.filled) target.slot.zero_();
+    count(target);
+  }
+  // Buckets without a slot.
+  for (std::size_t bucket = 0; bucket < bucket_sizes_.size(); ++bucket)
+    if (bucket_sizes_[bucket] == 0) marks_->reached(static_cast<int>(bucket));
+  abandon_step();
+}
+
+void GradientSink::abandon_step() {
+  marks_ = nullptr;
+  recording_ = false;
+  for (GradientTarget& target : targets_) target.direct = false;
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+void GradientSink::arrived(std::size_t parameter, const at::Tensor& incoming) {
+  at::Tensor gradient = std::exchange(parameters_[parameter].mutable_grad(), at::Tensor());
+  GradientTarget& target = targets_[parameter];
+  if (recording_) {
+    if (gradient.defined()) order_.push_back(static_cast<int>(parameter));
+    return;
+  }
+  if (!marks_) return;
+  if (gradient.defined()) {
+    if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
+    const bool stolen = incoming.layout() == at::kStrided && incoming.data_ptr() == gradient.data_ptr();
+    if (!stolen) {  // autograd could not hand over its buffer and copied it
+      ++copies_.copies;
+      copies_.bytes += static_cast<std::int64_t>(gradient.nbytes());
+    }
+    store(target, gradient);
+  }
+  if (last_micro_batch_ && target.filled) count(target);
+}
+
+void GradientSink::store(GradientTarget& target, const at::Tensor& gradient) {
+  at::NoGradGuard no_grad;
+  if (target.filled)
+    target.slot.add_(gradient);
+  else
+    target.slot.copy_(gradient);
+  target.filled = true;
+  ++copies_.copies;
+  copies_.bytes += static_cast<std::int64_t>(target.slot.nbytes());
+}
+
+void GradientSink::count(GradientTarget& target) {
+  if (target.counted) return;
+  target.counted = true;
+  if (--missing_[static_cast<std::size_t>(target.bucket)] == 0) marks_->reached(target.bucket);
+}
+
+}  // namespace taxon::model

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model/model.h"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace taxon::model {
+
+/// Where one parameter's gradient of a step ends. A layer that can write it there itself saves a copy.
+struct GradientTarget {
+  at::Tensor slot;       // view of the gradient arena; undefined before the parameters were bound
+  bool filled = false;   // the slot holds what earlier micro-batches of this step gave: add to it
+  bool direct = false;   // a layer may write (or add) into the slot; set while a step runs
+  bool counted = false;  // its bucket knows that it is complete
+  int bucket = 0;
+};
+
+/// Takes gradients out of autograd as the backward pass completes them. Before the backward pass no parameter
+/// has a `.grad`, so autograd hands over the buffer that it has just computed; a hook behind it moves the
+/// values into the arena (one pass, which also converts the type) and drops the buffer at once. One compute
+/// thread: hooks run on the thread that calls backward().
+class GradientSink {
+ public:
+  /// `parameters`: the trainable ones. They must not change their type from now on.
+  explicit GradientSink(std::vector<at::Tensor> parameters);
+  ~GradientSink();
+  GradientSink(const GradientSink&) = delete;
+
+  /// Stable for the sink's life; `parameter` is an index into the constructor's list.
+  GradientTarget& target(int parameter) { return targets_[static_cast<std::size_t>(parameter)]; }
+
+  /// `parameter_of_slot[slot]`: index into the constructor's list. Every parameter must have a slot.
+  void bind(const Binding& binding, const std::vector<int>& parameter_of_slot);
+  bool bound() const { return buckets_ > 0; }
+
+  /// From here to stop_recording() hooks only note in which order gradients come.
+  void start_recording();
+  std::vector<int> stop_recording();
+
+  /// One step: begin; per micro-batch begin_micro_batch and a backward pass; end. Buckets are reached as soon
+  /// as they are complete in the last micro-batch, the rest in end_step(), which zeroes slots that got
+  /// nothing.
+  void begin_step(tensor::Marks& marks);
+  void begin_micro_batch(bool last) { last_micro_batch_ = last; }
+  void end_step();
+  /// A step that failed: the next one starts afresh.
+  void abandon_step();
+
+  CopyCount copies() const { return copies_; }
+
+ private:
+  struct Accumulator {
+    std::shared_ptr<torch::autograd::Node> node;  // autograd itself keeps a weak reference
+    std::uintptr_t hook;
+  };
+  void arrived(std::size_t parameter, const at::Tensor& incoming);
+  void store(GradientTarget& target, const at::Tensor& gradient);
+  void count(GradientTarget& target);
+
+  std::vector<at::Tensor> parameters_;
+  std::vector<GradientTarget> targets_;
+  std::vector<Accumulator> accumulators_;
+  std::vector<int> bucket_sizes_;  // slots of each bucket
+  std::vector<int> missing_;       // slots still to come in this step
+  int buckets_ = 0;
+  tensor::Marks* marks_ = nullptr;  // while a step runs
+  bool last_micro_batch_ = false;
+  bool recording_ = false;
+  std::vector<int> order_;
+  CopyCount copies_;
+};
+
+}  // namespace taxon::model

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/sample_shape.h"
+#include "model/torch/gradients.h"
+
+namespace taxon::model {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+enum class Mode { Train, Evaluate };
+
+/// A module of the framework, whoever wrote it: what TorchModel needs of it and no more.
+class Network {
+ public:
+  virtual ~Network() = default;
+  /// In the order of registration, which is the order of forward in practice. Handles: changing their data
+  /// changes the network. Shared tensors may come several times.
+  virtual std::vector<NamedTensor> parameters() const = 0;
+  virtual std::vector<NamedTensor> buffers() const = 0;
+  /// A batch of inputs to logits [batch, classes]. Throws what the framework throws.
+  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
+  virtual void set_mode(Mode mode) = 0;
+  /// Computes in `type` from now on: parameters, and buffers where that loses nothing that counts.
+  virtual void cast(at::ScalarType type) = 0;
+  /// From now on the gradient of `parameter` goes to `target`, which outlives the network's use: a layer may
+  /// write there directly whenever target.direct is set.
+  virtual void offer(const at::Tensor& parameter, GradientTarget* target) = 0;
+  /// What to blame when forward or backward fails.
+  virtual ErrorKind fault() const = 0;
+};
+
+/// Casts in place the tensors that are floating-point; everybody who holds one sees it.
+void cast_floating(const std::vector<NamedTensor>& tensors, at::ScalarType type);
+
+/// The built-in networks, initialised as PyTorch does by default (uniform in +-1/sqrt(fan in)), with float32
+/// values drawn from the default generator. They throw Error{Usage} for shapes that they can't take.
+std::unique_ptr<Network> make_mlp(const data::SampleShape& shape);
+std::unique_ptr<Network> make_cnn(const data::SampleShape& shape);
+std::unique_ptr<Network> make_resnet18(const data::SampleShape& shape);
+/// Throws Error{Data} if the file is missing or is no TorchScript module.
+std::unique_ptr<Network> load_script(const std::string& path);
+
+}  // namespace taxon::model

@@ -1,0 +1,325 @@
+#include "model/torch/torch_model.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "base/rng.h"
+#include "model/torch/builders.h"
+#include "model/torch/flops.h"
+
+namespace taxon::model {
+namespace {
+
+/// Each tensor once, under its first name.
+std::vector<NamedTensor> distinct(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> list;
+  std::set<const at::TensorImpl*> seen;
+  for (const NamedTensor& item : tensors)
+    if (seen.insert(item.tensor.unsafeGetTensorImpl()).second) list.push_back(item);
+  return list;
+}
+
+bool matches(const std::string& name, const std::string& pattern) {
+  if (!pattern.empty() && pattern.back() == '*')
+    return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  return name == pattern;
+}
+
+std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
+  std::vector<double> values;
+  for (const NamedTensor& item : tensors) {
+    at::Tensor wide = item.tensor.detach().to(at::kDouble).contiguous();
+    values.insert(values.end(), wide.data_ptr<double>(), wide.data_ptr<double>() + wide.numel());
+  }
+  return values;
+}
+
+void assign(const std::vector<NamedTensor>& tensors, std::span<const double> values) {
+  std::size_t count = 0;
+  for (const NamedTensor& item : tensors) count += static_cast<std::size_t>(item.tensor.numel());
+  TAXON_CHECK(values.size() == count, values.size(), " values for ", count);
+  at::NoGradGuard no_grad;
+  auto* next = const_cast<double*>(values.data());  // from_blob has no const form; only read
+  for (const NamedTensor& item : tensors) {
+    at::Tensor target = item.tensor;
+    target.copy_(at::from_blob(next, target.sizes(), at::kDouble));
+    next += target.numel();
+  }
+}
+
+}  // namespace
+
+void cast_floating(const std::vector<NamedTensor>& tensors, at::ScalarType type) {
+  for (const NamedTensor& item : tensors)
+    if (item.tensor.is_floating_point() && item.tensor.scalar_type() != type) {
+      const bool trained = item.tensor.requires_grad();
+      at::Tensor tensor = item.tensor;
+      tensor.set_data(tensor.detach().to(type));
+      tensor.requires_grad_(trained);
+    }
+}
+
+template <class Body>
+auto TorchModel::call(const char* operation, const Body& body) {
+  FrameworkCall state(stream_, threads_);
+  try {
+    return body();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const auto* framework = dynamic_cast<const c10::Error*>(&error);
+    const std::string why = framework ? framework->what_without_backtrace() : error.what();
+    throw Error(network_->fault(), fmt::format("model {} failed in {}: {}", spec_.name, operation, why),
+                {.operation = operation});
+  }
+}
+
+TorchModel::TorchModel(std::string name, const ModelContext& context, const Builder& build)
+    : shape_(context.shape),
+      compute_(scalar_type(context.compute)),
+      threads_(std::max(1, context.threads)),
+      stream_(Rng(context.seed, "model", static_cast<std::uint64_t>(context.rank))()) {
+  spec_.name = std::move(name);
+  {
+    RandomStream initial(context.seed);
+    FrameworkCall state(initial, threads_);
+    network_ = build();
+  }
+  call("set-up", [&] {
+    network_->cast(compute_);
+    collect_tensors();
+    freeze(context.plan->frozen);
+    describe();
+    probe();
+    std::vector<at::Tensor> trained;
+    for (int index : trainable_) trained.push_back(parameters_[static_cast<std::size_t>(index)].tensor);
+    gradients_ = std::make_unique<GradientSink>(std::move(trained));
+    for (std::size_t i = 0; i < trainable_.size(); ++i)
+      network_->offer(parameters_[static_cast<std::size_t>(trainable_[i])].tensor,
+                      &gradients_->target(static_cast<int>(i)));
+  });
+}
+
+void TorchModel::collect_tensors() {
+  parameters_ = distinct(network_->parameters());
+  buffers_ = distinct(network_->buffers());
+  std::set<const void*> memory;
+  for (const NamedTensor& item : parameters_)
+    if (item.tensor.numel() > 0 && !memory.insert(item.tensor.data_ptr()).second)
+      throw Error(ErrorKind::Data,
+                  fmt::format("model {}: parameter {} is a view of another parameter; share the "
+                              "parameter itself instead",
+                              spec_.name, item.name));
+}
+
+void TorchModel::freeze(const std::vector<std::string>& patterns) {
+  std::vector<std::string> unmatched;
+  for (const std::string& pattern : patterns) {
+    bool any = false;
+    for (const NamedTensor& item : parameters_)
+      if (matches(item.name, pattern)) {
+        at::Tensor(item.tensor).requires_grad_(false);
+        any = true;
+      }
+    if (!any) unmatched.push_back(pattern);
+  }
+  std::vector<std::string> names;
+  for (const NamedTensor& item : parameters_) names.push_back(item.name);
+  if (!unmatched.empty())
+    throw Error(ErrorKind::Usage,
+                fmt::format("model.frozen: no parameter of {} is named {}; there are {}", spec_.name,
+                            fmt::join(unmatched, ", "), fmt::join(names, ", ")));
+  const auto trained = [](const NamedTensor& item) { return item.tensor.requires_grad(); };
+  if (std::none_of(parameters_.begin(), parameters_.end(), trained))
+    throw Error(patterns.empty() ? ErrorKind::Data : ErrorKind::Usage,
+                fmt::format("model {} has no parameter to train; {}", spec_.name,
+                            patterns.empty() ? "export it without torch.jit.freeze and with requires_grad"
+                                             : "freeze fewer (model.frozen)"));
+}
+
+void TorchModel::describe() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& [name, tensor] = parameters_[i];
+    const int index = static_cast<int>(i);
+    spec_.parameters.push_back({name, tensor.sizes().vec(), tensor.requires_grad()});
+    if (tensor.requires_grad()) trainable_.push_back(index);
+    const std::size_t dot = name.find('.');
+    const std::string child = dot == std::string::npos ? spec_.name : name.substr(0, dot);
+    auto segment = std::find_if(spec_.segments.begin(), spec_.segments.end(),
+                                [&](const Segment& s) { return s.name == child; });
+    if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{child, {}, 0});
+    segment->parameters.push_back(index);
+  }
+  for (const auto& [name, tensor] : buffers_) spec_.buffers.push_back({name, tensor.sizes().vec()});
+}
+
+void TorchModel::probe() {
+  constexpr std::int64_t kSamples = 2;
+  at::NoGradGuard no_grad;
+  network_->set_mode(Mode::Evaluate);
+  std::vector<std::int64_t> sizes = shape_.input;
+  sizes.insert(sizes.begin(), kSamples);
+  const at::Tensor inputs = at::zeros(sizes, compute_);
+  std::map<const at::TensorImpl*, double> flops;
+  try {
+    flops = count_flops([&] { logits(inputs); });
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorKind::Data,
+                fmt::format("model {} does not take inputs of shape [batch, {}] in {}: {}", spec_.name,
+                            fmt::join(shape_.input, ", "), c10::toString(compute_), error.what()));
+  }
+  for (Segment& segment : spec_.segments)
+    for (int index : segment.parameters)
+      if (auto found = flops.find(parameters_[static_cast<std::size_t>(index)].tensor.unsafeGetTensorImpl());
+          found != flops.end())
+        segment.forward_flops += found->second / kSamples;
+}
+
+at::Tensor TorchModel::logits(const at::Tensor& inputs) {
+  at::Tensor logits = network_->forward(inputs);
+  const bool fits = logits.dim() == 2 && logits.size(0) == inputs.size(0) &&
+                    logits.size(1) == shape_.classes && logits.is_floating_point();
+  if (!fits)
+    throw Error(
+        ErrorKind::Data,
+        fmt::format("model {} must map a batch of {} to logits of shape [{}, {}], but gave [{}] of type {}",
+                    spec_.name, inputs.size(0), inputs.size(0), shape_.classes,
+                    fmt::join(logits.sizes().vec(), ", "), c10::toString(logits.scalar_type())));
+  return logits;
+}
+
+TorchModel::Batch TorchModel::batch(std::span<const float> inputs, std::span<const std::int64_t> labels,
+                                    Range samples) const {
+  const auto elements = static_cast<std::size_t>(shape_.elements());
+  TAXON_CHECK(inputs.size() == labels.size() * elements, inputs.size(), " values for ", labels.size());
+  std::vector<std::int64_t> sizes = shape_.input;
+  sizes.insert(sizes.begin(), static_cast<std::int64_t>(samples.size));
+  // from_blob has no const form; nobody writes, since neither tensor is handed to an in-place operation.
+  auto* values = const_cast<float*>(inputs.data() + samples.begin * elements);
+  auto* classes = const_cast<std::int64_t*>(labels.data() + samples.begin);
+  return {at::from_blob(values, sizes, at::kFloat).to(compute_),
+          at::from_blob(classes, {static_cast<std::int64_t>(samples.size)}, at::kLong)};
+}
+
+TorchModel::Loss TorchModel::loss(const Batch& batch) {
+  at::Tensor logits = this->logits(batch.inputs);
+  if (logits.scalar_type() == at::kBFloat16) logits = logits.to(at::kFloat);
+  at::Tensor sum = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum);
+  return {sum, logits.detach().argmax(1).eq(batch.labels).sum().item<std::int64_t>()};
+}
+
+std::vector<int> TorchModel::gradient_order(std::span<const float> inputs,
+                                            std::span<const std::int64_t> labels) {
+  const RandomStream stream = stream_;
+  const std::vector<double> values = buffers();
+  std::vector<int> order = call("backward", [&] {
+    at::AutoGradMode enable(true);
+    network_->set_mode(Mode::Train);
+    gradients_->start_recording();
+    try {
+      loss(batch(inputs, labels, {0, labels.size()})).sum.backward();
+    } catch (...) {
+      gradients_->stop_recording();
+      throw;
+    }
+    return gradients_->stop_recording();
+  });
+  stream_ = stream;
+  set_buffers(values);
+  std::vector<char> seen(trainable_.size(), 0);
+  for (int& index : order) {
+    seen[static_cast<std::size_t>(index)] = 1;
+    index = trainable_[static_cast<std::size_t>(index)];
+  }
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    if (!seen[i]) order.push_back(trainable_[i]);
+  return order;
+}
+
+void TorchModel::bind(const Binding& binding) {
+  const auto& slots = binding.layout->slots();
+  TAXON_CHECK(slots.size() == trainable_.size(), slots.size(), " slots for ", trainable_.size(),
+              " parameters");
+  TAXON_CHECK(scalar_type(binding.weights->type()) == compute_, "the weights' type must be the compute type");
+  std::vector<int> order;
+  at::NoGradGuard no_grad;
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    const auto trained = std::find(trainable_.begin(), trainable_.end(), binding.parameters[slot]);
+    TAXON_CHECK(trained != trainable_.end(), "slot ", slot, " is not of a trainable parameter");
+    order.push_back(static_cast<int>(trained - trainable_.begin()));
+    at::Tensor parameter = parameters_[static_cast<std::size_t>(*trained)].tensor;
+    TAXON_CHECK(parameter.sizes() == at::IntArrayRef(slots[slot].shape), slots[slot].name);
+    at::Tensor view =
+        at::from_blob(binding.weights->bytes(slots[slot].range).data(), parameter.sizes(), compute_);
+    view.copy_(parameter);
+    parameter.set_data(view);
+  }
+  gradients_->bind(binding, order);
+}
+
+StepOutput TorchModel::forward_backward(const StepInput& input, tensor::Marks& marks) {
+  TAXON_CHECK(gradients_->bound(), "bind() comes before the first step");
+  TAXON_CHECK(input.micro_batches > 0 && input.global_size >= static_cast<std::int64_t>(input.labels.size()));
+  const Range share{0, input.labels.size()};
+  const std::size_t parts = std::min(static_cast<std::size_t>(input.micro_batches), share.size);
+  return call("forward and backward", [&] {
+    at::AutoGradMode enable(true);
+    if (parts > 0) network_->set_mode(Mode::Train);
+    gradients_->begin_step(marks);
+    StepOutput output;
+    try {
+      for (std::size_t i = 0; i < parts; ++i) {
+        gradients_->begin_micro_batch(i + 1 == parts);
+        const Loss loss = this->loss(batch(input.inputs, input.labels, part(share, parts, i)));
+        output.loss_sum += loss.sum.item<double>();
+        output.correct += loss.correct;
+        (loss.sum / static_cast<double>(input.global_size)).backward();
+      }
+      gradients_->end_step();
+    } catch (...) {
+      gradients_->abandon_step();
+      throw;
+    }
+    return output;
+  });
+}
+
+StepOutput TorchModel::evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) {
+  if (labels.empty()) return {};
+  return call("evaluation", [&] {
+    at::NoGradGuard no_grad;
+    network_->set_mode(Mode::Evaluate);
+    const Loss loss = this->loss(batch(inputs, labels, {0, labels.size()}));
+    return StepOutput{loss.sum.item<double>(), loss.correct};
+  });
+}
+
+std::vector<double> TorchModel::buffers() const { return flattened(buffers_); }
+void TorchModel::set_buffers(std::span<const double> values) { assign(buffers_, values); }
+std::vector<double> TorchModel::parameters() const { return flattened(parameters_); }
+void TorchModel::set_parameters(std::span<const double> values) { assign(parameters_, values); }
+
+std::unique_ptr<Model> build_mlp(const ModelContext& context) {
+  return std::make_unique<TorchModel>("mlp", context, [&] { return make_mlp(context.shape); });
+}
+std::unique_ptr<Model> build_cnn(const ModelContext& context) {
+  return std::make_unique<TorchModel>("cnn", context, [&] { return make_cnn(context.shape); });
+}
+std::unique_ptr<Model> build_resnet18(const ModelContext& context) {
+  return std::make_unique<TorchModel>("resnet18", context, [&] { return make_resnet18(context.shape); });
+}
+std::unique_ptr<Model> build_script(const ModelContext& context) {
+  const std::string& path = context.plan->torchscript;
+  return std::make_unique<TorchModel>(std::filesystem::path(path).stem().string(), context,
+                                      [&] { return load_script(path); });
+}
+
+}  // namespace taxon::model

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "model/model.h"
+#include "model/torch/framework.h"
+#include "model/torch/gradients.h"
+#include "model/torch/network.h"
+
+namespace taxon::model {
+
+/// A network of the framework as a Model.
+class TorchModel final : public Model {
+ public:
+  using Builder = std::function<std::unique_ptr<Network>()>;
+  /// Builds the network with the default generator seeded by context.seed, casts it and tries it on the
+  /// sample shape. Throws Error{Usage} for frozen names that no parameter has, Error{Data} if the network
+  /// does not map inputs of that shape to logits; and what `build` throws.
+  TorchModel(std::string name, const ModelContext& context, const Builder& build);
+
+  const ModelSpec& spec() const override { return spec_; }
+  std::vector<int> gradient_order(std::span<const float> inputs,
+                                  std::span<const std::int64_t> labels) override;
+  void bind(const Binding& binding) override;
+  StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) override;
+  StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
+  std::vector<double> buffers() const override;
+  void set_buffers(std::span<const double> values) override;
+  std::vector<double> parameters() const override;
+  void set_parameters(std::span<const double> values) override;
+  std::vector<std::byte> random_state() const override { return stream_.bytes(); }
+  void set_random_state(ConstView state) override { stream_.restore(state); }
+  CopyCount copies() const override { return gradients_->copies(); }
+
+ private:
+  struct Batch {
+    at::Tensor inputs;  // of the compute type, [samples, sample shape]
+    at::Tensor labels;
+  };
+  struct Loss {
+    at::Tensor sum;  // over the batch, differentiable
+    std::int64_t correct = 0;
+  };
+
+  void collect_tensors();
+  void freeze(const std::vector<std::string>& patterns);
+  void describe();
+  void probe();
+  Batch batch(std::span<const float> inputs, std::span<const std::int64_t> labels, Range samples) const;
+  Loss loss(const Batch& batch);
+  at::Tensor logits(const at::Tensor& inputs);
+  /// Runs `body` inside a FrameworkCall; the framework's exceptions become Errors.
+  template <class Body>
+  auto call(const char* operation, const Body& body);
+
+  data::SampleShape shape_;
+  at::ScalarType compute_;
+  int threads_;
+  RandomStream stream_;
+  std::unique_ptr<Network> network_;
+  std::vector<NamedTensor> parameters_, buffers_;  // each tensor once, in the order of the spec
+  std::vector<int> trainable_;                     // indices into parameters_
+  ModelSpec spec_;
+  std::unique_ptr<GradientSink> gradients_;  // of the trainable parameters, in that order
+};
+
+}  // namespace taxon::model

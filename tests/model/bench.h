@@ -1,0 +1,139 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "model/model.h"
+
+namespace taxon::model {
+
+/// Random inputs and labels.
+struct Samples {
+  std::vector<float> inputs;
+  std::vector<std::int64_t> labels;
+};
+
+inline Samples make_samples(const data::SampleShape& shape, std::size_t count, std::uint64_t seed = 5) {
+  Rng rng(seed, "test samples");
+  Samples samples;
+  for (std::size_t i = 0; i < count * static_cast<std::size_t>(shape.elements()); ++i)
+    samples.inputs.push_back(static_cast<float>(2 * rng.uniform() - 1));
+  for (std::size_t i = 0; i < count; ++i)
+    samples.labels.push_back(static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(shape.classes))));
+  return samples;
+}
+
+/// Notes which marks were reached, and what the gradients held at that moment.
+class Recorder final : public tensor::Marks {
+ public:
+  explicit Recorder(const tensor::Arena* gradients = nullptr) : gradients_(gradients) {}
+  void reached(int index) override {
+    order.push_back(index);
+    if (gradients_)
+      snapshots.emplace_back(gradients_->bytes().data(),
+                             gradients_->bytes().data() + gradients_->bytes().size());
+  }
+  std::vector<int> order;
+  std::vector<std::vector<std::byte>> snapshots;  // one per mark
+
+ private:
+  const tensor::Arena* gradients_;
+};
+
+/// A model with arenas of its own, one slot per trainable parameter in the given order (the spec's if empty).
+class Bound {
+ public:
+  explicit Bound(std::unique_ptr<Model> model, DType compute = DType::Float32,
+                 DType reduction = DType::Float32, std::vector<int> order = {}, int slots_per_bucket = 1)
+      : model_(std::move(model)), weights_layout_(compute), gradients_layout_(reduction) {
+    const ModelSpec& spec = model_->spec();
+    if (order.empty())
+      for (std::size_t i = 0; i < spec.parameters.size(); ++i)
+        if (spec.parameters[i].trainable) order.push_back(static_cast<int>(i));
+    // Both arenas have the same ranges, so the layout of the coarser alignment serves both.
+    tensor::ArenaLayout& layout = size_of(compute) < size_of(reduction) ? weights_layout_ : gradients_layout_;
+    for (int index : order) {
+      const ParameterSpec& parameter = spec.parameters[static_cast<std::size_t>(index)];
+      layout.add(parameter.name, parameter.shape);
+      binding_.bucket.push_back(static_cast<int>(binding_.parameters.size()) / slots_per_bucket);
+      binding_.parameters.push_back(index);
+    }
+    weights = tensor::Arena(compute, layout.size());
+    gradients = tensor::Arena(reduction, layout.size());
+    binding_.layout = &layout;
+    binding_.buckets = binding_.bucket.back() + 1;
+    binding_.weights = &weights;
+    binding_.gradients = &gradients;
+    model_->bind(binding_);
+  }
+  Bound(const Bound&) = delete;
+
+  Model& operator*() { return *model_; }
+  Model* operator->() { return model_.get(); }
+  const Binding& binding() const { return binding_; }
+
+  StepOutput step(const Samples& samples, int micro_batches = 1, std::int64_t global_size = 0) {
+    Recorder recorder;
+    return step(samples, micro_batches, global_size, recorder);
+  }
+  StepOutput step(const Samples& samples, int micro_batches, std::int64_t global_size, Recorder& recorder) {
+    const auto size = static_cast<std::int64_t>(samples.labels.size());
+    StepOutput output = model_->forward_backward(
+        {samples.inputs, samples.labels, global_size ? global_size : size, micro_batches}, recorder);
+    marks = recorder.order;
+    return output;
+  }
+
+  /// The gradient of a parameter by name, as float64.
+  std::vector<double> gradient(const std::string& name) const { return read(gradients, name); }
+  std::vector<double> weight(const std::string& name) const { return read(weights, name); }
+  /// All gradients in the order of the slots.
+  std::vector<double> all_gradients() const {
+    std::vector<double> all;
+    for (const auto& slot : binding_.layout->slots()) {
+      auto values = read(gradients, slot.name);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  /// weights -= rate * gradients, for arenas of one type.
+  void descend(double rate) {
+    dispatch(weights.type(), [&](auto zero) {
+      using T = decltype(zero);
+      auto w = weights.values<T>({0, weights.size()});
+      auto g = gradients.values<T>({0, gradients.size()});
+      for (std::size_t i = 0; i < w.size(); ++i)
+        if constexpr (!std::is_same_v<T, BFloat16>) w[i] -= static_cast<T>(rate) * g[i];
+    });
+  }
+
+  tensor::Arena weights, gradients;
+  std::vector<int> marks;  // of the last step
+
+ private:
+  std::vector<double> read(const tensor::Arena& arena, const std::string& name) const {
+    const auto& slots = binding_.layout->slots();
+    auto slot = std::find_if(slots.begin(), slots.end(), [&](const auto& s) { return s.name == name; });
+    TAXON_CHECK(slot != slots.end(), name);
+    return dispatch(arena.type(), [&](auto zero) {
+      using T = decltype(zero);
+      std::vector<double> values;
+      for (T value : arena.values<T>(slot->range))
+        if constexpr (std::is_same_v<T, BFloat16>)
+          values.push_back(static_cast<float>(value));
+        else
+          values.push_back(value);
+      return values;
+    });
+  }
+
+  std::unique_ptr<Model> model_;
+  tensor::ArenaLayout weights_layout_, gradients_layout_;
+  Binding binding_;
+};
+
+}  // namespace taxon::model

@@ -1,0 +1,389 @@
+// The built-in models against plain autograd: the same network, built beside the model from the same seed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "model/bench.h"
+#include "model/torch/framework.h"
+#include "model/torch/network.h"
+
+namespace taxon::model {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const data::SampleShape kSmall{{1, 8, 8}, 5};
+
+ModelContext context_of(const plan::ModelPlan& plan, const data::SampleShape& shape, DType compute) {
+  return {.plan = &plan, .shape = shape, .compute = compute, .seed = 11};
+}
+
+std::unique_ptr<Model> make(const std::string& name, DType compute = DType::Float32,
+                            std::vector<std::string> frozen = {}, const data::SampleShape& shape = kSmall) {
+  plan::ModelPlan plan{.name = name, .frozen = std::move(frozen)};
+  return make_model(context_of(plan, shape, compute));
+}
+
+/// Gradients of the mean cross entropy by plain autograd, by parameter name.
+struct Reference {
+  Reference(const std::string& name, const Samples& samples, DType compute, const data::SampleShape& shape) {
+    torch::manual_seed(11);
+    network = name == "mlp" ? make_mlp(shape) : name == "cnn" ? make_cnn(shape) : make_resnet18(shape);
+    network->cast(scalar_type(compute));
+    network->set_mode(Mode::Train);
+    std::vector<std::int64_t> sizes = shape.input;
+    sizes.insert(sizes.begin(), static_cast<std::int64_t>(samples.labels.size()));
+    at::Tensor inputs =
+        at::from_blob(const_cast<float*>(samples.inputs.data()), sizes, at::kFloat).to(scalar_type(compute));
+    at::Tensor labels = at::from_blob(const_cast<std::int64_t*>(samples.labels.data()),
+                                      {static_cast<std::int64_t>(samples.labels.size())}, at::kLong);
+    at::Tensor logits = network->forward(inputs);
+    at::Tensor loss = at::cross_entropy_loss(logits, labels);
+    loss.backward();
+    loss_mean = loss.item<double>();
+    correct = logits.argmax(1).eq(labels).sum().item<std::int64_t>();
+  }
+  std::vector<double> gradient(const at::Tensor& parameter) const {
+    at::Tensor wide = parameter.grad().to(at::kDouble).contiguous();
+    return {wide.data_ptr<double>(), wide.data_ptr<double>() + wide.numel()};
+  }
+  std::unique_ptr<Network> network;
+  double loss_mean = 0;
+  std::int64_t correct = 0;
+};
+
+double norm(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  std::vector<double> difference;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference.push_back(a[i] - b[i]);
+  return norm(difference) / std::max(norm(b), 1e-30);
+}
+
+ErrorKind kind_of(const std::function<void()>& body, std::string* message = nullptr) {
+  try {
+    body();
+  } catch (const Error& error) {
+    if (message) *message = error.what();
+    return error.kind();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return ErrorKind::Internal;
+}
+
+struct Case {
+  std::string model;
+  DType type;
+  double tolerance;
+};
+class Gradients : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Gradients, EqualAutograds) {
+  const auto& [name, type, tolerance] = GetParam();
+  const Samples samples = make_samples(kSmall, 6);
+  Bound model(make(name, type), type, type);
+  const StepOutput output = model.step(samples);
+  const Reference reference(name, samples, type, kSmall);
+  EXPECT_NEAR(output.loss_sum / 6, reference.loss_mean, 1e-5);
+  EXPECT_EQ(output.correct, reference.correct);
+  for (const NamedTensor& parameter : reference.network->parameters()) {
+    const auto expected = reference.gradient(parameter.tensor);
+    EXPECT_GT(norm(expected), 0) << parameter.name;
+    EXPECT_LE(relative_distance(model.gradient(parameter.name), expected), tolerance) << parameter.name;
+  }
+}
+
+TEST_P(Gradients, AreThoseOfTheNextStepToo) {
+  const auto& [name, type, tolerance] = GetParam();
+  Bound model(make(name, type), type, type);
+  model.step(make_samples(kSmall, 3, 8));
+  const Samples samples = make_samples(kSmall, 6);
+  model.step(samples);
+  const Reference reference(name, samples, type, kSmall);
+  for (const NamedTensor& parameter : reference.network->parameters())
+    EXPECT_LE(relative_distance(model.gradient(parameter.name), reference.gradient(parameter.tensor)),
+              tolerance)
+        << parameter.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, Gradients,
+    ::testing::Values(Case{"mlp", DType::Float32, 1e-5}, Case{"mlp", DType::Float64, 1e-13},
+                      Case{"cnn", DType::Float32, 1e-5}, Case{"cnn", DType::Float64, 1e-13},
+                      Case{"resnet18", DType::Float32, 1e-4}),
+    [](const auto& info) { return info.param.model + "_" + std::string(to_string(info.param.type)); });
+
+TEST(Share, GradientIsItsPartOfTheGlobalMean) {
+  const Samples samples = make_samples(kSmall, 4);
+  Bound alone(make("mlp", DType::Float64), DType::Float64, DType::Float64);
+  Bound part(make("mlp", DType::Float64), DType::Float64, DType::Float64);
+  alone.step(samples);
+  part.step(samples, 1, 16);
+  auto expected = alone.all_gradients();
+  for (double& value : expected) value /= 4;
+  EXPECT_LE(relative_distance(part.all_gradients(), expected), 1e-14);
+}
+
+TEST(Share, MicroBatchesEqualOneBatch) {
+  const Samples samples = make_samples(kSmall, 7);
+  for (const char* name : {"mlp", "cnn"}) {
+    Bound whole(make(name, DType::Float64), DType::Float64, DType::Float64);
+    const StepOutput expected = whole.step(samples);
+    for (int parts : {2, 3, 7, 9}) {  // 9: more parts than samples
+      Bound cut(make(name, DType::Float64), DType::Float64, DType::Float64);
+      const StepOutput output = cut.step(samples, parts);
+      EXPECT_NEAR(output.loss_sum, expected.loss_sum, 1e-12);
+      EXPECT_EQ(output.correct, expected.correct);
+      EXPECT_LE(relative_distance(cut.all_gradients(), whole.all_gradients()), 1e-13) << name << " " << parts;
+    }
+  }
+}
+
+TEST(Share, EmptyGivesZerosAndAllMarks) {
+  Bound model(make("cnn"));
+  model.step(make_samples(kSmall, 2));
+  const auto buckets = static_cast<std::size_t>(model.binding().buckets);
+  const StepOutput output = model.step(Samples{}, 1, 8);
+  EXPECT_EQ(output.loss_sum, 0);
+  EXPECT_EQ(norm(model.all_gradients()), 0);
+  EXPECT_THAT(model.marks, SizeIs(buckets));
+}
+
+TEST(Marks, ComeOnceEachWithFinalValuesInGradientOrder) {
+  const Samples samples = make_samples(kSmall, 6);
+  auto built = make("cnn");
+  const std::vector<int> order = built->gradient_order(samples.inputs, samples.labels);
+  Bound model(std::move(built), DType::Float32, DType::Float32, order, 2);
+  for (int micro_batches : {1, 3}) {
+    Recorder recorder(&model.gradients);
+    model.step(samples, micro_batches, 0, recorder);
+    EXPECT_THAT(recorder.order, ElementsAre(0, 1, 2, 3));
+    const auto all = model.gradients.bytes();
+    const std::vector<std::byte> final_bytes(all.data(), all.data() + all.size());
+    for (std::size_t i = 0; i < recorder.order.size(); ++i)
+      for (std::size_t slot = 0; slot < model.binding().parameters.size(); ++slot)
+        if (model.binding().bucket[slot] == recorder.order[i]) {
+          const Range range = model.binding().layout->slots()[slot].range;
+          EXPECT_TRUE(
+              std::equal(final_bytes.begin() + static_cast<std::ptrdiff_t>(range.begin * 4),
+                         final_bytes.begin() + static_cast<std::ptrdiff_t>(range.end() * 4),
+                         recorder.snapshots[i].begin() + static_cast<std::ptrdiff_t>(range.begin * 4)))
+              << slot;
+        }
+    EXPECT_NE(recorder.snapshots.front(), final_bytes) << "the first mark came only at the end";
+  }
+}
+
+TEST(GradientOrder, StartsAtTheLossAndIsStable) {
+  const Samples samples = make_samples(kSmall, 4);
+  auto model = make("mlp");
+  const auto order = model->gradient_order(samples.inputs, samples.labels);
+  ASSERT_THAT(order, SizeIs(6));
+  auto layer = [&](int i) {
+    return model->spec().parameters[static_cast<std::size_t>(order[i])].name.substr(0, 3);
+  };
+  EXPECT_EQ(layer(0), "fc3");
+  EXPECT_EQ(layer(1), "fc3");
+  EXPECT_EQ(layer(2), "fc2");
+  EXPECT_EQ(layer(5), "fc1");
+  EXPECT_EQ(model->gradient_order(samples.inputs, samples.labels), order);
+}
+
+TEST(GradientOrder, LeavesNoTrace) {
+  const Samples samples = make_samples(kSmall, 4);
+  auto touched = make("resnet18");
+  auto untouched = make("resnet18");
+  touched->gradient_order(samples.inputs, samples.labels);
+  EXPECT_EQ(touched->buffers(), untouched->buffers());
+  EXPECT_EQ(touched->parameters(), untouched->parameters());
+  EXPECT_EQ(touched->random_state(), untouched->random_state());
+  Bound a(std::move(touched)), b(std::move(untouched));
+  a.step(samples);
+  a->gradient_order(samples.inputs, samples.labels);  // also after bind()
+  b.step(samples);
+  EXPECT_EQ(a.all_gradients(), b.all_gradients());
+  EXPECT_EQ(a->buffers(), b->buffers());
+}
+
+TEST(Frozen, ParametersHaveNoSlotAndDoNotChangeTheOthersGradients) {
+  const Samples samples = make_samples(kSmall, 4);
+  Bound all(make("cnn"));
+  Bound some(make("cnn", DType::Float32, {"conv1.*", "fc1.weight"}));
+  EXPECT_THAT(some.binding().parameters, ElementsAre(2, 3, 5, 6, 7));
+  EXPECT_FALSE(some->spec().parameters[4].trainable);
+  all.step(samples);
+  some.step(samples);
+  EXPECT_THAT(some.marks, SizeIs(5));
+  for (const char* name : {"conv2.weight", "fc1.bias", "fc2.weight"})
+    EXPECT_LE(relative_distance(some.gradient(name), all.gradient(name)), 1e-6) << name;
+}
+
+TEST(Frozen, UnknownNamesAreListed) {
+  std::string message;
+  EXPECT_EQ(kind_of(
+                [] {
+                  make("mlp", DType::Float32, {"conv9.*", "fc1.wieght", "fc2.bias"});
+                },
+                &message),
+            ErrorKind::Usage);
+  EXPECT_THAT(message, HasSubstr("conv9.*, fc1.wieght"));
+  EXPECT_THAT(message, Not(HasSubstr("named fc2.bias")));
+}
+
+TEST(Frozen, EverythingIsAMistake) {
+  EXPECT_EQ(kind_of([] { make("mlp", DType::Float32, {"*"}); }), ErrorKind::Usage);
+}
+
+TEST(Spec, OfTheCnnAtFashionMnistsShape) {
+  auto model = make("cnn", DType::Float32, {}, {{1, 28, 28}, 10});
+  const ModelSpec& spec = model->spec();
+  EXPECT_EQ(spec.parameter_count(), 3'241'354);
+  EXPECT_EQ(spec.parameters[0].name, "conv1.weight");
+  EXPECT_THAT(spec.parameters[0].shape, ElementsAre(32, 1, 3, 3));
+  ASSERT_THAT(spec.segments, SizeIs(4));
+  EXPECT_EQ(spec.segments[1].name, "conv2");
+  EXPECT_THAT(spec.segments[1].parameters, ElementsAre(2, 3));
+  EXPECT_DOUBLE_EQ(spec.segments[0].forward_flops, 2.0 * 32 * 9 * 28 * 28);
+  EXPECT_DOUBLE_EQ(spec.segments[1].forward_flops, 2.0 * 64 * 32 * 9 * 14 * 14);
+  EXPECT_DOUBLE_EQ(spec.segments[2].forward_flops, 2.0 * 3136 * 1024);
+}
+
+TEST(Spec, OfResnet18) {
+  auto model = make("resnet18", DType::Float32, {}, {{3, 16, 16}, 10});
+  EXPECT_EQ(model->spec().parameter_count(),
+            11'173'962);  // the literature's, with a 3 x 3 stem and 10 classes
+  EXPECT_THAT(model->spec().buffers, SizeIs(3 * 20));
+  std::size_t count = 0;
+  for (const Segment& segment : model->spec().segments) count += segment.parameters.size();
+  EXPECT_EQ(count, model->spec().parameters.size());
+}
+
+TEST(Start, IsEqualOnAllRanksAndInBothPrecisions) {
+  plan::ModelPlan plan{.name = "cnn"};
+  ModelContext context = context_of(plan, kSmall, DType::Float32);
+  auto first = make_model(context);
+  context.rank = 3;
+  auto other_rank = make_model(context);
+  EXPECT_EQ(first->parameters(), other_rank->parameters());
+  EXPECT_NE(first->random_state(), other_rank->random_state());
+  EXPECT_EQ(first->parameters(), make("cnn", DType::Float64)->parameters());
+  context.seed = 12;
+  EXPECT_NE(first->parameters(), make_model(context)->parameters());
+}
+
+TEST(Start, ValuesMoveIntoTheArena) {
+  auto built = make("mlp");
+  const auto values = built->parameters();
+  Bound model(std::move(built));
+  EXPECT_EQ(model->parameters(), values);
+  std::vector<double> in_arena;
+  for (const char* name : {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"})
+    for (double value : model.weight(name)) in_arena.push_back(value);
+  EXPECT_EQ(in_arena, values);
+  // The model computes with the arena's values.
+  const Samples samples = make_samples(kSmall, 4);
+  const double before = model->evaluate(samples.inputs, samples.labels).loss_sum;
+  model.step(samples);
+  model.descend(0.5);
+  EXPECT_LT(model->evaluate(samples.inputs, samples.labels).loss_sum, before);
+}
+
+TEST(Start, SetParametersIsTheInverseOfParameters) {
+  auto model = make("mlp", DType::Float64);
+  auto values = model->parameters();
+  for (double& value : values) value = value * 3 + 1;
+  model->set_parameters(values);
+  EXPECT_EQ(model->parameters(), values);
+}
+
+TEST(Start, UnknownModelAndUnfitShape) {
+  std::string message;
+  EXPECT_EQ(kind_of([] { make("transfomer"); }, &message), ErrorKind::Usage);
+  EXPECT_THAT(message, HasSubstr("mlp, cnn, resnet18"));
+  EXPECT_EQ(kind_of([] { make("cnn", DType::Float32, {}, {{784}, 10}); }, &message), ErrorKind::Usage);
+  EXPECT_THAT(message, HasSubstr("[784]"));
+}
+
+TEST(BatchNorm, BuffersRoundTripAndDecideEvaluation) {
+  const Samples samples = make_samples(kSmall, 6);
+  Bound trained(make("resnet18")), fresh(make("resnet18"));
+  const double start = fresh->evaluate(samples.inputs, samples.labels).loss_sum;
+  const auto initial = trained->buffers();
+  trained.step(samples);
+  const auto buffers = trained->buffers();
+  EXPECT_NE(buffers, initial);
+  EXPECT_EQ(buffers[128], 1) << "num_batches_tracked of the first layer";
+  const double after = trained->evaluate(samples.inputs, samples.labels).loss_sum;
+  EXPECT_NE(after, start);
+  EXPECT_EQ(trained->buffers(), buffers) << "evaluation changed the statistics";
+  fresh->set_buffers(buffers);
+  EXPECT_EQ(fresh->buffers(), buffers);
+  EXPECT_EQ(fresh->evaluate(samples.inputs, samples.labels).loss_sum, after);
+}
+
+TEST(Evaluate, EqualsTheLossOfTheStep) {
+  const Samples samples = make_samples(kSmall, 9);
+  Bound model(make("mlp"));
+  const StepOutput evaluated = model->evaluate(samples.inputs, samples.labels);
+  const StepOutput stepped = model.step(samples);
+  EXPECT_NEAR(evaluated.loss_sum, stepped.loss_sum, 1e-5);
+  EXPECT_EQ(evaluated.correct, stepped.correct);
+  EXPECT_EQ(model->evaluate({}, {}).loss_sum, 0);
+}
+
+TEST(Evaluate, LabelsOutOfRangeAreAnError) {
+  Samples samples = make_samples(kSmall, 2);
+  samples.labels[1] = 5;
+  Bound model(make("mlp"));
+  EXPECT_THROW(model.step(samples), Error);
+  samples.labels[1] = 4;
+  model.step(samples);  // the model survives
+  Bound other(make("mlp"));
+  other.step(samples);
+  EXPECT_EQ(model.all_gradients(), other.all_gradients());
+}
+
+class HalfPrecision : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(HalfPrecision, GradientsAreNearThoseOfFloat32) {
+  const Samples samples = make_samples(kSmall, 8);
+  Bound half(make(GetParam(), DType::BFloat16), DType::BFloat16, DType::Float32);
+  Bound full(make(GetParam()));
+  for (int micro_batches : {1, 2}) {
+    const double loss = full.step(samples, micro_batches).loss_sum;
+    EXPECT_NEAR(half.step(samples, micro_batches).loss_sum, loss, 0.03 * loss);
+    EXPECT_LE(relative_distance(half.all_gradients(), full.all_gradients()), 0.1);
+    EXPECT_GT(relative_distance(half.all_gradients(), full.all_gradients()), 1e-4);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Models, HalfPrecision, ::testing::Values("mlp", "cnn", "resnet18"));
+
+TEST(Copies, LinearWeightsAreComputedInPlaceAndTheRestMovesOnce) {
+  const Samples samples = make_samples(kSmall, 4);
+  Bound model(make("cnn"));
+  model.step(samples);
+  EXPECT_EQ(model->copies().copies, 6);  // of 8 parameters
+  EXPECT_EQ(model->copies().bytes, 4 * (32 * 9 + 32 + 64 * 32 * 9 + 64 + 1024 + 5));
+  model.step(samples, 2);
+  EXPECT_EQ(model->copies().copies, 12);
+  model.step(Samples{}, 1, 1);
+  EXPECT_EQ(model->copies().copies, 0);
+}
+
+TEST(Copies, MixedTypesMoveOnce) {
+  Bound model(make("mlp", DType::BFloat16), DType::BFloat16, DType::Float32);
+  model.step(make_samples(kSmall, 4));
+  EXPECT_EQ(model->copies().copies, 6);
+}
+
+}  // namespace
+}  // namespace taxon::model
