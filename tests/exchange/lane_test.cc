@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "exchange/step_scope.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
@@ -46,7 +48,10 @@ TEST(Lane, AdmitsInSequenceWhateverTheArrival) {
 TEST(Lane, LetsAsManyInAsThereAreCredits) {
   std::vector<std::string> log;
   test::run_ranks(1, [&](net::Transport& t) { return use_all(&t, 2, {2, 1, 0}, &log); });
-  EXPECT_EQ(log, (std::vector<std::string>{"+0", "+1", "-0", "+2", "-1", "-2"}));
+  ASSERT_EQ(log.size(), 6u);
+  EXPECT_EQ((std::set<std::string>(log.begin(), log.begin() + 2)), (std::set<std::string>{"+0", "+1"}));
+  EXPECT_EQ((std::vector<std::string>(log.begin() + 2, log.end())),
+            (std::vector<std::string>{"-0", "+2", "-1", "-2"}));
 }
 
 task::Task<void> fail_inside(net::Transport* transport, std::vector<std::string>* log) {
