@@ -9,8 +9,8 @@ from taxon_run import TaxonTest
 
 
 class Faults(TaxonTest):
-    def begin(self, workers=3, *more):
-        process = self.start("train", self.recipe, "--workers", workers, "--out", "run", "--set", "length.epochs=4000",
+    def begin(self, workers=3, *more, out="run"):
+        process = self.start("train", self.recipe, "--workers", workers, "--out", out, "--set", "length.epochs=4000",
                              "--set", "checkpoint.every_steps=0", *more)
         return process
 
@@ -23,14 +23,15 @@ class Faults(TaxonTest):
         code = process.wait(5)
         self.assertEqual(code, 75, self.log())
         self.assertIn(f"rank {victim}", self.log())
-        self.assertFalse((self.folder / "run/summary.json").exists())
 
     def test_a_killed_worker_ends_the_run_and_is_named(self):
         for victim in (0, 2):
             with self.subTest(victim=victim):
-                process = self.begin(3, "--overwrite")
-                self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
-                self.kill_and_check(process, self.workers("run"), victim)
+                out = f"run{victim}"
+                process = self.begin(3, out=out)
+                self.wait_until(lambda: self.steps_seen(out) >= 5, "training")
+                self.kill_and_check(process, self.workers(out), victim)
+                self.assertFalse((self.folder / out / "summary.json").exists())
 
     def test_a_worker_killed_during_the_start(self):
         for delay in (0.05, 0.3, 0.8):
@@ -66,7 +67,8 @@ class Faults(TaxonTest):
         self.assertEqual(process.wait(20), 143, self.log())
 
     def test_a_worker_silent_past_the_deadline_ends_the_run(self):
-        process = self.begin(2, "--set", "control.silence_seconds=1", "--set", "control.deadline_seconds=4")
+        process = self.begin(2, "--set", "control.silence_seconds=1", "--set", "control.hang_seconds=2", "--set",
+                             "control.deadline_seconds=4")
         self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
         ranks = self.workers("run")
         os.kill(ranks[1], signal.SIGSTOP)

@@ -142,8 +142,8 @@ class WrongInput(TaxonTest):
         self.assertFalse((self.folder / "run").exists())
 
     def test_contradictions_are_refused(self):
-        result = self.taxon("train", self.recipe, "--out", "run", "--set", "batch.per_worker=3", "--set", "length.steps=9",
-                            "--set", "model.name=cmm", code=2)
+        self.recipe.write_text(RECIPE.replace("{global: 40}", "{global: 40, per_worker: 3}").replace("{epochs: 2}", "{epochs: 2, steps: 9}"))
+        result = self.taxon("train", self.recipe, "--out", "run", "--set", "model.name=cmm", code=2)
         for words in ("batch.per_worker", "length.", "cnn"):
             self.assertIn(words, result.stderr)
 
