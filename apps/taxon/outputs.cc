@@ -14,6 +14,7 @@
 #include "report/tensorboard.h"
 #include "report/trace.h"
 #include "train/trace.h"
+#include "train/units.h"
 
 namespace taxon::app {
 namespace {
@@ -44,13 +45,6 @@ ConstView view(const std::string& text) {
 }
 
 }  // namespace
-
-std::vector<std::string> bucket_names(const plan::Plan& plan) {
-  std::vector<std::string> names;
-  for (std::size_t b = 0; b < plan.resolved.buckets.size(); ++b)
-    names.push_back(fmt::format("bucket {} ({})", b, fmt::join(plan.resolved.buckets[b].parameters, ", ")));
-  return names;
-}
 
 class Outputs::Writer {
  public:
@@ -171,7 +165,11 @@ class Outputs::Writer {
         ranks.back().push_back(
             {span.track, span.name, span.unit, span.bytes, span.begin_us, span.duration_us});
     }
-    write("trace.json", report::chrome_trace(ranks, bucket_names(info_.plan)));
+    const plan::ResolvedPlan& resolved = info_.plan.resolved;
+    std::vector<std::string> names;
+    for (std::size_t b = 0; b < resolved.buckets.size(); ++b)
+      names.push_back(train::name_unit(static_cast<std::int64_t>(b), resolved));
+    write("trace.json", report::chrome_trace(ranks, names));
   }
 
   report::Summary summarise(const train::Outcome& outcome, double seconds) const {

@@ -3,15 +3,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "data/storage.h"
 #include "train/observer.h"
 
 namespace taxon::app {
-
-/// "bucket 2 (conv2.weight .. conv1.bias)", by bucket.
-std::vector<std::string> bucket_names(const plan::Plan& plan);
 
 struct OutputsOptions;
 

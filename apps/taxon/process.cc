@@ -140,8 +140,8 @@ task::Task<void> Process::watch() {
     if (over) co_return;
     auto waits = waits_.snapshot();
     for (task::WaitInfo& wait : waits)
-      if (wait.unit >= 0 && wait.unit < static_cast<std::int64_t>(unit_names_.size()))
-        wait.subject = unit_names_[static_cast<std::size_t>(wait.unit)] + ", " + wait.subject;
+      if (std::string name = name_unit_ && wait.unit >= 0 ? name_unit_(wait.unit) : ""; !name.empty())
+        wait.subject = name + ", " + wait.subject;
     session_->report_waits(waits, loop_.now());
   }
 }

@@ -99,6 +99,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   Clock::time_point exchange_since_, exchange_said_;
   std::vector<Rank> hang_culprits_;
   Clock::time_point next_hang_report_;
+  Clock::time_point calm_until_;  // a silent rank returned: no hang is looked for
   std::chrono::milliseconds hang_pause_{0};
   Clock::time_point started_, last_said_, next_beat_, wake_at_;
 };

@@ -151,7 +151,7 @@ void Hub::on_waits(Peer& peer, Message& message) {
 }
 
 void Hub::look_for_hang(Clock::time_point now) {
-  if (failure_) return;
+  if (failure_ || now < calm_until_) return;
   WaitPicture picture{.world_size = options_.world_size,
                       .silent = liveness_.silent(now),
                       .threshold = seconds(options_.patience.hang)};
@@ -205,6 +205,11 @@ void Hub::announce(const Event& event) {
     if (failure_) return;  // the first culprit counts; what follows is its consequence
     failure_ = event;
     held_.reset();
+  }
+  if (std::holds_alternative<Returned>(event)) {
+    // What was waited for while a rank was away says nothing about the ranks that now go on.
+    for (Peer& peer : peers_) peer.waits.clear();
+    calm_until_ = Clock::now() + options_.patience.hang;
   }
   broadcast(Message{{{"type", "event"}, {"event", to_json(event)}}, {}});
   if (is_fatal(event)) acknowledge_aborts();

@@ -1,0 +1,17 @@
+#include "train/units.h"
+
+#include <fmt/format.h>
+
+namespace taxon::train {
+
+std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
+  if (unit >= 0 && unit < static_cast<std::int64_t>(plan.buckets.size()))
+    return fmt::format("bucket {} ({})", unit,
+                       fmt::join(plan.buckets[static_cast<std::size_t>(unit)].parameters, ", "));
+  if (unit == kAgreementUnit) return "an agreement of all ranks";
+  if (unit == kVoteUnit) return "the step's vote";
+  if (unit == kWeightsUnit) return "the optimiser's state";
+  return "";
+}
+
+}  // namespace taxon::train
