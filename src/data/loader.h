@@ -29,7 +29,8 @@ class Loader {
   Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch, std::int64_t consumed,
          std::int64_t total);
   ~Loader();
-  /// The next share in order. REQUIRES: not at the end.
+  /// The next share in order; the first call starts the prefetch. A batch is never cut at `total`: the last
+  /// one may pass it. Throws the cancellation's error. REQUIRES: not at the end.
   task::Task<Batch> next();
   bool at_end() const { return position_ >= total_; }
   /// Waits for what is being prepared; on every path before destruction.

@@ -14,6 +14,14 @@ class Sampler {
  public:
   Sampler(std::uint64_t seed, std::int64_t dataset_size, std::int64_t global_batch);
 
+  /// Where the batch that starts after `consumed` samples lies. Needs no permutation.
+  struct Place {
+    std::int64_t epoch = 0;
+    std::int64_t first = 0;  // position in the epoch
+    std::int64_t size = 0;   // of the global batch
+  };
+  Place place(std::int64_t consumed) const;
+
   /// The whole job's batch that starts when `consumed` samples have been used since the beginning of
   /// training.
   struct Batch {

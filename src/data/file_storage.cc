@@ -1,0 +1,179 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/storage.h"
+
+namespace taxon::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail_read(const std::string& path, const std::string& reason) {
+  throw Error(ErrorKind::Data, fmt::format("{}: cannot be read: {}", path, reason), {{}, "read", path});
+}
+
+[[noreturn]] void fail_write(const std::string& path, const std::string& reason) {
+  throw Error(ErrorKind::Output, fmt::format("{}: cannot be written: {}", path, reason), {{}, "write", path});
+}
+
+class File {
+ public:
+  File(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  File(const File&) = delete;
+  explicit operator bool() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  /// Reports what a file system (NFS, quotas) may say only now.
+  int close() {
+    int result = ::close(fd_);
+    fd_ = -1;
+    return result;
+  }
+
+ private:
+  int fd_;
+};
+
+/// Returns how many bytes there were.
+std::size_t read_up_to(const File& file, const std::string& path, std::uint64_t offset,
+                       std::span<std::byte> out) {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    ssize_t n = ::pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_read(path, std::strerror(errno));
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
+bool write_all(const File& file, ConstView bytes) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    ssize_t n = ::write(file.fd(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+bool sync(const File& file) {
+  // EINVAL: a special file or a file system without fsync, where there is nothing to make durable.
+  return ::fsync(file.fd()) == 0 || errno == EINVAL;
+}
+
+void sync_folder(const fs::path& folder, const std::string& path) {
+  File file(folder.string(), O_RDONLY | O_DIRECTORY);
+  if (!file || !sync(file)) fail_write(path, std::strerror(errno));
+}
+
+fs::path folder_of(const std::string& path) {
+  fs::path parent = fs::path(path).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+/// Like mkdir -p, and the new names survive a crash.
+void make_folders(const fs::path& folder, const std::string& path) {
+  std::error_code ignored;
+  if (folder.empty() || fs::is_directory(folder, ignored)) return;
+  fs::path parent = folder.parent_path();
+  if (parent != folder) make_folders(parent, path);
+  if (::mkdir(folder.c_str(), 0777) != 0) {
+    if (errno == EEXIST && fs::is_directory(folder, ignored)) return;  // another worker was faster
+    fail_write(path, fmt::format("the folder {} cannot be made: {}", folder.string(), std::strerror(errno)));
+  }
+  sync_folder(parent.empty() ? "." : parent, path);
+}
+
+/// Removes a temporary file unless it was renamed.
+class Temporary {
+ public:
+  explicit Temporary(const std::string& path)
+      : name_(fmt::format("{}.tmp-{}-{}", path, ::getpid(), ::gettid())) {}
+  ~Temporary() {
+    if (!renamed_) ::unlink(name_.c_str());
+  }
+  const std::string& name() const { return name_; }
+  bool rename_to(const std::string& path) {
+    renamed_ = ::rename(name_.c_str(), path.c_str()) == 0;
+    return renamed_;
+  }
+
+ private:
+  std::string name_;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+std::vector<std::byte> FileStorage::read(const std::string& path) const {
+  File file(path, O_RDONLY);
+  struct stat info {};
+  if (!file || ::fstat(file.fd(), &info) != 0) fail_read(path, std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) fail_read(path, "it is a folder");
+  std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
+  bytes.resize(read_up_to(file, path, 0, bytes));
+  return bytes;
+}
+
+std::vector<std::byte> FileStorage::read_range(const std::string& path, std::uint64_t offset,
+                                               std::size_t size) const {
+  File file(path, O_RDONLY);
+  if (!file) fail_read(path, std::strerror(errno));
+  std::vector<std::byte> bytes(size);
+  std::size_t done = read_up_to(file, path, offset, bytes);
+  if (done < size)
+    fail_read(path, fmt::format("it is cut short: bytes {} to {} are wanted, it ends at {}", offset,
+                                offset + size, offset + done));
+  return bytes;
+}
+
+bool FileStorage::exists(const std::string& path) const {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::vector<std::string> FileStorage::list(const std::string& folder) const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    names.push_back(it->path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void FileStorage::write_atomic(const std::string& path, ConstView bytes) {
+  fs::path folder = folder_of(path);
+  make_folders(folder, path);
+  Temporary temporary(path);
+  File file(temporary.name(), O_WRONLY | O_CREAT | O_TRUNC);
+  if (!file || !write_all(file, bytes) || !sync(file) || file.close() != 0 || !temporary.rename_to(path))
+    fail_write(path, std::strerror(errno));
+  sync_folder(folder, path);
+}
+
+void FileStorage::append(const std::string& path, ConstView bytes) {
+  make_folders(folder_of(path), path);
+  File file(path, O_WRONLY | O_CREAT | O_APPEND);
+  if (!file || !write_all(file, bytes) || file.close() != 0) fail_write(path, std::strerror(errno));
+}
+
+void FileStorage::remove(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail_write(path, error.message());
+}
+
+}  // namespace taxon::data

@@ -1,0 +1,83 @@
+#include "data/loader.h"
+
+#include "base/check.h"
+
+namespace taxon::data {
+
+/// A batch in the making: the kernel writes into it until the job ended.
+struct Loader::Prefetch {
+  Batch batch;
+  std::optional<tensor::Job> job;
+};
+
+Loader::Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch,
+               std::int64_t consumed, std::int64_t total)
+    : runtime_(runtime),
+      dataset_(dataset),
+      sampler_(std::move(sampler)),
+      prefetch_(prefetch),
+      position_(consumed),
+      ahead_(consumed),
+      total_(total) {
+  TAXON_CHECK(prefetch_ > 0, "prefetch=", prefetch_);
+}
+
+Loader::~Loader() = default;  // each job checks that it ended
+
+void Loader::fill() {
+  while (queue_.size() < static_cast<std::size_t>(prefetch_) && ahead_ < total_) {
+    Sampler::Place place = sampler_.place(ahead_);
+    auto world = static_cast<std::size_t>(runtime_.world_size());
+    auto rank = static_cast<std::size_t>(runtime_.rank().value());
+    std::size_t share = part({0, static_cast<std::size_t>(place.size)}, world, rank).size;
+    std::size_t elements = share * static_cast<std::size_t>(dataset_.shape().elements());
+    auto prefetch = std::make_unique<Prefetch>();
+    // Sizes are decided here, not by the kernel: the virtual world skips bodies.
+    prefetch->batch = {place.epoch, ahead_, place.size, {}, std::vector<std::int64_t>(share)};
+    tensor::Kernel kernel;
+    kernel.name = "read batch";
+    kernel.cost = {0, elements * (sizeof(float) + 1)};
+    kernel.body = [this, batch = &prefetch->batch, elements](tensor::Marks&) {
+      // The data lane runs one kernel at a time, so the sampler's cache needs no lock.
+      Sampler::Batch drawn = sampler_.at(batch->first, runtime_.world_size(), runtime_.rank().value());
+      batch->inputs.resize(elements);
+      dataset_.read(drawn.indices, batch->inputs, batch->labels);
+    };
+    prefetch->job.emplace(runtime_.device, runtime_.waits(), tensor::Lane::Data, std::move(kernel));
+    queue_.push_back(std::move(prefetch));
+    ahead_ += place.size;
+  }
+}
+
+task::Task<Batch> Loader::next() {
+  TAXON_CHECK(!at_end(), "the loader is at its end");
+  if (auto why = runtime_.waits().cancelled()) std::rethrow_exception(why);
+  fill();
+  Prefetch& front = *queue_.front();
+  Instant begin = runtime_.executor().now();
+  auto end = front.job->finished();
+  co_await end;
+  if (auto why = runtime_.waits().cancelled()) std::rethrow_exception(why);
+  Batch batch = std::move(front.batch);
+  queue_.pop_front();
+  position_ += batch.global_size;
+  comm::Span waited{"data", "wait for batch",         -1, batch.inputs.size() * sizeof(float),
+                    begin,  runtime_.executor().now()};
+  runtime_.journal.add(waited);
+  fill();
+  co_return std::move(batch);
+}
+
+task::Task<void> Loader::close() {
+  while (!queue_.empty()) {
+    try {
+      auto end = queue_.front()->job->finished();
+      co_await end;
+    } catch (...) {  // whoever closes no longer wants the batch, nor what went wrong with it
+    }
+    queue_.pop_front();
+  }
+  ahead_ = position_;
+}
+
+}  // namespace taxon::data

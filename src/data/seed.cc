@@ -1,1 +1,0 @@
-// Keeps the module a library until its first source exists.

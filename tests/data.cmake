@@ -1,0 +1,1 @@
+taxon_test(data DEPS data LIBS ZLIB::ZLIB)

@@ -1,0 +1,182 @@
+#include "data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "base/error.h"
+#include "support/runtimes.h"
+
+namespace taxon::data {
+namespace {
+
+/// Sample i is the number i in two elements, with label i % 10.
+class Numbers final : public Dataset {
+ public:
+  explicit Numbers(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  const SampleShape& shape() const override { return shape_; }
+  void read(std::span<const std::int64_t> indices, std::span<float> inputs,
+            std::span<std::int64_t> labels) const override {
+    if (reads_++ == fail_at_) throw Error(ErrorKind::Data, "the disk is gone");
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      inputs[2 * i] = inputs[2 * i + 1] = static_cast<float>(indices[i]);
+      labels[i] = indices[i] % 10;
+    }
+  }
+  int reads() const { return reads_; }
+  void fail_at(int read) { fail_at_ = read; }
+
+ private:
+  SampleShape shape_{{2}, 10};
+  std::int64_t size_;
+  mutable std::atomic<int> reads_{0};
+  int fail_at_ = -1;
+};
+
+task::Task<void> load_all(comm::Runtime* runtime, const Dataset* dataset, std::int64_t from, std::int64_t to,
+                          std::vector<Batch>* out) {
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, from, to);
+  while (!loader.at_end()) {
+    auto next = loader.next();
+    out->push_back(co_await next);
+  }
+  auto closed = loader.close();
+  co_await closed;
+}
+
+TEST(Loader, HandsOutTheSamplersSharesInOrder) {
+  for (int world : {1, 3}) {
+    Numbers numbers(21);  // batches of 8, 8 and 5
+    std::vector<std::vector<Batch>> batches(static_cast<std::size_t>(world));
+    test::RuntimeBody body = [&](comm::Runtime& runtime) {
+      return load_all(&runtime, &numbers, 0, 42, &batches[static_cast<std::size_t>(runtime.rank().value())]);
+    };
+    test::run_runtimes(world, body);
+    Sampler sampler(7, 21, 8);
+    for (int rank = 0; rank < world; ++rank) {
+      const auto& mine = batches[static_cast<std::size_t>(rank)];
+      ASSERT_EQ(mine.size(), 6u);
+      std::int64_t consumed = 0;
+      for (const Batch& batch : mine) {
+        auto expected = sampler.at(consumed, world, rank);
+        EXPECT_EQ(batch.first, consumed);
+        EXPECT_EQ(batch.epoch, expected.epoch);
+        EXPECT_EQ(batch.global_size, expected.size);
+        ASSERT_EQ(batch.labels.size(), expected.indices.size());
+        ASSERT_EQ(batch.inputs.size(), 2 * expected.indices.size());
+        for (std::size_t i = 0; i < expected.indices.size(); ++i) {
+          EXPECT_EQ(batch.inputs[2 * i + 1], static_cast<float>(expected.indices[i]));
+          EXPECT_EQ(batch.labels[i], expected.indices[i] % 10);
+        }
+        consumed += batch.global_size;
+      }
+      EXPECT_EQ(consumed, 42);
+    }
+  }
+}
+
+TEST(Loader, RanksWithoutSamplesGetEmptyShares) {
+  Numbers numbers(9);  // the second batch has one sample for four ranks
+  std::vector<std::vector<Batch>> batches(4);
+  test::RuntimeBody body = [&](comm::Runtime& runtime) {
+    return load_all(&runtime, &numbers, 0, 9, &batches[static_cast<std::size_t>(runtime.rank().value())]);
+  };
+  test::run_runtimes(4, body);
+  EXPECT_EQ(batches[0][1].size(), 1);
+  EXPECT_EQ(batches[3][1].size(), 0);
+  EXPECT_EQ(batches[3][1].global_size, 1);
+}
+
+TEST(Loader, StartsInTheMiddle) {
+  Numbers numbers(21);
+  std::vector<Batch> whole, rest;
+  test::RuntimeBody all = [&](comm::Runtime& r) { return load_all(&r, &numbers, 0, 42, &whole); };
+  test::RuntimeBody late = [&](comm::Runtime& r) { return load_all(&r, &numbers, 16, 42, &rest); };
+  test::run_runtimes(1, all);
+  test::run_runtimes(1, late);
+  ASSERT_EQ(rest.size(), 4u);
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    EXPECT_EQ(rest[i].inputs, whole[i + 2].inputs);
+    EXPECT_EQ(rest[i].first, whole[i + 2].first);
+  }
+}
+
+task::Task<void> stop_early(comm::Runtime* runtime, const Dataset* dataset) {
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000);
+  {
+    auto next = loader.next();
+    Batch first = co_await next;
+    EXPECT_EQ(first.first, 0);
+  }
+  {
+    auto closed = loader.close();
+    co_await closed;
+  }
+  // What was prepared in vain is prepared again.
+  {
+    auto next = loader.next();
+    Batch second = co_await next;
+    EXPECT_EQ(second.first, 8);
+  }
+  auto closed = loader.close();
+  co_await closed;
+}
+
+TEST(Loader, PreparesAheadAndClosesEarly) {
+  Numbers numbers(64);
+  test::RuntimeBody body = [&](comm::Runtime& runtime) { return stop_early(&runtime, &numbers); };
+  test::run_runtimes(1, body);
+  EXPECT_EQ(numbers.reads(), 1 + 4 + 1 + 4);
+}
+
+task::Task<void> cancelled_midway(comm::Runtime* runtime, const Dataset* dataset, std::string* caught) {
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000);
+  try {
+    auto first = loader.next();
+    (void)co_await first;
+    runtime->waits().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "rank 3 is gone")));
+    auto second = loader.next();
+    (void)co_await second;
+  } catch (const Error& error) {
+    *caught = error.what();
+  }
+  auto closed = loader.close();
+  co_await closed;
+}
+
+TEST(Loader, ACancelledRankUnwinds) {
+  Numbers numbers(64);
+  std::string caught;
+  test::RuntimeBody body = [&](comm::Runtime& runtime) {
+    return cancelled_midway(&runtime, &numbers, &caught);
+  };
+  test::run_runtimes(1, body);
+  EXPECT_EQ(caught, "rank 3 is gone");
+}
+
+task::Task<void> failing_read(comm::Runtime* runtime, const Dataset* dataset, std::string* caught) {
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 1000);
+  try {
+    for (int i = 0; i < 2; ++i) {
+      auto next = loader.next();
+      (void)co_await next;
+    }
+  } catch (const Error& error) {
+    *caught = error.what();
+  }
+  auto closed = loader.close();
+  co_await closed;
+}
+
+TEST(Loader, AFailedReadReachesWhoAsksForTheBatch) {
+  Numbers numbers(64);
+  numbers.fail_at(1);
+  std::string caught;
+  test::RuntimeBody body = [&](comm::Runtime& runtime) { return failing_read(&runtime, &numbers, &caught); };
+  test::run_runtimes(1, body);
+  EXPECT_EQ(caught, "the disk is gone");
+}
+
+}  // namespace
+}  // namespace taxon::data
