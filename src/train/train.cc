@@ -94,18 +94,23 @@ task::Task<Outcome> Trainer::run() {
   auto preparing = prepare();
   co_await preparing;
   announce();
+  Outcome outcome;
   std::exception_ptr error;
   try {
     auto looping = loop();
     co_await looping;
+    auto concluding = conclude();
+    outcome = co_await concluding;
   } catch (...) {
     error = std::current_exception();
   }
   auto closing = loader_->close();
   co_await closing;
+  // The arenas die with this object; the model lives on.
+  auto unbinding = on_compute(&runtime(), "unbind", [this] { world_.model.unbind(); });
+  co_await unbinding;
   if (error) std::rethrow_exception(error);
-  auto concluding = conclude();
-  co_return co_await concluding;
+  co_return outcome;
 }
 
 task::Task<void> Trainer::prepare() {

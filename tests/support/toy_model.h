@@ -41,6 +41,11 @@ class ToyModel final : public model::Model {
     load();
   }
 
+  void unbind() override {
+    load();
+    binding_ = {};
+  }
+
   model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override {
     load();
     std::vector<std::vector<double>> gradients;

@@ -203,6 +203,7 @@ class ThrowsAtStep final : public model::Model {
     return inner_->gradient_order(x, y);
   }
   void bind(const model::Binding& binding) override { inner_->bind(binding); }
+  void unbind() override { inner_->unbind(); }
   model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override {
     if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
     return inner_->forward_backward(input, marks);

@@ -46,6 +46,11 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
   buckets_ = binding.buckets;
 }
 
+void GradientSink::unbind() {
+  for (GradientTarget& target : targets_) target.slot = at::Tensor();
+  buckets_ = 0;
+}
+
 void GradientSink::start_recording() {
   recording_ = true;
   order_.clear();

@@ -39,6 +39,8 @@ class GradientSink {
 
   /// `parameter_of_slot[slot]`: index into the constructor's list. Every parameter must have a slot.
   void bind(const Binding& binding, const std::vector<int>& parameter_of_slot);
+  /// The arenas may die afterwards.
+  void unbind();
   bool bound() const { return buckets_ > 0; }
 
   /// From here to stop_recording() hooks only note in which order gradients come.

@@ -265,6 +265,15 @@ void TorchModel::bind(const Binding& binding) {
   gradients_->bind(binding, order);
 }
 
+void TorchModel::unbind() {
+  at::NoGradGuard no_grad;
+  for (int parameter : trainable_) {
+    at::Tensor tensor = parameters_[static_cast<std::size_t>(parameter)].tensor;
+    tensor.set_data(tensor.detach().clone());
+  }
+  gradients_->unbind();
+}
+
 StepOutput TorchModel::forward_backward(const StepInput& input, tensor::Marks& marks) {
   TAXON_CHECK(gradients_->bound(), "bind() comes before the first step");
   TAXON_CHECK(input.micro_batches > 0 && input.global_size >= static_cast<std::int64_t>(input.labels.size()));

@@ -24,6 +24,7 @@ class TorchModel final : public Model {
   std::vector<int> gradient_order(std::span<const float> inputs,
                                   std::span<const std::int64_t> labels) override;
   void bind(const Binding& binding) override;
+  void unbind() override;
   StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) override;
   StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
   std::vector<double> buffers() const override;
