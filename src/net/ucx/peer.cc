@@ -4,9 +4,41 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <regex>
+#include <sstream>
+#include <string>
 
 namespace taxon::net {
+namespace {
+
+struct Lane {
+  std::string transport, device;
+};
+
+/// What carries an endpoint's active messages. UCX 1.13 tells it only in print, one line per lane:
+/// "#  lane[0]:  3:sysv/memory.0 md[2]  -> md[2]/sysv/sysdev[255] rma_bw#0 am am_bw#0"
+Lane message_lane(ucp_ep_h endpoint) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  FILE* stream = open_memstream(&text, &size);
+  if (stream == nullptr) return {};
+  ucp_ep_print_info(endpoint, stream);
+  std::fclose(stream);
+  std::istringstream lines(std::string(text, size));
+  std::free(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string hash, name, resource, word;
+    words >> hash >> name >> resource;  // "#", "lane[0]:", "3:sysv/memory.0"
+    auto colon = resource.find(':'), slash = resource.find('/'), dot = resource.rfind('.');
+    if (!name.starts_with("lane[") || slash == std::string::npos || dot == std::string::npos) continue;
+    while (words >> word)
+      if (word == "am")
+        return {resource.substr(colon + 1, slash - colon - 1), resource.substr(slash + 1, dot - slash - 1)};
+  }
+  return {};
+}
+
+}  // namespace
 
 void Peer::connect(UcxContext& context) {
   if (endpoint_ != nullptr || lost) return;
@@ -36,19 +68,10 @@ void Peer::map_page(UcxMemory& memory, std::uint32_t signals) {
 
 std::string Peer::describe_path() const {
   if (endpoint_ == nullptr) return "network";
-  char* text = nullptr;
-  std::size_t size = 0;
-  FILE* stream = open_memstream(&text, &size);
-  ucp_ep_print_info(endpoint_, stream);
-  std::fclose(stream);
-  std::string info(text, size);
-  std::free(text);
-  // "#                 lane[0]:  3:sysv/memory.0 md[2]   -> md[2]/sysv/sysdev[255] rma_bw#0 am am_bw#0"
-  static const std::regex lane(R"(lane\[\d+\]:\s+\d+:(\w+)/(\S+?)\.\d+ .* am( |$))", std::regex::multiline);
-  std::smatch match;
-  if (!std::regex_search(info, match, lane)) return "network";
-  if (shares_memory()) return fmt::format("shared memory ({})", match[1].str());
-  return fmt::format("{} {}", match[1].str(), match[2].str());
+  Lane lane = message_lane(endpoint_);
+  if (lane.transport.empty()) return "network";
+  if (shares_memory()) return fmt::format("shared memory ({})", lane.transport);
+  return fmt::format("{} {}", lane.transport, lane.device);
 }
 
 void Peer::wake() {

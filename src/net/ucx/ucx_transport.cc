@@ -20,6 +20,10 @@ constexpr std::size_t kSharedFragment = 8000;
 constexpr std::size_t kNetworkFragment = Outbox::kLargestFragment;
 /// Rounds of progress per poll before other work gets its turn.
 constexpr int kProgressRounds = 16;
+/// While signals are awaited, a poll looks at them this often before it progresses UCX, and that only every
+/// few polls: a look costs a few nanoseconds, progress a system call for each TCP device.
+constexpr int kSignalLooks = 32;
+constexpr int kPollsPerProgress = 8;
 constexpr Duration kDrainLimit = std::chrono::seconds(2);
 
 }  // namespace
@@ -43,6 +47,7 @@ class UcxTransport::Impl {
   bool poll();
   bool arm();
   bool check_signals();
+  bool look_for_signals();
   bool awaited_signal_is_up() const;
 
   task::Executor& executor;
@@ -68,6 +73,7 @@ class UcxTransport::Impl {
   }
   void handle(unsigned id, ucp_am_recv_callback_t callback);
   bool pump();
+  unsigned polls_ = 0;  // while signals were awaited
   bool needs(const Peer& peer) const;
   void look_for_failures();
   void drain();
@@ -221,7 +227,21 @@ bool UcxTransport::Impl::pump() {
   return worked;
 }
 
+bool UcxTransport::Impl::look_for_signals() {
+  for (int look = 0; look < kSignalLooks; ++look) {
+    if (check_signals()) return completions.run();
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  return false;
+}
+
 bool UcxTransport::Impl::poll() {
+  if (!awaiting.empty()) {
+    bool worked = look_for_signals();
+    if (++polls_ % kPollsPerProgress != 0) return worked;
+  }
   bool worked = check_signals();
   for (int round = 0; round < kProgressRounds && ucp_worker_progress(context.worker()) != 0; ++round)
     worked = true;
