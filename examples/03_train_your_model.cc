@@ -14,14 +14,17 @@ using namespace taxon;
 // Softmax regression: one matrix [classes][inputs], trained in place in the arena that it is bound to.
 class SoftmaxRegression final : public model::Model {
  public:
-  explicit SoftmaxRegression(const data::SampleShape& shape) : inputs_(shape.elements()), classes_(shape.classes) {
+  explicit SoftmaxRegression(const data::SampleShape& shape)
+      : inputs_(shape.elements()), classes_(shape.classes) {
     spec_.name = "softmax regression";
     spec_.parameters = {{"weight", {classes_, inputs_}, true}};
     spec_.segments = {{"all", {0}, 0}};
     start_.resize(static_cast<std::size_t>(classes_ * inputs_));
   }
   const model::ModelSpec& spec() const override { return spec_; }
-  std::vector<int> gradient_order(std::span<const float>, std::span<const std::int64_t>) override { return {0}; }
+  std::vector<int> gradient_order(std::span<const float>, std::span<const std::int64_t>) override {
+    return {0};
+  }
   void bind(const model::Binding& binding) override {
     auto range = binding.layout->slots()[0].range;
     weights_ = binding.weights->values<float>(range);
@@ -46,7 +49,9 @@ class SoftmaxRegression final : public model::Model {
   std::vector<double> parameters() const override {
     return weights_.empty() ? start_ : std::vector<double>(weights_.begin(), weights_.end());
   }
-  void set_parameters(std::span<const double> values) override { start_.assign(values.begin(), values.end()); }
+  void set_parameters(std::span<const double> values) override {
+    start_.assign(values.begin(), values.end());
+  }
   std::vector<std::byte> random_state() const override { return {}; }
   void set_random_state(ConstView) override {}
   model::CopyCount copies() const override { return {}; }

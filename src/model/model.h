@@ -89,7 +89,8 @@ class Model {
   /// Moves the parameters into `binding.weights` (values kept, cast to its type) and sends gradients to
   /// `binding.gradients` from now on.
   virtual void bind(const Binding& binding) = 0;
-  /// Gives the parameters memory of their own again, values kept, so that the model outlives the arenas. It may be bound again.
+  /// Gives the parameters memory of their own again, values kept, so that the model outlives the arenas. It
+  /// may be bound again.
   virtual void unbind() = 0;
 
   /// Forward and backward over the share. Afterwards gradients[slot] is this worker's part of the mean

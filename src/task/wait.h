@@ -18,7 +18,7 @@ struct WaitInfo {
   std::optional<Rank> peer;  // the rank that must act, if one is known
   std::string subject;       // bucket, parameter or file
   Instant since;
-  std::int64_t unit = -1;    // bucket or other unit of exchange, if it is one's
+  std::int64_t unit = -1;  // bucket or other unit of exchange, if it is one's
 };
 
 class Waits;

@@ -39,7 +39,8 @@ task::Task<void> load_all(comm::Runtime* runtime, const Dataset* dataset, std::i
   Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, from, to);
   while (!loader.at_end()) {
     auto next = loader.next();
-    out->push_back(co_await next);
+    Batch batch = co_await next;
+    out->push_back(std::move(batch));
   }
   auto closed = loader.close();
   co_await closed;

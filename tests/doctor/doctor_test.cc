@@ -27,8 +27,8 @@ TEST(Doctor, LooksAtEverythingThatTrainingDependsOn) {
 
 TEST(Doctor, PrintsAdviceBelowWhatIsNotGood) {
   std::ostringstream out;
-  print_findings(
-      {{"cores", "8", Verdict::Good, ""}, {"BLAS", "none", Verdict::Missing, "install OpenBLAS"}}, out);
+  print_findings({{"cores", "8", Verdict::Good, ""}, {"BLAS", "none", Verdict::Missing, "install OpenBLAS"}},
+                 out);
   EXPECT_THAT(out.str(), HasSubstr("good     cores            8\n"));
   EXPECT_THAT(out.str(), HasSubstr("missing  BLAS             none\n      -> install OpenBLAS\n"));
 }

@@ -73,7 +73,8 @@ TEST(Lane, ACancelledRankAdmitsNobody) {
 
 task::Task<void> agree_one(StepScope* scope, int index, double squared, std::vector<double>* scales) {
   auto agree = scope->agree(index, squared, "test");
-  scales->push_back(co_await agree);
+  double scale = co_await agree;
+  scales->push_back(scale);
 }
 
 task::Task<void> agree_all(net::Transport* transport, double clip, std::vector<double>* scales,

@@ -1,4 +1,5 @@
-// The bundled models trained by one and by several workers: the same mathematics, whatever the number of workers.
+// The bundled models trained by one and by several workers: the same mathematics, whatever the number of
+// workers.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,8 @@ class Workers : public ::testing::TestWithParam<const char*> {
     job.plan = plan;
     job.datasets = &datasets_;
     job.make_model = [&plan, this](int rank) {
-      return model::make_model({&plan.model, datasets_.train->shape(), plan.precision.compute, plan.seed, rank, 1});
+      return model::make_model(
+          {&plan.model, datasets_.train->shape(), plan.precision.compute, plan.seed, rank, 1});
     };
     return run_training(job);
   }
