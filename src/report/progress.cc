@@ -13,7 +13,7 @@ namespace {
 std::string with_commas(double value) {
   std::string digits = fmt::format("{:.0f}", value);
   for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3)
-    digits.insert(static_cast<std::size_t>(place), ",");
+    digits.insert(static_cast<std::size_t>(place), 1, ',');
   return digits;
 }
 
@@ -50,7 +50,7 @@ void Progress::update(const ProgressState& state, double now) {
   std::string line = progress_line(state, live ? options_.width - 1 : 0);
   if (!live) return write_(line + "\n");
   clear();
-  write_(options_.colour ? "\x1b[36m" + line + "\x1b[0m" : line);
+  write_(options_.colour ? fmt::format("\x1b[36m{}\x1b[0m", line) : line);
   drawn_ = true;
 }
 
