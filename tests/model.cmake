@@ -1,0 +1,1 @@
+taxon_test(model DEPS model LIBS ${TORCH_LIBRARIES})

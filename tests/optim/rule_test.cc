@@ -1,0 +1,168 @@
+#include "optim/rule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "base/rng.h"
+
+namespace taxon::optim {
+namespace {
+
+using tensor::Arena;
+
+constexpr std::size_t kSize = 53;
+const std::vector<Range> kDecayed = {{3, 10}, {20, 1}, {40, 13}};
+
+const RuleRow& row(const std::string& name) {
+  for (const RuleRow& r : rule_table())
+    if (r.name == name) return r;
+  throw std::out_of_range(name);
+}
+
+bool decays(std::size_t i) {
+  for (const Range& range : kDecayed)
+    if (i >= range.begin && i < range.end()) return true;
+  return false;
+}
+
+template <class T>
+void fill(const Arena& arena, std::uint64_t index) {
+  Rng rng(5, "rule test", index);
+  for (T& value : arena.values<T>({0, kSize})) value = static_cast<T>(rng.uniform() * 2 - 1);
+}
+
+/// One element as PyTorch's documentation writes its SGD and AdamW, in float64.
+struct Reference {
+  double weight, velocity = 0, first = 0, second = 0;
+  void step(const plan::OptimiserPlan& plan, double gradient, double rate, bool decayed, std::int64_t t) {
+    double decay = decayed ? plan.weight_decay : 0;
+    if (plan.rule == "adamw") {
+      weight -= rate * decay * weight;
+      first = plan.beta1 * first + (1 - plan.beta1) * gradient;
+      second = plan.beta2 * second + (1 - plan.beta2) * gradient * gradient;
+      double m = first / (1 - std::pow(plan.beta1, t)), v = second / (1 - std::pow(plan.beta2, t));
+      weight -= rate * m / (std::sqrt(v) + plan.epsilon);
+      return;
+    }
+    gradient += decay * weight;
+    if (plan.rule == "sgd") {
+      weight -= rate * gradient;
+      return;
+    }
+    velocity = plan.momentum * velocity + gradient;
+    weight -= rate * (plan.rule == "nesterov" ? gradient + plan.momentum * velocity : velocity);
+  }
+};
+
+template <class T>
+double largest_error(const std::string& name, DType type, std::vector<Range> order) {
+  plan::OptimiserPlan plan;
+  plan.rule = name;
+  plan.weight_decay = 0.1;
+  auto rule = row(name).make(plan, {type, kSize, kDecayed});
+  Arena weights(type, kSize), sum(type, kSize);
+  fill<T>(weights, 0);
+  std::vector<Reference> expected;
+  for (T value : weights.values<T>({0, kSize})) expected.push_back({static_cast<double>(value)});
+  for (std::int64_t step = 0; step < 7; ++step) {
+    fill<T>(sum, static_cast<std::uint64_t>(step) + 1);
+    StepClock clock{step, step * 10, 0.05 + 0.01 * static_cast<double>(step), 0.5};
+    for (Range range : order) rule->update(weights, sum, range, clock);
+    auto gradients = sum.values<T>({0, kSize});
+    for (std::size_t i = 0; i < kSize; ++i)
+      expected[i].step(plan, static_cast<double>(gradients[i]) * clock.gradient_scale, clock.rate, decays(i),
+                       step + 1);
+  }
+  double worst = 0;
+  auto got = weights.values<T>({0, kSize});
+  for (std::size_t i = 0; i < kSize; ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - expected[i].weight));
+  return worst;
+}
+
+class Rules : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Rules, FollowTheReferenceInBothPrecisions) {
+  EXPECT_LT(largest_error<double>(GetParam(), DType::Float64, {{0, kSize}}), 1e-13);
+  EXPECT_LT(largest_error<float>(GetParam(), DType::Float32, {{0, kSize}}), 2e-5);
+}
+
+TEST_P(Rules, PiecesInAnyOrderGiveTheSameBits) {
+  plan::OptimiserPlan plan;
+  plan.weight_decay = 0.1;
+  auto run = [&](std::vector<Range> order) {
+    auto rule = row(GetParam()).make(plan, {DType::Float32, kSize, kDecayed});
+    Arena weights(DType::Float32, kSize), sum(DType::Float32, kSize);
+    fill<float>(weights, 0);
+    for (std::int64_t step = 0; step < 4; ++step) {
+      fill<float>(sum, static_cast<std::uint64_t>(step) + 1);
+      for (Range range : order) rule->update(weights, sum, range, {step, 0, 0.1, 1});
+    }
+    auto values = weights.values<float>({0, kSize});
+    return std::vector<float>(values.begin(), values.end());
+  };
+  auto whole = run({{0, kSize}});
+  EXPECT_EQ(whole, run({{32, 21}, {0, 5}, {5, 27}}));
+  EXPECT_NE(whole, run({{0, kSize - 1}}));
+}
+
+TEST_P(Rules, ShowTheirWholeState) {
+  plan::OptimiserPlan plan;
+  auto rule = row(GetParam()).make(plan, {DType::Float32, kSize, {}});
+  auto state = rule->state();
+  EXPECT_EQ(static_cast<int>(state.size()), row(GetParam()).state_arenas);
+  // A rule that continues from a copy of the state gives the same bits.
+  auto copy = row(GetParam()).make(plan, {DType::Float32, kSize, {}});
+  Arena weights(DType::Float32, kSize), twin(DType::Float32, kSize), sum(DType::Float32, kSize);
+  fill<float>(sum, 1);
+  rule->update(weights, sum, {0, kSize}, {0, 0, 0.1, 1});
+  std::ranges::copy(weights.values<float>({0, kSize}), twin.values<float>({0, kSize}).begin());
+  auto copied = copy->state();
+  for (std::size_t s = 0; s < state.size(); ++s)
+    std::ranges::copy(state[s].second->values<float>({0, kSize}),
+                      copied[s].second->values<float>({0, kSize}).begin());
+  rule->update(weights, sum, {0, kSize}, {1, 0, 0.1, 1});
+  copy->update(twin, sum, {0, kSize}, {1, 0, 0.1, 1});
+  EXPECT_TRUE(std::ranges::equal(weights.values<float>({0, kSize}), twin.values<float>({0, kSize})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Rules, ::testing::Values("sgd", "momentum", "nesterov", "adamw"));
+
+TEST(LearningRate, WarmsUpAndFollowsTheSchedule) {
+  plan::RatePlan plan;
+  plan.base = 0.4;
+  plan.warmup_samples = 100;
+  plan.schedule = "constant";
+  EXPECT_DOUBLE_EQ(learning_rate(plan, 0, 1000), 0);
+  EXPECT_DOUBLE_EQ(learning_rate(plan, 25, 1000), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(plan, 500, 1000), 0.4);
+  plan.schedule = "step";
+  plan.step_samples = {300, 600};
+  plan.step_factor = 0.5;
+  EXPECT_DOUBLE_EQ(learning_rate(plan, 299, 1000), 0.4);
+  EXPECT_DOUBLE_EQ(learning_rate(plan, 300, 1000), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate(plan, 999, 1000), 0.1);
+  plan.schedule = "cosine";
+  plan.final_fraction = 0.1;
+  EXPECT_DOUBLE_EQ(learning_rate(plan, 100, 1000), 0.4);
+  EXPECT_NEAR(learning_rate(plan, 550, 1000), 0.4 * 0.55, 1e-12);
+  EXPECT_NEAR(learning_rate(plan, 1000, 1000), 0.04, 1e-12);
+}
+
+TEST(SquaredNorm, IsTheSumAndDoesNotDependOnWhoAsks) {
+  Arena values(DType::Float32, 100'000);
+  double expected = 0;
+  Rng rng(1, "norm");
+  for (float& value : values.values<float>({0, 100'000})) {
+    value = static_cast<float>(rng.uniform() - 0.5);
+    expected += static_cast<double>(value) * value;
+  }
+  EXPECT_NEAR(squared_norm(values, {0, 100'000}), expected, 1e-9 * expected);
+  EXPECT_EQ(squared_norm(values, {0, 0}), 0);
+  EXPECT_EQ(squared_norm(values, {7, 33'333}), squared_norm(values, {7, 33'333}));
+}
+
+}  // namespace
+}  // namespace taxon::optim
