@@ -4,4 +4,6 @@ add_executable(launch_test app/identity_test.cc app/local_launcher_test.cc ${CMA
                            ${CMAKE_SOURCE_DIR}/apps/taxon/local_launcher.cc)
 target_include_directories(launch_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(launch_test PRIVATE taxon_flags taxon_control nlohmann_json::nlohmann_json GTest::gmock GTest::gtest_main)
+target_compile_definitions(launch_test PRIVATE CONTROL_PEER="$<TARGET_FILE:control_peer>")
+add_dependencies(launch_test control_peer)
 gtest_discover_tests(launch_test PROPERTIES TIMEOUT 120 LABELS launch DISCOVERY_TIMEOUT 60)

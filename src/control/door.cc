@@ -11,6 +11,12 @@ namespace {
 constexpr auto kGuestPatience = std::chrono::seconds(10);
 constexpr std::size_t kSpareGuests = 64;
 
+/// Addresses that no other host can mean. A host's own name is not one of them: it may be 127.0.1.1 here and
+/// something else elsewhere.
+bool is_this_machine(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorKind::Rendezvous, message, {.rank = Rank(0), .operation = "rendezvous"});
 }
@@ -27,7 +33,7 @@ Door::~Door() {
 void Door::open() {
   Listening listening;
   where_ = fmt::format("{}:{}", options_.address, options_.port);
-  if (options_.secret.empty()) {
+  if (options_.secret.empty() || is_this_machine(options_.address)) {
     Resolution found = resolve(options_.address, options_.port);
     if (found.endpoints.empty()) refuse(fmt::format("rank 0 cannot listen: {}", found.problem));
     const Endpoint& here = found.endpoints.front();

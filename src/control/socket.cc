@@ -17,6 +17,7 @@ namespace taxon::control {
 namespace {
 
 constexpr int kBacklog = 4096;
+constexpr const char* kInUse = "the port is in use";
 
 void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
@@ -29,7 +30,7 @@ Listening listen_with(const Endpoint& where, Family family) {
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (family == Family::DualStack) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (bind(fd.get(), where.get(), where.size) != 0 || listen(fd.get(), kBacklog) != 0)
-    return {{}, errno == EADDRINUSE ? "the port is in use" : errno_text(errno)};
+    return {{}, errno == EADDRINUSE ? kInUse : errno_text(errno)};
   return {std::move(fd), {}};
 }
 
@@ -117,9 +118,9 @@ Resolution resolve(const std::string& host, std::uint16_t port) {
 Listening listen_on(const Endpoint& where) { return listen_with(where, Family::AsGiven); }
 
 Listening listen_everywhere(std::uint16_t port) {
-  Fd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!probe.valid()) return listen_with(any_address(AF_INET, port), Family::AsGiven);
-  return listen_with(any_address(AF_INET6, port), Family::DualStack);
+  Listening both = listen_with(any_address(AF_INET6, port), Family::DualStack);
+  if (both.fd.valid() || both.problem == kInUse) return both;
+  return listen_with(any_address(AF_INET, port), Family::AsGiven);  // a host without IPv6
 }
 
 Fd start_connect(const Endpoint& to) {

@@ -72,6 +72,11 @@ TEST_F(LocalLauncher, WorkersKnowTheirPlace) {
   EXPECT_THAT(text_of("common0"), HasSubstr(" 64 "));
 }
 
+TEST_F(LocalLauncher, WorkersMeetAtTheReservedPort) {
+  EXPECT_EQ(run("echo leave | " CONTROL_PEER " $RANK $WORLD_SIZE $MASTER_PORT 60000 > $FOLDER/$RANK"), 0);
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(text_of(std::to_string(r)), "joined\nleft\n");
+}
+
 TEST_F(LocalLauncher, TheFirstThatFailsIsNamedAndTheOthersAreEnded) {
   EXPECT_EQ(run("if [ $RANK = 1 ]; then exit 65; fi; exec sleep 1000"), 65);
   EXPECT_THAT(log_, AllOf(HasSubstr("rank 1 (process " + std::to_string(pids_[1]) + ")"),
