@@ -99,14 +99,8 @@ void UcxContext::open_context(const TransportChoice& choice, const std::string& 
   if (!set_by_user("UCX_ALLOC_PRIO"))
     modify(raw, "ALLOC_PRIO", sysv ? "md:sysv" : posix ? "md:posix" : "thp,mmap");
   // UCX 1.13 aborts in its progress when a TCP connection breaks under a zero-copy send (uct_iface.h,
-  // "comp->count > 0"), which a peer's death must not do to us. Fragments are copied anyway; larger TCP
-  // segments make up for it.
+  // "comp->count > 0"), which a peer's death must not do to us. Fragments are copied anyway.
   if (!set_by_user("UCX_ZCOPY_THRESH")) modify(raw, "ZCOPY_THRESH", "inf");
-  if (admits(tls, {"all", "tcp"}) && !set_by_user("UCX_TCP_TX_SEG_SIZE"))
-    modify(raw, "TCP_TX_SEG_SIZE", "64k");
-  // Otherwise UCX looks at a device only once its own thread has seen a first event there, and the first
-  // connection to a rank that sleeps can go unnoticed for ever.
-  if (!set_by_user("UCX_ADAPTIVE_PROGRESS")) modify(raw, "ADAPTIVE_PROGRESS", "n");
   if (!devices.empty() && !set_by_user("UCX_NET_DEVICES")) modify(raw, "NET_DEVICES", devices.c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
