@@ -1,6 +1,6 @@
 # What `make install` leaves: program, static libraries, headers, recipes, and the CMake package Taxon with two components.
 #   taxon::comm   base to exchange: transports, collectives, the exchange; no libtorch
-#   taxon::train  data, models, checkpoints, the step loop; needs libtorch
+#   taxon::train  data, models, checkpoints, the step loop; needs libtorch, if it was built with it
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Taxon)
 set(comm_modules base task plan net control tensor comm optim exchange)
@@ -24,11 +24,8 @@ function(taxon_component name)
 endfunction()
 
 taxon_component(comm ${comm_modules})
-if(TAXON_WITH_TORCH)
-  taxon_component(train ${train_modules})
-  target_link_libraries(taxon_component_train INTERFACE taxon_component_comm)
-  install(TARGETS taxon RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
+taxon_component(train ${train_modules})
+target_link_libraries(taxon_component_train INTERFACE taxon_component_comm)
 
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/TaxonConfig.cmake.in ${CMAKE_BINARY_DIR}/TaxonConfig.cmake
                               INSTALL_DESTINATION ${package_dir})

@@ -17,4 +17,7 @@ void sum_into(DType type, View target, std::span<const ConstView> sources);
 /// Every member := members[0] + members[1] + ... , in one pass over all of them.
 void sum_everywhere(DType type, std::span<const View> members);
 
+/// target := source, bit by bit, of any type. They overlap nowhere.
+void copy_into(View target, ConstView source);
+
 }  // namespace taxon::comm

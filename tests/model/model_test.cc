@@ -297,6 +297,32 @@ TEST(Start, ValuesMoveIntoTheArena) {
   EXPECT_LT(model->evaluate(samples.inputs, samples.labels).loss_sum, before);
 }
 
+TEST(Start, UnboundModelOutlivesItsArenasAndCanBeBoundAgain) {
+  const Samples samples = make_samples(kSmall, 4);
+  auto model = make("mlp");
+  const auto values = model->parameters();
+  const double loss = model->evaluate(samples.inputs, samples.labels).loss_sum;
+  {
+    tensor::ArenaLayout layout(DType::Float32);
+    Binding binding{.layout = &layout, .buckets = 1};
+    for (std::size_t i = 0; i < model->spec().parameters.size(); ++i) {
+      layout.add(model->spec().parameters[i].name, model->spec().parameters[i].shape);
+      binding.parameters.push_back(static_cast<int>(i));
+      binding.bucket.push_back(0);
+    }
+    tensor::Arena weights(DType::Float32, layout.size()), gradients(DType::Float32, layout.size());
+    binding.weights = &weights;
+    binding.gradients = &gradients;
+    model->bind(binding);
+    model->unbind();
+    for (float& value : weights.values<float>({0, weights.size()})) value = 7;
+  }
+  EXPECT_EQ(model->parameters(), values);
+  EXPECT_EQ(model->evaluate(samples.inputs, samples.labels).loss_sum, loss);
+  Bound again(std::move(model));
+  EXPECT_EQ(again.weight("fc1.bias")[0], again->parameters()[static_cast<std::size_t>(256 * 64)]);
+}
+
 TEST(Start, SetParametersIsTheInverseOfParameters) {
   auto model = make("mlp", DType::Float64);
   auto values = model->parameters();
@@ -352,20 +378,30 @@ TEST(Evaluate, LabelsOutOfRangeAreAnError) {
   EXPECT_EQ(model.all_gradients(), other.all_gradients());
 }
 
-class HalfPrecision : public ::testing::TestWithParam<std::string> {};
+struct HalfCase {
+  std::string model;
+  double tolerance;  // on the distance of the whole gradient
+};
+class HalfPrecision : public ::testing::TestWithParam<HalfCase> {};
 
 TEST_P(HalfPrecision, GradientsAreNearThoseOfFloat32) {
-  const Samples samples = make_samples(kSmall, 8);
-  Bound half(make(GetParam(), DType::BFloat16), DType::BFloat16, DType::Float32);
-  Bound full(make(GetParam()));
+  const auto& [name, tolerance] = GetParam();
+  const data::SampleShape shape{{1, 16, 16}, 5};
+  const Samples samples = make_samples(shape, 16);
+  Bound half(make(name, DType::BFloat16, {}, shape), DType::BFloat16, DType::Float32);
+  Bound full(make(name, DType::Float32, {}, shape));
   for (int micro_batches : {1, 2}) {
     const double loss = full.step(samples, micro_batches).loss_sum;
     EXPECT_NEAR(half.step(samples, micro_batches).loss_sum, loss, 0.03 * loss);
-    EXPECT_LE(relative_distance(half.all_gradients(), full.all_gradients()), 0.1);
+    EXPECT_LE(relative_distance(half.all_gradients(), full.all_gradients()), tolerance);
     EXPECT_GT(relative_distance(half.all_gradients(), full.all_gradients()), 1e-4);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Models, HalfPrecision, ::testing::Values("mlp", "cnn", "resnet18"));
+// Batch norm over few values, as in the last layers here, magnifies rounding.
+INSTANTIATE_TEST_SUITE_P(Models, HalfPrecision,
+                         ::testing::Values(HalfCase{"mlp", 0.1}, HalfCase{"cnn", 0.1},
+                                           HalfCase{"resnet18", 0.4}),
+                         [](const auto& info) { return info.param.model; });
 
 TEST(Copies, LinearWeightsAreComputedInPlaceAndTheRestMovesOnce) {
   const Samples samples = make_samples(kSmall, 4);

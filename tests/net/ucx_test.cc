@@ -75,6 +75,27 @@ TEST_P(Ucx, AnIdleRankUsesNoProcessor) {
       options());
 }
 
+TEST_P(Ucx, TheFirstMessageOfAllWakesASleeper) {
+  // The receiver sleeps before anybody has connected to it.
+  for (int repetition = 0; repetition < 10; ++repetition)
+    test::run_ucx(
+        2,
+        [](Transport& net) -> Task<void> {
+          if (net.rank() == Rank(1)) {
+            auto wait = pause(net, std::chrono::milliseconds(30));
+            co_await wait;
+            PutOp put(net, {}, nullptr, 0, {Rank(0), 0}, 1);
+            co_await put;
+          } else {
+            AwaitSignalOp raised(net, Rank(1), Tag{}, 0, 1);
+            co_await raised;
+          }
+          auto end = greet(net);
+          co_await end;
+        },
+        options());
+}
+
 TEST_P(Ucx, APeerThatLeavesIsNoErrorToWhoNeedsNothingOfIt) {
   test::run_ucx(
       2,
@@ -223,6 +244,19 @@ TEST(UcxLimits, AskingForTooMuchMemorySaysWhatToDo) {
   EXPECT_THAT(codes, Each(0));
 }
 
+TEST(UcxAddress, OfAnotherVersionIsRefused) {
+  auto codes = run_processes(1, [](Process&) {
+    task::PollLoop loop;
+    task::Waits waits;
+    UcxTransport net(loop, waits, {.rank = Rank(0), .world_size = 2, .transport = "tcp"});
+    PeerInfo damaged = net.self();
+    damaged.address[0] ^= std::byte{1};
+    EXPECT_THROW(net.connect({net.self(), damaged}), Error);
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
 #endif
 
 TEST(UcxChoice, UnknownTransportsAreListed) {
@@ -235,19 +269,6 @@ TEST(UcxChoice, UnknownTransportsAreListed) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
     EXPECT_THAT(error.what(), HasSubstr("tcp: TCP only"));
   }
-}
-
-TEST(UcxAddress, OfAnotherVersionIsRefused) {
-  auto codes = run_processes(1, [](Process&) {
-    task::PollLoop loop;
-    task::Waits waits;
-    UcxTransport net(loop, waits, {.rank = Rank(0), .world_size = 2, .transport = "tcp"});
-    PeerInfo damaged = net.self();
-    damaged.address[0] ^= std::byte{1};
-    EXPECT_THROW(net.connect({net.self(), damaged}), Error);
-    return 0;
-  });
-  EXPECT_THAT(codes, Each(0));
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ Range lines_part(std::size_t bytes, int members, int index);
 /// Part `index` of the data in bytes, as view.h part() cuts its elements.
 Range elements_part(const Call& call, int members, int index);
 
-/// What a meeting costs: everybody raises a signal, everybody sees it. About half of a message.
-inline double meeting_seconds(const LinkCost& cost) { return cost.latency / 2; }
+/// What a meeting costs: everybody raises a signal, everybody sees it. About a quarter of a message, which is
+/// also queued, copied and matched.
+inline double meeting_seconds(const LinkCost& cost) { return cost.latency / 4; }
 /// What moving `bytes` between members in place costs: a message through shared memory is copied in and out,
 /// a store only once.
 inline double direct_seconds(double bytes, const LinkCost& cost) { return bytes / (2 * cost.bandwidth); }

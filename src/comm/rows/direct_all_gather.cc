@@ -1,8 +1,7 @@
-#include <cstring>
-
 #include "comm/recorded.h"
 #include "comm/rows/direct.h"
 #include "comm/rows/rows.h"
+#include "comm/sum.h"
 
 namespace taxon::comm {
 namespace {
@@ -18,7 +17,7 @@ tensor::Kernel copy_to_all(const Direct& direct, Range bytes) {
     const View source = peers->members[static_cast<std::size_t>(own)];
     for (std::size_t i = 0; i < peers->members.size(); ++i)
       if (static_cast<int>(i) != own)
-        std::memcpy(peers->members[i].data() + bytes.begin, source.data() + bytes.begin, bytes.size);
+        copy_into(peers->members[i].slice(bytes.begin, bytes.size), source.slice(bytes.begin, bytes.size));
   };
   return kernel;
 }

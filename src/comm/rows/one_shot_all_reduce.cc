@@ -6,7 +6,7 @@ namespace taxon::comm {
 namespace {
 
 /// Of each of a member's two slots. Longer data takes several turns.
-constexpr std::size_t kSlotBytes = std::size_t{32} << 10;
+constexpr std::size_t kSlotBytes = std::size_t{16} << 10;
 
 /// Every member puts its data into its slot, all meet once, and everybody sums all slots in the order of the
 /// members: n times the arithmetic for half of the meetings. There are two slots in turn: when a member comes

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""package_test.py BUILD SOURCE: installs the build into an empty prefix, builds the examples against what is there,
+and runs them."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+
+
+def run(*command, **options):
+    print("+", *command, flush=True)
+    result = subprocess.run([str(c) for c in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            timeout=300, **options)
+    if result.returncode != 0:
+        sys.exit(f"{result.stdout}\nexit code {result.returncode}")
+    return result.stdout
+
+
+def expect(text, output):
+    if text not in output:
+        sys.exit(f"expected {text!r} in:\n{output}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_processes(program, count):
+    """One process per rank, found through the environment; none is left behind."""
+    port = str(free_port())
+    ranks = [
+        subprocess.Popen([str(program)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_PORT": port})
+        for rank in range(count)
+    ]
+    try:
+        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    for rank, output in zip(ranks, outputs):
+        if rank.returncode != 0:
+            sys.exit(f"exit code {rank.returncode}:\n" + "\n".join(outputs))
+    return outputs
+
+
+def main():
+    build, source = map(pathlib.Path, sys.argv[1:3])
+    with tempfile.TemporaryDirectory(prefix="taxon-package-") as folder:
+        prefix, examples = pathlib.Path(folder, "prefix"), pathlib.Path(folder, "examples")
+        run("cmake", "--install", build, "--prefix", prefix)
+        run("cmake", "-S", source / "examples", "-B", examples, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+            f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON")
+        run("cmake", "--build", examples, "-j", "2")
+        expect("rank 3 holds 10 five times", run(examples / "01_hello_ranks"))
+        for rank, output in enumerate(run_processes(examples / "02_all_reduce_processes", 3)):
+            expect(f"rank {rank} of 3", output)
+            expect("every value is 6", output)
+        expect("star and ring agree", run(examples / "03_your_own_collective"))
+    print("package: installed, built against and run")
+
+
+main()
