@@ -24,8 +24,10 @@ struct PeerMemory {
 
 /// An ordered group of ranks that enters operations on each unit in the same order. Tags are derived from the
 /// group's name and members, not from the order of creation, so any number of communicators may exist and
-/// overlap. It outlives the collectives that use it, and the regions that were shared through it are not used
-/// by them any more when they die. Executor's thread only.
+/// overlap. Executor's thread only.
+///
+/// Peers look into a member's memory: the communicator and the regions that were shared through it live until
+/// every member's last collective has ended. A barrier at the end makes that sure.
 class Communicator {
  public:
   /// `name` is the mesh axis or level ("data", "data/node0"): equal on all members, unique among groups with

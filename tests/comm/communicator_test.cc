@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include "comm/cases.h"
 #include "support/runtimes.h"
 
