@@ -39,13 +39,13 @@ class RowStore:
         self.state_path = state_path
         if not state_path:
             return
-        lines = open(state_path).read().splitlines() if os.path.exists(state_path) else []
-        if lines and json.loads(lines[0]) == kind:
-            self.rows = [Row(**json.loads(line)) for line in lines[1:]]
+        lines = whole_lines(state_path)
+        if lines and lines[0] == kind:
+            self.rows = [Row(**line) for line in lines[1:]]
             print(f"resuming: {len(self.rows)} rows are finished ({state_path})", file=sys.stderr)
-            return
         with open(state_path, "w") as out:
-            out.write(json.dumps(kind) + "\n")
+            for line in [kind, *map(dataclasses.asdict, self.rows)]:
+                out.write(json.dumps(line) + "\n")
 
     def has(self, row):
         return any(row.key() == known.key() for known in self.rows)
@@ -61,6 +61,19 @@ class RowStore:
     def finish(self):
         if self.state_path:
             os.remove(self.state_path)
+
+
+def whole_lines(path):
+    """The lines of a state file up to the first that was cut short."""
+    lines = []
+    if os.path.exists(path):
+        with open(path) as file:
+            for line in file:
+                try:
+                    lines.append(json.loads(line))
+                except json.JSONDecodeError:
+                    break
+    return lines
 
 
 def format_bytes(count):
