@@ -27,11 +27,20 @@ def median_of(trainings, figure):
     return statistics.median(figure(training) for training in trainings)
 
 
+def accuracies(runs):
+    return tuple(median_of(runs[name], lambda t: t.accuracy) for name in ("Taxon", "DDP"))
+
+
+def agrees(session, runs):
+    """Both sides learnt as much from the same samples."""
+    ours, theirs = accuracies(runs)
+    return abs(ours - theirs) <= ACCURACY_TOLERANCE[session.mode]
+
+
 def accuracy_row(session, base, runs):
-    ours, theirs = (median_of(runs[name], lambda t: t.accuracy) for name in ("Taxon", "DDP"))
-    tolerance = ACCURACY_TOLERANCE[session.mode]
+    ours, theirs = accuracies(runs)
     return Row(**base | {"case": base["case"] + ", accuracy", "unit": "share", "peer": "PyTorch DDP"}, ours=ours, theirs=theirs,
-               ratio=ours / theirs, verified=abs(ours - theirs) <= tolerance)
+               ratio=ours / theirs, verified=agrees(session, runs))
 
 
 def exposed_row(base, runs, wire_seconds):
@@ -44,7 +53,7 @@ def exposed_row(base, runs, wire_seconds):
                of_bound=least / ours if least and ours > 0 else None)
 
 
-def throughput_row(base, runs, peer, theirs, bound):
+def throughput_row(session, base, runs, peer, theirs, bound):
     """`theirs`: samples/s of the peer, one per pair."""
     settings = dict(base["settings"])
     if "Taxon" not in runs:
@@ -54,7 +63,7 @@ def throughput_row(base, runs, peer, theirs, bound):
     settings["taxon"] = runs["Taxon"][-1].details
     return Row(**base | {"unit": "samples/s", "peer": peer, "settings": settings}, ours=statistics.median(ours),
                theirs=statistics.median(theirs), ratio=ratio, spread=spread, bound=bound, of_bound=statistics.median(ours) / bound,
-               verified=True)
+               verified=agrees(session, runs))
 
 
 def finished(session, base, peers):
@@ -62,7 +71,7 @@ def finished(session, base, peers):
 
 
 def add_shared_rows(session, base, runs, bound, wire_seconds):
-    session.rows.add(throughput_row(base, runs, "PyTorch DDP", [t.samples_per_second() for t in runs["DDP"]], bound))
+    session.rows.add(throughput_row(session, base, runs, "PyTorch DDP", [t.samples_per_second() for t in runs["DDP"]], bound))
     if "Taxon" in runs:
         session.rows.add(accuracy_row(session, base, runs))
         session.rows.add(exposed_row(base, runs, wire_seconds))
@@ -84,7 +93,7 @@ def run_local(session):
     bound = median_of(runs["bound"], lambda t: t.samples_per_second())
     add_shared_rows(session, base, runs, bound, None)
     twice = [LOCAL_WORKERS * t.samples_per_second() for t in runs["plain"]]
-    session.rows.add(throughput_row(base, runs, "plain libtorch x 2", twice, bound))
+    session.rows.add(throughput_row(session, base, runs, "plain libtorch x 2", twice, bound))
 
 
 def stream_bandwidth(session, cluster):
