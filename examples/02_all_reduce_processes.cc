@@ -13,6 +13,7 @@
 #include "control/session.h"
 #include "net/ucx/ucx_transport.h"
 #include "task/poll_loop.h"
+#include "tensor/arena.h"
 #include "tensor/cpu_device.h"
 
 using namespace taxon;

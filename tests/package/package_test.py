@@ -39,7 +39,7 @@ def run_processes(program, count):
         for rank in range(count)
     ]
     try:
-        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
+        outputs = [rank.communicate(timeout=150)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
