@@ -27,7 +27,8 @@ quickstart: build ## build, then train a CNN on Fashion-MNIST with 2 workers
 test: deps ## build and run every test
 	@cmake --preset dev
 	@cmake --build build/dev -j $(JOBS)
-	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure
+	@# A second chance, printed as such: UCX 1.13 now and then refuses a TCP connection on a crowded machine (docs/transport.md).
+	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure --repeat until-pass:2
 
 install: build ## install program, libraries, headers and CMake packages under PREFIX=/usr/local
 	@cmake --install build/release --prefix $(PREFIX)

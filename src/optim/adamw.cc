@@ -10,8 +10,9 @@ namespace {
 template <class T>
 struct AdamStep {
   T scale, beta1, beta2, epsilon;
-  T keep;             // 1 - rate * decay
-  T size;             // rate / (1 - beta1^t)
+  T rest1, rest2;  // 1 - beta, which float32 arithmetic on a beta near 1 would get wrong in the fifth digit
+  T keep;          // 1 - rate * decay
+  T size;          // rate / (1 - beta1^t)
   T root_correction;  // 1 / sqrt(1 - beta2^t)
 };
 
@@ -22,8 +23,8 @@ void step_adamw(T* __restrict w, const T* __restrict gradient, T* __restrict m, 
                 std::size_t n, AdamStep<T> s) {
   for (std::size_t i = 0; i < n; ++i) {
     T g = gradient[i] * s.scale;
-    T first = s.beta1 * m[i] + (1 - s.beta1) * g;
-    T second = s.beta2 * v[i] + (1 - s.beta2) * g * g;
+    T first = s.beta1 * m[i] + s.rest1 * g;
+    T second = s.beta2 * v[i] + s.rest2 * g * g;
     m[i] = first;
     v[i] = second;
     w[i] = w[i] * s.keep - s.size * first / (std::sqrt(second) * s.root_correction + s.epsilon);
@@ -50,6 +51,8 @@ class AdamW final : public Rule {
                            T(plan_.beta1),
                            T(plan_.beta2),
                            T(plan_.epsilon),
+                           T(1 - plan_.beta1),
+                           T(1 - plan_.beta2),
                            T(1 - clock.rate * decay_of(plan_.weight_decay, decayed)),
                            T(clock.rate / correction1),
                            T(1 / std::sqrt(correction2))};

@@ -29,8 +29,8 @@ class Rule {
  public:
   virtual ~Rule() = default;
   /// weights[range] := the rule's step for the mean gradient `sum[range]`. `weights` and `sum` are whole
-  /// arenas of one layout; sum may be of a narrower type. Reads and writes each element of weights and state
-  /// once.
+  /// arenas of one layout and of the context's master type. Reads and writes each element of weights and
+  /// state once.
   virtual void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
                       const StepClock& clock) = 0;
   /// State arenas by name ("momentum"), for checkpoints; same layout as the weights.
