@@ -87,7 +87,8 @@ TEST(ShareTest, AllowsEmptyRegionsAndAddressesThatAreUsedAgain) {
     comm::Communicator group(runtime, "data", Member::all_of(runtime.world_size()));
     auto established = group.establish();
     co_await established;
-    auto nothing = group.share(net::Region());
+    net::Region none;
+    auto nothing = group.share(none);
     co_await nothing;
     for (std::size_t size : {64, 128, 64, 4096}) {
       net::Region region = runtime.transport.allocate(size);
