@@ -101,6 +101,9 @@ void UcxContext::open_context(const TransportChoice& choice, const std::string& 
   // UCX 1.13 aborts in its progress when a TCP connection breaks under a zero-copy send (uct_iface.h,
   // "comp->count > 0"), which a peer's death must not do to us. Fragments are copied anyway.
   if (!set_by_user("UCX_ZCOPY_THRESH")) modify(raw, "ZCOPY_THRESH", "inf");
+  // Otherwise UCX looks at a device only once its own thread has seen a first event there, and the first
+  // connection to a rank that sleeps can go unnoticed for ever.
+  if (!set_by_user("UCX_ADAPTIVE_PROGRESS")) modify(raw, "ADAPTIVE_PROGRESS", "n");
   if (!devices.empty() && !set_by_user("UCX_NET_DEVICES")) modify(raw, "NET_DEVICES", devices.c_str());
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
