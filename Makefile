@@ -27,7 +27,7 @@ quickstart: build ## build, then train a CNN on Fashion-MNIST with 2 workers
 test: deps ## build and run every test
 	@cmake --preset dev
 	@cmake --build build/dev -j $(JOBS)
-	@# A second chance, printed as such: UCX 1.13 now and then refuses a TCP connection on a crowded machine (docs/transport.md).
+	@# A second chance, printed as such, for tests of real processes with deadlines on a crowded machine.
 	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure --repeat until-pass:2
 
 install: build ## install program, libraries, headers and CMake packages under PREFIX=/usr/local
