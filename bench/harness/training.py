@@ -14,7 +14,8 @@ BATCH = 64  # per worker
 PARAMETERS = 3241354
 RECIPE = os.path.join(ROOT, "bench", "recipes", "cnn.yaml")
 DDP = os.path.join(ROOT, "bench", "peers", "ddp.py")
-LAB_PORT = 29600
+# Where rank 0 listens in the lab; DDP holds its port as long as its group lives.
+LAB_PORTS = {"DDP": 29600, "Taxon": 29650}
 
 
 class WrongModel(Exception):
@@ -49,9 +50,9 @@ def settled(seconds):
     return statistics.median(seconds[len(seconds) // 5:])
 
 
-def job_environments(workers, cluster):
+def job_environments(workers, cluster, job):
     """What a launcher tells each worker, on this host or one worker per host of the cluster."""
-    host, port = (cluster.addresses[0], LAB_PORT) if cluster else ("127.0.0.1", machine.free_ports(2))
+    host, port = (cluster.addresses[0], LAB_PORTS[job]) if cluster else ("127.0.0.1", machine.free_ports(2))
     return [{"RANK": str(rank), "WORLD_SIZE": str(workers), "LOCAL_RANK": "0" if cluster else str(rank),
              "LOCAL_WORLD_SIZE": "1" if cluster else str(workers), "MASTER_ADDR": host, "MASTER_PORT": str(port),
              "TAXON_SECRET": "benchmark", "GLOO_SOCKET_IFNAME": "eth0" if cluster else "lo", "OMP_NUM_THREADS": str(threads_for(workers))}
@@ -62,11 +63,12 @@ def commands_for(workers, cluster, command):
     return [cluster.command(rank, command) if cluster else command for rank in range(workers)]
 
 
-def run_taxon(session, workers, steps, test_samples, cluster=None):
+def run_taxon(session, workers, steps, test_samples, cluster=None, threads=None):
+    threads = threads or threads_for(workers)
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", RECIPE, "--out", out, "--set", f"length.steps={steps}",
-                   "--set", f"threads={threads_for(workers)}", "--set", f"data.test_limit={test_samples}"]
-        run_group(f"Taxon {workers}", commands_for(workers, cluster, command), job_environments(workers, cluster),
+                   "--set", f"threads={threads}", "--set", f"data.test_limit={test_samples}"]
+        run_group(f"Taxon {workers}", commands_for(workers, cluster, command), job_environments(workers, cluster, "Taxon"),
                   session.log_folder)
         with open(os.path.join(out, "summary.json")) as file:
             summary = json.load(file)
@@ -83,7 +85,7 @@ class Ddp:
         self.workers = workers
         command = [DDP, "--batch", str(BATCH), "--threads", str(threads_for(workers))]
         self.side = Side(f"DDP {workers}{' lab' if cluster else ''}", commands_for(workers, cluster, command), session.log_folder,
-                         job_environments(workers, cluster))
+                         job_environments(workers, cluster, "DDP"))
 
     def train(self, steps, alone_steps, test_samples):
         result = self.side.ask(f"train {steps} {alone_steps} {test_samples}", timeout=300)
@@ -105,14 +107,14 @@ class Plain:
         env = [{"OMP_NUM_THREADS": str(threads)}]
         self.sides = [Side(f"plain {i}", [command], session.log_folder, env) for i in range(processes)]
 
-    def train(self, steps, at_once=1):
+    def train(self, steps, at_once=1, test_samples=0):
         """`at_once` of the processes train together; the figure is that of the mean rate."""
-        request = f"train {steps} 0"
+        request = f"train {steps} {test_samples}"
         for side in self.sides[:at_once]:
             side.send(request)
         results = [side.receive(request, timeout=300) for side in self.sides[:at_once]]
         step = statistics.harmonic_mean([settled(result["seconds"]) for result in results])
-        return Training(at_once, step, parameters=results[0]["parameters"])
+        return Training(at_once, step, accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"])
 
     def __enter__(self):
         return self
