@@ -11,6 +11,7 @@
 #include <ostream>
 
 #include "apps/taxon/blas_speed.h"
+#include "apps/taxon/core_quota.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/interfaces.h"
 #include "apps/taxon/ucx_transports.h"
@@ -33,20 +34,9 @@ std::string first_word(const std::string& path) {
   return word;
 }
 
-/// How many cores' worth of time the container's control group allows; 0: no limit is known.
-double core_quota() {
-  double quota = 0, period = 0;
-  std::ifstream version2("/sys/fs/cgroup/cpu.max");
-  if (version2 >> quota >> period) return quota / period;  // "max" is no number
-  std::ifstream version1("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream version1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (version1 >> quota && version1_period >> period && quota > 0) return quota / period;
-  return 0;
-}
-
 Finding cores() {
   long all = sysconf(_SC_NPROCESSORS_ONLN);
-  double quota = core_quota(), usable = usable_cores();
+  double quota = core_quota(), usable = cores_of_affinity();
   Finding found{"cores", fmt::format("{} usable of {}", usable, all), Verdict::Good, {}};
   if (quota > 0) {
     found.value += fmt::format(", {:.1f} of them by the container's quota", quota);

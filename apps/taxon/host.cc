@@ -5,8 +5,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
+
+#include "apps/taxon/core_quota.h"
 
 namespace taxon::app {
 namespace {
@@ -25,11 +28,16 @@ std::string host_id() {
   return fmt::format("{}/{}/{}", boot, inode("/proc/self/ns/ipc"), inode("/proc/self/ns/pid"));
 }
 
-int usable_cores() {
+int cores_of_affinity() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return CPU_COUNT(&set);
+}
+
+double usable_cores() {
+  double cores = cores_of_affinity(), quota = core_quota();
+  return quota > 0 ? std::min(cores, quota) : cores;
 }
 
 std::uint64_t peak_rss_bytes() {

@@ -8,8 +8,10 @@ namespace taxon::app {
 /// Names this machine as far as shared memory reaches: the boot and the IPC and PID namespaces. Equal on
 /// ranks that can share memory.
 std::string host_id();
-/// Cores that this process may use.
-int usable_cores();
+/// Cores that this process may run on.
+int cores_of_affinity();
+/// Cores' worth of time that this process may use: those, or less by its container's quota. Above 0.
+double usable_cores();
 /// Largest resident set of this process so far.
 std::uint64_t peak_rss_bytes();
 /// Seconds since 1970, for TensorBoard.

@@ -72,7 +72,7 @@ void prepare_output(data::Storage& storage, const std::string& folder, Existing 
 }
 
 int compute_threads(const plan::Plan& plan, int local_ranks) {
-  return plan.threads > 0 ? plan.threads : std::max(1, usable_cores() / local_ranks);
+  return plan.threads > 0 ? plan.threads : std::max(1, static_cast<int>(usable_cores() / local_ranks));
 }
 
 Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storage, int rank,
@@ -109,8 +109,7 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   }
   bool shares_memory = plan.transport.kind != "tcp";
   resolved.resolved.world_size = world_size;
-  resolved.resolved.buckets =
-      exchange::cut_buckets(tensors, plan.precision.master, plan.exchange.bucket_bytes);
+  resolved.resolved.buckets = exchange::cut_buckets(tensors, plan.precision.master, plan.exchange);
   exchange::choose_collectives(resolved, world_size, shares_memory);
   std::cout << plan::write_plan(resolved) << "\n";
 

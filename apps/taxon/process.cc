@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "apps/taxon/host.h"
+#include "apps/taxon/preflight.h"
 #include "task/scope.h"
 
 namespace taxon::app {
@@ -23,12 +24,11 @@ void on_last_resort(int) {
   _exit(kPeerLostExit);
 }
 
-// Spinning saves a wake-up per message, but only where a core is free for it.
+// Spinning saves a wake-up per message, but only where a core is free for it; elsewhere it takes time from
+// the compute threads.
 task::PollOptions poll_options(const plan::Plan& plan, int local_ranks) {
-  int cores = usable_cores();
-  int threads = plan.threads > 0 ? plan.threads : std::max(1, cores / local_ranks);
-  bool free_core = cores > local_ranks * threads;
-  return {.spin = free_core ? std::chrono::microseconds(200) : std::chrono::microseconds(20),
+  bool free_core = usable_cores() >= local_ranks * (compute_threads(plan, local_ranks) + 1);
+  return {.spin = free_core ? std::chrono::microseconds(200) : std::chrono::microseconds(0),
           .when_idle = task::PollOptions::WhenIdle::YieldCore};
 }
 

@@ -8,13 +8,13 @@
 namespace taxon::bench {
 namespace {
 
-/// Nothing but the communication thread works here, so it may spin when every rank has a core. The lab's hosts
-/// share this machine's cores too.
+/// Nothing but the communication thread works here, so it may spin when every rank has a core. The lab's
+/// hosts share this machine's cores too.
 task::PollOptions poll_options(int ranks) {
   if (ranks <= app::usable_cores()) {
     return {.spin = std::chrono::microseconds(200), .when_idle = task::PollOptions::WhenIdle::Spin};
   }
-  return {.spin = std::chrono::microseconds(20), .when_idle = task::PollOptions::WhenIdle::YieldCore};
+  return {.spin = std::chrono::microseconds(0), .when_idle = task::PollOptions::WhenIdle::YieldCore};
 }
 
 control::JoinOptions join_options(const Place& place, int control_port) {
@@ -33,8 +33,7 @@ control::JoinOptions join_options(const Place& place, int control_port) {
 }  // namespace
 
 OwnRank::OwnRank(const Place& place, int control_port)
-    : loop_(poll_options(place.ranks)),
-      session_(control::Session::join(join_options(place, control_port))) {
+    : loop_(poll_options(place.ranks)), session_(control::Session::join(join_options(place, control_port))) {
   net::UcxOptions options;
   options.rank = Rank(place.rank);
   options.world_size = place.ranks;

@@ -2,9 +2,92 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace taxon::exchange {
+namespace {
+
+/// Lays one recorded bucket after the other.
+class Layer {
+ public:
+  Layer(const std::vector<Tensor>& tensors, DType type)
+      : tensors_(tensors), layout_{tensor::ArenaLayout(type), {}, {}} {
+    for (std::size_t i = 0; i < tensors.size(); ++i) unplaced_[tensors[i].name] = i;
+  }
+
+  void add(const plan::BucketPlan& plan) {
+    auto id = static_cast<int>(layout_.buckets.size());
+    Bucket bucket{BucketId(id), {}, fmt::format("bucket {} ({})", id, describe(plan)), {}, nullptr};
+    if (plan.part != next_part_ || plan.part >= plan.parts || (plan.parts > 1 && plan.parameters.size() != 1))
+      throw Error(ErrorKind::Mismatch, "the recorded parts of " + describe(plan) + " are not in order",
+                  {{}, "", plan.parameters.front()});
+    if (plan.part == 0) {
+      whole_.begin = layout_.arena.size();
+      segments_.clear();
+      for (const std::string& name : plan.parameters) place(name);
+      whole_.size = layout_.arena.size() - whole_.begin;
+      std::sort(segments_.begin(), segments_.end());
+      segments_.erase(std::unique(segments_.begin(), segments_.end()), segments_.end());
+    } else if (plan.parameters.front() != layout_.arena.slots().back().name) {
+      throw Error(ErrorKind::Mismatch, describe(plan) + " does not follow the part before it",
+                  {{}, "", plan.parameters.front()});
+    }
+    next_part_ = plan.part + 1 == plan.parts ? 0 : plan.part + 1;
+    bucket.range = part_of(whole_, plan);
+    bucket.segments = segments_;
+    layout_.buckets.push_back(std::move(bucket));
+  }
+
+  Layout finish() {
+    if (!unplaced_.empty())
+      throw Error(ErrorKind::Mismatch,
+                  "the parameter " + unplaced_.begin()->first + " is in no recorded bucket",
+                  {{}, "", unplaced_.begin()->first});
+    if (next_part_ != 0) {
+      const std::string& name = layout_.arena.slots().back().name;
+      throw Error(ErrorKind::Mismatch, "the recorded buckets lack a part of " + name, {{}, "", name});
+    }
+    return std::move(layout_);
+  }
+
+ private:
+  static std::string describe(const plan::BucketPlan& plan) {
+    const auto& names = plan.parameters;
+    if (plan.parts > 1) return fmt::format("{}, part {} of {}", names.front(), plan.part + 1, plan.parts);
+    return names.front() + (names.size() > 1 ? " .. " + names.back() : "");
+  }
+
+  void place(const std::string& name) {
+    auto found = unplaced_.find(name);
+    if (found == unplaced_.end())
+      throw Error(ErrorKind::Mismatch,
+                  "the recorded buckets name the parameter " + name + ", which this model lacks",
+                  {{}, "", name});
+    const Tensor& tensor = tensors_[found->second];
+    layout_.arena.add(name, tensor.shape);
+    layout_.tensors.push_back(static_cast<int>(found->second));
+    segments_.push_back(tensor.segment);
+    unplaced_.erase(found);
+  }
+
+  /// Parts begin where slots may: at a multiple of the alignment.
+  Range part_of(Range whole, const plan::BucketPlan& plan) const {
+    const std::size_t line = tensor::ArenaLayout::kAlignment / size_of(layout_.arena.type());
+    Range lines = part({0, whole.size / line}, static_cast<std::size_t>(plan.parts),
+                       static_cast<std::size_t>(plan.part));
+    return {whole.begin + lines.begin * line, lines.size * line};
+  }
+
+  const std::vector<Tensor>& tensors_;
+  std::map<std::string, std::size_t> unplaced_;  // name -> index into tensors_
+  Layout layout_;
+  Range whole_;                // of the bucket whose parts are being added
+  std::vector<int> segments_;  // that read it
+  int next_part_ = 0;
+};
+
+}  // namespace
 
 std::int64_t Tensor::count() const {
   std::int64_t n = 1;
@@ -13,11 +96,28 @@ std::int64_t Tensor::count() const {
 }
 
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DType type,
-                                          std::int64_t bucket_bytes) {
+                                          const plan::ExchangePlan& plan) {
   std::vector<plan::BucketPlan> buckets;
+  auto element = static_cast<std::int64_t>(size_of(type));
+  bool open = false;  // more may join the last bucket
   for (const Tensor& tensor : tensors) {
-    std::int64_t bytes = tensor.count() * static_cast<std::int64_t>(size_of(type));
-    if (buckets.empty() || buckets.back().bytes + bytes > bucket_bytes) buckets.emplace_back();
+    std::int64_t bytes = tensor.count() * element;
+    if (bytes > plan.slice_bytes) {
+      auto parts = static_cast<std::size_t>((bytes + plan.slice_bytes - 1) / plan.slice_bytes);
+      for (std::size_t i = 0; i < parts; ++i) {
+        Range range = part({0, static_cast<std::size_t>(tensor.count())}, parts, i);
+        plan::BucketPlan bucket;
+        bucket.parameters = {tensor.name};
+        bucket.part = static_cast<int>(i);
+        bucket.parts = static_cast<int>(parts);
+        bucket.bytes = static_cast<std::int64_t>(range.size) * element;
+        buckets.push_back(std::move(bucket));
+      }
+      open = false;
+      continue;
+    }
+    if (!open || buckets.back().bytes + bytes > plan.bucket_bytes) buckets.emplace_back();
+    open = true;
     buckets.back().parameters.push_back(tensor.name);
     buckets.back().bytes += bytes;
   }
@@ -25,33 +125,9 @@ std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DT
 }
 
 Layout lay_out(const std::vector<Tensor>& tensors, const std::vector<plan::BucketPlan>& buckets, DType type) {
-  std::map<std::string, int> index;
-  for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].name] = static_cast<int>(i);
-  Layout layout{tensor::ArenaLayout(type), {}, {}, {}};
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
-    std::size_t begin = layout.arena.size();
-    for (const std::string& name : buckets[b].parameters) {
-      auto found = index.find(name);
-      if (found == index.end())
-        throw Error(ErrorKind::Mismatch,
-                    "the recorded buckets name the parameter " + name + ", which this model lacks",
-                    {{}, "", name});
-      layout.arena.add(name, tensors[static_cast<std::size_t>(found->second)].shape);
-      layout.tensors.push_back(found->second);
-      layout.bucket_of.push_back(static_cast<int>(b));
-      index.erase(found);
-    }
-    const auto& names = buckets[b].parameters;
-    layout.buckets.push_back(
-        {BucketId(static_cast<int>(b)),
-         {begin, layout.arena.size() - begin},
-         fmt::format("bucket {} ({}{})", b, names.front(), names.size() > 1 ? " .. " + names.back() : ""),
-         nullptr});
-  }
-  if (!index.empty())
-    throw Error(ErrorKind::Mismatch, "the parameter " + index.begin()->first + " is in no recorded bucket",
-                {{}, "", index.begin()->first});
-  return layout;
+  Layer layer(tensors, type);
+  for (const plan::BucketPlan& bucket : buckets) layer.add(bucket);
+  return layer.finish();
 }
 
 }  // namespace taxon::exchange

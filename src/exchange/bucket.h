@@ -16,29 +16,32 @@ namespace taxon::exchange {
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
+  int segment = 0;  // of the model: the first part of the forward pass that reads it
   std::int64_t count() const;
 };
 
-/// A run of neighbouring slots of the arenas that is exchanged as one unit.
+/// A run of neighbouring slots of the arenas, or a part of one slot, that is exchanged as one unit.
 struct Bucket {
   BucketId id;
-  Range range;       // elements of the arenas, padding between its slots included
-  std::string name;  // "bucket 2 (conv2.weight .. conv1.bias)", for reports
+  Range range;                // elements of the arenas, padding between its slots included
+  std::string name;           // "bucket 2 (conv2.weight .. conv1.bias)", for reports
+  std::vector<int> segments;  // of the model that read it, ascending
   const comm::CollectiveRow* collective = nullptr;
 };
 
 /// Cuts `tensors`, given in the order in which the backward pass completes them, into buckets of at most
-/// `bucket_bytes`; a larger tensor gets a bucket of its own. Pure: rank 0 decides and the result is recorded
-/// in the plan.
+/// exchange.bucket_bytes. A tensor that is larger gets a bucket of its own, and one that is larger than
+/// exchange.slice_bytes one for each of its equal parts. Pure: rank 0 decides and the result is recorded in
+/// the plan.
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DType type,
-                                          std::int64_t bucket_bytes);
+                                          const plan::ExchangePlan& plan);
 
 /// The arenas' layout and the buckets' ranges for recorded buckets. Throws Error{Mismatch} if a parameter is
-/// missing in `tensors` or one of `tensors` is in no bucket: the recording belongs to another model.
+/// missing in `tensors`, one of `tensors` is in no bucket or the parts of one are not all there, one after
+/// the other: the recording belongs to another model.
 struct Layout {
   tensor::ArenaLayout arena;
-  std::vector<int> tensors;    // slot -> index into `tensors`
-  std::vector<int> bucket_of;  // slot -> bucket
+  std::vector<int> tensors;  // slot -> index into `tensors`
   std::vector<Bucket> buckets;
 };
 Layout lay_out(const std::vector<Tensor>& tensors, const std::vector<plan::BucketPlan>& buckets, DType type);

@@ -1,6 +1,6 @@
 #include "exchange/exchange.h"
 
-#include "task/scope.h"
+#include <string>
 
 namespace taxon::exchange {
 namespace {
@@ -23,29 +23,66 @@ void cast_range(const tensor::Arena& from, const tensor::Arena& to, Range range)
   });
 }
 
+/// Keys of the buckets in the lane. The next forward pass reads the first segments first.
+std::vector<int> lane_keys(const std::vector<Bucket>& buckets, const std::string& order) {
+  std::vector<int> keys(buckets.size(), 0);
+  if (order == "priority")
+    for (std::size_t b = 0; b < buckets.size(); ++b) keys[b] = buckets[b].segments.front();
+  return keys;
+}
+
 }  // namespace
 
-Exchange::Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, Arenas arenas,
+Exchange::Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, int segments, Arenas arenas,
                    std::unique_ptr<Topology> topology, optim::Rule& rule, const plan::Plan& plan)
     : runtime_(runtime),
       buckets_(std::move(buckets)),
       arenas_(arenas),
       topology_(std::move(topology)),
       rule_(rule),
+      order_(lane_keys(buckets_, plan.exchange.order)),
       lane_(runtime, plan.exchange.in_flight),
+      updates_(runtime, 1),
       scope_(plan.optimiser.clip_norm > 0 ? std::make_unique<StepScope>(runtime, plan.optimiser.clip_norm)
-                                          : nullptr) {}
+                                          : nullptr),
+      gates_(static_cast<std::size_t>(segments)),
+      children_(runtime.waits()) {}
 
-task::Task<void> Exchange::step(tensor::Job& backward, optim::StepClock clock) {
-  auto count = static_cast<int>(buckets_.size());
-  lane_.begin(count);
-  if (scope_) scope_->begin(count);
+void Exchange::begin(tensor::Job& backward, optim::StepClock clock) {
+  TAXON_CHECK(children_.live() == 0, children_.live(), " buckets of the last step are still in flight");
+  lane_.begin(order_);
+  updates_.begin(order_);
+  if (scope_) scope_->begin(static_cast<int>(buckets_.size()));
   safe_point_ = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
-  times_ = {};
-  task::Scope children(runtime_.waits());
-  children.spawn(open_safe_point(&backward));
-  for (const Bucket& bucket : buckets_) children.spawn(reconcile(&bucket, &backward, clock));
-  co_await children.join();
+  for (Gate& gate : gates_) gate = {0, std::make_unique<task::Event>(runtime_.executor(), runtime_.waits())};
+  for (const Bucket& bucket : buckets_)
+    for (int segment : bucket.segments) ++gates_[static_cast<std::size_t>(segment)].missing;
+  for (Gate& gate : gates_)
+    if (gate.missing == 0) gate.open->set();
+  children_.spawn(open_safe_point(&backward));
+  for (const Bucket& bucket : buckets_) children_.spawn(reconcile(&bucket, &backward, clock));
+}
+
+bool Exchange::is_ready(int segment) const {
+  const Gate& gate = gates_[static_cast<std::size_t>(segment)];
+  return !gate.open || gate.open->is_set();
+}
+
+task::Task<void> Exchange::ready(int segment) {
+  if (is_ready(segment)) co_return;
+  auto open = gates_[static_cast<std::size_t>(segment)].open->wait("forward pass",
+                                                                   "segment " + std::to_string(segment));
+  co_await open;
+}
+
+task::Task<void> Exchange::finish() { co_await children_.join(); }
+
+task::Task<void> Exchange::abandon(std::exception_ptr why) {
+  if (!runtime_.waits().cancelled()) runtime_.waits().cancel(why);
+  try {
+    co_await children_.join();
+  } catch (...) {
+  }
 }
 
 /// Every line is one axis of the taxonomy.
@@ -53,7 +90,7 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward
   auto complete = backward->at(bucket->id.value(), bucket->name);
   co_await complete;
   auto enter = lane_.enter(bucket->id.value(),
-                           bucket->name);  // overlap: the same order on all ranks, bounded in flight
+                           bucket->name);  // overlap: by priority, bounded in flight
   Range owned = topology_->owned(bucket->range);
   {
     Lane::Turn turn = co_await enter;
@@ -69,22 +106,31 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward
     auto safe = safe_point_->wait("backward", bucket->name);
     co_await safe;
   }
-  auto updated = update(bucket, owned, clock);  // optimisation: the owner updates
-  co_await updated;
+  {
+    auto first = updates_.enter(bucket->id.value(), bucket->name);
+    Lane::Turn turn = co_await first;
+    auto updated = update(bucket, owned, clock);  // optimisation: the owner updates
+    co_await updated;
+  }
   auto spread = topology_->spread(*bucket, *arenas_.master);  // communication: values travel back
   co_await spread;
   if (!aliased) {
     auto safe = safe_point_->wait("backward", bucket->name);
     co_await safe;
-    auto adopted = adopt(bucket);
-    co_await adopted;
+    auto cast = adopt(bucket);
+    co_await cast;
   }
+  adopted(*bucket);
+}
+
+void Exchange::adopted(const Bucket& bucket) {
+  for (int segment : bucket.segments)
+    if (Gate& gate = gates_[static_cast<std::size_t>(segment)]; --gate.missing == 0) gate.open->set();
 }
 
 task::Task<void> Exchange::open_safe_point(tensor::Job* backward) {
   auto end = backward->finished();
   co_await end;
-  times_.backward_end = runtime_.executor().now();
   safe_point_->set();
 }
 
@@ -127,13 +173,11 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
 }
 
 task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket) {
-  bool safe = safe_point_->is_set();
   comm::Span span{"exchange", name, bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
   auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
   co_await done;
   span.end = runtime_.executor().now();
-  times_.update += span.end - span.begin;
-  if (safe) times_.update_after_safe += span.end - span.begin;
+  updating_ += span.end - span.begin;
   runtime_.journal.add(span);
 }
 

@@ -8,6 +8,7 @@
 #include "exchange/step_scope.h"
 #include "exchange/topology.h"
 #include "optim/rule.h"
+#include "task/scope.h"
 
 namespace taxon::exchange {
 
@@ -18,26 +19,30 @@ struct Arenas {
   const tensor::Arena* compute = nullptr;    // what the model reads; the master itself when the types agree
 };
 
-/// How long the parts of one step took, for reports.
-struct StepTimes {
-  Duration update{0};             // rule and cast kernels, all buckets
-  Duration update_after_safe{0};  // the part of them after the safe point
-  Instant backward_end;           // when the safe point opened
-};
-
-/// Reconciles replicas, bucket by bucket, beside the running backward pass. Executor's thread only.
+/// Reconciles replicas, bucket by bucket, beside the running backward pass and the next forward pass.
+/// Executor's thread only.
 class Exchange {
  public:
-  Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, Arenas arenas,
+  /// `segments`: of the model. The plan says in which order buckets go and what clips.
+  Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, int segments, Arenas arenas,
            std::unique_ptr<Topology> topology, optim::Rule& rule, const plan::Plan& plan);
 
-  /// One synchronous step over `backward`, whose mark b means that bucket b of the gradients is complete.
-  /// Ends when every bucket of the compute copy has its new values. On failure everything in flight is
-  /// unwound before it throws; `backward` may still run.
-  task::Task<void> step(tensor::Job& backward, optim::StepClock clock);
+  /// Starts one synchronous step over `backward`, whose mark b means that bucket b of the gradients is
+  /// complete; the job outlives the step. REQUIRES: the last step is finished.
+  void begin(tensor::Job& backward, optim::StepClock clock);
+  /// True when the compute copy of every parameter of the model's segment has the values of the last step.
+  bool is_ready(int segment) const;
+  /// Suspends until it is.
+  task::Task<void> ready(int segment);
+  /// Suspends until the step is over everywhere in the compute copy. Throws the step's failure; everything in
+  /// flight is unwound by then, but the backward job may still run.
+  task::Task<void> finish();
+  /// Fails the rank's operations with `why`, and ends when this step's are unwound.
+  task::Task<void> abandon(std::exception_ptr why);
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  const StepTimes& times() const { return times_; }
+  /// Since the start: time in rule, cast and norm kernels, which is compute although it runs here.
+  Duration updating() const { return updating_; }
   /// Norm of the last mean gradient; 0 unless clipping asked for it.
   double gradient_norm() const { return scope_ ? scope_->norm() : 0; }
 
@@ -48,16 +53,25 @@ class Exchange {
   task::Task<void> update(const Bucket* bucket, Range owned, optim::StepClock clock);
   task::Task<void> adopt(const Bucket* bucket);
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Bucket* bucket);
+  void adopted(const Bucket& bucket);
 
   comm::Runtime& runtime_;
   const std::vector<Bucket> buckets_;
   const Arenas arenas_;
   const std::unique_ptr<Topology> topology_;
   optim::Rule& rule_;
+  const std::vector<int> order_;  // key of each bucket in the lane
   Lane lane_;
+  Lane updates_;
   std::unique_ptr<StepScope> scope_;         // null when no rule asks
-  std::unique_ptr<task::Event> safe_point_;  // no job reads the weights any more
-  StepTimes times_;
+  std::unique_ptr<task::Event> safe_point_;  // the backward pass is over: no job reads the old weights
+  struct Gate {
+    int missing = 0;                    // buckets of the segment that are not adopted yet
+    std::unique_ptr<task::Event> open;  // null before the first step
+  };
+  std::vector<Gate> gates_;  // by segment
+  task::Scope children_;
+  Duration updating_{0};
 };
 
 }  // namespace taxon::exchange

@@ -7,40 +7,45 @@
 
 namespace taxon::exchange {
 
-/// Admits buckets to the network: in one order that is the same on every rank (ranks may complete gradients
-/// in different orders, and credits spent on different buckets would wait for each other), and at most
-/// `credits` at once.
+/// Admits buckets to the network: at most `credits` at once, of those that wait the one with the smallest
+/// (key, index) first. A bucket that comes before all in flight needs no credit: it overtakes them, which is
+/// what priorities are for, and it keeps ranks that complete gradients in different orders from waiting for
+/// each other with their credits spent on different buckets. (The first unfinished bucket of all is admitted
+/// on every rank as soon as it is complete there, so it ends; then the next is the first.)
 class Lane {
  public:
   Lane(comm::Runtime& runtime, int credits) : runtime_(runtime), credits_(credits) {}
 
-  /// A new step: the sequence starts at 0 again. REQUIRES: everybody of the last step has left.
-  void begin(int buckets);
+  /// A new step over keys.size() buckets; equal keys go by index. REQUIRES: everybody of the last step has
+  /// left.
+  void begin(std::vector<int> keys);
 
   /// Leaves the lane when it dies.
   class Turn {
    public:
-    explicit Turn(Lane& lane) : lane_(&lane) {}
-    Turn(Turn&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {}
+    Turn(Lane& lane, int index) : lane_(&lane), index_(index) {}
+    Turn(Turn&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)), index_(other.index_) {}
     Turn& operator=(Turn&&) = delete;
     ~Turn() {
-      if (lane_) lane_->leave();
+      if (lane_) lane_->leave(index_);
     }
 
    private:
     Lane* lane_;
+    int index_;
   };
-  /// Suspends until all buckets before `sequence` have entered and a credit is free.
-  task::Task<Turn> enter(int sequence, std::string subject);
+  /// Suspends until bucket `index` is admitted.
+  task::Task<Turn> enter(int index, std::string subject);
 
  private:
-  void leave();
+  using Place = std::pair<int, int>;  // key, index
+  Place place(int index) const { return {keys_[static_cast<std::size_t>(index)], index}; }
+  void leave(int index);
   void admit();
   comm::Runtime& runtime_;
   const int credits_;
-  int in_flight_ = 0;
-  int next_ = 0;
-  std::vector<bool> waiting_;
+  std::vector<int> keys_;
+  std::vector<Place> waiting_, in_flight_;  // ascending; few
   std::vector<std::unique_ptr<task::Event>> gates_;
 };
 

@@ -28,7 +28,8 @@ struct BufferSpec {
   std::vector<std::int64_t> shape;
 };
 
-/// A consecutive part of the model: what forward waits for and what a profile has a cost for.
+/// A consecutive part of the forward pass: it reads its own parameters and, of others, only those of earlier
+/// segments. What forward waits for and what a profile has a cost for.
 struct Segment {
   std::string name;
   std::vector<int> parameters;  // indices into ModelSpec::parameters
@@ -47,9 +48,8 @@ struct ModelSpec {
 /// belongs to parameter `parameters[i]`. They outlive the model's use.
 struct Binding {
   const tensor::ArenaLayout* layout = nullptr;
-  std::vector<int> parameters;  // slot -> index into ModelSpec::parameters
-  std::vector<int> bucket;      // slot -> bucket, ascending
-  int buckets = 0;
+  std::vector<int> parameters;               // slot -> index into ModelSpec::parameters
+  std::vector<Range> buckets;                // elements of the arenas: together all of them, ascending
   const tensor::Arena* weights = nullptr;    // compute copy: the parameters become views into it
   const tensor::Arena* gradients = nullptr;  // of the reduction type
 };
@@ -93,10 +93,14 @@ class Model {
   /// may be bound again.
   virtual void unbind() = 0;
 
-  /// Forward and backward over the share. Afterwards gradients[slot] is this worker's part of the mean
-  /// gradient over the global batch: the sum over its samples / global_size. Slots without a gradient, and
-  /// all slots of an empty share, are zero. marks.reached(b) as soon as bucket b is complete; every bucket is
-  /// reached by the end.
+  /// Begins a step: the forward pass of the first micro-batch, up to segment `until` (exclusive) or less far.
+  /// Reads the weights of those segments only, so the others may still change. May be called several times
+  /// with growing `until`; forward_backward() with the same input goes on from there.
+  virtual void forward(const StepInput& input, int until) = 0;
+  /// The rest of the step's forward pass, or all of it, and backward. Afterwards gradients[slot] is this
+  /// worker's part of the mean gradient over the global batch: the sum over its samples / global_size. Slots
+  /// without a gradient, and all slots of an empty share, are zero. marks.reached(b) as soon as bucket b is
+  /// complete; every bucket is reached by the end.
   virtual StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) = 0;
 
   /// Loss and correct predictions in evaluation mode.

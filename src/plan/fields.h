@@ -202,12 +202,25 @@ void visit_fields(P& p, V&& visit) {
               .max = 1e12,
               .unit = Unit::Bytes},
         p.bucket_bytes);
+  visit(Field{.key = "slice_bytes",
+              .sentence = "A larger gradient travels in equal parts of at most this size, each a bucket.",
+              .min = 64,
+              .max = 1e12,
+              .unit = Unit::Bytes},
+        p.slice_bytes);
   visit(Field{.key = "in_flight", .sentence = "Buckets that are exchanged at once.", .min = 1, .max = 1024},
         p.in_flight);
   visit(Field{.key = "order",
-              .sentence = "Order of the buckets; backward: as the backward pass completes them.",
-              .choices = "backward"},
+              .sentence = "Which waiting bucket goes first: priority, the one that the next forward pass "
+                          "reads first; backward, the one that the backward pass completed first.",
+              .choices = "priority backward"},
         p.order);
+  visit(
+      Field{.key = "overlap",
+            .sentence = "What communication hides behind: backward, the rest of the backward pass; forward, "
+                        "the next forward pass too, which then waits layer by layer.",
+            .choices = "forward backward"},
+      p.overlap);
   visit(Field{.key = "levels", .sentence = "Who sums with whom, from the inside outward."}, p.levels);
 }
 
@@ -303,6 +316,8 @@ template <Like<BucketPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "parameters", .sentence = "Parameters in the order in which they lie in the bucket."},
         p.parameters);
+  visit(Field{.key = "part", .sentence = "Which part of a single parameter, from 0.", .min = 0}, p.part);
+  visit(Field{.key = "parts", .sentence = "Parts that the parameter is cut into.", .min = 1}, p.parts);
   visit(Field{.key = "bytes", .sentence = "Size of the bucket.", .min = 0, .unit = Unit::Bytes}, p.bytes);
   visit(Field{.key = "collective", .sentence = "The algorithm chosen for it."}, p.collective);
 }

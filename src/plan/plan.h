@@ -93,9 +93,11 @@ struct LevelPlan {
 
 struct ExchangePlan {
   std::int64_t bucket_bytes =
-      4 << 20;        // gradients that complete one after the other travel together up to this size
-  int in_flight = 4;  // buckets that are exchanged at once
-  std::string order = "backward";  // backward: as the backward pass completes them
+      4 << 20;  // gradients that complete one after the other travel together up to this size
+  std::int64_t slice_bytes = 4 << 20;  // a larger gradient travels in equal parts of at most this size
+  int in_flight = 4;                   // buckets that are exchanged at once
+  std::string order = "priority";      // priority: first layers first; backward: as gradients complete
+  std::string overlap = "forward";     // hidden behind: the backward pass alone, or the next forward pass too
   std::vector<LevelPlan> levels = {LevelPlan{}};
   friend bool operator==(const ExchangePlan&, const ExchangePlan&) = default;
 };
@@ -142,6 +144,8 @@ struct ReportPlan {
 /// recipes.
 struct BucketPlan {
   std::vector<std::string> parameters;  // in the order in which they lie in the bucket
+  int part = 0;                         // of a single parameter that is cut into `parts`
+  int parts = 1;
   std::int64_t bytes = 0;
   std::string collective;
   friend bool operator==(const BucketPlan&, const BucketPlan&) = default;

@@ -36,8 +36,8 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan
   std::vector<exchange::Tensor> tensors;
   for (int p : order)
     tensors.push_back(
-        {parameters[static_cast<std::size_t>(p)].name, parameters[static_cast<std::size_t>(p)].shape});
-  auto buckets = exchange::cut_buckets(tensors, plan->precision.master, plan->exchange.bucket_bytes);
+        {parameters[static_cast<std::size_t>(p)].name, parameters[static_cast<std::size_t>(p)].shape, 0});
+  auto buckets = exchange::cut_buckets(tensors, plan->precision.master, plan->exchange);
   co_return buckets;
 }
 

@@ -34,9 +34,14 @@ checkpoint::LogicalTensor copy_slot(const tensor::Arena& arena, const tensor::Sl
 }  // namespace
 
 std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
+  std::vector<int> segment_of(spec.parameters.size(), 0);
+  for (std::size_t s = 0; s < spec.segments.size(); ++s)
+    for (int parameter : spec.segments[s].parameters)
+      segment_of[static_cast<std::size_t>(parameter)] = static_cast<int>(s);
   std::vector<exchange::Tensor> tensors;
-  for (const auto& parameter : spec.parameters)
-    if (parameter.trainable) tensors.push_back({parameter.name, parameter.shape});
+  for (std::size_t p = 0; p < spec.parameters.size(); ++p)
+    if (const auto& parameter = spec.parameters[p]; parameter.trainable)
+      tensors.push_back({parameter.name, parameter.shape, segment_of[p]});
   return tensors;
 }
 
@@ -61,12 +66,9 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
 }
 
 model::Binding State::binding() const {
-  return {&layout_.arena,
-          parameters_,
-          layout_.bucket_of,
-          static_cast<int>(layout_.buckets.size()),
-          compute_ ? compute_.get() : &master_,
-          &gradients_};
+  std::vector<Range> buckets;
+  for (const exchange::Bucket& bucket : layout_.buckets) buckets.push_back(bucket.range);
+  return {&layout_.arena, parameters_, std::move(buckets), compute_ ? compute_.get() : &master_, &gradients_};
 }
 
 std::size_t State::bytes() const {

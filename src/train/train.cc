@@ -54,6 +54,11 @@ class Trainer {
   void announce();
   task::Task<void> loop();
   task::Task<bool> step(const data::Batch* batch);
+  task::Task<void> advance(const model::StepInput* input);
+  task::Task<void> settle();
+  task::Task<void> wait_for(task::Task<void> exchange);
+  void computed(const char* what, Instant begin);
+  task::Task<void> tidy(std::exception_ptr error);
   task::Task<void> compute(const data::Batch* batch, optim::StepClock clock, StepReport* report,
                            Vote::Tally* tally);
   task::Task<void> flush_report();
@@ -81,6 +86,8 @@ class Trainer {
   std::uint64_t first_bytes_ = 0;
   Instant last_end_;
   Duration data_wait_{0};
+  std::unique_ptr<tensor::Job> backward_;  // of the last step, whose exchange may still refer to it
+  Duration busy_{0}, idle_{0};             // of this step: in kernels, and waiting for the exchange
 
   // The step whose loss is still on its way: it is known with the next vote.
   std::optional<StepReport> pending_;
@@ -104,6 +111,8 @@ task::Task<Outcome> Trainer::run() {
   } catch (...) {
     error = std::current_exception();
   }
+  auto tidying = tidy(error);
+  co_await tidying;
   auto closing = loader_->close();
   co_await closing;
   // The arenas die with this object; the model lives on.
@@ -139,8 +148,9 @@ task::Task<void> Trainer::prepare() {
   co_await restoring;
   auto same = agreement_.require_equal(state_->hash(), "initial parameters");
   co_await same;
-  exchange_ = std::make_unique<exchange::Exchange>(runtime(), state_->layout().buckets, state_->arenas(),
-                                                   topology.make(group_), state_->rule(), plan_);
+  exchange_ = std::make_unique<exchange::Exchange>(
+      runtime(), state_->layout().buckets, static_cast<int>(world_.model.spec().segments.size()),
+      state_->arenas(), topology.make(group_), state_->rule(), plan_);
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   data::Sampler sampler(plan_.seed, train.size(), plan::global_batch(plan_, group_.size()));
@@ -188,11 +198,15 @@ task::Task<void> Trainer::loop() {
     }
     bool counted = plan_.checkpoint.every_steps > 0 && steps_ % plan_.checkpoint.every_steps == 0;
     if ((checkpoint.due(samples_) || counted) && !last) {
+      auto settling = settle();
+      co_await settling;
       auto saving = save();
       co_await saving;
       last_end_ = now();
     }
   }
+  auto settling = settle();
+  co_await settling;
   auto flushing = flush_report();
   co_await flushing;
 }
@@ -210,7 +224,8 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   auto computing = compute(batch, clock, &report, &tally);
   co_await computing;
   finish_report(tally);
-  report.gradient_norm = exchange_->gradient_norm();
+  report.gradient_norm =
+      exchange_->gradient_norm();  // of this step if it is settled, else settle() sees to it
   report.step_time = now() - last_end_;
   last_end_ = now();
   steps_ = report.step;
@@ -218,52 +233,104 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   pending_ = report;
   pending_size_ = batch->global_size;
   if (plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
+    auto settling = settle();
+    co_await settling;
     auto same = agreement_.require_equal(state_->hash(), "parameters");
     co_await same;
   }
   co_return tally.stop;
 }
 
-/// Forward and backward on the compute lane; beside them the buckets' exchange and the vote. Nothing is in
-/// flight when it ends.
+/// Forward and backward on the compute lane, beside them the last step's exchange until it is settled, the
+/// vote, and then this step's exchange, which goes on when this ends unless the plan says otherwise.
 task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clock, StepReport* report,
                                   Vote::Tally* tally) {
+  busy_ = idle_ = Duration(0);
+  model::StepInput input{batch->inputs, batch->labels, batch->global_size, plan_.batch.micro_batches};
+  auto advancing = advance(&input);
+  co_await advancing;
+  auto settling = settle();
+  co_await settling;
   model::StepOutput output;
-  tensor::Kernel kernel{
-      "forward and backward", {}, [this, batch, &output](tensor::Marks& marks) {
-        model::StepInput input{batch->inputs, batch->labels, batch->global_size, plan_.batch.micro_batches};
-        output = world_.model.forward_backward(input, marks);
-      }};
+  tensor::Kernel kernel{"forward and backward", {}, [this, &input, &output](tensor::Marks& marks) {
+                          output = world_.model.forward_backward(input, marks);
+                        }};
   kernel.marks = static_cast<int>(exchange_->buckets().size());
-  comm::Span span{"compute", "forward and backward", -1, 0, now(), {}};
+  Instant begin = now();
   task::Scope beside(runtime().waits());
-  tensor::Job backward(runtime().device, runtime().waits(), tensor::Lane::Compute, std::move(kernel));
+  backward_ = std::make_unique<tensor::Job>(runtime().device, runtime().waits(), tensor::Lane::Compute,
+                                            std::move(kernel));
+  beside.spawn(vote_.cast(ballot_, tally));
+  exchange_->begin(*backward_, clock);
   std::exception_ptr error;
   try {
-    beside.spawn(vote_.cast(ballot_, tally));
-    auto exchanging = exchange_->step(backward, clock);
-    co_await exchanging;
+    auto end = backward_->finished();
+    co_await end;
   } catch (...) {
     error = std::current_exception();
   }
-  try {
-    auto end = backward.finished();
-    co_await end;
-  } catch (...) {
-    if (!error) error = std::current_exception();
-  }
+  computed("forward and backward", begin);
   try {
     co_await beside.join();
   } catch (...) {
     if (!error) error = std::current_exception();
   }
   if (error) std::rethrow_exception(error);
-  span.end = exchange_->times().backward_end;
-  runtime().journal.add(span);
-  Duration after_backward = now() - span.end;
-  report->compute = span.end - span.begin + exchange_->times().update_after_safe;
-  report->exposed = std::max(Duration(0), after_backward - exchange_->times().update_after_safe);
   ballot_ = {false, output.loss_sum, output.correct};
+  if (plan_.exchange.overlap == "backward") {
+    auto all = settle();
+    co_await all;
+  }
+  report->compute = busy_;
+  report->exposed = idle_;
+}
+
+/// The forward pass of the first micro-batch, as far as it must wait for the last step's exchange. What needs
+/// no more waiting is left to the backward pass's kernel.
+task::Task<void> Trainer::advance(const model::StepInput* input) {
+  const int segments = static_cast<int>(world_.model.spec().segments.size());
+  for (int next = 0; next < segments;) {
+    auto waiting = wait_for(exchange_->ready(next));
+    co_await waiting;
+    int until = next + 1;
+    while (until < segments && exchange_->is_ready(until)) ++until;
+    if (until == segments) break;
+    Instant begin = now();
+    auto forward =
+        on_compute(&runtime(), "forward", [this, input, until] { world_.model.forward(*input, until); });
+    co_await forward;
+    computed("forward", begin);
+    next = until;
+  }
+}
+
+/// Until the last step's exchange is over: afterwards the weights are that step's on every rank.
+task::Task<void> Trainer::settle() {
+  auto waiting = wait_for(exchange_->finish());
+  co_await waiting;
+  if (pending_) pending_->gradient_norm = exchange_->gradient_norm();
+}
+
+/// Waits for the exchange and accounts for it: updates that run meanwhile are compute, the rest is exposed.
+task::Task<void> Trainer::wait_for(task::Task<void> exchange) {
+  Instant begin = now();
+  Duration updated = exchange_->updating();
+  co_await exchange;
+  updated = exchange_->updating() - updated;
+  busy_ += updated;
+  idle_ += std::max(Duration(0), now() - begin - updated);
+}
+
+void Trainer::computed(const char* what, Instant begin) {
+  busy_ += now() - begin;
+  runtime().journal.add({"compute", what, -1, 0, begin, now()});
+}
+
+/// Ends what a failure left in flight.
+task::Task<void> Trainer::tidy(std::exception_ptr error) {
+  if (!error) co_return;
+  auto abandoning = exchange_->abandon(error);
+  co_await abandoning;
 }
 
 /// A last vote on its own, for the loss of the last step.
@@ -294,6 +361,8 @@ void Trainer::finish_report(const Vote::Tally& tally) {
 }
 
 task::Task<Evaluation> Trainer::evaluate() {
+  auto settling = settle();
+  co_await settling;
   const data::Dataset& test = *world_.datasets.test;
   std::vector<double> own;
   if (!world_.model.spec().buffers.empty()) {

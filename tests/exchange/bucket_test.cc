@@ -2,14 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace taxon::exchange {
 namespace {
 
 const std::vector<Tensor> kTensors = {
     {"c.bias", {10}}, {"c.weight", {10, 20}}, {"b.bias", {20}}, {"b.weight", {20, 100}}, {"a.weight", {5}}};
 
+plan::ExchangePlan whole(std::int64_t bucket_bytes) {
+  return {.bucket_bytes = bucket_bytes, .slice_bytes = 1 << 20};
+}
+
 TEST(CutBuckets, FillsInCompletionOrderUpToTheLimit) {
-  auto buckets = cut_buckets(kTensors, DType::Float32, 1000);
+  auto buckets = cut_buckets(kTensors, DType::Float32, whole(1000));
   ASSERT_EQ(buckets.size(), 3u);
   EXPECT_EQ(buckets[0].parameters, (std::vector<std::string>{"c.bias", "c.weight", "b.bias"}));
   EXPECT_EQ(buckets[0].bytes, 4 * 230);
@@ -18,7 +24,7 @@ TEST(CutBuckets, FillsInCompletionOrderUpToTheLimit) {
 }
 
 TEST(LayOut, GivesEachTensorAnAlignedSlotInItsBucket) {
-  auto buckets = cut_buckets(kTensors, DType::Float32, 1000);
+  auto buckets = cut_buckets(kTensors, DType::Float32, whole(1000));
   // The model lists its parameters in another order than the backward pass completes them.
   std::vector<Tensor> model(kTensors.rbegin(), kTensors.rend());
   Layout layout = lay_out(model, buckets, DType::Float32);
@@ -33,15 +39,58 @@ TEST(LayOut, GivesEachTensorAnAlignedSlotInItsBucket) {
     const tensor::Slot& place = layout.arena.slots()[slot];
     EXPECT_EQ(place.name, model[static_cast<std::size_t>(layout.tensors[slot])].name);
     EXPECT_EQ(place.range.begin % 16, 0u);
-    const Range& bucket = layout.buckets[static_cast<std::size_t>(layout.bucket_of[slot])].range;
-    EXPECT_GE(place.range.begin, bucket.begin);
-    EXPECT_LE(place.range.end(), bucket.end());
+    auto bucket = std::find_if(layout.buckets.begin(), layout.buckets.end(), [&](const Bucket& b) {
+      return b.range.begin <= place.range.begin && place.range.end() <= b.range.end();
+    });
+    ASSERT_NE(bucket, layout.buckets.end());
+    EXPECT_NE(bucket->name.find(place.name[0]), std::string::npos) << bucket->name;
   }
   EXPECT_EQ(layout.buckets[0].name, "bucket 0 (c.bias .. b.bias)");
 }
 
+TEST(CutBuckets, CutsALargeTensorIntoPartsOfWholeLines) {
+  const plan::ExchangePlan plan{.bucket_bytes = 1000, .slice_bytes = 3000};
+  auto buckets = cut_buckets(kTensors, DType::Float32, plan);
+  ASSERT_EQ(buckets.size(), 5u);  // c.*, b.bias | b.weight in three | a.weight
+  for (int i = 0; i < 3; ++i) {
+    const plan::BucketPlan& bucket = buckets[static_cast<std::size_t>(1 + i)];
+    EXPECT_EQ(bucket.parameters, (std::vector<std::string>{"b.weight"}));
+    EXPECT_EQ(bucket.part, i);
+    EXPECT_EQ(bucket.parts, 3);
+    EXPECT_LE(bucket.bytes, 3000);
+  }
+  std::vector<Tensor> tensors = kTensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].segment = static_cast<int>(tensors.size() - i);
+  Layout layout = lay_out(tensors, buckets, DType::Float32);
+  ASSERT_EQ(layout.buckets.size(), 5u);
+  std::size_t next = 0;
+  for (const Bucket& bucket : layout.buckets) {
+    EXPECT_EQ(bucket.range.begin, next);
+    EXPECT_EQ(bucket.range.begin % 16, 0u);
+    EXPECT_GT(bucket.range.size, 0u);
+    next = bucket.range.end();
+  }
+  EXPECT_EQ(next, layout.arena.size());
+  EXPECT_EQ(layout.buckets[2].name, "bucket 2 (b.weight, part 2 of 3)");
+  EXPECT_EQ(layout.buckets[0].segments, (std::vector<int>{3, 4, 5}));
+  EXPECT_EQ(layout.buckets[2].segments, (std::vector<int>{2}));
+}
+
+TEST(LayOut, RefusesPartsThatAreMissingOrOutOfOrder) {
+  const plan::ExchangePlan plan{.bucket_bytes = 1000, .slice_bytes = 3000};
+  const auto buckets = cut_buckets(kTensors, DType::Float32, plan);
+  auto missing = buckets, swapped = buckets, last = buckets;
+  missing.erase(missing.begin() + 2);
+  std::swap(swapped[1], swapped[2]);
+  last.erase(last.begin() + 3, last.end());
+  std::vector<Tensor> fewer(kTensors.begin(), kTensors.end() - 1);
+  EXPECT_THROW(lay_out(kTensors, missing, DType::Float32), Error);
+  EXPECT_THROW(lay_out(kTensors, swapped, DType::Float32), Error);
+  EXPECT_THROW(lay_out(fewer, last, DType::Float32), Error);
+}
+
 TEST(LayOut, RefusesBucketsOfAnotherModel) {
-  auto buckets = cut_buckets(kTensors, DType::Float32, 1000);
+  auto buckets = cut_buckets(kTensors, DType::Float32, whole(1000));
   std::vector<Tensor> fewer(kTensors.begin(), kTensors.end() - 1);
   EXPECT_THROW(lay_out(fewer, buckets, DType::Float32), Error);
   auto more = kTensors;

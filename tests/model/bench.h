@@ -58,14 +58,16 @@ class Bound {
     tensor::ArenaLayout& layout = size_of(compute) < size_of(reduction) ? weights_layout_ : gradients_layout_;
     for (int index : order) {
       const ParameterSpec& parameter = spec.parameters[static_cast<std::size_t>(index)];
+      const std::size_t begin = layout.size();
       layout.add(parameter.name, parameter.shape);
-      binding_.bucket.push_back(static_cast<int>(binding_.parameters.size()) / slots_per_bucket);
+      if (binding_.parameters.size() % static_cast<std::size_t>(slots_per_bucket) == 0)
+        binding_.buckets.push_back({begin, 0});
+      binding_.buckets.back().size = layout.size() - binding_.buckets.back().begin;
       binding_.parameters.push_back(index);
     }
     weights = tensor::Arena(compute, layout.size());
     gradients = tensor::Arena(reduction, layout.size());
     binding_.layout = &layout;
-    binding_.buckets = binding_.bucket.back() + 1;
     binding_.weights = &weights;
     binding_.gradients = &gradients;
     model_->bind(binding_);
@@ -99,6 +101,11 @@ class Bound {
       all.insert(all.end(), values.begin(), values.end());
     }
     return all;
+  }
+  void fill(const std::string& name, float value) {
+    for (const auto& slot : binding_.layout->slots())
+      if (slot.name == name)
+        for (float& weight : weights.values<float>(slot.range)) weight = value;
   }
   /// weights -= rate * gradients, for arenas of one type.
   void descend(double rate) {

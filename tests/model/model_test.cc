@@ -42,7 +42,9 @@ struct Reference {
         at::from_blob(const_cast<float*>(samples.inputs.data()), sizes, at::kFloat).to(scalar_type(compute));
     at::Tensor labels = at::from_blob(const_cast<std::int64_t*>(samples.labels.data()),
                                       {static_cast<std::int64_t>(samples.labels.size())}, at::kLong);
-    at::Tensor logits = network->forward(inputs);
+    at::Tensor logits = inputs;
+    for (std::size_t stage = 0; stage < network->stages().size(); ++stage)
+      logits = network->forward(static_cast<int>(stage), logits);
     at::Tensor loss = at::cross_entropy_loss(logits, labels);
     loss.backward();
     loss_mean = loss.item<double>();
@@ -151,11 +153,64 @@ TEST(Share, MicroBatchesEqualOneBatch) {
 TEST(Share, EmptyGivesZerosAndAllMarks) {
   Bound model(make("cnn"));
   model.step(make_samples(kSmall, 2));
-  const auto buckets = static_cast<std::size_t>(model.binding().buckets);
+  const auto buckets = model.binding().buckets.size();
   const StepOutput output = model.step(Samples{}, 1, 8);
   EXPECT_EQ(output.loss_sum, 0);
   EXPECT_EQ(norm(model.all_gradients()), 0);
   EXPECT_THAT(model.marks, SizeIs(buckets));
+}
+
+TEST(Forward, InPiecesReadsOnlyWhatItMayAndGivesTheSameBits) {
+  for (const char* name : {"mlp", "cnn"}) {  // without running statistics, so that both steps are alike
+    const data::SampleShape shape{{1, 12, 12}, 10};
+    const Samples samples = make_samples(shape, 6);
+    Bound whole(make(name, DType::Float32, {}, shape)), pieces(make(name, DType::Float32, {}, shape));
+    whole.step(samples, 2);
+    const ModelSpec& spec = pieces->spec();
+    const auto segments = static_cast<int>(spec.segments.size());
+    const StepInput input{samples.inputs, samples.labels, 6, 2};
+    for (int step = 0; step < 2; ++step) {  // the second one as well as the first
+      for (int until = 1; until < segments; until += 2) {
+        // What must not be read yet is no number.
+        const auto bytes = pieces.weights.bytes();
+        const std::vector<std::byte> kept(bytes.data(), bytes.data() + bytes.size());
+        for (int s = until; s < segments; ++s)
+          for (int parameter : spec.segments[static_cast<std::size_t>(s)].parameters)
+            pieces.fill(spec.parameters[static_cast<std::size_t>(parameter)].name, NAN);
+        pieces->forward(input, until);
+        std::copy(kept.begin(), kept.end(), bytes.data());
+      }
+      Recorder recorder;
+      pieces->forward_backward(input, recorder);
+      EXPECT_EQ(pieces.all_gradients(), whole.all_gradients()) << name;
+      EXPECT_THAT(recorder.order, SizeIs(pieces.binding().buckets.size()));
+    }
+  }
+}
+
+TEST(Marks, PartsOfALargeGradientComeWhileTheRestIsComputed) {
+  const data::SampleShape shape{{1, 28, 28}, 10};
+  const Samples samples = make_samples(shape, 4);
+  auto built = make("cnn", DType::Float32, {}, shape);
+  const std::vector<int> order = built->gradient_order(samples.inputs, samples.labels);
+  Bound model(std::move(built), DType::Float32, DType::Float32, order, 8);  // all in one bucket
+  const auto& slots = model.binding().layout->slots();
+  auto large = std::find_if(slots.begin(), slots.end(), [](const auto& s) { return s.name == "fc1.weight"; });
+  ASSERT_NE(large, slots.end());
+  Binding binding = model.binding();
+  const Range range = large->range;
+  const std::size_t middle = range.begin + range.size / 2;
+  binding.buckets = {{0, middle}, {middle, model.gradients.size() - middle}};
+  model->bind(binding);
+  Recorder recorder(&model.gradients);
+  model->forward_backward({samples.inputs, samples.labels, 4, 1}, recorder);
+  EXPECT_THAT(recorder.order, ElementsAre(0, 1));
+  // The first mark came before the second half was written; the first half was final.
+  const auto& then = recorder.snapshots[0];
+  const auto now = model.gradients.bytes();
+  const std::size_t cut = middle * sizeof(float);
+  EXPECT_TRUE(std::equal(then.begin(), then.begin() + static_cast<std::ptrdiff_t>(cut), now.data()));
+  EXPECT_FALSE(std::equal(then.begin() + static_cast<std::ptrdiff_t>(cut), then.end(), now.data() + cut));
 }
 
 TEST(Marks, ComeOnceEachWithFinalValuesInGradientOrder) {
@@ -171,8 +226,9 @@ TEST(Marks, ComeOnceEachWithFinalValuesInGradientOrder) {
     const std::vector<std::byte> final_bytes(all.data(), all.data() + all.size());
     for (std::size_t i = 0; i < recorder.order.size(); ++i)
       for (std::size_t slot = 0; slot < model.binding().parameters.size(); ++slot)
-        if (model.binding().bucket[slot] == recorder.order[i]) {
-          const Range range = model.binding().layout->slots()[slot].range;
+        if (const Range range = model.binding().layout->slots()[slot].range;
+            range.begin >= model.binding().buckets[static_cast<std::size_t>(recorder.order[i])].begin &&
+            range.end() <= model.binding().buckets[static_cast<std::size_t>(recorder.order[i])].end()) {
           EXPECT_TRUE(
               std::equal(final_bytes.begin() + static_cast<std::ptrdiff_t>(range.begin * 4),
                          final_bytes.begin() + static_cast<std::ptrdiff_t>(range.end() * 4),
@@ -304,12 +360,12 @@ TEST(Start, UnboundModelOutlivesItsArenasAndCanBeBoundAgain) {
   const double loss = model->evaluate(samples.inputs, samples.labels).loss_sum;
   {
     tensor::ArenaLayout layout(DType::Float32);
-    Binding binding{.layout = &layout, .buckets = 1};
+    Binding binding{.layout = &layout};
     for (std::size_t i = 0; i < model->spec().parameters.size(); ++i) {
       layout.add(model->spec().parameters[i].name, model->spec().parameters[i].shape);
       binding.parameters.push_back(static_cast<int>(i));
-      binding.bucket.push_back(0);
     }
+    binding.buckets = {{0, layout.size()}};
     tensor::Arena weights(DType::Float32, layout.size()), gradients(DType::Float32, layout.size());
     binding.weights = &weights;
     binding.gradients = &gradients;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -7,7 +8,7 @@
 
 #include "base/rng.h"
 #include "data/dataset.h"
-#include "model/model.h"
+#include "model/progress.h"
 
 namespace taxon::test {
 
@@ -38,6 +39,7 @@ class ToyModel final : public model::Model {
   }
   void bind(const model::Binding& binding) override {
     binding_ = binding;
+    progress_ = model::Progress(binding);
     load();
   }
 
@@ -46,21 +48,25 @@ class ToyModel final : public model::Model {
     binding_ = {};
   }
 
+  /// Remembers the values of the segments that it was allowed to read.
+  void forward(const model::StepInput&, int until) override {
+    for (; begun_ < until; ++begun_) load(begun_);
+  }
   model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override {
-    load();
+    forward(input, static_cast<int>(spec_.segments.size()));
+    begun_ = 0;
     std::vector<std::vector<double>> gradients;
     for (const auto& value : values_) gradients.emplace_back(value.size(), 0.0);
     model::StepOutput output =
         pass(input.inputs, input.labels, &gradients, 1.0 / static_cast<double>(input.global_size));
     seen_ += static_cast<double>(input.labels.size());
-    std::vector<int> left(static_cast<std::size_t>(binding_.buckets), 0);
-    for (int bucket : binding_.bucket) ++left[static_cast<std::size_t>(bucket)];
+    progress_.begin();
     for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
       store(gradients[static_cast<std::size_t>(binding_.parameters[slot])], *binding_.gradients,
             binding_.layout->slots()[slot].range);
-      int bucket = binding_.bucket[slot];
-      if (--left[static_cast<std::size_t>(bucket)] == 0) marks.reached(bucket);
+      progress_.completed(binding_.layout->slots()[slot].range, marks);
     }
+    progress_.finish(marks);
     return output;
   }
 
@@ -90,7 +96,12 @@ class ToyModel final : public model::Model {
 
  private:
   void load() {
+    for (int segment = 0; segment < static_cast<int>(spec_.segments.size()); ++segment) load(segment);
+  }
+  void load(int segment) {
+    const auto& mine = spec_.segments[static_cast<std::size_t>(segment)].parameters;
     for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+      if (std::find(mine.begin(), mine.end(), binding_.parameters[slot]) == mine.end()) continue;
       auto& value = values_[static_cast<std::size_t>(binding_.parameters[slot])];
       dispatch(binding_.weights->type(), [&](auto zero) {
         using T = decltype(zero);
@@ -154,6 +165,8 @@ class ToyModel final : public model::Model {
   DType type_;
   model::ModelSpec spec_;
   model::Binding binding_;
+  model::Progress progress_;
+  int begun_ = 0;  // segments whose values the step has read
   std::vector<std::vector<double>> values_;
   double seen_ = 0;
 };

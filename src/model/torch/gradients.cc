@@ -16,6 +16,7 @@ GradientSink::GradientSink(std::vector<at::Tensor> parameters)
   using torch::autograd::variable_list;
   using torch::autograd::utils::LambdaPostHook;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    targets_[i].sink = this;
     auto node = torch::autograd::impl::grad_accumulator(parameters_[i]);
     const std::uintptr_t hook = node->add_post_hook(std::make_unique<LambdaPostHook>(
         [this, i](const variable_list& outputs, const variable_list& inputs) {
@@ -33,22 +34,21 @@ GradientSink::~GradientSink() {
 
 void GradientSink::bind(const Binding& binding, const std::vector<int>& parameter_of_slot) {
   const auto& slots = binding.layout->slots();
-  bucket_sizes_.assign(static_cast<std::size_t>(binding.buckets), 0);
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     const auto parameter = static_cast<std::size_t>(parameter_of_slot[slot]);
     GradientTarget& target = targets_[parameter];
     target.slot = at::from_blob(binding.gradients->bytes(slots[slot].range).data(),
                                 parameters_[parameter].sizes(), scalar_type(binding.gradients->type()));
-    target.bucket = binding.bucket[slot];
-    ++bucket_sizes_[static_cast<std::size_t>(target.bucket)];
+    target.range = slots[slot].range;
   }
   for (const GradientTarget& target : targets_) TAXON_CHECK(target.slot.defined());
-  buckets_ = binding.buckets;
+  progress_ = Progress(binding);
+  bound_ = true;
 }
 
 void GradientSink::unbind() {
   for (GradientTarget& target : targets_) target.slot = at::Tensor();
-  buckets_ = 0;
+  bound_ = false;
 }
 
 void GradientSink::start_recording() {
@@ -61,14 +61,15 @@ std::vector<int> GradientSink::stop_recording() {
   return std::exchange(order_, {});
 }
 
-void GradientSink::begin_step(tensor::Marks& marks) {
-  marks_ = &marks;
-  missing_ = bucket_sizes_;
+void GradientSink::begin_step() {
+  progress_.begin();
   last_micro_batch_ = false;
   copies_ = {};
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     GradientTarget& target = targets_[i];
-    target.filled = target.counted = false;
+    target.filled = false;
+    target.uses = 0;
+    target.final_elements = 0;
     target.direct = target.slot.scalar_type() == parameters_[i].scalar_type();
   }
 }
@@ -76,11 +77,9 @@ void GradientSink::begin_step(tensor::Marks& marks) {
 void GradientSink::end_step() {
   for (GradientTarget& target : targets_) {
     if (!target.filled) target.slot.zero_();
-    count(target);
+    complete(target, target.range.size);
   }
-  // Buckets without a slot.
-  for (std::size_t bucket = 0; bucket < bucket_sizes_.size(); ++bucket)
-    if (bucket_sizes_[bucket] == 0) marks_->reached(static_cast<int>(bucket));
+  progress_.finish(*marks_);
   abandon_step();
 }
 
@@ -108,7 +107,7 @@ void GradientSink::arrived(std::size_t parameter, const at::Tensor& incoming) {
     }
     store(target, gradient);
   }
-  if (last_micro_batch_ && target.filled) count(target);
+  if (last_micro_batch_ && target.filled) complete(target, target.range.size);
 }
 
 void GradientSink::store(GradientTarget& target, const at::Tensor& gradient) {
@@ -122,10 +121,15 @@ void GradientSink::store(GradientTarget& target, const at::Tensor& gradient) {
   copies_.bytes += static_cast<std::int64_t>(target.slot.nbytes());
 }
 
-void GradientSink::count(GradientTarget& target) {
-  if (target.counted) return;
-  target.counted = true;
-  if (--missing_[static_cast<std::size_t>(target.bucket)] == 0) marks_->reached(target.bucket);
+void GradientSink::written(GradientTarget& target, std::size_t end) {
+  if (marks_ && last_micro_batch_ && target.exclusive && target.uses == 0) complete(target, end);
+}
+
+void GradientSink::complete(GradientTarget& target, std::size_t end) {
+  if (end <= target.final_elements) return;
+  Range elements{target.range.begin + target.final_elements, end - target.final_elements};
+  target.final_elements = end;
+  progress_.completed(elements, *marks_);
 }
 
 }  // namespace taxon::model

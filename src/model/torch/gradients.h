@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "model/model.h"
+#include "model/progress.h"
 
 namespace torch::autograd {
 struct Node;
@@ -14,13 +14,18 @@ struct Node;
 
 namespace taxon::model {
 
+class GradientSink;
+
 /// Where one parameter's gradient of a step ends. A layer that can write it there itself saves a copy.
 struct GradientTarget {
-  at::Tensor slot;       // view of the gradient arena; undefined before the parameters were bound
-  bool filled = false;   // the slot holds what earlier micro-batches of this step gave: add to it
-  bool direct = false;   // a layer may write (or add) into the slot; set while a step runs
-  bool counted = false;  // its bucket knows that it is complete
-  int bucket = 0;
+  GradientSink* sink = nullptr;
+  at::Tensor slot;                 // view of the gradient arena; undefined before the parameters were bound
+  Range range;                     // of the slot, elements of the arena
+  bool filled = false;             // the slot holds what earlier micro-batches of this step gave: add to it
+  bool direct = false;             // a layer may write (or add) into the slot; set while a step runs
+  bool exclusive = false;          // nothing but the layer that it was offered to contributes
+  int uses = 0;                    // direct layers of this step's graph that will still write
+  std::size_t final_elements = 0;  // from the slot's beginning: known to be complete
 };
 
 /// Takes gradients out of autograd as the backward pass completes them. Before the backward pass no parameter
@@ -41,20 +46,25 @@ class GradientSink {
   void bind(const Binding& binding, const std::vector<int>& parameter_of_slot);
   /// The arenas may die afterwards.
   void unbind();
-  bool bound() const { return buckets_ > 0; }
+  bool bound() const { return bound_; }
 
   /// From here to stop_recording() hooks only note in which order gradients come.
   void start_recording();
   std::vector<int> stop_recording();
 
-  /// One step: begin; per micro-batch begin_micro_batch and a backward pass; end. Buckets are reached as soon
-  /// as they are complete in the last micro-batch, the rest in end_step(), which zeroes slots that got
-  /// nothing.
-  void begin_step(tensor::Marks& marks);
+  /// One step: begin; deliver_to; per micro-batch begin_micro_batch and a backward pass; end. Forward passes
+  /// may run from begin on. Buckets are reached as soon as they are complete in the last micro-batch, the
+  /// rest in end_step(), which zeroes slots that got nothing.
+  void begin_step();
+  void deliver_to(tensor::Marks& marks) { marks_ = &marks; }
   void begin_micro_batch(bool last) { last_micro_batch_ = last; }
   void end_step();
   /// A step that failed: the next one starts afresh.
   void abandon_step();
+
+  /// For direct layers: the slot's values up to element `end` are written, from the beginning on. Counts when
+  /// they are final: the layer is the only one and this is its last use in the step.
+  void written(GradientTarget& target, std::size_t end);
 
   CopyCount copies() const { return copies_; }
 
@@ -65,15 +75,14 @@ class GradientSink {
   };
   void arrived(std::size_t parameter, const at::Tensor& incoming);
   void store(GradientTarget& target, const at::Tensor& gradient);
-  void count(GradientTarget& target);
+  void complete(GradientTarget& target, std::size_t end);
 
   std::vector<at::Tensor> parameters_;
   std::vector<GradientTarget> targets_;
   std::vector<Accumulator> accumulators_;
-  std::vector<int> bucket_sizes_;  // slots of each bucket
-  std::vector<int> missing_;       // slots still to come in this step
-  int buckets_ = 0;
-  tensor::Marks* marks_ = nullptr;  // while a step runs
+  Progress progress_;
+  bool bound_ = false;
+  tensor::Marks* marks_ = nullptr;  // while backward passes run
   bool last_micro_batch_ = false;
   bool recording_ = false;
   std::vector<int> order_;

@@ -27,8 +27,12 @@ class Network {
   /// changes the network. Shared tensors may come several times.
   virtual std::vector<NamedTensor> parameters() const = 0;
   virtual std::vector<NamedTensor> buffers() const = 0;
-  /// A batch of inputs to logits [batch, classes]. Throws what the framework throws.
-  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
+  /// The consecutive stages of the forward pass by name: each is a child of the module and reads only its own
+  /// parameters, whose names begin with the stage's. Empty: it can't be cut, and is one stage.
+  virtual std::vector<std::string> stages() const = 0;
+  /// One stage after the other takes a batch of inputs to logits [batch, classes]. Throws what the framework
+  /// throws.
+  virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;
   virtual void set_mode(Mode mode) = 0;
   /// Computes in `type` from now on: parameters, and buffers where that loses nothing that counts.
   virtual void cast(at::ScalarType type) = 0;

@@ -16,6 +16,27 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
+/// Rows of a weight gradient that are computed at a time.
+constexpr std::int64_t kRowBytes = 2 << 20, kRowMultiple = 64;
+
+/// The slot += or := output^T input, in blocks of rows, so that the first ones travel while the last are
+/// computed.
+void write_rows(GradientTarget& target, const at::Tensor& output, const at::Tensor& input) {
+  const std::int64_t rows = target.slot.size(0), row = target.slot.size(1);
+  const std::int64_t row_bytes = std::max<std::int64_t>(1, row * target.slot.element_size());
+  const std::int64_t block = std::max(kRowMultiple, kRowBytes / row_bytes / kRowMultiple * kRowMultiple);
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t count = std::min(block, rows - begin);
+    at::Tensor part = target.slot.narrow(0, begin, count);
+    const at::Tensor left = output.narrow(1, begin, count).t();
+    if (target.filled)
+      part.addmm_(left, input);
+    else
+      at::mm_out(part, left, input);
+    target.sink->written(target, static_cast<std::size_t>((begin + count) * row));
+  }
+}
+
 /// y = x w^T + b for a matrix x.
 struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
   enum Edge { kInput, kWeight, kBias };
@@ -24,6 +45,7 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
                           const Variable& bias, std::int64_t target) {
     context->save_for_backward({input, weight});
     context->saved_data["target"] = target;
+    ++reinterpret_cast<GradientTarget*>(target)->uses;
     return at::addmm(bias, input, weight.t());
   }
 
@@ -32,10 +54,8 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
     const Variable &input = saved[0], &weight = saved[1], &output = outputs[0];
     auto* target = reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt());
     at::NoGradGuard no_grad;
-    if (target->filled)
-      target->slot.addmm_(output.t(), input);
-    else
-      at::mm_out(target->slot, output.t(), input);
+    --target->uses;
+    write_rows(*target, output, input);
     target->filled = true;
     variable_list gradients(4);  // one per argument of forward; undefined: none, or already in the target
     if (context->needs_input_grad(kInput)) gradients[kInput] = output.mm(weight);
@@ -101,17 +121,39 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
 /// A network out of the framework's modules.
 class ModuleNetwork final : public Network {
  public:
-  explicit ModuleNetwork(Chain module) : module_(std::move(module)) {}
+  /// Every child with parameters begins a stage; those without belong to the one before them.
+  explicit ModuleNetwork(Chain module) : module_(std::move(module)) {
+    std::size_t index = 0;
+    for (const auto& child : module_->named_children()) {
+      if (!child.value()->parameters().empty()) {
+        stages_.push_back(child.key());
+        begins_.push_back(index);
+      }
+      ++index;
+    }
+    begins_.front() = 0;
+  }
 
   std::vector<NamedTensor> parameters() const override { return listed(module_->named_parameters()); }
   std::vector<NamedTensor> buffers() const override { return listed(module_->named_buffers()); }
-  at::Tensor forward(const at::Tensor& inputs) override { return module_->forward(inputs); }
+  std::vector<std::string> stages() const override { return stages_; }
+  at::Tensor forward(int stage, at::Tensor inputs) override {
+    const auto index = static_cast<std::size_t>(stage);
+    const std::size_t end = index + 1 < begins_.size() ? begins_[index + 1] : module_->size();
+    for (std::size_t child = begins_[index]; child < end; ++child)
+      inputs = (module_->begin() + static_cast<std::ptrdiff_t>(child))->forward(std::move(inputs));
+    return inputs;
+  }
   void set_mode(Mode mode) override { module_->train(mode == Mode::Train); }
   void cast(at::ScalarType type) override {
     cast_floating(parameters(), type);
     if (type != at::kBFloat16) cast_floating(buffers(), type);  // see BatchNorm
   }
   void offer(const at::Tensor& parameter, GradientTarget* target) override {
+    int owners = 0;
+    for (const auto& module : module_->modules())
+      for (const at::Tensor& own : module->parameters(/*recurse=*/false)) owners += own.is_same(parameter);
+    target->exclusive = owners == 1;
     for (const auto& module : module_->modules())
       if (auto* linear = module->as<DirectLinearImpl>(); linear && linear->weight.is_same(parameter))
         linear->weight_target = target;
@@ -125,6 +167,8 @@ class ModuleNetwork final : public Network {
     return list;
   }
   Chain module_;
+  std::vector<std::string> stages_;
+  std::vector<std::size_t> begins_;  // first child of each stage
 };
 
 Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t extent, std::int64_t stride) {

@@ -17,7 +17,8 @@ class ScriptNetwork final : public Network {
   std::vector<NamedTensor> parameters() const override { return listed(module_.named_parameters()); }
   std::vector<NamedTensor> buffers() const override { return listed(module_.named_buffers()); }
 
-  at::Tensor forward(const at::Tensor& inputs) override {
+  std::vector<std::string> stages() const override { return {}; }
+  at::Tensor forward(int, at::Tensor inputs) override {
     // The optimising executor rewrites the graph after its first runs, so that a resumed run would not give
     // the bits of an undisturbed one; Debian's build has no CPU fuser that it could gain from.
     torch::jit::GraphOptimizerEnabledGuard plain(false);

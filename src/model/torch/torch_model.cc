@@ -40,6 +40,11 @@ std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
   return values;
 }
 
+/// Micro-batches that the share is really cut into: none is empty. REQUIRES: the share is not.
+std::size_t parts_of(const StepInput& input) {
+  return std::min(static_cast<std::size_t>(input.micro_batches), input.labels.size());
+}
+
 void assign(const std::vector<NamedTensor>& tensors, std::span<const double> values) {
   std::size_t count = 0;
   for (const NamedTensor& item : tensors) count += static_cast<std::size_t>(item.tensor.numel());
@@ -144,6 +149,9 @@ void TorchModel::freeze(const std::vector<std::string>& patterns) {
 }
 
 void TorchModel::describe() {
+  const std::vector<std::string> stages = network_->stages();
+  for (const std::string& stage : stages) spec_.segments.push_back({stage, {}, 0});
+  stages_ = std::max(1, static_cast<int>(stages.size()));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, tensor] = parameters_[i];
     const int index = static_cast<int>(i);
@@ -168,7 +176,7 @@ void TorchModel::probe() {
   const at::Tensor inputs = at::zeros(sizes, compute_);
   std::map<const at::TensorImpl*, double> flops;
   try {
-    flops = count_flops([&] { logits(inputs); });
+    flops = count_flops([&] { logits(start({inputs, {}})); });
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -183,8 +191,15 @@ void TorchModel::probe() {
         segment.forward_flops += found->second / kSamples;
 }
 
-at::Tensor TorchModel::logits(const at::Tensor& inputs) {
-  at::Tensor logits = network_->forward(inputs);
+void TorchModel::advance(Pass& pass, int until) {
+  for (; pass.stage < until; ++pass.stage)
+    pass.activations = network_->forward(pass.stage, std::move(pass.activations));
+}
+
+at::Tensor TorchModel::logits(Pass pass) {
+  const at::Tensor inputs = pass.batch.inputs;
+  advance(pass, stages_);
+  const at::Tensor logits = std::move(pass.activations);
   const bool fits = logits.dim() == 2 && logits.size(0) == inputs.size(0) &&
                     logits.size(1) == shape_.classes && logits.is_floating_point();
   if (!fits)
@@ -209,11 +224,12 @@ TorchModel::Batch TorchModel::batch(std::span<const float> inputs, std::span<con
           at::from_blob(classes, {static_cast<std::int64_t>(samples.size)}, at::kLong)};
 }
 
-TorchModel::Loss TorchModel::loss(const Batch& batch) {
-  at::Tensor logits = this->logits(batch.inputs);
+TorchModel::Loss TorchModel::loss(Pass pass) {
+  const at::Tensor labels = pass.batch.labels;
+  at::Tensor logits = this->logits(std::move(pass));
   if (logits.scalar_type() == at::kBFloat16) logits = logits.to(at::kFloat);
-  at::Tensor sum = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum);
-  return {sum, logits.detach().argmax(1).eq(batch.labels).sum().item<std::int64_t>()};
+  at::Tensor sum = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
+  return {sum, logits.detach().argmax(1).eq(labels).sum().item<std::int64_t>()};
 }
 
 std::vector<int> TorchModel::gradient_order(std::span<const float> inputs,
@@ -225,7 +241,7 @@ std::vector<int> TorchModel::gradient_order(std::span<const float> inputs,
     network_->set_mode(Mode::Train);
     gradients_->start_recording();
     try {
-      loss(batch(inputs, labels, {0, labels.size()})).sum.backward();
+      loss(start(batch(inputs, labels, {0, labels.size()}))).sum.backward();
     } catch (...) {
       gradients_->stop_recording();
       throw;
@@ -272,28 +288,53 @@ void TorchModel::unbind() {
     tensor.set_data(tensor.detach().clone());
   }
   gradients_->unbind();
+  begun_.reset();
+}
+
+void TorchModel::begin(const StepInput& input) {
+  if (begun_) return;
+  network_->set_mode(Mode::Train);
+  gradients_->begin_step();
+  const Range share{0, input.labels.size()};
+  begun_ = start(batch(input.inputs, input.labels, part(share, parts_of(input), 0)));
+}
+
+void TorchModel::forward(const StepInput& input, int until) {
+  TAXON_CHECK(gradients_->bound(), "bind() comes before the first step");
+  if (input.labels.empty() || static_cast<std::size_t>(stages_) != spec_.segments.size()) return;
+  call("forward", [&] {
+    at::AutoGradMode enable(true);
+    begin(input);
+    advance(*begun_, until);
+  });
 }
 
 StepOutput TorchModel::forward_backward(const StepInput& input, tensor::Marks& marks) {
   TAXON_CHECK(gradients_->bound(), "bind() comes before the first step");
   TAXON_CHECK(input.micro_batches > 0 && input.global_size >= static_cast<std::int64_t>(input.labels.size()));
-  const Range share{0, input.labels.size()};
-  const std::size_t parts = std::min(static_cast<std::size_t>(input.micro_batches), share.size);
   return call("forward and backward", [&] {
     at::AutoGradMode enable(true);
-    if (parts > 0) network_->set_mode(Mode::Train);
-    gradients_->begin_step(marks);
+    const Range share{0, input.labels.size()};
+    const std::size_t parts = share.size == 0 ? 0 : parts_of(input);
     StepOutput output;
     try {
+      if (parts > 0)
+        begin(input);
+      else
+        gradients_->begin_step();
+      gradients_->deliver_to(marks);
       for (std::size_t i = 0; i < parts; ++i) {
         gradients_->begin_micro_batch(i + 1 == parts);
-        const Loss loss = this->loss(batch(input.inputs, input.labels, part(share, parts, i)));
+        Pass pass = i == 0 ? *std::exchange(begun_, {})
+                           : start(batch(input.inputs, input.labels, part(share, parts, i)));
+        const Loss loss = this->loss(std::move(pass));
         output.loss_sum += loss.sum.item<double>();
         output.correct += loss.correct;
         (loss.sum / static_cast<double>(input.global_size)).backward();
       }
       gradients_->end_step();
     } catch (...) {
+      begun_.reset();
       gradients_->abandon_step();
       throw;
     }
@@ -306,7 +347,7 @@ StepOutput TorchModel::evaluate(std::span<const float> inputs, std::span<const s
   return call("evaluation", [&] {
     at::NoGradGuard no_grad;
     network_->set_mode(Mode::Evaluate);
-    const Loss loss = this->loss(batch(inputs, labels, {0, labels.size()}));
+    const Loss loss = this->loss(start(batch(inputs, labels, {0, labels.size()})));
     return StepOutput{loss.sum.item<double>(), loss.correct};
   });
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "model/model.h"
@@ -25,6 +26,7 @@ class TorchModel final : public Model {
                                   std::span<const std::int64_t> labels) override;
   void bind(const Binding& binding) override;
   void unbind() override;
+  void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) override;
   StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
   std::vector<double> buffers() const override;
@@ -50,8 +52,19 @@ class TorchModel final : public Model {
   void describe();
   void probe();
   Batch batch(std::span<const float> inputs, std::span<const std::int64_t> labels, Range samples) const;
-  Loss loss(const Batch& batch);
-  at::Tensor logits(const at::Tensor& inputs);
+  /// How far the forward pass of a batch has come.
+  struct Pass {
+    Batch batch;
+    at::Tensor activations;
+    int stage = 0;  // the next one
+  };
+
+  Pass start(Batch batch) const { return {batch, batch.inputs, 0}; }
+  void advance(Pass& pass, int until);
+  Loss loss(Pass pass);
+  at::Tensor logits(Pass pass);
+  /// Begins a step, unless forward() has begun it.
+  void begin(const StepInput& input);
   /// Runs `body` inside a FrameworkCall; the framework's exceptions become Errors.
   template <class Body>
   auto call(const char* operation, const Body& body);
@@ -64,6 +77,8 @@ class TorchModel final : public Model {
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once, in the order of the spec
   std::vector<int> trainable_;                     // indices into parameters_
   ModelSpec spec_;
+  int stages_ = 1;             // of the network; as many as segments, or one
+  std::optional<Pass> begun_;  // of the first micro-batch of a step whose backward pass has not begun
   std::unique_ptr<GradientSink> gradients_;  // of the trainable parameters, in that order
 };
 
