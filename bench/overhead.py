@@ -8,7 +8,7 @@ from harness import machine, pairs
 from harness.rows import Row
 from harness.training import BATCH, Plain, run_taxon
 
-PACKAGES = collectives.PACKAGES + ("libopenblas0-pthread", "dataset-fashion-mnist")
+PACKAGES = collectives.PACKAGES + ("libopenblas0-openmp", "dataset-fashion-mnist")
 STEP, IDLE = "cnn, one worker, threads: {}", "idle rank"
 TEST_SAMPLES = 2000
 # Sides start from different random weights, so accuracies early in training differ by chance.

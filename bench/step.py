@@ -8,7 +8,7 @@ from harness.rows import Row
 from harness.side import Side
 from harness.training import BATCH, PARAMETERS, Ddp, Plain, run_taxon
 
-PACKAGES = ("python3-torch", "python3-numpy", "libtorch-dev", "libopenblas0-pthread", "dataset-fashion-mnist", "libopenmpi-dev",
+PACKAGES = ("python3-torch", "python3-numpy", "libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libopenmpi-dev",
             "openmpi-bin", "libgloo-dev", "libucx-dev", "iproute2")
 LOCAL_WORKERS = 2
 LAB_HOSTS, LAB_RATE, LAB_CORES = 4, "1gbit", 0.45

@@ -44,6 +44,10 @@ Blas find_blas() {
   using Describe = const char* (*)();
   if (auto describe = reinterpret_cast<Describe>(dlsym(RTLD_DEFAULT, "openblas_get_config")))
     blas.build = describe();
+  constexpr int kPthreads = 1;  // openblas_get_parallel(): 0 serial, 1 threads of its own, 2 OpenMP
+  using Parallel = int (*)();
+  if (auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "openblas_get_parallel")))
+    blas.own_threads = parallel() == kPthreads;
   return blas;
 }
 

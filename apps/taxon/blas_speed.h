@@ -6,9 +6,10 @@ namespace taxon::app {
 
 /// The BLAS that this process's matrix products go to, libtorch's included.
 struct Blas {
-  std::string library;  // real path of the shared object; empty: there is none
-  std::string build;    // what the library says about itself, if it does
-  double gflops = 0;    // float32 matrix product, best of several
+  std::string library;       // real path of the shared object; empty: there is none
+  std::string build;         // what the library says about itself, if it does
+  bool own_threads = false;  // keeps a thread pool of its own beside libtorch's OpenMP threads
+  double gflops = 0;         // float32 matrix product, best of several
 };
 
 /// Finds the library without using it.

@@ -71,16 +71,22 @@ Finding memory() {
 
 Finding blas() {
   Blas blas = measure_blas();
-  if (blas.library.empty()) return {"BLAS", "none", Verdict::Missing, "apt-get install libopenblas-dev"};
+  if (blas.library.empty()) return {"BLAS", "none", Verdict::Missing, "apt-get install libopenblas0-openmp"};
   Finding found{
       "BLAS", fmt::format("{}, {:.0f} GFLOP/s in float32", blas.library, blas.gflops), Verdict::Good, {}};
+  constexpr const char* kChoose =
+      "apt-get install libopenblas0-openmp, and choose it by `update-alternatives --set "
+      "libopenblas.so.0-$(uname -m)-linux-gnu "
+      "/usr/lib/$(uname -m)-linux-gnu/openblas-openmp/libopenblas.so.0` (libblas.so.3 and liblapack.so.3 "
+      "alike)";
   // The reference BLAS reaches about 3 per core on any machine, vectorised ones over 20.
   if (blas.gflops < 10.0 * usable_cores()) {
     found.verdict = Verdict::Poor;
-    found.advice =
-        "apt-get install libopenblas-dev, and choose it by `update-alternatives --config "
-        "libblas.so.3-$(uname "
-        "-m)-linux-gnu`; if it is OpenBLAS already, something else uses the cores.";
+    found.advice = fmt::format("{}; if it is OpenBLAS already, something else uses the cores.", kChoose);
+  } else if (blas.own_threads && usable_cores() > 1) {
+    found.verdict = Verdict::Poor;
+    found.advice = fmt::format(
+        "Its threads fight with libtorch's: a worker with two threads computes 1.4x slower. {}.", kChoose);
   }
   return found;
 }

@@ -110,7 +110,7 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   bool shares_memory = plan.transport.kind != "tcp";
   resolved.resolved.world_size = world_size;
   resolved.resolved.buckets = exchange::cut_buckets(tensors, plan.precision.master, plan.exchange);
-  exchange::choose_collectives(resolved, world_size, shares_memory);
+  exchange::resolve_exchange(resolved, world_size, shares_memory);
   std::cout << plan::write_plan(resolved) << "\n";
 
   std::int64_t trained = 0;

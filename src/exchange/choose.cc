@@ -25,7 +25,9 @@ const comm::CollectiveRow& choose(net::Operation collective, const std::string& 
   return row;
 }
 
-void choose_collectives(plan::Plan& plan, int size, bool shares_memory) {
+void resolve_exchange(plan::Plan& plan, int size, bool shares_memory) {
+  const std::string& overlap = plan.exchange.overlap;
+  plan.resolved.overlap = overlap != "auto" ? overlap : size == 1 || shares_memory ? "backward" : "forward";
   const plan::LevelPlan& level = plan.exchange.levels.front();
   net::Operation reduce = find_topology(level.topology).reduce;
   for (plan::BucketPlan& bucket : plan.resolved.buckets)

@@ -17,7 +17,8 @@ comm::LinkCost nominal_cost(bool shares_memory);
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
                                   const comm::Shape& shape);
 
-/// Names the collective of every bucket for a group of `size` members; "none" for one alone.
-void choose_collectives(plan::Plan& plan, int size, bool shares_memory);
+/// Decides what hides communication, and names the collective of every bucket for a group of `size` members:
+/// "none" for one alone.
+void resolve_exchange(plan::Plan& plan, int size, bool shares_memory);
 
 }  // namespace taxon::exchange

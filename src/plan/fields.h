@@ -215,12 +215,13 @@ void visit_fields(P& p, V&& visit) {
                           "reads first; backward, the one that the backward pass completed first.",
               .choices = "priority backward"},
         p.order);
-  visit(
-      Field{.key = "overlap",
-            .sentence = "What communication hides behind: backward, the rest of the backward pass; forward, "
-                        "the next forward pass too, which then waits layer by layer.",
-            .choices = "forward backward"},
-      p.overlap);
+  visit(Field{.key = "overlap",
+              .sentence =
+                  "What communication hides behind: backward, the rest of the backward pass; forward, "
+                  "the next forward pass too, which then waits layer by layer; auto: backward where all "
+                  "workers share memory (little to hide, and cores to lose), forward elsewhere.",
+              .choices = "auto forward backward"},
+        p.overlap);
   visit(Field{.key = "levels", .sentence = "Who sums with whom, from the inside outward."}, p.levels);
 }
 
@@ -326,6 +327,7 @@ template <Like<ResolvedPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "world_size", .sentence = "Workers of the run.", .min = 0}, p.world_size);
   visit(Field{.key = "transport", .sentence = "The transport in use."}, p.transport);
+  visit(Field{.key = "overlap", .sentence = "What communication hides behind."}, p.overlap);
   visit(Field{.key = "buckets", .sentence = "In the order in which the backward pass completes them."},
         p.buckets);
 }

@@ -97,7 +97,7 @@ struct ExchangePlan {
   std::int64_t slice_bytes = 4 << 20;  // a larger gradient travels in equal parts of at most this size
   int in_flight = 4;                   // buckets that are exchanged at once
   std::string order = "priority";      // priority: first layers first; backward: as gradients complete
-  std::string overlap = "forward";     // hidden behind: the backward pass alone, or the next forward pass too
+  std::string overlap = "auto";        // what hides communication: backward, forward, or auto
   std::vector<LevelPlan> levels = {LevelPlan{}};
   friend bool operator==(const ExchangePlan&, const ExchangePlan&) = default;
 };
@@ -153,6 +153,7 @@ struct BucketPlan {
 struct ResolvedPlan {
   int world_size = 0;
   std::string transport;
+  std::string overlap;
   std::vector<BucketPlan> buckets;  // in the order in which the backward pass completes them
   friend bool operator==(const ResolvedPlan&, const ResolvedPlan&) = default;
 };

@@ -100,7 +100,7 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
       resolved.buckets = co_await decide;
     }
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
-    exchange::choose_collectives(beginning.plan, group->size(), group->shares_memory());
+    exchange::resolve_exchange(beginning.plan, group->size(), group->shares_memory());
     resolved.world_size = group->size();
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
     if (beginning.restored && beginning.restored->world_size == group->size())

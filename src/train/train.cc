@@ -277,7 +277,7 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
   }
   if (error) std::rethrow_exception(error);
   ballot_ = {false, output.loss_sum, output.correct};
-  if (plan_.exchange.overlap == "backward") {
+  if (plan_.resolved.overlap == "backward") {
     auto all = settle();
     co_await all;
   }
