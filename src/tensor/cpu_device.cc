@@ -44,7 +44,8 @@ class CpuDevice::Worker {
         jobs_.pop_front();
       }
       std::exception_ptr error = job->run_body();
-      executor_.post([job, error] { job->ended(error); });
+      // Moved: its only owner is the executor's thread, which reads it and lets it go.
+      executor_.post([job, error = std::move(error)]() mutable { job->ended(std::move(error)); });
     }
   }
   void place() {

@@ -190,6 +190,23 @@ task::Task<void> failing_marks(World* w) {
   w->log.push_back("end: " + thrown);
 }
 
+/// An exception that says on which thread it was destroyed.
+struct Witness {
+  std::atomic<std::thread::id>* end;
+  ~Witness() { *end = std::this_thread::get_id(); }
+};
+
+TEST(CpuDevice, AnErrorDiesOnTheThreadThatReadsIt) {
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<std::thread::id> end;
+    {
+      World w;
+      EXPECT_THROW(w.loop.run(run_one(&w, Lane::Compute, [&end](Marks&) { throw Witness{&end}; })), Witness);
+    }
+    ASSERT_EQ(end.load(), std::this_thread::get_id());
+  }
+}
+
 TEST(CpuDevice, AFailingBodyFailsItsOpenMarksAndItsEnd) {
   World w;
   w.loop.run(failing_marks(&w));
