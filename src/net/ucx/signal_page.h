@@ -24,7 +24,8 @@ class SignalPage {
   /// Proves to a peer that it mapped the right memory.
   std::uint64_t& nonce() const { return word<std::uint64_t>(8); }
 
-  std::uint64_t value(std::uint32_t index) const { return cell(index).load(std::memory_order_acquire); }
+  /// Who sees a value sees the bytes that its raiser wrote before.
+  std::uint64_t value(std::uint32_t index) const { return cell(index).load(std::memory_order_seq_cst); }
   /// The bytes that the caller wrote before are visible to whoever sees the value. Values only grow. True if
   /// the owner sleeps and the caller is the one to wake it.
   bool raise(std::uint32_t index, std::uint64_t value) const {
@@ -36,11 +37,8 @@ class SignalPage {
            asleep().exchange(0, std::memory_order_seq_cst) != 0;
   }
 
-  /// The owner's: after announce() it must look at its signals before it sleeps.
-  void announce_sleep() const {
-    asleep().store(1, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  /// The owner's: after it, the owner must look at its signals before it sleeps.
+  void announce_sleep() const { asleep().store(1, std::memory_order_seq_cst); }
   void announce_awake() const { asleep().store(0, std::memory_order_relaxed); }
 
  private:
