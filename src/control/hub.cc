@@ -28,6 +28,7 @@ Hub::Hub(const JoinOptions& options, Poller& poller, std::uint64_t epoch)
       door_(options, poller, *this),
       peers_(static_cast<std::size_t>(options.world_size)),
       liveness_(options.patience),
+      hangs_(options.patience.hang),
       started_(Clock::now()),
       last_said_(started_),
       next_beat_(started_),

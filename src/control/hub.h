@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "control/diagnose.h"
 #include "control/door.h"
+#include "control/hang_watch.h"
 #include "control/liveness.h"
 #include "control/session.h"
 
@@ -97,10 +97,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   bool stop_requested_ = false;
   std::uint64_t exchanges_ = 0;
   Clock::time_point exchange_since_, exchange_said_;
-  std::vector<Rank> hang_culprits_;
-  Clock::time_point next_hang_report_;
-  Clock::time_point calm_until_;  // a silent rank returned: no hang is looked for
-  std::chrono::milliseconds hang_pause_{0};
+  HangWatch hangs_;
   Clock::time_point started_, last_said_, next_beat_, wake_at_;
 };
 

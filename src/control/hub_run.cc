@@ -11,8 +11,6 @@ namespace {
 
 // Somebody who lost a connection may say so before the kernel tells of the death that caused it.
 constexpr std::chrono::milliseconds kEchoTime(300);
-// A hang that lasts is reported again after 8 s, 16 s, 32 s, ...
-constexpr int kHangBackoff = 2;
 
 std::int64_t nanoseconds(Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -151,7 +149,7 @@ void Hub::on_waits(Peer& peer, Message& message) {
 }
 
 void Hub::look_for_hang(Clock::time_point now) {
-  if (failure_ || now < calm_until_) return;
+  if (failure_) return;
   WaitPicture picture{.world_size = options_.world_size,
                       .silent = liveness_.silent(now),
                       .threshold = seconds(options_.patience.hang)};
@@ -159,18 +157,7 @@ void Hub::look_for_hang(Clock::time_point now) {
     if (!peer.waits.empty()) picture.waits[peer.member.rank] = peer.waits;
     if (peer.standing == Standing::Left) picture.left.insert(peer.member.rank);
   }
-  auto report = diagnose(picture);
-  if (!report) {
-    hang_pause_ = std::chrono::milliseconds(0);
-    hang_culprits_.clear();
-    return;
-  }
-  bool repeated = hang_pause_.count() > 0 && report->culprits == hang_culprits_;
-  if (repeated && now < next_hang_report_) return;
-  hang_pause_ = repeated ? hang_pause_ * kHangBackoff : options_.patience.hang;
-  next_hang_report_ = now + hang_pause_;
-  hang_culprits_ = report->culprits;
-  announce(*report);
+  if (auto report = hangs_.look(picture, now)) announce(*report);
 }
 
 void Hub::on_stop(Peer& peer, Message&) {
@@ -207,9 +194,8 @@ void Hub::announce(const Event& event) {
     held_.reset();
   }
   if (std::holds_alternative<Returned>(event)) {
-    // What was waited for while a rank was away says nothing about the ranks that now go on.
     for (Peer& peer : peers_) peer.waits.clear();
-    calm_until_ = Clock::now() + options_.patience.hang;
+    hangs_.calm(Clock::now());
   }
   broadcast(Message{{{"type", "event"}, {"event", to_json(event)}}, {}});
   if (is_fatal(event)) acknowledge_aborts();

@@ -252,5 +252,50 @@ TEST(Session, AHangIsReportedToEveryRankWithItsCulprit) {
   leave_all(sessions);
 }
 
+std::size_t count_hangs(Log<Event>& log) {
+  std::size_t count = 0;
+  for (const Event& event : log.all()) count += std::holds_alternative<HangReport>(event);
+  return count;
+}
+
+TEST(Session, WhoIsSilentAgainAfterItsReturnIsReportedAgainAndNoHangIsInBetween) {
+  Log<Event> events;
+  std::promise<void> first, second;  // rank 2 answers nothing until they are kept
+  std::shared_future<void> back_once = first.get_future(), back_again = second.get_future();
+  auto sessions = start_job(3, [](JoinOptions& options) {
+    options.patience.silence = std::chrono::milliseconds(500);
+    options.patience.hang = std::chrono::hours(1);
+  });
+  auto is_about_rank_2 = [](const auto& event) { return event.rank == Rank(2); };
+  sessions[0]->on_event([&](const Event& event) { events.add(event); });
+  sessions[2]->on_event([&](const Event& event) {
+    if (std::holds_alternative<StopRequested>(event)) back_once.wait();
+    if (auto* back = std::get_if<Returned>(&event); back && is_about_rank_2(*back)) back_again.wait();
+  });
+  auto wait_for_silence = [&](std::size_t times) {
+    events.wait_for([&, seen = std::size_t{0}](const Event& event) mutable {
+      auto* silent = std::get_if<Silent>(&event);
+      return silent && is_about_rank_2(*silent) && ++seen == times;
+    });
+  };
+  Instant now(from_seconds(10'000)), since(from_seconds(1));
+  sessions[1]->request_stop();
+  wait_for_silence(1);
+  sessions[1]->report_waits({wait_since(2, since)}, now);
+  EXPECT_THAT(wait_for_event<HangReport>(events).culprits, ElementsAre(Rank(2)));
+  std::size_t before = count_hangs(events);
+  first.set_value();
+  events.wait_for([&](const Event& event) {
+    auto* back = std::get_if<Returned>(&event);
+    return back && is_about_rank_2(*back);
+  });
+  sessions[0]->report_waits({wait_since(1, since)}, now);  // news, but it began while rank 2 was away
+  wait_for_silence(2);
+  second.set_value();
+  on_all_ranks(sessions, [](Session& session) { session.exchange("fence", {}); });
+  EXPECT_EQ(count_hangs(events), before);
+  leave_all(sessions);
+}
+
 }  // namespace
 }  // namespace taxon::control
