@@ -10,7 +10,8 @@
 
 namespace taxon::plan {
 
-enum class Unit { None, Bytes };
+/// What a number counts. Without a unit in the text it is in bytes, seconds, bytes or operations per second.
+enum class Unit { None, Bytes, Seconds, BytesPerSecond, Flops };
 
 /// What is known about a key beside its value. Reading, writing, overriding, suggestions and docs/plan.md are
 /// all made from these.

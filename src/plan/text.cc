@@ -18,6 +18,50 @@ constexpr UnitRow kUnits[] = {
     {"TiB", 1LL << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1000000000000},
     {"GB", 1000000000}, {"MB", 1000000},  {"kB", 1000},     {"KB", 1000},     {"B", 1}};
 
+/// Units of numbers that need not be whole. Of two that a text ends with, the longer one stands first.
+struct ScaleRow {
+  Unit unit;
+  std::string_view name;
+  double scale;
+};
+constexpr ScaleRow kScales[] = {{Unit::Seconds, "min", 60},
+                                {Unit::Seconds, "ms", 1e-3},
+                                {Unit::Seconds, "us", 1e-6},
+                                {Unit::Seconds, "ns", 1e-9},
+                                {Unit::Seconds, "s", 1},
+                                {Unit::BytesPerSecond, "Tbit/s", 125e9},
+                                {Unit::BytesPerSecond, "Gbit/s", 125e6},
+                                {Unit::BytesPerSecond, "Mbit/s", 125e3},
+                                {Unit::BytesPerSecond, "kbit/s", 125},
+                                {Unit::BytesPerSecond, "bit/s", 0.125},
+                                {Unit::BytesPerSecond, "TiB/s", 0x1p40},
+                                {Unit::BytesPerSecond, "GiB/s", 0x1p30},
+                                {Unit::BytesPerSecond, "MiB/s", 0x1p20},
+                                {Unit::BytesPerSecond, "KiB/s", 0x1p10},
+                                {Unit::BytesPerSecond, "TB/s", 1e12},
+                                {Unit::BytesPerSecond, "GB/s", 1e9},
+                                {Unit::BytesPerSecond, "MB/s", 1e6},
+                                {Unit::BytesPerSecond, "kB/s", 1e3},
+                                {Unit::BytesPerSecond, "B/s", 1},
+                                {Unit::Flops, "PFLOP/s", 1e15},
+                                {Unit::Flops, "TFLOP/s", 1e12},
+                                {Unit::Flops, "GFLOP/s", 1e9},
+                                {Unit::Flops, "MFLOP/s", 1e6},
+                                {Unit::Flops, "FLOP/s", 1}};
+
+std::string_view number_words(Unit unit) {
+  switch (unit) {
+    case Unit::Seconds:
+      return "a time such as 50us or 2 s";
+    case Unit::BytesPerSecond:
+      return "a rate such as 1 Gbit/s or 12 GB/s";
+    case Unit::Flops:
+      return "a speed such as 15 TFLOP/s";
+    default:
+      return "a number";
+  }
+}
+
 constexpr DType kTypes[] = {DType::Float32, DType::Float64, DType::BFloat16};
 
 std::vector<std::string> words(std::string_view spaced) {
@@ -120,8 +164,17 @@ bool parse_text(const Field& field, std::string_view text, std::uint64_t& value)
   return parse_integer(field, text, value);
 }
 bool parse_text(const Field& field, std::string_view text, double& value) {
-  double number = 0;
-  if (!parse_number(text, number) || !std::isfinite(number) || !in_range(field, number)) return false;
+  double number = 0, scale = 1;
+  for (const ScaleRow& row : kScales)
+    if (row.unit == field.unit && text.ends_with(row.name)) {
+      text.remove_suffix(row.name.size());
+      while (text.ends_with(' ')) text.remove_suffix(1);
+      scale = row.scale;
+      break;
+    }
+  if (!parse_number(text, number)) return false;
+  number *= scale;
+  if (!std::isfinite(number) || !in_range(field, number)) return false;
   value = number;
   return true;
 }
@@ -144,7 +197,7 @@ std::string allowed(const Field&, const bool&) { return "true or false"; }
 std::string allowed(const Field& field, const int&) { return integer_words(field); }
 std::string allowed(const Field& field, const std::int64_t&) { return integer_words(field); }
 std::string allowed(const Field&, const std::uint64_t&) { return "a whole number, at least 0"; }
-std::string allowed(const Field& field, const double&) { return with_range(field, "a number"); }
+std::string allowed(const Field& field, const double&) { return with_range(field, number_words(field.unit)); }
 std::string allowed(const Field& field, const DType&) { return choice_words(field); }
 std::string allowed(const Field& field, const std::string&) {
   return field.choices.empty() ? "text" : choice_words(field);

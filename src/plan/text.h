@@ -18,8 +18,8 @@ std::string to_text(const Field& field, double value);
 std::string to_text(const Field& field, DType value);
 std::string to_text(const Field& field, const std::string& value);
 
-/// Sets `value` and returns true if `text` is what the field allows; otherwise leaves it alone. Byte counts
-/// may have a unit ("4MiB").
+/// Sets `value` and returns true if `text` is what the field allows; otherwise leaves it alone. Numbers
+/// may have their unit ("4MiB", "50us", "1 Gbit/s").
 bool parse_text(const Field& field, std::string_view text, bool& value);
 bool parse_text(const Field& field, std::string_view text, int& value);
 bool parse_text(const Field& field, std::string_view text, std::int64_t& value);

@@ -1,0 +1,169 @@
+#include "plan/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "plan/nearest.h"
+
+namespace taxon::plan {
+namespace {
+
+/// Collects what is wrong, in the order of the file.
+class Check {
+ public:
+  Check(const ClusterModel& cluster, int world_size) : cluster_(cluster), world_size_(world_size) {
+    for (const HostPlace& place : expand_hosts(cluster)) hosts_.push_back(place.name);
+    for (const MachineModel& machine : cluster.machines) machines_.push_back(machine.name);
+  }
+
+  std::vector<std::string> run() {
+    if (cluster_.hosts.empty()) complain("hosts is missing: a cluster has at least one host");
+    for (std::size_t i = 0; i < cluster_.hosts.size(); ++i)
+      host(cluster_.hosts[i], fmt::format("hosts[{}]", i));
+    unique(hosts_, "hosts");
+    unique(machines_, "machines");
+    for (std::size_t i = 0; i < cluster_.machines.size(); ++i)
+      if (cluster_.machines[i].cores <= 0) missing(fmt::format("machines[{}].cores", i));
+    if (cluster_.network_switch.hosts_per_leaf > static_cast<int>(hosts_.size()))
+      complain(fmt::format("switch.hosts_per_leaf is {}, but there are {} hosts",
+                           cluster_.network_switch.hosts_per_leaf, hosts_.size()));
+    for (std::size_t i = 0; i < cluster_.stragglers.size(); ++i)
+      straggler(cluster_.stragglers[i], fmt::format("stragglers[{}]", i));
+    for (std::size_t i = 0; i < cluster_.faults.size(); ++i)
+      fault(cluster_.faults[i], fmt::format("faults[{}]", i));
+    if (world_size_ > capacity(cluster_))
+      complain(fmt::format("{} ranks do not fit: the cluster holds {} ({} hosts)", world_size_,
+                           capacity(cluster_), hosts_.size()));
+    return std::move(problems_);
+  }
+
+ private:
+  void complain(std::string text) { problems_.push_back(std::move(text)); }
+  void missing(const std::string& key) { complain(key + " is missing: it must be given, above 0"); }
+
+  void unique(const std::vector<std::string>& names, const char* what) {
+    std::set<std::string> seen;
+    for (const std::string& name : names) {
+      if (name.empty()) complain(fmt::format("{}: one has no name", what));
+      if (!seen.insert(name).second) complain(fmt::format("{}: two are called \"{}\"", what, name));
+    }
+  }
+
+  void host(const HostModel& host, const std::string& path) {
+    if (host.device.flops <= 0) missing(path + ".device.flops");
+    if (host.device.memory_bandwidth <= 0) missing(path + ".device.memory_bandwidth");
+    if (host.devices > 1) link(host.inside, path + ".inside");
+    if (hosts_.size() > 1) link(host.network, path + ".network");
+    if (host.machine.empty()) return;
+    auto machine = std::find_if(cluster_.machines.begin(), cluster_.machines.end(),
+                                [&](const MachineModel& m) { return m.name == host.machine; });
+    if (machine == cluster_.machines.end())
+      return complain(fmt::format("{}.machine is \"{}\", which machines does not list{}", path, host.machine,
+                                  suggestion(nearest(host.machine, machines_))));
+    if (host.cores <= 0)
+      complain(
+          fmt::format("{}.cores is missing: a host of machine \"{}\" must say how many of its cores it "
+                      "can use",
+                      path, host.machine));
+    else if (machine->cores > 0 && host.cores > machine->cores)
+      complain(fmt::format("{}.cores is {}, but machine \"{}\" has {}", path, host.cores, host.machine,
+                           machine->cores));
+  }
+
+  void link(const LinkModel& link, const std::string& path) {
+    if (link.bandwidth <= 0) missing(path + ".bandwidth");
+  }
+
+  void known_rank(int rank, const std::string& path) {
+    int ranks = world_size_ > 0 ? std::min(world_size_, capacity(cluster_)) : capacity(cluster_);
+    if (rank >= ranks)
+      complain(fmt::format("{}.rank is {}, but there are ranks 0 to {}", path, rank, ranks - 1));
+  }
+  void known_host(const std::string& name, const std::string& key) {
+    if (std::find(hosts_.begin(), hosts_.end(), name) == hosts_.end())
+      complain(fmt::format("{} is \"{}\", which is no host{}", key, name, suggestion(nearest(name, hosts_))));
+  }
+  /// A fault or straggler concerns a rank or a host, not both.
+  template <class T>
+  void one_target(const T& item, const std::string& path) {
+    if ((item.rank >= 0) == !item.host.empty())
+      complain(fmt::format("{}: exactly one of rank and host must be given; {}", path,
+                           item.rank >= 0 ? "both are" : "neither is"));
+    if (item.rank >= 0) known_rank(item.rank, path);
+    if (!item.host.empty()) known_host(item.host, path + ".host");
+  }
+  template <class T>
+  void window(const T& item, const std::string& path) {
+    if (item.until > 0 && item.until <= item.at)
+      complain(fmt::format("{}.until ({} s) is not after .at ({} s)", path, item.until, item.at));
+  }
+
+  void straggler(const StragglerModel& item, const std::string& path) {
+    one_target(item, path);
+    window(item, path);
+    if (item.slowdown < 1) complain(path + ".slowdown must be given, at least 1");
+  }
+
+  /// `key` belongs to other kinds of faults.
+  void foreign(bool given, const FaultModel& item, const std::string& path, const char* key) {
+    if (given) complain(fmt::format("{}.{} means nothing to kind {}", path, key, item.kind));
+  }
+
+  void fault(const FaultModel& item, const std::string& path) {
+    if (item.kind.empty())
+      return complain(path + ".kind is missing: kill, slow_device, slow_link, cut_link or delay");
+    const bool kill = item.kind == "kill", cut = item.kind == "cut_link", delay = item.kind == "delay";
+    const bool link = cut || item.kind == "slow_link", slow = item.kind.starts_with("slow_");
+    window(item, path);
+    if (kill) {
+      if (item.rank < 0) complain(path + ".rank is missing: whom to kill");
+      if (item.rank >= 0) known_rank(item.rank, path);
+      foreign(!item.host.empty(), item, path, "host");
+      foreign(item.until > 0, item, path, "until");
+    } else if (link) {
+      if (item.host.empty()) complain(path + ".host is missing: whose link");
+      if (!item.host.empty()) known_host(item.host, path + ".host");
+      foreign(item.rank >= 0, item, path, "rank");
+    } else if (!delay || item.rank >= 0 || !item.host.empty()) {
+      one_target(item, path);
+    }
+    if (cut && !item.peer.empty()) known_host(item.peer, path + ".peer");
+    if (slow && item.factor < 1) complain(path + ".factor must be given, at least 1");
+    if (delay && item.bound <= 0) complain(path + ".bound is missing: the longest delay");
+    foreign(!cut && !item.peer.empty(), item, path, "peer");
+    foreign(!slow && item.factor > 0, item, path, "factor");
+    foreign(!delay && item.bound > 0, item, path, "bound");
+  }
+
+  const ClusterModel& cluster_;
+  int world_size_;
+  std::vector<std::string> hosts_, machines_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<HostPlace> expand_hosts(const ClusterModel& cluster) {
+  std::vector<HostPlace> places;
+  int rank = 0;
+  for (const HostModel& host : cluster.hosts)
+    for (int i = 0; i < host.count; ++i) {
+      places.push_back({host.count == 1 ? host.name : fmt::format("{}{}", host.name, i), &host, rank});
+      rank += host.devices;
+    }
+  return places;
+}
+
+int capacity(const ClusterModel& cluster) {
+  int ranks = 0;
+  for (const HostModel& host : cluster.hosts) ranks += host.count * host.devices;
+  return ranks;
+}
+
+std::vector<std::string> cluster_problems(const ClusterModel& cluster, int world_size) {
+  return Check(cluster, world_size).run();
+}
+
+}  // namespace taxon::plan
