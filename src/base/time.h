@@ -21,6 +21,9 @@ using Instant = RunClock::time_point;
 
 /// Seconds as a plain number, for reports and cost estimates.
 constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-12; }
-constexpr Duration from_seconds(double s) { return Duration(static_cast<std::int64_t>(s * 1e12)); }
+/// The nearest picosecond.
+constexpr Duration from_seconds(double s) {
+  return Duration(static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5)));
+}
 
 }  // namespace taxon

@@ -12,17 +12,27 @@ double additions(DType type, std::size_t bytes, std::size_t sources) {
   return static_cast<double>(bytes / size_of(type)) * static_cast<double>(sources - 1);
 }
 
+/// Small agreements travel in real memory where payloads are phantoms, and their results count.
+tensor::Kernel::Body body_on(bool phantom) {
+  return phantom ? tensor::Kernel::Body::OnPayload : tensor::Kernel::Body::Always;
+}
+
 }  // namespace
 
 tensor::Kernel sum_kernel(DType type, View target, std::initializer_list<ConstView> others) {
   TAXON_CHECK(others.size() <= 3, others.size(), " sources");
   std::array<ConstView, 4> sources{target};
   std::size_t count = 1;
-  for (ConstView other : others) sources[count++] = other;
+  bool phantom = target.is_phantom();
+  for (ConstView other : others) {
+    sources[count++] = other;
+    phantom |= other.is_phantom();
+  }
   tensor::Kernel kernel;
   kernel.name = "sum";
   kernel.cost = {additions(type, target.size(), count), target.size() * (count + 1)};
   kernel.body = [=](tensor::Marks&) { sum_into(type, target, {sources.data(), count}); };
+  kernel.runs = body_on(phantom);
   return kernel;
 }
 
@@ -45,6 +55,9 @@ tensor::Kernel sum_members_kernel(DType type, View target, const std::vector<Vie
     std::copy_n(cut, many.empty() ? count : 0, few_sources.begin());
     sum_into(type, target, {many.empty() ? few_sources.data() : many_sources.data(), count});
   };
+  kernel.runs =
+      body_on(target.is_phantom() || std::any_of(sources->begin(), sources->end(),
+                                                 [](const View& view) { return view.is_phantom(); }));
   return kernel;
 }
 
@@ -54,6 +67,7 @@ tensor::Kernel copy_kernel(View target, ConstView source) {
   kernel.name = "copy";
   kernel.cost = {0, 2 * target.size()};
   kernel.body = [=](tensor::Marks&) { copy_into(target, source); };
+  kernel.runs = body_on(target.is_phantom() || source.is_phantom());
   return kernel;
 }
 

@@ -14,6 +14,7 @@ namespace taxon::tensor {
 struct Cost {
   double flops = 0;
   std::size_t bytes = 0;  // read and written
+  Duration measured{0};   // if known: takes the place of the figures above
 };
 
 /// Handed to a kernel's body: says that milestone `index` is reached. Any thread; each index at most once.
@@ -33,6 +34,8 @@ struct Kernel {
   int marks = 0;  // milestones 0 .. marks - 1
   std::vector<Duration>
       mark_offsets;  // when each is reached in the virtual world, from the start; empty: at the end
+  /// Where payloads are phantoms, bodies that touch them don't run. Always: the body touches real memory only.
+  enum class Body { OnPayload, Always } runs = Body::OnPayload;
 };
 
 /// Kernels of one lane run in the order in which they were started; lanes run beside each other.

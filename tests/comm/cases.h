@@ -150,6 +150,12 @@ struct Member {
         runtime{transport, device, journal},
         group(runtime, "world", all_of(transport.world_size())),
         arena(transport, DType::UInt8, bytes) {}
+  /// With the doors of a world that has its own devices.
+  explicit Member(comm::Runtime& doors, std::size_t bytes)
+      : device(doors.executor()),
+        runtime{doors.transport, doors.device, doors.journal, doors.seed},
+        group(runtime, "world", all_of(doors.world_size())),
+        arena(doors.transport, DType::UInt8, bytes) {}
 
   static std::vector<Rank> all_of(int members) {
     std::vector<Rank> ranks;
@@ -215,10 +221,11 @@ inline task::Task<void> check_case(Member& member, const Case& c) {
   EXPECT_TRUE(same_at_all(hashes, sizeof hash)) << "members have different bits";
 }
 
-inline task::Task<void> check_cases(net::Transport& transport, const std::vector<Case>& cases) {
+template <class Doors>  // a transport or a runtime
+task::Task<void> check_cases(Doors& doors, const std::vector<Case>& cases) {
   std::size_t longest = 1;
   for (const Case& c : cases) longest = std::max(longest, c.length * size_of(c.type));
-  Member member(transport, longest);
+  Member member(doors, longest);
   auto met = member.meet();
   co_await met;
   for (const Case& c : cases) {

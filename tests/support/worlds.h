@@ -10,7 +10,11 @@
 
 #include "net/faulty/faulty.h"
 #include "support/ranks.h"
+#if defined(TAXON_TEST_VIRTUAL)
+#include "support/virtual_ranks.h"
+#else
 #include "support/ucx_ranks.h"
+#endif
 
 #if defined(__SANITIZE_THREAD__)
 #define TAXON_TEST_UCX 0  // the sanitizer can't see into UCX and does not follow forks
@@ -50,6 +54,15 @@ inline void run_delayed(int n, const RankBody& body, net::FaultyOptions faults,
   run_transports(loop, ranks, body);
 }
 
+#if defined(TAXON_TEST_VIRTUAL)
+inline std::vector<World> all_worlds() {
+  return {{"virtual", [](int n, const RankBody& body) { run_virtual(one_host(n), n, body); }, true},
+          {"virtual_network", [](int n, const RankBody& body) { run_virtual(separate_hosts(n), n, body); },
+           false},
+          {"virtual_delayed", [](int n, const RankBody& body) { run_virtual(delayed(one_host(n)), n, body); },
+           true}};
+}
+#else
 inline std::vector<World> all_worlds() {
   std::vector<World> worlds = {
       {"loopback", [](int n, const RankBody& body) { run_ranks(n, body); }, true},
@@ -74,6 +87,7 @@ inline std::vector<World> all_worlds() {
 #endif
   return worlds;
 }
+#endif
 
 inline std::string world_name(const testing::TestParamInfo<World>& info) { return info.param.name; }
 

@@ -1,0 +1,107 @@
+#include "sim/device.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace taxon::sim {
+namespace {
+
+Duration times(Duration time, double factor) {
+  return factor == 1 ? time : Duration(std::llround(static_cast<double>(time.count()) * factor));
+}
+
+}  // namespace
+
+VirtualDevice::VirtualDevice(EventQueue& queue, Faults& faults, DeviceOptions options)
+    : queue_(queue),
+      faults_(faults),
+      options_(std::move(options)),
+      lanes_{Worker(*this, options_.cores), Worker(*this, std::min(1.0, options_.cores)),
+             Worker(*this, std::min(1.0, options_.cores))} {}
+
+VirtualDevice::~VirtualDevice() = default;
+
+void VirtualDevice::start(tensor::Lane lane, tensor::Job& job) {
+  lanes_[static_cast<std::size_t>(lane)].push(job);
+}
+
+Duration VirtualDevice::busy(tensor::Lane lane) const {
+  return lanes_[static_cast<std::size_t>(lane)].busy();
+}
+
+Duration VirtualDevice::time_of(const tensor::Kernel& kernel, double factor) const {
+  Duration time = kernel.cost.measured;
+  if (time == Duration(0))
+    time = from_seconds(std::max(kernel.cost.flops / options_.model.flops,
+                                 static_cast<double>(kernel.cost.bytes) / options_.model.memory_bandwidth));
+  for (Duration offset : kernel.mark_offsets) time = std::max(time, offset);
+  return times(time, factor);
+}
+
+VirtualDevice::Worker::~Worker() { TAXON_CHECK(!working_ && queue_.empty(), "kernels outlive their device"); }
+
+void VirtualDevice::Worker::push(tensor::Job& job) {
+  queue_.push_back(&job);
+  if (!working_) start_next();
+}
+
+void VirtualDevice::Worker::start_next() {
+  while (!queue_.empty()) {
+    tensor::Job* job = queue_.front();
+    queue_.pop_front();
+    if (begin(*job)) return;
+    end();
+  }
+}
+
+/// False: it takes no time.
+bool VirtualDevice::Worker::begin(tensor::Job& job) {
+  const tensor::Kernel& kernel = job.kernel();
+  const double factor = device_.faults_.device_factor(device_.options_.target, device_.queue_.now());
+  running_ = &job;
+  working_ = true;
+  began_ = device_.queue_.now();
+  length_ = device_.time_of(kernel, factor);
+  reached_ = Duration(0);
+  marks_.clear();
+  next_mark_ = 0;
+  const auto announced = std::min(kernel.mark_offsets.size(), static_cast<std::size_t>(kernel.marks));
+  for (std::size_t i = 0; i < announced; ++i)
+    marks_.push_back({times(kernel.mark_offsets[i], factor), static_cast<int>(i)});
+  std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.at < b.at; });
+  error_ = nullptr;
+  if (device_.options_.fidelity == Fidelity::Exact || kernel.runs == tensor::Kernel::Body::Always)
+    error_ = job.run_body();
+  if (length_ == Duration(0)) return false;
+  wait_until(marks_.empty() ? length_ : marks_.front().at);
+  return true;
+}
+
+void VirtualDevice::Worker::wait_until(Duration at) {
+  next_ = at;
+  const Duration time = at - reached_;
+  if (device_.options_.machine != nullptr)
+    device_.options_.machine->run(*this, device_.options_.host, cores_, time);
+  else
+    device_.queue_.at(device_.queue_.now() + time, *this);
+}
+
+void VirtualDevice::Worker::reached() {
+  reached_ = next_;
+  while (next_mark_ < marks_.size() && marks_[next_mark_].at <= reached_)
+    running_->fire(marks_[next_mark_++].index);
+  if (next_mark_ < marks_.size()) return wait_until(marks_[next_mark_].at);
+  if (reached_ < length_) return wait_until(length_);
+  end();
+  start_next();
+}
+
+/// Tells the end; who hears of it may start kernels here, which wait.
+void VirtualDevice::Worker::end() {
+  busy_ += device_.queue_.now() - began_;
+  tensor::Job* job = std::exchange(running_, nullptr);
+  job->ended(std::exchange(error_, nullptr));
+  working_ = false;
+}
+
+}  // namespace taxon::sim

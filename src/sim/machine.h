@@ -1,0 +1,56 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/event_queue.h"
+
+namespace taxon::sim {
+
+/// Work on a machine's cores, up to its next milestone.
+class Work {
+ public:
+  virtual ~Work() = default;
+  /// The milestone is reached. The work is no longer on the machine; it may go on it again.
+  virtual void reached() = 0;
+
+ private:
+  friend class Machine;
+  std::size_t host_ = 0;
+  double demand_ = 0;  // cores
+  double left_ = 0;    // picoseconds at full speed
+};
+
+/// Cores that hosts share, and each host's share of them (a quota). Work at full speed uses `demand` cores;
+/// where a host's work wants more than the host may use, or all hosts together more than there are, all of
+/// the host's, or all, is slowed down alike. Processor sharing, without the scheduler's time slices.
+class Machine final : private Action {
+ public:
+  Machine(EventQueue& queue, double cores) : queue_(queue), cores_(cores) {}
+  Machine(const Machine&) = delete;
+  virtual ~Machine() = default;
+
+  /// A host that may use so many of the cores; its number.
+  std::size_t add_host(double cores);
+  /// Puts `work` on the machine; reached() is called after `time` at full speed, or later.
+  void run(Work& work, std::size_t host, double demand, Duration time);
+
+ private:
+  struct Host {
+    double cores = 0;
+    double demand = 0;
+    double speed = 1;
+  };
+  void happen(std::uint64_t generation) override;
+  void advance();
+  void plan_next();
+
+  EventQueue& queue_;
+  double cores_;
+  std::vector<Host> hosts_;
+  std::vector<Work*> running_;  // in the order in which they came
+  Instant last_{};
+  std::uint64_t generation_ = 0;  // events of older ones are void
+  bool reaching_ = false;
+};
+
+}  // namespace taxon::sim

@@ -1,0 +1,120 @@
+#include "sim/network.h"
+
+#include <algorithm>
+
+#include "sim/rank_transport.h"
+
+namespace taxon::sim {
+
+Network::Network(EventQueue& queue, Wiring& wiring, Faults& faults, int ranks, NetworkOptions options)
+    : queue_(queue),
+      wiring_(wiring),
+      faults_(faults),
+      options_(options),
+      left_(*this, &Network::left),
+      arrive_(*this, &Network::arrive),
+      release_(*this, &Network::release),
+      travel_(*this, &Network::travel),
+      deliver_(*this, &Network::deliver) {
+  for (int i = 0; i < ranks; ++i) {
+    waits_.push_back(std::make_unique<task::Waits>());
+    ranks_.push_back(std::make_unique<RankTransport>(*this, Rank(i)));
+  }
+}
+
+Network::~Network() = default;
+
+net::Transport& Network::transport(Rank rank) { return at(rank); }
+task::Waits& Network::waits(Rank rank) { return *waits_[static_cast<std::size_t>(rank.value())]; }
+
+void Network::kill(Rank rank) { at(rank).die(queue_.now()); }
+
+bool Network::lost(const Message& message) {
+  return message.dropped || at(message.source).died() < message.left ||
+         at(message.target).died() <= queue_.now();
+}
+
+/// The sender's end, at once; everything later by events.
+void Network::send(Message& message) {
+  const Instant now = queue_.now();
+  const Route& route = message.route;
+  Link::Turn turn{now, now};
+  if (route.out != nullptr)
+    turn = route.out->serve(now, message.size, faults_.link_factor(route.from, now), route.overhead);
+  message.left = turn.end;
+  message.last = turn.end + route.latency;
+  if (message.size <= route.eager || message.left == now) {
+    message.copy_payload();
+    std::exchange(message.op, nullptr)->complete();
+  } else {
+    message.op->request = &message;
+    left_.at(message.left, message);
+  }
+  if (faults_.holds() || route.then[0] != nullptr)
+    arrive_.at(turn.begin + route.overhead + route.latency, message);
+  else
+    deliver_.at(message.last, message);
+}
+
+void Network::left(Message& message) {
+  if (message.op == nullptr) return;
+  message.copy_payload();
+  std::exchange(message.op, nullptr)->complete();
+}
+
+std::uint64_t Network::order_key(const Message& message) {
+  std::uint64_t pair = static_cast<std::uint64_t>(message.source.value()) << 32 |
+                       static_cast<std::uint32_t>(message.target.value());
+  std::uint64_t tag = message.is_put ? 0 : net::hash_match(message.source, message.tag);
+  return tag ^ (pair + message.is_put) * 0x9e3779b97f4a7c15ULL;
+}
+
+/// The first byte has crossed the sender's wire. Cuts and delays hold it here, in order among messages with
+/// one source, target and tag, and among puts with one source and target.
+void Network::arrive(Message& message) {
+  if (!faults_.holds()) return travel(message);
+  const Instant now = queue_.now();
+  Instant due = now + faults_.delay({message.target.value(), message.route.to}, now);
+  if (auto whole = faults_.cut_until(message.route.from, message.route.to, now)) due = std::max(due, *whole);
+  if (due == Instant::max()) return;  // it never comes, nor does anything behind it while the link is cut
+  auto [held, fresh] = held_.try_emplace(order_key(message));
+  if (fresh && due == now) {
+    held_.erase(held);
+    return travel(message);
+  }
+  held->second.due = std::max(held->second.due, due);
+  ++held->second.count;
+  release_.at(held->second.due, message);
+}
+
+void Network::release(Message& message) {
+  auto held = held_.find(order_key(message));
+  TAXON_CHECK(held != held_.end(), "a delivery was not held");
+  if (--held->second.count == 0) held_.erase(held);
+  message.last = std::max(message.last, queue_.now());
+  travel(message);
+}
+
+/// The first byte stands before the next switch or the receiver's end.
+void Network::travel(Message& message) {
+  Instant now = queue_.now();
+  while (message.hop < message.route.then.size() && message.route.then[message.hop] != nullptr) {
+    const bool end =
+        message.hop + 1 == message.route.then.size() || message.route.then[message.hop + 1] == nullptr;
+    const double factor = end && !message.route.one_host() ? faults_.link_factor(message.route.to, now) : 1.0;
+    Link::Turn turn = message.route.then[message.hop++]->serve(now, message.size, factor);
+    message.last = std::max(message.last, turn.end);
+    if (!end && turn.begin > now) return travel_.at(turn.begin, message);
+  }
+  deliver_.at(message.last, message);
+}
+
+void Network::deliver(Message& message) {
+  if (lost(message)) return pool_.give_back(message);
+  ++delivered_;
+  queue_.note(static_cast<std::uint64_t>(message.source.value()) << 40 ^
+              static_cast<std::uint64_t>(message.target.value()) << 20 ^ message.size);
+  message.is_put ? at(message.target).deliver_put(message) : at(message.target).deliver_message(message);
+}
+
+}  // namespace taxon::sim

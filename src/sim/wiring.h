@@ -1,0 +1,103 @@
+#pragma once
+
+#include <array>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/named.h"
+#include "base/time.h"
+#include "plan/cluster.h"
+
+namespace taxon::sim {
+
+/// One end of a link, or a switch: serves messages one after the other, in the order in which they come.
+class Link {
+ public:
+  Link(std::string name, double bandwidth) : name_(std::move(name)), ps_per_byte_(1e12 / bandwidth) {}
+
+  struct Turn {
+    Instant begin, end;
+  };
+  /// The turn of a message that comes now, and is served for the time of its bytes, `factor` times as long,
+  /// and for `overhead` before.
+  Turn serve(Instant now, std::size_t bytes, double factor = 1, Duration overhead = Duration(0)) {
+    Instant begin = std::max(now, free_);
+    Duration time =
+        overhead +
+        Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte_ * factor + 0.5));
+    free_ = begin + time;
+    busy_ += time;
+    bytes_ += bytes;
+    ++messages_;
+    return {begin, free_};
+  }
+
+  const std::string& name() const { return name_; }
+  std::uint64_t messages() const { return messages_; }
+  std::uint64_t bytes() const { return bytes_; }
+  Duration busy() const { return busy_; }
+
+ private:
+  std::string name_;
+  double ps_per_byte_;
+  Instant free_{};
+  Duration busy_{0};
+  std::uint64_t messages_ = 0, bytes_ = 0;
+};
+
+/// The way of a message between two ranks.
+struct Route {
+  Link* out = nullptr;          // of the sender
+  std::array<Link*, 3> then{};  // switches and the receiver's end; ends with null
+  Duration overhead{0}, latency{0};
+  std::size_t eager = 0;
+  int from = 0, to = 0;  // hosts
+  bool one_host() const { return from == to; }
+};
+
+/// The links of a cluster. REQUIRES: plan::cluster_problems() found nothing.
+class Wiring {
+ public:
+  Wiring(const plan::ClusterModel& cluster, int ranks);
+  Wiring(const Wiring&) = delete;
+
+  Route route(Rank from, Rank to) const;
+  int host(Rank rank) const { return ranks_[index(rank)].host; }
+  const plan::HostPlace& place(Rank rank) const { return hosts_[static_cast<std::size_t>(host(rank))].place; }
+  /// Every link, hosts first.
+  const std::deque<Link>& links() const { return links_; }
+
+ private:
+  struct Ends {
+    Link* out = nullptr;
+    Link* in = nullptr;
+  };
+  struct Cost {
+    Duration overhead{0}, latency{0};
+    std::size_t eager = 0;
+  };
+  struct Host {
+    plan::HostPlace place;
+    int leaf = 0;
+    Cost inside, network;
+    Ends shared_inside, shared_network;
+  };
+  struct Seat {
+    int host = 0;
+    Ends inside, network;
+  };
+  static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value()); }
+  static Cost cost(const plan::LinkModel& link);
+  Ends ends(const std::string& name, const plan::LinkModel& link);
+  Link* add(std::string name, double bandwidth) { return &links_.emplace_back(std::move(name), bandwidth); }
+  void add_switches(const plan::SwitchModel& model);
+
+  std::deque<Link> links_;
+  std::vector<Host> hosts_;
+  std::vector<Seat> ranks_;
+  Link* backplane_ = nullptr;
+  std::vector<Ends> leaves_;  // out: up, in: down
+};
+
+}  // namespace taxon::sim

@@ -1,0 +1,264 @@
+#include "sim/world.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "control/diagnose.h"
+#include "sim/device.h"
+#include "sim/network.h"
+
+namespace taxon::sim {
+namespace {
+
+/// A rank's doors.
+struct Place {
+  comm::Journal journal;
+  VirtualDevice device;
+  comm::Runtime runtime;
+  Place(net::Transport& transport, EventQueue& queue, Faults& faults, DeviceOptions device_options,
+        const WorldOptions& options)
+      : journal(options.journal),
+        device(queue, faults, std::move(device_options)),
+        runtime{transport, device, journal, options.seed} {}
+};
+
+}  // namespace
+
+struct World::Parts {
+  plan::ClusterModel cluster;
+  WorldOptions options;
+  EventQueue queue;
+  Wiring wiring;
+  Faults faults;
+  std::vector<std::unique_ptr<Machine>> machines;
+  Network network;
+  data::MemoryStorage storage;
+  std::vector<std::unique_ptr<Place>> places;
+  bool used = false;
+
+  Parts(plan::ClusterModel model, int ranks, const WorldOptions& options)
+      : cluster(std::move(model)),
+        options(options),
+        wiring(cluster, ranks),
+        faults(cluster, options.seed),
+        network(queue, wiring, faults, ranks,
+                {options.fidelity == Fidelity::Timing ? options.phantom_above : SIZE_MAX}) {
+    add_devices(ranks);
+  }
+
+ private:
+  struct Cores {
+    Machine* machine = nullptr;
+    std::size_t host = 0;
+  };
+
+  /// The machine of each host; null where processors are not modelled.
+  std::vector<Cores> add_machines() {
+    std::map<std::string, Machine*> shared;
+    for (const plan::MachineModel& model : cluster.machines) {
+      machines.push_back(std::make_unique<Machine>(queue, model.cores));
+      shared[model.name] = machines.back().get();
+    }
+    std::vector<Cores> all;
+    for (const plan::HostPlace& place : plan::expand_hosts(cluster)) {
+      Cores cores;
+      if (place.model->cores > 0) {
+        if (place.model->machine.empty()) {
+          machines.push_back(std::make_unique<Machine>(queue, place.model->cores));
+          cores.machine = machines.back().get();
+        } else {
+          cores.machine = shared.at(place.model->machine);
+        }
+        cores.host = cores.machine->add_host(place.model->cores);
+      }
+      all.push_back(cores);
+    }
+    return all;
+  }
+
+  void add_devices(int ranks) {
+    const std::vector<Cores> cores = add_machines();
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int host = wiring.host(Rank(rank));
+      const plan::HostModel& model = *wiring.place(Rank(rank)).model;
+      const Cores& own = cores[static_cast<std::size_t>(host)];
+      DeviceOptions device{options.fidelity, model.device, {rank, host},
+                           own.machine,      own.host,     model.cores / model.devices};
+      places.push_back(
+          std::make_unique<Place>(network.transport(Rank(rank)), queue, faults, std::move(device), options));
+    }
+  }
+};
+
+/// One run: starts the ranks, kills some, tells the others, and notices when nothing can happen any more.
+class World::Run final : private Action {
+ public:
+  Run(Parts& parts, const RankBody& body) : parts_(parts), body_(body), ended_(size()) {
+    report_.ranks.resize(size());
+  }
+
+  Report run() {
+    for (const Faults::Kill& kill : parts_.faults.kills())
+      if (static_cast<std::size_t>(kill.rank) < size())
+        parts_.queue.at(kill.at, *this, kKill | static_cast<std::uint64_t>(kill.rank));
+    live_ = size();
+    for (std::size_t rank = 0; rank < size(); ++rank) run_rank(this, static_cast<int>(rank));
+    while (live_ > 0 && parts_.queue.step(Instant(parts_.options.limit))) continue;
+    if (live_ > 0) stuck();
+    while (parts_.queue.step()) continue;  // what is still on its way; a late kill finds nobody
+    TAXON_CHECK(live_ == 0, live_, " ranks don't end although all they wait for was cancelled");
+    return finish();
+  }
+
+ private:
+  struct Root {
+    struct promise_type {
+      Root get_return_object() { return {}; }
+      std::suspend_never initial_suspend() noexcept { return {}; }
+      std::suspend_never final_suspend() noexcept { return {}; }
+      void return_void() noexcept {}
+      void unhandled_exception() noexcept { std::terminate(); }
+    };
+  };
+  static constexpr std::uint64_t kKill = std::uint64_t{1} << 32, kTell = std::uint64_t{1} << 33;
+
+  std::size_t size() const { return parts_.places.size(); }
+  task::Waits& waits(std::size_t rank) { return parts_.places[rank]->runtime.waits(); }
+
+  static Root run_rank(Run* run, int rank) {
+    std::exception_ptr error;
+    try {
+      auto task = run->body_(run->parts_.places[static_cast<std::size_t>(rank)]->runtime);
+      co_await task;
+    } catch (...) {
+      error = std::current_exception();
+    }
+    run->ended(rank, error);
+  }
+
+  void ended(int rank, std::exception_ptr error) {
+    auto index = static_cast<std::size_t>(rank);
+    ended_[index] = true;
+    report_.ranks[index].end = parts_.queue.now();
+    report_.ranks[index].error = error;
+    last_end_ = parts_.queue.now();
+    --live_;
+    if (error && !announced_) announce(rank, error, aborted(rank, error));
+  }
+
+  void happen(std::uint64_t argument) override {
+    if ((argument & kTell) != 0) return tell();
+    auto rank = static_cast<int>(argument & 0xffffffffU);
+    auto index = static_cast<std::size_t>(rank);
+    if (ended_[index]) return;
+    control::Event lost = control::PeerLost{
+        Rank(rank), fmt::format("killed at {:.6f} s", to_seconds(parts_.queue.now() - Instant()))};
+    report_.ranks[index].killed = true;
+    parts_.network.kill(Rank(rank));
+    auto error = std::make_exception_ptr(control::error_of(lost));
+    if (!announced_) announce(rank, error, lost);
+    waits(index).cancel(error);
+  }
+
+  static control::Event aborted(int rank, std::exception_ptr error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& known) {
+      return control::Aborted{Rank(rank), known.kind(), known.what()};
+    } catch (const std::exception& other) {
+      return control::Aborted{Rank(rank), ErrorKind::Internal, other.what()};
+    } catch (...) {
+      return control::Aborted{Rank(rank), ErrorKind::Internal, "unknown failure"};
+    }
+  }
+
+  /// The first failure counts; the other ranks hear of it.
+  void announce(int culprit, std::exception_ptr error, const control::Event& event) {
+    announced_ = true;
+    report_.failure = error;
+    report_.first_culprit = Rank(culprit);
+    told_ = std::make_exception_ptr(control::error_of(event));
+    parts_.queue.at(parts_.queue.now() + from_seconds(parts_.cluster.detection), *this, kTell);
+  }
+
+  void tell() {
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (!ended_[rank]) waits(rank).cancel(told_);
+  }
+
+  void stuck() {
+    control::WaitPicture picture;
+    picture.world_size = static_cast<int>(size());
+    picture.threshold = 0;
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      if (ended_[rank]) {
+        picture.left.insert(Rank(static_cast<std::int32_t>(rank)));
+        continue;
+      }
+      for (const task::WaitInfo& wait : waits(rank).snapshot())
+        picture.waits[Rank(static_cast<std::int32_t>(rank))].push_back(
+            {wait.operation, wait.peer, wait.subject, to_seconds(parts_.queue.now() - wait.since)});
+    }
+    report_.hang = control::diagnose(picture);
+    if (!report_.hang) report_.hang = control::HangReport{{"nothing moves, and no rank says why"}, {}};
+    auto error = std::make_exception_ptr(
+        Error(ErrorKind::Deadline,
+              fmt::format("The run can never finish:\n{}", fmt::join(report_.hang->lines, "\n"))));
+    if (!report_.failure) {
+      report_.failure = error;
+      if (!report_.hang->culprits.empty()) report_.first_culprit = report_.hang->culprits.front();
+    }
+    announced_ = true;
+    told_ = error;
+    tell();
+  }
+
+  Report finish() {
+    report_.time = last_end_ - Instant();
+    report_.events = parts_.queue.events();
+    report_.trace = parts_.queue.trace();
+    report_.messages = parts_.network.delivered();
+    for (const Link& link : parts_.wiring.links())
+      report_.links.push_back({link.name(), link.messages(), link.bytes(), link.busy()});
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      const VirtualDevice& device = parts_.places[rank]->device;
+      report_.ranks[rank].compute = device.busy(tensor::Lane::Compute);
+      report_.ranks[rank].exchange = device.busy(tensor::Lane::Exchange);
+      report_.ranks[rank].data = device.busy(tensor::Lane::Data);
+    }
+    return std::move(report_);
+  }
+
+  Parts& parts_;
+  const RankBody& body_;
+  Report report_;
+  std::vector<bool> ended_;
+  std::size_t live_ = 0;
+  Instant last_end_{};
+  bool announced_ = false;
+  std::exception_ptr told_;
+};
+
+World::World(plan::ClusterModel cluster, int ranks, WorldOptions options) {
+  auto problems = plan::cluster_problems(cluster, ranks);
+  TAXON_CHECK(ranks > 0 && problems.empty(), problems.empty() ? "ranks=0" : problems.front());
+  parts_ = std::make_unique<Parts>(std::move(cluster), ranks, options);
+}
+
+World::~World() = default;
+
+int World::size() const { return static_cast<int>(parts_->places.size()); }
+comm::Runtime& World::runtime(Rank rank) {
+  return parts_->places.at(static_cast<std::size_t>(rank.value()))->runtime;
+}
+data::MemoryStorage& World::storage() { return parts_->storage; }
+
+Report World::run(const RankBody& body) {
+  TAXON_CHECK(!parts_->used, "a world runs once");
+  parts_->used = true;
+  Run run(*parts_, body);
+  return run.run();
+}
+
+}  // namespace taxon::sim
