@@ -40,7 +40,8 @@ void Network::send(Message& message) {
   const Route& route = message.route;
   Link::Turn turn{now, now};
   if (route.out != nullptr)
-    turn = route.out->serve(now, message.size, faults_.link_factor(route.from, now), route.overhead);
+    turn = route.out->serve(now, message.size, route.one_host() ? 1.0 : faults_.link_factor(route.from, now),
+                            route.overhead);
   message.left = turn.end;
   message.last = turn.end + route.latency;
   if (message.size <= route.eager || message.left == now) {

@@ -45,6 +45,8 @@ class Network {
   void kill(Rank rank);
   /// Messages and puts that arrived.
   std::uint64_t delivered() const { return delivered_; }
+  /// Puts into regions that were gone: normal when their owner failed, otherwise a bug of the code above.
+  std::uint64_t stray_puts() const { return stray_puts_; }
 
  private:
   class RankTransport;
@@ -85,6 +87,7 @@ class Network {
   net::Completions completions_;
   std::unordered_map<std::uint64_t, Held> held_;  // never iterated
   std::uint64_t delivered_ = 0;
+  std::uint64_t stray_puts_ = 0;
   std::vector<std::unique_ptr<task::Waits>> waits_;
   std::vector<std::unique_ptr<RankTransport>> ranks_;
 };

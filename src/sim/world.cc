@@ -215,6 +215,8 @@ class World::Run final : private Action {
   }
 
   Report finish() {
+    TAXON_CHECK(report_.failure || parts_.network.stray_puts() == 0, parts_.network.stray_puts(),
+                " puts came after their region was gone");
     report_.time = last_end_ - Instant();
     report_.events = parts_.queue.events();
     report_.trace = parts_.queue.trace();

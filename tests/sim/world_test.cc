@@ -246,6 +246,32 @@ TEST(World, AFailureReachesAllOthers) {
   EXPECT_FALSE(report.hang);
 }
 
+/// Rank 0 puts into a region that rank 1 has lost in the meantime by failing.
+Task<void> put_after_failure(comm::Runtime& doors) {
+  net::Tag tag{.operation = net::Operation::ShareRegions};
+  std::vector<std::byte> packed(24);
+  net::Region region = doors.transport.allocate(64);
+  View bytes(packed.data(), packed.size());
+  if (doors.rank() == Rank(1)) {
+    packed = region.share().pack();
+    net::SendOp send(doors.transport, Rank(0), tag, ConstView(packed.data(), packed.size()), DType::UInt8);
+    co_await send;
+    throw Error(ErrorKind::Data, "rank 1 fails");
+  }
+  net::RecvOp receive(doors.transport, Rank(1), tag, bytes, DType::UInt8);
+  co_await receive;
+  auto there = net::RemoteRegion::unpack(ConstView(packed.data(), packed.size()));
+  net::PutOp put(doors.transport, region.bytes(), &there, 0, {Rank(1), 0}, 1);
+  co_await put;
+}
+
+TEST(World, PutsToARankThatFailedGoNowhere) {
+  World world(separate_hosts(2), 2);
+  Report report = world.run([](comm::Runtime& doors) { return put_after_failure(doors); });
+  EXPECT_EQ(report.first_culprit, Rank(1));
+  EXPECT_EQ(report.messages, 2u);
+}
+
 TEST(World, ACutLinkHoldsMessagesUntilItIsWhole) {
   plan::ClusterModel cluster = separate_hosts(3);
   auto time = [&] {
