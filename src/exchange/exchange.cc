@@ -7,6 +7,9 @@ namespace {
 
 // Updates are cut so that the communication thread polls at least every few hundred microseconds.
 constexpr std::size_t kUpdateElements = 256 * 1024;
+// Half an update on the other lane must be worth waking its thread.
+constexpr std::size_t kHalvedElements = 128 * 1024;
+constexpr std::size_t kLineElements = 64;
 
 void cast_range(const tensor::Arena& from, const tensor::Arena& to, Range range) {
   dispatch(from.type(), [&](auto source) {
@@ -45,6 +48,7 @@ Exchange::Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, int segm
       updates_(runtime, 1),
       scope_(plan.optimiser.clip_norm > 0 ? std::make_unique<StepScope>(runtime, plan.optimiser.clip_norm)
                                           : nullptr),
+      halves_(plan.resolved.overlap == "backward" && arenas.master == arenas.compute),
       gates_(static_cast<std::size_t>(segments)),
       children_(runtime.waits()) {}
 
@@ -148,15 +152,40 @@ task::Task<double> Exchange::clip(const Bucket* bucket, Range owned) {
   co_return co_await agree;
 }
 
+tensor::Kernel Exchange::update_kernel(Range range, optim::StepClock clock) {
+  return {"update",
+          {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
+          [this, range, clock](tensor::Marks&) {
+            rule_.update(*arenas_.master, *arenas_.gradients, range, clock);
+          }};
+}
+
 task::Task<void> Exchange::update(const Bucket* bucket, Range owned, optim::StepClock clock) {
-  for (std::size_t begin = owned.begin; begin < owned.end(); begin += kUpdateElements) {
-    Range piece{begin, std::min(kUpdateElements, owned.end() - begin)};
-    tensor::Kernel kernel{
-        "update",
-        {4.0 * static_cast<double>(piece.size), 5 * piece.size * size_of(arenas_.master->type())},
-        [this, piece, clock](tensor::Marks&) {
-          rule_.update(*arenas_.master, *arenas_.gradients, piece, clock);
-        }};
+  if (!halves_ || owned.size < kHalvedElements) {
+    auto all = update_here(bucket, owned, clock);
+    co_await all;
+    co_return;
+  }
+  const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;
+  tensor::Kernel first = update_kernel({owned.begin, middle}, clock);
+  tensor::Job beside(runtime_.device, runtime_.waits(), tensor::Lane::Compute, std::move(first));
+  std::exception_ptr error;
+  try {
+    auto rest = update_here(bucket, {owned.begin + middle, owned.size - middle}, clock);
+    co_await rest;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  Instant waited = runtime_.executor().now();
+  auto end = beside.finished();
+  co_await end;
+  updating_ += runtime_.executor().now() - waited;
+  if (error) std::rethrow_exception(error);
+}
+
+task::Task<void> Exchange::update_here(const Bucket* bucket, Range range, optim::StepClock clock) {
+  for (std::size_t begin = range.begin; begin < range.end(); begin += kUpdateElements) {
+    tensor::Kernel kernel = update_kernel({begin, std::min(kUpdateElements, range.end() - begin)}, clock);
     auto done = run("update", std::move(kernel), bucket);
     co_await done;
     task::Yield others(runtime_.executor());

@@ -50,6 +50,8 @@ class Exchange {
   task::Task<void> reconcile(const Bucket* bucket, tensor::Job* backward, optim::StepClock clock);
   task::Task<void> open_safe_point(tensor::Job* backward);
   task::Task<double> clip(const Bucket* bucket, Range owned);
+  tensor::Kernel update_kernel(Range range, optim::StepClock clock);
+  task::Task<void> update_here(const Bucket* bucket, Range range, optim::StepClock clock);
   task::Task<void> update(const Bucket* bucket, Range owned, optim::StepClock clock);
   task::Task<void> adopt(const Bucket* bucket);
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Bucket* bucket);
@@ -65,6 +67,7 @@ class Exchange {
   Lane updates_;
   std::unique_ptr<StepScope> scope_;         // null when no rule asks
   std::unique_ptr<task::Event> safe_point_;  // the backward pass is over: no job reads the old weights
+  const bool halves_;  // the compute lane is idle while updates run, and does half of each
   struct Gate {
     int missing = 0;                    // buckets of the segment that are not adopted yet
     std::unique_ptr<task::Event> open;  // null before the first step
