@@ -94,6 +94,9 @@ FrameworkCall::FrameworkCall(RandomStream& stream, int threads)
       outer_threads_(exchange_threads(threads)),
       outer_blas_threads_(exchange_blas_threads(threads)) {}
 
+OneThread::OneThread() : outer_threads_(exchange_threads(1)) {}
+OneThread::~OneThread() { exchange_threads(outer_threads_); }
+
 FrameworkCall::~FrameworkCall() {
   exchange_blas_threads(outer_blas_threads_);
   exchange_threads(outer_threads_);

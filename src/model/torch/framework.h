@@ -43,4 +43,18 @@ class FrameworkCall {
   int outer_blas_threads_;
 };
 
+/// The framework's kernels on this thread use no other thread, for this object's life. For calls outside the
+/// compute thread: OpenMP keeps a team for every thread that ever used one, counts them all, and lets none of
+/// them wait for work actively once they are more than the cores, which makes every parallel kernel of the
+/// compute thread wake its team through the kernel.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+
+ private:
+  int outer_threads_;
+};
+
 }  // namespace taxon::model

@@ -32,6 +32,7 @@ bool matches(const std::string& name, const std::string& pattern) {
 }
 
 std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
+  OneThread alone;
   std::vector<double> values;
   for (const NamedTensor& item : tensors) {
     at::Tensor wide = item.tensor.detach().to(at::kDouble).contiguous();
@@ -49,6 +50,7 @@ void assign(const std::vector<NamedTensor>& tensors, std::span<const double> val
   std::size_t count = 0;
   for (const NamedTensor& item : tensors) count += static_cast<std::size_t>(item.tensor.numel());
   TAXON_CHECK(values.size() == count, values.size(), " values for ", count);
+  OneThread alone;
   at::NoGradGuard no_grad;
   auto* next = const_cast<double*>(values.data());  // from_blob has no const form; only read
   for (const NamedTensor& item : tensors) {
@@ -88,12 +90,11 @@ auto TorchModel::call(const char* operation, const Body& body) {
 TorchModel::TorchModel(std::string name, const ModelContext& context, const Builder& build)
     : shape_(context.shape),
       compute_(scalar_type(context.compute)),
-      threads_(std::max(1, context.threads)),
       stream_(Rng(context.seed, "model", static_cast<std::uint64_t>(context.rank))()) {
   spec_.name = std::move(name);
   {
     RandomStream initial(context.seed);
-    FrameworkCall state(initial, threads_);
+    FrameworkCall state(initial, threads_);  // still one: this is not the compute thread, see OneThread
     network_ = build();
   }
   call("set-up", [&] {
@@ -109,6 +110,7 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
       network_->offer(parameters_[static_cast<std::size_t>(trainable_[i])].tensor,
                       &gradients_->target(static_cast<int>(i)));
   });
+  threads_ = std::max(1, context.threads);
 }
 
 void TorchModel::collect_tensors() {

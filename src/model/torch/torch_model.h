@@ -71,7 +71,7 @@ class TorchModel final : public Model {
 
   data::SampleShape shape_;
   at::ScalarType compute_;
-  int threads_;
+  int threads_ = 1;  // of the compute thread
   RandomStream stream_;
   std::unique_ptr<Network> network_;
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once, in the order of the spec
