@@ -60,7 +60,7 @@ class Outputs::Writer {
     for (std::size_t b = 0; b < resolved.buckets.size() && resolved.world_size > 1; ++b) {
       const auto& bucket = resolved.buckets[b];
       progress_->say(fmt::format("bucket {}: {} of {} by {}", b, bytes_text(bucket.bytes),
-                                 fmt::join(bucket.parameters, ", "), bucket.collective));
+                                 plan::describe(bucket), bucket.collective));
     }
     if (info.start_step > 0) progress_->say(fmt::format("resumed after step {}", info.start_step));
     if (info.plan.report.tensorboard) {

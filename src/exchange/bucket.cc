@@ -54,8 +54,7 @@ class Layer {
  private:
   static std::string describe(const plan::BucketPlan& plan) {
     const auto& names = plan.parameters;
-    if (plan.parts > 1) return fmt::format("{}, part {} of {}", names.front(), plan.part + 1, plan.parts);
-    return names.front() + (names.size() > 1 ? " .. " + names.back() : "");
+    return names.size() > 1 ? names.front() + " .. " + names.back() : plan::describe(plan);
   }
 
   void place(const std::string& name) {

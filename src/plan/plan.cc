@@ -21,6 +21,11 @@ std::string plan_hash(const Plan& plan) {
   return fmt::format("{:016x}", hash);
 }
 
+std::string describe(const BucketPlan& bucket) {
+  std::string names = fmt::format("{}", fmt::join(bucket.parameters, ", "));
+  return bucket.parts > 1 ? fmt::format("{}, part {} of {}", names, bucket.part + 1, bucket.parts) : names;
+}
+
 std::int64_t global_batch(const Plan& plan, int world_size) {
   return plan.batch.global > 0 ? plan.batch.global : plan.batch.per_worker * world_size;
 }

@@ -150,6 +150,8 @@ struct BucketPlan {
   std::string collective;
   friend bool operator==(const BucketPlan&, const BucketPlan&) = default;
 };
+/// "fc2.bias, fc2.weight" or "fc1.weight, part 2 of 4".
+std::string describe(const BucketPlan& bucket);
 struct ResolvedPlan {
   int world_size = 0;
   std::string transport;
