@@ -24,11 +24,15 @@ void on_last_resort(int) {
   _exit(kPeerLostExit);
 }
 
-// Spinning saves a wake-up per message, but only where a core is free for it; elsewhere it takes time from
-// the compute threads.
+// Polling a little longer saves a wake-up per message. Where cores are short, little of it, since whoever
+// else wants the core gets it; where time is counted (a container's quota), none: compute would pay for it.
 task::PollOptions poll_options(const plan::Plan& plan, int local_ranks) {
-  bool free_core = usable_cores() >= local_ranks * (compute_threads(plan, local_ranks) + 1);
-  return {.spin = free_core ? std::chrono::microseconds(200) : std::chrono::microseconds(0),
+  const double cores = usable_cores();
+  const bool counted = cores < cores_of_affinity();
+  const bool free_core = cores >= local_ranks * (compute_threads(plan, local_ranks) + 1);
+  return {.spin = std::chrono::microseconds(free_core ? 200
+                                            : counted ? 0
+                                                      : 20),
           .when_idle = task::PollOptions::WhenIdle::YieldCore};
 }
 

@@ -14,7 +14,7 @@ task::PollOptions poll_options(int ranks) {
   if (ranks <= app::usable_cores()) {
     return {.spin = std::chrono::microseconds(200), .when_idle = task::PollOptions::WhenIdle::Spin};
   }
-  return {.spin = std::chrono::microseconds(0), .when_idle = task::PollOptions::WhenIdle::YieldCore};
+  return {.spin = std::chrono::microseconds(20), .when_idle = task::PollOptions::WhenIdle::YieldCore};
 }
 
 control::JoinOptions join_options(const Place& place, int control_port) {

@@ -34,7 +34,8 @@ struct Kernel {
   int marks = 0;  // milestones 0 .. marks - 1
   std::vector<Duration>
       mark_offsets;  // when each is reached in the virtual world, from the start; empty: at the end
-  /// Where payloads are phantoms, bodies that touch them don't run. Always: the body touches real memory only.
+  /// Where payloads are phantoms, bodies that touch them don't run. Always: the body touches real memory
+  /// only.
   enum class Body { OnPayload, Always } runs = Body::OnPayload;
 };
 
