@@ -134,7 +134,7 @@ Claim read_pod(const Environment& env, Problems& problems) {
   if (std::string each = value_of(env, "PET_NPROC_PER_NODE"); !each.empty() && each != "1")
     problems.push_back(
         fmt::format("PET_NPROC_PER_NODE={} asks torchrun for several processes on this host: start "
-                    "them with: torchrun --no-python taxon train ...",
+                    "them with: torchrun --no_python taxon train ...",
                     each));
   claim.host = value_of(env, "PET_MASTER_ADDR");
   if (has(env, "PET_MASTER_PORT")) claim.port = number_of(env, "PET_MASTER_PORT", problems);

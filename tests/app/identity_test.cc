@@ -306,7 +306,7 @@ TEST(Identity, APodsOtherForms) {
   EXPECT_EQ(id.master_port, 2222);
   EXPECT_THAT(problem_of({{"PET_NNODES", "1:4"}}), HasSubstr("grows and shrinks"));
   EXPECT_THAT(problem_of({{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "4"}}),
-              HasSubstr("torchrun --no-python taxon train"));
+              HasSubstr("torchrun --no_python taxon train"));
 }
 
 TEST(Slurm, TasksPerNode) {
