@@ -1,1 +1,1 @@
-taxon_test(train DEPS train LIBS Threads::Threads)
+taxon_test(train DEPS train sim LIBS Threads::Threads)

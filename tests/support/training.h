@@ -51,24 +51,29 @@ struct TrainingResult {
   std::vector<double> parameters;  // of rank 0
 };
 
-inline task::Task<void> train_rank(const TrainingJob* job, net::Transport* transport,
-                                   TrainingResult* result) {
-  auto rank = static_cast<std::size_t>(transport->rank().value());
-  tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal, job->plan.seed};
-  auto model = job->make_model(transport->rank().value());
+inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtime, TrainingResult* result) {
+  auto rank = static_cast<std::size_t>(runtime->rank().value());
+  auto model = job->make_model(runtime->rank().value());
   std::atomic<bool> stop{false};
   Recorder& recorder = result->recorders[rank];
   if (job->stop_after > 0 && rank == 0)
     recorder.on_step = [&](const train::StepReport& report) { stop = report.step >= job->stop_after; };
   data::FileStorage none;
-  train::World world{runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
+  train::World world{*runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
   train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
   auto training = train::train(world, options);
   result->outcomes[rank] = co_await training;
   if (rank == 0) result->parameters = model->parameters();
   recorder.on_step = nullptr;
+}
+
+inline task::Task<void> train_rank(const TrainingJob* job, net::Transport* transport,
+                                   TrainingResult* result) {
+  tensor::CpuDevice device(transport->executor());
+  comm::Journal journal;
+  comm::Runtime runtime{*transport, device, journal, job->plan.seed};
+  auto training = train_over(job, &runtime, result);
+  co_await training;
 }
 
 inline TrainingResult run_training(const TrainingJob& job) {

@@ -1,0 +1,156 @@
+// Training in the virtual world: the same training code over modelled links.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "support/virtual_ranks.h"
+#include "train/toy_job.h"
+
+namespace taxon::test {
+namespace {
+
+struct VirtualRun {
+  TrainingResult result;
+  sim::Report report;
+};
+
+/// Runs the job in a virtual world of Exact fidelity.
+VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster, std::uint64_t seed) {
+  VirtualRun run;
+  run.result.outcomes.resize(static_cast<std::size_t>(job.ranks));
+  run.result.recorders.resize(static_cast<std::size_t>(job.ranks));
+  sim::World world(cluster, job.ranks, {.seed = seed});
+  sim::RankBody body = [&](comm::Runtime& runtime) { return train_over(&job, &runtime, &run.result); };
+  run.report = world.run(body);
+  return run;
+}
+
+/// Throws the first failure; a hang is one.
+TrainingResult run_virtual_training(const TrainingJob& job, const plan::ClusterModel& cluster,
+                                    std::uint64_t seed = 0) {
+  VirtualRun run = run_in_world(job, cluster, seed);
+  if (run.report.failure) std::rethrow_exception(run.report.failure);
+  return std::move(run.result);
+}
+
+class VirtualTrain : public Train {
+ protected:
+  /// What replaces time and chance may not change a bit of the result.
+  void expect_loopbacks_bits(const TrainingJob& job, const plan::ClusterModel& cluster) {
+    const auto expected = run_training(job);
+    auto check = [&](const TrainingResult& result, const std::string& how) {
+      EXPECT_EQ(result.outcomes[0].parameter_hash, expected.outcomes[0].parameter_hash) << how;
+      EXPECT_EQ(result.parameters, expected.parameters) << how;
+      EXPECT_EQ(result.outcomes[0].test.loss, expected.outcomes[0].test.loss) << how;
+      EXPECT_EQ(result.outcomes[0].bytes_sent_per_step, expected.outcomes[0].bytes_sent_per_step) << how;
+    };
+    check(run_virtual_training(job, cluster), "in order");
+    for (std::uint64_t seed : {1, 2, 3})
+      check(run_virtual_training(job, delayed(cluster), seed), "delays " + std::to_string(seed));
+  }
+};
+
+TEST_F(VirtualTrain, BetweenHostsGivesLoopbacksBits) {
+  for (int ranks : {2, 3, 5, 16})
+    for (const char* collective : {"ring", "tree", "halving_doubling"})
+      for (const char* overlap : {"forward", "backward"}) {
+        auto plan = toy_plan(DType::Float32);
+        plan.length.steps = 12;
+        plan.batch.global = 20;
+        plan.exchange.levels[0].collective = collective;
+        plan.exchange.overlap = overlap;
+        plan.exchange.slice_bytes = 64;
+        plan.exchange.in_flight = 2;
+        TrainingJob between = job(ranks, plan);
+        between.share_memory = false;
+        SCOPED_TRACE(std::string(collective) + " " + overlap + " " + std::to_string(ranks));
+        expect_loopbacks_bits(between, separate_hosts(ranks));
+      }
+}
+
+TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
+  for (int ranks : {1, 2, 4, 7})
+    for (const char* order : {"priority", "backward"}) {
+      auto plan = toy_plan(DType::Float64);
+      plan.length.steps = 12;
+      plan.exchange.order = order;
+      plan.optimiser.clip_norm = 0.5;
+      SCOPED_TRACE(std::string(order) + " " + std::to_string(ranks));
+      expect_loopbacks_bits(job(ranks, plan), one_host(ranks));
+    }
+}
+
+TEST_F(VirtualTrain, TheLossOfARankEndsAllAndNamesIt) {
+  auto cluster = separate_hosts(4);
+  cluster.faults.push_back({.kind = "kill", .rank = 2, .at = 2e-3});
+  TrainingJob doomed = job(4, toy_plan());
+  doomed.share_memory = false;
+  try {
+    run_virtual_training(doomed, cluster);
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::PeerLost);
+    EXPECT_NE(std::string(error.what()).find("rank 2"), std::string::npos) << error.what();
+  }
+}
+
+/// A schedule of faults that follows from its seed: a rank dies at some instant, another is slow for a while,
+/// links are slow, deliveries are late.
+plan::ClusterModel with_faults(plan::ClusterModel cluster, std::uint64_t seed, int ranks, double length) {
+  Rng rng(seed, "fault schedule");
+  auto any_rank = [&] { return static_cast<int>(rng.below(static_cast<std::uint64_t>(ranks))); };
+  cluster.faults.push_back({.kind = "delay", .bound = rng.uniform() * length / 20});
+  const double begin = rng.uniform() * length;
+  cluster.faults.push_back(
+      {.kind = "slow_device", .rank = any_rank(), .at = begin, .until = 2 * begin + 1e-6, .factor = 5});
+  // Sometimes after the end: then nobody is lost.
+  cluster.faults.push_back({.kind = "kill", .rank = any_rank(), .at = rng.uniform() * 4 * length});
+  return cluster;
+}
+
+TEST_F(VirtualTrain, NoScheduleOfFaultsMakesItHangOrDisagree) {
+  int lost = 0, complete = 0;
+  for (int ranks : {2, 5}) {
+    auto plan = toy_plan(DType::Float32);
+    plan.length.steps = 8;
+    plan.exchange.overlap = "forward";
+    plan.exchange.slice_bytes = 64;
+    TrainingJob job = this->job(ranks, plan);
+    job.share_memory = false;
+    const VirtualRun calm = run_in_world(job, separate_hosts(ranks), 0);
+    ASSERT_FALSE(calm.report.failure);
+    const double length = to_seconds(calm.report.time);
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+      SCOPED_TRACE("ranks " + std::to_string(ranks) + ", seed " + std::to_string(seed));
+      const auto cluster = with_faults(separate_hosts(ranks), seed, ranks, length);
+      const VirtualRun run = run_in_world(job, cluster, seed);
+      EXPECT_FALSE(run.report.hang);
+      const int victim = cluster.faults.back().rank;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const sim::RankUse& use = run.report.ranks[static_cast<std::size_t>(rank)];
+        if (rank == victim || !use.error) continue;
+        try {
+          std::rethrow_exception(use.error);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::PeerLost);
+          EXPECT_NE(std::string(error.what()).find("rank " + std::to_string(victim)), std::string::npos)
+              << error.what();
+        }
+      }
+      std::set<std::uint64_t> hashes;  // of those that finished
+      for (int rank = 0; rank < ranks; ++rank)
+        if (!run.report.ranks[static_cast<std::size_t>(rank)].error)
+          hashes.insert(run.result.outcomes[static_cast<std::size_t>(rank)].parameter_hash);
+      EXPECT_LE(hashes.size(), 1u);
+      if (!hashes.empty()) {
+        EXPECT_EQ(*hashes.begin(), calm.result.outcomes[0].parameter_hash);
+      }
+      (run.report.failure ? lost : complete) += 1;
+    }
+  }
+  EXPECT_GT(lost, 100);  // the schedules do reach into the run
+  EXPECT_GT(complete, 10);
+}
+
+}  // namespace
+}  // namespace taxon::test
