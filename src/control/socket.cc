@@ -100,6 +100,8 @@ Resolution resolve(const std::string& host, std::uint16_t port) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   int rc = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  // A bare container has no /etc/hosts, but the name has a meaning of its own (RFC 6761).
+  if (rc != 0 && host == "localhost") return resolve("127.0.0.1", port);
   if (rc != 0) {
     std::string why = rc == EAI_SYSTEM ? errno_text(errno) : gai_strerror(rc);
     return {{}, fmt::format("cannot resolve the name '{}': {}", host, why)};
