@@ -32,7 +32,7 @@ ConstView view(const std::string& text) { return as_const_view(std::span<const c
 struct FolderName {
   std::int64_t step = 0;
   int copy = 1;
-  auto operator<=>(const FolderName&) const = default;
+  auto operator<=>(const FolderName&) const = default;  // NOLINT(modernize-use-nullptr): sees a 0 in it
   std::string text() const {
     return copy == 1 ? fmt::format("step-{:08}", step) : fmt::format("step-{:08}-{}", step, copy);
   }

@@ -206,7 +206,7 @@ class Reader {
   struct Place {
     std::uint64_t begin, end;
     std::string name;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr): sees a 0 in it
   };
   ConstView file_, data_;
   const std::string& path_;
