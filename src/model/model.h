@@ -26,6 +26,7 @@ struct ParameterSpec {
 struct BufferSpec {
   std::string name;
   std::vector<std::int64_t> shape;
+  std::size_t count() const;
 };
 
 /// A consecutive part of the forward pass: it reads its own parameters and, of others, only those of earlier
@@ -34,13 +35,24 @@ struct Segment {
   std::string name;
   std::vector<int> parameters;  // indices into ModelSpec::parameters
   double forward_flops = 0;     // per sample; 0: unknown
+  double backward_flops = 0;    // per sample; 0: twice the forward pass's
+  double forward_seconds = 0;   // per sample, measured; these take the place of the figures above
+  double backward_seconds = 0;
+};
+
+/// When a parameter's gradient is complete, as shares of the backward pass's time: its first elements from
+/// `begin` on, then one after the other, all of them at `end`.
+struct GradientTime {
+  double begin = 1;
+  double end = 1;
 };
 
 struct ModelSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;  // shared ones once
   std::vector<BufferSpec> buffers;
-  std::vector<Segment> segments;  // in forward order; every parameter is in exactly one
+  std::vector<Segment> segments;             // in forward order; every parameter is in exactly one
+  std::vector<GradientTime> gradient_times;  // of each parameter; empty: when its segment's backward ends
   std::int64_t parameter_count() const;
 };
 

@@ -36,8 +36,8 @@ class AdamW final : public Rule {
   AdamW(const plan::OptimiserPlan& plan, const RuleContext& context)
       : plan_(plan),
         decayed_(context.decayed),
-        first_(context.master, context.size),
-        second_(context.master, context.size) {}
+        first_(context.master, context.size, context.beside),
+        second_(context.master, context.size, context.beside) {}
 
   void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
               const StepClock& clock) override {

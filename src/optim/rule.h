@@ -42,6 +42,7 @@ struct RuleContext {
   DType master = DType::Float32;
   std::size_t size = 0;        // elements of the arena
   std::vector<Range> decayed;  // ranges of the arena that weight_decay shrinks
+  View beside = {};            // state is a phantom where this is one
 };
 
 struct RuleRow {

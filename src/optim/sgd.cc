@@ -68,7 +68,7 @@ class Momentum final : public Rule {
         decay_(plan.weight_decay),
         decayed_(context.decayed),
         form_(form),
-        velocity_(context.master, context.size) {}
+        velocity_(context.master, context.size, context.beside) {}
 
   void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
               const StepClock& clock) override {

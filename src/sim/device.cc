@@ -65,9 +65,11 @@ bool VirtualDevice::Worker::begin(tensor::Job& job) {
   reached_ = Duration(0);
   marks_.clear();
   next_mark_ = 0;
-  const auto announced = std::min(kernel.mark_offsets.size(), static_cast<std::size_t>(kernel.marks));
-  for (std::size_t i = 0; i < announced; ++i)
+  const auto marks = static_cast<std::size_t>(kernel.marks);
+  for (std::size_t i = 0; i < std::min(kernel.mark_offsets.size(), marks); ++i)
     marks_.push_back({times(kernel.mark_offsets[i], factor), static_cast<int>(i)});
+  for (std::size_t i = 0; i < std::min(kernel.mark_shares.size(), marks); ++i)
+    marks_.push_back({times(length_, std::clamp(kernel.mark_shares[i], 0.0, 1.0)), static_cast<int>(i)});
   std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.at < b.at; });
   error_ = nullptr;
   if (device_.options_.fidelity == Fidelity::Exact || kernel.runs == tensor::Kernel::Body::Always)

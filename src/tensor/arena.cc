@@ -31,9 +31,13 @@ Arena::Arena(net::Transport& transport, DType type, std::size_t size) : type_(ty
   bytes_ = region_.bytes().slice(0, size * size_of(type));
 }
 
-Arena::Arena(DType type, std::size_t size) : type_(type), size_(size) {
+Arena::Arena(DType type, std::size_t size, View beside) : type_(type), size_(size) {
   if (size == 0) return;
   std::size_t bytes = size * size_of(type);
+  if (beside.is_phantom()) {
+    bytes_ = View::phantom(bytes);
+    return;
+  }
   memory_.reset(std::aligned_alloc(4096, round_up(bytes, 4096)));
   if (!memory_) throw std::bad_alloc();
   std::memset(memory_.get(), 0, bytes);

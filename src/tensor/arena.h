@@ -37,14 +37,14 @@ class ArenaLayout {
 
 /// Flat, typed memory for all tensors of one purpose (compute copy, master weights, gradients, optimiser
 /// state). Born in the transport's memory when peers may touch it, otherwise ordinary; zeroed. Padding stays
-/// zero. Move-only.
+/// zero. Phantom where the transport's memory is. Move-only.
 class Arena {
  public:
   Arena() = default;
   /// Memory of the transport's, which outlives the arena.
   Arena(net::Transport& transport, DType type, std::size_t size);
-  /// Private memory.
-  Arena(DType type, std::size_t size);
+  /// Private memory; none, only a size, when it is to stand beside a phantom.
+  Arena(DType type, std::size_t size, View beside = {});
 
   DType type() const { return type_; }
   std::size_t size() const { return size_; }  // elements

@@ -32,8 +32,10 @@ struct Kernel {
   Cost cost;
   UniqueFunction<void(Marks&)> body;
   int marks = 0;  // milestones 0 .. marks - 1
-  std::vector<Duration>
-      mark_offsets;  // when each is reached in the virtual world, from the start; empty: at the end
+  /// When each is reached in the virtual world: from the start, or as a share of the kernel's time. Both
+  /// empty: at the end.
+  std::vector<Duration> mark_offsets;
+  std::vector<double> mark_shares;
   /// Where payloads are phantoms, bodies that touch them don't run. Always: the body touches real memory
   /// only.
   enum class Body { OnPayload, Always } runs = Body::OnPayload;

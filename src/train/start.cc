@@ -21,16 +21,21 @@ const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::Logic
 task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan::Plan* plan,
                                                          comm::Communicator* group) {
   std::vector<int> order;
-  auto probe = on_compute(&world.runtime, "gradient order", [&order, &world, plan, group] {
-    const data::Dataset& train = *world.datasets.train;
-    std::int64_t batch = plan::global_batch(*plan, group->size());
-    data::Sampler sampler(plan->seed, train.size(), batch);
-    auto first = sampler.at(0, group->size(), 0).indices;
-    std::vector<float> inputs(first.size() * static_cast<std::size_t>(train.shape().elements()));
-    std::vector<std::int64_t> labels(first.size());
-    train.read(first, inputs, labels);
-    order = world.model.gradient_order(inputs, labels);
-  });
+  tensor::Kernel kernel{
+      "gradient order", {}, [&order, &world, plan, group](tensor::Marks&) {
+        const data::Dataset& train = *world.datasets.train;
+        std::int64_t batch = plan::global_batch(*plan, group->size());
+        data::Sampler sampler(plan->seed, train.size(), batch);
+        auto first = sampler.at(0, group->size(), 0).indices;
+        std::vector<float> inputs(first.size() * static_cast<std::size_t>(train.shape().elements()));
+        std::vector<std::int64_t> labels(first.size());
+        train.read(first, inputs, labels);
+        order = world.model.gradient_order(inputs, labels);
+      }};
+  // The order decides what happens from here on, and no weight or gradient of this run is touched.
+  kernel.runs = tensor::Kernel::Body::Always;
+  auto probe =
+      tensor::run(world.runtime.device, world.runtime.waits(), tensor::Lane::Compute, std::move(kernel));
   co_await probe;
   const auto& parameters = world.model.spec().parameters;
   std::vector<exchange::Tensor> tensors;
@@ -41,10 +46,19 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan
   co_return buckets;
 }
 
+/// Rank 0's values, at every rank.
+task::Task<void> spread(comm::Communicator* group, const tensor::Arena* arena) {
+  if (group->size() == 1 || arena->size() == 0) co_return;
+  comm::Call call{arena->bytes(), arena->type(), kWeightsUnit};
+  auto tree = comm::find_row(net::Operation::Broadcast, "tree").run(*group, call);
+  co_await tree;
+}
+
 }  // namespace
 
-task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body) {
-  tensor::Kernel kernel{std::move(name), {}, [&body](tensor::Marks&) { body(); }};
+task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body,
+                            tensor::Cost cost) {
+  tensor::Kernel kernel{std::move(name), cost, [&body](tensor::Marks&) { body(); }};
   auto done = tensor::run(runtime->device, runtime->waits(), tensor::Lane::Compute, std::move(kernel));
   co_await done;
 }
@@ -95,7 +109,9 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
     if (beginning.restored) {
       resolved = plan::parse_plan(beginning.restored->plan_yaml, "the checkpoint's plan").resolved;
     } else {
-      beginning.parameters = world.model.parameters();
+      auto read = on_compute(&world.runtime, "read parameters",
+                             [&] { beginning.parameters = world.model.parameters(); });
+      co_await read;
       auto decide = decide_buckets(world, &options->plan, group);
       resolved.buckets = co_await decide;
     }
@@ -117,7 +133,6 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
     packer.number(beginning.restored ? 1 : 0);
     packer.number(beginning.restored ? beginning.restored->steps : 0);
     packer.number(beginning.restored ? beginning.restored->samples : 0);
-    packer.numbers(beginning.parameters);
     packer.number(static_cast<std::int64_t>(rank_states.size()));
     for (const auto& state : rank_states) packer.bytes(state);
   }
@@ -128,7 +143,6 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
   beginning.resumed = unpacker.number() == 1;
   beginning.steps = unpacker.number();
   beginning.samples = unpacker.number();
-  beginning.parameters = unpacker.numbers();
   auto states = unpacker.number();
   for (std::int64_t r = 0; r < states; ++r) {
     auto state = unpacker.bytes();
@@ -138,23 +152,30 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
 }
 
 task::Task<void> restore(World world, comm::Communicator* group, Beginning* beginning, State* state) {
-  state->set_weights(beginning->parameters);
-  if (beginning->restored) state->set_optimiser(beginning->restored->optimiser);
-  if (beginning->resumed && group->size() > 1)
-    for (const auto& [name, arena] : state->rule().state()) {
-      comm::Call call{arena->bytes(), arena->type(), kWeightsUnit};
-      auto spread = comm::find_row(net::Operation::Broadcast, "tree").run(*group, call);
-      co_await spread;
-    }
+  if (group->rank() == 0) {
+    auto fill = on_data(&world.runtime, "initial weights", [&] {
+      state->set_weights(beginning->parameters);
+      if (beginning->restored) state->set_optimiser(beginning->restored->optimiser);
+    });
+    co_await fill;
+  }
+  std::vector<const tensor::Arena*> arenas = {&state->master(), &state->frozen()};
+  if (beginning->resumed)
+    for (const auto& [name, arena] : state->rule().state()) arenas.push_back(arena);
+  for (const tensor::Arena* arena : arenas) {
+    auto spreading = spread(group, arena);
+    co_await spreading;
+  }
   auto bind = on_compute(&world.runtime, "bind", [&] {
-    world.model.set_parameters(beginning->parameters);
+    world.model.set_parameters(state->parameters());
     if (!beginning->rank_state.empty()) restore_rank_state(world.model, beginning->rank_state);
     model::Binding binding = state->binding();
     world.model.bind(binding);
   });
   co_await bind;
+  state->drop_frozen();
   beginning->restored.reset();
-  beginning->parameters.clear();
+  beginning->parameters = {};
 }
 
 }  // namespace taxon::train

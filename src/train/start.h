@@ -16,7 +16,7 @@ namespace taxon::train {
 struct Beginning {
   plan::Plan plan;
   std::int64_t steps = 0, samples = 0;
-  std::vector<double> parameters;                  // all of them, in the order of the model's spec
+  std::vector<double> parameters;                  // rank 0 only: all, in the order of the model's spec
   std::vector<std::byte> rank_state;               // this rank's buffers and random state; empty: fresh
   std::optional<checkpoint::Checkpoint> restored;  // rank 0 only, with the optimiser's state
   bool resumed = false;
@@ -35,8 +35,11 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
 /// Collective.
 task::Task<void> restore(World world, comm::Communicator* group, Beginning* beginning, State* state);
 
+// Bodies below don't run where payloads are phantoms; what they would have told must have its value before.
+
 /// Runs `body` on the compute lane: models are called from one thread only.
-task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body);
+task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body,
+                            tensor::Cost cost = {});
 /// Runs `body` on the data lane: files block.
 task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body);
 

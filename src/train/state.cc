@@ -59,10 +59,21 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   DType master = plan.precision.master;
   gradients_ = tensor::Arena(transport, master, layout_.arena.size());
   master_ = tensor::Arena(transport, master, layout_.arena.size());
+  const View beside = master_.bytes();
   if (plan.precision.compute != master)
-    compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size());
+    compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size(), beside);
+  std::size_t frozen = 0;
+  for_frozen([&](std::size_t, std::size_t count) { frozen += count; });
+  frozen_ = tensor::Arena(DType::Float64, frozen, beside);
   rule_ = make_rule(plan.optimiser,
-                    {master, layout_.arena.size(), decayed_ranges(layout_.arena, plan.optimiser)});
+                    {master, layout_.arena.size(), decayed_ranges(layout_.arena, plan.optimiser), beside});
+}
+
+template <class Body>
+void State::for_frozen(Body&& body) const {
+  for (std::size_t p = 0; p < spec_.parameters.size(); ++p)
+    if (!spec_.parameters[p].trainable)
+      body(offsets_[p], static_cast<std::size_t>(spec_.parameters[p].count()));
 }
 
 model::Binding State::binding() const {
@@ -89,6 +100,32 @@ void State::set_weights(std::span<const double> parameters) {
         target[i] = T(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(source[i]));
     });
   }
+  std::size_t next = 0;
+  for_frozen([&](std::size_t offset, std::size_t count) {
+    std::copy_n(parameters.begin() + static_cast<std::ptrdiff_t>(offset), count,
+                frozen_.values<double>({next, count}).begin());
+    next += count;
+  });
+}
+
+std::vector<double> State::parameters() const {
+  std::vector<double> all(static_cast<std::size_t>(spec_.parameter_count()));
+  auto place = [&](std::size_t offset) { return all.begin() + static_cast<std::ptrdiff_t>(offset); };
+  for (std::size_t s = 0; s < parameters_.size(); ++s)
+    dispatch(master_.type(), [&](auto zero) {
+      using T = decltype(zero);
+      using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
+      auto values = master_.values<T>(layout_.arena.slots()[s].range);
+      std::transform(values.begin(), values.end(), place(offset(parameters_[s])),
+                     [](T value) { return static_cast<double>(static_cast<Wide>(value)); });
+    });
+  std::size_t next = 0;
+  for_frozen([&](std::size_t offset, std::size_t count) {
+    auto values = frozen_.values<double>({next, count});
+    std::copy(values.begin(), values.end(), place(offset));
+    next += count;
+  });
+  return all;
 }
 
 std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> parameters) const {
@@ -154,8 +191,7 @@ std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spe
                                                      std::span<const double> values) {
   std::vector<checkpoint::LogicalTensor> tensors;
   for (const auto& buffer : spec.buffers) {
-    std::size_t count = 1;
-    for (std::int64_t extent : buffer.shape) count *= static_cast<std::size_t>(extent);
+    const std::size_t count = buffer.count();
     std::vector<float> narrow(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
     values = values.subspan(count);
     tensors.push_back({buffer.name, DType::Float32, buffer.shape, copy_bytes(as_view(std::span(narrow)))});

@@ -21,13 +21,21 @@ class State {
   exchange::Arenas arenas() const { return {&gradients_, &master_, compute_ ? compute_.get() : &master_}; }
   const tensor::Arena& gradients() const { return gradients_; }
   const tensor::Arena& master() const { return master_; }
+  /// The parameters that are not trained, one after the other in the order of the spec.
+  const tensor::Arena& frozen() const { return frozen_; }
+  /// They are the model's alone from now on.
+  void drop_frozen() { frozen_ = {}; }
   optim::Rule& rule() { return *rule_; }
   /// For Model::bind.
   model::Binding binding() const;
   std::size_t bytes() const;
 
-  /// Master weights := the model's parameters, in the order of the spec.
+  // From here to hash(): for bodies of kernels, which alone look into the arenas.
+
+  /// Master weights := the model's parameters, in the order of the spec; frozen ones := the others.
   void set_weights(std::span<const double> parameters);
+  /// All parameters in the order of the spec.
+  std::vector<double> parameters() const;
   /// Every parameter: trainable ones from the master, the others from `parameters`.
   std::vector<checkpoint::LogicalTensor> weights(std::span<const double> parameters) const;
   /// The rule's state as logical tensors, and back. Throws Error{Checkpoint} if something is missing.
@@ -38,12 +46,16 @@ class State {
 
  private:
   std::size_t offset(int parameter) const { return offsets_[static_cast<std::size_t>(parameter)]; }
+  /// Calls `body(offset, count)` for each parameter that is not trained.
+  template <class Body>
+  void for_frozen(Body&& body) const;
 
   const model::ModelSpec& spec_;
   exchange::Layout layout_;
   std::vector<int> parameters_;       // slot -> index into the spec
   std::vector<std::size_t> offsets_;  // parameter -> first value in a flat list of all parameters
   tensor::Arena gradients_, master_;
+  tensor::Arena frozen_;                    // until the model has them
   std::unique_ptr<tensor::Arena> compute_;  // null: the model computes on the master weights
   std::unique_ptr<optim::Rule> rule_;
 };

@@ -4,6 +4,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "data/loader.h"
+#include "model/cost.h"
 #include "task/scope.h"
 #include "train/start.h"
 #include "train/trace.h"
@@ -54,7 +55,7 @@ class Trainer {
   void announce();
   task::Task<void> loop();
   task::Task<bool> step(const data::Batch* batch);
-  task::Task<void> advance(const model::StepInput* input);
+  task::Task<int> advance(const model::StepInput* input);
   task::Task<void> settle();
   task::Task<void> wait_for(task::Task<void> exchange);
   void computed(const char* what, Instant begin);
@@ -64,6 +65,9 @@ class Trainer {
   task::Task<void> flush_report();
   void finish_report(const Vote::Tally& tally);
   task::Task<Evaluation> evaluate();
+  task::Task<void> compare_weights(std::string what);
+  model::StepOutput evaluate_share(Range share);
+  std::size_t buffer_count() const;
   task::Task<void> average_buffers();
   task::Task<void> save();
   task::Task<void> export_model();
@@ -81,6 +85,7 @@ class Trainer {
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
   std::int64_t saved_at_ = -1;
+  std::uint64_t hash_ = 0;  // of the weights that were compared last
   bool interrupted_ = false;
   std::int64_t first_step_ = 0;
   std::uint64_t first_bytes_ = 0;
@@ -146,7 +151,7 @@ task::Task<void> Trainer::prepare() {
   }
   auto restoring = restore(world_, &group_, &beginning, state_.get());
   co_await restoring;
-  auto same = agreement_.require_equal(state_->hash(), "initial parameters");
+  auto same = compare_weights("initial parameters");
   co_await same;
   exchange_ = std::make_unique<exchange::Exchange>(
       runtime(), state_->layout().buckets, static_cast<int>(world_.model.spec().segments.size()),
@@ -235,7 +240,7 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   if (plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
     auto settling = settle();
     co_await settling;
-    auto same = agreement_.require_equal(state_->hash(), "parameters");
+    auto same = compare_weights("parameters");
     co_await same;
   }
   co_return tally.stop;
@@ -248,7 +253,7 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
   busy_ = idle_ = Duration(0);
   model::StepInput input{batch->inputs, batch->labels, batch->global_size, plan_.batch.micro_batches};
   auto advancing = advance(&input);
-  co_await advancing;
+  int begun = co_await advancing;
   auto settling = settle();
   co_await settling;
   model::StepOutput output;
@@ -256,6 +261,9 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
                           output = world_.model.forward_backward(input, marks);
                         }};
   kernel.marks = static_cast<int>(exchange_->buckets().size());
+  model::StepCost cost = model::step_cost(world_.model.spec(), input, begun, state_->binding());
+  kernel.cost = cost.cost;
+  kernel.mark_shares = std::move(cost.bucket_shares);
   Instant begin = now();
   task::Scope beside(runtime().waits());
   backward_ = std::make_unique<tensor::Job>(runtime().device, runtime().waits(), tensor::Lane::Compute,
@@ -286,22 +294,26 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
 }
 
 /// The forward pass of the first micro-batch, as far as it must wait for the last step's exchange. What needs
-/// no more waiting is left to the backward pass's kernel.
-task::Task<void> Trainer::advance(const model::StepInput* input) {
-  const int segments = static_cast<int>(world_.model.spec().segments.size());
-  for (int next = 0; next < segments;) {
+/// no more waiting is left to the backward pass's kernel. Returns the segment that it left off at.
+task::Task<int> Trainer::advance(const model::StepInput* input) {
+  const model::ModelSpec& spec = world_.model.spec();
+  const int segments = static_cast<int>(spec.segments.size());
+  int next = 0;
+  while (next < segments) {
     auto waiting = wait_for(exchange_->ready(next));
     co_await waiting;
     int until = next + 1;
     while (until < segments && exchange_->is_ready(until)) ++until;
     if (until == segments) break;
     Instant begin = now();
-    auto forward =
-        on_compute(&runtime(), "forward", [this, input, until] { world_.model.forward(*input, until); });
+    auto cost = model::forward_cost(spec, model::micro_batch_samples(*input), next, until);
+    auto forward = on_compute(
+        &runtime(), "forward", [this, input, until] { world_.model.forward(*input, until); }, cost);
     co_await forward;
     computed("forward", begin);
     next = until;
   }
+  co_return next;
 }
 
 /// Until the last step's exchange is over: afterwards the weights are that step's on every rank.
@@ -372,23 +384,20 @@ task::Task<Evaluation> Trainer::evaluate() {
     co_await averaging;
   }
   std::vector<double> sums(2, 0.0);
-  auto pass = on_compute(&runtime(), "evaluate", [&] {
-    Range share = part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(group_.size()),
-                       static_cast<std::size_t>(group_.rank()));
-    auto elements = static_cast<std::size_t>(test.shape().elements());
-    auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
-    for (std::size_t first = share.begin; first < share.end(); first += batch) {
-      std::size_t count = std::min(batch, share.end() - first);
-      std::vector<std::int64_t> indices(count), labels(count);
-      for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::int64_t>(first + i);
-      std::vector<float> inputs(count * elements);
-      test.read(indices, inputs, labels);
-      model::StepOutput output = world_.model.evaluate(inputs, labels);
-      sums[0] += output.loss_sum;
-      sums[1] += static_cast<double>(output.correct);
-    }
-    if (!own.empty()) world_.model.set_buffers(own);
-  });
+  Range share = part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(group_.size()),
+                     static_cast<std::size_t>(group_.rank()));
+  const model::ModelSpec& spec = world_.model.spec();
+  auto cost =
+      model::forward_cost(spec, static_cast<double>(share.size), 0, static_cast<int>(spec.segments.size()));
+  auto pass = on_compute(
+      &runtime(), "evaluate",
+      [&] {
+        model::StepOutput output = evaluate_share(share);
+        sums[0] = output.loss_sum;
+        sums[1] = static_cast<double>(output.correct);
+        if (!own.empty()) world_.model.set_buffers(own);
+      },
+      cost);
   co_await pass;
   auto summing = agreement_.sum(std::move(sums));
   auto total = co_await summing;
@@ -396,9 +405,46 @@ task::Task<Evaluation> Trainer::evaluate() {
   co_return Evaluation{steps_, samples_, total[0] / size, total[1] / size};
 }
 
+/// Runs on the compute lane.
+model::StepOutput Trainer::evaluate_share(Range share) {
+  const data::Dataset& test = *world_.datasets.test;
+  auto elements = static_cast<std::size_t>(test.shape().elements());
+  auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
+  model::StepOutput sum;
+  for (std::size_t first = share.begin; first < share.end(); first += batch) {
+    std::size_t count = std::min(batch, share.end() - first);
+    std::vector<std::int64_t> indices(count), labels(count);
+    for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::int64_t>(first + i);
+    std::vector<float> inputs(count * elements);
+    test.read(indices, inputs, labels);
+    model::StepOutput output = world_.model.evaluate(inputs, labels);
+    sum.loss_sum += output.loss_sum;
+    sum.correct += output.correct;
+  }
+  return sum;
+}
+
+/// Hashes the master weights and makes sure that all ranks have the same.
+task::Task<void> Trainer::compare_weights(std::string what) {
+  std::uint64_t hash = 0;
+  tensor::Cost cost{0, state_->master().bytes().size()};
+  auto hashing = on_compute(
+      &runtime(), "hash", [&] { hash = state_->hash(); }, cost);
+  co_await hashing;
+  auto same = agreement_.require_equal(hash, std::move(what));
+  co_await same;
+  hash_ = hash;
+}
+
+std::size_t Trainer::buffer_count() const {
+  std::size_t count = 0;
+  for (const model::BufferSpec& buffer : world_.model.spec().buffers) count += buffer.count();
+  return count;
+}
+
 /// Batch-norm statistics are each rank's own during training; what is evaluated and saved is their mean.
 task::Task<void> Trainer::average_buffers() {
-  std::vector<double> values;
+  std::vector<double> values(buffer_count());
   auto read = on_compute(&runtime(), "buffers", [&] { values = world_.model.buffers(); });
   co_await read;
   auto summing = agreement_.sum(std::move(values));
@@ -438,7 +484,7 @@ task::Task<void> Trainer::save() {
       path = checkpoint::save(world_.storage, options_.out, out, plan_.checkpoint.keep);
     });
     co_await write;
-    world_.observer.saved(path);
+    if (!path.empty()) world_.observer.saved(path);
   }
   saved_at_ = samples_;
 }
@@ -470,10 +516,9 @@ task::Task<Outcome> Trainer::conclude() {
   co_await saving;
   Outcome outcome;
   outcome.end = interrupted_ ? Outcome::End::Interrupted : Outcome::End::Complete;
-  std::uint64_t hash = state_->hash();
-  auto same = agreement_.require_equal(hash, "final parameters");
+  auto same = compare_weights("final parameters");
   co_await same;
-  outcome.parameter_hash = hash;
+  outcome.parameter_hash = hash_;
   std::int64_t steps = std::max<std::int64_t>(1, steps_ - first_step_);
   std::vector<double> bytes(1, static_cast<double>(runtime().transport.traffic().bytes_sent - first_bytes_) /
                                    static_cast<double>(steps));

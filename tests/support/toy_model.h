@@ -16,7 +16,7 @@ namespace taxon::test {
 /// that its tests run in milliseconds and under every sanitizer. Parameters "out.weight" and "out.bias"
 /// complete first, then "hidden.weight", "hidden.bias"; "scale" is frozen, "idle" never gets a gradient. One
 /// buffer, "seen", counts this rank's samples.
-class ToyModel final : public model::Model {
+class ToyModel : public model::Model {
  public:
   ToyModel(std::int64_t inputs, int hidden, int classes, DType type, std::uint64_t seed)
       : d_(inputs), h_(hidden), c_(classes), type_(type) {
@@ -34,6 +34,11 @@ class ToyModel final : public model::Model {
   }
 
   const model::ModelSpec& spec() const override { return spec_; }
+  /// What a sample costs in a segment, in the virtual world.
+  void set_seconds(std::size_t segment, double forward, double backward) {
+    spec_.segments[segment].forward_seconds = forward;
+    spec_.segments[segment].backward_seconds = backward;
+  }
   std::vector<int> gradient_order(std::span<const float>, std::span<const std::int64_t>) override {
     return {4, 3, 1, 0, 5};
   }

@@ -14,12 +14,12 @@ struct VirtualRun {
   sim::Report report;
 };
 
-/// Runs the job in a virtual world of Exact fidelity.
-VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster, std::uint64_t seed) {
+VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster,
+                        sim::WorldOptions options) {
   VirtualRun run;
   run.result.outcomes.resize(static_cast<std::size_t>(job.ranks));
   run.result.recorders.resize(static_cast<std::size_t>(job.ranks));
-  sim::World world(cluster, job.ranks, {.seed = seed});
+  sim::World world(cluster, job.ranks, options);
   sim::RankBody body = [&](comm::Runtime& runtime) { return train_over(&job, &runtime, &run.result); };
   run.report = world.run(body);
   return run;
@@ -28,7 +28,7 @@ VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluste
 /// Throws the first failure; a hang is one.
 TrainingResult run_virtual_training(const TrainingJob& job, const plan::ClusterModel& cluster,
                                     std::uint64_t seed = 0) {
-  VirtualRun run = run_in_world(job, cluster, seed);
+  VirtualRun run = run_in_world(job, cluster, {.seed = seed});
   if (run.report.failure) std::rethrow_exception(run.report.failure);
   return std::move(run.result);
 }
@@ -94,6 +94,100 @@ TEST_F(VirtualTrain, TheLossOfARankEndsAllAndNamesIt) {
   }
 }
 
+/// The toy model with invented costs: 1 and 2 ms forward per sample, 3 and 5 ms backward.
+class CostedToy : public Train {
+ protected:
+  TrainingJob costed(int ranks, plan::Plan plan) {
+    TrainingJob job = this->job(ranks, std::move(plan));
+    job.make_model = [](int rank) { return std::make_unique<Model>(static_cast<std::uint64_t>(rank)); };
+    job.share_memory = false;
+    return job;
+  }
+
+ private:
+  class Model final : public ToyModel {
+   public:
+    explicit Model(std::uint64_t seed) : ToyModel(kInputs, kHidden, kClasses, DType::Float32, seed) {
+      set_seconds(0, 1e-3, 3e-3);
+      set_seconds(1, 2e-3, 5e-3);
+    }
+  };
+};
+
+VirtualRun run_costed(const TrainingJob& job, const plan::ClusterModel& cluster, sim::Fidelity fidelity) {
+  // Everything but the vote's 32 bytes is a phantom.
+  return run_in_world(job, cluster, {.fidelity = fidelity, .seed = 1, .phantom_above = 32});
+}
+
+TEST_F(CostedToy, TimingTakesExactsTimeWithoutTouchingAPayload) {
+  for (int ranks : {1, 2, 5})
+    for (const char* overlap : {"forward", "backward"})
+      for (const char* rule : {"adamw", "momentum"}) {
+        SCOPED_TRACE(std::string(overlap) + " " + rule + " " + std::to_string(ranks));
+        auto plan = toy_plan(DType::Float32);
+        plan.length.steps = 6;
+        plan.exchange.overlap = overlap;
+        plan.exchange.slice_bytes = 64;
+        plan.optimiser.rule = rule;
+        plan.report.hash_steps = 2;
+        if (ranks == 2) plan.precision.compute = DType::BFloat16;
+        const TrainingJob job = costed(ranks, plan);
+        const VirtualRun exact = run_costed(job, separate_hosts(ranks), sim::Fidelity::Exact);
+        const VirtualRun timing = run_costed(job, separate_hosts(ranks), sim::Fidelity::Timing);
+        ASSERT_FALSE(exact.report.failure);
+        ASSERT_FALSE(timing.report.failure);
+        EXPECT_EQ(timing.report.time, exact.report.time);
+        EXPECT_EQ(timing.report.trace, exact.report.trace);
+        EXPECT_EQ(timing.result.outcomes[0].bytes_sent_per_step,
+                  exact.result.outcomes[0].bytes_sent_per_step);
+        EXPECT_EQ(timing.result.recorders[0].steps.size(), 6u);
+        EXPECT_EQ(timing.result.outcomes[0].parameter_hash, 0u);  // a declared outcome
+        EXPECT_NE(exact.result.outcomes[0].parameter_hash, 0u);
+      }
+}
+
+TEST_F(CostedToy, AStepTakesWhatTheHandComputes) {
+  auto plan = toy_plan(DType::Float32);
+  plan.length.steps = 4;
+  plan.batch.global = 8;  // 4 samples a rank
+  plan.exchange.overlap = "backward";
+  plan.exchange.bucket_bytes = 1 << 20;  // one bucket, complete at the end of the backward pass
+  plan.exchange.slice_bytes = 1 << 20;
+  plan.exchange.levels[0].collective = "ring";
+  plan.optimiser.rule = "sgd";
+  const VirtualRun run = run_costed(costed(2, plan), separate_hosts(2), sim::Fidelity::Timing);
+  ASSERT_FALSE(run.report.failure);
+  // hidden.weight 30, hidden.bias 5, out.weight 15, out.bias 3, idle 3, each slot of a multiple of 16 values.
+  const double bytes = (32 + 16 + 16 + 16 + 16) * sizeof(float);
+  const double ring = 2 * (10e-6 + bytes / 2 / 1e9);
+  const double compute = 4 * (1e-3 + 2e-3 + 3e-3 + 5e-3);
+  for (std::size_t step = 1; step < 4; ++step) {
+    const train::StepReport& report = run.result.recorders[0].steps[step];
+    EXPECT_NEAR(to_seconds(report.step_time), compute + ring, 1e-8) << step;
+    EXPECT_NEAR(to_seconds(report.exposed), ring, 1e-8) << step;
+  }
+}
+
+TEST_F(CostedToy, BucketsGoWhenTheModelSaysThatTheyAreComplete) {
+  auto plan = toy_plan(DType::Float32);
+  plan.length.steps = 4;
+  plan.batch.global = 8;
+  plan.exchange.overlap = "backward";
+  plan.exchange.bucket_bytes = 80;  // the out segment's weight and bias are the first
+  plan.exchange.levels[0].collective = "ring";
+  auto cluster = separate_hosts(2);
+  cluster.hosts[0].network.bandwidth = 1e4;  // 38 ms for all values
+  const VirtualRun early = run_costed(costed(2, plan), cluster, sim::Fidelity::Timing);
+  plan.exchange.bucket_bytes = 1 << 20;
+  const VirtualRun late = run_costed(costed(2, plan), cluster, sim::Fidelity::Timing);
+  ASSERT_FALSE(early.report.failure);
+  ASSERT_FALSE(late.report.failure);
+  // The out segment's gradients travel for the 12 ms of the hidden one's backward pass.
+  EXPECT_NEAR(
+      to_seconds(late.result.recorders[0].steps[2].step_time - early.result.recorders[0].steps[2].step_time),
+      12e-3, 1e-4);
+}
+
 /// A schedule of faults that follows from its seed: a rank dies at some instant, another is slow for a while,
 /// links are slow, deliveries are late.
 plan::ClusterModel with_faults(plan::ClusterModel cluster, std::uint64_t seed, int ranks, double length) {
@@ -117,13 +211,13 @@ TEST_F(VirtualTrain, NoScheduleOfFaultsMakesItHangOrDisagree) {
     plan.exchange.slice_bytes = 64;
     TrainingJob job = this->job(ranks, plan);
     job.share_memory = false;
-    const VirtualRun calm = run_in_world(job, separate_hosts(ranks), 0);
+    const VirtualRun calm = run_in_world(job, separate_hosts(ranks), {});
     ASSERT_FALSE(calm.report.failure);
     const double length = to_seconds(calm.report.time);
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
       SCOPED_TRACE("ranks " + std::to_string(ranks) + ", seed " + std::to_string(seed));
       const auto cluster = with_faults(separate_hosts(ranks), seed, ranks, length);
-      const VirtualRun run = run_in_world(job, cluster, seed);
+      const VirtualRun run = run_in_world(job, cluster, {.seed = seed});
       EXPECT_FALSE(run.report.hang);
       const int victim = cluster.faults.back().rank;
       for (int rank = 0; rank < ranks; ++rank) {

@@ -1,0 +1,89 @@
+#include "model/cost.h"
+
+#include <algorithm>
+
+namespace taxon::model {
+namespace {
+
+/// Of a pass of one sample.
+struct Work {
+  double seconds = 0, flops = 0;
+  Work& operator+=(const Work& other) {
+    seconds += other.seconds;
+    flops += other.flops;
+    return *this;
+  }
+  Work operator*(double factor) const { return {seconds * factor, flops * factor}; }
+  tensor::Cost cost() const { return {flops, 0, from_seconds(seconds)}; }
+  /// In whichever unit there is.
+  double size() const { return seconds > 0 ? seconds : flops; }
+};
+
+Work forward_of(const Segment& segment) { return {segment.forward_seconds, segment.forward_flops}; }
+
+Work backward_of(const Segment& segment) {
+  return {segment.backward_seconds,
+          segment.backward_flops > 0 ? segment.backward_flops : 2 * segment.forward_flops};
+}
+
+Work forward_work(const ModelSpec& spec, int from, int until) {
+  Work work;
+  for (int s = from; s < until; ++s) work += forward_of(spec.segments[static_cast<std::size_t>(s)]);
+  return work;
+}
+
+/// When each parameter's gradient is complete, in shares of the backward pass.
+std::vector<GradientTime> gradient_times(const ModelSpec& spec, double backward) {
+  if (!spec.gradient_times.empty()) return spec.gradient_times;
+  std::vector<GradientTime> times(spec.parameters.size());
+  double done = 0;
+  for (auto segment = spec.segments.rbegin(); segment != spec.segments.rend(); ++segment) {
+    done += backward_of(*segment).size();
+    for (int parameter : segment->parameters)
+      if (backward > 0) times[static_cast<std::size_t>(parameter)] = {done / backward, done / backward};
+  }
+  return times;
+}
+
+/// When the last element of `bucket` is complete.
+double complete_at(Range bucket, const Binding& binding, const std::vector<GradientTime>& times) {
+  double share = -1;
+  for (std::size_t slot = 0; slot < binding.parameters.size(); ++slot) {
+    const Range range = binding.layout->slots()[slot].range;
+    if (range.begin >= bucket.end() || range.end() <= bucket.begin) continue;
+    const GradientTime& time = times[static_cast<std::size_t>(binding.parameters[slot])];
+    const auto done = static_cast<double>(std::min(range.end(), bucket.end()) - range.begin);
+    share = std::max(share, time.begin + (time.end - time.begin) * done / static_cast<double>(range.size));
+  }
+  return share < 0 ? 1 : share;
+}
+
+}  // namespace
+
+double micro_batch_samples(const StepInput& input) {
+  return static_cast<double>(input.labels.size()) / std::max(1, input.micro_batches);
+}
+
+tensor::Cost forward_cost(const ModelSpec& spec, double samples, int from, int until) {
+  return (forward_work(spec, from, until) * samples).cost();
+}
+
+StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, const Binding& binding) {
+  const int segments = static_cast<int>(spec.segments.size());
+  Work backward;
+  for (const Segment& segment : spec.segments) backward += backward_of(segment);
+  Work work = forward_work(spec, from, segments);
+  work += (forward_work(spec, 0, segments)) * (input.micro_batches - 1);
+  work += backward * input.micro_batches;
+  StepCost step;
+  step.cost = (work * micro_batch_samples(input)).cost();
+  const double total = work.size();
+  if (total <= 0) return step;
+  const double last = backward.size() / total;  // the share of the pass that completes gradients
+  const auto times = gradient_times(spec, backward.size());
+  for (Range bucket : binding.buckets)
+    step.bucket_shares.push_back(1 - last + last * complete_at(bucket, binding, times));
+  return step;
+}
+
+}  // namespace taxon::model

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "model/model.h"
+
+namespace taxon::model {
+
+// What the passes of a step cost by the spec's figures, for the virtual world and for reports. Everything is
+// 0 where the spec has none. Backward visits the segments in reverse order.
+
+/// The forward pass of `samples` through segments [from, until).
+tensor::Cost forward_cost(const ModelSpec& spec, double samples, int from, int until);
+
+/// The rest of a step whose first micro-batch has come through the segments before `from`: the other forward
+/// passes and all backward passes.
+struct StepCost {
+  tensor::Cost cost;
+  /// For each of the binding's buckets: the share of the time after which it is complete. The last
+  /// micro-batch completes them.
+  std::vector<double> bucket_shares;
+};
+StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, const Binding& binding);
+
+/// Samples of one micro-batch of a worker's share.
+double micro_batch_samples(const StepInput& input);
+
+}  // namespace taxon::model
