@@ -60,7 +60,7 @@ class Outputs::Writer {
     for (std::size_t b = 0; b < resolved.buckets.size() && resolved.world_size > 1; ++b) {
       const auto& bucket = resolved.buckets[b];
       progress_->say(fmt::format("bucket {}: {} of {} by {}", b, bytes_text(bucket.bytes),
-                                 plan::describe(bucket), bucket.collective));
+                                 plan::describe(bucket), fmt::join(bucket.collectives, ", ")));
     }
     if (info.start_step > 0) progress_->say(fmt::format("resumed after step {}", info.start_step));
     if (info.plan.report.tensorboard) {
@@ -203,7 +203,7 @@ class Outputs::Writer {
     summary.gradient_copies_per_step = outcome.copies_per_step;
     summary.gradient_copy_bytes_per_step = outcome.copy_bytes_per_step;
     for (const auto& bucket : info_.plan.resolved.buckets)
-      summary.buckets.push_back({bucket.bytes, bucket.collective});
+      summary.buckets.push_back({bucket.bytes, bucket.collectives});
     return summary;
   }
 

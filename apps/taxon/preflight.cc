@@ -10,6 +10,8 @@
 #include "data/sampler.h"
 #include "exchange/bucket.h"
 #include "exchange/choose.h"
+#include "exchange/levels.h"
+#include "exchange/shard.h"
 #include "exchange/topology.h"
 #include "net/transport_choice.h"
 #include "optim/rule.h"
@@ -38,6 +40,18 @@ void read_share(const plan::Plan& plan, const data::Dataset& train, int world_si
   train.read(indices, inputs, labels);
 }
 
+/// As far as a plan tells: nodes are what it says, or all workers of this machine.
+std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world_size) {
+  bool shares_memory = plan.transport.kind != "tcp";
+  int node = plan.mesh.node > 0 ? plan.mesh.node : shares_memory ? world_size : 1;
+  std::vector<exchange::LevelShape> shapes;
+  for (const plan::LevelPlan& level : plan.exchange.levels) {
+    auto members = exchange::members_of(level.group, Rank(0), world_size, node);
+    shapes.push_back({static_cast<int>(members.size()), shares_memory && level.group != "across"});
+  }
+  return shapes;
+}
+
 }  // namespace
 
 plan::KnownNames known_names() {
@@ -46,10 +60,8 @@ plan::KnownNames known_names() {
   known.datasets = names_of(data::dataset_table());
   known.rules = names_of(optim::rule_table());
   known.schedules = optim::schedule_names();
-  known.topologies = names_of(exchange::topology_table());
-  known.collectives = {"auto"};
-  for (const auto& row : comm::collective_table())
-    if (row.collective == net::Operation::AllReduce) known.collectives.emplace_back(row.name);
+  for (const auto& row : exchange::topology_table())
+    known.topologies.push_back({std::string(row.name), exchange::collectives_of(row)});
   known.transports = net::transport_names();
   return known;
 }
@@ -105,22 +117,21 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   std::vector<exchange::Tensor> tensors;
   for (int p : order) {
     const auto& parameter = spec.parameters[static_cast<std::size_t>(p)];
-    tensors.push_back({parameter.name, parameter.shape});
+    tensors.push_back({parameter.name, parameter.shape, spec.segment_of(p)});
   }
-  bool shares_memory = plan.transport.kind != "tcp";
   resolved.resolved.world_size = world_size;
   resolved.resolved.buckets = exchange::cut_buckets(tensors, plan.precision.master, plan.exchange);
-  exchange::resolve_exchange(resolved, world_size, shares_memory);
+  std::vector<exchange::LevelShape> shapes = level_shapes(plan, world_size);
+  exchange::resolve_exchange(resolved, shapes);
   std::cout << plan::write_plan(resolved) << "\n";
 
   std::int64_t trained = 0;
-  double sent = 0;
+  double sent = 0, owned = 0;
   for (const auto& tensor : tensors) trained += tensor.count();
-  if (world_size > 1)
-    for (const auto& bucket : resolved.resolved.buckets) {
-      comm::Shape shape{world_size, static_cast<std::size_t>(bucket.bytes), shares_memory};
-      sent += comm::find_row(net::Operation::AllReduce, bucket.collective).sent(shape);
-    }
+  for (const auto& bucket : resolved.resolved.buckets) {
+    sent += exchange::bytes_sent(bucket, plan.exchange.levels, shapes);
+    owned += static_cast<double>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes));
+  }
   int state_arenas = 0;
   for (const auto& row : optim::rule_table())
     if (row.name == plan.optimiser.rule) state_arenas = row.state_arenas;
@@ -128,14 +139,21 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   double compute = plan.precision.compute == plan.precision.master
                        ? 0
                        : static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.compute));
-  double arenas = master * (2 + state_arenas) + compute;
+  double gradients = master;
+  if (plan.exchange.gradients == "ring") {
+    exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
+    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()));
+    gradients = static_cast<double>(layout.gradients * size_of(plan.precision.master)) + owned;
+  }
+  gradients *= 1 + plan.exchange.delay;
+  double arenas = master + gradients + owned * state_arenas + compute;
   std::cout << fmt::format("# {} parameters, {} of them trained; {} workers, {} samples per step\n",
                            spec.parameter_count(), trained, world_size, plan::global_batch(plan, world_size));
   std::cout << fmt::format(
       "# memory per worker: {} (weights {}, gradients {}, optimiser state {}{}), and about {} for a forward "
       "and backward pass of {} samples\n",
-      format_bytes(arenas + static_cast<double>(pass)), format_bytes(master), format_bytes(master),
-      format_bytes(master * state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
+      format_bytes(arenas + static_cast<double>(pass)), format_bytes(master), format_bytes(gradients),
+      format_bytes(owned * state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
       format_bytes(static_cast<double>(pass)), labels.size());
   std::cout << fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),
                            resolved.resolved.buckets.size());

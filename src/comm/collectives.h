@@ -53,6 +53,8 @@ struct CollectiveRow {
   task::Task<void> (*run)(Communicator&, Call);
 };
 
+/// "all_reduce".
+std::string_view name_of(net::Operation collective);
 /// Every row, grouped by collective. comm/table.cc.
 std::span<const CollectiveRow> collective_table();
 

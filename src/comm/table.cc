@@ -5,8 +5,6 @@
 #include "comm/rows/rows.h"
 
 namespace taxon::comm {
-namespace {
-
 std::string_view name_of(net::Operation collective) {
   switch (collective) {
     case net::Operation::AllReduce:
@@ -23,8 +21,6 @@ std::string_view name_of(net::Operation collective) {
       return "collective";
   }
 }
-
-}  // namespace
 
 std::span<const CollectiveRow> collective_table() {
   static const std::array kTable{

@@ -6,17 +6,17 @@ namespace {
 class AllReduce final : public Topology {
  public:
   explicit AllReduce(comm::Communicator& group) : group_(group) {}
-  Range owned(Range bucket) const override { return bucket; }
+  Range owned(Range range) const override { return range; }
 
-  task::Task<void> reduce(const Bucket& bucket, const tensor::Arena& gradients) override {
+  task::Task<void> reduce(Leg leg, const tensor::Arena& values) override {
     if (group_.size() == 1) co_return;
-    comm::Call call{gradients.bytes(bucket.range), gradients.type(),
-                    static_cast<std::uint32_t>(bucket.id.value())};
-    auto sum = bucket.collective->run(group_, call);
+    comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
+    auto sum = leg.rows.reduce->run(group_, call);
     co_await sum;
   }
 
-  task::Task<void> spread(const Bucket&, const tensor::Arena&) override { co_return; }
+  task::Task<void> spread(Leg, const tensor::Arena&) override { co_return; }
+  task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
  private:
   comm::Communicator& group_;

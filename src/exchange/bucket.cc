@@ -12,13 +12,15 @@ namespace {
 class Layer {
  public:
   Layer(const std::vector<Tensor>& tensors, DType type)
-      : tensors_(tensors), layout_{tensor::ArenaLayout(type), {}, {}} {
+      : tensors_(tensors), layout_{.arena = tensor::ArenaLayout(type), .tensors = {}, .buckets = {}} {
     for (std::size_t i = 0; i < tensors.size(); ++i) unplaced_[tensors[i].name] = i;
   }
 
   void add(const plan::BucketPlan& plan) {
     auto id = static_cast<int>(layout_.buckets.size());
-    Bucket bucket{BucketId(id), {}, fmt::format("bucket {} ({})", id, describe(plan)), {}, nullptr};
+    Bucket bucket;
+    bucket.id = BucketId(id);
+    bucket.name = fmt::format("bucket {} ({})", id, describe(plan));
     if (plan.part != next_part_ || plan.part >= plan.parts || (plan.parts > 1 && plan.parameters.size() != 1))
       throw Error(ErrorKind::Mismatch, "the recorded parts of " + describe(plan) + " are not in order",
                   {{}, "", plan.parameters.front()});
@@ -34,7 +36,8 @@ class Layer {
                   {{}, "", plan.parameters.front()});
     }
     next_part_ = plan.part + 1 == plan.parts ? 0 : plan.part + 1;
-    bucket.range = part_of(whole_, plan);
+    bucket.range = bucket.gradients = bucket.owned = part_of(whole_, plan);
+    bucket.shard = bucket.range.begin;
     bucket.segments = segments_;
     layout_.buckets.push_back(std::move(bucket));
   }
@@ -48,6 +51,7 @@ class Layer {
       const std::string& name = layout_.arena.slots().back().name;
       throw Error(ErrorKind::Mismatch, "the recorded buckets lack a part of " + name, {{}, "", name});
     }
+    layout_.gradients = layout_.shard = layout_.arena.size();
     return std::move(layout_);
   }
 

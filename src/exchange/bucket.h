@@ -6,7 +6,7 @@
 
 #include "base/named.h"
 #include "base/view.h"
-#include "comm/collectives.h"
+#include "exchange/topology.h"
 #include "plan/plan.h"
 #include "tensor/arena.h"
 
@@ -23,10 +23,17 @@ struct Tensor {
 /// A run of neighbouring slots of the arenas, or a part of one slot, that is exchanged as one unit.
 struct Bucket {
   BucketId id;
-  Range range;                // elements of the arenas, padding between its slots included
+  Range range;                // elements of the weights, padding between its slots included
   std::string name;           // "bucket 2 (conv2.weight .. conv1.bias)", for reports
   std::vector<int> segments;  // of the model that read it, ascending
-  const comm::CollectiveRow* collective = nullptr;
+  std::vector<Rows> rows;     // by level
+
+  Range gradients;         // elements of the gradient arena: the same as `range`, or a place in the ring
+  std::vector<int> after;  // buckets whose gradients lie there before it in a step
+  Range owned;             // the part of `range` that this rank updates
+  std::size_t shard = 0;   // where it begins in arenas of what this rank owns
+  /// The part of `gradients` that holds the sums of `owned`.
+  Range owned_gradients() const { return {gradients.begin + (owned.begin - range.begin), owned.size}; }
 };
 
 /// Cuts `tensors`, given in the order in which the backward pass completes them, into buckets of at most
@@ -36,13 +43,16 @@ struct Bucket {
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DType type,
                                           const plan::ExchangePlan& plan);
 
-/// The arenas' layout and the buckets' ranges for recorded buckets. Throws Error{Mismatch} if a parameter is
+/// The arenas' layout and the buckets' ranges for recorded buckets, with whole gradients of which this rank
+/// owns everything. Throws Error{Mismatch} if a parameter is
 /// missing in `tensors`, one of `tensors` is in no bucket or the parts of one are not all there, one after
 /// the other: the recording belongs to another model.
 struct Layout {
   tensor::ArenaLayout arena;
   std::vector<int> tensors;  // slot -> index into `tensors`
   std::vector<Bucket> buckets;
+  std::size_t gradients = 0;  // elements of the gradient arena
+  std::size_t shard = 0;      // elements that this rank owns, padding included; all: shards are the arenas
 };
 Layout lay_out(const std::vector<Tensor>& tensors, const std::vector<plan::BucketPlan>& buckets, DType type);
 

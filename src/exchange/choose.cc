@@ -2,9 +2,49 @@
 
 #include <fmt/format.h>
 
-#include "exchange/topology.h"
+#include <algorithm>
 
 namespace taxon::exchange {
+namespace {
+
+constexpr std::string_view kNone = "none";
+
+std::string word(net::Operation collective, std::string_view row) {
+  return fmt::format("{} {}", comm::name_of(collective), row);
+}
+
+/// One half of one level: which collective it uses, of how many bytes.
+struct Half {
+  std::size_t level;
+  net::Operation collective;
+  bool reduces;
+};
+
+/// Outward, then back: the order in which a bucket's collectives are recorded.
+std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels) {
+  std::vector<Half> list;
+  for (std::size_t l = 0; l < levels.size(); ++l)
+    list.push_back({l, find_topology(levels[l].topology).reduce, true});
+  for (std::size_t l = levels.size(); l-- > 0;)
+    if (net::Operation spread = find_topology(levels[l].topology).spread; spread != net::Operation::User)
+      list.push_back({l, spread, false});
+  return list;
+}
+
+/// Bytes of a bucket that reach each level, which is what the one before it owns; and last, what a rank owns.
+std::vector<std::size_t> bytes_at(std::int64_t bytes, const std::vector<plan::LevelPlan>& levels,
+                                  std::span<const LevelShape> shapes) {
+  std::vector<std::size_t> list;
+  auto next = static_cast<std::size_t>(bytes);
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    list.push_back(next);
+    next = find_topology(levels[l].topology).owned(next, shapes[l].size);
+  }
+  list.push_back(next);
+  return list;
+}
+
+}  // namespace
 
 comm::LinkCost nominal_cost(bool shares_memory) {
   // A message over shared memory and its copy; a message over 1 Gbit/s Ethernet. Sums run at a core's memory
@@ -25,16 +65,62 @@ const comm::CollectiveRow& choose(net::Operation collective, const std::string& 
   return row;
 }
 
-void resolve_exchange(plan::Plan& plan, int size, bool shares_memory) {
+void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes) {
   const std::string& overlap = plan.exchange.overlap;
-  plan.resolved.overlap = overlap != "auto" ? overlap : size == 1 || shares_memory ? "backward" : "forward";
-  const plan::LevelPlan& level = plan.exchange.levels.front();
-  net::Operation reduce = find_topology(level.topology).reduce;
-  for (plan::BucketPlan& bucket : plan.resolved.buckets)
-    bucket.collective = size == 1 ? "none"
-                                  : choose(reduce, level.collective,
-                                           {size, static_cast<std::size_t>(bucket.bytes), shares_memory})
-                                        .name;
+  bool near = std::all_of(shapes.begin(), shapes.end(),
+                          [](LevelShape shape) { return shape.size == 1 || shape.shares_memory; });
+  plan.resolved.overlap = overlap != "auto" ? overlap : near ? "backward" : "forward";
+  const auto& levels = plan.exchange.levels;
+  for (plan::BucketPlan& bucket : plan.resolved.buckets) {
+    std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes);
+    bucket.collectives.clear();
+    for (const Half& half : halves(levels)) {
+      const LevelShape& shape = shapes[half.level];
+      std::string_view row = kNone;
+      if (shape.size > 1)
+        row = choose(half.collective, levels[half.level].collective,
+                     {shape.size, bytes[half.level], shape.shares_memory})
+                  .name;
+      bucket.collectives.push_back(word(half.collective, row));
+    }
+  }
+}
+
+std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels) {
+  std::vector<Rows> rows(levels.size());
+  std::vector<Half> list = halves(levels);
+  if (bucket.collectives.size() != list.size())
+    throw Error(ErrorKind::Mismatch,
+                fmt::format("{} has {} recorded collectives, and its levels use {}", plan::describe(bucket),
+                            bucket.collectives.size(), list.size()));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string& recorded = bucket.collectives[i];
+    const std::string prefix = word(list[i].collective, "");
+    if (!recorded.starts_with(prefix))
+      throw Error(ErrorKind::Mismatch,
+                  fmt::format("{}: the recorded {} is no {}", plan::describe(bucket), recorded, prefix));
+    const std::string name = recorded.substr(prefix.size());
+    if (name == kNone) continue;
+    Rows& level = rows[list[i].level];
+    (list[i].reduces ? level.reduce : level.spread) = &comm::find_row(list[i].collective, name);
+  }
+  return rows;
+}
+
+std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
+                        std::span<const LevelShape> shapes) {
+  return bytes_at(bucket.bytes, levels, shapes).back();
+}
+
+double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
+                  std::span<const LevelShape> shapes) {
+  double sent = 0;
+  std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes);
+  std::vector<Rows> rows = rows_of(bucket, levels);
+  for (std::size_t l = 0; l < levels.size(); ++l)
+    for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
+      if (row) sent += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
+  return sent;
 }
 
 }  // namespace taxon::exchange

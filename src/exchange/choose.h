@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
-#include "comm/collectives.h"
+#include "exchange/topology.h"
 #include "plan/plan.h"
 
 namespace taxon::exchange {
@@ -17,8 +18,26 @@ comm::LinkCost nominal_cost(bool shares_memory);
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
                                   const comm::Shape& shape);
 
-/// Decides what hides communication, and names the collective of every bucket for a group of `size` members:
-/// "none" for one alone.
-void resolve_exchange(plan::Plan& plan, int size, bool shares_memory);
+/// What a level's group is like, on every rank.
+struct LevelShape {
+  int size = 1;
+  bool shares_memory = false;
+};
+
+/// Decides what hides communication, and names the collectives of every bucket: outward level by level for
+/// the sum, then back for what is spread; "none" for a group of one. `shapes`: by level.
+void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes);
+
+/// The rows that a bucket's recorded names mean, by level. Throws Error{Mismatch} if they don't fit the
+/// levels: the recording belongs to another plan.
+std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels);
+
+/// Bytes of the bucket that a rank owns, at most.
+std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
+                        std::span<const LevelShape> shapes);
+
+/// Bytes that a rank sends for the bucket, the ranks' mean.
+double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
+                  std::span<const LevelShape> shapes);
 
 }  // namespace taxon::exchange

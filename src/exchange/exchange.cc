@@ -1,6 +1,10 @@
 #include "exchange/exchange.h"
 
+#include <algorithm>
+#include <cstring>
 #include <string>
+
+#include "exchange/shard.h"
 
 namespace taxon::exchange {
 namespace {
@@ -36,35 +40,74 @@ std::vector<int> lane_keys(const std::vector<Bucket>& buckets, const std::string
 
 }  // namespace
 
-Exchange::Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, int segments, Arenas arenas,
-                   std::unique_ptr<Topology> topology, optim::Rule& rule, const plan::Plan& plan)
+Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
     : runtime_(runtime),
-      buckets_(std::move(buckets)),
-      arenas_(arenas),
-      topology_(std::move(topology)),
-      rule_(rule),
-      order_(lane_keys(buckets_, plan.exchange.order)),
-      lane_(runtime, plan.exchange.in_flight),
+      layout_(*setup.layout),
+      arenas_(setup.arenas),
+      levels_(*setup.levels),
+      rule_(*setup.rule),
+      wire_lane_(setup.lane),
+      order_(lane_keys(layout_.buckets, setup.plan->exchange.order)),
+      outward_(runtime, setup.plan->exchange.in_flight),
+      back_(runtime, setup.plan->exchange.in_flight),
       updates_(runtime, 1),
-      scope_(plan.optimiser.clip_norm > 0 ? std::make_unique<StepScope>(runtime, plan.optimiser.clip_norm)
-                                          : nullptr),
-      halves_(plan.resolved.overlap == "backward" && arenas.master == arenas.compute),
-      gates_(static_cast<std::size_t>(segments)),
+      scope_(setup.plan->optimiser.clip_norm > 0
+                 ? std::make_unique<StepScope>(runtime, setup.plan->optimiser.clip_norm)
+                 : nullptr),
+      delayed_(setup.plan->exchange.delay > 0),
+      halves_(setup.plan->resolved.overlap == "backward" && aliased()),
+      gates_(static_cast<std::size_t>(setup.segments)),
       children_(runtime.waits()) {}
 
-void Exchange::begin(tensor::Job& backward, optim::StepClock clock) {
+void Exchange::begin(optim::StepClock clock) {
   TAXON_CHECK(children_.live() == 0, children_.live(), " buckets of the last step are still in flight");
-  lane_.begin(order_);
+  auto event = [this] { return std::make_unique<task::Event>(runtime_.executor(), runtime_.waits()); };
+  clock_ = clock;
+  underway_ = true;
+  outward_.begin(order_);
+  back_.begin(order_);
   updates_.begin(order_);
-  if (scope_) scope_->begin(static_cast<int>(buckets_.size()));
-  safe_point_ = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
-  for (Gate& gate : gates_) gate = {0, std::make_unique<task::Event>(runtime_.executor(), runtime_.waits())};
-  for (const Bucket& bucket : buckets_)
+  if (scope_) scope_->begin(static_cast<int>(buckets().size()));
+  safe_point_ = event();
+  contributed_.assign(buckets().size(), 0);
+  summed_.clear();
+  for (std::size_t b = 0; b < buckets().size(); ++b) summed_.push_back(event());
+  for (Gate& gate : gates_) gate = {0, event()};
+  for (const Bucket& bucket : buckets())
     for (int segment : bucket.segments) ++gates_[static_cast<std::size_t>(segment)].missing;
   for (Gate& gate : gates_)
     if (gate.missing == 0) gate.open->set();
-  children_.spawn(open_safe_point(&backward));
-  for (const Bucket& bucket : buckets_) children_.spawn(reconcile(&bucket, &backward, clock));
+}
+
+void Exchange::contribute(tensor::Job& backward, int segment) {
+  for (std::size_t b = 0; b < buckets().size(); ++b) {
+    if (contributed_[b] || buckets()[b].segments.front() < segment) continue;
+    contributed_[b] = 1;
+    children_.spawn(reconcile(&buckets()[b], &backward, Sums::ToCome));
+  }
+}
+
+void Exchange::go_on_with_sums() {
+  for (const Bucket& bucket : buckets()) children_.spawn(reconcile(&bucket, nullptr, Sums::There));
+}
+
+void Exchange::safe_point() { safe_point_->set(); }
+
+task::Task<void> Exchange::room(int segment) {
+  for (const Bucket& bucket : buckets()) {
+    if (std::find(bucket.segments.begin(), bucket.segments.end(), segment) == bucket.segments.end()) continue;
+    for (int before : bucket.after) {
+      auto free = summed_[static_cast<std::size_t>(before)]->wait("room for gradients", bucket.name);
+      co_await free;
+    }
+  }
+}
+
+task::Task<void> Exchange::summed() {
+  for (const Bucket& bucket : buckets()) {
+    auto sum = summed_[static_cast<std::size_t>(bucket.id.value())]->wait("sum", bucket.name);
+    co_await sum;
+  }
 }
 
 bool Exchange::is_ready(int segment) const {
@@ -79,7 +122,10 @@ task::Task<void> Exchange::ready(int segment) {
   co_await open;
 }
 
-task::Task<void> Exchange::finish() { co_await children_.join(); }
+task::Task<void> Exchange::finish() {
+  co_await children_.join();
+  underway_ = false;
+}
 
 task::Task<void> Exchange::abandon(std::exception_ptr why) {
   if (!runtime_.waits().cancelled()) runtime_.waits().cancel(why);
@@ -90,35 +136,26 @@ task::Task<void> Exchange::abandon(std::exception_ptr why) {
 }
 
 /// Every line is one axis of the taxonomy.
-task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward, optim::StepClock clock) {
-  auto complete = backward->at(bucket->id.value(), bucket->name);
-  co_await complete;
-  auto enter = lane_.enter(bucket->id.value(),
-                           bucket->name);  // overlap: by priority, bounded in flight
-  Range owned = topology_->owned(bucket->range);
-  {
-    Lane::Turn turn = co_await enter;
-    auto reduce = topology_->reduce(*bucket, *arenas_.gradients);  // communication: contributions meet
-    co_await reduce;
+task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward, Sums sums) {
+  if (sums == Sums::ToCome) {
+    auto reducing = reduce(bucket, backward);  // communication: contributions meet
+    co_await reducing;
   }
+  summed_[static_cast<std::size_t>(bucket->id.value())]->set();
+  optim::StepClock clock = clock_;
   if (scope_) {  // optimisation: scalars over all buckets
-    auto agree = clip(bucket, owned);
+    auto agree = clip(bucket);
     clock.gradient_scale = co_await agree;
   }
-  bool aliased = arenas_.master == arenas_.compute;
-  if (aliased) {  // scheduling: weights never change under a running job
+  if (aliased() || delayed_) {  // scheduling: weights never change under a running job
     auto safe = safe_point_->wait("backward", bucket->name);
     co_await safe;
   }
-  {
-    auto first = updates_.enter(bucket->id.value(), bucket->name);
-    Lane::Turn turn = co_await first;
-    auto updated = update(bucket, owned, clock);  // optimisation: the owner updates
-    co_await updated;
-  }
-  auto spread = topology_->spread(*bucket, *arenas_.master);  // communication: values travel back
-  co_await spread;
-  if (!aliased) {
+  auto updating = update(bucket, clock);  // optimisation: the owner updates
+  co_await updating;
+  auto spreading = spread(bucket);  // communication: values travel back
+  co_await spreading;
+  if (!aliased()) {
     auto safe = safe_point_->wait("backward", bucket->name);
     co_await safe;
     auto cast = adopt(bucket);
@@ -127,48 +164,79 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward
   adopted(*bucket);
 }
 
+task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
+  auto complete = backward->at(bucket->id.value(), bucket->name);
+  co_await complete;
+  auto enter = outward_.enter(bucket->id.value(), bucket->name);  // overlap: by priority, bounded in flight
+  {
+    Lane::Turn turn = co_await enter;
+    auto reduce = levels_.reduce(journey(*bucket, bucket->gradients), *arenas_.gradients);
+    co_await reduce;
+  }
+  if (in_ring()) {
+    auto keeping = keep(bucket);
+    co_await keeping;
+  }
+}
+
+/// Out of the ring, whose memory the next bucket waits for. What lies between slots is another bucket's.
+task::Task<void> Exchange::keep(const Bucket* bucket) {
+  tensor::Kernel kernel{
+      "keep", {0, 2 * bucket->owned.size * size_of(arenas_.sums->type())}, [this, bucket](tensor::Marks&) {
+        for (Range values : owned_values(*bucket, layout_.arena)) {
+          std::size_t from = values.begin - bucket->range.begin + bucket->gradients.begin;
+          std::size_t to = values.begin - bucket->owned.begin + bucket->shard;
+          ConstView source = arenas_.gradients->bytes({from, values.size});
+          std::memcpy(arenas_.sums->bytes({to, values.size}).data(), source.data(), source.size());
+        }
+      }};
+  auto done = run("keep", std::move(kernel), bucket);
+  co_await done;
+}
+
 void Exchange::adopted(const Bucket& bucket) {
   for (int segment : bucket.segments)
     if (Gate& gate = gates_[static_cast<std::size_t>(segment)]; --gate.missing == 0) gate.open->set();
 }
 
-task::Task<void> Exchange::open_safe_point(tensor::Job* backward) {
-  auto end = backward->finished();
-  co_await end;
-  safe_point_->set();
-}
-
-task::Task<double> Exchange::clip(const Bucket* bucket, Range owned) {
+task::Task<double> Exchange::clip(const Bucket* bucket) {
   double squared = 0;
+  Range sum{sums_of(*bucket), bucket->owned.size};
   tensor::Kernel norm{
       "gradient norm",
-      {2.0 * static_cast<double>(owned.size), owned.size * size_of(arenas_.gradients->type())},
-      [&squared, gradients = arenas_.gradients, owned](tensor::Marks&) {
-        squared = optim::squared_norm(*gradients, owned);
-      }};
+      {2.0 * static_cast<double>(sum.size), sum.size * size_of(arenas_.sums->type())},
+      [&squared, sums = arenas_.sums, sum](tensor::Marks&) { squared = optim::squared_norm(*sums, sum); }};
   auto done = run("gradient norm", std::move(norm), bucket);
   co_await done;
-  auto agree = scope_->agree(bucket->id.value(), squared, bucket->name);
-  co_return co_await agree;
+  if (scope_->give(bucket->id.value(), squared)) {
+    auto total = levels_.total(scope_->given(), wire_lane_);
+    double sum = co_await total;
+    scope_->release(sum);
+  }
+  auto factor = scope_->factor(bucket->name);
+  co_return co_await factor;
 }
 
-tensor::Kernel Exchange::update_kernel(Range range, optim::StepClock clock) {
-  return {"update",
-          {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
-          [this, range, clock](tensor::Marks&) {
-            rule_.update(*arenas_.master, *arenas_.gradients, range, clock);
-          }};
+tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock) {
+  optim::Place place = optim::Place{bucket->owned, sums_of(*bucket), bucket->shard}.of(range);
+  return {
+      "update",
+      {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
+      [this, place, clock](tensor::Marks&) { rule_.update(*arenas_.master, *arenas_.sums, place, clock); }};
 }
 
-task::Task<void> Exchange::update(const Bucket* bucket, Range owned, optim::StepClock clock) {
+task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) {
+  auto first = updates_.enter(bucket->id.value(), bucket->name);
+  Lane::Turn turn = co_await first;
+  const Range owned = bucket->owned;
   if (!halves_ || owned.size < kHalvedElements) {
     auto all = update_here(bucket, owned, clock);
     co_await all;
     co_return;
   }
   const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;
-  tensor::Kernel first = update_kernel({owned.begin, middle}, clock);
-  tensor::Job beside(runtime_.device, runtime_.waits(), tensor::Lane::Compute, std::move(first));
+  tensor::Kernel half = update_kernel(bucket, {owned.begin, middle}, clock);
+  tensor::Job beside(runtime_.device, runtime_.waits(), tensor::Lane::Compute, std::move(half));
   std::exception_ptr error;
   try {
     auto rest = update_here(bucket, {owned.begin + middle, owned.size - middle}, clock);
@@ -185,12 +253,21 @@ task::Task<void> Exchange::update(const Bucket* bucket, Range owned, optim::Step
 
 task::Task<void> Exchange::update_here(const Bucket* bucket, Range range, optim::StepClock clock) {
   for (std::size_t begin = range.begin; begin < range.end(); begin += kUpdateElements) {
-    tensor::Kernel kernel = update_kernel({begin, std::min(kUpdateElements, range.end() - begin)}, clock);
+    tensor::Kernel kernel =
+        update_kernel(bucket, {begin, std::min(kUpdateElements, range.end() - begin)}, clock);
     auto done = run("update", std::move(kernel), bucket);
     co_await done;
     task::Yield others(runtime_.executor());
     co_await others;
   }
+}
+
+task::Task<void> Exchange::spread(const Bucket* bucket) {
+  if (!levels_.spreads()) co_return;
+  auto enter = back_.enter(bucket->id.value(), bucket->name);
+  Lane::Turn turn = co_await enter;
+  auto spread = levels_.spread(journey(*bucket, bucket->range), *arenas_.master);
+  co_await spread;
 }
 
 task::Task<void> Exchange::adopt(const Bucket* bucket) {

@@ -5,31 +5,52 @@
 
 #include "exchange/bucket.h"
 #include "exchange/lane.h"
+#include "exchange/levels.h"
 #include "exchange/step_scope.h"
-#include "exchange/topology.h"
 #include "optim/rule.h"
 #include "task/scope.h"
 
 namespace taxon::exchange {
 
-/// The memory that an exchange works on; one layout for all. Outlives the exchange.
+/// The memory that an exchange works on. Outlives the exchange.
 struct Arenas {
-  const tensor::Arena* gradients = nullptr;  // this rank's part of the mean gradient, then the sum
+  const tensor::Arena* gradients = nullptr;  // this rank's part of the mean gradient, then sums
+  const tensor::Arena* sums = nullptr;       // what the rule reads: the gradients, or a shard beside a ring
   const tensor::Arena* master = nullptr;     // what the rule updates
   const tensor::Arena* compute = nullptr;    // what the model reads; the master itself when the types agree
 };
 
-/// Reconciles replicas, bucket by bucket, beside the running backward pass and the next forward pass.
+/// Reconciles replicas, bucket by bucket, beside the running backward pass and the next forward pass. One
+/// step at a time; two exchanges with different lanes may have two steps in flight, on the same weights.
 /// Executor's thread only.
 class Exchange {
  public:
-  /// `segments`: of the model. The plan says in which order buckets go and what clips.
-  Exchange(comm::Runtime& runtime, std::vector<Bucket> buckets, int segments, Arenas arenas,
-           std::unique_ptr<Topology> topology, optim::Rule& rule, const plan::Plan& plan);
+  struct Setup {
+    const Layout* layout = nullptr;  // outlives the exchange
+    int segments = 1;                // of the model
+    Arenas arenas;
+    Levels* levels = nullptr;          // outlives the exchange
+    optim::Rule* rule = nullptr;       // outlives the exchange
+    const plan::Plan* plan = nullptr;  // read in the constructor
+    std::uint16_t lane = 0;
+  };
+  Exchange(comm::Runtime& runtime, const Setup& setup);
 
-  /// Starts one synchronous step over `backward`, whose mark b means that bucket b of the gradients is
-  /// complete; the job outlives the step. REQUIRES: the last step is finished.
-  void begin(tensor::Job& backward, optim::StepClock clock);
+  /// Starts a synchronous step. REQUIRES: the last one is finished.
+  void begin(optim::StepClock clock);
+  /// Suspends until the gradients of the model's segment may be written: at once, unless their memory is a
+  /// ring.
+  task::Task<void> room(int segment);
+  /// Buckets whose segments are all >= `segment`, as far as no earlier call had them, are completed by
+  /// `backward`, whose mark b means bucket b. The job outlives the step. With segment 0: all of them.
+  void contribute(tensor::Job& backward, int segment);
+  /// Goes on with buckets whose sums are there already: those of a step that a checkpoint interrupted.
+  void go_on_with_sums();
+  /// No job reads the weights of before the step any more: they may change from now on.
+  void safe_point();
+
+  /// Suspends until all sums are there. REQUIRES: everything was contributed.
+  task::Task<void> summed();
   /// True when the compute copy of every parameter of the model's segment has the values of the last step.
   bool is_ready(int segment) const;
   /// Suspends until it is.
@@ -39,35 +60,57 @@ class Exchange {
   task::Task<void> finish();
   /// Fails the rank's operations with `why`, and ends when this step's are unwound.
   task::Task<void> abandon(std::exception_ptr why);
+  /// True from begin() to the end of finish().
+  bool underway() const { return underway_; }
+  optim::StepClock clock() const { return clock_; }
 
-  const std::vector<Bucket>& buckets() const { return buckets_; }
+  const std::vector<Bucket>& buckets() const { return layout_.buckets; }
   /// Since the start: time in rule, cast and norm kernels, which is compute although it runs here.
   Duration updating() const { return updating_; }
   /// Norm of the last mean gradient; 0 unless clipping asked for it.
   double gradient_norm() const { return scope_ ? scope_->norm() : 0; }
 
  private:
-  task::Task<void> reconcile(const Bucket* bucket, tensor::Job* backward, optim::StepClock clock);
-  task::Task<void> open_safe_point(tensor::Job* backward);
-  task::Task<double> clip(const Bucket* bucket, Range owned);
-  tensor::Kernel update_kernel(Range range, optim::StepClock clock);
+  enum class Sums { ToCome, There };
+  task::Task<void> reconcile(const Bucket* bucket, tensor::Job* backward, Sums sums);
+  task::Task<void> reduce(const Bucket* bucket, tensor::Job* backward);
+  task::Task<void> keep(const Bucket* bucket);
+  task::Task<double> clip(const Bucket* bucket);
+  tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);
   task::Task<void> update_here(const Bucket* bucket, Range range, optim::StepClock clock);
-  task::Task<void> update(const Bucket* bucket, Range owned, optim::StepClock clock);
+  task::Task<void> update(const Bucket* bucket, optim::StepClock clock);
+  task::Task<void> spread(const Bucket* bucket);
   task::Task<void> adopt(const Bucket* bucket);
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Bucket* bucket);
   void adopted(const Bucket& bucket);
+  bool aliased() const { return arenas_.master == arenas_.compute; }
+  bool in_ring() const { return arenas_.sums != arenas_.gradients; }
+  /// Where the sum of bucket.owned begins in arenas_.sums.
+  std::size_t sums_of(const Bucket& bucket) const {
+    return in_ring() ? bucket.shard : bucket.owned_gradients().begin;
+  }
+  Journey journey(const Bucket& bucket, Range range) const {
+    return {static_cast<std::uint32_t>(bucket.id.value()), wire_lane_, range, &bucket.rows};
+  }
 
   comm::Runtime& runtime_;
-  const std::vector<Bucket> buckets_;
+  const Layout& layout_;
   const Arenas arenas_;
-  const std::unique_ptr<Topology> topology_;
+  Levels& levels_;
   optim::Rule& rule_;
+  const std::uint16_t wire_lane_;
   const std::vector<int> order_;  // key of each bucket in the lane
-  Lane lane_;
+  Lane outward_, back_;
   Lane updates_;
-  std::unique_ptr<StepScope> scope_;         // null when no rule asks
-  std::unique_ptr<task::Event> safe_point_;  // the backward pass is over: no job reads the old weights
-  const bool halves_;  // the compute lane is idle while updates run, and does half of each
+  std::unique_ptr<StepScope> scope_;  // null when no rule asks
+  const bool delayed_;                // the master too changes at the safe point only
+  const bool halves_;                 // the compute lane is idle while updates run, and does half of each
+
+  optim::StepClock clock_;
+  bool underway_ = false;
+  std::vector<char> contributed_;                     // by bucket
+  std::unique_ptr<task::Event> safe_point_;           // no job reads the old weights
+  std::vector<std::unique_ptr<task::Event>> summed_;  // by bucket: its gradients' memory is free, if a ring's
   struct Gate {
     int missing = 0;                    // buckets of the segment that are not adopted yet
     std::unique_ptr<task::Event> open;  // null before the first step

@@ -10,14 +10,23 @@ void StepScope::begin(int buckets) {
   complete_ = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
 }
 
-task::Task<double> StepScope::agree(int index, double squared_norm, std::string subject) {
+bool StepScope::give(int index, double squared_norm) {
   terms_[static_cast<std::size_t>(index)] = squared_norm;
-  if (--missing_ == 0) {
-    double sum = 0;
-    for (double term : terms_) sum += term;
-    norm_ = std::sqrt(sum);
-    complete_->set();
-  }
+  return --missing_ == 0;
+}
+
+double StepScope::given() const {
+  double sum = 0;
+  for (double term : terms_) sum += term;
+  return sum;
+}
+
+void StepScope::release(double total_squared_norm) {
+  norm_ = std::sqrt(total_squared_norm);
+  complete_->set();
+}
+
+task::Task<double> StepScope::factor(std::string subject) {
   auto all = complete_->wait("gradient norm", std::move(subject));
   co_await all;
   co_return norm_ > clip_norm_ ? clip_norm_ / norm_ : 1.0;

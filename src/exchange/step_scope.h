@@ -9,17 +9,21 @@
 namespace taxon::exchange {
 
 /// A scalar over all buckets that must be known before any of them is updated: the squared norm of the whole
-/// mean gradient, for clipping. Each bucket contributes what it owns; the last one releases all. Absent from
-/// a step when no rule asks. With replicated state every rank holds every sum, so the ranks agree without a
-/// message; the terms are added in bucket order.
+/// mean gradient, for clipping. Each bucket contributes what this rank owns, in whatever order; the one that
+/// comes last adds them up in bucket order, has the owners' total made, and releases all. Absent from a step
+/// when no rule asks.
 class StepScope {
  public:
   StepScope(comm::Runtime& runtime, double clip_norm) : runtime_(runtime), clip_norm_(clip_norm) {}
 
   void begin(int buckets);
-  /// Gives bucket `index`'s squared norm and waits for the others'. Returns the factor for every gradient:
-  /// min(1, clip / norm).
-  task::Task<double> agree(int index, double squared_norm, std::string subject);
+  /// Gives bucket `index`'s squared norm. True for the last one, who owes release().
+  bool give(int index, double squared_norm);
+  /// Sum of what was given.
+  double given() const;
+  void release(double total_squared_norm);
+  /// Waits for it. Returns the factor for every gradient: min(1, clip / norm).
+  task::Task<double> factor(std::string subject);
   /// Of the last complete step.
   double norm() const { return norm_; }
 

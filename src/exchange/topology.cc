@@ -1,12 +1,27 @@
 #include "exchange/topology.h"
 
 #include "exchange/all_reduce.h"
+#include "exchange/sharded.h"
 
 namespace taxon::exchange {
+namespace {
+
+bool exists(net::Operation collective, std::string_view name) {
+  for (const comm::CollectiveRow& row : comm::collective_table())
+    if (row.collective == collective && row.name == name) return true;
+  return false;
+}
+
+}  // namespace
 
 std::span<const TopologyRow> topology_table() {
   static constexpr TopologyRow kTopologies[] = {
-      {"all_reduce", make_all_reduce, net::Operation::AllReduce},
+      {"all_reduce", make_all_reduce, net::Operation::AllReduce, net::Operation::User,
+       [](std::size_t count, int) { return count; }},
+      {"sharded", make_sharded, net::Operation::ReduceScatter, net::Operation::AllGather,
+       [](std::size_t count, int size) {
+         return part({0, count}, static_cast<std::size_t>(size), 0).size;
+       }},
   };
   return kTopologies;
 }
@@ -15,6 +30,15 @@ const TopologyRow& find_topology(std::string_view name) {
   for (const TopologyRow& row : topology_table())
     if (row.name == name) return row;
   throw Error(ErrorKind::Usage, "no topology is called " + std::string(name));
+}
+
+std::vector<std::string> collectives_of(const TopologyRow& topology) {
+  std::vector<std::string> names;
+  for (const comm::CollectiveRow& row : comm::collective_table())
+    if (row.collective == topology.reduce &&
+        (topology.spread == net::Operation::User || exists(topology.spread, row.name)))
+      names.emplace_back(row.name);
+  return names;
 }
 
 }  // namespace taxon::exchange

@@ -5,30 +5,58 @@
 #include <string_view>
 
 #include "comm/collectives.h"
-#include "exchange/bucket.h"
+#include "tensor/arena.h"
 
 namespace taxon::exchange {
 
-/// Where contributions of one level meet: two halves, with the update between them at whoever owns the range.
+/// The algorithms that serve one unit at one level; null where the level has one member, or nothing to do.
+struct Rows {
+  const comm::CollectiveRow* reduce = nullptr;
+  const comm::CollectiveRow* spread = nullptr;
+};
+
+/// A run of elements of an arena on its way through one level.
+struct Leg {
+  std::uint32_t unit = 0;
+  std::uint16_t lane = 0;  // exchanges of one unit that are in flight together differ in it
+  Range range;             // elements of whichever arena it travels in
+  Rows rows;
+};
+
+/// Where contributions of one level meet: two halves, with the next level or the update between them at
+/// whoever owns the range. Collective over the level's group; arenas outlive the tasks.
 class Topology {
  public:
   virtual ~Topology() = default;
-  /// The part of a bucket that this rank owns: it gets the sum there and updates it.
-  virtual Range owned(Range bucket) const = 0;
-  /// Afterwards owned(bucket.range) of `gradients` holds the sum over the group, with the same bits wherever
-  /// it is owned.
-  virtual task::Task<void> reduce(const Bucket& bucket, const tensor::Arena& gradients) = 0;
-  /// Afterwards every member has the owners' values of the bucket in `values`.
-  virtual task::Task<void> spread(const Bucket& bucket, const tensor::Arena& values) = 0;
+  /// The part of a range that this member owns: it gets the sum there and hands it on or updates it. Depends
+  /// on the range's size alone, apart from where it begins.
+  virtual Range owned(Range range) const = 0;
+  /// Afterwards owned(leg.range) of `values` holds the sum over the group, with the same bits wherever it is
+  /// owned; the rest of the range is undefined.
+  virtual task::Task<void> reduce(Leg leg, const tensor::Arena& values) = 0;
+  /// Afterwards every member has the owners' values of the range in `values`.
+  virtual task::Task<void> spread(Leg leg, const tensor::Arena& values) = 0;
+  /// The sum over the owners of `mine`, which each has for its part and equally wherever one part is owned.
+  /// The same bits at every member.
+  virtual task::Task<double> total(double mine, std::uint16_t lane) = 0;
 };
+
+/// The unit of total()'s messages: none of a bucket.
+inline constexpr std::uint32_t kTotalUnit = 0x40000003;
 
 struct TopologyRow {
   std::string_view name;
   std::unique_ptr<Topology> (*make)(comm::Communicator& group);
-  net::Operation reduce;  // the collective whose row a bucket's plan names
+  net::Operation reduce;  // the collective whose row serves it
+  net::Operation spread;  // User: owners have nothing to spread
+  /// Elements of `count` that a member of a group of `size` owns, at most.
+  std::size_t (*owned)(std::size_t count, int size);
 };
-/// all_reduce: everybody owns everything. exchange/topology.cc.
+/// all_reduce: everybody owns everything. sharded: member i owns part i. exchange/topology.cc.
 std::span<const TopologyRow> topology_table();
+/// Throws Error{Usage} for a name that is not in the table.
 const TopologyRow& find_topology(std::string_view name);
+/// The collectives that serve both halves of it, by name.
+std::vector<std::string> collectives_of(const TopologyRow& topology);
 
 }  // namespace taxon::exchange

@@ -81,9 +81,16 @@ StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, cons
   if (total <= 0) return step;
   const double last = backward.size() / total;  // the share of the pass that completes gradients
   const auto times = gradient_times(spec, backward.size());
-  for (Range bucket : binding.buckets)
-    step.bucket_shares.push_back(1 - last + last * complete_at(bucket, binding, times));
+  for (const BucketRange& bucket : binding.buckets)
+    step.bucket_shares.push_back(1 - last + last * complete_at(bucket.weights, binding, times));
   return step;
+}
+
+tensor::Cost piece_cost(const ModelSpec& spec, const StepInput& input, int begun, int from) {
+  const int segments = static_cast<int>(spec.segments.size());
+  Work work = backward_of(spec.segments[static_cast<std::size_t>(from)]);
+  if (from == segments - 1) work += forward_work(spec, begun, segments);
+  return (work * micro_batch_samples(input)).cost();
 }
 
 }  // namespace taxon::model

@@ -22,6 +22,10 @@ struct StepCost {
 };
 StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, const Binding& binding);
 
+/// One piece of a step that comes in pieces: the backward pass of segment `from`. The first, of the last
+/// segment, also does what is left of the forward pass, from segment `begun` on.
+tensor::Cost piece_cost(const ModelSpec& spec, const StepInput& input, int begun, int from);
+
 /// Samples of one micro-batch of a worker's share.
 double micro_batch_samples(const StepInput& input);
 

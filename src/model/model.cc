@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace taxon::model {
@@ -17,6 +18,21 @@ std::int64_t ModelSpec::parameter_count() const {
   std::int64_t count = 0;
   for (const ParameterSpec& parameter : parameters) count += parameter.count();
   return count;
+}
+
+int ModelSpec::segment_of(int parameter) const {
+  for (std::size_t s = 0; s < segments.size(); ++s)
+    for (int member : segments[s].parameters)
+      if (member == parameter) return static_cast<int>(s);
+  return 0;
+}
+
+Range Binding::gradient(std::size_t slot) const {
+  const Range range = layout->slots()[slot].range;
+  auto bucket = std::partition_point(buckets.begin(), buckets.end(),
+                                     [&](const BucketRange& b) { return b.weights.end() <= range.begin; });
+  TAXON_CHECK(bucket != buckets.end(), "slot ", slot, " lies in no bucket");
+  return {bucket->gradients.begin + (range.begin - bucket->weights.begin), range.size};
 }
 
 }  // namespace taxon::model

@@ -54,16 +54,29 @@ struct ModelSpec {
   std::vector<Segment> segments;             // in forward order; every parameter is in exactly one
   std::vector<GradientTime> gradient_times;  // of each parameter; empty: when its segment's backward ends
   std::int64_t parameter_count() const;
+  /// The segment that a parameter is in.
+  int segment_of(int parameter) const;
+  /// Whether the backward pass can be taken in pieces, segment by segment.
+  bool divisible = false;
 };
 
-/// Where a model's trainable parameters live during training. All arenas have the layout's ranges; slot i
-/// belongs to parameter `parameters[i]`. They outlive the model's use.
+/// Elements of a bucket: in the weights, and in the gradients.
+struct BucketRange {
+  Range weights, gradients;
+};
+
+/// Where a model's trainable parameters live during training: slot i of the layout belongs to parameter
+/// `parameters[i]`. The arenas outlive the model's use.
 struct Binding {
   const tensor::ArenaLayout* layout = nullptr;
-  std::vector<int> parameters;               // slot -> index into ModelSpec::parameters
-  std::vector<Range> buckets;                // elements of the arenas: together all of them, ascending
-  const tensor::Arena* weights = nullptr;    // compute copy: the parameters become views into it
-  const tensor::Arena* gradients = nullptr;  // of the reduction type
+  std::vector<int> parameters;             // slot -> index into ModelSpec::parameters
+  std::vector<BucketRange> buckets;        // together all of the layout, ascending in the weights
+  const tensor::Arena* weights = nullptr;  // compute copy: the parameters become views into it
+  /// How forward_backward() will be called. InPieces REQUIRES a divisible model.
+  enum class Backward { Whole, InPieces } backward = Backward::Whole;
+  std::vector<const tensor::Arena*> gradients;  // of the reduction type; StepInput says which serves a step
+  /// Elements of a slot in the arenas of gradients: all parts of one slot lie one after the other there too.
+  Range gradient(std::size_t slot) const;
 };
 
 /// One worker's share of a step.
@@ -72,6 +85,7 @@ struct StepInput {
   std::span<const std::int64_t> labels;
   std::int64_t global_size = 0;  // samples of the whole job in this step
   int micro_batches = 1;
+  std::size_t gradients = 0;  // index into Binding::gradients
 };
 struct StepOutput {
   double loss_sum = 0;  // of the share
@@ -113,7 +127,12 @@ class Model {
   /// worker's part of the mean gradient over the global batch: the sum over its samples / global_size. Slots
   /// without a gradient, and all slots of an empty share, are zero. marks.reached(b) as soon as bucket b is
   /// complete; every bucket is reached by the end.
-  virtual StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) = 0;
+  ///
+  /// In pieces, if the binding says so: afterwards that holds for the segments from `from` on, and the other
+  /// segments' gradients were not touched; calls with falling `from` and the same input go on from there, the
+  /// last with 0. The output is the whole step's from the first call on. REQUIRES: one micro-batch then, and
+  /// from == 0 otherwise.
+  virtual StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) = 0;
 
   /// Loss and correct predictions in evaluation mode.
   virtual StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) = 0;

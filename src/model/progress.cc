@@ -21,7 +21,8 @@ void for_each_overlap(const std::vector<Range>& buckets, Range elements, const V
 
 }  // namespace
 
-Progress::Progress(const Binding& binding) : buckets_(binding.buckets), sizes_(buckets_.size(), 0) {
+Progress::Progress(const Binding& binding) : sizes_(binding.buckets.size(), 0) {
+  for (const BucketRange& bucket : binding.buckets) buckets_.push_back(bucket.weights);
   for (const tensor::Slot& slot : binding.layout->slots())
     for_each_overlap(buckets_, slot.range, [this](std::size_t b, std::size_t size) { sizes_[b] += size; });
 }

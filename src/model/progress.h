@@ -15,8 +15,8 @@ class Progress {
 
   /// A new step: nothing is complete.
   void begin();
-  /// The gradients of these elements of the arena, all inside one slot, are final. Each element at most once
-  /// per step. Marks the buckets that are complete by it.
+  /// The gradients of these elements of the weights, all inside one slot, are final. Each element at most
+  /// once per step. Marks the buckets that are complete by it.
   void completed(Range elements, tensor::Marks& marks);
   /// The step is over: marks the buckets that have no elements.
   void finish(tensor::Marks& marks) const;

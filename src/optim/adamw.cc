@@ -36,17 +36,17 @@ class AdamW final : public Rule {
   AdamW(const plan::OptimiserPlan& plan, const RuleContext& context)
       : plan_(plan),
         decayed_(context.decayed),
-        first_(context.master, context.size, context.beside),
-        second_(context.master, context.size, context.beside) {}
+        first_(context.master, context.state, context.beside),
+        second_(context.master, context.state, context.beside) {}
 
-  void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
               const StepClock& clock) override {
     auto t = static_cast<double>(clock.step + 1);
     double correction1 = 1 - std::pow(plan_.beta1, t), correction2 = 1 - std::pow(plan_.beta2, t);
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>)
-        for_pieces(range, decayed_, [&](Range piece, bool decayed) {
+        for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
           AdamStep<T> step{T(clock.gradient_scale),
                            T(plan_.beta1),
                            T(plan_.beta2),
@@ -56,8 +56,10 @@ class AdamW final : public Rule {
                            T(1 - clock.rate * decay_of(plan_.weight_decay, decayed)),
                            T(clock.rate / correction1),
                            T(1 / std::sqrt(correction2))};
-          step_adamw(weights.values<T>(piece).data(), sum.values<T>(piece).data(),
-                     first_.values<T>(piece).data(), second_.values<T>(piece).data(), piece.size, step);
+          Place at = place.of(piece);
+          step_adamw(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(),
+                     first_.values<T>({at.state, piece.size}).data(),
+                     second_.values<T>({at.state, piece.size}).data(), piece.size, step);
         });
     });
   }

@@ -21,6 +21,21 @@ struct StepClock {
   double gradient_scale = 1;  // multiplies every gradient: the global-norm clip
 };
 
+/// Where one run of elements lies: of the weights, and from which element on of the sums and of the rule's
+/// state, which may be arenas of what this rank owns alone.
+struct Place {
+  Range weights;
+  std::size_t sum = 0;
+  std::size_t state = 0;
+  /// A run of arenas that all have the weights' layout.
+  static Place same(Range range) { return {range, range.begin, range.begin}; }
+  /// The same for a part of the run. REQUIRES: part lies in weights.
+  Place of(Range part) const {
+    std::size_t skipped = part.begin - weights.begin;
+    return {part, sum + skipped, state + skipped};
+  }
+};
+
 /// An update rule on flat ranges of typed arenas, written once for every place where optimiser state may
 /// live. It owns the state for its arena (momentum, moments): zero at the start, part of the checkpoint.
 /// Kernels of one range are independent of those of another, so ranges may be updated in any order within a
@@ -28,20 +43,18 @@ struct StepClock {
 class Rule {
  public:
   virtual ~Rule() = default;
-  /// weights[range] := the rule's step for the mean gradient `sum[range]`. `weights` and `sum` are whole
-  /// arenas of one layout and of the context's master type. Reads and writes each element of weights and
-  /// state once.
-  virtual void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+  /// weights[place.weights] := the rule's step for the mean gradient, which begins at sum[place.sum]. Both
+  /// arenas are of the context's master type. Reads and writes each element of weights and state once.
+  virtual void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
                       const StepClock& clock) = 0;
-  /// State arenas by name ("momentum"), for checkpoints; same layout as the weights.
+  /// State arenas by name ("momentum"), for checkpoints; each of the context's state elements.
   virtual std::vector<std::pair<std::string, tensor::Arena*>> state() = 0;
 };
 
-/// Where weight decay applies: element ranges, sorted.
 struct RuleContext {
   DType master = DType::Float32;
-  std::size_t size = 0;        // elements of the arena
-  std::vector<Range> decayed;  // ranges of the arena that weight_decay shrinks
+  std::size_t state = 0;       // elements of each state arena
+  std::vector<Range> decayed;  // ranges of the weights that weight_decay shrinks, sorted
   View beside = {};            // state is a phantom where this is one
 };
 

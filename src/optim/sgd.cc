@@ -41,14 +41,15 @@ class Sgd final : public Rule {
   Sgd(const plan::OptimiserPlan& plan, const RuleContext& context)
       : decay_(plan.weight_decay), decayed_(context.decayed) {}
 
-  void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
               const StepClock& clock) override {
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>)
-        for_pieces(range, decayed_, [&](Range piece, bool decayed) {
-          step_plain(weights.values<T>(piece).data(), sum.values<T>(piece).data(), piece.size, T(clock.rate),
-                     T(clock.gradient_scale), T(decay_of(decay_, decayed)));
+        for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
+          Place at = place.of(piece);
+          step_plain(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(), piece.size,
+                     T(clock.rate), T(clock.gradient_scale), T(decay_of(decay_, decayed)));
         });
     });
   }
@@ -68,18 +69,19 @@ class Momentum final : public Rule {
         decay_(plan.weight_decay),
         decayed_(context.decayed),
         form_(form),
-        velocity_(context.master, context.size, context.beside) {}
+        velocity_(context.master, context.state, context.beside) {}
 
-  void update(const tensor::Arena& weights, const tensor::Arena& sum, Range range,
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
               const StepClock& clock) override {
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>) {
         auto step = form_ == Velocity::Polyak ? step_momentum<T> : step_nesterov<T>;
-        for_pieces(range, decayed_, [&](Range piece, bool decayed) {
-          step(weights.values<T>(piece).data(), sum.values<T>(piece).data(),
-               velocity_.values<T>(piece).data(), piece.size, T(clock.rate), T(clock.gradient_scale),
-               T(decay_of(decay_, decayed)), T(mu_));
+        for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
+          Place at = place.of(piece);
+          step(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(),
+               velocity_.values<T>({at.state, piece.size}).data(), piece.size, T(clock.rate),
+               T(clock.gradient_scale), T(decay_of(decay_, decayed)), T(mu_));
         });
       }
     });

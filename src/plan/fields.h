@@ -184,14 +184,27 @@ template <Like<MeshPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "data", .sentence = "Workers that split the data; 0: all.", .min = 0, .max = 1 << 20},
         p.data);
+  visit(Field{.key = "node",
+              .sentence = "Consecutive ranks that make a node, for the levels node and across; 0: those that "
+                          "share memory.",
+              .min = 0,
+              .max = 1 << 20},
+        p.node);
 }
 
 template <Like<LevelPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(Field{.key = "group", .sentence = "Mesh axis whose members meet.", .choices = "data"}, p.group);
-  visit(Field{.key = "topology", .sentence = "Who talks to whom: all_reduce."}, p.topology);
+  visit(Field{.key = "group",
+              .sentence = "Who meets: data, all ranks; node, those of one node; across, those of equal "
+                          "position in every node.",
+              .choices = "data node across"},
+        p.group);
+  visit(Field{.key = "topology",
+              .sentence = "Who owns what: all_reduce, everybody everything; sharded, each member its part, "
+                          "with the optimiser's state for it (ZeRO-1)."},
+        p.topology);
   visit(Field{.key = "collective",
-              .sentence = "Algorithm of the sum, or auto: chosen once per bucket by its cost."},
+              .sentence = "Algorithm of sum and spread, or auto: chosen once per bucket by its cost."},
         p.collective);
 }
 
@@ -223,6 +236,17 @@ void visit_fields(P& p, V&& visit) {
                   "workers share memory (little to hide, and cores to lose), forward elsewhere.",
               .choices = "auto forward backward"},
         p.overlap);
+  visit(Field{.key = "gradients",
+              .sentence = "Memory of gradients: whole, as much as the weights; ring, a few buckets that are "
+                          "used again as soon as their sums are with their owners (ZeRO-2).",
+              .choices = "whole ring"},
+        p.gradients);
+  visit(Field{.key = "delay",
+              .sentence = "Steps between a gradient and its update: 1 hides communication behind all of the "
+                          "next step, which computes with weights one update older.",
+              .min = 0,
+              .max = 1},
+        p.delay);
   visit(Field{.key = "levels", .sentence = "Who sums with whom, from the inside outward."}, p.levels);
 }
 
@@ -321,7 +345,9 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "part", .sentence = "Which part of a single parameter, from 0.", .min = 0}, p.part);
   visit(Field{.key = "parts", .sentence = "Parts that the parameter is cut into.", .min = 1}, p.parts);
   visit(Field{.key = "bytes", .sentence = "Size of the bucket.", .min = 0, .unit = Unit::Bytes}, p.bytes);
-  visit(Field{.key = "collective", .sentence = "The algorithm chosen for it."}, p.collective);
+  visit(Field{.key = "collectives",
+              .sentence = "The algorithms chosen for it, in the order of their use: outward, then back."},
+        p.collectives);
 }
 
 template <Like<ResolvedPlan> P, class V>
@@ -329,6 +355,7 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "world_size", .sentence = "Workers of the run.", .min = 0}, p.world_size);
   visit(Field{.key = "transport", .sentence = "The transport in use."}, p.transport);
   visit(Field{.key = "overlap", .sentence = "What communication hides behind."}, p.overlap);
+  visit(Field{.key = "node", .sentence = "Ranks per node; 0: no level asks.", .min = 0}, p.node);
   visit(Field{.key = "buckets", .sentence = "In the order in which the backward pass completes them."},
         p.buckets);
 }

@@ -89,20 +89,59 @@ Broken mesh_fits(const Case& c) {
 }
 
 Broken topologies_known(const Case& c) {
+  std::vector<std::string> names;
+  for (const auto& topology : c.known.topologies) names.push_back(topology.name);
   for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto broken = known_name(level.topology, c.known.topologies)) return broken;
+    if (auto broken = known_name(level.topology, names)) return broken;
   return {};
 }
 
 Broken collectives_known(const Case& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto broken = known_name(level.collective, c.known.collectives, "auto")) return broken;
+    for (const auto& topology : c.known.topologies)
+      if (topology.name == level.topology)
+        if (auto broken = known_name(level.collective, topology.collectives, "auto")) return broken;
   return {};
 }
 
-Broken one_level(const Case& c) {
-  std::size_t count = c.plan.exchange.levels.size();
-  return unless(count == 1, fmt::format("there are {}", count));
+Broken node_fits(const Case& c) {
+  int node = c.plan.mesh.node;
+  return unless(node == 0 || c.world_size % node == 0,
+                fmt::format("it is {}, and there are {} worker(s)", node, c.world_size));
+}
+
+Broken levels_nest(const Case& c) {
+  std::vector<std::string> groups;
+  for (const LevelPlan& level : c.plan.exchange.levels) groups.push_back(level.group);
+  bool fits =
+      groups == std::vector<std::string>{"data"} || groups == std::vector<std::string>{"node", "across"};
+  return unless(fits, fmt::format("they are [{}]", fmt::join(groups, ", ")));
+}
+
+bool is_sharded(const LevelPlan& level) { return level.topology == "sharded"; }
+
+Broken ring_owned(const Case& c) {
+  const ExchangePlan& exchange = c.plan.exchange;
+  if (exchange.gradients != "ring") return {};
+  return unless(std::any_of(exchange.levels.begin(), exchange.levels.end(), is_sharded), "none is");
+}
+
+// By priority, ranks may spend their credits on different buckets, each of which waits for memory that the
+// other's hold.
+Broken ring_in_order(const Case& c) {
+  const ExchangePlan& exchange = c.plan.exchange;
+  return unless(exchange.gradients != "ring" || exchange.order == "backward",
+                fmt::format("order is {}", exchange.order));
+}
+
+Broken ring_once(const Case& c) {
+  return unless(c.plan.exchange.gradients != "ring" || c.plan.batch.micro_batches == 1,
+                fmt::format("batch.micro_batches is {}", c.plan.batch.micro_batches));
+}
+
+Broken ring_at_once(const Case& c) {
+  return unless(c.plan.exchange.gradients != "ring" || c.plan.exchange.delay == 0,
+                fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
 Broken loopback_alone(const Case& c) {
@@ -147,9 +186,16 @@ constexpr LegalityRow kRows[] = {
     {"length", "exactly one of length.epochs, length.steps and length.samples must be given, above 0",
      length_given},
     {"mesh.data", "must be 0 or the number of workers", mesh_fits},
-    {"exchange.levels", "must be exactly one level", one_level},
+    {"mesh.node", "must be 0 or divide the number of workers", node_fits},
+    {"exchange.levels", "must be one level over data, or one over node and then one over across",
+     levels_nest},
     {"exchange.levels", "topology must name a topology", topologies_known},
-    {"exchange.levels", "collective must be auto or name a collective", collectives_known},
+    {"exchange.levels", "collective must be auto or name one that serves the topology", collectives_known},
+    {"exchange.gradients", "ring needs a level whose topology is sharded", ring_owned},
+    {"exchange.gradients", "ring needs order: backward", ring_in_order},
+    {"exchange.gradients", "ring needs batch.micro_batches: 1, since sums of micro-batches need whole memory",
+     ring_once},
+    {"exchange.gradients", "ring and a delay above 0 exclude each other", ring_at_once},
     {"transport.kind", "must be auto or name a transport",
      [](const Case& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
     {"transport.kind", "loopback joins ranks of one process only", loopback_alone},

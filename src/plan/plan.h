@@ -80,12 +80,13 @@ struct LengthPlan {
 /// Sizes of the axes over which ranks are laid out; 0: what remains of the world size.
 struct MeshPlan {
   int data = 0;
+  int node = 0;  // consecutive ranks that make a node, for levels; 0: as many as share memory
   friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
 };
 
 /// One level of the exchange: who meets, how, and what travels.
 struct LevelPlan {
-  std::string group = "data";           // mesh axis whose members meet
+  std::string group = "data";           // who meets: data (all ranks), or node and then across
   std::string topology = "all_reduce";  // a row of the topology table
   std::string collective = "auto";  // a row of the collective table, or auto: chosen once per bucket by cost
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
@@ -98,6 +99,8 @@ struct ExchangePlan {
   int in_flight = 4;                   // buckets that are exchanged at once
   std::string order = "priority";      // priority: first layers first; backward: as gradients complete
   std::string overlap = "auto";        // what hides communication: backward, forward, or auto
+  std::string gradients = "whole";     // memory: whole, or a ring of a few buckets
+  int delay = 0;                       // steps between a gradient and its update
   std::vector<LevelPlan> levels = {LevelPlan{}};
   friend bool operator==(const ExchangePlan&, const ExchangePlan&) = default;
 };
@@ -147,7 +150,7 @@ struct BucketPlan {
   int part = 0;                         // of a single parameter that is cut into `parts`
   int parts = 1;
   std::int64_t bytes = 0;
-  std::string collective;
+  std::vector<std::string> collectives;  // "reduce_scatter direct": in the order of their use, inward again
   friend bool operator==(const BucketPlan&, const BucketPlan&) = default;
 };
 /// "fc2.bias, fc2.weight" or "fc1.weight, part 2 of 4".
@@ -156,6 +159,7 @@ struct ResolvedPlan {
   int world_size = 0;
   std::string transport;
   std::string overlap;
+  int node = 0;                     // ranks per node; 0: no level asks
   std::vector<BucketPlan> buckets;  // in the order in which the backward pass completes them
   friend bool operator==(const ResolvedPlan&, const ResolvedPlan&) = default;
 };
@@ -204,7 +208,12 @@ std::string write_plan(const Plan& plan);
 /// The legality table: every rule that the plan breaks for this world size, in the table's order. Empty:
 /// legal. Names (models, rules, collectives, ...) are checked against `known`.
 struct KnownNames {
-  std::vector<std::string> models, datasets, rules, schedules, topologies, collectives, transports;
+  struct Topology {
+    std::string name;
+    std::vector<std::string> collectives;  // that serve all its parts
+  };
+  std::vector<std::string> models, datasets, rules, schedules, transports;
+  std::vector<Topology> topologies;
 };
 std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known);
 /// Throws Error{Usage} that lists `problems`, one per line, if there are any.

@@ -24,7 +24,7 @@ Json number(double value) {
 std::string to_json(const Summary& s) {
   Json buckets = Json::array();
   for (const auto& bucket : s.buckets)
-    buckets.push_back({{"bytes", bucket.bytes}, {"collective", bucket.collective}});
+    buckets.push_back({{"bytes", bucket.bytes}, {"collectives", bucket.collectives}});
   Json json = {{"name", s.name},
                {"taxon_version", s.version},
                {"interrupted", s.interrupted},

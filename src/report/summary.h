@@ -32,7 +32,7 @@ struct Summary {
   std::int64_t gradient_copies_per_step = 0, gradient_copy_bytes_per_step = 0;
   struct Bucket {
     std::int64_t bytes = 0;
-    std::string collective;
+    std::vector<std::string> collectives;
   };
   std::vector<Bucket> buckets;
 };

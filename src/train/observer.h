@@ -9,6 +9,12 @@
 
 namespace taxon::train {
 
+/// Memory of one rank's arenas.
+struct ArenaBytes {
+  std::size_t weights = 0, gradients = 0, optimiser = 0;
+  std::size_t total() const { return weights + gradients + optimiser; }
+};
+
 /// What a run is made of, once the plan is resolved; the same on every rank.
 struct RunInfo {
   plan::Plan plan;              // with `resolved` filled in
@@ -16,7 +22,7 @@ struct RunInfo {
   std::int64_t train_size = 0, test_size = 0;
   std::int64_t total_samples = 0;                  // of the whole job, from the beginning of training
   std::int64_t start_step = 0, start_samples = 0;  // not 0 after a resume
-  std::size_t arena_bytes = 0;                     // weights, gradients and optimiser state of this rank
+  ArenaBytes arenas;                               // of this rank
 };
 
 /// One step of the whole job. Loss and accuracy are means over the global batch; times are this rank's.

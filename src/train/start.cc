@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "data/sampler.h"
 #include "exchange/choose.h"
 #include "train/bytes.h"
+#include "train/shards.h"
 #include "train/units.h"
 
 namespace taxon::train {
@@ -84,11 +88,68 @@ void restore_rank_state(model::Model& model, const std::vector<std::byte>& state
   model.set_random_state(ConstView(random.data(), random.size()));
 }
 
-task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Communicator* group,
-                            Agreement* agreement) {
+checkpoint::LogicalTensor Delayed::pack() const {
+  const std::vector<double> numbers = {static_cast<double>(clock.step), static_cast<double>(clock.samples),
+                                       clock.rate};
+  ConstView bytes = as_const_view(std::span(numbers));
+  return {kClock, DType::Float64, {3}, {bytes.data(), bytes.data() + bytes.size()}};
+}
+
+std::optional<Delayed> Delayed::find(const checkpoint::Checkpoint& checkpoint) {
+  const auto* packed = find_tensor(checkpoint.optimiser, kClock);
+  if (!packed || packed->bytes.size() != 3 * sizeof(double)) return {};
+  double numbers[3];
+  std::memcpy(numbers, packed->bytes.data(), sizeof numbers);
+  return Delayed{{static_cast<std::int64_t>(numbers[0]), static_cast<std::int64_t>(numbers[1]), numbers[2]}};
+}
+
+task::Task<int> find_node(comm::Runtime* runtime, Agreement* agreement, const plan::Plan* plan) {
+  if (!exchange::asks_for_nodes(plan->exchange.levels)) co_return 0;
+  if (plan->mesh.node > 0) co_return plan->mesh.node;
+  int first = 0;  // that shares memory with this rank
+  while (first < runtime->rank().value() && !runtime->transport.path(Rank(first)).shared_memory) ++first;
+  Packer packer;
+  packer.number(first);
+  auto gathering = agreement->gather(packer.take());
+  auto answers = co_await gathering;
+  std::vector<std::int64_t> firsts;
+  for (const auto& answer : answers) firsts.push_back(Unpacker(answer).number());
+  const auto node = std::count(firsts.begin(), firsts.end(), 0);
+  const auto world = static_cast<std::int64_t>(firsts.size());
+  bool regular = world % node == 0;
+  for (std::int64_t r = 0; r < world; ++r)
+    regular = regular && firsts[static_cast<std::size_t>(r)] == r - r % node;
+  if (!regular)
+    throw Error(
+        ErrorKind::Usage,
+        "exchange.levels: ranks that share memory are not consecutive or not equally many everywhere; "
+        "say with mesh.node how many consecutive ranks make a node");
+  co_return static_cast<int>(node);
+}
+
+task::Task<std::vector<exchange::LevelShape>> agree_on_shapes(Ranks ranks) {
+  Packer packer;
+  for (std::size_t l = 0; l < ranks.levels.size(); ++l)
+    packer.number(ranks.levels.group(l).shares_memory() ? 1 : 0);
+  auto gathering = ranks.agreement.gather(packer.take());
+  auto answers = co_await gathering;
+  std::vector<exchange::LevelShape> shapes;
+  for (std::size_t l = 0; l < ranks.levels.size(); ++l)
+    shapes.push_back({ranks.levels.group(l).size(), true});
+  for (const auto& answer : answers) {
+    Unpacker unpacker(answer);
+    for (exchange::LevelShape& shape : shapes) shape.shares_memory &= unpacker.number() == 1;
+  }
+  co_return shapes;
+}
+
+task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks ranks) {
+  comm::Communicator* group = &ranks.group;
   Beginning beginning;
   beginning.plan = options->plan;
   bool root = group->rank() == 0;
+  auto agreeing = agree_on_shapes(ranks);
+  std::vector<exchange::LevelShape> shapes = co_await agreeing;
   std::string notice;
   if (root && options->start == TrainOptions::Start::Resume) {
     auto read = on_data(&world.runtime, "read checkpoint", [&] {
@@ -116,8 +177,9 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
       resolved.buckets = co_await decide;
     }
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
-    exchange::resolve_exchange(beginning.plan, group->size(), group->shares_memory());
+    exchange::resolve_exchange(beginning.plan, shapes);
     resolved.world_size = group->size();
+    resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
     if (beginning.restored && beginning.restored->world_size == group->size())
       for (const auto& tensors : beginning.restored->per_rank)
@@ -129,14 +191,21 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
   }
   Packer packer;
   if (root) {
+    if (beginning.restored) beginning.delayed = Delayed::find(*beginning.restored);
     packer.text(plan::write_plan(beginning.plan));
     packer.number(beginning.restored ? 1 : 0);
     packer.number(beginning.restored ? beginning.restored->steps : 0);
     packer.number(beginning.restored ? beginning.restored->samples : 0);
     packer.number(static_cast<std::int64_t>(rank_states.size()));
     for (const auto& state : rank_states) packer.bytes(state);
+    packer.number(beginning.delayed ? 1 : 0);
+    if (beginning.delayed) {
+      packer.number(beginning.delayed->clock.step);
+      packer.number(beginning.delayed->clock.samples);
+      packer.real(beginning.delayed->clock.rate);
+    }
   }
-  auto tell = agreement->broadcast(packer.take());
+  auto tell = ranks.agreement.broadcast(packer.take());
   std::vector<std::byte> told = co_await tell;
   Unpacker unpacker(told);
   beginning.plan = plan::parse_plan(unpacker.text(), "rank 0's plan");
@@ -148,23 +217,51 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Comm
     auto state = unpacker.bytes();
     if (r == group->rank()) beginning.rank_state = std::move(state);
   }
+  if (unpacker.number() == 1) {
+    beginning.delayed.emplace();
+    beginning.delayed->clock.step = unpacker.number();
+    beginning.delayed->clock.samples = unpacker.number();
+    beginning.delayed->clock.rate = unpacker.real();
+  }
   co_return beginning;
 }
 
-task::Task<void> restore(World world, comm::Communicator* group, Beginning* beginning, State* state) {
+task::Task<void> restore_optimiser(World world, Ranks ranks, const Beginning* beginning, State* state) {
+  Shards shards(ranks.group, ranks.levels, state->layout());
+  const bool root = ranks.group.rank() == 0;
+  for (const auto& [name, arena] : state->rule().state()) {
+    tensor::Arena own;  // what rank 0 scatters
+    if (root && shards.exist())
+      own = tensor::Arena(arena->type(), state->layout().arena.size(), arena->bytes());
+    const tensor::Arena* whole = shards.exist() ? &own : arena;
+    auto fill = on_data(&world.runtime, "optimiser's state", [&, name = name] {
+      if (root) state->fill(name, beginning->restored->optimiser, *whole);
+    });
+    co_await fill;
+    auto spreading = shards.exist() ? shards.scatter(whole, arena) : spread(&ranks.group, whole);
+    co_await spreading;
+  }
+}
+
+task::Task<void> restore(World world, Ranks ranks, Beginning* beginning, State* state) {
+  comm::Communicator* group = &ranks.group;
   if (group->rank() == 0) {
     auto fill = on_data(&world.runtime, "initial weights", [&] {
       state->set_weights(beginning->parameters);
-      if (beginning->restored) state->set_optimiser(beginning->restored->optimiser);
+      if (beginning->delayed)
+        state->fill(Delayed::kSums, beginning->restored->optimiser, state->gradients(0));
     });
     co_await fill;
   }
   std::vector<const tensor::Arena*> arenas = {&state->master(), &state->frozen()};
-  if (beginning->resumed)
-    for (const auto& [name, arena] : state->rule().state()) arenas.push_back(arena);
+  if (beginning->delayed) arenas.push_back(&state->gradients(0));
   for (const tensor::Arena* arena : arenas) {
     auto spreading = spread(group, arena);
     co_await spreading;
+  }
+  if (beginning->resumed) {
+    auto restoring = restore_optimiser(world, ranks, beginning, state);
+    co_await restoring;
   }
   auto bind = on_compute(&world.runtime, "bind", [&] {
     world.model.set_parameters(state->parameters());

@@ -6,11 +6,23 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "exchange/levels.h"
 #include "train/agree.h"
 #include "train/state.h"
 #include "train/train.h"
 
 namespace taxon::train {
+
+/// A step whose sums were there and whose update was still to come when the checkpoint was written
+/// (exchange.delay).
+struct Delayed {
+  optim::StepClock clock;
+  static constexpr const char* kSums = "delayed";
+  static constexpr const char* kClock = "delayed clock";
+  checkpoint::LogicalTensor pack() const;
+  /// None if the checkpoint has none.
+  static std::optional<Delayed> find(const checkpoint::Checkpoint& checkpoint);
+};
 
 /// Where training begins: the position, and the plan with its buckets. The same on every rank.
 struct Beginning {
@@ -20,6 +32,15 @@ struct Beginning {
   std::vector<std::byte> rank_state;               // this rank's buffers and random state; empty: fresh
   std::optional<checkpoint::Checkpoint> restored;  // rank 0 only, with the optimiser's state
   bool resumed = false;
+  std::optional<Delayed> delayed;
+};
+
+/// Who takes part: all ranks, and how they meet on the levels.
+struct Ranks {
+  comm::Communicator& group;
+  Agreement& agreement;
+  exchange::Levels& levels;
+  int node = 0;
 };
 
 /// What differs per rank, as bytes: the model's buffers and its random state.
@@ -27,13 +48,16 @@ std::vector<std::byte> pack_rank_state(const model::Model& model);
 void restore_rank_state(model::Model& model, const std::vector<std::byte>& state);
 
 /// Decides on rank 0 how to begin (from the newest checkpoint or fresh), in which order gradients complete,
-/// how they are cut into buckets and which collective serves each, and tells everybody. Collective.
-task::Task<Beginning> begin(World world, const TrainOptions* options, comm::Communicator* group,
-                            Agreement* agreement);
+/// how they are cut into buckets and which collectives serve each, and tells everybody. Collective.
+task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks ranks);
 
 /// Fills `state` and the model from `beginning` and from rank 0's checkpoint, and binds the model.
 /// Collective.
-task::Task<void> restore(World world, comm::Communicator* group, Beginning* beginning, State* state);
+task::Task<void> restore(World world, Ranks ranks, Beginning* beginning, State* state);
+
+/// Ranks per node, for a plan whose levels ask; 0 otherwise. What the plan says, or how many consecutive
+/// ranks share memory. Throws Error{Usage} if that is not equal in all nodes. Collective.
+task::Task<int> find_node(comm::Runtime* runtime, Agreement* agreement, const plan::Plan* plan);
 
 // Bodies below don't run where payloads are phantoms; what they would have told must have its value before.
 

@@ -34,14 +34,10 @@ checkpoint::LogicalTensor copy_slot(const tensor::Arena& arena, const tensor::Sl
 }  // namespace
 
 std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
-  std::vector<int> segment_of(spec.parameters.size(), 0);
-  for (std::size_t s = 0; s < spec.segments.size(); ++s)
-    for (int parameter : spec.segments[s].parameters)
-      segment_of[static_cast<std::size_t>(parameter)] = static_cast<int>(s);
   std::vector<exchange::Tensor> tensors;
   for (std::size_t p = 0; p < spec.parameters.size(); ++p)
     if (const auto& parameter = spec.parameters[p]; parameter.trainable)
-      tensors.push_back({parameter.name, parameter.shape, segment_of[p]});
+      tensors.push_back({parameter.name, parameter.shape, spec.segment_of(static_cast<int>(p))});
   return tensors;
 }
 
@@ -57,16 +53,19 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   }
   for (int tensor : layout_.tensors) parameters_.push_back(trained[static_cast<std::size_t>(tensor)]);
   DType master = plan.precision.master;
-  gradients_ = tensor::Arena(transport, master, layout_.arena.size());
+  for (int flight = 0; flight <= plan.exchange.delay; ++flight)
+    gradients_.emplace_back(transport, master, layout_.gradients);
   master_ = tensor::Arena(transport, master, layout_.arena.size());
   const View beside = master_.bytes();
+  in_ring_ = plan.exchange.gradients == "ring";
+  if (in_ring_) sums_ = tensor::Arena(master, layout_.shard, beside);
   if (plan.precision.compute != master)
     compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size(), beside);
   std::size_t frozen = 0;
   for_frozen([&](std::size_t, std::size_t count) { frozen += count; });
   frozen_ = tensor::Arena(DType::Float64, frozen, beside);
   rule_ = make_rule(plan.optimiser,
-                    {master, layout_.arena.size(), decayed_ranges(layout_.arena, plan.optimiser), beside});
+                    {master, layout_.shard, decayed_ranges(layout_.arena, plan.optimiser), beside});
 }
 
 template <class Body>
@@ -76,17 +75,27 @@ void State::for_frozen(Body&& body) const {
       body(offsets_[p], static_cast<std::size_t>(spec_.parameters[p].count()));
 }
 
-model::Binding State::binding() const {
-  std::vector<Range> buckets;
-  for (const exchange::Bucket& bucket : layout_.buckets) buckets.push_back(bucket.range);
-  return {&layout_.arena, parameters_, std::move(buckets), compute_ ? compute_.get() : &master_, &gradients_};
+exchange::Arenas State::arenas(std::size_t flight) const {
+  const tensor::Arena* gradients = &gradients_[flight];
+  return {gradients, in_ring_ ? &sums_ : gradients, &master_, compute_ ? compute_.get() : &master_};
 }
 
-std::size_t State::bytes() const {
-  std::size_t total =
-      gradients_.bytes().size() + master_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
-  for (const auto& [name, arena] : rule_->state()) total += arena->bytes().size();
-  return total;
+model::Binding State::binding() const {
+  model::Binding binding{&layout_.arena, parameters_, {}, compute_ ? compute_.get() : &master_};
+  if (in_ring_) binding.backward = model::Binding::Backward::InPieces;
+  for (const exchange::Bucket& bucket : layout_.buckets)
+    binding.buckets.push_back({bucket.range, bucket.gradients});
+  for (const tensor::Arena& arena : gradients_) binding.gradients.push_back(&arena);
+  return binding;
+}
+
+ArenaBytes State::bytes() const {
+  ArenaBytes bytes;
+  for (const tensor::Arena& arena : gradients_) bytes.gradients += arena.bytes().size();
+  bytes.gradients += sums_.bytes().size();
+  bytes.weights = master_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
+  for (const auto& [name, arena] : rule_->state()) bytes.optimiser += arena->bytes().size();
+  return bytes;
 }
 
 void State::set_weights(std::span<const double> parameters) {
@@ -147,30 +156,28 @@ std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> pa
   return tensors;
 }
 
-std::vector<checkpoint::LogicalTensor> State::optimiser() const {
+std::vector<checkpoint::LogicalTensor> State::named(const std::string& prefix,
+                                                    const tensor::Arena& whole) const {
   std::vector<checkpoint::LogicalTensor> tensors;
-  for (const auto& [name, arena] : rule_->state())
-    for (const tensor::Slot& slot : layout_.arena.slots())
-      tensors.push_back(copy_slot(*arena, slot, name + "/" + slot.name));
+  for (const tensor::Slot& slot : layout_.arena.slots())
+    tensors.push_back(copy_slot(whole, slot, prefix + "/" + slot.name));
   return tensors;
 }
 
-void State::set_optimiser(const std::vector<checkpoint::LogicalTensor>& tensors) {
+void State::fill(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
+                 const tensor::Arena& whole) const {
   std::map<std::string, const checkpoint::LogicalTensor*> index;
   for (const auto& tensor : tensors) index[tensor.name] = &tensor;
-  for (const auto& [name, arena] : rule_->state())
-    for (const tensor::Slot& slot : layout_.arena.slots()) {
-      auto found = index.find(name + "/" + slot.name);
-      View target = arena->bytes(slot.range);
-      if (found == index.end() || found->second->bytes.size() != target.size())
-        throw Error(
-            ErrorKind::Checkpoint,
-            fmt::format(
-                "the checkpoint has no optimiser state {}/{} of this size: it was written with another "
-                "optimiser.rule or precision; resume with that one",
-                name, slot.name));
-      std::memcpy(target.data(), found->second->bytes.data(), target.size());
-    }
+  for (const tensor::Slot& slot : layout_.arena.slots()) {
+    auto found = index.find(prefix + "/" + slot.name);
+    View target = whole.bytes(slot.range);
+    if (found == index.end() || found->second->bytes.size() != target.size())
+      throw Error(ErrorKind::Checkpoint,
+                  fmt::format("the checkpoint has no optimiser state {}/{} of this size: it was written with "
+                              "another optimiser.rule or precision; resume with that one",
+                              prefix, slot.name));
+    std::memcpy(target.data(), found->second->bytes.data(), target.size());
+  }
 }
 
 std::uint64_t State::hash() const {

@@ -7,19 +7,23 @@
 #include "checkpoint/checkpoint.h"
 #include "exchange/exchange.h"
 #include "model/model.h"
+#include "train/observer.h"
 
 namespace taxon::train {
 
 /// The memory of one rank's run: arenas, the rule with its state, and the layout that names them.
 class State {
  public:
-  /// Allocates the arenas of `layout`; gradients and weights in the transport's memory.
+  /// Allocates the arenas of `layout`, which knows what this rank owns; gradients and weights in the
+  /// transport's memory.
   State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
         const model::ModelSpec& spec);
 
   const exchange::Layout& layout() const { return layout_; }
-  exchange::Arenas arenas() const { return {&gradients_, &master_, compute_ ? compute_.get() : &master_}; }
-  const tensor::Arena& gradients() const { return gradients_; }
+  /// Gradients of as many steps as may be in flight: one more than the delay.
+  std::size_t flights() const { return gradients_.size(); }
+  exchange::Arenas arenas(std::size_t flight) const;
+  const tensor::Arena& gradients(std::size_t flight) const { return gradients_[flight]; }
   const tensor::Arena& master() const { return master_; }
   /// The parameters that are not trained, one after the other in the order of the spec.
   const tensor::Arena& frozen() const { return frozen_; }
@@ -28,7 +32,7 @@ class State {
   optim::Rule& rule() { return *rule_; }
   /// For Model::bind.
   model::Binding binding() const;
-  std::size_t bytes() const;
+  ArenaBytes bytes() const;
 
   // From here to hash(): for bodies of kernels, which alone look into the arenas.
 
@@ -38,9 +42,11 @@ class State {
   std::vector<double> parameters() const;
   /// Every parameter: trainable ones from the master, the others from `parameters`.
   std::vector<checkpoint::LogicalTensor> weights(std::span<const double> parameters) const;
-  /// The rule's state as logical tensors, and back. Throws Error{Checkpoint} if something is missing.
-  std::vector<checkpoint::LogicalTensor> optimiser() const;
-  void set_optimiser(const std::vector<checkpoint::LogicalTensor>& tensors);
+  /// An arena of the weights' layout as logical tensors "prefix/parameter", and back. Throws
+  /// Error{Checkpoint} if one is missing or of another size.
+  std::vector<checkpoint::LogicalTensor> named(const std::string& prefix, const tensor::Arena& whole) const;
+  void fill(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
+            const tensor::Arena& whole) const;
   /// xxHash64 of the master weights.
   std::uint64_t hash() const;
 
@@ -54,7 +60,10 @@ class State {
   exchange::Layout layout_;
   std::vector<int> parameters_;       // slot -> index into the spec
   std::vector<std::size_t> offsets_;  // parameter -> first value in a flat list of all parameters
-  tensor::Arena gradients_, master_;
+  bool in_ring_ = false;
+  std::vector<tensor::Arena> gradients_;
+  tensor::Arena sums_;  // beside gradients in a ring: the shard
+  tensor::Arena master_;
   tensor::Arena frozen_;                    // until the model has them
   std::unique_ptr<tensor::Arena> compute_;  // null: the model computes on the master weights
   std::unique_ptr<optim::Rule> rule_;

@@ -4,8 +4,11 @@
 
 #include "checkpoint/safetensors.h"
 #include "data/loader.h"
+#include "exchange/choose.h"
+#include "exchange/shard.h"
 #include "model/cost.h"
 #include "task/scope.h"
+#include "train/shards.h"
 #include "train/start.h"
 #include "train/trace.h"
 #include "train/vote.h"
@@ -51,17 +54,38 @@ class Trainer {
   comm::Runtime& runtime() { return world_.runtime; }
   Instant now() { return world_.runtime.executor().now(); }
 
+  /// A step in flight: from the beginning of its backward pass until its update is over.
+  struct Flight {
+    std::unique_ptr<exchange::Exchange> exchange;
+    std::vector<std::unique_ptr<tensor::Job>> backward;  // of one pass; the exchange may still refer to it
+    bool may_update = false;
+  };
+  Flight& flight_of(std::int64_t step) { return flights_[index_of(step)]; }
+  /// A delayed step of before a resume is the first.
+  std::size_t index_of(std::int64_t step) const {
+    return static_cast<std::size_t>(step - first_step_ + 1) % flights_.size();
+  }
+  Ranks ranks() { return {group_, agreement_, *levels_, node_}; }
+
   task::Task<void> prepare();
+  exchange::Layout lay_out() const;
+  task::Task<void> share_arenas();
+  void go_on_with(const Delayed& delayed);
   void announce();
   task::Task<void> loop();
   task::Task<bool> step(const data::Batch* batch);
   task::Task<int> advance(const model::StepInput* input);
   task::Task<void> settle();
+  task::Task<void> drain();
   task::Task<void> wait_for(task::Task<void> exchange);
   void computed(const char* what, Instant begin);
   task::Task<void> tidy(std::exception_ptr error);
   task::Task<void> compute(const data::Batch* batch, optim::StepClock clock, StepReport* report,
                            Vote::Tally* tally);
+  task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
+  task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, int begun);
+  task::Task<model::StepOutput> run_backward(const model::StepInput* input, int from, model::StepCost cost);
+  void allow_update(Flight& flight);
   task::Task<void> flush_report();
   void finish_report(const Vote::Tally& tally);
   task::Task<Evaluation> evaluate();
@@ -70,6 +94,9 @@ class Trainer {
   std::size_t buffer_count() const;
   task::Task<void> average_buffers();
   task::Task<void> save();
+  task::Task<std::vector<checkpoint::LogicalTensor>> collect_optimiser();
+  task::Task<void> collect(std::string name, const tensor::Arena* part, Shards::Where where,
+                           std::vector<checkpoint::LogicalTensor>* tensors);
   task::Task<void> export_model();
   task::Task<Outcome> conclude();
 
@@ -80,7 +107,9 @@ class Trainer {
   Vote vote_;
   plan::Plan plan_;
   std::unique_ptr<State> state_;
-  std::unique_ptr<exchange::Exchange> exchange_;
+  int node_ = 0;
+  std::unique_ptr<exchange::Levels> levels_;
+  std::vector<Flight> flights_;  // one more than the delay
   std::unique_ptr<data::Loader> loader_;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
@@ -91,8 +120,8 @@ class Trainer {
   std::uint64_t first_bytes_ = 0;
   Instant last_end_;
   Duration data_wait_{0};
-  std::unique_ptr<tensor::Job> backward_;  // of the last step, whose exchange may still refer to it
-  Duration busy_{0}, idle_{0};             // of this step: in kernels, and waiting for the exchange
+  double gradient_norm_ = 0;    // of the last update
+  Duration busy_{0}, idle_{0};  // of this step: in kernels, and waiting for the exchange
 
   // The step whose loss is still on its way: it is known with the next vote.
   std::optional<StepReport> pending_;
@@ -132,35 +161,75 @@ task::Task<void> Trainer::prepare() {
   co_await establish;
   auto establish_vote = vote_.establish();
   co_await establish_vote;
-  auto beginning_task = begin(world_, &options_, &group_, &agreement_);
+  auto finding = find_node(&runtime(), &agreement_, &options_.plan);
+  node_ = co_await finding;
+  levels_ = std::make_unique<exchange::Levels>(group_, options_.plan.exchange.levels, node_);
+  auto establish_levels = levels_->establish();
+  co_await establish_levels;
+  auto beginning_task = begin(world_, &options_, ranks());
   Beginning beginning = co_await beginning_task;
   plan_ = beginning.plan;
   steps_ = first_step_ = beginning.steps;
   samples_ = beginning.samples;
   saved_at_ = beginning.resumed ? samples_ : -1;
-  auto layout =
-      exchange::lay_out(trainable(world_.model.spec()), plan_.resolved.buckets, plan_.precision.master);
-  const auto& topology = exchange::find_topology(plan_.exchange.levels.front().topology);
-  for (std::size_t b = 0; b < layout.buckets.size(); ++b)
-    if (group_.size() > 1)
-      layout.buckets[b].collective = &comm::find_row(topology.reduce, plan_.resolved.buckets[b].collective);
-  state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), world_.model.spec());
-  if (group_.size() > 1) {
-    auto share = group_.share(state_->gradients().region());
-    co_await share;
-  }
-  auto restoring = restore(world_, &group_, &beginning, state_.get());
+  state_ = std::make_unique<State>(runtime().transport, plan_, lay_out(), world_.model.spec());
+  auto sharing = share_arenas();
+  co_await sharing;
+  auto restoring = restore(world_, ranks(), &beginning, state_.get());
   co_await restoring;
   auto same = compare_weights("initial parameters");
   co_await same;
-  exchange_ = std::make_unique<exchange::Exchange>(
-      runtime(), state_->layout().buckets, static_cast<int>(world_.model.spec().segments.size()),
-      state_->arenas(), topology.make(group_), state_->rule(), plan_);
+  for (std::size_t f = 0; f < state_->flights(); ++f) {
+    flights_.emplace_back();
+    flights_.back().exchange = std::make_unique<exchange::Exchange>(
+        runtime(),
+        exchange::Exchange::Setup{&state_->layout(), static_cast<int>(world_.model.spec().segments.size()),
+                                  state_->arenas(f), levels_.get(), &state_->rule(), &plan_,
+                                  static_cast<std::uint16_t>(f)});
+  }
+  if (beginning.delayed) go_on_with(*beginning.delayed);
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   data::Sampler sampler(plan_.seed, train.size(), plan::global_batch(plan_, group_.size()));
   loader_ = std::make_unique<data::Loader>(runtime(), train, sampler, plan_.data.prefetch, samples_, total_);
   first_bytes_ = runtime().transport.traffic().bytes_sent;
+}
+
+exchange::Layout Trainer::lay_out() const {
+  const model::ModelSpec& spec = world_.model.spec();
+  auto layout = exchange::lay_out(trainable(spec), plan_.resolved.buckets, plan_.precision.master);
+  for (std::size_t b = 0; b < layout.buckets.size(); ++b)
+    layout.buckets[b].rows = exchange::rows_of(plan_.resolved.buckets[b], plan_.exchange.levels);
+  exchange::own(layout, *levels_);
+  if (plan_.exchange.gradients == "ring") {
+    if (!spec.divisible)
+      throw Error(ErrorKind::Usage,
+                  "exchange.gradients: ring needs a model whose backward pass can be taken "
+                  "in pieces, and " +
+                      spec.name + " has only one; use whole");
+    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()));
+  }
+  return layout;
+}
+
+/// Collectives in mapped memory need the members' gradients, and their weights if owners spread them.
+task::Task<void> Trainer::share_arenas() {
+  if (group_.size() == 1) co_return;
+  for (std::size_t f = 0; f < state_->flights(); ++f) {
+    auto share = levels_->share(state_->gradients(f).region());
+    co_await share;
+  }
+  if (!levels_->spreads()) co_return;
+  auto share = levels_->share(state_->master().region());
+  co_await share;
+}
+
+/// Puts the last step's sums, which restore() left in the first arena, where that step would have them.
+void Trainer::go_on_with(const Delayed& delayed) {
+  Flight& flight = flights_.front();
+  flight.exchange->begin(delayed.clock);
+  flight.exchange->go_on_with_sums();
+  if (plan_.exchange.delay == 0) allow_update(flight);
 }
 
 void Trainer::announce() {
@@ -172,7 +241,7 @@ void Trainer::announce() {
   info.total_samples = total_;
   info.start_step = steps_;
   info.start_samples = samples_;
-  info.arena_bytes = state_->bytes();
+  info.arenas = state_->bytes();
   world_.observer.started(info);
 }
 
@@ -194,6 +263,8 @@ task::Task<void> Trainer::loop() {
       break;
     }
     if (evaluation.due(samples_) && !last) {
+      auto settling = settle();
+      co_await settling;
       auto flushing = flush_report();
       co_await flushing;
       auto evaluating = evaluate();
@@ -210,8 +281,9 @@ task::Task<void> Trainer::loop() {
       last_end_ = now();
     }
   }
-  auto settling = settle();
-  co_await settling;
+  // An interrupted run saves what a delay has not updated yet.
+  auto ending = interrupted_ ? settle() : drain();
+  co_await ending;
   auto flushing = flush_report();
   co_await flushing;
 }
@@ -230,7 +302,7 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   co_await computing;
   finish_report(tally);
   report.gradient_norm =
-      exchange_->gradient_norm();  // of this step if it is settled, else settle() sees to it
+      gradient_norm_;  // of this step if it is settled; else settle() sees to it, unless it is delayed
   report.step_time = now() - last_end_;
   last_end_ = now();
   steps_ = report.step;
@@ -246,38 +318,33 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   co_return tally.stop;
 }
 
-/// Forward and backward on the compute lane, beside them the last step's exchange until it is settled, the
-/// vote, and then this step's exchange, which goes on when this ends unless the plan says otherwise.
+/// Forward and backward on the compute lane, beside them the exchange of earlier steps until it is settled,
+/// the vote, and then this step's exchange, which goes on when this ends unless the plan says otherwise.
 task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clock, StepReport* report,
                                   Vote::Tally* tally) {
   busy_ = idle_ = Duration(0);
-  model::StepInput input{batch->inputs, batch->labels, batch->global_size, plan_.batch.micro_batches};
+  model::StepInput input{batch->inputs, batch->labels, batch->global_size, plan_.batch.micro_batches,
+                         index_of(steps_)};
   auto advancing = advance(&input);
   int begun = co_await advancing;
   auto settling = settle();
   co_await settling;
-  model::StepOutput output;
-  tensor::Kernel kernel{"forward and backward", {}, [this, &input, &output](tensor::Marks& marks) {
-                          output = world_.model.forward_backward(input, marks);
-                        }};
-  kernel.marks = static_cast<int>(exchange_->buckets().size());
-  model::StepCost cost = model::step_cost(world_.model.spec(), input, begun, state_->binding());
-  kernel.cost = cost.cost;
-  kernel.mark_shares = std::move(cost.bucket_shares);
-  Instant begin = now();
   task::Scope beside(runtime().waits());
-  backward_ = std::make_unique<tensor::Job>(runtime().device, runtime().waits(), tensor::Lane::Compute,
-                                            std::move(kernel));
   beside.spawn(vote_.cast(ballot_, tally));
-  exchange_->begin(*backward_, clock);
+  Flight& flight = flight_of(steps_);
+  flight.backward.clear();
+  flight.may_update = false;
+  flight.exchange->begin(clock);
+  model::StepOutput output;
   std::exception_ptr error;
   try {
-    auto end = backward_->finished();
-    co_await end;
+    auto passing = plan_.exchange.gradients == "ring" ? pass_in_pieces(&input, begun) : pass(&input, begun);
+    output = co_await passing;
+    // No job reads older weights from here on.
+    if (Flight& due = flight_of(steps_ - plan_.exchange.delay); due.exchange->underway()) allow_update(due);
   } catch (...) {
     error = std::current_exception();
   }
-  computed("forward and backward", begin);
   try {
     co_await beside.join();
   } catch (...) {
@@ -293,17 +360,64 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
   report->exposed = idle_;
 }
 
-/// The forward pass of the first micro-batch, as far as it must wait for the last step's exchange. What needs
+task::Task<model::StepOutput> Trainer::pass(const model::StepInput* input, int begun) {
+  auto cost = model::step_cost(world_.model.spec(), *input, begun, state_->binding());
+  auto running = run_backward(input, 0, std::move(cost));
+  co_return co_await running;
+}
+
+/// Segment by segment, each when there is room for its gradients.
+task::Task<model::StepOutput> Trainer::pass_in_pieces(const model::StepInput* input, int begun) {
+  const model::ModelSpec& spec = world_.model.spec();
+  model::StepOutput output;
+  for (int from = static_cast<int>(spec.segments.size()) - 1; from >= 0; --from) {
+    auto waiting = wait_for(flight_of(steps_).exchange->room(from));
+    co_await waiting;
+    model::StepCost cost{model::piece_cost(spec, *input, begun, from), {}};
+    auto running = run_backward(input, from, std::move(cost));
+    output = co_await running;
+  }
+  co_return output;
+}
+
+task::Task<model::StepOutput> Trainer::run_backward(const model::StepInput* input, int from,
+                                                    model::StepCost cost) {
+  Flight& flight = flight_of(steps_);
+  model::StepOutput output;
+  tensor::Kernel kernel{"forward and backward", cost.cost,
+                        [this, input, from, &output](tensor::Marks& marks) {
+                          output = world_.model.forward_backward(*input, from, marks);
+                        }};
+  kernel.marks = static_cast<int>(state_->layout().buckets.size());
+  kernel.mark_shares = std::move(cost.bucket_shares);
+  Instant begin = now();
+  flight.backward.push_back(std::make_unique<tensor::Job>(runtime().device, runtime().waits(),
+                                                          tensor::Lane::Compute, std::move(kernel)));
+  tensor::Job& job = *flight.backward.back();
+  flight.exchange->contribute(job, from);
+  auto end = job.finished();
+  co_await end;
+  computed("forward and backward", begin);
+  co_return output;
+}
+
+void Trainer::allow_update(Flight& flight) {
+  flight.exchange->safe_point();
+  flight.may_update = true;
+}
+
+/// The forward pass of the first micro-batch, as far as it must wait for the exchange that is due. What needs
 /// no more waiting is left to the backward pass's kernel. Returns the segment that it left off at.
 task::Task<int> Trainer::advance(const model::StepInput* input) {
   const model::ModelSpec& spec = world_.model.spec();
   const int segments = static_cast<int>(spec.segments.size());
+  exchange::Exchange& due = *flight_of(steps_).exchange;
   int next = 0;
   while (next < segments) {
-    auto waiting = wait_for(exchange_->ready(next));
+    auto waiting = wait_for(due.ready(next));
     co_await waiting;
     int until = next + 1;
-    while (until < segments && exchange_->is_ready(until)) ++until;
+    while (until < segments && due.is_ready(until)) ++until;
     if (until == segments) break;
     Instant begin = now();
     auto cost = model::forward_cost(spec, model::micro_batch_samples(*input), next, until);
@@ -316,19 +430,41 @@ task::Task<int> Trainer::advance(const model::StepInput* input) {
   co_return next;
 }
 
-/// Until the last step's exchange is over: afterwards the weights are that step's on every rank.
+/// Until the exchanges of all steps are over whose updates are due: the weights are then the same on every
+/// rank and stay.
 task::Task<void> Trainer::settle() {
-  auto waiting = wait_for(exchange_->finish());
-  co_await waiting;
-  if (pending_) pending_->gradient_norm = exchange_->gradient_norm();
+  for (std::int64_t step = steps_ - static_cast<std::int64_t>(flights_.size()); step < steps_; ++step) {
+    Flight& flight = flight_of(step);
+    if (!flight.exchange->underway() || !flight.may_update) continue;
+    auto waiting = wait_for(flight.exchange->finish());
+    co_await waiting;
+    gradient_norm_ = flight.exchange->gradient_norm();
+    if (pending_ && pending_->step == flight.exchange->clock().step + 1)
+      pending_->gradient_norm = gradient_norm_;
+  }
+}
+
+/// Until all updates are done, those too that a delay would let wait for the next step.
+task::Task<void> Trainer::drain() {
+  for (std::int64_t step = steps_ - static_cast<std::int64_t>(flights_.size()); step < steps_; ++step) {
+    Flight& flight = flight_of(step);
+    if (flight.exchange->underway() && !flight.may_update) allow_update(flight);
+    auto settling = settle();
+    co_await settling;
+  }
 }
 
 /// Waits for the exchange and accounts for it: updates that run meanwhile are compute, the rest is exposed.
 task::Task<void> Trainer::wait_for(task::Task<void> exchange) {
+  auto updating = [this] {
+    Duration all{0};
+    for (const Flight& flight : flights_) all += flight.exchange->updating();
+    return all;
+  };
   Instant begin = now();
-  Duration updated = exchange_->updating();
+  Duration updated = updating();
   co_await exchange;
-  updated = exchange_->updating() - updated;
+  updated = updating() - updated;
   busy_ += updated;
   idle_ += std::max(Duration(0), now() - begin - updated);
 }
@@ -341,8 +477,10 @@ void Trainer::computed(const char* what, Instant begin) {
 /// Ends what a failure left in flight.
 task::Task<void> Trainer::tidy(std::exception_ptr error) {
   if (!error) co_return;
-  auto abandoning = exchange_->abandon(error);
-  co_await abandoning;
+  for (Flight& flight : flights_) {
+    auto abandoning = flight.exchange->abandon(error);
+    co_await abandoning;
+  }
 }
 
 /// A last vote on its own, for the loss of the last step.
@@ -465,6 +603,8 @@ task::Task<void> Trainer::save() {
   co_await read;
   auto gathering = agreement_.gather(std::move(own));
   auto states = co_await gathering;
+  auto collecting = collect_optimiser();
+  auto optimiser = co_await collecting;
   std::string path;
   if (group_.rank() == 0) {
     auto write = on_data(&runtime(), "write checkpoint", [&] {
@@ -476,7 +616,7 @@ task::Task<void> Trainer::save() {
       out.steps = steps_;
       out.samples = samples_;
       out.weights = state_->weights(parameters);
-      out.optimiser = state_->optimiser();
+      out.optimiser = std::move(optimiser);
       for (auto& state : states) {
         auto size = static_cast<std::int64_t>(state.size());
         out.per_rank.push_back({{"state", DType::UInt8, {size}, std::move(state)}});
@@ -487,6 +627,44 @@ task::Task<void> Trainer::save() {
     if (!path.empty()) world_.observer.saved(path);
   }
   saved_at_ = samples_;
+}
+
+/// Rank 0: the rule's whole state, and the sums of a step whose update is delayed.
+task::Task<std::vector<checkpoint::LogicalTensor>> Trainer::collect_optimiser() {
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (const auto& [name, arena] : state_->rule().state()) {
+    auto collecting = collect(name, arena, Shards::packed, &tensors);
+    co_await collecting;
+  }
+  if (Flight& last = flight_of(steps_ - 1); last.exchange->underway() && !last.may_update) {
+    auto summing = last.exchange->summed();
+    co_await summing;
+    auto collecting =
+        collect(Delayed::kSums, &state_->gradients(index_of(steps_ - 1)), Shards::in_place, &tensors);
+    co_await collecting;
+    tensors.push_back(Delayed{last.exchange->clock()}.pack());
+  }
+  co_return tensors;
+}
+
+task::Task<void> Trainer::collect(std::string name, const tensor::Arena* part, Shards::Where where,
+                                  std::vector<checkpoint::LogicalTensor>* tensors) {
+  Shards shards(group_, *levels_, state_->layout());
+  const bool root = group_.rank() == 0;
+  tensor::Arena own;  // what rank 0 gathers
+  if (root && shards.exist()) own = tensor::Arena(part->type(), state_->layout().arena.size(), part->bytes());
+  if (shards.exist()) {
+    auto gathering = shards.gather(part, where, &own);
+    co_await gathering;
+  }
+  if (!root) co_return;
+  const tensor::Arena* whole = shards.exist() ? &own : part;
+  auto copy = on_data(&runtime(), "copy state", [&] {
+    auto named = state_->named(name, *whole);
+    tensors->insert(tensors->end(), std::make_move_iterator(named.begin()),
+                    std::make_move_iterator(named.end()));
+  });
+  co_await copy;
 }
 
 /// model.safetensors: the trained weights, with the buffers averaged over the ranks.
@@ -544,6 +722,8 @@ task::Task<Outcome> Trainer::conclude() {
     auto gathering = agreement_.gather(pack_spans(runtime().journal.all(), options_.clock_offset));
     outcome.traces = co_await gathering;
   }
+  auto draining = drain();
+  co_await draining;
   co_return outcome;
 }
 

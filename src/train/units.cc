@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "exchange/topology.h"
+
 namespace taxon::train {
 
 std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
@@ -10,6 +12,7 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   if (unit == kAgreementUnit) return "an agreement of all ranks";
   if (unit == kVoteUnit) return "the step's vote";
   if (unit == kWeightsUnit) return "the optimiser's state";
+  if (unit == exchange::kTotalUnit) return "the gradient's norm";
   return "";
 }
 

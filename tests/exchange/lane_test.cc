@@ -81,8 +81,9 @@ TEST(Lane, ACancelledRankAdmitsNobody) {
 }
 
 task::Task<void> agree_one(StepScope* scope, int index, double squared, std::vector<double>* scales) {
-  auto agree = scope->agree(index, squared, "test");
-  double scale = co_await agree;
+  if (scope->give(index, squared)) scope->release(scope->given());
+  auto factor = scope->factor("test");
+  double scale = co_await factor;
   scales->push_back(scale);
 }
 

@@ -61,15 +61,16 @@ class Bound {
       const std::size_t begin = layout.size();
       layout.add(parameter.name, parameter.shape);
       if (binding_.parameters.size() % static_cast<std::size_t>(slots_per_bucket) == 0)
-        binding_.buckets.push_back({begin, 0});
-      binding_.buckets.back().size = layout.size() - binding_.buckets.back().begin;
+        binding_.buckets.push_back({{begin, 0}, {begin, 0}});
+      BucketRange& bucket = binding_.buckets.back();
+      bucket.weights.size = bucket.gradients.size = layout.size() - bucket.weights.begin;
       binding_.parameters.push_back(index);
     }
     weights = tensor::Arena(compute, layout.size());
     gradients = tensor::Arena(reduction, layout.size());
     binding_.layout = &layout;
     binding_.weights = &weights;
-    binding_.gradients = &gradients;
+    binding_.gradients = {&gradients};
     model_->bind(binding_);
   }
   Bound(const Bound&) = delete;
@@ -85,7 +86,7 @@ class Bound {
   StepOutput step(const Samples& samples, int micro_batches, std::int64_t global_size, Recorder& recorder) {
     const auto size = static_cast<std::int64_t>(samples.labels.size());
     StepOutput output = model_->forward_backward(
-        {samples.inputs, samples.labels, global_size ? global_size : size, micro_batches}, recorder);
+        {samples.inputs, samples.labels, global_size ? global_size : size, micro_batches}, 0, recorder);
     marks = recorder.order;
     return output;
   }
@@ -106,6 +107,9 @@ class Bound {
     for (const auto& slot : binding_.layout->slots())
       if (slot.name == name)
         for (float& weight : weights.values<float>(slot.range)) weight = value;
+  }
+  void fill_gradients(float value) {
+    for (float& gradient : gradients.values<float>({0, gradients.size()})) gradient = value;
   }
   /// weights -= rate * gradients, for arenas of one type.
   void descend(double rate) {

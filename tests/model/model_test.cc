@@ -181,11 +181,54 @@ TEST(Forward, InPiecesReadsOnlyWhatItMayAndGivesTheSameBits) {
         std::copy(kept.begin(), kept.end(), bytes.data());
       }
       Recorder recorder;
-      pieces->forward_backward(input, recorder);
+      pieces->forward_backward(input, 0, recorder);
       EXPECT_EQ(pieces.all_gradients(), whole.all_gradients()) << name;
       EXPECT_THAT(recorder.order, SizeIs(pieces.binding().buckets.size()));
     }
   }
+}
+
+TEST(Backward, InPiecesGivesTheBitsOfTheWholeAndTouchesOneSegmentAtATime) {
+  const Samples samples = make_samples(kSmall, 6);
+  for (const char* name : {"mlp", "cnn", "resnet18"}) {
+    Bound whole(make(name)), pieces(make(name));
+    const ModelSpec& spec = pieces->spec();
+    ASSERT_TRUE(spec.divisible) << name;
+    Binding binding = pieces.binding();
+    binding.backward = Binding::Backward::InPieces;
+    pieces->bind(binding);
+    const StepInput input{samples.inputs, samples.labels, 6, 1};
+    for (int step = 0; step < 2; ++step) {
+      const StepOutput expected = whole.step(samples);
+      for (int from = static_cast<int>(spec.segments.size()) - 1; from >= 0; --from) {
+        Recorder recorder;
+        const StepOutput output = pieces->forward_backward(input, from, recorder);
+        EXPECT_EQ(output.loss_sum, expected.loss_sum) << name;
+        // One bucket for each parameter: those of the segment are reached, in the last piece the rest too.
+        const auto& segment = spec.segments[static_cast<std::size_t>(from)];
+        EXPECT_THAT(recorder.order, SizeIs(segment.parameters.size())) << name << " " << segment.name;
+        for (std::size_t p = 0; p < spec.parameters.size(); ++p)
+          if (spec.segment_of(static_cast<int>(p)) >= from) {
+            EXPECT_EQ(pieces.gradient(spec.parameters[p].name), whole.gradient(spec.parameters[p].name))
+                << name << " " << spec.parameters[p].name;
+          }
+      }
+    }
+  }
+}
+
+TEST(Backward, InPiecesOfAnEmptyShareGivesZeros) {
+  Bound model(make("cnn"));
+  Binding binding = model.binding();
+  binding.backward = Binding::Backward::InPieces;
+  model->bind(binding);
+  model.fill_gradients(3);
+  const StepInput nothing{{}, {}, 6, 1};
+  for (int from = static_cast<int>(model->spec().segments.size()) - 1; from >= 0; --from) {
+    Recorder recorder;
+    model->forward_backward(nothing, from, recorder);
+  }
+  for (double value : model.all_gradients()) ASSERT_EQ(value, 0);
 }
 
 TEST(Marks, PartsOfALargeGradientComeWhileTheRestIsComputed) {
@@ -200,10 +243,11 @@ TEST(Marks, PartsOfALargeGradientComeWhileTheRestIsComputed) {
   Binding binding = model.binding();
   const Range range = large->range;
   const std::size_t middle = range.begin + range.size / 2;
-  binding.buckets = {{0, middle}, {middle, model.gradients.size() - middle}};
+  const Range first{0, middle}, rest{middle, model.gradients.size() - middle};
+  binding.buckets = {{first, first}, {rest, rest}};
   model->bind(binding);
   Recorder recorder(&model.gradients);
-  model->forward_backward({samples.inputs, samples.labels, 4, 1}, recorder);
+  model->forward_backward({samples.inputs, samples.labels, 4, 1}, 0, recorder);
   EXPECT_THAT(recorder.order, ElementsAre(0, 1));
   // The first mark came before the second half was written; the first half was final.
   const auto& then = recorder.snapshots[0];
@@ -227,8 +271,10 @@ TEST(Marks, ComeOnceEachWithFinalValuesInGradientOrder) {
     for (std::size_t i = 0; i < recorder.order.size(); ++i)
       for (std::size_t slot = 0; slot < model.binding().parameters.size(); ++slot)
         if (const Range range = model.binding().layout->slots()[slot].range;
-            range.begin >= model.binding().buckets[static_cast<std::size_t>(recorder.order[i])].begin &&
-            range.end() <= model.binding().buckets[static_cast<std::size_t>(recorder.order[i])].end()) {
+            range.begin >=
+                model.binding().buckets[static_cast<std::size_t>(recorder.order[i])].weights.begin &&
+            range.end() <=
+                model.binding().buckets[static_cast<std::size_t>(recorder.order[i])].weights.end()) {
           EXPECT_TRUE(
               std::equal(final_bytes.begin() + static_cast<std::ptrdiff_t>(range.begin * 4),
                          final_bytes.begin() + static_cast<std::ptrdiff_t>(range.end() * 4),
@@ -365,10 +411,11 @@ TEST(Start, UnboundModelOutlivesItsArenasAndCanBeBoundAgain) {
       layout.add(model->spec().parameters[i].name, model->spec().parameters[i].shape);
       binding.parameters.push_back(static_cast<int>(i));
     }
-    binding.buckets = {{0, layout.size()}};
+    const Range all{0, layout.size()};
+    binding.buckets = {{all, all}};
     tensor::Arena weights(DType::Float32, layout.size()), gradients(DType::Float32, layout.size());
     binding.weights = &weights;
-    binding.gradients = &gradients;
+    binding.gradients = {&gradients};
     model->bind(binding);
     model->unbind();
     for (float& value : weights.values<float>({0, weights.size()})) value = 7;

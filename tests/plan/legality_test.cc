@@ -77,13 +77,50 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.length.steps = 4; }},
       {"mesh.data: must be 0 or the number of workers: it is 3, and there are 2 worker(s)",
        [](Plan& p) { p.mesh.data = 3; }},
-      {"exchange.levels: must be exactly one level: there are 0", [](Plan& p) { p.exchange.levels.clear(); }},
-      {"exchange.levels: must be exactly one level: there are 2",
-       [](Plan& p) { p.exchange.levels.resize(2); }},
+      {"mesh.node: must be 0 or divide the number of workers: it is 3, and there are 2 worker(s)",
+       [](Plan& p) { p.mesh.node = 3; }},
+      {"exchange.levels: must be one level over data, or one over node and then one over across: they are []",
+       [](Plan& p) { p.exchange.levels.clear(); }},
+      {"exchange.levels: must be one level over data, or one over node and then one over across: they are "
+       "[across, node]",
+       [](Plan& p) {
+         p.exchange.levels = {{.group = "across"}, {.group = "node"}};
+       }},
       {"exchange.levels: topology must name a topology: it is \"all-reduce\"; did you mean all_reduce?",
        [](Plan& p) { p.exchange.levels[0].topology = "all-reduce"; }},
-      {"exchange.levels: collective must be auto or name a collective: it is \"rng\"; did you mean ring?",
+      {"exchange.levels: collective must be auto or name one that serves the topology: it is \"rng\"; did "
+       "you "
+       "mean ring?",
        [](Plan& p) { p.exchange.levels[0].collective = "rng"; }},
+      {"exchange.levels: collective must be auto or name one that serves the topology: it is \"tree\"; known "
+       "are auto, ring, direct",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "sharded", .collective = "tree"}; }},
+      {"exchange.gradients: ring needs a level whose topology is sharded: none is",
+       [](Plan& p) {
+         p.exchange.gradients = "ring";
+         p.exchange.order = "backward";
+       }},
+      {"exchange.gradients: ring needs order: backward: order is priority",
+       [](Plan& p) {
+         p.exchange.gradients = "ring";
+         p.exchange.levels[0].topology = "sharded";
+       }},
+      {"exchange.gradients: ring needs batch.micro_batches: 1, since sums of micro-batches need whole "
+       "memory: "
+       "batch.micro_batches is 2",
+       [](Plan& p) {
+         p.exchange.gradients = "ring";
+         p.exchange.order = "backward";
+         p.exchange.levels[0].topology = "sharded";
+         p.batch.micro_batches = 2;
+       }},
+      {"exchange.gradients: ring and a delay above 0 exclude each other: delay is 1",
+       [](Plan& p) {
+         p.exchange.gradients = "ring";
+         p.exchange.order = "backward";
+         p.exchange.levels[0].topology = "sharded";
+         p.exchange.delay = 1;
+       }},
       {"transport.kind: must be auto or name a transport: it is \"tpc\"; did you mean tcp?",
        [](Plan& p) { p.transport.kind = "tpc"; }},
       {"transport.kind: loopback joins ranks of one process only: there are 2 workers, each a process; use "

@@ -10,9 +10,8 @@ inline plan::KnownNames known_names() {
           .datasets = {"idx", "synthetic"},
           .rules = {"sgd", "momentum", "nesterov", "adamw"},
           .schedules = {"constant", "step", "cosine"},
-          .topologies = {"all_reduce"},
-          .collectives = {"ring", "tree", "direct"},
-          .transports = {"tcp", "shm", "loopback"}};
+          .transports = {"tcp", "shm", "loopback"},
+          .topologies = {{"all_reduce", {"ring", "tree", "direct"}}, {"sharded", {"ring", "direct"}}}};
 }
 
 /// The least that a legal plan must say.

@@ -39,7 +39,8 @@ Summary sample() {
           .peak_rss_bytes = 400'000'000,
           .gradient_copies_per_step = 8,
           .gradient_copy_bytes_per_step = 12'960'000,
-          .buckets = {{4'194'304, "direct"}, {8'765'696, "ring"}}};
+          .buckets = {{4'194'304, {"all_reduce direct"}},
+                      {8'765'696, {"reduce_scatter ring", "all_gather ring"}}}};
 }
 
 TEST(SummaryJson, HasEveryKeyWithItsValue) {
@@ -68,8 +69,8 @@ TEST(SummaryJson, HasEveryKeyWithItsValue) {
   EXPECT_EQ(json["interrupted"], false);
   EXPECT_EQ(json["gradient_copies_per_step"], 8);
   EXPECT_EQ(json["gradient_copy_bytes_per_step"], 12'960'000);
-  EXPECT_EQ(json["buckets"], (Json::array({{{"bytes", 4'194'304}, {"collective", "direct"}},
-                                           {{"bytes", 8'765'696}, {"collective", "ring"}}})));
+  EXPECT_EQ(json["buckets"], Json::parse(R"([{"bytes": 4194304, "collectives": ["all_reduce direct"]},
+                            {"bytes": 8765696, "collectives": ["reduce_scatter ring", "all_gather ring"]}])"));
 }
 
 TEST(SummaryJson, TheManualExplainsEveryKey) {

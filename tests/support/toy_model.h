@@ -24,6 +24,7 @@ class ToyModel : public model::Model {
     spec_.parameters = {{"hidden.weight", {h_, d_}, true}, {"hidden.bias", {h_}, true}, {"scale", {1}, false},
                         {"out.weight", {c_, h_}, true},    {"out.bias", {c_}, true},    {"idle", {3}, true}};
     spec_.buffers = {{"seen", {1}}};
+    spec_.divisible = true;
     spec_.segments = {{"hidden", {0, 1, 2}, 0}, {"out", {3, 4, 5}, 0}};
     Rng rng(seed, "toy model");
     for (const auto& parameter : spec_.parameters) {
@@ -45,6 +46,9 @@ class ToyModel : public model::Model {
   void bind(const model::Binding& binding) override {
     binding_ = binding;
     progress_ = model::Progress(binding);
+    for (std::size_t slot = 0; slot < binding.parameters.size(); ++slot)
+      store(values_[static_cast<std::size_t>(binding.parameters[slot])], *binding.weights,
+            binding.layout->slots()[slot].range);
     load();
   }
 
@@ -57,22 +61,29 @@ class ToyModel : public model::Model {
   void forward(const model::StepInput&, int until) override {
     for (; begun_ < until; ++begun_) load(begun_);
   }
-  model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override {
+  model::StepOutput forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) override {
     forward(input, static_cast<int>(spec_.segments.size()));
-    begun_ = 0;
-    std::vector<std::vector<double>> gradients;
-    for (const auto& value : values_) gradients.emplace_back(value.size(), 0.0);
-    model::StepOutput output =
-        pass(input.inputs, input.labels, &gradients, 1.0 / static_cast<double>(input.global_size));
-    seen_ += static_cast<double>(input.labels.size());
-    progress_.begin();
+    if (gradients_.empty()) {  // the step's first piece
+      for (const auto& value : values_) gradients_.emplace_back(value.size(), 0.0);
+      output_ = pass(input.inputs, input.labels, &gradients_, 1.0 / static_cast<double>(input.global_size));
+      seen_ += static_cast<double>(input.labels.size());
+      progress_.begin();
+      stored_ = static_cast<int>(spec_.segments.size());
+    }
     for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
-      store(gradients[static_cast<std::size_t>(binding_.parameters[slot])], *binding_.gradients,
-            binding_.layout->slots()[slot].range);
+      const int segment = spec_.segment_of(binding_.parameters[slot]);
+      if (segment < from || segment >= stored_) continue;
+      store(gradients_[static_cast<std::size_t>(binding_.parameters[slot])],
+            *binding_.gradients[input.gradients], binding_.gradient(slot));
       progress_.completed(binding_.layout->slots()[slot].range, marks);
     }
-    progress_.finish(marks);
-    return output;
+    stored_ = from;
+    if (from == 0) {
+      progress_.finish(marks);
+      gradients_.clear();
+      begun_ = 0;
+    }
+    return output_;
   }
 
   model::StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override {
@@ -116,12 +127,12 @@ class ToyModel : public model::Model {
       });
     }
   }
-  static void store(const std::vector<double>& gradient, const tensor::Arena& arena, Range range) {
+  static void store(const std::vector<double>& values, const tensor::Arena& arena, Range range) {
     dispatch(arena.type(), [&](auto zero) {
       using T = decltype(zero);
       using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
       auto out = arena.values<T>(range);
-      for (std::size_t i = 0; i < gradient.size(); ++i) out[i] = T(static_cast<Wide>(gradient[i]));
+      for (std::size_t i = 0; i < values.size(); ++i) out[i] = T(static_cast<Wide>(values[i]));
     });
   }
 
@@ -171,7 +182,10 @@ class ToyModel : public model::Model {
   model::ModelSpec spec_;
   model::Binding binding_;
   model::Progress progress_;
-  int begun_ = 0;  // segments whose values the step has read
+  int begun_ = 0;                               // segments whose values the step has read
+  std::vector<std::vector<double>> gradients_;  // of a step that is not over
+  model::StepOutput output_;
+  int stored_ = 0;  // segments from here on have theirs in the arena
   std::vector<std::vector<double>> values_;
   double seen_ = 0;
 };

@@ -195,9 +195,9 @@ class ThrowsAtStep final : public model::Model {
   void bind(const model::Binding& binding) override { inner_->bind(binding); }
   void unbind() override { inner_->unbind(); }
   void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
-  model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override {
+  model::StepOutput forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) override {
     if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
-    return inner_->forward_backward(input, marks);
+    return inner_->forward_backward(input, from, marks);
   }
   model::StepOutput evaluate(std::span<const float> x, std::span<const std::int64_t> y) override {
     return inner_->evaluate(x, y);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "support/virtual_ranks.h"
+#include "train/modes.h"
 #include "train/toy_job.h"
 
 namespace taxon::test {
@@ -77,6 +78,22 @@ TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
       plan.optimiser.clip_norm = 0.5;
       SCOPED_TRACE(std::string(order) + " " + std::to_string(ranks));
       expect_loopbacks_bits(job(ranks, plan), one_host(ranks));
+    }
+}
+
+TEST_F(VirtualTrain, EveryModeGivesLoopbacksBits) {
+  for (const Mode& mode : modes())
+    for (int ranks : {2, 4, 16}) {
+      auto plan = toy_plan(DType::Float32);
+      plan.length.steps = 10;
+      plan.exchange.slice_bytes = 64;
+      plan.optimiser.clip_norm = 0.5;
+      mode.apply(plan);
+      SCOPED_TRACE(mode.name + " " + std::to_string(ranks));
+      expect_loopbacks_bits(job(ranks, plan), one_host(ranks));
+      TrainingJob between = job(ranks, plan);
+      between.share_memory = false;
+      expect_loopbacks_bits(between, separate_hosts(ranks));
     }
 }
 

@@ -11,12 +11,13 @@
 
 namespace taxon::model {
 
-GradientSink::GradientSink(std::vector<at::Tensor> parameters)
+GradientSink::GradientSink(std::vector<at::Tensor> parameters, const std::vector<int>& segments)
     : parameters_(std::move(parameters)), targets_(parameters_.size()) {
   using torch::autograd::variable_list;
   using torch::autograd::utils::LambdaPostHook;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     targets_[i].sink = this;
+    targets_[i].segment = segments[i];
     auto node = torch::autograd::impl::grad_accumulator(parameters_[i]);
     const std::uintptr_t hook = node->add_post_hook(std::make_unique<LambdaPostHook>(
         [this, i](const variable_list& outputs, const variable_list& inputs) {
@@ -34,21 +35,23 @@ GradientSink::~GradientSink() {
 
 void GradientSink::bind(const Binding& binding, const std::vector<int>& parameter_of_slot) {
   const auto& slots = binding.layout->slots();
+  slots_.assign(binding.gradients.size(), std::vector<at::Tensor>(parameters_.size()));
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     const auto parameter = static_cast<std::size_t>(parameter_of_slot[slot]);
-    GradientTarget& target = targets_[parameter];
-    target.slot = at::from_blob(binding.gradients->bytes(slots[slot].range).data(),
-                                parameters_[parameter].sizes(), scalar_type(binding.gradients->type()));
-    target.range = slots[slot].range;
+    for (std::size_t a = 0; a < slots_.size(); ++a) {
+      const tensor::Arena& arena = *binding.gradients[a];
+      slots_[a][parameter] = at::from_blob(arena.bytes(binding.gradient(slot)).data(),
+                                           parameters_[parameter].sizes(), scalar_type(arena.type()));
+    }
+    targets_[parameter].range = slots[slot].range;
   }
-  for (const GradientTarget& target : targets_) TAXON_CHECK(target.slot.defined());
+  for (const at::Tensor& slot : slots_.front()) TAXON_CHECK(slot.defined());
   progress_ = Progress(binding);
-  bound_ = true;
 }
 
 void GradientSink::unbind() {
+  slots_.clear();
   for (GradientTarget& target : targets_) target.slot = at::Tensor();
-  bound_ = false;
 }
 
 void GradientSink::start_recording() {
@@ -61,12 +64,13 @@ std::vector<int> GradientSink::stop_recording() {
   return std::exchange(order_, {});
 }
 
-void GradientSink::begin_step() {
+void GradientSink::begin_step(std::size_t arena) {
   progress_.begin();
   last_micro_batch_ = false;
   copies_ = {};
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     GradientTarget& target = targets_[i];
+    target.slot = slots_[arena][i];
     target.filled = false;
     target.uses = 0;
     target.final_elements = 0;
@@ -74,11 +78,16 @@ void GradientSink::begin_step() {
   }
 }
 
-void GradientSink::end_step() {
+void GradientSink::end_segments(int from) {
   for (GradientTarget& target : targets_) {
-    if (!target.filled) target.slot.zero_();
+    if (target.segment < from) continue;
+    if (!target.filled && target.final_elements == 0) target.slot.zero_();
     complete(target, target.range.size);
   }
+}
+
+void GradientSink::end_step() {
+  end_segments(0);
   progress_.finish(*marks_);
   abandon_step();
 }

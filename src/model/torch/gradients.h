@@ -19,8 +19,9 @@ class GradientSink;
 /// Where one parameter's gradient of a step ends. A layer that can write it there itself saves a copy.
 struct GradientTarget {
   GradientSink* sink = nullptr;
-  at::Tensor slot;                 // view of the gradient arena; undefined before the parameters were bound
-  Range range;                     // of the slot, elements of the arena
+  at::Tensor slot;                 // view of the step's gradient arena; undefined before the first step
+  Range range;                     // of the slot, elements of the weights
+  int segment = 0;                 // that the parameter is in
   bool filled = false;             // the slot holds what earlier micro-batches of this step gave: add to it
   bool direct = false;             // a layer may write (or add) into the slot; set while a step runs
   bool exclusive = false;          // nothing but the layer that it was offered to contributes
@@ -34,8 +35,9 @@ struct GradientTarget {
 /// thread: hooks run on the thread that calls backward().
 class GradientSink {
  public:
-  /// `parameters`: the trainable ones. They must not change their type from now on.
-  explicit GradientSink(std::vector<at::Tensor> parameters);
+  /// `parameters`: the trainable ones, and the segment that each is in. They must not change their type from
+  /// now on.
+  GradientSink(std::vector<at::Tensor> parameters, const std::vector<int>& segments);
   ~GradientSink();
   GradientSink(const GradientSink&) = delete;
 
@@ -46,7 +48,7 @@ class GradientSink {
   void bind(const Binding& binding, const std::vector<int>& parameter_of_slot);
   /// The arenas may die afterwards.
   void unbind();
-  bool bound() const { return bound_; }
+  bool bound() const { return !slots_.empty(); }
 
   /// From here to stop_recording() hooks only note in which order gradients come.
   void start_recording();
@@ -54,10 +56,12 @@ class GradientSink {
 
   /// One step: begin; deliver_to; per micro-batch begin_micro_batch and a backward pass; end. Forward passes
   /// may run from begin on. Buckets are reached as soon as they are complete in the last micro-batch, the
-  /// rest in end_step(), which zeroes slots that got nothing.
-  void begin_step();
+  /// rest in end_step(), which zeroes slots that got nothing. `arena`: index into Binding::gradients.
+  void begin_step(std::size_t arena);
   void deliver_to(tensor::Marks& marks) { marks_ = &marks; }
   void begin_micro_batch(bool last) { last_micro_batch_ = last; }
+  /// The gradients of the segments from this one on are final: those that got nothing are zeroed.
+  void end_segments(int from);
   void end_step();
   /// A step that failed: the next one starts afresh.
   void abandon_step();
@@ -79,9 +83,9 @@ class GradientSink {
 
   std::vector<at::Tensor> parameters_;
   std::vector<GradientTarget> targets_;
+  std::vector<std::vector<at::Tensor>> slots_;  // [arena][parameter]; empty while unbound
   std::vector<Accumulator> accumulators_;
   Progress progress_;
-  bool bound_ = false;
   tensor::Marks* marks_ = nullptr;  // while backward passes run
   bool last_micro_batch_ = false;
   bool recording_ = false;

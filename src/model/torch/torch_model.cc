@@ -104,8 +104,12 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
     describe();
     probe();
     std::vector<at::Tensor> trained;
-    for (int index : trainable_) trained.push_back(parameters_[static_cast<std::size_t>(index)].tensor);
-    gradients_ = std::make_unique<GradientSink>(std::move(trained));
+    std::vector<int> segments;
+    for (int index : trainable_) {
+      trained.push_back(parameters_[static_cast<std::size_t>(index)].tensor);
+      segments.push_back(spec_.segment_of(index));
+    }
+    gradients_ = std::make_unique<GradientSink>(std::move(trained), segments);
     for (std::size_t i = 0; i < trainable_.size(); ++i)
       network_->offer(parameters_[static_cast<std::size_t>(trainable_[i])].tensor,
                       &gradients_->target(static_cast<int>(i)));
@@ -167,6 +171,7 @@ void TorchModel::describe() {
     segment->parameters.push_back(index);
   }
   for (const auto& [name, tensor] : buffers_) spec_.buffers.push_back({name, tensor.sizes().vec()});
+  spec_.divisible = static_cast<std::size_t>(stages_) == spec_.segments.size();
 }
 
 void TorchModel::probe() {
@@ -178,7 +183,8 @@ void TorchModel::probe() {
   const at::Tensor inputs = at::zeros(sizes, compute_);
   std::map<const at::TensorImpl*, double> flops;
   try {
-    flops = count_flops([&] { logits(start({inputs, {}})); });
+    Pass pass = start({inputs, {}});
+    flops = count_flops([&] { logits(pass); });
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -194,11 +200,20 @@ void TorchModel::probe() {
 }
 
 void TorchModel::advance(Pass& pass, int until) {
-  for (; pass.stage < until; ++pass.stage)
-    pass.activations = network_->forward(pass.stage, std::move(pass.activations));
+  const bool cut = backward_ == Binding::Backward::InPieces && at::GradMode::is_enabled();
+  for (; pass.stage < until; ++pass.stage) {
+    if (!cut) {
+      pass.activations = network_->forward(pass.stage, std::move(pass.activations));
+      continue;
+    }
+    at::Tensor inputs = pass.activations.detach();
+    if (pass.stage > 0) inputs.requires_grad_(true);
+    pass.activations = network_->forward(pass.stage, inputs);
+    pass.pieces.push_back({inputs, pass.activations});
+  }
 }
 
-at::Tensor TorchModel::logits(Pass pass) {
+at::Tensor TorchModel::logits(Pass& pass) {
   const at::Tensor inputs = pass.batch.inputs;
   advance(pass, stages_);
   const at::Tensor logits = std::move(pass.activations);
@@ -226,9 +241,9 @@ TorchModel::Batch TorchModel::batch(std::span<const float> inputs, std::span<con
           at::from_blob(classes, {static_cast<std::int64_t>(samples.size)}, at::kLong)};
 }
 
-TorchModel::Loss TorchModel::loss(Pass pass) {
+TorchModel::Loss TorchModel::loss(Pass& pass) {
   const at::Tensor labels = pass.batch.labels;
-  at::Tensor logits = this->logits(std::move(pass));
+  at::Tensor logits = this->logits(pass);
   if (logits.scalar_type() == at::kBFloat16) logits = logits.to(at::kFloat);
   at::Tensor sum = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
   return {sum, logits.detach().argmax(1).eq(labels).sum().item<std::int64_t>()};
@@ -243,7 +258,8 @@ std::vector<int> TorchModel::gradient_order(std::span<const float> inputs,
     network_->set_mode(Mode::Train);
     gradients_->start_recording();
     try {
-      loss(start(batch(inputs, labels, {0, labels.size()}))).sum.backward();
+      Pass pass = start(batch(inputs, labels, {0, labels.size()}));
+      loss(pass).sum.backward();
     } catch (...) {
       gradients_->stop_recording();
       throw;
@@ -281,6 +297,8 @@ void TorchModel::bind(const Binding& binding) {
     parameter.set_data(view);
   }
   gradients_->bind(binding, order);
+  TAXON_CHECK(binding.backward == Binding::Backward::Whole || spec_.divisible, spec_.name, " has one piece");
+  backward_ = binding.backward;
 }
 
 void TorchModel::unbind() {
@@ -291,12 +309,14 @@ void TorchModel::unbind() {
   }
   gradients_->unbind();
   begun_.reset();
+  pieces_.reset();
+  backward_ = Binding::Backward::Whole;
 }
 
 void TorchModel::begin(const StepInput& input) {
   if (begun_) return;
   network_->set_mode(Mode::Train);
-  gradients_->begin_step();
+  gradients_->begin_step(input.gradients);
   const Range share{0, input.labels.size()};
   begun_ = start(batch(input.inputs, input.labels, part(share, parts_of(input), 0)));
 }
@@ -311,37 +331,77 @@ void TorchModel::forward(const StepInput& input, int until) {
   });
 }
 
-StepOutput TorchModel::forward_backward(const StepInput& input, tensor::Marks& marks) {
+StepOutput TorchModel::forward_backward(const StepInput& input, int from, tensor::Marks& marks) {
   TAXON_CHECK(gradients_->bound(), "bind() comes before the first step");
   TAXON_CHECK(input.micro_batches > 0 && input.global_size >= static_cast<std::int64_t>(input.labels.size()));
   return call("forward and backward", [&] {
     at::AutoGradMode enable(true);
-    const Range share{0, input.labels.size()};
-    const std::size_t parts = share.size == 0 ? 0 : parts_of(input);
-    StepOutput output;
     try {
-      if (parts > 0)
-        begin(input);
-      else
-        gradients_->begin_step();
-      gradients_->deliver_to(marks);
-      for (std::size_t i = 0; i < parts; ++i) {
-        gradients_->begin_micro_batch(i + 1 == parts);
-        Pass pass = i == 0 ? *std::exchange(begun_, {})
-                           : start(batch(input.inputs, input.labels, part(share, parts, i)));
-        const Loss loss = this->loss(std::move(pass));
-        output.loss_sum += loss.sum.item<double>();
-        output.correct += loss.correct;
-        (loss.sum / static_cast<double>(input.global_size)).backward();
+      if (!pieces_) {
+        if (input.labels.empty())
+          gradients_->begin_step(input.gradients);
+        else
+          begin(input);
       }
-      gradients_->end_step();
+      gradients_->deliver_to(marks);
+      const bool whole = backward_ == Binding::Backward::Whole;
+      StepOutput output = whole ? whole_step(input) : piece_of_step(input, from);
+      if (from == 0)
+        gradients_->end_step();
+      else
+        gradients_->end_segments(from);
+      return output;
     } catch (...) {
       begun_.reset();
+      pieces_.reset();
       gradients_->abandon_step();
       throw;
     }
-    return output;
   });
+}
+
+StepOutput TorchModel::whole_step(const StepInput& input) {
+  const Range share{0, input.labels.size()};
+  const std::size_t parts = share.size == 0 ? 0 : parts_of(input);
+  StepOutput output;
+  for (std::size_t i = 0; i < parts; ++i) {
+    gradients_->begin_micro_batch(i + 1 == parts);
+    Pass pass =
+        i == 0 ? *std::exchange(begun_, {}) : start(batch(input.inputs, input.labels, part(share, parts, i)));
+    const Loss loss = this->loss(pass);
+    output.loss_sum += loss.sum.item<double>();
+    output.correct += loss.correct;
+    (loss.sum / static_cast<double>(input.global_size)).backward();
+  }
+  return output;
+}
+
+StepOutput TorchModel::piece_of_step(const StepInput& input, int from) {
+  TAXON_CHECK(input.micro_batches == 1, input.micro_batches, " micro-batches in pieces");
+  if (!pieces_) {
+    pieces_.emplace();
+    gradients_->begin_micro_batch(true);
+    if (begun_) {
+      Pass pass = *std::exchange(begun_, {});
+      const Loss loss = this->loss(pass);
+      pieces_->output = {loss.sum.item<double>(), loss.correct};
+      pieces_->loss = loss.sum / static_cast<double>(input.global_size);
+      pieces_->pieces = std::move(pass.pieces);
+    }
+  }
+  auto& left = pieces_->pieces;
+  while (static_cast<int>(left.size()) > from) {
+    const Piece piece = std::move(left.back());
+    left.pop_back();
+    if (pieces_->loss.defined())
+      std::exchange(pieces_->loss, at::Tensor()).backward();
+    else if (pieces_->gradient.defined() && piece.outputs.grad_fn())
+      piece.outputs.backward(pieces_->gradient);
+    pieces_->gradient = piece.inputs.grad();
+  }
+  const StepOutput output = pieces_->output;
+  if (from == 0) pieces_.reset();
+  return output;
 }
 
 StepOutput TorchModel::evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) {
@@ -349,7 +409,8 @@ StepOutput TorchModel::evaluate(std::span<const float> inputs, std::span<const s
   return call("evaluation", [&] {
     at::NoGradGuard no_grad;
     network_->set_mode(Mode::Evaluate);
-    const Loss loss = this->loss(start(batch(inputs, labels, {0, labels.size()})));
+    Pass pass = start(batch(inputs, labels, {0, labels.size()}));
+    const Loss loss = this->loss(pass);
     return StepOutput{loss.sum.item<double>(), loss.correct};
   });
 }

@@ -27,7 +27,7 @@ class TorchModel final : public Model {
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
-  StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) override;
+  StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) override;
   StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
   std::vector<double> buffers() const override;
   void set_buffers(std::span<const double> values) override;
@@ -52,17 +52,32 @@ class TorchModel final : public Model {
   void describe();
   void probe();
   Batch batch(std::span<const float> inputs, std::span<const std::int64_t> labels, Range samples) const;
+  /// One stage's part of a graph that was cut between the stages.
+  struct Piece {
+    at::Tensor inputs;  // a leaf: its gradient is what the stage before goes on with
+    at::Tensor outputs;
+  };
   /// How far the forward pass of a batch has come.
   struct Pass {
     Batch batch;
     at::Tensor activations;
-    int stage = 0;  // the next one
+    int stage = 0;              // the next one
+    std::vector<Piece> pieces;  // of the stages so far, if the graph is cut
+  };
+  /// A backward pass in pieces.
+  struct Backward {
+    std::vector<Piece> pieces;  // of the stages that are left
+    at::Tensor loss;            // until the last stage went through
+    at::Tensor gradient;        // of the outputs of the last one that is left
+    StepOutput output;
   };
 
-  Pass start(Batch batch) const { return {batch, batch.inputs, 0}; }
+  Pass start(Batch batch) const { return {batch, batch.inputs, 0, {}}; }
   void advance(Pass& pass, int until);
-  Loss loss(Pass pass);
-  at::Tensor logits(Pass pass);
+  Loss loss(Pass& pass);
+  at::Tensor logits(Pass& pass);
+  StepOutput whole_step(const StepInput& input);
+  StepOutput piece_of_step(const StepInput& input, int from);
   /// Begins a step, unless forward() has begun it.
   void begin(const StepInput& input);
   /// Runs `body` inside a FrameworkCall; the framework's exceptions become Errors.
@@ -79,6 +94,8 @@ class TorchModel final : public Model {
   ModelSpec spec_;
   int stages_ = 1;             // of the network; as many as segments, or one
   std::optional<Pass> begun_;  // of the first micro-batch of a step whose backward pass has not begun
+  Binding::Backward backward_ = Binding::Backward::Whole;
+  std::optional<Backward> pieces_;           // of a step that comes in pieces, from the first to the last
   std::unique_ptr<GradientSink> gradients_;  // of the trainable parameters, in that order
 };
 

@@ -1,0 +1,104 @@
+#include "exchange/levels.h"
+
+#include <algorithm>
+
+namespace taxon::exchange {
+
+bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels) {
+  return std::any_of(levels.begin(), levels.end(),
+                     [](const plan::LevelPlan& level) { return level.group != "data"; });
+}
+
+std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node) {
+  struct Row {
+    std::string_view name;
+    int (*first)(int rank, int node);
+    int (*stride)(int node);
+    int (*count)(int world, int node);
+  };
+  static constexpr Row kGroups[] = {
+      {"data", [](int, int) { return 0; }, [](int) { return 1; }, [](int world, int) { return world; }},
+      {"node", [](int rank, int node) { return rank - rank % node; }, [](int) { return 1; },
+       [](int, int node) { return node; }},
+      {"across", [](int rank, int node) { return rank % node; }, [](int node) { return node; },
+       [](int world, int node) { return world / node; }},
+  };
+  const auto* row = std::find_if(std::begin(kGroups), std::end(kGroups),
+                                 [&](const Row& r) { return r.name == group; });
+  TAXON_CHECK(row != std::end(kGroups), "no group is called ", group);
+  std::vector<Rank> members;
+  for (int i = 0; i < row->count(world, node); ++i)
+    members.emplace_back(row->first(rank.value(), node) + i * row->stride(node));
+  return members;
+}
+
+Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node) {
+  comm::Runtime& runtime = all.runtime();
+  for (const plan::LevelPlan& row : plan) {
+    Level level;
+    if (row.group != "data")
+      level.own = std::make_unique<comm::Communicator>(
+          runtime, row.group, members_of(row.group, runtime.rank(), runtime.world_size(), node));
+    level.group = level.own ? level.own.get() : &all;
+    level.row = &find_topology(row.topology);
+    level.topology = level.row->make(*level.group);
+    levels_.push_back(std::move(level));
+  }
+}
+
+task::Task<void> Levels::establish() {
+  for (Level& level : levels_)
+    if (level.own) {
+      auto establish = level.own->establish();
+      co_await establish;
+    }
+}
+
+task::Task<void> Levels::share(const net::Region& region) {
+  for (Level& level : levels_)
+    if (level.group->size() > 1) {
+      auto share = level.group->share(region);
+      co_await share;
+    }
+}
+
+bool Levels::spreads() const {
+  return std::any_of(levels_.begin(), levels_.end(), [](const Level& level) {
+    return level.row->spread != net::Operation::User && level.group->size() > 1;
+  });
+}
+
+Range Levels::owned(Range range) const {
+  for (const Level& level : levels_) range = level.topology->owned(range);
+  return range;
+}
+
+task::Task<void> Levels::reduce(Journey journey, const tensor::Arena& values) {
+  Leg leg{journey.unit, journey.lane, journey.range, {}};
+  for (std::size_t l = 0; l < levels_.size(); ++l) {
+    leg.rows = (*journey.rows)[l];
+    auto reduce = levels_[l].topology->reduce(leg, values);
+    co_await reduce;
+    leg.range = levels_[l].topology->owned(leg.range);
+  }
+}
+
+task::Task<void> Levels::spread(Journey journey, const tensor::Arena& values) {
+  std::vector<Range> ranges{journey.range};
+  for (const Level& level : levels_) ranges.push_back(level.topology->owned(ranges.back()));
+  for (std::size_t l = levels_.size(); l-- > 0;) {
+    Leg leg{journey.unit, journey.lane, ranges[l], (*journey.rows)[l]};
+    auto spread = levels_[l].topology->spread(leg, values);
+    co_await spread;
+  }
+}
+
+task::Task<double> Levels::total(double mine, std::uint16_t lane) {
+  for (Level& level : levels_) {
+    auto total = level.topology->total(mine, lane);
+    mine = co_await total;
+  }
+  co_return mine;
+}
+
+}  // namespace taxon::exchange

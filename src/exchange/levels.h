@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exchange/topology.h"
+#include "plan/plan.h"
+
+namespace taxon::exchange {
+
+/// A run of elements on its way through all levels.
+struct Journey {
+  std::uint32_t unit = 0;
+  std::uint16_t lane = 0;
+  Range range;
+  const std::vector<Rows>* rows = nullptr;  // by level
+};
+
+/// The levels of an exchange, from the inside outward: what one level's owners hold is what the next level
+/// sums. The same interface again, so two levels look like one from above: dense inside a node and something
+/// else across nodes is two rows of a plan, not an algorithm. Units that are in flight together are at
+/// different levels at one time, which is how the levels' links are pipelined.
+class Levels {
+ public:
+  /// `all` is the group of all ranks and outlives the levels. `node`: consecutive ranks of a node, which
+  /// divides their number; 0 if no level asks.
+  Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node);
+
+  /// Collective, first: the groups learn who shares memory.
+  task::Task<void> establish();
+  /// Collective: makes a region known to the members of every level, for collectives in mapped memory.
+  task::Task<void> share(const net::Region& region);
+
+  std::size_t size() const { return levels_.size(); }
+  const comm::Communicator& group(std::size_t level) const { return *levels_[level].group; }
+
+  /// True if some owner has values that others lack: the same on every rank.
+  bool spreads() const;
+  Range owned(Range range) const;
+  task::Task<void> reduce(Journey journey, const tensor::Arena& values);
+  task::Task<void> spread(Journey journey, const tensor::Arena& values);
+  task::Task<double> total(double mine, std::uint16_t lane);
+
+ private:
+  struct Level {
+    std::unique_ptr<comm::Communicator> own;  // null: the group of all ranks
+    comm::Communicator* group = nullptr;
+    const TopologyRow* row = nullptr;
+    std::unique_ptr<Topology> topology;
+  };
+  std::vector<Level> levels_;
+};
+
+/// Members of a level's group, for a rank of `world` ranks in nodes of `node`. REQUIRES: a known group.
+std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node);
+/// True if a level of the plan needs to know the nodes.
+bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels);
+
+}  // namespace taxon::exchange

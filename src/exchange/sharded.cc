@@ -1,0 +1,44 @@
+#include "exchange/sharded.h"
+
+namespace taxon::exchange {
+namespace {
+
+class Sharded final : public Topology {
+ public:
+  explicit Sharded(comm::Communicator& group) : group_(group) {}
+
+  Range owned(Range range) const override {
+    return part(range, static_cast<std::size_t>(group_.size()), static_cast<std::size_t>(group_.rank()));
+  }
+
+  task::Task<void> reduce(Leg leg, const tensor::Arena& values) override {
+    if (group_.size() == 1) co_return;
+    comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
+    auto scatter = leg.rows.reduce->run(group_, call);
+    co_await scatter;
+  }
+
+  task::Task<void> spread(Leg leg, const tensor::Arena& values) override {
+    if (group_.size() == 1) co_return;
+    comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
+    auto gather = leg.rows.spread->run(group_, call);
+    co_await gather;
+  }
+
+  task::Task<double> total(double mine, std::uint16_t lane) override {
+    if (group_.size() == 1) co_return mine;
+    comm::Call call{as_view(std::span(&mine, 1)), DType::Float64, kTotalUnit, lane};
+    auto sum = comm::find_row(net::Operation::AllReduce, "tree").run(group_, call);
+    co_await sum;
+    co_return mine;
+  }
+
+ private:
+  comm::Communicator& group_;
+};
+
+}  // namespace
+
+std::unique_ptr<Topology> make_sharded(comm::Communicator& group) { return std::make_unique<Sharded>(group); }
+
+}  // namespace taxon::exchange

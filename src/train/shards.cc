@@ -1,0 +1,69 @@
+#include "train/shards.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+// Beside the lanes of the exchanges, whose units these are.
+constexpr std::uint16_t kLane = 0x100;
+
+}  // namespace
+
+tensor::Arena Shards::staging(const tensor::Arena& like) const {
+  std::size_t largest = 0;
+  for (const exchange::Bucket& bucket : layout_.buckets) largest = std::max(largest, bucket.range.size);
+  return tensor::Arena(like.type(), largest, like.bytes());
+}
+
+task::Task<void> Shards::copy(std::string name, ConstView from, View to) {
+  tensor::Kernel kernel{std::move(name), {0, 2 * from.size()}, [from, to](tensor::Marks&) {
+                          if (from.size() > 0) std::memcpy(to.data(), from.data(), from.size());
+                        }};
+  comm::Runtime& runtime = all_.runtime();
+  auto done = tensor::run(runtime.device, runtime.waits(), tensor::Lane::Exchange, std::move(kernel));
+  co_await done;
+}
+
+task::Task<void> Shards::gather(const tensor::Arena* part, Where where, const tensor::Arena* whole) {
+  tensor::Arena staging = this->staging(*part);
+  const auto& ring = comm::find_row(net::Operation::AllGather, "ring");
+  const std::vector<exchange::Rows> rows(levels_.size(), {nullptr, &ring});
+  for (const exchange::Bucket& bucket : layout_.buckets) {
+    const Range staged{0, bucket.range.size};
+    auto in = copy("gather state", part->bytes({where(bucket), bucket.owned.size}),
+                   staging.bytes(levels_.owned(staged)));
+    co_await in;
+    exchange::Journey journey{static_cast<std::uint32_t>(bucket.id.value()), kLane, staged, &rows};
+    auto spread = levels_.spread(journey, staging);
+    co_await spread;
+    if (all_.rank() != 0) continue;
+    auto out = copy("gather state", staging.bytes(staged), whole->bytes(bucket.range));
+    co_await out;
+  }
+}
+
+task::Task<void> Shards::scatter(const tensor::Arena* whole, const tensor::Arena* part) {
+  tensor::Arena staging = this->staging(*part);
+  const auto& tree = comm::find_row(net::Operation::Broadcast, "tree");
+  for (const exchange::Bucket& bucket : layout_.buckets) {
+    const Range staged{0, bucket.range.size};
+    if (all_.rank() == 0) {
+      auto in = copy("scatter state", whole->bytes(bucket.range), staging.bytes(staged));
+      co_await in;
+    }
+    if (all_.size() > 1) {
+      comm::Call call{staging.bytes(staged), staging.type(), kWeightsUnit};
+      auto spread = tree.run(all_, call);
+      co_await spread;
+    }
+    auto out = copy("scatter state", staging.bytes(levels_.owned(staged)),
+                    part->bytes({bucket.shard, bucket.owned.size}));
+    co_await out;
+  }
+}
+
+}  // namespace taxon::train

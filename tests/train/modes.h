@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace taxon::test {
+
+/// One way in which ranks keep their replicas equal. A new topology, level or memory plan is a line in
+/// modes().
+struct Mode {
+  std::string name;
+  std::function<void(plan::Plan&)> apply;
+  bool delayed = false;  // weights are one update older: another trajectory
+  friend std::ostream& operator<<(std::ostream& out, const Mode& mode) { return out << mode.name; }
+};
+
+inline plan::LevelPlan level(std::string group, std::string topology, std::string collective = "auto") {
+  return {std::move(group), std::move(topology), std::move(collective)};
+}
+
+/// For worlds of an even number of ranks in nodes of two.
+inline std::vector<Mode> modes() {
+  auto levels = [](std::vector<plan::LevelPlan> levels) {
+    return [levels](plan::Plan& plan) {
+      plan.exchange.levels = levels;
+      plan.mesh.node = levels.size() > 1 ? 2 : 0;
+    };
+  };
+  auto ring = [](std::function<void(plan::Plan&)> apply) {
+    return [apply](plan::Plan& plan) {
+      apply(plan);
+      plan.exchange.gradients = "ring";
+      plan.exchange.order = "backward";
+    };
+  };
+  auto delayed = [](std::function<void(plan::Plan&)> apply) {
+    return [apply](plan::Plan& plan) {
+      apply(plan);
+      plan.exchange.delay = 1;
+    };
+  };
+  auto replicated = levels({level("data", "all_reduce")});
+  auto sharded = levels({level("data", "sharded")});
+  auto hierarchical = levels({level("node", "sharded"), level("across", "all_reduce")});
+  return {
+      {"replicated", replicated},
+      {"sharded", sharded},
+      {"sharded_by_ring", levels({level("data", "sharded", "ring")})},
+      {"sharded_gradients", ring(sharded)},
+      {"hierarchical", hierarchical},
+      {"hierarchical_gradients", ring(hierarchical)},
+      {"replicas_of_shards", levels({level("node", "all_reduce"), level("across", "sharded")})},
+      {"sharded_twice", levels({level("node", "sharded"), level("across", "sharded", "ring")})},
+      {"all_reduced_twice", levels({level("node", "all_reduce"), level("across", "all_reduce")})},
+      {"delayed", delayed(replicated), true},
+      {"delayed_sharded", delayed(sharded), true},
+  };
+}
+
+}  // namespace taxon::test
