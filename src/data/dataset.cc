@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "data/blobs.h"
 #include "data/image_dataset.h"
 
 namespace taxon::data {
 namespace {
 
-constexpr DatasetRow kRows[] = {{"idx", open_idx}, {"synthetic", open_synthetic}};
+constexpr DatasetRow kRows[] = {{"idx", open_idx}, {"synthetic", open_synthetic}, {"blobs", open_blobs}};
 
 }  // namespace
 

@@ -38,7 +38,7 @@ struct DatasetRow {
   Datasets (*open)(const plan::DataPlan&, const Storage&);
 };
 /// idx: the MNIST family (four IDX files, gzipped or not). synthetic: seeded noise classes, for tests and
-/// benchmarks.
+/// benchmarks. blobs: a few numbers a sample, for simulations.
 std::span<const DatasetRow> dataset_table();
 /// Throws Error{Usage} for a name that no row has.
 Datasets open_datasets(const plan::DataPlan& plan, const Storage& storage);

@@ -35,9 +35,10 @@ concept Like = std::same_as<std::remove_const_t<T>, Section>;
 /// files and references. Members are scalars, lists, sections or lists of sections.
 template <Like<ModelPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(
-      Field{.key = "name", .sentence = "Model of the model table: mlp, cnn or resnet18.", .one_of = "model"},
-      p.name);
+  visit(Field{.key = "name",
+              .sentence = "Model of the model table: mlp, cnn, resnet18 or perceptron.",
+              .one_of = "model"},
+        p.name);
   visit(Field{.key = "torchscript",
               .sentence = "TorchScript file that maps a batch of inputs to logits; takes the place of name.",
               .one_of = "model"},
@@ -49,9 +50,12 @@ void visit_fields(P& p, V&& visit) {
 
 template <Like<DataPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(Field{.key = "dataset",
-              .sentence = "Kind of data set: idx (the MNIST family's files) or synthetic (seeded noise)."},
-        p.dataset);
+  visit(
+      Field{
+          .key = "dataset",
+          .sentence =
+              "Kind of data set: idx (the MNIST family's files), synthetic (seeded noise) or blobs (tiny)."},
+      p.dataset);
   visit(Field{.key = "path", .sentence = "Folder of the data set's files."}, p.path);
   visit(Field{.key = "mean", .sentence = "Subtracted from pixels after scaling them to [0, 1]."}, p.mean);
   visit(

@@ -175,7 +175,7 @@ TEST(Datasets, UnknownNamesAreAUsersMistake) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
     EXPECT_STREQ(error.what(),
-                 "data.dataset: there is no data set called \"cifar\"; known are idx, synthetic");
+                 "data.dataset: there is no data set called \"cifar\"; known are idx, synthetic, blobs");
   }
 }
 

@@ -26,7 +26,7 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.model.name = ""; }},
       {"model.name: must name a model: it is \"ccn\"; did you mean cnn?",
        [](Plan& p) { p.model.name = "ccn"; }},
-      {"model.name: must name a model: it is \"transformer\"; known are mlp, cnn, resnet18",
+      {"model.name: must name a model: it is \"transformer\"; known are mlp, cnn, resnet18, perceptron",
        [](Plan& p) { p.model.name = "transformer"; }},
       {"model.frozen: must list names of parameters: one is empty",
        [](Plan& p) {

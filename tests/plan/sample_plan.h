@@ -6,8 +6,8 @@ namespace taxon::test {
 
 /// Names as the tables of a full build have them.
 inline plan::KnownNames known_names() {
-  return {.models = {"mlp", "cnn", "resnet18"},
-          .datasets = {"idx", "synthetic"},
+  return {.models = {"mlp", "cnn", "resnet18", "perceptron"},
+          .datasets = {"idx", "synthetic", "blobs"},
           .rules = {"sgd", "momentum", "nesterov", "adamw"},
           .schedules = {"constant", "step", "cosine"},
           .transports = {"tcp", "shm", "loopback"},

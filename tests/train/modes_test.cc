@@ -143,8 +143,8 @@ TEST_F(ExchangeModes, ShardedStateIsANthOfTheMemory) {
   plan.optimiser.rule = "adamw";
   TrainingJob wide = job(4, plan);
   wide.make_model = [](int rank) {
-    return std::make_unique<ToyModel>(kInputs, 4000, kClasses, DType::Float32,
-                                      static_cast<std::uint64_t>(rank));
+    return std::make_unique<model::Perceptron>(
+        model::PerceptronOptions{.shape = {{kInputs}, kClasses}, .hidden = 4000, .seed = static_cast<std::uint64_t>(rank)});
   };
   wide.plan.length.steps = 2;
   const auto replicated = run_training(wide).recorders[1].info.arenas;
@@ -166,9 +166,9 @@ TEST_F(ExchangeModes, ADelayedUpdateUsesTheGradientOfTheStepBefore) {
   plan.exchange.delay = 1;
   const auto result = run_training(job(2, plan));
 
-  ToyModel model(kInputs, kHidden, kClasses, DType::Float64, 0);
+  model::Perceptron model(model_options(plan));
   tensor::ArenaLayout layout(DType::Float64);
-  model::Binding binding{.layout = &layout, .parameters = {0, 1, 3, 4, 5}};
+  model::Binding binding{.layout = &layout, .parameters = {0, 1, 2, 3, 4}};
   for (int p : binding.parameters) layout.add(std::to_string(p), model.spec().parameters[static_cast<std::size_t>(p)].shape);
   tensor::Arena weights(DType::Float64, layout.size()), gradients(DType::Float64, layout.size());
   const Range all{0, layout.size()};

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/toy_model.h"
+#include "data/blobs.h"
+#include "model/perceptron.h"
 #include "support/training.h"
 
 namespace taxon::test {
@@ -20,23 +21,31 @@ inline plan::Plan toy_plan(DType type = DType::Float64) {
   return plan;
 }
 
-/// Seeded samples and jobs of the toy model.
+/// Seeded samples and jobs of a tiny perceptron.
 class Train : public ::testing::Test {
  protected:
   Train() {
-    datasets_.train = std::make_unique<ToyData>(100, kInputs, kClasses, 1);
-    datasets_.test = std::make_unique<ToyData>(37, kInputs, kClasses, 2);
+    datasets_.train = std::make_unique<data::Blobs>(samples(100, 1));
+    datasets_.test = std::make_unique<data::Blobs>(samples(37, 2));
   }
   TrainingJob job(int ranks, plan::Plan plan) {
     TrainingJob job;
     job.ranks = ranks;
     job.plan = std::move(plan);
     job.datasets = &datasets_;
-    job.make_model = [type = job.plan.precision.compute](int rank) {
+    job.make_model = [options = model_options(job.plan)](int rank) {
+      auto own = options;
       // Other ranks start from other weights: the first broadcast must replace them.
-      return std::make_unique<ToyModel>(kInputs, kHidden, kClasses, type, static_cast<std::uint64_t>(rank));
+      own.seed = static_cast<std::uint64_t>(rank);
+      return std::make_unique<model::Perceptron>(own);
     };
     return job;
+  }
+  model::PerceptronOptions model_options(const plan::Plan& plan) const {
+    return {.shape = datasets_.train->shape(), .hidden = kHidden, .frozen = plan.model.frozen, .idle = 3};
+  }
+  static data::BlobOptions samples(std::int64_t size, std::uint64_t seed) {
+    return {.size = size, .inputs = kInputs, .classes = kClasses, .seed = seed};
   }
   data::Datasets datasets_;
 };

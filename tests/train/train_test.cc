@@ -124,10 +124,16 @@ TEST_F(Train, BFloat16ComputesWithFloat32Masters) {
 }
 
 TEST_F(Train, AFrozenParameterStaysAndIsNotSent) {
-  auto result = run_training(job(2, toy_plan()));
-  EXPECT_EQ(result.parameters[kHidden * kInputs + kHidden], 1.0);  // "scale"
+  auto plan = toy_plan();
+  plan.model.frozen = {"hidden.b*"};
+  const auto frozen = job(2, plan);
+  const auto before = frozen.make_model(0)->parameters();
+  const auto result = run_training(frozen);
+  const std::size_t bias = kHidden * kInputs;  // behind hidden.weight
+  for (std::size_t h = 0; h < kHidden; ++h) EXPECT_EQ(result.parameters[bias + h], before[bias + h]);
+  EXPECT_NE(result.parameters[0], before[0]);
   for (const auto& bucket : result.recorders[0].info.plan.resolved.buckets)
-    for (const auto& name : bucket.parameters) EXPECT_NE(name, "scale");
+    for (const auto& name : bucket.parameters) EXPECT_NE(name, "hidden.bias");
 }
 
 TEST_F(Train, AnInterruptedRunContinuesBitForBit) {

@@ -116,19 +116,16 @@ class CostedToy : public Train {
  protected:
   TrainingJob costed(int ranks, plan::Plan plan) {
     TrainingJob job = this->job(ranks, std::move(plan));
-    job.make_model = [](int rank) { return std::make_unique<Model>(static_cast<std::uint64_t>(rank)); };
+    job.make_model = [options = model_options(job.plan)](int rank) {
+      auto costed = options;
+      costed.seed = static_cast<std::uint64_t>(rank);
+      costed.hidden_seconds = {1e-3, 3e-3};
+      costed.out_seconds = {2e-3, 5e-3};
+      return std::make_unique<model::Perceptron>(costed);
+    };
     job.share_memory = false;
     return job;
   }
-
- private:
-  class Model final : public ToyModel {
-   public:
-    explicit Model(std::uint64_t seed) : ToyModel(kInputs, kHidden, kClasses, DType::Float32, seed) {
-      set_seconds(0, 1e-3, 3e-3);
-      set_seconds(1, 2e-3, 5e-3);
-    }
-  };
 };
 
 VirtualRun run_costed(const TrainingJob& job, const plan::ClusterModel& cluster, sim::Fidelity fidelity) {

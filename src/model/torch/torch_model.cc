@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/rng.h"
+#include "model/frozen.h"
 #include "model/torch/builders.h"
 #include "model/torch/flops.h"
 
@@ -23,12 +24,6 @@ std::vector<NamedTensor> distinct(const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor& item : tensors)
     if (seen.insert(item.tensor.unsafeGetTensorImpl()).second) list.push_back(item);
   return list;
-}
-
-bool matches(const std::string& name, const std::string& pattern) {
-  if (!pattern.empty() && pattern.back() == '*')
-    return name.starts_with(pattern.substr(0, pattern.size() - 1));
-  return name == pattern;
 }
 
 std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
@@ -130,22 +125,11 @@ void TorchModel::collect_tensors() {
 }
 
 void TorchModel::freeze(const std::vector<std::string>& patterns) {
-  std::vector<std::string> unmatched;
-  for (const std::string& pattern : patterns) {
-    bool any = false;
-    for (const NamedTensor& item : parameters_)
-      if (matches(item.name, pattern)) {
-        at::Tensor(item.tensor).requires_grad_(false);
-        any = true;
-      }
-    if (!any) unmatched.push_back(pattern);
-  }
   std::vector<std::string> names;
   for (const NamedTensor& item : parameters_) names.push_back(item.name);
-  if (!unmatched.empty())
-    throw Error(ErrorKind::Usage,
-                fmt::format("model.frozen: no parameter of {} is named {}; there are {}", spec_.name,
-                            fmt::join(unmatched, ", "), fmt::join(names, ", ")));
+  const std::vector<bool> frozen = find_frozen(spec_.name, names, patterns);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (frozen[i]) at::Tensor(parameters_[i].tensor).requires_grad_(false);
   const auto trained = [](const NamedTensor& item) { return item.tensor.requires_grad(); };
   if (std::none_of(parameters_.begin(), parameters_.end(), trained))
     throw Error(patterns.empty() ? ErrorKind::Data : ErrorKind::Usage,

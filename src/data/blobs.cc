@@ -1,0 +1,45 @@
+#include "data/blobs.h"
+
+#include <algorithm>
+
+#include "base/rng.h"
+
+namespace taxon::data {
+namespace {
+
+constexpr std::uint64_t kCentreSeed = 7;
+constexpr std::int64_t kTrain = 400, kTest = 100;
+
+}  // namespace
+
+Blobs::Blobs(const BlobOptions& options) : shape_{{options.inputs}, options.classes} {
+  Rng centre_rng(kCentreSeed, "blob centres"), rng(options.seed, "blob samples");
+  std::vector<double> centres(static_cast<std::size_t>(options.inputs * options.classes));
+  for (double& value : centres) value = centre_rng.uniform() * 2 - 1;
+  for (std::int64_t n = 0; n < options.size; ++n) {
+    auto label = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(options.classes)));
+    labels_.push_back(label);
+    for (std::int64_t d = 0; d < options.inputs; ++d)
+      inputs_.push_back(static_cast<float>(centres[static_cast<std::size_t>(label * options.inputs + d)] +
+                                           rng.uniform() - 0.5));
+  }
+}
+
+void Blobs::read(std::span<const std::int64_t> indices, std::span<float> inputs,
+                 std::span<std::int64_t> labels) const {
+  auto width = static_cast<std::size_t>(shape_.elements());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    auto index = static_cast<std::size_t>(indices[i]);
+    std::copy_n(inputs_.begin() + static_cast<std::ptrdiff_t>(index * width), width,
+                inputs.begin() + static_cast<std::ptrdiff_t>(i * width));
+    labels[i] = labels_[index];
+  }
+}
+
+Datasets open_blobs(const plan::DataPlan& plan, const Storage&) {
+  auto size = [](std::int64_t limit, std::int64_t standard) { return limit > 0 ? limit : standard; };
+  return {std::make_unique<Blobs>(BlobOptions{.size = size(plan.train_limit, kTrain), .seed = 1}),
+          std::make_unique<Blobs>(BlobOptions{.size = size(plan.test_limit, kTest), .seed = 2})};
+}
+
+}  // namespace taxon::data

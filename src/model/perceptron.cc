@@ -1,0 +1,205 @@
+#include "model/perceptron.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "model/frozen.h"
+
+namespace taxon::model {
+namespace {
+
+void store(const std::vector<double>& values, const tensor::Arena& arena, Range range) {
+  dispatch(arena.type(), [&](auto zero) {
+    using T = decltype(zero);
+    using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
+    auto out = arena.values<T>(range);
+    for (std::size_t i = 0; i < values.size(); ++i) out[i] = T(static_cast<Wide>(values[i]));
+  });
+}
+
+}  // namespace
+
+Perceptron::Perceptron(const PerceptronOptions& options)
+    : inputs_(static_cast<std::size_t>(options.shape.elements())),
+      hidden_(static_cast<std::size_t>(options.hidden)),
+      classes_(static_cast<std::size_t>(options.shape.classes)),
+      activations_(hidden_),
+      logits_(classes_),
+      back_(hidden_) {
+  const std::int64_t d = options.shape.elements(), h = options.hidden, c = options.shape.classes;
+  spec_.name = "perceptron";
+  spec_.parameters = {
+      {"hidden.weight", {h, d}}, {"hidden.bias", {h}}, {"out.weight", {c, h}}, {"out.bias", {c}}};
+  spec_.segments = {{"hidden", {kHiddenWeight, kHiddenBias}, 2.0 * static_cast<double>(h * d)},
+                    {"out", {kOutWeight, kOutBias}, 2.0 * static_cast<double>(c * h)}};
+  const PassSeconds* seconds[] = {&options.hidden_seconds, &options.out_seconds};
+  for (std::size_t s = 0; s < spec_.segments.size(); ++s) {
+    spec_.segments[s].forward_seconds = seconds[s]->forward;
+    spec_.segments[s].backward_seconds = seconds[s]->backward;
+  }
+  if (options.idle > 0) {
+    spec_.parameters.push_back({"idle", {options.idle}});
+    spec_.segments.back().parameters.push_back(kIdle);
+  }
+  spec_.buffers = {{"seen", {1}}};
+  spec_.divisible = true;
+  freeze(options.frozen);
+  Rng rng(options.seed, "perceptron");
+  for (const auto& parameter : spec_.parameters) {
+    values_.emplace_back(static_cast<std::size_t>(parameter.count()));
+    // Rounded, so that a bfloat16 run and a float64 run start from values that both can hold.
+    for (double& value : values_.back()) value = static_cast<float>((rng.uniform() - 0.5) * 0.6);
+  }
+}
+
+void Perceptron::freeze(const std::vector<std::string>& patterns) {
+  std::vector<std::string> names;
+  for (const ParameterSpec& parameter : spec_.parameters) names.push_back(parameter.name);
+  const std::vector<bool> frozen = find_frozen(spec_.name, names, patterns);
+  for (std::size_t p = 0; p < names.size(); ++p) spec_.parameters[p].trainable = !frozen[p];
+  if (std::find(frozen.begin(), frozen.end(), false) == frozen.end())
+    throw Error(ErrorKind::Usage, "model perceptron has no parameter to train; freeze fewer (model.frozen)");
+}
+
+std::vector<int> Perceptron::gradient_order(std::span<const float>, std::span<const std::int64_t>) {
+  std::vector<int> order;
+  for (int parameter : {kOutBias, kOutWeight, kHiddenBias, kHiddenWeight, kIdle})
+    if (auto index = static_cast<std::size_t>(parameter);
+        index < spec_.parameters.size() && spec_.parameters[index].trainable)
+      order.push_back(parameter);
+  return order;
+}
+
+void Perceptron::bind(const Binding& binding) {
+  binding_ = binding;
+  progress_ = Progress(binding);
+  for (std::size_t slot = 0; slot < binding.parameters.size(); ++slot)
+    store(values_[static_cast<std::size_t>(binding.parameters[slot])], *binding.weights,
+          binding.layout->slots()[slot].range);
+  load_all();  // what the type of the weights has left of them
+}
+
+void Perceptron::unbind() {
+  load_all();
+  binding_ = {};
+}
+
+void Perceptron::load_all() {
+  for (int segment = 0; segment < static_cast<int>(spec_.segments.size()); ++segment) load(segment);
+}
+
+void Perceptron::load(int segment) {
+  const auto& mine = spec_.segments[static_cast<std::size_t>(segment)].parameters;
+  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+    if (std::find(mine.begin(), mine.end(), binding_.parameters[slot]) == mine.end()) continue;
+    auto& value = values_[static_cast<std::size_t>(binding_.parameters[slot])];
+    dispatch(binding_.weights->type(), [&](auto zero) {
+      using T = decltype(zero);
+      using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
+      auto stored = binding_.weights->values<T>(binding_.layout->slots()[slot].range);
+      for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<Wide>(stored[i]);
+    });
+  }
+}
+
+/// Remembers the values of the segments that it may read: the others' may still change.
+void Perceptron::forward(const StepInput&, int until) {
+  for (; begun_ < until; ++begun_) load(begun_);
+}
+
+StepOutput Perceptron::forward_backward(const StepInput& input, int from, tensor::Marks& marks) {
+  forward(input, static_cast<int>(spec_.segments.size()));
+  if (gradients_.empty()) {
+    begin_backward(input);
+    stored_ = static_cast<int>(spec_.segments.size());
+  }
+  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+    const int segment = spec_.segment_of(binding_.parameters[slot]);
+    if (segment < from || segment >= stored_) continue;
+    store(gradients_[static_cast<std::size_t>(binding_.parameters[slot])],
+          *binding_.gradients[input.gradients], binding_.gradient(slot));
+    progress_.completed(binding_.layout->slots()[slot].range, marks);
+  }
+  stored_ = from;
+  if (from == 0) {
+    progress_.finish(marks);
+    gradients_.clear();
+    begun_ = 0;
+  }
+  return output_;
+}
+
+void Perceptron::begin_backward(const StepInput& input) {
+  for (const auto& value : values_) gradients_.emplace_back(value.size(), 0.0);
+  output_ = {};
+  for (std::size_t n = 0; n < input.labels.size(); ++n)
+    sample(input.inputs.data() + n * inputs_, input.labels[n], output_, &gradients_,
+           1.0 / static_cast<double>(input.global_size));
+  seen_ += static_cast<double>(input.labels.size());
+  progress_.begin();
+}
+
+StepOutput Perceptron::evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) {
+  load_all();
+  StepOutput output;
+  for (std::size_t n = 0; n < labels.size(); ++n)
+    sample(inputs.data() + n * inputs_, labels[n], output, nullptr, 0);
+  return output;
+}
+
+void Perceptron::sample(const float* input, std::int64_t label, StepOutput& output, Values* gradients,
+                        double scale) {
+  const std::vector<double>&hidden_weight = values_[kHiddenWeight], &out_weight = values_[kOutWeight];
+  for (std::size_t h = 0; h < hidden_; ++h) {
+    double sum = values_[kHiddenBias][h];
+    for (std::size_t d = 0; d < inputs_; ++d) sum += hidden_weight[h * inputs_ + d] * input[d];
+    activations_[h] = std::tanh(sum);
+  }
+  for (std::size_t c = 0; c < classes_; ++c) {
+    logits_[c] = values_[kOutBias][c];
+    for (std::size_t h = 0; h < hidden_; ++h) logits_[c] += out_weight[c * hidden_ + h] * activations_[h];
+  }
+  const auto best = std::max_element(logits_.begin(), logits_.end());
+  const double most = *best;
+  double total = 0;
+  for (double logit : logits_) total += std::exp(logit - most);
+  output.loss_sum += std::log(total) + most - logits_[static_cast<std::size_t>(label)];
+  output.correct += best - logits_.begin() == label;
+  if (gradients == nullptr) return;
+  std::fill(back_.begin(), back_.end(), 0.0);
+  for (std::size_t c = 0; c < classes_; ++c) {
+    const double g = (std::exp(logits_[c] - most) / total - (static_cast<std::int64_t>(c) == label)) * scale;
+    (*gradients)[kOutBias][c] += g;
+    for (std::size_t h = 0; h < hidden_; ++h) {
+      (*gradients)[kOutWeight][c * hidden_ + h] += g * activations_[h];
+      back_[h] += g * out_weight[c * hidden_ + h];
+    }
+  }
+  for (std::size_t h = 0; h < hidden_; ++h) {
+    const double g = back_[h] * (1 - activations_[h] * activations_[h]);
+    (*gradients)[kHiddenBias][h] += g;
+    for (std::size_t d = 0; d < inputs_; ++d) (*gradients)[kHiddenWeight][h * inputs_ + d] += g * input[d];
+  }
+}
+
+std::vector<double> Perceptron::parameters() const {
+  std::vector<double> all;
+  for (const auto& value : values_) all.insert(all.end(), value.begin(), value.end());
+  return all;
+}
+
+void Perceptron::set_parameters(std::span<const double> values) {
+  for (auto& value : values_) {
+    std::copy_n(values.begin(), value.size(), value.begin());
+    values = values.subspan(value.size());
+  }
+}
+
+std::unique_ptr<Model> build_perceptron(const ModelContext& context) {
+  return std::make_unique<Perceptron>(
+      PerceptronOptions{.shape = context.shape, .seed = context.seed, .frozen = context.plan->frozen});
+}
+
+}  // namespace taxon::model

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/progress.h"
+
+namespace taxon::model {
+
+/// Of one sample, measured; 0: unknown.
+struct PassSeconds {
+  double forward = 0, backward = 0;
+};
+
+struct PerceptronOptions {
+  data::SampleShape shape;
+  int hidden = 16;
+  std::uint64_t seed = 0;           // initial weights
+  std::vector<std::string> frozen;  // as in plan::ModelPlan
+  int idle = 0;                     // elements of a parameter that never gets a gradient; 0: there is none
+  PassSeconds hidden_seconds, out_seconds;  // through the segments, in the virtual world
+};
+
+/// A two-layer perceptron (tanh, softmax cross-entropy) in plain C++: all that the training loop needs of a
+/// model and no framework, so that a simulation runs thousands of times a minute, and under every sanitizer.
+/// Parameters complete in the order "out.bias", "out.weight", "hidden.bias", "hidden.weight", "idle". One
+/// buffer, "seen", counts this rank's samples. Micro-batches change nothing: there is no activation memory to
+/// save.
+class Perceptron final : public Model {
+ public:
+  /// Throws Error{Usage} for frozen names that no parameter has, and if all are frozen.
+  explicit Perceptron(const PerceptronOptions& options);
+
+  const ModelSpec& spec() const override { return spec_; }
+  std::vector<int> gradient_order(std::span<const float>, std::span<const std::int64_t>) override;
+  void bind(const Binding& binding) override;
+  void unbind() override;
+  void forward(const StepInput& input, int until) override;
+  StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) override;
+  StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
+  std::vector<double> buffers() const override { return {seen_}; }
+  void set_buffers(std::span<const double> values) override { seen_ = values[0]; }
+  std::vector<double> parameters() const override;
+  void set_parameters(std::span<const double> values) override;
+  /// There is no chance in it, but a checkpoint must keep whatever a model gives.
+  std::vector<std::byte> random_state() const override { return std::vector<std::byte>(1); }
+  void set_random_state(ConstView) override {}
+  CopyCount copies() const override { return {static_cast<std::int64_t>(binding_.parameters.size()), 0}; }
+
+ private:
+  enum Index { kHiddenWeight, kHiddenBias, kOutWeight, kOutBias, kIdle };
+  using Values = std::vector<std::vector<double>>;  // by parameter
+
+  void freeze(const std::vector<std::string>& patterns);
+  void load_all();
+  void load(int segment);
+  void begin_backward(const StepInput& input);
+  /// One sample's loss; its gradient times `scale` is added to `gradients`, unless that is null.
+  void sample(const float* input, std::int64_t label, StepOutput& output, Values* gradients, double scale);
+
+  std::size_t inputs_, hidden_, classes_;
+  ModelSpec spec_;
+  Binding binding_;
+  Progress progress_;
+  int begun_ = 0;  // segments whose values the step has read
+  Values values_;
+  Values gradients_;   // of a step that is not over
+  StepOutput output_;  // its
+  int stored_ = 0;     // segments from this one on have their gradients in the arena
+  std::vector<double> activations_, logits_, back_;  // of one sample
+  double seen_ = 0;
+};
+
+/// A row of the model table.
+std::unique_ptr<Model> build_perceptron(const ModelContext& context);
+
+}  // namespace taxon::model
