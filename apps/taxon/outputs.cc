@@ -224,12 +224,7 @@ Outputs::Outputs(data::Storage& storage, OutputsOptions options) {
 }
 Outputs::~Outputs() = default;
 
-void Outputs::on_start(std::function<void(const train::RunInfo&)> callback) {
-  on_start_ = std::move(callback);
-}
-
 void Outputs::started(const train::RunInfo& info) {
-  if (on_start_) on_start_(info);
   if (writer_) writer_->started(info);
 }
 void Outputs::stepped(const train::StepReport& report) {

@@ -20,8 +20,6 @@ class Outputs final : public train::Observer {
 
   Outputs(data::Storage& storage, OutputsOptions options);
   ~Outputs() override;
-  /// Called with the resolved plan, before the first step.
-  void on_start(std::function<void(const train::RunInfo&)> callback);
 
   void started(const train::RunInfo& info) override;
   void stepped(const train::StepReport& report) override;
@@ -35,7 +33,6 @@ class Outputs final : public train::Observer {
  private:
   class Writer;
   std::unique_ptr<Writer> writer_;  // null for listeners
-  std::function<void(const train::RunInfo&)> on_start_;
 };
 
 struct OutputsOptions {

@@ -142,11 +142,7 @@ task::Task<void> Process::watch() {
       over = true;
     }
     if (over) co_return;
-    auto waits = waits_.snapshot();
-    for (task::WaitInfo& wait : waits)
-      if (std::string name = name_unit_ && wait.unit >= 0 ? name_unit_(wait.unit) : ""; !name.empty())
-        wait.subject = name + ", " + wait.subject;
-    session_->report_waits(waits, loop_.now());
+    session_->report_waits(waits_.snapshot(), loop_.now());
   }
 }
 

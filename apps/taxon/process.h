@@ -37,8 +37,6 @@ class Process {
   int local_ranks() const { return local_ranks_; }
   /// What to add to this rank's times to get rank 0's.
   Duration clock_offset() const { return clock_offset_; }
-  /// What a unit of exchange is, in words, for hang reports.
-  void name_units(std::function<std::string(std::int64_t)> name) { name_unit_ = std::move(name); }
 
   /// Runs `main` as this rank; then says goodbye. When it fails, tells the others why and throws the error
   /// that names the first culprit.
@@ -63,7 +61,6 @@ class Process {
   std::unique_ptr<comm::Runtime> runtime_;
   int local_ranks_ = 1;
   Duration clock_offset_{0};
-  std::function<std::string(std::int64_t)> name_unit_;
 };
 
 }  // namespace taxon::app

@@ -18,7 +18,6 @@
 #include "apps/taxon/stop_signals.h"
 #include "apps/taxon/version.h"
 #include "train/train.h"
-#include "train/units.h"
 
 extern char** environ;
 
@@ -83,10 +82,6 @@ class RankRun {
                      .role = root ? Outputs::Role::Writer : Outputs::Role::Listener,
                      .terminal = isatty(STDERR_FILENO) ? Outputs::Terminal::Live : Outputs::Terminal::Plain,
                      .colour = std::getenv("NO_COLOR") == nullptr && isatty(STDERR_FILENO)});
-    outputs.on_start([&process](const train::RunInfo& info) {
-      process.name_units(
-          [resolved = info.plan.resolved](std::int64_t unit) { return train::name_unit(unit, resolved); });
-    });
     train::TrainOptions train;
     train.plan = plan_;
     train.out = out;

@@ -34,6 +34,8 @@ class Diagnosis {
         // long belongs to the same hang.
         if (wait.seconds < picture.threshold / 2) continue;
         longest_ = std::max(longest_, wait.seconds);
+        // Who is silent will not move by itself: no need to be as patient as with somebody who may be busy.
+        if (wait.peer && picture.silent.count(*wait.peer) > 0) silence_hurts_ = true;
         stuck_[rank].push_back(wait);
         if (wait.peer && *wait.peer != rank) targets_[rank].insert(*wait.peer);
       }
@@ -41,7 +43,7 @@ class Diagnosis {
   }
 
   std::optional<HangReport> report() const {
-    if (longest_ < picture_.threshold) return {};
+    if (longest_ < picture_.threshold && !silence_hurts_) return {};
     HangReport report;
     report.culprits = culprits();
     report.lines.push_back(headline(report.culprits));
@@ -138,9 +140,17 @@ class Diagnosis {
   std::map<Rank, std::vector<ReportedWait>> stuck_;
   std::map<Rank, std::set<Rank>> targets_;
   double longest_ = 0;
+  bool silence_hurts_ = false;  // somebody waits for a silent rank
 };
 
 }  // namespace
+
+std::vector<ReportedWait> reported(const std::vector<task::WaitInfo>& waits, Instant now) {
+  std::vector<ReportedWait> all;
+  for (const task::WaitInfo& wait : waits)
+    all.push_back({wait.operation, wait.peer, wait.subject, to_seconds(now - wait.since)});
+  return all;
+}
 
 std::optional<HangReport> diagnose(const WaitPicture& picture) { return Diagnosis(picture).report(); }
 

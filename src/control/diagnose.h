@@ -8,6 +8,7 @@
 
 #include "base/named.h"
 #include "control/event.h"
+#include "task/wait.h"
 
 namespace taxon::control {
 
@@ -18,6 +19,9 @@ struct ReportedWait {
   std::string subject;
   double seconds = 0;
 };
+
+/// As they travel.
+std::vector<ReportedWait> reported(const std::vector<task::WaitInfo>& waits, Instant now);
 
 /// What is known when the question is asked.
 struct WaitPicture {
@@ -31,7 +35,8 @@ struct WaitPicture {
 
 /// Who waits for whom, and who holds up the others: the ranks that are silent or gone while others wait for
 /// them, else those that others wait for and that wait for no rank themselves; ranks that all wait in a
-/// circle are named as one. Nothing, if no wait is as long as the threshold. A pure function.
+/// circle are named as one. Nothing, if no wait is as long as the threshold, or half of it where the rank
+/// that is waited for is silent. A pure function.
 std::optional<HangReport> diagnose(const WaitPicture& picture);
 
 }  // namespace taxon::control

@@ -31,10 +31,7 @@ std::vector<std::vector<std::byte>> Session::exchange(const std::string& what,
 }
 
 void Session::report_waits(const std::vector<task::WaitInfo>& waits, Instant now) {
-  std::vector<ReportedWait> reported;
-  for (const task::WaitInfo& wait : waits)
-    reported.push_back({wait.operation, wait.peer, wait.subject, to_seconds(now - wait.since)});
-  core_->report_waits(std::move(reported));
+  core_->report_waits(reported(waits, now));
 }
 
 void Session::request_stop() { core_->request_stop(); }

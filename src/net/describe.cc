@@ -16,4 +16,10 @@ std::string describe_tag(const Tag& tag) {
                      tag.group, tag.lane);
 }
 
+std::string describe_subject(const Tag& tag, const task::Waits& waits) {
+  const bool named = tag.operation != Operation::User && tag.operation != Operation::ShareRegions;
+  std::string name = named ? waits.name_of(tag.unit, tag.sequence) : "";
+  return name.empty() ? describe_tag(tag) : fmt::format("{}, round {}", name, tag.round);
+}
+
 }  // namespace taxon::net

@@ -16,14 +16,14 @@ std::string words(PayloadShape shape) {
 
 std::exception_ptr check_match(const RecvOp& op, Rank receiver, PayloadShape sent) {
   if (sent.bytes == op.payload.size() && sent.type == op.type) return nullptr;
-  std::string operation = describe_operation(op.tag);
+  std::string operation = describe_operation(op.tag), subject = op.subject();
   std::string message = fmt::format(
       "Ranks disagree in {}, {}: rank {} sent {}, rank {} expected {}. Every rank must run the same plan and "
       "the same model.",
-      operation, describe_tag(op.tag), op.peer.value(), words(sent), receiver.value(),
+      operation, subject, op.peer.value(), words(sent), receiver.value(),
       words({op.payload.size(), op.type}));
   return std::make_exception_ptr(
-      Error(ErrorKind::Mismatch, message, ErrorContext{op.peer, operation, describe_tag(op.tag)}));
+      Error(ErrorKind::Mismatch, message, ErrorContext{op.peer, operation, subject}));
 }
 
 }  // namespace taxon::net

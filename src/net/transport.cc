@@ -27,9 +27,9 @@ Op::Op(Transport& transport, Rank peer, Tag tag)
 
 Op::~Op() { TAXON_CHECK(done_, "an operation died while the network owned its buffer: ", describe_tag(tag)); }
 
-task::WaitInfo Op::describe() const {
-  return {describe_operation(tag), peer, describe_tag(tag), since_, tag.unit};
-}
+task::WaitInfo Op::describe() const { return {describe_operation(tag), peer, subject(), since_}; }
+
+std::string Op::subject() const { return describe_subject(tag, transport_.waits()); }
 
 bool Op::begin() {
   if (auto why = transport_.waits().cancelled()) {

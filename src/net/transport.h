@@ -64,6 +64,8 @@ class Op : public task::Wait {
   }
   bool done() const { return done_; }
   task::WaitInfo describe() const override;
+  /// What it is about, in words.
+  std::string subject() const;
 
   const Rank peer;
   const Tag tag;

@@ -196,9 +196,8 @@ class World::Run final : private Action {
         picture.left.insert(Rank(static_cast<std::int32_t>(rank)));
         continue;
       }
-      for (const task::WaitInfo& wait : waits(rank).snapshot())
-        picture.waits[Rank(static_cast<std::int32_t>(rank))].push_back(
-            {wait.operation, wait.peer, wait.subject, to_seconds(parts_.queue.now() - wait.since)});
+      if (auto all = control::reported(waits(rank).snapshot(), parts_.queue.now()); !all.empty())
+        picture.waits[Rank(static_cast<std::int32_t>(rank))] = std::move(all);
     }
     report_.hang = control::diagnose(picture);
     if (!report_.hang) report_.hang = control::HangReport{{"nothing moves, and no rank says why"}, {}};

@@ -3,6 +3,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +19,11 @@ struct WaitInfo {
   std::optional<Rank> peer;  // the rank that must act, if one is known
   std::string subject;       // bucket, parameter or file
   Instant since;
-  std::int64_t unit = -1;  // bucket or other unit of exchange, if it is one's
 };
+
+/// Words for one use of a unit of exchange: "bucket 3 (fc1.weight), step 17". Empty for a unit that it does
+/// not know.
+using UnitNames = std::function<std::string(std::int64_t unit, std::int64_t use)>;
 
 class Waits;
 
@@ -72,12 +76,20 @@ class Waits {
   std::vector<WaitInfo> snapshot() const;
   std::size_t size() const { return size_; }
 
+  /// What operations call their units in reports and errors from now on: only whoever made the units knows
+  /// what they hold.
+  void name_units(UnitNames names) { names_ = std::move(names); }
+  std::string name_of(std::int64_t unit, std::int64_t use) const {
+    return names_ ? names_(unit, use) : std::string();
+  }
+
  private:
   friend class Wait;
   Wait* first_ = nullptr;
   Wait* last_ = nullptr;
   std::size_t size_ = 0;
   std::exception_ptr why_;
+  UnitNames names_;
 };
 
 }  // namespace taxon::task

@@ -6,12 +6,6 @@
 #include "train/units.h"
 
 namespace taxon::train {
-namespace {
-
-// Beside the lanes of the exchanges, whose units these are.
-constexpr std::uint16_t kLane = 0x100;
-
-}  // namespace
 
 tensor::Arena Shards::staging(const tensor::Arena& like) const {
   std::size_t largest = 0;
@@ -37,7 +31,7 @@ task::Task<void> Shards::gather(const tensor::Arena* part, Where where, const te
     auto in = copy("gather state", part->bytes({where(bucket), bucket.owned.size}),
                    staging.bytes(levels_.owned(staged)));
     co_await in;
-    exchange::Journey journey{static_cast<std::uint32_t>(bucket.id.value()), kLane, staged, &rows};
+    exchange::Journey journey{kStateUnit + static_cast<std::uint32_t>(bucket.id.value()), 0, staged, &rows};
     auto spread = levels_.spread(journey, staging);
     co_await spread;
     if (all_.rank() != 0) continue;

@@ -11,6 +11,7 @@
 #include "train/shards.h"
 #include "train/start.h"
 #include "train/trace.h"
+#include "train/units.h"
 #include "train/vote.h"
 
 namespace taxon::train {
@@ -188,6 +189,7 @@ task::Task<void> Trainer::prepare() {
                                   static_cast<std::uint16_t>(f)});
   }
   if (beginning.delayed) go_on_with(*beginning.delayed);
+  runtime().waits().name_units(unit_names(plan_, first_step_));
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   data::Sampler sampler(plan_.seed, train.size(), plan::global_batch(plan_, group_.size()));

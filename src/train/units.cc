@@ -7,13 +7,27 @@
 namespace taxon::train {
 
 std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
-  if (unit >= 0 && unit < static_cast<std::int64_t>(plan.buckets.size()))
+  const auto buckets = static_cast<std::int64_t>(plan.buckets.size());
+  if (unit >= kStateUnit && unit < kStateUnit + buckets)
+    return "the optimiser's state of " + name_unit(unit - kStateUnit, plan);
+  if (unit >= 0 && unit < buckets)
     return fmt::format("bucket {} ({})", unit, plan::describe(plan.buckets[static_cast<std::size_t>(unit)]));
   if (unit == kAgreementUnit) return "an agreement of all ranks";
   if (unit == kVoteUnit) return "the step's vote";
   if (unit == kWeightsUnit) return "the optimiser's state";
   if (unit == exchange::kTotalUnit) return "the gradient's norm";
   return "";
+}
+
+task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
+  return [plan = std::move(plan), first_step](std::int64_t unit, std::int64_t use) {
+    const auto& buckets = plan.resolved.buckets;
+    std::string name = name_unit(unit, plan.resolved);
+    const bool is_bucket = unit >= 0 && unit < static_cast<std::int64_t>(buckets.size());
+    if (!is_bucket) return name;
+    name += fmt::format(" by {}", fmt::join(buckets[static_cast<std::size_t>(unit)].collectives, ", "));
+    return plan.exchange.delay > 0 ? name : fmt::format("{}, step {}", name, first_step + use + 1);
+  };
 }
 
 }  // namespace taxon::train

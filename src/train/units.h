@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plan/plan.h"
+#include "task/wait.h"
 
 namespace taxon::train {
 
@@ -13,7 +14,14 @@ inline constexpr std::uint32_t kAgreementUnit = 0x40000000;
 inline constexpr std::uint32_t kVoteUnit = 0x40000001;
 inline constexpr std::uint32_t kWeightsUnit = 0x40000002;
 
+/// A bucket's on the way between its owners and a checkpoint: this and its number.
+inline constexpr std::uint32_t kStateUnit = 0x50000000;
+
 /// What a unit is, in words; empty for one that nobody uses.
 std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan);
+
+/// The names of a run's units in reports: a bucket with its parameters, its collective and the step, which is
+/// `first_step` + 1 at the first use. Steps that overlap (exchange.delay) are not told apart.
+task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step);
 
 }  // namespace taxon::train

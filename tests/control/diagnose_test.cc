@@ -58,6 +58,22 @@ TEST(Diagnose, ASilentRankIsBlamedWhateverItSaidLast) {
   EXPECT_THAT(text_of(report), HasSubstr("rank 1 has been silent for 6.0 s"));
 }
 
+TEST(Diagnose, ASilentRankNeedsHalfThePatience) {
+  WaitPicture picture{.world_size = 2, .silent = {{Rank(1), 5.0}}};
+  picture.waits[Rank(0)] = {wait_for(1, 3.9)};
+  EXPECT_FALSE(diagnose(picture));
+  picture.waits[Rank(0)] = {wait_for(1, 4.1)};
+  auto report = diagnose(picture);
+  ASSERT_TRUE(report);
+  EXPECT_THAT(report->culprits, ElementsAre(Rank(1)));
+}
+
+TEST(Diagnose, TheWaitsOfOthersKeepTheirPatienceBesideASilentRank) {
+  WaitPicture picture{.world_size = 3, .silent = {{Rank(2), 5.0}}};
+  picture.waits[Rank(0)] = {wait_for(1, 7.9)};
+  EXPECT_FALSE(diagnose(picture));
+}
+
 TEST(Diagnose, ACircleIsADeadlock) {
   WaitPicture picture{.world_size = 4};
   picture.waits[Rank(0)] = {wait_for(1, 9)};

@@ -25,7 +25,7 @@ task::Task<void> Agreement::check(Communicator& group) {
     co_await *receive;
     if (theirs_[i] == own_) continue;
     std::string operation = net::describe_operation(receive->tag);
-    std::string subject = net::describe_tag(receive->tag);
+    std::string subject = receive->subject();
     throw Error(
         ErrorKind::Mismatch,
         fmt::format("Ranks disagree in {}, {}: rank {} came with {} bytes of {}, rank {} with {} bytes of "
