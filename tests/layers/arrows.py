@@ -25,6 +25,31 @@ def read_table(readme):
     return table
 
 
+# Modules that never see each other, not even through others, whatever the table says: what is simulated must not know it,
+# and the simulator must not have collectives or an exchange of its own.
+_STRANGERS = (("sim", "exchange"), ("sim", "train"), ("sim", "optim"), ("sim", "model"), ("control", "net"))
+
+
+def _reach(table, module):
+    """Everything that a module sees, directly or not."""
+    seen, left = set(), [module]
+    while left:
+        for other in table.get(left.pop(), ()):
+            if other not in seen:
+                seen.add(other)
+                left.append(other)
+    return seen
+
+
+def check_strangers(table):
+    found = []
+    for one, other in _STRANGERS:
+        for a, b in ((one, other), (other, one)):
+            if b in _reach(table, a):
+                found.append(f"src/README.md: {a} may not see {b}, not even through others")
+    return found
+
+
 def check_includes(sources, table):
     found = []
     for source in sources:

@@ -8,6 +8,7 @@ import arrows
 import coroutines
 import cpp_text
 import doors
+import hash_order
 
 
 def check_tree(root):
@@ -18,9 +19,11 @@ def check_tree(root):
     library = cpp_text.read_tree(root, ["src"])
     everything = library + cpp_text.read_tree(root, ["apps", "tests", "examples", "bench"])
     return [
+        *arrows.check_strangers(table),
         *arrows.check_includes(library + cpp_text.read_tree(root, ["apps"]), table),
         *arrows.check_build((root / "src/CMakeLists.txt").read_text(encoding="utf-8"), table),
         *doors.check_doors(library),
+        *hash_order.check_hash_order(library + cpp_text.read_tree(root, ["apps"])),
         *coroutines.check_coroutines(everything),
     ]
 
@@ -28,5 +31,5 @@ def check_tree(root):
 if __name__ == "__main__":
     default = pathlib.Path(__file__).resolve().parents[2]
     violations = check_tree(sys.argv[1] if len(sys.argv) > 1 else default)
-    print("\n".join(violations) or "layers, doors and coroutines: nothing to say")
+    print("\n".join(violations) or "layers, doors, hash order and coroutines: nothing to say")
     sys.exit(1 if violations else 0)

@@ -6,6 +6,7 @@ import unittest
 import arrows
 import coroutines
 import doors
+import hash_order
 from cpp_text import Source, code_only
 
 TABLE = """
@@ -41,6 +42,13 @@ class Arrows(unittest.TestCase):
         self.assertEqual(self.table["base"], set())
         self.assertEqual(self.table["model"], {"net", "base"})
         self.assertEqual(self.table["train"], {"base", "net", "model"})
+
+    def test_strangers_stay_strangers(self):
+        table = {"base": set(), "comm": {"base"}, "exchange": {"comm"}, "train": {"exchange"}, "sim": {"comm"}}
+        self.assertEqual(arrows.check_strangers(table), [])
+        self.assertEqual(len(arrows.check_strangers({**table, "sim": {"comm", "exchange"}})), 1)
+        self.assertEqual(len(arrows.check_strangers({**table, "sim": {"train"}})), 2)  # and exchange behind it
+        self.assertEqual(len(arrows.check_strangers({**table, "comm": {"sim"}})), 2)  # exchange and train see sim
 
     def test_includes_along_the_arrows_pass(self):
         self.assertEqual(self.count("src/train/a.cc", '#include "train/b.h"\n#include "net/c.h"\n#include <map>'), 0)
@@ -81,16 +89,73 @@ class Doors(unittest.TestCase):
             "std::mt19937 engine(1);",
             "std::ofstream out(path);",
             "int fd = ::open(path, 0);",
+            "auto t = std::chrono::system_clock::now();",
+            "auto t = time(nullptr);",
+            "auto t = std::time(&now);",
+            "gettimeofday(&tv, nullptr);",
+            "clock_gettime(CLOCK_REALTIME, &ts);",
+            "#include <sys/timerfd.h>",
+            "usleep(5);",
+            "auto f = std::async(work);",
+            "std::jthread worker(f);",
+            "pthread_create(&thread, nullptr, body, nullptr);",
+            "#include <thread>",
+            "if (fork() == 0) return;",
+            "for (char** e = environ; *e; ++e) use(*e);",
+            "::bind(fd, address, size);",
+            "::connect(fd, address, size);",
+            "int ready = ::poll(fds, 1, 0);",
+            "int fd = epoll_create1(0);",
+            "#include <netdb.h>",
+            "std::random_device seed;",
+            "getrandom(buffer, 8, 0);",
+            "std::ifstream in(path);",
+            "#include <sys/stat.h>",
+            "if (dynamic_cast<sim::EventQueue*>(&executor)) cheat();",
+            "auto* real = dynamic_cast<net::UcxTransport*>(&door);",
+            "if (typeid(device) == typeid(VirtualDevice)) cheat();",
+            '#include "net/loopback/loopback.h"',
+            '#include "tensor/cpu_device.h"',
+            '#include "sim/world.h"',
         ):
-            self.assertEqual(self.count("src/train/a.cc", text), 1, text)
+            self.assertGreaterEqual(self.count("src/train/a.cc", text), 1, text)
 
     def test_those_below_the_doors_may(self):
         self.assertEqual(self.count("src/task/poll_loop.cc", "auto t = std::chrono::steady_clock::now();"), 0)
         self.assertEqual(self.count("src/data/files.cc", "std::ifstream in(path);"), 0)
         self.assertEqual(self.count("apps/taxon/main.cc", 'std::getenv("RANK");'), 0)
+        self.assertEqual(self.count("src/faults/a.cc", '#include "sim/world.h"'), 0)
 
     def test_names_that_only_look_like_it(self):
         self.assertEqual(self.count("src/comm/a.cc", "peer.connect(x); // std::thread\nstorage.open(path);"), 0)
+        for text in (
+            "model.bind(binding); void Model::bind(const Binding& b) {}",
+            "group->connect(x); auto t = run.time(0.5); arrival_time(x);",
+            "poll(); Clock clock_; int brand(int x); loop.sleep(5);",
+            "dynamic_cast<const RecvOp*>(&op)",
+            '#include "net/transport.h"',
+        ):
+            self.assertEqual(self.count("src/comm/a.cc", text), 0, text)
+
+
+class HashOrder(unittest.TestCase):
+    def count(self, *texts):
+        return len(hash_order.check_hash_order([Source(f"src/comm/{i}.cc", text) for i, text in enumerate(texts)]))
+
+    def test_planted_iterations_are_found(self):
+        for text in (
+            "std::unordered_map<int, double> terms; for (auto& [key, term] : terms) sum += term;",
+            "std::unordered_set<Rank> late_; void f() { for (Rank rank : this->late_) tell(rank); }",
+            "std::unordered_map<int, std::vector<int>> m{}; auto it = m.begin();",
+            "void f(const std::unordered_map<int, int>& m) { for (auto x : m) use(x); }",
+            "for (auto x : std::unordered_set<int>(a, b)) use(x);",
+        ):
+            self.assertEqual(self.count(text), 1, text)
+        self.assertEqual(self.count("std::unordered_map<int, int> m_;", "for (auto& x : owner.m_) use(x);"), 1)
+
+    def test_looking_up_passes(self):
+        self.assertEqual(self.count("std::unordered_map<int, int> m; m.find(1); m[2] = 3; for (int x : list) m.erase(x);"), 0)
+        self.assertEqual(self.count("std::map<int, int> m; for (auto& x : m) use(x);"), 0)
 
 
 class Coroutines(unittest.TestCase):
