@@ -7,3 +7,12 @@ target_link_libraries(launch_test PRIVATE taxon_flags taxon_control nlohmann_jso
 target_compile_definitions(launch_test PRIVATE CONTROL_PEER="$<TARGET_FILE:control_peer>")
 add_dependencies(launch_test control_peer)
 gtest_discover_tests(launch_test PROPERTIES TIMEOUT 120 LABELS launch DISCOVERY_TIMEOUT 60)
+# What real ranks say when one stops or disagrees.
+add_executable(stuck_test app/stuck_test.cc)
+foreach(part process preflight host core_quota)
+  target_sources(stuck_test PRIVATE ${CMAKE_SOURCE_DIR}/apps/taxon/${part}.cc)
+endforeach()
+target_include_directories(stuck_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
+target_link_libraries(stuck_test PRIVATE taxon_flags taxon_train taxon_control taxon_net GTest::gmock GTest::gtest_main)
+target_compile_definitions(stuck_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+gtest_discover_tests(stuck_test PROPERTIES TIMEOUT 180 LABELS launch DISCOVERY_TIMEOUT 60)
