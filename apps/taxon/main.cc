@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "apps/taxon/doctor.h"
+#include "apps/taxon/fault_command.h"
 #include "apps/taxon/train_command.h"
 #include "apps/taxon/version.h"
 #include "base/error.h"
@@ -29,6 +30,21 @@ void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
   train->footer(kFooter);
 }
 
+void add_simulate(CLI::App& program, taxon::app::FaultArguments& arguments) {
+  CLI::App* simulate = program.add_subcommand("simulate", "Train in the virtual world");
+  simulate->add_option("recipe", arguments.recipe, "The recipe, such as recipes/blobs-perceptron.yaml")
+      ->required();
+  simulate->add_option("--set", arguments.overrides, "Override a key of the plan")
+      ->type_name("KEY.PATH=VALUE")
+      ->take_all();
+  simulate->add_flag("--faults", "Try schedules of faults, each made from a seed, and say what must not be")
+      ->required();
+  simulate->add_option("--seeds", arguments.seeds, "The seeds to try")->type_name("FIRST..LAST");
+  simulate->add_option("--replay", arguments.replay, "Try this seed alone and say all that is known of it")
+      ->excludes("--seeds");
+  simulate->footer(kFooter);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -39,6 +55,8 @@ int main(int argc, char** argv) {
   taxon::app::TrainArguments train;
   train.command_line.assign(argv, argv + argc);
   add_train(program, train);
+  taxon::app::FaultArguments faults;
+  add_simulate(program, faults);
   CLI::App* doctor = program.add_subcommand("doctor", "Say what this machine offers and what to improve");
   try {
     program.parse(argc, argv);
@@ -47,5 +65,6 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : taxon::exit_code(taxon::ErrorKind::Usage);
   }
   if (doctor->parsed()) return taxon::app::run_doctor(std::cout);
+  if (program.got_subcommand("simulate")) return taxon::app::run_faults(faults);
   return taxon::app::run_train(train);
 }

@@ -1,8 +1,6 @@
 // Training in the virtual world: the same training code over modelled links.
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "support/virtual_ranks.h"
 #include "train/modes.h"
 #include "train/toy_job.h"
@@ -200,64 +198,6 @@ TEST_F(CostedToy, BucketsGoWhenTheModelSaysThatTheyAreComplete) {
   EXPECT_NEAR(
       to_seconds(late.result.recorders[0].steps[2].step_time - early.result.recorders[0].steps[2].step_time),
       12e-3, 1e-4);
-}
-
-/// A schedule of faults that follows from its seed: a rank dies at some instant, another is slow for a while,
-/// links are slow, deliveries are late.
-plan::ClusterModel with_faults(plan::ClusterModel cluster, std::uint64_t seed, int ranks, double length) {
-  Rng rng(seed, "fault schedule");
-  auto any_rank = [&] { return static_cast<int>(rng.below(static_cast<std::uint64_t>(ranks))); };
-  cluster.faults.push_back({.kind = "delay", .bound = rng.uniform() * length / 20});
-  const double begin = rng.uniform() * length;
-  cluster.faults.push_back(
-      {.kind = "slow_device", .rank = any_rank(), .at = begin, .until = 2 * begin + 1e-6, .factor = 5});
-  // Sometimes after the end: then nobody is lost.
-  cluster.faults.push_back({.kind = "kill", .rank = any_rank(), .at = rng.uniform() * 4 * length});
-  return cluster;
-}
-
-TEST_F(VirtualTrain, NoScheduleOfFaultsMakesItHangOrDisagree) {
-  int lost = 0, complete = 0;
-  for (int ranks : {2, 5}) {
-    auto plan = toy_plan(DType::Float32);
-    plan.length.steps = 8;
-    plan.exchange.overlap = "forward";
-    plan.exchange.slice_bytes = 64;
-    TrainingJob job = this->job(ranks, plan);
-    job.share_memory = false;
-    const VirtualRun calm = run_in_world(job, separate_hosts(ranks), {});
-    ASSERT_FALSE(calm.report.failure);
-    const double length = to_seconds(calm.report.time);
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-      SCOPED_TRACE("ranks " + std::to_string(ranks) + ", seed " + std::to_string(seed));
-      const auto cluster = with_faults(separate_hosts(ranks), seed, ranks, length);
-      const VirtualRun run = run_in_world(job, cluster, {.seed = seed});
-      EXPECT_FALSE(run.report.hang);
-      const int victim = cluster.faults.back().rank;
-      for (int rank = 0; rank < ranks; ++rank) {
-        const sim::RankUse& use = run.report.ranks[static_cast<std::size_t>(rank)];
-        if (rank == victim || !use.error) continue;
-        try {
-          std::rethrow_exception(use.error);
-        } catch (const Error& error) {
-          EXPECT_EQ(error.kind(), ErrorKind::PeerLost);
-          EXPECT_NE(std::string(error.what()).find("rank " + std::to_string(victim)), std::string::npos)
-              << error.what();
-        }
-      }
-      std::set<std::uint64_t> hashes;  // of those that finished
-      for (int rank = 0; rank < ranks; ++rank)
-        if (!run.report.ranks[static_cast<std::size_t>(rank)].error)
-          hashes.insert(run.result.outcomes[static_cast<std::size_t>(rank)].parameter_hash);
-      EXPECT_LE(hashes.size(), 1u);
-      if (!hashes.empty()) {
-        EXPECT_EQ(*hashes.begin(), calm.result.outcomes[0].parameter_hash);
-      }
-      (run.report.failure ? lost : complete) += 1;
-    }
-  }
-  EXPECT_GT(lost, 100);  // the schedules do reach into the run
-  EXPECT_GT(complete, 10);
 }
 
 }  // namespace

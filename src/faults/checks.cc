@@ -1,0 +1,190 @@
+#include "faults/checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace taxon::faults {
+namespace {
+
+/// A rank's failure, taken apart.
+struct Failure {
+  ErrorKind kind = ErrorKind::Internal;
+  std::string message;
+  std::optional<Rank> rank;
+};
+
+Failure take_apart(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& known) {
+    return {known.kind(), known.what(), known.context().rank};
+  } catch (const std::exception& other) {
+    return {ErrorKind::Internal, other.what(), {}};
+  }
+}
+
+class Check {
+ public:
+  Check(const Performance& calm, const Performance& seen) : calm_(calm), seen_(seen) {}
+
+  /// Ranks that trained the same steps did it on the same weights, which are the calm run's.
+  void replicas() {
+    const std::vector<std::uint64_t>& right = calm_.ranks[0].weights;
+    for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
+      const Testimony& one = seen_.ranks[rank];
+      for (std::size_t i = 0; i < one.weights.size(); ++i) {
+        const std::size_t step = static_cast<std::size_t>(one.first_step) + i;
+        if (step < right.size() && one.weights[i] == right[step]) continue;
+        complain("rank {} began step {} with other weights than a run without faults", rank, step + 1);
+        break;
+      }
+      if (!one.outcome) continue;
+      if (one.outcome->parameter_hash != calm_.ranks[0].outcome->parameter_hash)
+        complain("rank {} ended with other weights than a run without faults", rank);
+      if (one.outcome->test.loss != calm_.ranks[0].outcome->test.loss)
+        complain("rank {} ended with a test loss of {}, not {}", rank, one.outcome->test.loss,
+                 calm_.ranks[0].outcome->test.loss);
+    }
+  }
+
+  /// A step counts as done on one rank only if all contributed to it: the others have begun it at least.
+  void reported_steps() {
+    for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
+      for (std::size_t other = 0; other < seen_.ranks.size(); ++other) {
+        const Testimony& far = seen_.ranks[other];
+        const std::int64_t begun = far.first_step + static_cast<std::int64_t>(far.weights.size());
+        if (seen_.ranks[rank].reported > begun)
+          complain("rank {} reported step {} as done, which rank {} never began", rank,
+                   seen_.ranks[rank].reported, other);
+      }
+  }
+
+  void complete() {
+    for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
+      if (!seen_.ranks[rank].outcome)
+        complain("rank {} failed although nothing was lost: {}", rank,
+                 message_of(seen_.report.ranks[rank].error));
+  }
+
+  void lost() {
+    const Rank culprit = seen_.report.first_culprit.value_or(Rank(-1));
+    if (culprit.value() < 0 || !seen_.report.ranks[static_cast<std::size_t>(culprit.value())].killed)
+      return complain("rank {} is blamed, which was not killed: {}", culprit.value(),
+                      message_of(seen_.report.failure));
+    const std::string name = fmt::format("rank {} ", culprit.value());
+    for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
+      const sim::RankUse& use = seen_.report.ranks[rank];
+      if (!use.error || use.killed) continue;
+      const Failure failure = take_apart(use.error);
+      if (failure.kind != ErrorKind::PeerLost || failure.rank != culprit ||
+          failure.message.find(name) == std::string::npos)
+        complain("rank {} does not name the lost rank {}: {}: {}", rank, culprit.value(),
+                 taxon::to_string(failure.kind), failure.message);
+    }
+  }
+
+  /// The report names waiting ranks, operations and units; every rank ends with it.
+  void stuck(const Schedule& schedule) {
+    const auto& lines = seen_.report.hang->lines;
+    if (!schedule.cuts_for_good)
+      complain("the run can't finish although every link is whole: {}", fmt::join(lines, " | "));
+    auto names_all = [](const std::string& line) {
+      int waiting = -1, awaited = -1;
+      char operation[64] = "";
+      return std::sscanf(line.c_str(), "  rank %d waits for rank %d in %63[^,], ", &waiting, &awaited,
+                         operation) == 3 &&
+             waiting != awaited;
+    };
+    if (std::none_of(lines.begin(), lines.end(), names_all))
+      complain("the hang report names no pair of ranks with its operation: {}", fmt::join(lines, " | "));
+    auto trains = [](const Testimony& rank) { return !rank.weights.empty(); };
+    auto in_words = [](const std::string& line) {
+      return line.find("bucket ") != std::string::npos || line.find("vote") != std::string::npos ||
+             line.find("agreement") != std::string::npos;
+    };
+    if (std::all_of(seen_.ranks.begin(), seen_.ranks.end(), trains) &&
+        std::none_of(lines.begin(), lines.end(), in_words))
+      complain("the hang report names no bucket: {}", fmt::join(lines, " | "));
+    for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
+      if (const auto& error = seen_.report.ranks[rank].error;
+          error && take_apart(error).kind != ErrorKind::Deadline)
+        complain("rank {} of a stuck run ended otherwise: {}", rank, message_of(error));
+  }
+
+  std::vector<std::string> found;
+
+ private:
+  template <class... Args>
+  void complain(fmt::format_string<Args...> sentence, Args&&... args) {
+    found.push_back(fmt::format(sentence, std::forward<Args>(args)...));
+  }
+  const Performance& calm_;
+  const Performance& seen_;
+};
+
+}  // namespace
+
+const char* to_string(Ending ending) {
+  switch (ending) {
+    case Ending::Complete:
+      return "complete";
+    case Ending::Lost:
+      return "ended by a lost rank";
+    case Ending::Stuck:
+      return "stuck, and said so";
+  }
+  return "";
+}
+
+Ending ending_of(const Performance& performance) {
+  if (performance.report.hang) return Ending::Stuck;
+  const auto& ranks = performance.report.ranks;
+  const bool killed = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.killed; });
+  return killed ? Ending::Lost : Ending::Complete;
+}
+
+std::string message_of(const std::exception_ptr& error) { return error ? take_apart(error).message : ""; }
+
+std::vector<std::string> check(const Schedule& schedule, const Performance& calm, const Performance& seen) {
+  Check check(calm, seen);
+  check.replicas();
+  check.reported_steps();
+  switch (ending_of(seen)) {
+    case Ending::Complete:
+      check.complete();
+      break;
+    case Ending::Lost:
+      check.lost();
+      break;
+    case Ending::Stuck:
+      check.stuck(schedule);
+      break;
+  }
+  return check.found;
+}
+
+std::vector<std::string> check_resumed(const Performance& calm, const Performance& resumed) {
+  Check check(calm, resumed);
+  check.replicas();
+  check.complete();
+  for (std::string& sentence : check.found) sentence = "resumed: " + sentence;
+  return check.found;
+}
+
+std::vector<std::string> check_repeated(const Performance& first, const Performance& second) {
+  std::vector<std::string> found;
+  if (first.report.trace != second.report.trace)
+    found.push_back(fmt::format("the same seed gave another run: its trace is {:016x}, then {:016x}",
+                                first.report.trace, second.report.trace));
+  for (std::size_t rank = 0; rank < first.ranks.size(); ++rank)
+    if (first.ranks[rank].weights != second.ranks[rank].weights ||
+        message_of(first.report.ranks[rank].error) != message_of(second.report.ranks[rank].error))
+      found.push_back(fmt::format("the same seed gave rank {} another end", rank));
+  return found;
+}
+
+}  // namespace taxon::faults

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "faults/performance.h"
+#include "faults/schedule.h"
+
+namespace taxon::faults {
+
+/// How a run ended.
+enum class Ending {
+  Complete,  // every rank returned
+  Lost,      // a rank was killed before all had ended; the others named it
+  Stuck,     // it could not go on, and said who waits for whom
+};
+const char* to_string(Ending ending);
+
+Ending ending_of(const Performance& performance);
+
+/// Everything that must not be, one sentence each; empty: all is well. `calm` is the run of the same shape
+/// without faults: what a schedule does to time must not change a bit.
+std::vector<std::string> check(const Schedule& schedule, const Performance& calm, const Performance& seen);
+/// The same of a run that began from what a disturbed one had left, with nothing going wrong.
+std::vector<std::string> check_resumed(const Performance& calm, const Performance& resumed);
+/// Two runs of one seed are one run.
+std::vector<std::string> check_repeated(const Performance& first, const Performance& second);
+
+/// What the rank's failure says; empty if there is none.
+std::string message_of(const std::exception_ptr& error);
+
+}  // namespace taxon::faults

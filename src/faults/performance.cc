@@ -1,0 +1,54 @@
+#include "faults/performance.h"
+
+#include "faults/witness.h"
+
+namespace taxon::faults {
+namespace {
+
+constexpr const char* kFolder = "run";
+
+class Listener final : public train::Observer {
+ public:
+  explicit Listener(Testimony& testimony) : testimony_(testimony) {}
+  void started(const train::RunInfo& info) override { testimony_.first_step = info.start_step; }
+  void stepped(const train::StepReport& report) override { testimony_.reported = report.step; }
+  void evaluated(const train::Evaluation&) override {}
+  void saved(const std::string&) override {}
+  void noticed(const std::string&) override {}
+
+ private:
+  Testimony& testimony_;
+};
+
+task::Task<void> train_rank(const Job* job, const Staging* staging, comm::Runtime* world,
+                            Testimony* testimony) {
+  std::unique_ptr<net::Transport> wrapped = job->wrap ? job->wrap(world->transport) : nullptr;
+  comm::Runtime runtime{wrapped ? *wrapped : world->transport, world->device, world->journal, world->seed};
+  const int rank = runtime.rank().value();
+  Witness model(job->make_model(staging->plan, rank), *testimony);
+  Listener listener(*testimony);
+  train::World parts{runtime, model, *job->datasets, *staging->storage, listener};
+  train::TrainOptions options;
+  options.plan = staging->plan;
+  if (staging->plan.checkpoint.every_steps > 0) options.out = kFolder;
+  options.start = staging->start;
+  options.version = "simulation";
+  auto training = train::train(parts, std::move(options));
+  testimony->outcome = co_await training;
+}
+
+}  // namespace
+
+Performance perform(const Job& job, const Staging& staging) {
+  Performance performance;
+  performance.ranks.resize(static_cast<std::size_t>(staging.ranks));
+  sim::World world(staging.cluster, staging.ranks, {.seed = staging.seed, .limit = staging.limit});
+  sim::RankBody body = [&](comm::Runtime& runtime) {
+    auto rank = static_cast<std::size_t>(runtime.rank().value());
+    return train_rank(&job, &staging, &runtime, &performance.ranks[rank]);
+  };
+  performance.report = world.run(body);
+  return performance;
+}
+
+}  // namespace taxon::faults

@@ -1,0 +1,105 @@
+#include "faults/shape.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/rng.h"
+
+namespace taxon::faults {
+namespace {
+
+constexpr int kFewestRanks = 2, kMostRanks = 8;
+
+/// A key of the plan and the values that are tried, all equally often. What is illegal with the rest of a
+/// draw costs a draw.
+struct Axis {
+  std::string_view key;
+  std::vector<std::string_view> values;
+};
+
+std::span<const Axis> axes() {
+  static const Axis kAxes[] = {
+      {"exchange.levels.0.topology", {"all_reduce"}},
+      {"exchange.levels.0.collective", {"auto", "ring", "tree", "halving_doubling", "direct", "one_shot"}},
+      {"exchange.order", {"priority", "backward"}},
+      {"exchange.overlap", {"forward", "backward"}},
+      {"exchange.bucket_bytes", {"64", "200", "1000000"}},
+      {"exchange.slice_bytes", {"64", "300", "1000000"}},
+      {"exchange.in_flight", {"1", "2", "4"}},
+      {"batch.global", {"24", "5"}},  // 5: some ranks have no sample
+      {"optimiser.rule", {"sgd", "momentum", "adamw"}},
+      {"optimiser.clip_norm", {"0", "0.5"}},
+      {"precision.compute", {"float32", "bfloat16"}},
+      {"checkpoint.every_steps", {"0", "0", "3"}},
+      {"report.hash_steps", {"0", "1", "4"}},
+  };
+  return kAxes;
+}
+
+/// Slow enough that updates take about as long as messages: otherwise a slow device would change nothing.
+plan::HostModel host() {
+  plan::HostModel host;
+  host.device = {.flops = 1e9, .memory_bandwidth = 200e6};
+  host.inside = {.latency = 1e-6, .bandwidth = 10e9};
+  host.network = {.latency = 8e-6, .overhead = 2e-6, .bandwidth = 100e6, .eager = 256};
+  return host;
+}
+
+plan::ClusterModel separate_hosts(int ranks) {
+  plan::HostModel each = host();
+  each.count = ranks;
+  return {.hosts = {each}};
+}
+plan::ClusterModel one_host(int ranks) {
+  plan::HostModel all = host();
+  all.devices = ranks;
+  return {.hosts = {all}};
+}
+plan::ClusterModel pairs(int ranks) {
+  plan::HostModel two = host();
+  two.devices = 2;
+  two.count = (ranks + 1) / 2;
+  return {.hosts = {two}};
+}
+
+struct Layout {
+  std::string_view name;
+  plan::ClusterModel (*make)(int ranks);
+};
+constexpr Layout kLayouts[] = {{"separate hosts", separate_hosts}, {"one host", one_host}, {"pairs", pairs}};
+
+template <class Table>
+const auto& any_of(Rng& rng, const Table& table) {
+  return table[rng.below(std::size(table))];
+}
+
+}  // namespace
+
+Shape draw_shape(std::uint64_t seed, int attempt) {
+  Rng rng(seed, "shape", static_cast<std::uint64_t>(attempt));
+  Shape shape;
+  shape.ranks = kFewestRanks + static_cast<int>(rng.below(kMostRanks - kFewestRanks + 1));
+  shape.layout = any_of(rng, kLayouts).name;
+  for (const Axis& axis : axes())
+    shape.settings.push_back(fmt::format("{}={}", axis.key, any_of(rng, axis.values)));
+  return shape;
+}
+
+plan::Plan lay_over(const plan::Plan& recipe, const Shape& shape) {
+  return plan::parse_plan(plan::write_plan(recipe), recipe.name, shape.settings);
+}
+
+plan::ClusterModel make_cluster(const Shape& shape) {
+  for (const Layout& layout : kLayouts)
+    if (layout.name == shape.layout) return layout.make(shape.ranks);
+  TAXON_CHECK(false, "no layout is called ", shape.layout);
+}
+
+std::string describe(const Shape& shape) {
+  return fmt::format("{} ranks, {}: {}", shape.ranks, shape.layout, fmt::join(shape.settings, " "));
+}
+
+}  // namespace taxon::faults

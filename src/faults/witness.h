@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+
+#include "faults/performance.h"
+
+namespace taxon::faults {
+
+/// A model that notes which weights each backward pass reads; everything else is the inner model's.
+class Witness final : public model::Model {
+ public:
+  Witness(std::unique_ptr<model::Model> inner, Testimony& testimony)
+      : inner_(std::move(inner)), testimony_(testimony) {}
+
+  const model::ModelSpec& spec() const override { return inner_->spec(); }
+  std::vector<int> gradient_order(std::span<const float> inputs,
+                                  std::span<const std::int64_t> labels) override {
+    return inner_->gradient_order(inputs, labels);
+  }
+  void bind(const model::Binding& binding) override {
+    weights_ = binding.weights;
+    inner_->bind(binding);
+  }
+  void unbind() override {
+    weights_ = nullptr;
+    inner_->unbind();
+  }
+  void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
+  model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override;
+  model::StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override {
+    return inner_->evaluate(inputs, labels);
+  }
+  std::vector<double> buffers() const override { return inner_->buffers(); }
+  void set_buffers(std::span<const double> values) override { inner_->set_buffers(values); }
+  std::vector<double> parameters() const override { return inner_->parameters(); }
+  void set_parameters(std::span<const double> values) override { inner_->set_parameters(values); }
+  std::vector<std::byte> random_state() const override { return inner_->random_state(); }
+  void set_random_state(ConstView state) override { inner_->set_random_state(state); }
+  model::CopyCount copies() const override { return inner_->copies(); }
+
+ private:
+  std::unique_ptr<model::Model> inner_;
+  Testimony& testimony_;
+  const tensor::Arena* weights_ = nullptr;
+};
+
+}  // namespace taxon::faults
