@@ -33,4 +33,5 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/TaxonConfig.cmake.in ${C
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/TaxonConfig.cmake ${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake
               ${CMAKE_SOURCE_DIR}/cmake/FindxxHash.cmake DESTINATION ${package_dir})
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes ${CMAKE_SOURCE_DIR}/clusters DESTINATION ${CMAKE_INSTALL_DATADIR}/taxon)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes ${CMAKE_SOURCE_DIR}/clusters ${CMAKE_SOURCE_DIR}/profiles
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/taxon)
