@@ -16,8 +16,9 @@ VirtualDevice::VirtualDevice(EventQueue& queue, Faults& faults, DeviceOptions op
     : queue_(queue),
       faults_(faults),
       options_(std::move(options)),
-      lanes_{Worker(*this, options_.cores), Worker(*this, std::min(1.0, options_.cores)),
-             Worker(*this, std::min(1.0, options_.cores))} {}
+      lanes_{Worker(*this, tensor::Lane::Compute, options_.cores),
+             Worker(*this, tensor::Lane::Exchange, std::min(1.0, options_.cores)),
+             Worker(*this, tensor::Lane::Data, std::min(1.0, options_.cores))} {}
 
 VirtualDevice::~VirtualDevice() = default;
 
@@ -41,21 +42,23 @@ Duration VirtualDevice::time_of(const tensor::Kernel& kernel, double factor) con
 VirtualDevice::Worker::~Worker() { TAXON_CHECK(!working_ && queue_.empty(), "kernels outlive their device"); }
 
 void VirtualDevice::Worker::push(tensor::Job& job) {
-  queue_.push_back(&job);
+  queue_.push_back({&job, device_.queue_.now()});
   if (!working_) start_next();
 }
 
 void VirtualDevice::Worker::start_next() {
   while (!queue_.empty()) {
-    tensor::Job* job = queue_.front();
+    Queued next = queue_.front();
     queue_.pop_front();
-    if (begin(*job)) return;
+    if (begin(next)) return;
     end();
   }
 }
 
 /// False: it takes no time.
-bool VirtualDevice::Worker::begin(tensor::Job& job) {
+bool VirtualDevice::Worker::begin(Queued next) {
+  tensor::Job& job = *next.job;
+  came_ = next.came;
   const tensor::Kernel& kernel = job.kernel();
   const double factor = device_.faults_.device_factor(device_.options_.target, device_.queue_.now());
   running_ = &job;
@@ -101,6 +104,9 @@ void VirtualDevice::Worker::reached() {
 /// Tells the end; who hears of it may start kernels here, which wait.
 void VirtualDevice::Worker::end() {
   busy_ += device_.queue_.now() - began_;
+  if (Timeline* timeline = device_.options_.timeline; timeline != nullptr && length_ > Duration(0))
+    timeline->add({device_.options_.target.rank, lane_, timeline->name_of(running_->kernel().name), came_,
+                   began_, device_.queue_.now()});
   tensor::Job* job = std::exchange(running_, nullptr);
   job->ended(std::exchange(error_, nullptr));
   working_ = false;

@@ -8,6 +8,7 @@
 #include "sim/faults.h"
 #include "sim/fidelity.h"
 #include "sim/machine.h"
+#include "sim/timeline.h"
 #include "tensor/device.h"
 
 namespace taxon::sim {
@@ -20,6 +21,7 @@ struct DeviceOptions {
   Machine* machine = nullptr;  // null: it waits for no core
   std::size_t host = 0;        // on the machine
   double cores = 1;            // that a kernel of the compute lane uses at full speed
+  Timeline* timeline = nullptr;
 };
 
 /// The virtual family of the door of work. A kernel takes the longer of flops / speed and bytes / bandwidth,
@@ -44,7 +46,8 @@ class VirtualDevice final : public tensor::Device {
   /// One lane.
   class Worker final : public Work, public Action {
    public:
-    Worker(VirtualDevice& device, double cores) : device_(device), cores_(cores) {}
+    Worker(VirtualDevice& device, tensor::Lane lane, double cores)
+        : device_(device), lane_(lane), cores_(cores) {}
     ~Worker() override;
     void push(tensor::Job& job);
     void reached() override;
@@ -56,16 +59,22 @@ class VirtualDevice final : public tensor::Device {
       Duration at;
       int index;
     };
+    struct Queued {
+      tensor::Job* job;
+      Instant came;
+    };
     /// Starts jobs until one takes time or there is none.
     void start_next();
-    bool begin(tensor::Job& job);
+    bool begin(Queued next);
     void wait_until(Duration at);
     void end();
 
     VirtualDevice& device_;
+    const tensor::Lane lane_;
     const double cores_;
-    std::deque<tensor::Job*> queue_;
+    std::deque<Queued> queue_;
     tensor::Job* running_ = nullptr;
+    Instant came_;
     bool working_ = false;  // running_ is set, or its end is being told
     std::exception_ptr error_;
     Duration length_{0}, reached_{0}, next_{0};

@@ -23,6 +23,7 @@ struct Message {
   std::size_t size = 0;
   Route route;
   std::size_t hop = 0;           // how many of route.then it has passed
+  std::int64_t service = -1;     // the last that the timeline noted
   Instant left;                  // the last byte has left the sender
   Instant last;                  // the last byte is here, as far as it has come
   net::Op* op = nullptr;         // the sender's, until it is done

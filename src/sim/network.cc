@@ -42,6 +42,8 @@ void Network::send(Message& message) {
   if (route.out != nullptr)
     turn = route.out->serve(now, message.size, route.one_host() ? 1.0 : faults_.link_factor(route.from, now),
                             route.overhead);
+  message.service = -1;
+  if (options_.timeline != nullptr && route.out != nullptr) note(message, *route.out, turn);
   message.left = turn.end;
   message.last = turn.end + route.latency;
   if (message.size <= route.eager || message.left == now) {
@@ -55,6 +57,20 @@ void Network::send(Message& message) {
     arrive_.at(turn.begin + route.overhead + route.latency, message);
   else
     deliver_.at(message.last, message);
+}
+
+void Network::note(Message& message, const Link& link, Link::Turn turn) {
+  Timeline::Service service;
+  service.link = link.number();
+  service.source = message.source.value();
+  service.target = message.target.value();
+  service.unit = message.tag.unit;
+  service.bytes = message.size;
+  service.came = queue_.now();
+  service.begin = turn.begin;
+  service.end = turn.end;
+  service.before = message.service;
+  message.service = options_.timeline->add(service);
 }
 
 void Network::left(Message& message) {
@@ -103,7 +119,9 @@ void Network::travel(Message& message) {
     const bool end =
         message.hop + 1 == message.route.then.size() || message.route.then[message.hop + 1] == nullptr;
     const double factor = end && !message.route.one_host() ? faults_.link_factor(message.route.to, now) : 1.0;
-    Link::Turn turn = message.route.then[message.hop++]->serve(now, message.size, factor);
+    Link& link = *message.route.then[message.hop++];
+    Link::Turn turn = link.serve(now, message.size, factor);
+    if (options_.timeline != nullptr) note(message, link, turn);
     message.last = std::max(message.last, turn.end);
     if (!end && turn.begin > now) return travel_.at(turn.begin, message);
   }
@@ -112,6 +130,7 @@ void Network::travel(Message& message) {
 
 void Network::deliver(Message& message) {
   if (lost(message)) return pool_.give_back(message);
+  if (options_.timeline != nullptr) options_.timeline->arrived(message.service, queue_.now());
   ++delivered_;
   queue_.note(static_cast<std::uint64_t>(message.source.value()) << 40 ^
               static_cast<std::uint64_t>(message.target.value()) << 20 ^ message.size);

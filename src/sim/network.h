@@ -10,6 +10,7 @@
 #include "sim/event_queue.h"
 #include "sim/faults.h"
 #include "sim/message.h"
+#include "sim/timeline.h"
 #include "sim/wiring.h"
 
 namespace taxon::sim {
@@ -19,6 +20,7 @@ struct NetworkOptions {
   std::size_t phantom_above = SIZE_MAX;
   /// Per rank.
   std::uint32_t signals = 1024;
+  Timeline* timeline = nullptr;
 };
 
 /// The virtual family of the door of bytes: one transport per rank over modelled links.
@@ -70,6 +72,7 @@ class Network {
     return *ranks_[static_cast<std::size_t>(rank.value())];
   }
   void send(Message& message);
+  void note(Message& message, const Link& link, Link::Turn turn);
   void left(Message& message);
   void arrive(Message& message);
   void release(Message& message);

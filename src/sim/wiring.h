@@ -15,7 +15,8 @@ namespace taxon::sim {
 /// One end of a link, or a switch: serves messages one after the other, in the order in which they come.
 class Link {
  public:
-  Link(std::string name, double bandwidth) : name_(std::move(name)), ps_per_byte_(1e12 / bandwidth) {}
+  Link(std::string name, double bandwidth, std::size_t number)
+      : name_(std::move(name)), ps_per_byte_(1e12 / bandwidth), number_(static_cast<std::uint32_t>(number)) {}
 
   struct Turn {
     Instant begin, end;
@@ -35,6 +36,8 @@ class Link {
   }
 
   const std::string& name() const { return name_; }
+  /// Its place among Wiring::links().
+  std::uint32_t number() const { return number_; }
   std::uint64_t messages() const { return messages_; }
   std::uint64_t bytes() const { return bytes_; }
   Duration busy() const { return busy_; }
@@ -42,6 +45,7 @@ class Link {
  private:
   std::string name_;
   double ps_per_byte_;
+  std::uint32_t number_;
   Instant free_{};
   Duration busy_{0};
   std::uint64_t messages_ = 0, bytes_ = 0;
@@ -91,7 +95,9 @@ class Wiring {
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value()); }
   static Cost cost(const plan::LinkModel& link);
   Ends ends(const std::string& name, const plan::LinkModel& link);
-  Link* add(std::string name, double bandwidth) { return &links_.emplace_back(std::move(name), bandwidth); }
+  Link* add(std::string name, double bandwidth) {
+    return &links_.emplace_back(std::move(name), bandwidth, links_.size());
+  }
   void add_switches(const plan::SwitchModel& model);
 
   std::deque<Link> links_;

@@ -23,6 +23,13 @@ struct Place {
         runtime{transport, device, journal, options.seed} {}
 };
 
+std::vector<LinkUse> links_of(const Wiring& wiring) {
+  std::vector<LinkUse> uses;
+  for (const Link& link : wiring.links())
+    uses.push_back({link.name(), link.messages(), link.bytes(), link.busy()});
+  return uses;
+}
+
 }  // namespace
 
 struct World::Parts {
@@ -43,7 +50,8 @@ struct World::Parts {
         wiring(cluster, ranks),
         faults(cluster, options.seed),
         network(queue, wiring, faults, ranks,
-                {options.fidelity == Fidelity::Timing ? options.phantom_above : SIZE_MAX}) {
+                {.phantom_above = options.fidelity == Fidelity::Timing ? options.phantom_above : SIZE_MAX,
+                 .timeline = options.timeline}) {
     add_devices(ranks);
   }
 
@@ -84,7 +92,8 @@ struct World::Parts {
       const plan::HostModel& model = *wiring.place(Rank(rank)).model;
       const Cores& own = cores[static_cast<std::size_t>(host)];
       DeviceOptions device{options.fidelity, model.device, {rank, host},
-                           own.machine,      own.host,     model.cores / model.devices};
+                           own.machine,      own.host,     model.cores / model.devices,
+                           options.timeline};
       places.push_back(
           std::make_unique<Place>(network.transport(Rank(rank)), queue, faults, std::move(device), options));
     }
@@ -220,8 +229,7 @@ class World::Run final : private Action {
     report_.events = parts_.queue.events();
     report_.trace = parts_.queue.trace();
     report_.messages = parts_.network.delivered();
-    for (const Link& link : parts_.wiring.links())
-      report_.links.push_back({link.name(), link.messages(), link.bytes(), link.busy()});
+    report_.links = links_of(parts_.wiring);
     for (std::size_t rank = 0; rank < size(); ++rank) {
       const VirtualDevice& device = parts_.places[rank]->device;
       report_.ranks[rank].compute = device.busy(tensor::Lane::Compute);
@@ -254,6 +262,7 @@ comm::Runtime& World::runtime(Rank rank) {
   return parts_->places.at(static_cast<std::size_t>(rank.value()))->runtime;
 }
 data::MemoryStorage& World::storage() { return parts_->storage; }
+std::vector<LinkUse> World::links() const { return links_of(parts_->wiring); }
 
 Report World::run(const RankBody& body) {
   TAXON_CHECK(!parts_->used, "a world runs once");

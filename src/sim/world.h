@@ -9,6 +9,7 @@
 #include "plan/cluster.h"
 #include "sim/fidelity.h"
 #include "sim/report.h"
+#include "sim/timeline.h"
 #include "task/task.h"
 
 namespace taxon::sim {
@@ -22,6 +23,8 @@ struct WorldOptions {
   /// Timing: regions of more bytes are phantoms. Smaller ones are real, since agreements travel in them.
   std::size_t phantom_above = std::size_t{64} << 10;
   comm::Journal::Keep journal = comm::Journal::Keep::Recent;
+  /// Where kernels and services of links are noted; outlives the world. Null: nowhere.
+  Timeline* timeline = nullptr;
 };
 
 /// What every rank runs. The callable outlives its coroutines.
@@ -46,6 +49,9 @@ class World {
   comm::Runtime& runtime(Rank rank);
   /// One file system for all ranks. It takes no time.
   data::MemoryStorage& storage();
+
+  /// Every link, hosts first, with what has passed it so far.
+  std::vector<LinkUse> links() const;
 
   /// Runs `body` for every rank until all have ended, also by failure. Throws nothing that a rank threw: see
   /// Report::failure.

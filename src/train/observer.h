@@ -34,6 +34,7 @@ struct StepReport {
   double rate = 0;
   double gradient_norm = 0;  // 0 unless clipping asked for it
   Duration step_time{0};     // from the end of the last step
+  Instant end;               // of the step, on this rank's clock
   Duration data_wait{0};
   Duration compute{0};  // forward, backward and updates
   Duration exposed{0};  // communication that compute did not hide

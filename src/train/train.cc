@@ -306,7 +306,7 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   report.gradient_norm =
       gradient_norm_;  // of this step if it is settled; else settle() sees to it, unless it is delayed
   report.step_time = now() - last_end_;
-  last_end_ = now();
+  last_end_ = report.end = now();
   steps_ = report.step;
   samples_ = report.samples;
   pending_ = report;
