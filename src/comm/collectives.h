@@ -48,9 +48,12 @@ struct CollectiveRow {
   bool (*applies)(const Shape&);
   double (*estimate)(const Shape&, const LinkCost&);  // seconds
   double (*sent)(const Shape&);  // bytes that a member sends or stores, the members' mean
-  /// The communicator is established; it and the data outlive the task. The data is the row's until the
-  /// task ends.
-  task::Task<void> (*run)(Communicator&, Call);
+  /// The algorithm's coroutine, for carriers (comm/carrier.h).
+  task::Task<void> (*steps)(Communicator&, Call);
+
+  /// Carries the collective out. The communicator is established; it, the row and the data outlive the task.
+  /// The data is the row's until the task ends.
+  task::Task<void> run(Communicator& group, Call call) const;
 };
 
 /// "all_reduce".

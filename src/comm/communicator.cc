@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 
+#include "comm/carrier.h"
 #include "comm/channel.h"
-#include "comm/in_flight.h"
 #include "net/describe.h"
 
 namespace taxon::comm {
@@ -27,34 +26,6 @@ class TagHash {
 
  private:
   std::uint32_t value_ = 2166136261U;
-};
-
-/// Everybody's bytes to everybody.
-struct Gather {
-  Communicator& group;
-  net::Tag tag;
-  ConstView mine;
-  std::vector<std::byte> all;
-  std::deque<net::SendOp> sends;
-  std::deque<net::RecvOp> receives;
-
-  Gather(Communicator& group, net::Tag tag, ConstView mine)
-      : group(group), tag(tag), mine(mine), all(mine.size() * static_cast<std::size_t>(group.size())) {}
-
-  task::Task<void> run() {
-    net::Transport& transport = group.runtime().transport;
-    for (int member = 0; member < group.size(); ++member) {
-      View place(all.data() + static_cast<std::size_t>(member) * mine.size(), mine.size());
-      if (member == group.rank()) {
-        if (!mine.empty()) std::memcpy(place.data(), mine.data(), mine.size());
-        continue;
-      }
-      receives.emplace_back(transport, group.global(member), tag, place, DType::UInt8);
-      sends.emplace_back(transport, group.global(member), tag, mine, DType::UInt8);
-    }
-    for (auto& receive : receives) co_await receive;
-    for (auto& send : sends) co_await send;
-  }
 };
 
 bool contains(View whole, View piece) {
@@ -107,11 +78,7 @@ net::Tag Communicator::begin(net::Operation operation, std::uint32_t unit, std::
 std::unique_ptr<Channel>& Communicator::channel(const net::Tag& tag) { return keys_[key(tag)].channel; }
 
 task::Task<std::vector<std::byte>> Communicator::gather(net::Tag tag, ConstView mine) {
-  Gather gather(*this, tag, mine);
-  auto body = gather.run();
-  auto all = settle(runtime_.waits(), std::move(body));
-  co_await all;
-  co_return std::move(gather.all);
+  return runtime_.carrier.gather(*this, tag, mine);
 }
 
 task::Task<void> Communicator::establish() {
@@ -142,6 +109,7 @@ task::Task<std::vector<View>> Communicator::map_all(net::Tag tag, const net::Reg
                   ErrorContext{members_[i], net::describe_operation(tag), net::describe_tag(tag)});
     longest = std::max<std::size_t>(longest, all[i].packed);
   }
+  if (!shares_memory_) co_return std::vector<View>();  // who can't reach all maps none
   packed.resize(longest);
   ++tag.round;
   auto sent = gather(tag, ConstView(packed.data(), packed.size()));

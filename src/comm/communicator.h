@@ -62,7 +62,7 @@ class Communicator {
   /// Collective: `mine`, of equal size at every member, of every member, one after the other. For small
   /// things: everybody sends to everybody.
   task::Task<std::vector<std::byte>> gather(net::Tag tag, ConstView mine);
-  /// Collective: gather() for regions: every member's, mapped here; empty views if any member could not map
+  /// Collective: gather() for regions: every member's, mapped here; no views if any member could not map
   /// all of them.
   task::Task<std::vector<View>> map_all(net::Tag tag, const net::Region& region);
 

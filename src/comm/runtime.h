@@ -1,5 +1,6 @@
 #pragma once
 
+#include "comm/carrier.h"
 #include "comm/journal.h"
 #include "net/transport.h"
 #include "task/executor.h"
@@ -14,6 +15,7 @@ struct Runtime {
   tensor::Device& device;
   Journal& journal;
   std::uint64_t seed = 0;
+  Carrier& carrier = step_by_step();
 
   Rank rank() const { return transport.rank(); }
   int world_size() const { return transport.world_size(); }
