@@ -33,6 +33,8 @@ class Faults {
 
   /// True if a delivery may be held back at all.
   bool holds() const { return !cuts_.empty() || !delays_.empty(); }
+  /// True if what a message takes may depend on when it is sent.
+  bool touches_links() const { return holds() || !slow_links_.empty(); }
   /// When the link between two hosts is whole again; nothing if it is now, Instant::max() if never.
   std::optional<Instant> cut_until(int from, int to, Instant now) const;
   /// A random delay for a delivery to `target`.

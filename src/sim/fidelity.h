@@ -6,6 +6,7 @@ namespace taxon::sim {
 enum class Fidelity {
   Exact,   // real buffers, bodies run: results equal those of the loopback transport bit for bit
   Timing,  // large regions are phantoms, and bodies that touch payloads don't run
+  Coarse,  // the same, and a collective is one event: sim/coarse.h
 };
 
 }  // namespace taxon::sim

@@ -35,9 +35,17 @@ class Link {
     return {begin, free_};
   }
 
+  /// Counts what passed without being served here: collectives that are one event each.
+  void count(std::uint64_t messages, std::uint64_t bytes, Duration busy) {
+    messages_ += messages;
+    bytes_ += bytes;
+    busy_ += busy;
+  }
+
   const std::string& name() const { return name_; }
   /// Its place among Wiring::links().
   std::uint32_t number() const { return number_; }
+  double ps_per_byte() const { return ps_per_byte_; }
   std::uint64_t messages() const { return messages_; }
   std::uint64_t bytes() const { return bytes_; }
   Duration busy() const { return busy_; }
@@ -68,10 +76,12 @@ class Wiring {
   Wiring(const Wiring&) = delete;
 
   Route route(Rank from, Rank to) const;
+  std::size_t ranks() const { return ranks_.size(); }
   int host(Rank rank) const { return ranks_[index(rank)].host; }
   const plan::HostPlace& place(Rank rank) const { return hosts_[static_cast<std::size_t>(host(rank))].place; }
   /// Every link, hosts first.
   const std::deque<Link>& links() const { return links_; }
+  Link& link(std::size_t place) { return links_[place]; }
 
  private:
   struct Ends {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "control/diagnose.h"
+#include "sim/coarse.h"
 #include "sim/device.h"
 #include "sim/network.h"
 
@@ -17,10 +18,10 @@ struct Place {
   VirtualDevice device;
   comm::Runtime runtime;
   Place(net::Transport& transport, EventQueue& queue, Faults& faults, DeviceOptions device_options,
-        const WorldOptions& options)
+        comm::Carrier& carrier, const WorldOptions& options)
       : journal(options.journal),
         device(queue, faults, std::move(device_options)),
-        runtime{transport, device, journal, options.seed} {}
+        runtime{transport, device, journal, options.seed, carrier} {}
 };
 
 std::vector<LinkUse> links_of(const Wiring& wiring) {
@@ -40,6 +41,7 @@ struct World::Parts {
   Faults faults;
   std::vector<std::unique_ptr<Machine>> machines;
   Network network;
+  std::unique_ptr<Coarse> coarse;  // null: collectives go step by step
   data::MemoryStorage storage;
   std::vector<std::unique_ptr<Place>> places;
   bool used = false;
@@ -50,10 +52,12 @@ struct World::Parts {
         wiring(cluster, ranks),
         faults(cluster, options.seed),
         network(queue, wiring, faults, ranks,
-                {.phantom_above = options.fidelity == Fidelity::Timing ? options.phantom_above : SIZE_MAX,
+                {.phantom_above = options.fidelity == Fidelity::Exact ? SIZE_MAX : options.phantom_above,
                  .timeline = options.timeline}) {
+    if (options.fidelity == Fidelity::Coarse) coarse = std::make_unique<Coarse>(queue, wiring, faults);
     add_devices(ranks);
   }
+  comm::Carrier& carrier() { return coarse ? *coarse : comm::step_by_step(); }
 
  private:
   struct Cores {
@@ -94,8 +98,8 @@ struct World::Parts {
       DeviceOptions device{options.fidelity, model.device, {rank, host},
                            own.machine,      own.host,     model.cores / model.devices,
                            options.timeline};
-      places.push_back(
-          std::make_unique<Place>(network.transport(Rank(rank)), queue, faults, std::move(device), options));
+      places.push_back(std::make_unique<Place>(network.transport(Rank(rank)), queue, faults,
+                                               std::move(device), carrier(), options));
     }
   }
 };
@@ -234,6 +238,8 @@ class World::Run final : private Action {
       const VirtualDevice& device = parts_.places[rank]->device;
       report_.ranks[rank].compute = device.busy(tensor::Lane::Compute);
       report_.ranks[rank].exchange = device.busy(tensor::Lane::Exchange);
+      if (parts_.coarse)
+        report_.ranks[rank].exchange += parts_.coarse->summing(Rank(static_cast<std::int32_t>(rank)));
       report_.ranks[rank].data = device.busy(tensor::Lane::Data);
     }
     return std::move(report_);

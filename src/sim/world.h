@@ -20,7 +20,8 @@ struct WorldOptions {
   std::uint64_t seed = 0;
   /// A run that is not over by then is taken for stuck.
   Duration limit = Duration::max();
-  /// Timing: regions of more bytes are phantoms. Smaller ones are real, since agreements travel in them.
+  /// Timing and Coarse: regions of more bytes are phantoms. Smaller ones are real, since agreements travel in
+  /// them.
   std::size_t phantom_above = std::size_t{64} << 10;
   comm::Journal::Keep journal = comm::Journal::Keep::Recent;
   /// Where kernels and services of links are noted; outlives the world. Null: nowhere.

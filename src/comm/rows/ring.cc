@@ -6,12 +6,6 @@
 namespace taxon::comm {
 namespace {
 
-/// A member's receives are posted this many segments ahead, and it sends at most this many more than it has
-/// received. Since all members advance alike, what arrives finds its place and is not copied again, and the
-/// queue at each link stays short. Over TCP that counts: acknowledgements wait in the queue of the other
-/// direction, and with whole parts in it a ring of 1 Gbit/s links loses 3 to 5 % of them.
-constexpr std::size_t kAhead = 4;
-
 std::size_t longest_part(const Call& call, int members) {
   return part({0, call.data.size() / size_of(call.type)}, static_cast<std::size_t>(members), 0).size *
          size_of(call.type);

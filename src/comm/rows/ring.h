@@ -23,6 +23,12 @@ class Ring {
   static constexpr Steps gather(int members) { return {members - 1, 2 * members - 2}; }
   static constexpr Steps both(int members) { return {0, 2 * members - 2}; }
 
+  /// A member's receives are posted this many segments ahead, and it sends at most this many more than it has
+  /// received. Since all members advance alike, what arrives finds its place and is not copied again, and the
+  /// queue at each link stays short. Over TCP that counts: acknowledgements wait in the queue of the other
+  /// direction, and with whole parts in it a ring of 1 Gbit/s links loses 3 to 5 % of them.
+  static constexpr std::size_t kAhead = 4;
+
   /// REQUIRES: at least two members.
   Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps);
   /// The coroutine of all steps. The ring outlives it; see settle().

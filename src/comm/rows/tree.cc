@@ -8,8 +8,6 @@
 namespace taxon::comm {
 namespace {
 
-/// Segments in flight on each link and way.
-constexpr std::size_t kWindow = 4;
 /// A tree's pipeline is deeper than a ring's step, so its segments may be more.
 constexpr std::size_t kMostTreeSegments = 64;
 
@@ -157,7 +155,7 @@ task::Task<void> Tree::run() {
   co_await agreed;
   // Summing, a member that is not the root lets its way down lag two windows behind its way up: a receive
   // down overwrites the segment, whose send up, one window earlier, must be over.
-  const std::size_t lag = sums && !is_root() ? 2 * kWindow : 0;
+  const std::size_t lag = sums && !is_root() ? kLag : 0;
   for (std::size_t i = 0; i < segments_ + lag; ++i) {
     if (sums && i < segments_) {
       auto going_up = up(i);

@@ -12,6 +12,11 @@ namespace taxon::comm {
 class Tree {
  public:
   enum class Ways { Both, Down };
+  /// Segments in flight on each link and way.
+  static constexpr std::size_t kWindow = 4;
+  /// Summing, a member that is not the root lets its way down lag so many segments behind its way up.
+  static constexpr std::size_t kLag = 2 * kWindow;
+
   Tree(Communicator& group, const Call& call, net::Tag tag, Ways ways);
   /// The coroutine of it all. The tree outlives it; see settle().
   task::Task<void> run();

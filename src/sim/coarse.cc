@@ -1,0 +1,129 @@
+#include "sim/coarse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/recorded.h"
+#include "net/describe.h"
+#include "sim/meeting.h"
+
+namespace taxon::sim {
+namespace {
+
+std::vector<std::byte> one_after_the_other(std::span<const ConstView> members, DType) {
+  std::vector<std::byte> all;
+  all.reserve(members.size() * members[0].size());
+  for (ConstView bytes : members) all.insert(all.end(), bytes.data(), bytes.data() + bytes.size());
+  return all;
+}
+
+constexpr Schedule kGather{net::Operation::AllGather, "gather", "gather", rehearse_gather,
+                           one_after_the_other};
+
+std::string words(std::size_t bytes, DType type, const Schedule& schedule) {
+  return fmt::format("{} x {} ({} bytes) for {}", bytes / size_of(type), to_string(type), bytes,
+                     schedule.label);
+}
+
+}  // namespace
+
+Coarse::Coarse(EventQueue& queue, Wiring& wiring, Faults& faults)
+    : queue_(queue),
+      wiring_(wiring),
+      faults_(faults),
+      rehearsal_(wiring, faults.touches_links() ? &faults : nullptr),
+      flows_(queue, wiring.links().size() + wiring.ranks()),
+      summing_(wiring.ranks()) {}
+
+Coarse::~Coarse() = default;
+
+task::Task<void> Coarse::run(const comm::CollectiveRow& row, comm::Communicator& group, comm::Call call) {
+  if (row.collective == net::Operation::Barrier) call.data = View();
+  const Schedule& schedule = find_schedule(row);
+  comm::Recorded recorded(group, schedule.label, call);
+  if (group.size() == 1) co_return;
+  if (auto why = group.runtime().waits().cancelled()) std::rethrow_exception(why);
+  Subject subject{&schedule, group.begin(row.collective, call.unit, call.lane), call.data.size(), call.type};
+  Meeting& meeting = this->meeting(group, subject);
+  Entry::Payload payload{call.data, call.data};
+  const comm::Shape shape{group.size(), call.data.size(), group.shares_memory()};
+  group.runtime().transport.count_stored(static_cast<std::size_t>(row.sent(shape)));
+  Entry entry(meeting, group, payload);
+  co_await entry;
+}
+
+task::Task<std::vector<std::byte>> Coarse::gather(comm::Communicator& group, net::Tag tag, ConstView mine) {
+  std::vector<std::byte> all;
+  if (group.size() == 1) {
+    all.assign(mine.data(), mine.data() + mine.size());
+    co_return all;
+  }
+  if (auto why = group.runtime().waits().cancelled()) std::rethrow_exception(why);
+  Subject subject{&kGather, tag, mine.size(), DType::UInt8};
+  Meeting& meeting = this->meeting(group, subject);
+  Entry::Payload payload{mine, View(), &all};
+  group.runtime().transport.count_stored(mine.size() * static_cast<std::size_t>(group.size() - 1));
+  Entry entry(meeting, group, payload);
+  co_await entry;
+  co_return all;
+}
+
+Coarse::Meeting& Coarse::meeting(comm::Communicator& group, const Subject& subject) {
+  std::unique_ptr<Meeting>& place = meetings_[subject.tag];
+  if (!place) place = std::make_unique<Meeting>(*this, party(group, subject.tag.group), subject);
+  const Subject& first = place->subject();
+  if (first.schedule == subject.schedule && first.bytes == subject.bytes && first.type == subject.type)
+    return *place;
+  const Rank other = place->party().members[static_cast<std::size_t>(place->first())];
+  const std::string operation = net::describe_operation(subject.tag), what = net::describe_tag(subject.tag);
+  throw Error(
+      ErrorKind::Mismatch,
+      fmt::format("Ranks disagree in {}, {}: rank {} came with {}, rank {} with {}. Every rank must run "
+                  "the same plan and the same model.",
+                  operation, what, other.value(), words(first.bytes, first.type, *first.schedule),
+                  group.runtime().rank().value(), words(subject.bytes, subject.type, *subject.schedule)),
+      ErrorContext{other, operation, what});
+}
+
+Coarse::Party& Coarse::party(const comm::Communicator& group, std::uint32_t number) {
+  auto [place, fresh] = parties_.try_emplace(number);
+  if (fresh)
+    for (int member = 0; member < group.size(); ++member)
+      place->second.members.push_back(group.global(member));
+  return place->second;
+}
+
+/// What never changes is gone through once.
+std::shared_ptr<const Coarse::Profile> Coarse::profile(Party& party, const Subject& subject) {
+  auto& known = party.profiles[{subject.schedule, subject.bytes, subject.type}];
+  if (known && rehearsal_.is_steady()) return known;
+  auto profile = std::make_shared<Profile>();
+  rehearsal_.begin(party.members, queue_.now());
+  profile->table = subject.schedule->rehearse(rehearsal_, subject.bytes, subject.type);
+  profile->uses = rehearsal_.uses();
+  profile->cut_off = rehearsal_.cut_off();
+  for (Duration end : profile->table.ends)
+    if (end < Rehearsal::kNever) profile->length = std::max(profile->length, end);
+  for (const Rehearsal::Use& use : profile->uses)
+    if (use.busy > Duration(0) && profile->length > Duration(0))
+      profile->loads.push_back({use.wire, std::min(1.0, to_seconds(use.busy) / to_seconds(profile->length))});
+  known = profile;
+  return known;
+}
+
+void Coarse::count(const Profile& profile) {
+  for (const Rehearsal::Use& use : profile.uses) {
+    if (use.wire < rehearsal_.links())
+      wiring_.link(use.wire).count(use.messages, static_cast<std::uint64_t>(use.bytes), use.busy);
+    else
+      summing_[use.wire - rehearsal_.links()] += use.busy;
+  }
+}
+
+void Coarse::over(Meeting& meeting) {
+  ++collectives_;
+  meetings_.erase(net::Tag(meeting.subject().tag));
+}
+
+}  // namespace taxon::sim

@@ -1,0 +1,139 @@
+#include <algorithm>
+
+#include "sim/schedules/schedules.h"
+
+namespace taxon::sim {
+namespace {
+
+/// Collectives in memory that all members map: meetings, where everybody raises a signal at everybody, and
+/// kernels between them (comm/channel.h, comm/rows/direct.h).
+class DirectSteps {
+ public:
+  DirectSteps(Rehearsal& rehearsal, std::size_t bytes, DType type)
+      : rehearsal_(rehearsal),
+        type_(type),
+        bytes_(static_cast<double>(bytes)),
+        members_(rehearsal.members()),
+        now_(static_cast<std::size_t>(members_)) {}
+
+  DirectSteps& meet() {
+    std::vector<Duration> left = now_;
+    for (int shift = 1; shift < members_; ++shift)
+      for (int from = 0; from < members_; ++from) {
+        const int to = (from + shift) % members_;
+        const Rehearsal::Sent sent = rehearsal_.send(rehearsal_.way(from, to), 0, at(from));
+        auto& until = left[static_cast<std::size_t>(to)];
+        until = std::max(until, sent.there);
+      }
+    now_ = left;
+    return *this;
+  }
+  /// Everybody sums `bytes` of all members into `targets` places.
+  DirectSteps& sum(double bytes, int targets) {
+    for (int member = 0; member < members_; ++member)
+      at(member) = rehearsal_.sum(member, type_, bytes, members_, targets, at(member));
+    return *this;
+  }
+  /// Everybody moves so many bytes, read and written.
+  DirectSteps& move(double bytes, int first = 0) {
+    for (int member = first; member < members_; ++member)
+      at(member) = rehearsal_.work(member, 0, bytes, at(member));
+    return *this;
+  }
+  /// The root raises everybody's signal, or all raise the root's.
+  DirectSteps& from_root() {
+    for (int to = 1; to < members_; ++to)
+      at(to) = std::max(at(to), rehearsal_.send(rehearsal_.way(0, to), 0, at(0)).there);
+    return *this;
+  }
+  DirectSteps& to_root() {
+    for (int from = 1; from < members_; ++from)
+      at(0) = std::max(at(0), rehearsal_.send(rehearsal_.way(from, 0), 0, at(from)).there);
+    return *this;
+  }
+
+  double bytes() const { return bytes_; }
+  double share() const { return bytes_ / members_; }
+  int members() const { return members_; }
+  const std::vector<Duration>& now() const { return now_; }
+
+ private:
+  Duration& at(int member) { return now_[static_cast<std::size_t>(member)]; }
+
+  Rehearsal& rehearsal_;
+  DType type_;
+  double bytes_;
+  int members_;
+  std::vector<Duration> now_;
+};
+
+/// Gathers of more members go to so many of them, and the rest is taken for more of the same.
+constexpr int kGathered = 256;
+
+}  // namespace
+
+Timetable rehearse_direct_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type) {
+  DirectSteps steps(rehearsal, bytes, type);
+  return {steps.meet().sum(steps.share(), steps.members()).meet().now(), {}, {}};
+}
+Timetable rehearse_direct_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type) {
+  DirectSteps steps(rehearsal, bytes, type);
+  return {steps.meet().sum(steps.share(), 1).meet().now(), {}, {}};
+}
+Timetable rehearse_direct_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type) {
+  DirectSteps steps(rehearsal, bytes, type);
+  return {steps.meet().move(steps.share() * steps.members()).meet().now(), {}, {}};
+}
+Timetable rehearse_direct_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type) {
+  DirectSteps steps(rehearsal, bytes, type);
+  const std::vector<Duration> first = steps.from_root().now();
+  return {steps.move(2 * steps.bytes(), 1).to_root().now(), {}, first};
+}
+Timetable rehearse_one_shot(Rehearsal& rehearsal, std::size_t bytes, DType type) {
+  DirectSteps steps(rehearsal, bytes, type);
+  return {steps.move(2 * steps.bytes()).meet().sum(steps.bytes(), 1).now(), {}, {}};
+}
+Timetable rehearse_direct_barrier(Rehearsal& rehearsal, std::size_t bytes, DType type) {
+  return {DirectSteps(rehearsal, bytes, type).meet().now(), {}, {}};
+}
+
+Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t, DType) {
+  const int members = rehearsal.members();
+  std::vector<Duration> now(static_cast<std::size_t>(members));
+  for (int distance = 1; distance < members; distance *= 2) {
+    std::vector<Duration> next = now;
+    for (int from = 0; from < members; ++from) {
+      const auto own = static_cast<std::size_t>(from),
+                 to = static_cast<std::size_t>((from + distance) % members);
+      const Rehearsal::Sent sent = rehearsal.send(rehearsal.way(from, static_cast<int>(to)), 0, now[own]);
+      next[to] = std::max(next[to], sent.there);
+      next[own] = std::max(next[own], sent.done);
+    }
+    now = next;
+  }
+  return {now, {}, {}};
+}
+
+Timetable rehearse_gather(Rehearsal& rehearsal, std::size_t bytes, DType) {
+  const int members = rehearsal.members(), shifts = std::min(members - 1, kGathered);
+  std::vector<Duration> ends(static_cast<std::size_t>(members));
+  for (int i = 0; i < shifts; ++i) {
+    const auto shift = 1 + static_cast<int>(static_cast<std::int64_t>(i) * (members - 1) / shifts);
+    for (int from = 0; from < members; ++from) {
+      const int to = (from + shift) % members;
+      const Rehearsal::Sent sent =
+          rehearsal.send(rehearsal.way(from, to), static_cast<double>(bytes), Duration(0));
+      auto& end = ends[static_cast<std::size_t>(to)];
+      end = std::max(end, sent.there);
+    }
+  }
+  const std::int64_t more = (members - 1) / shifts - 1;
+  if (more > 0 && rehearsal.is_steady()) {
+    const Duration longest = *std::max_element(ends.begin(), ends.end());
+    rehearsal.repeat({}, more, longest);
+    for (Duration& end : ends) end *= more + 1;
+  }
+  return {ends, {}, {}};
+}
+
+}  // namespace taxon::sim

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "sim/rehearsal.h"
+
+namespace taxon::sim {
+
+/// When the members of a collective end, and come in, if nothing else is under way. Counted from the
+/// beginning.
+struct Timetable {
+  std::vector<Duration> ends;
+  /// How much later a member may come without holding anybody up; empty: not at all.
+  std::vector<Duration> slack;
+  /// Of a row with `behind`: when the first bytes come to the member.
+  std::vector<Duration> first;
+};
+
+/// The steps of one row of comm::collective_table(), as sim::Coarse needs them: the row's own, in the row's
+/// own pieces (comm/rows/), without a coroutine and a message each.
+struct Schedule {
+  net::Operation collective;
+  std::string_view name;
+  const char* label;  // in traces, as the row's own: "all_reduce ring"
+  /// For two members or more. Pieces of one step are taken for equally long.
+  Timetable (*rehearse)(Rehearsal& rehearsal, std::size_t bytes, DType type);
+  /// What every member's data is afterwards (of reduce_scatter: its part), with the same bits as the row's;
+  /// `members` are real and equal in size. Null: data stays as it is.
+  std::vector<std::byte> (*outcome)(std::span<const ConstView> members, DType type);
+  /// Whom a member's end waits for, besides itself and whom that one waits for: a broadcast's way from the
+  /// root. Null: all members wait for all.
+  int (*behind)(int member) = nullptr;
+  /// With `behind`: the root ends when all have come, and not by itself.
+  bool root_waits = false;
+};
+
+/// One for each row of comm::collective_table(). sim/schedules/table.cc.
+std::span<const Schedule> schedule_table();
+/// That of the row. A row without one is a bug (tests/sim/coarse_test.cc).
+const Schedule& find_schedule(const comm::CollectiveRow& row);
+
+// The files of this folder.
+Timetable rehearse_ring_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_ring_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_ring_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_halving_doubling(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_tree_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_tree_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_direct_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_direct_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_direct_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_direct_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_one_shot(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_direct_barrier(Rehearsal& rehearsal, std::size_t bytes, DType type);
+Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t bytes, DType type);
+/// Communicator::gather(): everybody sends `bytes` to everybody.
+Timetable rehearse_gather(Rehearsal& rehearsal, std::size_t bytes, DType type);
+
+std::vector<std::byte> sum_in_order(std::span<const ConstView> members, DType type);
+std::vector<std::byte> sum_along_ring(std::span<const ConstView> members, DType type);
+std::vector<std::byte> sum_by_halving(std::span<const ConstView> members, DType type);
+std::vector<std::byte> sum_up_tree(std::span<const ConstView> members, DType type);
+std::vector<std::byte> parts_of_all(std::span<const ConstView> members, DType type);
+std::vector<std::byte> first_of_all(std::span<const ConstView> members, DType type);
+
+}  // namespace taxon::sim
