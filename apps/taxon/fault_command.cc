@@ -26,7 +26,8 @@ std::atomic<std::uint64_t> seed_in_trial{0};
 void on_abort(int) {
   char text[] = "taxon: that was seed 00000000000000000000: replay it with --replay\n";
   char* digit = text + sizeof "taxon: that was seed 00000000000000000000" - 2;
-  for (std::uint64_t rest = seed_in_trial; rest > 0; rest /= 10) *digit-- = static_cast<char>('0' + rest % 10);
+  for (std::uint64_t rest = seed_in_trial; rest > 0; rest /= 10)
+    *digit-- = static_cast<char>('0' + rest % 10);
   [[maybe_unused]] auto written = write(STDERR_FILENO, text, sizeof text - 1);
 }
 

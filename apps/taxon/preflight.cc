@@ -60,8 +60,7 @@ plan::KnownNames known_names() {
   known.datasets = names_of(data::dataset_table());
   known.rules = names_of(optim::rule_table());
   known.schedules = optim::schedule_names();
-  for (const auto& row : exchange::topology_table())
-    known.topologies.push_back({std::string(row.name), exchange::collectives_of(row)});
+  known.topologies = exchange::known_topologies();
   known.transports = net::transport_names();
   return known;
 }

@@ -62,7 +62,7 @@ class Exchange {
   task::Task<void> abandon(std::exception_ptr why);
   /// True from begin() to the end of finish().
   bool underway() const { return underway_; }
-  optim::StepClock clock() const { return clock_; }
+  optim::StepClock step_clock() const { return clock_; }
 
   const std::vector<Bucket>& buckets() const { return layout_.buckets; }
   /// Since the start: time in rule, cast and norm kernels, which is compute although it runs here.

@@ -23,8 +23,8 @@ std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int
       {"across", [](int rank, int node) { return rank % node; }, [](int node) { return node; },
        [](int world, int node) { return world / node; }},
   };
-  const auto* row = std::find_if(std::begin(kGroups), std::end(kGroups),
-                                 [&](const Row& r) { return r.name == group; });
+  const auto* row =
+      std::find_if(std::begin(kGroups), std::end(kGroups), [&](const Row& r) { return r.name == group; });
   TAXON_CHECK(row != std::end(kGroups), "no group is called ", group);
   std::vector<Rank> members;
   for (int i = 0; i < row->count(world, node); ++i)

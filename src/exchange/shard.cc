@@ -41,9 +41,7 @@ std::vector<Run> runs_of(const Layout& layout) {
 }
 
 bool touches(const Run& run, int segment) { return run.lowest <= segment && segment <= run.highest; }
-bool overlap(const Run& a, const Run& b) {
-  return a.begin < b.begin + b.size && b.begin < a.begin + a.size;
-}
+bool overlap(const Run& a, const Run& b) { return a.begin < b.begin + b.size && b.begin < a.begin + a.size; }
 
 /// Lays the runs one after the other and begins again where the capacity ends.
 void wind(std::vector<Run>& runs, std::size_t capacity) {

@@ -12,6 +12,15 @@ bool exists(net::Operation collective, std::string_view name) {
   return false;
 }
 
+std::vector<std::string> collectives_of(const TopologyRow& topology) {
+  std::vector<std::string> names;
+  for (const comm::CollectiveRow& row : comm::collective_table())
+    if (row.collective == topology.reduce &&
+        (topology.spread == net::Operation::User || exists(topology.spread, row.name)))
+      names.emplace_back(row.name);
+  return names;
+}
+
 }  // namespace
 
 std::span<const TopologyRow> topology_table() {
@@ -32,13 +41,11 @@ const TopologyRow& find_topology(std::string_view name) {
   throw Error(ErrorKind::Usage, "no topology is called " + std::string(name));
 }
 
-std::vector<std::string> collectives_of(const TopologyRow& topology) {
-  std::vector<std::string> names;
-  for (const comm::CollectiveRow& row : comm::collective_table())
-    if (row.collective == topology.reduce &&
-        (topology.spread == net::Operation::User || exists(topology.spread, row.name)))
-      names.emplace_back(row.name);
-  return names;
+std::vector<plan::KnownNames::Topology> known_topologies() {
+  std::vector<plan::KnownNames::Topology> known;
+  for (const TopologyRow& topology : topology_table())
+    known.push_back({std::string(topology.name), collectives_of(topology)});
+  return known;
 }
 
 }  // namespace taxon::exchange

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "comm/collectives.h"
+#include "plan/plan.h"
 #include "tensor/arena.h"
 
 namespace taxon::exchange {
@@ -56,7 +57,7 @@ struct TopologyRow {
 std::span<const TopologyRow> topology_table();
 /// Throws Error{Usage} for a name that is not in the table.
 const TopologyRow& find_topology(std::string_view name);
-/// The collectives that serve both halves of it, by name.
-std::vector<std::string> collectives_of(const TopologyRow& topology);
+/// Every topology with the collectives that serve both halves of it, for plan::check_plan().
+std::vector<plan::KnownNames::Topology> known_topologies();
 
 }  // namespace taxon::exchange

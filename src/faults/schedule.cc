@@ -69,7 +69,7 @@ struct Row {
   void (*draw)(Scene&, plan::FaultModel&);
 };
 constexpr Row kRows[] = {
-    {"delay", 60, 1, delay},       {"delay", 20, 1, delay},       {"slow_device", 30, 1, slow_device},
+    {"delay", 60, 1, delay},         {"delay", 20, 1, delay},       {"slow_device", 30, 1, slow_device},
     {"slow_link", 30, 2, slow_link}, {"cut_link", 40, 2, cut_link}, {"kill", 50, 1, kill},
     {"kill", 10, 1, kill},
 };

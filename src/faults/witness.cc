@@ -4,10 +4,10 @@
 
 namespace taxon::faults {
 
-model::StepOutput Witness::forward_backward(const model::StepInput& input, tensor::Marks& marks) {
+model::StepOutput Witness::forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) {
   View bytes = weights_->bytes();
   testimony_.weights.push_back(XXH64(bytes.data(), bytes.size(), 0));
-  return inner_->forward_backward(input, marks);
+  return inner_->forward_backward(input, from, marks);
 }
 
 }  // namespace taxon::faults

@@ -26,7 +26,7 @@ class Witness final : public model::Model {
     inner_->unbind();
   }
   void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
-  model::StepOutput forward_backward(const model::StepInput& input, tensor::Marks& marks) override;
+  model::StepOutput forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) override;
   model::StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override {
     return inner_->evaluate(inputs, labels);
   }

@@ -40,6 +40,7 @@ ModelSpec spec_of(const plan::ModelProfile& profile) {
   }
   for (std::size_t b = 0; b < profile.buffers.size(); ++b)
     spec.buffers.push_back({"buffer " + std::to_string(b), {profile.buffers[b]}});
+  spec.divisible = true;
   if (total <= 0) return spec;
   double left = total;  // backward visits the last segment first
   for (const plan::SegmentProfile& segment : profile.segments) {
@@ -70,12 +71,22 @@ void ProfileModel::bind(const Binding& binding) {
   std::memset(binding.weights->bytes().data(), 0, binding.weights->bytes().size());
 }
 
-StepOutput ProfileModel::forward_backward(const StepInput&, tensor::Marks& marks) {
+StepOutput ProfileModel::forward_backward(const StepInput& input, int from, tensor::Marks& marks) {
   TAXON_CHECK(binding_.layout != nullptr, "bind() comes before the first step");
-  std::memset(binding_.gradients->bytes().data(), 0, binding_.gradients->bytes().size());
-  progress_.begin();
-  for (const tensor::Slot& slot : binding_.layout->slots()) progress_.completed(slot.range, marks);
-  progress_.finish(marks);
+  if (left_ == 0) {
+    progress_.begin();
+    left_ = static_cast<int>(spec_.segments.size());
+  }
+  const tensor::Arena& gradients = *binding_.gradients[input.gradients];
+  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+    const int segment = spec_.segment_of(binding_.parameters[slot]);
+    if (segment < from || segment >= left_) continue;
+    View bytes = gradients.bytes(binding_.gradient(slot));
+    if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
+    progress_.completed(binding_.layout->slots()[slot].range, marks);
+  }
+  left_ = from;
+  if (from == 0) progress_.finish(marks);
   return {};
 }
 

@@ -25,7 +25,7 @@ class ProfileModel final : public Model {
   void bind(const Binding& binding) override;
   void unbind() override { binding_ = {}; }
   void forward(const StepInput&, int) override {}
-  StepOutput forward_backward(const StepInput& input, tensor::Marks& marks) override;
+  StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) override;
   StepOutput evaluate(std::span<const float>, std::span<const std::int64_t>) override { return {}; }
   std::vector<double> buffers() const override;
   void set_buffers(std::span<const double>) override {}
@@ -40,6 +40,7 @@ class ProfileModel final : public Model {
   std::vector<int> order_;
   Binding binding_;
   Progress progress_;
+  int left_ = 0;  // segments whose backward pass is still to come in this step; 0: between steps
 };
 
 }  // namespace taxon::model

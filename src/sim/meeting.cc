@@ -27,7 +27,8 @@ void Coarse::Entry::await_resume() const {
 
 task::WaitInfo Coarse::Entry::describe() const {
   const net::Tag& tag = meeting_.subject().tag;
-  return {net::describe_operation(tag), meeting_.missing(member_), net::describe_tag(tag), since_, tag.unit};
+  return {net::describe_operation(tag), meeting_.missing(member_), net::describe_subject(tag, waits_),
+          since_};
 }
 
 void Coarse::Entry::finish() {

@@ -441,7 +441,7 @@ task::Task<void> Trainer::settle() {
     auto waiting = wait_for(flight.exchange->finish());
     co_await waiting;
     gradient_norm_ = flight.exchange->gradient_norm();
-    if (pending_ && pending_->step == flight.exchange->clock().step + 1)
+    if (pending_ && pending_->step == flight.exchange->step_clock().step + 1)
       pending_->gradient_norm = gradient_norm_;
   }
 }
@@ -644,7 +644,7 @@ task::Task<std::vector<checkpoint::LogicalTensor>> Trainer::collect_optimiser() 
     auto collecting =
         collect(Delayed::kSums, &state_->gradients(index_of(steps_ - 1)), Shards::in_place, &tensors);
     co_await collecting;
-    tensors.push_back(Delayed{last.exchange->clock()}.pack());
+    tensors.push_back(Delayed{last.exchange->step_clock()}.pack());
   }
   co_return tensors;
 }

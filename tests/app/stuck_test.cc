@@ -154,8 +154,7 @@ void supervise(pid_t pid, const Log& log) {
   ASSERT_TRUE(wait_for([&] { return is_stopped(pid); }, std::chrono::seconds(40)));
   const std::regex line(
       "rank [0-9] waits for rank 2 in all_reduce, bucket 1 \\([a-z.]+(, [a-z.]+)*\\) by ring, step 4, round");
-  const bool said =
-      wait_for([&] { return std::regex_search(log.read(), line); }, std::chrono::seconds(10));
+  const bool said = wait_for([&] { return std::regex_search(log.read(), line); }, std::chrono::seconds(10));
   kill(pid, SIGCONT);
   EXPECT_TRUE(said) << log.read();
   EXPECT_THAT(log.read(), HasSubstr("rank 2 holds up the others"));
@@ -173,8 +172,8 @@ TEST(Stuck, ARankStoppedInTheMiddleOfABucketIsNamedWithItAndTheRunGoesOn) {
   const int port = control::free_port();
   const auto codes = run_processes(kRanks + 1, [&](Process& process) {
     const pid_t own = getpid();
-    const auto pids = process.exchange(Bytes(reinterpret_cast<const std::byte*>(&own),
-                                             reinterpret_cast<const std::byte*>(&own + 1)));
+    const auto pids = process.exchange(
+        Bytes(reinterpret_cast<const std::byte*>(&own), reinterpret_cast<const std::byte*>(&own + 1)));
     if (process.index() == kRanks) {
       pid_t odd;
       std::memcpy(&odd, pids[kOdd].data(), sizeof odd);
@@ -228,8 +227,9 @@ TEST(Stuck, ARankWithAnotherBucketSizeIsNamedAtOnce) {
     return 0;
   });
   EXPECT_THAT(codes, testing::Each(exit_code(ErrorKind::Mismatch))) << log.read();
-  EXPECT_THAT(log.read(), ContainsRegex("Ranks disagree in all_reduce, bucket 1 .layer1.weight., step 1, round "
-                                        "[0-9]+: rank [0-9].* rank [0-9]"));
+  EXPECT_THAT(log.read(),
+              ContainsRegex("Ranks disagree in all_reduce, bucket 1 .layer1.weight., step 1, round "
+                            "[0-9]+: rank [0-9].* rank [0-9]"));
   EXPECT_THAT(log.read(), HasSubstr("rank 2 "));
   // Not after a deadline: nobody had to find out by waiting.
   EXPECT_THAT(log.read(), testing::Not(HasSubstr("holds up the others")));

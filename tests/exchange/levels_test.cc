@@ -79,15 +79,15 @@ TEST(Levels, EveryNestingSumsAndSpreads) {
   };
   for (bool share_memory : {true, false})
     for (const auto& nesting : nestings)
-      for (auto [ranks, node] : std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {2, 2}, {4, 2}, {6, 3}, {6, 2}})
+      for (auto [ranks, node] :
+           std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {2, 2}, {4, 2}, {6, 3}, {6, 2}})
         for (std::size_t elements : {0, 1, 5, 1000}) {
           Case c{ranks, node, nesting, elements};
           SCOPED_TRACE(testing::Message() << nesting[0].topology << " x" << nesting.size() << ", " << ranks
                                           << " ranks, nodes of " << node << ", " << elements << " elements");
           std::vector<double> owners(elements, 0);
-          test::run_ranks(
-              ranks, [&](net::Transport& t) { return sum_and_spread(&c, &t, &owners); },
-              {.share_memory = share_memory});
+          test::run_ranks(ranks, [&](net::Transport& t) { return sum_and_spread(&c, &t, &owners); },
+                          {.share_memory = share_memory});
           // Each element has as many owners as any other: the replicas of its shard.
           for (double count : owners) EXPECT_EQ(count, owners.front());
         }

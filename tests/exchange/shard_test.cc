@@ -60,8 +60,7 @@ TEST(Ring, WhoTakesAPlaceWaitsForAllWhoHadItAndTheyCanLeave) {
 
 TEST(Ring, PartsOfOneParameterLieOneAfterTheOther) {
   const std::vector<Tensor> tensors = {{"c", {100}, 2}, {"b", {5000}, 1}, {"a", {100}, 0}};
-  Layout layout =
-      lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(400, 4096)), DType::Float32);
+  Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(400, 4096)), DType::Float32);
   lay_out_ring(layout, 3);
   ASSERT_EQ(layout.buckets.size(), 7u);
   for (std::size_t b = 2; b < 6; ++b)
@@ -72,8 +71,7 @@ TEST(Ring, OfADeepModelIsSmall) {
   std::vector<Tensor> tensors;
   for (int segment = 49; segment >= 0; --segment)
     tensors.push_back({"w" + std::to_string(segment), {1000}, segment});
-  Layout layout =
-      lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
+  Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
   const std::size_t whole = layout.gradients;
   lay_out_ring(layout, 50);
   EXPECT_LT(layout.gradients * 15, whole);
@@ -81,8 +79,7 @@ TEST(Ring, OfADeepModelIsSmall) {
 
 TEST(Ring, OneSegmentNeedsEverythingAtOnce) {
   std::vector<Tensor> tensors = {{"b", {1000}, 0}, {"a", {1000}, 0}};
-  Layout layout =
-      lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
+  Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
   const std::size_t whole = layout.gradients;
   lay_out_ring(layout, 1);
   EXPECT_GE(layout.gradients, whole);
@@ -91,8 +88,7 @@ TEST(Ring, OneSegmentNeedsEverythingAtOnce) {
 
 TEST(OwnedValues, LeavesOutThePadding) {
   const std::vector<Tensor> tensors = {{"b", {10}, 0}, {"a", {20}, 0}};
-  Layout layout =
-      lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
+  Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
   Bucket bucket = layout.buckets.front();
   bucket.owned = {4, 20};
   EXPECT_EQ(owned_values(bucket, layout.arena), (std::vector<Range>{{4, 6}, {16, 8}}));

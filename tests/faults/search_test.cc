@@ -33,9 +33,7 @@ class FaultSearch : public testing::Test {
     job_.known.datasets = names_of(data::dataset_table());
     job_.known.rules = names_of(optim::rule_table());
     job_.known.schedules = optim::schedule_names();
-    job_.known.topologies = names_of(exchange::topology_table());
-    job_.known.collectives = {"auto"};
-    for (const auto& row : comm::collective_table()) job_.known.collectives.emplace_back(row.name);
+    job_.known.topologies = exchange::known_topologies();
     job_.known.transports = {"auto"};
     datasets_ = data::open_datasets(job_.recipe.data, data::MemoryStorage());
     job_.datasets = &datasets_;
@@ -68,9 +66,9 @@ class FaultSearch : public testing::Test {
 /// The same that `taxon simulate --faults` does by the ten thousand.
 TEST_F(FaultSearch, HundredsOfSchedulesHaveNoFinding) {
   const faults::Tally tally = faults::search(job_, {1, 300}, [](const faults::Trial& trial) {
-    EXPECT_THAT(trial.findings, IsEmpty()) << "seed " << trial.seed << ", " << faults::describe(trial.shape)
-                                           << "\n"
-                                           << fmt::format("{}", fmt::join(describe(trial.schedule), "\n"));
+    EXPECT_THAT(trial.findings, IsEmpty())
+        << "seed " << trial.seed << ", " << faults::describe(trial.shape) << "\n"
+        << fmt::format("{}", fmt::join(describe(trial.schedule), "\n"));
     return faults::GoOn::Yes;
   });
   EXPECT_EQ(tally.trials, 300u);

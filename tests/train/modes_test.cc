@@ -1,8 +1,12 @@
 // Every way of keeping replicas equal is the same mathematics.
+#include "train/modes.h"
+
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numeric>
+
 #include "data/memory_storage.h"
-#include "train/modes.h"
 #include "train/toy_job.h"
 
 namespace taxon::test {
@@ -143,8 +147,8 @@ TEST_F(ExchangeModes, ShardedStateIsANthOfTheMemory) {
   plan.optimiser.rule = "adamw";
   TrainingJob wide = job(4, plan);
   wide.make_model = [](int rank) {
-    return std::make_unique<model::Perceptron>(
-        model::PerceptronOptions{.shape = {{kInputs}, kClasses}, .hidden = 4000, .seed = static_cast<std::uint64_t>(rank)});
+    return std::make_unique<model::Perceptron>(model::PerceptronOptions{
+        .shape = {{kInputs}, kClasses}, .hidden = 4000, .seed = static_cast<std::uint64_t>(rank)});
   };
   wide.plan.length.steps = 2;
   const auto replicated = run_training(wide).recorders[1].info.arenas;
@@ -169,7 +173,8 @@ TEST_F(ExchangeModes, ADelayedUpdateUsesTheGradientOfTheStepBefore) {
   model::Perceptron model(model_options(plan));
   tensor::ArenaLayout layout(DType::Float64);
   model::Binding binding{.layout = &layout, .parameters = {0, 1, 2, 3, 4}};
-  for (int p : binding.parameters) layout.add(std::to_string(p), model.spec().parameters[static_cast<std::size_t>(p)].shape);
+  for (int p : binding.parameters)
+    layout.add(std::to_string(p), model.spec().parameters[static_cast<std::size_t>(p)].shape);
   tensor::Arena weights(DType::Float64, layout.size()), gradients(DType::Float64, layout.size());
   const Range all{0, layout.size()};
   binding.buckets = {{all, all}};

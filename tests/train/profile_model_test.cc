@@ -62,8 +62,9 @@ TEST(ProfileModel, CostsAreOfTheSamplesAndMarksWhereGradientsComplete) {
   }
   binding.layout = &layout;
   const auto slots = layout.slots();
-  binding.buckets = {
-      slots[0].range, {slots[1].range.begin, 300}, {slots[1].range.begin + 300, 300}, slots[2].range};
+  for (Range range :
+       {slots[0].range, {slots[1].range.begin, 300}, {slots[1].range.begin + 300, 300}, slots[2].range})
+    binding.buckets.push_back({range, range});
   const std::vector<std::int64_t> labels(8);
   const model::StepCost whole = model::step_cost(spec, {{}, labels, 8, 1}, 0, binding);
   EXPECT_EQ(whole.cost.measured, from_seconds(20e-3));
@@ -136,7 +137,7 @@ TEST(ProfileModel, AHundredMillionParametersOn128RanksNeedLittleMemory) {
   ASSERT_FALSE(report.failure);
   EXPECT_EQ(fleet->recorder.steps.size(), 2u);
   // Weights, gradients and momentum of one rank alone would be 1.6 GB.
-  EXPECT_EQ(fleet->recorder.info.arena_bytes, std::size_t{3} * 4 * (133'000'000 + 16));
+  EXPECT_EQ(fleet->recorder.info.arenas.total(), std::size_t{3} * 4 * (133'000'000 + 16));
   EXPECT_LT(fleet->largest_memory - before, std::size_t{400} << 20);
 }
 
