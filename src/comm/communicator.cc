@@ -129,8 +129,12 @@ task::Task<std::vector<View>> Communicator::map_all(net::Tag tag, const net::Reg
   ++tag.round;
   auto agreed = gather(tag, ConstView(&mapped, 1));
   auto flags = co_await agreed;
-  if (std::find(flags.begin(), flags.end(), std::byte{0}) != flags.end()) views.clear();
-  co_return views;
+  if (std::find(flags.begin(), flags.end(), std::byte{0}) == flags.end()) co_return views;
+  // A member that died can't be mapped either: then its loss is the reason, and this is where it shows.
+  ++tag.round;
+  auto alive = gather(tag, ConstView(&mapped, 1));
+  co_await alive;
+  co_return std::vector<View>();
 }
 
 task::Task<void> Communicator::share(const net::Region& region) {
