@@ -26,16 +26,14 @@ std::string operation_text(const ReportedWait& wait) {
 /// The waits that are long enough to matter, and what follows from them.
 class Diagnosis {
  public:
-  explicit Diagnosis(const WaitPicture& picture) : picture_(picture) {
+  explicit Diagnosis(const WaitPicture& picture) : picture_(picture), patience_(patience()) {
     for (const auto& [rank, waits] : picture.waits) {
       if (is_quiet(rank)) continue;  // what a silent rank said last is not what it does now
       for (const ReportedWait& wait : waits) {
         // Reports are up to a second old and a hang spreads from rank to rank: what has waited for half as
         // long belongs to the same hang.
-        if (wait.seconds < picture.threshold / 2) continue;
+        if (wait.seconds < patience_ / 2) continue;
         longest_ = std::max(longest_, wait.seconds);
-        // Who is silent will not move by itself: no need to be as patient as with somebody who may be busy.
-        if (wait.peer && picture.silent.count(*wait.peer) > 0) silence_hurts_ = true;
         stuck_[rank].push_back(wait);
         if (wait.peer && *wait.peer != rank) targets_[rank].insert(*wait.peer);
       }
@@ -43,7 +41,7 @@ class Diagnosis {
   }
 
   std::optional<HangReport> report() const {
-    if (longest_ < picture_.threshold && !silence_hurts_) return {};
+    if (longest_ < patience_) return {};
     HangReport report;
     report.culprits = culprits();
     report.lines.push_back(headline(report.culprits));
@@ -60,6 +58,15 @@ class Diagnosis {
  private:
   static bool contains(const std::vector<Rank>& ranks, Rank rank) {
     return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  }
+  /// Who is silent will not move by itself: no need to be as patient as with somebody who may be busy.
+  double patience() const {
+    const double half = picture_.threshold / 2;
+    for (const auto& [rank, waits] : picture_.waits)
+      for (const ReportedWait& wait : waits)
+        if (wait.peer && !is_quiet(rank) && picture_.silent.count(*wait.peer) > 0 && wait.seconds >= half)
+          return half;
+    return picture_.threshold;
   }
   bool is_quiet(Rank rank) const { return picture_.silent.count(rank) > 0 || picture_.left.count(rank) > 0; }
 
@@ -137,10 +144,10 @@ class Diagnosis {
   }
 
   const WaitPicture& picture_;
+  const double patience_;
   std::map<Rank, std::vector<ReportedWait>> stuck_;
   std::map<Rank, std::set<Rank>> targets_;
   double longest_ = 0;
-  bool silence_hurts_ = false;  // somebody waits for a silent rank
 };
 
 }  // namespace

@@ -68,6 +68,13 @@ TEST(Diagnose, ASilentRankNeedsHalfThePatience) {
   EXPECT_THAT(report->culprits, ElementsAre(Rank(1)));
 }
 
+TEST(Diagnose, ASilentRanksOtherVictimsMayHaveReportedASecondEarlier) {
+  WaitPicture picture{.world_size = 3, .silent = {{Rank(2), 5.0}}};
+  picture.waits[Rank(0)] = {{"all_reduce", Rank(2), "the step's vote", 4.1}};
+  picture.waits[Rank(1)] = {wait_for(2, 3.2)};
+  EXPECT_THAT(text_of(diagnose(picture)), HasSubstr("rank 1 waits for rank 2 in all_reduce ring, bucket 3"));
+}
+
 TEST(Diagnose, TheWaitsOfOthersKeepTheirPatienceBesideASilentRank) {
   WaitPicture picture{.world_size = 3, .silent = {{Rank(2), 5.0}}};
   picture.waits[Rank(0)] = {wait_for(1, 7.9)};
