@@ -152,6 +152,9 @@ class World::Run final : private Action {
 
   void ended(int rank, std::exception_ptr error) {
     auto index = static_cast<std::size_t>(rank);
+    // The network may notice a loss before the rank has heard of it: as in a real process, who was first
+    // counts.
+    if (error && announced_ && is_transports(error)) error = told_;
     ended_[index] = true;
     report_.ranks[index].end = parts_.queue.now();
     report_.ranks[index].error = error;
@@ -172,6 +175,16 @@ class World::Run final : private Action {
     auto error = std::make_exception_ptr(control::error_of(lost));
     if (!announced_) announce(rank, error, lost);
     waits(index).cancel(error);
+  }
+
+  static bool is_transports(std::exception_ptr error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& known) {
+      return known.kind() == ErrorKind::Transport;
+    } catch (...) {
+      return false;
+    }
   }
 
   static control::Event aborted(int rank, std::exception_ptr error) {
