@@ -3,6 +3,8 @@
 
 #include "apps/taxon/doctor.h"
 #include "apps/taxon/fault_command.h"
+#include "apps/taxon/profile_command.h"
+#include "apps/taxon/simulate_command.h"
 #include "apps/taxon/train_command.h"
 #include "apps/taxon/version.h"
 #include "base/error.h"
@@ -11,6 +13,12 @@ namespace {
 
 constexpr const char* kFooter = "Exit codes and what to do about each: docs/errors.md.";
 
+void add_overrides(CLI::App* command, std::vector<std::string>& overrides) {
+  command->add_option("--set", overrides, "Override a key of the plan: --set learning_rate.base=0.1")
+      ->type_name("KEY.PATH=VALUE")
+      ->take_all();
+}
+
 void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
   CLI::App* train = program.add_subcommand(
       "train", "Train a recipe, alone, with local workers, or as a rank of a launcher's job");
@@ -18,9 +26,7 @@ void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
       ->required();
   train->add_option("--workers", arguments.workers, "Start so many workers on this host")
       ->check(CLI::PositiveNumber);
-  train->add_option("--set", arguments.overrides, "Override a key of the plan: --set learning_rate.base=0.1")
-      ->type_name("KEY.PATH=VALUE")
-      ->take_all();
+  add_overrides(train, arguments.overrides);
   train->add_option("--out", arguments.out, "Folder of the outputs (default: runs/NAME)");
   train->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint in the output folder");
   train->add_flag("--overwrite", arguments.overwrite, "Replace the run that is in the output folder")
@@ -30,19 +36,58 @@ void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
   train->footer(kFooter);
 }
 
-void add_simulate(CLI::App& program, taxon::app::FaultArguments& arguments) {
-  CLI::App* simulate = program.add_subcommand("simulate", "Train in the virtual world");
-  simulate->add_option("recipe", arguments.recipe, "The recipe, such as recipes/blobs-perceptron.yaml")
-      ->required();
-  simulate->add_option("--set", arguments.overrides, "Override a key of the plan")
-      ->type_name("KEY.PATH=VALUE")
-      ->take_all();
-  simulate->add_flag("--faults", "Try schedules of faults, each made from a seed, and say what must not be")
-      ->required();
-  simulate->add_option("--seeds", arguments.seeds, "The seeds to try")->type_name("FIRST..LAST");
+CLI::App* add_profile(CLI::App& program, taxon::app::ProfileArguments& arguments) {
+  CLI::App* profile = program.add_subcommand(
+      "profile", "Measure what the recipe's model costs on this machine, segment by segment");
+  profile->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML")->required();
+  profile->add_option("--out", arguments.out, "Write the profile to this file, for `taxon simulate`");
+  profile->add_option("--workers", arguments.workers, "Workers that share batch.global (default: 1)")
+      ->check(CLI::PositiveNumber);
+  profile->add_option("--threads", arguments.threads, "Compute threads (default: as training would use)")
+      ->check(CLI::PositiveNumber);
+  profile->add_option("--steps", arguments.steps, "Steps to take the median of (default: 20)")
+      ->check(CLI::PositiveNumber);
+  add_overrides(profile, arguments.overrides);
+  profile->footer(kFooter);
+  return profile;
+}
+
+/// Options that look for faults instead; the flag that asks for it.
+CLI::Option* add_fault_search(CLI::App* simulate, taxon::app::FaultArguments& arguments) {
+  CLI::Option* faults = simulate->add_flag(
+      "--faults", "Try schedules of faults, each made from a seed, and say what must not be");
+  auto* seeds = simulate->add_option("--seeds", arguments.seeds, "The seeds to try")
+                    ->type_name("FIRST..LAST")
+                    ->needs(faults);
   simulate->add_option("--replay", arguments.replay, "Try this seed alone and say all that is known of it")
-      ->excludes("--seeds");
+      ->excludes(seeds)
+      ->needs(faults);
+  for (const char* other :
+       {"--cluster", "--workers", "--profile", "--fidelity", "--steps", "--trace", "--json"})
+    faults->excludes(simulate->get_option(other));
+  return faults;
+}
+
+CLI::App* add_simulate(CLI::App& program, taxon::app::SimulateArguments& arguments) {
+  CLI::App* simulate = program.add_subcommand(
+      "simulate", "Train a recipe on a cluster that is only described, on virtual time");
+  simulate->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML")->required();
+  simulate->add_option("--cluster", arguments.cluster, "The cluster file (see clusters/)");
+  simulate->add_option("--workers", arguments.workers, "Ranks (default: as many as the cluster holds)")
+      ->check(CLI::PositiveNumber);
+  simulate->add_option("--profile", arguments.profile,
+                       "What the model costs: from `taxon profile`, or one of profiles/");
+  simulate->add_option(
+      "--fidelity", arguments.fidelity,
+      "timing: sizes and costs alone; coarse: and a collective is one event; exact: real models on "
+      "real data (default: timing)");
+  simulate->add_option("--steps", arguments.steps, "Steps to simulate (default: 10)")
+      ->check(CLI::PositiveNumber);
+  simulate->add_option("--trace", arguments.trace, "Write a Chrome trace, as a real run's trace.json");
+  simulate->add_option("--json", arguments.json, "Write the figures for programs");
+  add_overrides(simulate, arguments.overrides);
   simulate->footer(kFooter);
+  return simulate;
 }
 
 }  // namespace
@@ -55,8 +100,12 @@ int main(int argc, char** argv) {
   taxon::app::TrainArguments train;
   train.command_line.assign(argv, argv + argc);
   add_train(program, train);
+  taxon::app::ProfileArguments profile_arguments;
+  CLI::App* profile = add_profile(program, profile_arguments);
+  taxon::app::SimulateArguments simulate_arguments;
+  CLI::App* simulate = add_simulate(program, simulate_arguments);
   taxon::app::FaultArguments faults;
-  add_simulate(program, faults);
+  CLI::Option* searches_faults = add_fault_search(simulate, faults);
   CLI::App* doctor = program.add_subcommand("doctor", "Say what this machine offers and what to improve");
   try {
     program.parse(argc, argv);
@@ -65,6 +114,12 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : taxon::exit_code(taxon::ErrorKind::Usage);
   }
   if (doctor->parsed()) return taxon::app::run_doctor(std::cout);
-  if (program.got_subcommand("simulate")) return taxon::app::run_faults(faults);
+  if (profile->parsed()) return taxon::app::run_profile(profile_arguments);
+  if (simulate->parsed() && *searches_faults) {
+    faults.recipe = simulate_arguments.recipe;
+    faults.overrides = simulate_arguments.overrides;
+    return taxon::app::run_faults(faults);
+  }
+  if (simulate->parsed()) return taxon::app::run_simulate(simulate_arguments);
   return taxon::app::run_train(train);
 }

@@ -28,6 +28,7 @@ GradientTime gradient_time(const plan::ParameterProfile& parameter, double end, 
 ModelSpec spec_of(const plan::ModelProfile& profile) {
   ModelSpec spec;
   spec.name = profile.model;
+  spec.divisible = profile.divisible;
   const double batch = static_cast<double>(std::max<std::int64_t>(1, profile.batch));
   double total = 0;
   for (const plan::SegmentProfile& segment : profile.segments) {
@@ -40,7 +41,6 @@ ModelSpec spec_of(const plan::ModelProfile& profile) {
   }
   for (std::size_t b = 0; b < profile.buffers.size(); ++b)
     spec.buffers.push_back({"buffer " + std::to_string(b), {profile.buffers[b]}});
-  spec.divisible = true;
   if (total <= 0) return spec;
   double left = total;  // backward visits the last segment first
   for (const plan::SegmentProfile& segment : profile.segments) {
@@ -73,16 +73,16 @@ void ProfileModel::bind(const Binding& binding) {
 
 StepOutput ProfileModel::forward_backward(const StepInput& input, int from, tensor::Marks& marks) {
   TAXON_CHECK(binding_.layout != nullptr, "bind() comes before the first step");
-  if (left_ == 0) {
-    progress_.begin();
-    left_ = static_cast<int>(spec_.segments.size());
-  }
   const tensor::Arena& gradients = *binding_.gradients[input.gradients];
+  if (left_ == 0) {
+    left_ = static_cast<int>(spec_.segments.size());
+    progress_.begin();
+  }
   for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
     const int segment = spec_.segment_of(binding_.parameters[slot]);
     if (segment < from || segment >= left_) continue;
-    View bytes = gradients.bytes(binding_.gradient(slot));
-    if (!bytes.empty()) std::memset(bytes.data(), 0, bytes.size());
+    View zeroed = gradients.bytes(binding_.gradient(slot));
+    std::memset(zeroed.data(), 0, zeroed.size());
     progress_.completed(binding_.layout->slots()[slot].range, marks);
   }
   left_ = from;

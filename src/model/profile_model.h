@@ -40,7 +40,7 @@ class ProfileModel final : public Model {
   std::vector<int> order_;
   Binding binding_;
   Progress progress_;
-  int left_ = 0;  // segments whose backward pass is still to come in this step; 0: between steps
+  int left_ = 0;  // segments of the step whose backward pass is to come; 0: it has not begun
 };
 
 }  // namespace taxon::model

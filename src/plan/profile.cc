@@ -58,11 +58,8 @@ class Check {
       parameter(segment.parameters[p], fmt::format("{}.parameters[{}]", path, p));
       trains = trains || segment.parameters[p].trainable;
     }
-    if (trains && !times && !flops)
-      complain(
-          fmt::format("{} (\"{}\") has parameters and no cost: give forward and backward, or "
-                      "forward_flops",
-                      path, segment.name));
+    if (trains && !measured_ && !flops)
+      complain(fmt::format("{} (\"{}\") has parameters and no cost: give forward_flops", path, segment.name));
   }
 
   void parameter(const ParameterProfile& parameter, const std::string& path) {

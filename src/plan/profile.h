@@ -38,6 +38,7 @@ struct ModelProfile {
   std::int64_t batch = 0;           // samples of one forward and backward pass; 0: counted, not measured
   DType compute = DType::Float32;   // what it was measured in
   int threads = 0;                  // with so many; 0: counted
+  bool divisible = true;            // its backward pass can be taken segment by segment
   std::vector<std::int64_t> input;  // shape of one sample
   int classes = 0;
   double update = 0;                     // seconds of the optimiser's update of all parameters

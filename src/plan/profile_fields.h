@@ -53,6 +53,10 @@ void visit_fields(P& p, V&& visit) {
         p.batch);
   visit(Field{.key = "compute", .sentence = "Type in which it was measured."}, p.compute);
   visit(Field{.key = "threads", .sentence = "Threads with which it was measured.", .min = 0}, p.threads);
+  visit(Field{.key = "divisible",
+              .sentence =
+                  "false: the backward pass can't be taken segment by segment (exchange.gradients: ring)."},
+        p.divisible);
   visit(Field{.key = "input", .sentence = "Shape of one sample.", .min = 1}, p.input);
   visit(Field{.key = "classes", .sentence = "Classes of the labels.", .min = 0}, p.classes);
   visit(Field{.key = "update",

@@ -14,7 +14,7 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
     return fmt::format("bucket {} ({})", unit, plan::describe(plan.buckets[static_cast<std::size_t>(unit)]));
   if (unit == kAgreementUnit) return "an agreement of all ranks";
   if (unit == kVoteUnit) return "the step's vote";
-  if (unit == kWeightsUnit) return "the optimiser's state";
+  if (unit == kWeightsUnit) return "the initial weights and state";
   if (unit == exchange::kTotalUnit) return "the gradient's norm";
   return "";
 }

@@ -69,10 +69,16 @@ segments:
        {"modell is no key; did you mean model?", "input[0] must be", "segments[0].forward must be",
         "model is missing", "batch is missing", "two segments are called \"one\"",
         "both times and operations", "shape is [0]", "two parameters are called \"a\"",
-        "segments[2] (\"two\") has parameters and no cost", "gradient_from (2 s) is after",
-        "after the end of the backward pass", "completion names \"b\"", "completion names \"b\" twice",
-        "completion lacks the trained parameter \"c\""})
+        "gradient_from (2 s) is after", "after the end of the backward pass", "completion names \"b\"",
+        "completion names \"b\" twice", "completion lacks the trained parameter \"c\""})
     EXPECT_THAT(problems, HasSubstr(expected));
+}
+
+TEST(Profile, WithoutTimesMustCountEverySegmentThatIsTrained) {
+  EXPECT_THAT(problems_of("model: m\ninput: [1]\nbatch: 3\nsegments:\n"
+                          "  - {name: one, parameters: [{name: a, shape: [2], gradient: 1}]}\n"),
+              testing::AllOf(HasSubstr("segments[0] (\"one\") has parameters and no cost"),
+                             HasSubstr("batch means nothing"), HasSubstr("gradient is a time")));
 }
 
 TEST(Profile, OfAnotherModelBatchOrTypeIsTold) {

@@ -1,0 +1,87 @@
+#include "apps/taxon/profile_command.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iostream>
+
+#include "apps/taxon/preflight.h"
+#include "apps/taxon/profiling.h"
+#include "apps/taxon/version.h"
+#include "base/error.h"
+
+namespace taxon::app {
+namespace {
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+  return "an unknown processor";
+}
+
+std::string milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
+
+std::string table(const plan::ModelProfile& profile) {
+  std::string text = fmt::format("{}: {} parameters ({}), {} samples a pass in {}\n", profile.model,
+                                 plan::parameter_count(profile), plan::fingerprint(profile), profile.batch,
+                                 to_string(profile.compute));
+  text += fmt::format("{:<28} {:>12} {:>14} {:>14}  gradients complete after\n", "segment", "parameters",
+                      "forward, ms", "backward, ms");
+  double forward = 0, backward = 0;
+  for (const plan::SegmentProfile& segment : profile.segments) {
+    plan::ModelProfile alone;
+    alone.segments = {segment};
+    std::string gradients;
+    for (const plan::ParameterProfile& parameter : segment.parameters)
+      if (parameter.trainable)
+        gradients += fmt::format("{}{}", gradients.empty() ? "" : ", ", milliseconds(parameter.gradient));
+    text += fmt::format("{:<28} {:>12} {:>14} {:>14}  {}\n", segment.name, plan::parameter_count(alone),
+                        milliseconds(segment.forward), milliseconds(segment.backward), gradients);
+    forward += segment.forward;
+    backward += segment.backward;
+  }
+  text += fmt::format("{:<28} {:>12} {:>14} {:>14}\n", "all", plan::parameter_count(profile),
+                      milliseconds(forward), milliseconds(backward));
+  return text + fmt::format("update of all parameters: {} ms\n", milliseconds(profile.update));
+}
+
+int run(const ProfileArguments& arguments) {
+  plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
+  if (arguments.threads > 0) plan.threads = arguments.threads;
+  plan::require_legal(plan::check_plan(plan, arguments.workers, known_names()));
+  data::FileStorage storage;
+  Ingredients ingredients = open_ingredients(plan, storage, 0, 1);
+  ProfilingOptions options;
+  options.samples = plan::pass_samples(plan, arguments.workers);
+  options.steps = arguments.steps;
+  plan::ModelProfile profile =
+      measure_profile(*ingredients.model, *ingredients.datasets.train, plan, options);
+  profile.threads = compute_threads(plan, 1);
+  profile.source = fmt::format("taxon {} on {}, {} thread(s), median of {} steps", version_number(),
+                               processor_name(), profile.threads, arguments.steps);
+  std::cout << table(profile);
+  if (!arguments.out.empty()) {
+    const std::string text = plan::write_profile(profile);
+    storage.write_atomic(arguments.out, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+    std::cout << "profile: " << arguments.out << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_profile(const ProfileArguments& arguments) {
+  try {
+    return run(arguments);
+  } catch (const Error& error) {
+    std::cerr << "taxon: " << to_string(error.kind()) << ": " << error.what() << std::endl;
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    std::cerr << "taxon: internal: " << error.what() << std::endl;
+    return exit_code(ErrorKind::Internal);
+  }
+}
+
+}  // namespace taxon::app

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "data/dataset.h"
+#include "model/model.h"
+#include "plan/plan.h"
+#include "plan/profile.h"
+
+namespace taxon::app {
+
+struct ProfilingOptions {
+  std::int64_t samples = 0;  // of a pass
+  int steps = 20;            // the median of so many counts
+  int warm_up = 3;           // more before them
+};
+
+/// Measures what a step of the plan's model costs: forward pass and backward pass of each segment, when each
+/// gradient is complete, and the optimiser's update. Takes time; the machine should have nothing else to do.
+/// Leaves the model unbound.
+plan::ModelProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
+                                   const ProfilingOptions& options);
+
+}  // namespace taxon::app

@@ -1,0 +1,127 @@
+#include "apps/taxon/simulate_command.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <iostream>
+
+#include "apps/taxon/preflight.h"
+#include "apps/taxon/simulation.h"
+#include "apps/taxon/simulation_report.h"
+#include "base/error.h"
+#include "plan/nearest.h"
+
+namespace taxon::app {
+namespace {
+
+/// Everything that is wrong, whichever file it is in.
+class Problems {
+ public:
+  void add(std::string problem) { list_.push_back(std::move(problem)); }
+  /// Runs `read`; its mistakes join the list. False: there were some.
+  bool collect(const std::function<void()>& read) {
+    try {
+      read();
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::Usage) throw;
+      add(error.what());
+      return false;
+    }
+  }
+  void require_none() const {
+    if (!list_.empty()) throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(list_, "\n")));
+  }
+
+ private:
+  std::vector<std::string> list_;
+};
+
+const FidelityRow* find_fidelity(const std::string& name, Problems& problems) {
+  std::vector<std::string> names;
+  for (const FidelityRow& row : fidelity_table()) {
+    if (row.name == name) return &row;
+    names.emplace_back(row.name);
+  }
+  problems.add(fmt::format("--fidelity is \"{}\"; known are {}{}", name, fmt::join(names, ", "),
+                           plan::suggestion(plan::nearest(name, names))));
+  return nullptr;
+}
+
+/// What is simulated is the plan's steps, not its tests, checkpoints and reports.
+plan::Plan steps_alone(plan::Plan plan, std::int64_t steps) {
+  plan.length = {};
+  plan.length.steps = steps;
+  plan.evaluation.every_epochs = 0;
+  plan.checkpoint = {.every_epochs = 0, .every_steps = 0};
+  plan.report.trace = false;
+  plan.report.hash_steps = 0;
+  return plan;
+}
+
+/// Reads and checks everything; throws one Error{Usage} with all mistakes.
+SimulationInput prepare(const SimulateArguments& arguments) {
+  SimulationInput input;
+  Problems problems;
+  input.fidelity = find_fidelity(arguments.fidelity, problems);
+  const bool has_plan = problems.collect([&] {
+    input.plan = steps_alone(plan::read_plan(arguments.recipe, arguments.overrides), arguments.steps);
+  });
+  if (arguments.cluster.empty()) problems.add("--cluster is missing: the file of a cluster (see clusters/)");
+  const bool has_cluster = !arguments.cluster.empty() && problems.collect([&] {
+    input.cluster = plan::read_cluster(arguments.cluster, arguments.workers);
+  });
+  if (!arguments.profile.empty())
+    problems.collect([&] { input.profile = plan::read_profile(arguments.profile); });
+  input.ranks = arguments.workers;
+  if (input.ranks == 0 && has_cluster) input.ranks = plan::capacity(input.cluster);
+  if (has_plan && input.ranks > 0) {
+    plan::KnownNames known = known_names();
+    // A profile stands for a model that may not be there to train.
+    if (input.profile) known.models.push_back(input.profile->model);
+    for (const plan::Problem& problem : plan::check_plan(input.plan, input.ranks, known))
+      problems.add(fmt::format("{}: {}", problem.key, problem.sentence));
+    if (input.profile)
+      for (const std::string& problem : plan::profile_mismatches(*input.profile, input.plan, input.ranks))
+        problems.add(fmt::format("{}: {}", arguments.profile, problem));
+  }
+  if (input.profile && input.fidelity != nullptr && !input.fidelity->takes_profile)
+    problems.add(
+        fmt::format("--profile means nothing to --fidelity {}: its models are real", input.fidelity->name));
+  input.keep_spans = !arguments.trace.empty();
+  problems.require_none();
+  return input;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  data::FileStorage storage;
+  storage.write_atomic(path, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+}
+
+int run(const SimulateArguments& arguments) {
+  const SimulationInput input = prepare(arguments);
+  const SimulationResult result = simulate(input);
+  std::cout << to_text(input, result);
+  if (!arguments.json.empty()) write_file(arguments.json, to_json(input, result));
+  if (!arguments.trace.empty()) {
+    write_file(arguments.trace, trace_of(result));
+    std::cout << "trace: " << arguments.trace << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_simulate(const SimulateArguments& arguments) {
+  try {
+    return run(arguments);
+  } catch (const Error& error) {
+    std::cerr << "taxon: " << to_string(error.kind()) << ": " << error.what() << std::endl;
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    std::cerr << "taxon: internal: " << error.what() << std::endl;
+    return exit_code(ErrorKind::Internal);
+  }
+}
+
+}  // namespace taxon::app

@@ -1,0 +1,217 @@
+#include "apps/taxon/simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/taxon/preflight.h"
+#include "model/profile_model.h"
+#include "train/train.h"
+
+namespace taxon::app {
+namespace {
+
+/// Samples that nobody looks at.
+class BlankSamples final : public data::Dataset {
+ public:
+  BlankSamples(std::int64_t size, data::SampleShape shape) : size_(size), shape_(std::move(shape)) {}
+  std::int64_t size() const override { return size_; }
+  const data::SampleShape& shape() const override { return shape_; }
+  void read(std::span<const std::int64_t>, std::span<float> inputs,
+            std::span<std::int64_t> labels) const override {
+    std::fill(inputs.begin(), inputs.end(), 0.0F);
+    std::fill(labels.begin(), labels.end(), 0);
+  }
+
+ private:
+  std::int64_t size_;
+  data::SampleShape shape_;
+};
+
+Cast make_exact(const SimulationInput& input) {
+  Cast cast;
+  data::FileStorage storage;
+  cast.datasets = data::open_datasets(input.plan.data, storage);
+  const data::Dataset* train = cast.datasets.train.get();
+  cast.make_model = [&plan = input.plan, ranks = input.ranks, train](int rank) {
+    model::ModelContext context;
+    context.plan = &plan.model;
+    context.shape = train->shape();
+    context.compute = plan.precision.compute;
+    context.seed = plan.seed;
+    context.rank = rank;
+    context.threads = compute_threads(plan, ranks);
+    return model::make_model(context);
+  };
+  cast.costs = "operations of the model over the speed of the cluster's devices";
+  return cast;
+}
+
+/// Shape and costs of the recipe's own model, which is built once and dropped.
+std::pair<model::ModelSpec, std::vector<int>> shape_of_recipe(const SimulationInput& input,
+                                                              data::SampleShape* shape) {
+  data::FileStorage storage;
+  Ingredients ingredients = open_ingredients(input.plan, storage, 0, 1);
+  *shape = ingredients.datasets.train->shape();
+  std::vector<std::int64_t> first = {0, 1}, labels(first.size());
+  std::vector<float> inputs(first.size() * static_cast<std::size_t>(shape->elements()));
+  ingredients.datasets.train->read(first, inputs, labels);
+  std::vector<int> order = ingredients.model->gradient_order(inputs, labels);
+  return {ingredients.model->spec(), std::move(order)};
+}
+
+Cast make_timing(const SimulationInput& input) {
+  Cast cast;
+  model::ModelSpec spec;
+  std::vector<int> order;
+  data::SampleShape shape;
+  if (input.profile) {
+    spec = model::spec_of(*input.profile);
+    order = model::gradient_order_of(*input.profile, spec);
+    shape = {input.profile->input, std::max(1, input.profile->classes)};
+    cast.costs = input.profile->source;
+    if (!plan::is_measured(*input.profile)) cast.costs += ", over the speed of the cluster's devices";
+  } else {
+    std::tie(spec, order) = shape_of_recipe(input, &shape);
+    cast.costs = "operations of the model over the speed of the cluster's devices (no --profile)";
+  }
+  // Large enough to hold the run in one epoch: a step at the end of one may be shorter.
+  const std::int64_t steps = std::max<std::int64_t>(1, input.plan.length.steps);
+  const std::int64_t size = plan::global_batch(input.plan, input.ranks) * (steps + 1);
+  cast.datasets.train = std::make_unique<BlankSamples>(size, shape);
+  cast.datasets.test = std::make_unique<BlankSamples>(1, shape);
+  cast.make_model = [spec, order](int) { return std::make_unique<model::ProfileModel>(spec, order); };
+  return cast;
+}
+
+constexpr FidelityRow kFidelities[] = {
+    {"exact", "every rank trains its own model: the bits of a real run", sim::Fidelity::Exact, false,
+     make_exact},
+    {"timing", "sizes and costs alone: thousands of ranks, any model that has a profile",
+     sim::Fidelity::Timing, true, make_timing},
+    {"coarse", "timing, and a collective is one event: ten times the ranks", sim::Fidelity::Coarse, true,
+     make_timing},
+};
+
+/// Follows one rank.
+class Log final : public train::Observer {
+ public:
+  void started(const train::RunInfo& info) override { this->info = info; }
+  void stepped(const train::StepReport& report) override {
+    steps.push_back(report);
+    if (on_step) on_step(report);
+  }
+  void evaluated(const train::Evaluation&) override {}
+  void saved(const std::string&) override {}
+  void noticed(const std::string&) override {}
+
+  train::RunInfo info;
+  std::vector<train::StepReport> steps;
+  std::function<void(const train::StepReport&)> on_step;
+};
+
+/// The ranks of one simulation.
+class Fleet {
+ public:
+  Fleet(const SimulationInput& input, Cast& cast, sim::World& world)
+      : input_(input), cast_(cast), world_(world), logs_(static_cast<std::size_t>(input.ranks)) {}
+
+  static task::Task<void> train_rank(Fleet* fleet, comm::Runtime* doors) {
+    const auto rank = static_cast<std::size_t>(doors->rank().value());
+    auto model = fleet->cast_.make_model(doors->rank().value());
+    train::World world{*doors, *model, fleet->cast_.datasets, fleet->world_.storage(), fleet->logs_[rank]};
+    train::TrainOptions options;
+    options.plan = fleet->input_.plan;
+    auto training = train::train(world, std::move(options));
+    train::Outcome outcome = co_await training;
+    if (rank == 0) fleet->outcome_ = std::move(outcome);
+  }
+
+  std::vector<Log>& logs() { return logs_; }
+  train::Outcome& outcome() { return outcome_; }
+
+ private:
+  const SimulationInput& input_;
+  Cast& cast_;
+  sim::World& world_;
+  std::vector<Log> logs_;
+  train::Outcome outcome_;
+};
+
+/// What has passed the links between two looks at them.
+std::vector<sim::LinkUse> difference(const std::vector<sim::LinkUse>& before,
+                                     std::vector<sim::LinkUse> after) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    after[i].messages -= before[i].messages;
+    after[i].bytes -= before[i].bytes;
+    after[i].busy -= before[i].busy;
+  }
+  return after;
+}
+
+std::size_t median_step(const std::vector<train::StepReport>& steps, std::size_t warm_up) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = warm_up; i < steps.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return steps[a].step_time < steps[b].step_time; });
+  return order[order.size() / 2];
+}
+
+/// The first steps fill pipelines and open channels.
+std::size_t warm_up_of(std::size_t steps) { return std::min<std::size_t>(2, steps > 0 ? steps - 1 : 0); }
+
+}  // namespace
+
+std::span<const FidelityRow> fidelity_table() { return kFidelities; }
+
+SimulationResult simulate(const SimulationInput& input) {
+  SimulationResult result;
+  Cast cast = input.fidelity->make_cast(input);
+  auto timeline = std::make_shared<sim::Timeline>();
+  sim::WorldOptions options;
+  options.fidelity = input.fidelity->world;
+  options.seed = input.plan.seed;
+  options.timeline = timeline.get();
+  if (input.keep_spans) options.journal = comm::Journal::Keep::Everything;
+  sim::World world(input.cluster, input.ranks, options);
+  Fleet fleet(input, cast, world);
+
+  // Reports come in the middle of the next step, so the links are looked at from middle to middle.
+  std::vector<sim::LinkUse> first;
+  const std::size_t warm_up =
+      warm_up_of(static_cast<std::size_t>(std::max<std::int64_t>(1, input.plan.length.steps)));
+  Instant looked;
+  fleet.logs()[0].on_step = [&](const train::StepReport& report) {
+    const std::vector<train::StepReport>& steps = fleet.logs()[0].steps;
+    if (steps.size() == std::max<std::size_t>(1, warm_up)) {
+      first = world.links();
+      looked = report.end;
+      return;
+    }
+    if (steps.size() <= warm_up) return;
+    result.links = difference(first, world.links());
+    result.counted = steps.size() - std::max<std::size_t>(1, warm_up);
+    result.counted_time = report.end - looked;
+  };
+  const sim::RankBody body = [&fleet](comm::Runtime& doors) { return Fleet::train_rank(&fleet, &doors); };
+  result.report = world.run(body);
+  if (result.report.failure) std::rethrow_exception(result.report.failure);
+
+  for (int rank = 0; rank < input.ranks && input.keep_spans; ++rank)
+    result.spans.push_back(world.runtime(Rank(rank)).journal.all());
+  for (Log& log : fleet.logs()) result.by_rank.push_back(log.steps);
+  result.info = fleet.logs()[0].info;
+  result.outcome = std::move(fleet.outcome());
+  result.costs = cast.costs;
+  result.steps = result.by_rank.front();
+  result.timeline = timeline;
+  if (result.steps.empty()) return result;
+  result.warm_up = warm_up_of(result.steps.size());
+  result.median = median_step(result.steps, result.warm_up);
+  const train::StepReport& median = result.steps[result.median];
+  const Instant begin = median.end - median.step_time;
+  if (begin >= timeline->complete_from()) result.path = sim::critical_path(*timeline, 0, begin, median.end);
+  return result;
+}
+
+}  // namespace taxon::app

@@ -1,0 +1,259 @@
+#include "apps/taxon/simulation_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "apps/taxon/host.h"
+#include "apps/taxon/version.h"
+#include "base/units.h"
+#include "report/trace.h"
+#include "train/trace.h"
+#include "train/units.h"
+
+namespace taxon::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = sim::Stretch::Kind;
+
+constexpr std::size_t kShownLinks = 12, kShownPhases = 9;
+
+std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
+
+double median_seconds(const SimulationResult& result) {
+  return result.steps.empty() ? 0 : to_seconds(result.steps[result.median].step_time);
+}
+
+/// Mean over ranks and counted steps.
+double mean(const SimulationResult& result, Duration train::StepReport::*member) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const auto& steps : result.by_rank)
+    for (std::size_t i = result.warm_up; i < steps.size(); ++i, ++count) sum += to_seconds(steps[i].*member);
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+bool is_sum(const std::string& kernel) { return kernel == "sum" || kernel == "copy"; }
+
+/// A run of stretches of one kind of cause.
+struct Phase {
+  std::string text;
+  double seconds = 0;
+  bool is_exchange = false;
+  std::map<std::uint32_t, double> units;  // seconds of each on the way
+};
+
+/// What messages and the sums between them were about: the units that took most.
+std::string exchanged(const Phase& phase, const plan::ResolvedPlan& resolved) {
+  auto most = std::max_element(phase.units.begin(), phase.units.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == phase.units.end()) return "sums";
+  std::string name = train::name_unit(most->first, resolved);
+  if (name.empty()) name = fmt::format("unit {}", most->first);
+  if (phase.units.size() == 1) return "messages of " + name;
+  return fmt::format("messages of {} units, most of {}", phase.units.size(), name);
+}
+
+std::vector<Phase> phases(const SimulationResult& result) {
+  std::vector<Phase> list;
+  for (const sim::Stretch& stretch : result.path) {
+    const bool message = stretch.kind == Kind::Link || stretch.kind == Kind::Latency;
+    const bool kernel =
+        stretch.kind == Kind::Compute || stretch.kind == Kind::Exchange || stretch.kind == Kind::Data;
+    const std::string name = kernel ? result.timeline->name(stretch.name) : "";
+    const bool exchange = message || (stretch.kind == Kind::Exchange && is_sum(name));
+    std::string text;
+    if (!exchange) text = kernel ? fmt::format("{} on rank {}", name, stretch.rank) : "waiting";
+    if (list.empty() || list.back().is_exchange != exchange || list.back().text != text)
+      list.push_back({text, 0, exchange, {}});
+    list.back().seconds += to_seconds(stretch.time());
+    if (message) list.back().units[stretch.unit] += to_seconds(stretch.time());
+  }
+  for (Phase& phase : list)
+    if (phase.is_exchange) phase.text = exchanged(phase, result.info.plan.resolved);
+  return list;
+}
+
+/// The chain in order; where it is long, its longest phases.
+std::vector<Phase> shown_phases(const SimulationResult& result) {
+  std::vector<Phase> all = phases(result), shown;
+  std::vector<double> lengths;
+  for (const Phase& phase : all) lengths.push_back(phase.seconds);
+  std::sort(lengths.rbegin(), lengths.rend());
+  const double least = lengths.size() > kShownPhases ? lengths[kShownPhases - 1] : 0;
+  Phase rest{"", 0, false, {}};
+  std::size_t left_out = 0;
+  for (Phase& phase : all) {
+    if (phase.seconds >= least && shown.size() < kShownPhases) {
+      shown.push_back(std::move(phase));
+    } else {
+      rest.seconds += phase.seconds;
+      ++left_out;
+    }
+  }
+  rest.text = fmt::format("{} shorter pieces between these", left_out);
+  if (left_out > 0) shown.push_back(std::move(rest));
+  return shown;
+}
+
+std::string path_text(const SimulationResult& result) {
+  if (result.path.empty()) return "critical path: not followed, since a step has too many events\n";
+  const double total = median_seconds(result);
+  std::string text = fmt::format("critical path of step {} (the median):\n", result.median + 1);
+  for (const Phase& phase : shown_phases(result))
+    text += fmt::format("  {:>12} {:>5.1f} %  {}\n", milliseconds(phase.seconds),
+                        total > 0 ? phase.seconds / total * 100 : 0, phase.text);
+  return text;
+}
+
+double busy_share(const sim::LinkUse& link, const SimulationResult& result) {
+  const double time = to_seconds(result.counted_time);
+  return time > 0 ? to_seconds(link.busy) / time : 0;
+}
+
+double per_step(std::uint64_t count, const SimulationResult& result) {
+  return result.counted > 0 ? static_cast<double>(count) / static_cast<double>(result.counted) : 0;
+}
+
+std::string links_text(const SimulationResult& result) {
+  if (result.links.empty()) return "links: their use is counted from the third step on\n";
+  std::vector<const sim::LinkUse*> order;
+  for (const sim::LinkUse& link : result.links) order.push_back(&link);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const sim::LinkUse* a, const sim::LinkUse* b) { return a->busy > b->busy; });
+  std::string text = "links, per step:\n";
+  for (std::size_t i = 0; i < std::min(order.size(), kShownLinks); ++i)
+    text += fmt::format("  {:<24} {:>12} in {:>8.0f} messages, busy {:>5.1f} %\n", order[i]->name,
+                        format_bytes(per_step(order[i]->bytes, result)), per_step(order[i]->messages, result),
+                        busy_share(*order[i], result) * 100);
+  if (order.size() > kShownLinks)
+    text += fmt::format("  and {} more, none of them busier than {:.1f} %\n", order.size() - kShownLinks,
+                        busy_share(*order[kShownLinks], result) * 100);
+  return text;
+}
+
+Json path_json(const SimulationResult& result) {
+  Json list = Json::array();
+  for (const Phase& phase : phases(result))
+    list.push_back({{"what", phase.text}, {"seconds", phase.seconds}});
+  return list;
+}
+
+}  // namespace
+
+Breakdown breakdown(const SimulationResult& result) {
+  Breakdown sums;
+  for (const sim::Stretch& stretch : result.path) {
+    const double seconds = to_seconds(stretch.time());
+    switch (stretch.kind) {
+      case Kind::Compute:
+        sums.compute += seconds;
+        break;
+      case Kind::Exchange:
+        sums.encode += seconds;
+        break;
+      case Kind::Link:
+        sums.wire += seconds;
+        break;
+      case Kind::Latency:
+        sums.latency += seconds;
+        break;
+      case Kind::Data:
+      case Kind::Wait:
+        sums.wait += seconds;
+        break;
+    }
+  }
+  sums.exposed = mean(result, &train::StepReport::exposed);
+  sums.data_wait = mean(result, &train::StepReport::data_wait);
+  return sums;
+}
+
+std::string to_text(const SimulationInput& input, const SimulationResult& result) {
+  const double step = median_seconds(result);
+  std::string text =
+      fmt::format("{}: {} parameters on {} ranks of {}, simulated ({})\n", input.plan.name,
+                  result.info.parameters, input.ranks, input.cluster.name, input.fidelity->name);
+  text += fmt::format("costs: {}\n", result.costs);
+  text += fmt::format("step: {} (median of {} after {} to warm up)", milliseconds(step),
+                      result.steps.size() - result.warm_up, result.warm_up);
+  const auto batch = static_cast<double>(plan::global_batch(input.plan, input.ranks));
+  if (step > 0) text += fmt::format(", {:.0f} samples/s", batch / step);
+  text += "\n";
+  const Breakdown parts = breakdown(result);
+  if (!result.path.empty())
+    text += fmt::format("  of it compute {}, encode {}, wire {}, latency {}, wait {}\n",
+                        milliseconds(parts.compute), milliseconds(parts.encode), milliseconds(parts.wire),
+                        milliseconds(parts.latency), milliseconds(parts.wait));
+  text += fmt::format("  exposed communication {}, wait for data {} (means over ranks)\n",
+                      milliseconds(parts.exposed), milliseconds(parts.data_wait));
+  text += fmt::format("memory of a rank's weights, gradients and optimiser state: {}\n",
+                      format_bytes(static_cast<double>(result.info.arenas.total())));
+  if (input.fidelity->world == sim::Fidelity::Exact)
+    text += fmt::format("parameters after {} steps: {:016x}\n", result.outcome.steps,
+                        result.outcome.parameter_hash);
+  return text + links_text(result) + path_text(result);
+}
+
+std::string to_json(const SimulationInput& input, const SimulationResult& result) {
+  Json all = Json::array();
+  for (const train::StepReport& step : result.steps) all.push_back(to_seconds(step.step_time));
+  const Breakdown parts = breakdown(result);
+  Json links = Json::array();
+  for (const sim::LinkUse& link : result.links)
+    links.push_back({{"name", link.name},
+                     {"bytes_per_step", per_step(link.bytes, result)},
+                     {"messages_per_step", per_step(link.messages, result)},
+                     {"busy", busy_share(link, result)}});
+  Json json = {
+      {"name", input.plan.name},
+      {"version", version_number()},
+      {"cluster", input.cluster.name},
+      {"workers", input.ranks},
+      {"fidelity", std::string(input.fidelity->name)},
+      {"costs", result.costs},
+      {"seed", input.plan.seed},
+      {"parameters", result.info.parameters},
+      {"step_seconds", {{"median", median_seconds(result)}, {"warm_up", result.warm_up}, {"all", all}}},
+      {"breakdown_seconds",
+       {{"compute", parts.compute},
+        {"encode", parts.encode},
+        {"wire", parts.wire},
+        {"latency", parts.latency},
+        {"wait", parts.wait},
+        {"exposed_communication", parts.exposed},
+        {"data_wait", parts.data_wait}}},
+      {"links", std::move(links)},
+      {"critical_path", path_json(result)},
+      {"bytes_sent_per_step", result.outcome.bytes_sent_per_step},
+      {"arena_bytes", result.info.arenas.total()},
+      {"peak_rss_bytes", peak_rss_bytes()},
+      {"messages", result.report.messages},
+      {"events", result.report.events},
+      {"run_seconds", to_seconds(result.report.time)},
+  };
+  if (input.fidelity->world == sim::Fidelity::Exact) {
+    json["parameter_hash"] = fmt::format("{:016x}", result.outcome.parameter_hash);
+    json["train_loss"] = result.outcome.train_loss;
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string trace_of(const SimulationResult& result) {
+  std::vector<std::vector<report::TraceSpan>> ranks;
+  for (const auto& spans : result.spans) {
+    ranks.emplace_back();
+    for (auto& span : train::unpack_spans(train::pack_spans(spans, Duration(0))))
+      ranks.back().push_back({span.track, span.name, span.unit, span.bytes, span.begin_us, span.duration_us});
+  }
+  const plan::ResolvedPlan& resolved = result.info.plan.resolved;
+  std::vector<std::string> names;
+  for (std::size_t b = 0; b < resolved.buckets.size(); ++b)
+    names.push_back(train::name_unit(static_cast<std::int64_t>(b), resolved));
+  return report::chrome_trace(ranks, names);
+}
+
+}  // namespace taxon::app
