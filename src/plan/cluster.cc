@@ -56,6 +56,8 @@ class Check {
     if (host.device.memory_bandwidth <= 0) missing(path + ".device.memory_bandwidth");
     if (host.devices > 1) link(host.inside, path + ".inside");
     if (hosts_.size() > 1) link(host.network, path + ".network");
+    if (host.quota_period > 0 && host.cores <= 0)
+      complain(path + ".cores is missing: quota_period deals out a quota of so many cores");
     if (host.machine.empty()) return;
     auto machine = std::find_if(cluster_.machines.begin(), cluster_.machines.end(),
                                 [&](const MachineModel& m) { return m.name == host.machine; });

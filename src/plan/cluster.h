@@ -15,6 +15,7 @@ struct DeviceModel {
   double flops = 0;             // 0: not given
   double memory_bandwidth = 0;  // 0: not given
   std::int64_t memory = 0;      // 0: unlimited
+  double cores = 0;             // that a kernel of the compute lane uses at full speed; 0: its share
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };
 
@@ -27,6 +28,10 @@ struct LinkModel {
   bool full_duplex = true;
   bool per_rank = false;   // each rank has a link end of its own; otherwise the ranks of a host share one
   std::int64_t eager = 0;  // a send of up to so many bytes is copied and done at once
+  // What a message costs the processors of its ends, on the threads that communicate.
+  std::int64_t fragment = 0;                 // messages travel in pieces of so many bytes; 0: whole
+  double send_time = 0, receive_time = 0;    // for each piece
+  double send_speed = 0, receive_speed = 0;  // bytes per second of a core; 0: bytes cost nothing
   friend bool operator==(const LinkModel&, const LinkModel&) = default;
 };
 
@@ -35,8 +40,9 @@ struct HostModel {
   std::string name = "host";  // with a count above 1: name0, name1, ...
   int count = 1;
   int devices = 1;
-  double cores = 0;     // that its ranks can use; 0: processors are not modelled (work is on accelerators)
-  std::string machine;  // hosts that name the same machine share its cores
+  double cores = 0;  // that its ranks can use; 0: processors are not modelled (work is on accelerators)
+  double quota_period = 0;    // above 0: `cores` is a quota of processor time, dealt out once a period
+  std::string machine;        // hosts that name the same machine share its cores
   bool shares_memory = true;  // ranks of one host map each other's regions
   DeviceModel device;
   LinkModel inside;

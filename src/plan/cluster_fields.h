@@ -20,6 +20,12 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .unit = Unit::Bytes},
         p.memory);
+  visit(Field{.key = "cores",
+              .sentence =
+                  "Cores that a compute kernel uses at full speed; 0: the device's share of the host's.",
+              .min = 0,
+              .max = 1e6},
+        p.cores);
 }
 
 template <Like<LinkModel> P, class V>
@@ -48,6 +54,31 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .unit = Unit::Bytes},
         p.eager);
+  visit(Field{.key = "fragment",
+              .sentence = "Messages travel in pieces of so many bytes; 0: whole.",
+              .min = 0,
+              .unit = Unit::Bytes},
+        p.fragment);
+  visit(Field{.key = "send_time",
+              .sentence = "Processor time of the sender for each piece.",
+              .min = 0,
+              .unit = Unit::Seconds},
+        p.send_time);
+  visit(Field{.key = "send_speed",
+              .sentence = "Bytes that a core can send per second; 0: bytes cost no processor time.",
+              .min = 0,
+              .unit = Unit::BytesPerSecond},
+        p.send_speed);
+  visit(Field{.key = "receive_time",
+              .sentence = "Processor time of the receiver for each piece.",
+              .min = 0,
+              .unit = Unit::Seconds},
+        p.receive_time);
+  visit(Field{.key = "receive_speed",
+              .sentence = "Bytes that a core can receive per second; 0: bytes cost no processor time.",
+              .min = 0,
+              .unit = Unit::BytesPerSecond},
+        p.receive_speed);
 }
 
 template <Like<HostModel> P, class V>
@@ -60,6 +91,12 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 1e6},
         p.cores);
+  visit(Field{.key = "quota_period",
+              .sentence = "Above 0: cores is a quota of processor time, dealt out once in so long.",
+              .min = 0,
+              .max = 1e3,
+              .unit = Unit::Seconds},
+        p.quota_period);
   visit(Field{.key = "machine", .sentence = "Machine whose cores the host shares; empty: its own."},
         p.machine);
   visit(Field{.key = "shares_memory", .sentence = "Ranks of the host reach each other's memory."},

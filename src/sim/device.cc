@@ -16,19 +16,19 @@ VirtualDevice::VirtualDevice(EventQueue& queue, Faults& faults, DeviceOptions op
     : queue_(queue),
       faults_(faults),
       options_(std::move(options)),
-      lanes_{Worker(*this, tensor::Lane::Compute, options_.cores),
-             Worker(*this, tensor::Lane::Exchange, std::min(1.0, options_.cores)),
-             Worker(*this, tensor::Lane::Data, std::min(1.0, options_.cores))} {}
+      lanes_{Worker(*this, tensor::Lane::Compute, options_.compute),
+             Worker(*this, tensor::Lane::Exchange, options_.other),
+             Worker(*this, tensor::Lane::Data, options_.other)} {}
 
 VirtualDevice::~VirtualDevice() = default;
 
-void VirtualDevice::start(tensor::Lane lane, tensor::Job& job) {
-  lanes_[static_cast<std::size_t>(lane)].push(job);
-}
+void VirtualDevice::start(tensor::Lane which, tensor::Job& job) { lane(which).push(job); }
 
 Duration VirtualDevice::busy(tensor::Lane lane) const {
   return lanes_[static_cast<std::size_t>(lane)].busy();
 }
+
+Thread& VirtualDevice::thread(tensor::Lane which) { return lane(which).thread(); }
 
 Duration VirtualDevice::time_of(const tensor::Kernel& kernel, double factor) const {
   Duration time = kernel.cost.measured;
@@ -39,30 +39,21 @@ Duration VirtualDevice::time_of(const tensor::Kernel& kernel, double factor) con
   return times(time, factor);
 }
 
-VirtualDevice::Worker::~Worker() { TAXON_CHECK(!working_ && queue_.empty(), "kernels outlive their device"); }
+VirtualDevice::Worker::~Worker() {
+  TAXON_CHECK(running_ == nullptr && queue_.empty(), "kernels outlive their device");
+}
 
 void VirtualDevice::Worker::push(tensor::Job& job) {
   queue_.push_back({&job, device_.queue_.now()});
-  if (!working_) start_next();
+  thread_.push(*this);
 }
 
-void VirtualDevice::Worker::start_next() {
-  while (!queue_.empty()) {
-    Queued next = queue_.front();
-    queue_.pop_front();
-    if (begin(next)) return;
-    end();
-  }
-}
-
-/// False: it takes no time.
-bool VirtualDevice::Worker::begin(Queued next) {
+void VirtualDevice::Worker::begin(Queued next) {
   tensor::Job& job = *next.job;
   came_ = next.came;
   const tensor::Kernel& kernel = job.kernel();
   const double factor = device_.faults_.device_factor(device_.options_.target, device_.queue_.now());
   running_ = &job;
-  working_ = true;
   began_ = device_.queue_.now();
   length_ = device_.time_of(kernel, factor);
   reached_ = Duration(0);
@@ -77,28 +68,27 @@ bool VirtualDevice::Worker::begin(Queued next) {
   error_ = nullptr;
   if (device_.options_.fidelity == Fidelity::Exact || kernel.runs == tensor::Kernel::Body::Always)
     error_ = job.run_body();
-  if (length_ == Duration(0)) return false;
-  wait_until(marks_.empty() ? length_ : marks_.front().at);
-  return true;
 }
 
-void VirtualDevice::Worker::wait_until(Duration at) {
-  next_ = at;
-  const Duration time = at - reached_;
-  if (device_.options_.machine != nullptr)
-    device_.options_.machine->run(*this, device_.options_.host, cores_, time);
-  else
-    device_.queue_.at(device_.queue_.now() + time, *this);
+Duration VirtualDevice::Worker::next_stretch() {
+  const Duration next = next_mark_ < marks_.size() ? marks_[next_mark_].at : length_;
+  return thread_.from_alone(next - std::exchange(reached_, next));
 }
 
-void VirtualDevice::Worker::reached() {
-  reached_ = next_;
-  while (next_mark_ < marks_.size() && marks_[next_mark_].at <= reached_)
-    running_->fire(marks_[next_mark_++].index);
-  if (next_mark_ < marks_.size()) return wait_until(marks_[next_mark_].at);
-  if (reached_ < length_) return wait_until(length_);
+std::optional<Duration> VirtualDevice::Worker::go_on() {
+  if (running_ == nullptr) {
+    const Queued next = queue_.front();
+    queue_.pop_front();
+    begin(next);
+  }
+  for (;;) {
+    while (next_mark_ < marks_.size() && marks_[next_mark_].at <= reached_)
+      running_->fire(marks_[next_mark_++].index);
+    if (next_mark_ == marks_.size() && reached_ == length_) break;
+    if (Duration time = next_stretch(); time > Duration(0)) return time;
+  }
   end();
-  start_next();
+  return {};
 }
 
 /// Tells the end; who hears of it may start kernels here, which wait.
@@ -109,7 +99,6 @@ void VirtualDevice::Worker::end() {
                    began_, device_.queue_.now()});
   tensor::Job* job = std::exchange(running_, nullptr);
   job->ended(std::exchange(error_, nullptr));
-  working_ = false;
 }
 
 }  // namespace taxon::sim

@@ -20,7 +20,9 @@ struct Message {
   DType type = DType::Float32;
   bool is_put = false;
   bool dropped = false;  // its sender was cancelled before the last byte had left
+  bool is_part = false;  // of a larger one, whose last piece is the message itself
   std::size_t size = 0;
+  std::size_t travelling = 0;  // bytes of this piece
   Route route;
   std::size_t hop = 0;           // how many of route.then it has passed
   std::int64_t service = -1;     // the last that the timeline noted
@@ -57,6 +59,7 @@ class MessagePool {
     message.op = nullptr;
     message.payload = {};
     message.dropped = false;
+    message.is_part = false;
     message.hop = 0;
     message.next = std::exchange(free_, &message);
   }

@@ -15,7 +15,8 @@ Network::Network(EventQueue& queue, Wiring& wiring, Faults& faults, int ranks, N
       arrive_(*this, &Network::arrive),
       release_(*this, &Network::release),
       travel_(*this, &Network::travel),
-      deliver_(*this, &Network::deliver) {
+      deliver_(*this, &Network::deliver),
+      couriers_(static_cast<std::size_t>(ranks)) {
   for (int i = 0; i < ranks; ++i) {
     waits_.push_back(std::make_unique<task::Waits>());
     ranks_.push_back(std::make_unique<RankTransport>(*this, Rank(i)));
@@ -23,6 +24,10 @@ Network::Network(EventQueue& queue, Wiring& wiring, Faults& faults, int ranks, N
 }
 
 Network::~Network() = default;
+
+void Network::set_thread(Rank rank, Thread& thread) {
+  couriers_[static_cast<std::size_t>(rank.value())] = std::make_unique<Courier>(*this, thread);
+}
 
 net::Transport& Network::transport(Rank rank) { return at(rank); }
 task::Waits& Network::waits(Rank rank) { return *waits_[static_cast<std::size_t>(rank.value())]; }
@@ -34,22 +39,51 @@ bool Network::lost(const Message& message) {
          at(message.target).died() <= queue_.now();
 }
 
-/// The sender's end, at once; everything later by events.
 void Network::send(Message& message) {
+  message.travelling = message.size;
+  if (!message.route.send.any() || courier(message.source) == nullptr) return depart(message);
+  message.op->request = &message;
+  cut(message);
+  courier(message.source)->push(message, Courier::End::Sender);
+}
+
+/// Sends all but the last piece as messages of their own, which are thrown away when they arrive. Links and
+/// threads keep their order, so the last piece is the last.
+void Network::cut(Message& message) {
+  const std::size_t fragment = message.route.fragment;
+  if (fragment == 0) return;
+  for (; message.travelling > fragment; message.travelling -= fragment) {
+    Message& piece = pool_.take();
+    piece.source = message.source;
+    piece.target = message.target;
+    piece.tag = message.tag;
+    piece.is_put = message.is_put;
+    piece.is_part = true;
+    piece.size = piece.travelling = fragment;
+    piece.route = message.route;
+    courier(message.source)->push(piece, Courier::End::Sender);
+  }
+}
+
+void Network::handled(Message& message, Courier::End end) {
+  end == Courier::End::Sender ? depart(message) : hand_over(message);
+}
+
+/// The sender's end of the link; everything later by events.
+void Network::depart(Message& message) {
   const Instant now = queue_.now();
   const Route& route = message.route;
   Link::Turn turn{now, now};
   if (route.out != nullptr)
-    turn = route.out->serve(now, message.size, route.one_host() ? 1.0 : faults_.link_factor(route.from, now),
-                            route.overhead);
+    turn = route.out->serve(now, message.travelling,
+                            route.one_host() ? 1.0 : faults_.link_factor(route.from, now), route.overhead);
   message.service = -1;
   if (options_.timeline != nullptr && route.out != nullptr) note(message, *route.out, turn);
   message.left = turn.end;
   message.last = turn.end + route.latency;
   if (message.size <= route.eager || message.left == now) {
-    message.copy_payload();
-    std::exchange(message.op, nullptr)->complete();
-  } else {
+    left(message);
+  } else if (message.op != nullptr) {
     message.op->request = &message;
     left_.at(message.left, message);
   }
@@ -65,7 +99,7 @@ void Network::note(Message& message, const Link& link, Link::Turn turn) {
   service.source = message.source.value();
   service.target = message.target.value();
   service.unit = message.tag.unit;
-  service.bytes = message.size;
+  service.bytes = message.travelling;
   service.came = queue_.now();
   service.begin = turn.begin;
   service.end = turn.end;
@@ -120,7 +154,7 @@ void Network::travel(Message& message) {
         message.hop + 1 == message.route.then.size() || message.route.then[message.hop + 1] == nullptr;
     const double factor = end && !message.route.one_host() ? faults_.link_factor(message.route.to, now) : 1.0;
     Link& link = *message.route.then[message.hop++];
-    Link::Turn turn = link.serve(now, message.size, factor);
+    Link::Turn turn = link.serve(now, message.travelling, factor);
     if (options_.timeline != nullptr) note(message, link, turn);
     message.last = std::max(message.last, turn.end);
     if (!end && turn.begin > now) return travel_.at(turn.begin, message);
@@ -129,7 +163,13 @@ void Network::travel(Message& message) {
 }
 
 void Network::deliver(Message& message) {
-  if (lost(message)) return pool_.give_back(message);
+  if (message.route.receive.any() && courier(message.target) != nullptr)
+    return courier(message.target)->push(message, Courier::End::Receiver);
+  hand_over(message);
+}
+
+void Network::hand_over(Message& message) {
+  if (message.is_part || lost(message)) return pool_.give_back(message);
   if (options_.timeline != nullptr) options_.timeline->arrived(message.service, queue_.now());
   ++delivered_;
   queue_.note(static_cast<std::uint64_t>(message.source.value()) << 40 ^

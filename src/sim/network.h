@@ -7,6 +7,7 @@
 #include "net/completions.h"
 #include "net/mailbox.h"
 #include "net/transport.h"
+#include "sim/courier.h"
 #include "sim/event_queue.h"
 #include "sim/faults.h"
 #include "sim/message.h"
@@ -32,14 +33,21 @@ struct NetworkOptions {
 /// larger one is done when its last byte has left the sender's end, as one that hands memory to the card. A
 /// large message does not wait for its receive, as a rendezvous would.
 ///
+/// Where the cluster says what messages cost the processors, those work on the thread that was given for the
+/// rank: the sender's before a piece leaves, the receiver's before it is delivered. Messages are cut into
+/// fragments then, so that wire and processors work at the same time.
+///
 /// Phantom payloads travel like others and are not copied. Owns the transports and their Waits; the queue,
 /// the wiring and the faults outlive it.
-class Network {
+class Network final : public Courier::Listener {
  public:
   Network(EventQueue& queue, Wiring& wiring, Faults& faults, int ranks, NetworkOptions options);
   Network(const Network&) = delete;
-  ~Network();
+  virtual ~Network();
 
+  /// The thread that handles the rank's messages. Without it that takes no time.
+  void set_thread(Rank rank, Thread& thread);
+  void handled(Message& message, Courier::End end) override;
   int size() const { return static_cast<int>(ranks_.size()); }
   net::Transport& transport(Rank rank);
   task::Waits& waits(Rank rank);
@@ -71,13 +79,17 @@ class Network {
     TAXON_CHECK(rank.value() >= 0 && rank.value() < size(), "rank ", rank.value());
     return *ranks_[static_cast<std::size_t>(rank.value())];
   }
+  Courier* courier(Rank rank) { return couriers_[static_cast<std::size_t>(rank.value())].get(); }
   void send(Message& message);
   void note(Message& message, const Link& link, Link::Turn turn);
+  void cut(Message& message);
+  void depart(Message& message);
   void left(Message& message);
   void arrive(Message& message);
   void release(Message& message);
   void travel(Message& message);
   void deliver(Message& message);
+  void hand_over(Message& message);
   bool lost(const Message& message);
   static std::uint64_t order_key(const Message& message);
 
@@ -93,6 +105,7 @@ class Network {
   std::uint64_t stray_puts_ = 0;
   std::vector<std::unique_ptr<task::Waits>> waits_;
   std::vector<std::unique_ptr<RankTransport>> ranks_;
+  std::vector<std::unique_ptr<Courier>> couriers_;  // null: handling messages takes no time
 };
 
 }  // namespace taxon::sim

@@ -9,7 +9,15 @@
 namespace taxon::sim {
 
 Wiring::Cost Wiring::cost(const plan::LinkModel& link) {
-  return {from_seconds(link.overhead), from_seconds(link.latency), static_cast<std::size_t>(link.eager)};
+  auto handling = [](double time, double speed) {
+    return HandlingCost{from_seconds(time), speed > 0 ? 1e12 / speed : 0};
+  };
+  return {from_seconds(link.overhead),
+          from_seconds(link.latency),
+          static_cast<std::size_t>(link.eager),
+          static_cast<std::size_t>(link.fragment),
+          handling(link.send_time, link.send_speed),
+          handling(link.receive_time, link.receive_speed)};
 }
 
 Wiring::Ends Wiring::ends(const std::string& name, const plan::LinkModel& link) {
@@ -77,18 +85,24 @@ Route Wiring::route(Rank from, Rank to) const {
   route.from = sender.host;
   route.to = receiver.host;
   std::size_t hop = 0;
+  auto begins_with = [&route](const Cost& cost) {
+    route.overhead = cost.overhead;
+    route.eager = cost.eager;
+    route.fragment = cost.fragment;
+    route.send = cost.send;
+  };
   if (sender.host == receiver.host) {
     route.out = sender.inside.out;
     route.then[hop] = receiver.inside.in;
-    route.overhead = source.inside.overhead;
+    begins_with(source.inside);
     route.latency = source.inside.latency;
-    route.eager = source.inside.eager;
+    route.receive = source.inside.receive;
     return route;
   }
   route.out = sender.network.out;
-  route.overhead = source.network.overhead;
+  begins_with(source.network);
   route.latency = std::max(source.network.latency, target.network.latency);
-  route.eager = source.network.eager;
+  route.receive = target.network.receive;
   if (backplane_ != nullptr) route.then[hop++] = backplane_;
   if (!leaves_.empty() && source.leaf != target.leaf) {
     route.then[hop++] = leaves_[static_cast<std::size_t>(source.leaf)].out;

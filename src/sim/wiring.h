@@ -59,12 +59,24 @@ class Link {
   std::uint64_t messages_ = 0, bytes_ = 0;
 };
 
+/// What a piece of a message costs the processor of one end.
+struct HandlingCost {
+  Duration time{0};
+  double ps_per_byte = 0;
+  Duration of(std::size_t bytes) const {
+    return time + Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte + 0.5));
+  }
+  bool any() const { return time > Duration(0) || ps_per_byte > 0; }
+};
+
 /// The way of a message between two ranks.
 struct Route {
   Link* out = nullptr;          // of the sender
   std::array<Link*, 3> then{};  // switches and the receiver's end; ends with null
   Duration overhead{0}, latency{0};
   std::size_t eager = 0;
+  std::size_t fragment = 0;  // in pieces of so many bytes; 0: whole
+  HandlingCost send, receive;
   int from = 0, to = 0;  // hosts
   bool one_host() const { return from == to; }
 };
@@ -90,7 +102,8 @@ class Wiring {
   };
   struct Cost {
     Duration overhead{0}, latency{0};
-    std::size_t eager = 0;
+    std::size_t eager = 0, fragment = 0;
+    HandlingCost send, receive;
   };
   struct Host {
     plan::HostPlace place;

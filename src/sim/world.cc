@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 
 #include "control/diagnose.h"
@@ -60,46 +61,60 @@ struct World::Parts {
   comm::Carrier& carrier() { return coarse ? *coarse : comm::step_by_step(); }
 
  private:
-  struct Cores {
-    Machine* machine = nullptr;
-    std::size_t host = 0;
+  /// The threads of a host's ranks: on no machine where processors are not modelled.
+  struct HostSeats {
+    Seat compute, other;
   };
 
-  /// The machine of each host; null where processors are not modelled.
-  std::vector<Cores> add_machines() {
+  HostSeats seats(const plan::HostModel& model, Machine* machine, std::size_t host) const {
+    if (machine == nullptr) return {};
+    const bool quota = model.quota_period > 0;
+    const double own = model.cores / model.devices;
+    const double wanted = model.device.cores > 0 ? model.device.cores : quota ? std::ceil(own) : own;
+    // Under a quota work runs at full speed and then stands still; in the mean it is what the quota allows.
+    auto seat = [&](double full) {
+      const double alone = std::min(full, model.cores);
+      return Seat{machine, host, quota ? full : alone, alone};
+    };
+    return {seat(wanted), seat(1)};
+  }
+
+  /// Of each host.
+  std::vector<HostSeats> add_machines() {
     std::map<std::string, Machine*> shared;
     for (const plan::MachineModel& model : cluster.machines) {
       machines.push_back(std::make_unique<Machine>(queue, model.cores));
       shared[model.name] = machines.back().get();
     }
-    std::vector<Cores> all;
+    Rng phases(options.seed, "quota phase");
+    std::vector<HostSeats> all;
     for (const plan::HostPlace& place : plan::expand_hosts(cluster)) {
-      Cores cores;
-      if (place.model->cores > 0) {
-        if (place.model->machine.empty()) {
-          machines.push_back(std::make_unique<Machine>(queue, place.model->cores));
-          cores.machine = machines.back().get();
-        } else {
-          cores.machine = shared.at(place.model->machine);
-        }
-        cores.host = cores.machine->add_host(place.model->cores);
+      const plan::HostModel& model = *place.model;
+      Machine* machine = nullptr;
+      std::size_t host = 0;
+      if (model.cores > 0) {
+        if (model.machine.empty())  // what a quota's machine has besides, nobody said
+          machines.push_back(std::make_unique<Machine>(queue, model.quota_period > 0 ? 1e6 : model.cores));
+        machine = model.machine.empty() ? machines.back().get() : shared.at(model.machine);
+        const double phase = phases.uniform() * model.quota_period;
+        host = machine->add_host({model.cores, from_seconds(model.quota_period), from_seconds(phase)});
       }
-      all.push_back(cores);
+      all.push_back(seats(model, machine, host));
     }
     return all;
   }
 
   void add_devices(int ranks) {
-    const std::vector<Cores> cores = add_machines();
+    const std::vector<HostSeats> hosts = add_machines();
     for (int rank = 0; rank < ranks; ++rank) {
       const int host = wiring.host(Rank(rank));
-      const plan::HostModel& model = *wiring.place(Rank(rank)).model;
-      const Cores& own = cores[static_cast<std::size_t>(host)];
-      DeviceOptions device{options.fidelity, model.device, {rank, host},
-                           own.machine,      own.host,     model.cores / model.devices,
-                           options.timeline};
+      const HostSeats& seats = hosts[static_cast<std::size_t>(host)];
+      DeviceOptions device{options.fidelity, wiring.place(Rank(rank)).model->device,
+                           {rank, host},     seats.compute,
+                           seats.other,      options.timeline};
       places.push_back(std::make_unique<Place>(network.transport(Rank(rank)), queue, faults,
                                                std::move(device), carrier(), options));
+      network.set_thread(Rank(rank), places.back()->device.thread(tensor::Lane::Exchange));
     }
   }
 };

@@ -56,6 +56,15 @@ TEST(Cluster, IsReadWithItsUnits) {
   EXPECT_EQ(places[1].first_rank, 2);
 }
 
+TEST(Cluster, AQuotaNeedsItsCores) {
+  ClusterModel cluster = parse_cluster(kSound, "c.yaml");
+  cluster.hosts[0].quota_period = 0.01;
+  EXPECT_TRUE(cluster_problems(cluster).empty());
+  cluster.hosts[0].cores = 0;
+  EXPECT_THAT(cluster_problems(cluster),
+              testing::ElementsAre(HasSubstr("hosts[0].cores is missing: quota_period")));
+}
+
 TEST(Cluster, IsReadBackAsWritten) {
   ClusterModel cluster = parse_cluster(kSound, "c.yaml");
   EXPECT_EQ(parse_cluster(write_cluster(cluster), "again"), cluster);

@@ -95,6 +95,26 @@ TEST_F(VirtualTrain, EveryModeGivesLoopbacksBits) {
     }
 }
 
+TEST_F(VirtualTrain, WhatMessagesCostProcessorsChangesNoBit) {
+  plan::ClusterModel cluster = separate_hosts(3);
+  plan::HostModel& host = cluster.hosts[0];
+  host.machine = "lab";
+  host.cores = 0.5;
+  host.quota_period = 1e-4;
+  host.network.fragment = 40;
+  host.network.send_time = host.network.receive_time = 2e-6;
+  host.network.send_speed = host.network.receive_speed = 100e6;
+  cluster.machines = {{"lab", 1}};
+  for (const char* collective : {"ring", "halving_doubling"}) {
+    auto plan = toy_plan(DType::Float32);
+    plan.length.steps = 6;
+    plan.exchange.levels[0].collective = collective;
+    TrainingJob between = job(3, plan);
+    between.share_memory = false;
+    expect_loopbacks_bits(between, cluster);
+  }
+}
+
 TEST_F(VirtualTrain, TheLossOfARankEndsAllAndNamesIt) {
   auto cluster = separate_hosts(4);
   cluster.faults.push_back({.kind = "kill", .rank = 2, .at = 2e-3});
