@@ -142,6 +142,7 @@ class AwaitSignalOp final : public Op {
 struct Path {
   std::string name;  // "shared memory (posix)", "tcp eth0"
   bool shared_memory = false;
+  std::size_t fragment = 0;  // messages travel in pieces of so many bytes; 0: whole, or nobody knows
 };
 
 /// Counters since the start, of this rank.

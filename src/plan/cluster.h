@@ -24,7 +24,8 @@ struct DeviceModel {
 struct LinkModel {
   double latency = 0;
   double overhead = 0;
-  double bandwidth = 0;  // of each direction; 0: not given
+  double bandwidth = 0;    // of each direction; 0: not given
+  std::int64_t burst = 0;  // bytes that a link which was idle for long enough lets through at once
   bool full_duplex = true;
   bool per_rank = false;   // each rank has a link end of its own; otherwise the ranks of a host share one
   std::int64_t eager = 0;  // a send of up to so many bytes is copied and done at once

@@ -45,6 +45,11 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .unit = Unit::BytesPerSecond},
         p.bandwidth);
+  visit(Field{.key = "burst",
+              .sentence = "Bytes that pass at once after the link was idle: the depth of a token bucket.",
+              .min = 0,
+              .unit = Unit::Bytes},
+        p.burst);
   visit(Field{.key = "full_duplex", .sentence = "Both directions at once."}, p.full_duplex);
   visit(Field{.key = "per_rank",
               .sentence = "Each rank has an end of its own; otherwise the ranks of a host share one."},

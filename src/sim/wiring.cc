@@ -23,11 +23,11 @@ Wiring::Cost Wiring::cost(const plan::LinkModel& link) {
 Wiring::Ends Wiring::ends(const std::string& name, const plan::LinkModel& link) {
   if (link.bandwidth <= 0) return {};
   if (!link.full_duplex) {
-    Link* both = add(name, link.bandwidth);
+    Link* both = add(name, link.bandwidth, link.burst);
     return {both, both};
   }
-  Link* out = add(name + " out", link.bandwidth);
-  return {out, add(name + " in", link.bandwidth)};
+  Link* out = add(name + " out", link.bandwidth, link.burst);
+  return {out, add(name + " in", link.bandwidth, link.burst)};
 }
 
 Wiring::Wiring(const plan::ClusterModel& cluster, int ranks) {
@@ -37,7 +37,7 @@ Wiring::Wiring(const plan::ClusterModel& cluster, int ranks) {
     Host host{place, 0, cost(model.inside), cost(model.network), {}, {}};
     // Ranks of a host that share a link inside pass through it once: it is the host's memory.
     if (!model.inside.per_rank && model.inside.bandwidth > 0)
-      host.shared_inside.out = add(place.name + " memory", model.inside.bandwidth);
+      host.shared_inside.out = add(place.name + " memory", model.inside.bandwidth, model.inside.burst);
     if (!model.network.per_rank) host.shared_network = ends(place.name + " network", model.network);
     for (int device = 0; device < model.devices && place.first_rank + device < ranks; ++device) {
       Seat seat{static_cast<int>(hosts_.size()), host.shared_inside, host.shared_network};

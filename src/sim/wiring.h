@@ -12,11 +12,16 @@
 
 namespace taxon::sim {
 
-/// One end of a link, or a switch: serves messages one after the other, in the order in which they come.
+/// One end of a link, or a switch: serves messages one after the other, in the order in which they come. A
+/// token bucket of `burst` bytes that the link's rate fills lets what it holds through at once.
 class Link {
  public:
-  Link(std::string name, double bandwidth, std::size_t number)
-      : name_(std::move(name)), ps_per_byte_(1e12 / bandwidth), number_(static_cast<std::uint32_t>(number)) {}
+  Link(std::string name, double bandwidth, double burst, std::size_t number)
+      : name_(std::move(name)),
+        ps_per_byte_(1e12 / bandwidth),
+        number_(static_cast<std::uint32_t>(number)),
+        burst_(time_of(burst)),
+        paid_(Instant() - burst_) {}
 
   struct Turn {
     Instant begin, end;
@@ -24,11 +29,10 @@ class Link {
   /// The turn of a message that comes now, and is served for the time of its bytes, `factor` times as long,
   /// and for `overhead` before.
   Turn serve(Instant now, std::size_t bytes, double factor = 1, Duration overhead = Duration(0)) {
-    Instant begin = std::max(now, free_);
-    Duration time =
-        overhead +
-        Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte_ * factor + 0.5));
-    free_ = begin + time;
+    const Instant begin = std::max(now, free_);
+    const Duration time = overhead + time_of(static_cast<double>(bytes) * factor);
+    paid_ = std::max(paid_, begin - burst_) + time;
+    free_ = std::max(paid_, begin + overhead);
     busy_ += time;
     bytes_ += bytes;
     ++messages_;
@@ -51,10 +55,15 @@ class Link {
   Duration busy() const { return busy_; }
 
  private:
+  Duration time_of(double bytes) const {
+    return Duration(static_cast<std::int64_t>(bytes * ps_per_byte_ + 0.5));
+  }
   std::string name_;
   double ps_per_byte_;
   std::uint32_t number_;
-  Instant free_{};
+  Duration burst_;
+  Instant free_{};  // the last message has passed
+  Instant paid_;    // the rate has made up for everything that passed; at most burst_ behind
   Duration busy_{0};
   std::uint64_t messages_ = 0, bytes_ = 0;
 };
@@ -118,8 +127,8 @@ class Wiring {
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value()); }
   static Cost cost(const plan::LinkModel& link);
   Ends ends(const std::string& name, const plan::LinkModel& link);
-  Link* add(std::string name, double bandwidth) {
-    return &links_.emplace_back(std::move(name), bandwidth, links_.size());
+  Link* add(std::string name, double bandwidth, std::int64_t burst = 0) {
+    return &links_.emplace_back(std::move(name), bandwidth, static_cast<double>(burst), links_.size());
   }
   void add_switches(const plan::SwitchModel& model);
 

@@ -123,6 +123,20 @@ TEST(Links, SmallSendsAreDoneAtOnce) {
   EXPECT_EQ(times.received[1][0], microseconds(110));
 }
 
+TEST(Links, ATokenBucketLetsABurstThrough) {
+  plan::ClusterModel cluster = separate_hosts(3);
+  cluster.hosts[0].network.burst = kSize / 4;
+  Times times = run(cluster, {{.to = {Rank(1)}}, {.from = {Rank(0)}}});
+  EXPECT_EQ(times.received[1][0], microseconds(2 + 75 + 8));
+  // A bucket that is empty fills at the link's rate; the switch's own end has one too.
+  times = run(cluster, {{.to = {Rank(1), Rank(2)}}, {.from = {Rank(0)}}, {.from = {Rank(0)}}});
+  EXPECT_EQ(times.received[2][0], microseconds(2 + 75 + 2 + 100 + 8));
+  cluster.hosts[0].network.burst = 2 * kSize;
+  times = run(cluster, {{.to = {Rank(1), Rank(2)}}, {.from = {Rank(0)}}, {.from = {Rank(0)}}});
+  EXPECT_EQ(times.received[1][0], microseconds(2 + 8));
+  EXPECT_EQ(times.received[2][0], microseconds(4 + 8));
+}
+
 TEST(Links, RanksOfAHostShareItsNetworkAndItsMemory) {
   plan::ClusterModel cluster = separate_hosts(2);
   cluster.hosts[0].devices = 2;

@@ -42,6 +42,7 @@ class Outbox {
   Outbox(const Outbox&) = delete;
   ~Outbox();
 
+  std::size_t fragment_bytes() const { return setting_.fragment_bytes; }
   void open(ucp_ep_h endpoint) { endpoint_ = endpoint; }
 
   /// Queues a SendOp or PutOp and sends what the window admits. Does not complete `op` itself: true if it is

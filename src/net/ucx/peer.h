@@ -28,6 +28,7 @@ class Peer {
   /// Maps the peer's signal page. Without shared memory between the two nothing changes.
   void map_page(UcxMemory& memory, std::uint32_t signals);
   bool shares_memory() const { return static_cast<bool>(page); }
+  std::size_t fragment_bytes() const { return outbox.fragment_bytes(); }
   std::string describe_path() const;
 
   /// Starts to close an endpoint with failure detection (others close with their worker); what was sent still

@@ -382,7 +382,7 @@ std::uint32_t UcxTransport::signals() const { return impl_->options.signals; }
 Path UcxTransport::path(Rank rank) const {
   if (impl_->is_self(rank)) return {"own memory", true};
   Peer& peer = impl_->peer(rank);
-  return {peer.describe_path(), peer.shares_memory()};
+  return {peer.describe_path(), peer.shares_memory(), peer.fragment_bytes()};
 }
 
 const Traffic& UcxTransport::traffic() const {
