@@ -153,7 +153,8 @@ bool wait_for(Condition condition, std::chrono::seconds limit) {
 void supervise(pid_t pid, const Log& log) {
   ASSERT_TRUE(wait_for([&] { return is_stopped(pid); }, std::chrono::seconds(40)));
   const std::regex line(
-      "rank [0-9] waits for rank 2 in all_reduce, bucket 1 \\([a-z.]+(, [a-z.]+)*\\) by all_reduce ring, step 4, round");
+      "rank [0-9] waits for rank 2 in all_reduce, bucket 1 \\([a-z.]+(, [a-z.]+)*\\) by all_reduce ring, "
+      "step 4, round");
   const bool said = wait_for([&] { return std::regex_search(log.read(), line); }, std::chrono::seconds(10));
   kill(pid, SIGCONT);
   EXPECT_TRUE(said) << log.read();
