@@ -200,6 +200,9 @@ class Outputs::Writer {
     summary.seed = info_.plan.seed;
     summary.wall_seconds = seconds;
     summary.peak_rss_bytes = peak_rss_bytes();
+    summary.weight_bytes = info_.arenas.weights;
+    summary.gradient_bytes = info_.arenas.gradients;
+    summary.optimiser_bytes = info_.arenas.optimiser;
     summary.gradient_copies_per_step = outcome.copies_per_step;
     summary.gradient_copy_bytes_per_step = outcome.copy_bytes_per_step;
     for (const auto& bucket : info_.plan.resolved.buckets)

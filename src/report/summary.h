@@ -29,6 +29,8 @@ struct Summary {
   std::uint64_t seed = 0;
   double wall_seconds = 0;
   std::uint64_t peak_rss_bytes = 0;
+  /// Of rank 0: with shards, a part of the whole state.
+  std::uint64_t weight_bytes = 0, gradient_bytes = 0, optimiser_bytes = 0;
   std::int64_t gradient_copies_per_step = 0, gradient_copy_bytes_per_step = 0;
   struct Bucket {
     std::int64_t bytes = 0;

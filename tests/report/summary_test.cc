@@ -37,6 +37,9 @@ Summary sample() {
           .seed = 0xffffffffffffffffULL,
           .wall_seconds = 72.5,
           .peak_rss_bytes = 400'000'000,
+          .weight_bytes = 13'000'000,
+          .gradient_bytes = 5'000'000,
+          .optimiser_bytes = 6'500'000,
           .gradient_copies_per_step = 8,
           .gradient_copy_bytes_per_step = 12'960'000,
           .buckets = {{4'194'304, {"all_reduce direct"}},
@@ -64,6 +67,8 @@ TEST(SummaryJson, HasEveryKeyWithItsValue) {
   EXPECT_EQ(json["seed"], 0xffffffffffffffffULL);
   EXPECT_EQ(json["wall_seconds"], 72.5);
   EXPECT_EQ(json["peak_rss_bytes"], 400'000'000);
+  EXPECT_EQ(json["arena_bytes"],
+            Json::parse(R"({"weights": 13000000, "gradients": 5000000, "optimiser": 6500000})"));
   EXPECT_EQ(json["name"], "fashion");
   EXPECT_EQ(json["taxon_version"], "0.1.0");
   EXPECT_EQ(json["interrupted"], false);
