@@ -22,8 +22,16 @@ struct Axis {
 
 std::span<const Axis> axes() {
   static const Axis kAxes[] = {
-      {"exchange.levels.0.topology", {"all_reduce"}},
-      {"exchange.levels.0.collective", {"auto", "ring", "tree", "halving_doubling", "direct", "one_shot"}},
+      {"exchange.levels",
+       {"[{collective: auto}]", "[{collective: ring}]", "[{collective: tree}]",
+        "[{collective: halving_doubling}]", "[{collective: direct}]", "[{collective: one_shot}]",
+        "[{topology: sharded}]", "[{topology: sharded, collective: ring}]",
+        "[{group: node}, {group: across}]", "[{group: node, topology: sharded}, {group: across}]",
+        "[{group: node}, {group: across, topology: sharded}]",
+        "[{group: node, topology: sharded}, {group: across, topology: sharded}]"}},
+      {"mesh.node", {"0", "2", "3", "4"}},
+      {"exchange.gradients", {"whole", "ring"}},
+      {"exchange.delay", {"0", "0", "1"}},
       {"exchange.order", {"priority", "backward"}},
       {"exchange.overlap", {"forward", "backward"}},
       {"exchange.bucket_bytes", {"64", "200", "1000000"}},

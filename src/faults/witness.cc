@@ -6,7 +6,8 @@ namespace taxon::faults {
 
 model::StepOutput Witness::forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) {
   View bytes = weights_->bytes();
-  testimony_.weights.push_back(XXH64(bytes.data(), bytes.size(), 0));
+  if (!in_pieces_) testimony_.weights.push_back(XXH64(bytes.data(), bytes.size(), 0));
+  in_pieces_ = from > 0;
   return inner_->forward_backward(input, from, marks);
 }
 

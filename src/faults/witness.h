@@ -42,6 +42,7 @@ class Witness final : public model::Model {
   std::unique_ptr<model::Model> inner_;
   Testimony& testimony_;
   const tensor::Arena* weights_ = nullptr;
+  bool in_pieces_ = false;  // a backward pass has begun and goes on
 };
 
 }  // namespace taxon::faults

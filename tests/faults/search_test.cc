@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/collectives.h"
 #include "data/memory_storage.h"
 #include "exchange/topology.h"
 #include "faults/planted.h"

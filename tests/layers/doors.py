@@ -8,8 +8,8 @@ _CALL = r"(?<![\w.>:])(?:::|std::)?"  # a free function, not a member or another
 
 # (what, how it looks in code, where it is allowed besides the doors themselves, what to use instead)
 _DOORS = (
-    ("a clock", r"\b(steady|system|high_resolution|utc|tai|gps|file)_clock\b|" + _CALL + r"(clock_gettime|gettimeofday|timespec_get|clock)\s*\(|"
-     r"\b(std)?::time\s*\(|" + _CALL + r"time\s*\(\s*(nullptr|NULL|0|&\w+)\s*\)|<(ctime|time\.h|sys/time\.h|sys/timerfd\.h)>",
+    ("a clock", r"\b(steady|system|high_resolution|utc|tai|gps|file)_clock\b|" + _CALL + r"(clock_gettime|gettimeofday|timespec_get)\s*\(|"
+     r"\b(std)?::(time|clock)\s*\(|" + _CALL + r"time\s*\(\s*(nullptr|NULL|0|&\w+)\s*\)|<(ctime|time\.h|sys/time\.h|sys/timerfd\.h)>",
      (), "Executor::now()"),
     ("a sleep", r"\b(sleep_for|sleep_until)\b|" + _CALL + r"(u|nano)?sleep\s*\(", (), "task::SleepUntil"),
     ("a thread", r"\bstd::(thread|jthread|async|this_thread)\b|\bpthread_\w+|<(thread|future|pthread\.h|condition_variable|semaphore|barrier|latch)>",
