@@ -105,9 +105,14 @@ std::shared_ptr<const Coarse::Profile> Coarse::profile(Party& party, const Subje
   profile->cut_off = rehearsal_.cut_off();
   for (Duration end : profile->table.ends)
     if (end < Rehearsal::kNever) profile->length = std::max(profile->length, end);
-  for (const Rehearsal::Use& use : profile->uses)
-    if (use.busy > Duration(0) && profile->length > Duration(0))
-      profile->loads.push_back({use.wire, std::min(1.0, to_seconds(use.busy) / to_seconds(profile->length))});
+  const double length = static_cast<double>(profile->length.count());
+  for (const Rehearsal::Use& use : profile->uses) {
+    if (use.busy <= Duration(0) || length <= 0) continue;
+    const auto messages = static_cast<double>(use.messages), busy = static_cast<double>(use.busy.count());
+    const double stay = static_cast<double>(use.stays.count()) / messages;
+    profile->loads.push_back({use.wire, static_cast<float>(std::min(1.0, busy / length)),
+                              static_cast<float>(stay), static_cast<float>(stay - busy / messages)});
+  }
   known = profile;
   return known;
 }

@@ -1,6 +1,7 @@
 #include "sim/meeting.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "net/describe.h"
@@ -79,7 +80,10 @@ void Coarse::Meeting::begin(Instant when) {
   profile_ = owner_.profile(party_, subject_);
   owner_.count(*profile_);
   loaded_ = true;
-  owner_.flows_.start(*this, profile_->loads, owner_.queue_.now() - when);
+  const auto length = static_cast<double>(profile_->length.count());
+  Flows::Start start{profile_->loads, Duration(std::llround(length / profile_->table.waits)),
+                     owner_.queue_.now() - when};
+  owner_.flows_.start(*this, std::move(start));
 }
 
 void Coarse::Meeting::all_are_here() {

@@ -57,6 +57,7 @@ Rehearsal::Turn Rehearsal::serve(std::int32_t wire, Duration at, double bytes, d
       overhead + Duration(static_cast<std::int64_t>(bytes * link.ps_per_byte * factor + 0.5));
   link.free = begin + time;
   link.busy += time;
+  link.stays += link.free - at;
   link.bytes += bytes;
   ++link.messages;
   return {begin, link.free};
@@ -150,6 +151,8 @@ Duration Rehearsal::work(int member, double flops, double bytes, Duration at) {
   Wire& lane = touch(links_ + static_cast<std::size_t>(rank.value()));
   lane.free = std::max(at, lane.free) + time;
   lane.busy += time;
+  lane.stays += lane.free - at;
+  ++lane.messages;
   return lane.free;
 }
 
@@ -157,7 +160,7 @@ std::vector<Rehearsal::Use> Rehearsal::uses() const {
   std::vector<Use> all;
   all.reserve(order_.size());
   for (std::uint32_t wire : order_)
-    all.push_back({wire, wires_[wire].messages, wires_[wire].bytes, wires_[wire].busy});
+    all.push_back({wire, wires_[wire].messages, wires_[wire].bytes, wires_[wire].busy, wires_[wire].stays});
   return all;
 }
 
@@ -167,6 +170,7 @@ void Rehearsal::repeat(const Snapshot& before, std::int64_t times, Duration peri
     Wire& wire = wires_[order_[i]];
     wire.free += period * times;
     wire.busy += (wire.busy - old.busy) * times;
+    wire.stays += (wire.stays - old.stays) * times;
     wire.bytes += (wire.bytes - old.bytes) * static_cast<double>(times);
     wire.messages += (wire.messages - old.messages) * static_cast<std::uint64_t>(times);
   }

@@ -25,6 +25,7 @@ class Rehearsal {
     std::uint64_t messages = 0;
     double bytes = 0;
     Duration busy{0};
+    Duration stays{0};  // sum over the messages of how long each stood there
   };
   /// The way of a member's messages to another one.
   struct Way {
@@ -96,7 +97,7 @@ class Rehearsal {
  private:
   struct Wire {
     double ps_per_byte = 0;
-    Duration free{0}, busy{0};
+    Duration free{0}, busy{0}, stays{0};
     double bytes = 0;
     std::uint64_t messages = 0;
   };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "sim/schedules/schedules.h"
 
@@ -74,27 +75,27 @@ constexpr int kGathered = 256;
 
 Timetable rehearse_direct_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type) {
   DirectSteps steps(rehearsal, bytes, type);
-  return {steps.meet().sum(steps.share(), steps.members()).meet().now(), {}, {}};
+  return {steps.meet().sum(steps.share(), steps.members()).meet().now(), 2, {}, {}};
 }
 Timetable rehearse_direct_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type) {
   DirectSteps steps(rehearsal, bytes, type);
-  return {steps.meet().sum(steps.share(), 1).meet().now(), {}, {}};
+  return {steps.meet().sum(steps.share(), 1).meet().now(), 2, {}, {}};
 }
 Timetable rehearse_direct_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type) {
   DirectSteps steps(rehearsal, bytes, type);
-  return {steps.meet().move(steps.share() * steps.members()).meet().now(), {}, {}};
+  return {steps.meet().move(steps.share() * steps.members()).meet().now(), 2, {}, {}};
 }
 Timetable rehearse_direct_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type) {
   DirectSteps steps(rehearsal, bytes, type);
   const std::vector<Duration> first = steps.from_root().now();
-  return {steps.move(2 * steps.bytes(), 1).to_root().now(), {}, first};
+  return {steps.move(2 * steps.bytes(), 1).to_root().now(), 2, {}, first};
 }
 Timetable rehearse_one_shot(Rehearsal& rehearsal, std::size_t bytes, DType type) {
   DirectSteps steps(rehearsal, bytes, type);
-  return {steps.move(2 * steps.bytes()).meet().sum(steps.bytes(), 1).now(), {}, {}};
+  return {steps.move(2 * steps.bytes()).meet().sum(steps.bytes(), 1).now(), 2, {}, {}};
 }
 Timetable rehearse_direct_barrier(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return {DirectSteps(rehearsal, bytes, type).meet().now(), {}, {}};
+  return {DirectSteps(rehearsal, bytes, type).meet().now(), 2, {}, {}};
 }
 
 Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t, DType) {
@@ -111,7 +112,7 @@ Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t, DType) {
     }
     now = next;
   }
-  return {now, {}, {}};
+  return {now, static_cast<double>(std::bit_width(static_cast<unsigned>(members - 1))), {}, {}};
 }
 
 Timetable rehearse_gather(Rehearsal& rehearsal, std::size_t bytes, DType) {
@@ -133,7 +134,7 @@ Timetable rehearse_gather(Rehearsal& rehearsal, std::size_t bytes, DType) {
     rehearsal.repeat({}, more, longest);
     for (Duration& end : ends) end *= more + 1;
   }
-  return {ends, {}, {}};
+  return {ends, 1, {}, {}};
 }
 
 }  // namespace taxon::sim

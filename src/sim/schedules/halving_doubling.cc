@@ -26,7 +26,7 @@ class HalvingSteps {
     for (int distance = power_ / 2; distance > 0; distance /= 2) exchange(distance, size /= 2, true);
     for (int distance = 1; distance < power_; distance *= 2, size *= 2) exchange(distance, size, false);
     for (int pair = 0; pair < surplus_; ++pair) unfold(2 * pair, 2 * pair + 1);
-    return {now_, {}, {}};
+    return {now_, 2.0 * (std::bit_width(static_cast<unsigned>(power_)) - 1 + (surplus_ > 0)), {}, {}};
   }
 
  private:

@@ -33,7 +33,7 @@ class RingSteps {
     const int summing = rehearsal_.members() - 1;
     phase(std::min(steps.last, summing) - steps.first, true);
     phase(steps.last - std::max(steps.first, summing), false);
-    return {last_, {}, {}};
+    return {last_, static_cast<double>(item_) / static_cast<double>(window_), {}, {}};
   }
 
  private:
@@ -90,6 +90,7 @@ class RingSteps {
 
   void skip(const Rehearsal::Snapshot& used, int steps, Duration period) {
     rehearsal_.repeat(used, steps, period);
+    item_ += segments_ * static_cast<std::size_t>(steps);
     for (Duration& at : last_) at += period * steps;
     for (auto& window : done_)
       for (Duration& at : window) at += period * steps;

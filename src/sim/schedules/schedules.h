@@ -13,6 +13,8 @@ namespace taxon::sim {
 /// beginning.
 struct Timetable {
   std::vector<Duration> ends;
+  /// How often, one after the other, a message waits for its turn on the way to the last end.
+  double waits = 1;
   /// How much later a member may come without holding anybody up; empty: not at all.
   std::vector<Duration> slack;
   /// Of a row with `behind`: when the first bytes come to the member.

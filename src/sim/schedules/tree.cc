@@ -40,6 +40,8 @@ class TreeSteps final : private Rehearsal::Story {
       rehearsal_.resume_at(Duration(0), static_cast<int>(member));
     rehearsal_.play(*this);
     Timetable table;
+    table.waits = Tree::depth(rehearsal_.members()) * (sums_ ? 2 : 1) +
+                  static_cast<double>(segments_ - 1) / static_cast<double>(Tree::kWindow);
     for (const Node& node : nodes_) {
       table.ends.push_back(node.stage == Stage::Over ? node.end : Rehearsal::kNever);
       sums_ ? table.slack.push_back(node.needed) : table.first.push_back(node.first);
