@@ -54,8 +54,8 @@ CLI::App* add_profile(CLI::App& program, taxon::app::ProfileArguments& arguments
 
 /// Options that look for faults instead; the flag that asks for it.
 CLI::Option* add_fault_search(CLI::App* simulate, taxon::app::FaultArguments& arguments) {
-  CLI::Option* faults = simulate->add_flag(
-      "--faults", "Try schedules of faults, each made from a seed, and say what must not be");
+  const std::string what = "Try schedules of faults, each made from a seed, and say what must not be";
+  CLI::Option* faults = simulate->add_flag("--faults", what);
   auto* seeds = simulate->add_option("--seeds", arguments.seeds, "The seeds to try")
                     ->type_name("FIRST..LAST")
                     ->needs(faults);

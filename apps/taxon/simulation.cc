@@ -176,22 +176,23 @@ SimulationResult simulate(const SimulationInput& input) {
   sim::World world(input.cluster, input.ranks, options);
   Fleet fleet(input, cast, world);
 
-  // Reports come in the middle of the next step, so the links are looked at from middle to middle.
+  // A step's report comes in the middle of the next step, so the links are looked at from middle to middle;
+  // the last step's comes at the end.
   std::vector<sim::LinkUse> first;
-  const std::size_t warm_up =
-      warm_up_of(static_cast<std::size_t>(std::max<std::int64_t>(1, input.plan.length.steps)));
-  Instant looked;
+  train::StepReport looked;
+  const std::int64_t total = input.plan.length.steps;
+  const auto from =
+      static_cast<std::int64_t>(std::max<std::size_t>(1, warm_up_of(static_cast<std::size_t>(total))));
   fleet.logs()[0].on_step = [&](const train::StepReport& report) {
-    const std::vector<train::StepReport>& steps = fleet.logs()[0].steps;
-    if (steps.size() == std::max<std::size_t>(1, warm_up)) {
+    if (report.step < from || report.step >= total) return;
+    if (report.step == from) {
       first = world.links();
-      looked = report.end;
+      looked = report;
       return;
     }
-    if (steps.size() <= warm_up) return;
     result.links = difference(first, world.links());
-    result.counted = steps.size() - std::max<std::size_t>(1, warm_up);
-    result.counted_time = report.end - looked;
+    result.counted = static_cast<std::size_t>(report.step - from);
+    result.counted_time = report.end - looked.end;
   };
   const sim::RankBody body = [&fleet](comm::Runtime& doors) { return Fleet::train_rank(&fleet, &doors); };
   result.report = world.run(body);

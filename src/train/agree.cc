@@ -79,6 +79,11 @@ task::Task<void> Agreement::require_equal(std::uint64_t value, std::string what)
   auto counting = sum(std::move(differing));
   differing = co_await counting;
   if (differing[0] == 0) co_return;
+  auto naming = name_differing(value, std::move(what));
+  co_await naming;
+}
+
+task::Task<void> Agreement::name_differing(std::uint64_t value, std::string what) {
   std::vector<std::byte> bytes(sizeof value);
   std::memcpy(bytes.data(), &value, sizeof value);
   auto gathering = gather(std::move(bytes));
@@ -91,7 +96,6 @@ task::Task<void> Agreement::require_equal(std::uint64_t value, std::string what)
     values.push_back(v);
     ++votes[v];
   }
-  if (votes.size() <= 1) co_return;
   auto common = std::max_element(votes.begin(), votes.end(), [](auto& a, auto& b) {
                   return a.second < b.second;
                 })->first;

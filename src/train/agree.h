@@ -25,6 +25,9 @@ class Agreement {
   task::Task<void> require_equal(std::uint64_t value, std::string what);
 
  private:
+  /// Throws the error of require_equal(). REQUIRES: some values differ.
+  task::Task<void> name_differing(std::uint64_t value, std::string what);
+
   comm::Communicator& group_;
 };
 
