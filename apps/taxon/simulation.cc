@@ -149,12 +149,26 @@ std::vector<sim::LinkUse> difference(const std::vector<sim::LinkUse>& before,
   return after;
 }
 
-std::size_t median_step(const std::vector<train::StepReport>& steps, std::size_t warm_up) {
-  std::vector<std::size_t> order;
-  for (std::size_t i = warm_up; i < steps.size(); ++i) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return steps[a].step_time < steps[b].step_time; });
-  return order[order.size() / 2];
+Duration median_time(const std::vector<train::StepReport>& steps, std::size_t warm_up) {
+  std::vector<Duration> times;
+  for (std::size_t i = warm_up; i < steps.size(); ++i) times.push_back(steps[i].step_time);
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+/// Of the counted steps that the timeline still holds, the one whose time is nearest to the median; the
+/// number of steps if there is none.
+std::size_t typical_step(const SimulationResult& result) {
+  std::size_t best = result.steps.size();
+  Duration least = Duration::max();
+  for (std::size_t i = result.warm_up; i < result.steps.size(); ++i) {
+    const train::StepReport& step = result.steps[i];
+    const Duration off = std::chrono::abs(step.step_time - result.median);
+    if (step.end - step.step_time < result.timeline->complete_from() || off >= least) continue;
+    best = i;
+    least = off;
+  }
+  return best;
 }
 
 /// The first steps fill pipelines and open channels.
@@ -208,10 +222,11 @@ SimulationResult simulate(const SimulationInput& input) {
   result.timeline = timeline;
   if (result.steps.empty()) return result;
   result.warm_up = warm_up_of(result.steps.size());
-  result.median = median_step(result.steps, result.warm_up);
-  const train::StepReport& median = result.steps[result.median];
-  const Instant begin = median.end - median.step_time;
-  if (begin >= timeline->complete_from()) result.path = sim::critical_path(*timeline, 0, begin, median.end);
+  result.median = median_time(result.steps, result.warm_up);
+  result.followed = typical_step(result);
+  if (result.followed == result.steps.size()) return result;
+  const train::StepReport& step = result.steps[result.followed];
+  result.path = sim::critical_path(*timeline, 0, step.end - step.step_time, step.end);
   return result;
 }
 

@@ -57,13 +57,14 @@ struct SimulationResult {
   std::vector<train::StepReport> steps;                 // rank 0's
   std::vector<std::vector<train::StepReport>> by_rank;  // [rank]
   std::size_t warm_up = 0;                              // steps that don't count
-  std::size_t median = 0;                               // the counted step whose time is the median
+  Duration median{0};                                   // time of a counted step
   std::vector<sim::LinkUse> links;                      // during the counted steps
   std::size_t counted = 0;                              // steps that `links` is of
   Duration counted_time{0};                             // which took so long
-  std::vector<sim::Stretch> path;                       // of the median step; empty: its events were too many
-  std::shared_ptr<const sim::Timeline> timeline;        // for names on the path
-  std::vector<std::vector<comm::Span>> spans;           // [rank], if kept
+  std::size_t followed = 0;  // the step whose critical path is known: a counted one of about the median time
+  std::vector<sim::Stretch> path;                 // of that step; empty: a step has too many events
+  std::shared_ptr<const sim::Timeline> timeline;  // for names on the path
+  std::vector<std::vector<comm::Span>> spans;     // [rank], if kept
   sim::Report report;
 };
 

@@ -23,9 +23,7 @@ constexpr std::size_t kShownLinks = 12, kShownPhases = 9;
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
-double median_seconds(const SimulationResult& result) {
-  return result.steps.empty() ? 0 : to_seconds(result.steps[result.median].step_time);
-}
+double median_seconds(const SimulationResult& result) { return to_seconds(result.median); }
 
 /// Mean over ranks and counted steps.
 double mean(const SimulationResult& result, Duration train::StepReport::*member) {
@@ -100,9 +98,10 @@ std::vector<Phase> shown_phases(const SimulationResult& result) {
 }
 
 std::string path_text(const SimulationResult& result) {
-  if (result.path.empty()) return "critical path: not followed, since a step has too many events\n";
-  const double total = median_seconds(result);
-  std::string text = fmt::format("critical path of step {} (the median):\n", result.median + 1);
+  if (result.path.empty()) return "critical path: not followed, since a step has too many messages\n";
+  const double total = to_seconds(result.steps[result.followed].step_time);
+  std::string text =
+      fmt::format("critical path of step {} ({}):\n", result.followed + 1, milliseconds(total));
   for (const Phase& phase : shown_phases(result))
     text += fmt::format("  {:>12} {:>5.1f} %  {}\n", milliseconds(phase.seconds),
                         total > 0 ? phase.seconds / total * 100 : 0, phase.text);
@@ -227,6 +226,7 @@ std::string to_json(const SimulationInput& input, const SimulationResult& result
         {"exposed_communication", parts.exposed},
         {"data_wait", parts.data_wait}}},
       {"links", std::move(links)},
+      {"critical_path_of_step", result.path.empty() ? Json() : Json(result.followed + 1)},
       {"critical_path", path_json(result)},
       {"bytes_sent_per_step", result.outcome.bytes_sent_per_step},
       {"arena_bytes", result.info.arenas.total()},

@@ -16,7 +16,7 @@ namespace taxon::sim {
 /// writes into it. When it holds more than `most` entries of a kind, the older half is forgotten.
 class Timeline {
  public:
-  explicit Timeline(std::size_t most = std::size_t{3} << 20) : most_(most) {}
+  explicit Timeline(std::size_t most = std::size_t{8} << 20) : most_(most) {}
 
   /// A kernel's time on a lane of its rank's device.
   struct Work {
