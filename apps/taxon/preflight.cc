@@ -141,7 +141,7 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   double gradients = master;
   if (plan.exchange.gradients == "ring") {
     exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
-    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()));
+    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
     gradients = static_cast<double>(layout.gradients * size_of(plan.precision.master)) + owned;
   }
   gradients *= 1 + plan.exchange.delay;

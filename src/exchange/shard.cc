@@ -62,14 +62,20 @@ bool can_go_on(const std::vector<Run>& runs) {
   return true;
 }
 
-std::size_t of_two_segments(const std::vector<Run>& runs, int segments) {
+std::size_t of_a_segment(const std::vector<Run>& runs, int segments) {
   std::size_t most = 0;
   for (int segment = 0; segment < segments; ++segment) {
     std::size_t size = 0;
     for (const Run& run : runs)
-      if (touches(run, segment) || touches(run, segment + 1)) size += run.size;
+      if (touches(run, segment)) size += run.size;
     most = std::max(most, size);
   }
+  return most;
+}
+
+std::size_t of_a_bucket(const Layout& layout) {
+  std::size_t most = 0;
+  for (const Bucket& bucket : layout.buckets) most = std::max(most, aligned(bucket.range.size));
   return most;
 }
 
@@ -89,11 +95,12 @@ void own(Layout& layout, const Levels& levels) {
   layout.shard = everything ? layout.arena.size() : next;
 }
 
-void lay_out_ring(Layout& layout, int segments) {
+void lay_out_ring(Layout& layout, int segments, int in_flight) {
   std::vector<Run> runs = runs_of(layout);
   std::size_t all = 0;
   for (const Run& run : runs) all += run.size;
-  std::size_t capacity = std::min(all, of_two_segments(runs, segments));
+  std::size_t capacity =
+      std::min(all, of_a_segment(runs, segments) + static_cast<std::size_t>(in_flight) * of_a_bucket(layout));
   // What does not fit at the end of the ring is skipped, so it may have to be a little larger.
   for (wind(runs, capacity); !can_go_on(runs); wind(runs, capacity))
     capacity = std::min(all, capacity + std::max(kLineElements, aligned(capacity / 16)));

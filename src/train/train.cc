@@ -209,7 +209,7 @@ exchange::Layout Trainer::lay_out() const {
                   "exchange.gradients: ring needs a model whose backward pass can be taken "
                   "in pieces, and " +
                       spec.name + " has only one; use whole");
-    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()));
+    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan_.exchange.in_flight);
   }
   return layout;
 }

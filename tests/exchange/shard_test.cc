@@ -39,7 +39,7 @@ TEST(Ring, WhoTakesAPlaceWaitsForAllWhoHadItAndTheyCanLeave) {
   for (int trial = 0; trial < 300; ++trial) {
     const int segments = static_cast<int>(1 + rng.below(12));
     Layout layout = random_layout(rng, segments);
-    lay_out_ring(layout, segments);
+    lay_out_ring(layout, segments, static_cast<int>(1 + rng.below(4)));
     for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
       const Bucket& bucket = layout.buckets[b];
       EXPECT_EQ(bucket.gradients.size, bucket.range.size);
@@ -61,7 +61,7 @@ TEST(Ring, WhoTakesAPlaceWaitsForAllWhoHadItAndTheyCanLeave) {
 TEST(Ring, PartsOfOneParameterLieOneAfterTheOther) {
   const std::vector<Tensor> tensors = {{"c", {100}, 2}, {"b", {5000}, 1}, {"a", {100}, 0}};
   Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(400, 4096)), DType::Float32);
-  lay_out_ring(layout, 3);
+  lay_out_ring(layout, 3, 1);
   ASSERT_EQ(layout.buckets.size(), 7u);
   for (std::size_t b = 2; b < 6; ++b)
     EXPECT_EQ(layout.buckets[b].gradients.begin, layout.buckets[b - 1].gradients.end());
@@ -73,7 +73,7 @@ TEST(Ring, OfADeepModelIsSmall) {
     tensors.push_back({"w" + std::to_string(segment), {1000}, segment});
   Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
   const std::size_t whole = layout.gradients;
-  lay_out_ring(layout, 50);
+  lay_out_ring(layout, 50, 2);
   EXPECT_LT(layout.gradients * 15, whole);
 }
 
@@ -81,7 +81,7 @@ TEST(Ring, OneSegmentNeedsEverythingAtOnce) {
   std::vector<Tensor> tensors = {{"b", {1000}, 0}, {"a", {1000}, 0}};
   Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
   const std::size_t whole = layout.gradients;
-  lay_out_ring(layout, 1);
+  lay_out_ring(layout, 1, 4);
   EXPECT_GE(layout.gradients, whole);
   for (const Bucket& bucket : layout.buckets) EXPECT_TRUE(bucket.after.empty());
 }

@@ -121,16 +121,10 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
 /// A network out of the framework's modules.
 class ModuleNetwork final : public Network {
  public:
-  /// Every child with parameters begins a stage; those without belong to the one before them.
+  /// Every child with parameters begins a stage, and so does every child of a chain inside; those without
+  /// belong to the one before them.
   explicit ModuleNetwork(Chain module) : module_(std::move(module)) {
-    std::size_t index = 0;
-    for (const auto& child : module_->named_children()) {
-      if (!child.value()->parameters().empty()) {
-        stages_.push_back(child.key());
-        begins_.push_back(index);
-      }
-      ++index;
-    }
+    collect(*module_, "");
     begins_.front() = 0;
   }
 
@@ -139,9 +133,9 @@ class ModuleNetwork final : public Network {
   std::vector<std::string> stages() const override { return stages_; }
   at::Tensor forward(int stage, at::Tensor inputs) override {
     const auto index = static_cast<std::size_t>(stage);
-    const std::size_t end = index + 1 < begins_.size() ? begins_[index + 1] : module_->size();
-    for (std::size_t child = begins_[index]; child < end; ++child)
-      inputs = (module_->begin() + static_cast<std::ptrdiff_t>(child))->forward(std::move(inputs));
+    const std::size_t end = index + 1 < begins_.size() ? begins_[index + 1] : steps_.size();
+    for (std::size_t step = begins_[index]; step < end; ++step)
+      inputs = steps_[step]->forward(std::move(inputs));
     return inputs;
   }
   void set_mode(Mode mode) override { module_->train(mode == Mode::Train); }
@@ -166,9 +160,27 @@ class ModuleNetwork final : public Network {
     for (const auto& item : dictionary) list.push_back({item.key(), item.value()});
     return list;
   }
+  void collect(ChainImpl& chain, const std::string& prefix) {
+    auto module = chain.begin();
+    for (const auto& child : chain.named_children()) {
+      const std::string name = prefix + child.key();
+      if (auto* inside = child.value()->as<ChainImpl>()) {
+        collect(*inside, name + ".");
+      } else {
+        if (!child.value()->parameters().empty()) {
+          stages_.push_back(name);
+          begins_.push_back(steps_.size());
+        }
+        steps_.push_back(&*module);
+      }
+      ++module;
+    }
+  }
+
   Chain module_;
+  std::vector<torch::nn::AnyModule*> steps_;  // of the forward pass, in the chain and the chains inside
   std::vector<std::string> stages_;
-  std::vector<std::size_t> begins_;  // first child of each stage
+  std::vector<std::size_t> begins_;  // first step of each stage
 };
 
 Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t extent, std::int64_t stride) {

@@ -149,8 +149,9 @@ void TorchModel::describe() {
     if (tensor.requires_grad()) trainable_.push_back(index);
     const std::size_t dot = name.find('.');
     const std::string child = dot == std::string::npos ? spec_.name : name.substr(0, dot);
-    auto segment = std::find_if(spec_.segments.begin(), spec_.segments.end(),
-                                [&](const Segment& s) { return s.name == child; });
+    auto segment = std::find_if(
+        spec_.segments.begin(), spec_.segments.end(),
+        [&, &name = name](const Segment& s) { return s.name == child || name.starts_with(s.name + "."); });
     if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{child, {}, 0});
     segment->parameters.push_back(index);
   }
