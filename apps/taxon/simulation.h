@@ -43,6 +43,7 @@ struct FidelityRow {
   std::string_view name;
   std::string_view summary;
   sim::Fidelity world;
+  sim::Collectives collectives;
   bool takes_profile;
   Cast (*make_cast)(const SimulationInput&);
 };

@@ -1,6 +1,5 @@
-// How fast the virtual world is: bench_simulator CASE, where CASE is a row of kCases. Runs it once in Timing
-// fidelity and prints one line of JSON with wall and virtual seconds, messages, events, and the peak of
-// memory.
+// How fast the virtual world is: bench_simulator CASE, where CASE is a row of kCases. Runs it once and prints
+// one line of JSON with wall and virtual seconds, messages, events, and the peak of memory.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -94,19 +93,35 @@ Task<void> hierarchical(comm::Runtime& doors) {
   co_await outward;
 }
 
+/// The groups of a large job get to know each other, agree on something small, and sum.
+Task<void> large_job(comm::Runtime& doors) {
+  comm::Communicator world(doors, "world", ranks(0, doors.world_size()));
+  auto known = world.establish();
+  co_await known;
+  std::vector<double> votes(4);
+  comm::Call call{as_view(std::span(votes)), DType::Float64};
+  auto vote = comm::find_row(net::Operation::AllReduce, "tree").run(world, call);
+  co_await vote;
+  auto sums = hierarchical(doors);
+  co_await sums;
+}
+
 struct Case {
   std::string_view name;
   int hosts, devices;
   Task<void> (*body)(comm::Runtime&);
+  sim::Collectives collectives = sim::Collectives::StepByStep;
 };
 constexpr Case kCases[] = {
     {"stream-128", 128, 1, stream},
     {"vgg-ring-128", 128, 1, ring},
     {"vgg-hierarchical-1024", 128, 8, hierarchical},
+    {"vgg-coarse-4096", 512, 8, large_job, sim::Collectives::Coarse},
 };
 
 int run(const Case& c) {
-  sim::World world(cluster_of(c.hosts, c.devices), c.hosts * c.devices, {.fidelity = sim::Fidelity::Timing});
+  sim::World world(cluster_of(c.hosts, c.devices), c.hosts * c.devices,
+                   {.fidelity = sim::Fidelity::Timing, .collectives = c.collectives});
   const auto start = std::chrono::steady_clock::now();
   const sim::Report report = world.run(c.body);
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;

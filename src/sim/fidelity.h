@@ -6,7 +6,12 @@ namespace taxon::sim {
 enum class Fidelity {
   Exact,   // real buffers, bodies run: results equal those of the loopback transport bit for bit
   Timing,  // large regions are phantoms, and bodies that touch payloads don't run
-  Coarse,  // the same, and a collective is one event: sim/coarse.h
+};
+
+/// How collectives are carried out, in either fidelity.
+enum class Collectives {
+  StepByStep,  // by their rows' own steps: every message
+  Coarse,  // one event each, at the time that their steps would take: for thousands of ranks (sim/coarse.h)
 };
 
 }  // namespace taxon::sim

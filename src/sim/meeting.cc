@@ -67,6 +67,7 @@ void Coarse::Meeting::enter(Entry& entry) {
     return;
   }
   if (member == 0) {
+    profile_ = owner_.profile(party_, subject_);
     begin(owner_.queue_.now());
     decide();
     reach(0, Duration(0));
@@ -77,7 +78,6 @@ void Coarse::Meeting::enter(Entry& entry) {
 }
 
 void Coarse::Meeting::begin(Instant when) {
-  profile_ = owner_.profile(party_, subject_);
   owner_.count(*profile_);
   loaded_ = true;
   const auto length = static_cast<double>(profile_->length.count());

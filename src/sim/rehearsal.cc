@@ -8,7 +8,8 @@ Rehearsal::Rehearsal(const Wiring& wiring, Faults* faults)
     : wiring_(wiring), faults_(faults), links_(wiring.links().size()) {
   for (const Link& link : wiring.links()) {
     places_.emplace(&link, static_cast<std::int32_t>(wires_.size()));
-    wires_.push_back({link.ps_per_byte()});
+    wires_.push_back({link.ps_per_byte(), link.burst(), -link.burst()});
+    bursty_ |= link.burst() > Duration(0);
   }
   wires_.resize(links_ + wiring.ranks());
   touched_.resize(wires_.size());
@@ -19,7 +20,7 @@ void Rehearsal::begin(const std::vector<Rank>& members, Instant now) {
   now_ = now;
   cut_off_.reset();
   for (std::uint32_t wire : order_) {
-    wires_[wire] = {wires_[wire].ps_per_byte};
+    wires_[wire] = {wires_[wire].ps_per_byte, wires_[wire].burst, -wires_[wire].burst};
     touched_[wire] = false;
   }
   order_.clear();
@@ -55,7 +56,8 @@ Rehearsal::Turn Rehearsal::serve(std::int32_t wire, Duration at, double bytes, d
   const Duration begin = std::max(at, link.free);
   const Duration time =
       overhead + Duration(static_cast<std::int64_t>(bytes * link.ps_per_byte * factor + 0.5));
-  link.free = begin + time;
+  link.paid = std::max(link.paid, begin - link.burst) + time;
+  link.free = std::max(link.paid, begin + overhead);
   link.busy += time;
   link.stays += link.free - at;
   link.bytes += bytes;
@@ -169,6 +171,7 @@ void Rehearsal::repeat(const Snapshot& before, std::int64_t times, Duration peri
     const Use old = i < before.uses.size() ? before.uses[i] : Use{};
     Wire& wire = wires_[order_[i]];
     wire.free += period * times;
+    wire.paid += period * times;
     wire.busy += (wire.busy - old.busy) * times;
     wire.stays += (wire.stays - old.stays) * times;
     wire.bytes += (wire.bytes - old.bytes) * static_cast<double>(times);

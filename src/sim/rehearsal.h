@@ -49,7 +49,7 @@ class Rehearsal {
 
   int members() const { return static_cast<int>(members_->size()); }
   /// True if every message of one size between two members takes the same time whenever it is sent.
-  bool is_steady() const { return faults_ == nullptr; }
+  bool is_steady() const { return faults_ == nullptr && !bursty_; }
   Way way(int from, int to) const;
   Sent send(const Way& way, double bytes, Duration at);
   /// What post() and resume_at() call, in the order of time.
@@ -97,7 +97,8 @@ class Rehearsal {
  private:
   struct Wire {
     double ps_per_byte = 0;
-    Duration free{0}, busy{0}, stays{0};
+    Duration burst{0};
+    Duration paid{0}, free{0}, busy{0}, stays{0};  // as in Link
     double bytes = 0;
     std::uint64_t messages = 0;
   };
@@ -140,6 +141,7 @@ class Rehearsal {
   std::vector<std::uint32_t> order_;  // of the first touch
   const std::vector<Rank>* members_ = nullptr;
   Instant now_{};
+  bool bursty_ = false;
   std::optional<Rank> cut_off_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t sequence_ = 0;

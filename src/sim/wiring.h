@@ -50,6 +50,8 @@ class Link {
   /// Its place among Wiring::links().
   std::uint32_t number() const { return number_; }
   double ps_per_byte() const { return ps_per_byte_; }
+  /// What a full bucket lets through at once takes so long at the link's rate.
+  Duration burst() const { return burst_; }
   std::uint64_t messages() const { return messages_; }
   std::uint64_t bytes() const { return bytes_; }
   Duration busy() const { return busy_; }

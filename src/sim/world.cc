@@ -53,9 +53,9 @@ struct World::Parts {
         wiring(cluster, ranks),
         faults(cluster, options.seed),
         network(queue, wiring, faults, ranks,
-                {.phantom_above = options.fidelity == Fidelity::Exact ? SIZE_MAX : options.phantom_above,
+                {.phantom_above = options.fidelity == Fidelity::Timing ? options.phantom_above : SIZE_MAX,
                  .timeline = options.timeline}) {
-    if (options.fidelity == Fidelity::Coarse) coarse = std::make_unique<Coarse>(queue, wiring, faults);
+    if (options.collectives == Collectives::Coarse) coarse = std::make_unique<Coarse>(queue, wiring, faults);
     add_devices(ranks);
   }
   comm::Carrier& carrier() { return coarse ? *coarse : comm::step_by_step(); }

@@ -16,11 +16,12 @@ namespace taxon::sim {
 
 struct WorldOptions {
   Fidelity fidelity = Fidelity::Exact;
+  Collectives collectives = Collectives::StepByStep;
   /// Of the runtimes, of delays and of stragglers.
   std::uint64_t seed = 0;
   /// A run that is not over by then is taken for stuck.
   Duration limit = Duration::max();
-  /// Timing and Coarse: regions of more bytes are phantoms. Smaller ones are real, since agreements travel in
+  /// Timing: regions of more bytes are phantoms. Smaller ones are real, since agreements travel in
   /// them.
   std::size_t phantom_above = std::size_t{64} << 10;
   comm::Journal::Keep journal = comm::Journal::Keep::Recent;

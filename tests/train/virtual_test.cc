@@ -13,12 +13,22 @@ struct VirtualRun {
   sim::Report report;
 };
 
+<<<<<<< HEAD
 VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster,
                         sim::WorldOptions options) {
   VirtualRun run;
   run.result.outcomes.resize(static_cast<std::size_t>(job.ranks));
   run.result.recorders.resize(static_cast<std::size_t>(job.ranks));
   sim::World world(cluster, job.ranks, options);
+=======
+/// Runs the job in a virtual world of Exact fidelity.
+VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster, std::uint64_t seed,
+                        sim::Collectives collectives = sim::Collectives::StepByStep) {
+  VirtualRun run;
+  run.result.outcomes.resize(static_cast<std::size_t>(job.ranks));
+  run.result.recorders.resize(static_cast<std::size_t>(job.ranks));
+  sim::World world(cluster, job.ranks, {.collectives = collectives, .seed = seed});
+>>>>>>> f4fc24b (Measure Coarse collectives against their steps: bits, times, late members, faults)
   sim::RankBody body = [&](comm::Runtime& runtime) { return train_over(&job, &runtime, &run.result); };
   run.report = world.run(body);
   return run;
@@ -79,6 +89,7 @@ TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
     }
 }
 
+<<<<<<< HEAD
 TEST_F(VirtualTrain, EveryModeGivesLoopbacksBits) {
   for (const Mode& mode : modes())
     for (int ranks : {2, 4, 16}) {
@@ -115,6 +126,30 @@ TEST_F(VirtualTrain, WhatMessagesCostProcessorsChangesNoBit) {
   }
 }
 
+=======
+TEST_F(VirtualTrain, WithCoarseCollectivesGivesLoopbacksBits) {
+  for (const char* collective : {"ring", "tree", "halving_doubling"})
+    for (bool share : {false, true}) {
+      auto plan = toy_plan(DType::Float32);
+      plan.length.steps = 12;
+      plan.batch.global = 20;
+      plan.exchange.levels[0].collective = share ? "auto" : collective;
+      plan.exchange.slice_bytes = 64;
+      plan.exchange.in_flight = 2;
+      TrainingJob training = job(5, plan);
+      training.share_memory = share;
+      SCOPED_TRACE(plan.exchange.levels[0].collective);
+      const auto expected = run_training(training);
+      const VirtualRun run =
+          run_in_world(training, share ? one_host(5) : separate_hosts(5), 0, sim::Collectives::Coarse);
+      if (run.report.failure) std::rethrow_exception(run.report.failure);
+      EXPECT_EQ(run.result.outcomes[0].parameter_hash, expected.outcomes[0].parameter_hash);
+      EXPECT_EQ(run.result.parameters, expected.parameters);
+      EXPECT_EQ(run.report.messages, 0u);
+    }
+}
+
+>>>>>>> f4fc24b (Measure Coarse collectives against their steps: bits, times, late members, faults)
 TEST_F(VirtualTrain, TheLossOfARankEndsAllAndNamesIt) {
   auto cluster = separate_hosts(4);
   cluster.faults.push_back({.kind = "kill", .rank = 2, .at = 2e-3});

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "sim/schedules/schedules.h"
 
@@ -19,8 +20,11 @@ class DirectSteps {
 
   DirectSteps& meet() {
     std::vector<Duration> left = now_;
+    std::vector<int> order(now_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return at(a) < at(b); });
     for (int shift = 1; shift < members_; ++shift)
-      for (int from = 0; from < members_; ++from) {
+      for (int from : order) {
         const int to = (from + shift) % members_;
         const Rehearsal::Sent sent = rehearsal_.send(rehearsal_.way(from, to), 0, at(from));
         auto& until = left[static_cast<std::size_t>(to)];
@@ -101,9 +105,14 @@ Timetable rehearse_direct_barrier(Rehearsal& rehearsal, std::size_t bytes, DType
 Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t, DType) {
   const int members = rehearsal.members();
   std::vector<Duration> now(static_cast<std::size_t>(members));
+  std::vector<int> order(static_cast<std::size_t>(members));
+  std::iota(order.begin(), order.end(), 0);
   for (int distance = 1; distance < members; distance *= 2) {
     std::vector<Duration> next = now;
-    for (int from = 0; from < members; ++from) {
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return now[static_cast<std::size_t>(a)] < now[static_cast<std::size_t>(b)];
+    });
+    for (int from : order) {
       const auto own = static_cast<std::size_t>(from),
                  to = static_cast<std::size_t>((from + distance) % members);
       const Rehearsal::Sent sent = rehearsal.send(rehearsal.way(from, static_cast<int>(to)), 0, now[own]);

@@ -1,6 +1,7 @@
 #include "comm/rows/ring.h"
 
 #include <algorithm>
+#include <array>
 
 #include "comm/rows/segments.h"
 #include "sim/schedules/schedules.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr double kFactsBytes = 16;  // of comm::Agreement
 
-/// All members of a ring, segment after segment.
+/// All members of a ring, segment after segment.  No two of them share a link.
 class RingSteps {
  public:
   RingSteps(Rehearsal& rehearsal, std::size_t bytes, DType type)
@@ -107,16 +108,121 @@ class RingSteps {
   std::size_t item_ = 0;
 };
 
+/// The same where several members share a link, so that only time tells who comes first: every member as far
+/// as it can go, as comm::Ring::run().
+class RingStory final : private Rehearsal::Story {
+ public:
+  RingStory(Rehearsal& rehearsal, std::size_t bytes, DType type, comm::Ring::Steps steps)
+      : rehearsal_(rehearsal), type_(type), nodes_(static_cast<std::size_t>(rehearsal.members())) {
+    const std::size_t members = nodes_.size();
+    segments_ = comm::segments_for((bytes + members - 1) / members);
+    window_ = std::min(comm::Ring::kAhead, segments_);
+    piece_ = static_cast<double>(bytes) / static_cast<double>(members * segments_);
+    items_ = segments_ * static_cast<std::size_t>(steps.last - steps.first);
+    summed_ = segments_ * static_cast<std::size_t>(
+                              std::max(0, std::min(steps.last, rehearsal.members() - 1) - steps.first));
+    for (int member = 0; member < rehearsal.members(); ++member)
+      nodes_[static_cast<std::size_t>(member)].way =
+          rehearsal.way(member, (member + 1) % rehearsal.members());
+  }
+
+  Timetable run() {
+    for (std::size_t member = 0; member < nodes_.size(); ++member) {
+      nodes_[member].came = segments_ > 1 ? -1 : 0;  // ranks' facts come first
+      rehearsal_.resume_at(Duration(0), static_cast<int>(member));
+    }
+    rehearsal_.play(*this);
+    Timetable table;
+    table.waits = static_cast<double>(items_) / static_cast<double>(window_);
+    for (const Node& node : nodes_) table.ends.push_back(node.item == items_ ? node.end : Rehearsal::kNever);
+    return table;
+  }
+
+ private:
+  struct Node {
+    Rehearsal::Way way;
+    std::int64_t came = 0;
+    std::size_t sent = 0, item = 0;
+    bool summed = false, sleeping = true;
+    std::array<Duration, comm::Ring::kAhead> left{};
+    Duration end{0};
+  };
+
+  std::uint32_t next(std::size_t member) const {
+    return static_cast<std::uint32_t>((member + 1) % nodes_.size());
+  }
+  void send(std::size_t member, Duration now) {
+    Node& node = nodes_[member];
+    node.left[node.sent++ % window_] = rehearsal_.post(node.way, piece_, now, next(member));
+  }
+
+  void resumed(int member, Duration now) override {
+    Node& node = nodes_[static_cast<std::size_t>(member)];
+    node.sleeping = false;
+    if (node.sent == 0) {
+      if (segments_ > 1) rehearsal_.post(node.way, kFactsBytes, now, next(static_cast<std::size_t>(member)));
+      while (node.sent < std::min(window_, items_)) send(static_cast<std::size_t>(member), now);
+    }
+    go_on(static_cast<std::size_t>(member), now);
+  }
+  void arrived(std::uint32_t member, Duration now) override {
+    ++nodes_[member].came;
+    if (!nodes_[member].sleeping) go_on(member, now);
+  }
+
+  void go_on(std::size_t member, Duration now) {
+    Node& node = nodes_[member];
+    while (node.item < items_) {
+      if (node.came <= static_cast<std::int64_t>(node.item)) return;
+      if (node.item < summed_ && !std::exchange(node.summed, true) &&
+          !reached(member, rehearsal_.sum(static_cast<int>(member), type_, piece_, 2, 1, now), now))
+        return;
+      if (!reached(member, node.left[node.item % window_], now)) return;
+      node.summed = false;
+      ++node.item;
+      if (node.sent < items_) send(member, now);
+    }
+    node.end = now;
+  }
+  bool reached(std::size_t member, Duration when, Duration now) {
+    if (when <= now) return true;
+    nodes_[member].sleeping = true;
+    rehearsal_.resume_at(when, static_cast<int>(member));
+    return false;
+  }
+
+  Rehearsal& rehearsal_;
+  DType type_;
+  std::size_t segments_ = 1, window_ = 1, items_ = 0, summed_ = 0;
+  double piece_ = 0;
+  std::vector<Node> nodes_;
+};
+
+/// True if several of the ring's messages pass one link.
+bool shares_links(const Rehearsal& rehearsal) {
+  std::vector<std::int32_t> wires;
+  for (int member = 0; member < rehearsal.members(); ++member)
+    for (std::int32_t wire : rehearsal.way(member, (member + 1) % rehearsal.members()).wires)
+      if (wire >= 0) wires.push_back(wire);
+  std::sort(wires.begin(), wires.end());
+  return std::adjacent_find(wires.begin(), wires.end()) != wires.end();
+}
+
+Timetable rehearse(Rehearsal& rehearsal, std::size_t bytes, DType type, comm::Ring::Steps steps) {
+  if (shares_links(rehearsal)) return RingStory(rehearsal, bytes, type, steps).run();
+  return RingSteps(rehearsal, bytes, type).run(steps);
+}
+
 }  // namespace
 
 Timetable rehearse_ring_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return RingSteps(rehearsal, bytes, type).run(comm::Ring::both(rehearsal.members()));
+  return rehearse(rehearsal, bytes, type, comm::Ring::both(rehearsal.members()));
 }
 Timetable rehearse_ring_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return RingSteps(rehearsal, bytes, type).run(comm::Ring::reduce(rehearsal.members()));
+  return rehearse(rehearsal, bytes, type, comm::Ring::reduce(rehearsal.members()));
 }
 Timetable rehearse_ring_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return RingSteps(rehearsal, bytes, type).run(comm::Ring::gather(rehearsal.members()));
+  return rehearse(rehearsal, bytes, type, comm::Ring::gather(rehearsal.members()));
 }
 
 }  // namespace taxon::sim
