@@ -97,7 +97,7 @@ Shape draw_shape(std::uint64_t seed, int attempt) {
 }
 
 plan::Plan lay_over(const plan::Plan& recipe, const Shape& shape) {
-  return plan::parse_plan(plan::write_plan(recipe), recipe.name, shape.settings);
+  return plan::override_plan(recipe, shape.settings);
 }
 
 plan::ClusterModel make_cluster(const Shape& shape) {

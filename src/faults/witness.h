@@ -17,12 +17,9 @@ class Witness final : public model::Model {
                                   std::span<const std::int64_t> labels) override {
     return inner_->gradient_order(inputs, labels);
   }
-  void bind(const model::Binding& binding) override {
-    weights_ = binding.weights;
-    inner_->bind(binding);
-  }
+  void bind(const model::Binding& binding) override;
   void unbind() override {
-    weights_ = nullptr;
+    binding_ = {};
     inner_->unbind();
   }
   void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
@@ -39,9 +36,11 @@ class Witness final : public model::Model {
   model::CopyCount copies() const override { return inner_->copies(); }
 
  private:
+  std::uint64_t hash() const;
+
   std::unique_ptr<model::Model> inner_;
   Testimony& testimony_;
-  const tensor::Arena* weights_ = nullptr;
+  model::Binding binding_;
   bool in_pieces_ = false;  // a backward pass has begun and goes on
 };
 

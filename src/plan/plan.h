@@ -202,6 +202,8 @@ Plan read_plan(const std::string& path, const std::vector<std::string>& override
 /// The same from text; `origin` names it in messages.
 Plan parse_plan(const std::string& yaml, const std::string& origin,
                 const std::vector<std::string>& overrides = {});
+/// A plan with "key.path=value" applied. Throws Error{Usage} that lists their mistakes.
+Plan override_plan(Plan plan, const std::vector<std::string>& overrides);
 /// The plan as YAML, every key, in the order of fields.h; parse_plan(write_plan(p)) == p.
 std::string write_plan(const Plan& plan);
 

@@ -20,6 +20,14 @@ Plan parse_plan(const std::string& yaml, const std::string& origin,
   return plan;
 }
 
+Plan override_plan(Plan plan, const std::vector<std::string>& overrides) {
+  Reader command_line(plan);
+  for (const std::string& assignment : overrides) command_line.override_key(assignment);
+  if (const auto& problems = command_line.problems(); !problems.empty())
+    throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(problems, "\n")));
+  return plan;
+}
+
 Plan read_plan(const std::string& path, const std::vector<std::string>& overrides) {
   return parse_plan(read_text(path), path, overrides);
 }
