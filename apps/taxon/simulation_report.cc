@@ -118,7 +118,7 @@ double per_step(std::uint64_t count, const SimulationResult& result) {
 }
 
 std::string links_text(const SimulationResult& result) {
-  if (result.links.empty()) return "links: their use is counted from the third step on\n";
+  if (result.links.empty()) return "links: their use is known where four steps or more are simulated\n";
   std::vector<const sim::LinkUse*> order;
   for (const sim::LinkUse& link : result.links) order.push_back(&link);
   std::stable_sort(order.begin(), order.end(),

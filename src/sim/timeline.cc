@@ -5,13 +5,13 @@
 namespace taxon::sim {
 namespace {
 
-/// Forgets the older half; returns the latest end among it.
+/// Forgets the oldest eighth of `most`; returns the latest end among it.
 template <class Entry>
-Instant forget_half(std::vector<Entry>& entries) {
-  const auto middle = entries.begin() + static_cast<std::ptrdiff_t>(entries.size() / 2);
+Instant forget_oldest(std::deque<Entry>& entries, std::size_t most) {
+  const auto end = entries.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, most / 8));
   Instant latest;
-  for (auto entry = entries.begin(); entry != middle; ++entry) latest = std::max(latest, entry->end);
-  entries.erase(entries.begin(), middle);
+  for (auto entry = entries.begin(); entry != end; ++entry) latest = std::max(latest, entry->end);
+  entries.erase(entries.begin(), end);
   return latest;
 }
 
@@ -24,14 +24,15 @@ std::uint32_t Timeline::name_of(std::string_view text) {
 }
 
 void Timeline::add(const Work& work) {
-  if (works_.size() >= most_) complete_from_ = std::max(complete_from_, forget_half(works_));
+  if (works_.size() >= most_) complete_from_ = std::max(complete_from_, forget_oldest(works_, most_));
   works_.push_back(work);
 }
 
 std::int64_t Timeline::add(const Service& service) {
   if (services_.size() >= most_) {
-    first_service_ += static_cast<std::int64_t>(services_.size() / 2);
-    complete_from_ = std::max(complete_from_, forget_half(services_));
+    const std::size_t before = services_.size();
+    complete_from_ = std::max(complete_from_, forget_oldest(services_, most_));
+    first_service_ += static_cast<std::int64_t>(before - services_.size());
   }
   services_.push_back(service);
   return first_service_ + static_cast<std::int64_t>(services_.size()) - 1;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@
 namespace taxon::sim {
 
 /// What kernels and links did, for reports on a run: who waited for what can be read from the times. A world
-/// writes into it. When it holds more than `most` entries of a kind, the older half is forgotten.
+/// writes into it. When it would hold more than `most` entries of a kind, the oldest are forgotten.
 class Timeline {
  public:
   explicit Timeline(std::size_t most = std::size_t{8} << 20) : most_(most) {}
@@ -36,8 +37,8 @@ class Timeline {
     std::int64_t before = -1;          // number of the service of this message at the link before
   };
 
-  const std::vector<Work>& works() const { return works_; }
-  const std::vector<Service>& services() const { return services_; }
+  const std::deque<Work>& works() const { return works_; }
+  const std::deque<Service>& services() const { return services_; }
   /// Number of services()[0]; `before` counts from the beginning of the run.
   std::int64_t first_service() const { return first_service_; }
   /// Everything that ended after this is there.
@@ -53,8 +54,8 @@ class Timeline {
 
  private:
   std::size_t most_;
-  std::vector<Work> works_;
-  std::vector<Service> services_;
+  std::deque<Work> works_;
+  std::deque<Service> services_;
   std::int64_t first_service_ = 0;
   Instant complete_from_ = Instant();
   std::vector<std::string> names_;
