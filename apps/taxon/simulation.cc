@@ -184,6 +184,7 @@ SimulationResult simulate(const SimulationInput& input) {
   auto timeline = std::make_shared<sim::Timeline>();
   sim::WorldOptions options;
   options.fidelity = input.fidelity->world;
+  options.collectives = input.fidelity->collectives;
   options.seed = input.plan.seed;
   options.timeline = timeline.get();
   if (input.keep_spans) options.journal = comm::Journal::Keep::Everything;

@@ -13,22 +13,12 @@ struct VirtualRun {
   sim::Report report;
 };
 
-<<<<<<< HEAD
 VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster,
                         sim::WorldOptions options) {
   VirtualRun run;
   run.result.outcomes.resize(static_cast<std::size_t>(job.ranks));
   run.result.recorders.resize(static_cast<std::size_t>(job.ranks));
   sim::World world(cluster, job.ranks, options);
-=======
-/// Runs the job in a virtual world of Exact fidelity.
-VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster, std::uint64_t seed,
-                        sim::Collectives collectives = sim::Collectives::StepByStep) {
-  VirtualRun run;
-  run.result.outcomes.resize(static_cast<std::size_t>(job.ranks));
-  run.result.recorders.resize(static_cast<std::size_t>(job.ranks));
-  sim::World world(cluster, job.ranks, {.collectives = collectives, .seed = seed});
->>>>>>> f4fc24b (Measure Coarse collectives against their steps: bits, times, late members, faults)
   sim::RankBody body = [&](comm::Runtime& runtime) { return train_over(&job, &runtime, &run.result); };
   run.report = world.run(body);
   return run;
@@ -89,7 +79,6 @@ TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
     }
 }
 
-<<<<<<< HEAD
 TEST_F(VirtualTrain, EveryModeGivesLoopbacksBits) {
   for (const Mode& mode : modes())
     for (int ranks : {2, 4, 16}) {
@@ -126,7 +115,6 @@ TEST_F(VirtualTrain, WhatMessagesCostProcessorsChangesNoBit) {
   }
 }
 
-=======
 TEST_F(VirtualTrain, WithCoarseCollectivesGivesLoopbacksBits) {
   for (const char* collective : {"ring", "tree", "halving_doubling"})
     for (bool share : {false, true}) {
@@ -140,8 +128,8 @@ TEST_F(VirtualTrain, WithCoarseCollectivesGivesLoopbacksBits) {
       training.share_memory = share;
       SCOPED_TRACE(plan.exchange.levels[0].collective);
       const auto expected = run_training(training);
-      const VirtualRun run =
-          run_in_world(training, share ? one_host(5) : separate_hosts(5), 0, sim::Collectives::Coarse);
+      const VirtualRun run = run_in_world(training, share ? one_host(5) : separate_hosts(5),
+                                          {.collectives = sim::Collectives::Coarse});
       if (run.report.failure) std::rethrow_exception(run.report.failure);
       EXPECT_EQ(run.result.outcomes[0].parameter_hash, expected.outcomes[0].parameter_hash);
       EXPECT_EQ(run.result.parameters, expected.parameters);
@@ -149,7 +137,6 @@ TEST_F(VirtualTrain, WithCoarseCollectivesGivesLoopbacksBits) {
     }
 }
 
->>>>>>> f4fc24b (Measure Coarse collectives against their steps: bits, times, late members, faults)
 TEST_F(VirtualTrain, TheLossOfARankEndsAllAndNamesIt) {
   auto cluster = separate_hosts(4);
   cluster.faults.push_back({.kind = "kill", .rank = 2, .at = 2e-3});
