@@ -72,7 +72,7 @@ void VirtualDevice::Worker::begin(Queued next) {
 
 Duration VirtualDevice::Worker::next_stretch() {
   const Duration next = next_mark_ < marks_.size() ? marks_[next_mark_].at : length_;
-  return thread_.from_alone(next - std::exchange(reached_, next));
+  return next - std::exchange(reached_, next);
 }
 
 std::optional<Duration> VirtualDevice::Worker::go_on() {

@@ -24,7 +24,7 @@ struct DeviceOptions {
 };
 
 /// The virtual family of the door of work. A kernel takes the longer of flops / speed and bytes / bandwidth,
-/// or its measured time, and never less than its last mark, while its host does nothing else; a straggler's
+/// or its measured time, and never less than its last mark, at its lane's full speed; a straggler's
 /// factor holds for the whole kernel in whose time it starts. Each lane is a thread. Bodies run when their
 /// kernel starts; marks fire at their offsets, whatever the body says, or at the end. A kernel that takes no
 /// time on an idle lane ends at once.

@@ -4,8 +4,8 @@
 
 namespace taxon::sim {
 
-Duration Thread::scaled(Duration time, double factor) {
-  return factor == 1 ? time : Duration(std::llround(static_cast<double>(time.count()) * factor));
+Duration Thread::from_core(Duration time) const {
+  return seat_.cores == 1 ? time : Duration(std::llround(static_cast<double>(time.count()) / seat_.cores));
 }
 
 void Thread::push(ThreadUser& user) {
@@ -18,7 +18,7 @@ void Thread::work() {
   while (!pieces_.empty()) {
     if (auto time = pieces_.front()->go_on()) {
       if (seat_.machine != nullptr)
-        seat_.machine->run(*this, seat_.host, seat_.full, *time);
+        seat_.machine->run(*this, seat_.host, seat_.cores, *time);
       else
         queue_.at(queue_.now() + *time, *this);
       return;

@@ -22,8 +22,7 @@ class ThreadUser {
 struct Seat {
   Machine* machine = nullptr;  // null: processors are not modelled
   std::size_t host = 0;        // on the machine
-  double full = 1;             // cores that it uses at full speed
-  double alone = 1;            // cores that it uses, in the mean, while its host does nothing else
+  double cores = 1;            // that it uses at full speed
 };
 
 /// One modelled thread: works on pieces one after the other, in the order in which they were pushed, as fast
@@ -36,13 +35,10 @@ class Thread final : private Work, private Action {
 
   /// Queues a piece of `user`, which lives until it is over. At once if the thread is idle.
   void push(ThreadUser& user);
-  /// For how long at full speed it is to work on what takes `time` while its host does nothing else.
-  Duration from_alone(Duration time) const { return scaled(time, seat_.alone / seat_.full); }
-  /// The same of what takes `time` of one core.
-  Duration from_core(Duration time) const { return scaled(time, 1 / seat_.full); }
+  /// For how long at full speed it works on what takes `time` of one core.
+  Duration from_core(Duration time) const;
 
  private:
-  static Duration scaled(Duration time, double factor);
   void work();
   void reached() override { work(); }
   void happen(std::uint64_t) override { work(); }

@@ -71,10 +71,9 @@ struct World::Parts {
     const bool quota = model.quota_period > 0;
     const double own = model.cores / model.devices;
     const double wanted = model.device.cores > 0 ? model.device.cores : quota ? std::ceil(own) : own;
-    // Under a quota work runs at full speed and then stands still; in the mean it is what the quota allows.
-    auto seat = [&](double full) {
-      const double alone = std::min(full, model.cores);
-      return Seat{machine, host, quota ? full : alone, alone};
+    // Under a quota work runs at full speed until it stands still; otherwise its host has no more to give.
+    auto seat = [&](double cores) {
+      return Seat{machine, host, quota ? cores : std::min(cores, model.cores)};
     };
     return {seat(wanted), seat(1)};
   }
