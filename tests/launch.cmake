@@ -16,3 +16,8 @@ target_include_directories(stuck_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE
 target_link_libraries(stuck_test PRIVATE taxon_flags taxon_train taxon_control taxon_net GTest::gmock GTest::gtest_main)
 target_compile_definitions(stuck_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 gtest_discover_tests(stuck_test PROPERTIES TIMEOUT 180 LABELS launch DISCOVERY_TIMEOUT 60)
+# What a calibration makes of its measurements.
+add_executable(calibrate_test app/cluster_fit_test.cc ${CMAKE_SOURCE_DIR}/apps/taxon/cluster_fit.cc)
+target_include_directories(calibrate_test PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(calibrate_test PRIVATE taxon_flags taxon_comm GTest::gmock GTest::gtest_main)
+gtest_discover_tests(calibrate_test PROPERTIES TIMEOUT 60 LABELS launch DISCOVERY_TIMEOUT 60)

@@ -67,4 +67,20 @@ Blas measure_blas() {
   return blas;
 }
 
+void set_blas_threads(int threads) {
+  if (find_sgemm() == nullptr) return;
+  using Set = void (*)(int);
+  if (auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) set(threads);
+}
+
+double matrix_speed(double seconds) {
+  constexpr int kSize = 512;
+  Sgemm sgemm = find_sgemm();
+  if (sgemm == nullptr) return 0;
+  double spent = 0;
+  int products = 0;
+  for (time_product(sgemm, kSize); spent < seconds; ++products) spent += time_product(sgemm, kSize);
+  return 2.0 * kSize * kSize * kSize * products / spent;
+}
+
 }  // namespace taxon::app

@@ -16,5 +16,10 @@ struct Blas {
 Blas find_blas();
 /// The same and its speed: multiplies matrices for about half a second with the library's own threads.
 Blas measure_blas();
+/// Sets the threads of the library's own pool, if it has one.
+void set_blas_threads(int threads);
+/// Operations per second of a float32 matrix product of this process, over at least `seconds`; 0 without a
+/// library.
+double matrix_speed(double seconds);
 
 }  // namespace taxon::app

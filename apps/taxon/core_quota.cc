@@ -1,20 +1,21 @@
 #include "apps/taxon/core_quota.h"
 
-#include <algorithm>
 #include <fstream>
 #include <optional>
 
 namespace taxon::app {
 namespace {
 
-std::optional<double> ratio(std::istream& quota, std::istream& period) {
+std::optional<ProcessorQuota> ratio(std::istream& quota, std::istream& period) {
+  constexpr double kMicrosecond = 1e-6;
   double allowed = 0, of = 0;
   // "max" is no number, and -1 is version 1's word for it.
-  if (quota >> allowed && period >> of && allowed > 0 && of > 0) return allowed / of;
+  if (quota >> allowed && period >> of && allowed > 0 && of > 0)
+    return ProcessorQuota{allowed / of, of * kMicrosecond};
   return {};
 }
 
-std::optional<double> quota_of(const std::string& folder) {
+std::optional<ProcessorQuota> quota_of(const std::string& folder) {
   std::ifstream version2(folder + "/cpu.max");
   if (auto found = ratio(version2, version2)) return found;
   std::ifstream quota(folder + "/cpu.cfs_quota_us"), period(folder + "/cpu.cfs_period_us");
@@ -27,8 +28,8 @@ bool names_cpu(std::string controllers) {
 
 }  // namespace
 
-double core_quota(const std::string& membership, const std::string& root) {
-  double least = 0;
+ProcessorQuota core_quota(const std::string& membership, const std::string& root) {
+  ProcessorQuota least;
   std::ifstream groups(membership);
   for (std::string line; std::getline(groups, line);) {  // number:controllers:path
     auto first = line.find(':'), second = line.find(':', first + 1);
@@ -39,7 +40,8 @@ double core_quota(const std::string& membership, const std::string& root) {
     std::string base = controllers.empty() ? root : root + "/" + controllers;
     for (;; path.resize(path.find_last_of('/'))) {
       // A container may see its own group as the root of the hierarchy, whatever the path says.
-      if (auto quota = quota_of(base + path)) least = least > 0 ? std::min(least, *quota) : *quota;
+      if (auto quota = quota_of(base + path); quota && (least.cores <= 0 || quota->cores < least.cores))
+        least = *quota;
       if (path.empty()) break;
     }
   }

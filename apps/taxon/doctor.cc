@@ -36,7 +36,7 @@ std::string first_word(const std::string& path) {
 
 Finding cores() {
   long all = sysconf(_SC_NPROCESSORS_ONLN);
-  double quota = core_quota(), usable = cores_of_affinity();
+  double quota = core_quota().cores, usable = cores_of_affinity();
   Finding found{"cores", fmt::format("{} usable of {}", usable, all), Verdict::Good, {}};
   if (quota > 0) {
     found.value += fmt::format(", {:.1f} of them by the container's quota", quota);

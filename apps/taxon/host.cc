@@ -36,7 +36,7 @@ int cores_of_affinity() {
 }
 
 double usable_cores() {
-  double cores = cores_of_affinity(), quota = core_quota();
+  double cores = cores_of_affinity(), quota = core_quota().cores;
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "apps/taxon/calibrate_command.h"
 #include "apps/taxon/doctor.h"
 #include "apps/taxon/fault_command.h"
 #include "apps/taxon/profile_command.h"
@@ -90,6 +91,22 @@ CLI::App* add_simulate(CLI::App& program, taxon::app::SimulateArguments& argumen
   return simulate;
 }
 
+void add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& arguments) {
+  CLI::App* calibrate = program.add_subcommand(
+      "calibrate",
+      "Measure this machine, or a launcher's job, and write the cluster file that a simulation of it needs");
+  calibrate->add_option("--out", arguments.out, "The cluster file (default: cluster.yaml)");
+  calibrate->add_option("--workers", arguments.workers, "Start so many workers on this host")
+      ->check(CLI::PositiveNumber);
+  calibrate
+      ->add_option("--threads", arguments.threads,
+                   "Compute threads per worker (default: the host's cores divided by its workers)")
+      ->check(CLI::PositiveNumber);
+  calibrate->add_option("--transport", arguments.transport, "As the plan's transport.kind (default: auto)");
+  calibrate->add_flag("--quick", arguments.quick, "Measure a quarter as long");
+  calibrate->footer(kFooter);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -106,6 +123,9 @@ int main(int argc, char** argv) {
   CLI::App* simulate = add_simulate(program, simulate_arguments);
   taxon::app::FaultArguments faults;
   CLI::Option* searches_faults = add_fault_search(simulate, faults);
+  taxon::app::CalibrateArguments calibrate;
+  calibrate.command_line = train.command_line;
+  add_calibrate(program, calibrate);
   CLI::App* doctor = program.add_subcommand("doctor", "Say what this machine offers and what to improve");
   try {
     program.parse(argc, argv);
@@ -121,5 +141,6 @@ int main(int argc, char** argv) {
     return taxon::app::run_faults(faults);
   }
   if (simulate->parsed()) return taxon::app::run_simulate(simulate_arguments);
+  if (program.got_subcommand("calibrate")) return taxon::app::run_calibrate(calibrate);
   return taxon::app::run_train(train);
 }

@@ -4,11 +4,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iostream>
-#include <map>
-#include <sstream>
 
+#include "apps/taxon/command.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/identity.h"
 #include "apps/taxon/local_launcher.h"
@@ -19,45 +16,8 @@
 #include "apps/taxon/version.h"
 #include "train/train.h"
 
-extern char** environ;
-
 namespace taxon::app {
 namespace {
-
-// Set for the workers that --workers starts: their parent has looked after the output folder.
-constexpr const char* kLocalWorker = "TAXON_LOCAL_WORKER";
-
-std::map<std::string, std::string> environment() {
-  std::map<std::string, std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    std::string text = *entry;
-    if (auto equals = text.find('='); equals != std::string::npos)
-      all[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return all;
-}
-
-void say(const std::string& line) { std::cerr << "taxon: " << line << std::endl; }
-
-std::string read_secret_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().empty())
-    throw Error(ErrorKind::Usage, fmt::format("the secret file {} can't be read or is empty", path));
-  return text.str();
-}
-
-/// The plan's file first, then the environment's text, then the environment's file.
-control::Secret find_secret(const plan::Plan& plan, const std::map<std::string, std::string>& env) {
-  if (!plan.control.secret_file.empty())
-    return control::Secret::from_text(read_secret_file(plan.control.secret_file));
-  if (auto text = env.find("TAXON_SECRET"); text != env.end())
-    return control::Secret::from_text(text->second);
-  if (auto path = env.find("TAXON_SECRET_FILE"); path != env.end())
-    return control::Secret::from_text(read_secret_file(path->second));
-  return {};
-}
 
 /// One rank's run, from its ingredients to its outputs.
 class RankRun {
@@ -127,7 +87,7 @@ int launch(const TrainArguments& arguments, const plan::Plan& plan, const std::s
   return run_workers(launch);
 }
 
-int run(const TrainArguments& arguments, const std::map<std::string, std::string>& env) {
+int run(const TrainArguments& arguments, const Environment& env) {
   plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
   std::vector<plan::Problem> problems;
   Identification who = identify(env);
@@ -164,23 +124,8 @@ int run(const TrainArguments& arguments, const std::map<std::string, std::string
 }  // namespace
 
 int run_train(const TrainArguments& arguments) {
-  auto env = environment();
-  std::string prefix;
-  if (auto rank = env.find("RANK"); rank != env.end()) prefix = "rank " + rank->second + ": ";
-  try {
-    return run(arguments, env);
-  } catch (const Error& error) {
-    std::cerr << "taxon: " << prefix << to_string(error.kind()) << ": " << error.what() << std::endl;
-    if (auto file = env.find("TORCHELASTIC_ERROR_FILE"); file != env.end())
-      write_error_file(file->second, to_string(error.kind()), error.what());
-    // Threads of libraries may still run, and peers may be gone: nothing more to tidy up for them.
-    std::cout.flush();
-    _exit(exit_code(error.kind()));
-  } catch (const std::exception& error) {
-    std::cerr << "taxon: " << prefix << "internal: " << error.what() << std::endl;
-    std::cout.flush();
-    _exit(exit_code(ErrorKind::Internal));
-  }
+  const Environment environment = process_environment();
+  return run_command(environment, [&] { return run(arguments, environment); });
 }
 
 }  // namespace taxon::app

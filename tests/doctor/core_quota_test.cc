@@ -18,7 +18,7 @@ class CoreQuota : public testing::Test {
     std::filesystem::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
-  double quota() { return core_quota(root_ / "membership", root_); }
+  double quota() { return core_quota(root_ / "membership", root_).cores; }
   std::filesystem::path root_;
 };
 
@@ -41,6 +41,7 @@ TEST_F(CoreQuota, Version1LooksAtTheCpuControllerOnly) {
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "4500");
   write("cpu,cpuacct/job/cpu.cfs_period_us", "10000");
   EXPECT_EQ(quota(), 0.45);
+  EXPECT_DOUBLE_EQ(core_quota(root_ / "membership", root_).period, 0.01);
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(quota(), 0);
 }

@@ -1,0 +1,106 @@
+#include "apps/taxon/calibrate_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "apps/taxon/calibration.h"
+#include "apps/taxon/command.h"
+#include "apps/taxon/local_launcher.h"
+#include "apps/taxon/preflight.h"
+#include "apps/taxon/process.h"
+#include "apps/taxon/stop_signals.h"
+#include "apps/taxon/version.h"
+#include "data/storage.h"
+#include "net/transport_choice.h"
+#include "plan/legality.h"
+
+namespace taxon::app {
+namespace {
+
+/// What calibration needs of a plan: the parts that say how ranks meet and how many threads compute.
+plan::Plan plan_of(const CalibrateArguments& arguments) {
+  plan::Plan plan;
+  plan.name = "calibration";
+  plan.transport.kind = arguments.transport;
+  plan.threads = arguments.threads;
+  return plan;
+}
+
+/// Throws Error{Output} before anything is measured in vain.
+void require_writable(data::Storage& storage, const std::string& path) {
+  const std::string probe = path + ".probe";
+  std::byte byte{0};
+  storage.write_atomic(probe, ConstView(&byte, 1));
+  storage.remove(probe);
+}
+
+task::Task<void> keep(task::Task<Calibration> measuring, Calibration* result) {
+  *result = co_await measuring;
+}
+
+int run_rank(const CalibrateArguments& arguments, const Identity& identity, control::Secret secret) {
+  const std::atomic<bool>& stop = install_stop_signals();
+  const plan::Plan plan = plan_of(arguments);
+  ProcessOptions options;
+  options.identity = identity;
+  options.secret = std::move(secret);
+  options.version = version_number();
+  options.stop = &stop;
+  options.say = say;
+  Process process(plan, std::move(options));
+  CalibrationOptions calibration;
+  calibration.threads = compute_threads(plan, process.local_ranks());
+  if (arguments.quick) calibration.seconds = 0.1;
+  calibration.say = identity.rank == 0 ? say : [](const std::string&) {};
+  Calibration result;
+  process.run(keep(calibrate(&process.runtime(), &calibration), &result));
+  if (identity.rank != 0) return 0;
+  data::FileStorage storage;
+  const std::string text = cluster_text(result);
+  storage.write_atomic(arguments.out,
+                       ConstView(reinterpret_cast<const std::byte*>(text.data()), text.size()));
+  std::cout << describe(result) << "wrote " << arguments.out << std::endl;
+  return 0;
+}
+
+int run(const CalibrateArguments& arguments, const Environment& environment) {
+  std::vector<plan::Problem> problems;
+  Identification who = identify(environment);
+  for (const std::string& sentence : who.problems) problems.push_back({"environment", sentence});
+  const bool local_worker = environment.contains(kLocalWorker);
+  const bool launches = arguments.workers > 0 && !local_worker;
+  if (launches && who.identity.world_size > 1)
+    problems.push_back(
+        {"--workers",
+         fmt::format("{} has started this process as one of {} already: drop --workers, or the launcher",
+                     who.identity.origin, who.identity.world_size)});
+  const std::vector<std::string> transports = net::transport_names();
+  if (std::find(transports.begin(), transports.end(), arguments.transport) == transports.end())
+    problems.push_back(
+        {"--transport", fmt::format("{} is none of {}", arguments.transport, fmt::join(transports, ", "))});
+  plan::require_legal(problems);
+  if (who.identity.rank == 0 && !local_worker) {
+    data::FileStorage storage;
+    require_writable(storage, arguments.out);
+  }
+  if (launches && arguments.workers > 1) {
+    LocalLaunch launch;
+    launch.workers = arguments.workers;
+    launch.command_line = arguments.command_line;
+    launch.environment = {{kLocalWorker, "1"}};
+    launch.say = say;
+    return run_workers(launch);
+  }
+  return run_rank(arguments, who.identity, find_secret(plan_of(arguments), environment));
+}
+
+}  // namespace
+
+int run_calibrate(const CalibrateArguments& arguments) {
+  const Environment environment = process_environment();
+  return run_command(environment, [&] { return run(arguments, environment); });
+}
+
+}  // namespace taxon::app

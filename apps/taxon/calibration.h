@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/taxon/cluster_fit.h"
+#include "comm/runtime.h"
+
+namespace taxon::app {
+
+struct CalibrationOptions {
+  int threads = 1;       // that compute
+  double seconds = 0.4;  // of each measurement of compute, and of each stream
+  std::function<void(const std::string&)> say;
+};
+
+/// What a job measured of itself.
+struct Calibration {
+  std::vector<RankFigures> ranks;
+  std::vector<LinkFigures> links;
+  plan::ClusterModel cluster;
+};
+
+/// Collective over all ranks of the runtime: ranks compute one after the other where they share a machine,
+/// then all at once; then pairs of hosts, and pairs of ranks inside hosts, one after the other. Every rank
+/// gets the same result. What the pointers name outlives the task.
+task::Task<Calibration> calibrate(comm::Runtime* runtime, const CalibrationOptions* options);
+
+/// The cluster file, with where it comes from.
+std::string cluster_text(const Calibration& calibration);
+/// For people.
+std::string describe(const Calibration& calibration);
+
+}  // namespace taxon::app

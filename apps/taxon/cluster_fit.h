@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/taxon/compute_probe.h"
+#include "apps/taxon/link_probe.h"
+#include "plan/cluster.h"
+
+namespace taxon::app {
+
+/// What one rank knows of its place and has measured there.
+struct RankFigures {
+  std::string host;      // equal on ranks that share memory
+  std::string machine;   // equal on ranks that share cores
+  double cores = 0;      // that it may run on
+  double quota = 0;      // cores' worth of time that its control group allows; 0: all
+  double period = 0;     // of the quota, seconds
+  int threads = 1;       // that compute
+  ComputeFigures alone;  // while no other rank of its machine computed
+  double together = 0;   // `alone.flops` while all ranks did
+};
+
+/// The cluster that a simulation of this job needs; equal hosts become one group. `links`: pairs of ranks of
+/// different hosts, and pairs inside hosts. Throws Error{Usage} if the ranks of a host don't follow each
+/// other, which a cluster file can't say.
+plan::ClusterModel fit_cluster(std::span<const RankFigures> ranks, std::span<const LinkFigures> links);
+
+}  // namespace taxon::app

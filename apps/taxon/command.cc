@@ -1,0 +1,72 @@
+#include "apps/taxon/command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "base/error.h"
+
+extern char** environ;
+
+namespace taxon::app {
+namespace {
+
+std::string read_secret_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty())
+    throw Error(ErrorKind::Usage, fmt::format("the secret file {} can't be read or is empty", path));
+  return text.str();
+}
+
+/// Threads of libraries may still run, and peers may be gone: nothing more to tidy up for them.
+[[noreturn]] void end_process(int code) {
+  std::cout.flush();
+  _exit(code);
+}
+
+}  // namespace
+
+Environment process_environment() {
+  Environment all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string text = *entry;
+    if (auto equals = text.find('='); equals != std::string::npos)
+      all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return all;
+}
+
+void say(const std::string& line) { std::cerr << "taxon: " << line << std::endl; }
+
+control::Secret find_secret(const plan::Plan& plan, const Environment& environment) {
+  if (!plan.control.secret_file.empty())
+    return control::Secret::from_text(read_secret_file(plan.control.secret_file));
+  if (auto text = environment.find("TAXON_SECRET"); text != environment.end())
+    return control::Secret::from_text(text->second);
+  if (auto path = environment.find("TAXON_SECRET_FILE"); path != environment.end())
+    return control::Secret::from_text(read_secret_file(path->second));
+  return {};
+}
+
+int run_command(const Environment& environment, const std::function<int()>& command) {
+  std::string prefix;
+  if (auto rank = environment.find("RANK"); rank != environment.end()) prefix = "rank " + rank->second + ": ";
+  try {
+    return command();
+  } catch (const Error& error) {
+    say(fmt::format("{}{}: {}", prefix, to_string(error.kind()), error.what()));
+    if (auto file = environment.find("TORCHELASTIC_ERROR_FILE"); file != environment.end())
+      write_error_file(file->second, to_string(error.kind()), error.what());
+    end_process(exit_code(error.kind()));
+  } catch (const std::exception& error) {
+    say(fmt::format("{}internal: {}", prefix, error.what()));
+    end_process(exit_code(ErrorKind::Internal));
+  }
+}
+
+}  // namespace taxon::app

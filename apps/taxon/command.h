@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "apps/taxon/identity.h"
+#include "control/secret.h"
+#include "plan/plan.h"
+
+namespace taxon::app {
+
+// What the commands that run as ranks of a job have in common.
+
+/// Set for the workers that --workers starts: their parent has looked after what one alone may do.
+inline constexpr const char* kLocalWorker = "TAXON_LOCAL_WORKER";
+
+/// This process's environment.
+Environment process_environment();
+
+/// A line for the log, on stderr.
+void say(const std::string& line);
+
+/// The job's secret: the plan's file first, then the environment's text, then the environment's file. Throws
+/// Error{Usage} for a file that can't be read.
+control::Secret find_secret(const plan::Plan& plan, const Environment& environment);
+
+/// Runs `command` and returns its exit code. An exception is said on stderr, handed to the launcher, and ends
+/// the process with its code.
+int run_command(const Environment& environment, const std::function<int()>& command);
+
+}  // namespace taxon::app

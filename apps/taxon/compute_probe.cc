@@ -1,0 +1,104 @@
+#include "apps/taxon/compute_probe.h"
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "apps/taxon/blas_speed.h"
+#include "comm/sum.h"
+#include "optim/rule.h"
+#include "tensor/arena.h"
+
+namespace taxon::app {
+namespace {
+
+/// What a collective sums at a time, and what an update takes at a time.
+constexpr std::size_t kSegment = std::size_t{128} << 10, kUpdateElements = 256 * 1024;
+/// Gradients that no cache holds.
+constexpr std::size_t kArenaElements = std::size_t{8} << 20;
+
+/// Bytes per second of `piece`, which returns the bytes that it touched.
+double bytes_per_second(double seconds, const std::function<std::size_t()>& piece) {
+  using Clock = std::chrono::steady_clock;
+  piece();  // touches the memory
+  std::size_t bytes = 0;
+  const auto begin = Clock::now();
+  std::chrono::duration<double> spent{0};
+  while (spent.count() < seconds) {
+    bytes += piece();
+    spent = Clock::now() - begin;
+  }
+  return static_cast<double>(bytes) / spent.count();
+}
+
+/// Walks through an arena in pieces.
+class Walk {
+ public:
+  explicit Walk(std::size_t piece) : piece_(piece) {}
+  Range next() {
+    const Range range{at_, piece_};
+    at_ = at_ + 2 * piece_ > kArenaElements ? 0 : at_ + piece_;
+    return range;
+  }
+
+ private:
+  std::size_t piece_;
+  std::size_t at_ = 0;
+};
+
+double sum_speed(double seconds, const tensor::Arena& gradients) {
+  tensor::Arena received(DType::Float32, kSegment / sizeof(float));
+  Walk walk(kSegment / sizeof(float));
+  return bytes_per_second(seconds, [&] {
+    const View target = gradients.bytes(walk.next());
+    const ConstView sources[] = {target, received.bytes()};
+    comm::sum_into(DType::Float32, target, sources);
+    return 3 * target.size();
+  });
+}
+
+double copy_speed(double seconds, const tensor::Arena& gradients) {
+  tensor::Arena other(DType::Float32, kArenaElements);
+  Walk walk(kSegment / sizeof(float));
+  return bytes_per_second(seconds, [&] {
+    const Range range = walk.next();
+    comm::copy_into(gradients.bytes(range), other.bytes(range));
+    return 2 * range.size * sizeof(float);
+  });
+}
+
+double update_speed(double seconds, const tensor::Arena& gradients) {
+  tensor::Arena weights(DType::Float32, kArenaElements);
+  plan::OptimiserPlan momentum;
+  momentum.rule = "momentum";
+  for (const optim::RuleRow& row : optim::rule_table()) {
+    if (row.name != momentum.rule) continue;
+    auto rule = row.make(momentum, {DType::Float32, kArenaElements, {}});
+    Walk walk(kUpdateElements);
+    return bytes_per_second(seconds, [&] {
+      const Range range = walk.next();
+      rule->update(weights, gradients, optim::Place::same(range), {.rate = 0.1});
+      return 5 * range.size * sizeof(float);
+    });
+  }
+  return 0;
+}
+
+}  // namespace
+
+double probe_matrix(double seconds, int threads) {
+  set_blas_threads(threads);
+  return matrix_speed(seconds);
+}
+
+ComputeFigures probe_compute(double seconds, int threads) {
+  tensor::Arena gradients(DType::Float32, kArenaElements);
+  ComputeFigures figures;
+  figures.flops = probe_matrix(seconds, threads);
+  figures.sum_bandwidth = sum_speed(seconds, gradients);
+  figures.update_bandwidth = update_speed(seconds, gradients);
+  figures.copy_bandwidth = copy_speed(seconds, gradients);
+  return figures;
+}
+
+}  // namespace taxon::app

@@ -1,0 +1,20 @@
+#pragma once
+
+namespace taxon::app {
+
+/// How fast one rank computes; bytes are those that a kernel reads and writes.
+struct ComputeFigures {
+  double flops = 0;             // of a float32 matrix product with the compute threads
+  double sum_bandwidth = 0;     // of a collective's sums, bytes per second
+  double update_bandwidth = 0;  // of the optimiser's updates
+  double copy_bandwidth = 0;    // of copies
+};
+
+/// Measures this process for about four times `seconds`. Where a quota stops the process meanwhile, that
+/// counts: `seconds` should be many of its periods.
+ComputeFigures probe_compute(double seconds, int threads);
+
+/// Only the matrix product, for about `seconds`.
+double probe_matrix(double seconds, int threads);
+
+}  // namespace taxon::app
