@@ -53,6 +53,18 @@ control::Secret find_secret(const plan::Plan& plan, const Environment& environme
   return {};
 }
 
+int run_alone(const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const Error& error) {
+    say(fmt::format("{}: {}", to_string(error.kind()), error.what()));
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    say(fmt::format("internal: {}", error.what()));
+    return exit_code(ErrorKind::Internal);
+  }
+}
+
 int run_command(const Environment& environment, const std::function<int()>& command) {
   std::string prefix;
   if (auto rank = environment.find("RANK"); rank != environment.end()) prefix = "rank " + rank->second + ": ";

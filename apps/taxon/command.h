@@ -9,7 +9,7 @@
 
 namespace taxon::app {
 
-// What the commands that run as ranks of a job have in common.
+// What commands have in common.
 
 /// Set for the workers that --workers starts: their parent has looked after what one alone may do.
 inline constexpr const char* kLocalWorker = "TAXON_LOCAL_WORKER";
@@ -24,8 +24,12 @@ void say(const std::string& line);
 /// Error{Usage} for a file that can't be read.
 control::Secret find_secret(const plan::Plan& plan, const Environment& environment);
 
-/// Runs `command` and returns its exit code. An exception is said on stderr, handed to the launcher, and ends
-/// the process with its code.
+/// Runs a command that joins no job and returns its exit code: an exception is said on stderr and gives its
+/// code.
+int run_alone(const std::function<int()>& command);
+
+/// Runs a command of a rank and returns its exit code. An exception is said on stderr, handed to the
+/// launcher, and ends the process with its code.
 int run_command(const Environment& environment, const std::function<int()>& command);
 
 }  // namespace taxon::app

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <iostream>
 
+#include "apps/taxon/command.h"
 #include "apps/taxon/preflight.h"
 #include "apps/taxon/stop_signals.h"
 #include "base/error.h"
@@ -132,12 +133,7 @@ int run(const FaultArguments& arguments) {
 }  // namespace
 
 int run_faults(const FaultArguments& arguments) {
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    std::cerr << "taxon: " << to_string(error.kind()) << ": " << error.what() << std::endl;
-    return exit_code(error.kind());
-  }
+  return run_alone([&] { return run(arguments); });
 }
 
 }  // namespace taxon::app

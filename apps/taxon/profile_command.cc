@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "apps/taxon/command.h"
 #include "apps/taxon/preflight.h"
 #include "apps/taxon/profiling.h"
 #include "apps/taxon/version.h"
@@ -73,15 +74,7 @@ int run(const ProfileArguments& arguments) {
 }  // namespace
 
 int run_profile(const ProfileArguments& arguments) {
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    std::cerr << "taxon: " << to_string(error.kind()) << ": " << error.what() << std::endl;
-    return exit_code(error.kind());
-  } catch (const std::exception& error) {
-    std::cerr << "taxon: internal: " << error.what() << std::endl;
-    return exit_code(ErrorKind::Internal);
-  }
+  return run_alone([&] { return run(arguments); });
 }
 
 }  // namespace taxon::app

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 
+#include "apps/taxon/command.h"
 #include "apps/taxon/preflight.h"
 #include "apps/taxon/simulation.h"
 #include "apps/taxon/simulation_report.h"
@@ -113,15 +114,7 @@ int run(const SimulateArguments& arguments) {
 }  // namespace
 
 int run_simulate(const SimulateArguments& arguments) {
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    std::cerr << "taxon: " << to_string(error.kind()) << ": " << error.what() << std::endl;
-    return exit_code(error.kind());
-  } catch (const std::exception& error) {
-    std::cerr << "taxon: internal: " << error.what() << std::endl;
-    return exit_code(ErrorKind::Internal);
-  }
+  return run_alone([&] { return run(arguments); });
 }
 
 }  // namespace taxon::app

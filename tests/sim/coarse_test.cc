@@ -7,6 +7,7 @@
 #include "comm/cases.h"
 #include "sim/world.h"
 #include "support/clusters.h"
+#include "support/errors.h"
 #include "support/runtimes.h"
 #include "support/virtual_ranks.h"
 #include "task/scope.h"
@@ -17,25 +18,10 @@ namespace {
 using comm::CollectiveRow;
 using std::chrono::milliseconds;
 using task::Task;
+using test::kind_of;
+using test::message_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string message_of(std::exception_ptr error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  }
-  return "";
-}
-ErrorKind kind_of(std::exception_ptr error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const Error& known) {
-    return known.kind();
-  }
-  return ErrorKind::Internal;
-}
 
 TEST(Schedules, EveryRowHasOne) {
   for (const CollectiveRow& row : comm::collective_table()) {

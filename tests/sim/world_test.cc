@@ -4,6 +4,7 @@
 
 #include "comm/cases.h"
 #include "support/clusters.h"
+#include "support/errors.h"
 #include "support/runtimes.h"
 #include "support/virtual_ranks.h"
 
@@ -13,26 +14,11 @@ namespace {
 using std::chrono::milliseconds;
 using task::Task;
 using test::Case;
+using test::kind_of;
+using test::message_of;
 using test::separate_hosts;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string message_of(std::exception_ptr error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  }
-  return "";
-}
-ErrorKind kind_of(std::exception_ptr error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const Error& known) {
-    return known.kind();
-  }
-  return ErrorKind::Internal;
-}
 
 /// What each rank's data is after one use of the row; the part that the row defines.
 using Bytes = std::vector<std::vector<std::byte>>;
