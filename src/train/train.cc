@@ -110,7 +110,8 @@ class Trainer {
   std::unique_ptr<State> state_;
   int node_ = 0;
   std::unique_ptr<exchange::Levels> levels_;
-  std::vector<Flight> flights_;  // one more than the delay
+  std::vector<Flight> flights_;     // one more than the delay
+  std::optional<Delayed> delayed_;  // of before a resume, until the loop goes on with it
   std::unique_ptr<data::Loader> loader_;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
@@ -188,7 +189,7 @@ task::Task<void> Trainer::prepare() {
                                   state_->arenas(f), levels_.get(), &state_->rule(), &plan_,
                                   static_cast<std::uint16_t>(f)});
   }
-  if (beginning.delayed) go_on_with(*beginning.delayed);
+  delayed_ = beginning.delayed;
   runtime().waits().name_units(unit_names(plan_, first_step_));
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, group_.size(), train.size());
@@ -248,6 +249,8 @@ void Trainer::announce() {
 }
 
 task::Task<void> Trainer::loop() {
+  // Here and no earlier: what this starts is unwound only if the loop fails.
+  if (delayed_) go_on_with(*delayed_);
   double epoch = static_cast<double>(world_.datasets.train->size());
   Every evaluation(plan_.evaluation.every_epochs * epoch, samples_);
   Every checkpoint(plan_.checkpoint.every_epochs * epoch, samples_);
