@@ -10,10 +10,12 @@
 #include "data/sampler.h"
 #include "exchange/bucket.h"
 #include "exchange/choose.h"
+#include "exchange/graph.h"
 #include "exchange/levels.h"
 #include "exchange/shard.h"
 #include "exchange/topology.h"
 #include "net/transport_choice.h"
+#include "optim/outer.h"
 #include "optim/rule.h"
 
 namespace taxon::app {
@@ -61,6 +63,8 @@ plan::KnownNames known_names() {
   known.rules = names_of(optim::rule_table());
   known.schedules = optim::schedule_names();
   known.topologies = exchange::known_topologies();
+  for (const auto& row : optim::outer_table()) known.outer_rules.emplace_back(row.name);
+  for (const auto& row : exchange::graph_table()) known.graphs.emplace_back(row.name);
   known.transports = net::transport_names();
   return known;
 }

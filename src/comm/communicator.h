@@ -39,6 +39,7 @@ class Communicator {
   int rank() const { return rank_; }  // position in the group
   int size() const { return static_cast<int>(members_.size()); }
   Rank global(int member) const { return members_[static_cast<std::size_t>(member)]; }
+  const std::vector<Rank>& members() const { return members_; }
   Runtime& runtime() const { return runtime_; }
 
   /// The tag of the next use of (operation, lane, unit): every member calls it once per use, in the same

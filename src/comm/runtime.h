@@ -14,7 +14,6 @@ struct Runtime {
   net::Transport& transport;
   tensor::Device& device;
   Journal& journal;
-  std::uint64_t seed = 0;
   Carrier& carrier = step_by_step();
 
   Rank rank() const { return transport.rank(); }

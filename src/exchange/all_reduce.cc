@@ -8,11 +8,12 @@ class AllReduce final : public Topology {
   explicit AllReduce(comm::Communicator& group) : group_(group) {}
   Range owned(Range range) const override { return range; }
 
-  task::Task<void> reduce(Leg leg, const tensor::Arena& values) override {
-    if (group_.size() == 1) co_return;
+  task::Task<double> reduce(Leg leg, const tensor::Arena& values) override {
+    if (group_.size() == 1) co_return 1;
     comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
     auto sum = leg.rows.reduce->run(group_, call);
     co_await sum;
+    co_return group_.size();
   }
 
   task::Task<void> spread(Leg, const tensor::Arena&) override { co_return; }
@@ -24,7 +25,7 @@ class AllReduce final : public Topology {
 
 }  // namespace
 
-std::unique_ptr<Topology> make_all_reduce(comm::Communicator& group) {
+std::unique_ptr<Topology> make_all_reduce(comm::Communicator& group, TopologyContext) {
   return std::make_unique<AllReduce>(group);
 }
 

@@ -24,7 +24,8 @@ struct Half {
 std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels) {
   std::vector<Half> list;
   for (std::size_t l = 0; l < levels.size(); ++l)
-    list.push_back({l, find_topology(levels[l].topology).reduce, true});
+    if (net::Operation reduce = find_topology(levels[l].topology).reduce; reduce != net::Operation::User)
+      list.push_back({l, reduce, true});
   for (std::size_t l = levels.size(); l-- > 0;)
     if (net::Operation spread = find_topology(levels[l].topology).spread; spread != net::Operation::User)
       list.push_back({l, spread, false});
@@ -117,9 +118,13 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
   double sent = 0;
   std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes);
   std::vector<Rows> rows = rows_of(bucket, levels);
-  for (std::size_t l = 0; l < levels.size(); ++l)
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    double here = 0;
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
-      if (row) sent += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
+      if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
+    if (auto own = find_topology(levels[l].topology).sent) here += own(levels[l], bytes[l], shapes[l].size);
+    sent += here / levels[l].period;
+  }
   return sent;
 }
 

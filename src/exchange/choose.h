@@ -36,7 +36,7 @@ std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                         std::span<const LevelShape> shapes);
 
-/// Bytes that a rank sends for the bucket, the ranks' mean.
+/// Bytes that a rank sends for the bucket in a step, the mean over ranks and steps.
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                   std::span<const LevelShape> shapes);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "exchange/cast.h"
 #include "exchange/shard.h"
 
 namespace taxon::exchange {
@@ -14,21 +15,6 @@ constexpr std::size_t kUpdateElements = 256 * 1024;
 // Half an update on the other lane must be worth waking its thread.
 constexpr std::size_t kHalvedElements = 128 * 1024;
 constexpr std::size_t kLineElements = 64;
-
-void cast_range(const tensor::Arena& from, const tensor::Arena& to, Range range) {
-  dispatch(from.type(), [&](auto source) {
-    using From = decltype(source);
-    dispatch(to.type(), [&](auto target) {
-      using To = decltype(target);
-      auto in = from.values<From>(range);
-      auto out = to.values<To>(range);
-      if constexpr (std::is_same_v<From, To>)
-        std::copy(in.begin(), in.end(), out.begin());
-      else
-        for (std::size_t i = 0; i < in.size(); ++i) out[i] = To(static_cast<float>(in[i]));
-    });
-  });
-}
 
 /// Keys of the buckets in the lane. The next forward pass reads the first segments first.
 std::vector<int> lane_keys(const std::vector<Bucket>& buckets, const std::string& order) {

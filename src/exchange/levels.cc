@@ -9,6 +9,20 @@ bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels) {
                      [](const plan::LevelPlan& level) { return level.group != "data"; });
 }
 
+std::vector<plan::LevelPlan> summing_levels(const std::vector<plan::LevelPlan>& levels) {
+  std::vector<plan::LevelPlan> summing;
+  std::copy_if(levels.begin(), levels.end(), std::back_inserter(summing),
+               [](const plan::LevelPlan& level) { return level.rule == "sum"; });
+  return summing;
+}
+
+std::vector<plan::LevelPlan> meeting_level(const std::vector<plan::LevelPlan>& levels) {
+  std::vector<plan::LevelPlan> meeting;
+  std::copy_if(levels.begin(), levels.end(), std::back_inserter(meeting),
+               [](const plan::LevelPlan& level) { return level.rule != "sum"; });
+  return meeting;
+}
+
 std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node) {
   struct Row {
     std::string_view name;
@@ -32,7 +46,8 @@ std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int
   return members;
 }
 
-Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node) {
+Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node,
+               std::uint64_t seed) {
   comm::Runtime& runtime = all.runtime();
   for (const plan::LevelPlan& row : plan) {
     Level level;
@@ -41,7 +56,7 @@ Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan
           runtime, row.group, members_of(row.group, runtime.rank(), runtime.world_size(), node));
     level.group = level.own ? level.own.get() : &all;
     level.row = &find_topology(row.topology);
-    level.topology = level.row->make(*level.group);
+    level.topology = level.row->make(*level.group, {row, seed});
     levels_.push_back(std::move(level));
   }
 }
@@ -73,21 +88,23 @@ Range Levels::owned(Range range) const {
   return range;
 }
 
-task::Task<void> Levels::reduce(Journey journey, const tensor::Arena& values) {
-  Leg leg{journey.unit, journey.lane, journey.range, {}};
+task::Task<double> Levels::reduce(Journey journey, const tensor::Arena& values) {
+  Leg leg{journey.unit, journey.lane, journey.range, {}, journey.round};
+  double weight = 1;
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     leg.rows = (*journey.rows)[l];
     auto reduce = levels_[l].topology->reduce(leg, values);
-    co_await reduce;
+    weight *= co_await reduce;
     leg.range = levels_[l].topology->owned(leg.range);
   }
+  co_return weight;
 }
 
 task::Task<void> Levels::spread(Journey journey, const tensor::Arena& values) {
   std::vector<Range> ranges{journey.range};
   for (const Level& level : levels_) ranges.push_back(level.topology->owned(ranges.back()));
   for (std::size_t l = levels_.size(); l-- > 0;) {
-    Leg leg{journey.unit, journey.lane, ranges[l], (*journey.rows)[l]};
+    Leg leg{journey.unit, journey.lane, ranges[l], (*journey.rows)[l], journey.round};
     auto spread = levels_[l].topology->spread(leg, values);
     co_await spread;
   }

@@ -15,6 +15,7 @@ struct Journey {
   std::uint16_t lane = 0;
   Range range;
   const std::vector<Rows>* rows = nullptr;  // by level
+  std::int64_t round = 0;                   // see Leg
 };
 
 /// The levels of an exchange, from the inside outward: what one level's owners hold is what the next level
@@ -24,8 +25,8 @@ struct Journey {
 class Levels {
  public:
   /// `all` is the group of all ranks and outlives the levels. `node`: consecutive ranks of a node, which
-  /// divides their number; 0 if no level asks.
-  Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node);
+  /// divides their number; 0 if no level asks. `seed`: the plan's.
+  Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node, std::uint64_t seed = 0);
 
   /// Collective, first: the groups learn who shares memory.
   task::Task<void> establish();
@@ -38,7 +39,8 @@ class Levels {
   /// True if some owner has values that others lack: the same on every rank.
   bool spreads() const;
   Range owned(Range range) const;
-  task::Task<void> reduce(Journey journey, const tensor::Arena& values);
+  /// Returns how many contributions the sum is worth.
+  task::Task<double> reduce(Journey journey, const tensor::Arena& values);
   task::Task<void> spread(Journey journey, const tensor::Arena& values);
   task::Task<double> total(double mine, std::uint16_t lane);
 
@@ -54,6 +56,10 @@ class Levels {
 
 /// Members of a level's group, for a rank of `world` ranks in nodes of `node`. REQUIRES: a known group.
 std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node);
+/// The levels that sum gradients: all but the one where replicas meet, if there is one.
+std::vector<plan::LevelPlan> summing_levels(const std::vector<plan::LevelPlan>& levels);
+/// The level where replicas meet; none if they are always equal.
+std::vector<plan::LevelPlan> meeting_level(const std::vector<plan::LevelPlan>& levels);
 /// True if a level of the plan needs to know the nodes.
 bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels);
 

@@ -11,11 +11,12 @@ class Sharded final : public Topology {
     return part(range, static_cast<std::size_t>(group_.size()), static_cast<std::size_t>(group_.rank()));
   }
 
-  task::Task<void> reduce(Leg leg, const tensor::Arena& values) override {
-    if (group_.size() == 1) co_return;
+  task::Task<double> reduce(Leg leg, const tensor::Arena& values) override {
+    if (group_.size() == 1) co_return 1;
     comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
     auto scatter = leg.rows.reduce->run(group_, call);
     co_await scatter;
+    co_return group_.size();
   }
 
   task::Task<void> spread(Leg leg, const tensor::Arena& values) override {
@@ -39,6 +40,8 @@ class Sharded final : public Topology {
 
 }  // namespace
 
-std::unique_ptr<Topology> make_sharded(comm::Communicator& group) { return std::make_unique<Sharded>(group); }
+std::unique_ptr<Topology> make_sharded(comm::Communicator& group, TopologyContext) {
+  return std::make_unique<Sharded>(group);
+}
 
 }  // namespace taxon::exchange

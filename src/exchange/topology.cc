@@ -1,6 +1,8 @@
 #include "exchange/topology.h"
 
 #include "exchange/all_reduce.h"
+#include "exchange/gossip.h"
+#include "exchange/graph.h"
 #include "exchange/sharded.h"
 
 namespace taxon::exchange {
@@ -14,6 +16,7 @@ bool exists(net::Operation collective, std::string_view name) {
 
 std::vector<std::string> collectives_of(const TopologyRow& topology) {
   std::vector<std::string> names;
+  if (topology.reduce == net::Operation::User) return names;
   for (const comm::CollectiveRow& row : comm::collective_table())
     if (row.collective == topology.reduce &&
         (topology.spread == net::Operation::User || exists(topology.spread, row.name)))
@@ -21,15 +24,25 @@ std::vector<std::string> collectives_of(const TopologyRow& topology) {
   return names;
 }
 
+std::size_t everything(std::size_t count, int) { return count; }
+
 }  // namespace
 
 std::span<const TopologyRow> topology_table() {
   static constexpr TopologyRow kTopologies[] = {
-      {"all_reduce", make_all_reduce, net::Operation::AllReduce, net::Operation::User,
-       [](std::size_t count, int) { return count; }},
+      {"all_reduce", make_all_reduce, net::Operation::AllReduce, net::Operation::User, everything, nullptr},
       {"sharded", make_sharded, net::Operation::ReduceScatter, net::Operation::AllGather,
        [](std::size_t count, int size) {
          return part({0, count}, static_cast<std::size_t>(size), 0).size;
+       },
+       nullptr},
+      {"gossip", make_gossip, net::Operation::User, net::Operation::User, everything,
+       [](const plan::LevelPlan& plan, std::size_t bytes, int size) {
+         // Every member has as many neighbours as every other, or one of them pauses.
+         std::size_t messages = 0;
+         for (int member = 0; member < size; ++member)
+           messages += find_graph(plan.graph).at(member, size, 0, 0).to.size();
+         return static_cast<double>(messages) / size * static_cast<double>(bytes + sizeof(double));
        }},
   };
   return kTopologies;

@@ -22,6 +22,7 @@ struct Leg {
   std::uint16_t lane = 0;  // exchanges of one unit that are in flight together differ in it
   Range range;             // elements of whichever arena it travels in
   Rows rows;
+  std::int64_t round = 0;  // of gossip: says who the neighbours are
 };
 
 /// Where contributions of one level meet: two halves, with the next level or the update between them at
@@ -33,8 +34,9 @@ class Topology {
   /// on the range's size alone, apart from where it begins.
   virtual Range owned(Range range) const = 0;
   /// Afterwards owned(leg.range) of `values` holds the sum over the group, with the same bits wherever it is
-  /// owned; the rest of the range is undefined.
-  virtual task::Task<void> reduce(Leg leg, const tensor::Arena& values) = 0;
+  /// owned; the rest of the range is undefined. Returns how many contributions that sum is worth, each
+  /// member's being worth one: what the mean divides by.
+  virtual task::Task<double> reduce(Leg leg, const tensor::Arena& values) = 0;
   /// Afterwards every member has the owners' values of the range in `values`.
   virtual task::Task<void> spread(Leg leg, const tensor::Arena& values) = 0;
   /// The sum over the owners of `mine`, which each has for its part and equally wherever one part is owned.
@@ -45,15 +47,24 @@ class Topology {
 /// The unit of total()'s messages: none of a bucket.
 inline constexpr std::uint32_t kTotalUnit = 0x40000003;
 
+/// What a topology is made from; outlives it.
+struct TopologyContext {
+  const plan::LevelPlan& level;
+  std::uint64_t seed = 0;  // of the plan
+};
+
 struct TopologyRow {
   std::string_view name;
-  std::unique_ptr<Topology> (*make)(comm::Communicator& group);
-  net::Operation reduce;  // the collective whose row serves it
+  std::unique_ptr<Topology> (*make)(comm::Communicator& group, TopologyContext context);
+  net::Operation reduce;  // the collective whose row serves it; User: it sends its messages itself
   net::Operation spread;  // User: owners have nothing to spread
   /// Elements of `count` that a member of a group of `size` owns, at most.
   std::size_t (*owned)(std::size_t count, int size);
+  /// Bytes that a member sends for `bytes`, the members' mean; null where collectives' rows tell.
+  double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, int size);
 };
-/// all_reduce: everybody owns everything. sharded: member i owns part i. exchange/topology.cc.
+/// all_reduce: everybody owns everything. sharded: member i owns part i. gossip: everybody has its own.
+/// exchange/topology.cc.
 std::span<const TopologyRow> topology_table();
 /// Throws Error{Usage} for a name that is not in the table.
 const TopologyRow& find_topology(std::string_view name);

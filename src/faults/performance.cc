@@ -23,7 +23,7 @@ class Listener final : public train::Observer {
 task::Task<void> train_rank(const Job* job, const Staging* staging, comm::Runtime* world,
                             Testimony* testimony) {
   std::unique_ptr<net::Transport> wrapped = job->wrap ? job->wrap(world->transport) : nullptr;
-  comm::Runtime runtime{wrapped ? *wrapped : world->transport, world->device, world->journal, world->seed};
+  comm::Runtime runtime{wrapped ? *wrapped : world->transport, world->device, world->journal};
   const int rank = runtime.rank().value();
   Witness model(job->make_model(staging->plan, rank), *testimony);
   Listener listener(*testimony);

@@ -203,13 +203,68 @@ void visit_fields(P& p, V&& visit) {
                           "position in every node.",
               .choices = "data node across"},
         p.group);
-  visit(Field{.key = "topology",
-              .sentence = "Who owns what: all_reduce, everybody everything; sharded, each member its part, "
-                          "with the optimiser's state for it (ZeRO-1)."},
-        p.topology);
+  visit(
+      Field{.key = "topology",
+            .sentence = "Who owns what: all_reduce, everybody everything; sharded, each member its part, "
+                        "with the optimiser's state for it (ZeRO-1); gossip, nobody: each mixes with a few."},
+      p.topology);
   visit(Field{.key = "collective",
               .sentence = "Algorithm of sum and spread, or auto: chosen once per bucket by its cost."},
         p.collective);
+  visit(
+      Field{.key = "graph",
+            .sentence = "Topology gossip: who mixes with whom: ring, both neighbours; exponential, one at a "
+                        "distance that doubles; dissemination, the same among ranks in a new order each "
+                        "time; random, a random partner."},
+      p.graph);
+  visit(
+      Field{.key = "rule",
+            .sentence = "sum: the sum of gradients goes on to the optimiser. Otherwise replicas are trained "
+                        "apart and meet here, last of all levels: average, their mean; block, "
+                        "block_nesterov, block momentum (BMUF); outer_momentum, outer_nesterov, an SGD over "
+                        "meetings (DiLoCo); slowmo; elastic, a centre that they pull at (EASGD)."},
+      p.rule);
+  visit(Field{.key = "period", .sentence = "Steps from one meeting to the next.", .min = 1, .max = 1e9},
+        p.period);
+  visit(Field{.key = "warmup_steps",
+              .sentence = "Steps at the beginning after each of which replicas meet (post-local SGD).",
+              .min = 0,
+              .max = 1e12},
+        p.warmup_steps);
+  visit(Field{.key = "rate",
+              .sentence =
+                  "Of the outer rule: zeta of block momentum, the outer learning rate, alpha of slowmo, "
+                  "beta of elastic (each replica moves by beta / replicas).",
+              .min = 0,
+              .max = 1e6,
+              .above_min = true},
+        p.rate);
+  visit(Field{.key = "momentum",
+              .sentence = "Of the outer rule: eta of block momentum, the outer momentum, beta of slowmo.",
+              .min = 0,
+              .max = 1},
+        p.momentum);
+  visit(Field{.key = "inner_state",
+              .sentence = "The optimiser's state of a replica at a meeting: keep, reset or average.",
+              .choices = "keep reset average"},
+        p.inner_state);
+  visit(Field{.key = "fragments",
+              .sentence =
+                  "Parts of the model that meet one after the other within a period (streaming DiLoCo).",
+              .min = 1,
+              .max = 1 << 20},
+        p.fragments);
+  visit(Field{.key = "delay",
+              .sentence = "Steps that replicas go on for between a meeting and the adoption of what it gave, "
+                          "which hides it.",
+              .min = 0,
+              .max = 1e9},
+        p.delay);
+  visit(Field{.key = "mixing",
+              .sentence = "Share of its own weights that a replica keeps when it adopts.",
+              .min = 0,
+              .max = 1},
+        p.mixing);
 }
 
 template <Like<ExchangePlan> P, class V>

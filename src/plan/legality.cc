@@ -118,7 +118,70 @@ Broken levels_nest(const Case& c) {
   return unless(fits, fmt::format("they are [{}]", fmt::join(groups, ", ")));
 }
 
-bool is_sharded(const LevelPlan& level) { return level.topology == "sharded"; }
+bool has_rule(const LevelPlan& level) { return level.rule != "sum"; }
+bool is_sharded(const LevelPlan& level) { return level.topology == "sharded" && !has_rule(level); }
+
+Broken outer_rules_known(const Case& c) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (auto broken = known_name(level.rule, c.known.outer_rules, "sum")) return broken;
+  return {};
+}
+
+Broken graphs_known(const Case& c) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (auto broken = known_name(level.graph, c.known.graphs)) return broken;
+  return {};
+}
+
+Broken rule_last(const Case& c) {
+  const auto& levels = c.plan.exchange.levels;
+  for (std::size_t l = 0; l + 1 < levels.size(); ++l)
+    if (has_rule(levels[l])) return fmt::format("level {} has {}", l, levels[l].rule);
+  return {};
+}
+
+/// The first level of which `broken` says something.
+Broken any_level(const Case& c, Broken (*broken)(const LevelPlan&)) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (auto said = broken(level)) return said;
+  return {};
+}
+
+Broken meeting_keys_used(const LevelPlan& level) {
+  const LevelPlan plain{
+      .group = level.group, .topology = level.topology, .collective = level.collective, .graph = level.graph};
+  return unless(has_rule(level) || level == plain,
+                "rule is sum; give a rule, or take the other keys of meetings away");
+}
+
+Broken delay_within_period(const LevelPlan& level) {
+  int between = level.period / level.fragments;
+  return unless(level.delay == 0 || level.delay < between,
+                fmt::format("delay is {}, and something meets every {} step(s)", level.delay, between));
+}
+
+Broken fragments_divide(const LevelPlan& level) {
+  return unless(level.period % level.fragments == 0,
+                fmt::format("period is {}, fragments is {}", level.period, level.fragments));
+}
+
+Broken state_at_once(const LevelPlan& level) {
+  return unless(level.inner_state != "average" || level.delay == 0, fmt::format("delay is {}", level.delay));
+}
+
+Broken elastic_at_once(const LevelPlan& level) {
+  return unless(level.rule != "elastic" || (level.delay == 0 && level.mixing == 0),
+                fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
+}
+
+Broken gossip_averages(const LevelPlan& level) {
+  return unless(level.topology != "gossip" || level.rule == "average", fmt::format("rule is {}", level.rule));
+}
+
+Broken meets_undelayed(const Case& c) {
+  bool meets = std::any_of(c.plan.exchange.levels.begin(), c.plan.exchange.levels.end(), has_rule);
+  return unless(!meets || c.plan.exchange.delay == 0, fmt::format("delay is {}", c.plan.exchange.delay));
+}
 
 Broken ring_owned(const Case& c) {
   const ExchangePlan& exchange = c.plan.exchange;
@@ -191,6 +254,23 @@ constexpr LegalityRow kRows[] = {
      levels_nest},
     {"exchange.levels", "topology must name a topology", topologies_known},
     {"exchange.levels", "collective must be auto or name one that serves the topology", collectives_known},
+    {"exchange.levels", "rule must be sum or name an outer rule", outer_rules_known},
+    {"exchange.levels", "graph must name a graph of gossip", graphs_known},
+    {"exchange.levels", "a rule other than sum belongs to the last level, where replicas meet", rule_last},
+    {"exchange.levels", "a period and what else describes meetings needs a rule other than sum",
+     [](const Case& c) { return any_level(c, meeting_keys_used); }},
+    {"exchange.levels", "fragments must divide the period",
+     [](const Case& c) { return any_level(c, fragments_divide); }},
+    {"exchange.levels",
+     "delay must be shorter than period / fragments, so that one meeting ends before the next",
+     [](const Case& c) { return any_level(c, delay_within_period); }},
+    {"exchange.levels", "inner_state average needs delay 0",
+     [](const Case& c) { return any_level(c, state_at_once); }},
+    {"exchange.levels", "rule elastic needs delay 0 and mixing 0, since both sides move by one difference",
+     [](const Case& c) { return any_level(c, elastic_at_once); }},
+    {"exchange.levels", "topology gossip needs rule average, since nobody owns what a rule would keep",
+     [](const Case& c) { return any_level(c, gossip_averages); }},
+    {"exchange.delay", "replicas that meet have a delay of their own, that of their level", meets_undelayed},
     {"exchange.gradients", "ring needs a level whose topology is sharded", ring_owned},
     {"exchange.gradients", "ring needs order: backward", ring_in_order},
     {"exchange.gradients", "ring needs batch.micro_batches: 1, since sums of micro-batches need whole memory",

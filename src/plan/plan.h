@@ -89,6 +89,17 @@ struct LevelPlan {
   std::string group = "data";           // who meets: data (all ranks), or node and then across
   std::string topology = "all_reduce";  // a row of the topology table
   std::string collective = "auto";  // a row of the collective table, or auto: chosen once per bucket by cost
+  std::string graph = "exponential";  // topology gossip: a row of the graph table
+  // Where replicas that are trained apart meet: at most the last level.
+  std::string rule = "sum";          // sum: gradients go on to the optimiser; else a row of the outer table
+  int period = 1;                    // steps from one meeting to the next
+  std::int64_t warmup_steps = 0;     // at first they meet after every step
+  double rate = 1;                   // of the outer rule
+  double momentum = 0;               // of the outer rule
+  std::string inner_state = "keep";  // the replicas' optimiser state at a meeting: keep, reset, average
+  int fragments = 1;                 // parts of the model that meet one after the other
+  int delay = 0;                     // steps between a meeting and the adoption of what it gave
+  double mixing = 0;                 // share of its own weights that a replica keeps then
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
 
@@ -214,7 +225,7 @@ struct KnownNames {
     std::string name;
     std::vector<std::string> collectives;  // that serve all its parts
   };
-  std::vector<std::string> models, datasets, rules, schedules, transports;
+  std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
   std::vector<Topology> topologies;
 };
 std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known);

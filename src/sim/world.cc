@@ -22,7 +22,7 @@ struct Place {
         comm::Carrier& carrier, const WorldOptions& options)
       : journal(options.journal),
         device(queue, faults, std::move(device_options)),
-        runtime{transport, device, journal, options.seed, carrier} {}
+        runtime{transport, device, journal, carrier} {}
 };
 
 std::vector<LinkUse> links_of(const Wiring& wiring) {

@@ -60,6 +60,64 @@ task::Task<std::vector<std::vector<std::byte>>> Agreement::gather(std::vector<st
   co_return result;
 }
 
+task::Task<void> Agreement::send(int member, net::Tag tag, const std::vector<std::byte>* bytes) {
+  net::Transport& transport = group_.runtime().transport;
+  const std::uint64_t size = bytes->size();
+  net::Tag head = tag;
+  head.round = 1;
+  net::SendOp length(transport, group_.global(member), head, as_const_view(std::span(&size, 1)),
+                     DType::UInt8);
+  co_await length;
+  head.round = 2;
+  net::SendOp body(transport, group_.global(member), head, ConstView(bytes->data(), bytes->size()),
+                   DType::UInt8);
+  co_await body;
+}
+
+task::Task<std::vector<std::byte>> Agreement::receive(int member, net::Tag tag) {
+  net::Transport& transport = group_.runtime().transport;
+  std::uint64_t size = 0;
+  net::Tag head = tag;
+  head.round = 1;
+  net::RecvOp length(transport, group_.global(member), head, as_view(std::span(&size, 1)), DType::UInt8);
+  co_await length;
+  std::vector<std::byte> bytes(size);
+  head.round = 2;
+  net::RecvOp body(transport, group_.global(member), head, as_view(std::span(bytes)), DType::UInt8);
+  co_await body;
+  co_return bytes;
+}
+
+task::Task<std::vector<std::vector<std::byte>>> Agreement::collect(std::vector<std::byte> bytes) {
+  const net::Tag tag = group_.begin(net::Operation::User, kAgreementUnit);
+  std::vector<std::vector<std::byte>> all;
+  if (group_.rank() > 0) {
+    auto sending = send(0, tag, &bytes);
+    co_await sending;
+    co_return all;
+  }
+  all.push_back(std::move(bytes));
+  for (int member = 1; member < group_.size(); ++member) {
+    auto receiving = receive(member, tag);
+    std::vector<std::byte> theirs = co_await receiving;
+    all.push_back(std::move(theirs));
+  }
+  co_return all;
+}
+
+task::Task<std::vector<std::byte>> Agreement::hand_out(std::vector<std::vector<std::byte>> bytes) {
+  const net::Tag tag = group_.begin(net::Operation::User, kAgreementUnit);
+  if (group_.rank() > 0) {
+    auto receiving = receive(0, tag);
+    co_return co_await receiving;
+  }
+  for (int member = 1; member < group_.size(); ++member) {
+    auto sending = send(member, tag, &bytes[static_cast<std::size_t>(member)]);
+    co_await sending;
+  }
+  co_return std::move(bytes.front());
+}
+
 task::Task<std::vector<double>> Agreement::sum(std::vector<double> values) {
   if (group_.size() == 1 || values.empty()) co_return values;
   comm::Call call{as_view(std::span(values)), DType::Float64, kAgreementUnit};

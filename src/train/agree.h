@@ -19,12 +19,19 @@ class Agreement {
   task::Task<std::vector<std::byte>> broadcast(std::vector<std::byte> bytes);
   /// Every member's bytes, at every member, in member order.
   task::Task<std::vector<std::vector<std::byte>>> gather(std::vector<std::byte> bytes);
+  /// Every member's bytes, at member 0 alone, in member order.
+  task::Task<std::vector<std::vector<std::byte>>> collect(std::vector<std::byte> bytes);
+  /// The reverse: member i gets bytes[i] of member 0's; what others give is ignored. REQUIRES: as many as
+  /// members there.
+  task::Task<std::vector<std::byte>> hand_out(std::vector<std::vector<std::byte>> bytes);
   /// Sums element by element in member order; the same bits at every member.
   task::Task<std::vector<double>> sum(std::vector<double> values);
   /// Throws Error{Mismatch} that names the members which differ from the most frequent value.
   task::Task<void> require_equal(std::uint64_t value, std::string what);
 
  private:
+  task::Task<void> send(int member, net::Tag tag, const std::vector<std::byte>* bytes);
+  task::Task<std::vector<std::byte>> receive(int member, net::Tag tag);
   /// Throws the error of require_equal(). REQUIRES: some values differ.
   task::Task<void> name_differing(std::uint64_t value, std::string what);
 

@@ -14,6 +14,17 @@ void Packer::numbers(const std::vector<double>& values) {
 }
 void Packer::bytes(const std::vector<std::byte>& bytes) { sized(bytes.data(), bytes.size()); }
 
+void Packer::tensors(const std::vector<checkpoint::LogicalTensor>& tensors) {
+  number(static_cast<std::int64_t>(tensors.size()));
+  for (const auto& tensor : tensors) {
+    text(tensor.name);
+    number(static_cast<std::int64_t>(tensor.type));
+    number(static_cast<std::int64_t>(tensor.shape.size()));
+    for (std::int64_t extent : tensor.shape) number(extent);
+    bytes(tensor.bytes);
+  }
+}
+
 void Packer::sized(const void* data, std::size_t size) {
   number(static_cast<std::int64_t>(size));
   blob(data, size);
@@ -53,6 +64,19 @@ std::vector<std::byte> Unpacker::bytes() {
   auto size = static_cast<std::size_t>(number());
   const std::byte* begin = next(size);
   return {begin, begin + size};
+}
+
+std::vector<checkpoint::LogicalTensor> Unpacker::tensors() {
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (std::int64_t left = number(); left > 0; --left) {
+    checkpoint::LogicalTensor tensor;
+    tensor.name = text();
+    tensor.type = static_cast<DType>(number());
+    for (std::int64_t axes = number(); axes > 0; --axes) tensor.shape.push_back(number());
+    tensor.bytes = bytes();
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
 }
 
 const std::byte* Unpacker::next(std::size_t size) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/logical_tensor.h"
+
 namespace taxon::train {
 
 /// Appends numbers, texts and blobs to bytes, for what ranks tell each other; Unpacker reads them back in the
@@ -15,6 +17,7 @@ class Packer {
   void text(const std::string& text);
   void numbers(const std::vector<double>& values);
   void bytes(const std::vector<std::byte>& bytes);
+  void tensors(const std::vector<checkpoint::LogicalTensor>& tensors);
   std::vector<std::byte> take() { return std::move(out_); }
 
  private:
@@ -32,6 +35,7 @@ class Unpacker {
   std::string text();
   std::vector<double> numbers();
   std::vector<std::byte> bytes();
+  std::vector<checkpoint::LogicalTensor> tensors();
 
  private:
   const std::byte* next(std::size_t size);

@@ -14,6 +14,8 @@
 namespace taxon::train {
 namespace {
 
+constexpr const char* kModelState = "state";
+
 const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::LogicalTensor>& tensors,
                                              const std::string& name) {
   for (const auto& tensor : tensors)
@@ -73,15 +75,19 @@ task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunctio
   co_await done;
 }
 
-std::vector<std::byte> pack_rank_state(const model::Model& model) {
+checkpoint::LogicalTensor pack_rank_state(const model::Model& model) {
   Packer packer;
   packer.numbers(model.buffers());
   packer.bytes(model.random_state());
-  return packer.take();
+  auto state = packer.take();
+  auto size = static_cast<std::int64_t>(state.size());
+  return {kModelState, DType::UInt8, {size}, std::move(state)};
 }
 
-void restore_rank_state(model::Model& model, const std::vector<std::byte>& state) {
-  Unpacker unpacker(state);
+void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors) {
+  const auto* state = find_tensor(tensors, kModelState);
+  if (!state) return;
+  Unpacker unpacker(state->bytes);
   auto buffers = unpacker.numbers();
   auto random = unpacker.bytes();
   model.set_buffers(buffers);
@@ -129,13 +135,14 @@ task::Task<int> find_node(comm::Runtime* runtime, Agreement* agreement, const pl
 
 task::Task<std::vector<exchange::LevelShape>> agree_on_shapes(Ranks ranks) {
   Packer packer;
-  for (std::size_t l = 0; l < ranks.levels.size(); ++l)
-    packer.number(ranks.levels.group(l).shares_memory() ? 1 : 0);
+  std::vector<const comm::Communicator*> groups;
+  for (std::size_t l = 0; l < ranks.levels.size(); ++l) groups.push_back(&ranks.levels.group(l));
+  if (ranks.outer) groups.push_back(&ranks.outer->group(0));
+  for (const comm::Communicator* group : groups) packer.number(group->shares_memory() ? 1 : 0);
   auto gathering = ranks.agreement.gather(packer.take());
   auto answers = co_await gathering;
   std::vector<exchange::LevelShape> shapes;
-  for (std::size_t l = 0; l < ranks.levels.size(); ++l)
-    shapes.push_back({ranks.levels.group(l).size(), true});
+  for (const comm::Communicator* group : groups) shapes.push_back({group->size(), true});
   for (const auto& answer : answers) {
     Unpacker unpacker(answer);
     for (exchange::LevelShape& shape : shapes) shape.shares_memory &= unpacker.number() == 1;
@@ -164,7 +171,7 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
     co_await read;
     if (!notice.empty()) world.observer.noticed(notice);
   }
-  std::vector<std::vector<std::byte>> rank_states;
+  std::vector<std::vector<std::byte>> rank_tensors(static_cast<std::size_t>(root ? group->size() : 0));
   if (root) {
     plan::ResolvedPlan& resolved = beginning.plan.resolved;
     if (beginning.restored) {
@@ -181,13 +188,17 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
     resolved.world_size = group->size();
     resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
-    if (beginning.restored && beginning.restored->world_size == group->size())
-      for (const auto& tensors : beginning.restored->per_rank)
-        if (auto* state = find_tensor(tensors, "state")) rank_states.push_back(state->bytes);
-    if (beginning.restored && rank_states.empty())
+    const bool same_world = beginning.restored && beginning.restored->world_size == group->size();
+    for (std::size_t r = 0; r < rank_tensors.size(); ++r) {
+      Packer packer;
+      packer.tensors(same_world ? beginning.restored->per_rank[r] : std::vector<checkpoint::LogicalTensor>());
+      rank_tensors[r] = packer.take();
+    }
+    if (beginning.restored && !same_world)
       world.observer.noticed(
-          "the checkpoint is of another world size: buffers and random state start as on rank 0 of a fresh "
-          "run");
+          "the checkpoint is of another world size: buffers, random state and what else a rank had for "
+          "itself "
+          "start as in a fresh run");
   }
   Packer packer;
   if (root) {
@@ -196,8 +207,7 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
     packer.number(beginning.restored ? 1 : 0);
     packer.number(beginning.restored ? beginning.restored->steps : 0);
     packer.number(beginning.restored ? beginning.restored->samples : 0);
-    packer.number(static_cast<std::int64_t>(rank_states.size()));
-    for (const auto& state : rank_states) packer.bytes(state);
+    packer.number(beginning.restored && !beginning.restored->optimiser.empty() ? 1 : 0);
     packer.number(beginning.delayed ? 1 : 0);
     if (beginning.delayed) {
       packer.number(beginning.delayed->clock.step);
@@ -212,16 +222,17 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
   beginning.resumed = unpacker.number() == 1;
   beginning.steps = unpacker.number();
   beginning.samples = unpacker.number();
-  auto states = unpacker.number();
-  for (std::int64_t r = 0; r < states; ++r) {
-    auto state = unpacker.bytes();
-    if (r == group->rank()) beginning.rank_state = std::move(state);
-  }
+  beginning.has_optimiser = unpacker.number() == 1;
   if (unpacker.number() == 1) {
     beginning.delayed.emplace();
     beginning.delayed->clock.step = unpacker.number();
     beginning.delayed->clock.samples = unpacker.number();
     beginning.delayed->clock.rate = unpacker.real();
+  }
+  if (beginning.resumed) {
+    auto handing = ranks.agreement.hand_out(std::move(rank_tensors));
+    std::vector<std::byte> own = co_await handing;
+    beginning.rank_tensors = Unpacker(own).tensors();
   }
   co_return beginning;
 }
@@ -259,13 +270,14 @@ task::Task<void> restore(World world, Ranks ranks, Beginning* beginning, State* 
     auto spreading = spread(group, arena);
     co_await spreading;
   }
-  if (beginning->resumed) {
+  // Replicas that train apart have their own, unless the checkpoint was written when they were equal.
+  if (beginning->resumed && (!ranks.outer || beginning->has_optimiser)) {
     auto restoring = restore_optimiser(world, ranks, beginning, state);
     co_await restoring;
   }
   auto bind = on_compute(&world.runtime, "bind", [&] {
     world.model.set_parameters(state->parameters());
-    if (!beginning->rank_state.empty()) restore_rank_state(world.model, beginning->rank_state);
+    restore_rank_state(world.model, beginning->rank_tensors);
     model::Binding binding = state->binding();
     world.model.bind(binding);
   });

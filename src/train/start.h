@@ -28,10 +28,11 @@ struct Delayed {
 struct Beginning {
   plan::Plan plan;
   std::int64_t steps = 0, samples = 0;
-  std::vector<double> parameters;                  // rank 0 only: all, in the order of the model's spec
-  std::vector<std::byte> rank_state;               // this rank's buffers and random state; empty: fresh
-  std::optional<checkpoint::Checkpoint> restored;  // rank 0 only, with the optimiser's state
+  std::vector<double> parameters;                       // rank 0 only: all, in the order of the model's spec
+  std::vector<checkpoint::LogicalTensor> rank_tensors;  // of this rank alone; empty: fresh
+  std::optional<checkpoint::Checkpoint> restored;       // rank 0 only, with the optimiser's state
   bool resumed = false;
+  bool has_optimiser = false;  // the checkpoint has one state for all ranks
   std::optional<Delayed> delayed;
 };
 
@@ -39,13 +40,15 @@ struct Beginning {
 struct Ranks {
   comm::Communicator& group;
   Agreement& agreement;
-  exchange::Levels& levels;
+  exchange::Levels& levels;           // that sum gradients
+  exchange::Levels* outer = nullptr;  // where replicas meet, if they do
   int node = 0;
 };
 
-/// What differs per rank, as bytes: the model's buffers and its random state.
-std::vector<std::byte> pack_rank_state(const model::Model& model);
-void restore_rank_state(model::Model& model, const std::vector<std::byte>& state);
+/// What of the model differs per rank: its buffers and its random state. Back: does nothing if `tensors` has
+/// none.
+checkpoint::LogicalTensor pack_rank_state(const model::Model& model);
+void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors);
 
 /// Decides on rank 0 how to begin (from the newest checkpoint or fresh), in which order gradients complete,
 /// how they are cut into buckets and which collectives serve each, and tells everybody. Collective.

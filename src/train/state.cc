@@ -56,6 +56,8 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   for (int flight = 0; flight <= plan.exchange.delay; ++flight)
     gradients_.emplace_back(transport, master, layout_.gradients);
   master_ = tensor::Arena(transport, master, layout_.arena.size());
+  if (!exchange::meeting_level(plan.exchange.levels).empty())
+    handed_in_ = tensor::Arena(transport, master, layout_.arena.size());
   const View beside = master_.bytes();
   in_ring_ = plan.exchange.gradients == "ring";
   if (in_ring_) sums_ = tensor::Arena(master, layout_.shard, beside);
@@ -93,7 +95,8 @@ ArenaBytes State::bytes() const {
   ArenaBytes bytes;
   for (const tensor::Arena& arena : gradients_) bytes.gradients += arena.bytes().size();
   bytes.gradients += sums_.bytes().size();
-  bytes.weights = master_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
+  bytes.weights =
+      master_.bytes().size() + handed_in_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
   for (const auto& [name, arena] : rule_->state()) bytes.optimiser += arena->bytes().size();
   return bytes;
 }

@@ -25,6 +25,8 @@ class State {
   exchange::Arenas arenas(std::size_t flight) const;
   const tensor::Arena& gradients(std::size_t flight) const { return gradients_[flight]; }
   const tensor::Arena& master() const { return master_; }
+  /// Of the weights' layout, for replicas that meet; empty for a plan without such a level.
+  const tensor::Arena& handed_in() const { return handed_in_; }
   /// The parameters that are not trained, one after the other in the order of the spec.
   const tensor::Arena& frozen() const { return frozen_; }
   /// They are the model's alone from now on.
@@ -64,6 +66,7 @@ class State {
   std::vector<tensor::Arena> gradients_;
   tensor::Arena sums_;  // beside gradients in a ring: the shard
   tensor::Arena master_;
+  tensor::Arena handed_in_;
   tensor::Arena frozen_;                    // until the model has them
   std::unique_ptr<tensor::Arena> compute_;  // null: the model computes on the master weights
   std::unique_ptr<optim::Rule> rule_;

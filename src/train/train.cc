@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
-#include "checkpoint/safetensors.h"
 #include "data/loader.h"
 #include "exchange/choose.h"
 #include "exchange/shard.h"
 #include "model/cost.h"
 #include "task/scope.h"
-#include "train/shards.h"
+#include "train/evaluation.h"
+#include "train/replicas.h"
+#include "train/saving.h"
 #include "train/start.h"
 #include "train/trace.h"
 #include "train/units.h"
@@ -66,7 +67,7 @@ class Trainer {
   std::size_t index_of(std::int64_t step) const {
     return static_cast<std::size_t>(step - first_step_ + 1) % flights_.size();
   }
-  Ranks ranks() { return {group_, agreement_, *levels_, node_}; }
+  Ranks ranks() { return {group_, agreement_, *levels_, outer_.get(), node_}; }
 
   task::Task<void> prepare();
   exchange::Layout lay_out() const;
@@ -91,14 +92,13 @@ class Trainer {
   void finish_report(const Vote::Tally& tally);
   task::Task<Evaluation> evaluate();
   task::Task<void> compare_weights(std::string what);
-  model::StepOutput evaluate_share(Range share);
-  std::size_t buffer_count() const;
-  task::Task<void> average_buffers();
   task::Task<void> save();
-  task::Task<std::vector<checkpoint::LogicalTensor>> collect_optimiser();
-  task::Task<void> collect(std::string name, const tensor::Arena* part, Shards::Where where,
-                           std::vector<checkpoint::LogicalTensor>* tensors);
-  task::Task<void> export_model();
+  task::Task<void> meet(optim::StepClock clock);
+  std::int64_t gradient_mean_over(const data::Batch& batch) const;
+  optim::StepClock clock_at(std::int64_t step, std::int64_t samples) const {
+    return {step, samples, optim::learning_rate(plan_.learning_rate, samples, total_)};
+  }
+  std::uint64_t bytes_sent() const { return world_.runtime.transport.traffic().bytes_sent; }
   task::Task<Outcome> conclude();
 
   World world_;
@@ -110,11 +110,16 @@ class Trainer {
   std::unique_ptr<State> state_;
   int node_ = 0;
   std::unique_ptr<exchange::Levels> levels_;
+  std::unique_ptr<exchange::Levels> outer_;  // null: replicas are always equal
+  std::unique_ptr<Replicas> replicas_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<Saver> saver_;
   std::vector<Flight> flights_;     // one more than the delay
   std::optional<Delayed> delayed_;  // of before a resume, until the loop goes on with it
   std::unique_ptr<data::Loader> loader_;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
+  optim::StepClock clock_;  // of the last step
   std::int64_t saved_at_ = -1;
   std::uint64_t hash_ = 0;  // of the weights that were compared last
   bool interrupted_ = false;
@@ -124,6 +129,7 @@ class Trainer {
   Duration data_wait_{0};
   double gradient_norm_ = 0;    // of the last update
   Duration busy_{0}, idle_{0};  // of this step: in kernels, and waiting for the exchange
+  Duration met_{0};             // in the meeting after the step before
 
   // The step whose loss is still on its way: it is known with the next vote.
   std::optional<StepReport> pending_;
@@ -165,9 +171,16 @@ task::Task<void> Trainer::prepare() {
   co_await establish_vote;
   auto finding = find_node(&runtime(), &agreement_, &options_.plan);
   node_ = co_await finding;
-  levels_ = std::make_unique<exchange::Levels>(group_, options_.plan.exchange.levels, node_);
+  const auto& levels = options_.plan.exchange.levels;
+  levels_ =
+      std::make_unique<exchange::Levels>(group_, exchange::summing_levels(levels), node_, options_.plan.seed);
   auto establish_levels = levels_->establish();
   co_await establish_levels;
+  if (auto meeting = exchange::meeting_level(levels); !meeting.empty()) {
+    outer_ = std::make_unique<exchange::Levels>(group_, meeting, node_, options_.plan.seed);
+    auto establish_outer = outer_->establish();
+    co_await establish_outer;
+  }
   auto beginning_task = begin(world_, &options_, ranks());
   Beginning beginning = co_await beginning_task;
   plan_ = beginning.plan;
@@ -179,8 +192,14 @@ task::Task<void> Trainer::prepare() {
   co_await sharing;
   auto restoring = restore(world_, ranks(), &beginning, state_.get());
   co_await restoring;
+  replicas_ = std::make_unique<Replicas>(runtime(), ranks(), state_.get(), &plan_);
   auto same = compare_weights("initial parameters");
   co_await same;
+  auto parting = replicas_->begin(&beginning);
+  co_await parting;
+  evaluator_ = std::make_unique<Evaluator>(world_, plan_, group_, agreement_);
+  saver_ = std::make_unique<Saver>(
+      world_, ranks(), Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), evaluator_.get()});
   for (std::size_t f = 0; f < state_->flights(); ++f) {
     flights_.emplace_back();
     flights_.back().exchange = std::make_unique<exchange::Exchange>(
@@ -194,8 +213,9 @@ task::Task<void> Trainer::prepare() {
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   data::Sampler sampler(plan_.seed, train.size(), plan::global_batch(plan_, group_.size()));
+  clock_ = clock_at(std::max<std::int64_t>(0, steps_ - 1), samples_);
   loader_ = std::make_unique<data::Loader>(runtime(), train, sampler, plan_.data.prefetch, samples_, total_);
-  first_bytes_ = runtime().transport.traffic().bytes_sent;
+  first_bytes_ = bytes_sent();
 }
 
 exchange::Layout Trainer::lay_out() const {
@@ -215,9 +235,14 @@ exchange::Layout Trainer::lay_out() const {
   return layout;
 }
 
-/// Collectives in mapped memory need the members' gradients, and their weights if owners spread them.
+/// Collectives in mapped memory need the members' gradients, and their weights if owners spread them; and
+/// what replicas hand in where they meet.
 task::Task<void> Trainer::share_arenas() {
   if (group_.size() == 1) co_return;
+  if (outer_) {
+    auto share = outer_->share(state_->handed_in().region());
+    co_await share;
+  }
   for (std::size_t f = 0; f < state_->flights(); ++f) {
     auto share = levels_->share(state_->gradients(f).region());
     co_await share;
@@ -294,7 +319,7 @@ task::Task<void> Trainer::loop() {
 }
 
 task::Task<bool> Trainer::step(const data::Batch* batch) {
-  optim::StepClock clock{steps_, samples_, optim::learning_rate(plan_.learning_rate, samples_, total_)};
+  const optim::StepClock clock = clock_ = clock_at(steps_, samples_);
   StepReport report;
   report.step = steps_ + 1;
   report.epoch = batch->epoch;
@@ -314,7 +339,9 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   samples_ = report.samples;
   pending_ = report;
   pending_size_ = batch->global_size;
-  if (plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
+  auto meeting = meet(clock);
+  co_await meeting;
+  if (!replicas_->apart() && plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
     auto settling = settle();
     co_await settling;
     auto same = compare_weights("parameters");
@@ -323,12 +350,37 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   co_return tally.stop;
 }
 
+/// Replicas that train apart meet, if this step is one after which they do.
+task::Task<void> Trainer::meet(optim::StepClock clock) {
+  if (!replicas_->apart() || !replicas_->meeting().due_after(steps_)) co_return;
+  auto settling = settle();
+  co_await settling;
+  Instant begin = now();
+  auto meeting = replicas_->meeting().after(clock);
+  co_await meeting;
+  met_ += now() - begin;
+}
+
+/// Samples that a gradient is the mean over: those of the ranks that sum their gradients.
+std::int64_t Trainer::gradient_mean_over(const data::Batch& batch) const {
+  if (!replicas_->apart()) return batch.global_size;
+  std::vector<Rank> members{world_.runtime.rank()};
+  if (levels_->size() > 0) members = levels_->group(levels_->size() - 1).members();
+  std::int64_t samples = 0;
+  for (Rank member : members)
+    samples += static_cast<std::int64_t>(part({0, static_cast<std::size_t>(batch.global_size)},
+                                              static_cast<std::size_t>(group_.size()),
+                                              static_cast<std::size_t>(member.value()))
+                                             .size);
+  return std::max<std::int64_t>(1, samples);
+}
+
 /// Forward and backward on the compute lane, beside them the exchange of earlier steps until it is settled,
 /// the vote, and then this step's exchange, which goes on when this ends unless the plan says otherwise.
 task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clock, StepReport* report,
                                   Vote::Tally* tally) {
   busy_ = idle_ = Duration(0);
-  model::StepInput input{batch->inputs, batch->labels, batch->global_size, plan_.batch.micro_batches,
+  model::StepInput input{batch->inputs, batch->labels, gradient_mean_over(*batch), plan_.batch.micro_batches,
                          index_of(steps_)};
   auto advancing = advance(&input);
   int begun = co_await advancing;
@@ -362,7 +414,7 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
     co_await all;
   }
   report->compute = busy_;
-  report->exposed = idle_;
+  report->exposed = idle_ + std::exchange(met_, Duration(0));
 }
 
 task::Task<model::StepOutput> Trainer::pass(const model::StepInput* input, int begun) {
@@ -486,6 +538,10 @@ task::Task<void> Trainer::tidy(std::exception_ptr error) {
     auto abandoning = flight.exchange->abandon(error);
     co_await abandoning;
   }
+  if (replicas_->apart()) {
+    auto abandoning = replicas_->meeting().abandon(error);
+    co_await abandoning;
+  }
 }
 
 /// A last vote on its own, for the loss of the last step.
@@ -518,53 +574,23 @@ void Trainer::finish_report(const Vote::Tally& tally) {
 task::Task<Evaluation> Trainer::evaluate() {
   auto settling = settle();
   co_await settling;
-  const data::Dataset& test = *world_.datasets.test;
-  std::vector<double> own;
-  if (!world_.model.spec().buffers.empty()) {
-    auto remember = on_compute(&runtime(), "buffers", [&] { own = world_.model.buffers(); });
-    co_await remember;
-    auto averaging = average_buffers();
-    co_await averaging;
-  }
-  std::vector<double> sums(2, 0.0);
-  Range share = part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(group_.size()),
-                     static_cast<std::size_t>(group_.rank()));
-  const model::ModelSpec& spec = world_.model.spec();
-  auto cost =
-      model::forward_cost(spec, static_cast<double>(share.size), 0, static_cast<int>(spec.segments.size()));
-  auto pass = on_compute(
-      &runtime(), "evaluate",
-      [&] {
-        model::StepOutput output = evaluate_share(share);
-        sums[0] = output.loss_sum;
-        sums[1] = static_cast<double>(output.correct);
-        if (!own.empty()) world_.model.set_buffers(own);
-      },
-      cost);
-  co_await pass;
-  auto summing = agreement_.sum(std::move(sums));
-  auto total = co_await summing;
-  auto size = static_cast<double>(test.size());
-  co_return Evaluation{steps_, samples_, total[0] / size, total[1] / size};
+  auto showing = replicas_->show();
+  co_await showing;
+  auto evaluating = evaluator_->evaluate({steps_, samples_, 0, 0});
+  Evaluation seen = co_await evaluating;
+  auto hiding = replicas_->hide();
+  co_await hiding;
+  co_return seen;
 }
 
-/// Runs on the compute lane.
-model::StepOutput Trainer::evaluate_share(Range share) {
-  const data::Dataset& test = *world_.datasets.test;
-  auto elements = static_cast<std::size_t>(test.shape().elements());
-  auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
-  model::StepOutput sum;
-  for (std::size_t first = share.begin; first < share.end(); first += batch) {
-    std::size_t count = std::min(batch, share.end() - first);
-    std::vector<std::int64_t> indices(count), labels(count);
-    for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::int64_t>(first + i);
-    std::vector<float> inputs(count * elements);
-    test.read(indices, inputs, labels);
-    model::StepOutput output = world_.model.evaluate(inputs, labels);
-    sum.loss_sum += output.loss_sum;
-    sum.correct += output.correct;
-  }
-  return sum;
+task::Task<void> Trainer::save() {
+  if (saved_at_ == samples_) co_return;
+  Saver::ToCome to_come;
+  if (Flight& last = flight_of(steps_ - 1); last.exchange->underway() && !last.may_update)
+    to_come = {last.exchange.get(), &state_->gradients(index_of(steps_ - 1))};
+  auto saving = saver_->save(steps_, samples_, to_come);
+  co_await saving;
+  saved_at_ = samples_;
 }
 
 /// Hashes the master weights and makes sure that all ranks have the same.
@@ -579,134 +605,25 @@ task::Task<void> Trainer::compare_weights(std::string what) {
   hash_ = hash;
 }
 
-std::size_t Trainer::buffer_count() const {
-  std::size_t count = 0;
-  for (const model::BufferSpec& buffer : world_.model.spec().buffers) count += buffer.count();
-  return count;
-}
-
-/// Batch-norm statistics are each rank's own during training; what is evaluated and saved is their mean.
-task::Task<void> Trainer::average_buffers() {
-  std::vector<double> values(buffer_count());
-  auto read = on_compute(&runtime(), "buffers", [&] { values = world_.model.buffers(); });
-  co_await read;
-  auto summing = agreement_.sum(std::move(values));
-  values = co_await summing;
-  for (double& value : values) value /= group_.size();
-  auto write = on_compute(&runtime(), "buffers", [&] { world_.model.set_buffers(values); });
-  co_await write;
-}
-
-task::Task<void> Trainer::save() {
-  if (options_.out.empty() || saved_at_ == samples_) co_return;
-  std::vector<std::byte> own;
-  std::vector<double> parameters;
-  auto read = on_compute(&runtime(), "read state", [&] {
-    own = pack_rank_state(world_.model);
-    parameters = world_.model.parameters();
-  });
-  co_await read;
-  auto gathering = agreement_.gather(std::move(own));
-  auto states = co_await gathering;
-  auto collecting = collect_optimiser();
-  auto optimiser = co_await collecting;
-  std::string path;
-  if (group_.rank() == 0) {
-    auto write = on_data(&runtime(), "write checkpoint", [&] {
-      checkpoint::Checkpoint out;
-      out.plan_yaml = plan::write_plan(plan_);
-      out.taxon_version = options_.version;
-      out.seed = plan_.seed;
-      out.world_size = group_.size();
-      out.steps = steps_;
-      out.samples = samples_;
-      out.weights = state_->weights(parameters);
-      out.optimiser = std::move(optimiser);
-      for (auto& state : states) {
-        auto size = static_cast<std::int64_t>(state.size());
-        out.per_rank.push_back({{"state", DType::UInt8, {size}, std::move(state)}});
-      }
-      path = checkpoint::save(world_.storage, options_.out, out, plan_.checkpoint.keep);
-    });
-    co_await write;
-    if (!path.empty()) world_.observer.saved(path);
-  }
-  saved_at_ = samples_;
-}
-
-/// Rank 0: the rule's whole state, and the sums of a step whose update is delayed.
-task::Task<std::vector<checkpoint::LogicalTensor>> Trainer::collect_optimiser() {
-  std::vector<checkpoint::LogicalTensor> tensors;
-  for (const auto& [name, arena] : state_->rule().state()) {
-    auto collecting = collect(name, arena, Shards::packed, &tensors);
-    co_await collecting;
-  }
-  if (Flight& last = flight_of(steps_ - 1); last.exchange->underway() && !last.may_update) {
-    auto summing = last.exchange->summed();
-    co_await summing;
-    auto collecting =
-        collect(Delayed::kSums, &state_->gradients(index_of(steps_ - 1)), Shards::in_place, &tensors);
-    co_await collecting;
-    tensors.push_back(Delayed{last.exchange->step_clock()}.pack());
-  }
-  co_return tensors;
-}
-
-task::Task<void> Trainer::collect(std::string name, const tensor::Arena* part, Shards::Where where,
-                                  std::vector<checkpoint::LogicalTensor>* tensors) {
-  Shards shards(group_, *levels_, state_->layout());
-  const bool root = group_.rank() == 0;
-  tensor::Arena own;  // what rank 0 gathers
-  if (root && shards.exist()) own = tensor::Arena(part->type(), state_->layout().arena.size(), part->bytes());
-  if (shards.exist()) {
-    auto gathering = shards.gather(part, where, &own);
-    co_await gathering;
-  }
-  if (!root) co_return;
-  const tensor::Arena* whole = shards.exist() ? &own : part;
-  auto copy = on_data(&runtime(), "copy state", [&] {
-    auto named = state_->named(name, *whole);
-    tensors->insert(tensors->end(), std::make_move_iterator(named.begin()),
-                    std::make_move_iterator(named.end()));
-  });
-  co_await copy;
-}
-
-/// model.safetensors: the trained weights, with the buffers averaged over the ranks.
-task::Task<void> Trainer::export_model() {
-  auto averaging = average_buffers();
-  co_await averaging;
-  if (group_.rank() != 0) co_return;
-  std::vector<double> parameters, buffers;
-  auto read = on_compute(&runtime(), "read model", [&] {
-    parameters = world_.model.parameters();
-    buffers = world_.model.buffers();
-  });
-  co_await read;
-  std::string path = options_.out + "/model.safetensors";
-  auto write = on_data(&runtime(), "write model", [&] {
-    auto tensors = state_->weights(parameters);
-    for (auto& buffer : named_buffers(world_.model.spec(), buffers)) tensors.push_back(std::move(buffer));
-    checkpoint::write_safetensors(world_.storage, path, tensors,
-                                  {{"format", "pt"}, {"taxon", options_.version}});
-  });
-  co_await write;
-  world_.observer.saved(path);
-}
-
 task::Task<Outcome> Trainer::conclude() {
   auto saving = save();
   co_await saving;
+  if (replicas_->apart()) {  // from here on all have what stands for the model
+    auto last = replicas_->meeting().conclude(clock_);
+    co_await last;
+    auto showing = replicas_->show();
+    co_await showing;
+  }
   Outcome outcome;
   outcome.end = interrupted_ ? Outcome::End::Interrupted : Outcome::End::Complete;
   auto same = compare_weights("final parameters");
   co_await same;
   outcome.parameter_hash = hash_;
   std::int64_t steps = std::max<std::int64_t>(1, steps_ - first_step_);
-  std::vector<double> bytes(1, static_cast<double>(runtime().transport.traffic().bytes_sent - first_bytes_) /
-                                   static_cast<double>(steps));
+  const std::uint64_t sent = bytes_sent() - first_bytes_ - replicas_->bytes_shown();
+  std::vector<double> bytes(1, static_cast<double>(sent) / static_cast<double>(steps));
   if (!interrupted_) {
-    auto evaluating = evaluate();
+    auto evaluating = evaluator_->evaluate({steps_, samples_, 0, 0});
     outcome.test = co_await evaluating;
     world_.observer.evaluated(outcome.test);
   }
@@ -720,7 +637,7 @@ task::Task<Outcome> Trainer::conclude() {
   outcome.copies_per_step = world_.model.copies().copies;
   outcome.copy_bytes_per_step = world_.model.copies().bytes;
   if (!interrupted_ && !options_.out.empty()) {
-    auto exporting = export_model();
+    auto exporting = saver_->export_model();
     co_await exporting;
   }
   if (plan_.report.trace) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "exchange/meeting.h"
 #include "exchange/topology.h"
 
 namespace taxon::train {
@@ -10,6 +11,11 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   const auto buckets = static_cast<std::int64_t>(plan.buckets.size());
   if (unit >= kStateUnit && unit < kStateUnit + buckets)
     return "the optimiser's state of " + name_unit(unit - kStateUnit, plan);
+  if (unit >= exchange::kInnerStateUnit)
+    return "a replica's state of " +
+           name_unit((unit - exchange::kInnerStateUnit) % exchange::kBucketsPerState, plan);
+  if (unit >= exchange::kShownUnit && unit < exchange::kShownUnit + buckets)
+    return "what stands for the model, " + name_unit(unit - exchange::kShownUnit, plan);
   if (unit >= 0 && unit < buckets)
     return fmt::format("bucket {} ({})", unit, plan::describe(plan.buckets[static_cast<std::size_t>(unit)]));
   if (unit == kAgreementUnit) return "an agreement of all ranks";
@@ -26,7 +32,8 @@ task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
     const bool is_bucket = unit >= 0 && unit < static_cast<std::int64_t>(buckets.size());
     if (!is_bucket) return name;
     name += fmt::format(" by {}", fmt::join(buckets[static_cast<std::size_t>(unit)].collectives, ", "));
-    return plan.exchange.delay > 0 ? name : fmt::format("{}, step {}", name, first_step + use + 1);
+    const bool every_step = plan.exchange.delay == 0 && exchange::meeting_level(plan.exchange.levels).empty();
+    return !every_step ? name : fmt::format("{}, step {}", name, first_step + use + 1);
   };
 }
 

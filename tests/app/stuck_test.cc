@@ -95,7 +95,7 @@ task::Task<void> train_here(const plan::Plan* plan, comm::Runtime* doors, const 
                             std::uint64_t* hash) {
   std::unique_ptr<net::Transport> odd;
   if (doors->rank() == Rank(kOdd)) odd = std::make_unique<Stopping>(doors->transport);
-  comm::Runtime runtime{odd ? *odd : doors->transport, doors->device, doors->journal, doors->seed};
+  comm::Runtime runtime{odd ? *odd : doors->transport, doors->device, doors->journal};
   auto model = model::make_model({.plan = &plan->model, .shape = datasets->train->shape(), .seed = 1});
   Recorder recorder;
   data::MemoryStorage storage;

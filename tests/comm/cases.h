@@ -153,7 +153,7 @@ struct Member {
   /// With the doors of a world that has its own devices.
   explicit Member(comm::Runtime& doors, std::size_t bytes)
       : device(doors.executor()),
-        runtime{doors.transport, doors.device, doors.journal, doors.seed, doors.carrier},
+        runtime{doors.transport, doors.device, doors.journal, doors.carrier},
         group(runtime, "world", all_of(doors.world_size())),
         arena(doors.transport, DType::UInt8, bytes) {}
 

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "data/memory_storage.h"
+#include "exchange/graph.h"
 #include "exchange/topology.h"
 #include "faults/planted.h"
+#include "optim/outer.h"
 #include "optim/rule.h"
 
 namespace taxon::test {
@@ -35,6 +37,8 @@ class FaultSearch : public testing::Test {
     job_.known.rules = names_of(optim::rule_table());
     job_.known.schedules = optim::schedule_names();
     job_.known.topologies = exchange::known_topologies();
+    job_.known.outer_rules = names_of(optim::outer_table());
+    job_.known.graphs = names_of(exchange::graph_table());
     job_.known.transports = {"auto"};
     datasets_ = data::open_datasets(job_.recipe.data, data::MemoryStorage());
     job_.datasets = &datasets_;

@@ -95,6 +95,38 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels: collective must be auto or name one that serves the topology: it is \"tree\"; known "
        "are auto, ring, direct",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "sharded", .collective = "tree"}; }},
+      {"exchange.levels: rule must be sum or name an outer rule: it is \"averge\"; did you mean average?",
+       [](Plan& p) { p.exchange.levels[0].rule = "averge"; }},
+      {"exchange.levels: graph must name a graph of gossip: it is \"rings\"; did you mean ring?",
+       [](Plan& p) { p.exchange.levels[0].graph = "rings"; }},
+      {"exchange.levels: a rule other than sum belongs to the last level, where replicas meet: level 0 has "
+       "average",
+       [](Plan& p) {
+         p.exchange.levels = {{.group = "node", .rule = "average"}, {.group = "across"}};
+       }},
+      {"exchange.levels: a period and what else describes meetings needs a rule other than sum: rule is sum; "
+       "give a rule, or take the other keys of meetings away",
+       [](Plan& p) { p.exchange.levels[0].period = 10; }},
+      {"exchange.levels: fragments must divide the period: period is 10, fragments is 3",
+       [](Plan& p) { p.exchange.levels[0] = {.rule = "average", .period = 10, .fragments = 3}; }},
+      {"exchange.levels: delay must be shorter than period / fragments, so that one meeting ends before the "
+       "next: delay is 5, and something meets every 5 step(s)",
+       [](Plan& p) { p.exchange.levels[0] = {.rule = "average", .period = 10, .fragments = 2, .delay = 5}; }},
+      {"exchange.levels: inner_state average needs delay 0: delay is 1",
+       [](Plan& p) {
+         p.exchange.levels[0] = {.rule = "average", .period = 10, .inner_state = "average", .delay = 1};
+       }},
+      {"exchange.levels: rule elastic needs delay 0 and mixing 0, since both sides move by one difference: "
+       "delay is 0, mixing is 0.5",
+       [](Plan& p) { p.exchange.levels[0] = {.rule = "elastic", .mixing = 0.5}; }},
+      {"exchange.levels: topology gossip needs rule average, since nobody owns what a rule would keep: rule "
+       "is elastic",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "gossip", .rule = "elastic"}; }},
+      {"exchange.delay: replicas that meet have a delay of their own, that of their level: delay is 1",
+       [](Plan& p) {
+         p.exchange.levels[0].rule = "average";
+         p.exchange.delay = 1;
+       }},
       {"exchange.gradients: ring needs a level whose topology is sharded: none is",
        [](Plan& p) {
          p.exchange.gradients = "ring";

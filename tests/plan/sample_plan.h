@@ -11,7 +11,10 @@ inline plan::KnownNames known_names() {
           .rules = {"sgd", "momentum", "nesterov", "adamw"},
           .schedules = {"constant", "step", "cosine"},
           .transports = {"tcp", "shm", "loopback"},
-          .topologies = {{"all_reduce", {"ring", "tree", "direct"}}, {"sharded", {"ring", "direct"}}}};
+          .outer_rules = {"average", "block_nesterov", "outer_nesterov", "elastic"},
+          .graphs = {"ring", "exponential"},
+          .topologies = {
+              {"all_reduce", {"ring", "tree", "direct"}}, {"sharded", {"ring", "direct"}}, {"gossip", {}}}};
 }
 
 /// The least that a legal plan must say.

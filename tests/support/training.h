@@ -71,7 +71,7 @@ inline task::Task<void> train_rank(const TrainingJob* job, net::Transport* trans
                                    TrainingResult* result) {
   tensor::CpuDevice device(transport->executor());
   comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal, job->plan.seed};
+  comm::Runtime runtime{*transport, device, journal};
   auto training = train_over(job, &runtime, result);
   co_await training;
 }

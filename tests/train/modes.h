@@ -61,4 +61,50 @@ inline std::vector<Mode> modes() {
   };
 }
 
+inline plan::LevelPlan meets(std::string rule, int period, std::string topology = "all_reduce") {
+  plan::LevelPlan level;
+  level.topology = std::move(topology);
+  level.rule = std::move(rule);
+  level.period = period;
+  return level;
+}
+
+/// Ways in which replicas train apart and meet, for any number of ranks.
+inline std::vector<Mode> meetings() {
+  plan::LevelPlan diloco = meets("outer_nesterov", 6);
+  diloco.momentum = 0.9;
+  diloco.rate = 0.7;
+  plan::LevelPlan streaming = diloco;
+  streaming.fragments = 3;
+  streaming.delay = 1;
+  streaming.mixing = 0.5;
+  plan::LevelPlan bmuf = meets("block_nesterov", 4, "sharded");
+  bmuf.momentum = 0.75;
+  bmuf.inner_state = "reset";
+  plan::LevelPlan elastic = meets("elastic", 3);
+  elastic.rate = 0.9;
+  plan::LevelPlan sharded_elastic = meets("elastic", 3, "sharded");
+  sharded_elastic.rate = 0.9;
+  plan::LevelPlan ring = meets("average", 1, "gossip");
+  ring.graph = "ring";
+  plan::LevelPlan random = meets("average", 2, "gossip");
+  random.graph = "random";
+  random.delay = 1;
+  random.inner_state = "keep";
+  plan::LevelPlan exponential = meets("average", 1, "gossip");
+  exponential.inner_state = "average";
+  auto by = [](plan::LevelPlan level) {
+    return [level](plan::Plan& plan) { plan.exchange.levels = {level}; };
+  };
+  return {{"local", by(meets("average", 5))},
+          {"diloco", by(diloco)},
+          {"streaming", by(streaming)},
+          {"bmuf", by(bmuf)},
+          {"elastic", by(elastic)},
+          {"sharded_elastic", by(sharded_elastic)},
+          {"ring", by(ring)},
+          {"random", by(random)},
+          {"exponential", by(exponential)}};
+}
+
 }  // namespace taxon::test

@@ -79,21 +79,27 @@ TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
     }
 }
 
-TEST_F(VirtualTrain, EveryModeGivesLoopbacksBits) {
-  for (const Mode& mode : modes())
-    for (int ranks : {2, 4, 16}) {
-      auto plan = toy_plan(DType::Float32);
-      plan.length.steps = 10;
-      plan.exchange.slice_bytes = 64;
-      plan.optimiser.clip_norm = 0.5;
-      mode.apply(plan);
-      SCOPED_TRACE(mode.name + " " + std::to_string(ranks));
-      expect_loopbacks_bits(job(ranks, plan), one_host(ranks));
-      TrainingJob between = job(ranks, plan);
-      between.share_memory = false;
-      expect_loopbacks_bits(between, separate_hosts(ranks));
-    }
+class VirtualMode : public VirtualTrain, public ::testing::WithParamInterface<Mode> {};
+
+TEST_P(VirtualMode, GivesLoopbacksBits) {
+  for (int ranks : {2, 4, 16}) {
+    auto plan = toy_plan(DType::Float32);
+    plan.length.steps = 10;
+    plan.exchange.slice_bytes = 64;
+    plan.optimiser.clip_norm = 0.5;
+    GetParam().apply(plan);
+    SCOPED_TRACE(ranks);
+    expect_loopbacks_bits(job(ranks, plan), one_host(ranks));
+    TrainingJob between = job(ranks, plan);
+    between.share_memory = false;
+    expect_loopbacks_bits(between, separate_hosts(ranks));
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Modes, VirtualMode, ::testing::ValuesIn(modes()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Meetings, VirtualMode, ::testing::ValuesIn(meetings()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_F(VirtualTrain, WhatMessagesCostProcessorsChangesNoBit) {
   plan::ClusterModel cluster = separate_hosts(3);

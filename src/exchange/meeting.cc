@@ -1,0 +1,302 @@
+#include "exchange/meeting.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "exchange/cast.h"
+
+namespace taxon::exchange {
+namespace {
+
+// Kernels are cut so that the communication thread polls at least every few hundred microseconds.
+constexpr std::size_t kPieceElements = 256 * 1024;
+
+}  // namespace
+
+Meeting::Meeting(comm::Runtime& runtime, const Setup& setup)
+    : runtime_(runtime),
+      setup_(setup),
+      rounds_(*setup.plan),
+      lane_(runtime, static_cast<int>(setup.layout->buckets.size())),
+      children_(runtime.waits()) {
+  std::size_t state = 0;
+  const std::vector<Bucket>& buckets = setup.layout->buckets;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    Unit unit;
+    unit.bucket = &buckets[b];
+    unit.fragment = rounds_.fragment_of(b, buckets.size());
+    unit.rows = {buckets[b].rows[setup.level]};
+    unit.owned = setup.outer->owned(buckets[b].owned);
+    unit.state = state;
+    state += unit.owned.size;
+    units_.push_back(std::move(unit));
+  }
+  rule_ = optim::find_outer(setup.plan->rule)
+              .make(*setup.plan, {setup.master->type(), state, setup.outer->group(0).size(),
+                                  setup.master->bytes()});
+}
+
+task::Task<void> Meeting::begin() {
+  for (Unit& unit : units_) {
+    optim::Place place{unit.owned, unit.owned.begin, unit.state};
+    tensor::Kernel kernel{"anchor", {0, 2 * unit.owned.size * size_of(setup_.master->type())},
+                          [this, place](tensor::Marks&) { rule_->begin(*setup_.master, place); }};
+    auto done = run("anchor", std::move(kernel), &unit);
+    co_await done;
+  }
+}
+
+bool Meeting::due_after(std::int64_t step) const {
+  return std::any_of(units_.begin(), units_.end(), [&](const Unit& unit) {
+    return rounds_.meets(unit.fragment, step) || (unit.answered && unit.adopted_after <= step);
+  });
+}
+
+task::Task<void> Meeting::after(optim::StepClock clock) {
+  const std::int64_t step = clock.step + 1;
+  std::vector<Unit*> due;
+  for (Unit& unit : units_)
+    if (rounds_.meets(unit.fragment, step)) due.push_back(&unit);
+  if (!due.empty()) {
+    for (Unit* unit : due) unit->adopted_after = rounds_.adopted_after(step);
+    auto starting = start(std::move(due), clock);
+    co_await starting;
+  }
+  std::vector<Unit*> answered;
+  for (Unit& unit : units_)
+    if (unit.answered && unit.adopted_after <= step) answered.push_back(&unit);
+  auto adopting = adopt_all(std::move(answered));
+  co_await adopting;
+}
+
+task::Task<void> Meeting::start(std::vector<Unit*> units, optim::StepClock clock) {
+  // Nobody of the last meeting is in the lane any more: its answers have been adopted.
+  if (children_.live() > 0) co_await children_.join();
+  lane_.begin(std::vector<int>(units_.size(), 0));
+  for (Unit* unit : units) {
+    auto handing = hand_in(unit);
+    co_await handing;
+    unit->answered = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
+  }
+  for (Unit* unit : units) children_.spawn(meet(unit, clock));
+}
+
+task::Task<void> Meeting::hand_in(Unit* unit) {
+  const Range all = range(*unit);
+  tensor::Kernel kernel{"hand in", {0, 2 * all.size * size_of(setup_.master->type())},
+                        [this, all](tensor::Marks&) { cast_range(*setup_.master, *setup_.handed_in, all); }};
+  auto done = run("hand in", std::move(kernel), unit);
+  co_await done;
+}
+
+Journey Meeting::journey(const Unit& unit, std::int64_t round) const {
+  return {static_cast<std::uint32_t>(unit.bucket->id.value()), 0, range(unit), &unit.rows, round};
+}
+
+task::Task<void> Meeting::meet(Unit* unit, optim::StepClock clock) {
+  auto enter = lane_.enter(unit->bucket->id.value(), unit->bucket->name);
+  Lane::Turn turn = co_await enter;
+  auto reducing = setup_.outer->reduce(journey(*unit, clock.step), *setup_.handed_in);
+  const double weight = co_await reducing;
+  auto updating = update(unit, weight, clock);
+  co_await updating;
+  auto spreading = setup_.outer->spread(journey(*unit, clock.step), *setup_.handed_in);
+  co_await spreading;
+  if (setup_.plan->inner_state == "average") {
+    auto averaging = average_inner_state(unit, clock.step);
+    co_await averaging;
+  }
+  unit->answered->set();
+}
+
+task::Task<void> Meeting::update(Unit* unit, double weight, optim::StepClock clock) {
+  const optim::Place owned{unit->owned, unit->owned.begin, unit->state};
+  for (std::size_t begin = owned.weights.begin; begin < owned.weights.end(); begin += kPieceElements) {
+    const Range piece{begin, std::min(kPieceElements, owned.weights.end() - begin)};
+    tensor::Kernel kernel{"outer update",
+                          {6.0 * static_cast<double>(piece.size), 5 * piece.size * size_of(setup_.master->type())},
+                          [this, place = owned.of(piece), weight, clock](tensor::Marks&) {
+                            rule_->update(*setup_.handed_in, place, weight, clock);
+                          }};
+    auto done = run("outer update", std::move(kernel), unit);
+    co_await done;
+    task::Yield others(runtime_.executor());
+    co_await others;
+  }
+}
+
+/// The replicas' momentum, as their weights, but with what is simplest: it is asked for rarely.
+task::Task<void> Meeting::average_inner_state(Unit* unit, std::int64_t round) {
+  const TopologyRow& topology = find_topology(setup_.plan->topology);
+  Rows rows;
+  if (topology.reduce != net::Operation::User) rows.reduce = &comm::find_row(topology.reduce, "ring");
+  if (topology.spread != net::Operation::User) rows.spread = &comm::find_row(topology.spread, "ring");
+  const std::vector<Rows> by_level{rows};
+  std::uint32_t number = 0;
+  for (const auto& [name, arena] : setup_.local->state()) {
+    const Range state{unit->bucket->shard, unit->bucket->owned.size};
+    const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
+    Journey journey{kInnerStateUnit + number++ * kBucketsPerState + id, 0, state, &by_level, round};
+    auto reducing = setup_.outer->reduce(journey, *arena);
+    const double weight = co_await reducing;
+    tensor::Kernel kernel{"inner state", {0, 2 * state.size * size_of(arena->type())},
+                          [arena = arena, part = setup_.outer->owned(state), weight](tensor::Marks&) {
+                            dispatch(arena->type(), [&](auto zero) {
+                              using T = decltype(zero);
+                              if constexpr (std::is_floating_point_v<T>)
+                                for (T& value : arena->values<T>(part)) value *= T(1 / weight);
+                            });
+                          }};
+    auto scaling = run("inner state", std::move(kernel), unit);
+    co_await scaling;
+    auto spreading = setup_.outer->spread(journey, *arena);
+    co_await spreading;
+  }
+}
+
+task::Task<void> Meeting::adopt_all(std::vector<Unit*> units) {
+  for (Unit* unit : units) {
+    auto answer = unit->answered->wait("meeting of replicas", unit->bucket->name);
+    co_await answer;
+    auto adopting = adopt(unit);
+    co_await adopting;
+    unit->answered.reset();
+  }
+}
+
+task::Task<void> Meeting::adopt(Unit* unit) {
+  const Range all = range(*unit);
+  const double mixing = setup_.plan->mixing;
+  const bool reset = setup_.plan->inner_state == "reset";
+  tensor::Kernel kernel{
+      "adopt", {0, 4 * all.size * size_of(setup_.master->type())},
+      [this, all, mixing, reset, state = unit->bucket->shard](tensor::Marks&) {
+        const tensor::Arena& answer = *setup_.handed_in;
+        dispatch(answer.type(), [&](auto zero) {
+          using T = decltype(zero);
+          if constexpr (std::is_floating_point_v<T>) {
+            if (mixing == 0) return;
+            auto own = setup_.master->values<T>(all);
+            auto other = answer.values<T>(all);
+            for (std::size_t i = 0; i < own.size(); ++i) other[i] += T(mixing) * (own[i] - other[i]);
+          }
+        });
+        rule_->adopt(*setup_.master, answer, optim::Place::same(all));
+        if (!reset) return;
+        for (const auto& [name, arena] : setup_.local->state()) {
+          View part = arena->bytes({state, all.size});
+          std::memset(part.data(), 0, part.size());
+        }
+      }};
+  auto done = run("adopt", std::move(kernel), unit);
+  co_await done;
+  if (setup_.inner->spreads()) {
+    Journey inward{static_cast<std::uint32_t>(unit->bucket->id.value()), 0, unit->bucket->range,
+                   &unit->bucket->rows};
+    auto spreading = setup_.inner->spread(inward, *setup_.master);
+    co_await spreading;
+  }
+  if (setup_.compute == setup_.master) co_return;
+  tensor::Kernel cast{"cast", {0, unit->bucket->range.size * 6}, [this, unit](tensor::Marks&) {
+                        cast_range(*setup_.master, *setup_.compute, unit->bucket->range);
+                      }};
+  auto casting = run("cast", std::move(cast), unit);
+  co_await casting;
+}
+
+task::Task<void> Meeting::arrive() {
+  for (Unit& unit : units_)
+    if (unit.answered) {
+      auto answer = unit.answered->wait("meeting of replicas", unit.bucket->name);
+      co_await answer;
+    }
+}
+
+void Meeting::resume(std::int64_t step) {
+  for (Unit& unit : units_)
+    if (auto begun = rounds_.underway(unit.fragment, step)) {
+      unit.answered = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
+      unit.answered->set();
+      unit.adopted_after = rounds_.adopted_after(*begun);
+    }
+}
+
+task::Task<void> Meeting::conclude(optim::StepClock clock) {
+  const std::int64_t step = clock.step + 1;
+  std::vector<Unit*> underway, rest;
+  for (Unit& unit : units_) {
+    if (unit.answered) underway.push_back(&unit);
+    if (!rounds_.meets(unit.fragment, step)) rest.push_back(&unit);
+  }
+  auto adopting = adopt_all(std::move(underway));
+  co_await adopting;
+  if (!rest.empty()) {
+    auto starting = start(rest, clock);
+    co_await starting;
+    auto adopting_rest = adopt_all(std::move(rest));
+    co_await adopting_rest;
+  }
+  if (children_.live() > 0) co_await children_.join();
+}
+
+task::Task<void> Meeting::show(comm::Communicator& all, const tensor::Arena& whole) {
+  const bool centre = rule_->shown() == optim::OuterRule::Shown::Centre;
+  const auto& ring = comm::find_row(net::Operation::AllReduce, "ring");
+  const auto& gather = comm::find_row(net::Operation::AllGather, "ring");
+  for (Unit& unit : units_) {
+    const Range bucket = unit.bucket->range;
+    tensor::Kernel copy{"show", {0, 2 * bucket.size * size_of(whole.type())},
+                        [this, &whole, &unit, bucket, centre](tensor::Marks&) {
+                          if (!centre) return cast_range(*setup_.master, whole, bucket);
+                          ConstView own = rule_->centre()->bytes({unit.state, unit.owned.size});
+                          if (own.size() > 0)
+                            std::memcpy(whole.bytes(unit.owned).data(), own.data(), own.size());
+                        }};
+    auto copied = run("show", std::move(copy), &unit);
+    co_await copied;
+    if (all.size() == 1) continue;
+    const std::uint32_t id = kShownUnit + static_cast<std::uint32_t>(unit.bucket->id.value());
+    if (centre) {
+      const std::vector<Rows> outer_rows{{nullptr, &gather}};
+      Journey outward{id, 0, range(unit), &outer_rows};
+      auto spreading = setup_.outer->spread(outward, whole);
+      co_await spreading;
+      const std::vector<Rows> inner_rows(setup_.inner->size(), Rows{nullptr, &gather});
+      Journey inward{id, 0, bucket, &inner_rows};
+      auto passing = setup_.inner->spread(inward, whole);
+      co_await passing;
+      continue;
+    }
+    comm::Call call{whole.bytes(bucket), whole.type(), id};
+    auto summing = ring.run(all, call);
+    co_await summing;
+    tensor::Kernel scale{"show", {0, 2 * bucket.size * size_of(whole.type())},
+                         [&whole, bucket, size = all.size()](tensor::Marks&) {
+                           dispatch(whole.type(), [&](auto zero) {
+                             using T = decltype(zero);
+                             if constexpr (std::is_floating_point_v<T>)
+                               for (T& value : whole.values<T>(bucket)) value /= T(size);
+                           });
+                         }};
+    auto scaled = run("show", std::move(scale), &unit);
+    co_await scaled;
+  }
+}
+
+task::Task<void> Meeting::abandon(std::exception_ptr why) {
+  if (!runtime_.waits().cancelled()) runtime_.waits().cancel(why);
+  try {
+    co_await children_.join();
+  } catch (...) {
+  }
+}
+
+task::Task<void> Meeting::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
+  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
+  auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
+  co_await done;
+  span.end = runtime_.executor().now();
+  runtime_.journal.add(span);
+}
+
+}  // namespace taxon::exchange

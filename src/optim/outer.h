@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "optim/rule.h"
+#include "plan/plan.h"
+#include "tensor/arena.h"
+
+namespace taxon::optim {
+
+/// What happens where replicas that were trained apart meet: the rule at the owner of a range. Replicas hand
+/// in their weights, the owner answers with values, and every replica adopts the answer. Its state (centre,
+/// outer momentum) covers what this rank owns. update() and adopt() may run on any thread, one at a time per
+/// range.
+class OuterRule {
+ public:
+  virtual ~OuterRule() = default;
+  /// The owner's copy starts as the initial weights, which every replica has.
+  virtual void begin(const tensor::Arena& weights, Place place) = 0;
+  /// sum[place.sum...] := the answer to `weight` replicas whose weights it holds the sum of.
+  virtual void update(const tensor::Arena& sum, Place place, double weight, const StepClock& clock) = 0;
+  /// What a replica makes of an answer; by default it takes it as it is. `sum` as in update().
+  virtual void adopt(const tensor::Arena& replica, const tensor::Arena& sum, Place place);
+  /// What stands for the model while replicas differ.
+  enum class Shown { Mean, Centre };
+  virtual Shown shown() const { return Shown::Mean; }
+  /// The owner's copy of the weights; null for a rule that keeps none.
+  virtual const tensor::Arena* centre() const { return nullptr; }
+  /// State arenas by name, for checkpoints; each of the context's state elements.
+  virtual std::vector<std::pair<std::string, tensor::Arena*>> state() = 0;
+};
+
+struct OuterContext {
+  DType master = DType::Float32;
+  std::size_t state = 0;  // elements of each state arena
+  int members = 1;        // replicas that meet
+  View beside = {};       // state is a phantom where this is one
+};
+
+struct OuterRow {
+  std::string_view name;
+  std::string_view sentence;
+  std::unique_ptr<OuterRule> (*make)(const plan::LevelPlan&, const OuterContext&);
+  int state_arenas;  // for the memory plan
+};
+/// average, block, block_nesterov, outer_momentum, outer_nesterov, slowmo, elastic. optim/outer/table.cc.
+std::span<const OuterRow> outer_table();
+/// Throws Error{Usage} for a name that is not in the table.
+const OuterRow& find_outer(std::string_view name);
+
+}  // namespace taxon::optim

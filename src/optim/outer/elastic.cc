@@ -1,0 +1,59 @@
+#include <algorithm>
+
+#include "optim/outer/rows.h"
+
+namespace taxon::optim {
+namespace {
+
+/// Elastic averaging (EASGD: Zhang, Choromanska, LeCun, NeurIPS 2015). c: the centre, x_i: replicas. Both
+/// sides use the same difference, so that sum_i x_i + c does not change in a meeting:
+///   x_i -= alpha (x_i - c),  c += alpha sum_i (x_i - c),  alpha = beta / n.
+/// The owner answers with the centre of before; plan's rate is beta.
+class Elastic final : public OuterRule {
+ public:
+  Elastic(const plan::LevelPlan& plan, const OuterContext& context)
+      : alpha_(plan.rate / context.members), centre_(context.master, context.state, context.beside) {}
+
+  void begin(const tensor::Arena& weights, Place place) override {
+    for_master(weights, [&](auto zero) {
+      using T = decltype(zero);
+      auto from = weights.values<T>(place.weights);
+      std::copy(from.begin(), from.end(), centre_.values<T>({place.state, from.size()}).begin());
+    });
+  }
+  void update(const tensor::Arena& sum, Place place, double weight, const StepClock&) override {
+    for_master(sum, [&](auto zero) {
+      using T = decltype(zero);
+      auto s = sum.values<T>({place.sum, place.weights.size});
+      auto c = centre_.values<T>({place.state, place.weights.size});
+      for (std::size_t i = 0; i < s.size(); ++i) {
+        T before = c[i];
+        c[i] += T(alpha_) * (s[i] - T(weight) * before);
+        s[i] = before;
+      }
+    });
+  }
+  void adopt(const tensor::Arena& replica, const tensor::Arena& answer, Place place) override {
+    for_master(replica, [&](auto zero) {
+      using T = decltype(zero);
+      auto x = replica.values<T>(place.weights);
+      auto c = answer.values<T>({place.sum, place.weights.size});
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] -= T(alpha_) * (x[i] - c[i]);
+    });
+  }
+  Shown shown() const override { return Shown::Centre; }
+  const tensor::Arena* centre() const override { return &centre_; }
+  std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {{"centre", &centre_}}; }
+
+ private:
+  double alpha_;
+  tensor::Arena centre_;
+};
+
+}  // namespace
+
+std::unique_ptr<OuterRule> make_elastic(const plan::LevelPlan& plan, const OuterContext& context) {
+  return std::make_unique<Elastic>(plan, context);
+}
+
+}  // namespace taxon::optim

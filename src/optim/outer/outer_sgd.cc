@@ -1,0 +1,57 @@
+#include "optim/outer/anchored.h"
+
+namespace taxon::optim {
+namespace {
+
+/// An SGD over rounds whose gradient is W - mean, in the forms of PyTorch's: DiLoCo's outer optimiser
+/// (Douillard et al., arXiv 2311.08105).
+struct OuterSgd {
+  OuterSgd(double rate, double momentum, double) : rate(rate), mu(momentum) {}
+  double rate, mu;
+};
+
+struct Polyak : OuterSgd {
+  using OuterSgd::OuterSgd;
+  template <class T>
+  T step(T mean, T& w, T& v) const {
+    v = T(mu) * v + (w - mean);
+    return w -= T(rate) * v;
+  }
+};
+
+struct Nesterov : OuterSgd {
+  using OuterSgd::OuterSgd;
+  template <class T>
+  T step(T mean, T& w, T& v) const {
+    T gradient = w - mean;
+    v = T(mu) * v + gradient;
+    return w -= T(rate) * (gradient + T(mu) * v);
+  }
+};
+
+/// Slow momentum (Wang et al., arXiv 1910.00643): the velocity is in units of gradients, gamma being the
+/// inner learning rate of the round's last step.
+struct SlowMo : OuterSgd {
+  SlowMo(double alpha, double beta, double gamma) : OuterSgd(alpha, beta, gamma), gamma(gamma) {}
+  double gamma;
+  template <class T>
+  T step(T mean, T& w, T& u) const {
+    // A schedule may end at 0, where no replica moved either.
+    u = T(mu) * u + (gamma > 0 ? (w - mean) / T(gamma) : T(0));
+    return w -= T(rate * gamma) * u;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<OuterRule> make_outer_momentum(const plan::LevelPlan& plan, const OuterContext& context) {
+  return std::make_unique<Anchored<Polyak>>(plan, context);
+}
+std::unique_ptr<OuterRule> make_outer_nesterov(const plan::LevelPlan& plan, const OuterContext& context) {
+  return std::make_unique<Anchored<Nesterov>>(plan, context);
+}
+std::unique_ptr<OuterRule> make_slowmo(const plan::LevelPlan& plan, const OuterContext& context) {
+  return std::make_unique<Anchored<SlowMo>>(plan, context);
+}
+
+}  // namespace taxon::optim

@@ -1,0 +1,156 @@
+#include "exchange/gossip.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "exchange/graph.h"
+#include "support/ranks.h"
+#include "tensor/cpu_device.h"
+
+namespace taxon::exchange {
+namespace {
+
+/// shares[i][j]: of member i's values, what goes to member j.
+std::vector<std::vector<double>> matrix(const GraphRow& graph, int size, std::int64_t round) {
+  const auto n = static_cast<std::size_t>(size);
+  std::vector<std::vector<double>> shares(n, std::vector<double>(n, 0.0));
+  for (std::size_t i = 0; i < n; ++i) {
+    Neighbours at = graph.at(static_cast<int>(i), size, round, 7);
+    const double share = 1.0 / static_cast<double>(at.to.size() + 1);
+    shares[i][i] += share;
+    for (int to : at.to) shares[i][static_cast<std::size_t>(to)] += share;
+  }
+  return shares;
+}
+
+class Graph : public ::testing::TestWithParam<GraphRow> {};
+
+TEST_P(Graph, KeepsTheMeanAndAgreesOnItsEdges) {
+  for (int size = 1; size <= 17; ++size)
+    for (std::int64_t round = 0; round < 12; ++round) {
+      auto shares = matrix(GetParam(), size, round);
+      for (std::size_t j = 0; j < shares.size(); ++j) {
+        double column = 0;
+        for (const auto& row : shares) column += row[j];
+        EXPECT_NEAR(column, 1, 1e-15) << size << " " << round << " " << j;
+      }
+      for (int i = 0; i < size; ++i)
+        for (int to : GetParam().at(i, size, round, 7).to) {
+          EXPECT_NE(to, i);
+          auto from = GetParam().at(to, size, round, 7).from;
+          EXPECT_EQ(std::count(from.begin(), from.end(), i), 1);
+        }
+    }
+}
+
+/// The slowest part of any disagreement shrinks: after enough rounds all have the mean.
+TEST_P(Graph, Mixes) {
+  for (int size = 2; size <= 16; ++size) {
+    std::vector<double> values(static_cast<std::size_t>(size));
+    std::iota(values.begin(), values.end(), 0.0);
+    for (std::int64_t round = 0; round < 2000; ++round) {
+      auto shares = matrix(GetParam(), size, round);
+      std::vector<double> next(values.size(), 0.0);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        for (std::size_t j = 0; j < values.size(); ++j) next[j] += shares[i][j] * values[i];
+      values = next;
+    }
+    for (double value : values) EXPECT_NEAR(value, (size - 1) / 2.0, 1e-6) << size;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, Graph, ::testing::ValuesIn(graph_table().begin(), graph_table().end()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+struct Mixing {
+  int ranks = 1, rounds = 0;
+  plan::LevelPlan level;
+  std::vector<double> values, weights;  // [rank], afterwards
+};
+
+/// Every rank starts with its own number, in elements that a bucket would have.
+task::Task<void> mix(Mixing* mixing, net::Transport* transport) {
+  tensor::CpuDevice device(transport->executor());
+  comm::Journal journal;
+  comm::Runtime runtime{*transport, device, journal};
+  std::vector<Rank> everybody;
+  for (int r = 0; r < mixing->ranks; ++r) everybody.emplace_back(r);
+  comm::Communicator all(runtime, "data", everybody);
+  auto establish = all.establish();
+  co_await establish;
+  auto gossip = make_gossip(all, {.level = mixing->level, .seed = 5});
+  constexpr Range kRange{16, 1000};
+  tensor::Arena arena(*transport, DType::Float64, 1040);
+  const auto rank = static_cast<std::size_t>(transport->rank().value());
+  auto values = arena.values<double>(kRange);
+  for (double& value : values) value = static_cast<double>(rank * rank);
+  double weight = 1;
+  for (int round = 0; round < mixing->rounds; ++round) {
+    auto reducing = gossip->reduce({3, 0, kRange, {}, round}, arena);
+    weight = co_await reducing;
+    for (double& value : values) value /= weight;
+  }
+  for (double value : values) EXPECT_EQ(value, values[0]);
+  for (double outside : arena.values<double>({0, 16})) EXPECT_EQ(outside, 0);
+  for (double outside : arena.values<double>({1016, 24})) EXPECT_EQ(outside, 0);
+  mixing->values[rank] = values[0];
+  mixing->weights[rank] = weight;
+}
+
+void run(Mixing* mixing) {
+  const auto n = static_cast<std::size_t>(mixing->ranks);
+  mixing->values.assign(n, 0);
+  mixing->weights.assign(n, 0);
+  test::RankBody body = [&](net::Transport& transport) { return mix(mixing, &transport); };
+  test::run_ranks(mixing->ranks, body, {});
+}
+
+TEST(Gossip, AnExponentialGraphAveragesExactlyInAsManyRoundsAsItHasBits) {
+  for (int bits : {1, 2, 3, 4}) {
+    Mixing mixing{.ranks = 1 << bits, .rounds = bits};
+    run(&mixing);
+    const double mean = std::accumulate(mixing.values.begin(), mixing.values.end(), 0.0) / mixing.ranks;
+    for (double value : mixing.values) EXPECT_EQ(value, mean) << bits;
+    EXPECT_EQ(mean, (mixing.ranks - 1) * (2.0 * mixing.ranks - 1) / 6) << bits;
+  }
+}
+
+TEST(Gossip, WeightsSumToTheNumberOfRanksAndTheWeightedMeanStays) {
+  for (const GraphRow& graph : graph_table())
+    for (int ranks : {2, 3, 5, 6}) {
+      Mixing mixing{.ranks = ranks, .rounds = 7};
+      mixing.level.graph = graph.name;
+      run(&mixing);
+      double mass = 0, sum = 0, expected = 0;
+      for (int r = 0; r < ranks; ++r) {
+        const auto at = static_cast<std::size_t>(r);
+        mass += mixing.weights[at];
+        sum += mixing.weights[at] * mixing.values[at];
+        expected += r * r;
+      }
+      EXPECT_NEAR(mass, ranks, 1e-12) << graph.name << " " << ranks;
+      EXPECT_NEAR(sum, expected, 1e-9) << graph.name << " " << ranks;
+    }
+}
+
+/// Lian et al.: disagreement shrinks per round by the second largest eigenvalue, (1 + 2 cos(2 pi / n)) / 3 on
+/// a ring.
+TEST(Gossip, ARingsConsensusDecaysAsItsSpectrumSays) {
+  const int ranks = 6;
+  auto disagreement = [&](int rounds) {
+    Mixing mixing{.ranks = ranks, .rounds = rounds};
+    mixing.level.graph = "ring";
+    run(&mixing);
+    const double mean = std::accumulate(mixing.values.begin(), mixing.values.end(), 0.0) / ranks;
+    double sum = 0;
+    for (double value : mixing.values) sum += (value - mean) * (value - mean);
+    return std::sqrt(sum);
+  };
+  const double rho = (1 + 2 * std::cos(2 * M_PI / ranks)) / 3;
+  EXPECT_NEAR(disagreement(24) / disagreement(20), std::pow(rho, 4), 1e-6);
+}
+
+}  // namespace
+}  // namespace taxon::exchange

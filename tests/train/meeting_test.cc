@@ -1,0 +1,170 @@
+// Replicas that train apart and meet: what the published systems promise of each other.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/memory_storage.h"
+#include "train/modes.h"
+#include "train/toy_job.h"
+
+namespace taxon::test {
+namespace {
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  return std::sqrt(sum / norm);
+}
+
+class TrainMeeting : public Train {
+ protected:
+  plan::Plan apart(plan::LevelPlan level, const std::string& rule = "sgd") {
+    plan::Plan plan = toy_plan();
+    plan.optimiser.rule = rule;
+    plan.exchange.slice_bytes = 64;
+    plan.exchange.levels = {std::move(level)};
+    plan.batch.global = 20;  // divides the training set: every replica has as many samples
+    plan.report.hash_steps = 1;
+    return plan;
+  }
+  std::vector<double> parameters(int ranks, plan::Plan plan) {
+    return run_training(job(ranks, std::move(plan))).parameters;
+  }
+};
+
+TEST_F(TrainMeeting, DiLoCoEveryStepWithPlainSgdIsSynchronousSgd) {
+  plan::LevelPlan level = meets("outer_nesterov", 1);
+  const auto synchronous = parameters(4, apart(plan::LevelPlan{}));
+  for (const char* topology : {"all_reduce", "sharded"}) {
+    level.topology = topology;
+    EXPECT_LT(distance(synchronous, parameters(4, apart(level))), 1e-12) << topology;
+  }
+}
+
+TEST_F(TrainMeeting, AveragingEveryStepIsSynchronousForEveryLinearRule) {
+  for (const char* rule : {"sgd", "momentum", "nesterov"}) {
+    const auto synchronous = parameters(4, apart(plan::LevelPlan{}, rule));
+    EXPECT_LT(distance(synchronous, parameters(4, apart(meets("average", 1), rule))), 1e-12) << rule;
+    plan::LevelPlan averaged = meets("average", 1);
+    averaged.inner_state = "average";
+    EXPECT_LT(distance(synchronous, parameters(4, apart(averaged, rule))), 1e-12) << rule;
+  }
+}
+
+TEST_F(TrainMeeting, BlockMomentumZeroIsAveraging) {
+  const auto averaged = parameters(4, apart(meets("average", 5), "momentum"));
+  const auto synchronous = parameters(4, apart(plan::LevelPlan{}, "momentum"));
+  EXPECT_GT(distance(averaged, synchronous), 1e-4);  // five steps apart is another trajectory
+  for (const char* rule : {"block", "block_nesterov", "outer_momentum", "outer_nesterov", "slowmo"})
+    EXPECT_LT(distance(averaged, parameters(4, apart(meets(rule, 5), "momentum"))), 1e-12) << rule;
+}
+
+TEST_F(TrainMeeting, MomentumOverRoundsChangesTheTrajectory) {
+  const auto averaged = parameters(4, apart(meets("average", 5)));
+  for (const char* rule : {"block", "block_nesterov", "outer_momentum", "outer_nesterov", "slowmo"}) {
+    plan::LevelPlan level = meets(rule, 5);
+    level.momentum = 0.5;
+    EXPECT_GT(distance(averaged, parameters(4, apart(level))), 1e-4) << rule;
+  }
+}
+
+TEST_F(TrainMeeting, WarmUpMeetsAfterEveryStep) {
+  plan::LevelPlan level = meets("average", 10);
+  level.warmup_steps = 50;
+  EXPECT_LT(distance(parameters(4, apart(level)), parameters(4, apart(plan::LevelPlan{}))), 1e-12);
+}
+
+TEST_F(TrainMeeting, ShardedReplicasInANodeMeetAcrossNodes) {
+  plan::Plan plan = apart(plan::LevelPlan{});
+  const auto synchronous = parameters(4, plan);
+  for (const char* inner : {"sharded", "all_reduce"})
+    for (const char* outer : {"sharded", "all_reduce"}) {
+      plan::LevelPlan node, across = meets("outer_nesterov", 1, outer);
+      node.group = "node";
+      node.topology = inner;
+      across.group = "across";
+      plan.exchange.levels = {node, across};
+      plan.mesh.node = 2;
+      EXPECT_LT(distance(synchronous, parameters(4, plan)), 1e-12) << inner << " " << outer;
+    }
+}
+
+class TrainWay : public TrainMeeting,
+                 public ::testing::WithParamInterface<Mode> {
+ protected:
+  plan::Plan way(DType type = DType::Float64) {
+    plan::Plan plan = apart(plan::LevelPlan{}, "momentum");
+    plan.precision = {type, type};
+    GetParam().apply(plan);
+    return plan;
+  }
+};
+
+TEST_P(TrainWay, LearnsAndEndsWithOneModel) {
+  const auto result = run_training(job(4, way()));
+  const auto& losses = result.recorders[0].evaluations;
+  EXPECT_LT(result.outcomes[0].test.loss, losses.front().loss);
+  for (const auto& outcome : result.outcomes) {
+    EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
+    EXPECT_EQ(outcome.test.loss, result.outcomes[0].test.loss);
+  }
+}
+
+TEST_P(TrainWay, TwoRunsAreBitIdenticalOnAnyMemory) {
+  const plan::Plan plan = way();
+  const auto once = run_training(job(4, plan));
+  TrainingJob again = job(4, plan);
+  EXPECT_EQ(run_training(again).outcomes[0].parameter_hash, once.outcomes[0].parameter_hash);
+  again.plan.exchange.overlap = "forward";
+  EXPECT_EQ(run_training(again).outcomes[0].parameter_hash, once.outcomes[0].parameter_hash);
+}
+
+TEST_P(TrainWay, AnInterruptedRunContinuesBitForBit) {
+  for (DType compute : {DType::Float32, DType::BFloat16}) {
+    plan::Plan plan = way();
+    plan.precision = {compute, DType::Float32};
+    const auto whole = run_training(job(4, plan));
+    for (int stop : {13, 15, 16, 18}) {
+      data::MemoryStorage storage;
+      TrainingJob first = job(4, plan);
+      first.storage = &storage;
+      first.out = "run";
+      first.stop_after = stop;
+      const auto stopped = run_training(first);
+      EXPECT_EQ(stopped.outcomes[3].end, train::Outcome::End::Interrupted);
+      TrainingJob rest = job(4, plan);
+      rest.storage = &storage;
+      rest.out = "run";
+      rest.start = train::TrainOptions::Start::Resume;
+      const auto resumed = run_training(rest);
+      EXPECT_EQ(resumed.outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash)
+          << to_string(compute) << " " << stop;
+    }
+  }
+}
+
+TEST_P(TrainWay, AnotherWorldGoesOnFromWhatStandsForTheModel) {
+  const plan::Plan plan = way();
+  data::MemoryStorage storage;
+  TrainingJob first = job(4, plan);
+  first.storage = &storage;
+  first.out = "run";
+  first.stop_after = 20;
+  run_training(first);
+  TrainingJob rest = job(2, plan);
+  rest.storage = &storage;
+  rest.out = "run";
+  rest.start = train::TrainOptions::Start::Resume;
+  const auto result = run_training(rest);
+  EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
+  EXPECT_EQ(result.outcomes[0].parameter_hash, result.outcomes[1].parameter_hash);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, TrainWay, ::testing::ValuesIn(meetings()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace taxon::test
