@@ -51,12 +51,12 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
     runtime_ = std::make_unique<comm::Runtime>(
-        comm::Runtime{alone_->transport(Rank(0)), *device_, journal_, plan.seed});
+        comm::Runtime{alone_->transport(Rank(0)), *device_, journal_});
     return;
   }
   join(plan);
   connect(plan);
-  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*ucx_, *device_, journal_, plan.seed});
+  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*ucx_, *device_, journal_});
 }
 
 Process::~Process() {
