@@ -50,8 +50,7 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   device_ = std::make_unique<tensor::CpuDevice>(loop_);
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
-    runtime_ = std::make_unique<comm::Runtime>(
-        comm::Runtime{alone_->transport(Rank(0)), *device_, journal_});
+    runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{alone_->transport(Rank(0)), *device_, journal_});
     return;
   }
   join(plan);

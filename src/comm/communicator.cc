@@ -75,6 +75,10 @@ net::Tag Communicator::begin(net::Operation operation, std::uint32_t unit, std::
   return tag;
 }
 
+net::Tag Communicator::tag(net::Operation operation, std::uint32_t unit) const {
+  return {group_, operation, 0, unit, 0, 0};
+}
+
 std::unique_ptr<Channel>& Communicator::channel(const net::Tag& tag) { return keys_[key(tag)].channel; }
 
 task::Task<std::vector<std::byte>> Communicator::gather(net::Tag tag, ConstView mine) {

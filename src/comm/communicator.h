@@ -46,6 +46,10 @@ class Communicator {
   /// order for the same key.
   net::Tag begin(net::Operation operation, std::uint32_t unit, std::uint16_t lane = 0);
 
+  /// The tag of an operation whose uses the caller counts itself, in tag.sequence: of protocols between two
+  /// members. Distinct from those of begin() only if no other use has its operation and unit.
+  net::Tag tag(net::Operation operation, std::uint32_t unit) const;
+
   /// Collective, first: learns whether every pair of members shares memory.
   task::Task<void> establish();
   /// Collective: makes `region`, of equal size at every member (Error{Mismatch} otherwise), known to the

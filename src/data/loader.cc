@@ -11,14 +11,15 @@ struct Loader::Prefetch {
 };
 
 Loader::Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch,
-               std::int64_t consumed, std::int64_t total)
+               std::int64_t consumed, std::int64_t total, int workers)
     : runtime_(runtime),
       dataset_(dataset),
       sampler_(std::move(sampler)),
       prefetch_(prefetch),
       position_(consumed),
       ahead_(consumed),
-      total_(total) {
+      total_(total),
+      workers_(workers) {
   TAXON_CHECK(prefetch_ > 0, "prefetch=", prefetch_);
 }
 
@@ -27,9 +28,13 @@ Loader::~Loader() = default;  // each job checks that it ended
 void Loader::fill() {
   while (queue_.size() < static_cast<std::size_t>(prefetch_) && ahead_ < total_) {
     Sampler::Place place = sampler_.place(ahead_);
-    auto world = static_cast<std::size_t>(runtime_.world_size());
-    auto rank = static_cast<std::size_t>(runtime_.rank().value());
-    std::size_t share = part({0, static_cast<std::size_t>(place.size)}, world, rank).size;
+    const int rank = runtime_.rank().value();
+    const bool works = rank < workers_;
+    std::size_t share = 0;
+    if (works)
+      share = part({0, static_cast<std::size_t>(place.size)}, static_cast<std::size_t>(workers_),
+                   static_cast<std::size_t>(rank))
+                  .size;
     std::size_t elements = share * static_cast<std::size_t>(dataset_.shape().elements());
     auto prefetch = std::make_unique<Prefetch>();
     // Sizes are decided here, not by the kernel: the virtual world skips bodies.
@@ -37,9 +42,10 @@ void Loader::fill() {
     tensor::Kernel kernel;
     kernel.name = "read batch";
     kernel.cost = {0, elements * (sizeof(float) + 1)};
-    kernel.body = [this, batch = &prefetch->batch, elements](tensor::Marks&) {
+    kernel.body = [this, works, batch = &prefetch->batch, elements](tensor::Marks&) {
+      if (!works) return;
       // The data lane runs one kernel at a time, so the sampler's cache needs no lock.
-      Sampler::Batch drawn = sampler_.at(batch->first, runtime_.world_size(), runtime_.rank().value());
+      Sampler::Batch drawn = sampler_.at(batch->first, workers_, runtime_.rank().value());
       batch->inputs.resize(elements);
       dataset_.read(drawn.indices, batch->inputs, batch->labels);
     };

@@ -25,9 +25,9 @@ struct Batch {
 class Loader {
  public:
   /// Everything referenced outlives the loader. Starts at `consumed` samples and ends when `total` are
-  /// reached.
+  /// reached. Ranks 0 to `workers` - 1 share each batch; other ranks' shares are empty.
   Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch, std::int64_t consumed,
-         std::int64_t total);
+         std::int64_t total, int workers);
   ~Loader();
   /// The next share in order; the first call starts the prefetch. A batch is never cut at `total`: the last
   /// one may pass it. Throws the cancellation's error. REQUIRES: not at the end.
@@ -46,6 +46,7 @@ class Loader {
   std::int64_t position_;  // of the next batch to hand out
   std::int64_t ahead_;     // of the next batch to prepare
   std::int64_t total_;
+  int workers_;
   std::deque<std::unique_ptr<Prefetch>> queue_;
 };
 

@@ -79,8 +79,7 @@ class Gossip final : public Topology {
 
   task::Task<double> reduce(Leg leg, const tensor::Arena& values) override {
     double& weight = weights_.try_emplace({leg.unit, leg.lane}, 1.0).first->second;
-    Neighbours neighbours =
-        graph_.at(group_.rank(), group_.size(), leg.round, seed_);
+    Neighbours neighbours = graph_.at(group_.rank(), group_.size(), leg.round, seed_);
     const double share = weight / static_cast<double>(neighbours.to.size() + 1);
     const View data = values.bytes(leg.range);
     const comm::Call call{data, values.type(), leg.unit, leg.lane};

@@ -23,6 +23,21 @@ std::vector<plan::LevelPlan> meeting_level(const std::vector<plan::LevelPlan>& l
   return meeting;
 }
 
+const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels) {
+  auto found = std::find_if(levels.begin(), levels.end(),
+                            [](const plan::LevelPlan& level) { return level.topology == "servers"; });
+  return found == levels.end() ? nullptr : &*found;
+}
+
+bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels) {
+  return meeting_level(levels).empty() && !served_level(levels);
+}
+
+bool workers_keep_step(const std::vector<plan::LevelPlan>& levels) {
+  const plan::LevelPlan* served = served_level(levels);
+  return !served || (served->staleness == 0 && served->quorum == 0 && served->apply == 0);
+}
+
 std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node) {
   struct Row {
     std::string_view name;
@@ -46,17 +61,16 @@ std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int
   return members;
 }
 
-Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node,
-               std::uint64_t seed) {
+Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, const Shape& shape) {
   comm::Runtime& runtime = all.runtime();
   for (const plan::LevelPlan& row : plan) {
     Level level;
     if (row.group != "data")
       level.own = std::make_unique<comm::Communicator>(
-          runtime, row.group, members_of(row.group, runtime.rank(), runtime.world_size(), node));
+          runtime, row.group, members_of(row.group, runtime.rank(), runtime.world_size(), shape.node));
     level.group = level.own ? level.own.get() : &all;
     level.row = &find_topology(row.topology);
-    level.topology = level.row->make(*level.group, {row, seed});
+    level.topology = level.row->make(*level.group, {row, shape.seed, shape.servers});
     levels_.push_back(std::move(level));
   }
 }
@@ -78,9 +92,8 @@ task::Task<void> Levels::share(const net::Region& region) {
 }
 
 bool Levels::spreads() const {
-  return std::any_of(levels_.begin(), levels_.end(), [](const Level& level) {
-    return level.row->spread != net::Operation::User && level.group->size() > 1;
-  });
+  return std::any_of(levels_.begin(), levels_.end(),
+                     [](const Level& level) { return level.topology->spreads(); });
 }
 
 Range Levels::owned(Range range) const {
@@ -107,6 +120,38 @@ task::Task<void> Levels::spread(Journey journey, const tensor::Arena& values) {
     Leg leg{journey.unit, journey.lane, ranges[l], (*journey.rows)[l], journey.round};
     auto spread = levels_[l].topology->spread(leg, values);
     co_await spread;
+  }
+}
+
+void Levels::begin_turn() {
+  for (Level& level : levels_) level.topology->begin_turn();
+}
+
+void Levels::weigh(std::int64_t samples, std::int64_t mean_over) {
+  for (Level& level : levels_) level.topology->weigh(samples, mean_over);
+}
+
+std::int64_t Levels::turn() const {
+  std::int64_t turn = 0;
+  for (const Level& level : levels_) turn = std::max(turn, level.topology->turn());
+  return turn;
+}
+
+void Levels::set_turn(std::int64_t turn) {
+  for (Level& level : levels_) level.topology->set_turn(turn);
+}
+
+task::Task<void> Levels::pause() {
+  for (Level& level : levels_) {
+    auto pause = level.topology->pause();
+    co_await pause;
+  }
+}
+
+task::Task<void> Levels::close(std::vector<Range> units, const tensor::Arena* values) {
+  for (Level& level : levels_) {
+    auto close = level.topology->close(units, values);
+    co_await close;
   }
 }
 

@@ -24,9 +24,14 @@ struct Journey {
 /// different levels at one time, which is how the levels' links are pipelined.
 class Levels {
  public:
-  /// `all` is the group of all ranks and outlives the levels. `node`: consecutive ranks of a node, which
-  /// divides their number; 0 if no level asks. `seed`: the plan's.
-  Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, int node, std::uint64_t seed = 0);
+  /// `all` is the group of all ranks and outlives the levels. `shape.node`: consecutive ranks of a node,
+  /// which divides their number; 0 if no level asks. `seed`: the plan's.
+  struct Shape {
+    int node = 0;
+    std::uint64_t seed = 0;
+    int servers = 0;  // dedicated: the last ranks
+  };
+  Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, const Shape& shape);
 
   /// Collective, first: the groups learn who shares memory.
   task::Task<void> establish();
@@ -44,6 +49,14 @@ class Levels {
   task::Task<void> spread(Journey journey, const tensor::Arena& values);
   task::Task<double> total(double mine, std::uint16_t lane);
 
+  // For ranks that don't keep step, see Topology.
+  void begin_turn();
+  void weigh(std::int64_t samples, std::int64_t mean_over);
+  std::int64_t turn() const;
+  void set_turn(std::int64_t turn);
+  task::Task<void> pause();
+  task::Task<void> close(std::vector<Range> units, const tensor::Arena* values);
+
  private:
   struct Level {
     std::unique_ptr<comm::Communicator> own;  // null: the group of all ranks
@@ -60,6 +73,12 @@ std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int
 std::vector<plan::LevelPlan> summing_levels(const std::vector<plan::LevelPlan>& levels);
 /// The level where replicas meet; none if they are always equal.
 std::vector<plan::LevelPlan> meeting_level(const std::vector<plan::LevelPlan>& levels);
+/// The level that servers own; null if there is none.
+const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels);
+/// True if every rank has the same weights after every step.
+bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels);
+/// True if no worker is ever a step ahead of another, or behind.
+bool workers_keep_step(const std::vector<plan::LevelPlan>& levels);
 /// True if a level of the plan needs to know the nodes.
 bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels);
 

@@ -32,14 +32,14 @@ Meeting::Meeting(comm::Runtime& runtime, const Setup& setup)
     units_.push_back(std::move(unit));
   }
   rule_ = optim::find_outer(setup.plan->rule)
-              .make(*setup.plan, {setup.master->type(), state, setup.outer->group(0).size(),
-                                  setup.master->bytes()});
+              .make(*setup.plan, {setup.master->type(), state, setup.members, setup.master->bytes()});
 }
 
 task::Task<void> Meeting::begin() {
   for (Unit& unit : units_) {
     optim::Place place{unit.owned, unit.owned.begin, unit.state};
-    tensor::Kernel kernel{"anchor", {0, 2 * unit.owned.size * size_of(setup_.master->type())},
+    tensor::Kernel kernel{"anchor",
+                          {0, 2 * unit.owned.size * size_of(setup_.master->type())},
                           [this, place](tensor::Marks&) { rule_->begin(*setup_.master, place); }};
     auto done = run("anchor", std::move(kernel), &unit);
     co_await done;
@@ -73,6 +73,7 @@ task::Task<void> Meeting::start(std::vector<Unit*> units, optim::StepClock clock
   // Nobody of the last meeting is in the lane any more: its answers have been adopted.
   if (children_.live() > 0) co_await children_.join();
   lane_.begin(std::vector<int>(units_.size(), 0));
+  setup_.outer->begin_turn();
   for (Unit* unit : units) {
     auto handing = hand_in(unit);
     co_await handing;
@@ -83,7 +84,8 @@ task::Task<void> Meeting::start(std::vector<Unit*> units, optim::StepClock clock
 
 task::Task<void> Meeting::hand_in(Unit* unit) {
   const Range all = range(*unit);
-  tensor::Kernel kernel{"hand in", {0, 2 * all.size * size_of(setup_.master->type())},
+  tensor::Kernel kernel{"hand in",
+                        {0, 2 * all.size * size_of(setup_.master->type())},
                         [this, all](tensor::Marks&) { cast_range(*setup_.master, *setup_.handed_in, all); }};
   auto done = run("hand in", std::move(kernel), unit);
   co_await done;
@@ -113,11 +115,12 @@ task::Task<void> Meeting::update(Unit* unit, double weight, optim::StepClock clo
   const optim::Place owned{unit->owned, unit->owned.begin, unit->state};
   for (std::size_t begin = owned.weights.begin; begin < owned.weights.end(); begin += kPieceElements) {
     const Range piece{begin, std::min(kPieceElements, owned.weights.end() - begin)};
-    tensor::Kernel kernel{"outer update",
-                          {6.0 * static_cast<double>(piece.size), 5 * piece.size * size_of(setup_.master->type())},
-                          [this, place = owned.of(piece), weight, clock](tensor::Marks&) {
-                            rule_->update(*setup_.handed_in, place, weight, clock);
-                          }};
+    tensor::Kernel kernel{
+        "outer update",
+        {6.0 * static_cast<double>(piece.size), 5 * piece.size * size_of(setup_.master->type())},
+        [this, place = owned.of(piece), weight, clock](tensor::Marks&) {
+          rule_->update(*setup_.handed_in, place, weight, clock);
+        }};
     auto done = run("outer update", std::move(kernel), unit);
     co_await done;
     task::Yield others(runtime_.executor());
@@ -139,7 +142,8 @@ task::Task<void> Meeting::average_inner_state(Unit* unit, std::int64_t round) {
     Journey journey{kInnerStateUnit + number++ * kBucketsPerState + id, 0, state, &by_level, round};
     auto reducing = setup_.outer->reduce(journey, *arena);
     const double weight = co_await reducing;
-    tensor::Kernel kernel{"inner state", {0, 2 * state.size * size_of(arena->type())},
+    tensor::Kernel kernel{"inner state",
+                          {0, 2 * state.size * size_of(arena->type())},
                           [arena = arena, part = setup_.outer->owned(state), weight](tensor::Marks&) {
                             dispatch(arena->type(), [&](auto zero) {
                               using T = decltype(zero);
@@ -168,26 +172,27 @@ task::Task<void> Meeting::adopt(Unit* unit) {
   const Range all = range(*unit);
   const double mixing = setup_.plan->mixing;
   const bool reset = setup_.plan->inner_state == "reset";
-  tensor::Kernel kernel{
-      "adopt", {0, 4 * all.size * size_of(setup_.master->type())},
-      [this, all, mixing, reset, state = unit->bucket->shard](tensor::Marks&) {
-        const tensor::Arena& answer = *setup_.handed_in;
-        dispatch(answer.type(), [&](auto zero) {
-          using T = decltype(zero);
-          if constexpr (std::is_floating_point_v<T>) {
-            if (mixing == 0) return;
-            auto own = setup_.master->values<T>(all);
-            auto other = answer.values<T>(all);
-            for (std::size_t i = 0; i < own.size(); ++i) other[i] += T(mixing) * (own[i] - other[i]);
-          }
-        });
-        rule_->adopt(*setup_.master, answer, optim::Place::same(all));
-        if (!reset) return;
-        for (const auto& [name, arena] : setup_.local->state()) {
-          View part = arena->bytes({state, all.size});
-          std::memset(part.data(), 0, part.size());
-        }
-      }};
+  tensor::Kernel kernel{"adopt",
+                        {0, 4 * all.size * size_of(setup_.master->type())},
+                        [this, all, mixing, reset, state = unit->bucket->shard](tensor::Marks&) {
+                          const tensor::Arena& answer = *setup_.handed_in;
+                          dispatch(answer.type(), [&](auto zero) {
+                            using T = decltype(zero);
+                            if constexpr (std::is_floating_point_v<T>) {
+                              if (mixing == 0) return;
+                              auto own = setup_.master->values<T>(all);
+                              auto other = answer.values<T>(all);
+                              for (std::size_t i = 0; i < own.size(); ++i)
+                                other[i] += T(mixing) * (own[i] - other[i]);
+                            }
+                          });
+                          rule_->adopt(*setup_.master, answer, optim::Place::same(all));
+                          if (!reset) return;
+                          for (const auto& [name, arena] : setup_.local->state()) {
+                            View part = arena->bytes({state, all.size});
+                            std::memset(part.data(), 0, part.size());
+                          }
+                        }};
   auto done = run("adopt", std::move(kernel), unit);
   co_await done;
   if (setup_.inner->spreads()) {
@@ -245,7 +250,8 @@ task::Task<void> Meeting::show(comm::Communicator& all, const tensor::Arena& who
   const auto& gather = comm::find_row(net::Operation::AllGather, "ring");
   for (Unit& unit : units_) {
     const Range bucket = unit.bucket->range;
-    tensor::Kernel copy{"show", {0, 2 * bucket.size * size_of(whole.type())},
+    tensor::Kernel copy{"show",
+                        {0, 2 * bucket.size * size_of(whole.type())},
                         [this, &whole, &unit, bucket, centre](tensor::Marks&) {
                           if (!centre) return cast_range(*setup_.master, whole, bucket);
                           ConstView own = rule_->centre()->bytes({unit.state, unit.owned.size});
@@ -270,7 +276,8 @@ task::Task<void> Meeting::show(comm::Communicator& all, const tensor::Arena& who
     comm::Call call{whole.bytes(bucket), whole.type(), id};
     auto summing = ring.run(all, call);
     co_await summing;
-    tensor::Kernel scale{"show", {0, 2 * bucket.size * size_of(whole.type())},
+    tensor::Kernel scale{"show",
+                         {0, 2 * bucket.size * size_of(whole.type())},
                          [&whole, bucket, size = all.size()](tensor::Marks&) {
                            dispatch(whole.type(), [&](auto zero) {
                              using T = decltype(zero);
@@ -292,7 +299,8 @@ task::Task<void> Meeting::abandon(std::exception_ptr why) {
 }
 
 task::Task<void> Meeting::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
-  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
+  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(),
+                  {}};
   auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
   co_await done;
   span.end = runtime_.executor().now();

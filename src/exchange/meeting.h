@@ -27,12 +27,13 @@ class Meeting {
   struct Setup {
     const Layout* layout = nullptr;  // outlives the meeting, as everything below does
     const plan::LevelPlan* plan = nullptr;
-    std::size_t level = 0;     // of the plan in all levels, which buckets' rows are by
-    Levels* inner = nullptr;   // that sum gradients: they pass on what was adopted
-    Levels* outer = nullptr;   // the one level
+    std::size_t level = 0;    // of the plan in all levels, which buckets' rows are by
+    Levels* inner = nullptr;  // that sum gradients: they pass on what was adopted
+    Levels* outer = nullptr;  // the one level
+    int members = 1;          // replicas that meet there
     optim::Rule* local = nullptr;
-    const tensor::Arena* master = nullptr;    // this replica
-    const tensor::Arena* compute = nullptr;   // what the model reads; the master itself when the types agree
+    const tensor::Arena* master = nullptr;     // this replica
+    const tensor::Arena* compute = nullptr;    // what the model reads; the master itself when the types agree
     const tensor::Arena* handed_in = nullptr;  // of the weights' layout: contributions, then answers
   };
   Meeting(comm::Runtime& runtime, const Setup& setup);
@@ -50,8 +51,8 @@ class Meeting {
   void resume(std::int64_t step);
   /// A last meeting of whatever did not meet after this step, adopted at once.
   task::Task<void> conclude(optim::StepClock clock);
-  /// `whole`, of the weights' layout and private, := what stands for the model: the mean over all replicas, or
-  /// the centre. Collective over `all`, the group of all ranks.
+  /// `whole`, of the weights' layout and private, := what stands for the model: the mean over all replicas,
+  /// or the centre. Collective over `all`, the group of all ranks.
   task::Task<void> show(comm::Communicator& all, const tensor::Arena& whole);
   /// Fails the rank's operations with `why`, and ends when everything is unwound.
   task::Task<void> abandon(std::exception_ptr why);
@@ -62,9 +63,9 @@ class Meeting {
   struct Unit {
     const Bucket* bucket = nullptr;
     int fragment = 0;
-    std::vector<Rows> rows;   // of the one level
-    Range owned;              // by this rank, of what it hands in
-    std::size_t state = 0;    // where `owned` begins in the rule's state
+    std::vector<Rows> rows;                 // of the one level
+    Range owned;                            // by this rank, of what it hands in
+    std::size_t state = 0;                  // where `owned` begins in the rule's state
     std::unique_ptr<task::Event> answered;  // while it is underway
     std::int64_t adopted_after = 0;
   };

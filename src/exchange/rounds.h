@@ -22,7 +22,8 @@ class Rounds {
   bool meets(int fragment, std::int64_t step) const;
   /// The step after which the answer of a meeting after `step` is adopted.
   std::int64_t adopted_after(std::int64_t step) const { return step <= warmup_ ? step : step + delay_; }
-  /// The meeting of the fragment that is not adopted yet when `step` steps are done, whatever is due included.
+  /// The meeting of the fragment that is not adopted yet when `step` steps are done, whatever is due
+  /// included.
   std::optional<std::int64_t> underway(int fragment, std::int64_t step) const;
 
  private:

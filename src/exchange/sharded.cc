@@ -7,6 +7,7 @@ class Sharded final : public Topology {
  public:
   explicit Sharded(comm::Communicator& group) : group_(group) {}
 
+  bool spreads() const override { return group_.size() > 1; }
   Range owned(Range range) const override {
     return part(range, static_cast<std::size_t>(group_.size()), static_cast<std::size_t>(group_.rank()));
   }

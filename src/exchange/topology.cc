@@ -3,6 +3,7 @@
 #include "exchange/all_reduce.h"
 #include "exchange/gossip.h"
 #include "exchange/graph.h"
+#include "exchange/servers.h"
 #include "exchange/sharded.h"
 
 namespace taxon::exchange {
@@ -25,6 +26,13 @@ std::vector<std::string> collectives_of(const TopologyRow& topology) {
 }
 
 std::size_t everything(std::size_t count, int) { return count; }
+std::size_t nothing(std::size_t, int) { return 0; }
+
+/// There and back, except what a server hands to itself. Heads are counted, control is not.
+double sent_to_servers(const plan::LevelPlan&, std::size_t bytes, int size) {
+  return 2 * static_cast<double>(size - 1) / size * static_cast<double>(bytes) +
+         2 * (size - 1) * static_cast<double>(sizeof(ServerWire::Head));
+}
 
 }  // namespace
 
@@ -44,6 +52,7 @@ std::span<const TopologyRow> topology_table() {
            messages += find_graph(plan.graph).at(member, size, 0, 0).to.size();
          return static_cast<double>(messages) / size * static_cast<double>(bytes + sizeof(double));
        }},
+      {"servers", make_servers, net::Operation::User, net::Operation::User, nothing, sent_to_servers},
   };
   return kTopologies;
 }

@@ -42,6 +42,22 @@ class Topology {
   /// The sum over the owners of `mine`, which each has for its part and equally wherever one part is owned.
   /// The same bits at every member.
   virtual task::Task<double> total(double mine, std::uint16_t lane) = 0;
+  /// True if some owner has values that others lack: the same at every member.
+  virtual bool spreads() const { return false; }
+
+  // For members that don't keep step.
+  /// The next contributions belong together: a step, or a meeting.
+  virtual void begin_turn() {}
+  /// What they are worth: samples, and how many the gradient is the mean over.
+  virtual void weigh(std::int64_t, std::int64_t) {}
+  /// How many turns were before this one; more, if the others are so far ahead that this member had to jump.
+  virtual std::int64_t turn() const { return 0; }
+  /// So many turns were before the next.
+  virtual void set_turn(std::int64_t) {}
+  /// The others go on without this member until it contributes again. Returns when they know.
+  virtual task::Task<void> pause() { co_return; }
+  /// For good. `values`: an arena in which `units` lie; what it holds does not matter.
+  virtual task::Task<void> close(std::vector<Range>, const tensor::Arena*) { co_return; }
 };
 
 /// The unit of total()'s messages: none of a bucket.
@@ -51,6 +67,7 @@ inline constexpr std::uint32_t kTotalUnit = 0x40000003;
 struct TopologyContext {
   const plan::LevelPlan& level;
   std::uint64_t seed = 0;  // of the plan
+  int servers = 0;         // dedicated ones among the members, the last; 0: all serve
 };
 
 struct TopologyRow {
@@ -64,6 +81,7 @@ struct TopologyRow {
   double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, int size);
 };
 /// all_reduce: everybody owns everything. sharded: member i owns part i. gossip: everybody has its own.
+/// servers: those that serve own parts, and update them.
 /// exchange/topology.cc.
 std::span<const TopologyRow> topology_table();
 /// Throws Error{Usage} for a name that is not in the table.

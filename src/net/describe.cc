@@ -5,8 +5,8 @@
 namespace taxon::net {
 
 std::string describe_operation(const Tag& tag) {
-  constexpr const char* kNames[] = {"user message",   "barrier",    "broadcast",  "reduce",
-                                    "reduce_scatter", "all_gather", "all_reduce", "share_regions"};
+  constexpr const char* kNames[] = {"user message", "barrier",    "broadcast",     "reduce", "reduce_scatter",
+                                    "all_gather",   "all_reduce", "share_regions", "server"};
   auto index = static_cast<std::size_t>(tag.operation);
   return index < std::size(kNames) ? kNames[index] : fmt::format("operation {}", index);
 }

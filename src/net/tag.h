@@ -14,7 +14,8 @@ enum class Operation : std::uint16_t {
   ReduceScatter,
   AllGather,
   AllReduce,
-  ShareRegions
+  ShareRegions,
+  Serve  // between a worker and a server
 };
 
 /// What a message is about. Two messages match when all fields are equal and the source is the expected one,

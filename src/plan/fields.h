@@ -194,6 +194,13 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 1 << 20},
         p.node);
+  visit(
+      Field{.key = "servers",
+            .sentence = "Ranks, the last ones, that only serve, for topology servers; 0: every worker serves "
+                        "too.",
+            .min = 0,
+            .max = 1 << 20},
+      p.servers);
 }
 
 template <Like<LevelPlan> P, class V>
@@ -206,7 +213,8 @@ void visit_fields(P& p, V&& visit) {
   visit(
       Field{.key = "topology",
             .sentence = "Who owns what: all_reduce, everybody everything; sharded, each member its part, "
-                        "with the optimiser's state for it (ZeRO-1); gossip, nobody: each mixes with a few."},
+                        "with the optimiser's state for it (ZeRO-1); gossip, nobody: each mixes with a few; "
+                        "servers, those that serve, who also update (parameter server)."},
       p.topology);
   visit(Field{.key = "collective",
               .sentence = "Algorithm of sum and spread, or auto: chosen once per bucket by its cost."},
@@ -265,6 +273,31 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 1},
         p.mixing);
+  visit(Field{.key = "staleness",
+              .sentence =
+                  "Topology servers: steps that a worker may be ahead of the common clock (SSP); 0: none; "
+                  "-1: any number (asynchronous).",
+              .min = -1,
+              .max = 1e9},
+        p.staleness);
+  visit(Field{.key = "quorum",
+              .sentence =
+                  "Topology servers: the common clock is that of the so-many-th fastest worker, and what "
+                  "comes later is dropped (backup workers); 0: of the slowest.",
+              .min = 0,
+              .max = 1 << 20},
+        p.quorum);
+  visit(Field{.key = "apply",
+              .sentence = "Topology servers: contributions that make an update (n-softsync); 0: one of every "
+                          "worker.",
+              .min = 0,
+              .max = 1 << 20},
+        p.apply);
+  visit(Field{.key = "late",
+              .sentence = "Topology servers: what a gradient counts that was computed so many updates ago: "
+                          "as_others, or less, divided by 1 + staleness (DynSGD).",
+              .choices = "as_others less"},
+        p.late);
 }
 
 template <Like<ExchangePlan> P, class V>

@@ -44,7 +44,8 @@ Broken batch_given(const Case& c) {
 
 Broken micro_batches_fit(const Case& c) {
   if (batch_given(c)) return {};
-  std::int64_t share = (global_batch(c.plan, c.world_size) + c.world_size - 1) / c.world_size;
+  const int count = workers(c.plan, c.world_size);
+  std::int64_t share = (global_batch(c.plan, c.world_size) + count - 1) / count;
   return unless(
       c.plan.batch.micro_batches <= share,
       fmt::format("it is {}, and a worker's share is {} sample(s)", c.plan.batch.micro_batches, share));
@@ -84,8 +85,18 @@ Broken warmup_ends(const Case& c) {
 
 Broken mesh_fits(const Case& c) {
   int data = c.plan.mesh.data;
-  return unless(data == 0 || data == c.world_size,
-                fmt::format("it is {}, and there are {} worker(s)", data, c.world_size));
+  return unless(data == 0 || data == workers(c.plan, c.world_size),
+                fmt::format("it is {}, and there are {} worker(s)", data, workers(c.plan, c.world_size)));
+}
+
+bool has_servers(const LevelPlan& level) { return level.topology == "servers"; }
+
+Broken servers_serve(const Case& c) {
+  const auto& levels = c.plan.exchange.levels;
+  const int servers = c.plan.mesh.servers;
+  if (servers == 0) return {};
+  if (std::none_of(levels.begin(), levels.end(), has_servers)) return "no level has topology servers";
+  return unless(servers < c.world_size, fmt::format("it is {} of {} rank(s)", servers, c.world_size));
 }
 
 Broken topologies_known(const Case& c) {
@@ -148,8 +159,14 @@ Broken any_level(const Case& c, Broken (*broken)(const LevelPlan&)) {
 }
 
 Broken meeting_keys_used(const LevelPlan& level) {
-  const LevelPlan plain{
-      .group = level.group, .topology = level.topology, .collective = level.collective, .graph = level.graph};
+  const LevelPlan plain{.group = level.group,
+                        .topology = level.topology,
+                        .collective = level.collective,
+                        .graph = level.graph,
+                        .staleness = level.staleness,
+                        .quorum = level.quorum,
+                        .apply = level.apply,
+                        .late = level.late};
   return unless(has_rule(level) || level == plain,
                 "rule is sum; give a rule, or take the other keys of meetings away");
 }
@@ -172,6 +189,47 @@ Broken state_at_once(const LevelPlan& level) {
 Broken elastic_at_once(const LevelPlan& level) {
   return unless(level.rule != "elastic" || (level.delay == 0 && level.mixing == 0),
                 fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
+}
+
+Broken servers_alone(const Case& c) {
+  const auto& levels = c.plan.exchange.levels;
+  return unless(levels.size() < 2 || std::none_of(levels.begin(), levels.end(), has_servers),
+                fmt::format("there are {} levels", levels.size()));
+}
+
+Broken servers_keep_a_centre(const LevelPlan& level) {
+  return unless(!has_servers(level) || level.rule != "average",
+                "rule is average; use block, whose momentum is 0");
+}
+
+Broken consistency_used(const LevelPlan& level) {
+  const LevelPlan plain;
+  return unless(has_servers(level) || (level.staleness == plain.staleness && level.quorum == plain.quorum &&
+                                       level.apply == plain.apply && level.late == plain.late),
+                fmt::format("topology is {}", level.topology));
+}
+
+Broken staleness_reached(const LevelPlan& level) {
+  return unless(level.staleness <= 0 || level.apply == 1, fmt::format("apply is {}", level.apply));
+}
+
+Broken replicas_answered_alone(const LevelPlan& level) {
+  return unless(!has_servers(level) || !has_rule(level) || level.staleness == 0 || level.apply == 1,
+                fmt::format("staleness is {}, apply is {}", level.staleness, level.apply));
+}
+
+Broken norm_known(const Case& c) {
+  const auto& levels = c.plan.exchange.levels;
+  return unless(c.plan.optimiser.clip_norm == 0 ||
+                    std::none_of(levels.begin(), levels.end(),
+                                 [](const LevelPlan& l) { return has_servers(l) && !has_rule(l); }),
+                fmt::format("clip_norm is {}", c.plan.optimiser.clip_norm));
+}
+
+Broken served_undelayed(const Case& c) {
+  const auto& levels = c.plan.exchange.levels;
+  return unless(c.plan.exchange.delay == 0 || std::none_of(levels.begin(), levels.end(), has_servers),
+                fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
 Broken gossip_averages(const LevelPlan& level) {
@@ -270,6 +328,21 @@ constexpr LegalityRow kRows[] = {
      [](const Case& c) { return any_level(c, elastic_at_once); }},
     {"exchange.levels", "topology gossip needs rule average, since nobody owns what a rule would keep",
      [](const Case& c) { return any_level(c, gossip_averages); }},
+    {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
+    {"exchange.levels", "topology servers must be the only level", servers_alone},
+    {"exchange.levels", "topology servers needs a rule that keeps a centre",
+     [](const Case& c) { return any_level(c, servers_keep_a_centre); }},
+    {"exchange.levels", "staleness, quorum, apply and late belong to topology servers",
+     [](const Case& c) { return any_level(c, consistency_used); }},
+    {"exchange.levels", "a staleness above 0 needs apply 1, or clocks wait for each other as with 0",
+     [](const Case& c) { return any_level(c, staleness_reached); }},
+    {"exchange.levels",
+     "replicas that meet at servers need staleness 0 or apply 1, since each gets its own answer",
+     [](const Case& c) { return any_level(c, replicas_answered_alone); }},
+    {"optimiser.clip_norm",
+     "must be 0 with topology servers and rule sum, since no server sees the whole gradient", norm_known},
+    {"exchange.delay", "must be 0 with topology servers, where staleness says how late gradients may be",
+     served_undelayed},
     {"exchange.delay", "replicas that meet have a delay of their own, that of their level", meets_undelayed},
     {"exchange.gradients", "ring needs a level whose topology is sharded", ring_owned},
     {"exchange.gradients", "ring needs order: backward", ring_in_order},

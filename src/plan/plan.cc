@@ -26,8 +26,10 @@ std::string describe(const BucketPlan& bucket) {
   return bucket.parts > 1 ? fmt::format("{}, part {} of {}", names, bucket.part + 1, bucket.parts) : names;
 }
 
+int workers(const Plan& plan, int world_size) { return std::max(1, world_size - plan.mesh.servers); }
+
 std::int64_t global_batch(const Plan& plan, int world_size) {
-  return plan.batch.global > 0 ? plan.batch.global : plan.batch.per_worker * world_size;
+  return plan.batch.global > 0 ? plan.batch.global : plan.batch.per_worker * workers(plan, world_size);
 }
 
 std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size) {

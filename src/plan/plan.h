@@ -80,7 +80,8 @@ struct LengthPlan {
 /// Sizes of the axes over which ranks are laid out; 0: what remains of the world size.
 struct MeshPlan {
   int data = 0;
-  int node = 0;  // consecutive ranks that make a node, for levels; 0: as many as share memory
+  int node = 0;     // consecutive ranks that make a node, for levels; 0: as many as share memory
+  int servers = 0;  // ranks, the last ones, that only serve; 0: all work, and serve where a level asks
   friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
 };
 
@@ -100,6 +101,11 @@ struct LevelPlan {
   int fragments = 1;                 // parts of the model that meet one after the other
   int delay = 0;                     // steps between a meeting and the adoption of what it gave
   double mixing = 0;                 // share of its own weights that a replica keeps then
+  // Topology servers: when what a worker hands in counts, and when it may go on.
+  std::int64_t staleness = 0;  // clocks that a worker may be ahead; -1: without bound
+  int quorum = 0;              // the common clock is that of the quorum-th fastest worker; 0: of the slowest
+  int apply = 0;               // contributions that make an update; 0: one of every worker
+  std::string late = "as_others";  // contributions that are updates late: as_others, less
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
 
@@ -235,6 +241,8 @@ void require_legal(const std::vector<Problem>& problems);
 /// A hash of everything that all ranks must agree on; equal plans, equal hashes. 16 hex digits.
 std::string plan_hash(const Plan& plan);
 
+/// Ranks that work on samples: all but dedicated servers.
+int workers(const Plan& plan, int world_size);
 /// Samples per step over all workers, whichever key the recipe used.
 std::int64_t global_batch(const Plan& plan, int world_size);
 /// Samples after which training ends, for a training set of that size.

@@ -175,7 +175,7 @@ std::vector<std::string> profile_mismatches(const ModelProfile& profile, const P
 
 std::int64_t pass_samples(const Plan& plan, int world_size) {
   auto rounded_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  const std::int64_t share = rounded_up(global_batch(plan, world_size), world_size);
+  const std::int64_t share = rounded_up(global_batch(plan, world_size), workers(plan, world_size));
   return rounded_up(share, std::max(1, plan.batch.micro_batches));
 }
 

@@ -66,6 +66,8 @@ struct Outcome {
   double epochs = 0;
   std::uint64_t parameter_hash = 0;
   double bytes_sent_per_step = 0;  // mean over ranks and steps of this process's part of the run
+  std::vector<double> staleness;   // contributions by how many updates late they were; empty without servers
+  double dropped = 0;              // contributions that came too late to count
   std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
   std::vector<std::vector<std::byte>> traces;  // rank 0: every rank's packed spans, if a trace was asked for
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "exchange/cast.h"
 
@@ -12,11 +13,40 @@ namespace {
 
 constexpr const char* kWeights = "replica";
 constexpr const char* kAnswers = "answers";
+const std::string kServer = "server ";
+
+exchange::Service::Setup make_service(Ranks ranks, const State& state, const plan::Plan& plan,
+                                      std::int64_t total) {
+  const plan::LevelPlan& level = *exchange::served_level(plan.exchange.levels);
+  const tensor::Arena& weights = state.master();
+  auto rate = [schedule = plan.learning_rate, total](std::int64_t samples) {
+    return optim::learning_rate(schedule, samples, total);
+  };
+  exchange::Service::Setup setup;
+  setup.layout = &state.layout();
+  setup.group = &ranks.group;
+  setup.roles = {ranks.group.size(), plan.mesh.servers};
+  setup.numbers = {level.staleness, level.quorum, level.apply};
+  setup.weights = &weights;
+  if (level.late == "less") setup.late = exchange::Service::Setup::Late::Less;
+  if (level.rule == "sum")
+    setup.owner = exchange::own_weights(state.make_rule_of_all(plan.optimiser),
+                                        tensor::Arena(weights.type(), weights.size(), weights.bytes()), rate);
+  else
+    setup.owner = exchange::own_centre(
+        optim::find_outer(level.rule)
+            .make(level, {weights.type(), weights.size(), setup.roles.workers(), weights.bytes()}),
+        rate);
+  return setup;
+}
 
 /// A packed arena of what this rank owns has no names inside.
 checkpoint::LogicalTensor flat(const std::string& name, const tensor::Arena& arena) {
   View bytes = arena.bytes();
-  return {name, arena.type(), {static_cast<std::int64_t>(arena.size())}, {bytes.data(), bytes.data() + bytes.size()}};
+  return {name,
+          arena.type(),
+          {static_cast<std::int64_t>(arena.size())},
+          {bytes.data(), bytes.data() + bytes.size()}};
 }
 
 void fill_flat(const std::vector<checkpoint::LogicalTensor>& tensors, const std::string& name,
@@ -34,31 +64,51 @@ void fill_flat(const std::vector<checkpoint::LogicalTensor>& tensors, const std:
 
 }  // namespace
 
-Replicas::Replicas(comm::Runtime& runtime, Ranks ranks, State* state, const plan::Plan* plan)
-    : runtime_(runtime), ranks_(ranks), state_(state) {
+Replicas::Replicas(comm::Runtime& runtime, Ranks ranks, State* state, const plan::Plan* plan,
+                   std::int64_t total)
+    : runtime_(runtime),
+      ranks_(ranks),
+      state_(state),
+      served_(exchange::served_level(plan->exchange.levels)) {
+  const exchange::Roles roles{ranks.group.size(), plan->mesh.servers};
+  if (served_ && roles.serves(ranks.group.rank()))
+    service_ = std::make_unique<exchange::Service>(runtime, make_service(ranks, *state, *plan, total));
   if (!ranks.outer) return;
   const exchange::Arenas arenas = state->arenas(0);
   meeting_ = std::make_unique<exchange::Meeting>(
       runtime, exchange::Meeting::Setup{&state->layout(), &plan->exchange.levels.back(),
                                         plan->exchange.levels.size() - 1, &ranks.levels, ranks.outer,
+                                        served_ ? roles.workers() : ranks.outer->group(0).size(),
                                         &state->rule(), arenas.master, arenas.compute, &state->handed_in()});
 }
 
 task::Task<void> Replicas::begin(const Beginning* beginning) {
   if (!apart()) co_return;
-  auto anchoring = meeting_->begin();
-  co_await anchoring;
-  if (beginning->rank_tensors.empty()) co_return;
-  auto filling = on_data(&runtime_, "replica", [&] { fill(beginning->rank_tensors); });
-  co_await filling;
-  meeting_->resume(beginning->steps);
+  if (meeting_) {
+    auto anchoring = meeting_->begin();
+    co_await anchoring;
+  }
+  if (service_) {
+    auto opening = service_->open();
+    co_await opening;
+  }
+  if (!beginning->rank_tensors.empty()) {
+    auto filling = on_data(&runtime_, "replica", [&] { fill(beginning->rank_tensors); });
+    co_await filling;
+    if (meeting_) meeting_->resume(beginning->steps);
+  }
+  if (service_) service_->attend(beginning->steps, beginning->samples);
 }
 
 void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
   state_->fill(kWeights, tensors, state_->master());
   for (const auto& [name, arena] : state_->rule().state()) fill_flat(tensors, name, *arena);
-  for (const auto& [name, arena] : meeting_->rule().state()) fill_flat(tensors, name, *arena);
-  state_->fill(kAnswers, tensors, state_->handed_in());
+  if (meeting_) {
+    for (const auto& [name, arena] : meeting_->rule().state()) fill_flat(tensors, name, *arena);
+    state_->fill(kAnswers, tensors, state_->handed_in());
+  }
+  if (service_)
+    for (const auto& [name, arena] : service_->owner().state()) state_->fill(kServer + name, tensors, *arena);
   const exchange::Arenas arenas = state_->arenas(0);
   if (arenas.compute != arenas.master)
     exchange::cast_range(*arenas.master, *arenas.compute, {0, arenas.master->size()});
@@ -66,10 +116,16 @@ void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
 
 std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
   auto tensors = state_->named(kWeights, state_->master());
+  auto add = [&](std::vector<checkpoint::LogicalTensor> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(tensors));
+  };
   for (const auto& [name, arena] : state_->rule().state()) tensors.push_back(flat(name, *arena));
-  for (const auto& [name, arena] : meeting_->rule().state()) tensors.push_back(flat(name, *arena));
-  auto answers = state_->named(kAnswers, state_->handed_in());
-  tensors.insert(tensors.end(), answers.begin(), answers.end());
+  if (meeting_) {
+    for (const auto& [name, arena] : meeting_->rule().state()) tensors.push_back(flat(name, *arena));
+    add(state_->named(kAnswers, state_->handed_in()));
+  }
+  if (service_)
+    for (const auto& [name, arena] : service_->owner().state()) add(state_->named(kServer + name, *arena));
   return tensors;
 }
 
@@ -77,14 +133,54 @@ task::Task<void> Replicas::show() {
   if (!apart()) co_return;
   const tensor::Arena& master = state_->master();
   if (other_.size() == 0) other_ = tensor::Arena(master.type(), master.size(), master.bytes());
-  auto arriving = meeting_->arrive();  // so that nothing else is on its way
-  co_await arriving;
+  if (meeting_) {  // so that nothing else is on its way
+    auto arriving = meeting_->arrive();
+    co_await arriving;
+  }
   const std::uint64_t before = runtime_.transport.traffic().bytes_sent;
-  auto showing = meeting_->show(ranks_.group, other_);
+  auto showing = served_ ? gather_owned() : meeting_->show(ranks_.group, other_);
   co_await showing;
   bytes_shown_ += runtime_.transport.traffic().bytes_sent - before;
   auto swapping = swap();
   co_await swapping;
+}
+
+/// Every server's parts, at every rank: as a sum to which each adds what it owns.
+task::Task<void> Replicas::gather_owned() {
+  auto copy = on_compute(&runtime_, "owned", [&] {
+    std::memset(other_.bytes().data(), 0, other_.bytes().size());
+    if (!service_) return;
+    for (Range range : service_->owned()) exchange::cast_range(service_->owner().values(), other_, range);
+  });
+  co_await copy;
+  if (ranks_.group.size() == 1) co_return;
+  const auto& ring = comm::find_row(net::Operation::AllReduce, "ring");
+  comm::Call call{other_.bytes(), other_.type(), exchange::kShownUnit};
+  auto summing = ring.run(ranks_.group, call);
+  co_await summing;
+}
+
+task::Task<void> Replicas::close_service() {
+  if (!served_) co_return;
+  std::vector<Range> units;
+  for (const exchange::Bucket& bucket : state_->layout().buckets) units.push_back(bucket.range);
+  exchange::Levels& levels = ranks_.outer ? *ranks_.outer : ranks_.levels;
+  auto closing = levels.close(std::move(units), &state_->master());
+  co_await closing;
+  if (!service_) co_return;
+  auto ending = service_->closed();
+  co_await ending;
+}
+
+task::Task<void> Replicas::abandon(std::exception_ptr why) {
+  if (meeting_) {
+    auto abandoning = meeting_->abandon(why);
+    co_await abandoning;
+  }
+  if (service_) {
+    auto abandoning = service_->abandon(why);
+    co_await abandoning;
+  }
 }
 
 task::Task<void> Replicas::hide() {

@@ -4,28 +4,34 @@
 #include <vector>
 
 #include "exchange/meeting.h"
+#include "exchange/service.h"
 #include "train/start.h"
 
 namespace taxon::train {
 
-/// The replicas of a plan whose ranks train apart and meet now and then. For a plan without such a level it
-/// is empty: every rank has the same weights after every step. Calls that return tasks are collective over
-/// all ranks.
+/// The replicas of a plan whose ranks don't have the same weights after every step: they train apart and meet
+/// now and then, or servers own the weights. For other plans it is empty. Calls that return tasks are
+/// collective over all ranks.
 class Replicas {
  public:
-  /// `ranks.outer`, `state` and `plan` outlive it.
-  Replicas(comm::Runtime& runtime, Ranks ranks, State* state, const plan::Plan* plan);
+  /// `ranks`' levels, `state` and `plan` outlive it. `total`: samples of the whole training.
+  Replicas(comm::Runtime& runtime, Ranks ranks, State* state, const plan::Plan* plan, std::int64_t total);
 
-  /// True if ranks' weights differ between meetings.
-  bool apart() const { return meeting_ != nullptr; }
-  /// REQUIRES: apart().
-  exchange::Meeting& meeting() { return *meeting_; }
+  /// True if ranks' weights may differ.
+  bool apart() const { return meeting_ || served_; }
+  /// Null where replicas don't meet.
+  exchange::Meeting* meeting() { return meeting_.get(); }
+  /// Null at ranks that don't serve.
+  const exchange::Service* service() const { return service_.get(); }
 
   /// After the weights are there; with what a checkpoint said of this rank, if it was of as many ranks.
   task::Task<void> begin(const Beginning* beginning);
   /// The weights := what stands for the model, until hide() brings this rank's own back.
   task::Task<void> show();
   task::Task<void> hide();
+  /// After the last step: the workers tell the servers, which end.
+  task::Task<void> close_service();
+  task::Task<void> abandon(std::exception_ptr why);
   /// What this rank sent for show() so far.
   std::uint64_t bytes_shown() const { return bytes_shown_; }
   /// What a checkpoint must know of this rank. REQUIRES: nothing is shown, and the meeting's answers have
@@ -34,12 +40,15 @@ class Replicas {
 
  private:
   void fill(const std::vector<checkpoint::LogicalTensor>& tensors);
+  task::Task<void> gather_owned();
   task::Task<void> swap();
 
   comm::Runtime& runtime_;
   Ranks ranks_;
   State* state_;
+  const plan::LevelPlan* served_ = nullptr;
   std::unique_ptr<exchange::Meeting> meeting_;
+  std::unique_ptr<exchange::Service> service_;
   std::uint64_t bytes_shown_ = 0;
   tensor::Arena other_;  // what is not shown now: made at the first show()
 };

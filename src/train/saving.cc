@@ -10,8 +10,8 @@ namespace taxon::train {
 task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to_come) {
   if (setup_.options->out.empty()) co_return;
   State& state = *setup_.state;
-  if (setup_.replicas->apart()) {
-    auto arriving = setup_.replicas->meeting().arrive();
+  if (exchange::Meeting* meeting = setup_.replicas->meeting()) {
+    auto arriving = meeting->arrive();
     co_await arriving;
   }
   Packer packer;

@@ -32,7 +32,7 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan
         const data::Dataset& train = *world.datasets.train;
         std::int64_t batch = plan::global_batch(*plan, group->size());
         data::Sampler sampler(plan->seed, train.size(), batch);
-        auto first = sampler.at(0, group->size(), 0).indices;
+        auto first = sampler.at(0, plan::workers(*plan, group->size()), 0).indices;
         std::vector<float> inputs(first.size() * static_cast<std::size_t>(train.shape().elements()));
         std::vector<std::int64_t> labels(first.size());
         train.read(first, inputs, labels);
@@ -271,7 +271,10 @@ task::Task<void> restore(World world, Ranks ranks, Beginning* beginning, State* 
     co_await spreading;
   }
   // Replicas that train apart have their own, unless the checkpoint was written when they were equal.
-  if (beginning->resumed && (!ranks.outer || beginning->has_optimiser)) {
+  const auto& levels = beginning->plan.exchange.levels;
+  const bool has_part =
+      exchange::replicas_are_equal(levels) || (!exchange::served_level(levels) && beginning->has_optimiser);
+  if (beginning->resumed && has_part) {
     auto restoring = restore_optimiser(world, ranks, beginning, state);
     co_await restoring;
   }

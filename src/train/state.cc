@@ -70,6 +70,11 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
                     {master, layout_.shard, decayed_ranges(layout_.arena, plan.optimiser), beside});
 }
 
+std::unique_ptr<optim::Rule> State::make_rule_of_all(const plan::OptimiserPlan& plan) const {
+  return make_rule(
+      plan, {master_.type(), layout_.arena.size(), decayed_ranges(layout_.arena, plan), master_.bytes()});
+}
+
 template <class Body>
 void State::for_frozen(Body&& body) const {
   for (std::size_t p = 0; p < spec_.parameters.size(); ++p)

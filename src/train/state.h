@@ -32,6 +32,8 @@ class State {
   /// They are the model's alone from now on.
   void drop_frozen() { frozen_ = {}; }
   optim::Rule& rule() { return *rule_; }
+  /// Another rule like it, with state for all weights: for an owner of parts of them.
+  std::unique_ptr<optim::Rule> make_rule_of_all(const plan::OptimiserPlan& plan) const;
   /// For Model::bind.
   model::Binding binding() const;
   ArenaBytes bytes() const;

@@ -1,6 +1,7 @@
 #include "train/train.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "data/loader.h"
 #include "exchange/choose.h"
@@ -8,6 +9,7 @@
 #include "model/cost.h"
 #include "task/scope.h"
 #include "train/evaluation.h"
+#include "train/ledger.h"
 #include "train/replicas.h"
 #include "train/saving.h"
 #include "train/start.h"
@@ -98,6 +100,24 @@ class Trainer {
   optim::StepClock clock_at(std::int64_t step, std::int64_t samples) const {
     return {step, samples, optim::learning_rate(plan_.learning_rate, samples, total_)};
   }
+  task::Task<bool> next_step();
+  task::Task<void> test_on_the_way();
+  bool works() const { return group_.rank() < workers_; }
+  /// False where workers run ahead without limit, and only the count of all samples says how far training is.
+  bool bounded() const {
+    const plan::LevelPlan* served = exchange::served_level(plan_.exchange.levels);
+    return !served || served->staleness >= 0;
+  }
+  // Where ranks don't keep step:
+  struct Together {
+    bool end = false, evaluate = false, save = false, stop = false;
+  };
+  void make_ledger();
+  task::Task<void> loop_freely();
+  task::Task<void> catch_up();
+  task::Task<bool> come_together(Together why);
+  task::Task<void> tell(Vote::Tally* tally);
+  task::Task<void> count_staleness(Outcome* outcome);
   std::uint64_t bytes_sent() const { return world_.runtime.transport.traffic().bytes_sent; }
   task::Task<Outcome> conclude();
 
@@ -117,6 +137,13 @@ class Trainer {
   std::vector<Flight> flights_;     // one more than the delay
   std::optional<Delayed> delayed_;  // of before a resume, until the loop goes on with it
   std::unique_ptr<data::Loader> loader_;
+  int workers_ = 1;
+  bool in_step_ = true;
+  std::unique_ptr<Ledger> ledger_;  // null where ranks keep step
+  Ledger::Totals seen_;             // as it last said
+  Together called_;                 // member 0: for what all were called together
+  std::int64_t calls_answered_ = 0;
+  std::int64_t told_ = 0;  // samples of the ballot
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
   optim::StepClock clock_;  // of the last step
@@ -172,12 +199,12 @@ task::Task<void> Trainer::prepare() {
   auto finding = find_node(&runtime(), &agreement_, &options_.plan);
   node_ = co_await finding;
   const auto& levels = options_.plan.exchange.levels;
-  levels_ =
-      std::make_unique<exchange::Levels>(group_, exchange::summing_levels(levels), node_, options_.plan.seed);
+  const exchange::Levels::Shape shape{node_, options_.plan.seed, options_.plan.mesh.servers};
+  levels_ = std::make_unique<exchange::Levels>(group_, exchange::summing_levels(levels), shape);
   auto establish_levels = levels_->establish();
   co_await establish_levels;
   if (auto meeting = exchange::meeting_level(levels); !meeting.empty()) {
-    outer_ = std::make_unique<exchange::Levels>(group_, meeting, node_, options_.plan.seed);
+    outer_ = std::make_unique<exchange::Levels>(group_, meeting, shape);
     auto establish_outer = outer_->establish();
     co_await establish_outer;
   }
@@ -192,7 +219,10 @@ task::Task<void> Trainer::prepare() {
   co_await sharing;
   auto restoring = restore(world_, ranks(), &beginning, state_.get());
   co_await restoring;
-  replicas_ = std::make_unique<Replicas>(runtime(), ranks(), state_.get(), &plan_);
+  const data::Dataset& train = *world_.datasets.train;
+  total_ = plan::total_samples(plan_, group_.size(), train.size());
+  workers_ = plan::workers(plan_, group_.size());
+  replicas_ = std::make_unique<Replicas>(runtime(), ranks(), state_.get(), &plan_, total_);
   auto same = compare_weights("initial parameters");
   co_await same;
   auto parting = replicas_->begin(&beginning);
@@ -210,11 +240,15 @@ task::Task<void> Trainer::prepare() {
   }
   delayed_ = beginning.delayed;
   runtime().waits().name_units(unit_names(plan_, first_step_));
-  const data::Dataset& train = *world_.datasets.train;
-  total_ = plan::total_samples(plan_, group_.size(), train.size());
+  for (exchange::Levels* served : {levels_.get(), outer_.get()})
+    if (served) served->set_turn(steps_);
+  in_step_ = exchange::workers_keep_step(plan_.exchange.levels);
+  if (!in_step_) make_ledger();
   data::Sampler sampler(plan_.seed, train.size(), plan::global_batch(plan_, group_.size()));
   clock_ = clock_at(std::max<std::int64_t>(0, steps_ - 1), samples_);
-  loader_ = std::make_unique<data::Loader>(runtime(), train, sampler, plan_.data.prefetch, samples_, total_);
+  loader_ = std::make_unique<data::Loader>(runtime(), train, sampler, plan_.data.prefetch, samples_,
+                                           bounded() ? total_ : std::numeric_limits<std::int64_t>::max() / 2,
+                                           workers_);
   first_bytes_ = bytes_sent();
 }
 
@@ -276,16 +310,18 @@ void Trainer::announce() {
 task::Task<void> Trainer::loop() {
   // Here and no earlier: what this starts is unwound only if the loop fails.
   if (delayed_) go_on_with(*delayed_);
+  last_end_ = now();
+  if (ledger_) {
+    auto freely = loop_freely();
+    co_await freely;
+    co_return;
+  }
   double epoch = static_cast<double>(world_.datasets.train->size());
   Every evaluation(plan_.evaluation.every_epochs * epoch, samples_);
   Every checkpoint(plan_.checkpoint.every_epochs * epoch, samples_);
-  last_end_ = now();
   while (samples_ < total_) {
-    Instant waited_from = now();
-    auto next = loader_->next();
-    data::Batch batch = co_await next;
-    data_wait_ = now() - waited_from;
-    auto stepping = step(&batch);
+    levels_->begin_turn();
+    auto stepping = next_step();
     bool stop = co_await stepping;
     bool last = samples_ >= total_;
     if (stop && !last) {
@@ -293,14 +329,8 @@ task::Task<void> Trainer::loop() {
       break;
     }
     if (evaluation.due(samples_) && !last) {
-      auto settling = settle();
-      co_await settling;
-      auto flushing = flush_report();
-      co_await flushing;
-      auto evaluating = evaluate();
-      Evaluation seen = co_await evaluating;
-      world_.observer.evaluated(seen);
-      last_end_ = now();
+      auto testing = test_on_the_way();
+      co_await testing;
     }
     bool counted = plan_.checkpoint.every_steps > 0 && steps_ % plan_.checkpoint.every_steps == 0;
     if ((checkpoint.due(samples_) || counted) && !last) {
@@ -316,6 +346,156 @@ task::Task<void> Trainer::loop() {
   co_await ending;
   auto flushing = flush_report();
   co_await flushing;
+}
+
+task::Task<bool> Trainer::next_step() {
+  Instant waited_from = now();
+  auto next = loader_->next();
+  data::Batch batch = co_await next;
+  data_wait_ = now() - waited_from;
+  auto stepping = step(&batch);
+  co_return co_await stepping;
+}
+
+task::Task<void> Trainer::test_on_the_way() {
+  auto settling = settle();
+  co_await settling;
+  if (in_step_ || works()) {
+    auto flushing = flush_report();
+    co_await flushing;
+  }
+  auto evaluating = evaluate();
+  Evaluation seen = co_await evaluating;
+  world_.observer.evaluated(seen);
+  last_end_ = now();
+}
+
+/// Member 0 calls all together for evaluations, checkpoints and the end, where workers' own counts don't say
+/// when.
+void Trainer::make_ledger() {
+  const auto epoch = static_cast<double>(world_.datasets.train->size());
+  auto evaluation = std::make_shared<Every>(plan_.evaluation.every_epochs * epoch, samples_);
+  auto checkpoint = std::make_shared<Every>(plan_.checkpoint.every_epochs * epoch, samples_);
+  auto calls = [this, evaluation, checkpoint](const Ledger::Totals& totals) {
+    if (bounded()) return false;
+    const auto samples = static_cast<std::int64_t>(totals.samples);
+    called_ = {samples >= total_, evaluation->due(samples), checkpoint->due(samples), false};
+    return called_.end || called_.evaluate || called_.save;
+  };
+  ledger_ = std::make_unique<Ledger>(group_, workers_, samples_, std::move(calls));
+  seen_.samples = static_cast<double>(samples_);
+  ledger_->open();
+}
+
+/// Workers step as their servers let them; who only serves waits where all come together.
+task::Task<void> Trainer::loop_freely() {
+  const auto epoch = static_cast<double>(world_.datasets.train->size());
+  Every evaluation(plan_.evaluation.every_epochs * epoch, samples_);
+  Every checkpoint(plan_.checkpoint.every_epochs * epoch, samples_);
+  bool ended = bounded() && samples_ >= total_;
+  while (!ended) {
+    Together why;
+    if (works()) {
+      auto skipping = catch_up();
+      co_await skipping;
+      if (samples_ < total_ || !bounded()) {
+        auto stepping = next_step();
+        co_await stepping;
+      }
+      why.stop = seen_.stop;
+      if (bounded())
+        why = {samples_ >= total_, evaluation.due(samples_), checkpoint.due(samples_), seen_.stop};
+      else if (seen_.calls == calls_answered_ && !why.stop)
+        continue;
+      if (!(why.end || why.evaluate || why.save || why.stop || !bounded())) continue;
+    }
+    auto coming = come_together(why);
+    ended = co_await coming;
+  }
+  if (!works()) co_return;
+  auto flushing = flush_report();
+  co_await flushing;
+}
+
+/// Leaves out the steps that faster workers did without this one.
+task::Task<void> Trainer::catch_up() {
+  exchange::Levels& levels = *levels_;
+  levels.begin_turn();
+  while (steps_ < levels.turn() && (!bounded() || samples_ < total_)) {
+    auto next = loader_->next();
+    data::Batch skipped = co_await next;
+    ++steps_;
+    samples_ += skipped.global_size;
+  }
+}
+
+/// Every rank comes here equally often. True when training is over.
+task::Task<bool> Trainer::come_together(Together why) {
+  auto settling = settle();
+  co_await settling;
+  if (replicas_->meeting()) {
+    auto arriving = replicas_->meeting()->arrive();
+    co_await arriving;
+  }
+  auto pausing = outer_ ? outer_->pause() : levels_->pause();
+  co_await pausing;
+  const bool first = group_.rank() == 0;
+  if (first && !bounded()) why = {called_.end, called_.evaluate, called_.save, why.stop};
+  std::vector<double> flags = {why.end ? 1.0 : 0, why.evaluate ? 1.0 : 0, why.save ? 1.0 : 0,
+                               why.stop ? 1.0 : 0};
+  flags.push_back(first ? static_cast<double>(ledger_->totals().calls) : 0);
+  flags.push_back(first ? (bounded() ? static_cast<double>(samples_) : ledger_->totals().samples) : 0);
+  auto summing = agreement_.sum(std::move(flags));
+  flags = co_await summing;
+  calls_answered_ = static_cast<std::int64_t>(flags[4]);
+  if (!bounded() || !works()) samples_ = static_cast<std::int64_t>(flags[5]);
+  if (first) ledger_->came_together();
+  if (flags[0] > 0) co_return true;
+  if (flags[3] > 0) {
+    interrupted_ = true;
+    co_return true;
+  }
+  if (flags[1] > 0) {
+    auto testing = test_on_the_way();
+    co_await testing;
+  }
+  if (flags[2] > 0) {
+    auto saving = save();
+    co_await saving;
+  }
+  last_end_ = now();
+  co_return false;
+}
+
+/// What a vote says, or a ledger.
+task::Task<void> Trainer::tell(Vote::Tally* tally) {
+  if (in_step_) {
+    auto casting = vote_.cast(ballot_, tally);
+    co_await casting;
+    co_return;
+  }
+  const Ledger::Totals before = seen_;
+  auto reporting = ledger_->report(ballot_, std::exchange(told_, 0), &seen_);
+  co_await reporting;
+  *tally = {seen_.stop, seen_.loss_sum - before.loss_sum, seen_.correct - before.correct, 0,
+            seen_.samples - before.samples};
+}
+
+task::Task<void> Trainer::count_staleness(Outcome* outcome) {
+  constexpr std::size_t kMost = 256;  // later ones are counted with these
+  std::vector<double> counts(kMost + 1);
+  if (const exchange::Service* service = replicas_->service()) {
+    const auto& own = service->staleness();
+    for (std::size_t late = 0; late < own.size(); ++late)
+      counts[std::min(late, kMost - 1)] += static_cast<double>(own[late]);
+    counts[kMost] = static_cast<double>(service->dropped());
+  }
+  auto summing = agreement_.sum(std::move(counts));
+  counts = co_await summing;
+  outcome->dropped = counts[kMost];
+  counts.pop_back();
+  while (counts.size() > 1 && counts.back() == 0) counts.pop_back();
+  outcome->staleness = std::move(counts);
 }
 
 task::Task<bool> Trainer::step(const data::Batch* batch) {
@@ -339,6 +519,7 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   samples_ = report.samples;
   pending_ = report;
   pending_size_ = batch->global_size;
+  if (!bounded()) samples_ = std::max(samples_, static_cast<std::int64_t>(seen_.samples));
   auto meeting = meet(clock);
   co_await meeting;
   if (!replicas_->apart() && plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
@@ -352,24 +533,25 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
 
 /// Replicas that train apart meet, if this step is one after which they do.
 task::Task<void> Trainer::meet(optim::StepClock clock) {
-  if (!replicas_->apart() || !replicas_->meeting().due_after(steps_)) co_return;
+  exchange::Meeting* meeting = replicas_->meeting();
+  if (!meeting || !meeting->due_after(steps_)) co_return;
   auto settling = settle();
   co_await settling;
   Instant begin = now();
-  auto meeting = replicas_->meeting().after(clock);
-  co_await meeting;
+  auto after = meeting->after(clock);
+  co_await after;
   met_ += now() - begin;
 }
 
 /// Samples that a gradient is the mean over: those of the ranks that sum their gradients.
 std::int64_t Trainer::gradient_mean_over(const data::Batch& batch) const {
-  if (!replicas_->apart()) return batch.global_size;
+  if (!replicas_->meeting()) return batch.global_size;
   std::vector<Rank> members{world_.runtime.rank()};
   if (levels_->size() > 0) members = levels_->group(levels_->size() - 1).members();
   std::int64_t samples = 0;
   for (Rank member : members)
     samples += static_cast<std::int64_t>(part({0, static_cast<std::size_t>(batch.global_size)},
-                                              static_cast<std::size_t>(group_.size()),
+                                              static_cast<std::size_t>(workers_),
                                               static_cast<std::size_t>(member.value()))
                                              .size);
   return std::max<std::int64_t>(1, samples);
@@ -387,10 +569,11 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
   auto settling = settle();
   co_await settling;
   task::Scope beside(runtime().waits());
-  beside.spawn(vote_.cast(ballot_, tally));
+  beside.spawn(tell(tally));
   Flight& flight = flight_of(steps_);
   flight.backward.clear();
   flight.may_update = false;
+  levels_->weigh(batch->size(), input.global_size);
   flight.exchange->begin(clock);
   model::StepOutput output;
   std::exception_ptr error;
@@ -409,6 +592,7 @@ task::Task<void> Trainer::compute(const data::Batch* batch, optim::StepClock clo
   }
   if (error) std::rethrow_exception(error);
   ballot_ = {false, output.loss_sum, output.correct};
+  told_ = batch->size();
   if (plan_.resolved.overlap == "backward") {
     auto all = settle();
     co_await all;
@@ -538,10 +722,11 @@ task::Task<void> Trainer::tidy(std::exception_ptr error) {
     auto abandoning = flight.exchange->abandon(error);
     co_await abandoning;
   }
-  if (replicas_->apart()) {
-    auto abandoning = replicas_->meeting().abandon(error);
-    co_await abandoning;
-  }
+  auto abandoning = replicas_->abandon(error);
+  co_await abandoning;
+  if (!ledger_) co_return;
+  auto closing = ledger_->abandon(error);
+  co_await closing;
 }
 
 /// A last vote on its own, for the loss of the last step.
@@ -549,15 +734,15 @@ task::Task<void> Trainer::flush_report() {
   if (!pending_) co_return;
   Vote::Tally tally;
   ballot_.stop = false;
-  auto voting = vote_.cast(ballot_, &tally);
-  co_await voting;
+  auto telling = tell(&tally);
+  co_await telling;
   finish_report(tally);
   ballot_ = {};
 }
 
 void Trainer::finish_report(const Vote::Tally& tally) {
   if (!pending_) return;
-  auto size = static_cast<double>(pending_size_);
+  const double size = in_step_ ? static_cast<double>(pending_size_) : std::max(1.0, tally.samples);
   pending_->loss = tally.loss_sum / size;
   pending_->accuracy = tally.correct / size;
   if (pending_->epoch != loss_epoch_) {
@@ -566,7 +751,7 @@ void Trainer::finish_report(const Vote::Tally& tally) {
     epoch_samples_ = 0;
   }
   epoch_loss_ += tally.loss_sum;
-  epoch_samples_ += pending_size_;
+  epoch_samples_ += static_cast<std::int64_t>(size);
   world_.observer.stepped(*pending_);
   pending_.reset();
 }
@@ -609,8 +794,13 @@ task::Task<Outcome> Trainer::conclude() {
   auto saving = save();
   co_await saving;
   if (replicas_->apart()) {  // from here on all have what stands for the model
-    auto last = replicas_->meeting().conclude(clock_);
-    co_await last;
+    if (exchange::Meeting* meeting = replicas_->meeting();
+        meeting && !exchange::served_level(plan_.exchange.levels)) {
+      auto last = meeting->conclude(clock_);
+      co_await last;
+    }
+    auto closing = replicas_->close_service();
+    co_await closing;
     auto showing = replicas_->show();
     co_await showing;
   }
@@ -619,17 +809,21 @@ task::Task<Outcome> Trainer::conclude() {
   auto same = compare_weights("final parameters");
   co_await same;
   outcome.parameter_hash = hash_;
-  std::int64_t steps = std::max<std::int64_t>(1, steps_ - first_step_);
-  const std::uint64_t sent = bytes_sent() - first_bytes_ - replicas_->bytes_shown();
-  std::vector<double> bytes(1, static_cast<double>(sent) / static_cast<double>(steps));
+  std::vector<double> sums = {static_cast<double>(bytes_sent() - first_bytes_ - replicas_->bytes_shown()),
+                              works() ? static_cast<double>(steps_ - first_step_) : 0};
   if (!interrupted_) {
     auto evaluating = evaluator_->evaluate({steps_, samples_, 0, 0});
     outcome.test = co_await evaluating;
     world_.observer.evaluated(outcome.test);
   }
-  auto summing = agreement_.sum(std::move(bytes));
-  bytes = co_await summing;
-  outcome.bytes_sent_per_step = bytes[0] / group_.size();
+  auto summing = agreement_.sum(std::move(sums));
+  sums = co_await summing;
+  const double steps = std::max(1.0, sums[1] / workers_);
+  outcome.bytes_sent_per_step = sums[0] / steps / group_.size();
+  if (exchange::served_level(plan_.exchange.levels)) {
+    auto counting = count_staleness(&outcome);
+    co_await counting;
+  }
   outcome.train_loss = epoch_samples_ > 0 ? epoch_loss_ / static_cast<double>(epoch_samples_) : 0;
   outcome.steps = steps_;
   outcome.samples = samples_;
@@ -646,6 +840,10 @@ task::Task<Outcome> Trainer::conclude() {
   }
   auto draining = drain();
   co_await draining;
+  if (ledger_) {
+    auto closing = ledger_->close();
+    co_await closing;
+  }
   co_return outcome;
 }
 

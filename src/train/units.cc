@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "exchange/meeting.h"
+#include "exchange/servers.h"
 #include "exchange/topology.h"
 
 namespace taxon::train {
@@ -20,6 +21,8 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
     return fmt::format("bucket {} ({})", unit, plan::describe(plan.buckets[static_cast<std::size_t>(unit)]));
   if (unit == kAgreementUnit) return "an agreement of all ranks";
   if (unit == kVoteUnit) return "the step's vote";
+  if (unit == kLedgerUnit) return "the count of all workers' samples";
+  if (unit == exchange::kServerControlUnit) return "a word to a server";
   if (unit == kWeightsUnit) return "the initial weights and state";
   if (unit == exchange::kTotalUnit) return "the gradient's norm";
   return "";

@@ -13,6 +13,7 @@ namespace taxon::train {
 inline constexpr std::uint32_t kAgreementUnit = 0x40000000;
 inline constexpr std::uint32_t kVoteUnit = 0x40000001;
 inline constexpr std::uint32_t kWeightsUnit = 0x40000002;
+inline constexpr std::uint32_t kLedgerUnit = 0x40000004;
 
 /// A bucket's on the way between its owners and a checkpoint: this and its number.
 inline constexpr std::uint32_t kStateUnit = 0x50000000;

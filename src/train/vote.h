@@ -19,6 +19,7 @@ class Vote {
   struct Tally {
     bool stop = false;
     double loss_sum = 0, correct = 0, exposed_seconds = 0;
+    double samples = 0;  // that these are sums over, where ranks don't keep step; 0: of the step before
   };
 
   explicit Vote(comm::Communicator& group);

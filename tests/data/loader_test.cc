@@ -36,7 +36,7 @@ class Numbers final : public Dataset {
 
 task::Task<void> load_all(comm::Runtime* runtime, const Dataset* dataset, std::int64_t from, std::int64_t to,
                           std::vector<Batch>* out) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, from, to);
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, from, to, runtime->world_size());
   while (!loader.at_end()) {
     auto next = loader.next();
     Batch batch = co_await next;
@@ -104,7 +104,7 @@ TEST(Loader, StartsInTheMiddle) {
 }
 
 task::Task<void> stop_early(comm::Runtime* runtime, const Dataset* dataset) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000);
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000, runtime->world_size());
   {
     auto next = loader.next();
     Batch first = co_await next;
@@ -132,7 +132,7 @@ TEST(Loader, PreparesAheadAndClosesEarly) {
 }
 
 task::Task<void> cancelled_midway(comm::Runtime* runtime, const Dataset* dataset, std::string* caught) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000);
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000, runtime->world_size());
   try {
     auto first = loader.next();
     (void)co_await first;
@@ -157,7 +157,7 @@ TEST(Loader, ACancelledRankUnwinds) {
 }
 
 task::Task<void> failing_read(comm::Runtime* runtime, const Dataset* dataset, std::string* caught) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 1000);
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 1000, runtime->world_size());
   try {
     for (int i = 0; i < 2; ++i) {
       auto next = loader.next();

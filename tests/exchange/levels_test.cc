@@ -29,7 +29,7 @@ task::Task<void> sum_and_spread(const Case* c, net::Transport* transport, std::v
   comm::Communicator all(runtime, "data", everybody);
   auto establish = all.establish();
   co_await establish;
-  Levels levels(all, c->levels, c->node);
+  Levels levels(all, c->levels, {.node = c->node});
   auto establish_levels = levels.establish();
   co_await establish_levels;
   plan::Plan plan;

@@ -122,6 +122,46 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels: topology gossip needs rule average, since nobody owns what a rule would keep: rule "
        "is elastic",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "gossip", .rule = "elastic"}; }},
+      {"mesh.servers: needs a level that they serve, and ranks that work: no level has topology servers",
+       [](Plan& p) { p.mesh.servers = 1; }},
+      {"mesh.servers: needs a level that they serve, and ranks that work: it is 2 of 2 rank(s)",
+       [](Plan& p) {
+         p.mesh.servers = 2;
+         p.exchange.levels[0].topology = "servers";
+       }},
+      {"exchange.levels: topology servers must be the only level: there are 2 levels",
+       [](Plan& p) {
+         p.exchange.levels = {{.group = "node"}, {.group = "across", .topology = "servers"}};
+       }},
+      {"exchange.levels: topology servers needs a rule that keeps a centre: rule is average; use block, "
+       "whose "
+       "momentum is 0",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "average"}; }},
+      {"exchange.levels: staleness, quorum, apply and late belong to topology servers: topology is "
+       "all_reduce",
+       [](Plan& p) { p.exchange.levels[0].quorum = 1; }},
+      {"exchange.levels: a staleness above 0 needs apply 1, or clocks wait for each other as with 0: apply "
+       "is 0",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .staleness = 2}; }},
+      {"exchange.levels: replicas that meet at servers need staleness 0 or apply 1, since each gets its own "
+       "answer: "
+       "staleness is -1, apply is 2",
+       [](Plan& p) {
+         p.exchange.levels[0] = {.topology = "servers", .rule = "elastic", .staleness = -1, .apply = 2};
+       }},
+      {"optimiser.clip_norm: must be 0 with topology servers and rule sum, since no server sees the whole "
+       "gradient: "
+       "clip_norm is 1",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "servers";
+         p.optimiser.clip_norm = 1;
+       }},
+      {"exchange.delay: must be 0 with topology servers, where staleness says how late gradients may be: "
+       "delay is 1",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "servers";
+         p.exchange.delay = 1;
+       }},
       {"exchange.delay: replicas that meet have a delay of their own, that of their level: delay is 1",
        [](Plan& p) {
          p.exchange.levels[0].rule = "average";
@@ -176,7 +216,9 @@ TEST(Legality, EachRuleFindsWhatBreaksIt) {
     Plan plan = test::legal_plan();
     illegal.change(plan);
     auto problems = check_plan(plan, illegal.world_size, test::known_names());
-    ASSERT_EQ(problems.size(), 1u) << illegal.message;
+    std::string found;
+    for (const Problem& problem : problems) found += problem.key + ": " + problem.sentence + "\n";
+    ASSERT_EQ(problems.size(), 1u) << illegal.message << "\nfound\n" << found;
     EXPECT_EQ(problems[0].key + ": " + problems[0].sentence, illegal.message);
     std::string row = problems[0].key + problems[0].sentence.substr(0, problems[0].sentence.find(':'));
     rows += row != last;

@@ -11,10 +11,12 @@ inline plan::KnownNames known_names() {
           .rules = {"sgd", "momentum", "nesterov", "adamw"},
           .schedules = {"constant", "step", "cosine"},
           .transports = {"tcp", "shm", "loopback"},
-          .outer_rules = {"average", "block_nesterov", "outer_nesterov", "elastic"},
+          .outer_rules = {"average", "block_nesterov", "outer_nesterov", "elastic", "block"},
           .graphs = {"ring", "exponential"},
-          .topologies = {
-              {"all_reduce", {"ring", "tree", "direct"}}, {"sharded", {"ring", "direct"}}, {"gossip", {}}}};
+          .topologies = {{"all_reduce", {"ring", "tree", "direct"}},
+                         {"sharded", {"ring", "direct"}},
+                         {"gossip", {}},
+                         {"servers", {}}}};
 }
 
 /// The least that a legal plan must say.

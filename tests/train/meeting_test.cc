@@ -92,8 +92,7 @@ TEST_F(TrainMeeting, ShardedReplicasInANodeMeetAcrossNodes) {
     }
 }
 
-class TrainWay : public TrainMeeting,
-                 public ::testing::WithParamInterface<Mode> {
+class TrainWay : public TrainMeeting, public ::testing::WithParamInterface<Mode> {
  protected:
   plan::Plan way(DType type = DType::Float64) {
     plan::Plan plan = apart(plan::LevelPlan{}, "momentum");

@@ -1,0 +1,102 @@
+#include "exchange/desk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/check.h"
+
+namespace taxon::exchange {
+
+Desk::Desk(int workers, Consistency numbers)
+    : workers_(static_cast<std::size_t>(workers)), numbers_(numbers) {}
+
+void Desk::set_out(std::int64_t version) {
+  version_ = version;
+  for (Worker& worker : workers_) worker.clock = version;
+}
+
+int Desk::taking_part() const {
+  return static_cast<int>(
+      std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.takes_part; }));
+}
+
+/// Fewer than the plan's number when fewer are left, or the last ones would wait for ever.
+int Desk::needed() const {
+  const int here = std::max(1, taking_part());
+  return numbers_.apply == Consistency::kAll ? here : std::min(numbers_.apply, here);
+}
+
+std::int64_t Desk::common() const {
+  std::vector<std::int64_t> clocks;
+  std::int64_t furthest = 0;
+  for (const Worker& worker : workers_) {
+    if (worker.takes_part) clocks.push_back(worker.clock);
+    furthest = std::max(furthest, worker.clock);
+  }
+  if (clocks.empty()) return furthest;
+  std::sort(clocks.begin(), clocks.end(), std::greater<>());
+  const auto all = static_cast<int>(clocks.size());
+  const int quorum = numbers_.quorum == Consistency::kAll ? all : std::min(numbers_.quorum, all);
+  return clocks[static_cast<std::size_t>(quorum - 1)];
+}
+
+Desk::Arrival Desk::arrive(int w, std::int64_t clock, std::int64_t base) {
+  Worker& worker = workers_[static_cast<std::size_t>(w)];
+  worker.takes_part = worker.seated = true;
+  worker.clock = std::max(worker.clock, clock);
+  const std::size_t place = arrivals_++;
+  const std::int64_t common = this->common();
+  if (numbers_.staleness != Consistency::kUnbounded && worker.clock + numbers_.staleness < common) {
+    worker.clock = common;
+    return Arrival::Dropped;
+  }
+  ++worker.pooled;
+  pool_.push_back({w, place, base});
+  return Arrival::Pooled;
+}
+
+bool Desk::full() const {
+  if (pool_.empty()) return false;
+  if (static_cast<int>(pool_.size()) >= needed()) return true;
+  return std::none_of(workers_.begin(), workers_.end(),
+                      [](const Worker& w) { return w.takes_part && !w.seated; });
+}
+
+std::vector<Desk::Pooled> Desk::take() {
+  TAXON_CHECK(full(), "the pool has ", pool_.size(), " contributions");
+  const std::size_t count = std::min(pool_.size(), static_cast<std::size_t>(needed()));
+  std::vector<Pooled> update;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Waiting& waiting = pool_[i];
+    update.push_back({waiting.worker, waiting.place, version_ - waiting.base});
+    Worker& worker = workers_[static_cast<std::size_t>(waiting.worker)];
+    --worker.pooled;
+    ++worker.clock;
+  }
+  pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(count));
+  std::stable_sort(update.begin(), update.end(),
+                   [](const Pooled& a, const Pooled& b) { return a.worker < b.worker; });
+  ++version_;
+  return update;
+}
+
+bool Desk::may_go(int w) const {
+  const Worker& worker = workers_[static_cast<std::size_t>(w)];
+  if (numbers_.staleness == Consistency::kUnbounded) return true;
+  return common() + numbers_.staleness >= worker.clock + worker.pooled;
+}
+
+std::string Desk::describe() const {
+  std::string clocks;
+  for (const Worker& worker : workers_) {
+    const std::string ahead = worker.pooled > 0 ? fmt::format("+{}", worker.pooled) : "";
+    clocks += fmt::format(fmt::runtime(worker.takes_part ? " {}{}" : " ({}{})"), worker.clock, ahead);
+  }
+  return fmt::format("version {}, clocks{}, common {}", version_, clocks, common());
+}
+
+void Desk::pause(int w) { workers_[static_cast<std::size_t>(w)].takes_part = false; }
+
+}  // namespace taxon::exchange

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <map>
+
+#include "exchange/topology.h"
+
+namespace taxon::exchange {
+
+/// Which members of a group work and which serve: with dedicated servers these are the last ones, otherwise
+/// every member does both. Server s owns part s of every bucket.
+struct Roles {
+  int size = 1;
+  int dedicated = 0;
+  int workers() const { return size - dedicated; }
+  int servers() const { return dedicated > 0 ? dedicated : size; }
+  int member_of_server(int server) const { return dedicated > 0 ? workers() + server : server; }
+  bool works(int member) const { return member < workers(); }
+  bool serves(int member) const { return dedicated == 0 || member >= workers(); }
+  Range part_of(Range range, int server) const {
+    return part(range, static_cast<std::size_t>(servers()), static_cast<std::size_t>(server));
+  }
+};
+
+/// What a worker says ahead of a contribution, and a server ahead of its answer.
+struct ServerWire {
+  enum Message : std::uint32_t { HandedInHead, HandedIn, AnswerHead, Answer, Control, ControlDone };
+  enum Kind : std::int64_t { Contribution, Pause, Close };
+  using Head = std::array<std::int64_t, 8>;
+  // Of HandedInHead and Control.
+  enum Field { KindOf, Clock, Base, Samples, MeanOver };
+  // Of AnswerHead.
+  enum AnswerField { CommonClock, Version };
+  /// Of the unit's `use`-th exchange between a worker and a server.
+  static net::Tag tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use, Message message);
+};
+/// The unit of Control messages: none of a bucket.
+inline constexpr std::uint32_t kServerControlUnit = 0x40000010;
+
+/// A worker's side of a parameter server: what it hands in goes to the owners of its parts, and their answers
+/// come back when its consistency lets it go on. The other side is a Service at every member that serves.
+class Servers final : public Topology {
+ public:
+  Servers(comm::Communicator& group, TopologyContext context);
+
+  Range owned(Range range) const override { return {range.begin, 0}; }
+  bool spreads() const override { return true; }
+  task::Task<double> reduce(Leg leg, const tensor::Arena& values) override;
+  task::Task<void> spread(Leg leg, const tensor::Arena& values) override;
+  task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
+
+  void begin_turn() override { clock_ = std::max(clock_ + 1, answered_); }
+  void weigh(std::int64_t samples, std::int64_t mean_over) override { samples_ = samples, mean_over_ = mean_over; }
+  std::int64_t turn() const override { return clock_; }
+  void set_turn(std::int64_t turn) override { clock_ = turn - 1, first_version_ = turn; }
+  /// REQUIRES: every answer has come.
+  task::Task<void> pause() override { return tell(ServerWire::Pause); }
+  task::Task<void> close(std::vector<Range> units, const tensor::Arena* values) override;
+
+ private:
+  struct Line {
+    std::uint32_t use = 0;
+    std::vector<std::int64_t> versions;  // [server]: of the values that came last
+  };
+  Line& line(std::uint32_t unit);
+  task::Task<void> tell(ServerWire::Kind kind);
+  task::Task<void> hand_in(std::uint32_t unit, Range range, const tensor::Arena& values, ServerWire::Kind kind);
+
+  comm::Communicator& group_;
+  const Roles roles_;
+  std::map<std::uint32_t, Line> lines_;  // by unit
+  std::int64_t samples_ = 1, mean_over_ = 1;
+  std::int64_t clock_ = -1;    // of this turn
+  std::int64_t first_version_ = 0;
+  std::int64_t answered_ = 0;  // the furthest that a server said
+  std::uint32_t told_ = 0;
+};
+
+std::unique_ptr<Topology> make_servers(comm::Communicator& group, TopologyContext context);
+
+}  // namespace taxon::exchange

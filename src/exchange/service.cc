@@ -1,0 +1,279 @@
+#include "exchange/service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "comm/in_flight.h"
+#include "comm/sum.h"
+
+namespace taxon::exchange {
+namespace {
+
+constexpr std::size_t kPieceElements = 256 * 1024;
+
+template <class Op>
+task::Task<void> await_both(Op* first, Op* second) {
+  co_await *first;
+  co_await *second;
+}
+
+View bytes_of(ServerWire::Head& head) { return as_view(std::span<std::int64_t>(head)); }
+ConstView const_bytes_of(const ServerWire::Head& head) {
+  return as_const_view(std::span<const std::int64_t>(head));
+}
+
+}  // namespace
+
+Service::Service(comm::Runtime& runtime, Setup setup)
+    : runtime_(runtime), setup_(std::move(setup)), listeners_(runtime.waits()) {
+  const Roles& roles = setup_.roles;
+  int server = 0;
+  while (roles.member_of_server(server) != setup_.group->rank()) ++server;
+  for (const Bucket& bucket : setup_.layout->buckets) {
+    auto unit = std::make_unique<Unit>(
+        Unit{&bucket, roles.part_of(bucket.range, server), Desk(roles.workers(), setup_.numbers), {}, {}, 0, 0, {}});
+    unit->seats.resize(static_cast<std::size_t>(roles.workers()));
+    units_.push_back(std::move(unit));
+  }
+}
+
+std::vector<Range> Service::owned() const {
+  std::vector<Range> ranges;
+  for (const auto& unit : units_) ranges.push_back(unit->range);
+  return ranges;
+}
+
+Service::Buffer Service::take(Unit& unit) {
+  if (unit.free.empty())
+    return std::make_unique<tensor::Arena>(setup_.weights->type(), unit.range.size, setup_.weights->bytes());
+  Buffer buffer = std::move(unit.free.back());
+  unit.free.pop_back();
+  return buffer;
+}
+
+task::Task<void> Service::open() {
+  for (auto& unit : units_) {
+    tensor::Kernel kernel{"owner's weights", {0, 2 * unit->range.size * size_of(setup_.weights->type())},
+                          [this, range = unit->range](tensor::Marks&) {
+                            setup_.owner->begin(*setup_.weights, range);
+                          }};
+    auto filled = run("owner's weights", std::move(kernel), unit.get());
+    co_await filled;
+  }
+}
+
+void Service::attend(std::int64_t version, std::int64_t samples) {
+  for (auto& unit : units_) {
+    unit->desk.set_out(version);
+    unit->samples = samples;
+  }
+  for (int worker = 0; worker < setup_.roles.workers(); ++worker) {
+    for (auto& unit : units_) listeners_.spawn(attend(unit.get(), worker));
+    listeners_.spawn(obey(worker));
+  }
+}
+
+task::Task<void> Service::closed() { co_await listeners_.join(); }
+
+task::Task<void> Service::abandon(std::exception_ptr why) {
+  if (!runtime_.waits().cancelled()) runtime_.waits().cancel(why);
+  try {
+    co_await listeners_.join();
+  } catch (...) {
+  }
+}
+
+task::Task<void> Service::attend(Unit* unit, int worker) {
+  comm::Communicator& group = *setup_.group;
+  const Rank peer = group.global(worker);
+  const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
+  Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  for (std::uint32_t use = 0;; ++use) {
+    Contribution contribution{take(*unit)};
+    ServerWire::Head head{};
+    {
+      net::RecvOp said(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::HandedInHead),
+                       bytes_of(head), DType::Int64);
+      net::RecvOp values(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::HandedIn),
+                         contribution.values->bytes(), contribution.values->type());
+      auto both = await_both<net::RecvOp>(&said, &values);
+      auto received = comm::settle(runtime_.waits(), std::move(both));
+      co_await received;
+    }
+    if (head[ServerWire::KindOf] == ServerWire::Close) co_return;
+    contribution.samples = head[ServerWire::Samples];
+    contribution.mean_over = head[ServerWire::MeanOver];
+    seat.waits = true;
+    seat.applied = false;
+    seat.may_go = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
+    const std::size_t place = unit->arrivals++;
+    if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) == Desk::Arrival::Dropped) {
+      unit->free.push_back(std::move(contribution.values));
+      seat.applied = true;  // there is nothing to come
+      dropped_ += unit == units_.front().get();
+    } else {
+      unit->pool.emplace(place, std::move(contribution));
+    }
+    auto settling = settle(unit);
+    co_await settling;
+    auto going = seat.may_go->wait("slower workers", unit->bucket->name + ", " + unit->desk.describe(), peer);
+    co_await going;
+    net::SendOp says(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::AnswerHead),
+                     const_bytes_of(seat.head), DType::Int64);
+    net::SendOp answer(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::Answer),
+                       seat.answer->bytes(), seat.answer->type());
+    auto both = await_both<net::SendOp>(&says, &answer);
+    auto sent = comm::settle(runtime_.waits(), std::move(both));
+    co_await sent;
+    unit->free.push_back(std::move(seat.answer));
+  }
+}
+
+task::Task<void> Service::obey(int worker) {
+  comm::Communicator& group = *setup_.group;
+  const Rank peer = group.global(worker);
+  for (std::uint32_t use = 0;; ++use) {
+    ServerWire::Head head{};
+    net::RecvOp said(runtime_.transport, peer,
+                     ServerWire::tag(group, kServerControlUnit, use, ServerWire::Control), bytes_of(head),
+                     DType::Int64);
+    co_await said;
+    for (auto& unit : units_) {
+      unit->desk.pause(worker);
+      auto settling = settle(unit.get());
+      co_await settling;
+    }
+    const ServerWire::Head done{};
+    net::SendOp says(runtime_.transport, peer,
+                     ServerWire::tag(group, kServerControlUnit, use, ServerWire::ControlDone),
+                     const_bytes_of(done), DType::Int64);
+    co_await says;
+    if (head[ServerWire::KindOf] == ServerWire::Close) co_return;
+  }
+}
+
+/// Updates and answers as long as there is something to do. One at a time: who comes meanwhile is seen to.
+task::Task<void> Service::settle(Unit* unit) {
+  unit->again = true;
+  if (unit->settling) co_return;
+  unit->settling = true;
+  while (std::exchange(unit->again, false)) {
+    auto releasing = release(unit);
+    co_await releasing;
+    if (!unit->desk.full()) continue;
+    auto applying = apply(unit);
+    co_await applying;
+    unit->again = true;
+  }
+  unit->settling = false;
+}
+
+task::Task<void> Service::release(Unit* unit) {
+  const bool at_once = setup_.owner->answers == Owner::Answers::Values;
+  for (std::size_t w = 0; w < unit->seats.size(); ++w) {
+    Seat& seat = unit->seats[w];
+    const int worker = static_cast<int>(w);
+    if (!seat.waits || !(at_once || seat.applied) || !unit->desk.may_go(worker)) continue;
+    // One whose contribution fills the pool sees the update that it makes.
+    if (at_once && !seat.applied && unit->desk.full()) continue;
+    if (!seat.answer) {
+      auto answering = answer(unit, &seat, &setup_.owner->values(), unit->range.begin);
+      co_await answering;
+    }
+    seat.head[ServerWire::CommonClock] = std::max(unit->desk.clock(worker), unit->desk.common());
+    seat.head[ServerWire::Version] = unit->desk.version();
+    seat.waits = false;
+    unit->desk.go(worker);
+    seat.may_go->set();
+  }
+}
+
+task::Task<void> Service::apply(Unit* unit) {
+  const std::vector<Desk::Pooled> update = unit->desk.take();
+  std::vector<Contribution> taken;
+  std::vector<double> factors;
+  Pool pool{static_cast<double>(update.size()), 1, unit->desk.version() - 1, unit->samples};
+  std::int64_t samples = 0;
+  double shares = 0;
+  bool alike = true;
+  for (const Desk::Pooled& pooled : update) {
+    auto found = unit->pool.find(pooled.place);
+    taken.push_back(std::move(found->second));
+    unit->pool.erase(found);
+    const Contribution& contribution = taken.back();
+    samples += contribution.samples;
+    shares += static_cast<double>(contribution.samples) / static_cast<double>(contribution.mean_over);
+    alike = alike && contribution.mean_over == taken.front().mean_over;
+    const bool less = setup_.late == Setup::Late::Less;
+    factors.push_back(less ? 1.0 / (1.0 + static_cast<double>(pooled.staleness)) : 1.0);
+    if (unit == units_.front().get()) {
+      const auto late = static_cast<std::size_t>(std::max<std::int64_t>(0, pooled.staleness));
+      if (staleness_.size() <= late) staleness_.resize(late + 1);
+      ++staleness_[late];
+    }
+  }
+  if (alike) shares = static_cast<double>(samples) / static_cast<double>(taken.front().mean_over);
+  pool.scale = shares > 0 ? 1 / shares : 0;
+  unit->samples += samples;
+  const DType type = setup_.weights->type();
+  for (std::size_t begin = 0; begin < unit->range.size; begin += kPieceElements) {
+    const Range piece{begin, std::min(kPieceElements, unit->range.size - begin)};
+    tensor::Kernel kernel{
+        "server sum",
+        {static_cast<double>(piece.size * taken.size()), (taken.size() + 1) * piece.size * size_of(type)},
+        [&taken, &factors, piece, type](tensor::Marks&) {
+          std::vector<ConstView> sources;
+          for (std::size_t i = 0; i < taken.size(); ++i) {
+            View source = taken[i].values->bytes(piece);
+            if (factors[i] != 1)
+              dispatch(type, [&](auto zero) {
+                using T = decltype(zero);
+                if constexpr (std::is_floating_point_v<T>)
+                  for (T& value : as_span<T>(source)) value *= T(factors[i]);
+              });
+            sources.emplace_back(source);
+          }
+          if (sources.size() > 1) comm::sum_into(type, taken[0].values->bytes(piece), sources);
+        }};
+    auto summed = run("server sum", std::move(kernel), unit);
+    co_await summed;
+  }
+  tensor::Kernel kernel{"server update",
+                        {4.0 * static_cast<double>(unit->range.size), 5 * unit->range.size * size_of(type)},
+                        [this, &taken, unit, &pool](tensor::Marks&) {
+                          setup_.owner->update(*taken[0].values, unit->range, pool);
+                        }};
+  auto updated = run("server update", std::move(kernel), unit);
+  co_await updated;
+  for (const Desk::Pooled& pooled : update) {
+    Seat& seat = unit->seats[static_cast<std::size_t>(pooled.worker)];
+    seat.applied = true;
+    if (setup_.owner->answers == Owner::Answers::Values) continue;
+    auto answering = answer(unit, &seat, taken[0].values.get(), 0);
+    co_await answering;
+  }
+  for (Contribution& contribution : taken) unit->free.push_back(std::move(contribution.values));
+}
+
+task::Task<void> Service::answer(Unit* unit, Seat* seat, const tensor::Arena* values, std::size_t begin) {
+  Buffer buffer = take(*unit);
+  tensor::Kernel kernel{"answer", {0, 2 * buffer->bytes().size()},
+                        [out = buffer.get(), values, begin](tensor::Marks&) {
+                          ConstView from = values->bytes({begin, out->size()});
+                          if (from.size() > 0) std::memcpy(out->bytes().data(), from.data(), from.size());
+                        }};
+  auto copied = run("answer", std::move(kernel), unit);
+  co_await copied;
+  seat->answer = std::move(buffer);
+}
+
+task::Task<void> Service::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
+  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
+  auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
+  co_await done;
+  span.end = runtime_.executor().now();
+  runtime_.journal.add(span);
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "exchange/bucket.h"
+#include "exchange/desk.h"
+#include "exchange/owner.h"
+#include "exchange/servers.h"
+#include "task/scope.h"
+
+namespace taxon::exchange {
+
+/// A server: listens to every worker on each bucket's part that it owns, lets a desk decide what counts and
+/// who may go on, updates, answers. It runs beside whatever else its rank does. Executor's thread only.
+class Service {
+ public:
+  struct Setup {
+    const Layout* layout = nullptr;         // outlives the service
+    comm::Communicator* group = nullptr;    // outlives it
+    Roles roles;
+    Consistency numbers;
+    std::unique_ptr<Owner> owner;
+    const tensor::Arena* weights = nullptr;  // its memory starts as these; also says type and world
+    enum class Late { AsOthers, Less } late = Late::AsOthers;  // Less: by 1 / (1 + staleness)
+  };
+  explicit Service(comm::Runtime& runtime, Setup setup);
+
+  /// Fills its memory from the weights.
+  task::Task<void> open();
+  /// Begins to listen, after so many updates and samples.
+  void attend(std::int64_t version, std::int64_t samples);
+  /// Returns when every worker has closed.
+  task::Task<void> closed();
+  task::Task<void> abandon(std::exception_ptr why);
+
+  /// The parts that it owns, one for each bucket.
+  std::vector<Range> owned() const;
+  const Owner& owner() const { return *setup_.owner; }
+  Owner& owner() { return *setup_.owner; }
+  /// How many contributions were so many updates late; of this server's largest part in bucket 0.
+  const std::vector<std::int64_t>& staleness() const { return staleness_; }
+  std::int64_t dropped() const { return dropped_; }
+
+ private:
+  using Buffer = std::unique_ptr<tensor::Arena>;
+  struct Contribution {
+    Buffer values;
+    std::int64_t samples = 1, mean_over = 1;
+  };
+  struct Seat {  // of one worker
+    bool waits = false;
+    bool applied = false;
+    Buffer answer;
+    ServerWire::Head head{};
+    std::unique_ptr<task::Event> may_go;
+  };
+  struct Unit {
+    const Bucket* bucket = nullptr;
+    Range range;
+    Desk desk;
+    std::vector<Seat> seats;
+    std::map<std::size_t, Contribution> pool;  // by the desk's place
+    std::size_t arrivals = 0;
+    std::int64_t samples = 0;
+    std::vector<Buffer> free;
+    bool settling = false, again = false;
+  };
+
+  task::Task<void> attend(Unit* unit, int worker);
+  task::Task<void> obey(int worker);
+  task::Task<void> settle(Unit* unit);
+  task::Task<void> release(Unit* unit);
+  task::Task<void> apply(Unit* unit);
+  task::Task<void> answer(Unit* unit, Seat* seat, const tensor::Arena* values, std::size_t begin);
+  task::Task<void> run(const char* name, tensor::Kernel kernel, const Unit* unit);
+  Buffer take(Unit& unit);
+
+  comm::Runtime& runtime_;
+  Setup setup_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::int64_t> staleness_;
+  std::int64_t dropped_ = 0;
+  task::Scope listeners_;
+};
+
+}  // namespace taxon::exchange

@@ -1,0 +1,103 @@
+#include "train/ledger.h"
+
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+enum Report { Farewell, Samples, LossSum, Correct, Stop, ReportSize };
+enum Answer { AllSamples, AllLoss, AllCorrect, AllStop, Calls, AnswerSize };
+constexpr std::size_t kSize = 8;
+static_assert(ReportSize <= kSize && AnswerSize <= kSize);
+
+net::Tag tag_of(const comm::Communicator& group, std::uint32_t use, std::uint32_t round) {
+  net::Tag tag = group.tag(net::Operation::Serve, kLedgerUnit);
+  tag.sequence = use;
+  tag.round = round;
+  return tag;
+}
+
+}  // namespace
+
+Ledger::Ledger(comm::Communicator& group, int workers, std::int64_t samples,
+               std::function<bool(const Totals&)> calls)
+    : group_(group), workers_(workers), calls_(std::move(calls)), listeners_(group.runtime().waits()) {
+  totals_.samples = static_cast<double>(samples);
+}
+
+void Ledger::open() {
+  if (group_.rank() != 0) return;
+  for (int worker = 0; worker < workers_; ++worker) listeners_.spawn(attend(worker));
+}
+
+task::Task<void> Ledger::attend(int worker) {
+  net::Transport& transport = group_.runtime().transport;
+  const Rank peer = group_.global(worker);
+  for (std::uint32_t use = 0;; ++use) {
+    std::vector<double> values(kSize);
+    net::RecvOp hears(transport, peer, tag_of(group_, use, 0), as_view(std::span(values)), DType::Float64);
+    co_await hears;
+    if (values[Farewell] != 0) co_return;
+    totals_.samples += values[Samples];
+    totals_.loss_sum += values[LossSum];
+    totals_.correct += values[Correct];
+    totals_.stop = totals_.stop || values[Stop] != 0;
+    if (!call_open_ && calls_(totals_)) {
+      call_open_ = true;
+      ++totals_.calls;
+    }
+    values.assign(kSize, 0.0);
+    values[AllSamples] = totals_.samples;
+    values[AllLoss] = totals_.loss_sum;
+    values[AllCorrect] = totals_.correct;
+    values[AllStop] = totals_.stop ? 1 : 0;
+    values[Calls] = static_cast<double>(totals_.calls);
+    net::SendOp says(transport, peer, tag_of(group_, use, 1),
+                     as_const_view(std::span<const double>(values)), DType::Float64);
+    co_await says;
+  }
+}
+
+task::Task<void> Ledger::exchange(std::vector<double>* values) {
+  net::Transport& transport = group_.runtime().transport;
+  const Rank first = group_.global(0);
+  const std::uint32_t use = use_++;
+  net::SendOp says(transport, first, tag_of(group_, use, 0),
+                   as_const_view(std::span<const double>(*values)), DType::Float64);
+  co_await says;
+  if ((*values)[Farewell] != 0) co_return;
+  net::RecvOp hears(transport, first, tag_of(group_, use, 1), as_view(std::span(*values)), DType::Float64);
+  co_await hears;
+}
+
+task::Task<void> Ledger::report(Vote::Ballot mine, std::int64_t samples, Totals* totals) {
+  std::vector<double> values(kSize);
+  values[Samples] = static_cast<double>(samples);
+  values[LossSum] = mine.loss_sum;
+  values[Correct] = static_cast<double>(mine.correct);
+  values[Stop] = mine.stop ? 1 : 0;
+  auto exchanging = exchange(&values);
+  co_await exchanging;
+  *totals = {values[AllSamples], values[AllLoss], values[AllCorrect], values[AllStop] != 0,
+             static_cast<std::int64_t>(values[Calls])};
+}
+
+task::Task<void> Ledger::close() {
+  if (works()) {
+    std::vector<double> values(kSize);
+    values[Farewell] = 1;
+    auto exchanging = exchange(&values);
+    co_await exchanging;
+  }
+  co_await listeners_.join();
+}
+
+task::Task<void> Ledger::abandon(std::exception_ptr why) {
+  if (!group_.runtime().waits().cancelled()) group_.runtime().waits().cancel(why);
+  try {
+    co_await listeners_.join();
+  } catch (...) {
+  }
+}
+
+}  // namespace taxon::train

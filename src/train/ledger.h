@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+
+#include "comm/communicator.h"
+#include "task/scope.h"
+#include "train/vote.h"
+
+namespace taxon::train {
+
+/// What ranks that don't keep step tell each other beside the compute, in place of a vote: after every step a
+/// worker tells member 0 what it did and hears what all did so far. Nobody waits for a slower worker. Member 0
+/// also says when all shall come together, which workers learn with their next answer.
+class Ledger {
+ public:
+  struct Totals {
+    double samples = 0, loss_sum = 0, correct = 0;  // of all workers
+    bool stop = false;                              // somebody asked
+    std::int64_t calls = 0;                         // how often all were called together
+  };
+  /// Members 0 to `workers` - 1 of the group work; `samples` were before. `calls`, at member 0: true if all shall come together at
+  /// these totals; asked whenever they grow and no call is open.
+  Ledger(comm::Communicator& group, int workers, std::int64_t samples,
+         std::function<bool(const Totals&)> calls);
+
+  /// At member 0, before anything else: begins to listen.
+  void open();
+  /// Says what was done since the last report, and what is known now. Workers only.
+  task::Task<void> report(Vote::Ballot mine, std::int64_t samples, Totals* totals);
+  /// Member 0, while all are together: what was called for is done, and the next call may come.
+  void came_together() { call_open_ = false; }
+  /// For good: workers say farewell, member 0 waits for them.
+  task::Task<void> close();
+  task::Task<void> abandon(std::exception_ptr why);
+  /// At member 0.
+  const Totals& totals() const { return totals_; }
+
+ private:
+  task::Task<void> attend(int worker);
+  task::Task<void> exchange(std::vector<double>* values);
+  bool works() const { return group_.rank() < workers_; }
+
+  comm::Communicator& group_;
+  const int workers_;
+  std::function<bool(const Totals&)> calls_;
+  Totals totals_;
+  bool call_open_ = false;
+  std::uint32_t use_ = 0;
+  task::Scope listeners_;
+};
+
+}  // namespace taxon::train

@@ -1,0 +1,167 @@
+// Parameter servers: the same mathematics where workers keep step, and what is promised where they don't.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "data/memory_storage.h"
+#include "train/modes.h"
+#include "train/toy_job.h"
+
+namespace taxon::test {
+namespace {
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  return std::sqrt(sum / norm);
+}
+
+class TrainServers : public Train {
+ protected:
+  plan::Plan served(plan::LevelPlan level, int servers, const std::string& rule = "adamw") {
+    plan::Plan plan = toy_plan();
+    plan.optimiser.rule = rule;
+    plan.optimiser.weight_decay = 0.01;
+    plan.learning_rate.base = rule == "adamw" ? 0.02 : 0.1;
+    plan.exchange.slice_bytes = 64;
+    plan.exchange.levels = {std::move(level)};
+    plan.mesh.servers = servers;
+    return plan;
+  }
+  static plan::LevelPlan servers(std::int64_t staleness = 0, int quorum = 0, int apply = 0) {
+    plan::LevelPlan level;
+    level.topology = "servers";
+    level.staleness = staleness;
+    level.quorum = quorum;
+    level.apply = apply;
+    return level;
+  }
+};
+
+TEST_F(TrainServers, WhereWorkersKeepStepTheyTrainAsOneWorkerDoes) {
+  const auto expected = run_training(job(1, served({}, 0)));
+  for (int dedicated : {0, 1, 2})
+    for (int workers : {1, 2, 4})
+      for (const char* overlap : {"forward", "backward"}) {
+        if (dedicated + workers > 5) continue;
+        SCOPED_TRACE(testing::Message() << dedicated << " " << workers << " " << overlap);
+        plan::Plan plan = served(servers(), dedicated);
+        plan.exchange.overlap = overlap;
+        const auto result = run_training(job(workers + dedicated, plan));
+        EXPECT_LT(distance(expected.parameters, result.parameters), 1e-9);
+        for (const auto& outcome : result.outcomes) {
+          EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
+          EXPECT_EQ(outcome.staleness, (std::vector<double>{outcome.staleness[0]}));
+        }
+        EXPECT_EQ(result.recorders[0].steps.size(), 50u);
+        EXPECT_NEAR(result.recorders[0].steps[30].loss, expected.recorders[0].steps[30].loss, 1e-9);
+      }
+}
+
+TEST_F(TrainServers, TwoRunsAreBitIdenticalAndAnInterruptedOneContinues) {
+  for (int dedicated : {0, 2}) {
+    plan::Plan plan = served(servers(), dedicated, "momentum");
+    plan.precision = {DType::Float32, DType::Float32};
+    const auto whole = run_training(job(4, plan));
+    EXPECT_EQ(run_training(job(4, plan)).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash);
+    data::MemoryStorage storage;
+    TrainingJob first = job(4, plan);
+    first.storage = &storage;
+    first.out = "run";
+    first.stop_after = 16;
+    EXPECT_EQ(run_training(first).outcomes[3].end, train::Outcome::End::Interrupted);
+    TrainingJob rest = job(4, plan);
+    rest.storage = &storage;
+    rest.out = "run";
+    rest.start = train::TrainOptions::Start::Resume;
+    EXPECT_EQ(run_training(rest).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash) << dedicated;
+  }
+}
+
+struct Discipline {
+  std::string name;
+  std::int64_t staleness = 0;
+  int quorum = 0, apply = 0;
+  friend std::ostream& operator<<(std::ostream& out, const Discipline& d) { return out << d.name; }
+};
+
+class TrainFreely : public TrainServers, public ::testing::WithParamInterface<Discipline> {
+ protected:
+  plan::LevelPlan level() {
+    return servers(GetParam().staleness, GetParam().quorum, GetParam().apply);
+  }
+};
+
+TEST_P(TrainFreely, LearnsAndEndsWithOneModel) {
+  for (int dedicated : {0, 1}) {
+    plan::Plan plan = served(level(), dedicated, "sgd");
+    const auto result = run_training(job(4, plan));
+    EXPECT_LT(result.outcomes[0].test.loss, 0.9 * result.recorders[0].evaluations.front().loss);
+    for (const auto& outcome : result.outcomes) {
+      EXPECT_EQ(outcome.end, train::Outcome::End::Complete);
+      EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
+      EXPECT_EQ(outcome.test.loss, result.outcomes[0].test.loss);
+    }
+    const auto& counts = result.outcomes[0].staleness;
+    EXPECT_GT(std::accumulate(counts.begin(), counts.end(), 0.0), 0);
+    EXPECT_EQ(result.recorders[0].evaluations.size(), result.recorders[3].evaluations.size());
+    EXPECT_GE(result.recorders[0].evaluations.size(), 5u);  // of six epochs
+  }
+}
+
+TEST_P(TrainFreely, StopsWhenAsked) {
+  data::MemoryStorage storage;
+  TrainingJob first = job(4, served(level(), 1, "sgd"));
+  first.storage = &storage;
+  first.out = "run";
+  first.stop_after = 10;
+  const auto stopped = run_training(first);
+  for (const auto& outcome : stopped.outcomes) EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
+  TrainingJob rest = job(4, served(level(), 1, "sgd"));
+  rest.storage = &storage;
+  rest.out = "run";
+  rest.start = train::TrainOptions::Start::Resume;
+  const auto resumed = run_training(rest);
+  EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
+  EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Disciplines, TrainFreely,
+                         ::testing::Values(Discipline{"ssp", 2, 0, 1}, Discipline{"asynchronous", -1, 0, 1},
+                                           Discipline{"backup", 0, 2, 2}, Discipline{"softsync", -1, 0, 2}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(TrainServers, ElasticReplicasPullAtACentreOfServers) {
+  plan::LevelPlan level = servers(-1, 0, 1);
+  level.rule = "elastic";
+  level.rate = 0.9;
+  level.period = 3;
+  for (int dedicated : {0, 1}) {
+    const auto result = run_training(job(4, served(level, dedicated, "momentum")));
+    EXPECT_LT(result.outcomes[0].test.loss, result.recorders[0].evaluations.front().loss);
+    for (const auto& outcome : result.outcomes)
+      EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
+  }
+}
+
+TEST_F(TrainServers, ReplicasThatMeetAtServersDoAsThoseThatAllReduce) {
+  for (const char* rule : {"block", "outer_nesterov", "elastic"}) {
+    plan::LevelPlan level = meets(rule, 5);
+    level.momentum = std::string(rule) == "elastic" ? 0 : 0.5;
+    level.rate = 0.8;
+    const auto expected = run_training(job(4, served(level, 0, "momentum")));
+    level.topology = "servers";
+    for (int dedicated : {0, 2})
+      EXPECT_LT(distance(expected.parameters,
+                         run_training(job(4 + dedicated, served(level, dedicated, "momentum"))).parameters),
+                1e-9)
+          << rule << " " << dedicated;
+  }
+}
+
+}  // namespace
+}  // namespace taxon::test
