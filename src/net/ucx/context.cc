@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <memory>
+#include <sstream>
+#include <utility>
 
 namespace taxon::net {
 namespace {
@@ -35,6 +37,24 @@ bool admits(const std::string& tls, std::initializer_list<const char*> names) {
 void modify(ucp_config_t* config, const char* key, const char* value) {
   ucs_status_t status = ucp_config_modify(config, key, value);
   if (status != UCS_OK) throw ucx_error(fmt::format("UCX refuses {}={}", key, value), status);
+}
+
+/// A list of devices names RDMA ports as "mlx5_0:1" and interfaces as "eth0"; the empty one is all.
+bool names_interface(const std::string& devices) {
+  std::istringstream names(devices);
+  for (std::string name; std::getline(names, name, ',');)
+    if (name.find(':') == std::string::npos) return true;
+  return devices.empty();
+}
+
+/// UCX sends over TCP what fits one of its segments straight from the caller's memory and receives it as one
+/// piece, with one system call each; the rest it cuts. As large as a receiver's segments are by default.
+void enlarge_segments(ucp_config_t* config) {
+  if (set_by_user("UCX_TCP_TX_SEG_SIZE") || set_by_user("UCX_TCP_RX_SEG_SIZE")) return;
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  bool with_prefix = std::pair(major, minor) >= std::pair(1U, 17U);
+  modify(config, with_prefix ? "TCP_TX_SEG_SIZE" : "TX_SEG_SIZE", "64kb");
 }
 
 }  // namespace
@@ -99,12 +119,15 @@ void UcxContext::open_context(const TransportChoice& choice, const std::string& 
   if (!set_by_user("UCX_ALLOC_PRIO"))
     modify(raw, "ALLOC_PRIO", sysv ? "md:sysv" : posix ? "md:posix" : "thp,mmap");
   // UCX 1.13 aborts in its progress when a TCP connection breaks under a zero-copy send (uct_iface.h,
-  // "comp->count > 0"), which a peer's death must not do to us. Fragments are copied anyway.
+  // "comp->count > 0"), which a peer's death must not do to us. Nor may the network hold the caller's memory.
   if (!set_by_user("UCX_ZCOPY_THRESH")) modify(raw, "ZCOPY_THRESH", "inf");
   // Otherwise UCX looks at a device only once its own thread has seen a first event there, and the first
   // connection to a rank that sleeps can go unnoticed for ever.
   if (!set_by_user("UCX_ADAPTIVE_PROGRESS")) modify(raw, "ADAPTIVE_PROGRESS", "n");
   if (!devices.empty() && !set_by_user("UCX_NET_DEVICES")) modify(raw, "NET_DEVICES", devices.c_str());
+  const char* given_devices = set_by_user("UCX_NET_DEVICES");
+  if (admits(tls, {"all", "tcp"}) && names_interface(given_devices ? given_devices : devices))
+    enlarge_segments(raw);  // UCX warns of settings that no device takes
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;

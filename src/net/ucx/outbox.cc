@@ -39,16 +39,15 @@ bool Outbox::start(Op& op) {
 }
 
 bool Outbox::pump() {
-  bool worked = false;
-  while (first_ != nullptr && in_flight_ < kWindow && !stopped_ && failure_ == UCS_OK) {
+  int burst = 0;
+  for (; burst < kBurst && ready(); ++burst) {
     Op& op = *first_;
     ConstView payload = payload_of(op);
-    Fragment* fragment = take_fragment();
-    std::size_t size = std::min(setting_.fragment_bytes, payload.size() - sent_);
-    fill(*fragment, op, payload, size);
-    sent_ += size;
-    send(*fragment, size);
-    worked = true;
+    ConstView part = payload.slice(sent_, std::min(setting_.fragment_bytes, payload.size() - sent_));
+    WireHeader header = header_of(op, payload.size(), part);
+    // Not past copies that still wait.
+    if (in_flight_ > 0 || !send_direct(header, part)) send_copy(header, part);
+    sent_ += part.size();
     if (sent_ < payload.size() || failure_ != UCS_OK) continue;
     first_ = op.next_in_queue;
     if (first_ == nullptr) last_ = nullptr;
@@ -59,17 +58,17 @@ bool Outbox::pump() {
     else
       completions_.push(op);
   }
-  return worked;
+  return burst > 0;
 }
 
-void Outbox::fill(Fragment& fragment, const Op& op, ConstView payload, std::size_t size) {
-  WireHeader& header = fragment.header = WireHeader{};
+WireHeader Outbox::header_of(const Op& op, std::size_t whole, ConstView part) const {
+  WireHeader header;
   header.epoch = setting_.epoch;
   header.tag = op.tag;
   header.source = setting_.self.value();
   header.order = order_;
   header.offset = sent_;
-  header.size = payload.size();
+  header.size = whole;
   if (auto* send = dynamic_cast<const SendOp*>(&op)) {
     header.type = static_cast<std::uint8_t>(send->type);
   } else {
@@ -79,23 +78,44 @@ void Outbox::fill(Fragment& fragment, const Op& op, ConstView payload, std::size
     header.value = put.value;
     if (put.region) header.address = put.region->address + put.offset;
   }
-  if (size > 0) std::memcpy(fragment.bytes, payload.data() + sent_, size);
   if (setting_.checksums == Checksums::Payload) {
     header.checksums = 1;
-    header.payload_checksum = checksum_of(ConstView(fragment.bytes, size));
+    header.payload_checksum = checksum_of(part);
   }
   seal(header);
+  return header;
 }
 
-void Outbox::send(Fragment& fragment, std::size_t size) {
+bool Outbox::send_direct(const WireHeader& header, ConstView part) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  ucs_status_ptr_t status =
+      ucp_am_send_nbx(endpoint_, kFragmentMessage, &header, sizeof header, part.data(), part.size(), &param);
+  if (UCS_PTR_STATUS(status) == UCS_ERR_NO_RESOURCE) return false;
+  TAXON_CHECK(!UCS_PTR_IS_PTR(status), "UCX kept what it was to send at once");
+  if (UCS_PTR_IS_ERR(status)) {
+    failure_ = UCS_PTR_STATUS(status);
+    return true;
+  }
+  ++counts_.direct;
+  if (part.size() == setting_.fragment_bytes) window_ = kDirectWindow;
+  return true;
+}
+
+void Outbox::send_copy(const WireHeader& header, ConstView part) {
+  Fragment& fragment = *take_fragment();
+  fragment.header = header;
+  if (!part.empty()) std::memcpy(fragment.bytes, part.data(), part.size());
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   param.cb.send = &Outbox::sent;
   param.user_data = &fragment;
+  ++counts_.copied;
   ++in_flight_;
   ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_, kFragmentMessage, &fragment.header,
-                                             sizeof fragment.header, fragment.bytes, size, &param);
+                                             sizeof fragment.header, fragment.bytes, part.size(), &param);
   if (UCS_PTR_IS_PTR(request)) return;  // sent() follows
   if (UCS_PTR_IS_ERR(request)) failure_ = UCS_PTR_STATUS(request);
   --in_flight_;

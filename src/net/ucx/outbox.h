@@ -8,6 +8,7 @@
 
 #include "net/completions.h"
 #include "net/transport.h"
+#include "net/ucx/fragment_counts.h"
 #include "net/ucx/wire.h"
 
 namespace taxon::net {
@@ -21,10 +22,10 @@ enum class Checksums {
   Payload,  // of payloads too
 };
 
-/// Sends messages and puts to one peer, one after the other, in fragments. A fragment is copied out of the
-/// payload when it is handed to the network, so an operation is done when its last byte was copied, and can
-/// be recalled at any time: the network never holds the caller's memory. A copy costs a hundredth of a core
-/// at 1 Gbit/s.
+/// Sends messages and puts to one peer, one after the other, in fragments. The network never holds the
+/// caller's memory, so an operation is done when its last byte was handed over, and can be recalled at any
+/// time. A fragment goes straight out of the payload when the network takes all of it before the call
+/// returns, as a socket with room in its buffer does; otherwise a copy of it waits for its turn.
 class Outbox {
  public:
   struct Setting {
@@ -35,8 +36,12 @@ class Outbox {
     std::size_t fragment_bytes = 0;  // what the path carries in one piece, at most kLargestFragment
   };
   static constexpr std::size_t kLargestFragment = 60 << 10;
-  /// Fragments that the network holds at once: enough to keep a link busy between two polls.
+  /// Copied fragments that the network holds at once: enough to keep a link busy between two polls.
   static constexpr int kWindow = 16;
+  /// Where whole fragments have gone without a copy: one, whose turn wakes this rank to send on so.
+  static constexpr int kDirectWindow = 1;
+  /// Fragments per call: a receiver that is as fast as this rank would keep it here to the message's end.
+  static constexpr int kBurst = 16;
 
   Outbox(Setting setting, Completions& completions);
   Outbox(const Outbox&) = delete;
@@ -50,6 +55,8 @@ class Outbox {
   bool start(Op& op);
   /// Sends more. True if anything was sent.
   bool pump();
+  /// There is something to send and nothing to wait for: pump() must be called before this rank may sleep.
+  bool ready() const { return first_ != nullptr && in_flight_ < window_ && !stopped_ && failure_ == UCS_OK; }
   /// False: the op was not queued here. When a part of it was sent the peer can't make sense of anything
   /// later, and nothing more is sent.
   bool forget(Op& op);
@@ -59,13 +66,16 @@ class Outbox {
   bool idle() const { return first_ == nullptr && in_flight_ == 0; }
   /// The first failure of a fragment; UCS_OK without one.
   ucs_status_t failure() const { return failure_; }
+  FragmentCounts counts() const { return counts_; }
 
  private:
   struct Fragment;
   static void sent(void* request, ucs_status_t status, void* fragment);
   Fragment* take_fragment();
-  void fill(Fragment& fragment, const Op& op, ConstView payload, std::size_t size);
-  void send(Fragment& fragment, std::size_t size);
+  WireHeader header_of(const Op& op, std::size_t whole, ConstView part) const;
+  /// False: the network can't take it now, and has taken nothing.
+  bool send_direct(const WireHeader& header, ConstView part);
+  void send_copy(const WireHeader& header, ConstView part);
 
   Setting setting_;
   Completions& completions_;
@@ -75,11 +85,13 @@ class Outbox {
   Op* starting_ = nullptr;  // inside start(); null again once it is done
   std::size_t sent_ = 0;    // bytes of first_
   std::uint64_t order_ = 0;
-  int in_flight_ = 0;
+  int in_flight_ = 0;  // copied fragments
+  int window_ = kWindow;
   bool stopped_ = false;
   ucs_status_t failure_ = UCS_OK;
   std::vector<Fragment*> free_;
   std::vector<std::unique_ptr<Fragment>> fragments_;
+  FragmentCounts counts_;
 };
 
 }  // namespace taxon::net

@@ -270,6 +270,8 @@ void UcxTransport::Impl::look_for_failures() {
 
 bool UcxTransport::Impl::arm() {
   if (!completions.empty()) return false;
+  if (std::any_of(busy.begin(), busy.end(), [](const Peer* peer) { return peer->outbox.ready(); }))
+    return false;
   page.announce_sleep();
   if (awaited_signal_is_up()) return false;
   return ucp_worker_arm(context.worker()) == UCS_OK;
@@ -402,5 +404,7 @@ bool UcxTransport::arm() { return impl_->arm(); }
 void UcxTransport::disarm() { impl_->page.announce_awake(); }
 
 std::uint64_t UcxTransport::stale_messages() const { return impl_->inbox.stale(); }
+
+FragmentCounts UcxTransport::fragments_to(Rank rank) const { return impl_->peer(rank).outbox.counts(); }
 
 }  // namespace taxon::net

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "net/transport.h"
+#include "net/ucx/fragment_counts.h"
 #include "task/poll_loop.h"
 
 namespace taxon::net {
@@ -76,6 +77,8 @@ class UcxTransport final : public Transport, public task::Pollable {
 
   /// Messages of other job epochs that came and were thrown away.
   std::uint64_t stale_messages() const;
+  /// REQUIRES: not the own rank.
+  FragmentCounts fragments_to(Rank peer) const;
 
  private:
   class Impl;

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+namespace taxon::net {
+
+/// How fragments went to a peer: straight out of the payload, or as a copy that waited for its turn.
+struct FragmentCounts {
+  std::uint64_t direct = 0;
+  std::uint64_t copied = 0;
+};
+
+}  // namespace taxon::net
