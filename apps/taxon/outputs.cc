@@ -92,7 +92,7 @@ class Outputs::Writer {
     progress_->say(fmt::format("test after step {}: accuracy {:.2f} %, loss {:.4f}", evaluation.step,
                                evaluation.accuracy * 100, evaluation.loss));
     record(evaluation.step, {{"accuracy/test", evaluation.accuracy}, {"loss/test", evaluation.loss}},
-           evaluation.samples);
+           {{"samples", static_cast<double>(evaluation.samples)}, {"bytes_sent", evaluation.bytes_sent}});
   }
 
   void say(const std::string& line) { progress_ ? progress_->say(line) : to_terminal(line + "\n"); }
@@ -144,14 +144,17 @@ class Outputs::Writer {
             {"time/compute_ms", to_seconds(report.compute) * 1e3},
             {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3},
             {"gradient_norm", report.gradient_norm}},
-           report.samples);
+           {{"samples", static_cast<double>(report.samples)}});
     window_samples_ = window_seconds_ = window_loss_ = window_accuracy_ = 0;
     window_steps_ = 0;
   }
 
-  void record(std::int64_t step, const std::vector<report::Scalar>& scalars, std::int64_t samples) {
-    std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(step)},
-                                                           {"samples", static_cast<double>(samples)}};
+  /// `where` says, beside the step and the time, where in the run the scalars were seen.
+  void record(std::int64_t step, const std::vector<report::Scalar>& scalars,
+              const std::vector<std::pair<std::string, double>>& where) {
+    std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(step)}};
+    numbers.insert(numbers.end(), where.begin(), where.end());
+    numbers.emplace_back("seconds", step_seconds_.sum());
     for (const auto& scalar : scalars) numbers.emplace_back(scalar.tag, scalar.value);
     append("metrics.jsonl", report::metrics_line(numbers));
     if (!events_.empty()) append(events_, report::encode_scalars(wall_clock(), step, scalars));

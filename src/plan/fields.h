@@ -182,6 +182,14 @@ void visit_fields(P& p, V&& visit) {
               .max = 1e15,
               .one_of = "length"},
         p.samples);
+  visit(Field{.key = "seconds",
+              .sentence = "And no longer than so many seconds of training by rank 0's clock, tests and "
+                          "checkpoints left out; 0: no limit. The learning rate's schedule keeps the whole "
+                          "length; a resumed run has as many again.",
+              .min = 0,
+              .max = 1e9,
+              .unit = Unit::Seconds},
+        p.seconds);
 }
 
 template <Like<MeshPlan> P, class V>

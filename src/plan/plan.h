@@ -69,11 +69,12 @@ struct RatePlan {
   friend bool operator==(const RatePlan&, const RatePlan&) = default;
 };
 
-/// How long to train; exactly one is given.
+/// How long to train; exactly one of the first three is given.
 struct LengthPlan {
   double epochs = 0;
   std::int64_t steps = 0;
   std::int64_t samples = 0;
+  double seconds = 0;  // and no longer than this, wherever the learning rate then is; 0: no limit
   friend bool operator==(const LengthPlan&, const LengthPlan&) = default;
 };
 

@@ -16,7 +16,8 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
     auto averaging = average_buffers();
     co_await averaging;
   }
-  std::vector<double> sums(2, 0.0);
+  std::vector<double> sums(3, 0.0);
+  sums[2] = evaluation.bytes_sent;
   Range share = part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(group_.size()),
                      static_cast<std::size_t>(group_.rank()));
   const model::ModelSpec& spec = world_.model.spec();
@@ -37,6 +38,7 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
   auto size = static_cast<double>(test.size());
   evaluation.loss = total[0] / size;
   evaluation.accuracy = total[1] / size;
+  evaluation.bytes_sent = total[2] / group_.size();
   co_return evaluation;
 }
 

@@ -13,7 +13,7 @@ class Evaluator {
       : world_(world), plan_(plan), group_(group), agreement_(agreement) {}
 
   /// Loss and accuracy with the mean of the ranks' batch-norm statistics, which are each rank's own again
-  /// afterwards. `evaluation` says where training stands.
+  /// afterwards. `evaluation` says where training stands and what this rank sent.
   task::Task<Evaluation> evaluate(Evaluation evaluation);
   /// The model's buffers := their mean over the ranks.
   task::Task<void> average_buffers();

@@ -43,6 +43,7 @@ struct StepReport {
 struct Evaluation {
   std::int64_t step = 0, samples = 0;
   double loss = 0, accuracy = 0;
+  double bytes_sent = 0;  // payload of a rank in this process's part of the run, mean over ranks
 };
 
 /// Follows a run. Called on the executor's thread; on every rank. Blocks nothing for long.

@@ -78,6 +78,8 @@ class Trainer {
   void announce();
   task::Task<void> loop();
   task::Task<bool> step(const data::Batch* batch);
+  bool asked_to_stop() const { return options_.stop && options_.stop->load(std::memory_order_relaxed); }
+  bool out_of_time() const;
   task::Task<int> advance(const model::StepInput* input);
   task::Task<void> settle();
   task::Task<void> drain();
@@ -119,6 +121,8 @@ class Trainer {
   task::Task<void> tell(Vote::Tally* tally);
   task::Task<void> count_staleness(Outcome* outcome);
   std::uint64_t bytes_sent() const { return world_.runtime.transport.traffic().bytes_sent; }
+  /// What this rank sent in this process's part of the run, without what tests needed.
+  std::uint64_t bytes_of_training() const { return bytes_sent() - first_bytes_ - replicas_->bytes_shown(); }
   task::Task<Outcome> conclude();
 
   World world_;
@@ -153,6 +157,7 @@ class Trainer {
   std::int64_t first_step_ = 0;
   std::uint64_t first_bytes_ = 0;
   Instant last_end_;
+  Duration trained_{0};  // in steps of this process's part of the run
   Duration data_wait_{0};
   double gradient_norm_ = 0;    // of the last update
   Duration busy_{0}, idle_{0};  // of this step: in kernels, and waiting for the exchange
@@ -325,7 +330,9 @@ task::Task<void> Trainer::loop() {
     bool stop = co_await stepping;
     bool last = samples_ >= total_;
     if (stop && !last) {
-      interrupted_ = true;
+      // Somebody was asked to, or else rank 0's time is up.
+      auto asking = agreement_.sum({asked_to_stop() ? 1.0 : 0.0});
+      interrupted_ = (co_await asking)[0] > 0;
       break;
     }
     if (evaluation.due(samples_) && !last) {
@@ -336,9 +343,10 @@ task::Task<void> Trainer::loop() {
     if ((checkpoint.due(samples_) || counted) && !last) {
       auto settling = settle();
       co_await settling;
+      const Instant begin = now();
       auto saving = save();
       co_await saving;
-      last_end_ = now();
+      last_end_ += now() - begin;
     }
   }
   // An interrupted run saves what a delay has not updated yet.
@@ -364,10 +372,11 @@ task::Task<void> Trainer::test_on_the_way() {
     auto flushing = flush_report();
     co_await flushing;
   }
+  const Instant begin = now();
   auto evaluating = evaluate();
   Evaluation seen = co_await evaluating;
   world_.observer.evaluated(seen);
-  last_end_ = now();
+  last_end_ += now() - begin;
 }
 
 /// Member 0 calls all together for evaluations, checkpoints and the end, where workers' own counts don't say
@@ -443,16 +452,17 @@ task::Task<bool> Trainer::come_together(Together why) {
   if (first && !bounded()) why = {called_.end, called_.evaluate, called_.save, why.stop};
   std::vector<double> flags = {why.end ? 1.0 : 0, why.evaluate ? 1.0 : 0, why.save ? 1.0 : 0,
                                why.stop ? 1.0 : 0};
+  flags.push_back(asked_to_stop() ? 1 : 0);
   flags.push_back(first ? static_cast<double>(ledger_->totals().calls) : 0);
   flags.push_back(first ? (bounded() ? static_cast<double>(samples_) : ledger_->totals().samples) : 0);
   auto summing = agreement_.sum(std::move(flags));
   flags = co_await summing;
-  calls_answered_ = static_cast<std::int64_t>(flags[4]);
-  if (!bounded() || !works()) samples_ = static_cast<std::int64_t>(flags[5]);
+  calls_answered_ = static_cast<std::int64_t>(flags[5]);
+  if (!bounded() || !works()) samples_ = static_cast<std::int64_t>(flags[6]);
   if (first) ledger_->came_together();
   if (flags[0] > 0) co_return true;
   if (flags[3] > 0) {
-    interrupted_ = true;
+    interrupted_ = flags[4] > 0;  // otherwise rank 0's time is up
     co_return true;
   }
   if (flags[1] > 0) {
@@ -463,7 +473,6 @@ task::Task<bool> Trainer::come_together(Together why) {
     auto saving = save();
     co_await saving;
   }
-  last_end_ = now();
   co_return false;
 }
 
@@ -507,13 +516,14 @@ task::Task<bool> Trainer::step(const data::Batch* batch) {
   report.rate = clock.rate;
   report.data_wait = data_wait_;
   Vote::Tally tally;
-  ballot_.stop = options_.stop && options_.stop->load(std::memory_order_relaxed);
+  ballot_.stop = asked_to_stop() || out_of_time();
   auto computing = compute(batch, clock, &report, &tally);
   co_await computing;
   finish_report(tally);
   report.gradient_norm =
       gradient_norm_;  // of this step if it is settled; else settle() sees to it, unless it is delayed
   report.step_time = now() - last_end_;
+  trained_ += report.step_time;
   last_end_ = report.end = now();
   steps_ = report.step;
   samples_ = report.samples;
@@ -555,6 +565,10 @@ std::int64_t Trainer::gradient_mean_over(const data::Batch& batch) const {
                                               static_cast<std::size_t>(member.value()))
                                              .size);
   return std::max<std::int64_t>(1, samples);
+}
+
+bool Trainer::out_of_time() const {
+  return plan_.length.seconds > 0 && group_.rank() == 0 && to_seconds(trained_) >= plan_.length.seconds;
 }
 
 /// Forward and backward on the compute lane, beside them the exchange of earlier steps until it is settled,
@@ -759,9 +773,10 @@ void Trainer::finish_report(const Vote::Tally& tally) {
 task::Task<Evaluation> Trainer::evaluate() {
   auto settling = settle();
   co_await settling;
+  const auto sent = static_cast<double>(bytes_of_training());
   auto showing = replicas_->show();
   co_await showing;
-  auto evaluating = evaluator_->evaluate({steps_, samples_, 0, 0});
+  auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
   Evaluation seen = co_await evaluating;
   auto hiding = replicas_->hide();
   co_await hiding;
@@ -809,10 +824,10 @@ task::Task<Outcome> Trainer::conclude() {
   auto same = compare_weights("final parameters");
   co_await same;
   outcome.parameter_hash = hash_;
-  std::vector<double> sums = {static_cast<double>(bytes_sent() - first_bytes_ - replicas_->bytes_shown()),
-                              works() ? static_cast<double>(steps_ - first_step_) : 0};
+  const auto sent = static_cast<double>(bytes_of_training());
+  std::vector<double> sums = {sent, works() ? static_cast<double>(steps_ - first_step_) : 0};
   if (!interrupted_) {
-    auto evaluating = evaluator_->evaluate({steps_, samples_, 0, 0});
+    auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
     outcome.test = co_await evaluating;
     world_.observer.evaluated(outcome.test);
   }

@@ -162,6 +162,30 @@ TEST_F(Train, AnInterruptedRunContinuesBitForBit) {
   }
 }
 
+TEST_F(Train, ARunThatIsOutOfTimeIsCompleteAndTested) {
+  plan::Plan plan = toy_plan();
+  plan.length.seconds = 1e-9;
+  const auto result = run_training(job(3, plan));
+  for (const auto& outcome : result.outcomes) {
+    EXPECT_EQ(outcome.end, train::Outcome::End::Complete);
+    EXPECT_EQ(outcome.steps, 2);  // the second is underway when the first one's time is known
+    EXPECT_GT(outcome.test.loss, 0);
+  }
+  EXPECT_EQ(result.recorders[0].evaluations.back().samples, result.outcomes[0].samples);
+}
+
+TEST_F(Train, TestsSayWhatWasSentUntilThen) {
+  const auto result = run_training(job(3, toy_plan()));
+  const auto& seen = result.recorders[0].evaluations;
+  ASSERT_GT(seen.size(), 1u);
+  double before = 0;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_GT(seen[i].bytes_sent, before);
+    EXPECT_EQ(seen[i].bytes_sent, result.recorders[2].evaluations[i].bytes_sent);
+    before = seen[i].bytes_sent;
+  }
+}
+
 TEST_F(Train, ACheckpointResumesOnAnotherNumberOfWorkers) {
   plan::Plan plan = toy_plan();
   auto whole = run_training(job(2, plan));
