@@ -1,0 +1,50 @@
+#include "plan/axes.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/sample_plan.h"
+
+namespace taxon::plan {
+namespace {
+
+TEST(Axes, APlanThatSaysNothingIsSynchronousAllReduce) {
+  const Axes axes = axes_of(test::legal_plan());
+  EXPECT_EQ(axes, (Axes{"data", "replicated", "synchronous", "all-reduce", "dense"}));
+}
+
+TEST(Axes, ShardsDelaysAndCollectivesAreSeen) {
+  Plan plan = test::legal_plan();
+  plan.exchange.levels = {{.topology = "sharded", .collective = "halving_doubling"}};
+  plan.exchange.delay = 1;
+  const Axes axes = axes_of(plan);
+  EXPECT_EQ(axes.optimisation, "sharded");
+  EXPECT_EQ(axes.scheduling, "synchronous, delay 1");
+  EXPECT_EQ(axes.communication, "sharded (halving-doubling)");
+}
+
+TEST(Axes, LevelsAreToldFromTheInsideOutward) {
+  Plan plan = test::legal_plan();
+  plan.exchange.levels = {{.group = "node", .topology = "sharded"},
+                          {.group = "across", .collective = "ring"}};
+  const Axes axes = axes_of(plan);
+  EXPECT_EQ(axes.optimisation, "sharded");
+  EXPECT_EQ(axes.communication, "node: sharded; across: all-reduce (ring)");
+}
+
+TEST(Axes, WhatARunChoseTakesThePlaceOfAuto) {
+  Plan plan = test::legal_plan();
+  plan.resolved.buckets = {{.collectives = {"all_reduce direct"}},
+                           {.collectives = {"all_reduce ring"}},
+                           {.collectives = {"all_reduce direct"}}};
+  EXPECT_EQ(axes_of(plan).communication, "all-reduce (direct, ring)");
+}
+
+TEST(Axes, AreNamedInTheirOrder) {
+  const auto named = by_name(axes_of(test::legal_plan()));
+  EXPECT_EQ(named.front().first, "parallelism");
+  EXPECT_EQ(named.back().first, "compression");
+  EXPECT_EQ(named.back().second, "dense");
+}
+
+}  // namespace
+}  // namespace taxon::plan
