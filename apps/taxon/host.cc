@@ -50,4 +50,12 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+  return "an unknown processor";
+}
+
 }  // namespace taxon::app

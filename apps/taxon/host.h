@@ -14,6 +14,8 @@ int cores_of_affinity();
 double usable_cores();
 /// Largest resident set of this process so far.
 std::uint64_t peak_rss_bytes();
+/// The processor's model as the kernel names it, or that it is not known.
+std::string processor_name();
 /// Seconds since 1970, for TensorBoard.
 double wall_clock();
 

@@ -258,6 +258,7 @@ class Supervisor {
     setpgid(0, 0);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing > 0) dup2(nothing, 0), close(nothing);
+    if (launch_.output >= 0) dup2(launch_.output, STDOUT_FILENO), dup2(launch_.output, STDERR_FILENO);
     signals_.restore_defaults();
     sigprocmask(SIG_SETMASK, &mask, nullptr);
     execve(launch_.program.c_str(), arguments.get(), environment.get());

@@ -17,6 +17,7 @@ struct LocalLaunch {
   std::function<void(const std::string&)> say;     // lines for the log
   std::function<void(int rank, pid_t pid)> on_start;
   std::string program = "/proc/self/exe";
+  int output = -1;  // descriptor for what the workers print; -1: this process's stdout and stderr
   /// After the first failure: how long the others may take to end by themselves, and then to obey SIGTERM.
   std::chrono::milliseconds patience{std::chrono::seconds(5)};
   std::chrono::milliseconds last_patience{std::chrono::seconds(3)};

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "apps/taxon/calibrate_command.h"
+#include "apps/taxon/compare_command.h"
 #include "apps/taxon/doctor.h"
 #include "apps/taxon/fault_command.h"
 #include "apps/taxon/profile_command.h"
@@ -107,6 +108,34 @@ void add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& arguments)
   calibrate->footer(kFooter);
 }
 
+CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments) {
+  CLI::App* compare = program.add_subcommand(
+      "compare", "Train recipes one after the other and set them side by side in a table and a report");
+  compare->add_option("recipes", arguments.recipes, "The recipes")->required();
+  compare->add_option("--out", arguments.out, "Folder of the comparison: one run a recipe, and report.html");
+  compare->add_option("--workers", arguments.workers, "Workers of every run, on this host (default: 2)")
+      ->check(CLI::PositiveNumber);
+  add_overrides(compare, arguments.overrides);
+  compare->add_option("--seconds", arguments.seconds, "End every run after so many seconds of training")
+      ->check(CLI::PositiveNumber);
+  compare->add_option("--samples", arguments.samples, "Train every run for so many samples")
+      ->check(CLI::PositiveNumber);
+  compare->add_option("--target-accuracy", arguments.target,
+                      "Say what it takes to get there: a share (0.88) or per cent (88)");
+  compare->add_option("--seeds", arguments.seeds, "Run every recipe with each of these seeds: 1,2,3")
+      ->delimiter(',');
+  compare->add_option("--emulated", arguments.emulated,
+                      "Call the figures emulated, and say in the report how the hosts are: \"four of ...\"");
+  compare->add_flag("--simulate", arguments.simulate,
+                    "Compare a few steps on a cluster that is only described");
+  compare->add_option("--cluster", arguments.cluster, "With --simulate: the cluster file (see clusters/)");
+  compare->add_option("--profile", arguments.profile, "With --simulate: what the model costs");
+  compare->add_option("--steps", arguments.steps, "With --simulate: steps of each run (default: 10)")
+      ->check(CLI::PositiveNumber);
+  compare->footer(kFooter);
+  return compare;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -126,6 +155,9 @@ int main(int argc, char** argv) {
   taxon::app::CalibrateArguments calibrate;
   calibrate.command_line = train.command_line;
   add_calibrate(program, calibrate);
+  taxon::app::CompareArguments compare_arguments;
+  compare_arguments.command_line = train.command_line;
+  CLI::App* compare = add_compare(program, compare_arguments);
   CLI::App* doctor = program.add_subcommand("doctor", "Say what this machine offers and what to improve");
   try {
     program.parse(argc, argv);
@@ -141,6 +173,7 @@ int main(int argc, char** argv) {
     return taxon::app::run_faults(faults);
   }
   if (simulate->parsed()) return taxon::app::run_simulate(simulate_arguments);
+  if (compare->parsed()) return taxon::app::run_compare(compare_arguments);
   if (program.got_subcommand("calibrate")) return taxon::app::run_calibrate(calibrate);
   return taxon::app::run_train(train);
 }

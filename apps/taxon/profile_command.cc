@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iostream>
 
 #include "apps/taxon/command.h"
+#include "apps/taxon/host.h"
 #include "apps/taxon/preflight.h"
 #include "apps/taxon/profiling.h"
 #include "apps/taxon/version.h"
@@ -13,14 +13,6 @@
 
 namespace taxon::app {
 namespace {
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name"))
-      if (auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
-  return "an unknown processor";
-}
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <iostream>
 
 #include "apps/taxon/command.h"
 #include "apps/taxon/preflight.h"
+#include "apps/taxon/problems.h"
 #include "apps/taxon/simulation.h"
 #include "apps/taxon/simulation_report.h"
 #include "base/error.h"
@@ -14,29 +14,6 @@
 
 namespace taxon::app {
 namespace {
-
-/// Everything that is wrong, whichever file it is in.
-class Problems {
- public:
-  void add(std::string problem) { list_.push_back(std::move(problem)); }
-  /// Runs `read`; its mistakes join the list. False: there were some.
-  bool collect(const std::function<void()>& read) {
-    try {
-      read();
-      return true;
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::Usage) throw;
-      add(error.what());
-      return false;
-    }
-  }
-  void require_none() const {
-    if (!list_.empty()) throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(list_, "\n")));
-  }
-
- private:
-  std::vector<std::string> list_;
-};
 
 const FidelityRow* find_fidelity(const std::string& name, Problems& problems) {
   std::vector<std::string> names;
@@ -60,8 +37,26 @@ plan::Plan steps_alone(plan::Plan plan, std::int64_t steps) {
   return plan;
 }
 
-/// Reads and checks everything; throws one Error{Usage} with all mistakes.
-SimulationInput prepare(const SimulateArguments& arguments) {
+void write_file(const std::string& path, const std::string& text) {
+  data::FileStorage storage;
+  storage.write_atomic(path, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+}
+
+int run(const SimulateArguments& arguments) {
+  const SimulationInput input = prepare_simulation(arguments);
+  const SimulationResult result = simulate(input);
+  std::cout << to_text(input, result);
+  if (!arguments.json.empty()) write_file(arguments.json, to_json(input, result));
+  if (!arguments.trace.empty()) {
+    write_file(arguments.trace, trace_of(result));
+    std::cout << "trace: " << arguments.trace << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+SimulationInput prepare_simulation(const SimulateArguments& arguments) {
   SimulationInput input;
   Problems problems;
   input.fidelity = find_fidelity(arguments.fidelity, problems);
@@ -93,25 +88,6 @@ SimulationInput prepare(const SimulateArguments& arguments) {
   problems.require_none();
   return input;
 }
-
-void write_file(const std::string& path, const std::string& text) {
-  data::FileStorage storage;
-  storage.write_atomic(path, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
-}
-
-int run(const SimulateArguments& arguments) {
-  const SimulationInput input = prepare(arguments);
-  const SimulationResult result = simulate(input);
-  std::cout << to_text(input, result);
-  if (!arguments.json.empty()) write_file(arguments.json, to_json(input, result));
-  if (!arguments.trace.empty()) {
-    write_file(arguments.trace, trace_of(result));
-    std::cout << "trace: " << arguments.trace << "\n";
-  }
-  return 0;
-}
-
-}  // namespace
 
 int run_simulate(const SimulateArguments& arguments) {
   return run_alone([&] { return run(arguments); });

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/taxon/simulation.h"
+
 namespace taxon::app {
 
 /// The words of `taxon simulate`.
@@ -18,6 +20,9 @@ struct SimulateArguments {
   std::string trace;  // empty: none
   std::string json;   // empty: none
 };
+
+/// Reads and checks everything; throws one Error{Usage} with all mistakes.
+SimulationInput prepare_simulation(const SimulateArguments& arguments);
 
 /// Runs the command; returns the process's exit code. Results to stdout, mistakes to stderr.
 int run_simulate(const SimulateArguments& arguments);

@@ -74,19 +74,6 @@ Existing existing(const TrainArguments& arguments) {
   return arguments.overwrite ? Existing::Overwrite : Existing::Refuse;
 }
 
-/// Checks what can be checked without starting anything, and starts the workers.
-int launch(const TrainArguments& arguments, const plan::Plan& plan, const std::string& out) {
-  data::FileStorage storage;
-  open_ingredients(plan, storage, 0, arguments.workers);
-  prepare_output(storage, out, existing(arguments));
-  LocalLaunch launch;
-  launch.workers = arguments.workers;
-  launch.command_line = arguments.command_line;
-  launch.environment = {{kLocalWorker, "1"}};
-  launch.say = say;
-  return run_workers(launch);
-}
-
 int run(const TrainArguments& arguments, const Environment& env) {
   plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
   std::vector<plan::Problem> problems;
@@ -110,7 +97,7 @@ int run(const TrainArguments& arguments, const Environment& env) {
     print_dry_run(plan, world_size);
     return 0;
   }
-  if (launches && arguments.workers > 1) return launch(arguments, plan, out);
+  if (launches && arguments.workers > 1) return train_with_local_workers(arguments, plan, out);
   const std::atomic<bool>& stop = install_stop_signals();
   if (identity.rank == 0 && !local_worker) {
     data::FileStorage storage;
@@ -126,6 +113,20 @@ int run(const TrainArguments& arguments, const Environment& env) {
 int run_train(const TrainArguments& arguments) {
   const Environment environment = process_environment();
   return run_command(environment, [&] { return run(arguments, environment); });
+}
+
+int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& plan,
+                             const std::string& out) {
+  data::FileStorage storage;
+  open_ingredients(plan, storage, 0, arguments.workers);
+  prepare_output(storage, out, existing(arguments));
+  LocalLaunch launch;
+  launch.workers = arguments.workers;
+  launch.command_line = arguments.command_line;
+  launch.environment = {{kLocalWorker, "1"}};
+  launch.say = say;
+  launch.output = arguments.worker_output;
+  return run_workers(launch);
 }
 
 }  // namespace taxon::app

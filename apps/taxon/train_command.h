@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/plan.h"
+
 namespace taxon::app {
 
 /// The words of `taxon train`.
@@ -15,9 +17,14 @@ struct TrainArguments {
   bool overwrite = false;
   bool dry_run = false;
   std::vector<std::string> command_line;  // for starting workers
+  int worker_output = -1;                 // descriptor for what workers print; -1: this process's
 };
 
 /// Runs the command; returns the process's exit code. Logs to stderr, results to stdout.
 int run_train(const TrainArguments& arguments);
+
+/// Checks what can be checked without starting anything, and trains `plan`, which is legal, with workers of
+/// this host into the folder `out`. Returns as run_workers(); throws Error.
+int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& plan, const std::string& out);
 
 }  // namespace taxon::app
