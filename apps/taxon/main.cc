@@ -7,6 +7,7 @@
 #include "apps/taxon/fault_command.h"
 #include "apps/taxon/profile_command.h"
 #include "apps/taxon/simulate_command.h"
+#include "apps/taxon/taxonomy_command.h"
 #include "apps/taxon/train_command.h"
 #include "apps/taxon/version.h"
 #include "base/error.h"
@@ -108,6 +109,14 @@ void add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& arguments)
   calibrate->footer(kFooter);
 }
 
+CLI::App* add_taxonomy(CLI::App& program, taxon::app::TaxonomyArguments& arguments) {
+  CLI::App* taxonomy =
+      program.add_subcommand("taxonomy", "Print the axes, every point on them, and where recipes stand");
+  taxonomy->add_option("recipes", arguments.recipes, "Recipes, such as recipes/systems/*.yaml");
+  taxonomy->footer(kFooter);
+  return taxonomy;
+}
+
 CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments) {
   CLI::App* compare = program.add_subcommand(
       "compare", "Train recipes one after the other and set them side by side in a table and a report");
@@ -158,6 +167,8 @@ int main(int argc, char** argv) {
   taxon::app::CompareArguments compare_arguments;
   compare_arguments.command_line = train.command_line;
   CLI::App* compare = add_compare(program, compare_arguments);
+  taxon::app::TaxonomyArguments taxonomy_arguments;
+  CLI::App* taxonomy = add_taxonomy(program, taxonomy_arguments);
   CLI::App* doctor = program.add_subcommand("doctor", "Say what this machine offers and what to improve");
   try {
     program.parse(argc, argv);
@@ -165,6 +176,7 @@ int main(int argc, char** argv) {
     int code = program.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : taxon::exit_code(taxon::ErrorKind::Usage);
   }
+  if (taxonomy->parsed()) return taxon::app::run_taxonomy(taxonomy_arguments);
   if (doctor->parsed()) return taxon::app::run_doctor(std::cout);
   if (profile->parsed()) return taxon::app::run_profile(profile_arguments);
   if (simulate->parsed() && *searches_faults) {

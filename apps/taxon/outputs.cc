@@ -208,6 +208,8 @@ class Outputs::Writer {
     summary.optimiser_bytes = info_.arenas.optimiser;
     summary.gradient_copies_per_step = outcome.copies_per_step;
     summary.gradient_copy_bytes_per_step = outcome.copy_bytes_per_step;
+    summary.staleness = outcome.staleness;
+    summary.dropped = outcome.dropped;
     for (const auto& bucket : info_.plan.resolved.buckets)
       summary.buckets.push_back({bucket.bytes, bucket.collectives});
     return summary;

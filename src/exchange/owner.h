@@ -12,9 +12,9 @@ namespace taxon::exchange {
 /// What made an update.
 struct Pool {
   double contributions = 1;
-  double scale = 1;             // makes a mean of the sum of gradients
-  std::int64_t version = 0;     // updates before it
-  std::int64_t samples = 0;     // of all updates before it
+  double scale = 1;          // makes a mean of the sum of gradients
+  std::int64_t version = 0;  // updates before it
+  std::int64_t samples = 0;  // of all updates before it
 };
 
 /// What a server does with the parts that it owns: its memory, of the weights' layout. Methods that touch

@@ -82,7 +82,8 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
   std::deque<net::RecvOp> receives;
   for (int server = 0; server < roles_.servers(); ++server) {
     const Rank peer = group_.global(roles_.member_of_server(server));
-    receives.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::AnswerHead),
+    receives.emplace_back(transport, peer,
+                          ServerWire::tag(group_, leg.unit, line.use, ServerWire::AnswerHead),
                           bytes_of(heads.emplace_back()), DType::Int64);
     receives.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer),
                           values.bytes(roles_.part_of(leg.range, server)), values.type());
@@ -109,8 +110,8 @@ task::Task<void> Servers::tell(ServerWire::Kind kind) {
                           ServerWire::tag(group_, kServerControlUnit, told_, ServerWire::ControlDone),
                           bytes_of(heard.emplace_back()), DType::Int64);
     sends.emplace_back(transport, peer,
-                       ServerWire::tag(group_, kServerControlUnit, told_, ServerWire::Control), bytes_of(said),
-                       DType::Int64);
+                       ServerWire::tag(group_, kServerControlUnit, told_, ServerWire::Control),
+                       bytes_of(said), DType::Int64);
   }
   ++told_;
   auto received = settled(group_, &receives);

@@ -32,7 +32,8 @@ struct ServerWire {
   // Of AnswerHead.
   enum AnswerField { CommonClock, Version };
   /// Of the unit's `use`-th exchange between a worker and a server.
-  static net::Tag tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use, Message message);
+  static net::Tag tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use,
+                      Message message);
 };
 /// The unit of Control messages: none of a bucket.
 inline constexpr std::uint32_t kServerControlUnit = 0x40000010;
@@ -50,7 +51,9 @@ class Servers final : public Topology {
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
   void begin_turn() override { clock_ = std::max(clock_ + 1, answered_); }
-  void weigh(std::int64_t samples, std::int64_t mean_over) override { samples_ = samples, mean_over_ = mean_over; }
+  void weigh(std::int64_t samples, std::int64_t mean_over) override {
+    samples_ = samples, mean_over_ = mean_over;
+  }
   std::int64_t turn() const override { return clock_; }
   void set_turn(std::int64_t turn) override { clock_ = turn - 1, first_version_ = turn; }
   /// REQUIRES: every answer has come.
@@ -64,13 +67,14 @@ class Servers final : public Topology {
   };
   Line& line(std::uint32_t unit);
   task::Task<void> tell(ServerWire::Kind kind);
-  task::Task<void> hand_in(std::uint32_t unit, Range range, const tensor::Arena& values, ServerWire::Kind kind);
+  task::Task<void> hand_in(std::uint32_t unit, Range range, const tensor::Arena& values,
+                           ServerWire::Kind kind);
 
   comm::Communicator& group_;
   const Roles roles_;
   std::map<std::uint32_t, Line> lines_;  // by unit
   std::int64_t samples_ = 1, mean_over_ = 1;
-  std::int64_t clock_ = -1;    // of this turn
+  std::int64_t clock_ = -1;  // of this turn
   std::int64_t first_version_ = 0;
   std::int64_t answered_ = 0;  // the furthest that a server said
   std::uint32_t told_ = 0;

@@ -31,8 +31,14 @@ Service::Service(comm::Runtime& runtime, Setup setup)
   int server = 0;
   while (roles.member_of_server(server) != setup_.group->rank()) ++server;
   for (const Bucket& bucket : setup_.layout->buckets) {
-    auto unit = std::make_unique<Unit>(
-        Unit{&bucket, roles.part_of(bucket.range, server), Desk(roles.workers(), setup_.numbers), {}, {}, 0, 0, {}});
+    auto unit = std::make_unique<Unit>(Unit{&bucket,
+                                            roles.part_of(bucket.range, server),
+                                            Desk(roles.workers(), setup_.numbers),
+                                            {},
+                                            {},
+                                            0,
+                                            0,
+                                            {}});
     unit->seats.resize(static_cast<std::size_t>(roles.workers()));
     units_.push_back(std::move(unit));
   }
@@ -54,10 +60,10 @@ Service::Buffer Service::take(Unit& unit) {
 
 task::Task<void> Service::open() {
   for (auto& unit : units_) {
-    tensor::Kernel kernel{"owner's weights", {0, 2 * unit->range.size * size_of(setup_.weights->type())},
-                          [this, range = unit->range](tensor::Marks&) {
-                            setup_.owner->begin(*setup_.weights, range);
-                          }};
+    tensor::Kernel kernel{
+        "owner's weights",
+        {0, 2 * unit->range.size * size_of(setup_.weights->type())},
+        [this, range = unit->range](tensor::Marks&) { setup_.owner->begin(*setup_.weights, range); }};
     auto filled = run("owner's weights", std::move(kernel), unit.get());
     co_await filled;
   }
@@ -108,7 +114,8 @@ task::Task<void> Service::attend(Unit* unit, int worker) {
     seat.applied = false;
     seat.may_go = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
     const std::size_t place = unit->arrivals++;
-    if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) == Desk::Arrival::Dropped) {
+    if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) ==
+        Desk::Arrival::Dropped) {
       unit->free.push_back(std::move(contribution.values));
       seat.applied = true;  // there is nothing to come
       dropped_ += unit == units_.front().get();
@@ -258,18 +265,19 @@ task::Task<void> Service::apply(Unit* unit) {
 
 task::Task<void> Service::answer(Unit* unit, Seat* seat, const tensor::Arena* values, std::size_t begin) {
   Buffer buffer = take(*unit);
-  tensor::Kernel kernel{"answer", {0, 2 * buffer->bytes().size()},
-                        [out = buffer.get(), values, begin](tensor::Marks&) {
-                          ConstView from = values->bytes({begin, out->size()});
-                          if (from.size() > 0) std::memcpy(out->bytes().data(), from.data(), from.size());
-                        }};
+  tensor::Kernel kernel{
+      "answer", {0, 2 * buffer->bytes().size()}, [out = buffer.get(), values, begin](tensor::Marks&) {
+        ConstView from = values->bytes({begin, out->size()});
+        if (from.size() > 0) std::memcpy(out->bytes().data(), from.data(), from.size());
+      }};
   auto copied = run("answer", std::move(kernel), unit);
   co_await copied;
   seat->answer = std::move(buffer);
 }
 
 task::Task<void> Service::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
-  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
+  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(),
+                  {}};
   auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
   co_await done;
   span.end = runtime_.executor().now();

@@ -16,8 +16,8 @@ namespace taxon::exchange {
 class Service {
  public:
   struct Setup {
-    const Layout* layout = nullptr;         // outlives the service
-    comm::Communicator* group = nullptr;    // outlives it
+    const Layout* layout = nullptr;       // outlives the service
+    comm::Communicator* group = nullptr;  // outlives it
     Roles roles;
     Consistency numbers;
     std::unique_ptr<Owner> owner;

@@ -19,6 +19,18 @@ Json number(double value) {
   return value;
 }
 
+nlohmann::ordered_json staleness(const Summary& s) {
+  double count = 0, sum = 0;
+  for (std::size_t late = 0; late < s.staleness.size(); ++late) {
+    count += s.staleness[late];
+    sum += static_cast<double>(late) * s.staleness[late];
+  }
+  return {{"mean", number(count > 0 ? sum / count : 0)},
+          {"max", s.staleness.size() - 1},
+          {"dropped", s.dropped},
+          {"histogram", s.staleness}};
+}
+
 }  // namespace
 
 std::string to_json(const Summary& s) {
@@ -53,6 +65,7 @@ std::string to_json(const Summary& s) {
       {"gradient_copies_per_step", s.gradient_copies_per_step},
       {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
       {"buckets", std::move(buckets)}};
+  if (!s.staleness.empty()) json["staleness"] = staleness(s);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -32,6 +32,9 @@ struct Summary {
   /// Of rank 0: with shards, a part of the whole state.
   std::uint64_t weight_bytes = 0, gradient_bytes = 0, optimiser_bytes = 0;
   std::int64_t gradient_copies_per_step = 0, gradient_copy_bytes_per_step = 0;
+  /// With servers: contributions by how many updates late they were, and how many came too late to count.
+  std::vector<double> staleness;
+  double dropped = 0;
   struct Bucket {
     std::int64_t bytes = 0;
     std::vector<std::string> collectives;

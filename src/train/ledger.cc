@@ -52,8 +52,8 @@ task::Task<void> Ledger::attend(int worker) {
     values[AllCorrect] = totals_.correct;
     values[AllStop] = totals_.stop ? 1 : 0;
     values[Calls] = static_cast<double>(totals_.calls);
-    net::SendOp says(transport, peer, tag_of(group_, use, 1),
-                     as_const_view(std::span<const double>(values)), DType::Float64);
+    net::SendOp says(transport, peer, tag_of(group_, use, 1), as_const_view(std::span<const double>(values)),
+                     DType::Float64);
     co_await says;
   }
 }
@@ -62,8 +62,8 @@ task::Task<void> Ledger::exchange(std::vector<double>* values) {
   net::Transport& transport = group_.runtime().transport;
   const Rank first = group_.global(0);
   const std::uint32_t use = use_++;
-  net::SendOp says(transport, first, tag_of(group_, use, 0),
-                   as_const_view(std::span<const double>(*values)), DType::Float64);
+  net::SendOp says(transport, first, tag_of(group_, use, 0), as_const_view(std::span<const double>(*values)),
+                   DType::Float64);
   co_await says;
   if ((*values)[Farewell] != 0) co_return;
   net::RecvOp hears(transport, first, tag_of(group_, use, 1), as_view(std::span(*values)), DType::Float64);

@@ -9,8 +9,8 @@
 namespace taxon::train {
 
 /// What ranks that don't keep step tell each other beside the compute, in place of a vote: after every step a
-/// worker tells member 0 what it did and hears what all did so far. Nobody waits for a slower worker. Member 0
-/// also says when all shall come together, which workers learn with their next answer.
+/// worker tells member 0 what it did and hears what all did so far. Nobody waits for a slower worker. Member
+/// 0 also says when all shall come together, which workers learn with their next answer.
 class Ledger {
  public:
   struct Totals {
@@ -18,8 +18,8 @@ class Ledger {
     bool stop = false;                              // somebody asked
     std::int64_t calls = 0;                         // how often all were called together
   };
-  /// Members 0 to `workers` - 1 of the group work; `samples` were before. `calls`, at member 0: true if all shall come together at
-  /// these totals; asked whenever they grow and no call is open.
+  /// Members 0 to `workers` - 1 of the group work; `samples` were before. `calls`, at member 0: true if all
+  /// shall come together at these totals; asked whenever they grow and no call is open.
   Ledger(comm::Communicator& group, int workers, std::int64_t samples,
          std::function<bool(const Totals&)> calls);
 

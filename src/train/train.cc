@@ -332,7 +332,8 @@ task::Task<void> Trainer::loop() {
     if (stop && !last) {
       // Somebody was asked to, or else rank 0's time is up.
       auto asking = agreement_.sum({asked_to_stop() ? 1.0 : 0.0});
-      interrupted_ = (co_await asking)[0] > 0;
+      std::vector<double> asked = co_await asking;
+      interrupted_ = asked[0] > 0;
       break;
     }
     if (evaluation.due(samples_) && !last) {

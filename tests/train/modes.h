@@ -93,6 +93,10 @@ inline std::vector<Mode> meetings() {
   random.inner_state = "keep";
   plan::LevelPlan exponential = meets("average", 1, "gossip");
   exponential.inner_state = "average";
+  plan::LevelPlan served;
+  served.topology = "servers";
+  plan::LevelPlan served_blocks = meets("block_nesterov", 4, "servers");
+  served_blocks.momentum = 0.5;
   auto by = [](plan::LevelPlan level) {
     return [level](plan::Plan& plan) { plan.exchange.levels = {level}; };
   };
@@ -104,7 +108,9 @@ inline std::vector<Mode> meetings() {
           {"sharded_elastic", by(sharded_elastic)},
           {"ring", by(ring)},
           {"random", by(random)},
-          {"exponential", by(exponential)}};
+          {"exponential", by(exponential)},
+          {"servers", by(served)},
+          {"served_blocks", by(served_blocks)}};
 }
 
 }  // namespace taxon::test

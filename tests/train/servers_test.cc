@@ -91,9 +91,7 @@ struct Discipline {
 
 class TrainFreely : public TrainServers, public ::testing::WithParamInterface<Discipline> {
  protected:
-  plan::LevelPlan level() {
-    return servers(GetParam().staleness, GetParam().quorum, GetParam().apply);
-  }
+  plan::LevelPlan level() { return servers(GetParam().staleness, GetParam().quorum, GetParam().apply); }
 };
 
 TEST_P(TrainFreely, LearnsAndEndsWithOneModel) {

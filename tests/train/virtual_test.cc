@@ -101,6 +101,28 @@ INSTANTIATE_TEST_SUITE_P(Modes, VirtualMode, ::testing::ValuesIn(modes()),
 INSTANTIATE_TEST_SUITE_P(Meetings, VirtualMode, ::testing::ValuesIn(meetings()),
                          [](const auto& info) { return info.param.name; });
 
+/// Without a common step the order of arrivals decides, and virtual time decides it the same way each time.
+TEST_F(VirtualTrain, AsynchronousRunsAreRepeatedBitForBit) {
+  for (std::int64_t staleness : {std::int64_t{-1}, std::int64_t{2}}) {
+    auto plan = toy_plan(DType::Float32);
+    plan.length.steps = 30;
+    plan.learning_rate.base = 0.05;
+    plan.exchange.levels[0].topology = "servers";
+    plan.exchange.levels[0].staleness = staleness;
+    plan.exchange.levels[0].apply = 1;
+    TrainingJob training = job(4, plan);
+    training.share_memory = false;
+    plan::ClusterModel cluster = delayed(separate_hosts(4));
+    const auto once = run_virtual_training(training, cluster, 1);
+    const auto again = run_virtual_training(training, cluster, 1);
+    const auto other = run_virtual_training(training, cluster, 2);
+    EXPECT_EQ(once.parameters, again.parameters);
+    EXPECT_EQ(once.outcomes[0].staleness, again.outcomes[0].staleness);
+    EXPECT_NE(once.parameters, other.parameters);
+    EXPECT_GT(once.outcomes[0].staleness.size(), 1u);
+  }
+}
+
 TEST_F(VirtualTrain, WhatMessagesCostProcessorsChangesNoBit) {
   plan::ClusterModel cluster = separate_hosts(3);
   plan::HostModel& host = cluster.hosts[0];

@@ -1,0 +1,98 @@
+#include "apps/taxon/taxonomy_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+#include "apps/taxon/command.h"
+#include "apps/taxon/preflight.h"
+#include "base/error.h"
+#include "exchange/graph.h"
+#include "optim/outer.h"
+#include "plan/axes.h"
+
+namespace taxon::app {
+namespace {
+
+struct Axis {
+  std::string_view name, question;
+  std::vector<std::string> points;
+};
+
+std::vector<Axis> axes() {
+  const plan::KnownNames known = known_names();
+  Axis optimisation{"optimisation", "who owns parameters and optimiser state?", {}};
+  Axis communication{"communication", "who talks to whom?", {}};
+  for (const auto& topology : known.topologies) {
+    optimisation.points.push_back("topology " + topology.name);
+    if (!topology.collectives.empty())
+      communication.points.push_back(
+          fmt::format("{} by {}", topology.name, fmt::join(topology.collectives, ", ")));
+  }
+  for (const auto& row : optim::outer_table())
+    optimisation.points.push_back(fmt::format("rule {}: {}", row.name, row.sentence));
+  for (const auto& row : exchange::graph_table())
+    communication.points.push_back(fmt::format("gossip on the graph {}", row.name));
+  communication.points.emplace_back("servers, at every worker or on ranks of their own (mesh.servers)");
+  communication.points.emplace_back("levels: in a node, then across nodes");
+  return {{"parallelism", "what is split?", {"data"}},
+          std::move(optimisation),
+          {"scheduling",
+           "when may a worker proceed?",
+           {"synchronous", "delayed (exchange.delay)", "every H steps (period, fragments, delay of a level)",
+            "quorum: backup workers (quorum)", "bounded staleness (staleness)",
+            "n-softsync (apply, staleness -1)", "asynchronous (staleness -1, apply 1)"}},
+          std::move(communication),
+          {"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}}};
+}
+
+/// Systems whose axes are not all here, and what is missing.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOutOfReach = {{
+    {"1-bit SGD, DGC, PowerSGD, gs-SGD, SketchedSGD", "codecs"},
+    {"DC-ASGD", "delay compensation at the server"},
+    {"Gaia", "a significance filter between data centres"},
+    {"Poseidon, Project Adam", "sufficient factors of linear layers"},
+    {"AD-PSGD", "gossip without a common step"},
+    {"Omnivore", "groups of workers"},
+    {"ADAG, Adasum", "their rules"},
+    {"MPCA", "its rule is unpublished; EASGD stands nearest"},
+    {"GPipe, PipeDream, Megatron", "model parallelism"},
+}};
+
+int print_taxonomy(const TaxonomyArguments& arguments, std::ostream& out) {
+  std::vector<plan::Plan> plans;
+  std::string wrong;
+  for (const std::string& recipe : arguments.recipes) try {
+      plans.push_back(plan::read_plan(recipe));
+    } catch (const Error& error) {
+      wrong += std::string(wrong.empty() ? "" : "\n") + error.what();
+    }
+  if (!wrong.empty()) throw Error(ErrorKind::Usage, wrong);
+  for (const Axis& axis : axes()) {
+    out << fmt::format("{}: {}\n", axis.name, axis.question);
+    for (const std::string& point : axis.points) out << "  " << point << "\n";
+  }
+  if (plans.empty()) {
+    out << "\nName recipes to see where they stand: taxon taxonomy recipes/systems/*.yaml\n";
+    return 0;
+  }
+  out << "\n";
+  for (const plan::Plan& plan : plans) {
+    const plan::Axes place = plan::axes_of(plan);
+    out << fmt::format("{:<20} {}; {}; {}; {}; {}\n", plan.name, place.parallelism, place.optimisation,
+                       place.scheduling, place.communication, place.compression);
+  }
+  out << "\nNot within reach yet:\n";
+  for (const auto& [system, missing] : kOutOfReach) out << fmt::format("  {}: {}\n", system, missing);
+  return 0;
+}
+
+}  // namespace
+
+int run_taxonomy(const TaxonomyArguments& arguments) {
+  return run_alone([&] { return print_taxonomy(arguments, std::cout); });
+}
+
+}  // namespace taxon::app
