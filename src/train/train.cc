@@ -121,7 +121,7 @@ class Trainer {
   task::Task<void> tell(Vote::Tally* tally);
   task::Task<void> count_staleness(Outcome* outcome);
   std::uint64_t bytes_sent() const { return world_.runtime.transport.traffic().bytes_sent; }
-  /// What this rank sent in this process's part of the run, without what tests needed.
+  /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
   std::uint64_t bytes_of_training() const { return bytes_sent() - first_bytes_ - replicas_->bytes_shown(); }
   task::Task<Outcome> conclude();
 
@@ -332,7 +332,7 @@ task::Task<void> Trainer::loop() {
     if (stop && !last) {
       // Somebody was asked to, or else rank 0's time is up.
       auto asking = agreement_.sum({asked_to_stop() ? 1.0 : 0.0});
-      std::vector<double> asked = co_await asking;
+      const auto asked = co_await asking;
       interrupted_ = asked[0] > 0;
       break;
     }
@@ -789,8 +789,10 @@ task::Task<void> Trainer::save() {
   Saver::ToCome to_come;
   if (Flight& last = flight_of(steps_ - 1); last.exchange->underway() && !last.may_update)
     to_come = {last.exchange.get(), &state_->gradients(index_of(steps_ - 1))};
+  const std::uint64_t before = bytes_sent();
   auto saving = saver_->save(steps_, samples_, to_come);
   co_await saving;
+  first_bytes_ += bytes_sent() - before;  // not the training's
   saved_at_ = samples_;
 }
 
