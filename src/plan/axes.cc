@@ -8,16 +8,41 @@
 namespace taxon::plan {
 namespace {
 
-/// Who owns what where contributions meet in a topology.
+/// Who owns what where contributions of gradients meet in a topology.
 struct OwnerRow {
   std::string_view topology, optimisation;
 };
 constexpr OwnerRow kOwners[] = {{"all_reduce", "replicated"}, {"sharded", "sharded"}};
 
-std::string owner_of(const std::string& topology) {
+/// What becomes of replicas that are trained apart, where they meet.
+struct RuleRow {
+  std::string_view rule, replicas;
+};
+constexpr RuleRow kRules[] = {{"average", "averaged"},
+                              {"block", "block momentum"},
+                              {"block_nesterov", "block Nesterov"},
+                              {"outer_momentum", "outer momentum"},
+                              {"outer_nesterov", "outer Nesterov"},
+                              {"slowmo", "slow momentum"},
+                              {"elastic", "elastic centre"}};
+
+std::string with_dashes(std::string text) {
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+bool is_met(const LevelPlan& level) { return level.rule != "sum"; }
+
+std::string owner_of(const LevelPlan& level) {
+  if (is_met(level)) {
+    if (level.topology == "gossip") return "replicas, mixed";
+    for (const RuleRow& row : kRules)
+      if (row.rule == level.rule) return fmt::format("replicas, {}", row.replicas);
+    return fmt::format("replicas, {}", with_dashes(level.rule));
+  }
   for (const OwnerRow& row : kOwners)
-    if (row.topology == topology) return std::string(row.optimisation);
-  return topology;
+    if (row.topology == level.topology) return std::string(row.optimisation);
+  return with_dashes(level.topology);
 }
 
 void add_once(std::vector<std::string>& list, std::string text) {
@@ -40,25 +65,31 @@ std::string optimisation(const Plan& plan) {
   // From the outside inward: what the outermost level owns is what the others work on.
   std::vector<std::string> owners;
   for (auto level = plan.exchange.levels.rbegin(); level != plan.exchange.levels.rend(); ++level)
-    add_once(owners, owner_of(level->topology));
+    add_once(owners, owner_of(*level));
   if (owners.size() == 2) std::erase(owners, "replicated");
-  return fmt::format("{}", fmt::join(owners, ", "));
+  return fmt::format("{}", fmt::join(owners, "; "));
 }
 
 std::string scheduling(const Plan& plan) {
-  if (plan.exchange.delay == 0) return "synchronous";
-  return fmt::format("synchronous, delay {}", plan.exchange.delay);
+  std::string text = "synchronous";
+  if (plan.exchange.delay > 0) text += fmt::format(", delay {}", plan.exchange.delay);
+  for (const LevelPlan& level : plan.exchange.levels) {
+    if (!is_met(level)) continue;
+    if (level.period > 1) text += fmt::format(", every {} steps", level.period);
+    if (level.fragments > 1) text += fmt::format(" in {} fragments", level.fragments);
+    if (level.delay > 0) text += fmt::format(", adopted {} later", level.delay);
+  }
+  return text;
 }
 
 std::string communication(const Plan& plan) {
   const bool one = plan.exchange.levels.size() == 1;
   std::vector<std::string> levels;
   for (const LevelPlan& level : plan.exchange.levels) {
-    std::string collective = level.collective == "auto" ? chosen(plan) : level.collective;
-    std::replace(collective.begin(), collective.end(), '_', '-');
-    std::string topology = level.topology;
-    std::replace(topology.begin(), topology.end(), '_', '-');
-    std::string text = collective == "auto" ? topology : fmt::format("{} ({})", topology, collective);
+    const std::string topology = with_dashes(level.topology);
+    std::string how = with_dashes(level.collective == "auto" ? chosen(plan) : level.collective);
+    if (level.topology == "gossip") how = level.graph;
+    std::string text = how == "auto" ? topology : fmt::format("{} ({})", topology, how);
     levels.push_back(one ? text : fmt::format("{}: {}", level.group, text));
   }
   return fmt::format("{}", fmt::join(levels, "; "));

@@ -31,6 +31,20 @@ TEST(Axes, LevelsAreToldFromTheInsideOutward) {
   EXPECT_EQ(axes.communication, "node: sharded; across: all-reduce (ring)");
 }
 
+TEST(Axes, ReplicasThatAreTrainedApartAreNamedByWhereTheyMeet) {
+  Plan plan = test::legal_plan();
+  plan.exchange.levels = {{.rule = "outer_nesterov", .period = 50, .fragments = 5, .delay = 2}};
+  Axes axes = axes_of(plan);
+  EXPECT_EQ(axes.optimisation, "replicas, outer Nesterov");
+  EXPECT_EQ(axes.scheduling, "synchronous, every 50 steps in 5 fragments, adopted 2 later");
+  plan.exchange.levels = {{.topology = "gossip", .graph = "ring", .rule = "average"}};
+  axes = axes_of(plan);
+  EXPECT_EQ(axes.optimisation, "replicas, mixed");
+  EXPECT_EQ(axes.communication, "gossip (ring)");
+  plan.exchange.levels = {{.group = "node", .topology = "sharded"}, {.group = "across", .rule = "elastic"}};
+  EXPECT_EQ(axes_of(plan).optimisation, "replicas, elastic centre; sharded");
+}
+
 TEST(Axes, WhatARunChoseTakesThePlaceOfAuto) {
   Plan plan = test::legal_plan();
   plan.resolved.buckets = {{.collectives = {"all_reduce direct"}},
