@@ -10,7 +10,7 @@
 namespace taxon::report {
 namespace {
 
-constexpr double kWidth = 720, kRow = 24, kThick = 15, kTop = 26, kBottom = 46;
+constexpr double kWidth = 1000, kRow = 24, kThick = 15, kTop = 26, kBottom = 46;
 constexpr std::size_t kLongName = 26;
 
 double positive(double value) { return std::isfinite(value) ? std::max(0.0, value) : 0; }

@@ -130,14 +130,18 @@ std::string curve_chart(const Comparison& comparison, const MeasureRow& measure,
   return figure(to_svg(chart));
 }
 
+bool has_several_runs(const Comparison& comparison) {
+  return std::any_of(comparison.systems.begin(), comparison.systems.end(),
+                     [](const System& system) { return system.runs.size() > 1; });
+}
+
 std::string curves(const Comparison& comparison) {
   auto has_curve = [](const System& system) { return !mean_curve(system, Measure::Loss).empty(); };
   if (std::none_of(comparison.systems.begin(), comparison.systems.end(), has_curve)) return "";
   std::string charts = legend(comparison) + "<div class=\"charts\">\n";
   for (const MeasureRow& measure : kMeasures)
     for (const AgainstRow& against : kAgainst) charts += curve_chart(comparison, measure, against);
-  const bool several = std::any_of(comparison.systems.begin(), comparison.systems.end(),
-                                   [](const System& system) { return system.runs.size() > 1; });
+  const bool several = has_several_runs(comparison);
   return section(
       "Learning curves",
       std::string("Each mark is a test of the whole test set. Time is that of training, tests and "
@@ -243,15 +247,14 @@ std::string timelines(const Comparison& comparison) {
 }  // namespace
 
 std::string to_page(const Comparison& comparison) {
-  const bool simulated = comparison.origin == Origin::Simulated;
+  std::string caption = "Sent: payload, mean over the workers. ";
+  caption += comparison.origin == Origin::Simulated
+                 ? "Steps on virtual time, their median."
+                 : "Step: median. Samples/s: of the whole job, tests and checkpoints left out.";
+  if (has_several_runs(comparison)) caption += " After ±: one standard error of the mean over the runs.";
   std::string body = header(comparison) + "<main>\n";
-  body += section(
-      "Results", "Press a heading to sort by it. The best of a column is bold.",
-      table(comparison, Group::Result,
-            simulated ? "Steps on virtual time. Sent: payload, mean over the workers."
-                      : "After ±: one standard error of the mean over the runs. Samples/s: of the whole "
-                        "job, tests and checkpoints left out. Sent: payload, mean over the workers. "
-                        "Step: median."));
+  body += section("Results", "Press a heading to sort by it. The best of a column is bold.",
+                  table(comparison, Group::Result, caption));
   body += failures(comparison);
   body +=
       section("Place on the axes",

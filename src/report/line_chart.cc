@@ -12,7 +12,7 @@
 namespace taxon::report {
 namespace {
 
-constexpr double kWidth = 520, kHeight = 310;
+constexpr double kWidth = 460, kHeight = 290;
 constexpr double kLabelGap = 14;       // from one name to the next
 constexpr double kFarApart = 12;       // ends of curves: then the axis is logarithmic
 constexpr std::size_t kLongName = 20;  // of a curve, in letters
