@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <set>
 
 #include "apps/taxon/command.h"
@@ -79,6 +80,9 @@ class Measured {
     comparison_.origin = arguments.emulated.empty() ? report::Origin::Measured : report::Origin::Emulated;
     if (arguments.target > 0)
       comparison_.target_accuracy = arguments.target > 1 ? arguments.target / 100 : arguments.target;
+    for (const ComparedRun& run : runs_)
+      if (systems_.try_emplace(run.plan.name, comparison_.systems.size()).second)
+        comparison_.systems.push_back({.name = run.plan.name, .axes = plan::axes_of(run.plan)});
   }
 
   /// The exit code: 0, that of the first failure, or that of an interruption.
@@ -87,6 +91,7 @@ class Measured {
     for (std::size_t i = 0; i < runs_.size() && !stop_; ++i) {
       const int ended = run(runs_[i], i);
       if (ended == exit_code(ErrorKind::Interrupted)) return ended;
+      ++done_;
       if (code == 0) code = ended;
     }
     return stop_ ? exit_code(ErrorKind::Interrupted) : code;
@@ -130,6 +135,7 @@ class Measured {
     system.axes = plan::axes_of(record.plan);
     system.runs.push_back(record.finished.run);
     if (system.trace.empty()) system.trace = std::move(record.trace);
+    shares_memory_ |= record.finished.transport.find("tcp") == std::string::npos && arguments_.workers > 1;
     const std::string model = run.plan.model.name.empty() ? run.plan.model.torchscript : run.plan.model.name;
     models_.insert(fmt::format("{} ({} parameters)", model, record.finished.parameters));
     say(fmt::format("{}: accuracy {:.2f} %, {:.0f} samples/s", title_of(run, arguments_),
@@ -137,10 +143,7 @@ class Measured {
   }
 
   report::System& system_of(const ComparedRun& run) {
-    for (report::System& system : comparison_.systems)
-      if (system.name == run.plan.name) return system;
-    comparison_.systems.push_back({.name = run.plan.name, .axes = plan::axes_of(run.plan)});
-    return comparison_.systems.back();
+    return comparison_.systems[systems_.at(run.plan.name)];
   }
 
   std::string subject() const {
@@ -158,6 +161,14 @@ class Measured {
 
   std::vector<std::string> notes() const {
     std::vector<std::string> notes;
+    if (done_ < runs_.size())
+      notes.push_back(
+          fmt::format("Interrupted: {} of {} runs are missing.", runs_.size() - done_, runs_.size()));
+    if (shares_memory_)
+      notes.emplace_back(
+          "Workers shared memory, where what one reads out of another's counts as sent by nobody: bytes "
+          "compare "
+          "with transport.kind tcp.");
     if (models_.size() > 1)
       notes.emplace_back("The systems train different models: their accuracies and bytes do not compare.");
     if (arguments_.seconds > 0)
@@ -172,6 +183,9 @@ class Measured {
   std::vector<ComparedRun> runs_;
   const std::atomic<bool>& stop_;
   report::Comparison comparison_;
+  std::map<std::string, std::size_t> systems_;  // by name
+  std::size_t done_ = 0;                        // runs, failed ones included
+  bool shares_memory_ = false;
   std::set<std::string> models_;
 };
 

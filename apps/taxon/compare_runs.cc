@@ -56,9 +56,9 @@ std::vector<std::string> observing_overrides(const CompareArguments& arguments, 
   return own;
 }
 
-std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
 }
 
 /// The plans of the recipes as the user wants them, without what the comparison adds to watch them.
@@ -72,7 +72,7 @@ std::vector<ComparedRun> read_recipes(const CompareArguments& arguments, Problem
           common_overrides(arguments, runs.empty() ? run.plan.seed : runs.front().plan.seed);
       if (!arguments.seeds.empty() || sets(arguments.overrides, "seed")) common.erase(common.begin());
       run.overrides = common;
-      run.plan = plan::read_plan(recipe, common + arguments.overrides);
+      run.plan = plan::read_plan(recipe, joined(common, arguments.overrides));
       run.plan.resolved = {};
       plan::require_legal(plan::check_plan(run.plan, arguments.workers, known_names()));
     };
@@ -149,8 +149,8 @@ std::vector<ComparedRun> plan_runs(const CompareArguments& arguments, Problems& 
   for (std::uint64_t seed : seeds)
     for (const ComparedRun& recipe : recipes) {
       ComparedRun run = recipe;
-      run.overrides =
-          recipe.overrides + observing_overrides(arguments, recipe.plan, train_size) + arguments.overrides;
+      run.overrides = joined(recipe.overrides, observing_overrides(arguments, recipe.plan, train_size));
+      run.overrides = joined(std::move(run.overrides), arguments.overrides);
       if (!arguments.seeds.empty()) run.overrides.push_back(fmt::format("seed={}", seed));
       run.plan = plan::read_plan(run.recipe, run.overrides);
       run.plan.resolved = {};

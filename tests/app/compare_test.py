@@ -112,7 +112,7 @@ class Compare(CompareTest):
         row = self.rows()["ring"]
         accuracies = [self.summary(f"out/ring/seed-{seed}")["test_accuracy"] for seed in (1, 2, 3)]
         self.assertAlmostEqual(float(row["accuracy"]), sum(accuracies) / 3)
-        self.assertEqual(self.summary("out/ring/seed-2")["samples"], 240)
+        self.assertIn(self.summary("out/ring/seed-2")["samples"], range(240, 240 + 24))  # whole steps
         self.assertEqual(self.summary("out/ring/seed-2")["seed"], 2)
         self.taxon("compare", self.recipes[0], "--out", "timed", "--seconds", "0.2", "--set", "length.steps=1000000")
         summary = self.summary("timed/ring")
