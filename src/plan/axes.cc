@@ -70,8 +70,20 @@ std::string optimisation(const Plan& plan) {
   return fmt::format("{}", fmt::join(owners, "; "));
 }
 
+/// When a worker of servers may go on, and what makes an update (consistency as its numbers).
+std::string consistency(const LevelPlan& level) {
+  std::string text = "synchronous";
+  if (level.staleness < 0) text = "asynchronous";
+  if (level.staleness > 0) text = fmt::format("staleness {}", level.staleness);
+  if (level.quorum > 0) text += fmt::format(", quorum {}", level.quorum);
+  if (level.apply > 1) text += fmt::format(", {} an update", level.apply);
+  return text;
+}
+
 std::string scheduling(const Plan& plan) {
   std::string text = "synchronous";
+  for (const LevelPlan& level : plan.exchange.levels)
+    if (level.topology == "servers") text = consistency(level);
   if (plan.exchange.delay > 0) text += fmt::format(", delay {}", plan.exchange.delay);
   for (const LevelPlan& level : plan.exchange.levels) {
     if (!is_met(level)) continue;

@@ -45,6 +45,27 @@ TEST(Axes, ReplicasThatAreTrainedApartAreNamedByWhereTheyMeet) {
   EXPECT_EQ(axes_of(plan).optimisation, "replicas, elastic centre; sharded");
 }
 
+TEST(Axes, ServersAreToldByTheirConsistency) {
+  Plan plan = test::legal_plan();
+  LevelPlan level{.topology = "servers"};
+  auto scheduling = [&] {
+    plan.exchange.levels = {level};
+    return axes_of(plan).scheduling;
+  };
+  EXPECT_EQ(scheduling(), "synchronous");
+  EXPECT_EQ(axes_of(plan).optimisation, "servers");
+  level.staleness = 3;
+  EXPECT_EQ(scheduling(), "staleness 3");
+  level.staleness = -1;
+  level.apply = 1;
+  EXPECT_EQ(scheduling(), "asynchronous");
+  level.apply = 2;
+  EXPECT_EQ(scheduling(), "asynchronous, 2 an update");
+  level.staleness = level.apply = 0;
+  level.quorum = 3;
+  EXPECT_EQ(scheduling(), "synchronous, quorum 3");
+}
+
 TEST(Axes, WhatARunChoseTakesThePlaceOfAuto) {
   Plan plan = test::legal_plan();
   plan.resolved.buckets = {{.collectives = {"all_reduce direct"}},
