@@ -87,6 +87,13 @@ class RunningLab(unittest.TestCase):
         self.assertEqual(int(received), size)
         self.assertGreater(float(seconds), 0.9 * size * 8 / 100e6)  # shaped: never faster than the link
 
+    def test_connections_of_every_host_use_reno_and_the_machines_own_do_as_before(self):
+        path = "/proc/sys/net/ipv4/tcp_congestion_control"
+        before = open(path).read()
+        for host in range(3):
+            self.assertEqual(in_host(host, "cat", path).stdout, "reno\n")
+        self.assertEqual(open(path).read(), before)
+
     def test_processes_of_a_host_carry_its_quota(self):
         group = self.hosts[0]["cgroup"]
         self.assertIn(os.path.join(*group.split("/")[-2:]), in_host(0, "cat", "/proc/self/cgroup").stdout)
