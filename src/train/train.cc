@@ -789,10 +789,10 @@ task::Task<void> Trainer::save() {
   Saver::ToCome to_come;
   if (Flight& last = flight_of(steps_ - 1); last.exchange->underway() && !last.may_update)
     to_come = {last.exchange.get(), &state_->gradients(index_of(steps_ - 1))};
-  const std::uint64_t before = bytes_sent();
+  const std::uint64_t before = bytes_of_training();
   auto saving = saver_->save(steps_, samples_, to_come);
   co_await saving;
-  first_bytes_ += bytes_sent() - before;  // not the training's
+  first_bytes_ += bytes_of_training() - before;
   saved_at_ = samples_;
 }
 
