@@ -10,15 +10,6 @@
 namespace taxon::test {
 namespace {
 
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    sum += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += a[i] * a[i];
-  }
-  return std::sqrt(sum / norm);
-}
-
 class TrainMeeting : public Train {
  protected:
   plan::Plan apart(plan::LevelPlan level, const std::string& rule = "sgd") {
@@ -40,26 +31,26 @@ TEST_F(TrainMeeting, DiLoCoEveryStepWithPlainSgdIsSynchronousSgd) {
   const auto synchronous = parameters(4, apart(plan::LevelPlan{}));
   for (const char* topology : {"all_reduce", "sharded"}) {
     level.topology = topology;
-    EXPECT_LT(distance(synchronous, parameters(4, apart(level))), 1e-12) << topology;
+    EXPECT_LT(relative_distance(synchronous, parameters(4, apart(level))), 1e-12) << topology;
   }
 }
 
 TEST_F(TrainMeeting, AveragingEveryStepIsSynchronousForEveryLinearRule) {
   for (const char* rule : {"sgd", "momentum", "nesterov"}) {
     const auto synchronous = parameters(4, apart(plan::LevelPlan{}, rule));
-    EXPECT_LT(distance(synchronous, parameters(4, apart(meets("average", 1), rule))), 1e-12) << rule;
+    EXPECT_LT(relative_distance(synchronous, parameters(4, apart(meets("average", 1), rule))), 1e-12) << rule;
     plan::LevelPlan averaged = meets("average", 1);
     averaged.inner_state = "average";
-    EXPECT_LT(distance(synchronous, parameters(4, apart(averaged, rule))), 1e-12) << rule;
+    EXPECT_LT(relative_distance(synchronous, parameters(4, apart(averaged, rule))), 1e-12) << rule;
   }
 }
 
 TEST_F(TrainMeeting, BlockMomentumZeroIsAveraging) {
   const auto averaged = parameters(4, apart(meets("average", 5), "momentum"));
   const auto synchronous = parameters(4, apart(plan::LevelPlan{}, "momentum"));
-  EXPECT_GT(distance(averaged, synchronous), 1e-4);  // five steps apart is another trajectory
+  EXPECT_GT(relative_distance(averaged, synchronous), 1e-4);  // five steps apart is another trajectory
   for (const char* rule : {"block", "block_nesterov", "outer_momentum", "outer_nesterov", "slowmo"})
-    EXPECT_LT(distance(averaged, parameters(4, apart(meets(rule, 5), "momentum"))), 1e-12) << rule;
+    EXPECT_LT(relative_distance(averaged, parameters(4, apart(meets(rule, 5), "momentum"))), 1e-12) << rule;
 }
 
 TEST_F(TrainMeeting, MomentumOverRoundsChangesTheTrajectory) {
@@ -67,14 +58,14 @@ TEST_F(TrainMeeting, MomentumOverRoundsChangesTheTrajectory) {
   for (const char* rule : {"block", "block_nesterov", "outer_momentum", "outer_nesterov", "slowmo"}) {
     plan::LevelPlan level = meets(rule, 5);
     level.momentum = 0.5;
-    EXPECT_GT(distance(averaged, parameters(4, apart(level))), 1e-4) << rule;
+    EXPECT_GT(relative_distance(averaged, parameters(4, apart(level))), 1e-4) << rule;
   }
 }
 
 TEST_F(TrainMeeting, WarmUpMeetsAfterEveryStep) {
   plan::LevelPlan level = meets("average", 10);
   level.warmup_steps = 50;
-  EXPECT_LT(distance(parameters(4, apart(level)), parameters(4, apart(plan::LevelPlan{}))), 1e-12);
+  EXPECT_LT(relative_distance(parameters(4, apart(level)), parameters(4, apart(plan::LevelPlan{}))), 1e-12);
 }
 
 TEST_F(TrainMeeting, ShardedReplicasInANodeMeetAcrossNodes) {
@@ -88,7 +79,7 @@ TEST_F(TrainMeeting, ShardedReplicasInANodeMeetAcrossNodes) {
       across.group = "across";
       plan.exchange.levels = {node, across};
       plan.mesh.node = 2;
-      EXPECT_LT(distance(synchronous, parameters(4, plan)), 1e-12) << inner << " " << outer;
+      EXPECT_LT(relative_distance(synchronous, parameters(4, plan)), 1e-12) << inner << " " << outer;
     }
 }
 

@@ -12,15 +12,6 @@
 namespace taxon::test {
 namespace {
 
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double distance = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    distance += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += a[i] * a[i];
-  }
-  return std::sqrt(distance / norm);
-}
-
 class TrainMode : public Train, public ::testing::WithParamInterface<Mode> {
  protected:
   plan::Plan mode_plan(DType type = DType::Float64) {

@@ -11,15 +11,6 @@
 namespace taxon::test {
 namespace {
 
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    sum += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += a[i] * a[i];
-  }
-  return std::sqrt(sum / norm);
-}
-
 class TrainServers : public Train {
  protected:
   plan::Plan served(plan::LevelPlan level, int servers, const std::string& rule = "adamw") {
@@ -52,7 +43,7 @@ TEST_F(TrainServers, WhereWorkersKeepStepTheyTrainAsOneWorkerDoes) {
         plan::Plan plan = served(servers(), dedicated);
         plan.exchange.overlap = overlap;
         const auto result = run_training(job(workers + dedicated, plan));
-        EXPECT_LT(distance(expected.parameters, result.parameters), 1e-9);
+        EXPECT_LT(relative_distance(expected.parameters, result.parameters), 1e-9);
         for (const auto& outcome : result.outcomes) {
           EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
           EXPECT_EQ(outcome.staleness, (std::vector<double>{outcome.staleness[0]}));
@@ -154,8 +145,9 @@ TEST_F(TrainServers, ReplicasThatMeetAtServersDoAsThoseThatAllReduce) {
     const auto expected = run_training(job(4, served(level, 0, "momentum")));
     level.topology = "servers";
     for (int dedicated : {0, 2})
-      EXPECT_LT(distance(expected.parameters,
-                         run_training(job(4 + dedicated, served(level, dedicated, "momentum"))).parameters),
+      EXPECT_LT(relative_distance(
+                    expected.parameters,
+                    run_training(job(4 + dedicated, served(level, dedicated, "momentum"))).parameters),
                 1e-9)
           << rule << " " << dedicated;
   }

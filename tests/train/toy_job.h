@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "data/blobs.h"
 #include "model/perceptron.h"
 #include "support/training.h"
@@ -19,6 +21,16 @@ inline plan::Plan toy_plan(DType type = DType::Float64) {
   plan.exchange.bucket_bytes = 150;  // several buckets
   plan.evaluation.every_epochs = 1;
   return plan;
+}
+
+/// |a - b| / |a|.
+inline double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double distance = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    distance += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  return std::sqrt(distance / norm);
 }
 
 /// Seeded samples and jobs of a tiny perceptron.

@@ -11,12 +11,6 @@
 namespace taxon::test {
 namespace {
 
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference += (a[i] - b[i]) * (a[i] - b[i]), norm += a[i] * a[i];
-  return std::sqrt(difference / norm);
-}
-
 TEST_F(Train, AnyNumberOfWorkersGivesTheSingleProcesssParameters) {
   for (const char* rule : {"sgd", "momentum", "nesterov", "adamw"}) {
     plan::Plan plan = toy_plan();
