@@ -35,16 +35,16 @@ std::int64_t Desk::common() const {
     if (worker.takes_part) clocks.push_back(worker.clock);
     furthest = std::max(furthest, worker.clock);
   }
-  if (clocks.empty()) return furthest;
+  if (clocks.empty()) return std::max(reached_, furthest);
   std::sort(clocks.begin(), clocks.end(), std::greater<>());
   const auto all = static_cast<int>(clocks.size());
   const int quorum = numbers_.quorum == Consistency::kAll ? all : std::min(numbers_.quorum, all);
-  return clocks[static_cast<std::size_t>(quorum - 1)];
+  return std::max(reached_, clocks[static_cast<std::size_t>(quorum - 1)]);
 }
 
 Desk::Arrival Desk::arrive(int w, std::int64_t clock, std::int64_t base) {
   Worker& worker = workers_[static_cast<std::size_t>(w)];
-  worker.takes_part = worker.seated = true;
+  worker.takes_part = true;
   worker.clock = std::max(worker.clock, clock);
   const std::size_t place = arrivals_++;
   const std::int64_t common = this->common();
@@ -57,16 +57,11 @@ Desk::Arrival Desk::arrive(int w, std::int64_t clock, std::int64_t base) {
   return Arrival::Pooled;
 }
 
-bool Desk::full() const {
-  if (pool_.empty()) return false;
-  if (static_cast<int>(pool_.size()) >= needed()) return true;
-  return std::none_of(workers_.begin(), workers_.end(),
-                      [](const Worker& w) { return w.takes_part && !w.seated; });
-}
+bool Desk::full() const { return !pool_.empty() && static_cast<int>(pool_.size()) >= needed(); }
 
 std::vector<Desk::Pooled> Desk::take() {
   TAXON_CHECK(full(), "the pool has ", pool_.size(), " contributions");
-  const std::size_t count = std::min(pool_.size(), static_cast<std::size_t>(needed()));
+  const std::size_t count = static_cast<std::size_t>(needed());
   std::vector<Pooled> update;
   for (std::size_t i = 0; i < count; ++i) {
     const Waiting& waiting = pool_[i];
@@ -78,6 +73,11 @@ std::vector<Desk::Pooled> Desk::take() {
   pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(count));
   std::stable_sort(update.begin(), update.end(),
                    [](const Pooled& a, const Pooled& b) { return a.worker < b.worker; });
+  if (numbers_.quorum != Consistency::kAll) {
+    for (const Pooled& pooled : update)
+      reached_ = std::max(reached_, workers_[static_cast<std::size_t>(pooled.worker)].clock);
+    for (const Pooled& pooled : update) workers_[static_cast<std::size_t>(pooled.worker)].clock = reached_;
+  }
   ++version_;
   return update;
 }

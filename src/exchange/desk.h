@@ -33,7 +33,7 @@ class Desk {
   /// Worker `w`, who computed with the values of `base`, hands in its contribution of `clock` (its own count;
   /// it may have jumped elsewhere).
   Arrival arrive(int w, std::int64_t clock, std::int64_t base);
-  /// True if the pool makes an update: it has the plan's number, or nobody is left who could add to it.
+  /// True if the pool makes an update.
   bool full() const;
   struct Pooled {
     int worker = 0;
@@ -41,17 +41,19 @@ class Desk {
     std::int64_t staleness = 0;  // updates since the values that it was computed with
   };
   /// The contributions of the next update, in the order of the workers; their workers' clocks advance, and so
-  /// does the version. REQUIRES: full().
+  /// does the version. Where a quorum makes updates, all of them go to the clock after the furthest: they and
+  /// their like at other units differ in whom they dropped, and a worker that waited here for one that waits
+  /// there would close a circle. (Whoever is in a pool is then ahead of all that this unit has answered, so
+  /// the last worker of all always finds its pool full.) REQUIRES: full().
   std::vector<Pooled> take();
   /// True if `w` may have its answer.
   bool may_go(int w) const;
-  /// It got it.
-  void go(int w) { workers_[static_cast<std::size_t>(w)].seated = false; }
   /// A worker that pauses counts nowhere until its next arrival.
   void pause(int w);
 
   std::int64_t clock(int w) const { return workers_[static_cast<std::size_t>(w)].clock; }
-  /// The quorum-th largest clock of those that take part; how far training is when none does.
+  /// The quorum-th largest clock of those that take part; how far training is when none does. With a quorum
+  /// of some it never falls.
   std::int64_t common() const;
   std::int64_t version() const { return version_; }
   /// "version 7, clocks 7 7 6+1 (5), common 7": +1 is in the pool, in brackets pauses.
@@ -62,7 +64,6 @@ class Desk {
     std::int64_t clock = 0;
     int pooled = 0;
     bool takes_part = true;
-    bool seated = false;  // has arrived and not gone
   };
   struct Waiting {
     int worker = 0;
@@ -76,6 +77,7 @@ class Desk {
   const Consistency numbers_;
   std::vector<Waiting> pool_;
   std::size_t arrivals_ = 0;
+  std::int64_t reached_ = 0;  // by a quorum of some
   std::int64_t version_ = 0;
 };
 

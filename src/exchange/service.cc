@@ -191,7 +191,6 @@ task::Task<void> Service::release(Unit* unit) {
     seat.head[ServerWire::CommonClock] = std::max(unit->desk.clock(worker), unit->desk.common());
     seat.head[ServerWire::Version] = unit->desk.version();
     seat.waits = false;
-    unit->desk.go(worker);
     seat.may_go->set();
   }
 }

@@ -209,6 +209,11 @@ Broken consistency_used(const LevelPlan& level) {
                 fmt::format("topology is {}", level.topology));
 }
 
+Broken quorum_applied(const LevelPlan& level) {
+  return unless(level.quorum == 0 || level.quorum == level.apply,
+                fmt::format("quorum is {}, apply is {}", level.quorum, level.apply));
+}
+
 Broken staleness_reached(const LevelPlan& level) {
   return unless(level.staleness <= 0 || level.apply == 1, fmt::format("apply is {}", level.apply));
 }
@@ -334,6 +339,8 @@ constexpr LegalityRow kRows[] = {
      [](const Case& c) { return any_level(c, servers_keep_a_centre); }},
     {"exchange.levels", "staleness, quorum, apply and late belong to topology servers",
      [](const Case& c) { return any_level(c, consistency_used); }},
+    {"exchange.levels", "apply must be the same as quorum where that is above 0",
+     [](const Case& c) { return any_level(c, quorum_applied); }},
     {"exchange.levels", "a staleness above 0 needs apply 1, or clocks wait for each other as with 0",
      [](const Case& c) { return any_level(c, staleness_reached); }},
     {"exchange.levels",

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
+#include <utility>
 
 #include "base/rng.h"
 
@@ -54,7 +54,6 @@ TEST(Desk, AsynchronousNeverWaits) {
     EXPECT_TRUE(desk.full());
     EXPECT_TRUE(desk.may_go(0));
     desk.take();
-    desk.go(0);
   }
 }
 
@@ -78,7 +77,6 @@ TEST(Desk, SoftsyncUpdatesOfSoManyAndWaitsForNobody) {
   desk.arrive(3, 0, 0);
   EXPECT_FALSE(desk.full());
   EXPECT_TRUE(desk.may_go(3));
-  desk.go(3);
   desk.arrive(3, 0, 0);
   ASSERT_TRUE(desk.full());
   EXPECT_EQ(workers_of(desk.take()), (std::vector{3, 3}));
@@ -95,33 +93,83 @@ TEST(Desk, WhoPausesHoldsNobodyUp) {
   desk.take();
   for (int w : {0, 1}) {
     EXPECT_TRUE(desk.may_go(w));
-    desk.go(w);
   }
   EXPECT_EQ(desk.arrive(2, 1, 1), Arrival::Pooled);  // it is back
   desk.arrive(0, 1, 1);
   EXPECT_FALSE(desk.full());
 }
 
-/// The second fastest has paused, so that the common clock is behind one that waits: nobody could ever add to
-/// the pool.
-TEST(Desk, ThePoolOfTheLastOnesIsFullWhenNobodyElseCanCome) {
+/// Contributions of different clocks in one update leave nobody waiting for the slower of them, also when the
+/// workers that were fastest have paused.
+TEST(Desk, AQuorumOfDifferentClocksGoesOnTogether) {
   Desk desk(4, {.quorum = 2, .apply = 2});
   desk.arrive(1, 0, 0);
   desk.arrive(2, 0, 0);
   desk.take();
   desk.pause(1);
   desk.pause(2);
-  EXPECT_EQ(desk.arrive(3, 1, 1), Arrival::Pooled);
-  EXPECT_FALSE(desk.full());  // worker 0 computes
-  EXPECT_EQ(desk.arrive(0, 0, 0), Arrival::Pooled);
+  EXPECT_EQ(desk.common(), 1);
+  EXPECT_EQ(desk.arrive(0, 0, 0), Arrival::Dropped);
+  EXPECT_EQ(desk.arrive(3, 4, 1), Arrival::Pooled);  // it jumped at another unit
+  EXPECT_FALSE(desk.full());
+  EXPECT_EQ(desk.arrive(0, 1, 1), Arrival::Pooled);
   EXPECT_EQ(workers_of(desk.take()), (std::vector{0, 3}));
-  EXPECT_TRUE(desk.may_go(0));
-  desk.go(0);
-  EXPECT_FALSE(desk.may_go(3));  // at 2, and the common clock is 1
-  EXPECT_EQ(desk.arrive(0, 1, 2), Arrival::Pooled);
-  ASSERT_TRUE(desk.full());
-  EXPECT_EQ(workers_of(desk.take()), (std::vector{0}));
-  EXPECT_TRUE(desk.may_go(3));
+  for (int w : {0, 3}) {
+    EXPECT_EQ(desk.clock(w), 5);
+    EXPECT_TRUE(desk.may_go(w));
+  }
+  EXPECT_EQ(desk.arrive(1, 2, 1), Arrival::Dropped);
+}
+
+/// Several units decide by themselves, each in its own order of arrivals: however workers are dropped,
+/// somebody can go on at every unit where he waits.
+TEST(Desk, UnitsThatDecideApartNeverCloseACircle) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    constexpr int kWorkers = 4, kUnits = 4;
+    std::vector<Desk> desks(kUnits, Desk(kWorkers, {.quorum = 3, .apply = 3}));
+    Rng rng(seed, "arrivals");
+    std::vector<std::int64_t> clock(kWorkers, 0), next(kWorkers, 0);
+    // Of each worker and unit: 0 on its way there, 1 waits there, 2 answered.
+    std::vector<std::vector<int>> state(kWorkers, std::vector<int>(kUnits, 0));
+    std::vector<int> steps(kWorkers, 0);
+    std::vector<char> pauses(kWorkers, 0);
+    for (int event = 0; event < 2000; ++event) {
+      std::vector<std::pair<int, int>> underway;
+      for (int w = 0; w < kWorkers; ++w)
+        for (int u = 0; u < kUnits; ++u)
+          if (!pauses[static_cast<std::size_t>(w)] &&
+              state[static_cast<std::size_t>(w)][static_cast<std::size_t>(u)] == 0)
+            underway.emplace_back(w, u);
+      if (underway.empty()) {  // all pause, or nobody can go on
+        ASSERT_EQ(std::count(pauses.begin(), pauses.end(), 1), kWorkers) << "a circle, seed " << seed;
+        pauses.assign(kWorkers, 0);
+        continue;
+      }
+      const auto [w, u] = underway[rng.below(underway.size())];
+      Desk& desk = desks[static_cast<std::size_t>(u)];
+      desk.arrive(w, clock[static_cast<std::size_t>(w)], desk.version());
+      state[static_cast<std::size_t>(w)][static_cast<std::size_t>(u)] = 1;
+      for (bool again = true; std::exchange(again, false);)
+        for (int d = 0; d < kUnits; ++d) {
+          Desk& other = desks[static_cast<std::size_t>(d)];
+          while (other.full()) other.take();
+          for (int v = 0; v < kWorkers; ++v) {
+            const auto at = static_cast<std::size_t>(v);
+            int& there = state[at][static_cast<std::size_t>(d)];
+            if (there != 1 || !other.may_go(v)) continue;
+            there = 2;
+            next[at] = std::max({next[at], other.clock(v), other.common()});
+            if (std::count(state[at].begin(), state[at].end(), 2) < kUnits) continue;
+            clock[at] = std::max(clock[at] + 1, next[at]);
+            state[at].assign(kUnits, 0);
+            again = true;
+            if (++steps[at] % 9 != 0) continue;
+            pauses[at] = 1;  // a test
+            for (Desk& each : desks) each.pause(v);
+          }
+        }
+    }
+  }
 }
 
 /// Whatever the order of arrivals: nobody is further ahead than the bound, nothing counts twice or is lost
@@ -161,7 +209,6 @@ TEST(Desk, HoldsItsPromisesForRandomArrivals) {
           const auto seat = static_cast<std::size_t>(other);
           if (computing[seat] || !desk.may_go(other)) continue;
           computing[seat] = 1;
-          desk.go(other);
           clock[seat] = std::max(clock[seat] + 1, std::max(desk.clock(other), desk.common()));
           base[seat] = desk.version();
           if (numbers.staleness != kUnbounded) {

@@ -139,7 +139,9 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "average"}; }},
       {"exchange.levels: staleness, quorum, apply and late belong to topology servers: topology is "
        "all_reduce",
-       [](Plan& p) { p.exchange.levels[0].quorum = 1; }},
+       [](Plan& p) { p.exchange.levels[0].late = "less"; }},
+      {"exchange.levels: apply must be the same as quorum where that is above 0: quorum is 2, apply is 0",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .quorum = 2}; }},
       {"exchange.levels: a staleness above 0 needs apply 1, or clocks wait for each other as with 0: apply "
        "is 0",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .staleness = 2}; }},
