@@ -34,9 +34,9 @@ struct TrainOptions {
   const std::atomic<bool>* stop = nullptr;
 };
 
-/// Synchronous data-parallel training, from the first broadcast to the final test. Collective over all ranks
-/// of the runtime. Throws Error: PeerLost and Mismatch from the exchange, Data, Output and Checkpoint from
-/// rank 0's files. When it throws or returns, no operation is in flight.
+/// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.
+/// Collective over all ranks of the runtime. Throws Error: PeerLost and Mismatch from the exchange, Data,
+/// Output and Checkpoint from rank 0's files. When it throws or returns, no operation is in flight.
 task::Task<Outcome> train(World world, TrainOptions options);
 
 }  // namespace taxon::train

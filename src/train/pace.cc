@@ -1,0 +1,152 @@
+#include "train/pace.h"
+
+#include "exchange/levels.h"
+
+namespace taxon::train {
+namespace {
+
+/// A vote beside each step: all see the same sum, so they do the same after the same step.
+class InStep final : public Pace {
+ public:
+  explicit InStep(const PaceContext& context)
+      : agreement_(context.agreement), agenda_(context.agenda), vote_(context.group) {}
+
+  task::Task<void> establish() override { return vote_.establish(); }
+  task::Task<void> tell(Vote::Ballot mine, std::int64_t, Vote::Tally* tally) override {
+    auto casting = vote_.cast(mine, tally);
+    co_await casting;
+    stop_ = tally->stop;
+  }
+  std::optional<Together> due(Position position) override {
+    const Together due = agenda_.due(position);
+    if (due.end || !stop_) return due.any() ? std::optional(due) : std::nullopt;
+    return Together{.stop = true};
+  }
+  task::Task<Together> agree(Together mine, bool asked_to_stop, Position*) override {
+    if (!mine.stop) co_return mine;
+    auto asking = agreement_.sum({asked_to_stop ? 1.0 : 0.0});
+    const auto asked = co_await asking;
+    mine.interrupted = asked[0] > 0;
+    co_return mine;
+  }
+
+ private:
+  Agreement& agreement_;
+  Agenda agenda_;
+  Vote vote_;
+  bool stop_ = false;
+};
+
+/// A ledger at rank 0. Servers step nothing: they wait where all come together.
+class Apart : public Pace {
+ public:
+  Apart(const PaceContext& context, std::function<bool(const Ledger::Totals&)> calls)
+      : context_(context), ledger_(context.group, context.workers, context.begin.samples, std::move(calls)) {
+    seen_.samples = static_cast<double>(context.begin.samples);
+    ledger_.open();
+  }
+  bool pauses() const override { return true; }
+  bool steps() const override { return context_.group.rank() < context_.workers; }
+  task::Task<void> tell(Vote::Ballot mine, std::int64_t samples, Vote::Tally* tally) override {
+    const Ledger::Totals before = seen_;
+    auto reporting = ledger_.report(mine, samples, &seen_);
+    co_await reporting;
+    *tally = {seen_.stop, seen_.loss_sum - before.loss_sum, seen_.correct - before.correct, 0,
+              seen_.samples - before.samples};
+  }
+  task::Task<Together> agree(Together mine, bool asked_to_stop, Position* position) override {
+    enum Flag { End, Evaluate, Save, Stop, Asked, Calls, Samples, FlagCount };
+    std::vector<double> flags(FlagCount);
+    flags[End] = mine.end;
+    flags[Evaluate] = mine.evaluate;
+    flags[Save] = mine.save;
+    flags[Stop] = mine.stop;
+    flags[Asked] = asked_to_stop;
+    if (first()) {
+      flags[Calls] = static_cast<double>(ledger_.totals().calls);
+      flags[Samples] = counts_own() ? static_cast<double>(position->samples) : ledger_.totals().samples;
+    }
+    auto summing = context_.agreement.sum(std::move(flags));
+    flags = co_await summing;
+    answered_ = static_cast<std::int64_t>(flags[Calls]);
+    if (!counts_own() || !steps()) position->samples = static_cast<std::int64_t>(flags[Samples]);
+    if (first()) ledger_.came_together();
+    co_return Together{flags[End] > 0, flags[Evaluate] > 0, flags[Save] > 0, flags[Stop] > 0,
+                       flags[Asked] > 0};
+  }
+  task::Task<void> close() override { return ledger_.close(); }
+  task::Task<void> abandon(std::exception_ptr why) override { return ledger_.abandon(why); }
+
+ protected:
+  bool first() const { return context_.group.rank() == 0; }
+
+  PaceContext context_;
+  Ledger ledger_;
+  Ledger::Totals seen_;  // as it last said
+  std::int64_t answered_ = 0;
+};
+
+/// Servers hold workers within a bound of each other, so all take the same number of steps: each knows by
+/// itself when.
+class Bounded final : public Apart {
+ public:
+  explicit Bounded(const PaceContext& context)
+      : Apart(context, [](const Ledger::Totals&) { return false; }) {}
+  std::optional<Together> due(Position position) override {
+    if (!steps()) return Together{};
+    Together due = context_.agenda.due(position);
+    due.stop = seen_.stop;
+    return due.any() ? std::optional(due) : std::nullopt;
+  }
+};
+
+/// Nothing holds anybody: only the samples of all say how far training is, and rank 0 calls all together.
+class Free final : public Apart {
+ public:
+  explicit Free(const PaceContext& context)
+      : Apart(context, [this](const Ledger::Totals& totals) { return calls(totals); }) {}
+  bool counts_own() const override { return false; }
+  std::int64_t samples(std::int64_t own) const override {
+    return std::max(own, static_cast<std::int64_t>(seen_.samples));
+  }
+  std::optional<Together> due(Position) override {
+    if (!steps()) return Together{};
+    if (seen_.calls == answered_ && !seen_.stop) return std::nullopt;
+    Together due = first() ? called_ : Together{};
+    due.stop = seen_.stop;
+    return due;
+  }
+
+ private:
+  bool calls(const Ledger::Totals& totals) {
+    const auto samples = static_cast<std::int64_t>(totals.samples);
+    called_ = context_.agenda.due({samples / context_.batch, samples});
+    return called_.any();
+  }
+  Together called_;
+};
+
+}  // namespace
+
+Agenda::Agenda(const plan::Plan& plan, double epoch, std::int64_t total, Position begin)
+    : total_(total),
+      evaluation_(plan.evaluation.every_epochs * epoch, begin.samples),
+      checkpoint_(plan.checkpoint.every_epochs * epoch, begin.samples),
+      counted_(static_cast<double>(plan.checkpoint.every_steps), begin.steps) {}
+
+Together Agenda::due(Position position) {
+  if (position.samples >= total_) return {.end = true};
+  Together due{.evaluate = evaluation_.due(position.samples)};
+  const bool counted = counted_.due(position.steps);
+  due.save = checkpoint_.due(position.samples) || counted;
+  return due;
+}
+
+std::unique_ptr<Pace> make_pace(const plan::Plan& plan, const PaceContext& context) {
+  const auto& levels = plan.exchange.levels;
+  if (exchange::workers_keep_step(levels)) return std::make_unique<InStep>(context);
+  if (exchange::served_level(levels)->staleness >= 0) return std::make_unique<Bounded>(context);
+  return std::make_unique<Free>(context);
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "plan/plan.h"
+#include "train/agree.h"
+#include "train/ledger.h"
+#include "train/vote.h"
+
+namespace taxon::train {
+
+/// Where training stands, as a rank knows it.
+struct Position {
+  std::int64_t steps = 0, samples = 0;
+};
+
+/// What all ranks do together between two steps.
+struct Together {
+  bool end = false, evaluate = false, save = false;
+  bool stop = false;         // end early
+  bool interrupted = false;  // with stop: somebody was asked to, or else time is up
+  bool any() const { return end || evaluate || save || stop; }
+};
+
+/// How often something happens: at every multiple of `period`, 0 for never.
+class Every {
+ public:
+  Every(double period, std::int64_t consumed) : period_(period), done_(due_at(consumed)) {}
+  /// True once per period, when `consumed` has passed its end.
+  bool due(std::int64_t consumed) {
+    std::int64_t now = due_at(consumed);
+    return now > done_ && (done_ = now, true);
+  }
+
+ private:
+  std::int64_t due_at(std::int64_t consumed) const {
+    return period_ > 0 ? static_cast<std::int64_t>(static_cast<double>(consumed) / period_ + 1e-9) : 0;
+  }
+  double period_;
+  std::int64_t done_;
+};
+
+/// What a plan wants between steps, by how far training is.
+class Agenda {
+ public:
+  /// `epoch` and `total` in samples.
+  Agenda(const plan::Plan& plan, double epoch, std::int64_t total, Position begin);
+  Together due(Position position);
+
+ private:
+  const std::int64_t total_;
+  Every evaluation_, checkpoint_, counted_;
+};
+
+/// How ranks know of each other's steps, and when they do something together.
+class Pace {
+ public:
+  virtual ~Pace() = default;
+  /// Collective, first.
+  virtual task::Task<void> establish() { co_return; }
+  /// False at ranks that never step.
+  virtual bool steps() const { return true; }
+  /// True if nobody waits for a rank at the points below that told its servers so.
+  virtual bool pauses() const { return false; }
+  /// Beside the compute of a step: what this rank did since the last call, and what all did.
+  virtual task::Task<void> tell(Vote::Ballot mine, std::int64_t samples, Vote::Tally* tally) = 0;
+  /// After a step, or instead of one at ranks that never do: what must be done together before the next, as
+  /// far as this rank knows. All ranks have something equally often.
+  virtual std::optional<Together> due(Position position) = 0;
+  /// Collective, at such a point: what all do. `mine` is what due() said; sets what of `position` only all
+  /// together know.
+  virtual task::Task<Together> agree(Together mine, bool asked_to_stop, Position* position) = 0;
+  /// Samples that all did so far, as far as this rank knows; `own` is what its own steps say.
+  virtual std::int64_t samples(std::int64_t own) const { return own; }
+  /// False where only samples() says when training ends.
+  virtual bool counts_own() const { return true; }
+  virtual task::Task<void> close() { co_return; }
+  virtual task::Task<void> abandon(std::exception_ptr) { co_return; }
+};
+
+/// What a pace is made from; group and agreement outlive it.
+struct PaceContext {
+  comm::Communicator& group;
+  Agreement& agreement;
+  int workers = 1;         // the first members
+  std::int64_t batch = 1;  // samples of a step of all
+  Agenda agenda;
+  Position begin;
+};
+
+/// The pace that the plan's levels ask for.
+std::unique_ptr<Pace> make_pace(const plan::Plan& plan, const PaceContext& context);
+
+}  // namespace taxon::train

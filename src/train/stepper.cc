@@ -1,0 +1,192 @@
+#include "train/stepper.h"
+
+#include <algorithm>
+
+#include "task/scope.h"
+
+namespace taxon::train {
+
+Stepper::Stepper(World world, const Setup& setup)
+    : world_(world), setup_(setup), flights_(setup.state->flights()), next_(setup.first_step) {
+  for (std::size_t f = 0; f < flights_.size(); ++f)
+    flights_[f].exchange = std::make_unique<exchange::Exchange>(
+        runtime(),
+        exchange::Exchange::Setup{&setup_.state->layout(), static_cast<int>(world_.model.spec().segments.size()),
+                                  setup_.state->arenas(f), setup_.levels, &setup_.state->rule(), setup_.plan,
+                                  static_cast<std::uint16_t>(f)});
+}
+
+void Stepper::go_on_with(const Delayed& delayed) {
+  Flight& flight = flights_.front();
+  flight.exchange->begin(delayed.clock);
+  flight.exchange->go_on_with_sums();
+  if (setup_.plan->exchange.delay == 0) allow_update(flight);
+}
+
+Saver::ToCome Stepper::to_come() {
+  Flight& last = flight_of(next_ - 1);
+  if (!last.exchange->underway() || last.may_update) return {};
+  return {last.exchange.get(), &setup_.state->gradients(index_of(next_ - 1))};
+}
+
+task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64_t samples,
+                                       optim::StepClock clock, task::Task<void> beside) {
+  busy_ = idle_ = Duration(0);
+  next_ = clock.step;
+  auto advancing = advance(input);
+  int begun = co_await advancing;
+  auto settling = settle();
+  co_await settling;
+  Done done;
+  done.gradient_norm_before = gradient_norm_;
+  task::Scope companions(runtime().waits());
+  companions.spawn(std::move(beside));
+  Flight& flight = flight_of(clock.step);
+  flight.backward.clear();
+  flight.may_update = false;
+  setup_.levels->weigh(samples, input->global_size);
+  flight.exchange->begin(clock);
+  next_ = clock.step + 1;
+  std::exception_ptr error;
+  try {
+    auto passing =
+        setup_.plan->exchange.gradients == "ring" ? pass_in_pieces(input, begun) : pass(input, begun);
+    done.output = co_await passing;
+    // No job reads older weights from here on.
+    if (Flight& due = flight_of(clock.step - setup_.plan->exchange.delay); due.exchange->underway())
+      allow_update(due);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  try {
+    co_await companions.join();
+  } catch (...) {
+    if (!error) error = std::current_exception();
+  }
+  if (error) std::rethrow_exception(error);
+  if (setup_.plan->resolved.overlap == "backward") {
+    auto all = settle();
+    co_await all;
+  }
+  done.busy = busy_;
+  done.idle = idle_;
+  co_return done;
+}
+
+task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int begun) {
+  auto cost = model::step_cost(world_.model.spec(), *input, begun, setup_.state->binding());
+  auto running = run_backward(input, 0, std::move(cost));
+  co_return co_await running;
+}
+
+/// Segment by segment, each when there is room for its gradients.
+task::Task<model::StepOutput> Stepper::pass_in_pieces(const model::StepInput* input, int begun) {
+  const model::ModelSpec& spec = world_.model.spec();
+  model::StepOutput output;
+  for (int from = static_cast<int>(spec.segments.size()) - 1; from >= 0; --from) {
+    auto waiting = wait_for(flight_of(next_ - 1).exchange->room(from));
+    co_await waiting;
+    model::StepCost cost{model::piece_cost(spec, *input, begun, from), {}};
+    auto running = run_backward(input, from, std::move(cost));
+    output = co_await running;
+  }
+  co_return output;
+}
+
+task::Task<model::StepOutput> Stepper::run_backward(const model::StepInput* input, int from,
+                                                    model::StepCost cost) {
+  Flight& flight = flight_of(next_ - 1);
+  model::StepOutput output;
+  tensor::Kernel kernel{"forward and backward", cost.cost,
+                        [this, input, from, &output](tensor::Marks& marks) {
+                          output = world_.model.forward_backward(*input, from, marks);
+                        }};
+  kernel.marks = static_cast<int>(setup_.state->layout().buckets.size());
+  kernel.mark_shares = std::move(cost.bucket_shares);
+  Instant begin = now();
+  flight.backward.push_back(std::make_unique<tensor::Job>(runtime().device, runtime().waits(),
+                                                          tensor::Lane::Compute, std::move(kernel)));
+  tensor::Job& job = *flight.backward.back();
+  flight.exchange->contribute(job, from);
+  auto end = job.finished();
+  co_await end;
+  computed("forward and backward", begin);
+  co_return output;
+}
+
+void Stepper::allow_update(Flight& flight) {
+  flight.exchange->safe_point();
+  flight.may_update = true;
+}
+
+/// The forward pass of the first micro-batch, as far as it must wait for the exchange that is due. What needs
+/// no more waiting is left to the backward pass's kernel. Returns the segment that it left off at.
+task::Task<int> Stepper::advance(const model::StepInput* input) {
+  const model::ModelSpec& spec = world_.model.spec();
+  const int segments = static_cast<int>(spec.segments.size());
+  exchange::Exchange& due = *flight_of(next_).exchange;
+  int next = 0;
+  while (next < segments) {
+    auto waiting = wait_for(due.ready(next));
+    co_await waiting;
+    int until = next + 1;
+    while (until < segments && due.is_ready(until)) ++until;
+    if (until == segments) break;
+    Instant begin = now();
+    auto cost = model::forward_cost(spec, model::micro_batch_samples(*input), next, until);
+    auto forward = on_compute(
+        &runtime(), "forward", [this, input, until] { world_.model.forward(*input, until); }, cost);
+    co_await forward;
+    computed("forward", begin);
+    next = until;
+  }
+  co_return next;
+}
+
+task::Task<void> Stepper::settle() {
+  for (std::int64_t step = next_ - static_cast<std::int64_t>(flights_.size()); step < next_; ++step) {
+    Flight& flight = flight_of(step);
+    if (!flight.exchange->underway() || !flight.may_update) continue;
+    auto waiting = wait_for(flight.exchange->finish());
+    co_await waiting;
+    gradient_norm_ = flight.exchange->gradient_norm();
+  }
+}
+
+task::Task<void> Stepper::drain() {
+  for (std::int64_t step = next_ - static_cast<std::int64_t>(flights_.size()); step < next_; ++step) {
+    Flight& flight = flight_of(step);
+    if (flight.exchange->underway() && !flight.may_update) allow_update(flight);
+    auto settling = settle();
+    co_await settling;
+  }
+}
+
+/// Waits for the exchange and accounts for it: updates that run meanwhile are compute, the rest is exposed.
+task::Task<void> Stepper::wait_for(task::Task<void> exchange) {
+  auto updating = [this] {
+    Duration all{0};
+    for (const Flight& flight : flights_) all += flight.exchange->updating();
+    return all;
+  };
+  Instant begin = now();
+  Duration updated = updating();
+  co_await exchange;
+  updated = updating() - updated;
+  busy_ += updated;
+  idle_ += std::max(Duration(0), now() - begin - updated);
+}
+
+void Stepper::computed(const char* what, Instant begin) {
+  busy_ += now() - begin;
+  runtime().journal.add({"compute", what, -1, 0, begin, now()});
+}
+
+task::Task<void> Stepper::abandon(std::exception_ptr why) {
+  for (Flight& flight : flights_) {
+    auto abandoning = flight.exchange->abandon(why);
+    co_await abandoning;
+  }
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "exchange/exchange.h"
+#include "model/cost.h"
+#include "train/saving.h"
+#include "train/start.h"
+
+namespace taxon::train {
+
+/// A rank's steps: forward and backward pass on the compute lane, and beside them the exchanges of this step
+/// and of those before it, as far as the plan lets them overlap.
+class Stepper {
+ public:
+  /// Everything outlives the stepper. `plan` is resolved.
+  struct Setup {
+    const plan::Plan* plan = nullptr;
+    State* state = nullptr;
+    exchange::Levels* levels = nullptr;
+    std::int64_t first_step = 0;  // of this process's part of the run
+  };
+  Stepper(World world, const Setup& setup);
+
+  struct Done {
+    model::StepOutput output;
+    double gradient_norm_before = 0;  // of the updates that were over before the backward pass
+    Duration busy{0};                 // in kernels
+    Duration idle{0};                 // waiting for exchanges
+  };
+  /// Forward and backward of `input`, which is worth `samples`; `beside` runs beside them and ends with them.
+  /// The exchange goes on when this ends unless the plan says otherwise.
+  task::Task<Done> run(const model::StepInput* input, std::int64_t samples, optim::StepClock clock,
+                       task::Task<void> beside);
+  /// The step of before a resume whose sums restore() left in the first arena: puts it where it would be.
+  void go_on_with(const Delayed& delayed);
+  /// Until the exchanges of all steps are over whose updates are due: the weights are then the same on every
+  /// rank and stay.
+  task::Task<void> settle();
+  /// Until all updates are done, those too that a delay would let wait for the next step.
+  task::Task<void> drain();
+  /// Ends what a failure left in flight.
+  task::Task<void> abandon(std::exception_ptr why);
+
+  /// Of the last update; 0 unless clipping asked for it.
+  double gradient_norm() const { return gradient_norm_; }
+  /// The last step, if its update is still to come.
+  Saver::ToCome to_come();
+  /// Which of the model's bindings step `step` writes its gradients to.
+  std::size_t binding_of(std::int64_t step) const { return index_of(step); }
+
+ private:
+  /// A step in flight: from the beginning of its backward pass until its update is over.
+  struct Flight {
+    std::unique_ptr<exchange::Exchange> exchange;
+    std::vector<std::unique_ptr<tensor::Job>> backward;  // of one pass; the exchange may still refer to it
+    bool may_update = false;
+  };
+  Flight& flight_of(std::int64_t step) { return flights_[index_of(step)]; }
+  /// A delayed step of before a resume is the first.
+  std::size_t index_of(std::int64_t step) const {
+    return static_cast<std::size_t>(step - setup_.first_step + 1) % flights_.size();
+  }
+  comm::Runtime& runtime() { return world_.runtime; }
+  Instant now() { return world_.runtime.executor().now(); }
+
+  task::Task<int> advance(const model::StepInput* input);
+  task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
+  task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, int begun);
+  task::Task<model::StepOutput> run_backward(const model::StepInput* input, int from, model::StepCost cost);
+  void allow_update(Flight& flight);
+  task::Task<void> wait_for(task::Task<void> exchange);
+  void computed(const char* what, Instant begin);
+
+  World world_;
+  const Setup setup_;
+  std::vector<Flight> flights_;  // one more than the delay
+  std::int64_t next_ = 0;        // the step after the last that began
+  double gradient_norm_ = 0;
+  Duration busy_{0}, idle_{0};  // since the last run() began
+};
+
+}  // namespace taxon::train
