@@ -51,7 +51,8 @@ int run_rank(const CalibrateArguments& arguments, const Identity& identity, cont
   options.say = say;
   Process process(plan, std::move(options));
   CalibrationOptions calibration;
-  calibration.threads = compute_threads(plan, process.local_ranks());
+  calibration.threads = process.threads();
+  calibration.cores = process.cores();
   if (arguments.quick) calibration.seconds = 0.1;
   calibration.say = identity.rank == 0 ? say : [](const std::string&) {};
   Calibration result;

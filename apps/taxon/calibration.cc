@@ -129,7 +129,7 @@ Task<Calibration> Calibrator::run() {
   const ProcessorQuota quota = core_quota();
   own_.host = host_id();
   own_.machine = own_.host.substr(0, own_.host.find('/'));
-  own_.cores = cores_of_affinity();
+  own_.cores = options_.cores;
   own_.quota = quota.cores < own_.cores ? quota.cores : 0;
   own_.period = quota.period;
   own_.threads = options_.threads;

@@ -11,6 +11,7 @@ namespace taxon::app {
 
 struct CalibrationOptions {
   int threads = 1;       // that compute
+  int cores = 1;         // that the host's ranks may use
   double seconds = 0.4;  // of each measurement of compute, and of each stream
   std::function<void(const std::string&)> say;
 };

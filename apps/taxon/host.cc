@@ -28,12 +28,17 @@ std::string host_id() {
   return fmt::format("{}/{}/{}", boot, inode("/proc/self/ns/ipc"), inode("/proc/self/ns/pid"));
 }
 
-int cores_of_affinity() {
+std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(static_cast<unsigned>(core), &set)) cores.push_back(core);
+  return cores;
 }
+
+int cores_of_affinity() { return std::max(1, static_cast<int>(allowed_cores().size())); }
 
 double usable_cores() {
   double cores = cores_of_affinity(), quota = core_quota().cores;

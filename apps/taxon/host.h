@@ -2,13 +2,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace taxon::app {
 
 /// Names this machine as far as shared memory reaches: the boot and the IPC and PID namespaces. Equal on
 /// ranks that can share memory.
 std::string host_id();
-/// Cores that this process may run on.
+/// Cores that the calling thread may run on, ascending.
+std::vector<int> allowed_cores();
+/// How many they are.
 int cores_of_affinity();
 /// Cores' worth of time that this process may use: those, or less by its container's quota. Above 0.
 double usable_cores();

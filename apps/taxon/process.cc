@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "apps/taxon/binding.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/preflight.h"
 #include "task/scope.h"
@@ -46,7 +47,8 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
     : options_(std::move(options)),
       loop_(poll_options(plan, options_.identity.local_world_size)),
       journal_(plan.report.trace ? comm::Journal::Keep::Everything : comm::Journal::Keep::Recent) {
-  local_ranks_ = options_.identity.local_world_size;
+  cores_ = allowed_cores();
+  threads_ = compute_threads(plan, options_.identity.local_world_size);
   device_ = std::make_unique<tensor::CpuDevice>(loop_);
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
@@ -55,6 +57,7 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   }
   join(plan);
   connect(plan);
+  bind(plan);
   runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*ucx_, *device_, journal_});
 }
 
@@ -87,8 +90,6 @@ void Process::join(const plan::Plan& plan) {
 void Process::connect(const plan::Plan& plan) {
   const Identity& who = options_.identity;
   std::string host = session_->members()[static_cast<std::size_t>(who.rank)].host_id;
-  local_ranks_ = 0;
-  for (const control::Member& member : session_->members()) local_ranks_ += member.host_id == host;
   net::UcxOptions options;
   options.rank = Rank(who.rank);
   options.world_size = who.world_size;
@@ -115,6 +116,25 @@ void Process::connect(const plan::Plan& plan) {
   std::int64_t zero;
   std::memcpy(&zero, starts[0].data(), sizeof zero);
   clock_offset_ = std::chrono::nanoseconds(start - zero);
+}
+
+/// Before threads of kernels start, which inherit it. Where a quota counts processor time, cores say little.
+void Process::bind(const plan::Plan& plan) {
+  std::vector<std::byte> mine(cores_.size() * sizeof(int));
+  std::memcpy(mine.data(), cores_.data(), mine.size());
+  const auto all = session_->exchange("cores", mine);
+  if (plan.cores == "all" || usable_cores() < cores_of_affinity()) return;
+  const auto& members = session_->members();
+  const auto self = static_cast<std::size_t>(options_.identity.rank);
+  std::vector<std::vector<int>> allowed;
+  int me = 0;
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    if (members[r].host_id != members[self].host_id) continue;
+    if (r == self) me = static_cast<int>(allowed.size());
+    allowed.emplace_back(all[r].size() / sizeof(int));
+    std::memcpy(allowed.back().data(), all[r].data(), all[r].size());
+  }
+  if (const auto share = share_of_cores(allowed, me, threads_); !share.empty()) bind_to(share);
 }
 
 /// On the session's thread.

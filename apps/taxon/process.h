@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/taxon/identity.h"
 #include "comm/runtime.h"
@@ -34,7 +35,10 @@ class Process {
   ~Process();
 
   comm::Runtime& runtime() { return *runtime_; }
-  int local_ranks() const { return local_ranks_; }
+  /// Cores that its ranks may use, as long as they are not bound to shares of them.
+  int cores() const { return static_cast<int>(cores_.size()); }
+  /// Compute threads of this rank.
+  int threads() const { return threads_; }
   /// What to add to this rank's times to get rank 0's.
   Duration clock_offset() const { return clock_offset_; }
 
@@ -45,6 +49,7 @@ class Process {
  private:
   void join(const plan::Plan& plan);
   void connect(const plan::Plan& plan);
+  void bind(const plan::Plan& plan);
   void on_event(const control::Event& event);
   task::Task<void> guard(task::Task<void> main);
   task::Task<void> watch();
@@ -59,7 +64,8 @@ class Process {
   std::unique_ptr<net::UcxTransport> ucx_;
   std::unique_ptr<tensor::CpuDevice> device_;
   std::unique_ptr<comm::Runtime> runtime_;
-  int local_ranks_ = 1;
+  std::vector<int> cores_;
+  int threads_ = 1;
   Duration clock_offset_{0};
 };
 

@@ -469,6 +469,13 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 4096},
         p.threads);
+  visit(
+      Field{.key = "cores",
+            .sentence = "Where a worker's threads run: on its own share of its host's cores (share), unless "
+                        "the launcher has bound it already or `threads` need more, or on all (all: for hosts "
+                        "that several jobs share).",
+            .choices = "share all"},
+      p.cores);
   visit(Field{.key = "model", .sentence = "What is trained."}, p.model);
   visit(Field{.key = "data", .sentence = "On what."}, p.data);
   visit(Field{.key = "batch", .sentence = "Samples per step."}, p.batch);

@@ -187,7 +187,8 @@ struct ResolvedPlan {
 struct Plan {
   std::string name = "run";
   std::uint64_t seed = 1;
-  int threads = 0;  // compute threads per worker; 0: the host's cores divided by its workers
+  int threads = 0;              // compute threads per worker; 0: the host's cores divided by its workers
+  std::string cores = "share";  // of a worker: its share of the host's, or all
   ModelPlan model;
   DataPlan data;
   BatchPlan batch;

@@ -10,10 +10,10 @@ Stepper::Stepper(World world, const Setup& setup)
     : world_(world), setup_(setup), flights_(setup.state->flights()), next_(setup.first_step) {
   for (std::size_t f = 0; f < flights_.size(); ++f)
     flights_[f].exchange = std::make_unique<exchange::Exchange>(
-        runtime(),
-        exchange::Exchange::Setup{&setup_.state->layout(), static_cast<int>(world_.model.spec().segments.size()),
-                                  setup_.state->arenas(f), setup_.levels, &setup_.state->rule(), setup_.plan,
-                                  static_cast<std::uint16_t>(f)});
+        runtime(), exchange::Exchange::Setup{&setup_.state->layout(),
+                                             static_cast<int>(world_.model.spec().segments.size()),
+                                             setup_.state->arenas(f), setup_.levels, &setup_.state->rule(),
+                                             setup_.plan, static_cast<std::uint16_t>(f)});
 }
 
 void Stepper::go_on_with(const Delayed& delayed) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -130,6 +131,31 @@ class Launchers(TaxonTest):
             processes.append(self.start("train", self.recipe, "--out", "run", "--set", f"seed={rank}", "--set", "control.join_seconds=6",
                                         environment=environment, log=self.folder / f"log{rank}"))
         self.assertEqual([process.wait(60) for process in processes], [69, 69])
+
+
+class Cores(TaxonTest):
+    def cores_of_compute(self, *more):
+        """By rank: the cores that the thread may use which computes."""
+        process = self.start("train", self.recipe, "--workers", 2, "--out", "run", "--set", "length.epochs=1000", "--set", "threads=1", *more)
+        self.wait_until(lambda: self.steps_seen("run") > 5, "training")
+        cores = {}
+        for rank, pid in self.workers("run").items():
+            for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                if (thread / "comm").read_text().strip() == "taxon-compute":
+                    cores[rank] = os.sched_getaffinity(int(thread.name))
+        process.terminate()
+        process.wait(60)
+        return cores
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores")
+    def test_workers_of_a_host_share_its_cores(self):
+        cores = self.cores_of_compute()
+        self.assertEqual(cores[0] & cores[1], set())
+        self.assertEqual(cores[0] | cores[1], os.sched_getaffinity(0))
+
+    def test_workers_may_use_all_cores(self):
+        cores = self.cores_of_compute("--set", "cores=all")
+        self.assertEqual([cores[0], cores[1]], [os.sched_getaffinity(0)] * 2)
 
 
 class WrongInput(TaxonTest):
