@@ -1,5 +1,5 @@
 # The program's parts that need no libtorch: who this process is, and its local workers.
-add_executable(launch_test app/identity_test.cc app/local_launcher_test.cc ${CMAKE_SOURCE_DIR}/apps/taxon/identity.cc
+add_executable(launch_test app/identity_test.cc app/local_launcher_test.cc app/binding_test.cc ${CMAKE_SOURCE_DIR}/apps/taxon/binding.cc ${CMAKE_SOURCE_DIR}/apps/taxon/identity.cc
                            ${CMAKE_SOURCE_DIR}/apps/taxon/dialects.cc ${CMAKE_SOURCE_DIR}/apps/taxon/error_file.cc
                            ${CMAKE_SOURCE_DIR}/apps/taxon/local_launcher.cc)
 target_include_directories(launch_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
@@ -9,7 +9,7 @@ add_dependencies(launch_test control_peer)
 gtest_discover_tests(launch_test PROPERTIES TIMEOUT 120 LABELS launch DISCOVERY_TIMEOUT 60)
 # What real ranks say when one stops or disagrees.
 add_executable(stuck_test app/stuck_test.cc)
-foreach(part process preflight host core_quota)
+foreach(part process preflight binding host core_quota)
   target_sources(stuck_test PRIVATE ${CMAKE_SOURCE_DIR}/apps/taxon/${part}.cc)
 endforeach()
 target_include_directories(stuck_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
