@@ -9,9 +9,12 @@ namespace taxon::app {
 std::vector<int> share_of_cores(const std::vector<std::vector<int>>& allowed, int me, int threads) {
   const std::vector<int>& mine = allowed[static_cast<std::size_t>(me)];
   const std::size_t ranks = allowed.size(), rank = static_cast<std::size_t>(me);
-  const bool bound = std::any_of(allowed.begin(), allowed.end(), [&](const auto& cores) { return cores != mine; });
+  const bool bound =
+      std::any_of(allowed.begin(), allowed.end(), [&](const auto& cores) { return cores != mine; });
   if (ranks == 1 || bound || mine.size() < ranks * static_cast<std::size_t>(threads)) return {};
-  const auto at = [&](std::size_t r) { return mine.begin() + static_cast<std::ptrdiff_t>(r * mine.size() / ranks); };
+  const auto at = [&](std::size_t r) {
+    return mine.begin() + static_cast<std::ptrdiff_t>(r * mine.size() / ranks);
+  };
   return {at(rank), at(rank + 1)};
 }
 
