@@ -5,14 +5,13 @@ import sys
 from harness import pairs
 from harness.cluster import Cluster, NoCluster
 from harness.rows import Row
-from harness.side import Side
+from harness.stream import stream_bandwidth
 from harness.training import BATCH, PARAMETERS, Ddp, Plain, run_taxon
 
 PACKAGES = ("python3-torch", "python3-numpy", "libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libopenmpi-dev",
             "openmpi-bin", "libgloo-dev", "libucx-dev", "iproute2")
 LOCAL_WORKERS = 2
 LAB_HOSTS, LAB_RATE, LAB_CORES = 4, "1gbit", 0.45
-STREAM_BYTES = 32 * 2**20
 TEST_SAMPLES = {"quick": 2000, "full": 10000}
 # Sides start from different random weights, so accuracies early in training differ by chance.
 ACCURACY_TOLERANCE = {"quick": 0.04, "full": 0.015}
@@ -94,16 +93,6 @@ def run_local(session):
     add_shared_rows(session, base, runs, bound, None)
     twice = [LOCAL_WORKERS * t.samples_per_second() for t in runs["plain"]]
     session.rows.add(throughput_row(session, base, runs, "plain libtorch x 2", twice, bound))
-
-
-def stream_bandwidth(session, cluster):
-    """Bytes per second of a plain TCP stream between two hosts, while nothing else runs."""
-    first, port = cluster.addresses[0], 29700
-    commands = [cluster.command(r, [session.program("bench_tcp_stream"), "--rank", str(r), "--ranks", "2", "--host", first, "--port",
-                                    str(port), "--next", cluster.addresses[(r + 1) % 2]]) for r in range(2)]
-    with Side("stream", commands, session.log_folder) as side:
-        answer = side.ask(f"run stream {STREAM_BYTES} 3 1 one_way")
-    return STREAM_BYTES / statistics.median(answer["seconds"])
 
 
 def run_lab(session):

@@ -1,0 +1,122 @@
+"""Time to 88 % test accuracy on slow links: presets whose replicas meet now and then against dense synchronous training.
+
+Synchronous runs are the same bit for bit wherever they run, so how many samples reach the target is learnt from a run on one host, and how long
+they take from steps in the test cluster, whose parameters must equal those of as many steps on one host. With --full the cluster trains to the target.
+"""
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+
+from harness.build import ROOT
+from harness.cluster import Cluster, NoCluster
+from harness.group import run_group
+from harness.rows import Row
+from harness.stream import stream_bandwidth
+
+PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
+HOSTS, RATE, CORES = 4, "100mbit", 0.45
+TARGET = 0.88
+WANTED = 8
+PORT = 29850
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """`steps`: that are timed, a multiple of the period."""
+    name: str
+    steps: int
+
+
+DENSE = Preset("horovod", 12)
+PRESETS = (DENSE, Preset("local-sgd", 80), Preset("cntk-bmuf", 80), Preset("diloco", 100))
+
+
+def targets(peers_only):
+    return ["taxon", "bench_tcp_stream"]
+
+
+def environments(address, local):
+    return [{"RANK": str(rank), "WORLD_SIZE": str(HOSTS), "LOCAL_RANK": str(rank if local else 0), "LOCAL_WORLD_SIZE": str(HOSTS if local else 1),
+             "TAXON_SECRET": "benchmark", "MASTER_ADDR": address, "MASTER_PORT": str(PORT), "OMP_NUM_THREADS": "1"} for rank in range(HOSTS)]
+
+
+def train(session, preset, cluster, overrides):
+    """Summary and the tests on the way, of a run in the cluster or on this host."""
+    recipe = os.path.join(ROOT, "recipes", "systems", preset.name + ".yaml")
+    sets = ["threads=1", "exchange.levels.0.collective=ring", "report.tensorboard=false", "checkpoint.every_epochs=0", *overrides]
+    with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
+        command = [session.program("taxon"), "train", recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
+        commands = [cluster.command(rank, command) if cluster else command for rank in range(HOSTS)]
+        run_group(preset.name + (" lab" if cluster else ""), commands, environments(cluster.addresses[0] if cluster else "127.0.0.1", not cluster),
+                  session.log_folder, timeout=3600)
+        with open(os.path.join(out, "summary.json")) as file:
+            summary = json.load(file)
+        with open(os.path.join(out, "metrics.jsonl")) as file:
+            tests = [line for line in map(json.loads, file) if "accuracy/test" in line]
+    return summary, tests
+
+
+def samples_to_target(tests):
+    return next((test["samples"] for test in tests if test["accuracy/test"] >= TARGET), None)
+
+
+def timed(session, preset, cluster):
+    """Samples per second in the cluster, and whether it computed what one host computes."""
+    overrides = [f"length.steps={preset.steps}", "length.epochs=0", "evaluation.every_epochs=0", "data.test_limit=100"]
+    there, _ = train(session, preset, cluster, overrides)
+    here, _ = train(session, preset, None, overrides)
+    return there, there["parameter_hash"] == here["parameter_hash"]
+
+
+def row_of(preset):
+    return Row("slow-links", preset.name, transport="tcp", ranks=HOSTS, peer="dense synchronous")
+
+
+def measure(session, preset, cluster, bandwidth):
+    tests_on_the_way = ["evaluation.every_epochs=0.1"]
+    there, equal = timed(session, preset, cluster)
+    _, tests = train(session, preset, cluster if not session.quick() else None, tests_on_the_way)
+    samples = samples_to_target(tests)
+    row = row_of(preset)
+    row.unit, row.bytes, row.verified = "s", 4 * there["parameters"], equal and samples is not None
+    row.ours = samples / there["samples_per_second"] if samples else None
+    batch = there["samples"] / there["steps"]
+    wire = 2 * (HOSTS - 1) / HOSTS * row.bytes / bandwidth * (preset == DENSE)
+    row.bound = samples / batch * max(wire, there["compute_ms"] / 1e3) if samples else None
+    row.of_bound = row.bound / row.ours if samples else None
+    row.settings = {"network": "emulated", "rate": RATE, "cores_per_host": CORES, "target": TARGET, "samples": samples, "timed_steps": preset.steps,
+                    "samples_per_second": there["samples_per_second"], "bytes_sent_per_step": there["bytes_sent_per_step"],
+                    "best_accuracy": max(test["accuracy/test"] for test in tests)}
+    return row
+
+
+def run(session):
+    if session.peers_only:
+        return
+    try:
+        with Cluster(HOSTS, RATE, CORES) as cluster:
+            bandwidth = stream_bandwidth(session, cluster)
+            for preset in PRESETS:
+                if session.rows.has(row_of(preset)):
+                    continue
+                row = measure(session, preset, cluster, bandwidth)
+                dense = next((known for known in session.rows.rows if known.case == DENSE.name), row)
+                row.theirs = dense.ours
+                row.ratio = dense.ours / row.ours if dense.ours and row.ours else None
+                session.rows.add(row)
+    except NoCluster as error:
+        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+
+
+def summary(rows):
+    lines = []
+    for row in rows:
+        took = f"{row.ours:.0f} s to {100 * TARGET:g} %" if row.ours else f"never reached {100 * TARGET:g} %"
+        speed = f"{row.settings['samples_per_second']:.0f} samples/s, {row.settings['bytes_sent_per_step'] / 2**20:.2f} MiB a step and worker"
+        lines.append(f"{row.case:12} {took} ({speed})" + (f", {row.ratio:.1f}x sooner than dense" if row.ratio else ""))
+    reached = [row.ratio for row in rows if row.ratio and row.case != DENSE.name]
+    if reached:
+        lines.append(f"best: {max(reached):.1f}x ({WANTED}x wanted); hosts and links are emulated")
+    return lines
