@@ -58,11 +58,13 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   } catch (...) {
     error = std::current_exception();
   }
+  const Instant passed = now();
   try {
     co_await companions.join();
   } catch (...) {
     if (!error) error = std::current_exception();
   }
+  idle_ += now() - passed;  // for ranks that are behind
   if (error) std::rethrow_exception(error);
   if (setup_.plan->resolved.overlap == "backward") {
     auto all = settle();

@@ -27,7 +27,7 @@ class Stepper {
     model::StepOutput output;
     double gradient_norm_before = 0;  // of the updates that were over before the backward pass
     Duration busy{0};                 // in kernels
-    Duration idle{0};                 // waiting for exchanges
+    Duration idle{0};                 // waiting for exchanges and for ranks that are behind
   };
   /// Forward and backward of `input`, which is worth `samples`; `beside` runs beside them and ends with them.
   /// The exchange goes on when this ends unless the plan says otherwise.

@@ -250,6 +250,33 @@ TEST_F(CostedToy, AStepTakesWhatTheHandComputes) {
   }
 }
 
+/// Whoever waits for whom, in whichever discipline: what a rank says of a step's time adds up to it.
+TEST_F(CostedToy, TimesOfAStepAddUpToIt) {
+  plan::LevelPlan averages{.rule = "average", .period = 3}, serves{.topology = "servers"};
+  plan::LevelPlan asynchronous{.topology = "servers", .staleness = -1, .apply = 1};
+  for (const plan::LevelPlan& level : {plan::LevelPlan{}, averages, serves, asynchronous})
+    for (const char* overlap : {"forward", "backward"}) {
+      SCOPED_TRACE(level.topology + " " + level.rule + " " + overlap);
+      auto plan = toy_plan(DType::Float32);
+      plan.length.steps = 12;
+      plan.evaluation.every_epochs = 0;
+      plan.exchange.overlap = overlap;
+      plan.exchange.slice_bytes = 64;
+      plan.exchange.levels = {level};
+      auto cluster = separate_hosts(3);
+      cluster.stragglers = {{.rank = 2, .slowdown = 3}};
+      const VirtualRun run = run_costed(costed(3, plan), cluster, sim::Fidelity::Timing);
+      ASSERT_FALSE(run.report.failure);
+      for (const Recorder& recorder : run.result.recorders) {
+        ASSERT_GT(recorder.steps.size(), 3u);
+        for (const train::StepReport& report : recorder.steps)
+          EXPECT_NEAR(to_seconds(report.compute + report.exposed + report.data_wait),
+                      to_seconds(report.step_time), 0.01 * to_seconds(report.step_time))
+              << "step " << report.step;
+      }
+    }
+}
+
 TEST_F(CostedToy, BucketsGoWhenTheModelSaysThatTheyAreComplete) {
   auto plan = toy_plan(DType::Float32);
   plan.length.steps = 4;
