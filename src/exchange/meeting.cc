@@ -74,6 +74,7 @@ task::Task<void> Meeting::start(std::vector<Unit*> units, optim::StepClock clock
   if (children_.live() > 0) co_await children_.join();
   lane_.begin(std::vector<int>(units_.size(), 0));
   setup_.outer->begin_turn();
+  setup_.outer->weigh(1, 1);
   for (Unit* unit : units) {
     auto handing = hand_in(unit);
     co_await handing;

@@ -50,12 +50,12 @@ class Servers final : public Topology {
   task::Task<void> spread(Leg leg, const tensor::Arena& values) override;
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
-  void begin_turn() override { clock_ = std::max(clock_ + 1, answered_); }
+  void begin_turn() override { turn_ = std::max(turn_ + 1, answered_); }
   void weigh(std::int64_t samples, std::int64_t mean_over) override {
-    samples_ = samples, mean_over_ = mean_over;
+    clock_ = turn_, samples_ = samples, mean_over_ = mean_over;
   }
-  std::int64_t turn() const override { return clock_; }
-  void set_turn(std::int64_t turn) override { clock_ = turn - 1, first_version_ = turn; }
+  std::int64_t turn() const override { return turn_; }
+  void set_turn(std::int64_t turn) override { clock_ = turn_ = turn - 1, first_version_ = turn; }
   /// REQUIRES: every answer has come.
   task::Task<void> pause() override { return tell(ServerWire::Pause); }
   task::Task<void> close(std::vector<Range> units, const tensor::Arena* values) override;
@@ -74,7 +74,8 @@ class Servers final : public Topology {
   const Roles roles_;
   std::map<std::uint32_t, Line> lines_;  // by unit
   std::int64_t samples_ = 1, mean_over_ = 1;
-  std::int64_t clock_ = -1;  // of this turn
+  std::int64_t turn_ = -1;
+  std::int64_t clock_ = -1;  // the turn that contributions belong to
   std::int64_t first_version_ = 0;
   std::int64_t answered_ = 0;  // the furthest that a server said
   std::uint32_t told_ = 0;

@@ -58,6 +58,10 @@ Service::Buffer Service::take(Unit& unit) {
   return buffer;
 }
 
+void Service::note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number) {
+  if (setup_.record) setup_.record->push_back({kind, unit.bucket->id.value(), worker, number});
+}
+
 task::Task<void> Service::open() {
   for (auto& unit : units_) {
     tensor::Kernel kernel{
@@ -108,6 +112,7 @@ task::Task<void> Service::attend(Unit* unit, int worker) {
       co_await received;
     }
     if (head[ServerWire::KindOf] == ServerWire::Close) co_return;
+    contribution.number = use;
     contribution.samples = head[ServerWire::Samples];
     contribution.mean_over = head[ServerWire::MeanOver];
     seat.waits = true;
@@ -116,10 +121,12 @@ task::Task<void> Service::attend(Unit* unit, int worker) {
     const std::size_t place = unit->arrivals++;
     if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) ==
         Desk::Arrival::Dropped) {
+      note(Act::Kind::Drop, *unit, worker, use);
       unit->free.push_back(std::move(contribution.values));
       seat.applied = true;  // there is nothing to come
       dropped_ += unit == units_.front().get();
     } else {
+      note(Act::Kind::Admit, *unit, worker, use);
       unit->pool.emplace(place, std::move(contribution));
     }
     auto settling = settle(unit);
@@ -148,6 +155,7 @@ task::Task<void> Service::obey(int worker) {
     co_await said;
     for (auto& unit : units_) {
       unit->desk.pause(worker);
+      note(Act::Kind::Pause, *unit, worker, use);
       auto settling = settle(unit.get());
       co_await settling;
     }
@@ -191,6 +199,7 @@ task::Task<void> Service::release(Unit* unit) {
     seat.head[ServerWire::CommonClock] = std::max(unit->desk.clock(worker), unit->desk.common());
     seat.head[ServerWire::Version] = unit->desk.version();
     seat.waits = false;
+    note(Act::Kind::Answer, *unit, worker, unit->desk.version());
     seat.may_go->set();
   }
 }
@@ -200,6 +209,7 @@ task::Task<void> Service::apply(Unit* unit) {
   std::vector<Contribution> taken;
   std::vector<double> factors;
   Pool pool{static_cast<double>(update.size()), 1, unit->desk.version() - 1, unit->samples};
+  note(Act::Kind::Update, *unit, 0, pool.version);
   std::int64_t samples = 0;
   double shares = 0;
   bool alike = true;
@@ -208,6 +218,7 @@ task::Task<void> Service::apply(Unit* unit) {
     taken.push_back(std::move(found->second));
     unit->pool.erase(found);
     const Contribution& contribution = taken.back();
+    note(Act::Kind::Apply, *unit, pooled.worker, contribution.number);
     samples += contribution.samples;
     shares += static_cast<double>(contribution.samples) / static_cast<double>(contribution.mean_over);
     alike = alike && contribution.mean_over == taken.front().mean_over;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "exchange/acts.h"
 #include "exchange/bucket.h"
 #include "exchange/desk.h"
 #include "exchange/owner.h"
@@ -23,6 +24,7 @@ class Service {
     std::unique_ptr<Owner> owner;
     const tensor::Arena* weights = nullptr;  // its memory starts as these; also says type and world
     enum class Late { AsOthers, Less } late = Late::AsOthers;  // Less: by 1 / (1 + staleness)
+    Acts* record = nullptr;  // gets what the service does; outlives it
   };
   explicit Service(comm::Runtime& runtime, Setup setup);
 
@@ -46,6 +48,7 @@ class Service {
   using Buffer = std::unique_ptr<tensor::Arena>;
   struct Contribution {
     Buffer values;
+    std::int64_t number = 0;
     std::int64_t samples = 1, mean_over = 1;
   };
   struct Seat {  // of one worker
@@ -75,6 +78,7 @@ class Service {
   task::Task<void> answer(Unit* unit, Seat* seat, const tensor::Arena* values, std::size_t begin);
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Unit* unit);
   Buffer take(Unit& unit);
+  void note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number);
 
   comm::Runtime& runtime_;
   Setup setup_;

@@ -46,9 +46,10 @@ class Topology {
   virtual bool spreads() const { return false; }
 
   // For members that don't keep step.
-  /// The next contributions belong together: a step, or a meeting.
+  /// A step, or a meeting, begins. Contributions of the turn before may still be on their way out.
   virtual void begin_turn() {}
-  /// What they are worth: samples, and how many the gradient is the mean over.
+  /// From now on contributions belong to the turn that began last. What they are worth: samples, and how many
+  /// the gradient is the mean over. REQUIRES: the turn before is over.
   virtual void weigh(std::int64_t, std::int64_t) {}
   /// How many turns were before this one; more, if the others are so far ahead that this member had to jump.
   virtual std::int64_t turn() const { return 0; }

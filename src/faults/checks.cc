@@ -6,6 +6,8 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "exchange/levels.h"
+#include "faults/contributions.h"
 
 namespace taxon::faults {
 namespace {
@@ -29,38 +31,59 @@ Failure take_apart(const std::exception_ptr& error) {
 
 class Check {
  public:
-  Check(const Performance& calm, const Performance& seen) : calm_(calm), seen_(seen) {}
+  Check(const plan::Plan& plan, const Performance& calm, const Performance& seen)
+      : plan_(plan),
+        promise_(promise_of(plan)),
+        workers_(static_cast<std::size_t>(plan::workers(plan, static_cast<int>(seen.ranks.size())))),
+        calm_(calm),
+        seen_(seen) {}
 
-  /// Ranks that trained the same steps did it on the same weights, which are the calm run's.
+  /// Weights are the calm run's where the plan promises it; whoever ends does so with the same model.
   void replicas() {
-    const std::vector<std::uint64_t>& right = calm_.ranks[0].weights;
+    const train::Outcome* first = nullptr;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
       const Testimony& one = seen_.ranks[rank];
-      for (std::size_t i = 0; i < one.weights.size(); ++i) {
-        const std::size_t step = static_cast<std::size_t>(one.first_step) + i;
-        if (step < right.size() && one.weights[i] == right[step]) continue;
-        complain("rank {} began step {} with other weights than a run without faults", rank, step + 1);
-        break;
-      }
+      if (rank < workers_ && promise_ != Promise::InTheirOrder) steps(rank, one);
       if (!one.outcome) continue;
-      if (one.outcome->parameter_hash != calm_.ranks[0].outcome->parameter_hash)
-        complain("rank {} ended with other weights than a run without faults", rank);
-      if (one.outcome->test.loss != calm_.ranks[0].outcome->test.loss)
+      const train::Outcome& right =
+          promise_ == Promise::InTheirOrder ? *(first ? first : &*one.outcome) : *calm_.ranks[0].outcome;
+      first = &right;
+      const char* whose = promise_ == Promise::InTheirOrder ? "the first" : "a run without faults";
+      if (one.outcome->parameter_hash != right.parameter_hash)
+        complain("rank {} ended with other weights than {}", rank, whose);
+      if (one.outcome->test.loss != right.test.loss)
         complain("rank {} ended with a test loss of {}, not {}", rank, one.outcome->test.loss,
-                 calm_.ranks[0].outcome->test.loss);
+                 right.test.loss);
     }
   }
 
   /// A step counts as done on one rank only if all contributed to it: the others have begun it at least.
   void reported_steps() {
+    if (promise_ == Promise::InTheirOrder) return;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
-      for (std::size_t other = 0; other < seen_.ranks.size(); ++other) {
+      for (std::size_t other = 0; other < workers_; ++other) {
         const Testimony& far = seen_.ranks[other];
         const std::int64_t begun = far.first_step + static_cast<std::int64_t>(far.weights.size());
         if (seen_.ranks[rank].reported > begun)
           complain("rank {} reported step {} as done, which rank {} never began", rank,
                    seen_.ranks[rank].reported, other);
       }
+  }
+
+  /// What servers did with contributions.
+  void contributions() {
+    const plan::LevelPlan* served = exchange::served_level(plan_.exchange.levels);
+    if (!served) return;
+    Bookkeeping book = bookkeeping_of(*served, static_cast<int>(workers_));
+    book.complete = ending_of(seen_) == Ending::Complete;
+    for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
+      const exchange::Acts& acts = seen_.ranks[rank].acts;
+      for (std::string& sentence : check_contributions(static_cast<int>(rank), acts, book))
+        found.push_back(std::move(sentence));
+      if (served->rule != "sum") continue;
+      for (const auto& unit : count_contributions(acts, book.workers))
+        for (std::size_t w = 0; w < unit.size(); ++w) handed_in(rank, w, unit[w], book.complete);
+    }
   }
 
   void complete() {
@@ -116,10 +139,30 @@ class Check {
   std::vector<std::string> found;
 
  private:
+  /// The weights that a rank's backward passes read.
+  void steps(std::size_t rank, const Testimony& one) {
+    const std::vector<std::uint64_t>& right = calm_.ranks[promise_ == Promise::OneModel ? 0 : rank].weights;
+    for (std::size_t i = 0; i < one.weights.size(); ++i) {
+      const std::size_t step = static_cast<std::size_t>(one.first_step) + i;
+      if (step < right.size() && one.weights[i] == right[step]) continue;
+      return complain("rank {} began step {} with other weights than a run without faults", rank, step + 1);
+    }
+  }
+  /// A server got one contribution for every backward pass of a worker, or is about to.
+  void handed_in(std::size_t server, std::size_t worker, std::int64_t got, bool complete) {
+    const auto begun = static_cast<std::int64_t>(seen_.ranks[worker].weights.size());
+    if (got > begun || (complete && got < begun))
+      complain("rank {} as a server got {} contributions of worker {}, who made {}", server, got, worker,
+               begun);
+  }
+
   template <class... Args>
   void complain(fmt::format_string<Args...> sentence, Args&&... args) {
     found.push_back(fmt::format(sentence, std::forward<Args>(args)...));
   }
+  const plan::Plan& plan_;
+  const Promise promise_;
+  const std::size_t workers_;
   const Performance& calm_;
   const Performance& seen_;
 };
@@ -147,10 +190,18 @@ Ending ending_of(const Performance& performance) {
 
 std::string message_of(const std::exception_ptr& error) { return error ? take_apart(error).message : ""; }
 
-std::vector<std::string> check(const Schedule& schedule, const Performance& calm, const Performance& seen) {
-  Check check(calm, seen);
+Promise promise_of(const plan::Plan& plan) {
+  const auto& levels = plan.exchange.levels;
+  if (!exchange::workers_keep_step(levels)) return Promise::InTheirOrder;
+  return exchange::meeting_level(levels).empty() ? Promise::OneModel : Promise::OwnModels;
+}
+
+std::vector<std::string> check(const plan::Plan& plan, const Schedule& schedule, const Performance& calm,
+                               const Performance& seen) {
+  Check check(plan, calm, seen);
   check.replicas();
   check.reported_steps();
+  check.contributions();
   switch (ending_of(seen)) {
     case Ending::Complete:
       check.complete();
@@ -165,9 +216,20 @@ std::vector<std::string> check(const Schedule& schedule, const Performance& calm
   return check.found;
 }
 
-std::vector<std::string> check_resumed(const Performance& calm, const Performance& resumed) {
-  Check check(calm, resumed);
+std::vector<std::string> check_calm(const plan::Plan& plan, const Performance& calm) {
+  Check check(plan, calm, calm);
   check.replicas();
+  check.contributions();
+  check.complete();
+  for (std::string& sentence : check.found) sentence = "without any fault: " + sentence;
+  return check.found;
+}
+
+std::vector<std::string> check_resumed(const plan::Plan& plan, const Performance& calm,
+                                       const Performance& resumed) {
+  Check check(plan, calm, resumed);
+  check.replicas();
+  check.contributions();
   check.complete();
   for (std::string& sentence : check.found) sentence = "resumed: " + sentence;
   return check.found;

@@ -18,11 +18,23 @@ const char* to_string(Ending ending);
 
 Ending ending_of(const Performance& performance);
 
-/// Everything that must not be, one sentence each; empty: all is well. `calm` is the run of the same shape
-/// without faults: what a schedule does to time must not change a bit.
-std::vector<std::string> check(const Schedule& schedule, const Performance& calm, const Performance& seen);
+/// What a discipline promises about weights.
+enum class Promise {
+  OneModel,     // every worker has the same after every step, whatever happens to time
+  OwnModels,    // workers have different ones, and each its own whatever happens to time
+  InTheirOrder  // who is faster changes them; all end with one
+};
+Promise promise_of(const plan::Plan& plan);
+
+/// Everything that must not be, one sentence each; empty: all is well. `calm` is the run of the same plan
+/// without faults: where the plan promises it, what a schedule does to time must not change a bit.
+std::vector<std::string> check(const plan::Plan& plan, const Schedule& schedule, const Performance& calm,
+                               const Performance& seen);
+/// The same of a run without faults.
+std::vector<std::string> check_calm(const plan::Plan& plan, const Performance& calm);
 /// The same of a run that began from what a disturbed one had left, with nothing going wrong.
-std::vector<std::string> check_resumed(const Performance& calm, const Performance& resumed);
+std::vector<std::string> check_resumed(const plan::Plan& plan, const Performance& calm,
+                                       const Performance& resumed);
 /// Two runs of one seed are one run.
 std::vector<std::string> check_repeated(const Performance& first, const Performance& second);
 

@@ -5,13 +5,14 @@
 namespace taxon::faults {
 namespace {
 
-constexpr const char* kFolder = "run";
-
 class Listener final : public train::Observer {
  public:
   explicit Listener(Testimony& testimony) : testimony_(testimony) {}
   void started(const train::RunInfo& info) override { testimony_.first_step = info.start_step; }
-  void stepped(const train::StepReport& report) override { testimony_.reported = report.step; }
+  void stepped(const train::StepReport& report) override {
+    testimony_.reported = report.step;
+    testimony_.rates.push_back(report.rate);
+  }
   void evaluated(const train::Evaluation&) override {}
   void saved(const std::string&) override {}
   void noticed(const std::string&) override {}
@@ -30,9 +31,10 @@ task::Task<void> train_rank(const Job* job, const Staging* staging, comm::Runtim
   train::World parts{runtime, model, *job->datasets, *staging->storage, listener};
   train::TrainOptions options;
   options.plan = staging->plan;
-  if (staging->plan.checkpoint.every_steps > 0) options.out = kFolder;
+  if (staging->plan.checkpoint.every_steps > 0) options.out = kRunFolder;
   options.start = staging->start;
   options.version = "simulation";
+  options.acts = &testimony->acts;
   auto training = train::train(parts, std::move(options));
   testimony->outcome = co_await training;
 }

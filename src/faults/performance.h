@@ -23,6 +23,9 @@ struct Job {
   std::function<std::unique_ptr<net::Transport>(net::Transport&)> wrap;
 };
 
+/// Where a run keeps its checkpoints, in its staging's storage.
+inline constexpr const char* kRunFolder = "run";
+
 /// One run of a job in a virtual world.
 struct Staging {
   plan::Plan plan;
@@ -39,6 +42,10 @@ struct Testimony {
   std::int64_t first_step = 0;         // steps that were done before
   std::vector<std::uint64_t> weights;  // [i]: hash of what the backward pass of step first_step + i + 1 read
   std::int64_t reported = 0;           // the last step whose success was reported
+  std::vector<double> rates;           // of the steps that were reported
+  std::vector<double> gradients;       // [i]: sum over the elements of what the i-th backward pass gave
+  double before = 0;                   // sum over the elements of the weights that the first one read
+  exchange::Acts acts;                 // as a server
   std::optional<train::Outcome> outcome;  // it returned
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/memory_storage.h"
+#include "faults/conservation.h"
 
 namespace taxon::faults {
 namespace {
@@ -29,7 +30,13 @@ struct Calm {
   Shape shape;
   Staging staging;
   Performance seen;
+  std::vector<std::string> findings;
 };
+
+std::optional<std::string> sums_of(const Staging& staging, const Performance& seen) {
+  if (ending_of(seen) != Ending::Complete || seen.report.failure) return {};
+  return check_sums(staging.plan, seen, *staging.storage);
+}
 
 /// Draws until the plan is legal and its collectives apply to the layout, which the run itself finds out.
 Calm find_shape(const Job& job, std::uint64_t seed) {
@@ -46,8 +53,14 @@ Calm find_shape(const Job& job, std::uint64_t seed) {
     data::MemoryStorage storage;
     calm.staging.storage = &storage;
     calm.seen = perform(job, calm.staging);
-    if (!is_usage(calm.seen.report.failure)) return calm;
-    last = message_of(calm.seen.report.failure);
+    if (is_usage(calm.seen.report.failure)) {
+      last = message_of(calm.seen.report.failure);
+      continue;
+    }
+    if (!calm.seen.report.failure) calm.findings = check_calm(calm.staging.plan, calm.seen);
+    if (auto moved = sums_of(calm.staging, calm.seen))
+      calm.findings.push_back("without any fault: " + *moved);
+    return calm;
   }
   throw Error(ErrorKind::Usage, fmt::format("the recipe {} fits none of {} shapes of seed {}; the last: {}",
                                             job.recipe.name, kAttempts, seed, last));
@@ -78,10 +91,12 @@ Trial try_seed(const Job& job, std::uint64_t seed) {
   staging.storage = &storage;
   trial.seen = perform(job, staging);
   trial.ending = ending_of(trial.seen);
-  trial.findings = check(trial.schedule, calm.seen, trial.seen);
+  trial.findings = calm.findings;
   auto add = [&](std::vector<std::string> more) {
     trial.findings.insert(trial.findings.end(), more.begin(), more.end());
   };
+  add(check(staging.plan, trial.schedule, calm.seen, trial.seen));
+  if (auto moved = sums_of(staging, trial.seen)) add({*moved});
   staging.storage = &another;
   add(check_repeated(trial.seen, perform(job, staging)));
   trial.resumed = staging.plan.checkpoint.every_steps > 0 && trial.ending != Ending::Complete;
@@ -89,7 +104,7 @@ Trial try_seed(const Job& job, std::uint64_t seed) {
     staging.cluster = calm.staging.cluster;
     staging.storage = &storage;
     staging.start = train::TrainOptions::Start::Resume;
-    add(check_resumed(calm.seen, perform(job, staging)));
+    add(check_resumed(staging.plan, calm.seen, perform(job, staging)));
   }
   return trial;
 }

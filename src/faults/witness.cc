@@ -19,10 +19,35 @@ std::uint64_t Witness::hash() const {
   return hash;
 }
 
+namespace {
+
+double sum_of(const tensor::Arena& arena, Range range) {
+  double sum = 0;
+  dispatch(arena.type(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_floating_point_v<T>)
+      for (T value : arena.values<T>(range)) sum += static_cast<double>(value);
+  });
+  return sum;
+}
+
+}  // namespace
+
 model::StepOutput Witness::forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) {
+  const auto& slots = binding_.layout->slots();
+  if (testimony_.weights.empty())
+    for (const tensor::Slot& slot : slots) testimony_.before += sum_of(*binding_.weights, slot.range);
   if (!in_pieces_) testimony_.weights.push_back(hash());
+  const bool whole = from == 0 && !in_pieces_;
   in_pieces_ = from > 0;
-  return inner_->forward_backward(input, from, marks);
+  model::StepOutput output = inner_->forward_backward(input, from, marks);
+  if (whole) {
+    double sum = 0;
+    for (std::size_t slot = 0; slot < slots.size(); ++slot)
+      sum += sum_of(*binding_.gradients[input.gradients], binding_.gradient(slot));
+    testimony_.gradients.push_back(sum);
+  }
+  return output;
 }
 
 }  // namespace taxon::faults

@@ -6,7 +6,8 @@
 
 namespace taxon::faults {
 
-/// A model that notes which weights each backward pass reads; everything else is the inner model's.
+/// A model that notes which weights each backward pass reads and what it makes of them; everything else is
+/// the inner model's.
 class Witness final : public model::Model {
  public:
   Witness(std::unique_ptr<model::Model> inner, Testimony& testimony)

@@ -15,11 +15,12 @@ constexpr const char* kWeights = "replica";
 constexpr const char* kAnswers = "answers";
 const std::string kServer = "server ";
 
-exchange::Service::Setup make_service(Ranks ranks, const State& state, const plan::Plan& plan,
-                                      std::int64_t total) {
+exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) {
+  const State& state = *from.state;
+  const plan::Plan& plan = *from.plan;
   const plan::LevelPlan& level = *exchange::served_level(plan.exchange.levels);
   const tensor::Arena& weights = state.master();
-  auto rate = [schedule = plan.learning_rate, total](std::int64_t samples) {
+  auto rate = [schedule = plan.learning_rate, total = from.total](std::int64_t samples) {
     return optim::learning_rate(schedule, samples, total);
   };
   exchange::Service::Setup setup;
@@ -28,6 +29,7 @@ exchange::Service::Setup make_service(Ranks ranks, const State& state, const pla
   setup.roles = {ranks.group.size(), plan.mesh.servers};
   setup.numbers = {level.staleness, level.quorum, level.apply};
   setup.weights = &weights;
+  setup.record = from.acts;
   if (level.late == "less") setup.late = exchange::Service::Setup::Late::Less;
   if (level.rule == "sum")
     setup.owner = exchange::own_weights(state.make_rule_of_all(plan.optimiser),
@@ -64,15 +66,16 @@ void fill_flat(const std::vector<checkpoint::LogicalTensor>& tensors, const std:
 
 }  // namespace
 
-Replicas::Replicas(comm::Runtime& runtime, Ranks ranks, State* state, const plan::Plan* plan,
-                   std::int64_t total)
+Replicas::Replicas(comm::Runtime& runtime, Ranks ranks, const Setup& setup)
     : runtime_(runtime),
       ranks_(ranks),
-      state_(state),
-      served_(exchange::served_level(plan->exchange.levels)) {
+      state_(setup.state),
+      served_(exchange::served_level(setup.plan->exchange.levels)) {
+  State* state = setup.state;
+  const plan::Plan* plan = setup.plan;
   const exchange::Roles roles{ranks.group.size(), plan->mesh.servers};
   if (served_ && roles.serves(ranks.group.rank()))
-    service_ = std::make_unique<exchange::Service>(runtime, make_service(ranks, *state, *plan, total));
+    service_ = std::make_unique<exchange::Service>(runtime, make_service(ranks, setup));
   if (!ranks.outer) return;
   const exchange::Arenas arenas = state->arenas(0);
   meeting_ = std::make_unique<exchange::Meeting>(

@@ -14,8 +14,14 @@ namespace taxon::train {
 /// collective over all ranks.
 class Replicas {
  public:
-  /// `ranks`' levels, `state` and `plan` outlive it. `total`: samples of the whole training.
-  Replicas(comm::Runtime& runtime, Ranks ranks, State* state, const plan::Plan* plan, std::int64_t total);
+  struct Setup {
+    State* state = nullptr;            // outlives it, as everything here does
+    const plan::Plan* plan = nullptr;  // resolved
+    std::int64_t total = 0;            // samples of the whole training
+    exchange::Acts* acts = nullptr;    // gets what this rank does as a server
+  };
+  /// `ranks`' levels outlive it.
+  Replicas(comm::Runtime& runtime, Ranks ranks, const Setup& setup);
 
   /// True if ranks' weights may differ.
   bool apart() const { return meeting_ || served_; }

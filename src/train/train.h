@@ -6,6 +6,7 @@
 #include "comm/runtime.h"
 #include "data/dataset.h"
 #include "data/storage.h"
+#include "exchange/acts.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "train/observer.h"
@@ -32,6 +33,8 @@ struct TrainOptions {
   Duration clock_offset{0};  // added to this rank's times it gives rank 0's, for traces
   /// Set from outside (a signal) on any rank: all ranks finish the same step, save a checkpoint and end.
   const std::atomic<bool>* stop = nullptr;
+  /// Gets what this rank does as a server, if it is one. Outlives the run. Null: nobody asks.
+  exchange::Acts* acts = nullptr;
 };
 
 /// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.

@@ -1,0 +1,136 @@
+#include "faults/contributions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace taxon::faults {
+namespace {
+
+using exchange::Act;
+
+/// What one unit's owner has done so far.
+class Unit {
+ public:
+  explicit Unit(const Bookkeeping& book) : book_(book), workers_(static_cast<std::size_t>(book.workers)) {}
+
+  /// What is wrong with the act; empty: nothing.
+  std::string check(const Act& act) {
+    switch (act.kind) {
+      case Act::Kind::Admit:
+      case Act::Kind::Drop:
+        return arrive(act);
+      case Act::Kind::Update:
+        return begin_update();
+      case Act::Kind::Apply:
+        return apply(act);
+      case Act::Kind::Answer:
+      case Act::Kind::Pause:
+        return {};
+    }
+    return {};
+  }
+
+  std::string check_end() {
+    if (!book_.complete) return {};
+    if (auto wrong = begin_update(); !wrong.empty()) return wrong;
+    for (std::size_t w = 0; w < workers_.size(); ++w)
+      if (!workers_[w].admitted.empty())
+        return fmt::format("never applied contribution {} of worker {}", *workers_[w].admitted.begin() + 1,
+                           w);
+    return {};
+  }
+
+  std::vector<std::int64_t> counts() const {
+    std::vector<std::int64_t> counts;
+    for (const Worker& worker : workers_) counts.push_back(worker.arrived);
+    return counts;
+  }
+
+ private:
+  struct Worker {
+    std::int64_t arrived = 0, applied = 0;
+    std::set<std::int64_t> admitted;  // and not applied yet
+  };
+
+  std::string arrive(const Act& act) {
+    Worker& worker = workers_[static_cast<std::size_t>(act.worker)];
+    if (act.number != worker.arrived++)
+      return fmt::format("took contribution {} of worker {} as its {}th", act.number + 1, act.worker,
+                         worker.arrived);
+    if (act.kind == Act::Kind::Drop) {
+      if (book_.dropping == Dropping::Allowed) return {};
+      return fmt::format("dropped contribution {} of worker {}", act.number + 1, act.worker);
+    }
+    worker.admitted.insert(act.number);
+    if (book_.staleness < 0 || book_.dropping == Dropping::Allowed) return {};
+    for (std::size_t other = 0; other < workers_.size(); ++other)
+      if (workers_[other].applied < act.number - book_.staleness)
+        return fmt::format("let worker {} go {} contributions ahead of worker {}", act.worker,
+                           act.number - workers_[other].applied, other);
+    return {};
+  }
+
+  std::string apply(const Act& act) {
+    Worker& worker = workers_[static_cast<std::size_t>(act.worker)];
+    ++in_update_;
+    ++worker.applied;
+    if (worker.admitted.erase(act.number) == 1) return {};
+    return fmt::format("applied contribution {} of worker {}, which {}", act.number + 1, act.worker,
+                       act.number < worker.arrived ? "was applied or dropped before" : "had not come");
+  }
+
+  /// Ends the one before, too.
+  std::string begin_update() {
+    const int in_update = std::exchange(in_update_, 0);
+    if (!book_.all_at_once || !std::exchange(updates_, true) || in_update == book_.workers) return {};
+    return fmt::format("made an update of {} contributions", in_update);
+  }
+
+  const Bookkeeping& book_;
+  std::vector<Worker> workers_;
+  int in_update_ = 0;
+  bool updates_ = false;
+};
+
+}  // namespace
+
+Bookkeeping bookkeeping_of(const plan::LevelPlan& level, int workers) {
+  Bookkeeping book;
+  book.workers = workers;
+  book.staleness = level.staleness;
+  book.dropping = level.quorum == 0 ? Dropping::Forbidden : Dropping::Allowed;
+  book.all_at_once = level.staleness == 0 && level.quorum == 0 && level.apply == 0;
+  return book;
+}
+
+std::vector<std::string> check_contributions(int server, const exchange::Acts& acts,
+                                             const Bookkeeping& book) {
+  std::map<std::int32_t, Unit> units;
+  std::vector<std::string> found;
+  std::set<std::int32_t> wrong;
+  auto complain = [&](std::int32_t unit, const std::string& what) {
+    if (!what.empty() && wrong.insert(unit).second)
+      found.push_back(fmt::format("rank {} as the owner of bucket {} {}", server, unit, what));
+  };
+  for (const Act& act : acts) complain(act.unit, units.try_emplace(act.unit, book).first->second.check(act));
+  for (auto& [number, unit] : units) complain(number, unit.check_end());
+  return found;
+}
+
+std::vector<std::vector<std::int64_t>> count_contributions(const exchange::Acts& acts, int workers) {
+  std::vector<std::vector<std::int64_t>> counts;
+  for (const Act& act : acts) {
+    if (act.kind != Act::Kind::Admit && act.kind != Act::Kind::Drop) continue;
+    const auto unit = static_cast<std::size_t>(act.unit);
+    if (counts.size() <= unit)
+      counts.resize(unit + 1, std::vector<std::int64_t>(static_cast<std::size_t>(workers)));
+    ++counts[unit][static_cast<std::size_t>(act.worker)];
+  }
+  return counts;
+}
+
+}  // namespace taxon::faults
