@@ -5,8 +5,9 @@
 namespace taxon::net {
 
 std::string describe_operation(const Tag& tag) {
-  constexpr const char* kNames[] = {"user message", "barrier",    "broadcast",     "reduce", "reduce_scatter",
-                                    "all_gather",   "all_reduce", "share_regions", "server"};
+  constexpr const char* kNames[] = {"user message",   "barrier",       "broadcast",  "reduce",
+                                    "reduce_scatter", "all_gather",    "all_reduce", "share_regions",
+                                    "server",         "tensor channel"};
   auto index = static_cast<std::size_t>(tag.operation);
   return index < std::size(kNames) ? kNames[index] : fmt::format("operation {}", index);
 }
@@ -17,7 +18,8 @@ std::string describe_tag(const Tag& tag) {
 }
 
 std::string describe_subject(const Tag& tag, const task::Waits& waits) {
-  const bool named = tag.operation != Operation::User && tag.operation != Operation::ShareRegions;
+  const bool named = tag.operation != Operation::User && tag.operation != Operation::ShareRegions &&
+                     tag.operation != Operation::Tensor;
   std::string name = named ? waits.name_of(tag.unit, tag.sequence) : "";
   return name.empty() ? describe_tag(tag) : fmt::format("{}, round {}", name, tag.round);
 }

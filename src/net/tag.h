@@ -15,7 +15,8 @@ enum class Operation : std::uint16_t {
   AllGather,
   AllReduce,
   ShareRegions,
-  Serve  // between a worker and a server
+  Serve,  // between a worker and a server
+  Tensor  // between the ends of a tensor channel
 };
 
 /// What a message is about. Two messages match when all fields are equal and the source is the expected one,

@@ -63,6 +63,9 @@ def main():
             expect(f"rank {rank} of 3", output)
             expect("every value is 6", output)
         expect("star and ring agree", run(examples / "03_your_own_collective"))
+        tensors = run(examples / "04_tensor_channel")
+        expect("step 3: the largest is 3", tensors)
+        expect("float32[3, 100]: the largest is 30", tensors)
     print("package: installed, built against and run")
 
 
