@@ -152,27 +152,45 @@ TEST_P(TensorProcesses, AWriterWithoutCreditsIsFoundOut) {
   });
 }
 
-/// The sender is killed between the beginning and the end of a write; what liveness says (src/control) ends
-/// the reader's wait, and the half of a tensor is never taken for one.
-Task<void> die_in_the_middle(net::Transport* net, test::Process* process) {
-  TensorPlace place(*net);
-  const TensorShape shape = TensorShape::of(DType::Float32, {1000});
-  if (place.is(0)) {
-    auto opening = StaticSender::open(place.group, {}, shape, {.integrity = Integrity::Checked});
-    auto sender = co_await opening;
-    std::vector<std::byte> tensor(shape.bytes());
-    auto sent = sender->send(ConstView(tensor.data(), tensor.size()));
-    co_await sent;
-    process->barrier();
+/// Kills the process when half of its second tensor is written.
+class DiesInTheMiddle final : public test::PassingTransport {
+ public:
+  DiesInTheMiddle(net::Transport& inner, std::size_t size) : PassingTransport(inner), size_(size) {}
+  void start(net::PutOp& op) override {
+    if (op.payload.size() != size_ || ++tensors_ < 2) return inner_.start(op);
+    const View there = inner_.map(*op.region);
+    if (!there.empty()) std::memcpy(there.data() + op.offset, op.payload.data(), size_ / 2);
     kill(getpid(), SIGKILL);
   }
-  auto opening = StaticReceiver::open(place.group, place.arena, {}, shape, {.integrity = Integrity::Checked});
+
+ private:
+  std::size_t size_;
+  int tensors_ = 0;
+};
+
+/// The sender dies in the middle of a write. What liveness says (src/control) ends the reader's wait, and
+/// half a tensor is never taken for one.
+Task<void> die_in_the_middle(net::Transport* net) {
+  const TensorShape shape = TensorShape::of(DType::Float32, {1000});
+  // One place: the second tensor begins when the first has been released.
+  const TensorOptions options{.depth = 1, .integrity = Integrity::Checked};
+  DiesInTheMiddle dying(*net, shape.bytes());
+  TensorPlace place(dying);
+  if (place.is(0)) {
+    auto opening = StaticSender::open(place.group, {}, shape, options);
+    auto sender = co_await opening;
+    std::vector<std::byte> tensor(shape.bytes(), std::byte{1});
+    for (;;) {
+      auto sent = sender->send(ConstView(tensor.data(), tensor.size()));
+      co_await sent;
+    }
+  }
+  auto opening = StaticReceiver::open(place.group, place.arena, {}, shape, options);
   auto receiver = co_await opening;
   auto receiving = receiver->receive();
   ReceivedTensor first = co_await receiving;
   auto released = receiver->release(std::move(first));
   co_await released;
-  process->barrier();
   task::Scope scope(net->waits());
   auto liveness = [](net::Transport* net) -> Task<void> {
     auto wait = test::pause(*net, std::chrono::milliseconds(50));
@@ -199,7 +217,7 @@ TEST(TensorLoss, ADeadSenderEndsTheWait) {
     auto codes = test::run_processes(2, [&](test::Process& process) {
       test::UcxRank rank(process,
                          {.transport = transport, .devices = transport == std::string("tcp") ? "lo" : ""});
-      rank.run([&](net::Transport& net) { return die_in_the_middle(&net, &process); });
+      rank.run([&](net::Transport& net) { return die_in_the_middle(&net); });
       return 0;
     });
     EXPECT_THAT(codes, testing::ElementsAre(128 + SIGKILL, 0)) << transport;
