@@ -4,7 +4,6 @@
 #include "comm/collectives.h"
 
 #include <chrono>
-#include <iostream>
 #include <map>
 
 #include "exchange/choose.h"
@@ -86,24 +85,5 @@ void serve_requests(CommandChannel& channel, OwnRank& rank) {
 }  // namespace taxon::bench
 
 int main(int argc, char** argv) {
-  using namespace taxon::bench;
-  try {
-    const Place place = place_from(argc, argv);
-    OwnRank rank(place, std::stoi(option(argc, argv, "job-port", "29500")));
-    CommandChannel channel(place);
-    std::thread requests([&] {
-      try {
-        serve_requests(channel, rank);
-      } catch (const std::exception& error) {
-        std::cerr << "rank " << place.rank << ": " << error.what() << std::endl;
-        std::_Exit(1);  // the loop may be waiting for ranks that will not come
-      }
-      rank.stop();
-    });
-    rank.run();
-    requests.join();
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 1;
-  }
+  return taxon::bench::run_own_side(argc, argv, taxon::bench::serve_requests);
 }

@@ -1,6 +1,7 @@
 #include "ours/rank.h"
 
 #include <cstdlib>
+#include <iostream>
 #include <numeric>
 
 #include "apps/taxon/host.h"
@@ -112,6 +113,34 @@ void OwnRank::perform(const std::function<task::Task<void>()>& work) {
 void OwnRank::stop() {
   Job job{.work = nullptr};
   hand_over(&job);
+}
+
+int run_own_side(int argc, char** argv, const std::function<void(CommandChannel&, OwnRank&)>& requests) {
+  try {
+    const Place place = place_from(argc, argv);
+    OwnRank rank(place, std::stoi(option(argc, argv, "job-port", "29500")));
+    CommandChannel channel(place);
+    std::thread thread([&] {
+      try {
+        requests(channel, rank);
+      } catch (const std::exception& error) {
+        std::cerr << "rank " << place.rank << ": " << error.what() << std::endl;
+        std::_Exit(1);  // the loop may be waiting for ranks that will not come
+      }
+      rank.stop();
+    });
+    try {
+      rank.run();
+    } catch (const std::exception& error) {
+      std::cerr << "rank " << place.rank << ": " << error.what() << std::endl;
+      std::_Exit(1);  // the other thread may be waiting for requests
+    }
+    thread.join();
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 1;
+  }
+  return 0;
 }
 
 }  // namespace taxon::bench

@@ -55,4 +55,8 @@ class OwnRank {
   std::unique_ptr<task::Event> arrived_;
 };
 
+/// The main() of a side that is a rank: joins, runs the loop here and `requests` on a thread of its own,
+/// until that returns. --rank --ranks --host --port as every side; --job-port: for the control network.
+int run_own_side(int argc, char** argv, const std::function<void(CommandChannel&, OwnRank&)>& requests);
+
 }  // namespace taxon::bench

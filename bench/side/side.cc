@@ -41,17 +41,29 @@ Request parse(std::istringstream& words) {
   return request;
 }
 
+/// What a rank tells rank 0: {verified, number of blocks, seconds..., sums...}.
+std::vector<double> report(const Outcome& outcome) {
+  std::vector<double> values{outcome.verified ? 1.0 : 0.0, static_cast<double>(outcome.seconds.size())};
+  values.insert(values.end(), outcome.seconds.begin(), outcome.seconds.end());
+  values.insert(values.end(), outcome.sums.begin(), outcome.sums.end());
+  return values;
+}
+
 nlohmann::json merge(const std::vector<std::vector<double>>& ranks) {
   nlohmann::json reply;
-  std::vector<double> slowest(ranks[0].begin() + 1, ranks[0].end());
+  const auto blocks = static_cast<std::size_t>(ranks[0][1]);
+  std::vector<double> slowest(blocks, 0.0), sums(ranks[0].size() - blocks - 2, 0.0);
   bool verified = true;
   for (const auto& values : ranks) {
-    if (values.size() != ranks[0].size()) return {{"error", "the ranks ran different numbers of blocks"}};
+    if (values.size() != ranks[0].size() || values[1] != ranks[0][1])
+      return {{"error", "the ranks ran different numbers of blocks"}};
     verified = verified && values[0] == 1;
-    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], values[i + 1]);
+    for (std::size_t i = 0; i < blocks; ++i) slowest[i] = std::max(slowest[i], values[i + 2]);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[blocks + 2 + i];
   }
   reply["seconds"] = slowest;
   reply["verified"] = verified;
+  if (!sums.empty()) reply["sums"] = sums;
   return reply;
 }
 
@@ -68,9 +80,7 @@ void serve(CommandChannel& channel, const std::function<Outcome(const Request&)>
       continue;
     }
     const Outcome outcome = handle(parse(words));
-    std::vector<double> values{outcome.verified ? 1.0 : 0.0};
-    values.insert(values.end(), outcome.seconds.begin(), outcome.seconds.end());
-    const auto all = channel.gather(values);
+    const auto all = channel.gather(report(outcome));
     if (channel.place().rank != 0) continue;
     nlohmann::json reply = merge(all);
     reply["detail"] = outcome.detail;

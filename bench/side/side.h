@@ -22,13 +22,14 @@ struct Request {
 struct Outcome {
   std::vector<double> seconds;
   bool verified = false;
-  std::string detail;  // what the side wants to say about how it did it
+  std::string detail;        // what the side wants to say about how it did it
+  std::vector<double> sums;  // figures of the side's own, to be added up over the ranks
 };
 
 /// Collective: answers requests until `quit` or the end of the input. Rank 0 prints one line of JSON for
 /// each:
-/// {"seconds": [...], "verified": true, "detail": "ring"}, or {"error": "..."}; a block's time is that of its
-/// slowest rank.
+/// {"seconds": [...], "verified": true, "detail": "ring", "sums": [...]}, or {"error": "..."}; a block's time
+/// is that of its slowest rank.
 void serve(CommandChannel& channel, const std::function<Outcome(const Request&)>& handle);
 
 /// An all-reduce of float32 sums as one side does it.

@@ -1,0 +1,252 @@
+"""Tensors between two processes of one host: Taxon's channels against gRPC, an RPC over the same fabric, and UCX's own test."""
+import contextlib
+import os
+import statistics
+import subprocess
+import tempfile
+
+from harness import machine, pairs
+from harness.rows import Row
+from harness.side import Side, SideFailed
+
+PACKAGES = ("libgrpc++-dev", "protobuf-compiler", "protobuf-compiler-grpc", "libucx-dev", "ucx-utils", "libopenmpi-dev", "libgloo-dev",
+            "libtorch-dev")  # the last three for the other benchmarks of the same build
+KIB, MIB = 2**10, 2**20
+QUICK_BYTES = (64, 4 * KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB)
+FULL_BYTES = (64, *(4 * KIB * 4**i for i in range(9)))  # 64 B, 4 KiB to 256 MiB
+COUNTED_BYTES = MIB  # where copies are counted: large enough that headers do not matter
+SECRET = {"TAXON_SECRET": "benchmark"}
+TAXON = "bench_taxon_tensors"
+OURS = {"put": "written", "in_place": "in place", "copied": "copied, in place"}
+GRPC = ("unary_tcp", "unary_unix", "stream_tcp", "stream_unix")
+PROGRAMS = ["bench_grpc_tensors", "bench_fabric_rpc", "bench_tensor_memory", "bench_count_copies"]
+BOUND_OF = {"put": "put", "in_place": "in_place", "copied": "put"}
+
+
+def targets(peers_only):
+    return PROGRAMS if peers_only else [*PROGRAMS, TAXON]
+
+
+# ---- sides ---------------------------------------------------------------------------------------------------------
+
+
+def start_sides(session, stack, counting):
+    """name -> Side. With `counting`, the processes count what they copy, which slows them down."""
+    port = machine.free_ports(6)
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-grpc-"))
+    preload = {"LD_PRELOAD": session.program("bench_count_copies.so")} if counting else {}
+
+    def pair(name, program, first, extra):
+        commands = [[session.program(program), "--rank", str(r), "--ranks", "2", "--host", "127.0.0.1", "--port", str(first), *extra]
+                    for r in range(2)]
+        label = f"{name} counted" if counting else name
+        return stack.enter_context(Side(label, commands, session.log_folder, [SECRET | preload] * 2))
+
+    sides = {"gRPC": pair("gRPC", "bench_grpc_tensors", port,
+                          ["--grpc-port", str(port + 1), "--socket", os.path.join(folder, "socket")]),
+             "RPC": pair("RPC", "bench_fabric_rpc", port + 2, ["--job-port", str(port + 3)])}
+    if not session.peers_only:
+        sides["Taxon"] = pair("Taxon", TAXON, port + 4, ["--job-port", str(port + 5)])
+    if not counting:
+        sides["bound"] = stack.enter_context(Side("memory", [[session.program("bench_tensor_memory")]], session.log_folder))
+    return sides
+
+
+def iterations(size, seconds_each):
+    """About a twentieth of a second, at least two."""
+    return max(2, min(20000, int(0.05 / seconds_each), 512 * MIB // size))
+
+
+class Case:
+    """One size: asks the sides in turn."""
+
+    def __init__(self, sides, size, blocks):
+        self.sides, self.size, self.blocks = sides, size, blocks
+        self.count = {}
+        self.verified = {}
+        self.sums = {}
+        self.details = {}
+
+    def ask(self, name, variant):
+        """Median seconds of a transfer."""
+        key = (name, variant)
+        if key not in self.count:
+            guess = max(2e-6, self.size / 2e8) if name == "gRPC" else max(1e-6, self.size / 5e9)
+            self.count[key] = iterations(self.size, guess)
+        answer = self.sides[name].ask(f"run tensor {self.size} {self.blocks} {self.count[key]} {variant}")
+        self.verified[key] = self.verified.get(key, True) and answer["verified"]
+        moved = self.size * self.blocks * self.count[key]
+        self.sums[key] = [figure / moved for figure in answer.get("sums", [])]
+        self.details[key] = answer.get("detail")
+        return statistics.median(answer["seconds"])
+
+    def rate(self, name, variant):
+        return self.size / self.ask(name, variant) / 1e9
+
+    def cpu_per_gb(self, key):
+        """CPU seconds of both processes for 10^9 bytes."""
+        return round(self.sums[key][0] * 1e9, 4) if key in self.sums and self.sums[key] else None
+
+
+# ---- measuring -----------------------------------------------------------------------------------------------------
+
+
+def measure_size(session, sides, size, copies):
+    large = size >= 64 * MIB
+    rounds = (3 if session.quick() else 7) if not large else (2 if session.quick() else 3)
+    case = Case(sides, size, blocks=2 if large else 3)
+    first = {variant: case.rate("gRPC", variant) for variant in GRPC}  # also warms up
+    best = max(first, key=first.get)
+    turns = {("gRPC", best): None, ("RPC", "ring"): None, ("bound", "put"): None, ("bound", "in_place"): None}
+    if "Taxon" in sides:
+        turns |= {("Taxon", variant): None for variant in OURS}
+    figures = pairs.take_turns({key: lambda key=key: case.rate(*key) for key in turns}, rounds)
+    for variant, words in OURS.items() if "Taxon" in sides else [(None, "peers alone")]:
+        ours = ("Taxon", variant)
+        bound = max(figures[("bound", BOUND_OF[variant])]) if variant else None
+        rate = statistics.median(figures[ours]) if variant else None
+        for peer, key in (("gRPC", ("gRPC", best)), ("RPC, same fabric", ("RPC", "ring"))):
+            ratio, spread = pairs.ratio(True, figures[ours], figures[key]) if variant else (None, None)
+            session.rows.add(Row(
+                bench="transport", case=f"tensor, {words}", transport="shared memory", ranks=2, bytes=size, ours=rate, unit="GB/s",
+                peer=peer, theirs=statistics.median(figures[key]), ratio=ratio, spread=spread, bound=bound,
+                of_bound=rate / bound if rate else None, verified=all(case.verified.get(k, True) for k in (ours, key)),
+                settings={"peer_variant": key[1], "path": case.details.get(ours), "rounds": rounds, "iterations": case.count.get(ours),
+                          "cpu_s_per_gb": case.cpu_per_gb(ours), "theirs_cpu_s_per_gb": case.cpu_per_gb(key),
+                          "copies": copies.get(ours), "theirs_copies": copies.get(key),
+                          "grpc_all": {name: round(value, 4) for name, value in first.items()} if peer == "gRPC" else None}))
+
+
+def count_copies(session):
+    """(side, variant) -> bytes copied over bytes moved, in user space and by the kernel, counted by instrumentation."""
+    copies = {}
+    with contextlib.ExitStack() as stack:
+        sides = start_sides(session, stack, counting=True)
+        keys = [("gRPC", variant) for variant in GRPC] + [("RPC", "ring")]
+        if "Taxon" in sides:
+            keys += [("Taxon", variant) for variant in (*OURS, "dynamic")]
+        for key in keys:
+            case = Case(sides, COUNTED_BYTES, blocks=1)
+            case.count[key] = 10
+            case.ask(*key)
+            _, user, kernel = case.sums[key]
+            copies[key] = {"user": round(user, 2), "kernel": round(kernel, 2)}
+    return copies
+
+
+def report_copies(session, copies):
+    names = {("Taxon", variant): f"copies, {words}" for variant, words in {**OURS, "dynamic": "copied out"}.items()}
+    for key, counted in copies.items():
+        total = counted["user"] + counted["kernel"]
+        mine = key in names
+        session.rows.add(Row(bench="transport", case=names.get(key, "copies"), transport="shared memory", ranks=2, bytes=COUNTED_BYTES,
+                             ours=total if mine else None, unit="copies", peer=None if mine else f"{key[0]} {key[1]}",
+                             theirs=None if mine else total, settings=counted))
+
+
+def measure_dynamic(session, sides, size):
+    """Dynamic allocation beside static placement."""
+    case = Case(sides, size, blocks=3)
+    turns = {variant: lambda variant=variant: case.rate("Taxon", variant) for variant in ("in_place", "dynamic", "put")}
+    figures = pairs.take_turns(turns, 3 if session.quick() else 7)
+    for variant, words in (("in_place", "dynamic, in place"), ("dynamic", "dynamic, copied out")):
+        ratio, spread = pairs.ratio(True, figures[variant], figures["put"])
+        session.rows.add(Row(bench="transport", case=words, transport="shared memory", ranks=2, bytes=size,
+                             ours=statistics.median(figures[variant]), unit="GB/s", peer="Taxon, static", ratio=ratio, spread=spread,
+                             theirs=statistics.median(figures["put"]), verified=all(case.verified.values())))
+
+
+# ---- UCX's own test ------------------------------------------------------------------------------------------------
+
+
+def perftest(test, size, count):
+    """The last line of `ucx_perftest`: (microseconds a message, MB/s)."""
+    port = str(machine.free_ports(1))
+    settings = {**os.environ, "UCX_TLS": "sysv,self"}
+    common = ["ucx_perftest", "-t", test, "-s", str(size), "-n", str(count), "-p", port, "-f"]
+    server = subprocess.Popen(common[:1] + ["-p", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=settings)
+    try:
+        done = None
+        for _ in range(50):  # until the server listens
+            done = subprocess.run([common[0], "127.0.0.1", *common[1:]], capture_output=True, text=True, env=settings, timeout=120)
+            if done.returncode == 0:
+                break
+            try:
+                server.wait(0.1)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+        if done.returncode != 0:
+            raise SideFailed(f"ucx_perftest {test}: {done.stderr[-500:]}")
+        words = done.stdout.strip().splitlines()[-1].split()
+        figures = [float(word) for word in words if word.replace(".", "", 1).isdigit()]
+        return figures[-5], figures[-3]  # of: [count, percentile,] latency (average, overall), MB/s (average, overall), messages/s
+    finally:
+        server.kill()
+        server.wait()
+
+
+def measure_perftest(session, sides):
+    case = Case(sides, 64, blocks=5)
+    case.count[("Taxon", "pingpong")] = 20000
+    # Each figure is half a round trip; ours carries the sequence number and the credit.
+    turns = {"ours": lambda: case.ask("Taxon", "pingpong") * 1e6, "theirs": lambda: perftest("ucp_put_lat", 64, 200000)[0]}
+    add_perftest_row(session, case, turns, "latency, half a round trip", "us", False)
+    for size in (MIB, 64 * MIB):
+        case = Case(sides, size, blocks=3)
+        turns = {"ours": lambda case=case: case.rate("Taxon", "written"),
+                 "theirs": lambda size=size: perftest("ucp_put_bw", size, max(20, 2 * 2**30 // size))[1] * 1.048576e-3}
+        add_perftest_row(session, case, turns, "written, not consumed", "GB/s", True)
+
+
+def add_perftest_row(session, case, turns, words, unit, better_when_large):
+    figures = pairs.take_turns(turns, 3 if session.quick() else 7)
+    ratio, spread = pairs.ratio(better_when_large, figures["ours"], figures["theirs"])
+    session.rows.add(Row(bench="transport", case=words, transport="shared memory", ranks=2, bytes=case.size,
+                         ours=statistics.median(figures["ours"]), unit=unit, peer="ucx_perftest", ratio=ratio, spread=spread,
+                         theirs=statistics.median(figures["theirs"]), verified=all(case.verified.values())))
+
+
+# ---- a long run ----------------------------------------------------------------------------------------------------
+
+
+def measure_long_run(session, sides):
+    """A million tensors of 64 bytes, every one verified, a sender that is limited by credits alone."""
+    answer = sides["Taxon"].ask("run tensor 64 1 1000000 put", timeout=300)
+    session.rows.add(Row(bench="transport", case="a million tensors", transport="shared memory", ranks=2, bytes=64,
+                         ours=statistics.median(answer["seconds"]) * 1e6, unit="us", verified=answer["verified"]))
+
+
+def run(session):
+    copies = count_copies(session)
+    report_copies(session, copies)
+    with contextlib.ExitStack() as stack:
+        sides = start_sides(session, stack, counting=False)
+        for size in QUICK_BYTES if session.quick() else FULL_BYTES:
+            if not session.rows.has(Row("transport", f"tensor, {OURS['put']}", ranks=2, bytes=size, peer="RPC, same fabric")):
+                measure_size(session, sides, size, copies)
+        if session.peers_only:
+            return
+        for size in (MIB, 16 * MIB):
+            measure_dynamic(session, sides, size)
+        measure_perftest(session, sides)
+        measure_long_run(session, sides)
+
+
+def summary(rows):
+    """What the project promises, beside what was measured."""
+    def ratios(case, peer, test=lambda row: True):
+        return [row.ratio for row in rows if row.case == case and row.peer == peer and row.ratio is not None and test(row)]
+
+    put, in_place = f"tensor, {OURS['put']}", f"tensor, {OURS['in_place']}"
+    from_4k = lambda row: row.bytes >= 4 * KIB
+    claims = (
+        ("written, from 4 KiB: lowest over gRPC", "at least 10", ratios(put, "gRPC", from_4k), min),
+        ("read in place: best over gRPC", "at least 25", ratios(in_place, "gRPC"), max),
+        ("the better of both: best over the RPC of the same fabric", "at least 2.7",
+         ratios(in_place, "RPC, same fabric") + ratios(put, "RPC, same fabric"), max),
+        ("dynamic over static, from 1 MiB: lowest", "at least 0.9", ratios("dynamic, in place", "Taxon, static"), min),
+        ("64 B: ucx_perftest's latency over ours", "at least 0.34", ratios("latency, half a round trip", "ucx_perftest"), min),
+        ("large: ours over ucx_perftest's bandwidth", "at least 0.9", ratios("written, not consumed", "ucx_perftest"), min),
+    )
+    return [f"{what}: {measure(values):.3g} ({wanted})" for what, wanted, values, measure in claims if values]
