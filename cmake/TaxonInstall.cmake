@@ -3,7 +3,7 @@
 #   taxon::train  data, models, checkpoints, the step loop; needs libtorch, if it was built with it
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Taxon)
-set(comm_modules base task plan net control tensor comm optim exchange)
+set(comm_modules base task plan net control tensor comm codec optim exchange)
 set(train_modules data model report checkpoint train sim faults)
 
 # taxon_component(NAME module...): one target over modules, and its export set.

@@ -6,6 +6,7 @@
 
 #include "apps/taxon/host.h"
 #include "base/units.h"
+#include "codec/codec.h"
 #include "comm/collectives.h"
 #include "data/sampler.h"
 #include "exchange/bucket.h"
@@ -63,6 +64,7 @@ plan::KnownNames known_names() {
   known.rules = names_of(optim::rule_table());
   known.schedules = optim::schedule_names();
   known.topologies = exchange::known_topologies();
+  known.codecs = codec::known_codecs();
   for (const auto& row : optim::outer_table()) known.outer_rules.emplace_back(row.name);
   for (const auto& row : exchange::graph_table()) known.graphs.emplace_back(row.name);
   known.transports = net::transport_names();

@@ -1,5 +1,7 @@
 #include "exchange/all_reduce.h"
 
+#include "exchange/coded.h"
+
 namespace taxon::exchange {
 namespace {
 
@@ -25,7 +27,8 @@ class AllReduce final : public Topology {
 
 }  // namespace
 
-std::unique_ptr<Topology> make_all_reduce(comm::Communicator& group, TopologyContext) {
+std::unique_ptr<Topology> make_all_reduce(comm::Communicator& group, TopologyContext context) {
+  if (is_coded(context.level)) return make_coded(group, context);
   return std::make_unique<AllReduce>(group);
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "exchange/coded.h"
+
 namespace taxon::exchange {
 namespace {
 
@@ -20,11 +22,13 @@ struct Half {
   bool reduces;
 };
 
-/// Outward, then back: the order in which a bucket's collectives are recorded.
+/// Outward, then back: the order in which a bucket's collectives are recorded. What a codec's wires travel by
+/// follows from their sizes.
 std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels) {
   std::vector<Half> list;
   for (std::size_t l = 0; l < levels.size(); ++l)
-    if (net::Operation reduce = find_topology(levels[l].topology).reduce; reduce != net::Operation::User)
+    if (net::Operation reduce = find_topology(levels[l].topology).reduce;
+        reduce != net::Operation::User && !is_coded(levels[l]))
       list.push_back({l, reduce, true});
   for (std::size_t l = levels.size(); l-- > 0;)
     if (net::Operation spread = find_topology(levels[l].topology).spread; spread != net::Operation::User)
@@ -122,6 +126,7 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     double here = 0;
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
+    if (is_coded(levels[l])) here += coded_bytes_sent(levels[l], bytes[l], shapes[l].size);
     if (auto own = find_topology(levels[l].topology).sent) here += own(levels[l], bytes[l], shapes[l].size);
     sent += here / levels[l].period;
   }

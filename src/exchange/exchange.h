@@ -90,7 +90,7 @@ class Exchange {
     return in_ring() ? bucket.shard : bucket.owned_gradients().begin;
   }
   Journey journey(const Bucket& bucket, Range range) const {
-    return {static_cast<std::uint32_t>(bucket.id.value()), wire_lane_, range, &bucket.rows};
+    return {static_cast<std::uint32_t>(bucket.id.value()), wire_lane_, range, &bucket.rows, clock_.step};
   }
 
   comm::Runtime& runtime_;

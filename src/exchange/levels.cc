@@ -123,6 +123,18 @@ task::Task<void> Levels::spread(Journey journey, const tensor::Arena& values) {
   }
 }
 
+void Levels::prepare(const tensor::Arena& like) {
+  for (Level& level : levels_) level.topology->prepare(like);
+}
+
+std::vector<Topology::Kept> Levels::kept() const {
+  std::vector<Topology::Kept> all;
+  for (std::size_t l = 0; l < levels_.size(); ++l)
+    for (Topology::Kept kept : levels_[l].topology->kept())
+      all.push_back({"level " + std::to_string(l) + " " + kept.name, kept.values});
+  return all;
+}
+
 void Levels::begin_turn() {
   for (Level& level : levels_) level.topology->begin_turn();
 }

@@ -49,6 +49,10 @@ class Levels {
   task::Task<void> spread(Journey journey, const tensor::Arena& values);
   task::Task<double> total(double mine, std::uint16_t lane);
 
+  /// What this rank keeps from step to step, named by level: "level 0 errors".
+  void prepare(const tensor::Arena& like);
+  std::vector<Topology::Kept> kept() const;
+
   // For ranks that don't keep step, see Topology.
   void begin_turn();
   void weigh(std::int64_t samples, std::int64_t mean_over);

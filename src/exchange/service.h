@@ -24,7 +24,7 @@ class Service {
     std::unique_ptr<Owner> owner;
     const tensor::Arena* weights = nullptr;  // its memory starts as these; also says type and world
     enum class Late { AsOthers, Less } late = Late::AsOthers;  // Less: by 1 / (1 + staleness)
-    Acts* record = nullptr;  // gets what the service does; outlives it
+    Acts* record = nullptr;                                    // gets what the service does; outlives it
   };
   explicit Service(comm::Runtime& runtime, Setup setup);
 

@@ -22,7 +22,7 @@ struct Leg {
   std::uint16_t lane = 0;  // exchanges of one unit that are in flight together differ in it
   Range range;             // elements of whichever arena it travels in
   Rows rows;
-  std::int64_t round = 0;  // of gossip: says who the neighbours are
+  std::int64_t round = 0;  // the step, or the meeting
 };
 
 /// Where contributions of one level meet: two halves, with the next level or the update between them at
@@ -44,6 +44,16 @@ class Topology {
   virtual task::Task<double> total(double mine, std::uint16_t lane) = 0;
   /// True if some owner has values that others lack: the same at every member.
   virtual bool spreads() const { return false; }
+
+  /// What a member keeps of its own from step to step, a part of the training's state: of the layout of the
+  /// values that it reduces. None before prepare().
+  struct Kept {
+    std::string name;
+    const tensor::Arena* values;
+  };
+  virtual std::vector<Kept> kept() const { return {}; }
+  /// Makes room for it, zeroed, beside an arena that will be reduced.
+  virtual void prepare(const tensor::Arena&) {}
 
   // For members that don't keep step.
   /// A step, or a meeting, begins. Contributions of the turn before may still be on their way out.

@@ -117,12 +117,26 @@ std::array<std::pair<std::string_view, std::string>, 5> by_name(const Axes& axes
            {"compression", axes.compression}}};
 }
 
+namespace {
+
+std::string compression(const Plan& plan) {
+  std::string codecs;
+  for (const LevelPlan& level : plan.exchange.levels) {
+    if (level.codec.name == "none") continue;
+    codecs += (codecs.empty() ? "" : ", ") + level.codec.name;
+    if (level.group != "data") codecs += " " + level.group;
+  }
+  return codecs.empty() ? "dense" : codecs;
+}
+
+}  // namespace
+
 Axes axes_of(const Plan& plan) {
   return {.parallelism = "data",
           .optimisation = optimisation(plan),
           .scheduling = scheduling(plan),
           .communication = communication(plan),
-          .compression = "dense"};
+          .compression = compression(plan)};
 }
 
 }  // namespace taxon::plan

@@ -211,6 +211,77 @@ void visit_fields(P& p, V&& visit) {
       p.servers);
 }
 
+template <Like<CodecPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(
+      Field{.key = "name",
+            .sentence = "none: gradients travel as they are; or a codec of docs/compression.md: bf16, fp16, "
+                        "int8, int4, qsgd, terngrad, sign, random_k, top_k, gtop_k, count_sketch."},
+      p.name);
+  visit(Field{.key = "density",
+              .sentence = "Share of the values that travel (random_k, top_k, gtop_k, count_sketch).",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.density);
+  visit(Field{.key = "bits", .sentence = "Of a value (qsgd): 2, 4 or 8.", .min = 1, .max = 8}, p.bits);
+  visit(Field{.key = "block",
+              .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad, sign): a "
+                          "multiple of 64.",
+              .min = 1,
+              .max = 1 << 20},
+        p.block);
+  visit(Field{.key = "rows", .sentence = "Of a sketch: 1, 3, 5 or 7.", .min = 1, .max = 7}, p.rows);
+  visit(Field{.key = "columns",
+              .sentence = "Of a sketch's row, as a share of the values.",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.columns);
+  visit(Field{.key = "candidates",
+              .sentence = "Entries whose exact values are fetched after a sketch, per entry that is chosen "
+                          "among them.",
+              .min = 0,
+              .max = 1000,
+              .above_min = true},
+        p.candidates);
+  visit(
+      Field{.key = "feedback",
+            .sentence = "memory: what did not travel is added to the next gradient; none: it is lost; auto: "
+                        "memory where the codec is biased.",
+            .choices = "auto memory none"},
+      p.feedback);
+  visit(Field{.key = "momentum",
+              .sentence = "Momentum correction (DGC): the memory adds up velocities of this decay; the "
+                          "optimiser must have none.",
+              .min = 0,
+              .max = 1,
+              .below_max = true},
+        p.momentum);
+  visit(Field{.key = "masking",
+              .sentence = "Momentum correction: velocities are cleared where entries travelled."},
+        p.masking);
+  visit(Field{.key = "warmup_density",
+              .sentence = "Densities of the beginning, each for warmup_steps.",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.warmup_density);
+  visit(Field{.key = "warmup_steps",
+              .sentence = "Steps of each density of warmup_density.",
+              .min = 1,
+              .max = 1e12},
+        p.warmup_steps);
+  visit(Field{.key = "dense_below",
+              .sentence = "Buckets of fewer values travel as they are.",
+              .min = 0,
+              .max = 1e15},
+        p.dense_below);
+  visit(Field{.key = "force",
+              .sentence = "Compress inside a node too, where it mostly costs more than it saves."},
+        p.force);
+}
+
 template <Like<LevelPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "group",
@@ -306,6 +377,7 @@ void visit_fields(P& p, V&& visit) {
                           "as_others, or less, divided by 1 + staleness (DynSGD).",
               .choices = "as_others less"},
         p.late);
+  visit(Field{.key = "codec", .sentence = "What travels in place of the values."}, p.codec);
 }
 
 template <Like<ExchangePlan> P, class V>

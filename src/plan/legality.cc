@@ -6,22 +6,11 @@
 #include <functional>
 
 #include "base/error.h"
-#include "plan/nearest.h"
+#include "plan/broken.h"
+#include "plan/codec_legality.h"
 
 namespace taxon::plan {
 namespace {
-
-using Broken = std::optional<std::string>;
-
-Broken unless(bool holds, std::string instead) { return holds ? Broken() : Broken(std::move(instead)); }
-
-Broken known_name(const std::string& name, std::vector<std::string> known, std::string_view also = "") {
-  if (!also.empty()) known.insert(known.begin(), std::string(also));
-  if (std::find(known.begin(), known.end(), name) != known.end()) return {};
-  auto near = nearest(name, known);
-  if (near) return fmt::format("it is \"{}\"{}", name, suggestion(near));
-  return fmt::format("it is \"{}\"; known are {}", name, fmt::join(known, ", "));
-}
 
 int given(std::initializer_list<bool> keys) {
   return static_cast<int>(std::count(keys.begin(), keys.end(), true));
@@ -166,7 +155,8 @@ Broken meeting_keys_used(const LevelPlan& level) {
                         .staleness = level.staleness,
                         .quorum = level.quorum,
                         .apply = level.apply,
-                        .late = level.late};
+                        .late = level.late,
+                        .codec = level.codec};
   return unless(has_rule(level) || level == plain,
                 "rule is sum; give a rule, or take the other keys of meetings away");
 }
@@ -365,12 +355,20 @@ constexpr LegalityRow kRows[] = {
 
 }  // namespace
 
-std::span<const LegalityRow> legality_table() { return kRows; }
+std::span<const LegalityRow> legality_table() {
+  static const std::vector<LegalityRow> kAll = [] {
+    std::vector<LegalityRow> all(std::begin(kRows), std::end(kRows));
+    const auto codecs = codec_legality();
+    all.insert(all.end(), codecs.begin(), codecs.end());
+    return all;
+  }();
+  return kAll;
+}
 
 std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known) {
   Case c{plan, world_size, known};
   std::vector<Problem> problems;
-  for (const LegalityRow& row : kRows)
+  for (const LegalityRow& row : legality_table())
     if (auto instead = row.broken(c))
       problems.push_back({std::string(row.key), fmt::format("{}: {}", row.sentence, *instead)});
   return problems;

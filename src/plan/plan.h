@@ -86,6 +86,25 @@ struct MeshPlan {
   friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
 };
 
+/// What travels in place of gradients.
+struct CodecPlan {
+  std::string name = "none";      // a row of the codec table; none: gradients as they are
+  double density = 0.01;          // entries that travel, of all
+  int bits = 4;                   // qsgd: of a value
+  int block = 256;                // values that share a scale
+  int rows = 5;                   // count_sketch
+  double columns = 0.02;          // count_sketch: of a row, per value
+  double candidates = 4;          // count_sketch: read from the sketch, per entry that is chosen
+  std::string feedback = "auto";  // memory: what did not travel is added to the next gradient; none; auto
+  double momentum = 0;            // of the memory: velocities are added up in place of gradients
+  bool masking = true;            // velocities are cleared where entries travelled
+  std::vector<double> warmup_density;  // at the beginning, each for warmup_steps
+  std::int64_t warmup_steps = 1;
+  std::int64_t dense_below = 0;  // buckets of fewer values travel as they are
+  bool force = false;            // also inside a node
+  friend bool operator==(const CodecPlan&, const CodecPlan&) = default;
+};
+
 /// One level of the exchange: who meets, how, and what travels.
 struct LevelPlan {
   std::string group = "data";           // who meets: data (all ranks), or node and then across
@@ -107,6 +126,7 @@ struct LevelPlan {
   int quorum = 0;              // the common clock is that of the quorum-th fastest worker; 0: of the slowest
   int apply = 0;               // contributions that make an update; 0: one of every worker
   std::string late = "as_others";  // contributions that are updates late: as_others, less
+  CodecPlan codec;
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
 
@@ -233,8 +253,14 @@ struct KnownNames {
     std::string name;
     std::vector<std::string> collectives;  // that serve all its parts
   };
+  struct Codec {
+    std::string name;
+    bool biased = false;         // needs a memory of errors
+    bool sends_entries = false;  // momentum can be masked
+  };
   std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
   std::vector<Topology> topologies;
+  std::vector<Codec> codecs;
 };
 std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known);
 /// Throws Error{Usage} that lists `problems`, one per line, if there are any.

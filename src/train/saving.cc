@@ -4,6 +4,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "train/bytes.h"
+#include "train/kept.h"
 
 namespace taxon::train {
 
@@ -18,6 +19,7 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
   auto own = on_compute(&world_.runtime, "read state", [&] {
     std::vector<checkpoint::LogicalTensor> tensors;
     tensors.push_back(pack_rank_state(world_.model));
+    for (auto& tensor : pack_kept(ranks_.levels, state)) tensors.push_back(std::move(tensor));
     if (setup_.replicas->apart())
       for (auto& tensor : setup_.replicas->tensors()) tensors.push_back(std::move(tensor));
     packer.tensors(tensors);

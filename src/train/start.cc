@@ -8,6 +8,7 @@
 #include "data/sampler.h"
 #include "exchange/choose.h"
 #include "train/bytes.h"
+#include "train/kept.h"
 #include "train/shards.h"
 #include "train/units.h"
 
@@ -189,16 +190,21 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
     resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
     const bool same_world = beginning.restored && beginning.restored->world_size == group->size();
+    std::vector<checkpoint::LogicalTensor> shares;
+    if (beginning.restored && !same_world)
+      shares = share_kept(*beginning.restored, beginning.plan, group->size());
     for (std::size_t r = 0; r < rank_tensors.size(); ++r) {
       Packer packer;
-      packer.tensors(same_world ? beginning.restored->per_rank[r] : std::vector<checkpoint::LogicalTensor>());
+      packer.tensors(same_world ? beginning.restored->per_rank[r] : shares);
       rank_tensors[r] = packer.take();
     }
     if (beginning.restored && !same_world)
       world.observer.noticed(
-          "the checkpoint is of another world size: buffers, random state and what else a rank had for "
-          "itself "
-          "start as in a fresh run");
+          shares.empty()
+              ? "the checkpoint is of another world size: buffers, random state and what else a rank had for "
+                "itself start as in a fresh run"
+              : "the checkpoint is of another world size: buffers and random state start as in a fresh run, "
+                "and each rank gets an equal share of what all had kept of gradients");
   }
   Packer packer;
   if (root) {
@@ -278,6 +284,8 @@ task::Task<void> restore(World world, Ranks ranks, Beginning* beginning, State* 
     auto restoring = restore_optimiser(world, ranks, beginning, state);
     co_await restoring;
   }
+  auto keeping = restore_kept(world, ranks, beginning, state);
+  co_await keeping;
   auto bind = on_compute(&world.runtime, "bind", [&] {
     world.model.set_parameters(state->parameters());
     restore_rank_state(world.model, beginning->rank_tensors);

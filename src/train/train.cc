@@ -162,8 +162,8 @@ task::Task<void> Trainer::prepare() {
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   workers_ = plan::workers(plan_, group_.size());
-  replicas_ = std::make_unique<Replicas>(
-      runtime(), ranks(), Replicas::Setup{state_.get(), &plan_, total_, options_.acts});
+  replicas_ = std::make_unique<Replicas>(runtime(), ranks(),
+                                         Replicas::Setup{state_.get(), &plan_, total_, options_.acts});
   auto same = compare_weights("initial parameters");
   co_await same;
   auto parting = replicas_->begin(&beginning);

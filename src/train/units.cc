@@ -34,7 +34,8 @@ task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
     std::string name = name_unit(unit, plan.resolved);
     const bool is_bucket = unit >= 0 && unit < static_cast<std::int64_t>(buckets.size());
     if (!is_bucket) return name;
-    name += fmt::format(" by {}", fmt::join(buckets[static_cast<std::size_t>(unit)].collectives, ", "));
+    const auto& collectives = buckets[static_cast<std::size_t>(unit)].collectives;
+    if (!collectives.empty()) name += fmt::format(" by {}", fmt::join(collectives, ", "));
     const bool every_step = plan.exchange.delay == 0 && exchange::meeting_level(plan.exchange.levels).empty();
     return !every_step ? name : fmt::format("{}, step {}", name, first_step + use + 1);
   };

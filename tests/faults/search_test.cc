@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "codec/codec.h"
 #include "data/memory_storage.h"
 #include "exchange/graph.h"
 #include "exchange/topology.h"
@@ -42,6 +43,7 @@ class FaultSearch : public testing::Test {
     job_.known.rules = names_of(optim::rule_table());
     job_.known.schedules = optim::schedule_names();
     job_.known.topologies = exchange::known_topologies();
+    job_.known.codecs = codec::known_codecs();
     job_.known.outer_rules = names_of(optim::outer_table());
     job_.known.graphs = names_of(exchange::graph_table());
     job_.known.transports = {"auto"};

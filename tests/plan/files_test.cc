@@ -27,8 +27,7 @@ TEST(Reference, NamesEveryKey) {
   for (std::string key : known_keys()) {
     bool listed =
         page.find("`" + key + "`") != std::string::npos || page.find("## " + key + "\n") != std::string::npos;
-    auto dot = key.rfind('.');
-    if (dot != std::string::npos)
+    for (auto dot = key.rfind('.'); dot != std::string::npos && dot > 0; dot = key.rfind('.', dot - 1))
       listed |= page.find("`" + key.substr(0, dot) + "[]" + key.substr(dot) + "`") != std::string::npos;
     EXPECT_TRUE(listed) << key;
   }

@@ -204,6 +204,66 @@ std::vector<Illegal> illegal_plans() {
        "they "
        "are 5 and 8",
        [](Plan& p) { p.control.deadline_seconds = 6; }},
+      {"exchange.levels.codec: must be none or name a codec: it is \"topk\"; did you mean top_k?",
+       [](Plan& p) { p.exchange.levels[0].codec.name = "topk"; }},
+      {"exchange.levels.codec: needs topology all_reduce and rule sum: topology is sharded, rule is sum",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "sharded";
+         p.exchange.levels[0].codec.name = "top_k";
+       }},
+      {"precision.master: must be float32 where a level has a codec: it is float64",
+       [](Plan& p) {
+         p.precision = {DType::Float64, DType::Float64};
+         p.exchange.levels[0].codec.name = "top_k";
+       }},
+      {"exchange.levels.codec: needs exchange.delay 0 and exchange.gradients whole: delay is 1, gradients is "
+       "whole",
+       [](Plan& p) {
+         p.exchange.delay = 1;
+         p.exchange.levels[0].codec.name = "top_k";
+       }},
+      {"exchange.levels.codec: needs collective auto: what wires travel by follows from their sizes: "
+       "collective is ring",
+       [](Plan& p) {
+         p.exchange.levels[0].collective = "ring";
+         p.exchange.levels[0].codec.name = "top_k";
+       }},
+      {"exchange.levels.codec.bits: must be 2, 4 or 8: it is 3",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "qsgd", .bits = 3}; }},
+      {"exchange.levels.codec.block: must be a multiple of 64: it is 100",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .block = 100}; }},
+      {"exchange.levels.codec.rows: must be odd, since estimates are medians: it is 4",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .rows = 4}; }},
+      {"exchange.levels.codec: inside a node mostly costs more than it saves; put it on the level across, or "
+       "say force: true: force is false",
+       [](Plan& p) {
+         p.exchange.levels = {{.group = "node"}, {.group = "across"}};
+         p.exchange.levels[0].codec.name = "top_k";
+       }},
+      {"exchange.levels.codec.feedback: a biased codec needs feedback memory, without which training goes "
+       "wrong; or say force: true: codec is int8, feedback is none",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .feedback = "none"}; }},
+      {"optimiser.rule: adamw divides by a variance that a biased codec falsifies; use sgd or momentum, or "
+       "say "
+       "force: true: codec is int8",
+       [](Plan& p) {
+         p.optimiser.rule = "adamw";
+         p.exchange.levels[0].codec.name = "int8";
+       }},
+      {"optimiser.rule: must be sgd where a codec has momentum, which would be applied twice: optimiser.rule "
+       "is momentum",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .momentum = 0.9}; }},
+      {"exchange.levels.codec.momentum: needs a memory of errors, which velocities are added to: feedback is "
+       "none",
+       [](Plan& p) {
+         p.optimiser.rule = "sgd";
+         p.exchange.levels[0].codec = {.name = "qsgd", .feedback = "none", .momentum = 0.9, .masking = false};
+       }},
+      {"exchange.levels.codec.masking: needs a codec that sends entries; use masking: false: codec is int8",
+       [](Plan& p) {
+         p.optimiser.rule = "sgd";
+         p.exchange.levels[0].codec = {.name = "int8", .momentum = 0.9};
+       }},
   };
 }
 
@@ -241,6 +301,14 @@ TEST(Legality, LegalSpecialCases) {
   expect_legal([](Plan& p) { p.batch = {.per_worker = 4, .micro_batches = 4}; }, 3);
   expect_legal([](Plan& p) { p.precision = {DType::Float64, DType::Float64}; }, 2);
   expect_legal([](Plan& p) { p.precision = {DType::BFloat16, DType::Float32}; }, 2);
+  expect_legal(
+      [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .feedback = "none", .force = true}; }, 4);
+  expect_legal(
+      [](Plan& p) {
+        p.exchange.levels = {{.group = "node", .topology = "sharded"}, {.group = "across"}};
+        p.exchange.levels[1].codec.name = "top_k";
+      },
+      4);
   expect_legal([](Plan& p) { p.model = {.name = "", .torchscript = "m.pt"}; }, 2);
 }
 

@@ -16,7 +16,8 @@ inline plan::KnownNames known_names() {
           .topologies = {{"all_reduce", {"ring", "tree", "direct"}},
                          {"sharded", {"ring", "direct"}},
                          {"gossip", {}},
-                         {"servers", {}}}};
+                         {"servers", {}}},
+          .codecs = {{"int8", true, false}, {"qsgd", false, false}, {"top_k", true, true}}};
 }
 
 /// The least that a legal plan must say.

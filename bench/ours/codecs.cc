@@ -1,0 +1,147 @@
+// How fast codecs are on one core: bench_codecs answers requests on its standard input with lines of JSON.
+//   CODEC encode|decode COUNT DENSITY REPEATS   seconds of each, bytes that must be streamed, and whether the
+//                                               result was right
+//   memory read|copy COUNT 1 REPEATS            the bounds: reading, or copying, so many float32
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/rng.h"
+#include "codec/codec.h"
+#include "codec/scan.h"
+
+namespace taxon::bench {
+namespace {
+
+struct Request {
+  std::string codec, operation;
+  std::size_t count = 0;
+  double density = 0;
+  int repeats = 1;
+};
+
+struct Line {
+  alignas(64) std::byte bytes[64];
+};
+class Memory {
+ public:
+  explicit Memory(std::size_t size) : size_(size), lines_(size / 64 + 1) {}
+  View view() { return {lines_[0].bytes, size_}; }
+
+ private:
+  std::size_t size_;
+  std::vector<Line> lines_;
+};
+
+/// As gradients are: many small, few large.
+std::vector<float> gradient(std::size_t count) {
+  std::vector<float> values(count);
+  Rng rng(1, "bench gradient");
+  for (float& value : values) {
+    const double u = 2 * rng.uniform() - 1;
+    value = static_cast<float>(u * u * u / (1.0001 - std::abs(u)));
+  }
+  return values;
+}
+
+template <class Body>
+std::vector<double> time_of(int repeats, Body&& body) {
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    body();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return seconds;
+}
+
+nlohmann::json measure_memory(const Request& request) {
+  std::vector<float> from = gradient(request.count), to(request.count);
+  std::uint32_t most = 0;
+  const bool copies = request.operation == "copy";
+  auto seconds = time_of(request.repeats, [&] {
+    if (copies)
+      std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
+    else
+      most = std::max(most, codec::largest_magnitude(from, codec::best_path()));
+  });
+  return {
+      {"seconds", seconds}, {"bytes", request.count * (copies ? 8 : 4)}, {"verified", copies || most > 0}};
+}
+
+/// All rounds of a group of one.
+void encode_all(const codec::Codec& codec, std::vector<float>& values, std::vector<Memory>& wires,
+                const codec::Use& use) {
+  for (std::size_t r = 0; r < wires.size(); ++r) {
+    if (r > 0) codec.absorb(static_cast<int>(r) - 1, values, wires[r - 1].view(), use);
+    codec.encode(static_cast<int>(r), values, wires[r].view(), codec::Rest::Stay, use);
+  }
+}
+
+/// What travelled is the input, except what the codec may lose: entries are exact, others as near as 4 bits.
+bool is_right(const codec::CodecRow& row, const std::vector<float>& input,
+              const std::vector<float>& decoded) {
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    if (row.sends_entries && decoded[i] != 0 && decoded[i] != input[i]) return false;
+    error += std::pow(static_cast<double>(decoded[i]) - input[i], 2);
+    norm += std::pow(static_cast<double>(input[i]), 2);
+  }
+  return row.name == "terngrad" || error <= norm;
+}
+
+nlohmann::json measure_codec(const Request& request) {
+  const codec::CodecRow& row = codec::find_codec(request.codec);
+  plan::CodecPlan plan;
+  plan.name = request.codec;
+  plan.density = request.density;
+  auto codec = row.make(plan);
+  std::vector<float> values = gradient(request.count), decoded(request.count);
+  Memory scratch(codec->scratch_bytes(request.count));
+  std::vector<Memory> wires;
+  for (std::size_t r = 0; r < codec->rounds().size(); ++r)
+    wires.emplace_back(codec->wire_bytes(static_cast<int>(r), request.count));
+  const codec::Use use{scratch.view(), 1, 2};
+  encode_all(*codec, values, wires, use);
+  codec->decode(wires.back().view(), decoded, codec::Into::Assign, use);
+  // A sketch is decoded where its sum is absorbed.
+  const bool two = wires.size() > 1, encodes = request.operation == "encode";
+  auto seconds = time_of(request.repeats, [&] {
+    if (encodes)
+      codec->encode(0, values, wires[0].view(), codec::Rest::Stay, use);
+    else if (two)
+      codec->absorb(0, values, wires[0].view(), use);
+    else
+      codec->decode(wires[0].view(), decoded, codec::Into::Add, use);
+  });
+  codec->decode(wires.back().view(), decoded, codec::Into::Assign, use);
+  double wire = 0;
+  for (Memory& one : wires) wire += static_cast<double>(one.view().size());
+  // The values once, and the wire; decoding adds to what is there.
+  const double values_bytes = 4.0 * static_cast<double>(request.count);
+  return {{"seconds", seconds},
+          {"bytes", (encodes || two ? values_bytes : 2 * values_bytes) + wire},
+          {"wire", wire},
+          {"path", codec::name_of(use.path)},
+          {"verified", is_right(row, values, decoded)}};
+}
+
+}  // namespace
+}  // namespace taxon::bench
+
+int main() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    taxon::bench::Request request;
+    std::istringstream words(line);
+    words >> request.codec >> request.operation >> request.count >> request.density >> request.repeats;
+    if (!words) return line == "quit" ? 0 : 1;
+    auto answer = request.codec == "memory" ? taxon::bench::measure_memory(request)
+                                            : taxon::bench::measure_codec(request);
+    std::cout << answer.dump() << std::endl;
+  }
+}

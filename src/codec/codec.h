@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/view.h"
+#include "codec/path.h"
+#include "plan/plan.h"
+
+namespace taxon::codec {
+
+/// How wires of several members become one, which decides how they travel.
+enum class Algebra {
+  Linear,     // element by element, as floats: any all-reduce will do
+  Divisible,  // a part's wire stands alone: its owner decodes all members', sums and encodes the sum again
+  Mergeable,  // two become one of the same size, and what that has no room for goes back to the merger
+  Opaque,     // not at all: everybody gets every wire, decodes and adds
+};
+
+/// One exchange between members. Codecs whose second message depends on the first's sum have two.
+struct Round {
+  Algebra algebra;
+  DType type = DType::UInt8;  // of the elements of a linear wire
+};
+
+/// When what a wire took may leave the memory of errors: at once, or when all rounds are over.
+enum class Settles { Encoded, Delivered };
+
+/// What one element costs, in and out of a wire.
+struct Price {
+  double encode_flops = 0, encode_bytes = 0;
+  double decode_flops = 0, decode_bytes = 0;
+};
+
+/// What an exchange of a range gives its codec beside the values.
+struct Use {
+  View scratch;              // of Codec::scratch() bytes, aligned to 64; kept from encode() to decode()
+  std::uint64_t shared = 0;  // key of chance, the same at every member; another in every step
+  std::uint64_t own = 0;     // and one that is this member's alone
+  Path path = best_path();
+};
+
+enum class Rest { Stay, Keep };   // of encoded values: as they are, or only what the wire lacks
+enum class Into { Assign, Add };  // what decoded values do to those that are there
+
+/// Turns ranges of float32 into wires and back. A value without state: everything that lasts is the caller's,
+/// so one serves any number of ranges and threads. Never communicates, never allocates. Equal arguments give
+/// equal bits on every path.
+///
+/// What a value that is not finite does: encode() says so, and whatever its wire becomes a part of decodes to
+/// NaN throughout, as a sum of such gradients would; no memory of errors changes.
+///
+/// Wires come from other machines. One that is not an unchanged wire of the same codec and range is refused
+/// with Error{Transport}, whatever its bytes are; linear wires are plain numbers and can't be told.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+  virtual std::span<const Round> rounds() const = 0;
+  virtual Settles settles() const { return Settles::Encoded; }
+  virtual Price price() const = 0;
+
+  /// Bytes of a wire for `count` values, exactly.
+  virtual std::size_t wire_bytes(int round, std::size_t count) const = 0;
+  virtual std::size_t scratch_bytes(std::size_t count) const = 0;
+
+  /// Fills the wire. Rest::Keep only for codecs that settle when encoded; afterwards values + what the wire
+  /// decodes to = the values before, up to one rounding. False: some value was not finite, and `values` are
+  /// as they were, with Rest::Keep up to one rounding.
+  virtual bool encode(int round, std::span<float> values, View wire, Rest rest, const Use& use) const = 0;
+  /// The sum of all members' wires of a round that is not the last.
+  virtual void absorb(int, std::span<const float>, ConstView, const Use&) const {}
+  /// The sum, one member's wire, or the merged one, of the last round.
+  virtual void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const = 0;
+
+  /// Mergeable: `into` := both. What it has no room for is added to `rest`, of as many values as were
+  /// encoded, if there are any.
+  virtual void merge(View into, ConstView other, std::span<float> rest, const Use& use) const;
+  /// Codecs that settle when delivered: `memory`, which was encoded, keeps what `wire`, the last round's sum,
+  /// does not carry.
+  virtual void settle(ConstView wire, std::span<float> memory, const Use& use) const;
+  /// Codecs that send entries: values := 0 where this wire names them.
+  virtual void clear(ConstView wire, std::span<float> values, const Use& use) const;
+};
+
+struct CodecRow {
+  std::string_view name;
+  std::unique_ptr<Codec> (*make)(const plan::CodecPlan& plan);
+  bool biased;         // without a memory of errors training goes wrong
+  bool sends_entries;  // clear() works, so momentum can be masked
+};
+/// codec/table.cc: none, which is no codec, is not among them.
+std::span<const CodecRow> codec_table();
+/// Throws Error{Usage} for a name that is not in the table.
+const CodecRow& find_codec(std::string_view name);
+/// For plan::check_plan().
+std::vector<plan::KnownNames::Codec> known_codecs();
+
+}  // namespace taxon::codec

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/view.h"
+#include "codec/wire.h"
+
+namespace taxon::codec {
+
+/// A wire of entries: places, ascending, then their values.
+struct Entries {
+  std::span<const std::uint32_t> places;
+  std::span<const float> values;
+  bool finite = true;
+};
+struct EntriesToFill {
+  std::span<std::uint32_t> places;
+  std::span<float> values;
+};
+
+constexpr std::size_t entries_bytes(std::size_t entries) {
+  return sizeof(Head) + 2 * padded(entries * sizeof(float));
+}
+EntriesToFill entries_to_fill(View wire, std::size_t entries);
+/// Throws Error{Transport} unless every place is below `head.count`, and larger than the one before.
+Entries open_entries(ConstView wire, const Head& head);
+
+}  // namespace taxon::codec

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codec/path.h"
+
+namespace taxon::codec {
+
+// float32 in 16 bits, rounded to the nearest, ties to even. What is too large becomes the largest finite
+// number. REQUIRES: finite values, spans of equal size.
+
+enum class Half { BFloat16, Float16 };
+void narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half kind, Path path);
+/// values := or += halves.
+void widen(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, bool add, Path path);
+/// values -= halves.
+void subtract(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, Path path);
+
+}  // namespace taxon::codec

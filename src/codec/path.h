@@ -1,0 +1,49 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace taxon::codec {
+
+/// Which instructions a kernel uses. All give the same bits.
+enum class Path { Portable, Avx2, Avx512 };
+std::string_view name_of(Path path);
+/// The paths that this machine can run, from the slowest to the fastest.
+std::span<const Path> paths();
+/// The fastest of them.
+Path best_path();
+
+}  // namespace taxon::codec
+
+#define TAXON_INLINE inline __attribute__((always_inline))
+#if defined(__x86_64__)
+#define TAXON_AVX2 __attribute__((target("avx2,f16c")))
+#define TAXON_AVX512 \
+  __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,prefer-vector-width=512")))
+#endif
+
+namespace taxon::codec {
+
+#if defined(__x86_64__)
+template <class Kernel, class... Arguments>
+TAXON_AVX2 auto run_avx2(Arguments... arguments) {
+  return Kernel::run(arguments...);
+}
+template <class Kernel, class... Arguments>
+TAXON_AVX512 auto run_avx512(Arguments... arguments) {
+  return Kernel::run(arguments...);
+}
+#endif
+
+/// Runs Kernel::run(arguments...), a static function that is always inlined and has plain loops, compiled for
+/// the path: the compiler vectorises it. Arguments are copied.
+template <class Kernel, class... Arguments>
+auto run_on(Path path, Arguments... arguments) {
+#if defined(__x86_64__)
+  if (path == Path::Avx512) return run_avx512<Kernel>(arguments...);
+  if (path == Path::Avx2) return run_avx2<Kernel>(arguments...);
+#endif
+  return Kernel::run(arguments...);
+}
+
+}  // namespace taxon::codec

@@ -1,0 +1,79 @@
+#include "codec/half.h"
+
+#include <algorithm>
+
+#include "codec/rows/finite.h"
+#include "codec/rows/rows.h"
+#include "codec/wire.h"
+
+namespace taxon::codec {
+namespace {
+
+constexpr std::size_t kPiece = 16384;
+
+/// Values in 16 bits. Divisible rather than linear: owners sum in float32 and round once.
+class Halves final : public Codec {
+ public:
+  Halves(Half kind, std::uint32_t letters) : kind_(kind), letters_(letters) {}
+
+  std::span<const Round> rounds() const override {
+    static constexpr Round kRounds[] = {{Algebra::Divisible}};
+    return kRounds;
+  }
+  Price price() const override { return {2, 10, 1, 10}; }
+  std::size_t wire_bytes(int, std::size_t count) const override {
+    return sizeof(Head) + padded(count * sizeof(std::uint16_t));
+  }
+  std::size_t scratch_bytes(std::size_t) const override { return 0; }
+
+  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+    const Head head{letters_, 0, values.size(), values.size()};
+    auto halves = as_span<std::uint16_t>(body_of(wire));
+    const bool finite = encode_finite(
+        values, kPiece, use.path,
+        [&](Range piece) {
+          auto part = values.subspan(piece.begin, piece.size);
+          narrow(part, halves.subspan(piece.begin, piece.size), kind_, use.path);
+          if (rest == Rest::Keep) subtract(halves.subspan(piece.begin, piece.size), part, kind_, use.path);
+        },
+        [&](Range done) {
+          if (rest == Rest::Keep)
+            widen(halves.first(done.size), values.first(done.size), kind_, true, use.path);
+        });
+    std::fill(halves.begin() + static_cast<std::ptrdiff_t>(values.size()), halves.end(), std::uint16_t{0});
+    seal(wire, {head.codec, finite ? 0 : kNotFinite, head.count, head.entries});
+    return finite;
+  }
+
+  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+    const Opened opened =
+        open(wire, wire_bytes(0, values.size()), {letters_, 0, values.size(), values.size()});
+    if (!opened.finite) return fill_not_finite(values);
+    widen(as_span<std::uint16_t>(opened.body).first(values.size()), values, kind_, into == Into::Add,
+          use.path);
+  }
+
+ private:
+  const Half kind_;
+  const std::uint32_t letters_;
+};
+
+}  // namespace
+
+CodecRow bf16() {
+  return {"bf16",
+          [](const plan::CodecPlan&) -> std::unique_ptr<Codec> {
+            return std::make_unique<Halves>(Half::BFloat16, letters("bf16"));
+          },
+          false, false};
+}
+
+CodecRow fp16() {
+  return {"fp16",
+          [](const plan::CodecPlan&) -> std::unique_ptr<Codec> {
+            return std::make_unique<Halves>(Half::Float16, letters("fp16"));
+          },
+          false, false};
+}
+
+}  // namespace taxon::codec

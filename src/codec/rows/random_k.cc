@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "codec/rows/rows.h"
+#include "codec/scan.h"
+#include "codec/wire.h"
+
+namespace taxon::codec {
+namespace {
+
+/// One entry of each of k equal parts, at a place that all members draw alike: their values can be summed,
+/// and no place travels (Stich, Cordonnier and Jaggi, "Sparsified SGD with memory", NeurIPS 2018;
+/// stratified).
+class RandomK final : public Codec {
+ public:
+  explicit RandomK(double density) : density_(density) {}
+
+  std::span<const Round> rounds() const override {
+    static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
+    return kRounds;
+  }
+  Price price() const override {
+    return {10 * density_, 4 + 70 * density_, 10 * density_, 4 + 70 * density_};
+  }
+  std::size_t wire_bytes(int, std::size_t count) const override {
+    return entries_of(count, density_) * sizeof(float);
+  }
+  std::size_t scratch_bytes(std::size_t) const override { return 0; }
+
+  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+    auto sent = as_span<float>(wire);
+    if (!all_finite(values, use.path)) {
+      fill_not_finite(sent);
+      return false;
+    }
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      float& value = values[place(values.size(), sent.size(), i, use.shared)];
+      sent[i] = value;
+      if (rest == Rest::Keep) value = 0;
+    }
+    return true;
+  }
+
+  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+    auto sum = as_span<float>(wire);
+    if (!all_finite(sum, use.path)) return fill_not_finite(values);
+    if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      values[place(values.size(), sum.size(), i, use.shared)] += sum[i];
+  }
+
+  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
+    const std::size_t entries = wire.size() / sizeof(float);
+    for (std::size_t i = 0; i < entries; ++i) values[place(values.size(), entries, i, use.shared)] = 0;
+  }
+
+ private:
+  static std::size_t place(std::size_t count, std::size_t entries, std::size_t i, std::uint64_t key) {
+    const Range stratum = part({0, count}, entries, i);
+    const auto chance = static_cast<unsigned __int128>(mix(key + i));
+    return stratum.begin + static_cast<std::size_t>(chance * stratum.size >> 64);
+  }
+  const double density_;
+};
+
+}  // namespace
+
+CodecRow random_k() {
+  return {"random_k",
+          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
+            return std::make_unique<RandomK>(plan.density);
+          },
+          true, true};
+}
+
+}  // namespace taxon::codec

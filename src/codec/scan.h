@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "codec/path.h"
+
+namespace taxon::codec {
+
+/// The magnitude of a float32 as an integer: the order of magnitudes, with infinity and NaN above all else.
+inline constexpr std::uint32_t kMagnitude = 0x7fffffffU;
+inline constexpr std::uint32_t kInfinity = 0x7f800000U;
+
+/// The largest magnitude; 0 for no values.
+std::uint32_t largest_magnitude(std::span<const float> values, Path path);
+/// True if none is infinite or NaN.
+inline bool all_finite(std::span<const float> values, Path path) {
+  return largest_magnitude(values, path) < kInfinity;
+}
+/// sum += terms.
+void add(std::span<const float> terms, std::span<float> sum, Path path);
+/// velocity := momentum velocity + gradient; sum += velocity (momentum correction).
+void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity,
+                       std::span<float> sum, Path path);
+
+}  // namespace taxon::codec

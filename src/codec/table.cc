@@ -1,0 +1,34 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "codec/codec.h"
+#include "codec/rows/rows.h"
+
+namespace taxon::codec {
+
+std::span<const CodecRow> codec_table() {
+  static const CodecRow kRows[] = {bf16(), fp16(),     int8(),  int4(),   qsgd(),        terngrad(),
+                                   sign(), random_k(), top_k(), gtop_k(), count_sketch()};
+  return kRows;
+}
+
+const CodecRow& find_codec(std::string_view name) {
+  for (const CodecRow& row : codec_table())
+    if (row.name == name) return row;
+  throw Error(ErrorKind::Usage, "no codec is called " + std::string(name));
+}
+
+std::vector<plan::KnownNames::Codec> known_codecs() {
+  std::vector<plan::KnownNames::Codec> known;
+  for (const CodecRow& row : codec_table())
+    known.push_back({std::string(row.name), row.biased, row.sends_entries});
+  return known;
+}
+
+std::size_t entries_of(std::size_t count, double density) {
+  const auto wanted = static_cast<std::size_t>(std::llround(density * static_cast<double>(count)));
+  return std::clamp<std::size_t>(wanted, std::min<std::size_t>(1, count), count);
+}
+
+}  // namespace taxon::codec

@@ -1,0 +1,112 @@
+#include "exchange/coded.h"
+
+#include <algorithm>
+
+#include "codec/codec.h"
+#include "codec/wire.h"
+#include "exchange/travel.h"
+
+namespace taxon::exchange {
+namespace {
+
+bool keeps_errors(const plan::CodecPlan& plan) {
+  if (plan.feedback == "auto") return codec::find_codec(plan.name).biased || plan.momentum > 0;
+  return plan.feedback == "memory";
+}
+
+/// The codecs of the warm-up, each of its density, then the plan's.
+std::vector<std::unique_ptr<codec::Codec>> stages_of(const plan::CodecPlan& plan) {
+  const codec::CodecRow& row = codec::find_codec(plan.name);
+  std::vector<std::unique_ptr<codec::Codec>> stages;
+  for (double density : plan.warmup_density) {
+    plan::CodecPlan warm = plan;
+    warm.density = density;
+    stages.push_back(row.make(warm));
+  }
+  stages.push_back(row.make(plan));
+  return stages;
+}
+
+bool is_dense(const plan::CodecPlan& plan, std::size_t count) {
+  return count < static_cast<std::size_t>(plan.dense_below);
+}
+
+class Coded final : public Topology {
+ public:
+  Coded(comm::Communicator& group, TopologyContext context)
+      : group_(group),
+        plan_(context.level.codec),
+        seed_(codec::mix(context.seed)),
+        stages_(stages_of(plan_)),
+        keeps_(keeps_errors(plan_)) {}
+
+  Range owned(Range range) const override { return range; }
+
+  task::Task<double> reduce(Leg leg, const tensor::Arena& values) override {
+    const comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
+    if (is_dense(plan_, leg.range.size)) {
+      auto sum = row_for(net::Operation::AllReduce, group_.size(), call.data.size()).run(group_, call);
+      co_await sum;
+      co_return group_.size();
+    }
+    if (keeps_ && errors_.size() == 0) prepare(values);
+    const codec::Codec& codec = stage(leg.round);
+    const codec::Feedback feedback(codec, {static_cast<float>(plan_.momentum), plan_.masking});
+    // Chance is a function of the step and the range, so that a run that resumes draws the same again.
+    const std::uint64_t shared =
+        codec::mix(codec::mix(seed_ + static_cast<std::uint64_t>(leg.round)) + leg.unit);
+    const std::uint64_t own = codec::mix(shared + static_cast<std::uint64_t>(group_.rank()) + 1);
+    Trip trip{group_, codec, feedback, call, keeps_, View(), View(), {View(), shared, own}};
+    if (keeps_) trip.errors = errors_.bytes(leg.range);
+    if (velocity_.size() > 0) trip.velocity = velocity_.bytes(leg.range);
+    auto travelling = travel_of(codec).run(trip);
+    co_await travelling;
+    co_return group_.size();
+  }
+
+  task::Task<void> spread(Leg, const tensor::Arena&) override { co_return; }
+  task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
+
+  void prepare(const tensor::Arena& like) override {
+    if (!keeps_) return;
+    errors_ = tensor::Arena(like.type(), like.size(), like.bytes());
+    if (plan_.momentum > 0) velocity_ = tensor::Arena(like.type(), like.size(), like.bytes());
+  }
+  std::vector<Kept> kept() const override {
+    std::vector<Kept> kept;
+    if (errors_.size() > 0) kept.push_back({"errors", &errors_});
+    if (velocity_.size() > 0) kept.push_back({"velocity", &velocity_});
+    return kept;
+  }
+
+ private:
+  const codec::Codec& stage(std::int64_t step) const {
+    const auto stage = static_cast<std::size_t>(step / plan_.warmup_steps);
+    return *stages_[std::min(stage, stages_.size() - 1)];
+  }
+
+  comm::Communicator& group_;
+  const plan::CodecPlan plan_;
+  const std::uint64_t seed_;
+  const std::vector<std::unique_ptr<codec::Codec>> stages_;
+  const bool keeps_;
+  tensor::Arena errors_, velocity_;  // as the values' arena
+};
+
+}  // namespace
+
+std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext context) {
+  return std::make_unique<Coded>(group, context);
+}
+
+bool is_coded(const plan::LevelPlan& level) { return level.codec.name != "none"; }
+
+double coded_bytes_sent(const plan::LevelPlan& level, std::size_t bytes, int size) {
+  const std::size_t count = bytes / sizeof(float);
+  if (is_dense(level.codec, count))
+    return row_for(net::Operation::AllReduce, size, bytes).sent({size, bytes, false});
+  auto codec = codec::find_codec(level.codec.name).make(level.codec);
+  return travel_of(*codec).sent(*codec, count, size);
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,196 @@
+#include "exchange/travel.h"
+
+#include <deque>
+#include <optional>
+
+#include "exchange/choose.h"
+#include "exchange/trip.h"
+
+namespace taxon::exchange {
+
+const TravelRow& travel_of(const codec::Codec& codec) {
+  static constexpr TravelRow kRows[] = {
+      {codec::Algebra::Linear, "all_reduce", travel_linear, sent_linear},
+      {codec::Algebra::Divisible, "owners", travel_divisible, sent_divisible},
+      {codec::Algebra::Mergeable, "merge_tree", travel_mergeable, sent_mergeable},
+      {codec::Algebra::Opaque, "gather", travel_opaque, sent_opaque},
+  };
+  for (const TravelRow& row : kRows)
+    if (row.algebra == codec.rounds().front().algebra) return row;
+  TAXON_CHECK(false, "an algebra that nothing carries");
+}
+
+const comm::CollectiveRow& row_for(net::Operation collective, int size, std::size_t bytes) {
+  return choose(collective, "auto", {size, bytes, false});
+}
+
+task::Task<void> travel_linear(Trip trip) {
+  TripDesk desk(trip);
+  const std::size_t rounds = trip.codec.rounds().size();
+  std::optional<comm::Scratch> wires[2];
+  TAXON_CHECK(rounds <= std::size(wires), rounds, " rounds");
+  for (std::size_t r = 0; r < rounds; ++r) {
+    const std::size_t bytes = trip.codec.wire_bytes(static_cast<int>(r), desk.count());
+    wires[r].emplace(trip.group.scratch(), bytes, trip.call.data);
+    const View wire = wires[r]->bytes();
+    auto encoding = r == 0 ? desk.encode(desk.all(), wire, 0)
+                           : desk.encode_next(static_cast<int>(r), wires[r - 1]->bytes(), wire);
+    co_await encoding;
+    comm::Call call{wire, trip.codec.rounds()[r].type, trip.call.unit, trip.call.lane};
+    auto sum = row_for(net::Operation::AllReduce, trip.group.size(), bytes).run(trip.group, call);
+    co_await sum;
+  }
+  auto decoding = desk.decode(wires[rounds - 1]->bytes(), desk.all(), codec::Into::Assign);
+  co_await decoding;
+  auto delivering = desk.deliver(wires[rounds - 1]->bytes());
+  co_await delivering;
+}
+
+double sent_linear(const codec::Codec& codec, std::size_t count, int size) {
+  double sent = 0;
+  for (std::size_t r = 0; r < codec.rounds().size(); ++r) {
+    const std::size_t bytes = codec.wire_bytes(static_cast<int>(r), count);
+    sent += row_for(net::Operation::AllReduce, size, bytes).sent({size, bytes, false});
+  }
+  return sent;
+}
+
+task::Task<void> travel_opaque(Trip trip) {
+  TripDesk desk(trip);
+  const std::size_t each = trip.codec.wire_bytes(0, desk.count());
+  const auto size = static_cast<std::size_t>(trip.group.size());
+  comm::Scratch wires(trip.group.scratch(), size * each, trip.call.data);
+  auto wire_of = [&wires, each](std::size_t member) { return wires.bytes().slice(member * each, each); };
+  auto encoding = desk.encode(desk.all(), wire_of(static_cast<std::size_t>(trip.group.rank())), 0);
+  co_await encoding;
+  comm::Call call{wires.bytes(), DType::UInt8, trip.call.unit, trip.call.lane};
+  auto gather = row_for(net::Operation::AllGather, trip.group.size(), size * each).run(trip.group, call);
+  co_await gather;
+  for (std::size_t member = 0; member < size; ++member) {
+    auto decoding =
+        desk.decode(wire_of(member), desk.all(), member == 0 ? codec::Into::Assign : codec::Into::Add);
+    co_await decoding;
+  }
+}
+
+double sent_opaque(const codec::Codec& codec, std::size_t count, int size) {
+  const std::size_t bytes = codec.wire_bytes(0, count) * static_cast<std::size_t>(size);
+  return row_for(net::Operation::AllGather, size, bytes).sent({size, bytes, false});
+}
+
+namespace {
+
+/// One wire from each member to each: the part of the one who gets it.
+class Parts {
+ public:
+  Parts(comm::Communicator& group, net::Tag tag) : group_(group), tag_(tag) {}
+  void receive(int member, View place) {
+    receives_.emplace_back(group_.runtime().transport, group_.global(member), tag_, place, DType::UInt8);
+  }
+  void send(int member, ConstView wire) {
+    sends_.emplace_back(group_.runtime().transport, group_.global(member), tag_, wire, DType::UInt8);
+  }
+  task::Task<void> all() {
+    for (net::RecvOp& receive : receives_) co_await receive;
+    for (net::SendOp& send : sends_) co_await send;
+  }
+
+ private:
+  comm::Communicator& group_;
+  net::Tag tag_;
+  std::deque<net::RecvOp> receives_;
+  std::deque<net::SendOp> sends_;
+};
+
+}  // namespace
+
+task::Task<void> travel_divisible(Trip trip) {
+  TripDesk desk(trip);
+  const int size = trip.group.size(), rank = trip.group.rank();
+  // Every part's wire has the room of the longest, so that parts of all members are equally long.
+  const std::size_t each = trip.codec.wire_bytes(0, desk.part_of(0).size);
+  const std::size_t own = trip.codec.wire_bytes(0, desk.own_part().size);
+  comm::Scratch mine(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
+  comm::Scratch theirs(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
+  auto place = [each](const comm::Scratch& wires, int member, std::size_t bytes) {
+    return wires.bytes().slice(static_cast<std::size_t>(member) * each, bytes);
+  };
+  for (int member = 0; member < size; ++member) {
+    const Range range = desk.part_of(member);
+    const View wire = place(mine, member, trip.codec.wire_bytes(0, range.size));
+    auto encoding = desk.encode(range, wire, static_cast<std::uint64_t>(member) + 1);
+    co_await encoding;
+  }
+  Parts parts(trip.group, trip.group.begin(net::Operation::ReduceScatter, trip.call.unit, trip.call.lane));
+  for (int shift = 1; shift < size; ++shift) {
+    const int from = (rank + size - shift) % size, to = (rank + shift) % size;
+    parts.receive(from, place(theirs, from, own));
+    parts.send(to, place(mine, to, trip.codec.wire_bytes(0, desk.part_of(to).size)));
+  }
+  auto messages = parts.all();
+  auto all = comm::settle(trip.group.runtime().waits(), std::move(messages));
+  co_await all;
+  for (int member = 0; member < size; ++member) {
+    const View wire = place(member == rank ? mine : theirs, member, own);
+    auto decoding = desk.decode(wire, desk.own_part(), member == 0 ? codec::Into::Assign : codec::Into::Add);
+    co_await decoding;
+  }
+  auto encoding = desk.encode_sum(desk.own_part(), place(theirs, rank, own), 0);
+  co_await encoding;
+  comm::Call call{theirs.bytes(), DType::UInt8, trip.call.unit, trip.call.lane};
+  auto gather = row_for(net::Operation::AllGather, size, theirs.bytes().size()).run(trip.group, call);
+  co_await gather;
+  for (int member = 0; member < size; ++member) {
+    const Range range = desk.part_of(member);
+    const View wire = place(theirs, member, trip.codec.wire_bytes(0, range.size));
+    auto decoding = desk.decode(wire, range, codec::Into::Assign);
+    co_await decoding;
+  }
+}
+
+double sent_divisible(const codec::Codec& codec, std::size_t count, int size) {
+  const auto members = static_cast<std::size_t>(size);
+  const std::size_t each = codec.wire_bytes(0, part({0, count}, members, 0).size);
+  double parts = 0;
+  for (std::size_t m = 0; m < members; ++m)
+    parts += static_cast<double>(codec.wire_bytes(0, part({0, count}, members, m).size));
+  return parts * (size - 1) / size +
+         row_for(net::Operation::AllGather, size, members * each).sent({size, members * each, false});
+}
+
+task::Task<void> travel_mergeable(Trip trip) {
+  TripDesk desk(trip);
+  const int size = trip.group.size(), rank = trip.group.rank();
+  const std::size_t bytes = trip.codec.wire_bytes(0, desk.count());
+  comm::Scratch wire(trip.group.scratch(), bytes, trip.call.data);
+  comm::Scratch other(trip.group.scratch(), bytes, trip.call.data);
+  auto encoding = desk.encode(desk.all(), wire.bytes(), 0);
+  co_await encoding;
+  net::Tag tag = trip.group.begin(net::Operation::Reduce, trip.call.unit, trip.call.lane);
+  net::Transport& transport = trip.group.runtime().transport;
+  for (int step = 1; step < size; step *= 2, ++tag.round) {
+    if (rank % (2 * step) == step) {
+      net::SendOp send(transport, trip.group.global(rank - step), tag, wire.bytes(), DType::UInt8);
+      co_await send;
+      break;
+    }
+    if (rank + step >= size) continue;
+    net::RecvOp receive(transport, trip.group.global(rank + step), tag, other.bytes(), DType::UInt8);
+    co_await receive;
+    auto merging = desk.merge(wire.bytes(), other.bytes());
+    co_await merging;
+  }
+  comm::Call call{wire.bytes(), DType::UInt8, trip.call.unit, trip.call.lane};
+  auto spread = row_for(net::Operation::Broadcast, size, bytes).run(trip.group, call);
+  co_await spread;
+  auto decoding = desk.decode(wire.bytes(), desk.all(), codec::Into::Assign);
+  co_await decoding;
+}
+
+double sent_mergeable(const codec::Codec& codec, std::size_t count, int size) {
+  const std::size_t bytes = codec.wire_bytes(0, count);
+  return static_cast<double>(bytes) * (size - 1) / size +
+         row_for(net::Operation::Broadcast, size, bytes).sent({size, bytes, false});
+}
+
+}  // namespace taxon::exchange

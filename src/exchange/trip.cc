@@ -1,0 +1,79 @@
+#include "exchange/trip.h"
+
+namespace taxon::exchange {
+
+task::Task<void> TripDesk::run(const char* name, std::size_t count, Way way,
+                               UniqueFunction<void(tensor::Marks&)> body) {
+  const codec::Price price = trip_.codec.price();
+  const auto n = static_cast<double>(count);
+  const bool in = way == Way::Encode;
+  // A memory is read, written and added to.
+  const double remembering = in && trip_.keeps ? 12 : 0;
+  tensor::Kernel kernel;
+  kernel.name = name;
+  kernel.cost = {
+      n * (in ? price.encode_flops : price.decode_flops),
+      static_cast<std::size_t>(n * (remembering + (in ? price.encode_bytes : price.decode_bytes)))};
+  kernel.body = std::move(body);
+  comm::Runtime& runtime = trip_.group.runtime();
+  comm::Span span{"exchange",
+                  name,
+                  static_cast<std::int64_t>(trip_.call.unit),
+                  kernel.cost.bytes,
+                  runtime.executor().now(),
+                  {}};
+  comm::Work work(trip_.group, std::move(kernel));
+  auto end = work.finished();
+  co_await end;
+  span.end = runtime.executor().now();
+  runtime.journal.add(span);
+}
+
+task::Task<void> TripDesk::encode(Range range, View wire, std::uint64_t chance) {
+  return run("encode", range.size, Way::Encode, [this, range, wire, chance](tensor::Marks&) {
+    std::span<float> values = floats(bytes(trip_.call.data, range));
+    if (trip_.keeps)
+      trip_.feedback.encode(values, memory(range), wire, use(chance));
+    else
+      trip_.codec.encode(0, values, wire, codec::Rest::Stay, use(chance));
+  });
+}
+
+task::Task<void> TripDesk::encode_next(int round, ConstView sum, View wire) {
+  return run("encode", count_, Way::Decode, [this, round, sum, wire](tensor::Marks&) {
+    trip_.codec.absorb(round - 1, encoded(), sum, use());
+    trip_.codec.encode(round, encoded(), wire, codec::Rest::Stay, use());
+  });
+}
+
+task::Task<void> TripDesk::decode(ConstView wire, Range range, codec::Into into) {
+  return run("decode", range.size, Way::Decode, [this, wire, range, into](tensor::Marks&) {
+    trip_.codec.decode(wire, floats(bytes(trip_.call.data, range)), into, use());
+  });
+}
+
+task::Task<void> TripDesk::deliver(ConstView wire) {
+  if (!trip_.keeps || trip_.codec.settles() == codec::Settles::Encoded) co_return;
+  auto settling = run("settle", 0, Way::Decode,
+                      [this, wire](tensor::Marks&) { trip_.feedback.delivered(wire, memory(all()), use()); });
+  co_await settling;
+}
+
+task::Task<void> TripDesk::encode_sum(Range range, View wire, std::uint64_t chance) {
+  return run("encode", range.size, Way::Encode, [this, range, wire, chance](tensor::Marks&) {
+    std::span<float> values = floats(bytes(trip_.call.data, range));
+    const codec::Rest rest = trip_.keeps ? codec::Rest::Keep : codec::Rest::Stay;
+    const bool finite = trip_.codec.encode(0, values, wire, rest, use(chance));
+    if (!trip_.keeps || !finite) return;
+    std::span<float> errors = memory(range).errors;
+    for (std::size_t i = 0; i < values.size(); ++i) errors[i] += values[i];
+  });
+}
+
+task::Task<void> TripDesk::merge(View into, ConstView other) {
+  return run("merge", count_, Way::Decode, [this, into, other](tensor::Marks&) {
+    trip_.codec.merge(into, other, trip_.keeps ? memory(all()).errors : std::span<float>(), use());
+  });
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <optional>
+
+#include "comm/in_flight.h"
+#include "comm/kernels.h"
+#include "comm/recorded.h"
+#include "comm/scratch.h"
+#include "exchange/travel.h"
+
+namespace taxon::exchange {
+
+/// What all ways of travelling need of a trip: its memory, and its arithmetic as kernels of the exchange
+/// lane.
+class TripDesk {
+ public:
+  explicit TripDesk(const Trip& trip)
+      : trip_(trip),
+        count_(trip.call.data.size() / sizeof(float)),
+        scratch_(trip.group.scratch(), trip.codec.scratch_bytes(count_), trip.call.data) {}
+
+  std::size_t count() const { return count_; }
+  const Trip& trip() const { return trip_; }
+  comm::Communicator& group() const { return trip_.group; }
+  Range all() const { return {0, count_}; }
+  Range own_part() const { return part_of(trip_.group.rank()); }
+  Range part_of(int member) const {
+    return part(all(), static_cast<std::size_t>(trip_.group.size()), static_cast<std::size_t>(member));
+  }
+
+  /// The first round's wire of a run of the values, with what the memory adds.
+  task::Task<void> encode(Range range, View wire, std::uint64_t chance);
+  /// The wire of a later round, from the sum of the round before.
+  task::Task<void> encode_next(int round, ConstView sum, View wire);
+  /// Values := or += what a wire stands for.
+  task::Task<void> decode(ConstView wire, Range range, codec::Into into);
+  /// The last round's sum is known: what codecs settle only then.
+  task::Task<void> deliver(ConstView wire);
+  /// The wire of values that are a sum already; the memory keeps what it lacks.
+  task::Task<void> encode_sum(Range range, View wire, std::uint64_t chance);
+  /// `into` := both.
+  task::Task<void> merge(View into, ConstView other);
+
+ private:
+  View bytes(View whole, Range range) const {
+    return whole.slice(range.begin * sizeof(float), range.size * sizeof(float));
+  }
+  static std::span<float> floats(View view) { return as_span<float>(view); }
+  codec::Memory memory(Range range) const {
+    return {floats(bytes(trip_.errors, range)),
+            trip_.velocity.empty() ? std::span<float>() : floats(bytes(trip_.velocity, range))};
+  }
+  codec::Use use(std::uint64_t chance = 0) const {
+    codec::Use use = trip_.use;
+    use.scratch = scratch_.bytes();
+    use.own ^= chance * 0x9E3779B97F4A7C15U;
+    return use;
+  }
+  /// What a memory holds after accumulating: where the next rounds read.
+  std::span<float> encoded() const { return floats(trip_.keeps ? trip_.errors : trip_.call.data); }
+  enum class Way { Encode, Decode };
+  task::Task<void> run(const char* name, std::size_t count, Way way,
+                       UniqueFunction<void(tensor::Marks&)> body);
+
+  const Trip& trip_;
+  const std::size_t count_;
+  comm::Scratch scratch_;
+};
+
+}  // namespace taxon::exchange

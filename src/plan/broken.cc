@@ -1,0 +1,21 @@
+#include "plan/broken.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/nearest.h"
+
+namespace taxon::plan {
+
+Broken unless(bool holds, std::string instead) { return holds ? Broken() : Broken(std::move(instead)); }
+
+Broken known_name(const std::string& name, std::vector<std::string> known, std::string_view also) {
+  if (!also.empty()) known.insert(known.begin(), std::string(also));
+  if (std::find(known.begin(), known.end(), name) != known.end()) return {};
+  auto near = nearest(name, known);
+  if (near) return fmt::format("it is \"{}\"{}", name, suggestion(near));
+  return fmt::format("it is \"{}\"; known are {}", name, fmt::join(known, ", "));
+}
+
+}  // namespace taxon::plan

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace taxon::plan {
+
+/// What a plan says instead of what a rule of the legality table asks for; nothing where the rule holds.
+using Broken = std::optional<std::string>;
+
+Broken unless(bool holds, std::string instead);
+/// Broken unless `name` is one of `known`, or `also`; with a suggestion.
+Broken known_name(const std::string& name, std::vector<std::string> known, std::string_view also = "");
+
+}  // namespace taxon::plan

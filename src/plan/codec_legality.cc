@@ -1,0 +1,132 @@
+#include "plan/codec_legality.h"
+
+#include <fmt/format.h>
+
+#include "plan/broken.h"
+
+namespace taxon::plan {
+namespace {
+
+bool has_codec(const LevelPlan& level) { return level.codec.name != "none"; }
+
+/// The first level with a codec of which `broken` says something.
+Broken any_coded(const Case& c, Broken (*broken)(const Case&, const LevelPlan&)) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (has_codec(level))
+      if (auto said = broken(c, level)) return said;
+  return {};
+}
+
+Broken codecs_known(const Case& c, const LevelPlan& level) {
+  std::vector<std::string> names;
+  for (const auto& codec : c.known.codecs) names.push_back(codec.name);
+  return known_name(level.codec.name, names, "none");
+}
+
+/// What is known of the level's codec; an unknown one is another row's complaint.
+KnownNames::Codec codec_of(const Case& c, const LevelPlan& level) {
+  for (const auto& codec : c.known.codecs)
+    if (codec.name == level.codec.name) return codec;
+  return {.name = level.codec.name, .sends_entries = true};
+}
+
+Broken codec_carried(const Case&, const LevelPlan& level) {
+  return unless(level.topology == "all_reduce" && level.rule == "sum",
+                fmt::format("topology is {}, rule is {}", level.topology, level.rule));
+}
+
+Broken codec_typed(const Case& c, const LevelPlan&) {
+  return unless(c.plan.precision.master == DType::Float32,
+                fmt::format("it is {}", to_string(c.plan.precision.master)));
+}
+
+Broken codec_in_step(const Case& c, const LevelPlan&) {
+  const ExchangePlan& exchange = c.plan.exchange;
+  return unless(exchange.delay == 0 && exchange.gradients == "whole",
+                fmt::format("delay is {}, gradients is {}", exchange.delay, exchange.gradients));
+}
+
+Broken codec_chooses(const Case&, const LevelPlan& level) {
+  return unless(level.collective == "auto", fmt::format("collective is {}", level.collective));
+}
+
+Broken codec_bits(const Case&, const LevelPlan& level) {
+  const int bits = level.codec.bits;
+  return unless(bits == 2 || bits == 4 || bits == 8, fmt::format("it is {}", bits));
+}
+
+Broken codec_block(const Case&, const LevelPlan& level) {
+  return unless(level.codec.block % 64 == 0, fmt::format("it is {}", level.codec.block));
+}
+
+Broken codec_rows(const Case&, const LevelPlan& level) {
+  return unless(level.codec.rows % 2 == 1, fmt::format("it is {}", level.codec.rows));
+}
+
+Broken codec_outside_nodes(const Case&, const LevelPlan& level) {
+  return unless(level.group != "node" || level.codec.force, "force is false");
+}
+
+Broken codec_remembers(const Case& c, const LevelPlan& level) {
+  return unless(!codec_of(c, level).biased || level.codec.feedback != "none" || level.codec.force,
+                fmt::format("codec is {}, feedback is none", level.codec.name));
+}
+
+Broken codec_adaptive(const Case& c, const LevelPlan& level) {
+  return unless(!codec_of(c, level).biased || c.plan.optimiser.rule != "adamw" || level.codec.force,
+                fmt::format("codec is {}", level.codec.name));
+}
+
+Broken momentum_once(const Case& c, const LevelPlan& level) {
+  return unless(level.codec.momentum == 0 || c.plan.optimiser.rule == "sgd",
+                fmt::format("optimiser.rule is {}", c.plan.optimiser.rule));
+}
+
+Broken momentum_kept(const Case&, const LevelPlan& level) {
+  return unless(level.codec.momentum == 0 || level.codec.feedback != "none", "feedback is none");
+}
+
+Broken masks_entries(const Case& c, const LevelPlan& level) {
+  return unless(level.codec.momentum == 0 || !level.codec.masking || codec_of(c, level).sends_entries,
+                fmt::format("codec is {}", level.codec.name));
+}
+
+constexpr LegalityRow kRows[] = {
+    {"exchange.levels.codec", "must be none or name a codec",
+     [](const Case& c) { return any_coded(c, codecs_known); }},
+    {"exchange.levels.codec", "needs topology all_reduce and rule sum",
+     [](const Case& c) { return any_coded(c, codec_carried); }},
+    {"precision.master", "must be float32 where a level has a codec",
+     [](const Case& c) { return any_coded(c, codec_typed); }},
+    {"exchange.levels.codec", "needs exchange.delay 0 and exchange.gradients whole",
+     [](const Case& c) { return any_coded(c, codec_in_step); }},
+    {"exchange.levels.codec", "needs collective auto: what wires travel by follows from their sizes",
+     [](const Case& c) { return any_coded(c, codec_chooses); }},
+    {"exchange.levels.codec.bits", "must be 2, 4 or 8",
+     [](const Case& c) { return any_coded(c, codec_bits); }},
+    {"exchange.levels.codec.block", "must be a multiple of 64",
+     [](const Case& c) { return any_coded(c, codec_block); }},
+    {"exchange.levels.codec.rows", "must be odd, since estimates are medians",
+     [](const Case& c) { return any_coded(c, codec_rows); }},
+    {"exchange.levels.codec",
+     "inside a node mostly costs more than it saves; put it on the level across, or say force: true",
+     [](const Case& c) { return any_coded(c, codec_outside_nodes); }},
+    {"exchange.levels.codec.feedback",
+     "a biased codec needs feedback memory, without which training goes wrong; or say force: true",
+     [](const Case& c) { return any_coded(c, codec_remembers); }},
+    {"optimiser.rule",
+     "adamw divides by a variance that a biased codec falsifies; use sgd or momentum, or say force: true",
+     [](const Case& c) { return any_coded(c, codec_adaptive); }},
+    {"optimiser.rule", "must be sgd where a codec has momentum, which would be applied twice",
+     [](const Case& c) { return any_coded(c, momentum_once); }},
+    {"exchange.levels.codec.momentum", "needs a memory of errors, which velocities are added to",
+     [](const Case& c) { return any_coded(c, momentum_kept); }},
+    {"exchange.levels.codec.masking", "needs a codec that sends entries; use masking: false",
+     [](const Case& c) { return any_coded(c, masks_entries); }},
+};
+
+}  // namespace
+
+std::span<const LegalityRow> codec_legality() { return kRows; }
+
+}  // namespace taxon::plan

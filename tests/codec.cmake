@@ -1,0 +1,1 @@
+taxon_test(codec DEPS codec)

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "codec/codec.h"
+
+namespace taxon::codec::test {
+
+/// Bytes aligned as wires and scratch are.
+class Bytes {
+ public:
+  explicit Bytes(std::size_t size, std::uint8_t value = 0) : size_(size), blocks_(size / 64 + 2) {
+    std::memset(blocks_.data(), value, blocks_.size() * 64);
+  }
+  View view() { return {reinterpret_cast<std::byte*>(blocks_.data()), size_}; }
+  /// The byte behind the last one.
+  std::uint8_t behind() const { return reinterpret_cast<const std::uint8_t*>(blocks_.data())[size_]; }
+
+ private:
+  struct alignas(64) Block {
+    std::uint8_t bytes[64];
+  };
+  std::size_t size_;
+  std::vector<Block> blocks_;
+};
+
+/// Values of many magnitudes, as gradients are, or whole numbers, whose sums are exact.
+inline std::vector<float> gradient(std::size_t count, std::uint64_t seed) {
+  Rng rng(seed, "gradient");
+  std::vector<float> values(count);
+  for (float& value : values) {
+    const double magnitude = std::exp(6 * rng.uniform() * rng.uniform() - 3);
+    value = static_cast<float>((2 * rng.uniform() - 1) * magnitude);
+  }
+  return values;
+}
+inline std::vector<float> whole_numbers(std::size_t count, std::uint64_t seed) {
+  Rng rng(seed, "whole numbers");
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(rng.below(2001)) - 1000;
+  return values;
+}
+
+inline plan::CodecPlan plan_of(std::string_view name) {
+  plan::CodecPlan plan;
+  plan.name = name;
+  plan.density = 0.05;
+  plan.columns = 0.2;
+  return plan;
+}
+
+/// A codec with memory for one range.
+struct Coder {
+  explicit Coder(const CodecRow& row, std::size_t count, Path path = best_path())
+      : Coder(row, plan_of(row.name), count, path) {}
+  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::size_t count, Path path = best_path())
+      : codec(row.make(plan)), count(count), scratch(codec->scratch_bytes(count)) {
+    use = {scratch.view(), 77, 78, path};
+    for (std::size_t r = 0; r < codec->rounds().size(); ++r)
+      wires.emplace_back(codec->wire_bytes(static_cast<int>(r), count), std::uint8_t{0xAA});
+  }
+  /// All rounds of a group of one.
+  std::vector<float> round_trip(std::vector<float>& values, Rest rest) {
+    for (std::size_t r = 0; r < wires.size(); ++r) {
+      if (r > 0) codec->absorb(static_cast<int>(r) - 1, values, wires[r - 1].view(), use);
+      codec->encode(static_cast<int>(r), values, wires[r].view(), rest, use);
+    }
+    std::vector<float> decoded(count, 123.0F);
+    codec->decode(wires.back().view(), decoded, Into::Assign, use);
+    return decoded;
+  }
+  ConstView last() { return wires.back().view(); }
+
+  std::unique_ptr<Codec> codec;
+  std::size_t count;
+  Bytes scratch;
+  std::vector<Bytes> wires;
+  Use use;
+};
+
+inline bool is_linear(const Codec& codec) { return codec.rounds()[0].algebra == Algebra::Linear; }
+
+inline std::vector<std::uint8_t> bytes_of(ConstView view) {
+  auto* data = reinterpret_cast<const std::uint8_t*>(view.data());
+  return {data, data + view.size()};
+}
+template <class T>
+std::vector<std::uint32_t> bits_of(const std::vector<T>& values) {
+  std::vector<std::uint32_t> bits(values.size());
+  if (!values.empty()) std::memcpy(bits.data(), values.data(), values.size() * sizeof(T));
+  return bits;
+}
+
+inline std::string row_name(const testing::TestParamInfo<CodecRow>& info) {
+  return std::string(info.param.name);
+}
+
+}  // namespace taxon::codec::test

@@ -1,0 +1,245 @@
+// What every row of the table promises.
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "base/error.h"
+#include "codec/cases.h"
+#include "codec/wire.h"
+
+namespace taxon::codec::test {
+namespace {
+
+constexpr std::size_t kCounts[] = {0, 1, 2, 15, 16, 63, 64, 65, 255, 256, 257, 1000, 20011};
+
+class Laws : public testing::TestWithParam<CodecRow> {};
+
+/// What a codec may be off by, where the block's largest magnitude is `scale`.
+float most_error(std::string_view name, float value, float scale) {
+  if (name == "bf16") return std::abs(value) / 256;
+  if (name == "fp16") return std::abs(value) / 2048 + 0x1p-25F;
+  if (name == "int8") return scale / 254 * 1.001F;
+  if (name == "int4") return scale / 14 * 1.001F;
+  if (name == "qsgd") return scale / 7 * 1.001F;
+  if (name == "terngrad") return scale * 1.001F;
+  if (name == "sign") return 2 * scale;
+  return 0;  // what travels is exact
+}
+
+TEST_P(Laws, WhatIsSentAndWhatRestsAreTheInput) {
+  for (std::size_t count : kCounts) {
+    Coder coder(GetParam(), count);
+    if (coder.codec->settles() != Settles::Encoded) GTEST_SKIP() << "settles when delivered";
+    const std::vector<float> input = gradient(count, count);
+    std::vector<float> rest = input;
+    const std::vector<float> sent = coder.round_trip(rest, Rest::Keep);
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_NEAR(sent[i] + rest[i], input[i], 1e-6F * (std::abs(sent[i]) + std::abs(input[i])))
+          << i << " of " << count;
+  }
+}
+
+TEST_P(Laws, WhatIsSentIsNear) {
+  const bool entries = GetParam().sends_entries;
+  for (std::size_t count : kCounts) {
+    Coder coder(GetParam(), count);
+    std::vector<float> input = gradient(count, count + 1);
+    const std::vector<float> before = input;
+    const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+    EXPECT_EQ(bits_of(input), bits_of(before));
+    for (std::size_t i = 0; i < count; ++i) {
+      if (entries && sent[i] == 0) continue;
+      float scale = 0;
+      for (std::size_t j = i / 256 * 256; j < std::min(count, i / 256 * 256 + 256); ++j)
+        scale = std::max(scale, std::abs(input[j]));
+      ASSERT_LE(std::abs(sent[i] - input[i]), most_error(GetParam().name, input[i], scale))
+          << i << " of " << count;
+    }
+  }
+}
+
+TEST_P(Laws, WiresHaveTheDeclaredSizeAndNothingIsWrittenBehind) {
+  for (std::size_t count : kCounts) {
+    Coder coder(GetParam(), count);
+    Bytes scratch(coder.codec->scratch_bytes(count), 0xBB);
+    coder.use.scratch = scratch.view();
+    std::vector<float> input = gradient(count, 5);
+    coder.round_trip(input, Rest::Stay);
+    EXPECT_EQ(scratch.behind(), 0xBB) << count;
+    for (const Bytes& wire : coder.wires) EXPECT_EQ(wire.behind(), 0xAA) << count;
+    // Every byte of it is written: equal inputs give equal wires, whatever was there before.
+    Coder other(GetParam(), count);
+    for (Bytes& wire : other.wires) std::memset(wire.view().data(), 0x11, wire.view().size());
+    other.round_trip(input, Rest::Stay);
+    for (std::size_t r = 0; r < coder.wires.size(); ++r)
+      EXPECT_EQ(bytes_of(coder.wires[r].view()), bytes_of(other.wires[r].view())) << count;
+  }
+}
+
+TEST_P(Laws, EveryPathGivesTheSameBits) {
+  const Rest rest = Coder(GetParam(), 1).codec->settles() == Settles::Encoded ? Rest::Keep : Rest::Stay;
+  for (std::size_t count : kCounts) {
+    std::vector<float> input = gradient(count, 9);
+    // Also what rounds badly: zeros of both signs, denormals, ties and what a half can't hold.
+    const float odd[] = {0.0F, -0.0F, 1e-42F, -1e-40F, 1.00390625F, 3e38F, -1e5F};
+    for (std::size_t i = 0; i < std::size(odd) && 3 * i < count; ++i) input[3 * i] = odd[i];
+    Coder reference(GetParam(), count, Path::Portable);
+    std::vector<float> rest_here = input;
+    const std::vector<float> sent = reference.round_trip(rest_here, rest);
+    for (Path path : paths()) {
+      SCOPED_TRACE(testing::Message() << name_of(path) << ", " << count);
+      Coder coder(GetParam(), count, path);
+      std::vector<float> rest_there = input;
+      EXPECT_EQ(bits_of(coder.round_trip(rest_there, rest)), bits_of(sent));
+      EXPECT_EQ(bits_of(rest_there), bits_of(rest_here));
+      for (std::size_t r = 0; r < coder.wires.size(); ++r)
+        EXPECT_EQ(bytes_of(coder.wires[r].view()), bytes_of(reference.wires[r].view()));
+      std::vector<float> sum = input, sum_there = input;
+      reference.codec->decode(reference.last(), sum, Into::Add, reference.use);
+      coder.codec->decode(coder.last(), sum_there, Into::Add, coder.use);
+      EXPECT_EQ(bits_of(sum_there), bits_of(sum));
+    }
+  }
+}
+
+TEST_P(Laws, DecodingAddsOrAssigns) {
+  const std::size_t count = 1000;
+  Coder coder(GetParam(), count);
+  std::vector<float> input = whole_numbers(count, 3);
+  const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+  std::vector<float> sum(count, 7);
+  coder.codec->decode(coder.last(), sum, Into::Add, coder.use);
+  for (std::size_t i = 0; i < count; ++i) EXPECT_FLOAT_EQ(sum[i], sent[i] + 7);
+}
+
+/// As they were, but for one rounding on the way there and one on the way back.
+void expect_near_bits(const std::vector<std::uint32_t>& now, const std::vector<std::uint32_t>& before) {
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const float a = std::bit_cast<float>(now[i]), b = std::bit_cast<float>(before[i]);
+    ASSERT_TRUE(now[i] == before[i] || std::abs(a - b) <= 1e-5F + 1e-5F * std::abs(b)) << i;
+  }
+}
+
+TEST_P(Laws, WhatIsNotFiniteDecodesToNothingElseAndChangesNothing) {
+  for (float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                    std::numeric_limits<float>::quiet_NaN()})
+    for (std::size_t count : {1, 100, 20011}) {
+      Coder coder(GetParam(), count);
+      std::vector<float> input = gradient(count, 4);
+      input[count / 2] = bad;
+      const auto before = bits_of(input);
+      const Rest rest = coder.codec->settles() == Settles::Encoded ? Rest::Keep : Rest::Stay;
+      EXPECT_FALSE(coder.codec->encode(0, input, coder.wires[0].view(), rest, coder.use));
+      expect_near_bits(bits_of(input), before);
+      for (float value : coder.round_trip(input, rest)) ASSERT_TRUE(std::isnan(value));
+      expect_near_bits(bits_of(input), before);
+    }
+}
+
+TEST_P(Laws, DamagedWiresAreRefused) {
+  const std::size_t count = 777;
+  Coder coder(GetParam(), count);
+  if (is_linear(*coder.codec)) GTEST_SKIP() << "plain numbers";
+  std::vector<float> input = gradient(count, 6), decoded(count);
+  coder.round_trip(input, Rest::Stay);
+  const auto whole = bytes_of(coder.last());
+  auto decode = [&](std::size_t size) {
+    coder.codec->decode(coder.last().slice(0, size), decoded, Into::Add, coder.use);
+  };
+  decode(whole.size());
+  for (std::size_t size = 0; size < whole.size(); size += 1 + size / 16)
+    EXPECT_THROW(decode(size), Error) << size;
+  Rng rng(1, "flips");
+  auto* data = reinterpret_cast<std::uint8_t*>(coder.wires.back().view().data());
+  for (int flip = 0; flip < 300; ++flip) {
+    const std::size_t bit = flip < 256 ? static_cast<std::size_t>(flip) : rng.below(8 * whole.size());
+    data[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    EXPECT_THROW(decode(whole.size()), Error) << "bit " << bit;
+    data[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+  }
+  std::vector<float> other(count + 1);
+  EXPECT_THROW(coder.codec->decode(coder.last(), other, Into::Add, coder.use), Error);
+}
+
+/// Whoever can compute a checksum still can't make a decoder write where it should not.
+TEST_P(Laws, ForgedWiresWriteNothingOutside) {
+  const std::size_t count = 777;
+  Coder coder(GetParam(), count);
+  if (is_linear(*coder.codec)) GTEST_SKIP() << "plain numbers";
+  std::vector<float> input = gradient(count, 6);
+  coder.round_trip(input, Rest::Stay);
+  Head head;
+  std::memcpy(&head, coder.last().data(), sizeof(head));
+  Rng rng(2, "forgery");
+  View wire = coder.wires.back().view();
+  for (int forgery = 0; forgery < 200; ++forgery) {
+    for (std::byte& byte : as_span<std::byte>(body_of(wire))) byte = static_cast<std::byte>(rng());
+    seal(wire, head);
+    std::vector<float> guarded(count + 2000, 5.0F);
+    try {
+      coder.codec->decode(wire, std::span(guarded).subspan(1000, count), Into::Assign, coder.use);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Transport);
+    }
+    for (std::size_t i = 0; i < 1000; ++i) {
+      ASSERT_EQ(guarded[i], 5.0F) << i;
+      ASSERT_EQ(guarded[1000 + count + i], 5.0F) << i;
+    }
+  }
+}
+
+TEST_P(Laws, LinearMeansLinear) {
+  const std::size_t count = 5000;
+  Coder a(GetParam(), count), b(GetParam(), count), both(GetParam(), count);
+  if (!is_linear(*a.codec)) GTEST_SKIP() << "not linear";
+  std::vector<float> x = whole_numbers(count, 1), y = whole_numbers(count, 2), sum(count);
+  for (std::size_t i = 0; i < count; ++i) sum[i] = x[i] + y[i];
+  a.codec->encode(0, x, a.wires[0].view(), Rest::Stay, a.use);
+  b.codec->encode(0, y, b.wires[0].view(), Rest::Stay, b.use);
+  both.codec->encode(0, sum, both.wires[0].view(), Rest::Stay, both.use);
+  auto left = as_span<float>(a.wires[0].view()), right = as_span<float>(b.wires[0].view()),
+       expected = as_span<float>(both.wires[0].view());
+  for (std::size_t i = 0; i < left.size(); ++i) ASSERT_EQ(left[i] + right[i], expected[i]) << i;
+}
+
+TEST_P(Laws, UnbiasedMeansUnbiased) {
+  if (GetParam().biased) GTEST_SKIP() << "biased";
+  const std::size_t count = 300;
+  std::vector<float> input = gradient(count, 8);
+  std::vector<double> sum(count), low(count, 1e9), high(count, -1e9);
+  const int draws = 4000;
+  Coder coder(GetParam(), count);
+  for (int draw = 0; draw < draws; ++draw) {
+    coder.use.own = mix(static_cast<std::uint64_t>(draw));
+    const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+    for (std::size_t i = 0; i < count; ++i) {
+      sum[i] += sent[i];
+      low[i] = std::min<double>(low[i], sent[i]);
+      high[i] = std::max<double>(high[i], sent[i]);
+    }
+  }
+  // A value lies between two that may be sent, `step` apart; a half's are so near that only one is ever
+  // drawn.
+  float largest = 0;
+  for (float value : input) largest = std::max(largest, std::abs(value));
+  const double step = largest / (GetParam().name == "terngrad" ? 1 : 7);
+  const bool by_chance = low != high;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double allowed = by_chance ? 6 * step * std::sqrt(0.25 / draws) : std::abs(input[i]) / 256 + 1e-4;
+    EXPECT_NEAR(sum[i] / draws, input[i], allowed) << i;
+    EXPECT_LE(high[i] - low[i], by_chance ? step * 1.01 : 0) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Laws, testing::ValuesIn(codec_table().begin(), codec_table().end()),
+                         row_name);
+
+TEST(Table, NamesAreDistinctAndFound) {
+  for (const CodecRow& row : codec_table()) EXPECT_EQ(find_codec(row.name).name, row.name);
+  EXPECT_THROW(find_codec("no such codec"), Error);
+  EXPECT_EQ(known_codecs().size(), codec_table().size());
+}
+
+}  // namespace
+}  // namespace taxon::codec::test

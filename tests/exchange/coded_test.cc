@@ -1,0 +1,176 @@
+// Every codec on a level: the same bits at every rank, nothing lost, and as many bytes as announced.
+#include "exchange/coded.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/rng.h"
+#include "codec/codec.h"
+#include "exchange/levels.h"
+#include "exchange/travel.h"
+#include "support/ranks.h"
+#include "tensor/cpu_device.h"
+
+namespace taxon::exchange {
+namespace {
+
+constexpr int kSteps = 6;
+
+plan::LevelPlan coded_level(std::string_view codec) {
+  plan::LevelPlan level;
+  level.codec.name = codec;
+  level.codec.density = 0.05;
+  level.codec.columns = 0.2;
+  level.codec.feedback = "memory";
+  return level;
+}
+
+/// What every rank saw.
+struct Seen {
+  std::vector<std::vector<float>> sums;  // [step], of rank 0
+  std::vector<double> pushed, kept;      // over all ranks
+  double bytes = 0;                      // that ranks sent for one step, their mean
+};
+
+std::vector<float> contribution(std::size_t count, int rank, int step) {
+  Rng rng(static_cast<std::uint64_t>(step), "contribution", static_cast<std::uint64_t>(rank));
+  std::vector<float> values(count);
+  for (float& value : values)
+    value = static_cast<float>((2 * rng.uniform() - 1) * std::exp(4 * rng.uniform()));
+  return values;
+}
+
+struct Case {
+  plan::LevelPlan level;
+  int ranks;
+  std::size_t count;
+};
+
+task::Task<void> reduce_often(const Case* c, net::Transport* transport, Seen* seen) {
+  tensor::CpuDevice device(transport->executor());
+  comm::Journal journal;
+  comm::Runtime runtime{*transport, device, journal};
+  std::vector<Rank> everybody;
+  for (int r = 0; r < c->ranks; ++r) everybody.emplace_back(r);
+  comm::Communicator all(runtime, "data", everybody);
+  auto establish = all.establish();
+  co_await establish;
+  Levels levels(all, {c->level}, {.seed = 5});
+  tensor::Arena values(*transport, DType::Float32, c->count + 32);
+  levels.prepare(values);
+  const std::vector<Rows> rows(1);
+  const Range range{16, c->count};  // not the whole arena
+  const std::uint64_t before = transport->traffic().bytes_sent;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<float> mine = contribution(c->count, runtime.rank().value(), step);
+    auto target = values.values<float>(range);
+    std::copy(mine.begin(), mine.end(), target.begin());
+    for (std::size_t i = 0; i < mine.size(); ++i) seen->pushed[i] += mine[i];
+    auto reduce = levels.reduce({3, 0, range, &rows, step}, values);
+    const double weight = co_await reduce;
+    EXPECT_EQ(weight, c->ranks);
+    const std::vector<float> sum(target.begin(), target.end());
+    auto& expected = seen->sums[static_cast<std::size_t>(step)];
+    if (expected.empty()) expected = sum;
+    EXPECT_TRUE(std::equal(sum.begin(), sum.end(), expected.begin(), expected.end())) << "step " << step;
+  }
+  seen->bytes += static_cast<double>(transport->traffic().bytes_sent - before) / kSteps / c->ranks;
+  for (const Topology::Kept& kept : levels.kept())
+    for (std::size_t i = 0; i < c->count; ++i) seen->kept[i] += kept.values->values<float>(range)[i];
+  auto close = comm::find_row(net::Operation::Barrier, "dissemination").run(all, comm::Call{});
+  co_await close;
+}
+
+Seen reduce_in_group(const Case& c) {
+  Seen seen{std::vector<std::vector<float>>(kSteps), std::vector<double>(c.count),
+            std::vector<double>(c.count)};
+  test::run_ranks(c.ranks, [&](net::Transport& t) { return reduce_often(&c, &t, &seen); },
+                  {.share_memory = false});
+  return seen;
+}
+
+class Coded : public testing::TestWithParam<std::string> {};
+
+TEST_P(Coded, GivesAllRanksTheSameSumAndLosesNothing) {
+  for (int ranks : {1, 2, 3, 4, 5, 8})
+    for (std::size_t count : {1UL, 2UL, 50UL, 3000UL}) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, " << count << " values");
+      const Case c{coded_level(GetParam()), ranks, count};
+      const Seen seen = reduce_in_group(c);
+      double largest = 0;
+      for (double value : seen.pushed) largest = std::max(largest, std::abs(value));
+      for (std::size_t i = 0; i < count; ++i) {
+        double applied = 0;
+        for (const auto& sum : seen.sums) applied += sum[i];
+        ASSERT_NEAR(applied + seen.kept[i], seen.pushed[i], 1e-4 * (1 + largest)) << i;
+      }
+    }
+}
+
+TEST_P(Coded, SendsWhatItAnnounces) {
+  for (int ranks : {2, 3, 4, 8}) {
+    const Case c{coded_level(GetParam()), ranks, 3000};
+    const Seen seen = reduce_in_group(c);
+    EXPECT_NEAR(coded_bytes_sent(c.level, c.count * sizeof(float), ranks), seen.bytes, 0.02 * seen.bytes + 64)
+        << ranks;
+  }
+}
+
+TEST_P(Coded, LeavesSmallBucketsDense) {
+  Case c{coded_level(GetParam()), 3, 100};
+  c.level.codec.dense_below = 101;
+  const Seen seen = reduce_in_group(c);
+  for (std::size_t i = 0; i < c.count; ++i) {
+    double applied = 0;
+    for (const auto& sum : seen.sums) applied += sum[i];
+    EXPECT_NEAR(applied, seen.pushed[i], 1e-3);
+    EXPECT_EQ(seen.kept[i], 0);
+  }
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (const codec::CodecRow& row : codec::codec_table()) names.emplace_back(row.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Codecs, Coded, testing::ValuesIn(names()),
+                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+
+TEST(CodedWarmUp, SendsTheDensityOfTheStep) {
+  Case c{coded_level("top_k"), 2, 2000};
+  c.level.codec.warmup_density = {1, 0.5};
+  c.level.codec.warmup_steps = 2;
+  const Seen seen = reduce_in_group(c);
+  auto entries = [&](int step) {
+    const auto& sum = seen.sums[static_cast<std::size_t>(step)];
+    return std::count_if(sum.begin(), sum.end(), [](float value) { return value != 0; });
+  };
+  EXPECT_EQ(entries(0), 2000);
+  EXPECT_EQ(entries(1), 2000);
+  EXPECT_GE(entries(2), 1000);
+  EXPECT_LT(entries(3), 2000);
+  EXPECT_GE(entries(4), 100);
+  EXPECT_LE(entries(5), 200);
+}
+
+TEST(CodedMomentum, IsThatOfTheRuleWhenEverythingTravels) {
+  Case c{coded_level("top_k"), 2, 40};
+  c.level.codec.density = 1;
+  c.level.codec.momentum = 0.5;
+  c.level.codec.masking = false;
+  const Seen seen = reduce_in_group(c);
+  std::vector<double> velocity(c.count);
+  for (int step = 0; step < kSteps; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const std::vector<float> mine = contribution(c.count, rank, step);
+      for (std::size_t i = 0; i < c.count; ++i) velocity[i] = (rank == 0 ? 0.5 : 1) * velocity[i] + mine[i];
+    }
+    for (std::size_t i = 0; i < c.count; ++i)
+      EXPECT_NEAR(seen.sums[static_cast<std::size_t>(step)][i], velocity[i], 1e-3) << step;
+  }
+}
+
+}  // namespace
+}  // namespace taxon::exchange
