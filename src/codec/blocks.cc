@@ -32,23 +32,6 @@ TAXON_INLINE std::uint32_t largest(const float* values, std::size_t count) {
   return all;
 }
 
-/// In an order that does not depend on the width of registers. Divided first: the sum of a block of large
-/// values may be infinite.
-TAXON_INLINE float mean_magnitude(const float* values, std::size_t count) {
-  constexpr std::size_t kLanes = 32;
-  const float share = 1.0F / static_cast<float>(count);
-  float sums[kLanes] = {};
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (std::size_t l = 0; l < kLanes; ++l)
-      sums[l] += std::bit_cast<float>(std::bit_cast<std::uint32_t>(values[i + l]) & kMagnitude) * share;
-  for (; i < count; ++i)
-    sums[i % kLanes] += std::bit_cast<float>(std::bit_cast<std::uint32_t>(values[i]) & kMagnitude) * share;
-  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
-    for (std::size_t l = 0; l < half; ++l) sums[l] += sums[l + half];
-  return sums[0];
-}
-
 /// 32 random bits for value `i` of a block (Wellons, "Prospecting for hash functions", 2018).
 TAXON_INLINE std::uint32_t chance(std::uint32_t key, std::uint32_t i) {
   std::uint32_t x = key + i * 0x9E3779B9U;
@@ -134,38 +117,6 @@ struct Scaled {
   }
 };
 
-TAXON_INLINE void encode_signs(const float* values, float scale, std::uint8_t* out, float* rest) {
-  std::uint32_t words[kPiece / 32];
-  for (std::size_t w = 0; w < kPiece / 32; ++w) {
-    std::uint32_t word = 0;
-    for (std::uint32_t i = 0; i < 32; ++i)
-      word |= (std::bit_cast<std::uint32_t>(values[32 * w + i]) >> 31) << i;
-    words[w] = word;
-  }
-  if (rest != nullptr)
-    for (std::size_t i = 0; i < kPiece; ++i)
-      rest[i] = values[i] - std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) |
-                                                 (std::bit_cast<std::uint32_t>(values[i]) & ~kMagnitude));
-  for (std::size_t w = 0; w < kPiece / 32; ++w)
-    for (int byte = 0; byte < 4; ++byte)
-      out[4 * w + static_cast<std::size_t>(byte)] = static_cast<std::uint8_t>(words[w] >> 8 * byte);
-}
-
-template <bool kAdd>
-TAXON_INLINE void decode_signs(const std::uint8_t* in, float scale, float* values) {
-  const auto magnitude = std::bit_cast<std::uint32_t>(scale);
-  for (std::size_t w = 0; w < kPiece / 32; ++w) {
-    std::uint32_t word = 0;
-    for (int byte = 0; byte < 4; ++byte)
-      word |= static_cast<std::uint32_t>(in[4 * w + static_cast<std::size_t>(byte)]) << 8 * byte;
-    for (std::uint32_t i = 0; i < 32; ++i) {
-      const float value = std::bit_cast<float>(magnitude ^ (word >> i) << 31);
-      float& to = values[32 * w + i];
-      to = kAdd ? to + value : value;
-    }
-  }
-}
-
 /// Calls body(first, count, piece bytes) for each piece of the block; the last may be shorter than kPiece.
 template <int kBits, class Body>
 TAXON_INLINE void for_pieces(std::size_t size, Body&& body) {
@@ -181,11 +132,7 @@ struct Encode {
     for (std::size_t b = 0; b * shape->block < count; ++b, codes += bytes) {
       float* block = values + b * shape->block;
       const std::size_t size = std::min(shape->block, count - b * shape->block);
-      float scale = 0;
-      if constexpr (kBits == 1)
-        scale = mean_magnitude(block, size);
-      else
-        scale = std::bit_cast<float>(largest(block, size));
+      float scale = std::bit_cast<float>(largest(block, size));
       if (scale < kLeastScale) scale = 0;
       scales[b] = scale;
       if (scale == 0) {
@@ -202,10 +149,7 @@ struct Encode {
               from = padded_values;
             }
             float* rest = keep_rest ? from : nullptr;
-            if constexpr (kBits == 1)
-              encode_signs(from, scale, codes + at, rest);
-            else
-              scaled.template encode<kByChance>(from, static_cast<std::uint32_t>(first), codes + at, rest);
+            scaled.template encode<kByChance>(from, static_cast<std::uint32_t>(first), codes + at, rest);
             if (length < kPiece && keep_rest) std::copy_n(padded_values, length, block + first);
           });
       const std::size_t used = (size + kPiece - 1) / kPiece * kPiece * kBits / 8;
@@ -236,15 +180,11 @@ struct Decode {
               std::fill_n(std::copy_n(to, length, padded_values), kPiece - length, 0.0F);
               to = padded_values;
             }
-            if constexpr (kBits == 1) {
-              decode_signs<kAdd>(codes + at, scale, to);
-            } else {
-              std::uint8_t piece[kPiece];
-              Codes<kBits>::unpack(codes + at, piece);
-              for (std::size_t i = 0; i < kPiece; ++i) {
-                const float value = (static_cast<float>(static_cast<std::int32_t>(piece[i])) - middle) * step;
-                to[i] = kAdd ? to[i] + value : value;
-              }
+            std::uint8_t piece[kPiece];
+            Codes<kBits>::unpack(codes + at, piece);
+            for (std::size_t i = 0; i < kPiece; ++i) {
+              const float value = (static_cast<float>(static_cast<std::int32_t>(piece[i])) - middle) * step;
+              to[i] = kAdd ? to[i] + value : value;
             }
             if (length < kPiece) std::copy_n(padded_values, length, block + first);
           });
@@ -271,7 +211,6 @@ struct BitsRow {
   decltype(&decode_as<8, false>) assign, add;
 };
 constexpr BitsRow kBitsRows[] = {
-    {1, encode_as<1, false>, encode_as<1, false>, decode_as<1, false>, decode_as<1, true>},
     {2, encode_as<2, false>, encode_as<2, true>, decode_as<2, false>, decode_as<2, true>},
     {4, encode_as<4, false>, encode_as<4, true>, decode_as<4, false>, decode_as<4, true>},
     {8, encode_as<8, false>, encode_as<8, true>, decode_as<8, false>, decode_as<8, true>},

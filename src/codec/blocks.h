@@ -11,8 +11,8 @@ namespace taxon::codec {
 struct BlockShape {
   std::size_t block = 256;  // values of a scale: a multiple of 64
   int levels = 127;         // steps from 0 to the largest magnitude
-  int bits = 8;  // of a code: 1, 2, 4 or 8. Of one bit: the sign, and the scale is the mean magnitude
-  bool by_chance = false;  // codes are rounded by chance, without bias; otherwise to the nearest
+  int bits = 8;             // of a code: 2, 4 or 8
+  bool by_chance = false;   // codes are rounded by chance, without bias; otherwise to the nearest
   std::size_t blocks(std::size_t count) const { return (count + block - 1) / block; }
   /// Bytes of the codes of `count` values; blocks begin at whole bytes.
   std::size_t code_bytes(std::size_t count) const {

@@ -8,8 +8,8 @@
 namespace taxon::codec {
 
 std::span<const CodecRow> codec_table() {
-  static const CodecRow kRows[] = {bf16(), fp16(),     int8(),  int4(),   qsgd(),        terngrad(),
-                                   sign(), random_k(), top_k(), gtop_k(), count_sketch()};
+  static const CodecRow kRows[] = {bf16(),     fp16(),     int8(),  int4(),   qsgd(),
+                                   terngrad(), random_k(), top_k(), gtop_k(), count_sketch()};
   return kRows;
 }
 

@@ -216,7 +216,7 @@ void visit_fields(P& p, V&& visit) {
   visit(
       Field{.key = "name",
             .sentence = "none: gradients travel as they are; or a codec of docs/compression.md: bf16, fp16, "
-                        "int8, int4, qsgd, terngrad, sign, random_k, top_k, gtop_k, count_sketch."},
+                        "int8, int4, qsgd, terngrad, random_k, top_k, gtop_k, count_sketch."},
       p.name);
   visit(Field{.key = "density",
               .sentence = "Share of the values that travel (random_k, top_k, gtop_k, count_sketch).",
@@ -226,7 +226,7 @@ void visit_fields(P& p, V&& visit) {
         p.density);
   visit(Field{.key = "bits", .sentence = "Of a value (qsgd): 2, 4 or 8.", .min = 1, .max = 8}, p.bits);
   visit(Field{.key = "block",
-              .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad, sign): a "
+              .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad): a "
                           "multiple of 64.",
               .min = 1,
               .max = 1 << 20},

@@ -118,14 +118,4 @@ CodecRow terngrad() {
           false, false};
 }
 
-/// Karimireddy et al., "Error feedback fixes SignSGD and other gradient compression schemes", ICML 2019:
-/// signs, times the mean magnitude, here of each block.
-CodecRow sign() {
-  return {"sign",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<Blockwise>(BlockShape{block_of(plan), 1, 1}, letters("sign"));
-          },
-          true, false};
-}
-
 }  // namespace taxon::codec

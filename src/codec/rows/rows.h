@@ -12,7 +12,6 @@ CodecRow int8();
 CodecRow int4();
 CodecRow qsgd();
 CodecRow terngrad();
-CodecRow sign();
 CodecRow random_k();
 CodecRow top_k();
 CodecRow gtop_k();
