@@ -1,1 +1,1 @@
-taxon_test(exchange DEPS exchange)
+taxon_test(exchange DEPS exchange sim)

@@ -16,6 +16,7 @@
 #include "exchange/shard.h"
 #include "exchange/topology.h"
 #include "net/transport_choice.h"
+#include "optim/late.h"
 #include "optim/outer.h"
 #include "optim/rule.h"
 
@@ -50,7 +51,8 @@ std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world
   std::vector<exchange::LevelShape> shapes;
   for (const plan::LevelPlan& level : plan.exchange.levels) {
     auto members = exchange::members_of(level.group, Rank(0), world_size, node);
-    shapes.push_back({static_cast<int>(members.size()), shares_memory && level.group != "across"});
+    shapes.push_back(
+        {static_cast<int>(members.size()), shares_memory && level.group != "across", plan.mesh.servers});
   }
   return shapes;
 }
@@ -67,6 +69,7 @@ plan::KnownNames known_names() {
   known.codecs = codec::known_codecs();
   for (const auto& row : optim::outer_table()) known.outer_rules.emplace_back(row.name);
   for (const auto& row : exchange::graph_table()) known.graphs.emplace_back(row.name);
+  known.lates = optim::known_lates();
   known.transports = net::transport_names();
   return known;
 }

@@ -10,6 +10,7 @@
 #include "apps/taxon/preflight.h"
 #include "base/error.h"
 #include "exchange/graph.h"
+#include "optim/late.h"
 #include "optim/outer.h"
 #include "plan/axes.h"
 
@@ -35,28 +36,29 @@ std::vector<Axis> axes() {
     optimisation.points.push_back(fmt::format("rule {}: {}", row.name, row.sentence));
   for (const auto& row : exchange::graph_table())
     communication.points.push_back(fmt::format("gossip on the graph {}", row.name));
+  Axis scheduling{
+      "scheduling",
+      "when may a worker proceed?",
+      {"synchronous", "delayed (exchange.delay)", "every H steps (period, fragments, delay of a level)",
+       "quorum: backup workers (quorum)", "bounded staleness (staleness)", "n-softsync (apply, staleness -1)",
+       "asynchronous (staleness -1, apply 1)"}};
+  for (const auto& row : optim::late_table())
+    scheduling.points.push_back(fmt::format("late {}: {}", row.name, row.sentence));
   communication.points.emplace_back("servers, at every worker or on ranks of their own (mesh.servers)");
   communication.points.emplace_back("levels: in a node, then across nodes");
   return {{"parallelism", "what is split?", {"data"}},
           std::move(optimisation),
-          {"scheduling",
-           "when may a worker proceed?",
-           {"synchronous", "delayed (exchange.delay)", "every H steps (period, fragments, delay of a level)",
-            "quorum: backup workers (quorum)", "bounded staleness (staleness)",
-            "n-softsync (apply, staleness -1)", "asynchronous (staleness -1, apply 1)"}},
+          std::move(scheduling),
           std::move(communication),
           {"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}}};
 }
 
 /// Systems whose axes are not all here, and what is missing.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kOutOfReach = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOutOfReach = {{
     {"1-bit SGD, DGC, PowerSGD, gs-SGD, SketchedSGD", "codecs"},
-    {"DC-ASGD", "delay compensation at the server"},
     {"Gaia", "a significance filter between data centres"},
     {"Poseidon, Project Adam", "sufficient factors of linear layers"},
-    {"AD-PSGD", "gossip without a common step"},
     {"Omnivore", "groups of workers"},
-    {"ADAG, Adasum", "their rules"},
     {"MPCA", "its rule is unpublished; EASGD stands nearest"},
     {"GPipe, PipeDream, Megatron", "model parallelism"},
 }};

@@ -127,7 +127,7 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
     if (is_coded(levels[l])) here += coded_bytes_sent(levels[l], bytes[l], shapes[l].size);
-    if (auto own = find_topology(levels[l].topology).sent) here += own(levels[l], bytes[l], shapes[l].size);
+    if (auto own = find_topology(levels[l].topology).sent) here += own(levels[l], bytes[l], shapes[l]);
     sent += here / levels[l].period;
   }
   return sent;

@@ -18,12 +18,6 @@ comm::LinkCost nominal_cost(bool shares_memory);
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
                                   const comm::Shape& shape);
 
-/// What a level's group is like, on every rank.
-struct LevelShape {
-  int size = 1;
-  bool shares_memory = false;
-};
-
 /// Decides what hides communication, and names the collectives of every bucket: outward level by level for
 /// the sum, then back for what is spread; "none" for a group of one. `shapes`: by level.
 void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes);

@@ -34,8 +34,15 @@ bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels) {
 }
 
 bool workers_keep_step(const std::vector<plan::LevelPlan>& levels) {
-  const plan::LevelPlan* served = served_level(levels);
-  return !served || (served->staleness == 0 && served->quorum == 0 && served->apply == 0);
+  return std::all_of(levels.begin(), levels.end(), [](const plan::LevelPlan& level) {
+    return find_topology(level.topology).pace(level) == Pace::InStep;
+  });
+}
+
+bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels) {
+  return std::none_of(levels.begin(), levels.end(), [](const plan::LevelPlan& level) {
+    return find_topology(level.topology).pace(level) == Pace::Free;
+  });
 }
 
 std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node) {
@@ -151,6 +158,19 @@ std::int64_t Levels::turn() const {
 
 void Levels::set_turn(std::int64_t turn) {
   for (Level& level : levels_) level.topology->set_turn(turn);
+}
+
+task::Task<void> Levels::attend(std::vector<Range> units, const tensor::Arena* values,
+                                task::Scope* listeners) {
+  for (Level& level : levels_) {
+    auto attend = level.topology->attend(units, values, listeners);
+    co_await attend;
+  }
+}
+
+bool Levels::answers() const {
+  return std::any_of(levels_.begin(), levels_.end(),
+                     [](const Level& level) { return level.topology->answers(); });
 }
 
 task::Task<void> Levels::pause() {

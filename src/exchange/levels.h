@@ -58,6 +58,8 @@ class Levels {
   void weigh(std::int64_t samples, std::int64_t mean_over);
   std::int64_t turn() const;
   void set_turn(std::int64_t turn);
+  task::Task<void> attend(std::vector<Range> units, const tensor::Arena* values, task::Scope* listeners);
+  bool answers() const;
   task::Task<void> pause();
   task::Task<void> close(std::vector<Range> units, const tensor::Arena* values);
 
@@ -83,6 +85,8 @@ const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels);
 bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels);
 /// True if no worker is ever a step ahead of another, or behind.
 bool workers_keep_step(const std::vector<plan::LevelPlan>& levels);
+/// False where workers run ahead without limit, and only the count of all samples says how far training is.
+bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels);
 /// True if a level of the plan needs to know the nodes.
 bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels);
 

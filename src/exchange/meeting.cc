@@ -1,6 +1,7 @@
 #include "exchange/meeting.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "exchange/cast.h"
@@ -18,7 +19,8 @@ Meeting::Meeting(comm::Runtime& runtime, const Setup& setup)
       setup_(setup),
       rounds_(*setup.plan),
       lane_(runtime, static_cast<int>(setup.layout->buckets.size())),
-      children_(runtime.waits()) {
+      children_(runtime.waits()),
+      listeners_(runtime.waits()) {
   std::size_t state = 0;
   const std::vector<Bucket>& buckets = setup.layout->buckets;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -44,6 +46,33 @@ task::Task<void> Meeting::begin() {
     auto done = run("anchor", std::move(kernel), &unit);
     co_await done;
   }
+}
+
+task::Task<void> Meeting::attend() {
+  std::vector<Range> units;
+  for (const Unit& unit : units_) units.push_back(range(unit));
+  auto attending = setup_.outer->attend(std::move(units), setup_.master, &listeners_);
+  co_await attending;
+}
+
+task::Task<void> Meeting::pause() {
+  auto pausing = setup_.outer->pause();
+  co_await pausing;
+  if (!setup_.outer->answers()) co_return;
+  std::vector<Unit*> all;
+  for (Unit& unit : units_) all.push_back(&unit);
+  auto starting = start(all, {});
+  co_await starting;
+  auto adopting = adopt_all(std::move(all));
+  co_await adopting;
+}
+
+task::Task<void> Meeting::close() {
+  std::vector<Range> units;
+  for (const Unit& unit : units_) units.push_back(range(unit));
+  auto closing = setup_.outer->close(std::move(units), setup_.master);
+  co_await closing;
+  co_await listeners_.join();
 }
 
 bool Meeting::due_after(std::int64_t step) const {
@@ -293,10 +322,11 @@ task::Task<void> Meeting::show(comm::Communicator& all, const tensor::Arena& who
 
 task::Task<void> Meeting::abandon(std::exception_ptr why) {
   if (!runtime_.waits().cancelled()) runtime_.waits().cancel(why);
-  try {
-    co_await children_.join();
-  } catch (...) {
-  }
+  const std::array<task::Scope*, 2> scopes = {&children_, &listeners_};
+  for (task::Scope* scope : scopes) try {
+      co_await scope->join();
+    } catch (...) {
+    }
 }
 
 task::Task<void> Meeting::run(const char* name, tensor::Kernel kernel, const Unit* unit) {

@@ -40,6 +40,13 @@ class Meeting {
 
   /// The owner's copy of the weights starts as the master.
   task::Task<void> begin();
+  /// After the weights and whatever a checkpoint says of them are there: begins to answer others, where the
+  /// topology has members that do.
+  task::Task<void> attend();
+  /// The others go on without this replica until its next meeting; it takes over what they made of it.
+  task::Task<void> pause();
+  /// For good. Returns when nobody expects an answer any more.
+  task::Task<void> close();
   /// After `clock`'s step was applied to the replica: meets and adopts what is due, and returns when the
   /// replica may be read and changed again. No job uses the weights meanwhile.
   task::Task<void> after(optim::StepClock clock);
@@ -87,6 +94,7 @@ class Meeting {
   std::vector<Unit> units_;  // one for each bucket
   Lane lane_;
   task::Scope children_;
+  task::Scope listeners_;
 };
 
 }  // namespace taxon::exchange

@@ -30,9 +30,11 @@ Service::Service(comm::Runtime& runtime, Setup setup)
   const Roles& roles = setup_.roles;
   int server = 0;
   while (roles.member_of_server(server) != setup_.group->rank()) ++server;
+  std::size_t owned = 0;
   for (const Bucket& bucket : setup_.layout->buckets) {
     auto unit = std::make_unique<Unit>(Unit{&bucket,
                                             roles.part_of(bucket.range, server),
+                                            owned,
                                             Desk(roles.workers(), setup_.numbers),
                                             {},
                                             {},
@@ -40,8 +42,14 @@ Service::Service(comm::Runtime& runtime, Setup setup)
                                             0,
                                             {}});
     unit->seats.resize(static_cast<std::size_t>(roles.workers()));
+    owned += unit->range.size;
     units_.push_back(std::move(unit));
   }
+  if (setup_.late) late_ = setup_.late(owned);
+}
+
+std::vector<std::pair<std::string, tensor::Arena*>> Service::state() const {
+  return late_ ? late_->state() : std::vector<std::pair<std::string, tensor::Arena*>>();
 }
 
 std::vector<Range> Service::owned() const {
@@ -64,10 +72,13 @@ void Service::note(Act::Kind kind, const Unit& unit, int worker, std::int64_t nu
 
 task::Task<void> Service::open() {
   for (auto& unit : units_) {
-    tensor::Kernel kernel{
-        "owner's weights",
-        {0, 2 * unit->range.size * size_of(setup_.weights->type())},
-        [this, range = unit->range](tensor::Marks&) { setup_.owner->begin(*setup_.weights, range); }};
+    tensor::Kernel kernel{"owner's weights",
+                          {0, 2 * unit->range.size * size_of(setup_.weights->type())},
+                          [this, range = unit->range, state = unit->state](tensor::Marks&) {
+                            setup_.owner->begin(*setup_.weights, range);
+                            for (int worker = 0; late_ && worker < setup_.roles.workers(); ++worker)
+                              late_->served(worker, *setup_.weights, {range, 0, state});
+                          }};
     auto filled = run("owner's weights", std::move(kernel), unit.get());
     co_await filled;
   }
@@ -193,7 +204,7 @@ task::Task<void> Service::release(Unit* unit) {
     // One whose contribution fills the pool sees the update that it makes.
     if (at_once && !seat.applied && unit->desk.full()) continue;
     if (!seat.answer) {
-      auto answering = answer(unit, &seat, &setup_.owner->values(), unit->range.begin);
+      auto answering = answer(unit, worker, &setup_.owner->values(), unit->range.begin);
       co_await answering;
     }
     seat.head[ServerWire::CommonClock] = std::max(unit->desk.clock(worker), unit->desk.common());
@@ -207,7 +218,7 @@ task::Task<void> Service::release(Unit* unit) {
 task::Task<void> Service::apply(Unit* unit) {
   const std::vector<Desk::Pooled> update = unit->desk.take();
   std::vector<Contribution> taken;
-  std::vector<double> factors;
+  std::vector<optim::Lateness> lateness;
   Pool pool{static_cast<double>(update.size()), 1, unit->desk.version() - 1, unit->samples};
   note(Act::Kind::Update, *unit, 0, pool.version);
   std::int64_t samples = 0;
@@ -220,10 +231,11 @@ task::Task<void> Service::apply(Unit* unit) {
     const Contribution& contribution = taken.back();
     note(Act::Kind::Apply, *unit, pooled.worker, contribution.number);
     samples += contribution.samples;
-    shares += static_cast<double>(contribution.samples) / static_cast<double>(contribution.mean_over);
+    const double share =
+        static_cast<double>(contribution.samples) / static_cast<double>(contribution.mean_over);
+    shares += share;
     alike = alike && contribution.mean_over == taken.front().mean_over;
-    const bool less = setup_.late == Setup::Late::Less;
-    factors.push_back(less ? 1.0 / (1.0 + static_cast<double>(pooled.staleness)) : 1.0);
+    lateness.push_back({pooled.worker, pooled.staleness, share});
     if (unit == units_.front().get()) {
       const auto late = static_cast<std::size_t>(std::max<std::int64_t>(0, pooled.staleness));
       if (staleness_.size() <= late) staleness_.resize(late + 1);
@@ -236,23 +248,18 @@ task::Task<void> Service::apply(Unit* unit) {
   const DType type = setup_.weights->type();
   for (std::size_t begin = 0; begin < unit->range.size; begin += kPieceElements) {
     const Range piece{begin, std::min(kPieceElements, unit->range.size - begin)};
-    tensor::Kernel kernel{
-        "server sum",
-        {static_cast<double>(piece.size * taken.size()), (taken.size() + 1) * piece.size * size_of(type)},
-        [&taken, &factors, piece, type](tensor::Marks&) {
-          std::vector<ConstView> sources;
-          for (std::size_t i = 0; i < taken.size(); ++i) {
-            View source = taken[i].values->bytes(piece);
-            if (factors[i] != 1)
-              dispatch(type, [&](auto zero) {
-                using T = decltype(zero);
-                if constexpr (std::is_floating_point_v<T>)
-                  for (T& value : as_span<T>(source)) value *= T(factors[i]);
-              });
-            sources.emplace_back(source);
-          }
-          if (sources.size() > 1) comm::sum_into(type, taken[0].values->bytes(piece), sources);
-        }};
+    tensor::Kernel kernel{"server sum",
+                          {static_cast<double>(piece.size * taken.size()) * (late_ ? 5 : 1),
+                           (taken.size() * (late_ ? 4 : 1) + 1) * piece.size * size_of(type)},
+                          [this, unit, &taken, &lateness, piece, type](tensor::Marks&) {
+                            std::vector<ConstView> sources;
+                            for (std::size_t i = 0; i < taken.size(); ++i) {
+                              correct(*unit, taken[i], lateness[i], piece);
+                              sources.emplace_back(taken[i].values->bytes(piece));
+                            }
+                            if (sources.size() > 1)
+                              comm::sum_into(type, taken[0].values->bytes(piece), sources);
+                          }};
     auto summed = run("server sum", std::move(kernel), unit);
     co_await summed;
   }
@@ -267,22 +274,33 @@ task::Task<void> Service::apply(Unit* unit) {
     Seat& seat = unit->seats[static_cast<std::size_t>(pooled.worker)];
     seat.applied = true;
     if (setup_.owner->answers == Owner::Answers::Values) continue;
-    auto answering = answer(unit, &seat, taken[0].values.get(), 0);
+    auto answering = answer(unit, pooled.worker, taken[0].values.get(), 0);
     co_await answering;
   }
   for (Contribution& contribution : taken) unit->free.push_back(std::move(contribution.values));
 }
 
-task::Task<void> Service::answer(Unit* unit, Seat* seat, const tensor::Arena* values, std::size_t begin) {
+/// So that it counts as what it would be if it were not late.
+void Service::correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness,
+                      Range piece) {
+  if (!late_) return;
+  const optim::Place all{unit.range, 0, unit.state};
+  late_->correct(*contribution.values, setup_.owner->values(),
+                 all.of({unit.range.begin + piece.begin, piece.size}), lateness);
+}
+
+task::Task<void> Service::answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin) {
   Buffer buffer = take(*unit);
-  tensor::Kernel kernel{
-      "answer", {0, 2 * buffer->bytes().size()}, [out = buffer.get(), values, begin](tensor::Marks&) {
-        ConstView from = values->bytes({begin, out->size()});
-        if (from.size() > 0) std::memcpy(out->bytes().data(), from.data(), from.size());
-      }};
+  tensor::Kernel kernel{"answer",
+                        {0, 2 * buffer->bytes().size()},
+                        [this, unit, worker, out = buffer.get(), values, begin](tensor::Marks&) {
+                          ConstView from = values->bytes({begin, out->size()});
+                          if (from.size() > 0) std::memcpy(out->bytes().data(), from.data(), from.size());
+                          if (late_) late_->served(worker, *values, {{begin, out->size()}, 0, unit->state});
+                        }};
   auto copied = run("answer", std::move(kernel), unit);
   co_await copied;
-  seat->answer = std::move(buffer);
+  unit->seats[static_cast<std::size_t>(worker)].answer = std::move(buffer);
 }
 
 task::Task<void> Service::run(const char* name, tensor::Kernel kernel, const Unit* unit) {

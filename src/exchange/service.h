@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "exchange/desk.h"
 #include "exchange/owner.h"
 #include "exchange/servers.h"
+#include "optim/late.h"
 #include "task/scope.h"
 
 namespace taxon::exchange {
@@ -23,8 +25,9 @@ class Service {
     Consistency numbers;
     std::unique_ptr<Owner> owner;
     const tensor::Arena* weights = nullptr;  // its memory starts as these; also says type and world
-    enum class Late { AsOthers, Less } late = Late::AsOthers;  // Less: by 1 / (1 + staleness)
-    Acts* record = nullptr;                                    // gets what the service does; outlives it
+    /// Makes what corrects late contributions, for so many owned elements; empty: they count as others.
+    std::function<std::unique_ptr<optim::LateRule>(std::size_t owned)> late;
+    Acts* record = nullptr;  // gets what the service does; outlives it
   };
   explicit Service(comm::Runtime& runtime, Setup setup);
 
@@ -40,6 +43,8 @@ class Service {
   std::vector<Range> owned() const;
   const Owner& owner() const { return *setup_.owner; }
   Owner& owner() { return *setup_.owner; }
+  /// What it keeps beside the owner, packed: of owned elements alone.
+  std::vector<std::pair<std::string, tensor::Arena*>> state() const;
   /// How many contributions were so many updates late; of this server's largest part in bucket 0.
   const std::vector<std::int64_t>& staleness() const { return staleness_; }
   std::int64_t dropped() const { return dropped_; }
@@ -61,6 +66,7 @@ class Service {
   struct Unit {
     const Bucket* bucket = nullptr;
     Range range;
+    std::size_t state = 0;  // where it begins in what is kept of owned elements alone
     Desk desk;
     std::vector<Seat> seats;
     std::map<std::size_t, Contribution> pool;  // by the desk's place
@@ -75,7 +81,8 @@ class Service {
   task::Task<void> settle(Unit* unit);
   task::Task<void> release(Unit* unit);
   task::Task<void> apply(Unit* unit);
-  task::Task<void> answer(Unit* unit, Seat* seat, const tensor::Arena* values, std::size_t begin);
+  void correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness, Range piece);
+  task::Task<void> answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin);
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Unit* unit);
   Buffer take(Unit& unit);
   void note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number);
@@ -83,6 +90,7 @@ class Service {
   comm::Runtime& runtime_;
   Setup setup_;
   std::vector<std::unique_ptr<Unit>> units_;
+  std::unique_ptr<optim::LateRule> late_;  // null: late contributions count as others
   std::vector<std::int64_t> staleness_;
   std::int64_t dropped_ = 0;
   task::Scope listeners_;

@@ -1,8 +1,12 @@
 #include "exchange/topology.h"
 
+#include <bit>
+
+#include "exchange/adasum.h"
 #include "exchange/all_reduce.h"
 #include "exchange/gossip.h"
 #include "exchange/graph.h"
+#include "exchange/pairs.h"
 #include "exchange/servers.h"
 #include "exchange/sharded.h"
 
@@ -29,9 +33,23 @@ std::size_t everything(std::size_t count, int) { return count; }
 std::size_t nothing(std::size_t, int) { return 0; }
 
 /// There and back, except what a server hands to itself. Heads are counted, control is not.
-double sent_to_servers(const plan::LevelPlan&, std::size_t bytes, int size) {
-  return 2 * static_cast<double>(size - 1) / size * static_cast<double>(bytes) +
-         2 * (size - 1) * static_cast<double>(sizeof(ServerWire::Head));
+double sent_to_servers(const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape) {
+  const Roles roles{shape.size, shape.servers};
+  const double head = sizeof(ServerWire::Head);
+  const double own = shape.servers > 0 ? 0 : 1;  // a worker's servers that are itself
+  const double to_servers = (roles.servers() - own) * (static_cast<double>(bytes) / roles.servers() + head);
+  return 2 * roles.workers() * to_servers / shape.size;
+}
+
+/// There and back, begun by every second member.
+double sent_in_pairs(const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape) {
+  const double active = shape.size / 2;
+  return active / shape.size * (2 * static_cast<double>(bytes) + static_cast<double>(sizeof(Pairs::Head)));
+}
+
+Pace pace_of_servers(const plan::LevelPlan& level) {
+  if (level.staleness < 0) return Pace::Free;
+  return level.staleness == 0 && level.quorum == 0 && level.apply == 0 ? Pace::InStep : Pace::Bounded;
 }
 
 }  // namespace
@@ -44,15 +62,22 @@ std::span<const TopologyRow> topology_table() {
          return part({0, count}, static_cast<std::size_t>(size), 0).size;
        },
        nullptr},
+      {"adasum", make_adasum, net::Operation::User, net::Operation::User, everything,
+       [](const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape) {
+         return static_cast<double>(bytes) * std::bit_width(static_cast<unsigned>(shape.size - 1));
+       }},
       {"gossip", make_gossip, net::Operation::User, net::Operation::User, everything,
-       [](const plan::LevelPlan& plan, std::size_t bytes, int size) {
+       [](const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape) {
          // Every member has as many neighbours as every other, or one of them pauses.
          std::size_t messages = 0;
-         for (int member = 0; member < size; ++member)
-           messages += find_graph(plan.graph).at(member, size, 0, 0).to.size();
-         return static_cast<double>(messages) / size * static_cast<double>(bytes + sizeof(double));
+         for (int member = 0; member < shape.size; ++member)
+           messages += find_graph(plan.graph).at(member, shape.size, 0, 0).to.size();
+         return static_cast<double>(messages) / shape.size * static_cast<double>(bytes + sizeof(double));
        }},
-      {"servers", make_servers, net::Operation::User, net::Operation::User, nothing, sent_to_servers},
+      {"pairs", make_pairs, net::Operation::User, net::Operation::User, everything, sent_in_pairs,
+       [](const plan::LevelPlan&) { return Pace::Free; }},
+      {"servers", make_servers, net::Operation::User, net::Operation::User, nothing, sent_to_servers,
+       pace_of_servers},
   };
   return kTopologies;
 }

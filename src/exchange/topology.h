@@ -6,6 +6,7 @@
 
 #include "comm/collectives.h"
 #include "plan/plan.h"
+#include "task/scope.h"
 #include "tensor/arena.h"
 
 namespace taxon::exchange {
@@ -65,6 +66,11 @@ class Topology {
   virtual std::int64_t turn() const { return 0; }
   /// So many turns were before the next.
   virtual void set_turn(std::int64_t) {}
+  /// `units` of `values`, one for each bucket, are what this member begins with. What answers others beside
+  /// its own turns runs in `listeners` until close() has been called everywhere.
+  virtual task::Task<void> attend(std::vector<Range>, const tensor::Arena*, task::Scope*) { co_return; }
+  /// True if others change what this member has between its turns; its own turns then wait for nobody.
+  virtual bool answers() const { return false; }
   /// The others go on without this member until it contributes again. Returns when they know.
   virtual task::Task<void> pause() { co_return; }
   /// For good. `values`: an arena in which `units` lie; what it holds does not matter.
@@ -81,6 +87,17 @@ struct TopologyContext {
   int servers = 0;         // dedicated ones among the members, the last; 0: all serve
 };
 
+/// What a level's group is like, on every rank.
+struct LevelShape {
+  int size = 1;
+  bool shares_memory = false;
+  int servers = 0;  // dedicated ones among the members; 0: all serve where somebody does
+};
+
+/// How members move on: all by the same steps; as far apart as a bound allows; or as they like, so that only
+/// the count of all samples says how far training is.
+enum class Pace { InStep, Bounded, Free };
+
 struct TopologyRow {
   std::string_view name;
   std::unique_ptr<Topology> (*make)(comm::Communicator& group, TopologyContext context);
@@ -88,12 +105,12 @@ struct TopologyRow {
   net::Operation spread;  // User: owners have nothing to spread
   /// Elements of `count` that a member of a group of `size` owns, at most.
   std::size_t (*owned)(std::size_t count, int size);
-  /// Bytes that a member sends for `bytes`, the members' mean; null where collectives' rows tell.
-  double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, int size);
+  /// Bytes that leave a member in a turn for `bytes`, the members' mean; null where collectives' rows tell.
+  double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape);
+  Pace (*pace)(const plan::LevelPlan& plan) = [](const plan::LevelPlan&) { return Pace::InStep; };
 };
-/// all_reduce: everybody owns everything. sharded: member i owns part i. gossip: everybody has its own.
-/// servers: those that serve own parts, and update them.
-/// exchange/topology.cc.
+/// all_reduce: everybody owns everything. sharded: member i owns part i. gossip, pairs: everybody has its
+/// own. servers: those that serve own parts, and update them. exchange/topology.cc.
 std::span<const TopologyRow> topology_table();
 /// Throws Error{Usage} for a name that is not in the table.
 const TopologyRow& find_topology(std::string_view name);

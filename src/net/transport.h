@@ -145,11 +145,12 @@ struct Path {
   std::size_t fragment = 0;  // messages travel in pieces of so many bytes; 0: whole, or nobody knows
 };
 
-/// Counters since the start, of this rank.
+/// Counters since the start, of this rank. What it sends to itself does not leave it, and is not sent.
 struct Traffic {
   std::uint64_t messages_sent = 0;
   std::uint64_t bytes_sent = 0;  // payload of messages and puts, and what direct collectives store into peers
   std::uint64_t bytes_received = 0;
+  void count_sent(std::size_t bytes) { ++messages_sent, bytes_sent += bytes; }
 };
 
 /// The door of bytes: what one rank can do with memory and peers. No groups, no tensors, no collectives.

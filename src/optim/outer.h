@@ -48,7 +48,8 @@ struct OuterRow {
   std::unique_ptr<OuterRule> (*make)(const plan::LevelPlan&, const OuterContext&);
   int state_arenas;  // for the memory plan
 };
-/// average, block, block_nesterov, outer_momentum, outer_nesterov, slowmo, elastic. optim/outer/table.cc.
+/// average, block, block_nesterov, outer_momentum, outer_nesterov, slowmo, elastic, accumulated.
+/// optim/outer/table.cc.
 std::span<const OuterRow> outer_table();
 /// Throws Error{Usage} for a name that is not in the table.
 const OuterRow& find_outer(std::string_view name);

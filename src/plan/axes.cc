@@ -12,7 +12,14 @@ namespace {
 struct OwnerRow {
   std::string_view topology, optimisation;
 };
-constexpr OwnerRow kOwners[] = {{"all_reduce", "replicated"}, {"sharded", "sharded"}};
+constexpr OwnerRow kOwners[] = {
+    {"all_reduce", "replicated"}, {"sharded", "sharded"}, {"adasum", "replicated"}};
+
+/// Topologies in which nobody owns what replicas become.
+struct MixedRow {
+  std::string_view topology, scheduling;
+};
+constexpr MixedRow kMixed[] = {{"gossip", "synchronous"}, {"pairs", "asynchronous"}};
 
 /// What becomes of replicas that are trained apart, where they meet.
 struct RuleRow {
@@ -24,7 +31,17 @@ constexpr RuleRow kRules[] = {{"average", "averaged"},
                               {"outer_momentum", "outer momentum"},
                               {"outer_nesterov", "outer Nesterov"},
                               {"slowmo", "slow momentum"},
-                              {"elastic", "elastic centre"}};
+                              {"elastic", "elastic centre"},
+                              {"accumulated", "accumulated"}};
+
+/// What becomes of contributions that come late.
+struct LateRow {
+  std::string_view late, words;
+};
+constexpr LateRow kLates[] = {{"less", "late ones count less"},
+                              {"compensated", "delay compensated"},
+                              {"compensated_adaptively", "delay compensated adaptively"},
+                              {"moved", "late ones moved along"}};
 
 std::string with_dashes(std::string text) {
   std::replace(text.begin(), text.end(), '_', '-');
@@ -35,7 +52,8 @@ bool is_met(const LevelPlan& level) { return level.rule != "sum"; }
 
 std::string owner_of(const LevelPlan& level) {
   if (is_met(level)) {
-    if (level.topology == "gossip") return "replicas, mixed";
+    for (const MixedRow& row : kMixed)
+      if (row.topology == level.topology) return "replicas, mixed";
     for (const RuleRow& row : kRules)
       if (row.rule == level.rule) return fmt::format("replicas, {}", row.replicas);
     return fmt::format("replicas, {}", with_dashes(level.rule));
@@ -77,13 +95,19 @@ std::string consistency(const LevelPlan& level) {
   if (level.staleness > 0) text = fmt::format("staleness {}", level.staleness);
   if (level.quorum > 0) text += fmt::format(", quorum {}", level.quorum);
   if (level.apply > 1) text += fmt::format(", {} an update", level.apply);
+  for (const LateRow& row : kLates)
+    if (row.late == level.late) text += fmt::format(", {}", row.words);
   return text;
 }
 
 std::string scheduling(const Plan& plan) {
   std::string text = "synchronous";
   for (const LevelPlan& level : plan.exchange.levels)
-    if (level.topology == "servers") text = consistency(level);
+    if (level.topology == "servers")
+      text = consistency(level);
+    else
+      for (const MixedRow& row : kMixed)
+        if (row.topology == level.topology) text = row.scheduling;
   if (plan.exchange.delay > 0) text += fmt::format(", delay {}", plan.exchange.delay);
   for (const LevelPlan& level : plan.exchange.levels) {
     if (!is_met(level)) continue;

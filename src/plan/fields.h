@@ -113,6 +113,14 @@ void visit_fields(P& p, V&& visit) {
               .max = 1,
               .below_max = true},
         p.momentum);
+  visit(
+      Field{.key = "asynchronous_momentum",
+            .sentence =
+                "With asynchronous servers, which add momentum of their own. lowered: momentum is meant with "
+                "theirs, and the optimiser's is max(0, 1 - (1 - momentum) g) for g updates in the time of a "
+                "gradient; as_given: momentum is the optimiser's, with a warning.",
+            .choices = "lowered as_given"},
+      p.asynchronous_momentum);
   visit(Field{.key = "beta1",
               .sentence = "Decay of the first moment (adamw).",
               .min = 0,
@@ -292,7 +300,9 @@ void visit_fields(P& p, V&& visit) {
   visit(
       Field{.key = "topology",
             .sentence = "Who owns what: all_reduce, everybody everything; sharded, each member its part, "
-                        "with the optimiser's state for it (ZeRO-1); gossip, nobody: each mixes with a few; "
+                        "with the optimiser's state for it (ZeRO-1); adasum, everybody everything, gradients "
+                        "combined by how much they agree (Adasum); gossip, nobody: each mixes with a few; "
+                        "pairs, nobody: each averages with a random partner, at any time (AD-PSGD); "
                         "servers, those that serve, who also update (parameter server)."},
       p.topology);
   visit(Field{.key = "collective",
@@ -304,13 +314,14 @@ void visit_fields(P& p, V&& visit) {
                         "distance that doubles; dissemination, the same among ranks in a new order each "
                         "time; random, a random partner."},
       p.graph);
-  visit(
-      Field{.key = "rule",
-            .sentence = "sum: the sum of gradients goes on to the optimiser. Otherwise replicas are trained "
-                        "apart and meet here, last of all levels: average, their mean; block, "
-                        "block_nesterov, block momentum (BMUF); outer_momentum, outer_nesterov, an SGD over "
-                        "meetings (DiLoCo); slowmo; elastic, a centre that they pull at (EASGD)."},
-      p.rule);
+  visit(Field{.key = "rule",
+              .sentence =
+                  "sum: the sum of gradients goes on to the optimiser. Otherwise replicas are trained "
+                  "apart and meet here, last of all levels: average, their mean; block, "
+                  "block_nesterov, block momentum (BMUF); outer_momentum, outer_nesterov, an SGD over "
+                  "meetings (DiLoCo); slowmo; elastic, a centre that they pull at (EASGD); accumulated, a "
+                  "period's way counts as one step (ADAG)."},
+        p.rule);
   visit(Field{.key = "period", .sentence = "Steps from one meeting to the next.", .min = 1, .max = 1e9},
         p.period);
   visit(Field{.key = "warmup_steps",
@@ -321,7 +332,7 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "rate",
               .sentence =
                   "Of the outer rule: zeta of block momentum, the outer learning rate, alpha of slowmo, "
-                  "beta of elastic (each replica moves by beta / replicas).",
+                  "beta of elastic (each replica moves by beta / replicas), the step of accumulated.",
               .min = 0,
               .max = 1e6,
               .above_min = true},
@@ -373,10 +384,18 @@ void visit_fields(P& p, V&& visit) {
               .max = 1 << 20},
         p.apply);
   visit(Field{.key = "late",
-              .sentence = "Topology servers: what a gradient counts that was computed so many updates ago: "
-                          "as_others, or less, divided by 1 + staleness (DynSGD).",
-              .choices = "as_others less"},
+              .sentence = "Topology servers: what becomes of a contribution that was computed some updates "
+                          "ago. as_others: nothing. Gradients: less, divided by 1 + staleness (DynSGD); "
+                          "compensated, corrected for the way of the weights since (DC-ASGD); "
+                          "compensated_adaptively, by less where gradients are large. Weights of replicas: "
+                          "moved, as if the replica had set out from what the server has now (ADAG)."},
         p.late);
+  visit(Field{.key = "compensation",
+              .sentence = "Late compensated: lambda, of which DC-ASGD has 0.04; about 2 for "
+                          "compensated_adaptively.",
+              .min = 0,
+              .max = 1e6},
+        p.compensation);
   visit(Field{.key = "codec", .sentence = "What travels in place of the values."}, p.codec);
 }
 

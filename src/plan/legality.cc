@@ -6,10 +6,17 @@
 #include <functional>
 
 #include "base/error.h"
-#include "plan/broken.h"
-#include "plan/codec_legality.h"
+#include "plan/legality_codecs.h"
+#include "plan/legality_rows.h"
 
 namespace taxon::plan {
+
+Broken any_level(const Case& c, Broken (*broken)(const LevelPlan&)) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (auto said = broken(level)) return said;
+  return {};
+}
+
 namespace {
 
 int given(std::initializer_list<bool> keys) {
@@ -78,8 +85,6 @@ Broken mesh_fits(const Case& c) {
                 fmt::format("it is {}, and there are {} worker(s)", data, workers(c.plan, c.world_size)));
 }
 
-bool has_servers(const LevelPlan& level) { return level.topology == "servers"; }
-
 Broken servers_serve(const Case& c) {
   const auto& levels = c.plan.exchange.levels;
   const int servers = c.plan.mesh.servers;
@@ -118,9 +123,6 @@ Broken levels_nest(const Case& c) {
   return unless(fits, fmt::format("they are [{}]", fmt::join(groups, ", ")));
 }
 
-bool has_rule(const LevelPlan& level) { return level.rule != "sum"; }
-bool is_sharded(const LevelPlan& level) { return level.topology == "sharded" && !has_rule(level); }
-
 Broken outer_rules_known(const Case& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
     if (auto broken = known_name(level.rule, c.known.outer_rules, "sum")) return broken;
@@ -140,13 +142,6 @@ Broken rule_last(const Case& c) {
   return {};
 }
 
-/// The first level of which `broken` says something.
-Broken any_level(const Case& c, Broken (*broken)(const LevelPlan&)) {
-  for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto said = broken(level)) return said;
-  return {};
-}
-
 Broken meeting_keys_used(const LevelPlan& level) {
   const LevelPlan plain{.group = level.group,
                         .topology = level.topology,
@@ -156,6 +151,7 @@ Broken meeting_keys_used(const LevelPlan& level) {
                         .quorum = level.quorum,
                         .apply = level.apply,
                         .late = level.late,
+                        .compensation = level.compensation,
                         .codec = level.codec};
   return unless(has_rule(level) || level == plain,
                 "rule is sum; give a rule, or take the other keys of meetings away");
@@ -181,36 +177,9 @@ Broken elastic_at_once(const LevelPlan& level) {
                 fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
 }
 
-Broken servers_alone(const Case& c) {
-  const auto& levels = c.plan.exchange.levels;
-  return unless(levels.size() < 2 || std::none_of(levels.begin(), levels.end(), has_servers),
-                fmt::format("there are {} levels", levels.size()));
-}
-
-Broken servers_keep_a_centre(const LevelPlan& level) {
-  return unless(!has_servers(level) || level.rule != "average",
-                "rule is average; use block, whose momentum is 0");
-}
-
-Broken consistency_used(const LevelPlan& level) {
-  const LevelPlan plain;
-  return unless(has_servers(level) || (level.staleness == plain.staleness && level.quorum == plain.quorum &&
-                                       level.apply == plain.apply && level.late == plain.late),
-                fmt::format("topology is {}", level.topology));
-}
-
-Broken quorum_applied(const LevelPlan& level) {
-  return unless(level.quorum == 0 || level.quorum == level.apply,
-                fmt::format("quorum is {}, apply is {}", level.quorum, level.apply));
-}
-
-Broken staleness_reached(const LevelPlan& level) {
-  return unless(level.staleness <= 0 || level.apply == 1, fmt::format("apply is {}", level.apply));
-}
-
-Broken replicas_answered_alone(const LevelPlan& level) {
-  return unless(!has_servers(level) || !has_rule(level) || level.staleness == 0 || level.apply == 1,
-                fmt::format("staleness is {}, apply is {}", level.staleness, level.apply));
+Broken accumulated_over_periods(const LevelPlan& level) {
+  return unless(level.rule != "accumulated" || level.warmup_steps == 0,
+                fmt::format("warmup_steps is {}", level.warmup_steps));
 }
 
 Broken norm_known(const Case& c) {
@@ -225,10 +194,6 @@ Broken served_undelayed(const Case& c) {
   const auto& levels = c.plan.exchange.levels;
   return unless(c.plan.exchange.delay == 0 || std::none_of(levels.begin(), levels.end(), has_servers),
                 fmt::format("delay is {}", c.plan.exchange.delay));
-}
-
-Broken gossip_averages(const LevelPlan& level) {
-  return unless(level.topology != "gossip" || level.rule == "average", fmt::format("rule is {}", level.rule));
 }
 
 Broken meets_undelayed(const Case& c) {
@@ -323,11 +288,20 @@ constexpr LegalityRow kRows[] = {
      [](const Case& c) { return any_level(c, elastic_at_once); }},
     {"exchange.levels", "topology gossip needs rule average, since nobody owns what a rule would keep",
      [](const Case& c) { return any_level(c, gossip_averages); }},
+    {"exchange.levels", "topology adasum needs rule sum, since it combines gradients",
+     [](const Case& c) { return any_level(c, adasum_of_gradients); }},
+    {"exchange.levels", "topology adasum needs a power of two of ranks that meet", adasum_in_twos},
+    {"exchange.levels", "topology pairs must be the only level", pairs_alone},
+    {"exchange.levels",
+     "topology pairs needs rule average, delay 0, mixing 0 and inner_state keep or reset, since both sides "
+     "of "
+     "a pair become its mean at once",
+     [](const Case& c) { return any_level(c, pairs_average); }},
     {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
     {"exchange.levels", "topology servers must be the only level", servers_alone},
     {"exchange.levels", "topology servers needs a rule that keeps a centre",
      [](const Case& c) { return any_level(c, servers_keep_a_centre); }},
-    {"exchange.levels", "staleness, quorum, apply and late belong to topology servers",
+    {"exchange.levels", "staleness, quorum, apply, late and compensation belong to topology servers",
      [](const Case& c) { return any_level(c, consistency_used); }},
     {"exchange.levels", "apply must be the same as quorum where that is above 0",
      [](const Case& c) { return any_level(c, quorum_applied); }},
@@ -336,6 +310,20 @@ constexpr LegalityRow kRows[] = {
     {"exchange.levels",
      "replicas that meet at servers need staleness 0 or apply 1, since each gets its own answer",
      [](const Case& c) { return any_level(c, replicas_answered_alone); }},
+    {"exchange.levels", "late must name what becomes of late contributions", lates_known},
+    {"exchange.levels", "late must fit what is handed in: gradients with rule sum, otherwise weights",
+     late_corrects},
+    {"exchange.levels",
+     "late needs staleness 0 or apply 1 where servers correct by what each worker was served last",
+     late_as_served},
+    {"exchange.levels", "late moved needs delay 0 and mixing 0, since replicas set out from what was served",
+     [](const Case& c) { return any_level(c, moved_at_once); }},
+    {"exchange.levels", "rule elastic needs late as_others, since both sides move by one difference",
+     [](const Case& c) { return any_level(c, elastic_as_handed_in); }},
+    {"exchange.levels", "compensation belongs to late compensated and compensated_adaptively",
+     [](const Case& c) { return any_level(c, compensation_used); }},
+    {"exchange.levels", "rule accumulated needs warmup_steps 0, since it divides by the period",
+     [](const Case& c) { return any_level(c, accumulated_over_periods); }},
     {"optimiser.clip_norm",
      "must be 0 with topology servers and rule sum, since no server sees the whole gradient", norm_known},
     {"exchange.delay", "must be 0 with topology servers, where staleness says how late gradients may be",

@@ -49,6 +49,7 @@ struct PrecisionPlan {
 struct OptimiserPlan {
   std::string rule = "momentum";  // a row of the rule table: sgd, momentum, nesterov, adamw
   double momentum = 0.9;
+  std::string asynchronous_momentum = "lowered";  // lowered, as_given
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
@@ -125,7 +126,8 @@ struct LevelPlan {
   std::int64_t staleness = 0;  // clocks that a worker may be ahead; -1: without bound
   int quorum = 0;              // the common clock is that of the quorum-th fastest worker; 0: of the slowest
   int apply = 0;               // contributions that make an update; 0: one of every worker
-  std::string late = "as_others";  // contributions that are updates late: as_others, less
+  std::string late = "as_others";  // contributions that are updates late: a row of the late table
+  double compensation = 0.04;      // of late compensated: lambda
   CodecPlan codec;
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
@@ -253,6 +255,11 @@ struct KnownNames {
     std::string name;
     std::vector<std::string> collectives;  // that serve all its parts
   };
+  struct Late {
+    std::string name;
+    bool gradients = true, weights = true;  // what it can correct
+    bool keeps_served = false;              // it needs what each worker was served last
+  };
   struct Codec {
     std::string name;
     bool biased = false;         // needs a memory of errors
@@ -260,6 +267,7 @@ struct KnownNames {
   };
   std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
   std::vector<Topology> topologies;
+  std::vector<Late> lates;
   std::vector<Codec> codecs;
 };
 std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known);

@@ -74,8 +74,7 @@ void Network::RankTransport::start(net::SendOp& op) {
   message.payload = op.payload;
   message.op = &op;
   message.route = network_.wiring_.route(rank_, network_.at(op.peer).rank_);
-  ++traffic_.messages_sent;
-  traffic_.bytes_sent += message.size;
+  if (op.peer != rank_) traffic_.count_sent(message.size);
   network_.send(message);
 }
 
@@ -92,8 +91,7 @@ void Network::RankTransport::start(net::PutOp& op) {
   message.signal = op.signal.index;
   message.value = op.value;
   message.route = network_.wiring_.route(rank_, network_.at(op.signal.owner).rank_);
-  ++traffic_.messages_sent;
-  traffic_.bytes_sent += message.size;
+  if (op.peer != rank_) traffic_.count_sent(message.size);
   network_.send(message);
 }
 

@@ -145,7 +145,7 @@ Together Agenda::due(Position position) {
 std::unique_ptr<Pace> make_pace(const plan::Plan& plan, const PaceContext& context) {
   const auto& levels = plan.exchange.levels;
   if (exchange::workers_keep_step(levels)) return std::make_unique<InStep>(context);
-  if (exchange::served_level(levels)->staleness >= 0) return std::make_unique<Bounded>(context);
+  if (exchange::workers_are_bounded(levels)) return std::make_unique<Bounded>(context);
   return std::make_unique<Free>(context);
 }
 

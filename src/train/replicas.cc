@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "exchange/cast.h"
+#include "plan/asynchrony.h"
 
 namespace taxon::train {
 namespace {
@@ -30,15 +31,20 @@ exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) 
   setup.numbers = {level.staleness, level.quorum, level.apply};
   setup.weights = &weights;
   setup.record = from.acts;
-  if (level.late == "less") setup.late = exchange::Service::Setup::Late::Less;
-  if (level.rule == "sum")
-    setup.owner = exchange::own_weights(state.make_rule_of_all(plan.optimiser),
+  setup.late = [&level, &weights, workers = setup.roles.workers()](std::size_t owned) {
+    return optim::find_late(level.late).make(level, {weights.type(), owned, workers, weights.bytes()});
+  };
+  if (level.rule == "sum") {
+    plan::OptimiserPlan optimiser = plan.optimiser;
+    optimiser.momentum = plan::momentum_at_servers(plan, ranks.group.size());
+    setup.owner = exchange::own_weights(state.make_rule_of_all(optimiser),
                                         tensor::Arena(weights.type(), weights.size(), weights.bytes()), rate);
-  else
+  } else {
     setup.owner = exchange::own_centre(
         optim::find_outer(level.rule)
             .make(level, {weights.type(), weights.size(), setup.roles.workers(), weights.bytes()}),
         rate);
+  }
   return setup;
 }
 
@@ -101,6 +107,9 @@ task::Task<void> Replicas::begin(const Beginning* beginning) {
     if (meeting_) meeting_->resume(beginning->steps);
   }
   if (service_) service_->attend(beginning->steps, beginning->samples);
+  if (!meeting_) co_return;
+  auto attending = meeting_->attend();
+  co_await attending;
 }
 
 void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
@@ -110,8 +119,10 @@ void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
     for (const auto& [name, arena] : meeting_->rule().state()) fill_flat(tensors, name, *arena);
     state_->fill(kAnswers, tensors, state_->handed_in());
   }
-  if (service_)
+  if (service_) {
     for (const auto& [name, arena] : service_->owner().state()) state_->fill(kServer + name, tensors, *arena);
+    for (const auto& [name, arena] : service_->state()) fill_flat(tensors, kServer + name, *arena);
+  }
   const exchange::Arenas arenas = state_->arenas(0);
   if (arenas.compute != arenas.master)
     exchange::cast_range(*arenas.master, *arenas.compute, {0, arenas.master->size()});
@@ -127,8 +138,10 @@ std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
     for (const auto& [name, arena] : meeting_->rule().state()) tensors.push_back(flat(name, *arena));
     add(state_->named(kAnswers, state_->handed_in()));
   }
-  if (service_)
+  if (service_) {
     for (const auto& [name, arena] : service_->owner().state()) add(state_->named(kServer + name, *arena));
+    for (const auto& [name, arena] : service_->state()) tensors.push_back(flat(kServer + name, *arena));
+  }
   return tensors;
 }
 
@@ -163,12 +176,15 @@ task::Task<void> Replicas::gather_owned() {
   co_await summing;
 }
 
-task::Task<void> Replicas::close_service() {
-  if (!served_) co_return;
+task::Task<void> Replicas::pause() {
+  auto pausing = meeting_ ? meeting_->pause() : ranks_.levels.pause();
+  co_await pausing;
+}
+
+task::Task<void> Replicas::close() {
   std::vector<Range> units;
   for (const exchange::Bucket& bucket : state_->layout().buckets) units.push_back(bucket.range);
-  exchange::Levels& levels = ranks_.outer ? *ranks_.outer : ranks_.levels;
-  auto closing = levels.close(std::move(units), &state_->master());
+  auto closing = meeting_ ? meeting_->close() : ranks_.levels.close(std::move(units), &state_->master());
   co_await closing;
   if (!service_) co_return;
   auto ending = service_->closed();

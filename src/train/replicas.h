@@ -35,8 +35,10 @@ class Replicas {
   /// The weights := what stands for the model, until hide() brings this rank's own back.
   task::Task<void> show();
   task::Task<void> hide();
-  /// After the last step: the workers tell the servers, which end.
-  task::Task<void> close_service();
+  /// While all come together: the others go on without this worker until its next contribution.
+  task::Task<void> pause();
+  /// After the last step: the workers tell whoever answers them, who end.
+  task::Task<void> close();
   task::Task<void> abandon(std::exception_ptr why);
   /// What this rank sent for show() so far.
   std::uint64_t bytes_shown() const { return bytes_shown_; }

@@ -6,6 +6,7 @@
 #include "data/loader.h"
 #include "exchange/choose.h"
 #include "exchange/shard.h"
+#include "plan/asynchrony.h"
 #include "train/evaluation.h"
 #include "train/pace.h"
 #include "train/replicas.h"
@@ -236,6 +237,8 @@ void Trainer::announce() {
   info.start_samples = samples_;
   info.arenas = state_->bytes();
   world_.observer.started(info);
+  if (auto notice = plan::momentum_notice(plan_, group_.size()); notice && group_.rank() == 0)
+    world_.observer.noticed(*notice);
 }
 
 task::Task<void> Trainer::loop() {
@@ -292,7 +295,7 @@ task::Task<void> Trainer::pause() {
     auto arriving = replicas_->meeting()->arrive();
     co_await arriving;
   }
-  auto pausing = outer_ ? outer_->pause() : levels_->pause();
+  auto pausing = replicas_->pause();
   co_await pausing;
 }
 
@@ -487,11 +490,11 @@ task::Task<Outcome> Trainer::conclude() {
   co_await saving;
   if (replicas_->apart()) {  // from here on all have what stands for the model
     if (exchange::Meeting* meeting = replicas_->meeting();
-        meeting && !exchange::served_level(plan_.exchange.levels)) {
+        meeting && !exchange::served_level(plan_.exchange.levels) && pace_->counts_own()) {
       auto last = meeting->conclude(clock_);
       co_await last;
     }
-    auto closing = replicas_->close_service();
+    auto closing = replicas_->close();
     co_await closing;
     auto showing = replicas_->show();
     co_await showing;

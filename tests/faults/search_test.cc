@@ -14,6 +14,7 @@
 #include "exchange/topology.h"
 #include "faults/conservation.h"
 #include "faults/planted.h"
+#include "optim/late.h"
 #include "optim/outer.h"
 #include "optim/rule.h"
 
@@ -46,6 +47,7 @@ class FaultSearch : public testing::Test {
     job_.known.codecs = codec::known_codecs();
     job_.known.outer_rules = names_of(optim::outer_table());
     job_.known.graphs = names_of(exchange::graph_table());
+    job_.known.lates = optim::known_lates();
     job_.known.transports = {"auto"};
     datasets_ = data::open_datasets(job_.recipe.data, data::MemoryStorage());
     job_.datasets = &datasets_;

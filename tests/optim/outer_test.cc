@@ -102,6 +102,17 @@ TEST_F(Outer, ElasticWithBetaOneMeetsInTheMean) {
   EXPECT_DOUBLE_EQ(rule->centre()->values<double>(kAll)[3], 5.5);
 }
 
+// W0 = 1, tau = 4, rate 0.5: W1 = 1 + 0.5 (3 - 1) / 4, W2 = W1 + 0.5 (3.25 - W1) / 4.
+TEST_F(Outer, AccumulatedCountsAPeriodsWayAsOneStep) {
+  plan::LevelPlan plan;
+  plan.rate = 0.5;
+  plan.period = 4;
+  auto rule = find_outer("accumulated").make(plan, {DType::Float64, kElements, 2, {}});
+  rule->begin(weights_, Place::same(kAll));
+  EXPECT_DOUBLE_EQ(answer(*rule, 3), 1.25);
+  EXPECT_DOUBLE_EQ(answer(*rule, 3.25), 1.5);
+}
+
 TEST_F(Outer, EveryRowKeepsTheStateItDeclares) {
   for (const OuterRow& row : outer_table()) {
     auto rule = make(row.name.data(), 1, 0);

@@ -41,6 +41,11 @@ TEST(Axes, ReplicasThatAreTrainedApartAreNamedByWhereTheyMeet) {
   axes = axes_of(plan);
   EXPECT_EQ(axes.optimisation, "replicas, mixed");
   EXPECT_EQ(axes.communication, "gossip (ring)");
+  plan.exchange.levels = {{.topology = "pairs", .rule = "average"}};
+  axes = axes_of(plan);
+  EXPECT_EQ(axes.optimisation, "replicas, mixed");
+  EXPECT_EQ(axes.scheduling, "asynchronous");
+  EXPECT_EQ(axes.communication, "pairs");
   plan.exchange.levels = {{.group = "node", .topology = "sharded"}, {.group = "across", .rule = "elastic"}};
   EXPECT_EQ(axes_of(plan).optimisation, "replicas, elastic centre; sharded");
 }
@@ -61,6 +66,9 @@ TEST(Axes, ServersAreToldByTheirConsistency) {
   EXPECT_EQ(scheduling(), "asynchronous");
   level.apply = 2;
   EXPECT_EQ(scheduling(), "asynchronous, 2 an update");
+  level.late = "compensated";
+  EXPECT_EQ(scheduling(), "asynchronous, 2 an update, delay compensated");
+  level.late = "as_others";
   level.staleness = level.apply = 0;
   level.quorum = 3;
   EXPECT_EQ(scheduling(), "synchronous, quorum 3");

@@ -122,6 +122,23 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels: topology gossip needs rule average, since nobody owns what a rule would keep: rule "
        "is elastic",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "gossip", .rule = "elastic"}; }},
+      {"exchange.levels: topology adasum needs rule sum, since it combines gradients: rule is average",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "adasum", .rule = "average"}; }},
+      {"exchange.levels: topology adasum needs a power of two of ranks that meet: 3 do at across",
+       [](Plan& p) {
+         p.mesh.node = 2;
+         p.exchange.levels = {{.group = "node"}, {.group = "across", .topology = "adasum"}};
+       },
+       6},
+      {"exchange.levels: topology pairs must be the only level: there are 2 levels",
+       [](Plan& p) {
+         p.exchange.levels = {{.group = "node"}, {.group = "across", .topology = "pairs", .rule = "average"}};
+       }},
+      {"exchange.levels: topology pairs needs rule average, delay 0, mixing 0 and inner_state keep or reset, "
+       "since both sides of a pair become its mean at once: rule is sum, delay is 0, mixing is 0, "
+       "inner_state "
+       "is keep",
+       [](Plan& p) { p.exchange.levels[0].topology = "pairs"; }},
       {"mesh.servers: needs a level that they serve, and ranks that work: no level has topology servers",
        [](Plan& p) { p.mesh.servers = 1; }},
       {"mesh.servers: needs a level that they serve, and ranks that work: it is 2 of 2 rank(s)",
@@ -137,8 +154,8 @@ std::vector<Illegal> illegal_plans() {
        "whose "
        "momentum is 0",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "average"}; }},
-      {"exchange.levels: staleness, quorum, apply and late belong to topology servers: topology is "
-       "all_reduce",
+      {"exchange.levels: staleness, quorum, apply, late and compensation belong to topology servers: "
+       "topology is all_reduce",
        [](Plan& p) { p.exchange.levels[0].late = "less"; }},
       {"exchange.levels: apply must be the same as quorum where that is above 0: quorum is 2, apply is 0",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .quorum = 2}; }},
@@ -151,6 +168,33 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) {
          p.exchange.levels[0] = {.topology = "servers", .rule = "elastic", .staleness = -1, .apply = 2};
        }},
+      {"exchange.levels: late must name what becomes of late contributions: it is \"lesss\"; did you mean "
+       "less?",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .late = "lesss"}; }},
+      {"exchange.levels: late must fit what is handed in: gradients with rule sum, otherwise weights: late "
+       "is moved, rule is sum",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .late = "moved"}; }},
+      {"exchange.levels: late must fit what is handed in: gradients with rule sum, otherwise weights: late "
+       "is less, rule is block",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "block", .late = "less"}; }},
+      {"exchange.levels: late needs staleness 0 or apply 1 where servers correct by what each worker was "
+       "served last: late is compensated, staleness is -1, apply is 2",
+       [](Plan& p) {
+         p.exchange.levels[0] = {.topology = "servers", .staleness = -1, .apply = 2, .late = "compensated"};
+       }},
+      {"exchange.levels: late moved needs delay 0 and mixing 0, since replicas set out from what was served: "
+       "delay is 0, mixing is 0.5",
+       [](Plan& p) {
+         p.exchange.levels[0] = {.topology = "servers", .rule = "block", .mixing = 0.5, .late = "moved"};
+       }},
+      {"exchange.levels: rule elastic needs late as_others, since both sides move by one difference: late is "
+       "moved",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "elastic", .late = "moved"}; }},
+      {"exchange.levels: compensation belongs to late compensated and compensated_adaptively: late is less",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .late = "less", .compensation = 1}; }},
+      {"exchange.levels: rule accumulated needs warmup_steps 0, since it divides by the period: warmup_steps "
+       "is 3",
+       [](Plan& p) { p.exchange.levels[0] = {.rule = "accumulated", .period = 5, .warmup_steps = 3}; }},
       {"optimiser.clip_norm: must be 0 with topology servers and rule sum, since no server sees the whole "
        "gradient: "
        "clip_norm is 1",

@@ -11,13 +11,18 @@ inline plan::KnownNames known_names() {
           .rules = {"sgd", "momentum", "nesterov", "adamw"},
           .schedules = {"constant", "step", "cosine"},
           .transports = {"tcp", "shm", "loopback"},
-          .outer_rules = {"average", "block_nesterov", "outer_nesterov", "elastic", "block"},
+          .outer_rules = {"average", "block_nesterov", "outer_nesterov", "elastic", "block", "accumulated"},
           .graphs = {"ring", "exponential"},
           .topologies = {{"all_reduce", {"ring", "tree", "direct"}},
                          {"sharded", {"ring", "direct"}},
+                         {"adasum", {}},
                          {"gossip", {}},
+                         {"pairs", {}},
                          {"servers", {}}},
-          .codecs = {{"int8", true, false}, {"qsgd", false, false}, {"top_k", true, true}}};
+          .lates = {{"as_others", true, true, false},
+                    {"less", true, false, false},
+                    {"compensated", true, false, true},
+                    {"moved", false, true, true}}};
 }
 
 /// The least that a legal plan must say.

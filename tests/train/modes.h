@@ -61,6 +61,16 @@ inline std::vector<Mode> modes() {
   };
 }
 
+/// Ways to combine gradients that are no mean, so that more ranks are another trajectory. For worlds of 2^k
+/// ranks.
+inline std::vector<Mode> combinations() {
+  return {{"adasum", [](plan::Plan& plan) { plan.exchange.levels = {level("data", "adasum")}; }},
+          {"adasum_across", [](plan::Plan& plan) {
+             plan.exchange.levels = {level("node", "sharded"), level("across", "adasum")};
+             plan.mesh.node = 2;
+           }}};
+}
+
 inline plan::LevelPlan meets(std::string rule, int period, std::string topology = "all_reduce") {
   plan::LevelPlan level;
   level.topology = std::move(topology);

@@ -1,36 +1,12 @@
 // Training in the virtual world: the same training code over modelled links.
 #include <gtest/gtest.h>
 
-#include "support/virtual_ranks.h"
 #include "train/modes.h"
 #include "train/toy_job.h"
+#include "train/virtual_run.h"
 
 namespace taxon::test {
 namespace {
-
-struct VirtualRun {
-  TrainingResult result;
-  sim::Report report;
-};
-
-VirtualRun run_in_world(const TrainingJob& job, const plan::ClusterModel& cluster,
-                        sim::WorldOptions options) {
-  VirtualRun run;
-  run.result.outcomes.resize(static_cast<std::size_t>(job.ranks));
-  run.result.recorders.resize(static_cast<std::size_t>(job.ranks));
-  sim::World world(cluster, job.ranks, options);
-  sim::RankBody body = [&](comm::Runtime& runtime) { return train_over(&job, &runtime, &run.result); };
-  run.report = world.run(body);
-  return run;
-}
-
-/// Throws the first failure; a hang is one.
-TrainingResult run_virtual_training(const TrainingJob& job, const plan::ClusterModel& cluster,
-                                    std::uint64_t seed = 0) {
-  VirtualRun run = run_in_world(job, cluster, {.seed = seed});
-  if (run.report.failure) std::rethrow_exception(run.report.failure);
-  return std::move(run.result);
-}
 
 class VirtualTrain : public Train {
  protected:
@@ -97,6 +73,8 @@ TEST_P(VirtualMode, GivesLoopbacksBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, VirtualMode, ::testing::ValuesIn(modes()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Combinations, VirtualMode, ::testing::ValuesIn(combinations()),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Meetings, VirtualMode, ::testing::ValuesIn(meetings()),
                          [](const auto& info) { return info.param.name; });

@@ -91,8 +91,7 @@ class LoopbackWorld::RankTransport::Memory final : public Region::Impl {
 
 void LoopbackWorld::RankTransport::start(SendOp& op) {
   RankTransport& receiver = at(op.peer);
-  ++traffic_.messages_sent;
-  traffic_.bytes_sent += op.payload.size();
+  if (op.peer != rank_) traffic_.count_sent(op.payload.size());
   receiver.traffic_.bytes_received += op.payload.size();
   if (RecvOp* receive = receiver.mailbox_.take_receive(rank_, op.tag)) {
     auto error = check_match(*receive, receiver.rank_, {op.payload.size(), op.type});
@@ -127,8 +126,7 @@ void LoopbackWorld::RankTransport::start(RecvOp& op) {
 
 void LoopbackWorld::RankTransport::start(PutOp& op) {
   RankTransport& owner = at(op.signal.owner);
-  ++traffic_.messages_sent;
-  traffic_.bytes_sent += op.payload.size();
+  if (op.peer != rank_) traffic_.count_sent(op.payload.size());
   owner.traffic_.bytes_received += op.payload.size();
   if (!op.payload.empty()) {
     std::uint64_t to = op.region->address + op.offset;

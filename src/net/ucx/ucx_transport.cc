@@ -318,8 +318,7 @@ void UcxTransport::connect(const std::vector<PeerInfo>& peers) { impl_->connect(
 
 void UcxTransport::start(SendOp& op) {
   TAXON_CHECK(!op.payload.is_phantom(), "phantoms travel in virtual worlds only");
-  ++impl_->traffic.messages_sent;
-  impl_->traffic.bytes_sent += op.payload.size();
+  if (!impl_->is_self(op.peer)) impl_->traffic.count_sent(op.payload.size());
   if (impl_->is_self(op.peer))
     impl_->inbox.deliver_own(op);
   else if (impl_->send(op))
@@ -337,8 +336,7 @@ void UcxTransport::start(RecvOp& op) {
 
 void UcxTransport::start(PutOp& op) {
   TAXON_CHECK(!op.payload.is_phantom(), "phantoms travel in virtual worlds only");
-  ++impl_->traffic.messages_sent;
-  impl_->traffic.bytes_sent += op.payload.size();
+  if (!impl_->is_self(op.peer)) impl_->traffic.count_sent(op.payload.size());
   if (impl_->is_self(op.peer)) {
     impl_->put_here(op);
   } else if (Peer& peer = impl_->peer(op.peer); peer.shares_memory()) {

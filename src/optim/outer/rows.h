@@ -12,6 +12,7 @@ std::unique_ptr<OuterRule> make_outer_momentum(const plan::LevelPlan& plan, cons
 std::unique_ptr<OuterRule> make_outer_nesterov(const plan::LevelPlan& plan, const OuterContext& context);
 std::unique_ptr<OuterRule> make_slowmo(const plan::LevelPlan& plan, const OuterContext& context);
 std::unique_ptr<OuterRule> make_elastic(const plan::LevelPlan& plan, const OuterContext& context);
+std::unique_ptr<OuterRule> make_accumulated(const plan::LevelPlan& plan, const OuterContext& context);
 
 /// Calls `body(T zero)` for the floating type of `arena`, which is a master's: float32 or float64.
 template <class Body>

@@ -22,6 +22,7 @@ std::span<const OuterRow> outer_table() {
       {"outer_nesterov", "SGD with Nesterov momentum over the rounds (DiLoCo)", make_outer_nesterov, 2},
       {"slowmo", "slow momentum: rate alpha, momentum beta", make_slowmo, 2},
       {"elastic", "elastic averaging with a centre (EASGD): rate beta", make_elastic, 1},
+      {"accumulated", "a period's way counts as one step (ADAG): rate", make_accumulated, 1},
   };
   return kRules;
 }

@@ -1,4 +1,4 @@
-#include "plan/codec_legality.h"
+#include "plan/legality_codecs.h"
 
 #include <fmt/format.h>
 

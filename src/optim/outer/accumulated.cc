@@ -1,0 +1,48 @@
+#include <algorithm>
+
+#include "optim/outer/rows.h"
+
+namespace taxon::optim {
+namespace {
+
+/// Accumulated gradient normalisation (ADAG: Hermans, Spanakis, Moeckel, ACML 2017): what a replica did in
+/// the tau steps of a period counts as one step, W += rate (m - W) / tau, however long the period.
+class Accumulated final : public OuterRule {
+ public:
+  Accumulated(const plan::LevelPlan& plan, const OuterContext& context)
+      : rate_(plan.rate / plan.period), centre_(context.master, context.state, context.beside) {}
+
+  void begin(const tensor::Arena& weights, Place place) override {
+    for_master(weights, [&](auto zero) {
+      using T = decltype(zero);
+      auto from = weights.values<T>(place.weights);
+      std::copy(from.begin(), from.end(), centre_.values<T>({place.state, from.size()}).begin());
+    });
+  }
+  void update(const tensor::Arena& sum, Place place, double weight, const StepClock&) override {
+    for_master(sum, [&](auto zero) {
+      using T = decltype(zero);
+      auto s = sum.values<T>({place.sum, place.weights.size});
+      auto w = centre_.values<T>({place.state, place.weights.size});
+      const T share = T(1 / weight);
+      for (std::size_t i = 0; i < s.size(); ++i) {
+        w[i] += T(rate_) * (s[i] * share - w[i]);
+        s[i] = w[i];
+      }
+    });
+  }
+  const tensor::Arena* centre() const override { return &centre_; }
+  std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {{"centre", &centre_}}; }
+
+ private:
+  double rate_;
+  tensor::Arena centre_;
+};
+
+}  // namespace
+
+std::unique_ptr<OuterRule> make_accumulated(const plan::LevelPlan& plan, const OuterContext& context) {
+  return std::make_unique<Accumulated>(plan, context);
+}
+
+}  // namespace taxon::optim

@@ -1,0 +1,50 @@
+#include "plan/asynchrony.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace taxon::plan {
+namespace {
+
+bool has_momentum(const OptimiserPlan& optimiser) {
+  return (optimiser.rule == "momentum" || optimiser.rule == "nesterov") && optimiser.momentum > 0;
+}
+
+double lowered(double momentum, double asynchrony) {
+  return std::clamp(1 - (1 - momentum) * asynchrony, 0.0, momentum);
+}
+
+}  // namespace
+
+double asynchrony(const Plan& plan, int world_size) {
+  for (const LevelPlan& level : plan.exchange.levels)
+    if (level.topology == "servers" && level.rule == "sum" && level.staleness != 0 && level.apply > 0)
+      return std::max(1.0, static_cast<double>(workers(plan, world_size)) / level.apply);
+  return 1;
+}
+
+double momentum_at_servers(const Plan& plan, int world_size) {
+  const double given = plan.optimiser.momentum;
+  if (!has_momentum(plan.optimiser) || plan.optimiser.asynchronous_momentum == "as_given") return given;
+  return lowered(given, asynchrony(plan, world_size));
+}
+
+std::optional<std::string> momentum_notice(const Plan& plan, int world_size) {
+  const double g = asynchrony(plan, world_size), given = plan.optimiser.momentum;
+  if (!has_momentum(plan.optimiser) || g <= 1) return {};
+  const double taken = momentum_at_servers(plan, world_size), fit = lowered(given, g);
+  if (taken > fit)
+    return fmt::format(
+        "optimiser.momentum {:.3g} acts like {:.3g}, since {:.3g} asynchronous updates for each gradient add "
+        "momentum of their own; training may diverge; optimiser.asynchronous_momentum: lowered would take "
+        "{:.3g} at the servers",
+        given, 1 - (1 - given) / g, g, fit);
+  return fmt::format(
+      "optimiser.momentum {:.3g} is {:.3g} at the servers, since {:.3g} asynchronous updates for each "
+      "gradient "
+      "add momentum of their own; optimiser.asynchronous_momentum: as_given insists on it",
+      given, taken, g);
+}
+
+}  // namespace taxon::plan

@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/legality_rows.h"
+
+namespace taxon::plan {
+
+Broken adasum_of_gradients(const LevelPlan& level) {
+  return unless(level.topology != "adasum" || !has_rule(level), fmt::format("rule is {}", level.rule));
+}
+
+Broken adasum_in_twos(const Case& c) {
+  const int node = c.plan.mesh.node;  // 0: known when the ranks have met
+  for (const LevelPlan& level : c.plan.exchange.levels) {
+    if (level.topology != "adasum" || (level.group != "data" && node == 0)) continue;
+    const int size = level.group == "data"   ? c.world_size
+                     : level.group == "node" ? node
+                                             : c.world_size / node;
+    if (size > 0 && (size & (size - 1)) != 0) return fmt::format("{} do at {}", size, level.group);
+  }
+  return {};
+}
+
+static Broken alone(const Case& c, std::string_view topology) {
+  const auto& levels = c.plan.exchange.levels;
+  return unless(levels.size() < 2 || std::none_of(levels.begin(), levels.end(),
+                                                  [&](const LevelPlan& l) { return l.topology == topology; }),
+                fmt::format("there are {} levels", levels.size()));
+}
+
+Broken servers_alone(const Case& c) { return alone(c, "servers"); }
+Broken pairs_alone(const Case& c) { return alone(c, "pairs"); }
+
+Broken pairs_average(const LevelPlan& level) {
+  return unless(level.topology != "pairs" || (level.rule == "average" && level.delay == 0 &&
+                                              level.mixing == 0 && level.inner_state != "average"),
+                fmt::format("rule is {}, delay is {}, mixing is {}, inner_state is {}", level.rule,
+                            level.delay, level.mixing, level.inner_state));
+}
+
+Broken gossip_averages(const LevelPlan& level) {
+  return unless(level.topology != "gossip" || level.rule == "average", fmt::format("rule is {}", level.rule));
+}
+
+}  // namespace taxon::plan
