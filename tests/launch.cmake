@@ -7,8 +7,8 @@ target_link_libraries(launch_test PRIVATE taxon_flags taxon_control nlohmann_jso
 target_compile_definitions(launch_test PRIVATE CONTROL_PEER="$<TARGET_FILE:control_peer>")
 add_dependencies(launch_test control_peer)
 gtest_discover_tests(launch_test PROPERTIES TIMEOUT 120 LABELS launch DISCOVERY_TIMEOUT 60)
-# What real ranks say when one stops or disagrees.
-add_executable(stuck_test app/stuck_test.cc)
+# What real ranks do when one stops, disagrees or dies.
+add_executable(stuck_test app/stuck_test.cc app/asynchronous_test.cc)
 foreach(part process preflight binding host core_quota)
   target_sources(stuck_test PRIVATE ${CMAKE_SOURCE_DIR}/apps/taxon/${part}.cc)
 endforeach()

@@ -168,6 +168,8 @@ struct Worker {
   std::optional<int> status;  // as wait() gives it, once it ended
 };
 
+bool is_without_lost(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == kWithoutLostExit; }
+
 bool is_orderly_stop(int status) {
   return WIFEXITED(status) && WEXITSTATUS(status) == exit_code(ErrorKind::Interrupted);
 }
@@ -220,7 +222,8 @@ class Supervisor {
     if (suspect_ && !culprit_) name_culprit(*suspect_);
     if (stops_ > 1) return exit_code(ErrorKind::Interrupted);
     if (culprit_) return code_of(*workers_[*culprit_].status);
-    return interrupted_ ? exit_code(ErrorKind::Interrupted) : 0;
+    if (interrupted_) return exit_code(ErrorKind::Interrupted);
+    return departed_ ? kWithoutLostExit : 0;
   }
 
  private:
@@ -306,8 +309,17 @@ class Supervisor {
 
   void ended(std::size_t rank, int status) {
     if (is_orderly_stop(status)) interrupted_ = true;
-    if (code_of(status) == 0 || is_orderly_stop(status) || culprit_ || stops_ > 1) return;
+    if (code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status) || culprit_ || stops_ > 1)
+      return;
+    const bool spared = std::find(launch_.spared.begin(), launch_.spared.end(), static_cast<int>(rank)) !=
+                        launch_.spared.end();
+    if (spared && WIFSIGNALED(status) && any_alive()) {
+      if (!departed_) departed_ = rank;
+      return launch_.say(fmt::format("rank {} (process {}) {}; the others can do without it", rank,
+                                     workers_[rank].pid, in_words(status)));
+    }
     if (!is_echo(status)) return name_culprit(rank);
+    if (departed_) return name_culprit(*departed_);
     if (suspect_) return;
     suspect_ = rank;
     ending_ = Ending::Echo;
@@ -347,6 +359,7 @@ class Supervisor {
   ReservedPort port_;
   std::vector<Worker> workers_;
   std::optional<std::size_t> suspect_, culprit_;
+  std::optional<std::size_t> departed_;  // the first spared one that was killed
   bool interrupted_ = false;
   int stops_ = 0;
   Ending ending_ = Ending::No;

@@ -10,12 +10,16 @@
 
 namespace taxon::app {
 
+/// The exit code of a run that is complete although workers were lost, which the others did without.
+inline constexpr int kWithoutLostExit = 3;
+
 struct LocalLaunch {
   int workers = 1;
   std::vector<std::string> command_line;           // the workers' argv, its first word included
   std::map<std::string, std::string> environment;  // added to this process's
   std::function<void(const std::string&)> say;     // lines for the log
   std::function<void(int rank, pid_t pid)> on_start;
+  std::vector<int> spared;  // ranks that the others do without: a signal that ends one of them ends no other
   std::string program = "/proc/self/exe";
   int output = -1;  // descriptor for what the workers print; -1: this process's stdout and stderr
   /// After the first failure: how long the others may take to end by themselves, and then to obey SIGTERM.
@@ -27,6 +31,7 @@ struct LocalLaunch {
 /// LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and a random TAXON_SECRET; each leads a process
 /// group of its own and has no input. Returns when all have ended:
 ///   0                 all succeeded
+///   3                 all succeeded but for spared ones that were killed
 ///   the first failed  its exit code; 75 (peer lost) if it got SIGKILL, else 128 + the signal that ended it
 ///   143               SIGINT, SIGTERM or SIGHUP came (they go to all workers; the second time as SIGKILL)
 /// The worker that failed first is named. Others that only complain about its loss are not mistaken for it.

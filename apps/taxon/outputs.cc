@@ -210,6 +210,7 @@ class Outputs::Writer {
     summary.gradient_copy_bytes_per_step = outcome.copy_bytes_per_step;
     summary.staleness = outcome.staleness;
     summary.dropped = outcome.dropped;
+    for (Rank rank : outcome.lost) summary.lost.push_back(rank.value());
     for (const auto& bucket : info_.plan.resolved.buckets)
       summary.buckets.push_back({bucket.bytes, bucket.collectives});
     return summary;

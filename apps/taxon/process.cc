@@ -9,6 +9,7 @@
 #include "apps/taxon/binding.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/preflight.h"
+#include "exchange/levels.h"
 #include "task/scope.h"
 
 namespace taxon::app {
@@ -46,7 +47,8 @@ std::chrono::milliseconds milliseconds(double seconds) {
 Process::Process(const plan::Plan& plan, ProcessOptions options)
     : options_(std::move(options)),
       loop_(poll_options(plan, options_.identity.local_world_size)),
-      journal_(plan.report.trace ? comm::Journal::Keep::Everything : comm::Journal::Keep::Recent) {
+      journal_(plan.report.trace ? comm::Journal::Keep::Everything : comm::Journal::Keep::Recent),
+      losses_(exchange::spared_ranks(plan, options_.identity.world_size)) {
   cores_ = allowed_cores();
   threads_ = compute_threads(plan, options_.identity.local_world_size);
   device_ = std::make_unique<tensor::CpuDevice>(loop_);
@@ -98,6 +100,7 @@ void Process::connect(const plan::Plan& plan) {
   options.transport = plan.transport.kind;
   options.payload_checksums =
       plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
+  options.spared = exchange::spared_ranks(plan, who.world_size);
   ucx_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
   auto addresses = session_->exchange("transport addresses", ucx_->self().address);
   std::vector<net::PeerInfo> peers;
@@ -116,6 +119,7 @@ void Process::connect(const plan::Plan& plan) {
   std::int64_t zero;
   std::memcpy(&zero, starts[0].data(), sizeof zero);
   clock_offset_ = std::chrono::nanoseconds(start - zero);
+  session_->spare(exchange::spared_ranks(plan, who.world_size));
 }
 
 /// Before threads of kernels start, which inherit it. Where a quota counts processor time, cores say little.
@@ -139,6 +143,12 @@ void Process::bind(const plan::Plan& plan) {
 
 /// On the session's thread.
 void Process::on_event(const control::Event& event) {
+  if (auto* departed = std::get_if<control::Departed>(&event)) {
+    // Rank 0's training says what was lost with it.
+    const Error error(ErrorKind::PeerLost, control::describe(event), {.rank = departed->rank});
+    loop_.post([this, error, rank = departed->rank] { losses_.lose(rank, std::make_exception_ptr(error)); });
+    return;
+  }
   if (!control::is_fatal(event)) {
     bool about_root = false;
     if (auto* silent = std::get_if<control::Silent>(&event)) about_root = silent->rank == Rank(0);

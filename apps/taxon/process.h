@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/taxon/identity.h"
+#include "comm/losses.h"
 #include "comm/runtime.h"
 #include "control/session.h"
 #include "net/loopback/loopback.h"
@@ -40,6 +41,8 @@ class Process {
   /// Compute threads of this rank.
   int threads() const { return threads_; }
   /// What to add to this rank's times to get rank 0's.
+  /// Of workers that the others do without.
+  comm::Losses& losses() { return losses_; }
   Duration clock_offset() const { return clock_offset_; }
 
   /// Runs `main` as this rank; then says goodbye. When it fails, tells the others why and throws the error
@@ -59,6 +62,7 @@ class Process {
   task::PollLoop loop_;
   task::Waits waits_, watch_waits_;
   comm::Journal journal_;
+  comm::Losses losses_;
   std::unique_ptr<control::Session> session_;
   std::unique_ptr<net::LoopbackWorld> alone_;
   std::unique_ptr<net::UcxTransport> ucx_;

@@ -14,6 +14,7 @@
 #include "apps/taxon/process.h"
 #include "apps/taxon/stop_signals.h"
 #include "apps/taxon/version.h"
+#include "exchange/levels.h"
 #include "train/train.h"
 
 namespace taxon::app {
@@ -49,12 +50,14 @@ class RankRun {
     train.version = version_number();
     train.clock_offset = process.clock_offset();
     train.stop = &stop_;
+    train.losses = &process.losses();
     train::World world{process.runtime(), *ingredients.model, ingredients.datasets, storage_, outputs};
     train::Outcome outcome;
     process.run(capture(train::train(world, std::move(train)), &outcome));
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     if (root) outputs.finish(outcome, seconds);
-    return outcome.end == train::Outcome::End::Interrupted ? exit_code(ErrorKind::Interrupted) : 0;
+    if (outcome.end == train::Outcome::End::Interrupted) return exit_code(ErrorKind::Interrupted);
+    return outcome.lost.empty() ? 0 : kWithoutLostExit;
   }
 
  private:
@@ -126,6 +129,7 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
   launch.environment = {{kLocalWorker, "1"}};
   launch.say = say;
   launch.output = arguments.worker_output;
+  for (Rank rank : exchange::spared_ranks(plan, arguments.workers)) launch.spared.push_back(rank.value());
   return run_workers(launch);
 }
 

@@ -53,13 +53,25 @@ struct Communicator::Key {
 
 Communicator::Communicator(Runtime& runtime, std::string_view name, std::vector<Rank> members)
     : runtime_(runtime), members_(std::move(members)) {
+  identify(name);
+}
+
+void Communicator::identify(std::string_view name) {
   TagHash hash;
   hash.add(name);
   for (Rank member : members_) hash.add(member.value());
   group_ = hash.value();
-  auto own = std::find(members_.begin(), members_.end(), runtime.rank());
-  TAXON_CHECK(own != members_.end(), "rank ", runtime.rank().value(), " is no member of ", name);
+  auto own = std::find(members_.begin(), members_.end(), runtime_.rank());
+  TAXON_CHECK(own != members_.end(), "rank ", runtime_.rank().value(), " is no member of ", name);
   rank_ = static_cast<int>(own - members_.begin());
+}
+
+void Communicator::narrow(std::string_view name, std::vector<Rank> members) {
+  keys_.clear();
+  shared_.clear();
+  shares_memory_ = false;
+  members_ = std::move(members);
+  identify(name);
 }
 
 Communicator::~Communicator() = default;

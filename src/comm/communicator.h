@@ -50,6 +50,10 @@ class Communicator {
   /// members. Distinct from those of begin() only if no other use has its operation and unit.
   net::Tag tag(net::Operation operation, std::uint32_t unit) const;
 
+  /// The group goes on without some of its members, under another name: nothing of before is on its way. Then
+  /// as after the constructor.
+  void narrow(std::string_view name, std::vector<Rank> members);
+
   /// Collective, first: learns whether every pair of members shares memory.
   task::Task<void> establish();
   /// Collective: makes `region`, of equal size at every member (Error{Mismatch} otherwise), known to the
@@ -77,6 +81,7 @@ class Communicator {
 
  private:
   struct Key;
+  void identify(std::string_view name);
   struct Shared {
     View own;
     std::vector<View> members;

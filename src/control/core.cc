@@ -208,6 +208,12 @@ void Session::Core::report_waits(std::vector<ReportedWait> waits) {
   post([this, waits = std::move(waits)] { participant_->report(waits); });
 }
 
+void Session::Core::spare(std::vector<Rank> ranks) {
+  post([this, ranks = std::move(ranks)] {
+    if (hub_) hub_->spare(ranks);
+  });
+}
+
 void Session::Core::request_stop() {
   post([this] { participant_->request_stop(); });
 }

@@ -31,6 +31,7 @@ class Session::Core final : public Participant::Host {
   std::vector<std::vector<std::byte>> exchange(const std::string& what, std::span<const std::byte> bytes);
   void report_waits(std::vector<ReportedWait> waits);
   void request_stop();
+  void spare(std::vector<Rank> ranks);
   void abort(ErrorKind kind, const std::string& message);
   void leave();
 

@@ -12,6 +12,9 @@ struct Describe {
   std::string operator()(const PeerLost& e) const {
     return fmt::format("rank {} was lost: {}", e.rank.value(), e.reason);
   }
+  std::string operator()(const Departed& e) const {
+    return fmt::format("rank {} was lost: {}", e.rank.value(), e.reason);
+  }
   std::string operator()(const Aborted& e) const {
     return fmt::format("rank {} ended the run ({}): {}", e.by.value(), to_string(e.kind), e.message);
   }

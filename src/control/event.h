@@ -14,6 +14,11 @@ struct PeerLost {
   Rank rank;
   std::string reason;
 };
+/// The same of a rank that the others do without (Session::spare). The run goes on.
+struct Departed {
+  Rank rank;
+  std::string reason;
+};
 /// A rank failed and said why before it ended.
 struct Aborted {
   Rank by;
@@ -46,7 +51,8 @@ struct HangReport {
   std::vector<Rank> culprits;
 };
 
-using Event = std::variant<PeerLost, Aborted, Silent, Returned, DeadlinePassed, StopRequested, HangReport>;
+using Event =
+    std::variant<PeerLost, Departed, Aborted, Silent, Returned, DeadlinePassed, StopRequested, HangReport>;
 
 /// One line for people (a hang report: several).
 std::string describe(const Event& event);

@@ -27,6 +27,8 @@ class Hub final : public Door::Host, public Connection::Owner {
   Fd connect_own();
   void tick(Clock::time_point now);
   Clock::time_point wake_at() const { return wake_at_; }
+  /// From now on the loss of these ranks is told, and ends nothing.
+  void spare(std::vector<Rank> ranks) { spared_ = {ranks.begin(), ranks.end()}; }
   /// All that was sent has been confirmed by the receivers' kernels.
   bool is_drained() const;
 
@@ -97,6 +99,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   bool stop_requested_ = false;
   std::uint64_t exchanges_ = 0;
   Clock::time_point exchange_since_, exchange_said_;
+  std::set<Rank> spared_;
   HangWatch hangs_;
   Clock::time_point started_, last_said_, next_beat_, wake_at_;
 };

@@ -70,8 +70,13 @@ void Hub::lose(Peer& peer, const std::string& reason) {
   }
   if (before == Standing::Present) {
     peer.standing = Standing::Lost;
-    announce(PeerLost{peer.member.rank,
-                      fmt::format("{} (process {} at {})", reason, peer.member.pid, peer.member.address)});
+    peer.waits.clear();
+    const std::string how =
+        fmt::format("{} (process {} at {})", reason, peer.member.pid, peer.member.address);
+    if (spared_.contains(peer.member.rank))
+      announce(Departed{peer.member.rank, how});
+    else
+      announce(PeerLost{peer.member.rank, how});
   } else if (before == Standing::Ending) {
     peer.standing = Standing::Lost;
   }
@@ -155,7 +160,8 @@ void Hub::look_for_hang(Clock::time_point now) {
                       .threshold = seconds(options_.patience.hang)};
   for (const Peer& peer : peers_) {
     if (!peer.waits.empty()) picture.waits[peer.member.rank] = peer.waits;
-    if (peer.standing == Standing::Left) picture.left.insert(peer.member.rank);
+    if (peer.standing == Standing::Left || peer.standing == Standing::Lost)
+      picture.left.insert(peer.member.rank);
   }
   if (auto report = hangs_.look(picture, now)) announce(*report);
 }

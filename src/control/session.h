@@ -82,6 +82,10 @@ class Session {
   /// 0.
   std::vector<std::vector<std::byte>> exchange(const std::string& what, std::span<const std::byte> bytes);
 
+  /// From now on the job does without these ranks: their loss is a Departed, no failure. Rank 0's word
+  /// counts, after the last exchange(). Any thread.
+  void spare(std::vector<Rank> ranks);
+
   /// What this rank waits for, oldest first, and the same executor's now(). Call it about once a second; it
   /// costs a message only if something has been waited for long. Any thread.
   void report_waits(const std::vector<task::WaitInfo>& waits, Instant now);

@@ -37,6 +37,9 @@ struct ToJson {
   nlohmann::json operator()(const PeerLost& e) const {
     return {{"event", "lost"}, {"rank", e.rank.value()}, {"reason", e.reason}};
   }
+  nlohmann::json operator()(const Departed& e) const {
+    return {{"event", "departed"}, {"rank", e.rank.value()}, {"reason", e.reason}};
+  }
   nlohmann::json operator()(const Aborted& e) const {
     return {
         {"event", "aborted"}, {"rank", e.by.value()}, {"kind", to_string(e.kind)}, {"message", e.message}};
@@ -75,6 +78,10 @@ constexpr EventRow kEvents[] = {
     {"lost",
      [](const Json& j) -> Event {
        return PeerLost{rank_of(j), j.at("reason")};
+     }},
+    {"departed",
+     [](const Json& j) -> Event {
+       return Departed{rank_of(j), j.at("reason")};
      }},
     {"aborted",
      [](const Json& j) -> Event {

@@ -11,10 +11,12 @@ struct Act {
   enum class Kind : std::uint8_t {
     Admit,   // a contribution came and counts
     Drop,    // a contribution came too late
+    Repeat,  // a contribution came again, and counts no more than it did
     Update,  // an update begins; `number`: updates before it
     Apply,   // a contribution goes into that update
     Answer,  // a worker gets values and may go on; `number`: updates before that
     Pause,   // a worker counts nowhere until it hands in again; `number`: pauses of its before
+    Lose,    // a worker is gone for good
   };
   Kind kind = Kind::Admit;
   std::int32_t unit = 0;

@@ -57,6 +57,13 @@ Desk::Arrival Desk::arrive(int w, std::int64_t clock, std::int64_t base) {
   return Arrival::Pooled;
 }
 
+bool Desk::is_new(int w, std::int64_t number) {
+  Worker& worker = workers_[static_cast<std::size_t>(w)];
+  if (number < worker.handed_in) return false;
+  worker.handed_in = number + 1;
+  return true;
+}
+
 bool Desk::full() const { return !pool_.empty() && static_cast<int>(pool_.size()) >= needed(); }
 
 std::vector<Desk::Pooled> Desk::take() {
@@ -98,5 +105,15 @@ std::string Desk::describe() const {
 }
 
 void Desk::pause(int w) { workers_[static_cast<std::size_t>(w)].takes_part = false; }
+
+void Desk::leave(int w) {
+  pause(w);
+  workers_[static_cast<std::size_t>(w)].present = false;
+}
+
+int Desk::present() const {
+  return static_cast<int>(
+      std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.present; }));
+}
 
 }  // namespace taxon::exchange

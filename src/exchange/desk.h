@@ -33,6 +33,9 @@ class Desk {
   /// Worker `w`, who computed with the values of `base`, hands in its contribution of `clock` (its own count;
   /// it may have jumped elsewhere).
   Arrival arrive(int w, std::int64_t clock, std::int64_t base);
+  /// False if worker `w` handed in its `number`-th contribution (0 is the first) before: one that it sends
+  /// again because no answer came must not count twice.
+  bool is_new(int w, std::int64_t number);
   /// True if the pool makes an update.
   bool full() const;
   struct Pooled {
@@ -50,6 +53,10 @@ class Desk {
   bool may_go(int w) const;
   /// A worker that pauses counts nowhere until its next arrival.
   void pause(int w);
+  /// The same for good. What it handed in stays.
+  void leave(int w);
+  /// Workers that have not left.
+  int present() const;
 
   std::int64_t clock(int w) const { return workers_[static_cast<std::size_t>(w)].clock; }
   /// The quorum-th largest clock of those that take part; how far training is when none does. With a quorum
@@ -63,7 +70,8 @@ class Desk {
   struct Worker {
     std::int64_t clock = 0;
     int pooled = 0;
-    bool takes_part = true;
+    bool takes_part = true, present = true;
+    std::int64_t handed_in = 0;
   };
   struct Waiting {
     int worker = 0;

@@ -45,6 +45,13 @@ bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels) {
   });
 }
 
+std::vector<Rank> spared_ranks(const plan::Plan& plan, int world_size) {
+  std::vector<Rank> spared;
+  if (workers_keep_step(plan.exchange.levels) || plan.mesh.servers == 0) return spared;
+  for (int rank = 1; rank < plan::workers(plan, world_size); ++rank) spared.emplace_back(rank);
+  return spared;
+}
+
 std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node) {
   struct Row {
     std::string_view name;

@@ -87,6 +87,9 @@ bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels);
 bool workers_keep_step(const std::vector<plan::LevelPlan>& levels);
 /// False where workers run ahead without limit, and only the count of all samples says how far training is.
 bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels);
+/// The ranks whose loss the others survive: those that only work, where servers of their own hold the weights
+/// and nobody waits for all. Not rank 0, which counts for all.
+std::vector<Rank> spared_ranks(const plan::Plan& plan, int world_size);
 /// True if a level of the plan needs to know the nodes.
 bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels);
 

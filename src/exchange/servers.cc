@@ -48,14 +48,16 @@ Servers::Line& Servers::line(std::uint32_t unit) {
 task::Task<void> Servers::hand_in(std::uint32_t unit, Range range, const tensor::Arena& values,
                                   ServerWire::Kind kind) {
   net::Transport& transport = group_.runtime().transport;
-  const Line& line = this->line(unit);
+  Line& line = this->line(unit);
+  const std::int64_t number = kind == ServerWire::Contribution ? line.handed_in++ : line.handed_in;
   std::deque<Head> heads;
   std::deque<net::SendOp> sends;
   // Each worker begins with another server, so that they don't all queue at one link.
   for (int i = 0; i < roles_.servers(); ++i) {
     const int server = (group_.rank() + i) % roles_.servers();
     const Rank peer = group_.global(roles_.member_of_server(server));
-    heads.push_back({kind, clock_, line.versions[static_cast<std::size_t>(server)], samples_, mean_over_});
+    heads.push_back(
+        {kind, clock_, line.versions[static_cast<std::size_t>(server)], samples_, mean_over_, number});
     sends.emplace_back(transport, peer, ServerWire::tag(group_, unit, line.use, ServerWire::HandedInHead),
                        bytes_of(std::as_const(heads.back())), DType::Int64);
     sends.emplace_back(transport, peer, ServerWire::tag(group_, unit, line.use, ServerWire::HandedIn),

@@ -28,7 +28,7 @@ struct ServerWire {
   enum Kind : std::int64_t { Contribution, Pause, Close };
   using Head = std::array<std::int64_t, 8>;
   // Of HandedInHead and Control.
-  enum Field { KindOf, Clock, Base, Samples, MeanOver };
+  enum Field { KindOf, Clock, Base, Samples, MeanOver, Number };
   // Of AnswerHead.
   enum AnswerField { CommonClock, Version };
   /// Of the unit's `use`-th exchange between a worker and a server.
@@ -63,6 +63,7 @@ class Servers final : public Topology {
  private:
   struct Line {
     std::uint32_t use = 0;
+    std::int64_t handed_in = 0;          // contributions
     std::vector<std::int64_t> versions;  // [server]: of the values that came last
   };
   Line& line(std::uint32_t unit);

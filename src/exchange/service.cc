@@ -1,16 +1,13 @@
 #include "exchange/service.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstring>
-#include <deque>
 
 #include "comm/in_flight.h"
-#include "comm/sum.h"
 
 namespace taxon::exchange {
 namespace {
-
-constexpr std::size_t kPieceElements = 256 * 1024;
 
 template <class Op>
 task::Task<void> await_both(Op* first, Op* second) {
@@ -39,10 +36,12 @@ Service::Service(comm::Runtime& runtime, Setup setup)
                                             {},
                                             {},
                                             0,
+                                            {},
                                             0,
                                             {}});
     unit->seats.resize(static_cast<std::size_t>(roles.workers()));
     owned += unit->range.size;
+    unit->uses.resize(static_cast<std::size_t>(roles.workers()));
     units_.push_back(std::move(unit));
   }
   if (setup_.late) late_ = setup_.late(owned);
@@ -105,68 +104,163 @@ task::Task<void> Service::abandon(std::exception_ptr why) {
   }
 }
 
+/// Waits for two operations with one worker, which the caller's frame owns.
+template <class Op>
+task::Task<void> Service::settled(Op* first, Op* second) {
+  comm::GuardedOp one(setup_.losses, runtime_.transport, *first);
+  comm::GuardedOp other(setup_.losses, runtime_.transport, *second);
+  std::exception_ptr error;
+  try {
+    auto both = await_both<Op>(first, second);
+    co_await both;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!error) co_return;
+  // The network must have let go of both.
+  if (!comm::is_spared_loss(setup_.losses, first->peer, error)) runtime_.waits().cancel(error);
+  std::rethrow_exception(error);
+}
+
 task::Task<void> Service::attend(Unit* unit, int worker) {
+  std::exception_ptr error;
+  try {
+    auto serving = serve(unit, worker);
+    co_await serving;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!error) co_return;
+  if (!comm::is_spared_loss(setup_.losses, setup_.group->global(worker), error))
+    std::rethrow_exception(error);
+  auto losing = lose(unit, worker);
+  co_await losing;
+}
+
+task::Task<void> Service::lose(Unit* unit, int worker) {
+  unit->seats[static_cast<std::size_t>(worker)].waits = false;
+  unit->desk.leave(worker);
+  note(Act::Kind::Lose, *unit, worker, 0);
+  const Rank rank = setup_.group->global(worker);
+  if (unit->desk.present() < setup_.numbers.quorum)
+    throw Error(ErrorKind::PeerLost,
+                fmt::format("rank {} was lost, and the {} workers that are left make no quorum of {}",
+                            rank.value(), unit->desk.present(), setup_.numbers.quorum),
+                {.rank = rank});
+  auto settling = settle(unit);
+  co_await settling;
+}
+
+task::Task<void> Service::hear(Unit* unit, int worker, ServerWire::Head* head, const tensor::Arena* values) {
+  comm::Communicator& group = *setup_.group;
+  const Rank peer = group.global(worker);
+  const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
+  const std::uint32_t use = unit->uses[static_cast<std::size_t>(worker)];
+  net::RecvOp said(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::HandedInHead),
+                   bytes_of(*head), DType::Int64);
+  net::RecvOp contribution(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::HandedIn),
+                           values->bytes(), values->type());
+  auto received = settled<net::RecvOp>(&said, &contribution);
+  co_await received;
+}
+
+task::Task<void> Service::reply(Unit* unit, int worker, std::uint32_t use) {
   comm::Communicator& group = *setup_.group;
   const Rank peer = group.global(worker);
   const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
   Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
-  for (std::uint32_t use = 0;; ++use) {
+  net::SendOp says(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::AnswerHead),
+                   const_bytes_of(seat.head), DType::Int64);
+  net::SendOp answer(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::Answer),
+                     seat.answer->bytes(), seat.answer->type());
+  auto sent = settled<net::SendOp>(&says, &answer);
+  co_await sent;
+}
+
+task::Task<void> Service::serve(Unit* unit, int worker) {
+  const Rank peer = setup_.group->global(worker);
+  Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  std::uint32_t& use = unit->uses[static_cast<std::size_t>(worker)];
+  for (;; ++use) {
     Contribution contribution{take(*unit)};
     ServerWire::Head head{};
-    {
-      net::RecvOp said(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::HandedInHead),
-                       bytes_of(head), DType::Int64);
-      net::RecvOp values(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::HandedIn),
-                         contribution.values->bytes(), contribution.values->type());
-      auto both = await_both<net::RecvOp>(&said, &values);
-      auto received = comm::settle(runtime_.waits(), std::move(both));
-      co_await received;
-    }
+    auto hearing = hear(unit, worker, &head, contribution.values.get());
+    co_await hearing;
     if (head[ServerWire::KindOf] == ServerWire::Close) co_return;
-    contribution.number = use;
-    contribution.samples = head[ServerWire::Samples];
-    contribution.mean_over = head[ServerWire::MeanOver];
     seat.waits = true;
     seat.applied = false;
     seat.may_go = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
-    const std::size_t place = unit->arrivals++;
-    if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) ==
-        Desk::Arrival::Dropped) {
-      note(Act::Kind::Drop, *unit, worker, use);
-      unit->free.push_back(std::move(contribution.values));
-      seat.applied = true;  // there is nothing to come
-      dropped_ += unit == units_.front().get();
-    } else {
-      note(Act::Kind::Admit, *unit, worker, use);
-      unit->pool.emplace(place, std::move(contribution));
-    }
+    take_in(unit, worker, head, std::move(contribution));
     auto settling = settle(unit);
     co_await settling;
-    auto going = seat.may_go->wait("slower workers", unit->bucket->name + ", " + unit->desk.describe(), peer);
-    co_await going;
-    net::SendOp says(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::AnswerHead),
-                     const_bytes_of(seat.head), DType::Int64);
-    net::SendOp answer(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::Answer),
-                       seat.answer->bytes(), seat.answer->type());
-    auto both = await_both<net::SendOp>(&says, &answer);
-    auto sent = comm::settle(runtime_.waits(), std::move(both));
-    co_await sent;
-    unit->free.push_back(std::move(seat.answer));
+    {
+      comm::GuardedEvent guard(setup_.losses, peer, *seat.may_go);
+      auto going =
+          seat.may_go->wait("slower workers", unit->bucket->name + ", " + unit->desk.describe(), peer);
+      co_await going;
+    }
+    auto replying = reply(unit, worker, use);
+    co_await replying;
+    if (setup_.owner->answers == Owner::Answers::Updates) std::swap(seat.last, seat.answer);
+    if (seat.answer) unit->free.push_back(std::move(seat.answer));
   }
 }
 
+void Service::take_in(Unit* unit, int worker, const ServerWire::Head& head, Contribution contribution) {
+  Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  contribution.number = head[ServerWire::Number];
+  contribution.samples = head[ServerWire::Samples];
+  contribution.mean_over = head[ServerWire::MeanOver];
+  if (!unit->desk.is_new(worker, contribution.number)) {
+    note(Act::Kind::Repeat, *unit, worker, contribution.number);
+    unit->free.push_back(std::move(contribution.values));
+    seat.applied = true;
+    seat.answer = std::move(seat.last);
+    return;
+  }
+  const std::size_t place = unit->arrivals++;
+  if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) == Desk::Arrival::Dropped) {
+    note(Act::Kind::Drop, *unit, worker, contribution.number);
+    unit->free.push_back(std::move(contribution.values));
+    seat.applied = true;  // there is nothing to come
+    dropped_ += unit == units_.front().get();
+    return;
+  }
+  note(Act::Kind::Admit, *unit, worker, contribution.number);
+  unit->pool.emplace(place, std::move(contribution));
+}
+
+void Service::pause(Unit* unit, int worker, std::int64_t number) {
+  unit->desk.pause(worker);
+  note(Act::Kind::Pause, *unit, worker, number);
+}
+
 task::Task<void> Service::obey(int worker) {
+  std::exception_ptr error;
+  try {
+    auto obeying = obey_while_here(worker);
+    co_await obeying;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (error && !comm::is_spared_loss(setup_.losses, setup_.group->global(worker), error))
+    std::rethrow_exception(error);
+}
+
+task::Task<void> Service::obey_while_here(int worker) {
   comm::Communicator& group = *setup_.group;
   const Rank peer = group.global(worker);
   for (std::uint32_t use = 0;; ++use) {
     ServerWire::Head head{};
-    net::RecvOp said(runtime_.transport, peer,
-                     ServerWire::tag(group, kServerControlUnit, use, ServerWire::Control), bytes_of(head),
-                     DType::Int64);
-    co_await said;
+    {
+      net::RecvOp said(runtime_.transport, peer,
+                       ServerWire::tag(group, kServerControlUnit, use, ServerWire::Control), bytes_of(head),
+                       DType::Int64);
+      comm::GuardedOp guard(setup_.losses, runtime_.transport, said);
+      co_await said;
+    }
     for (auto& unit : units_) {
-      unit->desk.pause(worker);
-      note(Act::Kind::Pause, *unit, worker, use);
+      pause(unit.get(), worker, use);
       auto settling = settle(unit.get());
       co_await settling;
     }
@@ -174,142 +268,10 @@ task::Task<void> Service::obey(int worker) {
     net::SendOp says(runtime_.transport, peer,
                      ServerWire::tag(group, kServerControlUnit, use, ServerWire::ControlDone),
                      const_bytes_of(done), DType::Int64);
+    comm::GuardedOp guard(setup_.losses, runtime_.transport, says);
     co_await says;
     if (head[ServerWire::KindOf] == ServerWire::Close) co_return;
   }
-}
-
-/// Updates and answers as long as there is something to do. One at a time: who comes meanwhile is seen to.
-task::Task<void> Service::settle(Unit* unit) {
-  unit->again = true;
-  if (unit->settling) co_return;
-  unit->settling = true;
-  while (std::exchange(unit->again, false)) {
-    auto releasing = release(unit);
-    co_await releasing;
-    if (!unit->desk.full()) continue;
-    auto applying = apply(unit);
-    co_await applying;
-    unit->again = true;
-  }
-  unit->settling = false;
-}
-
-task::Task<void> Service::release(Unit* unit) {
-  const bool at_once = setup_.owner->answers == Owner::Answers::Values;
-  for (std::size_t w = 0; w < unit->seats.size(); ++w) {
-    Seat& seat = unit->seats[w];
-    const int worker = static_cast<int>(w);
-    if (!seat.waits || !(at_once || seat.applied) || !unit->desk.may_go(worker)) continue;
-    // One whose contribution fills the pool sees the update that it makes.
-    if (at_once && !seat.applied && unit->desk.full()) continue;
-    if (!seat.answer) {
-      auto answering = answer(unit, worker, &setup_.owner->values(), unit->range.begin);
-      co_await answering;
-    }
-    seat.head[ServerWire::CommonClock] = std::max(unit->desk.clock(worker), unit->desk.common());
-    seat.head[ServerWire::Version] = unit->desk.version();
-    seat.waits = false;
-    note(Act::Kind::Answer, *unit, worker, unit->desk.version());
-    seat.may_go->set();
-  }
-}
-
-task::Task<void> Service::apply(Unit* unit) {
-  const std::vector<Desk::Pooled> update = unit->desk.take();
-  std::vector<Contribution> taken;
-  std::vector<optim::Lateness> lateness;
-  Pool pool{static_cast<double>(update.size()), 1, unit->desk.version() - 1, unit->samples};
-  note(Act::Kind::Update, *unit, 0, pool.version);
-  std::int64_t samples = 0;
-  double shares = 0;
-  bool alike = true;
-  for (const Desk::Pooled& pooled : update) {
-    auto found = unit->pool.find(pooled.place);
-    taken.push_back(std::move(found->second));
-    unit->pool.erase(found);
-    const Contribution& contribution = taken.back();
-    note(Act::Kind::Apply, *unit, pooled.worker, contribution.number);
-    samples += contribution.samples;
-    const double share =
-        static_cast<double>(contribution.samples) / static_cast<double>(contribution.mean_over);
-    shares += share;
-    alike = alike && contribution.mean_over == taken.front().mean_over;
-    lateness.push_back({pooled.worker, pooled.staleness, share});
-    if (unit == units_.front().get()) {
-      const auto late = static_cast<std::size_t>(std::max<std::int64_t>(0, pooled.staleness));
-      if (staleness_.size() <= late) staleness_.resize(late + 1);
-      ++staleness_[late];
-    }
-  }
-  if (alike) shares = static_cast<double>(samples) / static_cast<double>(taken.front().mean_over);
-  pool.scale = shares > 0 ? 1 / shares : 0;
-  unit->samples += samples;
-  const DType type = setup_.weights->type();
-  for (std::size_t begin = 0; begin < unit->range.size; begin += kPieceElements) {
-    const Range piece{begin, std::min(kPieceElements, unit->range.size - begin)};
-    tensor::Kernel kernel{"server sum",
-                          {static_cast<double>(piece.size * taken.size()) * (late_ ? 5 : 1),
-                           (taken.size() * (late_ ? 4 : 1) + 1) * piece.size * size_of(type)},
-                          [this, unit, &taken, &lateness, piece, type](tensor::Marks&) {
-                            std::vector<ConstView> sources;
-                            for (std::size_t i = 0; i < taken.size(); ++i) {
-                              correct(*unit, taken[i], lateness[i], piece);
-                              sources.emplace_back(taken[i].values->bytes(piece));
-                            }
-                            if (sources.size() > 1)
-                              comm::sum_into(type, taken[0].values->bytes(piece), sources);
-                          }};
-    auto summed = run("server sum", std::move(kernel), unit);
-    co_await summed;
-  }
-  tensor::Kernel kernel{"server update",
-                        {4.0 * static_cast<double>(unit->range.size), 5 * unit->range.size * size_of(type)},
-                        [this, &taken, unit, &pool](tensor::Marks&) {
-                          setup_.owner->update(*taken[0].values, unit->range, pool);
-                        }};
-  auto updated = run("server update", std::move(kernel), unit);
-  co_await updated;
-  for (const Desk::Pooled& pooled : update) {
-    Seat& seat = unit->seats[static_cast<std::size_t>(pooled.worker)];
-    seat.applied = true;
-    if (setup_.owner->answers == Owner::Answers::Values) continue;
-    auto answering = answer(unit, pooled.worker, taken[0].values.get(), 0);
-    co_await answering;
-  }
-  for (Contribution& contribution : taken) unit->free.push_back(std::move(contribution.values));
-}
-
-/// So that it counts as what it would be if it were not late.
-void Service::correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness,
-                      Range piece) {
-  if (!late_) return;
-  const optim::Place all{unit.range, 0, unit.state};
-  late_->correct(*contribution.values, setup_.owner->values(),
-                 all.of({unit.range.begin + piece.begin, piece.size}), lateness);
-}
-
-task::Task<void> Service::answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin) {
-  Buffer buffer = take(*unit);
-  tensor::Kernel kernel{"answer",
-                        {0, 2 * buffer->bytes().size()},
-                        [this, unit, worker, out = buffer.get(), values, begin](tensor::Marks&) {
-                          ConstView from = values->bytes({begin, out->size()});
-                          if (from.size() > 0) std::memcpy(out->bytes().data(), from.data(), from.size());
-                          if (late_) late_->served(worker, *values, {{begin, out->size()}, 0, unit->state});
-                        }};
-  auto copied = run("answer", std::move(kernel), unit);
-  co_await copied;
-  unit->seats[static_cast<std::size_t>(worker)].answer = std::move(buffer);
-}
-
-task::Task<void> Service::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
-  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(),
-                  {}};
-  auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
-  co_await done;
-  span.end = runtime_.executor().now();
-  runtime_.journal.add(span);
 }
 
 }  // namespace taxon::exchange

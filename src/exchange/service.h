@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/losses.h"
 #include "exchange/acts.h"
 #include "exchange/bucket.h"
 #include "exchange/desk.h"
@@ -15,7 +16,8 @@
 namespace taxon::exchange {
 
 /// A server: listens to every worker on each bucket's part that it owns, lets a desk decide what counts and
-/// who may go on, updates, answers. It runs beside whatever else its rank does. Executor's thread only.
+/// who may go on, updates, answers. It runs beside whatever else its rank does. A worker that is lost, where
+/// losses spare it, counts nowhere from then on; what it handed in stays. Executor's thread only.
 class Service {
  public:
   struct Setup {
@@ -27,7 +29,8 @@ class Service {
     const tensor::Arena* weights = nullptr;  // its memory starts as these; also says type and world
     /// Makes what corrects late contributions, for so many owned elements; empty: they count as others.
     std::function<std::unique_ptr<optim::LateRule>(std::size_t owned)> late;
-    Acts* record = nullptr;  // gets what the service does; outlives it
+    Acts* record = nullptr;          // gets what the service does; outlives it
+    comm::Losses* losses = nullptr;  // outlives it; null: every worker's loss ends the run
   };
   explicit Service(comm::Runtime& runtime, Setup setup);
 
@@ -35,6 +38,8 @@ class Service {
   task::Task<void> open();
   /// Begins to listen, after so many updates and samples.
   void attend(std::int64_t version, std::int64_t samples);
+  /// Returns when no update is underway. REQUIRES: workers hand in nothing meanwhile.
+  task::Task<void> quiet();
   /// Returns when every worker has closed.
   task::Task<void> closed();
   task::Task<void> abandon(std::exception_ptr why);
@@ -60,6 +65,7 @@ class Service {
     bool waits = false;
     bool applied = false;
     Buffer answer;
+    Buffer last;  // answer, where it is not the owner's values: for a contribution that comes again
     ServerWire::Head head{};
     std::unique_ptr<task::Event> may_go;
   };
@@ -71,13 +77,25 @@ class Service {
     std::vector<Seat> seats;
     std::map<std::size_t, Contribution> pool;  // by the desk's place
     std::size_t arrivals = 0;
+    std::vector<std::uint32_t> uses;  // [worker]
     std::int64_t samples = 0;
     std::vector<Buffer> free;
     bool settling = false, again = false;
+    std::unique_ptr<task::Event> idle;  // somebody waits for the end of settling
   };
 
   task::Task<void> attend(Unit* unit, int worker);
+  task::Task<void> serve(Unit* unit, int worker);
+  task::Task<void> hear(Unit* unit, int worker, ServerWire::Head* head, const tensor::Arena* values);
+  task::Task<void> reply(Unit* unit, int worker, std::uint32_t use);
+  task::Task<void> lose(Unit* unit, int worker);
+  void take_in(Unit* unit, int worker, const ServerWire::Head& head, Contribution contribution);
+  void pause(Unit* unit, int worker, std::int64_t number);
+  task::Task<void> give(Unit* unit, int worker);
   task::Task<void> obey(int worker);
+  task::Task<void> obey_while_here(int worker);
+  template <class Op>
+  task::Task<void> settled(Op* first, Op* second);
   task::Task<void> settle(Unit* unit);
   task::Task<void> release(Unit* unit);
   task::Task<void> apply(Unit* unit);

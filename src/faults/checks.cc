@@ -75,7 +75,8 @@ class Check {
     const plan::LevelPlan* served = exchange::served_level(plan_.exchange.levels);
     if (!served) return;
     Bookkeeping book = bookkeeping_of(*served, static_cast<int>(workers_));
-    book.complete = ending_of(seen_) == Ending::Complete;
+    const Ending ending = ending_of(seen_);
+    book.complete = ending == Ending::Complete || ending == Ending::Survived;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
       const exchange::Acts& acts = seen_.ranks[rank].acts;
       for (std::string& sentence : check_contributions(static_cast<int>(rank), acts, book))
@@ -88,7 +89,7 @@ class Check {
 
   void complete() {
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
-      if (!seen_.ranks[rank].outcome)
+      if (!seen_.ranks[rank].outcome && !seen_.report.ranks[rank].killed)
         complain("rank {} failed although nothing was lost: {}", rank,
                  message_of(seen_.report.ranks[rank].error));
   }
@@ -132,7 +133,7 @@ class Check {
       complain("the hang report does not name what is waited for: {}", fmt::join(lines, " | "));
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
       if (const auto& error = seen_.report.ranks[rank].error;
-          error && take_apart(error).kind != ErrorKind::Deadline)
+          error && !seen_.report.ranks[rank].killed && take_apart(error).kind != ErrorKind::Deadline)
         complain("rank {} of a stuck run ended otherwise: {}", rank, message_of(error));
   }
 
@@ -151,7 +152,8 @@ class Check {
   /// A server got one contribution for every backward pass of a worker, or is about to.
   void handed_in(std::size_t server, std::size_t worker, std::int64_t got, bool complete) {
     const auto begun = static_cast<std::int64_t>(seen_.ranks[worker].weights.size());
-    if (got > begun || (complete && got < begun))
+    const bool all_came = complete && !seen_.report.ranks[worker].killed;
+    if (got > begun || (all_came && got < begun))
       complain("rank {} as a server got {} contributions of worker {}, who made {}", server, got, worker,
                begun);
   }
@@ -173,6 +175,8 @@ const char* to_string(Ending ending) {
   switch (ending) {
     case Ending::Complete:
       return "complete";
+    case Ending::Survived:
+      return "survived the loss of a rank";
     case Ending::Lost:
       return "ended by a lost rank";
     case Ending::Stuck:
@@ -185,7 +189,8 @@ Ending ending_of(const Performance& performance) {
   if (performance.report.hang) return Ending::Stuck;
   const auto& ranks = performance.report.ranks;
   const bool killed = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.killed; });
-  return killed ? Ending::Lost : Ending::Complete;
+  if (!killed) return Ending::Complete;
+  return performance.report.failure ? Ending::Lost : Ending::Survived;
 }
 
 std::string message_of(const std::exception_ptr& error) { return error ? take_apart(error).message : ""; }
@@ -204,6 +209,7 @@ std::vector<std::string> check(const plan::Plan& plan, const Schedule& schedule,
   check.contributions();
   switch (ending_of(seen)) {
     case Ending::Complete:
+    case Ending::Survived:
       check.complete();
       break;
     case Ending::Lost:

@@ -11,6 +11,7 @@ namespace taxon::faults {
 /// How a run ended.
 enum class Ending {
   Complete,  // every rank returned
+  Survived,  // a rank was killed before all had ended, and every other one returned
   Lost,      // a rank was killed before all had ended; the others named it
   Stuck,     // it could not go on, and said who waits for whom
 };

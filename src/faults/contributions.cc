@@ -27,6 +27,10 @@ class Unit {
         return begin_update();
       case Act::Kind::Apply:
         return apply(act);
+      case Act::Kind::Lose:
+        workers_[static_cast<std::size_t>(act.worker)].lost = true;
+        return {};
+      case Act::Kind::Repeat:
       case Act::Kind::Answer:
       case Act::Kind::Pause:
         return {};
@@ -53,6 +57,7 @@ class Unit {
  private:
   struct Worker {
     std::int64_t arrived = 0, applied = 0;
+    bool lost = false;
     std::set<std::int64_t> admitted;  // and not applied yet
   };
 
@@ -68,7 +73,7 @@ class Unit {
     worker.admitted.insert(act.number);
     if (book_.staleness < 0 || book_.dropping == Dropping::Allowed) return {};
     for (std::size_t other = 0; other < workers_.size(); ++other)
-      if (workers_[other].applied < act.number - book_.staleness)
+      if (!workers_[other].lost && workers_[other].applied < act.number - book_.staleness)
         return fmt::format("let worker {} go {} contributions ahead of worker {}", act.worker,
                            act.number - workers_[other].applied, other);
     return {};

@@ -99,7 +99,8 @@ Trial try_seed(const Job& job, std::uint64_t seed) {
   if (auto moved = sums_of(staging, trial.seen)) add({*moved});
   staging.storage = &another;
   add(check_repeated(trial.seen, perform(job, staging)));
-  trial.resumed = staging.plan.checkpoint.every_steps > 0 && trial.ending != Ending::Complete;
+  trial.resumed = staging.plan.checkpoint.every_steps > 0 &&
+                  (trial.ending == Ending::Lost || trial.ending == Ending::Stuck);
   if (trial.resumed) {
     staging.cluster = calm.staging.cluster;
     staging.storage = &storage;

@@ -18,8 +18,9 @@ std::string describe_tag(const Tag& tag) {
 }
 
 std::string describe_subject(const Tag& tag, const task::Waits& waits) {
-  const bool named = tag.operation != Operation::User && tag.operation != Operation::ShareRegions &&
-                     tag.operation != Operation::Tensor;
+  const bool of_users = tag.operation == Operation::User && tag.unit < kFirstReservedUnit;
+  const bool named =
+      !of_users && tag.operation != Operation::ShareRegions && tag.operation != Operation::Tensor;
   std::string name = named ? waits.name_of(tag.unit, tag.sequence) : "";
   return name.empty() ? describe_tag(tag) : fmt::format("{}, round {}", name, tag.round);
 }

@@ -19,6 +19,9 @@ enum class Operation : std::uint16_t {
   Tensor  // between the ends of a tensor channel
 };
 
+/// Units from here on have names of Taxon's own in any operation; users' messages take smaller ones.
+inline constexpr std::uint32_t kFirstReservedUnit = 0x40000000;
+
 /// What a message is about. Two messages match when all fields are equal and the source is the expected one,
 /// so tags do not depend on the order in which communicators are made. Part of the wire header
 /// (docs/wire_format.md).

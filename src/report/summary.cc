@@ -65,6 +65,7 @@ std::string to_json(const Summary& s) {
       {"gradient_copies_per_step", s.gradient_copies_per_step},
       {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
       {"buckets", std::move(buckets)}};
+  if (!s.lost.empty()) json["lost_ranks"] = s.lost;
   if (!s.staleness.empty()) json["staleness"] = staleness(s);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -91,6 +92,9 @@ std::string to_text(const Summary& s, const std::string& folder) {
   line("trained", fmt::format("{} parameters, {} workers, {} samples in {} steps, {}", s.parameters,
                               s.world_size, s.samples, s.steps, format_seconds(s.wall_seconds)));
   line("outputs", folder + "/");
+  if (!s.lost.empty())
+    line("lost", fmt::format("rank{} {} on the way; the other workers went on (exit code 3)",
+                             s.lost.size() == 1 ? "" : "s", fmt::join(s.lost, ", ")));
   return text;
 }
 

@@ -35,6 +35,7 @@ struct Summary {
   /// With servers: contributions by how many updates late they were, and how many came too late to count.
   std::vector<double> staleness;
   double dropped = 0;
+  std::vector<int> lost;  // ranks that the others did without
   struct Bucket {
     std::int64_t bytes = 0;
     std::vector<std::string> collectives;

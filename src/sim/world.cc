@@ -148,7 +148,8 @@ class World::Run final : private Action {
       void unhandled_exception() noexcept { std::terminate(); }
     };
   };
-  static constexpr std::uint64_t kKill = std::uint64_t{1} << 32, kTell = std::uint64_t{1} << 33;
+  static constexpr std::uint64_t kKill = std::uint64_t{1} << 32, kTell = std::uint64_t{1} << 33,
+                                 kSpare = std::uint64_t{1} << 34;
 
   std::size_t size() const { return parts_.places.size(); }
   task::Waits& waits(std::size_t rank) { return parts_.places[rank]->runtime.waits(); }
@@ -168,17 +169,22 @@ class World::Run final : private Action {
     auto index = static_cast<std::size_t>(rank);
     // The network may notice a loss before the rank has heard of it: as in a real process, who was first
     // counts.
-    if (error && announced_ && is_transports(error)) error = told_;
+    if (error && announced_ && is_echo(error)) error = told_;
     ended_[index] = true;
     report_.ranks[index].end = parts_.queue.now();
     report_.ranks[index].error = error;
     last_end_ = parts_.queue.now();
     --live_;
-    if (error && !announced_) announce(rank, error, aborted(rank, error));
+    if (!error || announced_ || report_.ranks[index].killed) return;
+    if (const auto culprit = lost_behind(error))
+      announce(culprit->value(), error, control::PeerLost{*culprit, "and could not be done without"});
+    else
+      announce(rank, error, aborted(rank, error));
   }
 
   void happen(std::uint64_t argument) override {
     if ((argument & kTell) != 0) return tell();
+    if ((argument & kSpare) != 0) return tell_of_spared(static_cast<std::size_t>(argument & 0xffffffffU));
     auto rank = static_cast<int>(argument & 0xffffffffU);
     auto index = static_cast<std::size_t>(rank);
     if (ended_[index]) return;
@@ -187,18 +193,47 @@ class World::Run final : private Action {
     report_.ranks[index].killed = true;
     parts_.network.kill(Rank(rank));
     auto error = std::make_exception_ptr(control::error_of(lost));
-    if (!announced_) announce(rank, error, lost);
+    const auto& spared = parts_.options.spared;
+    if (std::find(spared.begin(), spared.end(), Rank(rank)) != spared.end()) {
+      losses_[index] = error;
+      parts_.queue.at(parts_.queue.now() + from_seconds(parts_.cluster.detection), *this,
+                      kSpare | static_cast<std::uint64_t>(rank));
+    } else if (!announced_) {
+      announce(rank, error, lost);
+    }
     waits(index).cancel(error);
   }
 
-  static bool is_transports(std::exception_ptr error) {
+  void tell_of_spared(std::size_t lost) {
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (!ended_[rank] && !announced_)
+        parts_.options.lost(Rank(static_cast<std::int32_t>(rank)), Rank(static_cast<std::int32_t>(lost)),
+                            losses_[lost]);
+  }
+
+  /// Failures that are usually the consequence of somebody else's.
+  static bool is_echo(std::exception_ptr error) {
     try {
       std::rethrow_exception(error);
     } catch (const Error& known) {
-      return known.kind() == ErrorKind::Transport;
+      return known.kind() == ErrorKind::Transport || known.kind() == ErrorKind::PeerLost;
     } catch (...) {
       return false;
     }
+  }
+
+  /// The killed rank that a failure names, if it does.
+  std::optional<Rank> lost_behind(std::exception_ptr error) const {
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& known) {
+      const auto rank = known.context().rank;
+      if (known.kind() == ErrorKind::PeerLost && rank &&
+          report_.ranks.at(static_cast<std::size_t>(rank->value())).killed)
+        return rank;
+    } catch (...) {
+    }
+    return {};
   }
 
   static control::Event aborted(int rank, std::exception_ptr error) {
@@ -280,6 +315,7 @@ class World::Run final : private Action {
   Instant last_end_{};
   bool announced_ = false;
   std::exception_ptr told_;
+  std::map<std::size_t, std::exception_ptr> losses_;  // of spared ranks
 };
 
 World::World(plan::ClusterModel cluster, int ranks, WorldOptions options) {

@@ -25,6 +25,9 @@ struct WorldOptions {
   /// them.
   std::size_t phantom_above = std::size_t{64} << 10;
   comm::Journal::Keep journal = comm::Journal::Keep::Recent;
+  /// Ranks whose loss the others hear of one by one through `lost`, `detection` after it, instead of failing.
+  std::vector<Rank> spared;
+  std::function<void(Rank hears, Rank lost, std::exception_ptr why)> lost;
   /// Where kernels and services of links are noted; outlives the world. Null: nowhere.
   Timeline* timeline = nullptr;
 };

@@ -19,30 +19,49 @@ net::Tag tag_of(const comm::Communicator& group, std::uint32_t use, std::uint32_
 
 }  // namespace
 
-Ledger::Ledger(comm::Communicator& group, int workers, std::int64_t samples,
-               std::function<bool(const Totals&)> calls)
-    : group_(group), workers_(workers), calls_(std::move(calls)), listeners_(group.runtime().waits()) {
-  totals_.samples = static_cast<double>(samples);
+Ledger::Ledger(comm::Communicator& group, Setup setup)
+    : group_(group), setup_(std::move(setup)), listeners_(group.runtime().waits()) {
+  totals_.samples = static_cast<double>(setup_.samples);
 }
 
 void Ledger::open() {
   if (group_.rank() != 0) return;
-  for (int worker = 0; worker < workers_; ++worker) listeners_.spawn(attend(worker));
+  for (int worker = 0; worker < setup_.workers; ++worker) listeners_.spawn(attend(worker));
 }
 
 task::Task<void> Ledger::attend(int worker) {
+  Loss so_far{.rank = group_.global(worker)};
+  try {
+    auto listening = hear(worker, &so_far);
+    co_await listening;
+  } catch (...) {
+    so_far.why = std::current_exception();
+  }
+  if (!so_far.why) co_return;
+  if (group_.runtime().waits().cancelled() || !comm::is_spared_loss(setup_.losses, so_far.rank, so_far.why))
+    std::rethrow_exception(so_far.why);
+  so_far.why = setup_.losses->lost(so_far.rank);
+  if (setup_.lost) setup_.lost(so_far);
+}
+
+task::Task<void> Ledger::hear(int worker, Loss* so_far) {
   net::Transport& transport = group_.runtime().transport;
   const Rank peer = group_.global(worker);
   for (std::uint32_t use = 0;; ++use) {
     std::vector<double> values(kSize);
-    net::RecvOp hears(transport, peer, tag_of(group_, use, 0), as_view(std::span(values)), DType::Float64);
-    co_await hears;
+    {
+      net::RecvOp hears(transport, peer, tag_of(group_, use, 0), as_view(std::span(values)), DType::Float64);
+      comm::GuardedOp guard(setup_.losses, transport, hears);
+      co_await hears;
+    }
     if (values[Farewell] != 0) co_return;
     totals_.samples += values[Samples];
     totals_.loss_sum += values[LossSum];
     totals_.correct += values[Correct];
     totals_.stop = totals_.stop || values[Stop] != 0;
-    if (!call_open_ && calls_(totals_)) {
+    so_far->samples += static_cast<std::int64_t>(values[Samples]);
+    so_far->steps += values[Samples] > 0;
+    if (!call_open_ && setup_.calls(totals_)) {
       call_open_ = true;
       ++totals_.calls;
     }
@@ -54,6 +73,7 @@ task::Task<void> Ledger::attend(int worker) {
     values[Calls] = static_cast<double>(totals_.calls);
     net::SendOp says(transport, peer, tag_of(group_, use, 1), as_const_view(std::span<const double>(values)),
                      DType::Float64);
+    comm::GuardedOp guard(setup_.losses, transport, says);
     co_await says;
   }
 }

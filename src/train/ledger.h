@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "comm/communicator.h"
+#include "comm/losses.h"
 #include "task/scope.h"
 #include "train/vote.h"
 
@@ -18,10 +19,23 @@ class Ledger {
     bool stop = false;                              // somebody asked
     std::int64_t calls = 0;                         // how often all were called together
   };
-  /// Members 0 to `workers` - 1 of the group work; `samples` were before. `calls`, at member 0: true if all
-  /// shall come together at these totals; asked whenever they grow and no call is open.
-  Ledger(comm::Communicator& group, int workers, std::int64_t samples,
-         std::function<bool(const Totals&)> calls);
+  /// A worker that is gone for good.
+  struct Loss {
+    Rank rank;
+    std::int64_t steps = 0, samples = 0;  // that it reported
+    std::exception_ptr why;
+  };
+  struct Setup {
+    int workers = 1;           // members 0 to `workers` - 1
+    std::int64_t samples = 0;  // that were before
+    /// At member 0: true if all shall come together at these totals; asked whenever they grow and no call is
+    /// open.
+    std::function<bool(const Totals&)> calls;
+    comm::Losses* losses = nullptr;  // null: every worker's loss ends the run
+    /// At member 0: hears of each loss once.
+    std::function<void(const Loss&)> lost;
+  };
+  Ledger(comm::Communicator& group, Setup setup);
 
   /// At member 0, before anything else: begins to listen.
   void open();
@@ -37,12 +51,12 @@ class Ledger {
 
  private:
   task::Task<void> attend(int worker);
+  task::Task<void> hear(int worker, Loss* so_far);
   task::Task<void> exchange(std::vector<double>* values);
-  bool works() const { return group_.rank() < workers_; }
+  bool works() const { return group_.rank() < setup_.workers; }
 
   comm::Communicator& group_;
-  const int workers_;
-  std::function<bool(const Totals&)> calls_;
+  const Setup setup_;
   Totals totals_;
   bool call_open_ = false;
   std::uint32_t use_ = 0;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/named.h"
 #include "comm/journal.h"
 #include "plan/plan.h"
 
@@ -69,6 +70,7 @@ struct Outcome {
   double bytes_sent_per_step = 0;  // mean over ranks and steps of this process's part of the run
   std::vector<double> staleness;   // contributions by how many updates late they were; empty without servers
   double dropped = 0;              // contributions that came too late to count
+  std::vector<Rank> lost;          // workers that were lost on the way, and that the others did without
   std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
   std::vector<std::vector<std::byte>> traces;  // rank 0: every rank's packed spans, if a trace was asked for
 };

@@ -41,7 +41,9 @@ class InStep final : public Pace {
 class Apart : public Pace {
  public:
   Apart(const PaceContext& context, std::function<bool(const Ledger::Totals&)> calls)
-      : context_(context), ledger_(context.group, context.workers, context.begin.samples, std::move(calls)) {
+      : context_(context),
+        ledger_(context.group,
+                {context.workers, context.begin.samples, std::move(calls), context.losses, context.lost}) {
     seen_.samples = static_cast<double>(context.begin.samples);
     ledger_.open();
   }

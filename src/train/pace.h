@@ -79,14 +79,16 @@ class Pace {
   virtual task::Task<void> abandon(std::exception_ptr) { co_return; }
 };
 
-/// What a pace is made from; group and agreement outlive it.
+/// What a pace is made from; group, agreement and losses outlive it.
 struct PaceContext {
-  comm::Communicator& group;
-  Agreement& agreement;
-  int workers = 1;         // the first members
-  std::int64_t batch = 1;  // samples of a step of all
+  comm::Communicator& group;  // of all ranks that ever were
+  Agreement& agreement;       // of those that are there
+  int workers = 1;            // the first members
+  std::int64_t batch = 1;     // samples of a step of all
   Agenda agenda;
   Position begin;
+  comm::Losses* losses = nullptr;
+  std::function<void(const Ledger::Loss&)> lost;  // at rank 0
 };
 
 /// The pace that the plan's levels ask for.

@@ -26,11 +26,12 @@ exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) 
   };
   exchange::Service::Setup setup;
   setup.layout = &state.layout();
-  setup.group = &ranks.group;
-  setup.roles = {ranks.group.size(), plan.mesh.servers};
+  setup.group = &ranks.lasting;
+  setup.roles = {ranks.lasting.size(), plan.mesh.servers};
   setup.numbers = {level.staleness, level.quorum, level.apply};
   setup.weights = &weights;
   setup.record = from.acts;
+  setup.losses = from.losses;
   setup.late = [&level, &weights, workers = setup.roles.workers()](std::size_t owned) {
     return optim::find_late(level.late).make(level, {weights.type(), owned, workers, weights.bytes()});
   };
@@ -145,6 +146,16 @@ std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
   return tensors;
 }
 
+/// A dedicated server has no step of its own that it would wait for.
+task::Task<void> Replicas::arrive() {
+  if (!served_) co_return;
+  auto agreeing = ranks_.agreement.sum({0.0});
+  co_await agreeing;
+  if (!service_) co_return;
+  auto quiet = service_->quiet();
+  co_await quiet;
+}
+
 task::Task<void> Replicas::show() {
   if (!apart()) co_return;
   const tensor::Arena& master = state_->master();
@@ -154,6 +165,8 @@ task::Task<void> Replicas::show() {
     co_await arriving;
   }
   const std::uint64_t before = runtime_.transport.traffic().bytes_sent;
+  auto servers = arrive();
+  co_await servers;
   auto showing = served_ ? gather_owned() : meeting_->show(ranks_.group, other_);
   co_await showing;
   bytes_shown_ += runtime_.transport.traffic().bytes_sent - before;

@@ -19,6 +19,7 @@ class Replicas {
     const plan::Plan* plan = nullptr;  // resolved
     std::int64_t total = 0;            // samples of the whole training
     exchange::Acts* acts = nullptr;    // gets what this rank does as a server
+    comm::Losses* losses = nullptr;    // of workers that servers can do without
   };
   /// `ranks`' levels outlive it.
   Replicas(comm::Runtime& runtime, Ranks ranks, const Setup& setup);
@@ -32,6 +33,8 @@ class Replicas {
 
   /// After the weights are there; with what a checkpoint said of this rank, if it was of as many ranks.
   task::Task<void> begin(const Beginning* beginning);
+  /// What servers own has all that workers did before. REQUIRES: workers are settled.
+  task::Task<void> arrive();
   /// The weights := what stands for the model, until hide() brings this rank's own back.
   task::Task<void> show();
   task::Task<void> hide();

@@ -15,6 +15,8 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
     auto arriving = meeting->arrive();
     co_await arriving;
   }
+  auto servers = setup_.replicas->arrive();
+  co_await servers;
   Packer packer;
   auto own = on_compute(&world_.runtime, "read state", [&] {
     std::vector<checkpoint::LogicalTensor> tensors;

@@ -38,7 +38,8 @@ struct Beginning {
 
 /// Who takes part: all ranks, and how they meet on the levels.
 struct Ranks {
-  comm::Communicator& group;
+  comm::Communicator& group;    // those that are there, see Roster
+  comm::Communicator& lasting;  // all that ever were
   Agreement& agreement;
   exchange::Levels& levels;           // that sum gradients
   exchange::Levels* outer = nullptr;  // where replicas meet, if they do

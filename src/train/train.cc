@@ -1,5 +1,7 @@
 #include "train/train.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -10,6 +12,7 @@
 #include "train/evaluation.h"
 #include "train/pace.h"
 #include "train/replicas.h"
+#include "train/roster.h"
 #include "train/saving.h"
 #include "train/start.h"
 #include "train/stepper.h"
@@ -25,7 +28,11 @@ class Trainer {
       : world_(world),
         options_(options),
         group_(world.runtime, "data", all_ranks(world.runtime)),
-        agreement_(group_) {}
+        agreement_(group_) {
+    if (!options.losses || !options.losses->spares_any()) return;
+    all_ = std::make_unique<comm::Communicator>(world.runtime, "all", all_ranks(world.runtime));
+    roster_ = std::make_unique<Roster>(*all_, group_, *options.losses);
+  }
 
   task::Task<Outcome> run();
 
@@ -38,7 +45,10 @@ class Trainer {
   comm::Runtime& runtime() { return world_.runtime; }
   Instant now() { return world_.runtime.executor().now(); }
 
-  Ranks ranks() { return {group_, agreement_, *levels_, outer_.get(), node_}; }
+  Ranks ranks() { return {group_, lasting(), agreement_, *levels_, outer_.get(), node_}; }
+  /// Of every rank that ever was.
+  comm::Communicator& lasting() { return all_ ? *all_ : group_; }
+  void lost(const Ledger::Loss& loss);
 
   task::Task<void> prepare();
   exchange::Layout lay_out() const;
@@ -64,7 +74,7 @@ class Trainer {
   task::Task<void> pause();
   task::Task<bool> come_together(Together mine);
   task::Task<void> count_staleness(Outcome* outcome);
-  bool works() const { return group_.rank() < workers_; }
+  bool works() const { return world_.runtime.rank().value() < workers_; }
   std::uint64_t bytes_sent() const { return world_.runtime.transport.traffic().bytes_sent; }
   /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
   std::uint64_t bytes_of_training() const { return bytes_sent() - first_bytes_ - replicas_->bytes_shown(); }
@@ -72,8 +82,11 @@ class Trainer {
 
   World world_;
   const TrainOptions& options_;
-  comm::Communicator group_;
+  comm::Communicator group_;  // of the ranks that are there
   Agreement agreement_;
+  std::unique_ptr<comm::Communicator> all_;  // null, as the roster: nobody can be done without
+  std::unique_ptr<Roster> roster_;
+  int lost_ = 0;  // workers; at rank 0
   plan::Plan plan_;
   std::unique_ptr<State> state_;
   int node_ = 0;
@@ -94,7 +107,7 @@ class Trainer {
   std::int64_t saved_at_ = -1;
   std::uint64_t hash_ = 0;  // of the weights that were compared last
   bool interrupted_ = false;
-  std::int64_t first_step_ = 0;
+  std::int64_t first_step_ = 0, first_samples_ = 0;
   std::uint64_t first_bytes_ = 0;
   Instant last_end_;
   Duration trained_{0};  // in steps of this process's part of the run
@@ -137,15 +150,19 @@ task::Task<Outcome> Trainer::run() {
 task::Task<void> Trainer::prepare() {
   auto establish = group_.establish();
   co_await establish;
+  if (all_) {
+    auto establish_all = all_->establish();
+    co_await establish_all;
+  }
   auto finding = find_node(&runtime(), &agreement_, &options_.plan);
   node_ = co_await finding;
   const auto& levels = options_.plan.exchange.levels;
   const exchange::Levels::Shape shape{node_, options_.plan.seed, options_.plan.mesh.servers};
-  levels_ = std::make_unique<exchange::Levels>(group_, exchange::summing_levels(levels), shape);
+  levels_ = std::make_unique<exchange::Levels>(lasting(), exchange::summing_levels(levels), shape);
   auto establish_levels = levels_->establish();
   co_await establish_levels;
   if (auto meeting = exchange::meeting_level(levels); !meeting.empty()) {
-    outer_ = std::make_unique<exchange::Levels>(group_, meeting, shape);
+    outer_ = std::make_unique<exchange::Levels>(lasting(), meeting, shape);
     auto establish_outer = outer_->establish();
     co_await establish_outer;
   }
@@ -163,10 +180,11 @@ task::Task<void> Trainer::prepare() {
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   workers_ = plan::workers(plan_, group_.size());
-  replicas_ = std::make_unique<Replicas>(runtime(), ranks(),
-                                         Replicas::Setup{state_.get(), &plan_, total_, options_.acts});
+  replicas_ = std::make_unique<Replicas>(
+      runtime(), ranks(), Replicas::Setup{state_.get(), &plan_, total_, options_.acts, options_.losses});
   auto same = compare_weights("initial parameters");
   co_await same;
+  first_bytes_ = bytes_sent();  // before workers that are faster may be served
   auto parting = replicas_->begin(&beginning);
   co_await parting;
   evaluator_ = std::make_unique<Evaluator>(world_, plan_, group_, agreement_);
@@ -180,16 +198,22 @@ task::Task<void> Trainer::prepare() {
     if (served) served->set_turn(steps_);
   const std::int64_t batch = plan::global_batch(plan_, group_.size());
   const Position here{steps_, samples_};
-  pace_ = make_pace(plan_, {group_, agreement_, workers_, batch,
-                            Agenda(plan_, static_cast<double>(train.size()), total_, here), here});
+  pace_ = make_pace(plan_, {lasting(), agreement_, workers_, batch,
+                            Agenda(plan_, static_cast<double>(train.size()), total_, here), here,
+                            options_.losses, [this](const Ledger::Loss& loss) { lost(loss); }});
   auto establish_pace = pace_->establish();
   co_await establish_pace;
   data::Sampler sampler(plan_.seed, train.size(), batch);
-  clock_ = clock_at(std::max<std::int64_t>(0, steps_ - 1), samples_);
+  if (steps_ > 0) {  // of the last step, which began before its samples
+    const std::int64_t in_epoch = (samples_ - 1) % train.size();
+    clock_ = clock_at(steps_ - 1, samples_ - 1 - in_epoch % batch);
+  } else {
+    clock_ = clock_at(0, 0);
+  }
   loader_ = std::make_unique<data::Loader>(
       runtime(), train, sampler, plan_.data.prefetch, samples_,
       pace_->counts_own() ? total_ : std::numeric_limits<std::int64_t>::max() / 2, workers_);
-  first_bytes_ = bytes_sent();
+  first_samples_ = samples_;
 }
 
 exchange::Layout Trainer::lay_out() const {
@@ -244,6 +268,7 @@ void Trainer::announce() {
 task::Task<void> Trainer::loop() {
   // Here and no earlier: what this starts is unwound only if the loop fails.
   if (delayed_) stepper_->go_on_with(*delayed_);
+  if (roster_) roster_->dismiss();
   last_end_ = now();
   bool ended = pace_->counts_own() && samples_ >= total_;
   while (!ended) {
@@ -306,6 +331,10 @@ task::Task<bool> Trainer::come_together(Together mine) {
     auto pausing = pause();
     co_await pausing;
   }
+  if (roster_) {
+    auto calling = roster_->call();
+    co_await calling;
+  }
   auto agreeing = pace_->agree(mine, asked_to_stop(), &position);
   const Together what = co_await agreeing;
   samples_ = position.samples;
@@ -323,7 +352,25 @@ task::Task<bool> Trainer::come_together(Together mine) {
     co_await saving;
   }
   last_end_ += now() - begin;
+  if (roster_) roster_->dismiss();
   co_return false;
+}
+
+/// At rank 0, once for each.
+void Trainer::lost(const Ledger::Loss& loss) {
+  std::string why;
+  try {
+    std::rethrow_exception(loss.why);
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  const std::int64_t share = (total_ - first_samples_) / workers_;
+  const std::string rest = pace_->counts_own() ? fmt::format("about {} samples of its share are left out",
+                                                             std::max<std::int64_t>(0, share - loss.samples))
+                                               : "the others train its share";
+  world_.observer.noticed(fmt::format(
+      "{}. It had reported {} steps with {} samples; what it was computing is lost, and {}. {} workers go on",
+      why, loss.steps, loss.samples, rest, workers_ - ++lost_));
 }
 
 task::Task<void> Trainer::count_staleness(Outcome* outcome) {
@@ -520,6 +567,7 @@ task::Task<Outcome> Trainer::conclude() {
     co_await counting;
   }
   outcome.train_loss = epoch_samples_ > 0 ? epoch_loss_ / static_cast<double>(epoch_samples_) : 0;
+  if (roster_) outcome.lost = roster_->missing();
   outcome.steps = steps_;
   outcome.samples = samples_;
   outcome.epochs = static_cast<double>(samples_) / static_cast<double>(world_.datasets.train->size());

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <string>
 
+#include "comm/losses.h"
 #include "comm/runtime.h"
 #include "data/dataset.h"
 #include "data/storage.h"
@@ -35,6 +36,9 @@ struct TrainOptions {
   const std::atomic<bool>* stop = nullptr;
   /// Gets what this rank does as a server, if it is one. Outlives the run. Null: nobody asks.
   exchange::Acts* acts = nullptr;
+  /// Workers that the others can do without (exchange::spared_ranks), and who tells of their loss. Outlives
+  /// the run. Null: any loss ends it.
+  comm::Losses* losses = nullptr;
 };
 
 /// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.

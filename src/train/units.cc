@@ -20,6 +20,7 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   if (unit >= 0 && unit < buckets)
     return fmt::format("bucket {} ({})", unit, plan::describe(plan.buckets[static_cast<std::size_t>(unit)]));
   if (unit == kAgreementUnit) return "an agreement of all ranks";
+  if (unit == kRosterUnit) return "the list of who is there";
   if (unit == kVoteUnit) return "the step's vote";
   if (unit == kLedgerUnit) return "the count of all workers' samples";
   if (unit == exchange::kServerControlUnit) return "a word to a server";

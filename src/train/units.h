@@ -11,6 +11,7 @@ namespace taxon::train {
 /// Units of what travels beside the buckets (whose units count from 0). Tags are keyed by unit, so these must
 /// not collide.
 inline constexpr std::uint32_t kAgreementUnit = 0x40000000;
+inline constexpr std::uint32_t kRosterUnit = 0x40000020;
 inline constexpr std::uint32_t kVoteUnit = 0x40000001;
 inline constexpr std::uint32_t kWeightsUnit = 0x40000002;
 inline constexpr std::uint32_t kLedgerUnit = 0x40000004;

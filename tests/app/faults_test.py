@@ -1,5 +1,6 @@
 """What happens to a run when a worker dies or stops."""
 
+import json
 import os
 import signal
 import time
@@ -43,6 +44,32 @@ class Faults(TaxonTest):
                 os.kill(ranks[1], signal.SIGKILL)
                 self.assertNotEqual(process.wait(10), 0)
                 self.assertIn("rank 1", self.log())
+
+    ASYNCHRONOUS = ("--set", "exchange.levels=[{topology: servers, staleness: -1, apply: 1}]", "--set", "mesh.servers=1",
+                    "--set", "optimiser.rule=sgd")
+
+    def test_a_killed_asynchronous_worker_leaves_the_others_training(self):
+        for kind in ("auto", "tcp"):
+            with self.subTest(transport=kind):
+                out = f"run-{kind}"
+                process = self.begin(5, *self.ASYNCHRONOUS, "--set", "length.epochs=60", "--set", f"transport.kind={kind}",
+                                     "--set", "evaluation.every_epochs=0", out=out)
+                self.wait_until(lambda: self.steps_seen(out) >= 20, "training")
+                victim = self.workers(out)[2]
+                os.kill(victim, signal.SIGKILL)
+                self.assertEqual(process.wait(120), 3, self.log())
+                self.assertEqual(self.log().count("rank 2 was lost: "), 1, self.log())
+                self.assertIn("the others can do without it", self.log())
+                last = self.log().strip().splitlines()[-1]
+                self.assertRegex(last, "rank 2 on the way; the other workers went on")
+                summary = json.loads((self.folder / out / "summary.json").read_text())
+                self.assertEqual(summary["lost_ranks"], [2])
+                self.assertGreaterEqual(summary["samples"], 60 * 2000)
+
+    def test_a_killed_server_ends_the_asynchronous_run_and_is_named(self):
+        process = self.begin(4, *self.ASYNCHRONOUS)
+        self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
+        self.kill_and_check(process, self.workers("run"), 3)
 
     def test_the_killed_launcher_takes_its_workers_along(self):
         process = self.begin(2)

@@ -83,6 +83,7 @@ TEST(Wire, PartsComeBackByTheirSizes) {
 
 TEST(Wire, EveryEventSurvives) {
   std::vector<Event> events{PeerLost{Rank(1), "gone"},
+                            Departed{Rank(1), "gone too"},
                             Aborted{Rank(2), ErrorKind::Data, "cut short"},
                             Silent{Rank(3), 5.5},
                             Returned{Rank(3), 9},

@@ -22,7 +22,8 @@ inline plan::KnownNames known_names() {
           .lates = {{"as_others", true, true, false},
                     {"less", true, false, false},
                     {"compensated", true, false, true},
-                    {"moved", false, true, true}}};
+                    {"moved", false, true, true}},
+          .codecs = {{"int8", true, false}, {"qsgd", false, false}, {"top_k", true, true}}};
 }
 
 /// The least that a legal plan must say.

@@ -264,6 +264,8 @@ void UcxTransport::Impl::look_for_failures() {
     if (!peer || !peer->lost_is_news) continue;
     peer->lost_is_news = false;
     // A peer that is done closes its connections; that is nothing to those who need nothing more of it.
+    const auto& spared = options.spared;
+    if (std::find(spared.begin(), spared.end(), peer->rank) != spared.end()) continue;
     if (needs(*peer)) return waits.cancel(peer->lost);
   }
 }

@@ -24,6 +24,8 @@ struct UcxOptions {
   std::string transport = "auto";
   /// Network devices as in UCX_NET_DEVICES ("eth0,mlx5_0:1"); empty: all. The user's UCX_NET_DEVICES wins.
   std::string devices;
+  /// Peers whose loss somebody else tells of: a broken endpoint to them ends nothing but its operations.
+  std::vector<Rank> spared;
   PayloadChecksums payload_checksums = PayloadChecksums::Off;
   std::uint32_t signals = 1024;
 };

@@ -1,0 +1,164 @@
+// What a server does with contributions once they are there.
+#include <algorithm>
+#include <cstring>
+
+#include "comm/sum.h"
+#include "exchange/service.h"
+
+namespace taxon::exchange {
+namespace {
+
+constexpr std::size_t kPieceElements = 256 * 1024;
+
+}  // namespace
+
+/// Updates and answers as long as there is something to do. One at a time: who comes meanwhile is seen to.
+task::Task<void> Service::settle(Unit* unit) {
+  unit->again = true;
+  if (unit->settling) co_return;
+  unit->settling = true;
+  while (std::exchange(unit->again, false)) {
+    auto releasing = release(unit);
+    co_await releasing;
+    if (!unit->desk.full()) continue;
+    auto applying = apply(unit);
+    co_await applying;
+    unit->again = true;
+  }
+  unit->settling = false;
+  if (unit->idle) unit->idle->set();
+}
+
+task::Task<void> Service::quiet() {
+  for (auto& unit : units_) {
+    if (!unit->settling) continue;
+    unit->idle = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
+    auto waiting = unit->idle->wait("update", unit->bucket->name);
+    co_await waiting;
+  }
+}
+
+task::Task<void> Service::release(Unit* unit) {
+  const bool at_once = setup_.owner->answers == Owner::Answers::Values;
+  for (std::size_t w = 0; w < unit->seats.size(); ++w) {
+    Seat& seat = unit->seats[w];
+    const int worker = static_cast<int>(w);
+    if (!seat.waits || !(at_once || seat.applied) || !unit->desk.may_go(worker)) continue;
+    // One whose contribution fills the pool sees the update that it makes.
+    if (at_once && !seat.applied && unit->desk.full()) continue;
+    auto giving = give(unit, worker);
+    co_await giving;
+  }
+}
+
+task::Task<void> Service::give(Unit* unit, int worker) {
+  Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  if (!seat.answer) {
+    auto answering = answer(unit, worker, &setup_.owner->values(), unit->range.begin);
+    co_await answering;
+  }
+  seat.head[ServerWire::CommonClock] = std::max(unit->desk.clock(worker), unit->desk.common());
+  seat.head[ServerWire::Version] = unit->desk.version();
+  seat.waits = false;
+  note(Act::Kind::Answer, *unit, worker, unit->desk.version());
+  seat.may_go->set();
+}
+
+task::Task<void> Service::apply(Unit* unit) {
+  const std::vector<Desk::Pooled> update = unit->desk.take();
+  std::vector<Contribution> taken;
+  std::vector<optim::Lateness> lateness;
+  Pool pool{static_cast<double>(update.size()), 1, unit->desk.version() - 1, unit->samples};
+  note(Act::Kind::Update, *unit, 0, pool.version);
+  std::int64_t samples = 0;
+  double shares = 0;
+  bool alike = true;
+  for (const Desk::Pooled& pooled : update) {
+    auto found = unit->pool.find(pooled.place);
+    taken.push_back(std::move(found->second));
+    unit->pool.erase(found);
+    const Contribution& contribution = taken.back();
+    note(Act::Kind::Apply, *unit, pooled.worker, contribution.number);
+    samples += contribution.samples;
+    const double share =
+        static_cast<double>(contribution.samples) / static_cast<double>(contribution.mean_over);
+    shares += share;
+    alike = alike && contribution.mean_over == taken.front().mean_over;
+    lateness.push_back({pooled.worker, pooled.staleness, share});
+    if (unit == units_.front().get()) {
+      const auto late = static_cast<std::size_t>(std::max<std::int64_t>(0, pooled.staleness));
+      if (staleness_.size() <= late) staleness_.resize(late + 1);
+      ++staleness_[late];
+    }
+  }
+  if (alike) shares = static_cast<double>(samples) / static_cast<double>(taken.front().mean_over);
+  pool.scale = shares > 0 ? 1 / shares : 0;
+  unit->samples += samples;
+  const DType type = setup_.weights->type();
+  for (std::size_t begin = 0; begin < unit->range.size; begin += kPieceElements) {
+    const Range piece{begin, std::min(kPieceElements, unit->range.size - begin)};
+    tensor::Kernel kernel{"server sum",
+                          {static_cast<double>(piece.size * taken.size()) * (late_ ? 5 : 1),
+                           (taken.size() * (late_ ? 4 : 1) + 1) * piece.size * size_of(type)},
+                          [this, unit, &taken, &lateness, piece, type](tensor::Marks&) {
+                            std::vector<ConstView> sources;
+                            for (std::size_t i = 0; i < taken.size(); ++i) {
+                              correct(*unit, taken[i], lateness[i], piece);
+                              sources.emplace_back(taken[i].values->bytes(piece));
+                            }
+                            if (sources.size() > 1)
+                              comm::sum_into(type, taken[0].values->bytes(piece), sources);
+                          }};
+    auto summed = run("server sum", std::move(kernel), unit);
+    co_await summed;
+  }
+  tensor::Kernel kernel{"server update",
+                        {4.0 * static_cast<double>(unit->range.size), 5 * unit->range.size * size_of(type)},
+                        [this, &taken, unit, &pool](tensor::Marks&) {
+                          setup_.owner->update(*taken[0].values, unit->range, pool);
+                        }};
+  auto updated = run("server update", std::move(kernel), unit);
+  co_await updated;
+  for (const Desk::Pooled& pooled : update) {
+    Seat& seat = unit->seats[static_cast<std::size_t>(pooled.worker)];
+    seat.applied = true;
+    if (setup_.owner->answers == Owner::Answers::Values) continue;
+    auto answering = answer(unit, pooled.worker, taken[0].values.get(), 0);
+    co_await answering;
+  }
+  for (Contribution& contribution : taken) unit->free.push_back(std::move(contribution.values));
+}
+
+/// So that it counts as what it would be if it were not late.
+void Service::correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness,
+                      Range piece) {
+  if (!late_) return;
+  const optim::Place all{unit.range, 0, unit.state};
+  late_->correct(*contribution.values, setup_.owner->values(),
+                 all.of({unit.range.begin + piece.begin, piece.size}), lateness);
+}
+
+task::Task<void> Service::answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin) {
+  Buffer buffer = take(*unit);
+  tensor::Kernel kernel{"answer",
+                        {0, 2 * buffer->bytes().size()},
+                        [this, unit, worker, out = buffer.get(), values, begin](tensor::Marks&) {
+                          ConstView from = values->bytes({begin, out->size()});
+                          if (from.size() > 0) std::memcpy(out->bytes().data(), from.data(), from.size());
+                          if (late_) late_->served(worker, *values, {{begin, out->size()}, 0, unit->state});
+                        }};
+  auto copied = run("answer", std::move(kernel), unit);
+  co_await copied;
+  unit->seats[static_cast<std::size_t>(worker)].answer = std::move(buffer);
+}
+
+task::Task<void> Service::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
+  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(),
+                  {}};
+  auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
+  co_await done;
+  span.end = runtime_.executor().now();
+  runtime_.journal.add(span);
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,100 @@
+#include "train/roster.h"
+
+#include <deque>
+
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+constexpr std::uint32_t kHere = 0, kList = 1;
+
+}  // namespace
+
+Roster::Roster(comm::Communicator& all, comm::Communicator& present, comm::Losses& losses)
+    : all_(all), present_(present), losses_(losses), here_(static_cast<std::size_t>(all.size()), 1) {
+  watch();
+}
+
+net::Tag Roster::tag(std::uint32_t round) const {
+  net::Tag tag = all_.tag(net::Operation::Serve, kRosterUnit);
+  tag.sequence = use_;
+  tag.round = round;
+  return tag;
+}
+
+task::Task<void> Roster::call() {
+  const std::vector<std::int64_t> before = here_;
+  auto listing = all_.rank() == 0 ? count() : ask();
+  co_await listing;
+  ++use_;
+  watch();
+  if (here_ == before) co_return;
+  std::vector<Rank> members;
+  for (int member = 0; member < all_.size(); ++member)
+    if (here_[static_cast<std::size_t>(member)] != 0) members.push_back(all_.global(member));
+  present_.narrow("present", std::move(members));
+  auto establishing = present_.establish();
+  co_await establishing;
+}
+
+task::Task<void> Roster::count() {
+  net::Transport& transport = all_.runtime().transport;
+  for (int member = 1; member < all_.size(); ++member) {
+    std::int64_t& here = here_[static_cast<std::size_t>(member)];
+    if (here == 0) continue;
+    const Rank peer = all_.global(member);
+    net::RecvOp hears(transport, peer, tag(kHere), as_view(std::span(&here, 1)), DType::Int64);
+    comm::GuardedOp guard(&losses_, transport, hears);
+    std::exception_ptr error;
+    try {
+      co_await hears;
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (!error) continue;
+    if (!comm::is_spared_loss(&losses_, peer, error)) std::rethrow_exception(error);
+    here = 0;
+  }
+  std::deque<net::SendOp> sends;
+  for (int member = 1; member < all_.size(); ++member)
+    if (here_[static_cast<std::size_t>(member)] != 0)
+      sends.emplace_back(transport, all_.global(member), tag(kList),
+                         as_const_view(std::span<const std::int64_t>(here_)), DType::Int64);
+  // A few bytes each; whoever is lost now ends the run, see watch().
+  watch();
+  for (net::SendOp& send : sends) co_await send;
+}
+
+task::Task<void> Roster::ask() {
+  net::Transport& transport = all_.runtime().transport;
+  const Rank first = all_.global(0);
+  const std::int64_t here = 1;
+  net::SendOp says(transport, first, tag(kHere), as_const_view(std::span<const std::int64_t>(&here, 1)),
+                   DType::Int64);
+  co_await says;
+  net::RecvOp hears(transport, first, tag(kList), as_view(std::span(here_)), DType::Int64);
+  co_await hears;
+}
+
+/// Ends the run, too, if one is lost already who was counted.
+void Roster::watch() {
+  watches_.clear();
+  for (int member = 1; member < all_.size(); ++member) {
+    const Rank rank = all_.global(member);
+    if (here_[static_cast<std::size_t>(member)] == 0) continue;
+    if (auto why = losses_.spares(rank) ? losses_.lost(rank) : nullptr)
+      all_.runtime().waits().cancel(why);
+    else
+      watches_.push_back(std::make_unique<Watch>(&losses_, rank, all_.runtime().waits()));
+  }
+}
+
+std::vector<Rank> Roster::missing() const {
+  std::vector<Rank> missing;
+  for (int member = 0; member < all_.size(); ++member)
+    if (here_[static_cast<std::size_t>(member)] == 0) missing.push_back(all_.global(member));
+  return missing;
+}
+
+}  // namespace taxon::train

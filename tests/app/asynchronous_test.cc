@@ -1,0 +1,165 @@
+// Asynchronous workers as real processes: what happens when one dies.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "apps/taxon/process.h"
+#include "control/job.h"
+#include "data/memory_storage.h"
+#include "exchange/levels.h"
+#include "support/processes.h"
+#include "support/training.h"
+
+namespace taxon::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kRanks = 5, kWorkers = 4, kVictim = 2;
+
+plan::Plan job_plan(const char* transport) {
+  return plan::override_plan(
+      plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml"),
+      {"exchange.levels=[{topology: servers, staleness: -1, apply: 1}]", "mesh.servers=1",
+       "optimiser.rule=sgd", "length.steps=60", "evaluation.every_epochs=0", "exchange.bucket_bytes=300",
+       fmt::format("transport.kind={}", transport)});
+}
+
+/// A file that every process appends to.
+class Log {
+ public:
+  Log() {
+    char path[] = "/tmp/taxon-asynchronous-XXXXXX";
+    fd_ = mkstemp(path);
+    path_ = path;
+  }
+  ~Log() {
+    close(fd_);
+    unlink(path_.c_str());
+  }
+  void say(const std::string& text) const {
+    [[maybe_unused]] auto written = write(fd_, text.data(), text.size());
+  }
+  std::string read() const {
+    std::ostringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+
+ private:
+  int fd_;
+  std::string path_;
+};
+
+struct Scene {
+  plan::Plan plan;
+  int victim = -1;
+};
+
+std::unique_ptr<model::Model> make_model(const plan::Plan& plan, const data::Datasets& datasets) {
+  return model::make_model({.plan = &plan.model, .shape = datasets.train->shape(), .seed = 1});
+}
+
+task::Task<void> train_here(const Scene* run, app::Process* process, const Log* log,
+                            train::Outcome* outcome) {
+  const data::Datasets datasets = data::open_datasets(run->plan.data, data::MemoryStorage());
+  auto model = make_model(run->plan, datasets);
+  const int rank = process->runtime().rank().value();
+  Recorder recorder;
+  if (rank == run->victim)
+    recorder.on_step = [](const train::StepReport& report) {
+      if (report.step == 10) raise(SIGKILL);
+    };
+  data::MemoryStorage storage;
+  train::World world{process->runtime(), *model, datasets, storage, recorder};
+  train::TrainOptions options;
+  options.plan = run->plan;
+  options.losses = &process->losses();
+  auto training = train::train(world, std::move(options));
+  *outcome = co_await training;
+  for (const std::string& notice : recorder.notices) log->say(fmt::format("[{}] notice: {}\n", rank, notice));
+}
+
+/// Exit codes of all ranks; what they end with is in the log.
+std::vector<int> run_ranks_as_processes(const Scene& run, const Log& log) {
+  const int port = control::free_port();
+  return run_processes(kRanks, [&](Process& process) {
+    const std::atomic<bool> stop{false};
+    app::ProcessOptions options;
+    options.identity.rank = options.identity.local_rank = process.index();
+    options.identity.world_size = options.identity.local_world_size = kRanks;
+    options.identity.master_port = port;
+    options.version = "test";
+    options.stop = &stop;
+    options.say = [](const std::string&) {};
+    train::Outcome outcome;
+    try {
+      app::Process real(run.plan, std::move(options));
+      real.run(train_here(&run, &real, &log, &outcome));
+    } catch (const Error& error) {
+      log.say(fmt::format("[{}] error: {}\n", process.index(), error.what()));
+      return exit_code(error.kind());
+    }
+    std::vector<int> lost;
+    for (Rank rank : outcome.lost) lost.push_back(rank.value());
+    log.say(fmt::format("[{}] hash {:016x}, loss {}, lost [{}], {} samples\n", process.index(),
+                        outcome.parameter_hash, outcome.test.loss, fmt::join(lost, ","), outcome.samples));
+    return 0;
+  });
+}
+
+/// "hash ..., loss ..." of a rank.
+std::string result_of(int rank, const std::string& log) {
+  const std::string begin = fmt::format("[{}] hash ", rank);
+  const std::size_t at = log.find(begin);
+  if (at == std::string::npos) return "";
+  const std::size_t from = at + begin.size();
+  return log.substr(from, log.find(", lost", from) - from);
+}
+
+#if defined(__SANITIZE_THREAD__)
+#define TAXON_SKIP_UCX GTEST_SKIP() << "the sanitizer can't see into UCX and does not follow forks"
+#else
+#define TAXON_SKIP_UCX static_cast<void>(0)
+#endif
+
+class Asynchronous : public testing::TestWithParam<const char*> {};
+
+TEST_P(Asynchronous, AKilledWorkerLeavesTheOthersTraining) {
+  TAXON_SKIP_UCX;
+  const Log log;
+  const auto codes = run_ranks_as_processes({job_plan(GetParam()), kVictim}, log);
+  const std::string said = log.read();
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(codes[static_cast<std::size_t>(rank)], rank == kVictim ? 128 + SIGKILL : 0) << said;
+  for (int rank : {0, 1, 3, 4}) {
+    EXPECT_EQ(result_of(rank, said), result_of(0, said)) << said;
+    EXPECT_THAT(said, HasSubstr(fmt::format("[{}] hash", rank)));
+  }
+  EXPECT_THAT(said, HasSubstr("lost [2]"));
+  EXPECT_THAT(said, testing::ContainsRegex("\\[0\\] notice: rank 2 was lost: .* 3 workers go on"));
+  EXPECT_EQ(said.find("notice"), said.rfind("notice")) << said;
+}
+
+TEST_P(Asynchronous, AKilledServerEndsTheRunAndIsNamed) {
+  TAXON_SKIP_UCX;
+  const Log log;
+  Scene run{job_plan(GetParam())};
+  run.plan = plan::override_plan(run.plan, {"exchange.levels=[{topology: servers}]", "mesh.servers=0"});
+  run.victim = kVictim;  // who serves, too
+  const auto codes = run_ranks_as_processes(run, log);
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(codes[static_cast<std::size_t>(rank)],
+              rank == kVictim ? 128 + SIGKILL : exit_code(ErrorKind::PeerLost))
+        << log.read();
+  EXPECT_THAT(log.read(), HasSubstr("[0] error: rank 2 was lost"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Asynchronous, testing::Values("auto", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace taxon::test
