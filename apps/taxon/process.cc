@@ -205,7 +205,8 @@ void Process::fail(const Error& error) {
   if (!session_) throw error;
   // The network library may notice a death before the control connection does; the session knows who was
   // first.
-  for (int i = 0; i < 20 && !session_->failure() && error.kind() == ErrorKind::Transport; ++i) usleep(50'000);
+  const bool others = error.kind() == ErrorKind::Transport || error.kind() == ErrorKind::PeerLost;
+  for (int i = 0; i < 20 && !session_->failure() && others; ++i) usleep(50'000);
   if (auto first = session_->failure()) throw control::error_of(*first);
   session_->abort(error.kind(), error.what());
   throw error;

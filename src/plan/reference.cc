@@ -16,7 +16,7 @@ a list is named by its index (`--set exchange.levels.0.collective=ring`). Of key
 `length.epochs` and `length.steps`) the one that an override gives takes the place of the one in the file. Whatever is
 wrong with the file and the overrides is listed at once, with line numbers, before anything starts.
 
-This page is made from `src/plan/fields.h` and `src/plan/legality.cc`.
+This page is made from `src/plan/fields.h`, `src/plan/exchange_fields.h` and `src/plan/legality.cc`.
 )";
 
 std::string row(std::string_view key, const std::string& standard, std::string_view kind,

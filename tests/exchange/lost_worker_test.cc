@@ -1,9 +1,8 @@
 // A server and the workers that do what none should: hand in the same twice, and disappear.
-#include "exchange/service.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "exchange/service.h"
 #include "support/runtimes.h"
 
 namespace taxon::exchange {

@@ -1,0 +1,232 @@
+#pragma once
+
+#include "plan/field.h"
+#include "plan/plan.h"
+
+namespace taxon::plan {
+
+// Keys of the exchange; see plan/fields.h.
+
+template <Like<CodecPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(
+      Field{.key = "name",
+            .sentence = "none: gradients travel as they are; or a codec of docs/compression.md: bf16, fp16, "
+                        "int8, int4, qsgd, terngrad, random_k, top_k, gtop_k, count_sketch."},
+      p.name);
+  visit(Field{.key = "density",
+              .sentence = "Share of the values that travel (random_k, top_k, gtop_k, count_sketch).",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.density);
+  visit(Field{.key = "bits", .sentence = "Of a value (qsgd): 2, 4 or 8.", .min = 1, .max = 8}, p.bits);
+  visit(Field{.key = "block",
+              .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad): a "
+                          "multiple of 64.",
+              .min = 1,
+              .max = 1 << 20},
+        p.block);
+  visit(Field{.key = "rows", .sentence = "Of a sketch: 1, 3, 5 or 7.", .min = 1, .max = 7}, p.rows);
+  visit(Field{.key = "columns",
+              .sentence = "Of a sketch's row, as a share of the values.",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.columns);
+  visit(Field{.key = "candidates",
+              .sentence = "Entries whose exact values are fetched after a sketch, per entry that is chosen "
+                          "among them.",
+              .min = 0,
+              .max = 1000,
+              .above_min = true},
+        p.candidates);
+  visit(
+      Field{.key = "feedback",
+            .sentence = "memory: what did not travel is added to the next gradient; none: it is lost; auto: "
+                        "memory where the codec is biased.",
+            .choices = "auto memory none"},
+      p.feedback);
+  visit(Field{.key = "momentum",
+              .sentence = "Momentum correction (DGC): the memory adds up velocities of this decay; the "
+                          "optimiser must have none.",
+              .min = 0,
+              .max = 1,
+              .below_max = true},
+        p.momentum);
+  visit(Field{.key = "masking",
+              .sentence = "Momentum correction: velocities are cleared where entries travelled."},
+        p.masking);
+  visit(Field{.key = "warmup_density",
+              .sentence = "Densities of the beginning, each for warmup_steps.",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.warmup_density);
+  visit(Field{.key = "warmup_steps",
+              .sentence = "Steps of each density of warmup_density.",
+              .min = 1,
+              .max = 1e12},
+        p.warmup_steps);
+  visit(Field{.key = "dense_below",
+              .sentence = "Buckets of fewer values travel as they are.",
+              .min = 0,
+              .max = 1e15},
+        p.dense_below);
+  visit(Field{.key = "force",
+              .sentence = "Compress inside a node too, where it mostly costs more than it saves."},
+        p.force);
+}
+
+template <Like<LevelPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "group",
+              .sentence = "Who meets: data, all ranks; node, those of one node; across, those of equal "
+                          "position in every node.",
+              .choices = "data node across"},
+        p.group);
+  visit(
+      Field{.key = "topology",
+            .sentence = "Who owns what: all_reduce, everybody everything; sharded, each member its part, "
+                        "with the optimiser's state for it (ZeRO-1); adasum, everybody everything, gradients "
+                        "combined by how much they agree (Adasum); gossip, nobody: each mixes with a few; "
+                        "pairs, nobody: each averages with a random partner, at any time (AD-PSGD); "
+                        "servers, those that serve, who also update (parameter server)."},
+      p.topology);
+  visit(Field{.key = "collective",
+              .sentence = "Algorithm of sum and spread, or auto: chosen once per bucket by its cost."},
+        p.collective);
+  visit(
+      Field{.key = "graph",
+            .sentence = "Topology gossip: who mixes with whom: ring, both neighbours; exponential, one at a "
+                        "distance that doubles; dissemination, the same among ranks in a new order each "
+                        "time; random, a random partner."},
+      p.graph);
+  visit(Field{.key = "rule",
+              .sentence =
+                  "sum: the sum of gradients goes on to the optimiser. Otherwise replicas are trained "
+                  "apart and meet here, last of all levels: average, their mean; block, "
+                  "block_nesterov, block momentum (BMUF); outer_momentum, outer_nesterov, an SGD over "
+                  "meetings (DiLoCo); slowmo; elastic, a centre that they pull at (EASGD); accumulated, a "
+                  "period's way counts as one step (ADAG)."},
+        p.rule);
+  visit(Field{.key = "period", .sentence = "Steps from one meeting to the next.", .min = 1, .max = 1e9},
+        p.period);
+  visit(Field{.key = "warmup_steps",
+              .sentence = "Steps at the beginning after each of which replicas meet (post-local SGD).",
+              .min = 0,
+              .max = 1e12},
+        p.warmup_steps);
+  visit(Field{.key = "rate",
+              .sentence =
+                  "Of the outer rule: zeta of block momentum, the outer learning rate, alpha of slowmo, "
+                  "beta of elastic (each replica moves by beta / replicas), the step of accumulated.",
+              .min = 0,
+              .max = 1e6,
+              .above_min = true},
+        p.rate);
+  visit(Field{.key = "momentum",
+              .sentence = "Of the outer rule: eta of block momentum, the outer momentum, beta of slowmo.",
+              .min = 0,
+              .max = 1},
+        p.momentum);
+  visit(Field{.key = "inner_state",
+              .sentence = "The optimiser's state of a replica at a meeting: keep, reset or average.",
+              .choices = "keep reset average"},
+        p.inner_state);
+  visit(Field{.key = "fragments",
+              .sentence =
+                  "Parts of the model that meet one after the other within a period (streaming DiLoCo).",
+              .min = 1,
+              .max = 1 << 20},
+        p.fragments);
+  visit(Field{.key = "delay",
+              .sentence = "Steps that replicas go on for between a meeting and the adoption of what it gave, "
+                          "which hides it.",
+              .min = 0,
+              .max = 1e9},
+        p.delay);
+  visit(Field{.key = "mixing",
+              .sentence = "Share of its own weights that a replica keeps when it adopts.",
+              .min = 0,
+              .max = 1},
+        p.mixing);
+  visit(Field{.key = "staleness",
+              .sentence =
+                  "Topology servers: steps that a worker may be ahead of the common clock (SSP); 0: none; "
+                  "-1: any number (asynchronous).",
+              .min = -1,
+              .max = 1e9},
+        p.staleness);
+  visit(Field{.key = "quorum",
+              .sentence =
+                  "Topology servers: the common clock is that of the so-many-th fastest worker, and what "
+                  "comes later is dropped (backup workers); 0: of the slowest.",
+              .min = 0,
+              .max = 1 << 20},
+        p.quorum);
+  visit(Field{.key = "apply",
+              .sentence = "Topology servers: contributions that make an update (n-softsync); 0: one of every "
+                          "worker.",
+              .min = 0,
+              .max = 1 << 20},
+        p.apply);
+  visit(Field{.key = "late",
+              .sentence = "Topology servers: what becomes of a contribution that was computed some updates "
+                          "ago. as_others: nothing. Gradients: less, divided by 1 + staleness (DynSGD); "
+                          "compensated, corrected for the way of the weights since (DC-ASGD); "
+                          "compensated_adaptively, by less where gradients are large. Weights of replicas: "
+                          "moved, as if the replica had set out from what the server has now (ADAG)."},
+        p.late);
+  visit(Field{.key = "compensation",
+              .sentence = "Late compensated: lambda, of which DC-ASGD has 0.04; about 2 for "
+                          "compensated_adaptively.",
+              .min = 0,
+              .max = 1e6},
+        p.compensation);
+  visit(Field{.key = "codec", .sentence = "What travels in place of the values."}, p.codec);
+}
+
+template <Like<ExchangePlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "bucket_bytes",
+              .sentence = "Gradients that complete one after the other travel together up to this size.",
+              .min = 1,
+              .max = 1e12,
+              .unit = Unit::Bytes},
+        p.bucket_bytes);
+  visit(Field{.key = "slice_bytes",
+              .sentence = "A larger gradient travels in equal parts of at most this size, each a bucket.",
+              .min = 64,
+              .max = 1e12,
+              .unit = Unit::Bytes},
+        p.slice_bytes);
+  visit(Field{.key = "in_flight", .sentence = "Buckets that are exchanged at once.", .min = 1, .max = 1024},
+        p.in_flight);
+  visit(Field{.key = "order",
+              .sentence = "Which waiting bucket goes first: priority, the one that the next forward pass "
+                          "reads first; backward, the one that the backward pass completed first.",
+              .choices = "priority backward"},
+        p.order);
+  visit(Field{.key = "overlap",
+              .sentence =
+                  "What communication hides behind: backward, the rest of the backward pass; forward, "
+                  "the next forward pass too, which then waits layer by layer; auto: backward where all "
+                  "workers share memory (little to hide, and cores to lose), forward elsewhere.",
+              .choices = "auto forward backward"},
+        p.overlap);
+  visit(Field{.key = "gradients",
+              .sentence = "Memory of gradients: whole, as much as the weights; ring, a few buckets that are "
+                          "used again as soon as their sums are with their owners (ZeRO-2).",
+              .choices = "whole ring"},
+        p.gradients);
+  visit(Field{.key = "delay",
+              .sentence = "Steps between a gradient and its update: 1 hides communication behind all of the "
+                          "next step, which computes with weights one update older.",
+              .min = 0,
+              .max = 1},
+        p.delay);
+  visit(Field{.key = "levels", .sentence = "Who sums with whom, from the inside outward."}, p.levels);
+}
+
+}  // namespace taxon::plan
