@@ -135,7 +135,7 @@ struct LevelPlan {
 struct ExchangePlan {
   std::int64_t bucket_bytes =
       4 << 20;  // gradients that complete one after the other travel together up to this size
-  std::int64_t slice_bytes = 2 << 20;  // a larger gradient travels in equal parts of at most this size
+  std::int64_t slice_bytes = 4 << 20;  // a larger gradient travels in equal parts of at most this size
   int in_flight = 4;                   // buckets that are exchanged at once
   std::string order = "priority";      // priority: first layers first; backward: as gradients complete
   std::string overlap = "auto";        // what hides communication: backward, forward, or auto
