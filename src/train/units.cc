@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "exchange/meeting.h"
+#include "exchange/pairs.h"
 #include "exchange/servers.h"
 #include "exchange/topology.h"
 
@@ -24,6 +25,7 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   if (unit == kVoteUnit) return "the step's vote";
   if (unit == kLedgerUnit) return "the count of all workers' samples";
   if (unit == exchange::kServerControlUnit) return "a word to a server";
+  if (unit == exchange::kPairsUnit) return "a word to a partner";
   if (unit == kWeightsUnit) return "the initial weights and state";
   if (unit == exchange::kTotalUnit) return "the gradient's norm";
   return "";
@@ -35,7 +37,8 @@ task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
     std::string name = name_unit(unit, plan.resolved);
     const bool is_bucket = unit >= 0 && unit < static_cast<std::int64_t>(buckets.size());
     if (!is_bucket) return name;
-    const auto& collectives = buckets[static_cast<std::size_t>(unit)].collectives;
+    std::vector<std::string> collectives = buckets[static_cast<std::size_t>(unit)].collectives;
+    std::erase(collectives, "");  // of topologies that send their messages themselves
     if (!collectives.empty()) name += fmt::format(" by {}", fmt::join(collectives, ", "));
     const bool every_step = plan.exchange.delay == 0 && exchange::meeting_level(plan.exchange.levels).empty();
     return !every_step ? name : fmt::format("{}, step {}", name, first_step + use + 1);

@@ -3,13 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "apps/taxon/process.h"
 #include "control/job.h"
 #include "data/memory_storage.h"
 #include "exchange/levels.h"
+#include "support/process_log.h"
 #include "support/processes.h"
 #include "support/training.h"
 
@@ -28,32 +26,6 @@ plan::Plan job_plan(const char* transport) {
        fmt::format("transport.kind={}", transport)});
 }
 
-/// A file that every process appends to.
-class Log {
- public:
-  Log() {
-    char path[] = "/tmp/taxon-asynchronous-XXXXXX";
-    fd_ = mkstemp(path);
-    path_ = path;
-  }
-  ~Log() {
-    close(fd_);
-    unlink(path_.c_str());
-  }
-  void say(const std::string& text) const {
-    [[maybe_unused]] auto written = write(fd_, text.data(), text.size());
-  }
-  std::string read() const {
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
-  }
-
- private:
-  int fd_;
-  std::string path_;
-};
-
 struct Scene {
   plan::Plan plan;
   int victim = -1;
@@ -63,7 +35,7 @@ std::unique_ptr<model::Model> make_model(const plan::Plan& plan, const data::Dat
   return model::make_model({.plan = &plan.model, .shape = datasets.train->shape(), .seed = 1});
 }
 
-task::Task<void> train_here(const Scene* run, app::Process* process, const Log* log,
+task::Task<void> train_here(const Scene* run, app::Process* process, const ProcessLog* log,
                             train::Outcome* outcome) {
   const data::Datasets datasets = data::open_datasets(run->plan.data, data::MemoryStorage());
   auto model = make_model(run->plan, datasets);
@@ -80,11 +52,11 @@ task::Task<void> train_here(const Scene* run, app::Process* process, const Log* 
   options.losses = &process->losses();
   auto training = train::train(world, std::move(options));
   *outcome = co_await training;
-  for (const std::string& notice : recorder.notices) log->say(fmt::format("[{}] notice: {}\n", rank, notice));
+  for (const std::string& notice : recorder.notices) log->say(fmt::format("[{}] notice: {}", rank, notice));
 }
 
 /// Exit codes of all ranks; what they end with is in the log.
-std::vector<int> run_ranks_as_processes(const Scene& run, const Log& log) {
+std::vector<int> run_ranks_as_processes(const Scene& run, const ProcessLog& log) {
   const int port = control::free_port();
   return run_processes(kRanks, [&](Process& process) {
     const std::atomic<bool> stop{false};
@@ -100,12 +72,12 @@ std::vector<int> run_ranks_as_processes(const Scene& run, const Log& log) {
       app::Process real(run.plan, std::move(options));
       real.run(train_here(&run, &real, &log, &outcome));
     } catch (const Error& error) {
-      log.say(fmt::format("[{}] error: {}\n", process.index(), error.what()));
+      log.say(fmt::format("[{}] error: {}", process.index(), error.what()));
       return exit_code(error.kind());
     }
     std::vector<int> lost;
     for (Rank rank : outcome.lost) lost.push_back(rank.value());
-    log.say(fmt::format("[{}] hash {:016x}, loss {}, lost [{}], {} samples\n", process.index(),
+    log.say(fmt::format("[{}] hash {:016x}, loss {}, lost [{}], {} samples", process.index(),
                         outcome.parameter_hash, outcome.test.loss, fmt::join(lost, ","), outcome.samples));
     return 0;
   });
@@ -120,17 +92,11 @@ std::string result_of(int rank, const std::string& log) {
   return log.substr(from, log.find(", lost", from) - from);
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define TAXON_SKIP_UCX GTEST_SKIP() << "the sanitizer can't see into UCX and does not follow forks"
-#else
-#define TAXON_SKIP_UCX static_cast<void>(0)
-#endif
-
 class Asynchronous : public testing::TestWithParam<const char*> {};
 
 TEST_P(Asynchronous, AKilledWorkerLeavesTheOthersTraining) {
   TAXON_SKIP_UCX;
-  const Log log;
+  const ProcessLog log;
   const auto codes = run_ranks_as_processes({job_plan(GetParam()), kVictim}, log);
   const std::string said = log.read();
   for (int rank = 0; rank < kRanks; ++rank)
@@ -146,7 +112,7 @@ TEST_P(Asynchronous, AKilledWorkerLeavesTheOthersTraining) {
 
 TEST_P(Asynchronous, AKilledServerEndsTheRunAndIsNamed) {
   TAXON_SKIP_UCX;
-  const Log log;
+  const ProcessLog log;
   Scene run{job_plan(GetParam())};
   run.plan = plan::override_plan(run.plan, {"exchange.levels=[{topology: servers}]", "mesh.servers=0"});
   run.victim = kVictim;  // who serves, too

@@ -6,9 +6,7 @@
 #include <sys/wait.h>
 
 #include <chrono>
-#include <fstream>
 #include <regex>
-#include <sstream>
 #include <thread>
 
 #include "apps/taxon/process.h"
@@ -16,6 +14,7 @@
 #include "control/job.h"
 #include "data/memory_storage.h"
 #include "support/passing_transport.h"
+#include "support/process_log.h"
 #include "support/processes.h"
 #include "support/training.h"
 
@@ -53,34 +52,7 @@ plan::Plan job_plan() {
   return plan;
 }
 
-/// A file that every process appends to.
-class Log {
- public:
-  Log() {
-    char path[] = "/tmp/taxon-stuck-XXXXXX";
-    fd_ = mkstemp(path);
-    path_ = path;
-  }
-  ~Log() {
-    close(fd_);
-    unlink(path_.c_str());
-  }
-  void say(const std::string& text) const {
-    std::string line = text + "\n";
-    [[maybe_unused]] auto written = write(fd_, line.data(), line.size());
-  }
-  std::string read() const {
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
-  }
-
- private:
-  int fd_;
-  std::string path_;
-};
-
-app::ProcessOptions options_of(int rank, int port, const Log& log, const std::atomic<bool>& stop) {
+app::ProcessOptions options_of(int rank, int port, const ProcessLog& log, const std::atomic<bool>& stop) {
   app::ProcessOptions options;
   options.identity.rank = options.identity.local_rank = rank;
   options.identity.world_size = options.identity.local_world_size = kRanks;
@@ -108,7 +80,7 @@ task::Task<void> train_here(const plan::Plan* plan, comm::Runtime* doors, const 
 }
 
 /// The hash of the trained parameters.
-std::uint64_t run_rank(int rank, int port, const Log& log) {
+std::uint64_t run_rank(int rank, int port, const ProcessLog& log) {
   const std::atomic<bool> stop{false};
   const plan::Plan plan = job_plan();
   const data::Datasets datasets = data::open_datasets(plan.data, data::MemoryStorage());
@@ -150,7 +122,7 @@ bool wait_for(Condition condition, std::chrono::seconds limit) {
 }
 
 /// Waits until `pid` has stopped itself, then for the line that says so; then lets it go on.
-void supervise(pid_t pid, const Log& log) {
+void supervise(pid_t pid, const ProcessLog& log) {
   ASSERT_TRUE(wait_for([&] { return is_stopped(pid); }, std::chrono::seconds(40)));
   const std::regex line(
       "rank [0-9] waits for rank 2 in all_reduce, bucket 1 \\([a-z.]+(, [a-z.]+)*\\) by all_reduce ring, "
@@ -161,15 +133,9 @@ void supervise(pid_t pid, const Log& log) {
   EXPECT_THAT(log.read(), HasSubstr("rank 2 holds up the others"));
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define TAXON_SKIP_UCX GTEST_SKIP() << "the sanitizer can't see into UCX and does not follow forks"
-#else
-#define TAXON_SKIP_UCX static_cast<void>(0)
-#endif
-
 TEST(Stuck, ARankStoppedInTheMiddleOfABucketIsNamedWithItAndTheRunGoesOn) {
   TAXON_SKIP_UCX;
-  const Log log;
+  const ProcessLog log;
   const int port = control::free_port();
   const auto codes = run_processes(kRanks + 1, [&](Process& process) {
     const pid_t own = getpid();
@@ -213,7 +179,7 @@ task::Task<void> sum_buckets(comm::Runtime* runtime) {
 
 TEST(Stuck, ARankWithAnotherBucketSizeIsNamedAtOnce) {
   TAXON_SKIP_UCX;
-  const Log log;
+  const ProcessLog log;
   const int port = control::free_port();
   const auto codes = run_processes(kRanks, [&](Process& process) {
     const std::atomic<bool> stop{false};

@@ -85,8 +85,6 @@ struct Coder {
   Use use;
 };
 
-inline bool is_linear(const Codec& codec) { return codec.rounds()[0].algebra == Algebra::Linear; }
-
 inline std::vector<std::uint8_t> bytes_of(ConstView view) {
   auto* data = reinterpret_cast<const std::uint8_t*>(view.data());
   return {data, data + view.size()};
