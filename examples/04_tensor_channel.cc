@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
-#include "comm/tensor_dynamic.h"
-#include "comm/tensor_static.h"
+#include "comm/tensors/dynamic.h"
+#include "comm/tensors/static.h"
 #include "net/loopback/loopback.h"
 #include "task/poll_loop.h"
 #include "task/scope.h"

@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "comm/collectives.h"
-#include "comm/tensor_dynamic.h"
-#include "comm/tensor_static.h"
+#include "comm/tensors/dynamic.h"
+#include "comm/tensors/static.h"
 #include "ours/rank.h"
 
 namespace taxon::bench {

@@ -1,8 +1,7 @@
-#include "comm/tensor_arena.h"
-
 #include <gmock/gmock.h>
 
 #include "comm/tensor_ends.h"
+#include "comm/tensors/arena.h"
 #include "support/errors.h"
 
 namespace taxon::comm {

@@ -6,8 +6,8 @@
 
 #include "base/rng.h"
 #include "comm/cases.h"
-#include "comm/tensor_dynamic.h"
-#include "comm/tensor_static.h"
+#include "comm/tensors/dynamic.h"
+#include "comm/tensors/static.h"
 
 namespace taxon::test {
 

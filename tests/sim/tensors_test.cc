@@ -1,8 +1,8 @@
 // Tensor channels where payloads are phantoms: the same code, and the time that the model gives.
 #include <gmock/gmock.h>
 
-#include "comm/tensor_dynamic.h"
-#include "comm/tensor_static.h"
+#include "comm/tensors/dynamic.h"
+#include "comm/tensors/static.h"
 #include "sim/world.h"
 #include "support/clusters.h"
 #include "support/errors.h"

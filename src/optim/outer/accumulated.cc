@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "optim/outer/rows.h"
 
 namespace taxon::optim {
@@ -12,13 +10,7 @@ class Accumulated final : public OuterRule {
   Accumulated(const plan::LevelPlan& plan, const OuterContext& context)
       : rate_(plan.rate / plan.period), centre_(context.master, context.state, context.beside) {}
 
-  void begin(const tensor::Arena& weights, Place place) override {
-    for_master(weights, [&](auto zero) {
-      using T = decltype(zero);
-      auto from = weights.values<T>(place.weights);
-      std::copy(from.begin(), from.end(), centre_.values<T>({place.state, from.size()}).begin());
-    });
-  }
+  void begin(const tensor::Arena& weights, Place place) override { begin_as(weights, place, centre_); }
   void update(const tensor::Arena& sum, Place place, double weight, const StepClock&) override {
     for_master(sum, [&](auto zero) {
       using T = decltype(zero);

@@ -15,13 +15,7 @@ class Anchored final : public OuterRule {
         anchor_(context.master, context.state, context.beside),
         velocity_(context.master, context.state, context.beside) {}
 
-  void begin(const tensor::Arena& weights, Place place) override {
-    for_master(weights, [&](auto zero) {
-      using T = decltype(zero);
-      auto from = weights.values<T>(place.weights);
-      std::copy(from.begin(), from.end(), anchor_.values<T>({place.state, from.size()}).begin());
-    });
-  }
+  void begin(const tensor::Arena& weights, Place place) override { begin_as(weights, place, anchor_); }
 
   void update(const tensor::Arena& sum, Place place, double weight, const StepClock& clock) override {
     for_master(sum, [&](auto zero) {

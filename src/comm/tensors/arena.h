@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/tensor_remote.h"
+#include "comm/tensors/remote.h"
 #include "task/task.h"
 
 namespace taxon::comm {

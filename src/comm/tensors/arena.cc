@@ -1,4 +1,4 @@
-#include "comm/tensor_arena.h"
+#include "comm/tensors/arena.h"
 
 #include <fmt/format.h>
 

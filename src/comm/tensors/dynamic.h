@@ -3,7 +3,7 @@
 #include <deque>
 #include <memory>
 
-#include "comm/tensor_route.h"
+#include "comm/tensors/route.h"
 
 namespace taxon::comm {
 
@@ -18,7 +18,7 @@ enum class TensorRead {
 /// out of the sender's arena, where it was born, or uses it there, and then releases it. Where no memory is
 /// shared the tensor follows as a message into the receiver's arena.
 ///
-/// Opened, used and closed like a static channel (comm/tensor_static.h).
+/// Opened, used and closed like a static channel (comm/tensors/static.h).
 class DynamicSender final : private TensorArena::Lender {
  public:
   /// Coroutine. Throws Error{Mismatch} when the ends disagree. `arena` is where tensors are born that are

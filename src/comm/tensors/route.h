@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/tensor_arena.h"
-#include "comm/tensor_shape.h"
+#include "comm/tensors/arena.h"
+#include "comm/tensors/shape.h"
 
 namespace taxon::comm {
 

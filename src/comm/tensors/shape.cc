@@ -1,4 +1,4 @@
-#include "comm/tensor_shape.h"
+#include "comm/tensors/shape.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

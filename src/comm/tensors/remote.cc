@@ -1,4 +1,4 @@
-#include "comm/tensor_remote.h"
+#include "comm/tensors/remote.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "comm/tensor_static.h"
+#include "comm/tensors/static.h"
 
 #include <fmt/format.h>
 
 #include <atomic>
 #include <cstring>
 
-#include "comm/tensor_alone.h"
+#include "comm/tensors/alone.h"
 
 namespace taxon::comm {
 namespace {

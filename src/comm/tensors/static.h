@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "comm/tensor_route.h"
+#include "comm/tensors/route.h"
 
 namespace taxon::comm {
 

@@ -1,4 +1,4 @@
-#include "comm/tensor_route.h"
+#include "comm/tensors/route.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

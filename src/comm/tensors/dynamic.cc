@@ -1,11 +1,11 @@
-#include "comm/tensor_dynamic.h"
+#include "comm/tensors/dynamic.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 
 #include "comm/kernels.h"
-#include "comm/tensor_alone.h"
+#include "comm/tensors/alone.h"
 
 namespace taxon::comm {
 namespace {
