@@ -12,6 +12,7 @@
 #include "train/evaluation.h"
 #include "train/pace.h"
 #include "train/replicas.h"
+#include "train/reports.h"
 #include "train/roster.h"
 #include "train/saving.h"
 #include "train/start.h"
@@ -28,7 +29,8 @@ class Trainer {
       : world_(world),
         options_(options),
         group_(world.runtime, "data", all_ranks(world.runtime)),
-        agreement_(group_) {
+        agreement_(group_),
+        reports_(world.observer) {
     if (!options.losses || !options.losses->spares_any()) return;
     all_ = std::make_unique<comm::Communicator>(world.runtime, "all", all_ranks(world.runtime));
     roster_ = std::make_unique<Roster>(*all_, group_, *options.losses);
@@ -59,8 +61,7 @@ class Trainer {
   bool asked_to_stop() const { return options_.stop && options_.stop->load(std::memory_order_relaxed); }
   bool out_of_time() const;
   task::Task<void> tidy(std::exception_ptr error);
-  task::Task<void> flush_report();
-  void finish_report(const Vote::Tally& tally, double norm);
+  task::Task<void> flush_report() { return reports_.flush(pace_.get(), stepper_->gradient_norm()); }
   task::Task<void> evaluate();
   task::Task<void> compare_weights(std::string what);
   task::Task<void> save();
@@ -99,8 +100,8 @@ class Trainer {
   std::optional<Delayed> delayed_;  // of before a resume, until the loop goes on with it
   std::unique_ptr<Pace> pace_;
   std::unique_ptr<data::Loader> loader_;
+  Reports reports_;
   int workers_ = 1;
-  std::int64_t told_ = 0;  // samples of the ballot
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
   optim::StepClock clock_;  // of the last step
@@ -113,22 +114,15 @@ class Trainer {
   Duration trained_{0};  // in steps of this process's part of the run
   Duration data_wait_{0};
   Duration met_{0};  // in the meeting after the step before
-
-  // The step whose loss is still on its way: it is known with the next vote.
-  std::optional<StepReport> pending_;
-  std::int64_t pending_size_ = 0;
-  Vote::Ballot ballot_;
-  double epoch_loss_ = 0;
-  std::int64_t epoch_samples_ = 0, loss_epoch_ = -1;
 };
 
 task::Task<Outcome> Trainer::run() {
-  auto preparing = prepare();
-  co_await preparing;
-  announce();
   Outcome outcome;
   std::exception_ptr error;
   try {
+    auto preparing = prepare();
+    co_await preparing;
+    announce();
     auto looping = loop();
     co_await looping;
     auto concluding = conclude();
@@ -138,11 +132,6 @@ task::Task<Outcome> Trainer::run() {
   }
   auto tidying = tidy(error);
   co_await tidying;
-  auto closing = loader_->close();
-  co_await closing;
-  // The arenas die with this object; the model lives on.
-  auto unbinding = on_compute(&runtime(), "unbind", [this] { world_.model.unbind(); });
-  co_await unbinding;
   if (error) std::rethrow_exception(error);
   co_return outcome;
 }
@@ -399,15 +388,12 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   report.rate = clock.rate;
   report.data_wait = data_wait_;
   Vote::Tally tally;
-  ballot_.stop = asked_to_stop() || out_of_time();
+  const Vote::Ballot ballot{.stop = asked_to_stop() || out_of_time()};
   const model::StepInput input{batch->inputs, batch->labels, gradient_mean_over(*batch),
                                plan_.batch.micro_batches, stepper_->binding_of(steps_)};
-  auto running =
-      stepper_->run(&input, batch->size(), clock, pace_->tell(ballot_, std::exchange(told_, 0), &tally));
+  auto running = stepper_->run(&input, batch->size(), clock, reports_.tell(pace_.get(), ballot, &tally));
   const Stepper::Done done = co_await running;
-  finish_report(tally, done.gradient_norm_before);
-  ballot_ = {false, done.output.loss_sum, done.output.correct};
-  told_ = batch->size();
+  reports_.finish(tally, done.gradient_norm_before);
   report.compute = done.busy;
   report.exposed = done.idle + std::exchange(met_, Duration(0));
   report.step_time = now() - last_end_;
@@ -415,8 +401,7 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   last_end_ = report.end = now();
   steps_ = report.step;
   samples_ = pace_->samples(report.samples);
-  pending_ = report;
-  pending_size_ = batch->global_size;
+  reports_.stepped({report, batch->global_size, batch->size(), done.output.loss_sum, done.output.correct});
   auto meeting = meet(clock);
   co_await meeting;
   if (!replicas_->apart() && plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
@@ -457,44 +442,27 @@ bool Trainer::out_of_time() const {
   return plan_.length.seconds > 0 && group_.rank() == 0 && to_seconds(trained_) >= plan_.length.seconds;
 }
 
-/// Ends what a failure left in flight.
+/// Ends what a failure, of the preparations too, left in flight; and gives back what is not this object's.
 task::Task<void> Trainer::tidy(std::exception_ptr error) {
-  if (!error) co_return;
-  auto unwinding = stepper_->abandon(error);
-  co_await unwinding;
-  auto abandoning = replicas_->abandon(error);
-  co_await abandoning;
-  auto closing = pace_->abandon(error);
-  co_await closing;
-}
-
-/// A last vote on its own, for the loss of the last step.
-task::Task<void> Trainer::flush_report() {
-  if (!pending_) co_return;
-  Vote::Tally tally;
-  ballot_.stop = false;
-  auto telling = pace_->tell(ballot_, std::exchange(told_, 0), &tally);
-  co_await telling;
-  finish_report(tally, stepper_->gradient_norm());
-  ballot_ = {};
-}
-
-/// `norm`: of the step, unless its update is delayed.
-void Trainer::finish_report(const Vote::Tally& tally, double norm) {
-  if (!pending_) return;
-  const double size = tally.samples > 0 ? tally.samples : static_cast<double>(pending_size_);
-  pending_->gradient_norm = norm;
-  pending_->loss = tally.loss_sum / size;
-  pending_->accuracy = tally.correct / size;
-  if (pending_->epoch != loss_epoch_) {
-    loss_epoch_ = pending_->epoch;
-    epoch_loss_ = 0;
-    epoch_samples_ = 0;
+  if (error && stepper_) {
+    auto abandoning = stepper_->abandon(error);
+    co_await abandoning;
   }
-  epoch_loss_ += tally.loss_sum;
-  epoch_samples_ += static_cast<std::int64_t>(size);
-  world_.observer.stepped(*pending_);
-  pending_.reset();
+  if (error && replicas_) {
+    auto abandoning = replicas_->abandon(error);
+    co_await abandoning;
+  }
+  if (error && pace_) {
+    auto abandoning = pace_->abandon(error);
+    co_await abandoning;
+  }
+  if (loader_) {
+    auto closing = loader_->close();
+    co_await closing;
+  }
+  // The arenas die with this object; the model lives on.
+  auto unbinding = on_compute(&runtime(), "unbind", [this] { world_.model.unbind(); });
+  co_await unbinding;
 }
 
 /// On the way. REQUIRES: settled.
@@ -566,7 +534,7 @@ task::Task<Outcome> Trainer::conclude() {
     auto counting = count_staleness(&outcome);
     co_await counting;
   }
-  outcome.train_loss = epoch_samples_ > 0 ? epoch_loss_ / static_cast<double>(epoch_samples_) : 0;
+  outcome.train_loss = reports_.epoch_loss();
   if (roster_) outcome.lost = roster_->missing();
   outcome.steps = steps_;
   outcome.samples = samples_;

@@ -157,6 +157,32 @@ TEST_F(VirtualTrain, TheLossOfARankEndsAllAndNamesIt) {
   }
 }
 
+/// Whenever it happens: while all begin, too, when some answer others already.
+TEST_F(VirtualTrain, TheLossOfARankAtAnyInstantEndsAll) {
+  plan::LevelPlan serves{.topology = "servers"}, pairs = meets("average", 1, "pairs");
+  for (const plan::LevelPlan& level : {plan::LevelPlan{}, serves, pairs, meets("average", 2)}) {
+    auto plan = toy_plan();
+    plan.length.steps = 2;
+    plan.exchange.levels = {level};
+    TrainingJob doomed = job(4, plan);
+    doomed.share_memory = false;
+    const Duration whole = run_in_world(doomed, separate_hosts(4), {}).report.time;
+    const int instants = 250;  // of the first half
+    for (int i = 0; i < instants; ++i) {
+      SCOPED_TRACE(level.topology + " " + level.rule + " " + std::to_string(i));
+      auto cluster = separate_hosts(4);
+      cluster.faults.push_back({.kind = "kill", .rank = 2, .at = to_seconds(whole) / 2 * i / instants});
+      const VirtualRun run = run_in_world(doomed, cluster, {});
+      ASSERT_TRUE(run.report.failure);
+      try {
+        std::rethrow_exception(run.report.failure);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::PeerLost) << error.what();
+      }
+    }
+  }
+}
+
 /// The toy model with invented costs: 1 and 2 ms forward per sample, 3 and 5 ms backward.
 class CostedToy : public Train {
  protected:
