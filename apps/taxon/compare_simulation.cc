@@ -8,6 +8,7 @@
 #include "apps/taxon/command.h"
 #include "apps/taxon/simulate_command.h"
 #include "plan/axes.h"
+#include "report/summary.h"
 #include "train/trace.h"
 
 namespace taxon::app {
@@ -28,8 +29,9 @@ report::System system_of(const SimulationInput& input, const SimulationResult& r
   run.seed = input.plan.seed;
   run.accuracy = run.loss = kNone;
   run.seconds_per_step = to_seconds(result.median);
-  const auto batch = static_cast<double>(plan::global_batch(input.plan, input.ranks));
-  run.samples_per_second = run.seconds_per_step > 0 ? batch / run.seconds_per_step : kNone;
+  run.samples_per_second = result.samples_per_second > 0 ? result.samples_per_second : kNone;
+  if (const auto& late = result.outcome.staleness; !late.empty())
+    run.staleness = {report::mean_staleness(late), static_cast<double>(late.size() - 1), late};
   run.bytes_per_step = result.outcome.bytes_sent_per_step;
   run.compute_seconds = mean(result, &train::StepReport::compute);
   run.exposed_seconds = mean(result, &train::StepReport::exposed);

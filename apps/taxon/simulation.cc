@@ -156,6 +156,15 @@ Duration median_time(const std::vector<train::StepReport>& steps, std::size_t wa
   return times[times.size() / 2];
 }
 
+/// Not from the median: where replicas meet now and then few steps take the time of many, and without a
+/// common step rank 0's are not everybody's.
+double rate_of(const std::vector<train::StepReport>& steps, std::size_t warm_up) {
+  if (warm_up == 0) return 0;
+  const train::StepReport &from = steps[warm_up - 1], &to = steps.back();
+  const double seconds = to_seconds(to.end - from.end);
+  return seconds > 0 ? static_cast<double>(to.samples - from.samples) / seconds : 0;
+}
+
 /// Of the counted steps that the timeline still holds, the one whose time is nearest to the median; the
 /// number of steps if there is none.
 std::size_t typical_step(const SimulationResult& result) {
@@ -224,6 +233,7 @@ SimulationResult simulate(const SimulationInput& input) {
   if (result.steps.empty()) return result;
   result.warm_up = warm_up_of(result.steps.size());
   result.median = median_time(result.steps, result.warm_up);
+  result.samples_per_second = rate_of(result.steps, result.warm_up);
   result.followed = typical_step(result);
   if (result.followed == result.steps.size()) return result;
   const train::StepReport& step = result.steps[result.followed];

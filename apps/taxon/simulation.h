@@ -59,6 +59,7 @@ struct SimulationResult {
   std::vector<std::vector<train::StepReport>> by_rank;  // [rank]
   std::size_t warm_up = 0;                              // steps that don't count
   Duration median{0};                                   // time of a counted step
+  double samples_per_second = 0;                        // of all ranks, over the counted steps
   std::vector<sim::LinkUse> links;                      // during the counted steps
   std::size_t counted = 0;                              // steps that `links` is of
   Duration counted_time{0};                             // which took so long

@@ -9,6 +9,7 @@
 #include "apps/taxon/host.h"
 #include "apps/taxon/version.h"
 #include "base/units.h"
+#include "report/summary.h"
 #include "report/trace.h"
 #include "train/trace.h"
 #include "train/units.h"
@@ -179,9 +180,12 @@ std::string to_text(const SimulationInput& input, const SimulationResult& result
   text += fmt::format("costs: {}\n", result.costs);
   text += fmt::format("step: {} (median of {} after {} to warm up)", milliseconds(step),
                       result.steps.size() - result.warm_up, result.warm_up);
-  const auto batch = static_cast<double>(plan::global_batch(input.plan, input.ranks));
-  if (step > 0) text += fmt::format(", {:.0f} samples/s", batch / step);
+  if (result.samples_per_second > 0) text += fmt::format(", {:.0f} samples/s", result.samples_per_second);
   text += "\n";
+  if (!result.outcome.staleness.empty())
+    text +=
+        fmt::format("  staleness of what servers took: mean {:.2f}, at most {} updates\n",
+                    report::mean_staleness(result.outcome.staleness), result.outcome.staleness.size() - 1);
   const Breakdown parts = breakdown(result);
   if (!result.path.empty())
     text += fmt::format("  of it compute {}, encode {}, wire {}, latency {}, wait {}\n",
@@ -217,6 +221,7 @@ std::string to_json(const SimulationInput& input, const SimulationResult& result
       {"seed", input.plan.seed},
       {"parameters", result.info.parameters},
       {"step_seconds", {{"median", median_seconds(result)}, {"warm_up", result.warm_up}, {"all", all}}},
+      {"samples_per_second", result.samples_per_second},
       {"breakdown_seconds",
        {{"compute", parts.compute},
         {"encode", parts.encode},
@@ -235,6 +240,9 @@ std::string to_json(const SimulationInput& input, const SimulationResult& result
       {"events", result.report.events},
       {"run_seconds", to_seconds(result.report.time)},
   };
+  if (!result.outcome.staleness.empty())
+    json["staleness"] = {{"mean", report::mean_staleness(result.outcome.staleness)},
+                         {"histogram", result.outcome.staleness}};
   if (input.fidelity->world == sim::Fidelity::Exact) {
     json["parameter_hash"] = fmt::format("{:016x}", result.outcome.parameter_hash);
     json["train_loss"] = result.outcome.train_loss;

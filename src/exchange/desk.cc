@@ -104,11 +104,21 @@ std::string Desk::describe() const {
   return fmt::format("version {}, clocks{}, common {}", version_, clocks, common());
 }
 
-void Desk::pause(int w) { workers_[static_cast<std::size_t>(w)].takes_part = false; }
+void Desk::pause(int w) {
+  workers_[static_cast<std::size_t>(w)].takes_part = false;
+  go_on_together();
+}
 
 void Desk::leave(int w) {
-  pause(w);
-  workers_[static_cast<std::size_t>(w)].present = false;
+  Worker& worker = workers_[static_cast<std::size_t>(w)];
+  worker.takes_part = worker.present = false;
+  go_on_together();
+}
+
+/// If nobody is left who does not pause.
+void Desk::go_on_together() {
+  if (taking_part() > 0) return;
+  for (Worker& worker : workers_) worker.takes_part = worker.present;
 }
 
 int Desk::present() const {

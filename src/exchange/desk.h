@@ -51,7 +51,8 @@ class Desk {
   std::vector<Pooled> take();
   /// True if `w` may have its answer.
   bool may_go(int w) const;
-  /// A worker that pauses counts nowhere until its next arrival.
+  /// A worker that pauses counts nowhere until its next arrival, or until all have paused: those who come
+  /// back first must not get ahead of those who are still on their way.
   void pause(int w);
   /// The same for good. What it handed in stays.
   void leave(int w);
@@ -79,6 +80,7 @@ class Desk {
     std::int64_t base = 0;
   };
   int taking_part() const;
+  void go_on_together();
   int needed() const;
 
   std::vector<Worker> workers_;

@@ -29,10 +29,14 @@ class Unit {
         return apply(act);
       case Act::Kind::Lose:
         workers_[static_cast<std::size_t>(act.worker)].lost = true;
+        go_on_together();
+        return {};
+      case Act::Kind::Pause:
+        workers_[static_cast<std::size_t>(act.worker)].paused = true;
+        go_on_together();
         return {};
       case Act::Kind::Repeat:
       case Act::Kind::Answer:
-      case Act::Kind::Pause:
         return {};
     }
     return {};
@@ -57,12 +61,19 @@ class Unit {
  private:
   struct Worker {
     std::int64_t arrived = 0, applied = 0;
-    bool lost = false;
+    bool lost = false, paused = false;
     std::set<std::int64_t> admitted;  // and not applied yet
   };
 
+  /// A pause lasts until the next contribution, or until all have paused.
+  void go_on_together() {
+    if (std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.paused || w.lost; }))
+      for (Worker& each : workers_) each.paused = false;
+  }
+
   std::string arrive(const Act& act) {
     Worker& worker = workers_[static_cast<std::size_t>(act.worker)];
+    worker.paused = false;
     if (act.number != worker.arrived++)
       return fmt::format("took contribution {} of worker {} as its {}th", act.number + 1, act.worker,
                          worker.arrived);
@@ -73,7 +84,8 @@ class Unit {
     worker.admitted.insert(act.number);
     if (book_.staleness < 0 || book_.dropping == Dropping::Allowed) return {};
     for (std::size_t other = 0; other < workers_.size(); ++other)
-      if (!workers_[other].lost && workers_[other].applied < act.number - book_.staleness)
+      if (!workers_[other].lost && !workers_[other].paused &&
+          workers_[other].applied < act.number - book_.staleness)
         return fmt::format("let worker {} go {} contributions ahead of worker {}", act.worker,
                            act.number - workers_[other].applied, other);
     return {};

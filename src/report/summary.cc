@@ -19,19 +19,23 @@ Json number(double value) {
   return value;
 }
 
-nlohmann::ordered_json staleness(const Summary& s) {
-  double count = 0, sum = 0;
-  for (std::size_t late = 0; late < s.staleness.size(); ++late) {
-    count += s.staleness[late];
-    sum += static_cast<double>(late) * s.staleness[late];
-  }
-  return {{"mean", number(count > 0 ? sum / count : 0)},
+Json staleness(const Summary& s) {
+  return {{"mean", number(mean_staleness(s.staleness))},
           {"max", s.staleness.size() - 1},
           {"dropped", s.dropped},
           {"histogram", s.staleness}};
 }
 
 }  // namespace
+
+double mean_staleness(const std::vector<double>& counts) {
+  double count = 0, sum = 0;
+  for (std::size_t late = 0; late < counts.size(); ++late) {
+    count += counts[late];
+    sum += static_cast<double>(late) * counts[late];
+  }
+  return count > 0 ? sum / count : 0;
+}
 
 std::string to_json(const Summary& s) {
   Json buckets = Json::array();

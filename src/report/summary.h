@@ -43,6 +43,8 @@ struct Summary {
   std::vector<Bucket> buckets;
 };
 
+/// Of counts by staleness, from 0; 0 of none.
+double mean_staleness(const std::vector<double>& counts);
 /// summary.json.
 std::string to_json(const Summary& summary);
 /// What a person reads at the end of a run; `folder` is where the outputs are.

@@ -108,9 +108,7 @@ class Free final : public Apart {
   explicit Free(const PaceContext& context)
       : Apart(context, [this](const Ledger::Totals& totals) { return calls(totals); }) {}
   bool counts_own() const override { return false; }
-  std::int64_t samples(std::int64_t own) const override {
-    return std::max(own, static_cast<std::int64_t>(seen_.samples));
-  }
+  std::int64_t samples(std::int64_t) const override { return static_cast<std::int64_t>(seen_.samples); }
   std::optional<Together> due(Position) override {
     if (!steps()) return Together{};
     if (seen_.calls == answered_ && !seen_.stop) return std::nullopt;

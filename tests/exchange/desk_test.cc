@@ -99,6 +99,29 @@ TEST(Desk, WhoPausesHoldsNobodyUp) {
   EXPECT_FALSE(desk.full());
 }
 
+TEST(Desk, WhoComesBackFirstGetsNoFurtherAhead) {
+  Desk desk(3, {.staleness = 1, .apply = 1});
+  for (int w : {0, 1}) desk.pause(w);
+  EXPECT_TRUE(desk.may_go(2));
+  desk.leave(2);  // the last that had not paused
+  desk.arrive(0, 0, 0);
+  desk.take();
+  EXPECT_TRUE(desk.may_go(0));
+  desk.arrive(0, 1, 1);
+  desk.take();
+  EXPECT_FALSE(desk.may_go(0)) << desk.describe();
+  desk.arrive(1, 0, 0);
+  desk.take();
+  EXPECT_TRUE(desk.may_go(0));
+}
+
+TEST(Desk, APoolIsAsLargeAfterAPauseAsBefore) {
+  Desk desk(2, {.staleness = kUnbounded, .apply = 2});
+  for (int w : {0, 1}) desk.pause(w);
+  desk.arrive(0, 0, 0);
+  EXPECT_FALSE(desk.full());
+}
+
 /// Contributions of different clocks in one update leave nobody waiting for the slower of them, also when the
 /// workers that were fastest have paused.
 TEST(Desk, AQuorumOfDifferentClocksGoesOnTogether) {

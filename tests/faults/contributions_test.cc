@@ -74,6 +74,15 @@ TEST(Contributions, OfAWorkerTooFarAheadAreFound) {
               ElementsAre(HasSubstr("let worker 0 go 2 contributions ahead of worker 1")));
 }
 
+TEST(Contributions, OfAWorkerTooFarAheadOfOneThatComesBackAreFound) {
+  constexpr Bookkeeping bounded{.workers = 2, .staleness = 0};
+  Acts acts{{Kind::Pause, 0, 1, 0}, {Kind::Admit, 0, 0, 0}, {Kind::Apply, 0, 0, 0}, {Kind::Admit, 0, 0, 1}};
+  EXPECT_THAT(check_contributions(3, acts, bounded), IsEmpty());  // the pause is one worker's
+  acts.insert(acts.begin(), {Kind::Pause, 0, 0, 0});
+  EXPECT_THAT(check_contributions(3, acts, bounded),
+              ElementsAre(HasSubstr("let worker 0 go 1 contributions ahead of worker 1")));
+}
+
 TEST(Contributions, OfOneStepMakeOneUpdate) {
   Bookkeeping together = kAsynchronous;
   together.staleness = 0;
