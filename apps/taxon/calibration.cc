@@ -12,8 +12,10 @@
 
 namespace taxon::app {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComputeFigures, flops, sum_bandwidth, update_bandwidth, copy_bandwidth)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFigures, host, machine, cores, quota, period, threads, alone, together)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComputeFigures, flops, sum_bandwidth, update_bandwidth, copy_bandwidth,
+                                   cache_bandwidth)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFigures, host, machine, cores, quota, period, threads, cache, alone,
+                                   together)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFigures, from, to, shares_memory, half_round_trip, signal, interval,
                                    bandwidth, both_ways, burst, buffered, send_time, receive_time, send_speed,
                                    receive_speed, fragment)
@@ -133,6 +135,7 @@ Task<Calibration> Calibrator::run() {
   own_.quota = quota.cores < own_.cores ? quota.cores : 0;
   own_.period = quota.period;
   own_.threads = options_.threads;
+  own_.cache = static_cast<double>(largest_cache());
   auto sharing = share(&own_);
   result_.ranks = co_await sharing;
   options_.say("measuring compute: one rank after the other, then all at once");
@@ -163,17 +166,18 @@ std::string cluster_text(const Calibration& calibration) {
 }
 
 std::string describe(const Calibration& calibration) {
-  std::string text = fmt::format("{:>5} {:>20} {:>8} {:>14} {:>14} {:>12} {:>12} {:>12}\n", "rank", "cores",
-                                 "threads", "matrices", "all at once", "sums", "updates", "copies");
+  std::string text =
+      fmt::format("{:>5} {:>20} {:>8} {:>14} {:>14} {:>12} {:>12} {:>12} {:>12}\n", "rank", "cores",
+                  "threads", "matrices", "all at once", "sums", "updates", "copies", "in caches");
   for (std::size_t rank = 0; rank < calibration.ranks.size(); ++rank) {
     const RankFigures& r = calibration.ranks[rank];
     const std::string cores = r.quota > 0
                                   ? fmt::format("{:.3g} of {:g}, {:g} ms", r.quota, r.cores, r.period * 1e3)
                                   : fmt::format("{:g}", r.cores);
-    text +=
-        fmt::format("{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>12} {:>12} {:>12}\n", rank,
-                    cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9, rate(r.alone.sum_bandwidth),
-                    rate(r.alone.update_bandwidth), rate(r.alone.copy_bandwidth));
+    text += fmt::format("{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>12} {:>12} {:>12} {:>12}\n",
+                        rank, cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9,
+                        rate(r.alone.sum_bandwidth), rate(r.alone.update_bandwidth),
+                        rate(r.alone.copy_bandwidth), rate(r.alone.cache_bandwidth));
   }
   if (calibration.links.empty()) return text;
   text += fmt::format("{:>9} {:>11} {:>11} {:>11} {:>13} {:>13} {:>10} {:>11} {:>13} {:>13}\n", "ranks",

@@ -210,9 +210,22 @@ class Fit {
         rounded(median_of(ranks, [](const RankFigures& r) { return r.alone.flops; }) / share);
     model.device.memory_bandwidth =
         rounded(median_of(ranks, [](const RankFigures& r) { return r.alone.update_bandwidth; }) / share);
+    fit_cache(ranks, share, &model.device);
     model.inside = median_link(inside);
     model.network = median_link(network);
     return model;
+  }
+
+  /// Ranks of a machine share its cache, and each needs as much again for what it shares with nobody. A
+  /// cache that is no faster than memory is none.
+  void fit_cache(const std::vector<RankFigures>& ranks, double share, plan::DeviceModel* device) const {
+    std::size_t sharers = 0;
+    for (const RankFigures& rank : ranks_) sharers += rank.machine == ranks.front().machine ? 1 : 0;
+    const double speed =
+        rounded(median_of(ranks, [](const RankFigures& r) { return r.alone.cache_bandwidth; }) / share);
+    if (ranks.front().cache <= 0 || speed <= device->memory_bandwidth) return;
+    device->cache = std::llround(ranks.front().cache / static_cast<double>(2 * sharers));
+    device->cache_bandwidth = speed;
   }
 
   static bool near(double a, double b) { return std::abs(a - b) <= kEqualWithin * std::max(a, b); }
@@ -220,7 +233,8 @@ class Fit {
     return a.devices == b.devices && a.machine == b.machine && a.shares_memory == b.shares_memory &&
            a.quota_period == b.quota_period && a.device.cores == b.device.cores && near(a.cores, b.cores) &&
            near(a.device.flops, b.device.flops) &&
-           near(a.device.memory_bandwidth, b.device.memory_bandwidth) &&
+           near(a.device.memory_bandwidth, b.device.memory_bandwidth) && a.device.cache == b.device.cache &&
+           near(a.device.cache_bandwidth, b.device.cache_bandwidth) &&
            near(a.network.bandwidth, b.network.bandwidth) && near(a.inside.bandwidth, b.inside.bandwidth);
   }
 

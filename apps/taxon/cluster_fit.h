@@ -18,6 +18,7 @@ struct RankFigures {
   double quota = 0;      // cores' worth of time that its control group allows; 0: all
   double period = 0;     // of the quota, seconds
   int threads = 1;       // that compute
+  double cache = 0;      // bytes that the machine's largest cache holds; 0: not known
   ComputeFigures alone;  // while no other rank of its machine computed
   double together = 0;   // `alone.flops` while all ranks did
 };

@@ -15,8 +15,8 @@ namespace {
 
 /// What a collective sums at a time, and what an update takes at a time.
 constexpr std::size_t kSegment = std::size_t{128} << 10, kUpdateElements = 256 * 1024;
-/// Gradients that no cache holds.
-constexpr std::size_t kArenaElements = std::size_t{8} << 20;
+/// Gradients that no cache holds, and some that share the last cache with whatever else a step touches.
+constexpr std::size_t kArenaElements = std::size_t{8} << 20, kCachedElements = std::size_t{256} << 10;
 
 /// Of several attempts the best counts: whoever else works on the machine only takes away.
 constexpr int kAttempts = 3;
@@ -44,21 +44,21 @@ double bytes_per_second(double seconds, const std::function<std::size_t()>& piec
 /// Walks through an arena in pieces.
 class Walk {
  public:
-  explicit Walk(std::size_t piece) : piece_(piece) {}
+  Walk(std::size_t piece, std::size_t elements) : piece_(piece), elements_(elements) {}
   Range next() {
     const Range range{at_, piece_};
-    at_ = at_ + 2 * piece_ > kArenaElements ? 0 : at_ + piece_;
+    at_ = at_ + 2 * piece_ > elements_ ? 0 : at_ + piece_;
     return range;
   }
 
  private:
-  std::size_t piece_;
+  std::size_t piece_, elements_;
   std::size_t at_ = 0;
 };
 
 double sum_speed(double seconds, const tensor::Arena& gradients) {
   tensor::Arena received(DType::Float32, kSegment / sizeof(float));
-  Walk walk(kSegment / sizeof(float));
+  Walk walk(kSegment / sizeof(float), gradients.size());
   return bytes_per_second(seconds, [&] {
     const View target = gradients.bytes(walk.next());
     const ConstView sources[] = {target, received.bytes()};
@@ -68,8 +68,8 @@ double sum_speed(double seconds, const tensor::Arena& gradients) {
 }
 
 double copy_speed(double seconds, const tensor::Arena& gradients) {
-  tensor::Arena other(DType::Float32, kArenaElements);
-  Walk walk(kSegment / sizeof(float));
+  tensor::Arena other(DType::Float32, gradients.size());
+  Walk walk(kSegment / sizeof(float), gradients.size());
   return bytes_per_second(seconds, [&] {
     const Range range = walk.next();
     comm::copy_into(gradients.bytes(range), other.bytes(range));
@@ -78,13 +78,13 @@ double copy_speed(double seconds, const tensor::Arena& gradients) {
 }
 
 double update_speed(double seconds, const tensor::Arena& gradients) {
-  tensor::Arena weights(DType::Float32, kArenaElements);
+  tensor::Arena weights(DType::Float32, gradients.size());
   plan::OptimiserPlan momentum;
   momentum.rule = "momentum";
   for (const optim::RuleRow& row : optim::rule_table()) {
     if (row.name != momentum.rule) continue;
-    auto rule = row.make(momentum, {DType::Float32, kArenaElements, {}});
-    Walk walk(kUpdateElements);
+    auto rule = row.make(momentum, {DType::Float32, gradients.size(), {}});
+    Walk walk(std::min(kUpdateElements, gradients.size() / 4), gradients.size());
     return bytes_per_second(seconds, [&] {
       const Range range = walk.next();
       rule->update(weights, gradients, optim::Place::same(range), {.rate = 0.1});
@@ -108,6 +108,7 @@ ComputeFigures probe_compute(double seconds, int threads) {
   figures.sum_bandwidth = sum_speed(seconds, gradients);
   figures.update_bandwidth = update_speed(seconds, gradients);
   figures.copy_bandwidth = copy_speed(seconds, gradients);
+  figures.cache_bandwidth = update_speed(seconds, tensor::Arena(DType::Float32, kCachedElements));
   return figures;
 }
 

@@ -8,9 +8,10 @@ struct ComputeFigures {
   double sum_bandwidth = 0;     // of a collective's sums, bytes per second
   double update_bandwidth = 0;  // of the optimiser's updates
   double copy_bandwidth = 0;    // of copies
+  double cache_bandwidth = 0;   // of updates whose memory caches hold
 };
 
-/// Measures this process for about four times `seconds`. Where a quota stops the process meanwhile, that
+/// Measures this process for about five times `seconds`. Where a quota stops the process meanwhile, that
 /// counts: `seconds` should be many of its periods.
 ComputeFigures probe_compute(double seconds, int threads);
 

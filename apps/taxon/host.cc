@@ -45,6 +45,16 @@ double usable_cores() {
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 
+std::uint64_t largest_cache() {
+  std::uint64_t largest = 0;
+  for (int level = 0;; ++level) {
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", level));
+    std::uint64_t kibibytes = 0;
+    if (!(file >> kibibytes)) return largest;
+    largest = std::max(largest, kibibytes << 10);
+  }
+}
+
 std::uint64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -15,6 +15,8 @@ std::vector<int> allowed_cores();
 int cores_of_affinity();
 /// Cores' worth of time that this process may use: those, or less by its container's quota. Above 0.
 double usable_cores();
+/// Bytes of the largest cache, which cores may share; 0: not known.
+std::uint64_t largest_cache();
 /// Largest resident set of this process so far.
 std::uint64_t peak_rss_bytes();
 /// The processor's model as the kernel names it, or that it is not known.

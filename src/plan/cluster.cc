@@ -54,6 +54,7 @@ class Check {
   void host(const HostModel& host, const std::string& path) {
     if (host.device.flops <= 0) missing(path + ".device.flops");
     if (host.device.memory_bandwidth <= 0) missing(path + ".device.memory_bandwidth");
+    if (host.device.cache > 0 && host.device.cache_bandwidth <= 0) missing(path + ".device.cache_bandwidth");
     if (host.devices > 1) link(host.inside, path + ".inside");
     if (hosts_.size() > 1) link(host.network, path + ".network");
     if (host.quota_period > 0 && host.cores <= 0)

@@ -15,6 +15,8 @@ struct DeviceModel {
   double flops = 0;             // 0: not given
   double memory_bandwidth = 0;  // 0: not given
   std::int64_t memory = 0;      // 0: unlimited
+  std::int64_t cache = 0;       // a rank that shares at most so many bytes works in caches
+  double cache_bandwidth = 0;   // then in place of memory_bandwidth
   double cores = 0;             // that a kernel of the compute lane uses at full speed; 0: its share
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };

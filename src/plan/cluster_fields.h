@@ -20,6 +20,18 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .unit = Unit::Bytes},
         p.memory);
+  visit(Field{.key = "cache",
+              .sentence =
+                  "A rank that holds at most so many bytes for others to reach (weights, gradients, what "
+                  "replicas hand in) works in caches; 0: none does.",
+              .min = 0,
+              .unit = Unit::Bytes},
+        p.cache);
+  visit(Field{.key = "cache_bandwidth",
+              .sentence = "Bytes read and written per second by such a rank.",
+              .min = 0,
+              .unit = Unit::BytesPerSecond},
+        p.cache_bandwidth);
   visit(Field{.key = "cores",
               .sentence =
                   "Cores that a compute kernel uses at full speed; 0: the device's share of the host's.",

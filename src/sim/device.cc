@@ -33,8 +33,8 @@ Thread& VirtualDevice::thread(tensor::Lane which) { return lane(which).thread();
 Duration VirtualDevice::time_of(const tensor::Kernel& kernel, double factor) const {
   Duration time = kernel.cost.measured;
   if (time == Duration(0))
-    time = from_seconds(std::max(kernel.cost.flops / options_.model.flops,
-                                 static_cast<double>(kernel.cost.bytes) / options_.model.memory_bandwidth));
+    time = from_seconds(std::max(kernel.cost.flops / options_.flops,
+                                 static_cast<double>(kernel.cost.bytes) / options_.memory->bandwidth()));
   for (Duration offset : kernel.mark_offsets) time = std::max(time, offset);
   return times(time, factor);
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "sim/device_memory.h"
 #include "sim/event_queue.h"
 #include "sim/faults.h"
 #include "sim/fidelity.h"
@@ -16,10 +17,11 @@ namespace taxon::sim {
 /// What a device is made of.
 struct DeviceOptions {
   Fidelity fidelity = Fidelity::Exact;
-  plan::DeviceModel model;
-  Target target;  // whose it is
-  Seat compute;   // of the compute lane's thread
-  Seat other;     // of each of the others'
+  double flops = 0;                      // per second
+  const DeviceMemory* memory = nullptr;  // outlives the device
+  Target target;                         // whose it is
+  Seat compute;                          // of the compute lane's thread
+  Seat other;                            // of each of the others'
   Timeline* timeline = nullptr;
 };
 

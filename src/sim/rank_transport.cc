@@ -40,7 +40,7 @@ class Network::RankTransport::Memory final : public net::Region::Impl {
   Memory(RankTransport& owner, Block& block) : owner_(owner), block_(block) {}
   ~Memory() override {
     auto found = owner_.blocks_.find(block_.address);
-    owner_.allocated_ -= block_.size;
+    owner_.memory().give_back(block_.size);
     if (block_.mapped && block_.memory) owner_.mapped_.push_back(std::move(found->second));
     owner_.blocks_.erase(found);
   }
@@ -175,13 +175,12 @@ void Network::RankTransport::forget(net::Op& op) {
 
 net::Region Network::RankTransport::allocate(std::size_t size) {
   TAXON_CHECK(size > 0, "an empty region");
-  const std::int64_t limit = network_.wiring_.place(rank_).model->device.memory;
-  if (limit > 0 && allocated_ + size > static_cast<std::size_t>(limit))
+  if (!memory().has_room(size))
     throw Error(ErrorKind::Transport,
                 fmt::format("rank {} needs {} of shared memory, but its device has {}: use more ranks or a "
                             "smaller model, or raise memory in the cluster file",
-                            rank_.value(), format_bytes(static_cast<double>(allocated_ + size)),
-                            format_bytes(static_cast<double>(limit))));
+                            rank_.value(), format_bytes(static_cast<double>(memory().taken() + size)),
+                            format_bytes(static_cast<double>(memory().limit()))));
   auto block = std::make_unique<Block>();
   block->size = size;
   if (size > network_.options_.phantom_above) {
@@ -194,7 +193,7 @@ net::Region Network::RankTransport::allocate(std::size_t size) {
     std::memset(block->memory.get(), 0, rounded);
     block->address = reinterpret_cast<std::uint64_t>(block->memory.get());
   }
-  allocated_ += size;
+  memory().take(size);
   Block& made = *block;
   blocks_.emplace(made.address, std::move(block));
   return net::Region(std::make_unique<Memory>(*this, made));

@@ -39,6 +39,7 @@ class Network::RankTransport final : public net::Transport {
   struct Block;
   void raise(std::uint32_t index, std::uint64_t value);
   bool shares_memory_with(Rank peer) const;
+  DeviceMemory& memory() { return network_.wiring_.memory(rank_); }
 
   Network& network_;
   Rank rank_;
@@ -49,7 +50,6 @@ class Network::RankTransport final : public net::Transport {
   std::map<std::uint64_t, std::unique_ptr<Block>> blocks_;  // by address
   std::vector<std::unique_ptr<Block>> mapped_;              // gone here, but peers may still look at them
   std::uint64_t next_phantom_;
-  std::size_t allocated_ = 0;
   net::Traffic traffic_;
 };
 

@@ -148,7 +148,8 @@ Duration Rehearsal::work(int member, double flops, double bytes, Duration at) {
   if (at >= kNever) return kNever;
   const Rank rank = (*members_)[static_cast<std::size_t>(member)];
   const plan::DeviceModel& device = wiring_.place(rank).model->device;
-  const Duration time = from_seconds(std::max(flops / device.flops, bytes / device.memory_bandwidth));
+  const Duration time =
+      from_seconds(std::max(flops / device.flops, bytes / wiring_.memory(rank).bandwidth()));
   if (time == Duration(0)) return at;
   Wire& lane = touch(links_ + static_cast<std::size_t>(rank.value()));
   lane.free = std::max(at, lane.free) + time;

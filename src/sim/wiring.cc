@@ -45,6 +45,7 @@ Wiring::Wiring(const plan::ClusterModel& cluster, int ranks) {
       if (model.inside.per_rank) seat.inside = ends(name + " inside", model.inside);
       if (model.network.per_rank) seat.network = ends(name + " network", model.network);
       ranks_.push_back(seat);
+      memories_.emplace_back(model.device);
     }
     hosts_.push_back(std::move(host));
   }

@@ -9,6 +9,7 @@
 #include "base/named.h"
 #include "base/time.h"
 #include "plan/cluster.h"
+#include "sim/device_memory.h"
 
 namespace taxon::sim {
 
@@ -92,7 +93,7 @@ struct Route {
   bool one_host() const { return from == to; }
 };
 
-/// The links of a cluster. REQUIRES: plan::cluster_problems() found nothing.
+/// The links of a cluster, and its ranks' memories. REQUIRES: plan::cluster_problems() found nothing.
 class Wiring {
  public:
   Wiring(const plan::ClusterModel& cluster, int ranks);
@@ -102,6 +103,8 @@ class Wiring {
   std::size_t ranks() const { return ranks_.size(); }
   int host(Rank rank) const { return ranks_[index(rank)].host; }
   const plan::HostPlace& place(Rank rank) const { return hosts_[static_cast<std::size_t>(host(rank))].place; }
+  DeviceMemory& memory(Rank rank) { return memories_[index(rank)]; }
+  const DeviceMemory& memory(Rank rank) const { return memories_[index(rank)]; }
   /// Every link, hosts first.
   const std::deque<Link>& links() const { return links_; }
   Link& link(std::size_t place) { return links_[place]; }
@@ -137,6 +140,7 @@ class Wiring {
   std::deque<Link> links_;
   std::vector<Host> hosts_;
   std::vector<Seat> ranks_;
+  std::vector<DeviceMemory> memories_;  // [rank]
   Link* backplane_ = nullptr;
   std::vector<Ends> leaves_;  // out: up, in: down
 };

@@ -108,9 +108,13 @@ struct World::Parts {
     for (int rank = 0; rank < ranks; ++rank) {
       const int host = wiring.host(Rank(rank));
       const HostSeats& seats = hosts[static_cast<std::size_t>(host)];
-      DeviceOptions device{options.fidelity, wiring.place(Rank(rank)).model->device,
-                           {rank, host},     seats.compute,
-                           seats.other,      options.timeline};
+      DeviceOptions device{.fidelity = options.fidelity,
+                           .flops = wiring.place(Rank(rank)).model->device.flops,
+                           .memory = &wiring.memory(Rank(rank)),
+                           .target = {rank, host},
+                           .compute = seats.compute,
+                           .other = seats.other,
+                           .timeline = options.timeline};
       places.push_back(std::make_unique<Place>(network.transport(Rank(rank)), queue, faults,
                                                std::move(device), carrier(), options));
       network.set_thread(Rank(rank), places.back()->device.thread(tensor::Lane::Exchange));

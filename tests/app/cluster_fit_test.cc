@@ -132,6 +132,18 @@ TEST(ClusterFit, DifferentHostsAreGroupsOfTheirOwn) {
   expect_close(cluster.hosts[1].device.memory_bandwidth, 2 * 5e9);
 }
 
+TEST(ClusterFit, RanksShareACacheThatIsFasterThanMemory) {
+  std::vector<RankFigures> ranks(2, rank_of("a", "x"));
+  for (RankFigures& rank : ranks) rank.quota = 0;
+  EXPECT_EQ(fit_cluster(ranks, {}).hosts[0].device.cache, 0);  // not known
+  for (RankFigures& rank : ranks) rank.cache = 32 << 20;
+  EXPECT_EQ(fit_cluster(ranks, {}).hosts[0].device.cache, 0);  // not measured
+  for (RankFigures& rank : ranks) rank.alone.cache_bandwidth = 20e9;
+  const plan::DeviceModel device = fit_cluster(ranks, {}).hosts[0].device;
+  EXPECT_EQ(device.cache, 8 << 20);
+  expect_close(device.cache_bandwidth, 20e9);
+}
+
 TEST(ClusterFit, RanksThatGoRoundTheHostsCannotBeSaid) {
   const std::vector<RankFigures> ranks{rank_of("a", "x"), rank_of("b", "y"), rank_of("a", "x")};
   try {

@@ -75,7 +75,7 @@ TEST(Cluster, AllProblemsAreListedAtOnce) {
   - {name: a, devices: 2, machine: lba, bandwith: 3,
      device: {flops: -1, memory_bandwidth: 1 Gbit},
      inside: {latency: 1us}}
-  - {name: a, cores: 8, machine: lab, device: {flops: 1 GFLOP/s, memory_bandwidth: 1 GB/s},
+  - {name: a, cores: 8, machine: lab, device: {flops: 1 GFLOP/s, memory_bandwidth: 1 GB/s, cache: 1MiB},
      network: {bandwidth: 1 Gbit/s}}
 machines: [{name: lab, cores: 2}]
 switch: {oversubscription: 0.5}
@@ -91,6 +91,7 @@ faults: [{kind: kill}, {kind: slow_link, host: a}, {kind: explode}, {kind: cut_l
            "kind must be one of kill, slow_device, slow_link, cut_link, delay, but is \"explode\"",
            "hosts[0].device.flops is missing",
            "hosts[0].inside.bandwidth is missing",
+           "hosts[1].device.cache_bandwidth is missing",
            "hosts[0].network.bandwidth is missing",
            "hosts[0].machine is \"lba\", which machines does not list; did you mean lab?",
            "hosts[1].cores is 8, but machine \"lab\" has 2",

@@ -57,6 +57,24 @@ std::vector<Ends> run(const plan::ClusterModel& cluster, const std::vector<std::
   return ends;
 }
 
+Task<void> copy_holding(comm::Runtime& doors, std::size_t held) {
+  const net::Region region = doors.transport.allocate(held);
+  Kernel kernel{"copy", {0, 8'000'000}, {}};
+  auto done = tensor::run(doors.device, doors.waits(), Lane::Exchange, std::move(kernel));
+  co_await done;
+}
+
+TEST(VirtualDevice, WhoFitsIntoCachesIsAsFastAsThose) {
+  for (std::size_t held : {1000, 1001}) {
+    plan::ClusterModel cluster = slow_host(1);
+    cluster.hosts[0].device.cache = 1000;
+    cluster.hosts[0].device.cache_bandwidth = 4e9;
+    World world(cluster, 1, {});
+    const Report report = world.run([held](comm::Runtime& doors) { return copy_holding(doors, held); });
+    EXPECT_EQ(report.time, held <= 1000 ? milliseconds(2) : milliseconds(8));
+  }
+}
+
 TEST(VirtualDevice, TheDearerOfArithmeticAndMemoryDecides) {
   auto ends = run(slow_host(1), {{{Lane::Compute, 3e6, 1000}, {Lane::Exchange, 3, 5'000'000}}});
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(3), milliseconds(5)));
