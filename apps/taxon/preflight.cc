@@ -6,18 +6,14 @@
 
 #include "apps/taxon/host.h"
 #include "base/units.h"
-#include "codec/codec.h"
 #include "comm/collectives.h"
 #include "data/sampler.h"
 #include "exchange/bucket.h"
 #include "exchange/choose.h"
-#include "exchange/graph.h"
 #include "exchange/levels.h"
+#include "exchange/own_rows.h"
 #include "exchange/shard.h"
-#include "exchange/topology.h"
 #include "net/transport_choice.h"
-#include "optim/late.h"
-#include "optim/outer.h"
 #include "optim/rule.h"
 
 namespace taxon::app {
@@ -60,16 +56,9 @@ std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world
 }  // namespace
 
 plan::KnownNames known_names() {
-  plan::KnownNames known;
+  plan::KnownNames known = exchange::known_names();
   known.models = names_of(model::model_table());
   known.datasets = names_of(data::dataset_table());
-  known.rules = names_of(optim::rule_table());
-  known.schedules = optim::schedule_names();
-  known.topologies = exchange::known_topologies();
-  known.codecs = codec::known_codecs();
-  for (const auto& row : optim::outer_table()) known.outer_rules.emplace_back(row.name);
-  for (const auto& row : exchange::graph_table()) known.graphs.emplace_back(row.name);
-  known.lates = optim::known_lates();
   known.transports = net::transport_names();
   return known;
 }

@@ -24,26 +24,26 @@ struct Half {
 
 /// Outward, then back: the order in which a bucket's collectives are recorded. What a codec's wires travel by
 /// follows from their sizes.
-std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels) {
+std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
   std::vector<Half> list;
   for (std::size_t l = 0; l < levels.size(); ++l)
-    if (net::Operation reduce = find_topology(levels[l].topology).reduce;
+    if (net::Operation reduce = find_topology(levels[l].topology, own).reduce;
         reduce != net::Operation::User && !is_coded(levels[l]))
       list.push_back({l, reduce, true});
   for (std::size_t l = levels.size(); l-- > 0;)
-    if (net::Operation spread = find_topology(levels[l].topology).spread; spread != net::Operation::User)
+    if (net::Operation spread = find_topology(levels[l].topology, own).spread; spread != net::Operation::User)
       list.push_back({l, spread, false});
   return list;
 }
 
 /// Bytes of a bucket that reach each level, which is what the one before it owns; and last, what a rank owns.
 std::vector<std::size_t> bytes_at(std::int64_t bytes, const std::vector<plan::LevelPlan>& levels,
-                                  std::span<const LevelShape> shapes) {
+                                  std::span<const LevelShape> shapes, std::span<const TopologyRow> own) {
   std::vector<std::size_t> list;
   auto next = static_cast<std::size_t>(bytes);
   for (std::size_t l = 0; l < levels.size(); ++l) {
     list.push_back(next);
-    next = find_topology(levels[l].topology).owned(next, shapes[l].size);
+    next = find_topology(levels[l].topology, own).owned(next, shapes[l].size);
   }
   list.push_back(next);
   return list;
@@ -70,16 +70,17 @@ const comm::CollectiveRow& choose(net::Operation collective, const std::string& 
   return row;
 }
 
-void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes) {
+void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
+                      std::span<const TopologyRow> own) {
   const std::string& overlap = plan.exchange.overlap;
   bool near = std::all_of(shapes.begin(), shapes.end(),
                           [](LevelShape shape) { return shape.size == 1 || shape.shares_memory; });
   plan.resolved.overlap = overlap != "auto" ? overlap : near ? "backward" : "forward";
   const auto& levels = plan.exchange.levels;
   for (plan::BucketPlan& bucket : plan.resolved.buckets) {
-    std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes);
+    std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
     bucket.collectives.clear();
-    for (const Half& half : halves(levels)) {
+    for (const Half& half : halves(levels, own)) {
       const LevelShape& shape = shapes[half.level];
       std::string_view row = kNone;
       if (shape.size > 1)
@@ -91,9 +92,10 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes) {
   }
 }
 
-std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels) {
+std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
+                          std::span<const TopologyRow> own) {
   std::vector<Rows> rows(levels.size());
-  std::vector<Half> list = halves(levels);
+  std::vector<Half> list = halves(levels, own);
   if (bucket.collectives.size() != list.size())
     throw Error(ErrorKind::Mismatch,
                 fmt::format("{} has {} recorded collectives, and its levels use {}", plan::describe(bucket),
@@ -113,21 +115,22 @@ std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan
 }
 
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                        std::span<const LevelShape> shapes) {
-  return bytes_at(bucket.bytes, levels, shapes).back();
+                        std::span<const LevelShape> shapes, std::span<const TopologyRow> own) {
+  return bytes_at(bucket.bytes, levels, shapes, own).back();
 }
 
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                  std::span<const LevelShape> shapes) {
+                  std::span<const LevelShape> shapes, std::span<const TopologyRow> own) {
   double sent = 0;
-  std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes);
-  std::vector<Rows> rows = rows_of(bucket, levels);
+  std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
+  std::vector<Rows> rows = rows_of(bucket, levels, own);
   for (std::size_t l = 0; l < levels.size(); ++l) {
     double here = 0;
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
     if (is_coded(levels[l])) here += coded_bytes_sent(levels[l], bytes[l], shapes[l].size);
-    if (auto own = find_topology(levels[l].topology).sent) here += own(levels[l], bytes[l], shapes[l]);
+    if (auto sent_by = find_topology(levels[l].topology, own).sent)
+      here += sent_by(levels[l], bytes[l], shapes[l]);
     sent += here / levels[l].period;
   }
   return sent;

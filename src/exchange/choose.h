@@ -19,19 +19,22 @@ const comm::CollectiveRow& choose(net::Operation collective, const std::string& 
                                   const comm::Shape& shape);
 
 /// Decides what hides communication, and names the collectives of every bucket: outward level by level for
-/// the sum, then back for what is spread; "none" for a group of one. `shapes`: by level.
-void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes);
+/// the sum, then back for what is spread; "none" for a group of one. `shapes`: by level. `own`, here and
+/// below: topologies beside those of the table.
+void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
+                      std::span<const TopologyRow> own = {});
 
 /// The rows that a bucket's recorded names mean, by level. Throws Error{Mismatch} if they don't fit the
 /// levels: the recording belongs to another plan.
-std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels);
+std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
+                          std::span<const TopologyRow> own = {});
 
 /// Bytes of the bucket that a rank owns, at most.
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                        std::span<const LevelShape> shapes);
+                        std::span<const LevelShape> shapes, std::span<const TopologyRow> own = {});
 
 /// Bytes that a rank sends for the bucket in a step, the mean over ranks and steps.
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                  std::span<const LevelShape> shapes);
+                  std::span<const LevelShape> shapes, std::span<const TopologyRow> own = {});
 
 }  // namespace taxon::exchange

@@ -73,7 +73,7 @@ class Round {
 class Gossip final : public Topology {
  public:
   Gossip(comm::Communicator& group, TopologyContext context)
-      : group_(group), graph_(find_graph(context.level.graph)), seed_(context.seed) {}
+      : group_(group), graph_(find_graph(context.level.graph, context.graphs)), seed_(context.seed) {}
 
   Range owned(Range range) const override { return range; }
 

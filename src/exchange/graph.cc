@@ -75,9 +75,10 @@ std::span<const GraphRow> graph_table() {
   return kGraphs;
 }
 
-const GraphRow& find_graph(std::string_view name) {
-  for (const GraphRow& row : graph_table())
-    if (row.name == name) return row;
+const GraphRow& find_graph(std::string_view name, std::span<const GraphRow> own) {
+  for (std::span<const GraphRow> rows : {own, graph_table()})
+    for (const GraphRow& row : rows)
+      if (row.name == name) return row;
   throw Error(ErrorKind::Usage, "no graph of gossip is called " + std::string(name));
 }
 

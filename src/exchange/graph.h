@@ -24,7 +24,7 @@ struct GraphRow {
 /// dissemination: the same over ranks in a new order each time through (GossipGraD: Daily et al., arXiv
 /// 1803.05880). random: disjoint pairs, drawn anew each round; one member of an odd number pauses.
 std::span<const GraphRow> graph_table();
-/// Throws Error{Usage} for a name that is not in the table.
-const GraphRow& find_graph(std::string_view name);
+/// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
+const GraphRow& find_graph(std::string_view name, std::span<const GraphRow> own = {});
 
 }  // namespace taxon::exchange

@@ -33,15 +33,15 @@ bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels) {
   return meeting_level(levels).empty() && !served_level(levels);
 }
 
-bool workers_keep_step(const std::vector<plan::LevelPlan>& levels) {
-  return std::all_of(levels.begin(), levels.end(), [](const plan::LevelPlan& level) {
-    return find_topology(level.topology).pace(level) == Pace::InStep;
+bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
+  return std::all_of(levels.begin(), levels.end(), [&](const plan::LevelPlan& level) {
+    return find_topology(level.topology, own).pace(level) == Pace::InStep;
   });
 }
 
-bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels) {
-  return std::none_of(levels.begin(), levels.end(), [](const plan::LevelPlan& level) {
-    return find_topology(level.topology).pace(level) == Pace::Free;
+bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
+  return std::none_of(levels.begin(), levels.end(), [&](const plan::LevelPlan& level) {
+    return find_topology(level.topology, own).pace(level) == Pace::Free;
   });
 }
 
@@ -83,8 +83,8 @@ Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan
       level.own = std::make_unique<comm::Communicator>(
           runtime, row.group, members_of(row.group, runtime.rank(), runtime.world_size(), shape.node));
     level.group = level.own ? level.own.get() : &all;
-    level.row = &find_topology(row.topology);
-    level.topology = level.row->make(*level.group, {row, shape.seed, shape.servers});
+    level.row = &find_topology(row.topology, shape.own.topologies);
+    level.topology = level.row->make(*level.group, {row, shape.seed, shape.servers, shape.own.graphs});
     levels_.push_back(std::move(level));
   }
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/topology.h"
+#include "exchange/own_rows.h"
 #include "plan/plan.h"
 
 namespace taxon::exchange {
@@ -30,6 +30,7 @@ class Levels {
     int node = 0;
     std::uint64_t seed = 0;
     int servers = 0;  // dedicated: the last ranks
+    OwnRows own = {};
   };
   Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, const Shape& shape);
 
@@ -83,10 +84,10 @@ std::vector<plan::LevelPlan> meeting_level(const std::vector<plan::LevelPlan>& l
 const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels);
 /// True if every rank has the same weights after every step.
 bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels);
-/// True if no worker is ever a step ahead of another, or behind.
-bool workers_keep_step(const std::vector<plan::LevelPlan>& levels);
+/// True if no worker is ever a step ahead of another, or behind. `own`: topologies beside those of the table.
+bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own = {});
 /// False where workers run ahead without limit, and only the count of all samples says how far training is.
-bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels);
+bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own = {});
 /// The ranks whose loss the others survive: those that only work, where servers of their own hold the weights
 /// and nobody waits for all. Not rank 0, which counts for all.
 std::vector<Rank> spared_ranks(const plan::Plan& plan, int world_size);

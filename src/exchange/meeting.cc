@@ -33,7 +33,7 @@ Meeting::Meeting(comm::Runtime& runtime, const Setup& setup)
     state += unit.owned.size;
     units_.push_back(std::move(unit));
   }
-  rule_ = optim::find_outer(setup.plan->rule)
+  rule_ = optim::find_outer(setup.plan->rule, setup.own.outer_rules)
               .make(*setup.plan, {setup.master->type(), state, setup.members, setup.master->bytes()});
 }
 
@@ -160,7 +160,7 @@ task::Task<void> Meeting::update(Unit* unit, double weight, optim::StepClock clo
 
 /// The replicas' momentum, as their weights, but with what is simplest: it is asked for rarely.
 task::Task<void> Meeting::average_inner_state(Unit* unit, std::int64_t round) {
-  const TopologyRow& topology = find_topology(setup_.plan->topology);
+  const TopologyRow& topology = find_topology(setup_.plan->topology, setup_.own.topologies);
   Rows rows;
   if (topology.reduce != net::Operation::User) rows.reduce = &comm::find_row(topology.reduce, "ring");
   if (topology.spread != net::Operation::User) rows.spread = &comm::find_row(topology.spread, "ring");

@@ -27,6 +27,7 @@ class Meeting {
   struct Setup {
     const Layout* layout = nullptr;  // outlives the meeting, as everything below does
     const plan::LevelPlan* plan = nullptr;
+    OwnRows own = {};
     std::size_t level = 0;    // of the plan in all levels, which buckets' rows are by
     Levels* inner = nullptr;  // that sum gradients: they pass on what was adopted
     Levels* outer = nullptr;  // the one level

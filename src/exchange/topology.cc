@@ -82,16 +82,18 @@ std::span<const TopologyRow> topology_table() {
   return kTopologies;
 }
 
-const TopologyRow& find_topology(std::string_view name) {
-  for (const TopologyRow& row : topology_table())
-    if (row.name == name) return row;
+const TopologyRow& find_topology(std::string_view name, std::span<const TopologyRow> own) {
+  for (std::span<const TopologyRow> rows : {own, topology_table()})
+    for (const TopologyRow& row : rows)
+      if (row.name == name) return row;
   throw Error(ErrorKind::Usage, "no topology is called " + std::string(name));
 }
 
-std::vector<plan::KnownNames::Topology> known_topologies() {
+std::vector<plan::KnownNames::Topology> known_topologies(std::span<const TopologyRow> own) {
   std::vector<plan::KnownNames::Topology> known;
-  for (const TopologyRow& topology : topology_table())
-    known.push_back({std::string(topology.name), collectives_of(topology)});
+  for (std::span<const TopologyRow> rows : {own, topology_table()})
+    for (const TopologyRow& topology : rows)
+      known.push_back({std::string(topology.name), collectives_of(topology)});
   return known;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "comm/collectives.h"
+#include "exchange/graph.h"
 #include "plan/plan.h"
 #include "task/scope.h"
 #include "tensor/arena.h"
@@ -83,8 +84,9 @@ inline constexpr std::uint32_t kTotalUnit = 0x40000003;
 /// What a topology is made from; outlives it.
 struct TopologyContext {
   const plan::LevelPlan& level;
-  std::uint64_t seed = 0;  // of the plan
-  int servers = 0;         // dedicated ones among the members, the last; 0: all serve
+  std::uint64_t seed = 0;                 // of the plan
+  int servers = 0;                        // dedicated ones among the members, the last; 0: all serve
+  std::span<const GraphRow> graphs = {};  // beside those of the table
 };
 
 /// What a level's group is like, on every rank.
@@ -112,9 +114,9 @@ struct TopologyRow {
 /// all_reduce: everybody owns everything. sharded: member i owns part i. gossip, pairs: everybody has its
 /// own. servers: those that serve own parts, and update them. exchange/topology.cc.
 std::span<const TopologyRow> topology_table();
-/// Throws Error{Usage} for a name that is not in the table.
-const TopologyRow& find_topology(std::string_view name);
+/// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
+const TopologyRow& find_topology(std::string_view name, std::span<const TopologyRow> own = {});
 /// Every topology with the collectives that serve both halves of it, for plan::check_plan().
-std::vector<plan::KnownNames::Topology> known_topologies();
+std::vector<plan::KnownNames::Topology> known_topologies(std::span<const TopologyRow> own = {});
 
 }  // namespace taxon::exchange

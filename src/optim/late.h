@@ -56,9 +56,9 @@ struct LateRow {
 /// compensated and compensated_adaptively (DC-ASGD: Zheng et al., ICML 2017); moved, a replica's weights
 /// counted from where the owner is now. optim/late/table.cc.
 std::span<const LateRow> late_table();
-/// Throws Error{Usage} for a name that is not in the table.
-const LateRow& find_late(std::string_view name);
+/// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
+const LateRow& find_late(std::string_view name, std::span<const LateRow> own = {});
 /// For plan::check_plan().
-std::vector<plan::KnownNames::Late> known_lates();
+std::vector<plan::KnownNames::Late> known_lates(std::span<const LateRow> own = {});
 
 }  // namespace taxon::optim

@@ -51,7 +51,7 @@ struct OuterRow {
 /// average, block, block_nesterov, outer_momentum, outer_nesterov, slowmo, elastic, accumulated.
 /// optim/outer/table.cc.
 std::span<const OuterRow> outer_table();
-/// Throws Error{Usage} for a name that is not in the table.
-const OuterRow& find_outer(std::string_view name);
+/// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
+const OuterRow& find_outer(std::string_view name, std::span<const OuterRow> own = {});
 
 }  // namespace taxon::optim

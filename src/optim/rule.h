@@ -66,6 +66,8 @@ struct RuleRow {
 /// sgd, momentum, nesterov (the forms of PyTorch's SGD: no dampening), adamw (Loshchilov and Hutter, arXiv
 /// 1711.05101; bias-corrected).
 std::span<const RuleRow> rule_table();
+/// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
+const RuleRow& find_rule(std::string_view name, std::span<const RuleRow> own = {});
 
 /// The learning rate after `samples` of `total` samples: linear warm-up to base, then the schedule.
 double learning_rate(const plan::RatePlan& plan, std::int64_t samples, std::int64_t total);

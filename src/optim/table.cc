@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "optim/rules.h"
 
 namespace taxon::optim {
@@ -10,6 +11,13 @@ std::span<const RuleRow> rule_table() {
       {"adamw", make_adamw, 2},
   };
   return kRules;
+}
+
+const RuleRow& find_rule(std::string_view name, std::span<const RuleRow> own) {
+  for (std::span<const RuleRow> rows : {own, rule_table()})
+    for (const RuleRow& row : rows)
+      if (row.name == name) return row;
+  throw Error(ErrorKind::Usage, "optimiser.rule: no rule is called " + std::string(name));
 }
 
 }  // namespace taxon::optim

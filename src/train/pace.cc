@@ -144,8 +144,8 @@ Together Agenda::due(Position position) {
 
 std::unique_ptr<Pace> make_pace(const plan::Plan& plan, const PaceContext& context) {
   const auto& levels = plan.exchange.levels;
-  if (exchange::workers_keep_step(levels)) return std::make_unique<InStep>(context);
-  if (exchange::workers_are_bounded(levels)) return std::make_unique<Bounded>(context);
+  if (exchange::workers_keep_step(levels, context.topologies)) return std::make_unique<InStep>(context);
+  if (exchange::workers_are_bounded(levels, context.topologies)) return std::make_unique<Bounded>(context);
   return std::make_unique<Free>(context);
 }
 

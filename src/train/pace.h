@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "exchange/topology.h"
 #include "plan/plan.h"
 #include "train/agree.h"
 #include "train/ledger.h"
@@ -88,7 +89,8 @@ struct PaceContext {
   Agenda agenda;
   Position begin;
   comm::Losses* losses = nullptr;
-  std::function<void(const Ledger::Loss&)> lost;  // at rank 0
+  std::function<void(const Ledger::Loss&)> lost;           // at rank 0
+  std::span<const exchange::TopologyRow> topologies = {};  // beside those of the table
 };
 
 /// The pace that the plan's levels ask for.

@@ -32,8 +32,9 @@ exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) 
   setup.weights = &weights;
   setup.record = from.acts;
   setup.losses = from.losses;
-  setup.late = [&level, &weights, workers = setup.roles.workers()](std::size_t owned) {
-    return optim::find_late(level.late).make(level, {weights.type(), owned, workers, weights.bytes()});
+  setup.late = [&level, &weights, workers = setup.roles.workers(),
+                own = from.own.late_rules](std::size_t owned) {
+    return optim::find_late(level.late, own).make(level, {weights.type(), owned, workers, weights.bytes()});
   };
   if (level.rule == "sum") {
     plan::OptimiserPlan optimiser = plan.optimiser;
@@ -42,7 +43,7 @@ exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) 
                                         tensor::Arena(weights.type(), weights.size(), weights.bytes()), rate);
   } else {
     setup.owner = exchange::own_centre(
-        optim::find_outer(level.rule)
+        optim::find_outer(level.rule, from.own.outer_rules)
             .make(level, {weights.type(), weights.size(), setup.roles.workers(), weights.bytes()}),
         rate);
   }
@@ -86,7 +87,7 @@ Replicas::Replicas(comm::Runtime& runtime, Ranks ranks, const Setup& setup)
   if (!ranks.outer) return;
   const exchange::Arenas arenas = state->arenas(0);
   meeting_ = std::make_unique<exchange::Meeting>(
-      runtime, exchange::Meeting::Setup{&state->layout(), &plan->exchange.levels.back(),
+      runtime, exchange::Meeting::Setup{&state->layout(), &plan->exchange.levels.back(), setup.own,
                                         plan->exchange.levels.size() - 1, &ranks.levels, ranks.outer,
                                         served_ ? roles.workers() : ranks.outer->group(0).size(),
                                         &state->rule(), arenas.master, arenas.compute, &state->handed_in()});

@@ -20,6 +20,7 @@ class Replicas {
     std::int64_t total = 0;            // samples of the whole training
     exchange::Acts* acts = nullptr;    // gets what this rank does as a server
     comm::Losses* losses = nullptr;    // of workers that servers can do without
+    exchange::OwnRows own = {};
   };
   /// `ranks`' levels outlive it.
   Replicas(comm::Runtime& runtime, Ranks ranks, const Setup& setup);

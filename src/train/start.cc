@@ -185,7 +185,7 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
       resolved.buckets = co_await decide;
     }
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
-    exchange::resolve_exchange(beginning.plan, shapes);
+    exchange::resolve_exchange(beginning.plan, shapes, options->own.topologies);
     resolved.world_size = group->size();
     resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;

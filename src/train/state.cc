@@ -11,12 +11,6 @@
 namespace taxon::train {
 namespace {
 
-std::unique_ptr<optim::Rule> make_rule(const plan::OptimiserPlan& plan, const optim::RuleContext& context) {
-  for (const optim::RuleRow& row : optim::rule_table())
-    if (row.name == plan.rule) return row.make(plan, context);
-  throw Error(ErrorKind::Usage, "optimiser.rule: no rule is called " + plan.rule);
-}
-
 std::vector<Range> decayed_ranges(const tensor::ArenaLayout& layout, const plan::OptimiserPlan& plan) {
   std::vector<Range> ranges;
   if (plan.weight_decay == 0) return ranges;
@@ -42,8 +36,8 @@ std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
 }
 
 State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
-             const model::ModelSpec& spec)
-    : spec_(spec), layout_(std::move(layout)) {
+             const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules)
+    : own_rules_(own_rules), spec_(spec), layout_(std::move(layout)) {
   std::vector<int> trained;  // index among the trainable -> index into the spec
   std::size_t next = 0;
   for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
@@ -66,13 +60,15 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   std::size_t frozen = 0;
   for_frozen([&](std::size_t, std::size_t count) { frozen += count; });
   frozen_ = tensor::Arena(DType::Float64, frozen, beside);
-  rule_ = make_rule(plan.optimiser,
+  rule_ = optim::find_rule(plan.optimiser.rule, own_rules_)
+              .make(plan.optimiser,
                     {master, layout_.shard, decayed_ranges(layout_.arena, plan.optimiser), beside});
 }
 
 std::unique_ptr<optim::Rule> State::make_rule_of_all(const plan::OptimiserPlan& plan) const {
-  return make_rule(
-      plan, {master_.type(), layout_.arena.size(), decayed_ranges(layout_.arena, plan), master_.bytes()});
+  return optim::find_rule(plan.rule, own_rules_)
+      .make(plan,
+            {master_.type(), layout_.arena.size(), decayed_ranges(layout_.arena, plan), master_.bytes()});
 }
 
 template <class Body>

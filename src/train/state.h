@@ -15,9 +15,9 @@ namespace taxon::train {
 class State {
  public:
   /// Allocates the arenas of `layout`, which knows what this rank owns; gradients and weights in the
-  /// transport's memory.
+  /// transport's memory. `own_rules`: beside those of the table; they outlive it.
   State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
-        const model::ModelSpec& spec);
+        const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules = {});
 
   const exchange::Layout& layout() const { return layout_; }
   /// Gradients of as many steps as may be in flight: one more than the delay.
@@ -55,6 +55,7 @@ class State {
   std::uint64_t hash() const;
 
  private:
+  std::span<const optim::RuleRow> own_rules_;
   std::size_t offset(int parameter) const { return offsets_[static_cast<std::size_t>(parameter)]; }
   /// Calls `body(offset, count)` for each parameter that is not trained.
   template <class Body>

@@ -146,7 +146,7 @@ task::Task<void> Trainer::prepare() {
   auto finding = find_node(&runtime(), &agreement_, &options_.plan);
   node_ = co_await finding;
   const auto& levels = options_.plan.exchange.levels;
-  const exchange::Levels::Shape shape{node_, options_.plan.seed, options_.plan.mesh.servers};
+  const exchange::Levels::Shape shape{node_, options_.plan.seed, options_.plan.mesh.servers, options_.own};
   levels_ = std::make_unique<exchange::Levels>(lasting(), exchange::summing_levels(levels), shape);
   auto establish_levels = levels_->establish();
   co_await establish_levels;
@@ -161,7 +161,8 @@ task::Task<void> Trainer::prepare() {
   steps_ = first_step_ = beginning.steps;
   samples_ = beginning.samples;
   saved_at_ = beginning.resumed ? samples_ : -1;
-  state_ = std::make_unique<State>(runtime().transport, plan_, lay_out(), world_.model.spec());
+  state_ =
+      std::make_unique<State>(runtime().transport, plan_, lay_out(), world_.model.spec(), options_.own.rules);
   auto sharing = share_arenas();
   co_await sharing;
   auto restoring = restore(world_, ranks(), &beginning, state_.get());
@@ -170,7 +171,8 @@ task::Task<void> Trainer::prepare() {
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   workers_ = plan::workers(plan_, group_.size());
   replicas_ = std::make_unique<Replicas>(
-      runtime(), ranks(), Replicas::Setup{state_.get(), &plan_, total_, options_.acts, options_.losses});
+      runtime(), ranks(),
+      Replicas::Setup{state_.get(), &plan_, total_, options_.acts, options_.losses, options_.own});
   auto same = compare_weights("initial parameters");
   co_await same;
   first_bytes_ = bytes_sent();  // before workers that are faster may be served
@@ -187,9 +189,10 @@ task::Task<void> Trainer::prepare() {
     if (served) served->set_turn(steps_);
   const std::int64_t batch = plan::global_batch(plan_, group_.size());
   const Position here{steps_, samples_};
-  pace_ = make_pace(plan_, {lasting(), agreement_, workers_, batch,
-                            Agenda(plan_, static_cast<double>(train.size()), total_, here), here,
-                            options_.losses, [this](const Ledger::Loss& loss) { lost(loss); }});
+  pace_ =
+      make_pace(plan_, {lasting(), agreement_, workers_, batch,
+                        Agenda(plan_, static_cast<double>(train.size()), total_, here), here, options_.losses,
+                        [this](const Ledger::Loss& loss) { lost(loss); }, options_.own.topologies});
   auto establish_pace = pace_->establish();
   co_await establish_pace;
   data::Sampler sampler(plan_.seed, train.size(), batch);
@@ -209,7 +212,8 @@ exchange::Layout Trainer::lay_out() const {
   const model::ModelSpec& spec = world_.model.spec();
   auto layout = exchange::lay_out(trainable(spec), plan_.resolved.buckets, plan_.precision.master);
   for (std::size_t b = 0; b < layout.buckets.size(); ++b)
-    layout.buckets[b].rows = exchange::rows_of(plan_.resolved.buckets[b], plan_.exchange.levels);
+    layout.buckets[b].rows =
+        exchange::rows_of(plan_.resolved.buckets[b], plan_.exchange.levels, options_.own.topologies);
   exchange::own(layout, *levels_);
   if (plan_.exchange.gradients == "ring") {
     if (!spec.divisible)

@@ -8,6 +8,7 @@
 #include "data/dataset.h"
 #include "data/storage.h"
 #include "exchange/acts.h"
+#include "exchange/own_rows.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "train/observer.h"
@@ -39,6 +40,8 @@ struct TrainOptions {
   /// Workers that the others can do without (exchange::spared_ranks), and who tells of their loss. Outlives
   /// the run. Null: any loss ends it.
   comm::Losses* losses = nullptr;
+  /// What the plan names beside rows of the tables.
+  exchange::OwnRows own = {};
 };
 
 /// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.

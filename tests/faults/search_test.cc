@@ -7,15 +7,10 @@
 #include <regex>
 #include <set>
 
-#include "codec/codec.h"
 #include "data/memory_storage.h"
-#include "exchange/graph.h"
-#include "exchange/topology.h"
+#include "exchange/own_rows.h"
 #include "faults/conservation.h"
 #include "faults/planted.h"
-#include "optim/late.h"
-#include "optim/outer.h"
-#include "optim/rule.h"
 
 namespace taxon::test {
 namespace {
@@ -38,15 +33,9 @@ class FaultSearch : public testing::Test {
  protected:
   FaultSearch() {
     job_.recipe = plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml");
+    job_.known = exchange::known_names();
     job_.known.models = names_of(model::model_table());
     job_.known.datasets = names_of(data::dataset_table());
-    job_.known.rules = names_of(optim::rule_table());
-    job_.known.schedules = optim::schedule_names();
-    job_.known.topologies = exchange::known_topologies();
-    job_.known.codecs = codec::known_codecs();
-    job_.known.outer_rules = names_of(optim::outer_table());
-    job_.known.graphs = names_of(exchange::graph_table());
-    job_.known.lates = optim::known_lates();
     job_.known.transports = {"auto"};
     datasets_ = data::open_datasets(job_.recipe.data, data::MemoryStorage());
     job_.datasets = &datasets_;

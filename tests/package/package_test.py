@@ -66,6 +66,7 @@ def main():
         tensors = run(examples / "04_tensor_channel")
         expect("step 3: the largest is 3", tensors)
         expect("float32[3, 100]: the largest is 30", tensors)
+        expect("trained as they should", run(examples / "05_your_own_discipline"))
     print("package: installed, built against and run")
 
 

@@ -23,19 +23,21 @@ std::span<const LateRow> late_table() {
   return kRules;
 }
 
-const LateRow& find_late(std::string_view name) {
-  for (const LateRow& row : late_table())
-    if (row.name == name) return row;
+const LateRow& find_late(std::string_view name, std::span<const LateRow> own) {
+  for (std::span<const LateRow> rows : {own, late_table()})
+    for (const LateRow& row : rows)
+      if (row.name == name) return row;
   throw Error(ErrorKind::Usage, "nothing that becomes of late contributions is called " + std::string(name));
 }
 
-std::vector<plan::KnownNames::Late> known_lates() {
+std::vector<plan::KnownNames::Late> known_lates(std::span<const LateRow> own) {
   std::vector<plan::KnownNames::Late> known;
-  for (const LateRow& row : late_table())
-    known.push_back({.name = std::string(row.name),
-                     .gradients = row.corrects != LateRow::Corrects::Weights,
-                     .weights = row.corrects != LateRow::Corrects::Gradients,
-                     .keeps_served = row.keeps_served});
+  for (std::span<const LateRow> rows : {own, late_table()})
+    for (const LateRow& row : rows)
+      known.push_back({.name = std::string(row.name),
+                       .gradients = row.corrects != LateRow::Corrects::Weights,
+                       .weights = row.corrects != LateRow::Corrects::Gradients,
+                       .keeps_served = row.keeps_served});
   return known;
 }
 

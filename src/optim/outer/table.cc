@@ -27,9 +27,10 @@ std::span<const OuterRow> outer_table() {
   return kRules;
 }
 
-const OuterRow& find_outer(std::string_view name) {
-  for (const OuterRow& row : outer_table())
-    if (row.name == name) return row;
+const OuterRow& find_outer(std::string_view name, std::span<const OuterRow> own) {
+  for (std::span<const OuterRow> rows : {own, outer_table()})
+    for (const OuterRow& row : rows)
+      if (row.name == name) return row;
   throw Error(ErrorKind::Usage, "no outer rule is called " + std::string(name));
 }
 

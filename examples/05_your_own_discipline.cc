@@ -1,0 +1,117 @@
+// Training with points of one's own on the axes of the exchange: a topology (median.h), an outer rule (by_sign.h) and
+// a consistency (workers at most two meetings apart). Taxon has none of the three. Each has a row of the form that
+// Taxon's tables are of, and the rows go along with the plan that names them.
+#include <cmath>
+#include <iostream>
+
+#include "by_sign.h"
+#include "data/blobs.h"
+#include "data/memory_storage.h"
+#include "median.h"
+#include "model/perceptron.h"
+#include "net/loopback/loopback.h"
+#include "task/poll_loop.h"
+#include "tensor/cpu_device.h"
+#include "train/train.h"
+
+using namespace taxon;
+
+constexpr exchange::TopologyRow kTopologies[] = {
+    {"median", Median::make, net::Operation::User, net::Operation::User,
+     [](std::size_t count, int) { return count; },
+     [](const plan::LevelPlan&, std::size_t bytes, const exchange::LevelShape& shape) {
+       return static_cast<double>(bytes) * (shape.size - 1);
+     }},
+};
+constexpr optim::OuterRow kRules[] = {{"by_sign", "one rate towards the mean", BySign::make, 1}};
+constexpr exchange::OwnRows kOwn{.topologies = kTopologies, .outer_rules = kRules};
+
+struct Quiet final : train::Observer {
+  void started(const train::RunInfo&) override {}
+  void stepped(const train::StepReport&) override {}
+  void evaluated(const train::Evaluation&) override {}
+  void saved(const std::string&) override {}
+  void noticed(const std::string& sentence) override { std::cout << sentence << "\n"; }
+};
+
+struct Result {
+  std::vector<double> before, after;
+  double accuracy = 0;
+};
+
+task::Task<void> train_rank(net::Transport* transport, const plan::Plan* plan, Result* result) {
+  tensor::CpuDevice device(transport->executor());
+  comm::Journal journal;
+  comm::Runtime runtime{*transport, device, journal};
+  const data::Datasets data{std::make_unique<data::Blobs>(data::BlobOptions{.size = 240, .seed = 1}),
+                            std::make_unique<data::Blobs>(data::BlobOptions{.size = 60, .seed = 2})};
+  model::Perceptron model({.shape = data.train->shape()});
+  data::MemoryStorage storage;
+  Quiet observer;
+  result->before = model.parameters();
+  train::World world{runtime, model, data, storage, observer};
+  train::TrainOptions options{.plan = *plan, .own = kOwn};
+  auto training = train::train(world, std::move(options));
+  const train::Outcome outcome = co_await training;
+  result->after = model.parameters();
+  result->accuracy = outcome.test.accuracy;
+}
+
+task::Task<void> train_all(net::LoopbackWorld* world, const plan::Plan* plan, std::vector<Result>* results) {
+  task::Waits waits;
+  task::Scope ranks(waits);
+  for (int r = 0; r < world->size(); ++r)
+    ranks.spawn(train_rank(&world->transport(Rank(r)), plan, &(*results)[static_cast<std::size_t>(r)]));
+  co_await ranks.join();
+}
+
+/// What rank 0 has in the end. Throws Error for a plan that the legality table refuses.
+Result train_with(int ranks, plan::LevelPlan level) {
+  plan::Plan plan;
+  plan.precision = {DType::Float64, DType::Float64};
+  plan.batch.global = 12;
+  plan.length.steps = 48;
+  plan.learning_rate.base = 0.2;
+  plan.model.name = "perceptron";
+  plan.data.dataset = "blobs";
+  plan.exchange.levels = {std::move(level)};
+  plan::KnownNames known = exchange::known_names(kOwn);
+  known.models = {plan.model.name};
+  known.datasets = {plan.data.dataset};
+  known.transports = {plan.transport.kind};
+  plan::require_legal(plan::check_plan(plan, ranks, known));
+  task::PollLoop loop;
+  net::LoopbackWorld world(loop, ranks);
+  std::vector<Result> results(static_cast<std::size_t>(ranks));
+  auto all = train_all(&world, &plan, &results);
+  loop.run(std::move(all));
+  return results.front();
+}
+
+/// Every weight ends an even number of rates, at most `updates`, from where it began.
+bool counts_in_rates(const Result& result, double rate, int updates) {
+  for (std::size_t i = 0; i < result.after.size(); ++i) {
+    const double rates = (result.after[i] - result.before[i]) / rate;
+    if (std::abs(std::remainder(rates, 2)) > 1e-9 || std::abs(rates) > updates + 1e-9) return false;
+  }
+  return result.accuracy > 0.9;
+}
+
+int main() try {
+  // The median of two is their mean.
+  const Result median = train_with(2, {.topology = "median"}), sum = train_with(2, {.topology = "all_reduce"});
+  if (median.after != sum.after || median.accuracy < 0.9)
+    return std::cout << "the median of two is not their mean\n", 1;
+  const double rate = 1.0 / 64;
+  plan::LevelPlan meets{.topology = "all_reduce", .rule = "by_sign", .period = 4, .rate = rate};
+  if (!counts_in_rates(train_with(4, meets), rate, 12)) return std::cout << "12 meetings by sign: wrong\n", 1;
+  // Four workers meet the servers 12 times each, in whatever order; nobody is more than two meetings ahead.
+  meets.topology = "servers";
+  meets.staleness = 2;
+  meets.apply = 1;
+  if (!counts_in_rates(train_with(4, meets), rate, 48)) return std::cout << "48 updates by sign: wrong\n", 1;
+  std::cout << "median, by_sign and a staleness of two: trained as they should\n";
+} catch (const Error& error) {
+  std::cout << error.what() << "\n";
+  return 1;
+}

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include "exchange/graph.h"
+#include "exchange/topology.h"
+#include "optim/late.h"
+#include "optim/outer.h"
+#include "optim/rule.h"
+
+namespace taxon::exchange {
+
+/// Rows of a program's own beside those of the tables, and found before them. They go along with the plan that
+/// names them; what they span outlives the run.
+struct OwnRows {
+  std::span<const TopologyRow> topologies;
+  std::span<const GraphRow> graphs;
+  std::span<const optim::OuterRow> outer_rules;
+  std::span<const optim::LateRow> late_rules;
+  std::span<const optim::RuleRow> rules;
+};
+
+/// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are
+/// for the caller to add.
+plan::KnownNames known_names(const OwnRows& own = {});
+
+}  // namespace taxon::exchange
