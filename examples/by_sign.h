@@ -1,5 +1,5 @@
-// A rule of one's own where replicas meet: every weight of the centre goes one rate towards the replicas' mean,
-// however far that is, so that one bit for each weight would do on the way back.
+// A rule of one's own where replicas meet: every weight of the centre goes one rate towards the replicas'
+// mean, however far that is, so that one bit for each weight would do on the way back.
 #pragma once
 
 #include <algorithm>

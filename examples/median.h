@@ -1,5 +1,5 @@
-// A topology of one's own: the coordinate-wise median of what the members hand in (Yin et al., ICML 2018), which a
-// member that lies cannot pull far, in place of the sum.
+// A topology of one's own: the coordinate-wise median of what the members hand in (Yin et al., ICML 2018),
+// which a member that lies cannot pull far, in place of the sum.
 #pragma once
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 #include "data/sampler.h"
 #include "exchange/bucket.h"
 #include "exchange/choose.h"
+#include "exchange/coded.h"
 #include "exchange/levels.h"
 #include "exchange/own_rows.h"
 #include "exchange/shard.h"
@@ -125,8 +126,11 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   std::int64_t trained = 0;
   double sent = 0, owned = 0;
   for (const auto& tensor : tensors) trained += tensor.count();
-  for (const auto& bucket : resolved.resolved.buckets) {
-    sent += exchange::bytes_sent(bucket, plan.exchange.levels, shapes);
+  const auto placed = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
+  for (std::size_t b = 0; b < placed.buckets.size(); ++b) {
+    const auto& bucket = resolved.resolved.buckets[b];
+    const auto pieces = exchange::pieces_of(placed.arena.slots(), placed.buckets[b].range);
+    sent += exchange::bytes_sent(bucket, plan.exchange.levels, {shapes, pieces});
     owned += static_cast<double>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes));
   }
   int state_arenas = 0;

@@ -44,18 +44,20 @@ std::vector<Axis> axes() {
        "asynchronous (staleness -1, apply 1)"}};
   for (const auto& row : optim::late_table())
     scheduling.points.push_back(fmt::format("late {}: {}", row.name, row.sentence));
+  Axis compression{"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}};
+  for (const auto& codec : known.codecs) compression.points.push_back("codec " + codec.name);
   communication.points.emplace_back("servers, at every worker or on ranks of their own (mesh.servers)");
   communication.points.emplace_back("levels: in a node, then across nodes");
   return {{"parallelism", "what is split?", {"data"}},
           std::move(optimisation),
           std::move(scheduling),
           std::move(communication),
-          {"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}}};
+          std::move(compression)};
 }
 
 /// Systems whose axes are not all here, and what is missing.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOutOfReach = {{
-    {"1-bit SGD, DGC, PowerSGD, gs-SGD, SketchedSGD", "codecs"},
+    {"1-bit Adam, Sketched-SGD, Ok-Topk, DeMo", "codecs"},
     {"Gaia", "a significance filter between data centres"},
     {"Poseidon, Project Adam", "sufficient factors of linear layers"},
     {"Omnivore", "groups of workers"},

@@ -4,14 +4,12 @@
 #include <bit>
 
 #include "base/check.h"
+#include "codec/packing.h"
 #include "codec/scan.h"
 #include "codec/wire.h"
 
 namespace taxon::codec {
 namespace {
-
-/// Values that go through the registers together. Every block is whole pieces, padded with zeros at the end.
-constexpr std::size_t kPiece = 64;
 
 /// Below this, the inverse of a scale overflows: such blocks travel as zeros, and a memory of errors keeps
 /// them.
@@ -32,57 +30,6 @@ TAXON_INLINE std::uint32_t largest(const float* values, std::size_t count) {
   return all;
 }
 
-/// 32 random bits for value `i` of a block (Wellons, "Prospecting for hash functions", 2018).
-TAXON_INLINE std::uint32_t chance(std::uint32_t key, std::uint32_t i) {
-  std::uint32_t x = key + i * 0x9E3779B9U;
-  x = (x ^ (x >> 16)) * 0x7feb352dU;
-  x = (x ^ (x >> 15)) * 0x846ca68bU;
-  return x ^ (x >> 16);
-}
-
-template <int kBits>
-struct Codes;
-template <>
-struct Codes<8> {
-  static TAXON_INLINE void pack(const std::uint8_t* codes, std::uint8_t* out) {
-    for (std::size_t i = 0; i < kPiece; ++i) out[i] = codes[i];
-  }
-  static TAXON_INLINE void unpack(const std::uint8_t* in, std::uint8_t* codes) {
-    for (std::size_t i = 0; i < kPiece; ++i) codes[i] = in[i];
-  }
-};
-// The first half of a piece lies in the lower bits: halves are whole registers, neighbours are not.
-template <>
-struct Codes<4> {
-  static TAXON_INLINE void pack(const std::uint8_t* codes, std::uint8_t* out) {
-    for (std::size_t i = 0; i < kPiece / 2; ++i)
-      out[i] = static_cast<std::uint8_t>(codes[i] | codes[i + kPiece / 2] << 4);
-  }
-  static TAXON_INLINE void unpack(const std::uint8_t* in, std::uint8_t* codes) {
-    for (std::size_t i = 0; i < kPiece / 2; ++i) {
-      codes[i] = in[i] & 15;
-      codes[i + kPiece / 2] = in[i] >> 4;
-    }
-  }
-};
-template <>
-struct Codes<2> {
-  static constexpr std::size_t kQuarter = kPiece / 4;
-  static TAXON_INLINE void pack(const std::uint8_t* codes, std::uint8_t* out) {
-    for (std::size_t i = 0; i < kQuarter; ++i)
-      out[i] = static_cast<std::uint8_t>(codes[i] | codes[i + kQuarter] << 2 | codes[i + 2 * kQuarter] << 4 |
-                                         codes[i + 3 * kQuarter] << 6);
-  }
-  static TAXON_INLINE void unpack(const std::uint8_t* in, std::uint8_t* codes) {
-    for (std::size_t i = 0; i < kQuarter; ++i) {
-      codes[i] = in[i] & 3;
-      codes[i + kQuarter] = in[i] >> 2 & 3;
-      codes[i + 2 * kQuarter] = in[i] >> 4 & 3;
-      codes[i + 3 * kQuarter] = in[i] >> 6;
-    }
-  }
-};
-
 /// A piece of a block with one scale. Codes count from -levels, as 0.
 template <int kBits>
 struct Scaled {
@@ -90,12 +37,12 @@ struct Scaled {
   float inverse, step, middle;
   std::uint32_t most;
 
-  Scaled(float scale, const BlockShape& shape, std::uint32_t key)
+  Scaled(float scale, int levels, std::uint32_t key)
       : key(key),
-        inverse(static_cast<float>(shape.levels) / scale),
-        step(scale / static_cast<float>(shape.levels)),
-        middle(static_cast<float>(shape.levels)),
-        most(static_cast<std::uint32_t>(2 * shape.levels)) {}
+        inverse(static_cast<float>(levels) / scale),
+        step(scale / static_cast<float>(levels)),
+        middle(static_cast<float>(levels)),
+        most(static_cast<std::uint32_t>(2 * levels)) {}
 
   template <bool kByChance>
   TAXON_INLINE void encode(const float* values, std::uint32_t first, std::uint8_t* out, float* rest) const {
@@ -117,21 +64,14 @@ struct Scaled {
   }
 };
 
-/// Calls body(first, count, piece bytes) for each piece of the block; the last may be shorter than kPiece.
-template <int kBits, class Body>
-TAXON_INLINE void for_pieces(std::size_t size, Body&& body) {
-  for (std::size_t first = 0; first < size; first += kPiece)
-    body(first, std::min(kPiece, size - first), first * kBits / 8);
-}
-
 template <int kBits, bool kByChance>
 struct Encode {
   static TAXON_INLINE void run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
-                               const BlockShape* shape, bool keep_rest, std::uint64_t key) {
-    const std::size_t bytes = shape->block * kBits / 8;
-    for (std::size_t b = 0; b * shape->block < count; ++b, codes += bytes) {
-      float* block = values + b * shape->block;
-      const std::size_t size = std::min(shape->block, count - b * shape->block);
+                               std::size_t block_size, int levels, bool keep_rest, std::uint64_t key) {
+    const std::size_t bytes = block_size * kBits / 8;
+    for (std::size_t b = 0; b * block_size < count; ++b, codes += bytes) {
+      float* block = values + b * block_size;
+      const std::size_t size = std::min(block_size, count - b * block_size);
       float scale = std::bit_cast<float>(largest(block, size));
       if (scale < kLeastScale) scale = 0;
       scales[b] = scale;
@@ -139,7 +79,7 @@ struct Encode {
         std::fill_n(codes, bytes, std::uint8_t{0});
         continue;
       }
-      const Scaled<kBits> scaled(scale, *shape, static_cast<std::uint32_t>(mix(key ^ b)));
+      const Scaled<kBits> scaled(scale, levels, static_cast<std::uint32_t>(mix(key ^ b)));
       for_pieces<kBits>(
           size, [&](std::size_t first, std::size_t length, std::size_t at) __attribute__((always_inline)) {
             float padded_values[kPiece];
@@ -160,13 +100,13 @@ struct Encode {
 
 template <int kBits, bool kAdd>
 struct Decode {
-  static TAXON_INLINE void run(const float* scales, const std::uint8_t* codes, const BlockShape* shape,
-                               float* values, std::size_t count) {
-    const std::size_t bytes = shape->block * kBits / 8;
-    const float middle = static_cast<float>(shape->levels);
-    for (std::size_t b = 0; b * shape->block < count; ++b, codes += bytes) {
-      float* block = values + b * shape->block;
-      const std::size_t size = std::min(shape->block, count - b * shape->block);
+  static TAXON_INLINE void run(const float* scales, const std::uint8_t* codes, std::size_t block_size,
+                               int levels, float* values, std::size_t count) {
+    const std::size_t bytes = block_size * kBits / 8;
+    const float middle = static_cast<float>(levels);
+    for (std::size_t b = 0; b * block_size < count; ++b, codes += bytes) {
+      float* block = values + b * block_size;
+      const std::size_t size = std::min(block_size, count - b * block_size);
       const float scale = scales[b], step = scale / middle;
       if (scale == 0) {
         if constexpr (!kAdd) std::fill_n(block, size, 0.0F);
@@ -193,53 +133,51 @@ struct Decode {
 };
 
 template <int kBits, bool kByChance>
-void encode_as(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
-               const BlockShape& shape, bool keep_rest, std::uint64_t key, Path path) {
-  run_on<Encode<kBits, kByChance>>(path, values.data(), values.size(), scales.data(), codes.data(), &shape,
-                                   keep_rest, key);
-}
+class EvenSteps final : public BlockKernel {
+ public:
+  EvenSteps(std::size_t block, int levels) : BlockKernel({block, 1, kBits}), levels_(levels) {}
+  double encode_flops() const override { return kByChance ? 16 : 6; }
+  void encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes, bool keep_rest,
+              std::uint64_t key, Path path) const override {
+    run_on<Encode<kBits, kByChance>>(path, values.data(), values.size(), scales.data(), codes.data(),
+                                     layout().block, levels_, keep_rest, key);
+  }
+  void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
+              std::span<float> values, Path path) const override {
+    const std::size_t block = layout().block;
+    if (add)
+      run_on<Decode<kBits, true>>(path, scales.data(), codes.data(), block, levels_, values.data(),
+                                  values.size());
+    else
+      run_on<Decode<kBits, false>>(path, scales.data(), codes.data(), block, levels_, values.data(),
+                                   values.size());
+  }
 
-template <int kBits, bool kAdd>
-void decode_as(std::span<const float> scales, std::span<const std::uint8_t> codes, const BlockShape& shape,
-               std::span<float> values, Path path) {
-  run_on<Decode<kBits, kAdd>>(path, scales.data(), codes.data(), &shape, values.data(), values.size());
+ private:
+  const int levels_;
+};
+
+template <int kBits, bool kByChance>
+std::unique_ptr<const BlockKernel> make(std::size_t block, int levels) {
+  return std::make_unique<EvenSteps<kBits, kByChance>>(block, levels);
 }
 
 struct BitsRow {
   int bits;
-  decltype(&encode_as<8, false>) to_nearest, by_chance;
-  decltype(&decode_as<8, false>) assign, add;
+  decltype(&make<8, false>) to_nearest, by_chance;
 };
-constexpr BitsRow kBitsRows[] = {
-    {2, encode_as<2, false>, encode_as<2, true>, decode_as<2, false>, decode_as<2, true>},
-    {4, encode_as<4, false>, encode_as<4, true>, decode_as<4, false>, decode_as<4, true>},
-    {8, encode_as<8, false>, encode_as<8, true>, decode_as<8, false>, decode_as<8, true>},
-};
-
-const BitsRow& row_of(const BlockShape& shape) {
-  const BitsRow* row = std::find_if(std::begin(kBitsRows), std::end(kBitsRows),
-                                    [&](const BitsRow& r) { return r.bits == shape.bits; });
-  TAXON_CHECK(row != std::end(kBitsRows) && shape.block % kPiece == 0 && shape.block > 0, shape.bits,
-              " bits, blocks of ", shape.block);
-  return *row;
-}
+constexpr BitsRow kBitsRows[] = {{2, make<2, false>, make<2, true>},
+                                 {4, make<4, false>, make<4, true>},
+                                 {8, make<8, false>, make<8, true>}};
 
 }  // namespace
 
-void encode_blocks(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
-                   const BlockShape& shape, bool keep_rest, std::uint64_t key, Path path) {
-  const BitsRow& row = row_of(shape);
-  TAXON_CHECK(scales.size() == shape.blocks(values.size()) &&
-              codes.size() == shape.code_bytes(values.size()));
-  (shape.by_chance ? row.by_chance : row.to_nearest)(values, scales, codes, shape, keep_rest, key, path);
-}
-
-void decode_blocks(std::span<const float> scales, std::span<const std::uint8_t> codes,
-                   const BlockShape& shape, bool add, std::span<float> values, Path path) {
-  const BitsRow& row = row_of(shape);
-  TAXON_CHECK(scales.size() == shape.blocks(values.size()) &&
-              codes.size() == shape.code_bytes(values.size()));
-  (add ? row.add : row.assign)(scales, codes, shape, values, path);
+std::unique_ptr<const BlockKernel> even_steps(std::size_t block, Steps steps) {
+  const BitsRow* row = std::find_if(std::begin(kBitsRows), std::end(kBitsRows),
+                                    [&](const BitsRow& r) { return r.bits == steps.bits; });
+  TAXON_CHECK(row != std::end(kBitsRows) && block % kPiece == 0 && block > 0, steps.bits, " bits, blocks of ",
+              block);
+  return (steps.by_chance ? row->by_chance : row->to_nearest)(block, steps.levels);
 }
 
 }  // namespace taxon::codec

@@ -36,12 +36,27 @@ struct Price {
   double decode_flops = 0, decode_bytes = 0;
 };
 
+/// A tensor, or a part of one, in a range. What lies between pieces is zero.
+struct Piece {
+  Range range;
+  std::size_t columns = 0;  // of its matrix: values of a row; 0: it is a vector
+};
+
+/// How many values a range has, and the tensors in it, ascending; without any it is one vector.
+struct Extent {
+  Extent(std::size_t count, std::span<const Piece> pieces = {}) : count(count), pieces(pieces) {}
+  std::size_t count;
+  std::span<const Piece> pieces;
+};
+
 /// What an exchange of a range gives its codec beside the values.
 struct Use {
   View scratch;              // of Codec::scratch() bytes, aligned to 64; kept from encode() to decode()
   std::uint64_t shared = 0;  // key of chance, the same at every member; another in every step
   std::uint64_t own = 0;     // and one that is this member's alone
   Path path = best_path();
+  std::span<const Piece> pieces = {};  // of the range; none for a part of one, which divisible codecs encode
+  std::span<float> lasting = {};       // where lasts(): as many as the values, kept from step to step
 };
 
 enum class Rest { Stay, Keep };   // of encoded values: as they are, or only what the wire lacks
@@ -62,10 +77,16 @@ class Codec {
   virtual std::span<const Round> rounds() const = 0;
   virtual Settles settles() const { return Settles::Encoded; }
   virtual Price price() const = 0;
+  /// False: zeros may decode to something else, so whoever decodes must wipe what lies between pieces, in
+  /// values and memory.
+  virtual bool keeps_zeros() const { return true; }
+  /// True: begins where it ended in the step before, in Use::lasting, which is the same at every member and
+  /// zero at first. State of the training: checkpoints hold it.
+  virtual bool lasts() const { return false; }
 
-  /// Bytes of a wire for `count` values, exactly.
-  virtual std::size_t wire_bytes(int round, std::size_t count) const = 0;
-  virtual std::size_t scratch_bytes(std::size_t count) const = 0;
+  /// Bytes of a wire, exactly.
+  virtual std::size_t wire_bytes(int round, const Extent& extent) const = 0;
+  virtual std::size_t scratch_bytes(const Extent& extent) const = 0;
 
   /// Fills the wire. Rest::Keep only for codecs that settle when encoded; afterwards values + what the wire
   /// decodes to = the values before, up to one rounding. False: some value was not finite, and `values` are
@@ -91,6 +112,7 @@ struct CodecRow {
   std::unique_ptr<Codec> (*make)(const plan::CodecPlan& plan);
   bool biased;         // without a memory of errors training goes wrong
   bool sends_entries;  // clear() works, so momentum can be masked
+  bool votes = false;  // magnitudes don't count, so there are no errors to keep; momentum is of the values
 };
 /// codec/table.cc: none, which is no codec, is not among them.
 std::span<const CodecRow> codec_table();

@@ -7,7 +7,7 @@ namespace taxon::codec {
 /// What one member keeps of one range between steps: what did not travel, and with momentum correction the
 /// velocity. State of the training: checkpoints hold it.
 struct Memory {
-  std::span<float> errors;
+  std::span<float> errors;    // empty for codecs that vote
   std::span<float> velocity;  // empty without momentum correction
 };
 

@@ -18,8 +18,12 @@ Path best_path();
 #define TAXON_INLINE inline __attribute__((always_inline))
 #if defined(__x86_64__)
 #define TAXON_AVX2 __attribute__((target("avx2,f16c")))
+#if defined(__clang__)  // which does not know the width as an attribute
+#define TAXON_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c")))
+#else
 #define TAXON_AVX512 \
   __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,prefer-vector-width=512")))
+#endif
 #endif
 
 namespace taxon::codec {

@@ -45,6 +45,13 @@ struct AddWithMomentum {
   }
 };
 
+struct Momentum {
+  static TAXON_INLINE void run(const float* __restrict gradient, float momentum, float* __restrict velocity,
+                               std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) velocity[i] = momentum * velocity[i] + gradient[i];
+  }
+};
+
 }  // namespace
 
 std::uint32_t largest_magnitude(std::span<const float> values, Path path) {
@@ -54,6 +61,12 @@ std::uint32_t largest_magnitude(std::span<const float> values, Path path) {
 void add(std::span<const float> terms, std::span<float> sum, Path path) {
   TAXON_CHECK(terms.size() == sum.size(), terms.size(), " terms for ", sum.size());
   run_on<Add>(path, terms.data(), sum.data(), sum.size());
+}
+
+void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity,
+                       Path path) {
+  TAXON_CHECK(gradient.size() == velocity.size(), gradient.size(), " and ", velocity.size());
+  run_on<Momentum>(path, gradient.data(), momentum, velocity.data(), velocity.size());
 }
 
 void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity,

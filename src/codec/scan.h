@@ -19,6 +19,8 @@ inline bool all_finite(std::span<const float> values, Path path) {
 }
 /// sum += terms.
 void add(std::span<const float> terms, std::span<float> sum, Path path);
+/// velocity := momentum velocity + gradient.
+void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity, Path path);
 /// velocity := momentum velocity + gradient; sum += velocity (momentum correction).
 void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity,
                        std::span<float> sum, Path path);

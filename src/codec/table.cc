@@ -8,8 +8,9 @@
 namespace taxon::codec {
 
 std::span<const CodecRow> codec_table() {
-  static const CodecRow kRows[] = {bf16(),     fp16(),     int8(),  int4(),   qsgd(),
-                                   terngrad(), random_k(), top_k(), gtop_k(), count_sketch()};
+  static const CodecRow kRows[] = {bf16(),     fp16(),  int8(),      int4(),         qsgd(),     terngrad(),
+                                   natural(),  sign(),  sign_vote(), one_bit(),      two_bit(),  threshold(),
+                                   random_k(), top_k(), gtop_k(),    count_sketch(), power_sgd()};
   return kRows;
 }
 
@@ -22,7 +23,7 @@ const CodecRow& find_codec(std::string_view name) {
 std::vector<plan::KnownNames::Codec> known_codecs() {
   std::vector<plan::KnownNames::Codec> known;
   for (const CodecRow& row : codec_table())
-    known.push_back({std::string(row.name), row.biased, row.sends_entries});
+    known.push_back({std::string(row.name), row.biased, row.sends_entries, row.votes});
   return known;
 }
 

@@ -49,6 +49,17 @@ std::vector<std::size_t> bytes_at(std::int64_t bytes, const std::vector<plan::Le
   return list;
 }
 
+/// Those in the first `count` values.
+std::vector<codec::Piece> first_pieces(std::span<const codec::Piece> pieces, std::size_t count) {
+  std::vector<codec::Piece> first;
+  for (codec::Piece piece : pieces)
+    if (piece.range.begin < count) {
+      piece.range.size = std::min(piece.range.size, count - piece.range.begin);
+      first.push_back(piece);
+    }
+  return first;
+}
+
 }  // namespace
 
 comm::LinkCost nominal_cost(bool shares_memory) {
@@ -120,7 +131,8 @@ std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::
 }
 
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                  std::span<const LevelShape> shapes, std::span<const TopologyRow> own) {
+                  const Setting& setting) {
+  const auto& [shapes, pieces, own] = setting;
   double sent = 0;
   std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
   std::vector<Rows> rows = rows_of(bucket, levels, own);
@@ -128,7 +140,11 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     double here = 0;
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
-    if (is_coded(levels[l])) here += coded_bytes_sent(levels[l], bytes[l], shapes[l].size);
+    if (is_coded(levels[l])) {
+      const std::size_t count = bytes[l] / sizeof(float);
+      const std::vector<codec::Piece> here_pieces = first_pieces(pieces, count);
+      here += coded_bytes_sent(levels[l], {count, here_pieces}, shapes[l].size);
+    }
     if (auto sent_by = find_topology(levels[l].topology, own).sent)
       here += sent_by(levels[l], bytes[l], shapes[l]);
     sent += here / levels[l].period;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "codec/codec.h"
 #include "exchange/topology.h"
 #include "plan/plan.h"
 
@@ -33,8 +34,14 @@ std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                         std::span<const LevelShape> shapes, std::span<const TopologyRow> own = {});
 
+/// What, beside the bucket and its levels, decides how many bytes travel.
+struct Setting {
+  std::span<const LevelShape> shapes;         // of the levels
+  std::span<const codec::Piece> pieces = {};  // the tensors in the bucket: some codecs' wires depend on them
+  std::span<const TopologyRow> own = {};      // of the program
+};
 /// Bytes that a rank sends for the bucket in a step, the mean over ranks and steps.
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                  std::span<const LevelShape> shapes, std::span<const TopologyRow> own = {});
+                  const Setting& setting);
 
 }  // namespace taxon::exchange

@@ -1,6 +1,7 @@
 #include "exchange/coded.h"
 
 #include <algorithm>
+#include <map>
 
 #include "codec/codec.h"
 #include "codec/wire.h"
@@ -10,7 +11,8 @@ namespace taxon::exchange {
 namespace {
 
 bool keeps_errors(const plan::CodecPlan& plan) {
-  if (plan.feedback == "auto") return codec::find_codec(plan.name).biased || plan.momentum > 0;
+  const codec::CodecRow& row = codec::find_codec(plan.name);
+  if (plan.feedback == "auto") return !row.votes && (row.biased || plan.momentum > 0);
   return plan.feedback == "memory";
 }
 
@@ -49,16 +51,18 @@ class Coded final : public Topology {
       co_await sum;
       co_return group_.size();
     }
-    if (keeps_ && errors_.size() == 0) prepare(values);
+    if (!prepared_) prepare(values, {});
     const codec::Codec& codec = stage(leg.round);
     const codec::Feedback feedback(codec, {static_cast<float>(plan_.momentum), plan_.masking});
     // Chance is a function of the step and the range, so that a run that resumes draws the same again.
     const std::uint64_t shared =
         codec::mix(codec::mix(seed_ + static_cast<std::uint64_t>(leg.round)) + leg.unit);
     const std::uint64_t own = codec::mix(shared + static_cast<std::uint64_t>(group_.rank()) + 1);
-    Trip trip{group_, codec, feedback, call, keeps_, View(), View(), {View(), shared, own}};
+    Trip trip{group_, codec, feedback, call, keeps_, View(), View(), View(), {View(), shared, own}};
+    trip.use.pieces = pieces(leg.range);
     if (keeps_) trip.errors = errors_.bytes(leg.range);
     if (velocity_.size() > 0) trip.velocity = velocity_.bytes(leg.range);
+    if (lasting_.size() > 0) trip.lasting = lasting_.bytes(leg.range);
     auto travelling = travel_of(codec).run(trip);
     co_await travelling;
     co_return group_.size();
@@ -67,15 +71,21 @@ class Coded final : public Topology {
   task::Task<void> spread(Leg, const tensor::Arena&) override { co_return; }
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
-  void prepare(const tensor::Arena& like) override {
-    if (!keeps_) return;
-    errors_ = tensor::Arena(like.type(), like.size(), like.bytes());
-    if (plan_.momentum > 0) velocity_ = tensor::Arena(like.type(), like.size(), like.bytes());
+  void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) override {
+    auto beside = [&like](bool wanted) {
+      return wanted ? tensor::Arena(like.type(), like.size(), like.bytes()) : tensor::Arena();
+    };
+    errors_ = beside(keeps_);
+    velocity_ = beside(plan_.momentum > 0);
+    lasting_ = beside(stages_.back()->lasts());
+    slots_.assign(slots.begin(), slots.end());
+    prepared_ = true;
   }
   std::vector<Kept> kept() const override {
     std::vector<Kept> kept;
     if (errors_.size() > 0) kept.push_back({"errors", &errors_});
     if (velocity_.size() > 0) kept.push_back({"velocity", &velocity_});
+    if (lasting_.size() > 0) kept.push_back({"factors", &lasting_});
     return kept;
   }
 
@@ -85,12 +95,22 @@ class Coded final : public Topology {
     return *stages_[std::min(stage, stages_.size() - 1)];
   }
 
+  /// Made once for each range.
+  std::span<const codec::Piece> pieces(Range range) {
+    auto [found, first] = pieces_.try_emplace({range.begin, range.size});
+    if (first) found->second = pieces_of(slots_, range);
+    return found->second;
+  }
+
   comm::Communicator& group_;
   const plan::CodecPlan plan_;
   const std::uint64_t seed_;
   const std::vector<std::unique_ptr<codec::Codec>> stages_;
   const bool keeps_;
-  tensor::Arena errors_, velocity_;  // as the values' arena
+  bool prepared_ = false;
+  tensor::Arena errors_, velocity_, lasting_;  // as the values' arena
+  std::vector<tensor::Slot> slots_;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<codec::Piece>> pieces_;  // by range
 };
 
 }  // namespace
@@ -101,12 +121,25 @@ std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext 
 
 bool is_coded(const plan::LevelPlan& level) { return level.codec.name != "none"; }
 
-double coded_bytes_sent(const plan::LevelPlan& level, std::size_t bytes, int size) {
-  const std::size_t count = bytes / sizeof(float);
-  if (is_dense(level.codec, count))
+std::vector<codec::Piece> pieces_of(std::span<const tensor::Slot> slots, Range range) {
+  std::vector<codec::Piece> pieces;
+  for (const tensor::Slot& slot : slots) {
+    const std::size_t begin = std::max(slot.range.begin, range.begin);
+    const std::size_t end = std::min(slot.range.end(), range.end());
+    if (begin >= end) continue;
+    const bool matrix = slot.shape.size() > 1 && slot.shape.front() > 0;
+    pieces.push_back({{begin - range.begin, end - begin},
+                      matrix ? slot.range.size / static_cast<std::size_t>(slot.shape.front()) : 0});
+  }
+  return pieces;
+}
+
+double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size) {
+  const std::size_t bytes = extent.count * sizeof(float);
+  if (is_dense(level.codec, extent.count))
     return row_for(net::Operation::AllReduce, size, bytes).sent({size, bytes, false});
   auto codec = codec::find_codec(level.codec.name).make(level.codec);
-  return travel_of(*codec).sent(*codec, count, size);
+  return travel_of(*codec).sent(*codec, extent, size);
 }
 
 }  // namespace taxon::exchange

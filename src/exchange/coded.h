@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "codec/codec.h"
 #include "exchange/topology.h"
 
 namespace taxon::exchange {
@@ -12,7 +14,10 @@ std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext 
 
 /// True if the level has a codec.
 bool is_coded(const plan::LevelPlan& level);
-/// Bytes that a member sends for so many bytes of values, the members' mean. REQUIRES: a codec.
-double coded_bytes_sent(const plan::LevelPlan& level, std::size_t bytes, int size);
+/// Bytes that a member sends for the values of a range, the members' mean. REQUIRES: a codec.
+double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size);
+/// The tensors in a range of the arena that has these slots, as codecs see them: a tensor of several
+/// dimensions is a matrix whose rows are its first. Places count from the range's beginning.
+std::vector<codec::Piece> pieces_of(std::span<const tensor::Slot> slots, Range range);
 
 }  // namespace taxon::exchange

@@ -137,8 +137,8 @@ task::Task<void> Levels::spread(Journey journey, const tensor::Arena& values) {
   }
 }
 
-void Levels::prepare(const tensor::Arena& like) {
-  for (Level& level : levels_) level.topology->prepare(like);
+void Levels::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) {
+  for (Level& level : levels_) level.topology->prepare(like, slots);
 }
 
 std::vector<Topology::Kept> Levels::kept() const {

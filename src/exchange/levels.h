@@ -51,7 +51,7 @@ class Levels {
   task::Task<double> total(double mine, std::uint16_t lane);
 
   /// What this rank keeps from step to step, named by level: "level 0 errors".
-  void prepare(const tensor::Arena& like);
+  void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots = {});
   std::vector<Topology::Kept> kept() const;
 
   // For ranks that don't keep step, see Topology.

@@ -10,8 +10,8 @@
 
 namespace taxon::exchange {
 
-/// Rows of a program's own beside those of the tables, and found before them. They go along with the plan that
-/// names them; what they span outlives the run.
+/// Rows of a program's own beside those of the tables, and found before them. They go along with the plan
+/// that names them; what they span outlives the run.
 struct OwnRows {
   std::span<const TopologyRow> topologies;
   std::span<const GraphRow> graphs;

@@ -54,8 +54,9 @@ class Topology {
     const tensor::Arena* values;
   };
   virtual std::vector<Kept> kept() const { return {}; }
-  /// Makes room for it, zeroed, beside an arena that will be reduced.
-  virtual void prepare(const tensor::Arena&) {}
+  /// Makes room for it, zeroed, beside an arena that will be reduced, whose tensors are `slots`; if there are
+  /// none the arena is one vector.
+  virtual void prepare(const tensor::Arena&, std::span<const tensor::Slot>) {}
 
   // For members that don't keep step.
   /// A step, or a meeting, begins. Contributions of the turn before may still be on their way out.

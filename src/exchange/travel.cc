@@ -30,7 +30,7 @@ task::Task<void> travel_linear(Trip trip) {
   std::optional<comm::Scratch> wires[2];
   TAXON_CHECK(rounds <= std::size(wires), rounds, " rounds");
   for (std::size_t r = 0; r < rounds; ++r) {
-    const std::size_t bytes = trip.codec.wire_bytes(static_cast<int>(r), desk.count());
+    const std::size_t bytes = trip.codec.wire_bytes(static_cast<int>(r), desk.extent());
     wires[r].emplace(trip.group.scratch(), bytes, trip.call.data);
     const View wire = wires[r]->bytes();
     auto encoding = r == 0 ? desk.encode(desk.all(), wire, 0)
@@ -46,10 +46,10 @@ task::Task<void> travel_linear(Trip trip) {
   co_await delivering;
 }
 
-double sent_linear(const codec::Codec& codec, std::size_t count, int size) {
+double sent_linear(const codec::Codec& codec, const codec::Extent& extent, int size) {
   double sent = 0;
   for (std::size_t r = 0; r < codec.rounds().size(); ++r) {
-    const std::size_t bytes = codec.wire_bytes(static_cast<int>(r), count);
+    const std::size_t bytes = codec.wire_bytes(static_cast<int>(r), extent);
     sent += row_for(net::Operation::AllReduce, size, bytes).sent({size, bytes, false});
   }
   return sent;
@@ -73,8 +73,8 @@ task::Task<void> travel_opaque(Trip trip) {
   }
 }
 
-double sent_opaque(const codec::Codec& codec, std::size_t count, int size) {
-  const std::size_t bytes = codec.wire_bytes(0, count) * static_cast<std::size_t>(size);
+double sent_opaque(const codec::Codec& codec, const codec::Extent& extent, int size) {
+  const std::size_t bytes = codec.wire_bytes(0, extent) * static_cast<std::size_t>(size);
   return row_for(net::Operation::AllGather, size, bytes).sent({size, bytes, false});
 }
 
@@ -148,12 +148,12 @@ task::Task<void> travel_divisible(Trip trip) {
   }
 }
 
-double sent_divisible(const codec::Codec& codec, std::size_t count, int size) {
+double sent_divisible(const codec::Codec& codec, const codec::Extent& extent, int size) {
   const auto members = static_cast<std::size_t>(size);
-  const std::size_t each = codec.wire_bytes(0, part({0, count}, members, 0).size);
+  const std::size_t each = codec.wire_bytes(0, part({0, extent.count}, members, 0).size);
   double parts = 0;
   for (std::size_t m = 0; m < members; ++m)
-    parts += static_cast<double>(codec.wire_bytes(0, part({0, count}, members, m).size));
+    parts += static_cast<double>(codec.wire_bytes(0, part({0, extent.count}, members, m).size));
   return parts * (size - 1) / size +
          row_for(net::Operation::AllGather, size, members * each).sent({size, members * each, false});
 }
@@ -187,8 +187,8 @@ task::Task<void> travel_mergeable(Trip trip) {
   co_await decoding;
 }
 
-double sent_mergeable(const codec::Codec& codec, std::size_t count, int size) {
-  const std::size_t bytes = codec.wire_bytes(0, count);
+double sent_mergeable(const codec::Codec& codec, const codec::Extent& extent, int size) {
+  const std::size_t bytes = codec.wire_bytes(0, extent);
   return static_cast<double>(bytes) * (size - 1) / size +
          row_for(net::Operation::Broadcast, size, bytes).sent({size, bytes, false});
 }

@@ -1,5 +1,7 @@
 #include "exchange/trip.h"
 
+#include <algorithm>
+
 namespace taxon::exchange {
 
 task::Task<void> TripDesk::run(const char* name, std::size_t count, Way way,
@@ -29,13 +31,32 @@ task::Task<void> TripDesk::run(const char* name, std::size_t count, Way way,
   runtime.journal.add(span);
 }
 
+void TripDesk::wipe(std::span<float> values, Range range) const {
+  if (trip_.codec.keeps_zeros() || trip_.use.pieces.empty() || values.empty()) return;
+  const auto begin = values.begin() - static_cast<std::ptrdiff_t>(range.begin);
+  std::size_t at = range.begin;
+  auto clear_to = [&](std::size_t end) {
+    end = std::min(end, range.end());
+    if (end > at)
+      std::fill(begin + static_cast<std::ptrdiff_t>(at), begin + static_cast<std::ptrdiff_t>(end), 0.0F);
+  };
+  for (const codec::Piece& piece : trip_.use.pieces) {
+    clear_to(piece.range.begin);
+    at = std::max(at, piece.range.end());
+  }
+  clear_to(range.end());
+}
+
 task::Task<void> TripDesk::encode(Range range, View wire, std::uint64_t chance) {
   return run("encode", range.size, Way::Encode, [this, range, wire, chance](tensor::Marks&) {
     std::span<float> values = floats(bytes(trip_.call.data, range));
-    if (trip_.keeps)
-      trip_.feedback.encode(values, memory(range), wire, use(chance));
-    else
+    const codec::Memory memory = this->memory(range);
+    if (memory.errors.empty() && memory.velocity.empty()) {
       trip_.codec.encode(0, values, wire, codec::Rest::Stay, use(chance));
+      return;
+    }
+    trip_.feedback.encode(values, memory, wire, use(chance));
+    wipe(memory.errors, range);
   });
 }
 
@@ -48,7 +69,9 @@ task::Task<void> TripDesk::encode_next(int round, ConstView sum, View wire) {
 
 task::Task<void> TripDesk::decode(ConstView wire, Range range, codec::Into into) {
   return run("decode", range.size, Way::Decode, [this, wire, range, into](tensor::Marks&) {
-    trip_.codec.decode(wire, floats(bytes(trip_.call.data, range)), into, use());
+    std::span<float> values = floats(bytes(trip_.call.data, range));
+    trip_.codec.decode(wire, values, into, use());
+    wipe(values, range);
   });
 }
 
@@ -67,6 +90,7 @@ task::Task<void> TripDesk::encode_sum(Range range, View wire, std::uint64_t chan
     if (!trip_.keeps || !finite) return;
     std::span<float> errors = memory(range).errors;
     for (std::size_t i = 0; i < values.size(); ++i) errors[i] += values[i];
+    wipe(errors, range);
   });
 }
 

@@ -17,11 +17,12 @@ class TripDesk {
   explicit TripDesk(const Trip& trip)
       : trip_(trip),
         count_(trip.call.data.size() / sizeof(float)),
-        scratch_(trip.group.scratch(), trip.codec.scratch_bytes(count_), trip.call.data) {}
+        scratch_(trip.group.scratch(), trip.codec.scratch_bytes({count_, trip.use.pieces}), trip.call.data) {}
 
   std::size_t count() const { return count_; }
   const Trip& trip() const { return trip_; }
   comm::Communicator& group() const { return trip_.group; }
+  codec::Extent extent() const { return {count_, trip_.use.pieces}; }
   Range all() const { return {0, count_}; }
   Range own_part() const { return part_of(trip_.group.rank()); }
   Range part_of(int member) const {
@@ -47,15 +48,18 @@ class TripDesk {
   }
   static std::span<float> floats(View view) { return as_span<float>(view); }
   codec::Memory memory(Range range) const {
-    return {floats(bytes(trip_.errors, range)),
-            trip_.velocity.empty() ? std::span<float>() : floats(bytes(trip_.velocity, range))};
+    auto part = [&](View whole) { return whole.empty() ? std::span<float>() : floats(bytes(whole, range)); };
+    return {part(trip_.errors), part(trip_.velocity)};
   }
   codec::Use use(std::uint64_t chance = 0) const {
     codec::Use use = trip_.use;
+    if (!trip_.lasting.empty()) use.lasting = floats(trip_.lasting);
     use.scratch = scratch_.bytes();
     use.own ^= chance * 0x9E3779B97F4A7C15U;
     return use;
   }
+  /// Zeroes what lies between tensors, in floats of `range`, where the codec does not.
+  void wipe(std::span<float> values, Range range) const;
   /// What a memory holds after accumulating: where the next rounds read.
   std::span<float> encoded() const { return floats(trip_.keeps ? trip_.errors : trip_.call.data); }
   enum class Way { Encode, Decode };

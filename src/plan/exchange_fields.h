@@ -12,21 +12,26 @@ void visit_fields(P& p, V&& visit) {
   visit(
       Field{.key = "name",
             .sentence = "none: gradients travel as they are; or a codec of docs/compression.md: bf16, fp16, "
-                        "int8, int4, qsgd, terngrad, random_k, top_k, gtop_k, count_sketch."},
+                        "int8, int4, qsgd, terngrad, natural, sign, sign_vote, one_bit, two_bit, threshold, "
+                        "random_k, top_k, gtop_k, count_sketch, power_sgd."},
       p.name);
-  visit(Field{.key = "density",
-              .sentence = "Share of the values that travel (random_k, top_k, gtop_k, count_sketch).",
-              .min = 0,
-              .max = 1,
-              .above_min = true},
-        p.density);
+  visit(
+      Field{
+          .key = "density",
+          .sentence =
+              "Share of the values that travel (random_k, top_k, gtop_k, count_sketch), at most (threshold).",
+          .min = 0,
+          .max = 1,
+          .above_min = true},
+      p.density);
   visit(Field{.key = "bits", .sentence = "Of a value (qsgd): 2, 4 or 8.", .min = 1, .max = 8}, p.bits);
-  visit(Field{.key = "block",
-              .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad): a "
-                          "multiple of 64.",
-              .min = 1,
-              .max = 1 << 20},
-        p.block);
+  visit(
+      Field{.key = "block",
+            .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad, natural, sign, "
+                        "one_bit): a multiple of 64.",
+            .min = 1,
+            .max = 1 << 20},
+      p.block);
   visit(Field{.key = "rows", .sentence = "Of a sketch: 1, 3, 5 or 7.", .min = 1, .max = 7}, p.rows);
   visit(Field{.key = "columns",
               .sentence = "Of a sketch's row, as a share of the values.",
@@ -42,9 +47,18 @@ void visit_fields(P& p, V&& visit) {
               .above_min = true},
         p.candidates);
   visit(
+      Field{.key = "threshold",
+            .sentence = "The magnitude that travels, for values that reach it (two_bit, threshold); in units "
+                        "of a worker's share of the mean gradient.",
+            .min = 0,
+            .max = 1e30,
+            .above_min = true},
+      p.threshold);
+  visit(Field{.key = "rank", .sentence = "Of a tensor's matrix (power_sgd).", .min = 1, .max = 64}, p.rank);
+  visit(
       Field{.key = "feedback",
             .sentence = "memory: what did not travel is added to the next gradient; none: it is lost; auto: "
-                        "memory where the codec is biased.",
+                        "memory where the codec is biased and sends magnitudes.",
             .choices = "auto memory none"},
       p.feedback);
   visit(Field{.key = "momentum",

@@ -68,7 +68,8 @@ Broken codec_outside_nodes(const Case&, const LevelPlan& level) {
 }
 
 Broken codec_remembers(const Case& c, const LevelPlan& level) {
-  return unless(!codec_of(c, level).biased || level.codec.feedback != "none" || level.codec.force,
+  const auto codec = codec_of(c, level);
+  return unless(!codec.biased || codec.votes || level.codec.feedback != "none" || level.codec.force,
                 fmt::format("codec is {}, feedback is none", level.codec.name));
 }
 
@@ -82,8 +83,14 @@ Broken momentum_once(const Case& c, const LevelPlan& level) {
                 fmt::format("optimiser.rule is {}", c.plan.optimiser.rule));
 }
 
-Broken momentum_kept(const Case&, const LevelPlan& level) {
-  return unless(level.codec.momentum == 0 || level.codec.feedback != "none", "feedback is none");
+Broken momentum_kept(const Case& c, const LevelPlan& level) {
+  return unless(level.codec.momentum == 0 || level.codec.feedback != "none" || codec_of(c, level).votes,
+                "feedback is none");
+}
+
+Broken votes_forget(const Case& c, const LevelPlan& level) {
+  return unless(!codec_of(c, level).votes || level.codec.feedback != "memory",
+                fmt::format("codec is {}", level.codec.name));
 }
 
 Broken masks_entries(const Case& c, const LevelPlan& level) {
@@ -121,6 +128,9 @@ constexpr LegalityRow kRows[] = {
      [](const Case& c) { return any_coded(c, momentum_once); }},
     {"exchange.levels.codec.momentum", "needs a memory of errors, which velocities are added to",
      [](const Case& c) { return any_coded(c, momentum_kept); }},
+    {"exchange.levels.codec.feedback",
+     "must be auto or none for a codec that votes: without magnitudes nobody knows what did not travel",
+     [](const Case& c) { return any_coded(c, votes_forget); }},
     {"exchange.levels.codec.masking", "needs a codec that sends entries; use masking: false",
      [](const Case& c) { return any_coded(c, masks_entries); }},
 };

@@ -96,6 +96,8 @@ struct CodecPlan {
   int rows = 5;                   // count_sketch
   double columns = 0.02;          // count_sketch: of a row, per value
   double candidates = 4;          // count_sketch: read from the sketch, per entry that is chosen
+  double threshold = 0.001;       // two_bit, threshold: the magnitude that travels
+  int rank = 2;                   // power_sgd: of a matrix
   std::string feedback = "auto";  // memory: what did not travel is added to the next gradient; none; auto
   double momentum = 0;            // of the memory: velocities are added up in place of gradients
   bool masking = true;            // velocities are cleared where entries travelled
@@ -264,6 +266,7 @@ struct KnownNames {
     std::string name;
     bool biased = false;         // needs a memory of errors
     bool sends_entries = false;  // momentum can be masked
+    bool votes = false;          // has no errors to remember
   };
   std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
   std::vector<Topology> topologies;

@@ -42,7 +42,7 @@ std::vector<checkpoint::LogicalTensor> share_kept(const checkpoint::Checkpoint& 
 }
 
 task::Task<void> restore_kept(World world, Ranks ranks, const Beginning* beginning, State* state) {
-  ranks.levels.prepare(state->gradients(0));
+  ranks.levels.prepare(state->gradients(0), state->layout().arena.slots());
   const auto& tensors = beginning->rank_tensors;
   if (std::none_of(tensors.begin(), tensors.end(), is_kept)) co_return;
   auto filling = on_data(&world.runtime, "memory of errors", [&] {

@@ -53,7 +53,18 @@ inline plan::CodecPlan plan_of(std::string_view name) {
   plan.name = name;
   plan.density = 0.05;
   plan.columns = 0.2;
+  plan.threshold = 0.7;
   return plan;
+}
+
+/// Two matrices and a vector, the last row of either matrix maybe cut short, that fill a range.
+inline std::vector<Piece> tensors_of(std::size_t count) {
+  const std::size_t half = count / 2, rest = (count - half) / 2;
+  std::vector<Piece> pieces;
+  for (Piece piece :
+       {Piece{{0, half}, 20}, Piece{{half, rest}, 0}, Piece{{half + rest, count - half - rest}, 7}})
+    if (piece.range.size > 0) pieces.push_back(piece);
+  return pieces;
 }
 
 /// A codec with memory for one range.
@@ -61,11 +72,20 @@ struct Coder {
   explicit Coder(const CodecRow& row, std::size_t count, Path path = best_path())
       : Coder(row, plan_of(row.name), count, path) {}
   Coder(const CodecRow& row, const plan::CodecPlan& plan, std::size_t count, Path path = best_path())
-      : codec(row.make(plan)), count(count), scratch(codec->scratch_bytes(count)) {
-    use = {scratch.view(), 77, 78, path};
+      : Coder(row, plan, count == 0 ? std::vector<Piece>{} : tensors_of(count), path) {}
+  /// Of tensors without gaps.
+  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::vector<Piece> tensors, Path path = best_path())
+      : codec(row.make(plan)),
+        count(tensors.empty() ? 0 : tensors.back().range.end()),
+        pieces(std::move(tensors)),
+        lasting(codec->lasts() ? count : 0),
+        scratch(codec->scratch_bytes(extent())) {
+    use = {scratch.view(), 77, 78, path, pieces, lasting};
     for (std::size_t r = 0; r < codec->rounds().size(); ++r)
-      wires.emplace_back(codec->wire_bytes(static_cast<int>(r), count), std::uint8_t{0xAA});
+      wires.emplace_back(codec->wire_bytes(static_cast<int>(r), extent()), std::uint8_t{0xAA});
   }
+  Coder(Coder&&) = default;
+  Extent extent() const { return {count, pieces}; }
   /// All rounds of a group of one.
   std::vector<float> round_trip(std::vector<float>& values, Rest rest) {
     for (std::size_t r = 0; r < wires.size(); ++r) {
@@ -80,6 +100,8 @@ struct Coder {
 
   std::unique_ptr<Codec> codec;
   std::size_t count;
+  std::vector<Piece> pieces;
+  std::vector<float> lasting;
   Bytes scratch;
   std::vector<Bytes> wires;
   Use use;

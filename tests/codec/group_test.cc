@@ -50,8 +50,9 @@ class Group {
     std::vector<float> sum(gradients.front().size());
     const bool each = codec.rounds().back().algebra == Algebra::Opaque ||
                       codec.rounds().back().algebra == Algebra::Divisible;
-    for (std::size_t m = 0; m < (each ? members.size() : 1); ++m)
-      codec.decode(members[m].coder.last(), sum, m == 0 ? Into::Assign : Into::Add, members[0].coder.use);
+    for (std::size_t m = 0; m < members.size(); ++m)
+      codec.decode(members[m].coder.last(), sum, m == 0 || !each ? Into::Assign : Into::Add,
+                   members[each ? 0 : m].coder.use);
     for (Member& member : members) feedback.delivered(member.coder.last(), member.memory(), member.coder.use);
     return sum;
   }

@@ -57,7 +57,7 @@ TEST(OwnRows, TellPaceSizesAndTraffic) {
   EXPECT_TRUE(bucket.collectives.empty());
   EXPECT_EQ(rows_of(bucket, levels, kTopologies).size(), 1u);
   EXPECT_EQ(bytes_owned(bucket, levels, shapes, kTopologies), 20u);
-  EXPECT_EQ(bytes_sent(bucket, levels, shapes, kTopologies), 7);
+  EXPECT_EQ(bytes_sent(bucket, levels, {.shapes = shapes, .own = kTopologies}), 7);
 }
 
 TEST(OwnRows, AreKnownToTheLegalityTable) {

@@ -63,10 +63,11 @@ def main():
             expect(f"rank {rank} of 3", output)
             expect("every value is 6", output)
         expect("star and ring agree", run(examples / "03_your_own_collective"))
+        expect("nothing was lost", run(examples / "05_your_own_codec"))
         tensors = run(examples / "04_tensor_channel")
         expect("step 3: the largest is 3", tensors)
         expect("float32[3, 100]: the largest is 30", tensors)
-        expect("trained as they should", run(examples / "05_your_own_discipline"))
+        expect("trained as they should", run(examples / "06_your_own_discipline"))
     print("package: installed, built against and run")
 
 

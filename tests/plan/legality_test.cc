@@ -303,6 +303,9 @@ std::vector<Illegal> illegal_plans() {
          p.optimiser.rule = "sgd";
          p.exchange.levels[0].codec = {.name = "qsgd", .feedback = "none", .momentum = 0.9, .masking = false};
        }},
+      {"exchange.levels.codec.feedback: must be auto or none for a codec that votes: without magnitudes "
+       "nobody knows what did not travel: codec is sign_vote",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "sign_vote", .feedback = "memory"}; }},
       {"exchange.levels.codec.masking: needs a codec that sends entries; use masking: false: codec is int8",
        [](Plan& p) {
          p.optimiser.rule = "sgd";
@@ -351,6 +354,13 @@ TEST(Legality, LegalSpecialCases) {
       [](Plan& p) {
         p.exchange.levels = {{.group = "node", .topology = "sharded"}, {.group = "across"}};
         p.exchange.levels[1].codec.name = "top_k";
+      },
+      4);
+  expect_legal(
+      [](Plan& p) {
+        p.optimiser.rule = "sgd";
+        p.exchange.levels[0].codec = {
+            .name = "sign_vote", .feedback = "none", .momentum = 0.9, .masking = false};
       },
       4);
   expect_legal([](Plan& p) { p.model = {.name = "", .torchscript = "m.pt"}; }, 2);

@@ -23,7 +23,10 @@ inline plan::KnownNames known_names() {
                     {"less", true, false, false},
                     {"compensated", true, false, true},
                     {"moved", false, true, true}},
-          .codecs = {{"int8", true, false}, {"qsgd", false, false}, {"top_k", true, true}}};
+          .codecs = {{"int8", true, false},
+                     {"qsgd", false, false},
+                     {"top_k", true, true},
+                     {"sign_vote", true, false, true}}};
 }
 
 /// The least that a legal plan must say.

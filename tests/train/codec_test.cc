@@ -24,7 +24,12 @@ class TrainCoded : public Train, public ::testing::WithParamInterface<std::strin
     codec.density = 0.2;
     codec.columns = 1;
     codec.block = 64;
-    if (codec::find_codec(codec.name).sends_entries) codec.momentum = 0.5;
+    codec.threshold = 0.01;
+    codec.rank = 1;
+    const codec::CodecRow& row = codec::find_codec(codec.name);
+    codec.masking = row.sends_entries;
+    if (row.sends_entries || row.votes) codec.momentum = 0.5;
+    if (row.votes) plan.learning_rate.base *= 0.1;  // steps are as long as there are parameters
     return plan;
   }
   static TrainingJob resumed(TrainingJob job, data::Storage* storage) {

@@ -233,7 +233,7 @@ class BytesOnTheWire : public Disciplines {
     const std::vector<exchange::LevelShape> shapes{{ranks, false, dedicated}};
     for (const auto& bucket : resolved.resolved.buckets) {
       measured.weights += static_cast<double>(bucket.bytes);
-      measured.planned += exchange::bytes_sent(bucket, resolved.exchange.levels, shapes);
+      measured.planned += exchange::bytes_sent(bucket, resolved.exchange.levels, {shapes});
     }
     for (const auto& recorder : result.recorders)
       measured.steps.push_back(static_cast<double>(recorder.steps.size()));

@@ -25,10 +25,12 @@ class GlobalSketch final : public Codec {
   }
   Settles settles() const override { return Settles::Delivered; }
   Price price() const override { return {4.0 * rows_, 4 + 8.0 * rows_, 4.0 * rows_ + 14, 8 + 4.0 * rows_}; }
-  std::size_t wire_bytes(int round, std::size_t count) const override {
-    return (round == 0 ? shape(count).size() : candidates(count)) * sizeof(float);
+  std::size_t wire_bytes(int round, const Extent& extent) const override {
+    return (round == 0 ? shape(extent.count).size() : candidates(extent.count)) * sizeof(float);
   }
-  std::size_t scratch_bytes(std::size_t count) const override { return Scratch::bytes(*this, count); }
+  std::size_t scratch_bytes(const Extent& extent) const override {
+    return Scratch::bytes(*this, extent.count);
+  }
 
   bool encode(int round, std::span<float> values, View wire, Rest, const Use& use) const override {
     Scratch scratch(*this, values.size(), use.scratch);

@@ -21,10 +21,10 @@ class Halves final : public Codec {
     return kRounds;
   }
   Price price() const override { return {2, 10, 1, 10}; }
-  std::size_t wire_bytes(int, std::size_t count) const override {
-    return sizeof(Head) + padded(count * sizeof(std::uint16_t));
+  std::size_t wire_bytes(int, const Extent& extent) const override {
+    return sizeof(Head) + padded(extent.count * sizeof(std::uint16_t));
   }
-  std::size_t scratch_bytes(std::size_t) const override { return 0; }
+  std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
   bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
     const Head head{letters_, 0, values.size(), values.size()};

@@ -23,10 +23,10 @@ class RandomK final : public Codec {
   Price price() const override {
     return {10 * density_, 4 + 70 * density_, 10 * density_, 4 + 70 * density_};
   }
-  std::size_t wire_bytes(int, std::size_t count) const override {
-    return entries_of(count, density_) * sizeof(float);
+  std::size_t wire_bytes(int, const Extent& extent) const override {
+    return entries_of(extent.count, density_) * sizeof(float);
   }
-  std::size_t scratch_bytes(std::size_t) const override { return 0; }
+  std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
   bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
     auto sent = as_span<float>(wire);

@@ -22,11 +22,13 @@ class TopK final : public Codec {
 
   std::span<const Round> rounds() const override { return round_; }
   Price price() const override { return {2, 5, density_, 4 + 8 * density_}; }
-  std::size_t wire_bytes(int, std::size_t count) const override { return entries_bytes(chosen(count)); }
-  std::size_t scratch_bytes(std::size_t count) const override {
+  std::size_t wire_bytes(int, const Extent& extent) const override {
+    return entries_bytes(chosen(extent.count));
+  }
+  std::size_t scratch_bytes(const Extent& extent) const override {
     // Merging holds both lists' places, values and keys.
-    const std::size_t both = 2 * chosen(count);
-    return std::max(select_scratch_bytes(count, chosen(count)),
+    const std::size_t both = 2 * chosen(extent.count);
+    return std::max(select_scratch_bytes(extent.count, chosen(extent.count)),
                     2 * padded(both * sizeof(float)) + padded(both * sizeof(std::uint64_t)));
   }
 

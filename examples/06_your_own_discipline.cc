@@ -1,6 +1,6 @@
-// Training with points of one's own on the axes of the exchange: a topology (median.h), an outer rule (by_sign.h) and
-// a consistency (workers at most two meetings apart). Taxon has none of the three. Each has a row of the form that
-// Taxon's tables are of, and the rows go along with the plan that names them.
+// Training with points of one's own on the axes of the exchange: a topology (median.h), an outer rule
+// (by_sign.h) and a consistency (workers at most two meetings apart). Taxon has none of the three. Each has a
+// row of the form that Taxon's tables are of, and the rows go along with the plan that names them.
 #include <cmath>
 #include <iostream>
 
@@ -99,7 +99,8 @@ bool counts_in_rates(const Result& result, double rate, int updates) {
 
 int main() try {
   // The median of two is their mean.
-  const Result median = train_with(2, {.topology = "median"}), sum = train_with(2, {.topology = "all_reduce"});
+  const Result median = train_with(2, {.topology = "median"}),
+               sum = train_with(2, {.topology = "all_reduce"});
   if (median.after != sum.after || median.accuracy < 0.9)
     return std::cout << "the median of two is not their mean\n", 1;
   const double rate = 1.0 / 64;

@@ -1,0 +1,77 @@
+// Codecs of one bit: what a sign stands for.
+#include "codec/signs.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "codec/cases.h"
+
+namespace taxon::codec::test {
+namespace {
+
+TEST(Sign, StandsForTheMeanMagnitudeOfItsBlock) {
+  const std::size_t count = 700;
+  plan::CodecPlan plan = plan_of("sign");
+  plan.block = 128;
+  Coder coder(find_codec("sign"), plan, count);
+  std::vector<float> input = whole_numbers(count, 1);
+  const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t first = i / 128 * 128, last = std::min(count, first + 128);
+    double mean = 0;
+    for (std::size_t j = first; j < last; ++j) mean += std::abs(input[j]);
+    mean /= static_cast<double>(last - first);
+    EXPECT_NEAR(sent[i], std::signbit(input[i]) ? -mean : mean, 1e-3 * mean) << i;
+  }
+}
+
+TEST(OneBit, StandsForTheMeansOfEitherSign) {
+  const std::size_t count = 700;
+  plan::CodecPlan plan = plan_of("one_bit");
+  plan.block = 128;
+  Coder coder(find_codec("one_bit"), plan, count);
+  std::vector<float> input = whole_numbers(count, 2);
+  for (std::size_t i = 256; i < 384; ++i) input[i] = std::abs(input[i]) + 1;  // a block without a negative
+  const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t first = i / 128 * 128, last = std::min(count, first + 128);
+    double mean = 0, of = 0;
+    for (std::size_t j = first; j < last; ++j)
+      if (std::signbit(input[j]) == std::signbit(input[i])) {
+        mean += input[j];
+        ++of;
+      }
+    EXPECT_NEAR(sent[i], mean / of, 1e-3 * std::abs(mean / of)) << i;
+  }
+}
+
+/// Sums of the members' signs, encoded again: where that is not a tie, the majority's sign.
+TEST(SignVote, IsTheMajoritysAndTiesFallEitherWay) {
+  const std::size_t count = 5000;
+  for (int members : {1, 2, 3, 4, 5}) {
+    std::vector<float> votes(count);
+    std::vector<int> ayes(count);
+    for (int m = 0; m < members; ++m) {
+      Coder coder(find_codec("sign_vote"), count);
+      std::vector<float> input = gradient(count, static_cast<std::uint64_t>(m));
+      coder.round_trip(input, Rest::Stay);
+      coder.codec->decode(coder.last(), votes, m == 0 ? Into::Assign : Into::Add, coder.use);
+      for (std::size_t i = 0; i < count; ++i) ayes[i] += input[i] > 0 ? 1 : -1;
+    }
+    Coder owner(find_codec("sign_vote"), count);
+    const std::vector<float> result = owner.round_trip(votes, Rest::Stay);
+    int ties = 0, up = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ayes[i] != 0) {
+        ASSERT_EQ(result[i], ayes[i] > 0 ? 1 : -1) << i;
+        continue;
+      }
+      ++ties;
+      up += result[i] > 0 ? 1 : 0;
+    }
+    EXPECT_NEAR(up, ties / 2.0, 3 * std::sqrt(ties) + 1e-9) << members;
+  }
+}
+
+}  // namespace
+}  // namespace taxon::codec::test
