@@ -6,10 +6,16 @@ target_compile_definitions(codec_test PRIVATE TAXON_CODEC_CORPUS="${CMAKE_CURREN
 find_program(TAXON_FUZZ_COMPILER NAMES clang++-14 clang++)
 if(TAXON_FUZZ_COMPILER)
   file(GLOB fuzzed CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/*.cc ${CMAKE_SOURCE_DIR}/src/codec/*.cc ${CMAKE_SOURCE_DIR}/src/codec/rows/*.cc)
+  # clang 14 has neither _Float16 nor the name of F16C on this processor: these two are the usual compiler's.
+  set(not_fuzzed ${CMAKE_SOURCE_DIR}/src/codec/half.cc ${CMAKE_SOURCE_DIR}/src/codec/path.cc)
+  list(REMOVE_ITEM fuzzed ${not_fuzzed})
+  set(fuzz_flags -std=c++20 -O1 -g -ffp-contract=off -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR}/tests)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/codec_fuzz)
   add_custom_target(codec_fuzz
-                    COMMAND ${TAXON_FUZZ_COMPILER} -std=c++20 -O1 -g -ffp-contract=off -fsanitize=fuzzer,address,undefined
-                            -fno-sanitize-recover=undefined -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_SOURCE_DIR}/tests
-                            ${CMAKE_CURRENT_SOURCE_DIR}/codec/fuzz/decode_fuzz.cc ${fuzzed} -lfmt -lxxhash
-                            -o ${CMAKE_BINARY_DIR}/bin/codec_fuzz
+                    COMMAND ${CMAKE_CXX_COMPILER} ${fuzz_flags} -c ${not_fuzzed}
+                    COMMAND ${TAXON_FUZZ_COMPILER} ${fuzz_flags} -fsanitize=fuzzer,address,undefined
+                            -fno-sanitize-recover=undefined ${CMAKE_CURRENT_SOURCE_DIR}/codec/fuzz/decode_fuzz.cc ${fuzzed}
+                            half.o path.o -lfmt -lxxhash -o ${CMAKE_BINARY_DIR}/bin/codec_fuzz
+                    WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/codec_fuzz
                     VERBATIM)
 endif()
