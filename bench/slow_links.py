@@ -4,14 +4,10 @@ Synchronous runs are the same bit for bit wherever they run, so how many samples
 they take from steps in the test cluster, whose parameters must equal those of as many steps on one host. With --full the cluster trains to the target.
 """
 import dataclasses
-import json
-import os
 import sys
-import tempfile
 
-from harness.build import ROOT
+import harness.preset as preset_run
 from harness.cluster import Cluster, NoCluster
-from harness.group import run_group
 from harness.rows import Row
 from harness.stream import stream_bandwidth
 
@@ -19,7 +15,6 @@ PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "lib
 HOSTS, RATE, CORES = 4, "100mbit", 0.45
 TARGET = 0.88
 WANTED = 8
-PORT = 29850
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,29 +32,8 @@ def targets(peers_only):
     return ["taxon", "bench_tcp_stream"]
 
 
-def environments(address, local):
-    return [{"RANK": str(rank), "WORLD_SIZE": str(HOSTS), "LOCAL_RANK": str(rank if local else 0), "LOCAL_WORLD_SIZE": str(HOSTS if local else 1),
-             "TAXON_SECRET": "benchmark", "MASTER_ADDR": address, "MASTER_PORT": str(PORT), "OMP_NUM_THREADS": "1"} for rank in range(HOSTS)]
-
-
 def train(session, preset, cluster, overrides):
-    """Summary and the tests on the way, of a run in the cluster or on this host."""
-    recipe = os.path.join(ROOT, "recipes", "systems", preset.name + ".yaml")
-    sets = ["threads=1", "exchange.levels.0.collective=ring", "report.tensorboard=false", "checkpoint.every_epochs=0", *overrides]
-    with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-        command = [session.program("taxon"), "train", recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
-        commands = [cluster.command(rank, command) if cluster else command for rank in range(HOSTS)]
-        run_group(preset.name + (" lab" if cluster else ""), commands, environments(cluster.addresses[0] if cluster else "127.0.0.1", not cluster),
-                  session.log_folder, timeout=3600)
-        with open(os.path.join(out, "summary.json")) as file:
-            summary = json.load(file)
-        with open(os.path.join(out, "metrics.jsonl")) as file:
-            tests = [line for line in map(json.loads, file) if "accuracy/test" in line]
-    return summary, tests
-
-
-def samples_to_target(tests):
-    return next((test["samples"] for test in tests if test["accuracy/test"] >= TARGET), None)
+    return preset_run.train(session, preset.name, HOSTS, cluster, ["exchange.levels.0.collective=ring", *overrides])
 
 
 def timed(session, preset, cluster):
@@ -78,7 +52,8 @@ def measure(session, preset, cluster, bandwidth):
     tests_on_the_way = ["evaluation.every_epochs=0.1"]
     there, equal = timed(session, preset, cluster)
     _, tests = train(session, preset, cluster if not session.quick() else None, tests_on_the_way)
-    samples = samples_to_target(tests)
+    reached = preset_run.first_reaching(tests, TARGET)
+    samples = reached["samples"] if reached else None
     row = row_of(preset)
     row.unit, row.bytes, row.verified = "s", 4 * there["parameters"], equal
     row.ours = samples / there["samples_per_second"] if samples else None

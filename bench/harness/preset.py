@@ -1,0 +1,34 @@
+"""Recipes of recipes/systems, trained by one rank on every host of the test cluster, or by as many on this host."""
+import json
+import os
+import tempfile
+
+from harness.build import ROOT
+from harness.group import run_group
+
+PORT = 29850
+
+
+def environments(address, ranks, local):
+    return [{"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank if local else 0), "LOCAL_WORLD_SIZE": str(ranks if local else 1),
+             "TAXON_SECRET": "benchmark", "MASTER_ADDR": address, "MASTER_PORT": str(PORT), "OMP_NUM_THREADS": "1"} for rank in range(ranks)]
+
+
+def train(session, preset, ranks, cluster, overrides):
+    """The run's summary and the tests on its way. `cluster` None: on this host."""
+    recipe = os.path.join(ROOT, "recipes", "systems", preset + ".yaml")
+    sets = ["threads=1", "report.tensorboard=false", "checkpoint.every_epochs=0", *overrides]
+    with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
+        command = [session.program("taxon"), "train", recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
+        commands = [cluster.command(rank, command) if cluster else command for rank in range(ranks)]
+        run_group(preset + (" lab" if cluster else ""), commands, environments(cluster.addresses[0] if cluster else "127.0.0.1", ranks, not cluster),
+                  session.log_folder, timeout=3600)
+        with open(os.path.join(out, "summary.json")) as file:
+            summary = json.load(file)
+        with open(os.path.join(out, "metrics.jsonl")) as file:
+            tests = [line for line in map(json.loads, file) if "accuracy/test" in line]
+    return summary, tests
+
+
+def first_reaching(tests, accuracy):
+    return next((test for test in tests if test["accuracy/test"] >= accuracy), None)
