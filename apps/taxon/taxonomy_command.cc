@@ -56,9 +56,8 @@ std::vector<Axis> axes() {
 }
 
 /// Systems whose axes are not all here, and what is missing.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOutOfReach = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOutOfReach = {{
     {"1-bit Adam, Sketched-SGD, Ok-Topk, DeMo", "codecs"},
-    {"Gaia", "a significance filter between data centres"},
     {"Poseidon, Project Adam", "sufficient factors of linear layers"},
     {"Omnivore", "groups of workers"},
     {"MPCA", "its rule is unpublished; EASGD stands nearest"},

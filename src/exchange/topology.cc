@@ -9,6 +9,7 @@
 #include "exchange/pairs.h"
 #include "exchange/servers.h"
 #include "exchange/sharded.h"
+#include "exchange/significant.h"
 
 namespace taxon::exchange {
 namespace {
@@ -47,6 +48,11 @@ double sent_in_pairs(const plan::LevelPlan&, std::size_t bytes, const LevelShape
   return active / shape.size * (2 * static_cast<double>(bytes) + static_cast<double>(sizeof(Pairs::Head)));
 }
 
+/// At most: as if every entry were significant.
+double sent_if_significant(const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape) {
+  return (shape.size - 1) * static_cast<double>(bytes + sizeof(std::int64_t));
+}
+
 Pace pace_of_servers(const plan::LevelPlan& level) {
   if (level.staleness < 0) return Pace::Free;
   return level.staleness == 0 && level.quorum == 0 && level.apply == 0 ? Pace::InStep : Pace::Bounded;
@@ -76,6 +82,8 @@ std::span<const TopologyRow> topology_table() {
        }},
       {"pairs", make_pairs, net::Operation::User, net::Operation::User, everything, sent_in_pairs,
        [](const plan::LevelPlan&) { return Pace::Free; }},
+      {"significant", make_significant, net::Operation::User, net::Operation::User, everything,
+       sent_if_significant},
       {"servers", make_servers, net::Operation::User, net::Operation::User, nothing, sent_to_servers,
        pace_of_servers},
   };

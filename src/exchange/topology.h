@@ -55,7 +55,7 @@ class Topology {
   };
   virtual std::vector<Kept> kept() const { return {}; }
   /// Makes room for it, zeroed, beside an arena that will be reduced, whose tensors are `slots`; if there are
-  /// none the arena is one vector.
+  /// none the arena is one vector. (A topology that attends makes it then.)
   virtual void prepare(const tensor::Arena&, std::span<const tensor::Slot>) {}
 
   // For members that don't keep step.
@@ -112,8 +112,8 @@ struct TopologyRow {
   double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape);
   Pace (*pace)(const plan::LevelPlan& plan) = [](const plan::LevelPlan&) { return Pace::InStep; };
 };
-/// all_reduce: everybody owns everything. sharded: member i owns part i. gossip, pairs: everybody has its
-/// own. servers: those that serve own parts, and update them. exchange/topology.cc.
+/// all_reduce: everybody owns everything. sharded: member i owns part i. gossip, pairs, significant:
+/// everybody has its own. servers: those that serve own parts, and update them. exchange/topology.cc.
 std::span<const TopologyRow> topology_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const TopologyRow& find_topology(std::string_view name, std::span<const TopologyRow> own = {});

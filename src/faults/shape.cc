@@ -44,6 +44,9 @@ std::span<const Axis> axes() {
         "[{topology: gossip, rule: average, graph: dissemination}]",
         "[{topology: gossip, rule: average, graph: random}]",
         "[{topology: gossip, rule: average, graph: random, period: 2, delay: 1}]",
+        "[{topology: significant, rule: average, significance: 0.05}]",
+        "[{group: node, topology: sharded}, {group: across, topology: significant, rule: average, period: "
+        "2}]",
         // Servers: synchronous, SSP, asynchronous, quorum, softsync; and replicas that meet there.
         "[{topology: servers}]", "[{topology: servers, staleness: 1, apply: 1}]",
         "[{topology: servers, staleness: 3, apply: 1}]", "[{topology: servers, staleness: -1, apply: 1}]",

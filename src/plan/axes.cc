@@ -19,7 +19,9 @@ constexpr OwnerRow kOwners[] = {
 struct MixedRow {
   std::string_view topology, scheduling;
 };
-constexpr MixedRow kMixed[] = {{"gossip", "synchronous"}, {"pairs", "asynchronous"}};
+constexpr MixedRow kMixed[] = {{"gossip", "synchronous"},
+                               {"pairs", "asynchronous"},
+                               {"significant", "synchronous, of what is significant"}};
 
 /// What becomes of replicas that are trained apart, where they meet.
 struct RuleRow {

@@ -105,6 +105,7 @@ void visit_fields(P& p, V&& visit) {
                         "with the optimiser's state for it (ZeRO-1); adasum, everybody everything, gradients "
                         "combined by how much they agree (Adasum); gossip, nobody: each mixes with a few; "
                         "pairs, nobody: each averages with a random partner, at any time (AD-PSGD); "
+                        "significant, nobody: each tells all others what of its way is significant (Gaia); "
                         "servers, those that serve, who also update (parameter server)."},
       p.topology);
   visit(Field{.key = "collective",
@@ -198,6 +199,12 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 1e6},
         p.compensation);
+  visit(Field{.key = "significance",
+              .sentence = "Topology significant: what exceeds this share of its weight goes out; in step t "
+                          "the share divided by the root of t. 0: everything.",
+              .min = 0,
+              .max = 1e6},
+        p.significance);
   visit(Field{.key = "codec", .sentence = "What travels in place of the values."}, p.codec);
 }
 

@@ -152,6 +152,7 @@ Broken meeting_keys_used(const LevelPlan& level) {
                         .apply = level.apply,
                         .late = level.late,
                         .compensation = level.compensation,
+                        .significance = level.significance,
                         .codec = level.codec};
   return unless(has_rule(level) || level == plain,
                 "rule is sum; give a rule, or take the other keys of meetings away");
@@ -297,6 +298,12 @@ constexpr LegalityRow kRows[] = {
      "of "
      "a pair become its mean at once",
      [](const Case& c) { return any_level(c, pairs_average); }},
+    {"exchange.levels",
+     "topology significant needs rule average, delay 0, mixing 0 and inner_state keep or reset, since what "
+     "stays of a replica's way is its own alone",
+     [](const Case& c) { return any_level(c, significant_averages); }},
+    {"exchange.levels", "significance belongs to topology significant",
+     [](const Case& c) { return any_level(c, significance_used); }},
     {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
     {"exchange.levels", "topology servers must be the only level", servers_alone},
     {"exchange.levels", "topology servers needs a rule that keeps a centre",

@@ -22,6 +22,8 @@ Broken gossip_averages(const LevelPlan& level);
 Broken pairs_alone(const Case& c);
 Broken pairs_average(const LevelPlan& level);
 Broken servers_alone(const Case& c);
+Broken significant_averages(const LevelPlan& level);
+Broken significance_used(const LevelPlan& level);
 
 // plan/legality_servers.cc: when a worker of servers may go on, and what becomes of late contributions.
 Broken servers_keep_a_centre(const LevelPlan& level);

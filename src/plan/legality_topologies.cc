@@ -39,6 +39,18 @@ Broken pairs_average(const LevelPlan& level) {
                             level.delay, level.mixing, level.inner_state));
 }
 
+Broken significant_averages(const LevelPlan& level) {
+  return unless(level.topology != "significant" || (level.rule == "average" && level.delay == 0 &&
+                                                    level.mixing == 0 && level.inner_state != "average"),
+                fmt::format("rule is {}, delay is {}, mixing is {}, inner_state is {}", level.rule,
+                            level.delay, level.mixing, level.inner_state));
+}
+
+Broken significance_used(const LevelPlan& level) {
+  return unless(level.significance == LevelPlan().significance || level.topology == "significant",
+                fmt::format("topology is {}", level.topology));
+}
+
 Broken gossip_averages(const LevelPlan& level) {
   return unless(level.topology != "gossip" || level.rule == "average", fmt::format("rule is {}", level.rule));
 }

@@ -130,6 +130,7 @@ struct LevelPlan {
   int apply = 0;               // contributions that make an update; 0: one of every worker
   std::string late = "as_others";  // contributions that are updates late: a row of the late table
   double compensation = 0.04;      // of late compensated: lambda
+  double significance = 0.01;  // topology significant: share of a weight, in the first step, that goes out
   CodecPlan codec;
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };

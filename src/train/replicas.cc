@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kWeights = "replica";
 constexpr const char* kAnswers = "answers";
 const std::string kServer = "server ";
+const std::string kMeets = "meets ";
 
 exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) {
   const State& state = *from.state;
@@ -112,6 +113,12 @@ task::Task<void> Replicas::begin(const Beginning* beginning) {
   if (!meeting_) co_return;
   auto attending = meeting_->attend();
   co_await attending;
+  if (beginning->rank_tensors.empty()) co_return;
+  auto keeping = on_data(&runtime_, "replica", [&] {
+    for (const exchange::Topology::Kept& kept : ranks_.outer->kept())
+      state_->fill(kMeets + kept.name, beginning->rank_tensors, *kept.values);
+  });
+  co_await keeping;
 }
 
 void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
@@ -139,6 +146,8 @@ std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
   if (meeting_) {
     for (const auto& [name, arena] : meeting_->rule().state()) tensors.push_back(flat(name, *arena));
     add(state_->named(kAnswers, state_->handed_in()));
+    for (const exchange::Topology::Kept& kept : ranks_.outer->kept())
+      add(state_->named(kMeets + kept.name, *kept.values));
   }
   if (service_) {
     for (const auto& [name, arena] : service_->owner().state()) add(state_->named(kServer + name, *arena));

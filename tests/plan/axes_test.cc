@@ -46,6 +46,10 @@ TEST(Axes, ReplicasThatAreTrainedApartAreNamedByWhereTheyMeet) {
   EXPECT_EQ(axes.optimisation, "replicas, mixed");
   EXPECT_EQ(axes.scheduling, "asynchronous");
   EXPECT_EQ(axes.communication, "pairs");
+  plan.exchange.levels = {{.topology = "significant", .rule = "average"}};
+  axes = axes_of(plan);
+  EXPECT_EQ(axes.optimisation, "replicas, mixed");
+  EXPECT_EQ(axes.scheduling, "synchronous, of what is significant");
   plan.exchange.levels = {{.group = "node", .topology = "sharded"}, {.group = "across", .rule = "elastic"}};
   EXPECT_EQ(axes_of(plan).optimisation, "replicas, elastic centre; sharded");
 }

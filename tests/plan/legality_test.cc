@@ -139,6 +139,12 @@ std::vector<Illegal> illegal_plans() {
        "inner_state "
        "is keep",
        [](Plan& p) { p.exchange.levels[0].topology = "pairs"; }},
+      {"exchange.levels: topology significant needs rule average, delay 0, mixing 0 and inner_state keep or "
+       "reset, since what stays of a replica's way is its own alone: rule is sum, delay is 0, mixing is 0, "
+       "inner_state is keep",
+       [](Plan& p) { p.exchange.levels[0].topology = "significant"; }},
+      {"exchange.levels: significance belongs to topology significant: topology is all_reduce",
+       [](Plan& p) { p.exchange.levels[0].significance = 0.5; }},
       {"mesh.servers: needs a level that they serve, and ranks that work: no level has topology servers",
        [](Plan& p) { p.mesh.servers = 1; }},
       {"mesh.servers: needs a level that they serve, and ranks that work: it is 2 of 2 rank(s)",

@@ -18,6 +18,7 @@ inline plan::KnownNames known_names() {
                          {"adasum", {}},
                          {"gossip", {}},
                          {"pairs", {}},
+                         {"significant", {}},
                          {"servers", {}}},
           .lates = {{"as_others", true, true, false},
                     {"less", true, false, false},

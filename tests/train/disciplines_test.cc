@@ -278,6 +278,16 @@ TEST_F(BytesOnTheWire, OfGossipAreWhatItsGraphSays) {
   }
 }
 
+TEST_F(BytesOnTheWire, OfSignificantEntriesAreFewerThanAll) {
+  plan::LevelPlan level = meets("average", 1, "significant");
+  level.significance = 0;
+  const auto all = measure(level, 4);
+  expect_near(all.sent, 3 * all.weights, "everything");
+  expect_near(all.sent, all.planned, "everything");
+  level.significance = 0.01;
+  EXPECT_LT(measure(level, 4).sent, 0.5 * all.sent);
+}
+
 TEST_F(BytesOnTheWire, OfPairsAreThereAndBackForEachActiveStep) {
   const auto measured = measure(meets("average", 1, "pairs"), 4);
   double all = 0;

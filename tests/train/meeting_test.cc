@@ -62,6 +62,16 @@ TEST_F(TrainMeeting, MomentumOverRoundsChangesTheTrajectory) {
   }
 }
 
+/// Gaia's filter without a threshold.
+TEST_F(TrainMeeting, WhereAllIsSignificantReplicasAreAveraged) {
+  plan::LevelPlan level = meets("average", 3, "significant");
+  level.significance = 0;
+  const auto averaged = parameters(4, apart(meets("average", 3), "adamw"));
+  EXPECT_LT(relative_distance(averaged, parameters(4, apart(level, "adamw"))), 1e-12);
+  level.significance = 1;
+  EXPECT_GT(relative_distance(averaged, parameters(4, apart(level, "adamw"))), 1e-6);
+}
+
 TEST_F(TrainMeeting, WarmUpMeetsAfterEveryStep) {
   plan::LevelPlan level = meets("average", 10);
   level.warmup_steps = 50;

@@ -103,6 +103,8 @@ inline std::vector<Mode> meetings() {
   random.inner_state = "keep";
   plan::LevelPlan exponential = meets("average", 1, "gossip");
   exponential.inner_state = "average";
+  plan::LevelPlan significant = meets("average", 1, "significant");
+  significant.significance = 0.05;
   plan::LevelPlan served;
   served.topology = "servers";
   plan::LevelPlan served_blocks = meets("block_nesterov", 4, "servers");
@@ -119,6 +121,7 @@ inline std::vector<Mode> meetings() {
           {"ring", by(ring)},
           {"random", by(random)},
           {"exponential", by(exponential)},
+          {"significant", by(significant)},
           {"servers", by(served)},
           {"served_blocks", by(served_blocks)}};
 }
