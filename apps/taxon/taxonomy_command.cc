@@ -47,7 +47,7 @@ std::vector<Axis> axes() {
   Axis compression{"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}};
   for (const auto& codec : known.codecs) compression.points.push_back("codec " + codec.name);
   communication.points.emplace_back("servers, at every worker or on ranks of their own (mesh.servers)");
-  communication.points.emplace_back("levels: in a node, then across nodes");
+  communication.points.emplace_back("levels: in a node, then across nodes, where servers may be too");
   return {{"parallelism", "what is split?", {"data"}},
           std::move(optimisation),
           std::move(scheduling),
@@ -56,10 +56,9 @@ std::vector<Axis> axes() {
 }
 
 /// Systems whose axes are not all here, and what is missing.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOutOfReach = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOutOfReach = {{
     {"1-bit Adam, Sketched-SGD, Ok-Topk, DeMo", "codecs"},
     {"Poseidon, Project Adam", "sufficient factors of linear layers"},
-    {"Omnivore", "groups of workers"},
     {"MPCA", "its rule is unpublished; EASGD stands nearest"},
     {"GPipe, PipeDream, Megatron", "model parallelism"},
 }};

@@ -110,8 +110,10 @@ bool Levels::spreads() const {
                      [](const Level& level) { return level.topology->spreads(); });
 }
 
-Range Levels::owned(Range range) const {
-  for (const Level& level : levels_) range = level.topology->owned(range);
+Range Levels::owned(Range range) const { return reaching(levels_.size(), range); }
+
+Range Levels::reaching(std::size_t level, Range range) const {
+  for (std::size_t l = 0; l < level; ++l) range = levels_[l].topology->owned(range);
   return range;
 }
 
@@ -191,6 +193,7 @@ task::Task<void> Levels::close(std::vector<Range> units, const tensor::Arena* va
   for (Level& level : levels_) {
     auto close = level.topology->close(units, values);
     co_await close;
+    for (Range& unit : units) unit = level.topology->owned(unit);
   }
 }
 

@@ -40,7 +40,9 @@ class Levels {
   task::Task<void> share(const net::Region& region);
 
   std::size_t size() const { return levels_.size(); }
-  const comm::Communicator& group(std::size_t level) const { return *levels_[level].group; }
+  comm::Communicator& group(std::size_t level) const { return *levels_[level].group; }
+  /// The part of a range that reaches a level: what the ones inside it own.
+  Range reaching(std::size_t level, Range range) const;
 
   /// True if some owner has values that others lack: the same on every rank.
   bool spreads() const;

@@ -28,9 +28,11 @@ Service::Service(comm::Runtime& runtime, Setup setup)
   int server = 0;
   while (roles.member_of_server(server) != setup_.group->rank()) ++server;
   std::size_t owned = 0;
-  for (const Bucket& bucket : setup_.layout->buckets) {
+  for (std::size_t b = 0; b < setup_.layout->buckets.size(); ++b) {
+    const Bucket& bucket = setup_.layout->buckets[b];
+    const Range range = setup_.ranges.empty() ? bucket.range : setup_.ranges[b];
     auto unit = std::make_unique<Unit>(Unit{&bucket,
-                                            roles.part_of(bucket.range, server),
+                                            roles.part_of(range, server),
                                             owned,
                                             Desk(roles.workers(), setup_.numbers),
                                             {},

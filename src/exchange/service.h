@@ -23,6 +23,7 @@ class Service {
   struct Setup {
     const Layout* layout = nullptr;       // outlives the service
     comm::Communicator* group = nullptr;  // outlives it
+    std::vector<Range> ranges;            // by bucket: what the group exchanges of it; empty: all
     Roles roles;
     Consistency numbers;
     std::unique_ptr<Owner> owner;

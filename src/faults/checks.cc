@@ -74,7 +74,11 @@ class Check {
   void contributions() {
     const plan::LevelPlan* served = exchange::served_level(plan_.exchange.levels);
     if (!served) return;
-    Bookkeeping book = bookkeeping_of(*served, static_cast<int>(workers_));
+    // Nodes that contribute as one; how many, only the run found out if the plan does not say.
+    const bool as_nodes = plan_.exchange.levels.size() > 1;
+    if (as_nodes && plan_.mesh.node == 0) return;
+    const std::size_t node = as_nodes ? static_cast<std::size_t>(plan_.mesh.node) : 1;
+    Bookkeeping book = bookkeeping_of(*served, static_cast<int>(workers_ / node));
     const Ending ending = ending_of(seen_);
     book.complete = ending == Ending::Complete || ending == Ending::Survived;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
@@ -83,7 +87,8 @@ class Check {
         found.push_back(std::move(sentence));
       if (served->rule != "sum") continue;
       for (const auto& unit : count_contributions(acts, book.workers))
-        for (std::size_t w = 0; w < unit.size(); ++w) handed_in(rank, w, unit[w], book.complete);
+        for (std::size_t w = 0; w < unit.size(); ++w)
+          handed_in(rank, w * node + rank % node, unit[w], book.complete);
     }
   }
 

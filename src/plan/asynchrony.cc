@@ -11,6 +11,12 @@ bool has_momentum(const OptimiserPlan& optimiser) {
   return (optimiser.rule == "momentum" || optimiser.rule == "nesterov") && optimiser.momentum > 0;
 }
 
+/// Of workers that contribute as one: nodes where they meet across nodes.
+int groups(const Plan& plan, int world_size) {
+  const int node = std::max({1, plan.mesh.node, plan.resolved.node});
+  return plan.exchange.levels.size() > 1 ? world_size / node : workers(plan, world_size);
+}
+
 double lowered(double momentum, double asynchrony) {
   return std::clamp(1 - (1 - momentum) * asynchrony, 0.0, momentum);
 }
@@ -20,7 +26,7 @@ double lowered(double momentum, double asynchrony) {
 double asynchrony(const Plan& plan, int world_size) {
   for (const LevelPlan& level : plan.exchange.levels)
     if (level.topology == "servers" && level.rule == "sum" && level.staleness != 0 && level.apply > 0)
-      return std::max(1.0, static_cast<double>(workers(plan, world_size)) / level.apply);
+      return std::max(1.0, static_cast<double>(groups(plan, world_size)) / level.apply);
   return 1;
 }
 

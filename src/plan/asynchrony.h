@@ -7,8 +7,9 @@
 
 namespace taxon::plan {
 
-/// How many updates servers make, on average, while a gradient is computed: the workers for each contribution
-/// that an update takes. 1 where workers keep step, or where no server updates with gradients.
+/// How many updates servers make, on average, while a gradient is computed: the workers (or groups of them
+/// that contribute as one) for each contribution that an update takes. 1 where workers keep step, or where no
+/// server updates with gradients.
 double asynchrony(const Plan& plan, int world_size);
 
 /// The momentum of the optimiser at the servers. Asynchrony of g adds momentum of its own (Mitliagkas et al.,

@@ -305,7 +305,10 @@ constexpr LegalityRow kRows[] = {
     {"exchange.levels", "significance belongs to topology significant",
      [](const Case& c) { return any_level(c, significance_used); }},
     {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
-    {"exchange.levels", "topology servers must be the only level", servers_alone},
+    {"exchange.levels",
+     "topology servers must be the only level, or lie across nodes whose level is sharded, with rule sum, "
+     "quorum 0 and mesh.servers 0",
+     servers_placed},
     {"exchange.levels", "topology servers needs a rule that keeps a centre",
      [](const Case& c) { return any_level(c, servers_keep_a_centre); }},
     {"exchange.levels", "staleness, quorum, apply, late and compensation belong to topology servers",

@@ -21,7 +21,7 @@ Broken adasum_in_twos(const Case& c);
 Broken gossip_averages(const LevelPlan& level);
 Broken pairs_alone(const Case& c);
 Broken pairs_average(const LevelPlan& level);
-Broken servers_alone(const Case& c);
+Broken servers_placed(const Case& c);
 Broken significant_averages(const LevelPlan& level);
 Broken significance_used(const LevelPlan& level);
 

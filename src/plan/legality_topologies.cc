@@ -29,7 +29,20 @@ static Broken alone(const Case& c, std::string_view topology) {
                 fmt::format("there are {} levels", levels.size()));
 }
 
-Broken servers_alone(const Case& c) { return alone(c, "servers"); }
+/// Groups of workers that push as one: each of a node's members has a part of its sum, and servers of its own
+/// across nodes.
+static bool served_as_groups(const Plan& plan) {
+  const auto& levels = plan.exchange.levels;
+  return levels.size() == 2 && is_sharded(levels[0]) && has_servers(levels[1]) && !has_rule(levels[1]) &&
+         levels[1].quorum == 0 && plan.mesh.servers == 0;
+}
+
+Broken servers_placed(const Case& c) {
+  const auto& levels = c.plan.exchange.levels;
+  if (levels.size() < 2 || std::none_of(levels.begin(), levels.end(), has_servers)) return {};
+  return unless(served_as_groups(c.plan), fmt::format("there are {} levels, the first with topology {}",
+                                                      levels.size(), levels.front().topology));
+}
 Broken pairs_alone(const Case& c) { return alone(c, "pairs"); }
 
 Broken pairs_average(const LevelPlan& level) {

@@ -45,6 +45,7 @@ class Apart : public Pace {
         ledger_(context.group,
                 {context.workers, context.begin.samples, std::move(calls), context.losses, context.lost}) {
     seen_.samples = static_cast<double>(context.begin.samples);
+    if (context.node) node_.emplace(*context.node);
     ledger_.open();
   }
   bool pauses() const override { return true; }
@@ -53,6 +54,10 @@ class Apart : public Pace {
     const Ledger::Totals before = seen_;
     auto reporting = ledger_.report(mine, samples, &seen_);
     co_await reporting;
+    if (node_) {
+      auto agreeing = see_as_first();
+      co_await agreeing;
+    }
     *tally = {seen_.stop, seen_.loss_sum - before.loss_sum, seen_.correct - before.correct, 0,
               seen_.samples - before.samples};
   }
@@ -81,8 +86,20 @@ class Apart : public Pace {
 
  protected:
   bool first() const { return context_.group.rank() == 0; }
+  /// Those who keep step among those who don't do the same after the same step, or they would wait for each
+  /// other: they go by what the first of them saw.
+  task::Task<void> see_as_first() {
+    std::vector<double> seen(5);
+    if (context_.node->rank() == 0)
+      seen = {seen_.samples, seen_.loss_sum, seen_.correct, seen_.stop ? 1.0 : 0.0,
+              static_cast<double>(seen_.calls)};
+    auto summing = node_->sum(std::move(seen));
+    seen = co_await summing;
+    seen_ = {seen[0], seen[1], seen[2], seen[3] > 0, static_cast<std::int64_t>(seen[4])};
+  }
 
   PaceContext context_;
+  std::optional<Agreement> node_;
   Ledger ledger_;
   Ledger::Totals seen_;  // as it last said
   std::int64_t answered_ = 0;

@@ -91,6 +91,7 @@ struct PaceContext {
   comm::Losses* losses = nullptr;
   std::function<void(const Ledger::Loss&)> lost;           // at rank 0
   std::span<const exchange::TopologyRow> topologies = {};  // beside those of the table
+  comm::Communicator* node = nullptr;  // those that keep step with this rank, if there are some
 };
 
 /// The pace that the plan's levels ask for.

@@ -17,6 +17,12 @@ constexpr const char* kAnswers = "answers";
 const std::string kServer = "server ";
 const std::string kMeets = "meets ";
 
+/// Workers and servers: all ranks, or those of equal position in every node.
+comm::Communicator& served_group(Ranks ranks) {
+  const bool nested = !ranks.outer && ranks.levels.size() > 1;
+  return nested ? ranks.levels.group(ranks.levels.size() - 1) : ranks.lasting;
+}
+
 exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) {
   const State& state = *from.state;
   const plan::Plan& plan = *from.plan;
@@ -27,8 +33,11 @@ exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) 
   };
   exchange::Service::Setup setup;
   setup.layout = &state.layout();
-  setup.group = &ranks.lasting;
-  setup.roles = {ranks.lasting.size(), plan.mesh.servers};
+  setup.group = &served_group(ranks);
+  for (const exchange::Bucket& bucket : state.layout().buckets)
+    setup.ranges.push_back(ranks.outer ? bucket.range
+                                       : ranks.levels.reaching(ranks.levels.size() - 1, bucket.range));
+  setup.roles = {setup.group->size(), plan.mesh.servers};
   setup.numbers = {level.staleness, level.quorum, level.apply};
   setup.weights = &weights;
   setup.record = from.acts;

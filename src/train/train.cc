@@ -67,6 +67,11 @@ class Trainer {
   task::Task<void> save();
   task::Task<void> meet(optim::StepClock clock);
   std::int64_t gradient_mean_over(const data::Batch& batch) const;
+  std::int64_t samples_of(const data::Batch& batch, const std::vector<Rank>& members) const;
+  /// Those whose gradients become one contribution.
+  std::vector<Rank> contributors() const {
+    return levels_->size() > 1 ? levels_->group(0).members() : std::vector<Rank>{world_.runtime.rank()};
+  }
   optim::StepClock clock_at(std::int64_t step, std::int64_t samples) const {
     return {step, samples, optim::learning_rate(plan_.learning_rate, samples, total_)};
   }
@@ -189,10 +194,10 @@ task::Task<void> Trainer::prepare() {
     if (served) served->set_turn(steps_);
   const std::int64_t batch = plan::global_batch(plan_, group_.size());
   const Position here{steps_, samples_};
-  pace_ =
-      make_pace(plan_, {lasting(), agreement_, workers_, batch,
-                        Agenda(plan_, static_cast<double>(train.size()), total_, here), here, options_.losses,
-                        [this](const Ledger::Loss& loss) { lost(loss); }, options_.own.topologies});
+  pace_ = make_pace(plan_, {lasting(), agreement_, workers_, batch,
+                            Agenda(plan_, static_cast<double>(train.size()), total_, here), here,
+                            options_.losses, [this](const Ledger::Loss& loss) { lost(loss); },
+                            options_.own.topologies, levels_->size() > 1 ? &levels_->group(0) : nullptr});
   auto establish_pace = pace_->establish();
   co_await establish_pace;
   data::Sampler sampler(plan_.seed, train.size(), batch);
@@ -395,7 +400,8 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   const Vote::Ballot ballot{.stop = asked_to_stop() || out_of_time()};
   const model::StepInput input{batch->inputs, batch->labels, gradient_mean_over(*batch),
                                plan_.batch.micro_batches, stepper_->binding_of(steps_)};
-  auto running = stepper_->run(&input, batch->size(), clock, reports_.tell(pace_.get(), ballot, &tally));
+  auto running = stepper_->run(&input, samples_of(*batch, contributors()), clock,
+                               reports_.tell(pace_.get(), ballot, &tally));
   const Stepper::Done done = co_await running;
   reports_.finish(tally, done.gradient_norm_before);
   report.compute = done.busy;
@@ -433,13 +439,17 @@ std::int64_t Trainer::gradient_mean_over(const data::Batch& batch) const {
   if (!replicas_->meeting()) return batch.global_size;
   std::vector<Rank> members{world_.runtime.rank()};
   if (levels_->size() > 0) members = levels_->group(levels_->size() - 1).members();
+  return std::max<std::int64_t>(1, samples_of(batch, members));
+}
+
+std::int64_t Trainer::samples_of(const data::Batch& batch, const std::vector<Rank>& members) const {
   std::int64_t samples = 0;
   for (Rank member : members)
     samples += static_cast<std::int64_t>(part({0, static_cast<std::size_t>(batch.global_size)},
                                               static_cast<std::size_t>(workers_),
                                               static_cast<std::size_t>(member.value()))
                                              .size);
-  return std::max<std::int64_t>(1, samples);
+  return samples;
 }
 
 bool Trainer::out_of_time() const {

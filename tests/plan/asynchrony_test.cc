@@ -30,6 +30,16 @@ TEST(Asynchrony, IsTheWorkersForEachContributionOfAnUpdate) {
   EXPECT_EQ(asynchrony(dedicated, 4), 3);
 }
 
+/// Omnivore: 1 - 1/g is what g groups add, however many workers each has.
+TEST(Asynchrony, IsOfGroupsWhereNodesContributeAsOne) {
+  Plan plan = served(-1, 1);
+  plan.mesh.node = 4;
+  plan.exchange.levels = {{.group = "node", .topology = "sharded"},
+                          {.group = "across", .topology = "servers", .staleness = -1, .apply = 1}};
+  EXPECT_EQ(asynchrony(plan, 8), 2);
+  EXPECT_NEAR(momentum_at_servers(plan, 8), 0.8, 1e-12);
+}
+
 TEST(Asynchrony, ReplicasHaveTheirMomentumForThemselves) {
   Plan plan = served(-1, 1);
   plan.exchange.levels[0].rule = "elastic";

@@ -152,7 +152,9 @@ std::vector<Illegal> illegal_plans() {
          p.mesh.servers = 2;
          p.exchange.levels[0].topology = "servers";
        }},
-      {"exchange.levels: topology servers must be the only level: there are 2 levels",
+      {"exchange.levels: topology servers must be the only level, or lie across nodes whose level is "
+       "sharded, "
+       "with rule sum, quorum 0 and mesh.servers 0: there are 2 levels, the first with topology all_reduce",
        [](Plan& p) {
          p.exchange.levels = {{.group = "node"}, {.group = "across", .topology = "servers"}};
        }},

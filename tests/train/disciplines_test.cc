@@ -201,6 +201,79 @@ TEST_F(TrainInPairs, NobodyWaitsForASlowRank) {
   EXPECT_LT(2 * time_of(in_pairs()), time_of(plan_of(plan::LevelPlan{})));
 }
 
+/// Omnivore's groups: nodes of two that sum their gradients and push them to servers as one.
+class TrainInGroups : public Disciplines {
+ protected:
+  plan::Plan in_groups(std::int64_t staleness, int apply) {
+    auto plan = plan_of(plan::LevelPlan{});
+    plan.exchange.levels = {level("node", "sharded"), level("across", "servers")};
+    plan.exchange.levels[1].staleness = staleness;
+    plan.exchange.levels[1].apply = apply;
+    plan.mesh.node = 2;
+    return plan;
+  }
+};
+
+TEST_F(TrainInGroups, InStepTheyTrainAsSynchronousWorkersDo) {
+  auto plan = in_groups(0, 0);
+  plan.precision = {DType::Float64, DType::Float64};
+  const auto grouped = run(plan);
+  plan.exchange.levels = {plan::LevelPlan{}};
+  EXPECT_LT(relative_distance(run(plan).parameters, grouped.parameters), 1e-9);
+}
+
+TEST_F(TrainInGroups, AsynchronousGroupsLearnAndEndWithOneModel) {
+  for (std::int64_t staleness : {-1, 2})
+    for (int ranks : {4, 6})
+      for (std::uint64_t seed : {1, 2, 3}) {
+        auto plan = in_groups(staleness, 1);
+        plan.exchange.levels[1].late = "compensated";
+        const auto result = run(plan, seed, ranks);
+        EXPECT_LT(result.outcomes[0].test.loss, 0.9 * result.recorders[0].evaluations.front().loss);
+        for (const auto& outcome : result.outcomes)
+          EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash) << seed;
+        EXPECT_GT(result.outcomes[0].staleness.size(), 1u);
+        for (std::size_t r = 0; r < result.recorders.size(); r += 2)
+          EXPECT_EQ(result.recorders[r].steps.size(), result.recorders[r + 1].steps.size()) << seed;
+      }
+}
+
+TEST_F(TrainInGroups, AnInterruptedRunGoesOn) {
+  for (std::int64_t staleness : {-1, 2}) {
+    data::MemoryStorage storage;
+    TrainingJob first = job(4, in_groups(staleness, 1));
+    first.storage = &storage;
+    first.out = "run";
+    first.stop_after = 10;
+    for (const auto& outcome : run_training(first).outcomes)
+      EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
+    TrainingJob rest = job(4, in_groups(staleness, 1));
+    rest.storage = &storage;
+    rest.out = "run";
+    rest.start = train::TrainOptions::Start::Resume;
+    const auto resumed = run_training(rest);
+    EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
+    EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
+  }
+}
+
+/// Nobody waits for a slow rank but those of its group.
+TEST_F(TrainInGroups, NoGroupWaitsForAnother) {
+  auto time_of = [&](plan::Plan plan) {
+    TrainingJob training = job(4, std::move(plan));
+    training.share_memory = false;
+    training.make_model = [options = model_options(training.plan)](int rank) {
+      auto costed = options;
+      costed.hidden_seconds = costed.out_seconds = {rank == 2 ? 10e-3 : 1e-3, rank == 2 ? 10e-3 : 1e-3};
+      return std::make_unique<model::Perceptron>(costed);
+    };
+    VirtualRun run = run_in_world(training, separate_hosts(4), {.seed = 1});
+    if (run.report.failure) std::rethrow_exception(run.report.failure);
+    return to_seconds(run.report.time);
+  };
+  EXPECT_LT(2 * time_of(in_groups(-1, 1)), time_of(in_groups(0, 0)));
+}
+
 /// Bytes that leave a rank in a step against the closed forms for m bytes of weights, which headers and what
 /// else ranks tell each other may exceed by a hundredth.
 class BytesOnTheWire : public Disciplines {
