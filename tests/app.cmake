@@ -2,7 +2,7 @@
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 foreach(case train_test.Outputs train_test.Interruption train_test.Launchers train_test.WrongInput faults_test.Faults
         calibrate_test.Calibrate simulate_test.Simulate simulate_test.WrongSimulation compare_test.Compare
-        compare_test.CompareInBrowser compare_test.WrongCompare systems_test.Systems)
+        compare_test.CompareInBrowser compare_test.WrongCompare systems_test.Systems codecs_test.Codecs)
   add_test(NAME app.${case} COMMAND ${Python3_EXECUTABLE} -m unittest -v ${case}
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/app)
   set_tests_properties(app.${case} PROPERTIES TIMEOUT 300 LABELS app RUN_SERIAL TRUE

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "apps/taxon/calibrate_command.h"
+#include "apps/taxon/codecs_command.h"
 #include "apps/taxon/compare_command.h"
 #include "apps/taxon/doctor.h"
 #include "apps/taxon/fault_command.h"
@@ -109,6 +110,21 @@ void add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& arguments)
   calibrate->footer(kFooter);
 }
 
+CLI::App* add_codecs(CLI::App& program, taxon::app::CodecsArguments& arguments) {
+  CLI::App* codecs = program.add_subcommand(
+      "codecs", "Measure every codec on gradients of a recipe, and say how long steps would take on a link");
+  codecs->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML")->required();
+  codecs->add_option("--link", arguments.link, "What a worker's link carries (default: 1 Gbit/s)")
+      ->type_name("RATE");
+  codecs->add_option("--workers", arguments.workers, "Workers that share batch.global (default: 4)")
+      ->check(CLI::PositiveNumber);
+  codecs->add_option("--steps", arguments.steps, "Steps before the gradient is recorded (default: 5)")
+      ->check(CLI::PositiveNumber);
+  add_overrides(codecs, arguments.overrides);
+  codecs->footer(kFooter);
+  return codecs;
+}
+
 CLI::App* add_taxonomy(CLI::App& program, taxon::app::TaxonomyArguments& arguments) {
   CLI::App* taxonomy =
       program.add_subcommand("taxonomy", "Print the axes, every point on them, and where recipes stand");
@@ -169,6 +185,8 @@ int main(int argc, char** argv) {
   CLI::App* compare = add_compare(program, compare_arguments);
   taxon::app::TaxonomyArguments taxonomy_arguments;
   CLI::App* taxonomy = add_taxonomy(program, taxonomy_arguments);
+  taxon::app::CodecsArguments codecs_arguments;
+  CLI::App* codecs = add_codecs(program, codecs_arguments);
   CLI::App* doctor = program.add_subcommand("doctor", "Say what this machine offers and what to improve");
   try {
     program.parse(argc, argv);
@@ -177,6 +195,7 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : taxon::exit_code(taxon::ErrorKind::Usage);
   }
   if (taxonomy->parsed()) return taxon::app::run_taxonomy(taxonomy_arguments);
+  if (codecs->parsed()) return taxon::app::run_codecs(codecs_arguments);
   if (doctor->parsed()) return taxon::app::run_doctor(std::cout);
   if (profile->parsed()) return taxon::app::run_profile(profile_arguments);
   if (simulate->parsed() && *searches_faults) {

@@ -84,7 +84,8 @@ class Message {
     std::size_t place = 0;
     for (std::size_t e = 0; e + 4 <= c.edits.size() && !body.empty(); e += 4) {
       place = (c.edits[e] + 256U * c.edits[e + 1]) % body.size();
-      body[place] = c.edits[e + 2] != 0 ? static_cast<std::uint8_t>(body[place] ^ c.edits[e + 2]) : c.edits[e + 3];
+      body[place] =
+          c.edits[e + 2] != 0 ? static_cast<std::uint8_t>(body[place] ^ c.edits[e + 2]) : c.edits[e + 3];
     }
     if (c.has(Case::kFill) && !c.edits.empty())
       for (std::size_t i = 0; i < body.size(); ++i)
