@@ -46,10 +46,11 @@ TAXON_INLINE Levels two_means(const float* values, std::size_t count) {
   float plus[kLanes] = {}, minus[kLanes] = {};
   std::uint32_t negative[kLanes] = {};
   auto take = [&](std::size_t l, float value) __attribute__((always_inline)) {
-    const bool below = std::bit_cast<std::uint32_t>(value) >> 31 != 0;
-    plus[l] += below ? 0.0F : value * share;
-    minus[l] += below ? value * share : 0.0F;
-    negative[l] += std::bit_cast<std::uint32_t>(value) >> 31;
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t below = 0U - (bits >> 31);  // all bits of it, or none
+    plus[l] += std::bit_cast<float>(bits & ~below) * share;
+    minus[l] += std::bit_cast<float>(bits & below) * share;
+    negative[l] += bits >> 31;
   };
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
