@@ -52,11 +52,11 @@ class Bucket {
       const int round = static_cast<int>(r);
       if (r > 0)
         *decode += median_seconds([&] { codec_.absorb(round - 1, values_, wires_[r - 1].bytes(), use); });
-      *encode += median_seconds(
-          [&] { codec_.encode(round, values_, wires_[r].bytes(), codec::Rest::Stay, use); });
+      *encode +=
+          median_seconds([&] { codec_.encode(round, values_, wires_[r].bytes(), codec::Rest::Stay, use); });
     }
-    *decode += median_seconds(
-        [&] { codec_.decode(wires_.back().bytes(), decoded_, codec::Into::Assign, use); });
+    *decode +=
+        median_seconds([&] { codec_.decode(wires_.back().bytes(), decoded_, codec::Into::Assign, use); });
   }
 
   /// Sums of squares: of what decoding missed, and of the gradient.
@@ -86,10 +86,14 @@ struct Work {
 Work work_of(codec::Algebra algebra, int workers) {
   const double n = workers;
   switch (algebra) {
-    case codec::Algebra::Linear: return {1, 1};
-    case codec::Algebra::Divisible: return {1 + 1 / n, 2};
-    case codec::Algebra::Mergeable: return {1, 1 + std::ceil(std::log2(n))};
-    case codec::Algebra::Opaque: return {1, n};
+    case codec::Algebra::Linear:
+      return {1, 1};
+    case codec::Algebra::Divisible:
+      return {1 + 1 / n, 2};
+    case codec::Algebra::Mergeable:
+      return {1, 1 + std::ceil(std::log2(n))};
+    case codec::Algebra::Opaque:
+      return {1, n};
   }
   return {1, 1};
 }

@@ -9,7 +9,7 @@ namespace taxon::app {
 
 /// What a codec does to one gradient.
 struct CodecFigures {
-  double values_bytes = 0, wire_bytes = 0;  // of the gradient; of one member's wires, all rounds
+  double values_bytes = 0, wire_bytes = 0;        // of the gradient; of one member's wires, all rounds
   double encode_seconds = 0, decode_seconds = 0;  // on one core; absorbing a sum is decoding
   double error = 0;                               // |decoded - gradient| / |gradient|, of one member alone
   double sent = 0;                                // bytes that a member sends in a step

@@ -51,9 +51,8 @@ RecordedGradient record_gradient(model::Model& model, const data::Dataset& train
   if (batch.labels.empty())
     throw Error(ErrorKind::Usage, "a pass has more samples than the training set: give a smaller batch");
   model::Binding binding;
-  RecordedGradient recorded{lay_out(model.spec(), plan, model.gradient_order(batch.inputs, batch.labels),
-                                    &binding.parameters),
-                            {}};
+  RecordedGradient recorded{
+      lay_out(model.spec(), plan, model.gradient_order(batch.inputs, batch.labels), &binding.parameters), {}};
   const exchange::Layout& layout = recorded.layout;
   tensor::Arena weights(plan.precision.compute, layout.arena.size());
   recorded.values = tensor::Arena(DType::Float32, layout.arena.size());

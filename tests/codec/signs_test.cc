@@ -2,9 +2,11 @@
 #include "codec/signs.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "codec/cases.h"
+#include "codec/feedback.h"
 
 namespace taxon::codec::test {
 namespace {
@@ -71,6 +73,27 @@ TEST(SignVote, IsTheMajoritysAndTiesFallEitherWay) {
     }
     EXPECT_NEAR(up, ties / 2.0, 3 * std::sqrt(ties) + 1e-9) << members;
   }
+}
+
+/// Signum: what votes is the sign of the member's own momentum, and nothing else is kept.
+TEST(SignVote, IsOfTheMomentumThatMembersKeep) {
+  const std::size_t count = 500;
+  Coder coder(find_codec("sign_vote"), count);
+  const Feedback feedback(*coder.codec, {0.5F, false});
+  std::vector<float> velocity(count), expected(count), sent(count);
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    std::vector<float> mine = gradient(count, step);
+    for (std::size_t i = 0; i < count; ++i) expected[i] = 0.5F * expected[i] + mine[i];
+    feedback.encode(mine, {{}, velocity}, coder.wires[0].view(), coder.use);
+    coder.codec->decode(coder.last(), sent, Into::Assign, coder.use);
+    EXPECT_EQ(velocity, expected);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(sent[i], velocity[i] > 0 ? 1 : -1) << i;
+  }
+  std::vector<float> bad(count, std::numeric_limits<float>::infinity());
+  feedback.encode(bad, {{}, velocity}, coder.wires[0].view(), coder.use);
+  EXPECT_EQ(velocity, expected);
+  coder.codec->decode(coder.last(), sent, Into::Assign, coder.use);
+  EXPECT_TRUE(std::isnan(sent[0]));
 }
 
 }  // namespace
