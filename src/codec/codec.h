@@ -116,9 +116,9 @@ struct CodecRow {
 };
 /// codec/table.cc: none, which is no codec, is not among them.
 std::span<const CodecRow> codec_table();
-/// Throws Error{Usage} for a name that is not in the table.
-const CodecRow& find_codec(std::string_view name);
+/// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
+const CodecRow& find_codec(std::string_view name, std::span<const CodecRow> own = {});
 /// For plan::check_plan().
-std::vector<plan::KnownNames::Codec> known_codecs();
+std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own = {});
 
 }  // namespace taxon::codec

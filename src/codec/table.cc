@@ -14,16 +14,18 @@ std::span<const CodecRow> codec_table() {
   return kRows;
 }
 
-const CodecRow& find_codec(std::string_view name) {
-  for (const CodecRow& row : codec_table())
-    if (row.name == name) return row;
+const CodecRow& find_codec(std::string_view name, std::span<const CodecRow> own) {
+  for (std::span<const CodecRow> rows : {own, codec_table()})
+    for (const CodecRow& row : rows)
+      if (row.name == name) return row;
   throw Error(ErrorKind::Usage, "no codec is called " + std::string(name));
 }
 
-std::vector<plan::KnownNames::Codec> known_codecs() {
+std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own) {
   std::vector<plan::KnownNames::Codec> known;
-  for (const CodecRow& row : codec_table())
-    known.push_back({std::string(row.name), row.biased, row.sends_entries, row.votes});
+  for (std::span<const CodecRow> rows : {own, codec_table()})
+    for (const CodecRow& row : rows)
+      known.push_back({std::string(row.name), row.biased, row.sends_entries, row.votes});
   return known;
 }
 

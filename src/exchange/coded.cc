@@ -10,15 +10,14 @@
 namespace taxon::exchange {
 namespace {
 
-bool keeps_errors(const plan::CodecPlan& plan) {
-  const codec::CodecRow& row = codec::find_codec(plan.name);
+bool keeps_errors(const plan::CodecPlan& plan, const codec::CodecRow& row) {
   if (plan.feedback == "auto") return !row.votes && (row.biased || plan.momentum > 0);
   return plan.feedback == "memory";
 }
 
 /// The codecs of the warm-up, each of its density, then the plan's.
-std::vector<std::unique_ptr<codec::Codec>> stages_of(const plan::CodecPlan& plan) {
-  const codec::CodecRow& row = codec::find_codec(plan.name);
+std::vector<std::unique_ptr<codec::Codec>> stages_of(const plan::CodecPlan& plan,
+                                                     const codec::CodecRow& row) {
   std::vector<std::unique_ptr<codec::Codec>> stages;
   for (double density : plan.warmup_density) {
     plan::CodecPlan warm = plan;
@@ -39,8 +38,8 @@ class Coded final : public Topology {
       : group_(group),
         plan_(context.level.codec),
         seed_(codec::mix(context.seed)),
-        stages_(stages_of(plan_)),
-        keeps_(keeps_errors(plan_)) {}
+        stages_(stages_of(plan_, codec::find_codec(plan_.name, context.codecs))),
+        keeps_(keeps_errors(plan_, codec::find_codec(plan_.name, context.codecs))) {}
 
   Range owned(Range range) const override { return range; }
 

@@ -1,7 +1,5 @@
 #include "exchange/own_rows.h"
 
-#include "codec/codec.h"
-
 namespace taxon::exchange {
 namespace {
 
@@ -20,7 +18,7 @@ plan::KnownNames known_names(const OwnRows& own) {
   known.rules = names_of(own.rules, optim::rule_table());
   known.schedules = optim::schedule_names();
   known.topologies = known_topologies(own.topologies);
-  known.codecs = codec::known_codecs();
+  known.codecs = codec::known_codecs(own.codecs);
   known.outer_rules = names_of(own.outer_rules, optim::outer_table());
   known.graphs = names_of(own.graphs, graph_table());
   known.lates = optim::known_lates(own.late_rules);

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "codec/codec.h"
 #include "exchange/graph.h"
 #include "exchange/topology.h"
 #include "optim/late.h"
@@ -18,6 +19,7 @@ struct OwnRows {
   std::span<const optim::OuterRow> outer_rules;
   std::span<const optim::LateRow> late_rules;
   std::span<const optim::RuleRow> rules;
+  std::span<const codec::CodecRow> codecs;
 };
 
 /// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are

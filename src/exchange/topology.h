@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "codec/codec.h"
 #include "comm/collectives.h"
 #include "exchange/graph.h"
 #include "plan/plan.h"
@@ -88,6 +89,7 @@ struct TopologyContext {
   std::uint64_t seed = 0;                 // of the plan
   int servers = 0;                        // dedicated ones among the members, the last; 0: all serve
   std::span<const GraphRow> graphs = {};  // beside those of the table
+  std::span<const codec::CodecRow> codecs = {};
 };
 
 /// What a level's group is like, on every rank.

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "codec/codec.h"
 #include "exchange/levels.h"
+#include "exchange/own_rows.h"
 #include "exchange/travel.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
@@ -48,6 +49,7 @@ struct Case {
   int ranks;
   std::size_t count;
   std::vector<codec::Piece> pieces = {};
+  OwnRows own = {};
   codec::Extent extent() const { return {count, pieces}; }
 };
 
@@ -79,7 +81,7 @@ task::Task<void> reduce_often(const Case* c, net::Transport* transport, Seen* se
   comm::Communicator all(runtime, "data", everybody);
   auto establish = all.establish();
   co_await establish;
-  Levels levels(all, {c->level}, {.seed = 5});
+  Levels levels(all, {c->level}, {.seed = 5, .own = c->own});
   tensor::Arena values(*transport, DType::Float32, c->count + 32);
   levels.prepare(values, slots_of(*c));
   const std::vector<Rows> rows(1);
@@ -190,6 +192,20 @@ std::vector<std::string> names() {
 }
 INSTANTIATE_TEST_SUITE_P(Codecs, Coded, testing::ValuesIn(names()),
                          [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+
+TEST(CodedOwnRows, AreFoundBeforeThoseOfTheTable) {
+  // One's own codec of the table's name, which sends everything as half the bytes.
+  const codec::CodecRow own[] = {{"top_k", codec::find_codec("bf16").make, false, false}};
+  Case c{coded_level("top_k"), 3, 500};
+  c.level.codec.feedback = "auto";
+  const Seen sparse = reduce_in_group(c);
+  c.own.codecs = own;
+  const Seen dense = reduce_in_group(c);
+  auto zeros = [](const std::vector<float>& sum) { return std::count(sum.begin(), sum.end(), 0.0F); };
+  EXPECT_GT(zeros(sparse.sums[0]), 400);
+  EXPECT_EQ(zeros(dense.sums[0]), 0);
+  EXPECT_EQ(dense.kept, std::vector<double>(c.count));  // no memory: the row says that it is not biased
+}
 
 TEST(CodedWarmUp, SendsTheDensityOfTheStep) {
   Case c{coded_level("top_k"), 2, 2000};
