@@ -28,14 +28,6 @@ plan::Plan plan_of(const CalibrateArguments& arguments) {
   return plan;
 }
 
-/// Throws Error{Output} before anything is measured in vain.
-void require_writable(data::Storage& storage, const std::string& path) {
-  const std::string probe = path + ".probe";
-  std::byte byte{0};
-  storage.write_atomic(probe, ConstView(&byte, 1));
-  storage.remove(probe);
-}
-
 task::Task<void> keep(task::Task<Calibration> measuring, Calibration* result) {
   *result = co_await measuring;
 }

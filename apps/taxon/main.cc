@@ -35,6 +35,15 @@ void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
   train->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint in the output folder");
   train->add_flag("--overwrite", arguments.overwrite, "Replace the run that is in the output folder")
       ->excludes("--resume");
+  auto* record = train
+                     ->add_option("--record-order", arguments.record_order,
+                                  "Write to this file in which order ranks that don't keep step did what")
+                     ->type_name("FILE");
+  auto* follow = train
+                     ->add_option("--follow-order", arguments.follow_order,
+                                  "Do it in the order of this file, and come to that run's weights")
+                     ->type_name("FILE");
+  for (CLI::Option* option : {record, follow}) option->excludes("--resume");
   train->add_flag("--dry-run", arguments.dry_run,
                   "Print the resolved plan, its memory and its bytes per step, and stop");
   train->footer(kFooter);

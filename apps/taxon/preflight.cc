@@ -81,6 +81,13 @@ void prepare_output(data::Storage& storage, const std::string& folder, Existing 
   if (existing == Existing::Resume) storage.remove(folder + "/summary.json");
 }
 
+void require_writable(data::Storage& storage, const std::string& file) {
+  const std::string probe = file + ".probe";
+  std::byte byte{0};
+  storage.write_atomic(probe, ConstView(&byte, 1));
+  storage.remove(probe);
+}
+
 int compute_threads(const plan::Plan& plan, int local_ranks) {
   return plan.threads > 0 ? plan.threads : std::max(1, static_cast<int>(usable_cores() / local_ranks));
 }

@@ -20,6 +20,9 @@ enum class Existing { Refuse, Resume, Overwrite };
 /// nothing else.
 void prepare_output(data::Storage& storage, const std::string& folder, Existing existing);
 
+/// Throws Error{Output} before anything is done in vain, if `file` can't be written.
+void require_writable(data::Storage& storage, const std::string& file);
+
 /// Compute threads of one of `local_ranks` workers of this host.
 int compute_threads(const plan::Plan& plan, int local_ranks);
 

@@ -9,7 +9,6 @@
 #include "apps/taxon/binding.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/preflight.h"
-#include "exchange/levels.h"
 #include "task/scope.h"
 
 namespace taxon::app {
@@ -48,7 +47,7 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
     : options_(std::move(options)),
       loop_(poll_options(plan, options_.identity.local_world_size)),
       journal_(plan.report.trace ? comm::Journal::Keep::Everything : comm::Journal::Keep::Recent),
-      losses_(exchange::spared_ranks(plan, options_.identity.world_size)) {
+      losses_(options_.spared) {
   cores_ = allowed_cores();
   threads_ = compute_threads(plan, options_.identity.local_world_size);
   device_ = std::make_unique<tensor::CpuDevice>(loop_);
@@ -100,7 +99,7 @@ void Process::connect(const plan::Plan& plan) {
   options.transport = plan.transport.kind;
   options.payload_checksums =
       plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
-  options.spared = exchange::spared_ranks(plan, who.world_size);
+  options.spared = options_.spared;
   ucx_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
   auto addresses = session_->exchange("transport addresses", ucx_->self().address);
   std::vector<net::PeerInfo> peers;
@@ -119,7 +118,7 @@ void Process::connect(const plan::Plan& plan) {
   std::int64_t zero;
   std::memcpy(&zero, starts[0].data(), sizeof zero);
   clock_offset_ = std::chrono::nanoseconds(start - zero);
-  session_->spare(exchange::spared_ranks(plan, who.world_size));
+  session_->spare(options_.spared);
 }
 
 /// Before threads of kernels start, which inherit it. Where a quota counts processor time, cores say little.

@@ -24,6 +24,8 @@ struct ProcessOptions {
   const std::atomic<bool>* stop = nullptr;
   /// Lines for the log: what is waited for, silent ranks, hang reports. Any thread.
   std::function<void(const std::string&)> say;
+  /// Ranks that the others can do without: exchange::spared_ranks() of a run that goes on after a loss.
+  std::vector<Rank> spared;
 };
 
 /// The real doors of this process's rank: the poll loop, the transport, the device, and the control session
@@ -40,9 +42,9 @@ class Process {
   int cores() const { return static_cast<int>(cores_.size()); }
   /// Compute threads of this rank.
   int threads() const { return threads_; }
-  /// What to add to this rank's times to get rank 0's.
   /// Of workers that the others do without.
   comm::Losses& losses() { return losses_; }
+  /// What to add to this rank's times to get rank 0's.
   Duration clock_offset() const { return clock_offset_; }
 
   /// Runs `main` as this rank; then says goodbye. When it fails, tells the others why and throws the error

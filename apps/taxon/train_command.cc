@@ -20,6 +20,11 @@
 namespace taxon::app {
 namespace {
 
+train::Order read_order(const data::Storage& storage, const std::string& file) {
+  const std::vector<std::byte> bytes = storage.read(file);
+  return train::parse_order({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file);
+}
+
 /// One rank's run, from its ingredients to its outputs.
 class RankRun {
  public:
@@ -36,6 +41,7 @@ class RankRun {
     options.version = version_number();
     options.stop = &stop_;
     options.say = say;
+    if (arguments_.follow_order.empty()) options.spared = exchange::spared_ranks(plan_, identity_.world_size);
     Process process(plan_, std::move(options));
     bool root = identity_.rank == 0;
     Outputs outputs(storage_,
@@ -51,16 +57,25 @@ class RankRun {
     train.clock_offset = process.clock_offset();
     train.stop = &stop_;
     train.losses = &process.losses();
+    train.record_order = !arguments_.record_order.empty();
+    std::optional<train::Order> order;
+    if (!arguments_.follow_order.empty()) order = read_order(storage_, arguments_.follow_order);
+    if (order) train.follow = &*order;
     train::World world{process.runtime(), *ingredients.model, ingredients.datasets, storage_, outputs};
     train::Outcome outcome;
     process.run(capture(train::train(world, std::move(train)), &outcome));
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    if (outcome.order) write_order(arguments_.record_order, *outcome.order);
     if (root) outputs.finish(outcome, seconds);
     if (outcome.end == train::Outcome::End::Interrupted) return exit_code(ErrorKind::Interrupted);
     return outcome.lost.empty() ? 0 : kWithoutLostExit;
   }
 
  private:
+  void write_order(const std::string& file, const train::Order& order) {
+    const std::string text = train::to_text(order);
+    storage_.write_atomic(file, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  }
   static task::Task<void> capture(task::Task<train::Outcome> training, train::Outcome* outcome) {
     *outcome = co_await training;
   }
@@ -75,6 +90,17 @@ class RankRun {
 Existing existing(const TrainArguments& arguments) {
   if (arguments.resume) return Existing::Resume;
   return arguments.overwrite ? Existing::Overwrite : Existing::Refuse;
+}
+
+std::vector<plan::Problem> problems_of_order(const TrainArguments& arguments, const plan::Plan& plan,
+                                             int world_size) {
+  std::vector<plan::Problem> problems;
+  if (!arguments.record_order.empty()) problems = train::problems_of_recording(plan);
+  if (arguments.follow_order.empty()) return problems;
+  const train::Order order = read_order(data::FileStorage(), arguments.follow_order);
+  for (plan::Problem& problem : train::problems_of_following(plan, world_size, order, arguments.follow_order))
+    problems.push_back(std::move(problem));
+  return problems;
 }
 
 int run(const TrainArguments& arguments, const Environment& env) {
@@ -94,6 +120,7 @@ int run(const TrainArguments& arguments, const Environment& env) {
   for (plan::Problem& problem : plan::check_plan(plan, world_size, known_names()))
     problems.push_back(std::move(problem));
   plan::require_legal(problems);
+  plan::require_legal(problems_of_order(arguments, plan, world_size));
 
   std::string out = arguments.out.empty() ? "runs/" + plan.name : arguments.out;
   if (arguments.dry_run) {
@@ -104,6 +131,7 @@ int run(const TrainArguments& arguments, const Environment& env) {
   const std::atomic<bool>& stop = install_stop_signals();
   if (identity.rank == 0 && !local_worker) {
     data::FileStorage storage;
+    if (!arguments.record_order.empty()) require_writable(storage, arguments.record_order);
     prepare_output(storage, out, existing(arguments));
     if (world_size > 1) say("recognised " + identity.text);
   }
@@ -122,6 +150,7 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
                              const std::string& out) {
   data::FileStorage storage;
   open_ingredients(plan, storage, 0, arguments.workers);
+  if (!arguments.record_order.empty()) require_writable(storage, arguments.record_order);
   prepare_output(storage, out, existing(arguments));
   LocalLaunch launch;
   launch.workers = arguments.workers;
@@ -129,7 +158,8 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
   launch.environment = {{kLocalWorker, "1"}};
   launch.say = say;
   launch.output = arguments.worker_output;
-  for (Rank rank : exchange::spared_ranks(plan, arguments.workers)) launch.spared.push_back(rank.value());
+  if (arguments.follow_order.empty())
+    for (Rank rank : exchange::spared_ranks(plan, arguments.workers)) launch.spared.push_back(rank.value());
   return run_workers(launch);
 }
 

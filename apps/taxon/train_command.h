@@ -16,6 +16,8 @@ struct TrainArguments {
   bool resume = false;
   bool overwrite = false;
   bool dry_run = false;
+  std::string record_order;  // files; empty: not asked for
+  std::string follow_order;
   std::vector<std::string> command_line;  // for starting workers
   int worker_output = -1;                 // descriptor for what workers print; -1: this process's
 };

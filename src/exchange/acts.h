@@ -5,10 +5,11 @@
 
 namespace taxon::exchange {
 
-/// One thing that a server did. What training comes to follows from these and their order alone, unit by
-/// unit: who computed how fast shows nowhere else.
+/// One thing that a rank did which who computed how fast decides, where workers don't keep step. What
+/// training comes to follows from these and their order, unit by unit, alone.
 struct Act {
   enum class Kind : std::uint8_t {
+    // Of a server.
     Admit,   // a contribution came and counts
     Drop,    // a contribution came too late
     Repeat,  // a contribution came again, and counts no more than it did
@@ -17,7 +18,23 @@ struct Act {
     Answer,  // a worker gets values and may go on; `number`: updates before that
     Pause,   // a worker counts nowhere until it hands in again; `number`: pauses of its before
     Lose,    // a worker is gone for good
+    // Of a worker.
+    Turn,  // it begins its turn `number`, which may be further than the next; of no unit
+    // Of the rank that counts for all; of no unit.
+    Report,  // it hears of a step of a worker's; `number`: reports of its before
+    Stop,    // and learns from it that all shall stop
+    // Of a member that answers pairs; `number`: the piece of the unit.
+    Average,   // with what `worker` has
+    OwnWay,    // its own way is added to what it answers with
+    TakeOver,  // it takes over what it answers with
   };
+  enum class Role : std::uint8_t { Server, Worker, Counter, Passive };
+  static constexpr Role role_of(Kind kind) {
+    if (kind < Kind::Turn) return Role::Server;
+    if (kind < Kind::Report) return Role::Worker;
+    return kind < Kind::Average ? Role::Counter : Role::Passive;
+  }
+  static constexpr std::int32_t kNoUnit = -1;
   Kind kind = Kind::Admit;
   std::int32_t unit = 0;
   std::int32_t worker = 0;
@@ -25,7 +42,16 @@ struct Act {
   friend bool operator==(const Act&, const Act&) = default;
 };
 
-/// Of one server, in their order.
+/// Of one rank, in their order.
 using Acts = std::vector<Act>;
+
+/// Where a rank's acts go, and those of an earlier run that it follows. Both outlive who does them.
+struct Chronicle {
+  Acts* record = nullptr;        // null: nobody asks
+  const Acts* follow = nullptr;  // of this rank; null: things are done as they come
+  void note(const Act& act) const {
+    if (record) record->push_back(act);
+  }
+};
 
 }  // namespace taxon::exchange

@@ -31,6 +31,7 @@ class Levels {
     std::uint64_t seed = 0;
     int servers = 0;  // dedicated: the last ranks
     OwnRows own = {};
+    Chronicle chronicle = {};
   };
   Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, const Shape& shape);
 

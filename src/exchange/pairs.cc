@@ -1,5 +1,7 @@
 #include "exchange/pairs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -44,7 +46,8 @@ void copy(View to, ConstView from) {
 
 }  // namespace
 
-Pairs::Pairs(comm::Communicator& group, TopologyContext context) : group_(group), seed_(context.seed) {}
+Pairs::Pairs(comm::Communicator& group, TopologyContext context)
+    : group_(group), seed_(context.seed), chronicle_(context.chronicle) {}
 
 net::Tag Pairs::tag(std::uint32_t unit, std::uint32_t use, std::uint32_t message) const {
   net::Tag tag = group_.tag(net::Operation::Serve, unit);
@@ -67,6 +70,15 @@ task::Task<void> Pairs::run(tensor::Kernel kernel) {
   co_await done;
 }
 
+/// Something that changes what this member answers with, or reads it: the order decides what comes of it.
+task::Task<void> Pairs::act(const Held* held, Act act, tensor::Kernel kernel) {
+  auto taking = held->turns->take(act);
+  co_await taking;
+  auto done = run(std::move(kernel));
+  co_await done;
+  held->turns->over();
+}
+
 task::Task<double> Pairs::reduce(Leg leg, const tensor::Arena& values) {
   comm::Recorded recorded(group_, "pair", {values.bytes(leg.range), values.type(), leg.unit, leg.lane});
   if (!answers()) {
@@ -75,7 +87,9 @@ task::Task<double> Pairs::reduce(Leg leg, const tensor::Arena& values) {
     co_return 1;
   }
   const Held& held = held_[leg.unit];
+  std::int64_t number = 0;
   for (Range piece : pieces_of(leg.range.size)) {
+    const Act own_way{Act::Kind::OwnWay, static_cast<std::int32_t>(leg.unit), group_.rank(), number++};
     tensor::Kernel kernel{"own way",
                           {2.0 * static_cast<double>(piece.size), 4 * piece.size * size_of(values.type())},
                           [&held, &values, leg, piece](tensor::Marks&) {
@@ -87,7 +101,7 @@ task::Task<double> Pairs::reduce(Leg leg, const tensor::Arena& values) {
                               for (std::size_t i = 0; i < now.size(); ++i) now[i] += own[i] - taken[i];
                             });
                           }};
-    auto done = run(std::move(kernel));
+    auto done = act(&held, own_way, std::move(kernel));
     co_await done;
   }
   co_return 1;
@@ -96,7 +110,9 @@ task::Task<double> Pairs::reduce(Leg leg, const tensor::Arena& values) {
 task::Task<void> Pairs::spread(Leg leg, const tensor::Arena& values) {
   if (!answers()) co_return;
   const Held& held = held_[leg.unit];
+  std::int64_t number = 0;
   for (Range piece : pieces_of(leg.range.size)) {
+    const Act take_over{Act::Kind::TakeOver, static_cast<std::int32_t>(leg.unit), group_.rank(), number++};
     tensor::Kernel kernel{"take over",
                           {0, 3 * piece.size * size_of(values.type())},
                           [&held, &values, leg, piece](tensor::Marks&) {
@@ -104,7 +120,7 @@ task::Task<void> Pairs::spread(Leg leg, const tensor::Arena& values) {
                             copy(held.taken.bytes(piece), now);
                             copy(values.bytes({leg.range.begin + piece.begin, piece.size}), now);
                           }};
-    auto done = run(std::move(kernel));
+    auto done = act(&held, take_over, std::move(kernel));
     co_await done;
   }
 }
@@ -131,11 +147,15 @@ task::Task<void> Pairs::attend(std::vector<Range> units, const tensor::Arena* va
                                task::Scope* listeners) {
   if (!answers()) co_return;
   listeners_ = listeners;
+  comm::Runtime& runtime = group_.runtime();
   for (Range range : units) {
     held_.push_back({range,
                      tensor::Arena(values->type(), range.size, values->bytes()),
                      tensor::Arena(values->type(), range.size, values->bytes()),
-                     {}});
+                     {},
+                     std::make_unique<Turns>(runtime.executor(), runtime.waits())});
+    const auto unit = static_cast<std::int32_t>(held_.size() - 1);
+    held_.back().turns->open(fmt::format("pairs in bucket {}", unit), chronicle_, Act::Role::Passive, unit);
     tensor::Kernel kernel{
         "held", {0, 3 * held_.back().now.bytes().size()}, [&held = held_.back(), values](tensor::Marks&) {
           copy(held.now.bytes(), values->bytes(held.range));
@@ -185,7 +205,9 @@ task::Task<void> Pairs::answer(int member, std::uint32_t use, Held* held, std::u
     net::RecvOp takes(transport, peer, tag(unit, use, kValues), buffer->bytes(), type);
     co_await takes;
   }
+  std::int64_t number = 0;
   for (Range piece : pieces_of(held->range.size)) {
+    const Act average{Act::Kind::Average, static_cast<std::int32_t>(unit), member, number++};
     tensor::Kernel kernel{"average",
                           {2.0 * static_cast<double>(piece.size), 4 * piece.size * size_of(type)},
                           [held, other = buffer.get(), piece, type](tensor::Marks&) {
@@ -196,7 +218,7 @@ task::Task<void> Pairs::answer(int member, std::uint32_t use, Held* held, std::u
                               for (std::size_t i = 0; i < x.size(); ++i) x[i] = y[i] = (x[i] + y[i]) / 2;
                             });
                           }};
-    auto done = run(std::move(kernel));
+    auto done = act(held, average, std::move(kernel));
     co_await done;
   }
   net::SendOp gives(transport, peer, tag(unit, use, kAnswer), buffer->bytes(), type);

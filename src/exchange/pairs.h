@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "exchange/script.h"
 #include "exchange/topology.h"
 
 namespace taxon::exchange {
@@ -44,6 +45,7 @@ class Pairs final : public Topology {
     tensor::Arena now;           // what it answers with
     tensor::Arena taken;         // what this member had when it last took that over
     std::vector<Buffer> unused;  // for what comes
+    std::unique_ptr<Turns> turns;
   };
   static bool passive(int member) { return member % 2 == 0; }
   int actives() const { return group_.size() / 2; }
@@ -55,10 +57,12 @@ class Pairs final : public Topology {
   task::Task<void> answer(int member, std::uint32_t use, Held* held, std::uint32_t unit);
   task::Task<void> tell(Kind kind);
   task::Task<void> run(tensor::Kernel kernel);
+  task::Task<void> act(const Held* held, Act act, tensor::Kernel kernel);
   bool all_paused() const;
 
   comm::Communicator& group_;
   const std::uint64_t seed_;
+  const Chronicle chronicle_;
   std::map<int, std::uint32_t> uses_;  // active: heads sent, by partner
   std::vector<Held> held_;             // by unit
   task::Scope* listeners_ = nullptr;

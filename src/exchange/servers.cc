@@ -1,5 +1,7 @@
 #include "exchange/servers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 
@@ -37,7 +39,23 @@ net::Tag ServerWire::tag(const comm::Communicator& group, std::uint32_t unit, st
 }
 
 Servers::Servers(comm::Communicator& group, TopologyContext context)
-    : group_(group), roles_{group.size(), context.servers} {}
+    : group_(group), roles_{group.size(), context.servers}, chronicle_(context.chronicle) {
+  if (chronicle_.follow) script_.emplace("turns", *chronicle_.follow, Act::Role::Worker, Act::kNoUnit);
+}
+
+/// Which answers have come by now decides, and so does who computed how fast: a step may begin while answers
+/// are still on their way.
+void Servers::begin_turn() {
+  std::int64_t turn = std::max(turn_ + 1, answered_);
+  if (script_) {
+    if (script_->ended()) script_->depart("it goes on beyond the order's end");
+    turn = script_->next().number;
+    if (turn <= turn_) script_->depart(fmt::format("turn {} follows turn {}", turn, turn_));
+    script_->pass();
+  }
+  turn_ = turn;
+  chronicle_.note({Act::Kind::Turn, Act::kNoUnit, group_.rank(), turn_});
+}
 
 Servers::Line& Servers::line(std::uint32_t unit) {
   Line& line = lines_[unit];

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 
+#include "exchange/script.h"
 #include "exchange/topology.h"
 
 namespace taxon::exchange {
@@ -50,7 +51,7 @@ class Servers final : public Topology {
   task::Task<void> spread(Leg leg, const tensor::Arena& values) override;
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
-  void begin_turn() override { turn_ = std::max(turn_ + 1, answered_); }
+  void begin_turn() override;
   void weigh(std::int64_t samples, std::int64_t mean_over) override {
     clock_ = turn_, samples_ = samples, mean_over_ = mean_over;
   }
@@ -73,6 +74,8 @@ class Servers final : public Topology {
 
   comm::Communicator& group_;
   const Roles roles_;
+  const Chronicle chronicle_;
+  std::optional<Script> script_;         // of turns, to follow
   std::map<std::uint32_t, Line> lines_;  // by unit
   std::int64_t samples_ = 1, mean_over_ = 1;
   std::int64_t turn_ = -1;

@@ -41,6 +41,8 @@ Service::Service(comm::Runtime& runtime, Setup setup)
                                             {},
                                             0,
                                             {}});
+    if (setup_.chronicle.follow)
+      unit->script.emplace(bucket.name, *setup_.chronicle.follow, Act::Role::Server, bucket.id.value());
     unit->seats.resize(static_cast<std::size_t>(roles.workers()));
     owned += unit->range.size;
     unit->uses.resize(static_cast<std::size_t>(roles.workers()));
@@ -68,7 +70,7 @@ Service::Buffer Service::take(Unit& unit) {
 }
 
 void Service::note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number) {
-  if (setup_.record) setup_.record->push_back({kind, unit.bucket->id.value(), worker, number});
+  setup_.chronicle.note({kind, unit.bucket->id.value(), worker, number});
 }
 
 task::Task<void> Service::open() {
@@ -96,7 +98,11 @@ void Service::attend(std::int64_t version, std::int64_t samples) {
   }
 }
 
-task::Task<void> Service::closed() { co_await listeners_.join(); }
+task::Task<void> Service::closed() {
+  co_await listeners_.join();
+  for (const auto& unit : units_)
+    if (unit->script && !unit->script->ended()) unit->script->depart("the workers have ended");
+}
 
 task::Task<void> Service::abandon(std::exception_ptr why) {
   if (!runtime_.waits().cancelled()) runtime_.waits().cancel(why);
@@ -179,6 +185,11 @@ task::Task<void> Service::reply(Unit* unit, int worker, std::uint32_t use) {
   co_await sent;
 }
 
+std::string Service::describe(const Unit& unit) const {
+  const std::string acts = unit.script ? ", act " + unit.script->where() : "";
+  return unit.bucket->name + acts + ", " + unit.desk.describe();
+}
+
 task::Task<void> Service::serve(Unit* unit, int worker) {
   const Rank peer = setup_.group->global(worker);
   Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
@@ -188,17 +199,23 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
     ServerWire::Head head{};
     auto hearing = hear(unit, worker, &head, contribution.values.get());
     co_await hearing;
-    if (head[ServerWire::KindOf] == ServerWire::Close) co_return;
-    seat.waits = true;
-    seat.applied = false;
-    seat.may_go = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
-    take_in(unit, worker, head, std::move(contribution));
+    seat.closed = head[ServerWire::KindOf] == ServerWire::Close;
+    if (!seat.closed) {
+      seat.waits = true;
+      seat.may_go = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
+      Came came{head, std::move(contribution)};
+      if (unit->script)
+        seat.came = std::move(came);
+      else
+        take_in(unit, worker, std::move(came));
+    }
+    if (seat.closed && !unit->script) co_return;
     auto settling = settle(unit);
     co_await settling;
+    if (seat.closed) co_return;
     {
       comm::GuardedEvent guard(setup_.losses, peer, *seat.may_go);
-      auto going =
-          seat.may_go->wait("slower workers", unit->bucket->name + ", " + unit->desk.describe(), peer);
+      auto going = seat.may_go->wait(unit->script ? kFollowed : "slower workers", describe(*unit), peer);
       co_await going;
     }
     auto replying = reply(unit, worker, use);
@@ -208,8 +225,10 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
   }
 }
 
-void Service::take_in(Unit* unit, int worker, const ServerWire::Head& head, Contribution contribution) {
+Act::Kind Service::take_in(Unit* unit, int worker, Came came) {
+  auto& [head, contribution] = came;
   Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  seat.applied = false;
   contribution.number = head[ServerWire::Number];
   contribution.samples = head[ServerWire::Samples];
   contribution.mean_over = head[ServerWire::MeanOver];
@@ -218,7 +237,7 @@ void Service::take_in(Unit* unit, int worker, const ServerWire::Head& head, Cont
     unit->free.push_back(std::move(contribution.values));
     seat.applied = true;
     seat.answer = std::move(seat.last);
-    return;
+    return Act::Kind::Repeat;
   }
   const std::size_t place = unit->arrivals++;
   if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) == Desk::Arrival::Dropped) {
@@ -226,15 +245,27 @@ void Service::take_in(Unit* unit, int worker, const ServerWire::Head& head, Cont
     unit->free.push_back(std::move(contribution.values));
     seat.applied = true;  // there is nothing to come
     dropped_ += unit == units_.front().get();
-    return;
+    return Act::Kind::Drop;
   }
   note(Act::Kind::Admit, *unit, worker, contribution.number);
   unit->pool.emplace(place, std::move(contribution));
+  return Act::Kind::Admit;
 }
 
-void Service::pause(Unit* unit, int worker, std::int64_t number) {
+task::Task<void> Service::pause(Unit* unit, int worker, std::int64_t number) {
+  if (!unit->script) make_pause(unit, worker, number);
+  auto settling = settle(unit);
+  co_await settling;
+  auto paused = unit->seats[static_cast<std::size_t>(worker)].paused->wait(kFollowed, describe(*unit));
+  co_await paused;
+}
+
+void Service::make_pause(Unit* unit, int worker, std::int64_t number) {
   unit->desk.pause(worker);
   note(Act::Kind::Pause, *unit, worker, number);
+  Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  seat.wants_pause = false;
+  seat.paused->set();
 }
 
 task::Task<void> Service::obey(int worker) {
@@ -262,9 +293,13 @@ task::Task<void> Service::obey_while_here(int worker) {
       co_await said;
     }
     for (auto& unit : units_) {
-      pause(unit.get(), worker, use);
-      auto settling = settle(unit.get());
-      co_await settling;
+      Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+      seat.paused = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
+      seat.wants_pause = true;
+    }
+    for (auto& unit : units_) {
+      auto pausing = pause(unit.get(), worker, use);
+      co_await pausing;
     }
     const ServerWire::Head done{};
     net::SendOp says(runtime_.transport, peer,

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "comm/losses.h"
-#include "exchange/acts.h"
 #include "exchange/bucket.h"
 #include "exchange/desk.h"
 #include "exchange/owner.h"
+#include "exchange/script.h"
 #include "exchange/servers.h"
 #include "optim/late.h"
 #include "task/scope.h"
@@ -30,7 +30,7 @@ class Service {
     const tensor::Arena* weights = nullptr;  // its memory starts as these; also says type and world
     /// Makes what corrects late contributions, for so many owned elements; empty: they count as others.
     std::function<std::unique_ptr<optim::LateRule>(std::size_t owned)> late;
-    Acts* record = nullptr;          // gets what the service does; outlives it
+    Chronicle chronicle;
     comm::Losses* losses = nullptr;  // outlives it; null: every worker's loss ends the run
   };
   explicit Service(comm::Runtime& runtime, Setup setup);
@@ -62,7 +62,14 @@ class Service {
     std::int64_t number = 0;
     std::int64_t samples = 1, mean_over = 1;
   };
+  struct Came {  // and waits for its turn, where an order is followed
+    ServerWire::Head head{};
+    Contribution contribution;
+  };
   struct Seat {  // of one worker
+    std::optional<Came> came;
+    bool wants_pause = false, closed = false;
+    std::unique_ptr<task::Event> paused;
     bool waits = false;
     bool applied = false;
     Buffer answer;
@@ -83,6 +90,7 @@ class Service {
     std::vector<Buffer> free;
     bool settling = false, again = false;
     std::unique_ptr<task::Event> idle;  // somebody waits for the end of settling
+    std::optional<Script> script;       // to follow
   };
 
   task::Task<void> attend(Unit* unit, int worker);
@@ -90,14 +98,18 @@ class Service {
   task::Task<void> hear(Unit* unit, int worker, ServerWire::Head* head, const tensor::Arena* values);
   task::Task<void> reply(Unit* unit, int worker, std::uint32_t use);
   task::Task<void> lose(Unit* unit, int worker);
-  void take_in(Unit* unit, int worker, const ServerWire::Head& head, Contribution contribution);
-  void pause(Unit* unit, int worker, std::int64_t number);
+  Act::Kind take_in(Unit* unit, int worker, Came came);
+  task::Task<void> pause(Unit* unit, int worker, std::int64_t number);
+  void make_pause(Unit* unit, int worker, std::int64_t number);
   task::Task<void> give(Unit* unit, int worker);
   task::Task<void> obey(int worker);
   task::Task<void> obey_while_here(int worker);
   template <class Op>
   task::Task<void> settled(Op* first, Op* second);
   task::Task<void> settle(Unit* unit);
+  task::Task<void> follow(Unit* unit);
+  bool can_follow(const Unit& unit) const;
+  std::string describe(const Unit& unit) const;
   task::Task<void> release(Unit* unit);
   task::Task<void> apply(Unit* unit);
   void correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness, Range piece);

@@ -18,6 +18,11 @@ task::Task<void> Service::settle(Unit* unit) {
   if (unit->settling) co_return;
   unit->settling = true;
   while (std::exchange(unit->again, false)) {
+    if (unit->script) {
+      auto following = follow(unit);
+      co_await following;
+      continue;
+    }
     auto releasing = release(unit);
     co_await releasing;
     if (!unit->desk.full()) continue;

@@ -6,6 +6,7 @@
 
 #include "codec/codec.h"
 #include "comm/collectives.h"
+#include "exchange/acts.h"
 #include "exchange/graph.h"
 #include "plan/plan.h"
 #include "task/scope.h"
@@ -90,6 +91,7 @@ struct TopologyContext {
   int servers = 0;                        // dedicated ones among the members, the last; 0: all serve
   std::span<const GraphRow> graphs = {};  // beside those of the table
   std::span<const codec::CodecRow> codecs = {};
+  Chronicle chronicle = {};
 };
 
 /// What a level's group is like, on every rank.

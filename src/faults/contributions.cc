@@ -35,8 +35,7 @@ class Unit {
         workers_[static_cast<std::size_t>(act.worker)].paused = true;
         go_on_together();
         return {};
-      case Act::Kind::Repeat:
-      case Act::Kind::Answer:
+      default:
         return {};
     }
     return {};
@@ -133,7 +132,9 @@ std::vector<std::string> check_contributions(int server, const exchange::Acts& a
     if (!what.empty() && wrong.insert(unit).second)
       found.push_back(fmt::format("rank {} as the owner of bucket {} {}", server, unit, what));
   };
-  for (const Act& act : acts) complain(act.unit, units.try_emplace(act.unit, book).first->second.check(act));
+  for (const Act& act : acts)
+    if (Act::role_of(act.kind) == Act::Role::Server)
+      complain(act.unit, units.try_emplace(act.unit, book).first->second.check(act));
   for (auto& [number, unit] : units) complain(number, unit.check_end());
   return found;
 }

@@ -45,7 +45,7 @@ struct Testimony {
   std::vector<double> rates;           // of the steps that were reported
   std::vector<double> gradients;       // [i]: sum over the elements of what the i-th backward pass gave
   double before = 0;                   // sum over the elements of the weights that the first one read
-  exchange::Acts acts;                 // as a server
+  exchange::Acts acts;                 // see train::TrainOptions
   std::vector<std::string> notices;
   std::optional<train::Outcome> outcome;  // it returned
 };

@@ -20,8 +20,13 @@ net::Tag tag_of(const comm::Communicator& group, std::uint32_t use, std::uint32_
 }  // namespace
 
 Ledger::Ledger(comm::Communicator& group, Setup setup)
-    : group_(group), setup_(std::move(setup)), listeners_(group.runtime().waits()) {
+    : group_(group),
+      setup_(std::move(setup)),
+      turns_(group.runtime().executor(), group.runtime().waits()),
+      listeners_(group.runtime().waits()) {
   totals_.samples = static_cast<double>(setup_.samples);
+  if (group_.rank() == 0)
+    turns_.open("reports of steps", setup_.chronicle, exchange::Act::Role::Counter, exchange::Act::kNoUnit);
 }
 
 void Ledger::open() {
@@ -55,26 +60,35 @@ task::Task<void> Ledger::hear(int worker, Loss* so_far) {
       co_await hears;
     }
     if (values[Farewell] != 0) co_return;
-    totals_.samples += values[Samples];
-    totals_.loss_sum += values[LossSum];
-    totals_.correct += values[Correct];
-    totals_.stop = totals_.stop || values[Stop] != 0;
+    auto turn = turns_.take({exchange::Act::Kind::Report, exchange::Act::kNoUnit, worker, use});
+    co_await turn;
+    add(worker, use, values);
     so_far->samples += static_cast<std::int64_t>(values[Samples]);
     so_far->steps += values[Samples] > 0;
-    if (!call_open_ && setup_.calls(totals_)) {
-      call_open_ = true;
-      ++totals_.calls;
-    }
     values.assign(kSize, 0.0);
     values[AllSamples] = totals_.samples;
     values[AllLoss] = totals_.loss_sum;
     values[AllCorrect] = totals_.correct;
     values[AllStop] = totals_.stop ? 1 : 0;
     values[Calls] = static_cast<double>(totals_.calls);
+    turns_.over();  // what is heard next is none of this answer's
     net::SendOp says(transport, peer, tag_of(group_, use, 1), as_const_view(std::span<const double>(values)),
                      DType::Float64);
     comm::GuardedOp guard(setup_.losses, transport, says);
     co_await says;
+  }
+}
+
+void Ledger::add(int worker, std::int64_t number, const std::vector<double>& report) {
+  totals_.samples += report[Samples];
+  totals_.loss_sum += report[LossSum];
+  totals_.correct += report[Correct];
+  const bool asked = !totals_.stop && report[Stop] != 0;
+  if (turns_.also({exchange::Act::Kind::Stop, exchange::Act::kNoUnit, worker, number}, asked))
+    totals_.stop = true;
+  if (!call_open_ && setup_.calls(totals_)) {
+    call_open_ = true;
+    ++totals_.calls;
   }
 }
 

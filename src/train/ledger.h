@@ -4,6 +4,7 @@
 
 #include "comm/communicator.h"
 #include "comm/losses.h"
+#include "exchange/script.h"
 #include "task/scope.h"
 #include "train/vote.h"
 
@@ -32,6 +33,7 @@ class Ledger {
     /// open.
     std::function<bool(const Totals&)> calls;
     comm::Losses* losses = nullptr;  // null: every worker's loss ends the run
+    exchange::Chronicle chronicle;   // of member 0: the order of reports
     /// At member 0: hears of each loss once.
     std::function<void(const Loss&)> lost;
   };
@@ -53,6 +55,7 @@ class Ledger {
   task::Task<void> attend(int worker);
   task::Task<void> hear(int worker, Loss* so_far);
   task::Task<void> exchange(std::vector<double>* values);
+  void add(int worker, std::int64_t number, const std::vector<double>& report);
   bool works() const { return group_.rank() < setup_.workers; }
 
   comm::Communicator& group_;
@@ -60,6 +63,7 @@ class Ledger {
   Totals totals_;
   bool call_open_ = false;
   std::uint32_t use_ = 0;
+  exchange::Turns turns_;
   task::Scope listeners_;
 };
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/named.h"
 #include "comm/journal.h"
 #include "plan/plan.h"
+#include "train/order.h"
 
 namespace taxon::train {
 
@@ -72,6 +74,7 @@ struct Outcome {
   double dropped = 0;              // contributions that came too late to count
   std::vector<Rank> lost;          // workers that were lost on the way, and that the others did without
   std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
+  std::optional<Order> order;                                 // rank 0, if it was to be recorded
   std::vector<std::vector<std::byte>> traces;  // rank 0: every rank's packed spans, if a trace was asked for
 };
 

@@ -42,8 +42,8 @@ class Apart : public Pace {
  public:
   Apart(const PaceContext& context, std::function<bool(const Ledger::Totals&)> calls)
       : context_(context),
-        ledger_(context.group,
-                {context.workers, context.begin.samples, std::move(calls), context.losses, context.lost}) {
+        ledger_(context.group, {context.workers, context.begin.samples, std::move(calls), context.losses,
+                                context.chronicle, context.lost}) {
     seen_.samples = static_cast<double>(context.begin.samples);
     if (context.node) node_.emplace(*context.node);
     ledger_.open();
@@ -62,22 +62,28 @@ class Apart : public Pace {
               seen_.samples - before.samples};
   }
   task::Task<Together> agree(Together mine, bool asked_to_stop, Position* position) override {
-    enum Flag { End, Evaluate, Save, Stop, Asked, Calls, Samples, FlagCount };
+    enum Flag { End, Evaluate, Save, Stop, Asked, FlagCount };
     std::vector<double> flags(FlagCount);
     flags[End] = mine.end;
     flags[Evaluate] = mine.evaluate;
     flags[Save] = mine.save;
     flags[Stop] = mine.stop;
     flags[Asked] = asked_to_stop;
-    if (first()) {
-      flags[Calls] = static_cast<double>(ledger_.totals().calls);
-      flags[Samples] = counts_own() ? static_cast<double>(position->samples) : ledger_.totals().samples;
-    }
     auto summing = context_.agreement.sum(std::move(flags));
     flags = co_await summing;
-    answered_ = static_cast<std::int64_t>(flags[Calls]);
-    if (!counts_own() || !steps()) position->samples = static_cast<std::int64_t>(flags[Samples]);
-    if (first()) ledger_.came_together();
+    // Everybody is here: the ledger has heard of all steps, and hears of no other until the next sum is
+    // known.
+    enum Count { Calls, Samples, CountCount };
+    std::vector<double> counts(CountCount);
+    if (first()) {
+      counts[Calls] = static_cast<double>(ledger_.totals().calls);
+      counts[Samples] = counts_own() ? static_cast<double>(position->samples) : ledger_.totals().samples;
+      ledger_.came_together();
+    }
+    auto counting = context_.agreement.sum(std::move(counts));
+    counts = co_await counting;
+    answered_ = static_cast<std::int64_t>(counts[Calls]);
+    if (!counts_own() || !steps()) position->samples = static_cast<std::int64_t>(counts[Samples]);
     co_return Together{flags[End] > 0, flags[Evaluate] > 0, flags[Save] > 0, flags[Stop] > 0,
                        flags[Asked] > 0};
   }

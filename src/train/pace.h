@@ -92,6 +92,7 @@ struct PaceContext {
   std::function<void(const Ledger::Loss&)> lost;           // at rank 0
   std::span<const exchange::TopologyRow> topologies = {};  // beside those of the table
   comm::Communicator* node = nullptr;  // those that keep step with this rank, if there are some
+  exchange::Chronicle chronicle = {};
 };
 
 /// The pace that the plan's levels ask for.

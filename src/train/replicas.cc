@@ -40,7 +40,7 @@ exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) 
   setup.roles = {setup.group->size(), plan.mesh.servers};
   setup.numbers = {level.staleness, level.quorum, level.apply};
   setup.weights = &weights;
-  setup.record = from.acts;
+  setup.chronicle = from.chronicle;
   setup.losses = from.losses;
   setup.late = [&level, &weights, workers = setup.roles.workers(),
                 own = from.own.late_rules](std::size_t owned) {

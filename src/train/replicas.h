@@ -18,7 +18,7 @@ class Replicas {
     State* state = nullptr;            // outlives it, as everything here does
     const plan::Plan* plan = nullptr;  // resolved
     std::int64_t total = 0;            // samples of the whole training
-    exchange::Acts* acts = nullptr;    // gets what this rank does as a server
+    exchange::Chronicle chronicle;     // of this rank as a server
     comm::Losses* losses = nullptr;    // of workers that servers can do without
     exchange::OwnRows own = {};
   };

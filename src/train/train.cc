@@ -31,7 +31,7 @@ class Trainer {
         group_(world.runtime, "data", all_ranks(world.runtime)),
         agreement_(group_),
         reports_(world.observer) {
-    if (!options.losses || !options.losses->spares_any()) return;
+    if (!losses() || !losses()->spares_any()) return;
     all_ = std::make_unique<comm::Communicator>(world.runtime, "all", all_ranks(world.runtime));
     roster_ = std::make_unique<Roster>(*all_, group_, *options.losses);
   }
@@ -51,6 +51,8 @@ class Trainer {
   /// Of every rank that ever was.
   comm::Communicator& lasting() { return all_ ? *all_ : group_; }
   void lost(const Ledger::Loss& loss);
+  /// Of workers that the others can do without.
+  comm::Losses* losses() { return options_.follow ? nullptr : options_.losses; }
 
   task::Task<void> prepare();
   exchange::Layout lay_out() const;
@@ -58,7 +60,7 @@ class Trainer {
   void announce();
   task::Task<void> loop();
   task::Task<void> step(const data::Batch* batch);
-  bool asked_to_stop() const { return options_.stop && options_.stop->load(std::memory_order_relaxed); }
+  bool asked_to_stop() const;
   bool out_of_time() const;
   task::Task<void> tidy(std::exception_ptr error);
   task::Task<void> flush_report() { return reports_.flush(pace_.get(), stepper_->gradient_norm()); }
@@ -85,6 +87,9 @@ class Trainer {
   /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
   std::uint64_t bytes_of_training() const { return bytes_sent() - first_bytes_ - replicas_->bytes_shown(); }
   task::Task<Outcome> conclude();
+  exchange::Chronicle chronicle();
+  task::Task<void> gather_order(Outcome* outcome);
+  void compare_with_order(const Outcome& outcome);
 
   World world_;
   const TrainOptions& options_;
@@ -93,6 +98,7 @@ class Trainer {
   std::unique_ptr<comm::Communicator> all_;  // null, as the roster: nobody can be done without
   std::unique_ptr<Roster> roster_;
   int lost_ = 0;  // workers; at rank 0
+  exchange::Acts acts_;
   plan::Plan plan_;
   std::unique_ptr<State> state_;
   int node_ = 0;
@@ -151,7 +157,8 @@ task::Task<void> Trainer::prepare() {
   auto finding = find_node(&runtime(), &agreement_, &options_.plan);
   node_ = co_await finding;
   const auto& levels = options_.plan.exchange.levels;
-  const exchange::Levels::Shape shape{node_, options_.plan.seed, options_.plan.mesh.servers, options_.own};
+  const exchange::Levels::Shape shape{node_, options_.plan.seed, options_.plan.mesh.servers, options_.own,
+                                      chronicle()};
   levels_ = std::make_unique<exchange::Levels>(lasting(), exchange::summing_levels(levels), shape);
   auto establish_levels = levels_->establish();
   co_await establish_levels;
@@ -176,8 +183,7 @@ task::Task<void> Trainer::prepare() {
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   workers_ = plan::workers(plan_, group_.size());
   replicas_ = std::make_unique<Replicas>(
-      runtime(), ranks(),
-      Replicas::Setup{state_.get(), &plan_, total_, options_.acts, options_.losses, options_.own});
+      runtime(), ranks(), Replicas::Setup{state_.get(), &plan_, total_, chronicle(), losses(), options_.own});
   auto same = compare_weights("initial parameters");
   co_await same;
   first_bytes_ = bytes_sent();  // before workers that are faster may be served
@@ -195,9 +201,9 @@ task::Task<void> Trainer::prepare() {
   const std::int64_t batch = plan::global_batch(plan_, group_.size());
   const Position here{steps_, samples_};
   pace_ = make_pace(plan_, {lasting(), agreement_, workers_, batch,
-                            Agenda(plan_, static_cast<double>(train.size()), total_, here), here,
-                            options_.losses, [this](const Ledger::Loss& loss) { lost(loss); },
-                            options_.own.topologies, levels_->size() > 1 ? &levels_->group(0) : nullptr});
+                            Agenda(plan_, static_cast<double>(train.size()), total_, here), here, losses(),
+                            [this](const Ledger::Loss& loss) { lost(loss); }, options_.own.topologies,
+                            levels_->size() > 1 ? &levels_->group(0) : nullptr, chronicle()});
   auto establish_pace = pace_->establish();
   co_await establish_pace;
   data::Sampler sampler(plan_.seed, train.size(), batch);
@@ -452,8 +458,15 @@ std::int64_t Trainer::samples_of(const data::Batch& batch, const std::vector<Ran
   return samples;
 }
 
+bool Trainer::asked_to_stop() const {
+  const bool asked = options_.stop && options_.stop->load(std::memory_order_relaxed);
+  if (asked && options_.follow) throw Error(ErrorKind::Interrupted, "stopped while it followed an order");
+  return asked;
+}
+
 bool Trainer::out_of_time() const {
-  return plan_.length.seconds > 0 && group_.rank() == 0 && to_seconds(trained_) >= plan_.length.seconds;
+  return plan_.length.seconds > 0 && !options_.follow && group_.rank() == 0 &&
+         to_seconds(trained_) >= plan_.length.seconds;
 }
 
 /// Ends what a failure, of the preparations too, left in flight; and gives back what is not this object's.
@@ -500,6 +513,38 @@ task::Task<void> Trainer::save() {
   co_await saving;
   first_bytes_ += bytes_of_training() - before;
   saved_at_ = samples_;
+}
+
+exchange::Chronicle Trainer::chronicle() {
+  exchange::Chronicle chronicle;
+  chronicle.record = options_.acts ? options_.acts : options_.record_order ? &acts_ : nullptr;
+  if (options_.follow)
+    chronicle.follow = &options_.follow->ranks.at(static_cast<std::size_t>(runtime().rank().value()));
+  return chronicle;
+}
+
+task::Task<void> Trainer::gather_order(Outcome* outcome) {
+  auto collecting = agreement_.collect(pack_acts(*chronicle().record));
+  const auto packed = co_await collecting;
+  if (runtime().rank() != Rank(0)) co_return;
+  Order order{decisive_plan(options_.plan), hash_, {}};
+  order.ranks.resize(static_cast<std::size_t>(lasting().size()));  // who was lost has none
+  for (std::size_t member = 0; member < packed.size(); ++member)
+    order.ranks[static_cast<std::size_t>(group_.global(static_cast<int>(member)).value())] =
+        unpack_acts(packed[member]);
+  outcome->order = std::move(order);
+}
+
+void Trainer::compare_with_order(const Outcome& outcome) {
+  if (!options_.follow || runtime().rank() != Rank(0)) return;
+  const std::uint64_t there = options_.follow->parameter_hash;
+  world_.observer.noticed(
+      there == outcome.parameter_hash
+          ? fmt::format("the parameters are those of the run whose order was followed, bit for bit ({:016x})",
+                        there)
+          : fmt::format("the order was followed to its end, and yet the parameters are {:016x} in place of "
+                        "{:016x}: the data, the libraries or the processor's arithmetic are others",
+                        outcome.parameter_hash, there));
 }
 
 /// Hashes the master weights and makes sure that all ranks have the same.
@@ -558,6 +603,11 @@ task::Task<Outcome> Trainer::conclude() {
   if (!interrupted_ && !options_.out.empty()) {
     auto exporting = saver_->export_model();
     co_await exporting;
+  }
+  compare_with_order(outcome);
+  if (options_.record_order) {
+    auto gathering = gather_order(&outcome);
+    co_await gathering;
   }
   if (plan_.report.trace) {
     auto gathering = agreement_.gather(pack_spans(runtime().journal.all(), options_.clock_offset));

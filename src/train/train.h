@@ -12,6 +12,7 @@
 #include "model/model.h"
 #include "plan/plan.h"
 #include "train/observer.h"
+#include "train/order.h"
 
 namespace taxon::train {
 
@@ -35,8 +36,14 @@ struct TrainOptions {
   Duration clock_offset{0};  // added to this rank's times it gives rank 0's, for traces
   /// Set from outside (a signal) on any rank: all ranks finish the same step, save a checkpoint and end.
   const std::atomic<bool>* stop = nullptr;
-  /// Gets what this rank does as a server, if it is one. Outlives the run. Null: nobody asks.
+  /// Gets what this rank does. Outlives the run. Null: nobody asks.
   exchange::Acts* acts = nullptr;
+  /// What every rank does comes with rank 0's outcome. REQUIRES: problems_of_recording() has none.
+  bool record_order = false;
+  /// The order of another run, whose weights this one comes to; outlives the run. It does not look at the
+  /// clock for its end, can't be stopped, and any loss ends it. Throws Error{Mismatch} where it can't go on
+  /// in this order. Null: things are done as they come. REQUIRES: problems_of_following() has none.
+  const Order* follow = nullptr;
   /// Workers that the others can do without (exchange::spared_ranks), and who tells of their loss. Outlives
   /// the run. Null: any loss ends it.
   comm::Losses* losses = nullptr;

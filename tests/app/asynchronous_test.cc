@@ -1,4 +1,4 @@
-// Asynchronous workers as real processes: what happens when one dies.
+// Asynchronous workers as real processes: what happens when one dies, and how a run is repeated in its order.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 namespace taxon::test {
 namespace {
 
+using testing::Each;
 using testing::HasSubstr;
 
 constexpr int kRanks = 5, kWorkers = 4, kVictim = 2;
@@ -29,6 +30,8 @@ plan::Plan job_plan(const char* transport) {
 struct Scene {
   plan::Plan plan;
   int victim = -1;
+  const ProcessLog* order = nullptr;  // gets the run's
+  const train::Order* follow = nullptr;
 };
 
 std::unique_ptr<model::Model> make_model(const plan::Plan& plan, const data::Datasets& datasets) {
@@ -50,6 +53,8 @@ task::Task<void> train_here(const Scene* run, app::Process* process, const Proce
   train::TrainOptions options;
   options.plan = run->plan;
   options.losses = &process->losses();
+  options.record_order = run->order != nullptr;
+  options.follow = run->follow;
   auto training = train::train(world, std::move(options));
   *outcome = co_await training;
   for (const std::string& notice : recorder.notices) log->say(fmt::format("[{}] notice: {}", rank, notice));
@@ -67,6 +72,7 @@ std::vector<int> run_ranks_as_processes(const Scene& run, const ProcessLog& log)
     options.version = "test";
     options.stop = &stop;
     options.say = [](const std::string&) {};
+    if (!run.follow) options.spared = exchange::spared_ranks(run.plan, kRanks);
     train::Outcome outcome;
     try {
       app::Process real(run.plan, std::move(options));
@@ -74,6 +80,11 @@ std::vector<int> run_ranks_as_processes(const Scene& run, const ProcessLog& log)
     } catch (const Error& error) {
       log.say(fmt::format("[{}] error: {}", process.index(), error.what()));
       return exit_code(error.kind());
+    }
+    if (outcome.order) {
+      std::string text = train::to_text(*outcome.order);
+      text.pop_back();
+      run.order->say(text);
     }
     std::vector<int> lost;
     for (Rank rank : outcome.lost) lost.push_back(rank.value());
@@ -122,6 +133,42 @@ TEST_P(Asynchronous, AKilledServerEndsTheRunAndIsNamed) {
               rank == kVictim ? 128 + SIGKILL : exit_code(ErrorKind::PeerLost))
         << log.read();
   EXPECT_THAT(log.read(), HasSubstr("[0] error: rank 2 was lost"));
+}
+
+/// Real ranks' order of things is followed by real ranks over another transport, and in one process.
+TEST_P(Asynchronous, ARunIsRepeatedBitForBitInItsOrder) {
+  TAXON_SKIP_UCX;
+  for (const char* levels :
+       {"[{topology: servers, staleness: -1, apply: 1}]",
+        "[{topology: servers, staleness: 0, quorum: 2, apply: 2}]",
+        "[{topology: servers, staleness: -1, apply: 1, rule: elastic, rate: 0.9, period: 2}]",
+        "[{topology: pairs, rule: average, period: 2}]"}) {
+    SCOPED_TRACE(levels);
+    const bool pairs = std::string_view(levels).find("pairs") != std::string_view::npos;
+    const ProcessLog log, order;
+    Scene run{.plan = job_plan(GetParam()), .order = &order};
+    run.plan = plan::override_plan(
+        run.plan, {fmt::format("exchange.levels={}", levels), fmt::format("mesh.servers={}", pairs ? 0 : 1)});
+    EXPECT_THAT(run_ranks_as_processes(run, log), Each(0)) << log.read();
+    const std::string recorded = result_of(0, log.read());
+    ASSERT_NE(recorded, "") << log.read();
+    const train::Order read = train::parse_order(order.read(), "order");
+    Scene again{.plan = plan::override_plan(run.plan, {"transport.kind=auto"}), .follow = &read};
+    EXPECT_TRUE(train::problems_of_following(again.plan, kRanks, read, "order").empty());
+    const ProcessLog second;
+    EXPECT_THAT(run_ranks_as_processes(again, second), Each(0)) << second.read();
+    EXPECT_EQ(result_of(0, second.read()), recorded);
+    const data::Datasets datasets = data::open_datasets(again.plan.data, data::MemoryStorage());
+    TrainingJob job;
+    job.ranks = kRanks;
+    job.plan = again.plan;
+    job.share_memory = false;
+    job.datasets = &datasets;
+    job.make_model = [&](int) { return make_model(again.plan, datasets); };
+    job.follow = &read;
+    const train::Outcome outcome = run_training(job).outcomes[0];
+    EXPECT_EQ(fmt::format("{:016x}, loss {}", outcome.parameter_hash, outcome.test.loss), recorded);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Asynchronous, testing::Values("auto", "tcp"),

@@ -158,6 +158,37 @@ class Cores(TaxonTest):
         self.assertEqual([cores[0], cores[1]], [os.sched_getaffinity(0)] * 2)
 
 
+class Order(TaxonTest):
+    PLAN = ("--workers", 4, "--set", "exchange.levels=[{topology: servers, staleness: -1, apply: 1}]", "--set", "mesh.servers=1",
+            "--set", "optimiser.rule=sgd")
+
+    def test_a_run_is_repeated_in_its_order(self):
+        self.taxon("train", self.recipe, *self.PLAN, "--out", "first", "--record-order", "orders/order.txt")
+        again = self.taxon("train", self.recipe, *self.PLAN, "--out", "again", "--follow-order", "orders/order.txt",
+                           "--record-order", "orders/again.txt", "--set", "transport.kind=tcp")
+        self.assertEqual(self.summary("again")["parameter_hash"], self.summary("first")["parameter_hash"])
+        self.assertEqual(self.summary("again")["staleness"], self.summary("first")["staleness"])
+        self.assertIn("bit for bit", again.stderr)
+        self.assertEqual(list((self.folder / "orders").glob("*.probe")), [])
+
+    def test_what_cannot_be_followed_is_refused_before_anything_starts(self):
+        result = self.taxon("train", self.recipe, "--workers", 2, "--out", "run", "--record-order", "order.txt", code=2)
+        self.assertIn("workers keep step", result.stderr)
+        self.taxon("train", self.recipe, *self.PLAN, "--out", "first", "--record-order", "order.txt")
+        result = self.taxon("train", self.recipe, *self.PLAN[2:], "--workers", 3, "--out", "run", "--set", "seed=9",
+                            "--follow-order", "order.txt", code=2)
+        for words in ("is of 4 ranks, and this run has 3", "seed was 3 and is 9"):
+            self.assertIn(words, result.stderr)
+        self.taxon("train", self.recipe, *self.PLAN, "--out", "first", "--resume", "--follow-order", "order.txt", code=2)
+        order = self.folder / "order.txt"
+        order.write_text(order.read_text()[:-20])
+        result = self.taxon("train", self.recipe, *self.PLAN, "--out", "run", "--follow-order", "order.txt", code=65)
+        self.assertIn("changed or cut short", result.stderr)
+        result = self.taxon("train", self.recipe, *self.PLAN, "--out", "run", "--record-order", "order.txt/x", code=73)
+        self.assertIn("order.txt/x", result.stderr)
+        self.assertFalse((self.folder / "run").exists())
+
+
 class WrongInput(TaxonTest):
     def test_every_mistake_is_listed_at_once_and_nothing_starts(self):
         self.recipe.write_text("modle: {name: cnn}\nbatch: {global: -3}\nlearning_rate: {base: fast}\nlength: {epochs: 1, steps: 5}\n")

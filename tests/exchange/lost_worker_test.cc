@@ -58,7 +58,7 @@ task::Task<void> serve(Scene* scene, comm::Communicator* group, const Layout* la
   setup.numbers = scene->numbers;
   setup.owner = std::make_unique<Adder>(weights);
   setup.weights = &weights;
-  setup.record = &scene->acts;
+  setup.chronicle.record = &scene->acts;
   setup.losses = &losses;
   Service service(runtime, std::move(setup));
   auto opening = service.open();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/runtime.h"
-#include "support/ranks.h"
+#include "support/delayed_ranks.h"
 #include "tensor/cpu_device.h"
 #include "train/train.h"
 
@@ -43,6 +43,9 @@ struct TrainingJob {
   train::TrainOptions::Start start = train::TrainOptions::Start::Fresh;
   std::int64_t stop_after = 0;  // rank 0 asks to stop when it has seen this step's report; 0: never
   bool share_memory = true;
+  bool record_order = false;
+  const train::Order* follow = nullptr;
+  net::FaultyOptions faults;  // of loopback's messages
 };
 
 struct TrainingResult {
@@ -61,6 +64,8 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   data::FileStorage none;
   train::World world{*runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
   train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
+  options.record_order = job->record_order;
+  options.follow = job->follow;
   auto training = train::train(world, options);
   result->outcomes[rank] = co_await training;
   if (rank == 0) result->parameters = model->parameters();
@@ -83,7 +88,10 @@ inline TrainingResult run_training(const TrainingJob& job) {
   net::LoopbackOptions options;
   options.share_memory = job.share_memory;
   RankBody body = [&](net::Transport& transport) { return train_rank(&job, &transport, &result); };
-  run_ranks(job.ranks, body, options);
+  if (job.faults.longest_delay > Duration(0))
+    run_delayed(job.ranks, body, job.faults, options);
+  else
+    run_ranks(job.ranks, body, options);
   return result;
 }
 

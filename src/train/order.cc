@@ -1,0 +1,201 @@
+#include "train/order.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+#include "exchange/levels.h"
+#include "train/bytes.h"
+
+namespace taxon::train {
+namespace {
+
+using exchange::Act;
+using exchange::Acts;
+
+constexpr const char* kHead = "taxon order 1: {} ranks, parameters {:016x}, checksum {:016x}";
+constexpr const char* kPlanLine = "| ";
+constexpr std::size_t kMostRanks = 1'000'000;
+
+struct KindRow {
+  std::string_view name;
+  Act::Kind kind;
+};
+constexpr KindRow kKinds[] = {
+    {"admit", Act::Kind::Admit},        {"drop", Act::Kind::Drop},       {"repeat", Act::Kind::Repeat},
+    {"update", Act::Kind::Update},      {"answer", Act::Kind::Answer},   {"pause", Act::Kind::Pause},
+    {"lose", Act::Kind::Lose},          {"turn", Act::Kind::Turn},       {"report", Act::Kind::Report},
+    {"stop", Act::Kind::Stop},          {"average", Act::Kind::Average}, {"own_way", Act::Kind::OwnWay},
+    {"take_over", Act::Kind::TakeOver},
+};
+
+std::string_view name_of(Act::Kind kind) {
+  for (const KindRow& row : kKinds)
+    if (row.kind == kind) return row.name;
+  TAXON_CHECK(false, "no act of an order is of kind ", static_cast<int>(kind));
+}
+
+std::uint64_t checksum_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+[[noreturn]] void refuse(const std::string& origin, std::size_t line, const std::string& what) {
+  throw Error(ErrorKind::Data, fmt::format("{}:{}: {}", origin, line, what), {.tensor = origin});
+}
+
+/// False if the line is none.
+bool read_act(const std::string& line, std::size_t ranks, std::size_t* rank, Act* act) {
+  std::istringstream words(line);
+  std::string kind;
+  words >> *rank >> kind >> act->unit >> act->worker >> act->number;
+  const auto* row = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                 [&](const KindRow& known) { return known.name == kind; });
+  if (!words || row == std::end(kKinds)) return false;
+  act->kind = row->kind;
+  return *rank < ranks && act->worker >= 0 && static_cast<std::size_t>(act->worker) < ranks;
+}
+
+/// The keys of a plan's text with their paths and values, those of list elements together.
+std::map<std::string, std::string> values_of(const std::string& plan) {
+  std::map<std::string, std::string> values;
+  std::vector<std::pair<std::size_t, std::string>> path;  // indent and key
+  std::istringstream lines(plan);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t indent = line.find_first_not_of(" -");
+    const std::size_t colon = line.find(": ", indent == std::string::npos ? 0 : indent);
+    if (indent == std::string::npos) continue;
+    while (!path.empty() && path.back().first >= indent) path.pop_back();
+    const std::size_t end = colon == std::string::npos ? line.rfind(':') : colon;
+    path.emplace_back(indent, line.substr(indent, end - indent));
+    std::string name;
+    for (const auto& [_, key] : path) name += (name.empty() ? "" : ".") + key;
+    if (colon == std::string::npos) continue;
+    std::string& value = values[name];
+    value += (value.empty() ? "" : " and ") + line.substr(colon + 2);
+  }
+  return values;
+}
+
+std::string differences(const std::string& there, const std::string& here) {
+  const auto before = values_of(there), now = values_of(here);
+  std::vector<std::string> found;
+  for (const auto& [key, value] : now)
+    if (auto was = before.find(key); was == before.end() || was->second != value)
+      found.push_back(
+          fmt::format("{} was {} and is {}", key, was == before.end() ? "not there" : was->second, value));
+  for (const auto& [key, value] : before)
+    if (now.count(key) == 0) found.push_back(fmt::format("{} was {} and is not there", key, value));
+  constexpr std::size_t kMost = 4;
+  const std::size_t more = found.size() > kMost ? found.size() - kMost : 0;
+  found.resize(found.size() - more);
+  return fmt::format("{}{}", fmt::join(found, "; "), more > 0 ? fmt::format("; and {} more", more) : "");
+}
+
+}  // namespace
+
+std::string decisive_plan(const plan::Plan& plan) {
+  plan::Plan decisive = plan;
+  decisive.name = {};
+  decisive.transport = {};
+  decisive.control = {};
+  decisive.report = {};
+  decisive.resolved = {};
+  return plan::write_plan(decisive);
+}
+
+std::string to_text(const Order& order) {
+  std::string text;
+  std::istringstream plan(order.plan);
+  for (std::string line; std::getline(plan, line);) text += kPlanLine + line + "\n";
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank)
+    for (const Act& act : order.ranks[rank])
+      fmt::format_to(std::back_inserter(text), "{} {} {} {} {}\n", rank, name_of(act.kind), act.unit,
+                     act.worker, act.number);
+  const std::string head =
+      fmt::format(fmt::runtime(kHead), order.ranks.size(), order.parameter_hash, checksum_of(text));
+  return head + "\n" + text;
+}
+
+Order parse_order(const std::string& text, const std::string& origin) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  std::size_t ranks = 0;
+  unsigned long long hash = 0, checksum = 0;
+  constexpr const char* kScan = "taxon order 1: %zu ranks, parameters %llx, checksum %llx";
+  if (std::sscanf(line.c_str(), kScan, &ranks, &hash, &checksum) != 3 || ranks < 1 || ranks > kMostRanks)
+    refuse(origin, 1, fmt::format("'{}' is not the first line of an order of this version", line));
+  const std::size_t body = std::min(text.size(), line.size() + 1);
+  if (checksum_of(std::string_view(text).substr(body)) != checksum)
+    refuse(origin, 1, "what follows is not what was written: the file was changed or cut short");
+  Order order{{}, hash, std::vector<Acts>(ranks)};
+  for (std::size_t number = 2; std::getline(lines, line); ++number) {
+    if (line.rfind(kPlanLine, 0) == 0) {
+      order.plan += line.substr(2) + "\n";
+      continue;
+    }
+    Act act;
+    std::size_t rank = 0;
+    if (!read_act(line, ranks, &rank, &act))
+      refuse(origin, number, fmt::format("'{}' is no act: rank, act, unit, worker and number", line));
+    order.ranks[rank].push_back(act);
+  }
+  return order;
+}
+
+std::vector<plan::Problem> problems_of_recording(const plan::Plan& plan,
+                                                 std::span<const exchange::TopologyRow> own) {
+  if (!exchange::workers_keep_step(plan.exchange.levels, own)) return {};
+  return {{"--record-order",
+           "has nothing to record where workers keep step: the same plan comes to the same bits anyway"}};
+}
+
+std::vector<plan::Problem> problems_of_following(const plan::Plan& plan, int world_size, const Order& order,
+                                                 const std::string& origin) {
+  std::vector<plan::Problem> problems;
+  auto refuse = [&](const std::string& sentence) { problems.push_back({"--follow-order", sentence}); };
+  if (order.ranks.size() != static_cast<std::size_t>(world_size))
+    refuse(fmt::format("{} is of {} ranks, and this run has {}: start as many", origin, order.ranks.size(),
+                       world_size));
+  if (const std::string now = decisive_plan(plan); now != order.plan)
+    refuse(fmt::format("{} is of another plan: {}", origin, differences(order.plan, now)));
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank)
+    for (const Act& act : order.ranks[rank])
+      if (act.kind == Act::Kind::Lose) {
+        refuse(fmt::format("{} is of a run that lost rank {}: that can't be followed", origin, act.worker));
+        return problems;
+      }
+  return problems;
+}
+
+std::vector<std::byte> pack_acts(const Acts& acts) {
+  Packer packer;
+  for (const Act& act : acts)
+    if (act.kind != Act::Kind::Apply) {
+      packer.number(static_cast<std::int64_t>(act.kind));
+      packer.number(act.unit);
+      packer.number(act.worker);
+      packer.number(act.number);
+    }
+  packer.number(-1);
+  return packer.take();
+}
+
+Acts unpack_acts(const std::vector<std::byte>& bytes) {
+  Unpacker unpacker(bytes);
+  Acts acts;
+  for (std::int64_t kind = unpacker.number(); kind >= 0; kind = unpacker.number()) {
+    Act act;
+    act.kind = static_cast<Act::Kind>(kind);
+    act.unit = static_cast<std::int32_t>(unpacker.number());
+    act.worker = static_cast<std::int32_t>(unpacker.number());
+    act.number = unpacker.number();
+    acts.push_back(act);
+  }
+  return acts;
+}
+
+}  // namespace taxon::train
