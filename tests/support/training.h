@@ -46,6 +46,8 @@ struct TrainingJob {
   bool record_order = false;
   const train::Order* follow = nullptr;
   net::FaultyOptions faults;  // of loopback's messages
+  /// Hears, in the rank's process, what it did.
+  std::function<void(const exchange::Acts& acts)> on_acts;
 };
 
 struct TrainingResult {
@@ -66,8 +68,11 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
   options.record_order = job->record_order;
   options.follow = job->follow;
+  exchange::Acts acts;
+  if (job->on_acts) options.acts = &acts;
   auto training = train::train(world, options);
   result->outcomes[rank] = co_await training;
+  if (job->on_acts) job->on_acts(acts);
   if (rank == 0) result->parameters = model->parameters();
   recorder.on_step = nullptr;
 }
