@@ -79,8 +79,8 @@ TEST_P(FaultSchedules, HaveNoFinding) {
   });
   EXPECT_EQ(tally.trials, 100u);
   EXPECT_GT(disciplines.size(), 25u);
-  // The schedules do reach into the runs, in every way.
-  for (Ending ending : {Ending::Complete, Ending::Lost, Ending::Stuck, Ending::Survived})
+  // The schedules do reach into the runs. (One in a hundred is survived, of which LostWorker is about.)
+  for (Ending ending : {Ending::Complete, Ending::Lost, Ending::Stuck})
     EXPECT_TRUE(tally.endings.count(ending)) << to_string(ending);
   EXPECT_GT(tally.resumed, 0u);
 }
