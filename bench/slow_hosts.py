@@ -1,4 +1,4 @@
-"""Time to 88 % test accuracy where hosts are equal, where one is three times slower for good, and where each is so now and then: one preset of each
+"""Time to 88 % test accuracy (85 % within the single epoch of --quick) where hosts are equal, where one is three times slower for good, and where each is so now and then: one preset of each
 way to keep ranks together, against dense synchronous training. Hosts are slow because their share of the processors is."""
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ from harness.rows import Row
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
 HOSTS, RATE, CORES, SLOWDOWN = 4, "10gbit", 0.45, 3
 SLOT, SLOW_SHARE = 0.25, 1 / 4  # seconds that a slowdown lasts, and how often a host has one
-TARGET = 0.88
+TARGET, QUICK_TARGET = 0.88, 0.85
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +77,10 @@ def targets(peers_only):
     return ["taxon"]
 
 
+def target_of(session):
+    return QUICK_TARGET if session.quick() else TARGET
+
+
 def row_of(setting, preset):
     return Row("slow-hosts", f"{setting}: {preset.name}", transport="tcp", ranks=HOSTS, peer="dense synchronous")
 
@@ -90,21 +94,21 @@ def verified(session, setting, preset, summary):
     first = known(session, next(iter(SETTINGS)), preset)
     if preset.keeps_step and first:
         return first.settings["parameter_hash"] == summary["parameter_hash"]
-    return summary["test_accuracy"] > TARGET - 0.05
+    return summary["test_accuracy"] > target_of(session) - 0.05
 
 
 def measure(session, setting, preset, cluster):
     overrides = [f"length.epochs={1 if session.quick() else 3}", "evaluation.every_epochs=0.05", "data.test_limit=5000"]
     with SETTINGS[setting](cluster):
         summary, tests = preset_run.train(session, preset.name, HOSTS, cluster, overrides)
-    reached = preset_run.first_reaching(tests, TARGET)
+    reached = preset_run.first_reaching(tests, target_of(session))
     row = row_of(setting, preset)
     row.unit, row.bytes, row.verified = "s", 4 * summary["parameters"], verified(session, setting, preset, summary)
     row.ours = reached["seconds"] if reached else None
     dense = known(session, setting, DENSE)
     row.theirs = dense.ours if dense else row.ours
     row.ratio = row.theirs / row.ours if row.theirs and row.ours else None
-    row.settings = {"network": "emulated", "cores_per_host": CORES, "setting": setting, "preset": preset.name, "target": TARGET,
+    row.settings = {"network": "emulated", "cores_per_host": CORES, "setting": setting, "preset": preset.name, "target": target_of(session),
                     "samples": reached["samples"] if reached else None, "samples_per_second": summary["samples_per_second"],
                     "accuracy": summary["test_accuracy"], "staleness": summary.get("staleness", {}).get("mean"),
                     "dropped": summary.get("staleness", {}).get("dropped"), "parameter_hash": summary["parameter_hash"]}
@@ -137,6 +141,6 @@ def summary(rows):
             more = f", mean staleness {at['staleness']:.2f}" if at["staleness"] is not None else ""
             versus = f", {row.ratio:.2f}x sooner than dense" if row.ratio and at["preset"] != DENSE.name else ""
             note = " (wanted above 1)" if setting in wanted[at["preset"]] else ""
-            lines.append(f"  {at['preset']:20} {took} to {100 * TARGET:g} %, {at['samples_per_second']:.0f} samples/s, ends at "
+            lines.append(f"  {at['preset']:20} {took} to {100 * at['target']:g} %, {at['samples_per_second']:.0f} samples/s, ends at "
                          f"{100 * at['accuracy']:.1f} %{more}{versus}{note}")
     return [*lines, "hosts and links are emulated"]
