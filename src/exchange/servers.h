@@ -52,8 +52,12 @@ class Servers final : public Topology {
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
   void begin_turn() override;
+  /// By now every answer of the turn before is there. Contributions of one turn carry one clock, no less than
+  /// any server's: else some would count it for late and some would not, and workers that wait at different
+  /// servers could wait for each other.
   void weigh(std::int64_t samples, std::int64_t mean_over) override {
-    clock_ = turn_, samples_ = samples, mean_over_ = mean_over;
+    clock_ = turn_ = std::max(turn_, answered_);
+    samples_ = samples, mean_over_ = mean_over;
   }
   std::int64_t turn() const override { return turn_; }
   void set_turn(std::int64_t turn) override { clock_ = turn_ = turn - 1, first_version_ = turn; }
