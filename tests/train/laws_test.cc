@@ -1,5 +1,5 @@
-// What disciplines promise of each other, in every world that ranks run in: inside one process, in the virtual
-// world, and as processes over UCX.
+// What disciplines promise of each other, in every world that ranks run in: inside one process, in the
+// virtual world, and as processes over UCX.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ namespace {
 /// What rank 0 ends with.
 struct Trained {
   std::vector<double> parameters;
-  double bytes = 0;  // sent by a rank in a step
+  double bytes = 0;    // sent by a rank in a step
   double weights = 0;  // bytes of all buckets
   std::string order;   // as text, if it was recorded
 };
@@ -148,7 +148,8 @@ TEST_P(Laws, BlockMomentumZeroIsAveraging) {
   EXPECT_GT(relative_distance(averaged, parameters(4, plan_of(plan::LevelPlan{}, "momentum"))), 1e-4);
 }
 
-/// What replicas give is what the centre gets: with beta 1 it goes to their mean, by all-reduce or by servers.
+/// What replicas give is what the centre gets: with beta 1 it goes to their mean, by all-reduce or by
+/// servers.
 TEST_P(Laws, AnElasticMeetingWithBetaOnePutsTheCentreOnTheMean) {
   auto short_plan = [](plan::LevelPlan level) {
     plan::Plan plan = plan_of(std::move(level));
