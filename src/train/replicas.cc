@@ -146,6 +146,24 @@ void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
     exchange::cast_range(*arenas.master, *arenas.compute, {0, arenas.master->size()});
 }
 
+task::Task<Replicas::Staleness> Replicas::count_staleness() const {
+  constexpr std::size_t kMost = 256;  // later ones are counted with these
+  std::vector<double> counts(kMost + 1);
+  if (service_) {
+    const auto& own = service_->staleness();
+    for (std::size_t late = 0; late < own.size(); ++late)
+      counts[std::min(late, kMost - 1)] += static_cast<double>(own[late]);
+    counts[kMost] = static_cast<double>(service_->dropped());
+  }
+  auto summing = ranks_.agreement.sum(std::move(counts));
+  Staleness staleness;
+  staleness.counts = co_await summing;
+  staleness.dropped = staleness.counts[kMost];
+  staleness.counts.pop_back();
+  while (staleness.counts.size() > 1 && staleness.counts.back() == 0) staleness.counts.pop_back();
+  co_return staleness;
+}
+
 std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
   auto tensors = state_->named(kWeights, state_->master());
   auto add = [&](std::vector<checkpoint::LogicalTensor> more) {

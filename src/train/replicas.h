@@ -29,8 +29,6 @@ class Replicas {
   bool apart() const { return meeting_ || served_; }
   /// Null where replicas don't meet.
   exchange::Meeting* meeting() { return meeting_.get(); }
-  /// Null at ranks that don't serve.
-  const exchange::Service* service() const { return service_.get(); }
 
   /// After the weights are there; with what a checkpoint said of this rank, if it was of as many ranks.
   task::Task<void> begin(const Beginning* beginning);
@@ -46,6 +44,12 @@ class Replicas {
   task::Task<void> abandon(std::exception_ptr why);
   /// What this rank sent for show() so far.
   std::uint64_t bytes_shown() const { return bytes_shown_; }
+  /// How late contributions were at all servers. REQUIRES: servers own something.
+  struct Staleness {
+    std::vector<double> counts;  // by how many updates late
+    double dropped = 0;          // came too late to count
+  };
+  task::Task<Staleness> count_staleness() const;
   /// What a checkpoint must know of this rank. REQUIRES: nothing is shown, and the meeting's answers have
   /// come. For bodies of kernels.
   std::vector<checkpoint::LogicalTensor> tensors() const;

@@ -9,6 +9,7 @@
 #include "exchange/choose.h"
 #include "exchange/shard.h"
 #include "plan/asynchrony.h"
+#include "train/chronicler.h"
 #include "train/evaluation.h"
 #include "train/pace.h"
 #include "train/replicas.h"
@@ -30,7 +31,8 @@ class Trainer {
         options_(options),
         group_(world.runtime, "data", all_ranks(world.runtime)),
         agreement_(group_),
-        reports_(world.observer) {
+        reports_(world.observer),
+        chronicler_(world.runtime.rank(), options) {
     if (!losses() || !losses()->spares_any()) return;
     all_ = std::make_unique<comm::Communicator>(world.runtime, "all", all_ranks(world.runtime));
     roster_ = std::make_unique<Roster>(*all_, group_, *options.losses);
@@ -81,15 +83,11 @@ class Trainer {
   task::Task<void> catch_up();
   task::Task<void> pause();
   task::Task<bool> come_together(Together mine);
-  task::Task<void> count_staleness(Outcome* outcome);
   bool works() const { return world_.runtime.rank().value() < workers_; }
   std::uint64_t bytes_sent() const { return world_.runtime.transport.traffic().bytes_sent; }
   /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
   std::uint64_t bytes_of_training() const { return bytes_sent() - first_bytes_ - replicas_->bytes_shown(); }
   task::Task<Outcome> conclude();
-  exchange::Chronicle chronicle();
-  task::Task<void> gather_order(Outcome* outcome);
-  void compare_with_order(const Outcome& outcome);
 
   World world_;
   const TrainOptions& options_;
@@ -98,7 +96,6 @@ class Trainer {
   std::unique_ptr<comm::Communicator> all_;  // null, as the roster: nobody can be done without
   std::unique_ptr<Roster> roster_;
   int lost_ = 0;  // workers; at rank 0
-  exchange::Acts acts_;
   plan::Plan plan_;
   std::unique_ptr<State> state_;
   int node_ = 0;
@@ -112,6 +109,7 @@ class Trainer {
   std::unique_ptr<Pace> pace_;
   std::unique_ptr<data::Loader> loader_;
   Reports reports_;
+  Chronicler chronicler_;
   int workers_ = 1;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
@@ -158,7 +156,7 @@ task::Task<void> Trainer::prepare() {
   node_ = co_await finding;
   const auto& levels = options_.plan.exchange.levels;
   const exchange::Levels::Shape shape{node_, options_.plan.seed, options_.plan.mesh.servers, options_.own,
-                                      chronicle()};
+                                      chronicler_.chronicle()};
   levels_ = std::make_unique<exchange::Levels>(lasting(), exchange::summing_levels(levels), shape);
   auto establish_levels = levels_->establish();
   co_await establish_levels;
@@ -183,7 +181,8 @@ task::Task<void> Trainer::prepare() {
   total_ = plan::total_samples(plan_, group_.size(), train.size());
   workers_ = plan::workers(plan_, group_.size());
   replicas_ = std::make_unique<Replicas>(
-      runtime(), ranks(), Replicas::Setup{state_.get(), &plan_, total_, chronicle(), losses(), options_.own});
+      runtime(), ranks(),
+      Replicas::Setup{state_.get(), &plan_, total_, chronicler_.chronicle(), losses(), options_.own});
   auto same = compare_weights("initial parameters");
   co_await same;
   first_bytes_ = bytes_sent();  // before workers that are faster may be served
@@ -203,7 +202,7 @@ task::Task<void> Trainer::prepare() {
   pace_ = make_pace(plan_, {lasting(), agreement_, workers_, batch,
                             Agenda(plan_, static_cast<double>(train.size()), total_, here), here, losses(),
                             [this](const Ledger::Loss& loss) { lost(loss); }, options_.own.topologies,
-                            levels_->size() > 1 ? &levels_->group(0) : nullptr, chronicle()});
+                            levels_->size() > 1 ? &levels_->group(0) : nullptr, chronicler_.chronicle()});
   auto establish_pace = pace_->establish();
   co_await establish_pace;
   data::Sampler sampler(plan_.seed, train.size(), batch);
@@ -377,23 +376,6 @@ void Trainer::lost(const Ledger::Loss& loss) {
       why, loss.steps, loss.samples, rest, workers_ - ++lost_));
 }
 
-task::Task<void> Trainer::count_staleness(Outcome* outcome) {
-  constexpr std::size_t kMost = 256;  // later ones are counted with these
-  std::vector<double> counts(kMost + 1);
-  if (const exchange::Service* service = replicas_->service()) {
-    const auto& own = service->staleness();
-    for (std::size_t late = 0; late < own.size(); ++late)
-      counts[std::min(late, kMost - 1)] += static_cast<double>(own[late]);
-    counts[kMost] = static_cast<double>(service->dropped());
-  }
-  auto summing = agreement_.sum(std::move(counts));
-  counts = co_await summing;
-  outcome->dropped = counts[kMost];
-  counts.pop_back();
-  while (counts.size() > 1 && counts.back() == 0) counts.pop_back();
-  outcome->staleness = std::move(counts);
-}
-
 task::Task<void> Trainer::step(const data::Batch* batch) {
   const optim::StepClock clock = clock_ = clock_at(steps_, samples_);
   StepReport report;
@@ -515,38 +497,6 @@ task::Task<void> Trainer::save() {
   saved_at_ = samples_;
 }
 
-exchange::Chronicle Trainer::chronicle() {
-  exchange::Chronicle chronicle;
-  chronicle.record = options_.acts ? options_.acts : options_.record_order ? &acts_ : nullptr;
-  if (options_.follow)
-    chronicle.follow = &options_.follow->ranks.at(static_cast<std::size_t>(runtime().rank().value()));
-  return chronicle;
-}
-
-task::Task<void> Trainer::gather_order(Outcome* outcome) {
-  auto collecting = agreement_.collect(pack_acts(*chronicle().record));
-  const auto packed = co_await collecting;
-  if (runtime().rank() != Rank(0)) co_return;
-  Order order{decisive_plan(options_.plan), hash_, {}};
-  order.ranks.resize(static_cast<std::size_t>(lasting().size()));  // who was lost has none
-  for (std::size_t member = 0; member < packed.size(); ++member)
-    order.ranks[static_cast<std::size_t>(group_.global(static_cast<int>(member)).value())] =
-        unpack_acts(packed[member]);
-  outcome->order = std::move(order);
-}
-
-void Trainer::compare_with_order(const Outcome& outcome) {
-  if (!options_.follow || runtime().rank() != Rank(0)) return;
-  const std::uint64_t there = options_.follow->parameter_hash;
-  world_.observer.noticed(
-      there == outcome.parameter_hash
-          ? fmt::format("the parameters are those of the run whose order was followed, bit for bit ({:016x})",
-                        there)
-          : fmt::format("the order was followed to its end, and yet the parameters are {:016x} in place of "
-                        "{:016x}: the data, the libraries or the processor's arithmetic are others",
-                        outcome.parameter_hash, there));
-}
-
 /// Hashes the master weights and makes sure that all ranks have the same.
 task::Task<void> Trainer::compare_weights(std::string what) {
   std::uint64_t hash = 0;
@@ -590,8 +540,10 @@ task::Task<Outcome> Trainer::conclude() {
   const double steps = std::max(1.0, sums[1] / workers_);
   outcome.bytes_sent_per_step = sums[0] / steps / group_.size();
   if (exchange::served_level(plan_.exchange.levels)) {
-    auto counting = count_staleness(&outcome);
-    co_await counting;
+    auto counting = replicas_->count_staleness();
+    const Replicas::Staleness staleness = co_await counting;
+    outcome.staleness = staleness.counts;
+    outcome.dropped = staleness.dropped;
   }
   outcome.train_loss = reports_.epoch_loss();
   if (roster_) outcome.lost = roster_->missing();
@@ -604,10 +556,10 @@ task::Task<Outcome> Trainer::conclude() {
     auto exporting = saver_->export_model();
     co_await exporting;
   }
-  compare_with_order(outcome);
+  if (auto notice = chronicler_.compare(hash_)) world_.observer.noticed(*notice);
   if (options_.record_order) {
-    auto gathering = gather_order(&outcome);
-    co_await gathering;
+    auto gathering = chronicler_.gather(&group_, &agreement_, lasting().size(), hash_);
+    outcome.order = co_await gathering;
   }
   if (plan_.report.trace) {
     auto gathering = agreement_.gather(pack_spans(runtime().journal.all(), options_.clock_offset));

@@ -1,0 +1,39 @@
+#include "train/chronicler.h"
+
+#include <fmt/format.h>
+
+namespace taxon::train {
+
+exchange::Chronicle Chronicler::chronicle() {
+  exchange::Chronicle chronicle;
+  chronicle.record = options_.acts ? options_.acts : options_.record_order ? &acts_ : nullptr;
+  if (options_.follow) chronicle.follow = &options_.follow->ranks.at(static_cast<std::size_t>(rank_.value()));
+  return chronicle;
+}
+
+task::Task<std::optional<Order>> Chronicler::gather(const comm::Communicator* group, Agreement* agreement,
+                                                    int ranks, std::uint64_t parameter_hash) {
+  auto collecting = agreement->collect(pack_acts(*chronicle().record));
+  const auto packed = co_await collecting;
+  if (rank_ != Rank(0)) co_return std::nullopt;
+  Order order{decisive_plan(options_.plan), parameter_hash, {}};
+  order.ranks.resize(static_cast<std::size_t>(ranks));
+  for (std::size_t member = 0; member < packed.size(); ++member)
+    order.ranks[static_cast<std::size_t>(group->global(static_cast<int>(member)).value())] =
+        unpack_acts(packed[member]);
+  co_return order;
+}
+
+std::optional<std::string> Chronicler::compare(std::uint64_t parameter_hash) const {
+  if (!options_.follow || rank_ != Rank(0)) return std::nullopt;
+  const std::uint64_t there = options_.follow->parameter_hash;
+  if (there == parameter_hash)
+    return fmt::format(
+        "the parameters are those of the run whose order was followed, bit for bit ({:016x})", there);
+  return fmt::format(
+      "the order was followed to its end, and yet the parameters are {:016x} in place of "
+      "{:016x}: the data, the libraries or the processor's arithmetic are others",
+      parameter_hash, there);
+}
+
+}  // namespace taxon::train
