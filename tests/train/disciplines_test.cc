@@ -14,15 +14,6 @@ namespace {
 
 class Disciplines : public Train {
  protected:
-  static plan::LevelPlan asynchronous(std::string late = "as_others", double compensation = 0.04) {
-    plan::LevelPlan level;
-    level.topology = "servers";
-    level.staleness = -1;
-    level.apply = 1;
-    level.late = std::move(late);
-    level.compensation = compensation;
-    return level;
-  }
   static plan::LevelPlan adag(int period) {
     plan::LevelPlan level = asynchronous("moved");
     level.rule = "accumulated";
@@ -42,6 +33,35 @@ class Disciplines : public Train {
     TrainingJob training = job(ranks, std::move(plan));
     training.share_memory = false;
     return run_virtual_training(training, delayed(separate_hosts(ranks)), seed);
+  }
+  /// Seconds of four ranks' training, of which one is ten times slower.
+  double time_with_a_slow_rank(plan::Plan plan) {
+    TrainingJob training = job(4, std::move(plan));
+    training.share_memory = false;
+    training.make_model = [options = model_options(training.plan)](int rank) {
+      auto costed = options;
+      costed.hidden_seconds = costed.out_seconds = {rank == 2 ? 10e-3 : 1e-3, rank == 2 ? 10e-3 : 1e-3};
+      return std::make_unique<model::Perceptron>(costed);
+    };
+    VirtualRun run = run_in_world(training, separate_hosts(4), {.seed = 1});
+    if (run.report.failure) std::rethrow_exception(run.report.failure);
+    return to_seconds(run.report.time);
+  }
+  void expect_that_an_interrupted_run_goes_on(const plan::Plan& plan) {
+    data::MemoryStorage storage;
+    TrainingJob first = job(4, plan);
+    first.storage = &storage;
+    first.out = "run";
+    first.stop_after = 10;
+    for (const auto& outcome : run_training(first).outcomes)
+      EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
+    TrainingJob rest = job(4, plan);
+    rest.storage = &storage;
+    rest.out = "run";
+    rest.start = train::TrainOptions::Start::Resume;
+    const auto resumed = run_training(rest);
+    EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
+    EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
   }
 };
 
@@ -166,39 +186,11 @@ TEST_F(TrainInPairs, StaysNearSynchronousSgdWhileStepsAreSmall) {
   EXPECT_LT(relative_distance(synchronous.parameters, paired.parameters), 0.2 * way);
 }
 
-TEST_F(TrainInPairs, AnInterruptedRunGoesOn) {
-  data::MemoryStorage storage;
-  TrainingJob first = job(4, in_pairs());
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 10;
-  for (const auto& outcome : run_training(first).outcomes)
-    EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
-  TrainingJob rest = job(4, in_pairs());
-  rest.storage = &storage;
-  rest.out = "run";
-  rest.start = train::TrainOptions::Start::Resume;
-  const auto resumed = run_training(rest);
-  EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
-  EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
-}
+TEST_F(TrainInPairs, AnInterruptedRunGoesOn) { expect_that_an_interrupted_run_goes_on(in_pairs()); }
 
 /// One slow rank holds nobody up: in the time of its steps, others take many.
 TEST_F(TrainInPairs, NobodyWaitsForASlowRank) {
-  auto cluster = separate_hosts(4);
-  auto time_of = [&](plan::Plan plan) {
-    TrainingJob training = job(4, std::move(plan));
-    training.share_memory = false;
-    training.make_model = [options = model_options(training.plan)](int rank) {
-      auto costed = options;
-      costed.hidden_seconds = costed.out_seconds = {rank == 2 ? 10e-3 : 1e-3, rank == 2 ? 10e-3 : 1e-3};
-      return std::make_unique<model::Perceptron>(costed);
-    };
-    VirtualRun run = run_in_world(training, cluster, {.seed = 1});
-    if (run.report.failure) std::rethrow_exception(run.report.failure);
-    return to_seconds(run.report.time);
-  };
-  EXPECT_LT(2 * time_of(in_pairs()), time_of(plan_of(plan::LevelPlan{})));
+  EXPECT_LT(2 * time_with_a_slow_rank(in_pairs()), time_with_a_slow_rank(plan_of(plan::LevelPlan{})));
 }
 
 /// Omnivore's groups: nodes of two that sum their gradients and push them to servers as one.
@@ -239,39 +231,12 @@ TEST_F(TrainInGroups, AsynchronousGroupsLearnAndEndWithOneModel) {
 }
 
 TEST_F(TrainInGroups, AnInterruptedRunGoesOn) {
-  for (std::int64_t staleness : {-1, 2}) {
-    data::MemoryStorage storage;
-    TrainingJob first = job(4, in_groups(staleness, 1));
-    first.storage = &storage;
-    first.out = "run";
-    first.stop_after = 10;
-    for (const auto& outcome : run_training(first).outcomes)
-      EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
-    TrainingJob rest = job(4, in_groups(staleness, 1));
-    rest.storage = &storage;
-    rest.out = "run";
-    rest.start = train::TrainOptions::Start::Resume;
-    const auto resumed = run_training(rest);
-    EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
-    EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
-  }
+  for (std::int64_t staleness : {-1, 2}) expect_that_an_interrupted_run_goes_on(in_groups(staleness, 1));
 }
 
 /// Nobody waits for a slow rank but those of its group.
 TEST_F(TrainInGroups, NoGroupWaitsForAnother) {
-  auto time_of = [&](plan::Plan plan) {
-    TrainingJob training = job(4, std::move(plan));
-    training.share_memory = false;
-    training.make_model = [options = model_options(training.plan)](int rank) {
-      auto costed = options;
-      costed.hidden_seconds = costed.out_seconds = {rank == 2 ? 10e-3 : 1e-3, rank == 2 ? 10e-3 : 1e-3};
-      return std::make_unique<model::Perceptron>(costed);
-    };
-    VirtualRun run = run_in_world(training, separate_hosts(4), {.seed = 1});
-    if (run.report.failure) std::rethrow_exception(run.report.failure);
-    return to_seconds(run.report.time);
-  };
-  EXPECT_LT(2 * time_of(in_groups(-1, 1)), time_of(in_groups(0, 0)));
+  EXPECT_LT(2 * time_with_a_slow_rank(in_groups(-1, 1)), time_with_a_slow_rank(in_groups(0, 0)));
 }
 
 /// Bytes that leave a rank in a step against the closed forms for m bytes of weights, which headers and what

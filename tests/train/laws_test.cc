@@ -104,14 +104,6 @@ class Laws : public Train, public testing::WithParamInterface<Place> {
     plan.mesh.servers = servers;
     return plan;
   }
-  static plan::LevelPlan served(std::int64_t staleness = 0, int quorum = 0, int apply = 0) {
-    plan::LevelPlan level;
-    level.topology = "servers";
-    level.staleness = staleness;
-    level.quorum = quorum;
-    level.apply = apply;
-    return level;
-  }
   TrainingJob apart(int ranks, plan::Plan plan) {
     TrainingJob job = Train::job(ranks, std::move(plan));
     job.share_memory = false;

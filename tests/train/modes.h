@@ -22,6 +22,24 @@ inline plan::LevelPlan level(std::string group, std::string topology, std::strin
   return {std::move(group), std::move(topology), std::move(collective)};
 }
 
+/// Servers by the numbers of their consistency.
+inline plan::LevelPlan served(std::int64_t staleness = 0, int quorum = 0, int apply = 0) {
+  plan::LevelPlan level;
+  level.topology = "servers";
+  level.staleness = staleness;
+  level.quorum = quorum;
+  level.apply = apply;
+  return level;
+}
+
+/// One contribution is an update, whenever it comes; `late` says what becomes of late ones.
+inline plan::LevelPlan asynchronous(std::string late = "as_others", double compensation = 0.04) {
+  plan::LevelPlan level = served(-1, 0, 1);
+  level.late = std::move(late);
+  level.compensation = compensation;
+  return level;
+}
+
 /// For worlds of an even number of ranks in nodes of two.
 inline std::vector<Mode> modes() {
   auto levels = [](std::vector<plan::LevelPlan> levels) {

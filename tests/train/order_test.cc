@@ -101,16 +101,6 @@ struct Row {
   friend std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.name; }
 };
 
-plan::LevelPlan served(std::int64_t staleness, int quorum, int apply, std::string late = "as_others") {
-  plan::LevelPlan level;
-  level.topology = "servers";
-  level.staleness = staleness;
-  level.quorum = quorum;
-  level.apply = apply;
-  level.late = std::move(late);
-  return level;
-}
-
 plan::LevelPlan meets_freely(std::string rule, int period, std::string topology = "servers") {
   plan::LevelPlan level = meets(std::move(rule), period, std::move(topology));
   if (level.topology == "servers") level.staleness = -1, level.apply = 1;
@@ -122,15 +112,13 @@ std::vector<Row> rows() {
   auto by = [](plan::LevelPlan level) {
     return [level](plan::Plan& plan) { plan.exchange.levels = {level}; };
   };
-  plan::LevelPlan compensated = served(-1, 0, 1, "compensated_adaptively");
-  compensated.compensation = 2;
   plan::LevelPlan moved = meets_freely("accumulated", 3);
   moved.late = "moved";
   plan::LevelPlan bounded_elastic = meets_freely("elastic", 2);
   bounded_elastic.staleness = 1;
-  std::vector<Row> rows = {{"asynchronous", by(served(-1, 0, 1))},
-                           {"less", by(served(-1, 0, 1, "less"))},
-                           {"compensated", by(compensated)},
+  std::vector<Row> rows = {{"asynchronous", by(asynchronous())},
+                           {"less", by(asynchronous("less"))},
+                           {"compensated", by(asynchronous("compensated_adaptively", 2))},
                            {"bounded", by(served(2, 0, 1))},
                            {"quorum", by(served(0, 2, 2))},
                            {"softsync", by(served(-1, 0, 2))},

@@ -13,7 +13,7 @@ namespace {
 
 class TrainServers : public Train {
  protected:
-  plan::Plan served(plan::LevelPlan level, int servers, const std::string& rule = "adamw") {
+  plan::Plan plan_of(plan::LevelPlan level, int servers, const std::string& rule = "adamw") {
     plan::Plan plan = toy_plan();
     plan.optimiser.rule = rule;
     plan.optimiser.weight_decay = 0.01;
@@ -23,24 +23,16 @@ class TrainServers : public Train {
     plan.mesh.servers = servers;
     return plan;
   }
-  static plan::LevelPlan servers(std::int64_t staleness = 0, int quorum = 0, int apply = 0) {
-    plan::LevelPlan level;
-    level.topology = "servers";
-    level.staleness = staleness;
-    level.quorum = quorum;
-    level.apply = apply;
-    return level;
-  }
 };
 
 TEST_F(TrainServers, WhereWorkersKeepStepTheyTrainAsOneWorkerDoes) {
-  const auto expected = run_training(job(1, served({}, 0)));
+  const auto expected = run_training(job(1, plan_of({}, 0)));
   for (int dedicated : {0, 1, 2})
     for (int workers : {1, 2, 4})
       for (const char* overlap : {"forward", "backward"}) {
         if (dedicated + workers > 5) continue;
         SCOPED_TRACE(testing::Message() << dedicated << " " << workers << " " << overlap);
-        plan::Plan plan = served(servers(), dedicated);
+        plan::Plan plan = plan_of(served(), dedicated);
         plan.exchange.overlap = overlap;
         const auto result = run_training(job(workers + dedicated, plan));
         EXPECT_LT(relative_distance(expected.parameters, result.parameters), 1e-9);
@@ -55,7 +47,7 @@ TEST_F(TrainServers, WhereWorkersKeepStepTheyTrainAsOneWorkerDoes) {
 
 TEST_F(TrainServers, TwoRunsAreBitIdenticalAndAnInterruptedOneContinues) {
   for (int dedicated : {0, 2}) {
-    plan::Plan plan = served(servers(), dedicated, "momentum");
+    plan::Plan plan = plan_of(served(), dedicated, "momentum");
     plan.precision = {DType::Float32, DType::Float32};
     const auto whole = run_training(job(4, plan));
     EXPECT_EQ(run_training(job(4, plan)).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash);
@@ -82,12 +74,12 @@ struct Discipline {
 
 class TrainFreely : public TrainServers, public ::testing::WithParamInterface<Discipline> {
  protected:
-  plan::LevelPlan level() { return servers(GetParam().staleness, GetParam().quorum, GetParam().apply); }
+  plan::LevelPlan level() { return served(GetParam().staleness, GetParam().quorum, GetParam().apply); }
 };
 
 TEST_P(TrainFreely, LearnsAndEndsWithOneModel) {
   for (int dedicated : {0, 1}) {
-    plan::Plan plan = served(level(), dedicated, "sgd");
+    plan::Plan plan = plan_of(level(), dedicated, "sgd");
     const auto result = run_training(job(4, plan));
     EXPECT_LT(result.outcomes[0].test.loss, 0.9 * result.recorders[0].evaluations.front().loss);
     for (const auto& outcome : result.outcomes) {
@@ -104,13 +96,13 @@ TEST_P(TrainFreely, LearnsAndEndsWithOneModel) {
 
 TEST_P(TrainFreely, StopsWhenAsked) {
   data::MemoryStorage storage;
-  TrainingJob first = job(4, served(level(), 1, "sgd"));
+  TrainingJob first = job(4, plan_of(level(), 1, "sgd"));
   first.storage = &storage;
   first.out = "run";
   first.stop_after = 10;
   const auto stopped = run_training(first);
   for (const auto& outcome : stopped.outcomes) EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
-  TrainingJob rest = job(4, served(level(), 1, "sgd"));
+  TrainingJob rest = job(4, plan_of(level(), 1, "sgd"));
   rest.storage = &storage;
   rest.out = "run";
   rest.start = train::TrainOptions::Start::Resume;
@@ -125,12 +117,12 @@ INSTANTIATE_TEST_SUITE_P(Disciplines, TrainFreely,
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(TrainServers, ElasticReplicasPullAtACentreOfServers) {
-  plan::LevelPlan level = servers(-1, 0, 1);
+  plan::LevelPlan level = served(-1, 0, 1);
   level.rule = "elastic";
   level.rate = 0.9;
   level.period = 3;
   for (int dedicated : {0, 1}) {
-    const auto result = run_training(job(4, served(level, dedicated, "momentum")));
+    const auto result = run_training(job(4, plan_of(level, dedicated, "momentum")));
     EXPECT_LT(result.outcomes[0].test.loss, result.recorders[0].evaluations.front().loss);
     for (const auto& outcome : result.outcomes)
       EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
@@ -142,12 +134,12 @@ TEST_F(TrainServers, ReplicasThatMeetAtServersDoAsThoseThatAllReduce) {
     plan::LevelPlan level = meets(rule, 5);
     level.momentum = std::string(rule) == "elastic" ? 0 : 0.5;
     level.rate = 0.8;
-    const auto expected = run_training(job(4, served(level, 0, "momentum")));
+    const auto expected = run_training(job(4, plan_of(level, 0, "momentum")));
     level.topology = "servers";
     for (int dedicated : {0, 2})
       EXPECT_LT(relative_distance(
                     expected.parameters,
-                    run_training(job(4 + dedicated, served(level, dedicated, "momentum"))).parameters),
+                    run_training(job(4 + dedicated, plan_of(level, dedicated, "momentum"))).parameters),
                 1e-9)
           << rule << " " << dedicated;
   }
