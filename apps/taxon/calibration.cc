@@ -13,7 +13,7 @@
 namespace taxon::app {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComputeFigures, flops, sum_bandwidth, update_bandwidth, copy_bandwidth,
-                                   cache_bandwidth)
+                                   cache_bandwidth, launch)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFigures, host, machine, cores, quota, period, threads, cache, alone,
                                    together)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFigures, from, to, shares_memory, half_round_trip, signal, interval,
@@ -33,7 +33,7 @@ constexpr std::size_t kTellBytes = 1024;
 class Calibrator {
  public:
   Calibrator(comm::Runtime& runtime, const CalibrationOptions& options)
-      : options_(options), group_(runtime, "calibration", everybody(runtime)) {}
+      : runtime_(runtime), options_(options), group_(runtime, "calibration", everybody(runtime)) {}
 
   Task<Calibration> run();
 
@@ -51,6 +51,7 @@ class Calibrator {
   Task<void> probe_links();
   std::vector<std::pair<int, int>> pairs() const;
 
+  comm::Runtime& runtime_;
   const CalibrationOptions& options_;
   comm::Communicator group_;
   Calibration result_;
@@ -83,7 +84,11 @@ Task<void> Calibrator::compute_in_turns() {
     turns = std::max(turns, ++next);
   }
   for (int now = 0; now < turns; ++now) {
-    if (now == turn) own_.alone = probe_compute(options_.seconds, options_.threads);
+    if (now == turn) {
+      own_.alone = probe_compute(options_.seconds, options_.threads);
+      auto launching = probe_launch(&runtime_);
+      own_.alone.launch = co_await launching;
+    }
     auto sharing = share(&own_);
     result_.ranks = co_await sharing;
   }
@@ -167,17 +172,18 @@ std::string cluster_text(const Calibration& calibration) {
 
 std::string describe(const Calibration& calibration) {
   std::string text =
-      fmt::format("{:>5} {:>20} {:>8} {:>14} {:>14} {:>12} {:>12} {:>12} {:>12}\n", "rank", "cores",
-                  "threads", "matrices", "all at once", "sums", "updates", "copies", "in caches");
+      fmt::format("{:>5} {:>20} {:>8} {:>14} {:>14} {:>12} {:>12} {:>12} {:>12} {:>10}\n", "rank", "cores",
+                  "threads", "matrices", "all at once", "sums", "updates", "copies", "in caches", "a kernel");
   for (std::size_t rank = 0; rank < calibration.ranks.size(); ++rank) {
     const RankFigures& r = calibration.ranks[rank];
     const std::string cores = r.quota > 0
                                   ? fmt::format("{:.3g} of {:g}, {:g} ms", r.quota, r.cores, r.period * 1e3)
                                   : fmt::format("{:g}", r.cores);
-    text += fmt::format("{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>12} {:>12} {:>12} {:>12}\n",
-                        rank, cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9,
-                        rate(r.alone.sum_bandwidth), rate(r.alone.update_bandwidth),
-                        rate(r.alone.copy_bandwidth), rate(r.alone.cache_bandwidth));
+    text += fmt::format(
+        "{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>12} {:>12} {:>12} {:>12} {:>10}\n", rank,
+        cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9, rate(r.alone.sum_bandwidth),
+        rate(r.alone.update_bandwidth), rate(r.alone.copy_bandwidth), rate(r.alone.cache_bandwidth),
+        format_seconds(r.alone.launch));
   }
   if (calibration.links.empty()) return text;
   text += fmt::format("{:>9} {:>11} {:>11} {:>11} {:>13} {:>13} {:>10} {:>11} {:>13} {:>13}\n", "ranks",

@@ -211,6 +211,7 @@ class Fit {
     model.device.memory_bandwidth =
         rounded(median_of(ranks, [](const RankFigures& r) { return r.alone.update_bandwidth; }) / share);
     fit_cache(ranks, share, &model.device);
+    model.device.launch = median_of(ranks, [](const RankFigures& r) { return r.alone.launch; });
     model.inside = median_link(inside);
     model.network = median_link(network);
     return model;

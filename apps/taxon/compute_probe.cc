@@ -101,6 +101,21 @@ double probe_matrix(double seconds, int threads) {
   return matrix_speed(seconds);
 }
 
+task::Task<double> probe_launch(comm::Runtime* runtime) {
+  constexpr std::size_t kKernels = 500;
+  std::vector<double> seconds;
+  while (seconds.size() < kKernels) {
+    tensor::Kernel nothing{"nothing", {}, [](tensor::Marks&) {}};
+    const Instant begin = runtime->executor().now();
+    auto running = tensor::run(runtime->device, runtime->waits(), tensor::Lane::Compute, std::move(nothing));
+    co_await running;
+    seconds.push_back(to_seconds(runtime->executor().now() - begin));
+  }
+  auto middle = seconds.begin() + kKernels / 2;
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  co_return *middle;
+}
+
 ComputeFigures probe_compute(double seconds, int threads) {
   tensor::Arena gradients(DType::Float32, kArenaElements);
   ComputeFigures figures;

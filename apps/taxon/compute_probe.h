@@ -1,5 +1,7 @@
 #pragma once
 
+#include "comm/runtime.h"
+
 namespace taxon::app {
 
 /// How fast one rank computes; bytes are those that a kernel reads and writes.
@@ -9,11 +11,15 @@ struct ComputeFigures {
   double update_bandwidth = 0;  // of the optimiser's updates
   double copy_bandwidth = 0;    // of copies
   double cache_bandwidth = 0;   // of updates whose memory caches hold
+  double launch = 0;            // seconds that an empty kernel of the compute lane takes
 };
 
-/// Measures this process for about five times `seconds`. Where a quota stops the process meanwhile, that
-/// counts: `seconds` should be many of its periods.
+/// Measures this process for about five times `seconds`, all but `launch`. Where a quota stops the process
+/// meanwhile, that counts: `seconds` should be many of its periods.
 ComputeFigures probe_compute(double seconds, int threads);
+
+/// The median of many. `runtime` outlives the task.
+task::Task<double> probe_launch(comm::Runtime* runtime);
 
 /// Only the matrix product, for about `seconds`.
 double probe_matrix(double seconds, int threads);

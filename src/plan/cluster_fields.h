@@ -32,6 +32,13 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .unit = Unit::BytesPerSecond},
         p.cache_bandwidth);
+  visit(Field{.key = "launch",
+              .sentence =
+                  "Time from asking for a kernel of the compute or the data lane, if that is idle, until "
+                  "it begins, and from its end until the rank knows of it.",
+              .min = 0,
+              .unit = Unit::Seconds},
+        p.launch);
   visit(Field{.key = "cores",
               .sentence =
                   "Cores that a compute kernel uses at full speed; 0: the device's share of the host's.",

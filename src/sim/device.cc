@@ -55,19 +55,27 @@ void VirtualDevice::Worker::begin(Queued next) {
   const double factor = device_.faults_.device_factor(device_.options_.target, device_.queue_.now());
   running_ = &job;
   began_ = device_.queue_.now();
-  length_ = device_.time_of(kernel, factor);
+  const Duration launch = times(launch_time(next.came), factor);
+  length_ = launch + device_.time_of(kernel, factor);
   reached_ = Duration(0);
   marks_.clear();
   next_mark_ = 0;
   const auto marks = static_cast<std::size_t>(kernel.marks);
   for (std::size_t i = 0; i < std::min(kernel.mark_offsets.size(), marks); ++i)
-    marks_.push_back({times(kernel.mark_offsets[i], factor), static_cast<int>(i)});
+    marks_.push_back({launch + times(kernel.mark_offsets[i], factor), static_cast<int>(i)});
   for (std::size_t i = 0; i < std::min(kernel.mark_shares.size(), marks); ++i)
-    marks_.push_back({times(length_, std::clamp(kernel.mark_shares[i], 0.0, 1.0)), static_cast<int>(i)});
+    marks_.push_back(
+        {launch + times(length_ - launch, std::clamp(kernel.mark_shares[i], 0.0, 1.0)), static_cast<int>(i)});
   std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.at < b.at; });
   error_ = nullptr;
   if (device_.options_.fidelity == Fidelity::Exact || kernel.runs == tensor::Kernel::Body::Always)
     error_ = job.run_body();
+}
+
+/// Who had to wait finds the lane's thread awake.
+Duration VirtualDevice::Worker::launch_time(Instant came) const {
+  const bool idle = came == began_ && lane_ != tensor::Lane::Exchange;
+  return idle ? device_.options_.launch : Duration(0);
 }
 
 Duration VirtualDevice::Worker::next_stretch() {

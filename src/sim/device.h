@@ -18,6 +18,7 @@ namespace taxon::sim {
 struct DeviceOptions {
   Fidelity fidelity = Fidelity::Exact;
   double flops = 0;                      // per second
+  Duration launch{0};                    // see plan::DeviceModel
   const DeviceMemory* memory = nullptr;  // outlives the device
   Target target;                         // whose it is
   Seat compute;                          // of the compute lane's thread
@@ -28,8 +29,9 @@ struct DeviceOptions {
 /// The virtual family of the door of work. A kernel takes the longer of flops / speed and bytes / bandwidth,
 /// or its measured time, and never less than its last mark, at its lane's full speed; a straggler's
 /// factor holds for the whole kernel in whose time it starts. Each lane is a thread. Bodies run when their
-/// kernel starts; marks fire at their offsets, whatever the body says, or at the end. A kernel that takes no
-/// time on an idle lane ends at once.
+/// kernel starts; marks fire at their offsets, whatever the body says, or at the end. Where a kernel comes to
+/// an idle lane, all of that is `launch` later, but on the exchange lane, which is the rank's own thread. A
+/// kernel that takes no time ends at once there.
 class VirtualDevice final : public tensor::Device {
  public:
   VirtualDevice(EventQueue& queue, Faults& faults, DeviceOptions options);
@@ -69,6 +71,7 @@ class VirtualDevice final : public tensor::Device {
     void begin(Queued next);
     /// At full speed, until the next mark or the end.
     Duration next_stretch();
+    Duration launch_time(Instant came) const;
     void end();
 
     VirtualDevice& device_;

@@ -110,6 +110,7 @@ struct World::Parts {
       const HostSeats& seats = hosts[static_cast<std::size_t>(host)];
       DeviceOptions device{.fidelity = options.fidelity,
                            .flops = wiring.place(Rank(rank)).model->device.flops,
+                           .launch = from_seconds(wiring.place(Rank(rank)).model->device.launch),
                            .memory = &wiring.memory(Rank(rank)),
                            .target = {rank, host},
                            .compute = seats.compute,

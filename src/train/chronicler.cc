@@ -28,8 +28,8 @@ std::optional<std::string> Chronicler::compare(std::uint64_t parameter_hash) con
   if (!options_.follow || rank_ != Rank(0)) return std::nullopt;
   const std::uint64_t there = options_.follow->parameter_hash;
   if (there == parameter_hash)
-    return fmt::format(
-        "the parameters are those of the run whose order was followed, bit for bit ({:016x})", there);
+    return fmt::format("the parameters are those of the run whose order was followed, bit for bit ({:016x})",
+                       there);
   return fmt::format(
       "the order was followed to its end, and yet the parameters are {:016x} in place of "
       "{:016x}: the data, the libraries or the processor's arithmetic are others",

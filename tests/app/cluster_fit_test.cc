@@ -138,10 +138,11 @@ TEST(ClusterFit, RanksShareACacheThatIsFasterThanMemory) {
   EXPECT_EQ(fit_cluster(ranks, {}).hosts[0].device.cache, 0);  // not known
   for (RankFigures& rank : ranks) rank.cache = 32 << 20;
   EXPECT_EQ(fit_cluster(ranks, {}).hosts[0].device.cache, 0);  // not measured
-  for (RankFigures& rank : ranks) rank.alone.cache_bandwidth = 20e9;
+  for (RankFigures& rank : ranks) rank.alone.cache_bandwidth = 20e9, rank.alone.launch = 3e-5;
   const plan::DeviceModel device = fit_cluster(ranks, {}).hosts[0].device;
   EXPECT_EQ(device.cache, 8 << 20);
   expect_close(device.cache_bandwidth, 20e9);
+  expect_close(device.launch, 3e-5);
 }
 
 TEST(ClusterFit, RanksThatGoRoundTheHostsCannotBeSaid) {

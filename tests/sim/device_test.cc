@@ -80,6 +80,14 @@ TEST(VirtualDevice, TheDearerOfArithmeticAndMemoryDecides) {
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(3), milliseconds(5)));
 }
 
+TEST(VirtualDevice, KernelsOfAnIdleLaneAreLaunched) {
+  plan::ClusterModel cluster = slow_host(1);
+  cluster.hosts[0].device.launch = 1e-3;
+  auto ends =
+      run(cluster, {{{Lane::Compute, 1e6}, {Lane::Compute, 2e6}, {Lane::Data, 1e6}, {Lane::Exchange, 1e6}}});
+  EXPECT_THAT(ends[0], ElementsAre(milliseconds(2), milliseconds(4), milliseconds(2), milliseconds(1)));
+}
+
 TEST(VirtualDevice, KernelsOfALaneWaitForEachOther) {
   auto ends = run(slow_host(1),
                   {{{Lane::Compute, 1e6}, {Lane::Compute, 2e6}, {Lane::Data, 1e6}, {Lane::Compute, 0}}});
