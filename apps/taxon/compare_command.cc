@@ -77,7 +77,7 @@ class Measured {
  public:
   Measured(const CompareArguments& arguments, std::vector<ComparedRun> runs)
       : arguments_(arguments), runs_(std::move(runs)), stop_(install_stop_signals()) {
-    comparison_.origin = arguments.emulated.empty() ? report::Origin::Measured : report::Origin::Emulated;
+    comparison_.origin = emulated_hosts().empty() ? report::Origin::Measured : report::Origin::Emulated;
     if (arguments.target > 0)
       comparison_.target_accuracy = arguments.target > 1 ? arguments.target / 100 : arguments.target;
     for (const ComparedRun& run : runs_)
@@ -95,6 +95,13 @@ class Measured {
       if (code == 0) code = ended;
     }
     return stop_ ? exit_code(ErrorKind::Interrupted) : code;
+  }
+
+  /// Nobody's word and nothing in the plans: empty.
+  std::string emulated_hosts() const {
+    const std::string planned = plan::describe(runs_.front().plan.emulation);
+    const bool both = !arguments_.emulated.empty() && !planned.empty();
+    return arguments_.emulated + (both ? "; " : "") + planned;
   }
 
   report::Comparison comparison() {
@@ -189,8 +196,8 @@ class Measured {
   std::set<std::string> models_;
 };
 
-void publish(const CompareArguments& arguments, report::Comparison comparison) {
-  comparison.facts = facts_of(arguments);
+void publish(const CompareArguments& arguments, report::Comparison comparison, const std::string& emulated) {
+  comparison.facts = facts_of(arguments, emulated);
   write_file(arguments.out + "/compare.csv", report::to_csv(comparison));
   if (!arguments.simulate) write_file(arguments.out + "/curves.csv", report::curves_csv(comparison));
   write_file(arguments.out + "/report.html", report::to_page(comparison));
@@ -202,7 +209,7 @@ int run_simulated(const CompareArguments& arguments, Problems& problems) {
   write_file(arguments.out + "/" + kMark, mark_of(arguments));
   const bool failed = std::any_of(comparison.systems.begin(), comparison.systems.end(),
                                   [](const report::System& system) { return !system.failures.empty(); });
-  publish(arguments, std::move(comparison));
+  publish(arguments, std::move(comparison), "");
   return failed ? exit_code(ErrorKind::Internal) : 0;
 }
 
@@ -213,7 +220,7 @@ int run_measured(const CompareArguments& arguments, Problems& problems) {
   Measured measured(arguments, std::move(runs));
   const int code = measured.run();
   report::Comparison comparison = measured.comparison();
-  publish(arguments, std::move(comparison));
+  publish(arguments, std::move(comparison), measured.emulated_hosts());
   if (code == exit_code(ErrorKind::Interrupted))
     say("interrupted: the same command goes on with what is left");
   return code;

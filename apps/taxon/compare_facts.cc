@@ -65,11 +65,12 @@ std::string today() {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> facts_of(const CompareArguments& arguments) {
+std::vector<std::pair<std::string, std::string>> facts_of(const CompareArguments& arguments,
+                                                          const std::string& emulated) {
   std::vector<std::pair<std::string, std::string>> facts;
   facts.emplace_back("command", command_of(arguments.command_line));
   facts.emplace_back(arguments.simulate ? "simulated on" : "machine", machine());
-  if (!arguments.emulated.empty()) facts.emplace_back("emulated hosts", arguments.emulated);
+  if (!emulated.empty()) facts.emplace_back("emulated hosts", emulated);
   if (arguments.simulate) facts.emplace_back("cluster", arguments.cluster);
   if (!arguments.profile.empty()) facts.emplace_back("profile", arguments.profile);
   facts.emplace_back("versions", versions());

@@ -5,7 +5,9 @@
 
 namespace taxon::app {
 
-/// What a report must say beside its figures: the machine, the command, the versions.
-std::vector<std::pair<std::string, std::string>> facts_of(const CompareArguments& arguments);
+/// What a report must say beside its figures: the machine, the hosts that it plays (empty: none), the
+/// command, the versions.
+std::vector<std::pair<std::string, std::string>> facts_of(const CompareArguments& arguments,
+                                                          const std::string& emulated);
 
 }  // namespace taxon::app

@@ -92,13 +92,18 @@ void check_names(const std::vector<ComparedRun>& runs, Problems& problems) {
   }
 }
 
-/// Results of different data do not compare.
-void check_data(const std::vector<ComparedRun>& runs, Problems& problems) {
+/// Results of different data do not compare, and times of different hosts.
+void check_equal(const std::vector<ComparedRun>& runs, Problems& problems) {
   for (const ComparedRun& run : runs)
     if (!(run.plan.data == runs.front().plan.data))
       problems.add(
           fmt::format("{} and {} train on different data: make their `data` sections equal, or set "
                       "what differs with --set data.KEY=VALUE",
+                      runs.front().recipe, run.recipe));
+    else if (!(run.plan.emulation == runs.front().plan.emulation))
+      problems.add(
+          fmt::format("{} and {} emulate different hosts: make their `emulation` sections equal, or set "
+                      "what differs with --set emulation.KEY=VALUE",
                       runs.front().recipe, run.recipe));
 }
 
@@ -140,7 +145,7 @@ void check_folder(ComparedRun& run, int workers, Problems& problems) {
 std::vector<ComparedRun> plan_runs(const CompareArguments& arguments, Problems& problems) {
   std::vector<ComparedRun> recipes = read_recipes(arguments, problems);
   check_names(recipes, problems);
-  check_data(recipes, problems);
+  check_equal(recipes, problems);
   if (recipes.empty() || !problems.empty()) return {};
   const std::int64_t train_size = try_ingredients(recipes, arguments.workers, problems);
   std::vector<std::uint64_t> seeds = arguments.seeds;

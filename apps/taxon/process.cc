@@ -9,6 +9,7 @@
 #include "apps/taxon/binding.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/preflight.h"
+#include "base/rng.h"
 #include "task/scope.h"
 
 namespace taxon::app {
@@ -41,6 +42,23 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
 }
 
+/// What the plan says of the host that this rank's plays.
+tensor::SlowMotion::Options emulated_host(const plan::Plan& plan, int rank) {
+  tensor::SlowMotion::Options options{.cores = plan.emulation.cores};
+  std::vector<plan::SlowdownPlan> mine;
+  for (const plan::SlowdownPlan& slow : plan.emulation.slow)
+    if (slow.rank < 0 || slow.rank == rank) mine.push_back(slow);
+  if (mine.empty()) return options;
+  Rng chance(plan.seed, "slow kernels", static_cast<std::uint64_t>(rank));
+  options.slowdown = [mine, chance]() mutable {
+    double factor = 1;
+    for (const plan::SlowdownPlan& slow : mine)
+      if (chance.uniform() < slow.probability) factor *= slow.slowdown;
+    return factor;
+  };
+  return options;
+}
+
 }  // namespace
 
 Process::Process(const plan::Plan& plan, ProcessOptions options)
@@ -50,7 +68,8 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
       losses_(options_.spared) {
   cores_ = allowed_cores();
   threads_ = compute_threads(plan, options_.identity.local_world_size);
-  device_ = std::make_unique<tensor::CpuDevice>(loop_);
+  device_ = std::make_unique<tensor::CpuDevice>(
+      loop_, tensor::CpuDeviceOptions{.slow_motion = emulated_host(plan, options_.identity.rank)});
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
     runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{alone_->transport(Rank(0)), *device_, journal_});

@@ -77,6 +77,10 @@ SimulationInput prepare_simulation(const SimulateArguments& arguments) {
     if (input.profile) known.models.push_back(input.profile->model);
     for (const plan::Problem& problem : plan::check_plan(input.plan, input.ranks, known))
       problems.add(fmt::format("{}: {}", problem.key, problem.sentence));
+    if (!plan::describe(input.plan.emulation).empty())
+      problems.add(
+          "emulation is of real runs: say in the cluster file how fast devices are, and who is slow "
+          "(device, stragglers)");
     if (input.profile)
       for (const std::string& problem : plan::profile_mismatches(*input.profile, input.plan, input.ranks))
         problems.add(fmt::format("{}: {}", arguments.profile, problem));

@@ -167,7 +167,7 @@ struct ModelRow {
   std::string_view summary;  // "conv 32-64, fc 1024: 3.24 M parameters"
   std::unique_ptr<Model> (*make)(const ModelContext&);
 };
-/// mlp, cnn, resnet18, perceptron; without libtorch only the last.
+/// mlp, lenet5, cnn, resnet18, perceptron; without libtorch only the last.
 std::span<const ModelRow> model_table();
 /// The table's model, or the TorchScript file. Throws Error{Usage} for unknown names, Error{Data} for a file
 /// that can't be loaded or does not map inputs of that shape to logits.

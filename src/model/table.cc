@@ -13,6 +13,7 @@ namespace {
 constexpr ModelRow kRows[] = {
 #if TAXON_WITH_TORCH
     {"mlp", "fc 256-128: 0.24 M parameters", build_mlp},
+    {"lenet5", "conv 6-16, fc 120-84: 0.06 M parameters", build_lenet5},
     {"cnn", "conv 32-64, fc 1024: 3.24 M parameters", build_cnn},
     {"resnet18", "18 layers with batch norm, 3 x 3 stem: 11.2 M parameters", build_resnet18},
 #endif

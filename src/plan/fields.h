@@ -11,7 +11,7 @@ namespace taxon::plan {
 template <Like<ModelPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "name",
-              .sentence = "Model of the model table: mlp, cnn, resnet18 or perceptron.",
+              .sentence = "Model of the model table: mlp, lenet5, cnn, resnet18 or perceptron.",
               .one_of = "model"},
         p.name);
   visit(Field{.key = "torchscript",
@@ -282,6 +282,34 @@ void visit_fields(P& p, V&& visit) {
         p.hash_steps);
 }
 
+template <Like<SlowdownPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "rank", .sentence = "The slow worker; -1: every one.", .min = -1, .max = 1 << 20},
+        p.rank);
+  visit(Field{.key = "slowdown",
+              .sentence = "Its compute kernels take so many times as long.",
+              .min = 1,
+              .max = 1e6},
+        p.slowdown);
+  visit(Field{.key = "probability",
+              .sentence = "That a kernel is hit, drawn for each from the seed.",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.probability);
+}
+
+template <Like<EmulationPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "cores",
+              .sentence = "Compute kernels take their processor time over these, as on a host with so many "
+                          "cores, if this one gives a worker as much; 0: as long as they take.",
+              .min = 0,
+              .max = 1e6},
+        p.cores);
+  visit(Field{.key = "slow", .sentence = "Workers that are slower than the others."}, p.slow);
+}
+
 template <Like<BucketPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "parameters", .sentence = "Parameters in the order in which they lie in the bucket."},
@@ -337,6 +365,9 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "evaluation", .sentence = "When the model is tested."}, p.evaluation);
   visit(Field{.key = "checkpoint", .sentence = "When the run's state is saved."}, p.checkpoint);
   visit(Field{.key = "report", .sentence = "What the run says about itself."}, p.report);
+  visit(
+      Field{.key = "emulation", .sentence = "Slower hosts that this one plays, to compare systems on them."},
+      p.emulation);
   visit(
       Field{.key = "resolved",
             .sentence = "What the run decided from the plan, so that it can be repeated exactly. Written by "

@@ -109,6 +109,13 @@ Broken collectives_known(const Case& c) {
   return {};
 }
 
+Broken slow_ranks_there(const Case& c) {
+  for (const SlowdownPlan& slow : c.plan.emulation.slow)
+    if (slow.rank >= c.world_size)
+      return fmt::format("it is {}, and there are ranks 0 to {}", slow.rank, c.world_size - 1);
+  return {};
+}
+
 Broken node_fits(const Case& c) {
   int node = c.plan.mesh.node;
   return unless(node == 0 || c.world_size % node == 0,
@@ -347,6 +354,7 @@ constexpr LegalityRow kRows[] = {
     {"transport.kind", "must be auto or name a transport",
      [](const Case& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
     {"transport.kind", "loopback joins ranks of one process only", loopback_alone},
+    {"emulation.slow", "rank must be one of the run's, or -1 for all", slow_ranks_there},
     {"control.deadline_seconds", "must not be shorter than silence_seconds and hang_seconds",
      reports_in_time},
 };

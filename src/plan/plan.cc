@@ -26,6 +26,18 @@ std::string describe(const BucketPlan& bucket) {
   return bucket.parts > 1 ? fmt::format("{}, part {} of {}", names, bucket.part + 1, bucket.parts) : names;
 }
 
+std::string describe(const EmulationPlan& emulation) {
+  std::vector<std::string> parts;
+  if (emulation.cores > 0) parts.push_back(fmt::format("each worker has {:g} cores", emulation.cores));
+  for (const SlowdownPlan& slow : emulation.slow) {
+    const std::string who = slow.rank < 0 ? "every worker" : fmt::format("rank {}", slow.rank);
+    const std::string when =
+        slow.probability < 1 ? fmt::format(" with probability {:g}", slow.probability) : "";
+    parts.push_back(fmt::format("kernels of {} take {:g} times as long{}", who, slow.slowdown, when));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 int workers(const Plan& plan, int world_size) { return std::max(1, world_size - plan.mesh.servers); }
 
 std::int64_t global_batch(const Plan& plan, int world_size) {

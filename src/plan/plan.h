@@ -186,6 +186,24 @@ struct ReportPlan {
   friend bool operator==(const ReportPlan&, const ReportPlan&) = default;
 };
 
+/// Workers whose kernels take longer.
+struct SlowdownPlan {
+  int rank = -1;           // -1: every one
+  double slowdown = 1;     // their kernels take so many times as long
+  double probability = 1;  // that a kernel is hit, drawn for each from the seed
+  friend bool operator==(const SlowdownPlan&, const SlowdownPlan&) = default;
+};
+
+/// Hosts that a machine plays: compute kernels end no sooner than they would there. The results are the same
+/// wherever they don't depend on who is first.
+struct EmulationPlan {
+  double cores = 0;  // of a worker: a kernel takes its processor time over these; 0: as long as it takes
+  std::vector<SlowdownPlan> slow;
+  friend bool operator==(const EmulationPlan&, const EmulationPlan&) = default;
+};
+/// In words, for reports; empty: nothing is emulated.
+std::string describe(const EmulationPlan& emulation);
+
 /// What the run decided from the plan, written into plan.yaml so that a run can be repeated exactly. Empty in
 /// recipes.
 struct BucketPlan {
@@ -228,6 +246,7 @@ struct Plan {
   EvaluationPlan evaluation;
   CheckpointPlan checkpoint;
   ReportPlan report;
+  EmulationPlan emulation;
   ResolvedPlan resolved;
   friend bool operator==(const Plan&, const Plan&) = default;
 };

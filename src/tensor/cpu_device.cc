@@ -12,8 +12,13 @@ namespace taxon::tensor {
 
 class CpuDevice::Worker {
  public:
-  Worker(task::Executor& executor, const std::vector<int>& cores, const char* name)
-      : executor_(executor), cores_(cores), name_(name), thread_([this] { loop(); }) {}
+  Worker(task::Executor& executor, const std::vector<int>& cores, const char* name,
+         SlowMotion::Options slow_motion)
+      : executor_(executor),
+        cores_(cores),
+        name_(name),
+        slow_motion_(std::move(slow_motion)),
+        thread_([this] { loop(); }) {}
   ~Worker() {
     {
       std::lock_guard lock(mutex_);
@@ -29,6 +34,10 @@ class CpuDevice::Worker {
     }
     ready_.notify_one();
   }
+  /// If the caller is its thread. Libraries' threads may reach milestones, too.
+  void catch_up() {
+    if (std::this_thread::get_id() == thread_.get_id()) slow_motion_.catch_up();
+  }
 
  private:
   void loop() {
@@ -43,7 +52,9 @@ class CpuDevice::Worker {
         job = jobs_.front();
         jobs_.pop_front();
       }
+      slow_motion_.begin();
       std::exception_ptr error = job->run_body();
+      slow_motion_.catch_up();
       // Moved: its only owner is the executor's thread, which reads it and lets it go.
       executor_.post([job, error = std::move(error)]() mutable { job->ended(std::move(error)); });
     }
@@ -59,6 +70,7 @@ class CpuDevice::Worker {
   task::Executor& executor_;
   const std::vector<int> cores_;
   const char* const name_;
+  SlowMotion slow_motion_;
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<Job*> jobs_;  // protected by mutex_
@@ -72,9 +84,11 @@ CpuDevice::~CpuDevice() = default;
 
 CpuDevice::Worker& CpuDevice::worker(Lane lane) {
   auto& slot = lane == Lane::Compute ? compute_ : data_;
-  if (!slot)
-    slot = std::make_unique<Worker>(executor_, options_.compute_cores,
-                                    lane == Lane::Compute ? "taxon-compute" : "taxon-data");
+  if (slot) return *slot;
+  slot =
+      lane == Lane::Compute
+          ? std::make_unique<Worker>(executor_, options_.compute_cores, "taxon-compute", options_.slow_motion)
+          : std::make_unique<Worker>(executor_, options_.compute_cores, "taxon-data", SlowMotion::Options{});
   return *slot;
 }
 
@@ -86,6 +100,7 @@ void CpuDevice::start(Lane lane, Job& job) {
 }
 
 void CpuDevice::mark(Job& job, int index) {
+  if (compute_) compute_->catch_up();
   executor_.post([&job, index] { job.fire(index); });
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tensor/device.h"
+#include "tensor/slow_motion.h"
 
 namespace taxon::tensor {
 
@@ -11,6 +12,7 @@ struct CpuDeviceOptions {
   /// Cores that the compute thread (and the threads that libraries start from it) may use; empty: all of the
   /// process.
   std::vector<int> compute_cores;
+  SlowMotion::Options slow_motion = {};  // of the compute lane
 };
 
 /// The real device: one long-lived thread for the compute lane (libtorch's autograd and OpenMP keep state per

@@ -102,6 +102,7 @@ std::string decisive_plan(const plan::Plan& plan) {
   decisive.transport = {};
   decisive.control = {};
   decisive.report = {};
+  decisive.emulation = {};
   decisive.resolved = {};
   return plan::write_plan(decisive);
 }

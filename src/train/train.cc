@@ -264,6 +264,8 @@ void Trainer::announce() {
   info.start_samples = samples_;
   info.arenas = state_->bytes();
   world_.observer.started(info);
+  if (const std::string hosts = plan::describe(plan_.emulation); !hosts.empty() && group_.rank() == 0)
+    world_.observer.noticed("emulated hosts: " + hosts);
   if (auto notice = plan::momentum_notice(plan_, group_.size()); notice && group_.rank() == 0)
     world_.observer.noticed(*notice);
 }

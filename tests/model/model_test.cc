@@ -4,6 +4,7 @@
 #include <torch/nn.h>
 
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "model/bench.h"
@@ -17,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-const data::SampleShape kSmall{{1, 8, 8}, 5};
+const data::SampleShape kSmall{{1, 12, 12}, 5};
 
 ModelContext context_of(const plan::ModelPlan& plan, const data::SampleShape& shape, DType compute) {
   return {.plan = &plan, .shape = shape, .compute = compute, .seed = 11};
@@ -33,7 +34,9 @@ std::unique_ptr<Model> make(const std::string& name, DType compute = DType::Floa
 struct Reference {
   Reference(const std::string& name, const Samples& samples, DType compute, const data::SampleShape& shape) {
     torch::manual_seed(11);
-    network = name == "mlp" ? make_mlp(shape) : name == "cnn" ? make_cnn(shape) : make_resnet18(shape);
+    const std::map<std::string, std::unique_ptr<Network> (*)(const data::SampleShape&)> makers = {
+        {"mlp", make_mlp}, {"lenet5", make_lenet5}, {"cnn", make_cnn}, {"resnet18", make_resnet18}};
+    network = makers.at(name)(shape);
     network->cast(scalar_type(compute));
     network->set_mode(Mode::Train);
     std::vector<std::int64_t> sizes = shape.input;
@@ -120,6 +123,7 @@ TEST_P(Gradients, AreThoseOfTheNextStepToo) {
 INSTANTIATE_TEST_SUITE_P(
     Models, Gradients,
     ::testing::Values(Case{"mlp", DType::Float32, 1e-5}, Case{"mlp", DType::Float64, 1e-13},
+                      Case{"lenet5", DType::Float32, 1e-5}, Case{"lenet5", DType::Float64, 1e-13},
                       Case{"cnn", DType::Float32, 1e-5}, Case{"cnn", DType::Float64, 1e-13},
                       Case{"resnet18", DType::Float32, 1e-4}),
     [](const auto& info) { return info.param.model + "_" + std::string(to_string(info.param.type)); });
@@ -423,7 +427,7 @@ TEST(Start, UnboundModelOutlivesItsArenasAndCanBeBoundAgain) {
   EXPECT_EQ(model->parameters(), values);
   EXPECT_EQ(model->evaluate(samples.inputs, samples.labels).loss_sum, loss);
   Bound again(std::move(model));
-  EXPECT_EQ(again.weight("fc1.bias")[0], again->parameters()[static_cast<std::size_t>(256 * 64)]);
+  EXPECT_EQ(again.weight("fc1.bias")[0], again->parameters()[static_cast<std::size_t>(256 * kSmall.elements())]);
 }
 
 TEST(Start, SetParametersIsTheInverseOfParameters) {
@@ -437,7 +441,7 @@ TEST(Start, SetParametersIsTheInverseOfParameters) {
 TEST(Start, UnknownModelAndUnfitShape) {
   std::string message;
   EXPECT_EQ(kind_of([] { make("transfomer"); }, &message), ErrorKind::Usage);
-  EXPECT_THAT(message, HasSubstr("mlp, cnn, resnet18"));
+  EXPECT_THAT(message, HasSubstr("mlp, lenet5, cnn, resnet18"));
   EXPECT_EQ(kind_of([] { make("cnn", DType::Float32, {}, {{784}, 10}); }, &message), ErrorKind::Usage);
   EXPECT_THAT(message, HasSubstr("[784]"));
 }
@@ -502,8 +506,8 @@ TEST_P(HalfPrecision, GradientsAreNearThoseOfFloat32) {
 }
 // Batch norm over few values, as in the last layers here, magnifies rounding.
 INSTANTIATE_TEST_SUITE_P(Models, HalfPrecision,
-                         ::testing::Values(HalfCase{"mlp", 0.1}, HalfCase{"cnn", 0.1},
-                                           HalfCase{"resnet18", 0.4}),
+                         ::testing::Values(HalfCase{"mlp", 0.1}, HalfCase{"lenet5", 0.1},
+                                           HalfCase{"cnn", 0.1}, HalfCase{"resnet18", 0.4}),
                          [](const auto& info) { return info.param.model; });
 
 TEST(Copies, LinearWeightsAreComputedInPlaceAndTheRestMovesOnce) {

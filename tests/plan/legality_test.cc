@@ -252,6 +252,10 @@ std::vector<Illegal> illegal_plans() {
       {"transport.kind: loopback joins ranks of one process only: there are 2 workers, each a process; use "
        "auto, shm or tcp",
        [](Plan& p) { p.transport.kind = "loopback"; }},
+      {"emulation.slow: rank must be one of the run's, or -1 for all: it is 2, and there are ranks 0 to 1",
+       [](Plan& p) {
+         p.emulation.slow = {{.rank = -1}, {.rank = 2, .slowdown = 3}};
+       }},
       {"control.deadline_seconds: must not be shorter than silence_seconds and hang_seconds: it is 6, and "
        "they "
        "are 5 and 8",

@@ -17,9 +17,10 @@ namespace {
 using Log = std::vector<std::string>;
 
 struct World {
+  explicit World(CpuDeviceOptions options = {}) : device(loop, std::move(options)) {}
   task::PollLoop loop;
   task::Waits waits;
-  CpuDevice device{loop};
+  CpuDevice device;
   Log log;
 };
 
@@ -277,6 +278,72 @@ TEST(JobDeathTest, RefusesMarksThatDoNotExist) {
         Job job(w.device, w.waits, Lane::Exchange, kernel("k", {}, 1));
       },
       "nobody could await its marks");
+}
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+void work_for(milliseconds time) {
+  for (const auto end = Clock::now() + time; Clock::now() < end;) {
+  }
+}
+
+struct Seen {
+  Clock::duration first{0}, whole{0};  // from the beginning
+};
+
+task::Task<void> watch_kernel(World* w, Lane lane, Seen* seen) {
+  const auto begin = Clock::now();
+  Kernel work = kernel(
+      "work",
+      [](Marks& marks) {
+        work_for(milliseconds(2));
+        marks.reached(0);
+        work_for(milliseconds(2));
+      },
+      1);
+  Job job(w->device, w->waits, lane, std::move(work));
+  auto milestone = job.at(0);
+  co_await milestone;
+  seen->first = Clock::now() - begin;
+  auto end = job.finished();
+  co_await end;
+  seen->whole = Clock::now() - begin;
+}
+
+TEST(CpuDevice, ComputesAsSlowlyAsTheMachineThatItPlays) {
+  World w({.slow_motion = {.slowdown = [] { return 5; }}});
+  Seen compute, data;
+  w.loop.run(watch_kernel(&w, Lane::Compute, &compute));
+  EXPECT_GE(compute.first, milliseconds(10)) << "milestones are as late as the end";
+  EXPECT_GE(compute.whole, milliseconds(20));
+  int asked = 0;
+  World once({.slow_motion = {.slowdown = [&asked] { return ++asked; }}});
+  once.loop.run(watch_kernel(&once, Lane::Data, &data));
+  EXPECT_EQ(asked, 0);
+  once.loop.run(watch_kernel(&once, Lane::Compute, &data));
+  once.loop.run(watch_kernel(&once, Lane::Compute, &data));
+  EXPECT_EQ(asked, 2) << "once for a kernel";
+}
+
+task::Task<void> use_the_processor(World* w, Clock::duration* whole) {
+  const auto begin = Clock::now();
+  Kernel work = kernel("work", [](Marks&) {
+    timespec spent{};
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    while (spent.tv_sec == 0 && spent.tv_nsec < 3'000'000);
+  });
+  auto running = run(w->device, w->waits, Lane::Compute, std::move(work));
+  co_await running;
+  *whole = Clock::now() - begin;
+}
+
+/// Whoever else uses the cores meanwhile takes nothing away, as long as enough is left.
+TEST(CpuDevice, CoresAreOfProcessorTime) {
+  World w({.slow_motion = {.cores = 0.1}});
+  Clock::duration whole{0};
+  w.loop.run(use_the_processor(&w, &whole));
+  EXPECT_GE(whole, milliseconds(25));  // 3 ms of the thread's time, most of them the kernel's
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace taxon::model {
 
 /// Rows of the model table. Free of the framework's headers.
 std::unique_ptr<Model> build_mlp(const ModelContext& context);
+std::unique_ptr<Model> build_lenet5(const ModelContext& context);
 std::unique_ptr<Model> build_cnn(const ModelContext& context);
 std::unique_ptr<Model> build_resnet18(const ModelContext& context);
 /// The file of context.plan->torchscript.

@@ -49,6 +49,7 @@ void cast_floating(const std::vector<NamedTensor>& tensors, at::ScalarType type)
 /// The built-in networks, initialised as PyTorch does by default (uniform in +-1/sqrt(fan in)), with float32
 /// values drawn from the default generator. They throw Error{Usage} for shapes that they can't take.
 std::unique_ptr<Network> make_mlp(const data::SampleShape& shape);
+std::unique_ptr<Network> make_lenet5(const data::SampleShape& shape);
 std::unique_ptr<Network> make_cnn(const data::SampleShape& shape);
 std::unique_ptr<Network> make_resnet18(const data::SampleShape& shape);
 /// Throws Error{Data} if the file is missing or is no TorchScript module.

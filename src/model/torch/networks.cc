@@ -238,6 +238,27 @@ std::unique_ptr<Network> make_mlp(const data::SampleShape& shape) {
   return std::make_unique<ModuleNetwork>(layers);
 }
 
+/// LeCun et al., "Gradient-based learning applied to document recognition", Proceedings of the IEEE 1998,
+/// figure 2, with rectifiers and pooling by maxima.
+std::unique_ptr<Network> make_lenet5(const data::SampleShape& shape) {
+  require_images(shape, "lenet5", 12);
+  const auto left = [](std::int64_t extent) { return (extent / 2 - 4) / 2; };
+  Chain layers;
+  layers->push_back("conv1", Conv2d(Conv2dOptions(shape.input[0], 6, 5).padding(2)));
+  layers->push_back("relu1", ReLU());
+  layers->push_back("pool1", MaxPool2d(2));
+  layers->push_back("conv2", Conv2d(Conv2dOptions(6, 16, 5)));
+  layers->push_back("relu2", ReLU());
+  layers->push_back("pool2", MaxPool2d(2));
+  layers->push_back("flatten", Flatten());
+  layers->push_back("fc1", DirectLinear(16 * left(shape.input[1]) * left(shape.input[2]), 120));
+  layers->push_back("relu3", ReLU());
+  layers->push_back("fc2", DirectLinear(120, 84));
+  layers->push_back("relu4", ReLU());
+  layers->push_back("fc3", DirectLinear(84, shape.classes));
+  return std::make_unique<ModuleNetwork>(layers);
+}
+
 std::unique_ptr<Network> make_cnn(const data::SampleShape& shape) {
   require_images(shape, "cnn", 4);
   const std::int64_t features = 64 * (shape.input[1] / 4) * (shape.input[2] / 4);

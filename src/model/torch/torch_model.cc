@@ -408,6 +408,9 @@ void TorchModel::set_parameters(std::span<const double> values) { assign(paramet
 std::unique_ptr<Model> build_mlp(const ModelContext& context) {
   return std::make_unique<TorchModel>("mlp", context, [&] { return make_mlp(context.shape); });
 }
+std::unique_ptr<Model> build_lenet5(const ModelContext& context) {
+  return std::make_unique<TorchModel>("lenet5", context, [&] { return make_lenet5(context.shape); });
+}
 std::unique_ptr<Model> build_cnn(const ModelContext& context) {
   return std::make_unique<TorchModel>("cnn", context, [&] { return make_cnn(context.shape); });
 }
