@@ -68,7 +68,9 @@ def run(session):
     if alone["failure"]:
         raise SideFailed(f"the process alone: {alone['failure']}")
     for line in compare(session, sorted(glob.glob(os.path.join(systems, "*.yaml"))), WORKERS).values():
-        session.rows.add(row_of(session, line, alone))
+        row = row_of(session, line, alone)
+        if not session.rows.has(row):
+            session.rows.add(row)
 
 
 def summary(rows):

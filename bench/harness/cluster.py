@@ -27,28 +27,12 @@ class Cluster:
             raise NoCluster(done.stderr.strip())
         hosts = json.loads(done.stdout)["hosts"]
         self.addresses = [host["address"] for host in hosts]
-        self.groups = [host["cgroup"] for host in hosts]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         subprocess.run([LAB, "down", "--name", self.name], check=True)
-
-    def set_cores(self, host, cores):
-        """From now on. REQUIRES: the cluster was made with a number of cores."""
-        folder = self.groups[host]
-        single = os.path.join(folder, "cpu.max")
-        if os.path.exists(single):
-            with open(single) as file:
-                period = int(file.read().split()[1])
-            with open(single, "w") as file:
-                file.write(f"{int(cores * period)} {period}")
-            return
-        with open(os.path.join(folder, "cpu.cfs_period_us")) as file:
-            period = int(file.read())
-        with open(os.path.join(folder, "cpu.cfs_quota_us"), "w") as file:
-            file.write(str(int(cores * period)))
 
     def command(self, host, command):
         return [LAB, "exec", "--name", self.name, str(host), "--", *command]
