@@ -120,6 +120,20 @@ class Compare(CompareTest):
         self.assertFalse(summary["interrupted"])
         self.assertIsNotNone(summary["test_accuracy"])
 
+    def test_slower_hosts_are_emulated_and_change_no_synchronous_result(self):
+        hashes = {}
+        for slow in ("[]", "[{rank: 1, slowdown: 50}]"):
+            shutil.rmtree(self.folder / "out", ignore_errors=True)
+            done = self.compare("--set", "emulation.cores=0.1", "--set", f"emulation.slow={slow}", recipes=self.recipes[:1])
+            self.assertIn("emulated", done.stdout)
+            self.assertEqual(self.rows()["ring"]["origin"], "emulated")
+            self.assertIn("each worker has 0.1 cores", (self.folder / "out/report.html").read_text())
+            self.assertIn("emulated hosts", (self.folder / "out/ring/log.txt").read_text())
+            hashes[slow] = self.summary("out/ring")["parameter_hash"]
+        self.assertEqual(len(set(hashes.values())), 1)
+        refused = self.compare("--simulate", "--cluster", ROOT / "clusters/ethernet-1g.yaml", "--set", "emulation.cores=0.1", code=2)
+        self.assertIn("cluster file", refused.stderr)
+
     def test_a_run_that_fails_is_a_row_that_says_why(self):
         (self.folder / "out").mkdir()
         (self.folder / "out/sharded").write_text("in the way of a folder")
