@@ -427,7 +427,8 @@ TEST(Start, UnboundModelOutlivesItsArenasAndCanBeBoundAgain) {
   EXPECT_EQ(model->parameters(), values);
   EXPECT_EQ(model->evaluate(samples.inputs, samples.labels).loss_sum, loss);
   Bound again(std::move(model));
-  EXPECT_EQ(again.weight("fc1.bias")[0], again->parameters()[static_cast<std::size_t>(256 * kSmall.elements())]);
+  EXPECT_EQ(again.weight("fc1.bias")[0],
+            again->parameters()[static_cast<std::size_t>(256 * kSmall.elements())]);
 }
 
 TEST(Start, SetParametersIsTheInverseOfParameters) {

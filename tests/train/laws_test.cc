@@ -140,18 +140,26 @@ TEST_P(Laws, BlockMomentumZeroIsAveraging) {
   EXPECT_GT(relative_distance(averaged, parameters(4, plan_of(plan::LevelPlan{}, "momentum"))), 1e-4);
 }
 
-/// What replicas give is what the centre gets: with beta 1 it goes to their mean, by all-reduce or by
-/// servers.
-TEST_P(Laws, AnElasticMeetingWithBetaOnePutsTheCentreOnTheMean) {
+/// What replicas give is what the centre gets, so it goes the share beta of the way to their mean, by
+/// all-reduce or by servers. (What is conserved in any order: faults/conservation.h.)
+TEST_P(Laws, AnElasticMeetingTakesFromReplicasWhatTheCentreGets) {
   auto short_plan = [](plan::LevelPlan level) {
     plan::Plan plan = plan_of(std::move(level));
     plan.length.steps = 5;
     return plan;
   };
   const auto mean = parameters(4, short_plan(meets("average", 5)));
+  plan::Plan standing = short_plan(meets("average", 5));
+  standing.learning_rate.base = 0;
+  const auto initial = parameters(4, standing);
   for (const char* topology : {"all_reduce", "sharded", "servers"})
-    EXPECT_LT(relative_distance(mean, parameters(4, short_plan(meets("elastic", 5, topology)))), 1e-12)
-        << topology;
+    for (double beta : {1.0, 0.25}) {
+      plan::LevelPlan level = meets("elastic", 5, topology);
+      level.rate = beta;
+      std::vector<double> expected = initial;
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += beta * (mean[i] - initial[i]);
+      EXPECT_LT(relative_distance(expected, parameters(4, short_plan(level))), 1e-12) << topology << beta;
+    }
 }
 
 /// Every contribution that counted is in one update, and none that came too late.
@@ -176,7 +184,8 @@ TEST_P(Laws, LateGradientsOfBackupWorkersAreNeverApplied) {
   EXPECT_FALSE(GetParam().train(job).parameters.empty());
 }
 
-TEST_P(Laws, AnAsynchronousRunEqualsItsReplayedOrderAndDelayCompensationOfZeroThatToo) {
+/// And so does a compensation of zero.
+TEST_P(Laws, AnAsynchronousRunEqualsItsReplayedOrder) {
   TrainingJob first = apart(4, plan_of(served(-1, 0, 1)));
   first.record_order = true;
   const Trained recorded = GetParam().train(first);

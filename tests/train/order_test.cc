@@ -135,6 +135,12 @@ std::vector<Row> rows() {
                     6});
   rows.push_back({"pairs", by(meets_freely("average", 1, "pairs"))});
   rows.push_back({"pairs_now_and_then", by(meets_freely("average", 3, "pairs")), 5});
+  rows.push_back({"groups", [](plan::Plan& plan) {
+                    plan.exchange.levels = {level("node", "sharded"), level("across", "servers")};
+                    plan.exchange.levels[1].staleness = -1;
+                    plan.exchange.levels[1].apply = 1;
+                    plan.mesh.node = 2;
+                  }});
   return rows;
 }
 
