@@ -37,7 +37,8 @@ std::string table(const plan::ModelProfile& profile) {
   }
   text += fmt::format("{:<28} {:>12} {:>14} {:>14}\n", "all", plan::parameter_count(profile),
                       milliseconds(forward), milliseconds(backward));
-  return text + fmt::format("update of all parameters: {} ms\n", milliseconds(profile.update));
+  return text + fmt::format("update of all parameters: {} ms\nreading a batch: {} ms\n",
+                            milliseconds(profile.update), milliseconds(profile.read));
 }
 
 int run(const ProfileArguments& arguments) {

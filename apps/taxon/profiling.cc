@@ -100,12 +100,14 @@ class Profiling {
  public:
   Profiling(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
             const ProfilingOptions& options)
-      : model_(model), spec_(model.spec()), plan_(plan), options_(options), shape_(train.shape()) {
-    data::Sampler sampler(plan.seed, train.size(), options.samples);
-    auto indices = sampler.at(0, 1, 0).indices;
-    inputs_.resize(indices.size() * static_cast<std::size_t>(shape_.elements()));
-    labels_.resize(indices.size());
-    train.read(indices, inputs_, labels_);
+      : model_(model),
+        spec_(model.spec()),
+        train_(train),
+        plan_(plan),
+        options_(options),
+        shape_(train.shape()),
+        sampler_(plan.seed, train.size(), options.samples) {
+    inputs_ = read(0);
   }
 
   plan::ModelProfile run() {
@@ -137,6 +139,7 @@ class Profiling {
     profile_ = describe();
     fill(forward, first, last, backward.at(0));
     profile_.update = time_update(bench);
+    profile_.read = time_read();
     return std::move(profile_);
   }
 
@@ -195,6 +198,27 @@ class Profiling {
     }
   }
 
+  /// As the loader does: into memory of its own, and what no cache holds.
+  std::vector<float> read(std::int64_t first) {
+    const auto indices = sampler_.at(first, 1, 0).indices;
+    labels_.resize(indices.size());
+    std::vector<float> inputs(indices.size() * static_cast<std::size_t>(shape_.elements()));
+    train_.read(indices, inputs, labels_);
+    return inputs;
+  }
+
+  /// Changes the labels.
+  double time_read() {
+    const std::int64_t batches = std::max<std::int64_t>(1, train_.size() / options_.samples);
+    std::vector<double> times;
+    for (int step = 0; step < options_.steps; ++step) {
+      const double begin = now();
+      const auto inputs = read(step % batches * options_.samples);
+      times.push_back(now() - begin);
+    }
+    return median(times);
+  }
+
   double time_update(const Bench& bench) const {
     const optim::RuleRow* row = nullptr;
     for (const optim::RuleRow& each : optim::rule_table())
@@ -217,11 +241,13 @@ class Profiling {
 
   model::Model& model_;
   const model::ModelSpec& spec_;
+  const data::Dataset& train_;
   const plan::Plan& plan_;
   const ProfilingOptions options_;
   const data::SampleShape shape_;
-  std::vector<float> inputs_;
+  data::Sampler sampler_;
   std::vector<std::int64_t> labels_;
+  std::vector<float> inputs_;
   std::vector<int> order_;
   plan::ModelProfile profile_;
 };

@@ -14,8 +14,8 @@ struct ProfilingOptions {
 };
 
 /// Measures what a step of the plan's model costs: forward pass and backward pass of each segment, when each
-/// gradient is complete, and the optimiser's update. Takes time; the machine should have nothing else to do.
-/// Leaves the model unbound.
+/// gradient is complete, the optimiser's update, and reading a batch. Takes time; the machine should have
+/// nothing else to do. Leaves the model unbound.
 plan::ModelProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
                                    const ProfilingOptions& options);
 

@@ -14,7 +14,9 @@ namespace {
 /// Samples that nobody looks at.
 class BlankSamples final : public data::Dataset {
  public:
-  BlankSamples(std::int64_t size, data::SampleShape shape) : size_(size), shape_(std::move(shape)) {}
+  /// `reading`: of a sample, in seconds; 0: as long as its bytes take.
+  BlankSamples(std::int64_t size, data::SampleShape shape, double reading)
+      : size_(size), shape_(std::move(shape)), reading_(reading) {}
   std::int64_t size() const override { return size_; }
   const data::SampleShape& shape() const override { return shape_; }
   void read(std::span<const std::int64_t>, std::span<float> inputs,
@@ -22,10 +24,16 @@ class BlankSamples final : public data::Dataset {
     std::fill(inputs.begin(), inputs.end(), 0.0F);
     std::fill(labels.begin(), labels.end(), 0);
   }
+  tensor::Cost cost(std::int64_t samples) const override {
+    tensor::Cost cost = Dataset::cost(samples);
+    cost.measured = from_seconds(reading_ * static_cast<double>(samples));
+    return cost;
+  }
 
  private:
   std::int64_t size_;
   data::SampleShape shape_;
+  double reading_;
 };
 
 Cast make_exact(const SimulationInput& input) {
@@ -65,7 +73,9 @@ Cast make_timing(const SimulationInput& input) {
   model::ModelSpec spec;
   std::vector<int> order;
   data::SampleShape shape;
+  double reading = 0;
   if (input.profile) {
+    reading = input.profile->read / std::max(1.0, static_cast<double>(input.profile->batch));
     spec = model::spec_of(*input.profile);
     order = model::gradient_order_of(*input.profile, spec);
     shape = {input.profile->input, std::max(1, input.profile->classes)};
@@ -78,8 +88,8 @@ Cast make_timing(const SimulationInput& input) {
   // Large enough to hold the run in one epoch: a step at the end of one may be shorter.
   const std::int64_t steps = std::max<std::int64_t>(1, input.plan.length.steps);
   const std::int64_t size = plan::global_batch(input.plan, input.ranks) * (steps + 1);
-  cast.datasets.train = std::make_unique<BlankSamples>(size, shape);
-  cast.datasets.test = std::make_unique<BlankSamples>(1, shape);
+  cast.datasets.train = std::make_unique<BlankSamples>(size, shape, reading);
+  cast.datasets.test = std::make_unique<BlankSamples>(1, shape, reading);
   cast.make_model = [spec, order](int) { return std::make_unique<model::ProfileModel>(spec, order); };
   return cast;
 }

@@ -13,6 +13,11 @@ constexpr DatasetRow kRows[] = {{"idx", open_idx}, {"synthetic", open_synthetic}
 
 }  // namespace
 
+/// A byte becomes a number.
+tensor::Cost Dataset::cost(std::int64_t samples) const {
+  return {0, static_cast<std::size_t>(samples * shape().elements()) * (sizeof(float) + 1)};
+}
+
 std::span<const DatasetRow> dataset_table() { return kRows; }
 
 Datasets open_datasets(const plan::DataPlan& plan, const Storage& storage) {

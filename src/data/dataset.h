@@ -11,6 +11,7 @@
 #include "data/sample_shape.h"
 #include "data/storage.h"
 #include "plan/plan.h"
+#include "tensor/device.h"
 
 namespace taxon::data {
 
@@ -24,6 +25,8 @@ class Dataset {
   /// inputs.size() == indices.size() * elements per sample; indices in range.
   virtual void read(std::span<const std::int64_t> indices, std::span<float> inputs,
                     std::span<std::int64_t> labels) const = 0;
+  /// What reading so many samples costs, for the virtual world.
+  virtual tensor::Cost cost(std::int64_t samples) const;
 };
 
 /// The two halves that a plan names.

@@ -41,7 +41,7 @@ void Loader::fill() {
     prefetch->batch = {place.epoch, ahead_, place.size, {}, std::vector<std::int64_t>(share)};
     tensor::Kernel kernel;
     kernel.name = "read batch";
-    kernel.cost = {0, elements * (sizeof(float) + 1)};
+    kernel.cost = dataset_.cost(static_cast<std::int64_t>(share));
     kernel.body = [this, works, batch = &prefetch->batch, elements](tensor::Marks&) {
       if (!works) return;
       // The data lane runs one kernel at a time, so the sampler's cache needs no lock.

@@ -42,6 +42,7 @@ struct ModelProfile {
   std::vector<std::int64_t> input;  // shape of one sample
   int classes = 0;
   double update = 0;                     // seconds of the optimiser's update of all parameters
+  double read = 0;                       // seconds of reading a batch; 0: not measured
   std::vector<std::int64_t> buffers;     // elements of each buffer (batch-norm statistics)
   std::vector<std::string> completion;   // trained parameters in the order in which gradients complete;
                                          // empty: the reverse of the segments'

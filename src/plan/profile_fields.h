@@ -64,6 +64,11 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .unit = Unit::Seconds},
         p.update);
+  visit(Field{.key = "read",
+              .sentence = "Time of reading a batch from the data set; 0: not measured.",
+              .min = 0,
+              .unit = Unit::Seconds},
+        p.read);
   visit(
       Field{
           .key = "buffers", .sentence = "Elements of each buffer, such as batch-norm statistics.", .min = 0},

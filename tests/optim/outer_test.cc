@@ -44,7 +44,18 @@ TEST_F(Outer, BlockMomentumFiltersTheBlocksUpdates) {
 TEST_F(Outer, BlockNesterovStartsWhereTheMomentumLeads) {
   auto rule = make("block_nesterov", 1, 0.5);
   EXPECT_DOUBLE_EQ(answer(*rule, 2), 2 + 0.5 * 1);
-  EXPECT_DOUBLE_EQ(answer(*rule, 3), 3.5 + 0.5 * 1.5);
+  // The second block started at 2.5: D2 = 0.5 + 0.5, W2 = 3.
+  EXPECT_DOUBLE_EQ(answer(*rule, 3), 3 + 0.5 * 1);
+}
+
+/// Where replicas stand still, block momentum runs out.
+TEST_F(Outer, BlockMomentumAloneComesToAnEnd) {
+  for (const char* name : {"block", "block_nesterov"}) {
+    auto rule = make(name, 1, 0.75);
+    double at = answer(*rule, 2);
+    for (int block = 0; block < 200; ++block) at = answer(*rule, at);
+    EXPECT_NEAR(at, 1 + 1 / (1 - 0.75), 1e-9) << name;
+  }
 }
 
 // Gradients W - mean: -1, then with W1.

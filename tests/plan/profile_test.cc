@@ -21,6 +21,7 @@ threads: 1
 input: [1, 28, 28]
 classes: 10
 update: 2 ms
+read: 30us
 buffers: [64, 1]
 completion: [fc.bias, fc.weight, conv.weight]
 segments:
