@@ -68,6 +68,48 @@ TEST(UcxFragments, ThatDoNotFitTheUsersSegmentsAreCopied) {
   EXPECT_THAT(codes, Each(0));
 }
 
+/// Far more both ways than may be on its way unconfirmed.
+Task<void> flood(Transport& net) {
+  Rank peer(1 - net.rank().value());
+  constexpr int kMessages = 8;
+  std::vector<std::byte> given(2 << 20), got(given.size());
+  for (int message = 0; message < kMessages; ++message) {
+    for (std::size_t i = 0; i < given.size(); ++i)
+      given[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(message + peer.value()));
+    RecvOp recv(net, peer, Tag{}, View(got.data(), got.size()), DType::UInt8);
+    SendOp send(net, peer, Tag{}, ConstView(given.data(), given.size()), DType::UInt8);
+    co_await send;
+    co_await recv;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (got[i] != static_cast<std::byte>(i * 7 + static_cast<std::size_t>(message + net.rank().value()))) {
+        ADD_FAILURE() << "byte " << i << " of message " << message;
+        break;
+      }
+  }
+}
+
+TEST(UcxFragments, AreConfirmedWhereTheyTravelOverANetwork) {
+  auto codes = run_processes(2, [](Process& process) {
+    UcxRank rank(process, kTcp);
+    rank.run([](Transport& net) -> Task<void> { return flood(net); });
+    EXPECT_GE(rank.transport().fragments_to(Rank(1 - process.index())).confirmed, 8u);
+    process.barrier();
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST(UcxFragments, NeedNoConfirmationWithinAHost) {
+  auto codes = run_processes(2, [](Process& process) {
+    UcxRank rank(process, {.transport = "shm"});
+    rank.run([](Transport& net) -> Task<void> { return flood(net); });
+    EXPECT_EQ(rank.transport().fragments_to(Rank(1 - process.index())).confirmed, 0u);
+    process.barrier();
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
 }  // namespace
 }  // namespace taxon::net
 

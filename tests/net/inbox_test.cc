@@ -92,12 +92,12 @@ TEST_F(InboxTest, NoticesOtherVersions) {
   WireHeader other = header(0, 0);
   ++other.magic;
   arrive(other, "");
-  EXPECT_THAT(broken(), testing::HasSubstr("wire format 2 instead of 1"));
+  EXPECT_THAT(broken(), testing::HasSubstr("wire format 3 instead of 2"));
 }
 
 TEST_F(InboxTest, NoticesDamagedPayloads) {
   WireHeader checked = header(0, 3);
-  checked.checksums = 1;
+  checked.flags = kPayloadChecksum;
   std::string payload = "abc";
   checked.payload_checksum = checksum_of(ConstView(reinterpret_cast<const std::byte*>(payload.data()), 3));
   arrive(checked, "abc");
@@ -105,6 +105,29 @@ TEST_F(InboxTest, NoticesDamagedPayloads) {
   checked.order = 1;
   arrive(checked, "abd");
   EXPECT_THAT(broken(), testing::HasSubstr("a damaged payload"));
+}
+
+TEST_F(InboxTest, SaysWhoAskedAndWhoConfirmed) {
+  WireHeader asking = header(0, 3);
+  asking.flags = kConfirm;
+  arrive(asking, "abc");
+  EXPECT_THAT(inbox.take_asked(), testing::ElementsAre(Rank(1)));
+  EXPECT_THAT(inbox.take_asked(), testing::IsEmpty());
+
+  WireHeader confirmation = header(0, 0);
+  confirmation.kind = WireKind::Confirmation;
+  confirmation.value = 5;
+  confirmation.address = 7;
+  arrive(confirmation, "");
+  const std::vector<Inbox::Confirmed> confirmed = inbox.take_confirmed();
+  ASSERT_EQ(confirmed.size(), 1u);
+  EXPECT_EQ(confirmed[0].by, Rank(1));
+  EXPECT_EQ(confirmed[0].what.came, Duration(5));
+  EXPECT_EQ(confirmed[0].what.share, 7);
+  EXPECT_THAT(inbox.take_confirmed(), testing::IsEmpty());
+
+  arrive(header(1, 3), "def");  // it took no place among the messages
+  EXPECT_EQ(broken(), "");
 }
 
 TEST_F(InboxTest, NoticesGaps) {

@@ -8,6 +8,7 @@ namespace taxon::net {
 struct FragmentCounts {
   std::uint64_t direct = 0;
   std::uint64_t copied = 0;
+  std::uint64_t confirmed = 0;  // the receiver was asked to confirm these, and all before
 };
 
 }  // namespace taxon::net

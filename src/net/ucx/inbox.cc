@@ -14,7 +14,8 @@ Inbox::Inbox(Setting setting, Completions& completions, const RegionTable& regio
       completions_(completions),
       regions_(regions),
       page_(page),
-      incoming_(static_cast<std::size_t>(setting.world_size)) {}
+      incoming_(static_cast<std::size_t>(setting.world_size)),
+      arrivals_(setting.world_size) {}
 
 Inbox::~Inbox() {
   while (KeptMessage* message = mailbox_.take_any()) kept_.give_back(message);
@@ -59,12 +60,18 @@ void Inbox::arrived(ConstView head, ConstView fragment) {
     return;
   }
   if (header.source < 0 || header.source >= setting_.world_size) return fail(header, "an unknown source");
+  if (header.kind == WireKind::Confirmation) {
+    confirmed_.push_back(
+        {Rank(header.source),
+         {Duration(static_cast<std::int64_t>(header.value)), static_cast<double>(header.address)}});
+    return;
+  }
   Incoming& incoming = incoming_[static_cast<std::size_t>(header.source)];
   if (header.order != incoming.order || header.offset != incoming.received ||
       fragment.size() > header.size - header.offset)
     return fail(header, "fragments out of order");
   if (!incoming.open) open(incoming, header);
-  if (header.checksums != 0 && checksum_of(fragment) != header.payload_checksum) {
+  if ((header.flags & kPayloadChecksum) != 0 && checksum_of(fragment) != header.payload_checksum) {
     fail(header, "a damaged payload");
     if (incoming.receive) incoming.damage = broken_;
   }
@@ -73,6 +80,8 @@ void Inbox::arrived(ConstView head, ConstView fragment) {
   incoming.received += fragment.size();
   if (incoming.kept) incoming.kept->received = incoming.received;
   bytes_received_ += fragment.size();
+  arrivals_.count(Rank(header.source), fragment.size());
+  if ((header.flags & kConfirm) != 0) asked_.push_back(Rank(header.source));
   if (incoming.received == header.size) finish(incoming, header);
 }
 

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "net/completions.h"
 #include "net/kept_message.h"
 #include "net/mailbox.h"
 #include "net/region_table.h"
+#include "net/ucx/arrivals.h"
+#include "net/ucx/send_window.h"
 #include "net/ucx/signal_page.h"
 #include "net/ucx/wire.h"
 
@@ -37,6 +40,16 @@ class Inbox {
   /// A whole message of this rank to itself.
   void deliver_own(const SendOp& op);
 
+  /// Ranks that asked since the last call whether a fragment of theirs came: it did. One entry each time.
+  std::vector<Rank> take_asked() { return std::exchange(asked_, {}); }
+  struct Confirmed {
+    Rank by;
+    SendWindow::Confirmation what;
+  };
+  /// Counts what comes.
+  Arrivals& arrivals() { return arrivals_; }
+  /// What came since the last call of what peers were asked to confirm.
+  std::vector<Confirmed> take_confirmed() { return std::exchange(confirmed_, {}); }
   /// Not null once something came that breaks the protocol: Error{Transport}.
   std::exception_ptr broken() const { return broken_; }
   std::uint64_t bytes_received() const { return bytes_received_; }
@@ -66,6 +79,9 @@ class Inbox {
   KeptMessages kept_;
   Mailbox<KeptMessage> mailbox_;
   std::vector<Incoming> incoming_;  // [source]
+  Arrivals arrivals_;
+  std::vector<Rank> asked_;
+  std::vector<Confirmed> confirmed_;
   std::exception_ptr broken_;
   std::uint64_t bytes_received_ = 0;
   std::uint64_t stale_ = 0;

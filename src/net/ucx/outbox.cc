@@ -38,12 +38,22 @@ bool Outbox::start(Op& op) {
   return std::exchange(starting_, nullptr) == nullptr;
 }
 
+std::size_t Outbox::next_fragment() const {
+  return std::min(setting_.fragment_bytes, payload_of(*first_).size() - sent_);
+}
+
+bool Outbox::must_confirm(std::size_t bytes) {
+  if (setting_.clock == nullptr || !way_.send(bytes, setting_.clock->now())) return false;
+  ++counts_.confirmed;
+  return true;
+}
+
 bool Outbox::pump() {
   int burst = 0;
   for (; burst < kBurst && ready(); ++burst) {
     Op& op = *first_;
     ConstView payload = payload_of(op);
-    ConstView part = payload.slice(sent_, std::min(setting_.fragment_bytes, payload.size() - sent_));
+    ConstView part = payload.slice(sent_, next_fragment());
     WireHeader header = header_of(op, payload.size(), part);
     // Not past copies that still wait.
     if (in_flight_ > 0 || !send_direct(header, part)) send_copy(header, part);
@@ -58,11 +68,16 @@ bool Outbox::pump() {
     else
       completions_.push(op);
   }
+  if (first_ == nullptr)
+    way_.run_dry();
+  else if (!admitted())
+    way_.hold();
   return burst > 0;
 }
 
-WireHeader Outbox::header_of(const Op& op, std::size_t whole, ConstView part) const {
+WireHeader Outbox::header_of(const Op& op, std::size_t whole, ConstView part) {
   WireHeader header;
+  if (must_confirm(part.size())) header.flags |= kConfirm;
   header.epoch = setting_.epoch;
   header.tag = op.tag;
   header.source = setting_.self.value();
@@ -79,7 +94,7 @@ WireHeader Outbox::header_of(const Op& op, std::size_t whole, ConstView part) co
     if (put.region) header.address = put.region->address + put.offset;
   }
   if (setting_.checksums == Checksums::Payload) {
-    header.checksums = 1;
+    header.flags |= kPayloadChecksum;
     header.payload_checksum = checksum_of(part);
   }
   seal(header);

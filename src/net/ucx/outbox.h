@@ -9,7 +9,9 @@
 #include "net/completions.h"
 #include "net/transport.h"
 #include "net/ucx/fragment_counts.h"
+#include "net/ucx/send_window.h"
 #include "net/ucx/wire.h"
+#include "task/executor.h"
 
 namespace taxon::net {
 
@@ -34,6 +36,8 @@ class Outbox {
     std::uint32_t epoch = 0;
     Checksums checksums = Checksums::Header;
     std::size_t fragment_bytes = 0;  // what the path carries in one piece, at most kLargestFragment
+    /// Measures how much may be on its way (send_window.h). Null: the path itself holds no more than it can.
+    const task::Executor* clock = nullptr;
   };
   static constexpr std::size_t kLargestFragment = 60 << 10;
   /// Copied fragments that the network holds at once: enough to keep a link busy between two polls.
@@ -56,7 +60,13 @@ class Outbox {
   /// Sends more. True if anything was sent.
   bool pump();
   /// There is something to send and nothing to wait for: pump() must be called before this rank may sleep.
-  bool ready() const { return first_ != nullptr && in_flight_ < window_ && !stopped_ && failure_ == UCS_OK; }
+  bool ready() const {
+    return first_ != nullptr && in_flight_ < window_ && !stopped_ && failure_ == UCS_OK && admitted();
+  }
+  /// Of what the receiver was asked about first. False: it was not asked.
+  bool confirm(SendWindow::Confirmation confirmation) {
+    return setting_.clock != nullptr && way_.confirm(setting_.clock->now(), confirmation);
+  }
   /// False: the op was not queued here. When a part of it was sent the peer can't make sense of anything
   /// later, and nothing more is sent.
   bool forget(Op& op);
@@ -72,7 +82,10 @@ class Outbox {
   struct Fragment;
   static void sent(void* request, ucs_status_t status, void* fragment);
   Fragment* take_fragment();
-  WireHeader header_of(const Op& op, std::size_t whole, ConstView part) const;
+  std::size_t next_fragment() const;
+  bool admitted() const { return setting_.clock == nullptr || way_.admits(next_fragment()); }
+  bool must_confirm(std::size_t bytes);
+  WireHeader header_of(const Op& op, std::size_t whole, ConstView part);
   /// False: the network can't take it now, and has taken nothing.
   bool send_direct(const WireHeader& header, ConstView part);
   void send_copy(const WireHeader& header, ConstView part);
@@ -87,6 +100,7 @@ class Outbox {
   std::uint64_t order_ = 0;
   int in_flight_ = 0;  // copied fragments
   int window_ = kWindow;
+  SendWindow way_;
   bool stopped_ = false;
   ucs_status_t failure_ = UCS_OK;
   std::vector<Fragment*> free_;

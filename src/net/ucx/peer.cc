@@ -40,6 +40,13 @@ Lane message_lane(ucp_ep_h endpoint) {
 
 }  // namespace
 
+Peer::Peer(Rank rank, Place place, Card card, Outbox::Setting setting, Completions& completions)
+    : rank(rank), place_(place), card_(std::move(card)), outbox(setting, completions) {
+  confirmation_.epoch = setting.epoch;
+  confirmation_.source = setting.self.value();
+  confirmation_.kind = WireKind::Confirmation;
+}
+
 void Peer::connect(UcxContext& context) {
   if (endpoint_ != nullptr || lost) return;
   const auto& address = place_ == Place::SameHost ? card_.all : card_.network;
@@ -80,6 +87,24 @@ void Peer::wake() {
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_, kWakeMessage, nullptr, 0, nullptr, 0, &param);
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+}
+
+void Peer::confirm(SendWindow::Confirmation what) {
+  auto header = std::make_unique<WireHeader>(confirmation_);  // the network may hold it for a while
+  header->value = static_cast<std::uint64_t>(what.came.count());
+  header->address = static_cast<std::uint64_t>(what.share);
+  seal(*header);
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.user_data = header.get();
+  param.cb.send = [](void* request, ucs_status_t, void* sent) {
+    delete static_cast<WireHeader*>(sent);
+    ucp_request_free(request);
+  };
+  ucs_status_ptr_t request =
+      ucp_am_send_nbx(endpoint_, kFragmentMessage, header.get(), sizeof *header, nullptr, 0, &param);
+  if (UCS_PTR_IS_PTR(request)) (void)header.release();  // the callback follows
 }
 
 ucs_status_ptr_t Peer::close() {

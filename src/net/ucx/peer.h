@@ -17,8 +17,7 @@ class Peer {
     SameHost,   // endpoint without failure detection, which UCX's shared memory does not have
     OtherHost,  // network devices only; a broken connection is noticed
   };
-  Peer(Rank rank, Place place, Card card, Outbox::Setting setting, Completions& completions)
-      : rank(rank), place_(place), card_(std::move(card)), outbox(setting, completions) {}
+  Peer(Rank rank, Place place, Card card, Outbox::Setting setting, Completions& completions);
   Peer(const Peer&) = delete;
 
   const Rank rank;
@@ -37,6 +36,8 @@ class Peer {
   ucp_ep_h endpoint() const { return endpoint_; }
   /// Wakes the peer's poll loop.
   void wake();
+  /// Tells the peer that what it asked about first has come.
+  void confirm(SendWindow::Confirmation what);
 
   /// The endpoint broke: every operation with this peer fails with it.
   void fail(ucs_status_t status);
@@ -48,6 +49,7 @@ class Peer {
   Place place_;
   Card card_;
   ucp_ep_h endpoint_ = nullptr;
+  WireHeader confirmation_;  // but for the time
 
  public:
   SignalPage page;

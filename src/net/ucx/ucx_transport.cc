@@ -73,6 +73,7 @@ class UcxTransport::Impl {
   }
   void handle(unsigned id, ucp_am_recv_callback_t callback);
   bool pump();
+  void confirm();
   unsigned polls_ = 0;  // while signals were awaited
   bool needs(const Peer& peer) const;
   void look_for_failures();
@@ -143,9 +144,12 @@ void UcxTransport::Impl::connect(const std::vector<PeerInfo>& infos) {
     }
     bool local = context.may_share_memory() && infos[i].host == options.host;
     Outbox::Setting setting{
-        options.rank, rank, options.job_epoch,
+        options.rank,
+        rank,
+        options.job_epoch,
         options.payload_checksums == PayloadChecksums::On ? Checksums::Payload : Checksums::Header,
-        local ? kSharedFragment : kNetworkFragment};
+        local ? kSharedFragment : kNetworkFragment,
+        local ? nullptr : &executor};
     Card card = Card::unpack(ConstView(infos[i].address.data(), infos[i].address.size()));
     peers.push_back(std::make_unique<Peer>(rank, local ? Peer::Place::SameHost : Peer::Place::OtherHost,
                                            std::move(card), setting, completions));
@@ -227,6 +231,20 @@ bool UcxTransport::Impl::pump() {
   return worked;
 }
 
+/// Answers who asked what has come, and hears of what was asked.
+void UcxTransport::Impl::confirm() {
+  for (Rank asker : inbox.take_asked())
+    if (Peer& to = reach(asker); !to.lost)
+      to.confirm({executor.now().time_since_epoch(), inbox.arrivals().share(executor.now())});
+  for (const Inbox::Confirmed& confirmed : inbox.take_confirmed()) {
+    if (peer(confirmed.by).outbox.confirm(confirmed.what)) continue;
+    const std::string what = fmt::format("rank {} confirmed what rank {} had not asked about",
+                                         confirmed.by.value(), options.rank.value());
+    return waits.cancel(std::make_exception_ptr(
+        Error(ErrorKind::Transport, what, ErrorContext{confirmed.by, "connection", {}})));
+  }
+}
+
 bool UcxTransport::Impl::look_for_signals() {
   for (int look = 0; look < kSignalLooks; ++look) {
     if (check_signals()) return completions.run();
@@ -245,6 +263,7 @@ bool UcxTransport::Impl::poll() {
   bool worked = check_signals();
   for (int round = 0; round < kProgressRounds && ucp_worker_progress(context.worker()) != 0; ++round)
     worked = true;
+  confirm();
   if (!busy.empty()) worked |= pump();
   worked |= check_signals();  // of puts that came as messages
   worked |= completions.run();
@@ -288,6 +307,7 @@ void UcxTransport::Impl::drain() {
   };
   auto progress = [&] {
     if (ucp_worker_progress(context.worker()) == 0) sched_yield();
+    confirm();
     pump();
   };
   while (busy_still() && executor.now() < limit) progress();

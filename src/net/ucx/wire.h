@@ -11,10 +11,14 @@
 namespace taxon::net {
 
 /// Format version of the wire, checked in every header. docs/wire_format.md.
-constexpr std::uint32_t kWireVersion = 1;
-constexpr std::uint32_t kWireMagic = 0x4e585400 | kWireVersion;  // "\1TXN" in memory
+constexpr std::uint32_t kWireVersion = 2;
+constexpr std::uint32_t kWireMagic = 0x4e585400 | kWireVersion;  // "\2TXN" in memory
 
-enum class WireKind : std::uint8_t { Message, Put };
+enum class WireKind : std::uint8_t { Message, Put, Confirmation };
+
+/// WireHeader::flags.
+constexpr std::uint16_t kPayloadChecksum = 1;  // payload_checksum is set
+constexpr std::uint16_t kConfirm = 2;          // the receiver says when this fragment has come
 
 /// In front of every fragment of a message or put. Little-endian, no padding.
 struct WireHeader {
@@ -23,8 +27,8 @@ struct WireHeader {
   Tag tag;
   std::int32_t source = 0;
   WireKind kind = WireKind::Message;
-  std::uint8_t type = 0;               // DType
-  std::uint16_t checksums = 0;         // 1: payload_checksum is set
+  std::uint8_t type = 0;  // DType
+  std::uint16_t flags = 0;
   std::uint32_t signal = 0;            // put
   std::uint64_t order = 0;             // counts the messages and puts from this source to this receiver
   std::uint64_t size = 0;              // of the whole payload
