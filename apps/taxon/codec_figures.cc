@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "exchange/coded.h"
+#include "exchange/travel.h"
 
 namespace taxon::app {
 namespace {
@@ -79,25 +80,6 @@ class Bucket {
   std::vector<float> lasting_, decoded_;
 };
 
-/// How often a member of a group encodes and decodes a range's values in a step; see exchange/travel.h.
-struct Work {
-  double encodes, decodes;
-};
-Work work_of(codec::Algebra algebra, int workers) {
-  const double n = workers;
-  switch (algebra) {
-    case codec::Algebra::Linear:
-      return {1, 1};
-    case codec::Algebra::Divisible:
-      return {1 + 1 / n, 2};
-    case codec::Algebra::Mergeable:
-      return {1, 1 + std::ceil(std::log2(n))};
-    case codec::Algebra::Opaque:
-      return {1, n};
-  }
-  return {1, 1};
-}
-
 }  // namespace
 
 CodecFigures measure_codec(const codec::CodecRow& row, const plan::CodecPlan& plan,
@@ -118,7 +100,7 @@ CodecFigures measure_codec(const codec::CodecRow& row, const plan::CodecPlan& pl
     figures.sent += exchange::coded_bytes_sent(level, bucket.extent(), workers);
   }
   figures.error = norm > 0 ? std::sqrt(missed / norm) : 0;
-  const Work work = work_of(codec->rounds().front().algebra, workers);
+  const exchange::CodecShare work = exchange::travel_of(*codec).share(workers);
   figures.step_codec_seconds = work.encodes * figures.encode_seconds + work.decodes * figures.decode_seconds;
   return figures;
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "apps/taxon/command.h"
+#include "apps/taxon/outputs.h"
 #include "apps/taxon/simulate_command.h"
 #include "plan/axes.h"
 #include "report/summary.h"
@@ -32,6 +33,7 @@ report::System system_of(const SimulationInput& input, const SimulationResult& r
   run.samples_per_second = result.samples_per_second > 0 ? result.samples_per_second : kNone;
   if (const auto& late = result.outcome.staleness; !late.empty())
     run.staleness = {report::mean_staleness(late), static_cast<double>(late.size() - 1), late};
+  run.codecs = report::worth_of(codec_uses(result.outcome));
   run.bytes_per_step = result.outcome.bytes_sent_per_step;
   run.compute_seconds = mean(result, &train::StepReport::compute);
   run.exposed_seconds = mean(result, &train::StepReport::exposed);

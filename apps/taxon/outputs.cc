@@ -46,6 +46,14 @@ ConstView view(const std::string& text) {
 
 }  // namespace
 
+std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome) {
+  std::vector<report::CodecUse> uses;
+  for (const train::CodecReport& codec : outcome.codecs)
+    uses.push_back({codec.level, codec.codec, codec.dense_bytes, codec.sent_bytes, codec.encode_seconds * 1e3,
+                    codec.decode_seconds * 1e3});
+  return uses;
+}
+
 class Outputs::Writer {
  public:
   Writer(data::Storage& storage, OutputsOptions options) : storage_(storage), options_(std::move(options)) {}
@@ -61,6 +69,8 @@ class Outputs::Writer {
       const auto& bucket = resolved.buckets[b];
       progress_->say(fmt::format("bucket {}: {} of {} by {}", b, bytes_text(bucket.bytes),
                                  plan::describe(bucket), fmt::join(bucket.collectives, ", ")));
+      for (const std::string& reason : bucket.reasons)
+        progress_->say(fmt::format("bucket {}: {}", b, reason));
     }
     if (info.start_step > 0) progress_->say(fmt::format("resumed after step {}", info.start_step));
     if (info.plan.report.tensorboard) {
@@ -75,6 +85,7 @@ class Outputs::Writer {
     step_seconds_.add(seconds);
     compute_seconds_ += to_seconds(report.compute);
     exposed_seconds_ += to_seconds(report.exposed);
+    coded_ = coded_ || report.encode + report.decode > Duration(0);
     data_seconds_ += to_seconds(report.data_wait);
     auto batch = report.samples - (seen_samples_ > 0 ? seen_samples_ : info_.start_samples);
     seen_samples_ = report.samples;
@@ -135,16 +146,20 @@ class Outputs::Writer {
   /// One line of metrics.jsonl and one point per chart: means over the steps since the last one.
   void measure(const train::StepReport& report) {
     double steps = std::max(1, window_steps_);
-    record(report.step,
-           {{"loss/train", window_loss_ / steps},
-            {"accuracy/train", window_accuracy_ / steps},
-            {"learning_rate", report.rate},
-            {"throughput/samples_per_second", window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
-            {"time/step_ms", window_seconds_ / steps * 1e3},
-            {"time/compute_ms", to_seconds(report.compute) * 1e3},
-            {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3},
-            {"gradient_norm", report.gradient_norm}},
-           {{"samples", static_cast<double>(report.samples)}});
+    std::vector<report::Scalar> scalars = {
+        {"loss/train", window_loss_ / steps},
+        {"accuracy/train", window_accuracy_ / steps},
+        {"learning_rate", report.rate},
+        {"throughput/samples_per_second", window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
+        {"time/step_ms", window_seconds_ / steps * 1e3},
+        {"time/compute_ms", to_seconds(report.compute) * 1e3},
+        {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3},
+        {"gradient_norm", report.gradient_norm}};
+    if (coded_) {
+      scalars.push_back({"time/encode_ms", to_seconds(report.encode) * 1e3});
+      scalars.push_back({"time/decode_ms", to_seconds(report.decode) * 1e3});
+    }
+    record(report.step, scalars, {{"samples", static_cast<double>(report.samples)}});
     window_samples_ = window_seconds_ = window_loss_ = window_accuracy_ = 0;
     window_steps_ = 0;
   }
@@ -211,8 +226,9 @@ class Outputs::Writer {
     summary.staleness = outcome.staleness;
     summary.dropped = outcome.dropped;
     for (Rank rank : outcome.lost) summary.lost.push_back(rank.value());
+    summary.codecs = codec_uses(outcome);
     for (const auto& bucket : info_.plan.resolved.buckets)
-      summary.buckets.push_back({bucket.bytes, bucket.collectives});
+      summary.buckets.push_back({bucket.bytes, bucket.collectives, bucket.reasons});
     return summary;
   }
 
@@ -225,6 +241,7 @@ class Outputs::Writer {
   double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
   double window_samples_ = 0, window_seconds_ = 0, window_loss_ = 0, window_accuracy_ = 0;
   int window_steps_ = 0;
+  bool coded_ = false;  // codecs have been at work
   std::int64_t seen_samples_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/storage.h"
+#include "report/summary.h"
 #include "train/observer.h"
 
 namespace taxon::app {
@@ -34,6 +35,9 @@ class Outputs final : public train::Observer {
   class Writer;
   std::unique_ptr<Writer> writer_;  // null for listeners
 };
+
+/// As reports show it.
+std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome);
 
 struct OutputsOptions {
   std::string folder;

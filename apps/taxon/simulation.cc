@@ -113,10 +113,11 @@ class Log final : public train::Observer {
   }
   void evaluated(const train::Evaluation&) override {}
   void saved(const std::string&) override {}
-  void noticed(const std::string&) override {}
+  void noticed(const std::string& sentence) override { notices.push_back(sentence); }
 
   train::RunInfo info;
   std::vector<train::StepReport> steps;
+  std::vector<std::string> notices;
   std::function<void(const train::StepReport&)> on_step;
 };
 
@@ -236,6 +237,7 @@ SimulationResult simulate(const SimulationInput& input) {
     result.spans.push_back(world.runtime(Rank(rank)).journal.all());
   for (Log& log : fleet.logs()) result.by_rank.push_back(log.steps);
   result.info = fleet.logs()[0].info;
+  result.notices = fleet.logs()[0].notices;
   result.outcome = std::move(fleet.outcome());
   result.costs = cast.costs;
   result.steps = result.by_rank.front();

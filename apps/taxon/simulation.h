@@ -54,6 +54,7 @@ std::span<const FidelityRow> fidelity_table();
 struct SimulationResult {
   train::RunInfo info;  // rank 0's
   train::Outcome outcome;
+  std::vector<std::string> notices;  // rank 0's
   std::string costs;
   std::vector<train::StepReport> steps;                 // rank 0's
   std::vector<std::vector<train::StepReport>> by_rank;  // [rank]

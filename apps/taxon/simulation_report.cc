@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/taxon/host.h"
+#include "apps/taxon/outputs.h"
 #include "apps/taxon/version.h"
 #include "base/units.h"
 #include "report/summary.h"
@@ -178,6 +179,10 @@ std::string to_text(const SimulationInput& input, const SimulationResult& result
       fmt::format("{}: {} parameters on {} ranks of {}, simulated ({})\n", input.plan.name,
                   result.info.parameters, input.ranks, input.cluster.name, input.fidelity->name);
   text += fmt::format("costs: {}\n", result.costs);
+  for (const std::string& notice : result.notices) text += notice + "\n";
+  const std::vector<plan::BucketPlan>& buckets = result.info.plan.resolved.buckets;
+  for (std::size_t b = 0; b < buckets.size(); ++b)
+    for (const std::string& reason : buckets[b].reasons) text += fmt::format("bucket {}: {}\n", b, reason);
   text += fmt::format("step: {} (median of {} after {} to warm up)", milliseconds(step),
                       result.steps.size() - result.warm_up, result.warm_up);
   if (result.samples_per_second > 0) text += fmt::format(", {:.0f} samples/s", result.samples_per_second);
@@ -193,6 +198,8 @@ std::string to_text(const SimulationInput& input, const SimulationResult& result
                         milliseconds(parts.latency), milliseconds(parts.wait));
   text += fmt::format("  exposed communication {}, wait for data {} (means over ranks)\n",
                       milliseconds(parts.exposed), milliseconds(parts.data_wait));
+  for (const report::CodecUse& use : codec_uses(result.outcome))
+    text += fmt::format("  {}\n", report::describe(use));
   text += fmt::format("memory of a rank's weights, gradients and optimiser state: {}\n",
                       format_bytes(static_cast<double>(result.info.arenas.total())));
   if (input.fidelity->world == sim::Fidelity::Exact)
@@ -240,6 +247,14 @@ std::string to_json(const SimulationInput& input, const SimulationResult& result
       {"events", result.report.events},
       {"run_seconds", to_seconds(result.report.time)},
   };
+  json["notices"] = result.notices;
+  json["buckets"] = Json::array();
+  for (const plan::BucketPlan& bucket : result.info.plan.resolved.buckets) {
+    json["buckets"].push_back({{"bytes", bucket.bytes}, {"collectives", bucket.collectives}});
+    if (!bucket.reasons.empty()) json["buckets"].back()["reasons"] = bucket.reasons;
+  }
+  if (!result.outcome.codecs.empty())
+    json["codecs"] = Json::parse(report::codecs_json(codec_uses(result.outcome)));
   if (!result.outcome.staleness.empty())
     json["staleness"] = {{"mean", report::mean_staleness(result.outcome.staleness)},
                          {"histogram", result.outcome.staleness}};

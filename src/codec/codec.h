@@ -84,6 +84,10 @@ class Codec {
   /// zero at first. State of the training: checkpoints hold it.
   virtual bool lasts() const { return false; }
 
+  /// More than 1: rounds differ from step to step and repeat after so many; in_turn() is the codec of a step.
+  virtual int cycle() const { return 1; }
+  virtual const Codec& in_turn(std::int64_t) const { return *this; }
+
   /// Bytes of a wire, exactly.
   virtual std::size_t wire_bytes(int round, const Extent& extent) const = 0;
   virtual std::size_t scratch_bytes(const Extent& extent) const = 0;

@@ -25,7 +25,8 @@ std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own)
   std::vector<plan::KnownNames::Codec> known;
   for (std::span<const CodecRow> rows : {own, codec_table()})
     for (const CodecRow& row : rows)
-      known.push_back({std::string(row.name), row.biased, row.sends_entries, row.votes});
+      known.push_back({std::string(row.name), row.biased, row.sends_entries, row.votes,
+                       row.make({})->rounds().front().algebra == Algebra::Linear});
   return known;
 }
 

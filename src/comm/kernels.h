@@ -28,6 +28,7 @@ class Work {
       : job_(group.runtime().device, group.runtime().waits(), tensor::Lane::Exchange, std::move(kernel)) {}
   bool done() const { return job_.done(); }
   task::Task<void> finished() { return job_.finished(); }
+  Instant since() const { return job_.since(); }
 
  private:
   tensor::Job job_;

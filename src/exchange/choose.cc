@@ -28,7 +28,7 @@ std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels, std::span<c
   std::vector<Half> list;
   for (std::size_t l = 0; l < levels.size(); ++l)
     if (net::Operation reduce = find_topology(levels[l].topology, own).reduce;
-        reduce != net::Operation::User && !is_coded(levels[l]))
+        reduce != net::Operation::User && records_reduce(levels[l]))
       list.push_back({l, reduce, true});
   for (std::size_t l = levels.size(); l-- > 0;)
     if (net::Operation spread = find_topology(levels[l].topology, own).spread; spread != net::Operation::User)
@@ -91,6 +91,7 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
   for (plan::BucketPlan& bucket : plan.resolved.buckets) {
     std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
     bucket.collectives.clear();
+    bucket.reasons.clear();
     for (const Half& half : halves(levels, own)) {
       const LevelShape& shape = shapes[half.level];
       std::string_view row = kNone;
@@ -119,10 +120,20 @@ std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan
                   fmt::format("{}: the recorded {} is no {}", plan::describe(bucket), recorded, prefix));
     const std::string name = recorded.substr(prefix.size());
     if (name == kNone) continue;
+    if (list[i].reduces && is_coded(levels[list[i].level]) && name == levels[list[i].level].codec.of)
+      continue;
     Rows& level = rows[list[i].level];
     (list[i].reduces ? level.reduce : level.spread) = &comm::find_row(list[i].collective, name);
   }
   return rows;
+}
+
+std::size_t place_of_sum(const std::vector<plan::LevelPlan>& levels, std::size_t level,
+                         std::span<const TopologyRow> own) {
+  const std::vector<Half> list = halves(levels, own);
+  const auto found = std::find_if(list.begin(), list.end(),
+                                  [level](const Half& half) { return half.level == level && half.reduces; });
+  return static_cast<std::size_t>(found - list.begin());
 }
 
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
@@ -140,7 +151,7 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     double here = 0;
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
-    if (is_coded(levels[l])) {
+    if (is_coded(levels[l]) && !rows[l].reduce) {
       const std::size_t count = bytes[l] / sizeof(float);
       const std::vector<codec::Piece> here_pieces = first_pieces(pieces, count);
       here += coded_bytes_sent(levels[l], {count, here_pieces}, shapes[l].size);

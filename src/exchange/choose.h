@@ -30,6 +30,10 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
 std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                           std::span<const TopologyRow> own = {});
 
+/// Which of a bucket's recorded collectives sums at the level; as many as there are: none does.
+std::size_t place_of_sum(const std::vector<plan::LevelPlan>& levels, std::size_t level,
+                         std::span<const TopologyRow> own = {});
+
 /// Bytes of the bucket that a rank owns, at most.
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                         std::span<const LevelShape> shapes, std::span<const TopologyRow> own = {});

@@ -10,11 +10,6 @@
 namespace taxon::exchange {
 namespace {
 
-bool keeps_errors(const plan::CodecPlan& plan, const codec::CodecRow& row) {
-  if (plan.feedback == "auto") return !row.votes && (row.biased || plan.momentum > 0);
-  return plan.feedback == "memory";
-}
-
 /// The codecs of the warm-up, each of its density, then the plan's.
 std::vector<std::unique_ptr<codec::Codec>> stages_of(const plan::CodecPlan& plan,
                                                      const codec::CodecRow& row) {
@@ -37,16 +32,24 @@ class Coded final : public Topology {
   Coded(comm::Communicator& group, TopologyContext context)
       : group_(group),
         plan_(context.level.codec),
+        collective_(context.level.collective),
         seed_(codec::mix(context.seed)),
-        stages_(stages_of(plan_, codec::find_codec(plan_.name, context.codecs))),
-        keeps_(keeps_errors(plan_, codec::find_codec(plan_.name, context.codecs))) {}
+        stages_(stages_of(plan_, codec::find_codec(plan_.candidate(), context.codecs))),
+        keeps_(keeps_errors(plan_, codec::find_codec(plan_.candidate(), context.codecs))) {}
 
   Range owned(Range range) const override { return range; }
 
   task::Task<double> reduce(Leg leg, const tensor::Arena& values) override {
     const comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
-    if (is_dense(plan_, leg.range.size)) {
-      auto sum = row_for(net::Operation::AllReduce, group_.size(), call.data.size()).run(group_, call);
+    if (group_.size() == 1 && plan_.name == "auto") co_return 1;
+    const comm::CollectiveRow& row =
+        leg.rows.reduce ? *leg.rows.reduce
+                        : row_for(net::Operation::AllReduce, group_.size(), call.data.size());
+    const double dense = row.sent({group_.size(), call.data.size(), false});
+    work_.dense_bytes += dense;
+    if (is_dense(plan_, leg.range.size) || leg.rows.reduce) {
+      work_.sent_bytes += dense;
+      auto sum = row.run(group_, call);
       co_await sum;
       co_return group_.size();
     }
@@ -62,7 +65,13 @@ class Coded final : public Topology {
     if (keeps_) trip.errors = errors_.bytes(leg.range);
     if (velocity_.size() > 0) trip.velocity = velocity_.bytes(leg.range);
     if (lasting_.size() > 0) trip.lasting = lasting_.bytes(leg.range);
-    auto travelling = travel_of(codec).run(trip);
+    trip.work = &work_;
+    trip.collective = collective_;
+    const TravelRow& travel = travel_of(codec);
+    const codec::Extent extent{leg.range.size, trip.use.pieces};
+    work_.sent_bytes += collective_ == "auto" ? travel.sent(codec, extent, group_.size())
+                                              : sent_linear_by(codec, extent, group_.size(), collective_);
+    auto travelling = travel.run(trip);
     co_await travelling;
     co_return group_.size();
   }
@@ -87,11 +96,12 @@ class Coded final : public Topology {
     if (lasting_.size() > 0) kept.push_back({"factors", &lasting_});
     return kept;
   }
+  const CodecWork* codec_work() const override { return &work_; }
 
  private:
   const codec::Codec& stage(std::int64_t step) const {
     const auto stage = static_cast<std::size_t>(step / plan_.warmup_steps);
-    return *stages_[std::min(stage, stages_.size() - 1)];
+    return stages_[std::min(stage, stages_.size() - 1)]->in_turn(step);
   }
 
   /// Made once for each range.
@@ -103,16 +113,23 @@ class Coded final : public Topology {
 
   comm::Communicator& group_;
   const plan::CodecPlan plan_;
+  const std::string collective_;
   const std::uint64_t seed_;
   const std::vector<std::unique_ptr<codec::Codec>> stages_;
   const bool keeps_;
   bool prepared_ = false;
+  CodecWork work_;
   tensor::Arena errors_, velocity_, lasting_;  // as the values' arena
   std::vector<tensor::Slot> slots_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<codec::Piece>> pieces_;  // by range
 };
 
 }  // namespace
+
+bool keeps_errors(const plan::CodecPlan& plan, const codec::CodecRow& row) {
+  if (plan.feedback == "auto") return !row.votes && (row.biased || plan.momentum > 0);
+  return plan.feedback == "memory";
+}
 
 std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext context) {
   return std::make_unique<Coded>(group, context);
@@ -137,8 +154,14 @@ double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& exten
   const std::size_t bytes = extent.count * sizeof(float);
   if (is_dense(level.codec, extent.count))
     return row_for(net::Operation::AllReduce, size, bytes).sent({size, bytes, false});
-  auto codec = codec::find_codec(level.codec.name).make(level.codec);
-  return travel_of(*codec).sent(*codec, extent, size);
+  auto codec = codec::find_codec(level.codec.candidate()).make(level.codec);
+  double sent = 0;
+  for (int turn = 0; turn < codec->cycle(); ++turn) {
+    const codec::Codec& here = codec->in_turn(turn);
+    sent += level.collective == "auto" ? travel_of(here).sent(here, extent, size)
+                                       : sent_linear_by(here, extent, size, level.collective);
+  }
+  return sent / codec->cycle();
 }
 
 }  // namespace taxon::exchange

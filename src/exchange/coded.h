@@ -14,6 +14,13 @@ std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext 
 
 /// True if the level has a codec.
 bool is_coded(const plan::LevelPlan& level);
+/// True if what sums at the level is recorded for each bucket: where nothing but a codec can serve it, what
+/// its wires travel by follows from their sizes.
+inline bool records_reduce(const plan::LevelPlan& level) {
+  return !is_coded(level) || level.codec.name == "auto";
+}
+/// True if members keep what did not travel.
+bool keeps_errors(const plan::CodecPlan& plan, const codec::CodecRow& row);
 /// Bytes that a member sends for the values of a range, the members' mean. REQUIRES: a codec.
 double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size);
 /// The tensors in a range of the arena that has these slots, as codecs see them: a tensor of several

@@ -56,6 +56,8 @@ class Levels {
   /// What this rank keeps from step to step, named by level: "level 0 errors".
   void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots = {});
   std::vector<Topology::Kept> kept() const;
+  /// What a level's codec did so far; null without one.
+  const CodecWork* codec_work(std::size_t level) const { return levels_[level].topology->codec_work(); }
 
   // For ranks that don't keep step, see Topology.
   void begin_turn();

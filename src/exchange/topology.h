@@ -14,6 +14,8 @@
 
 namespace taxon::exchange {
 
+struct CodecWork;
+
 /// The algorithms that serve one unit at one level; null where the level has one member, or nothing to do.
 struct Rows {
   const comm::CollectiveRow* reduce = nullptr;
@@ -59,6 +61,8 @@ class Topology {
   /// Makes room for it, zeroed, beside an arena that will be reduced, whose tensors are `slots`; if there are
   /// none the arena is one vector. (A topology that attends makes it then.)
   virtual void prepare(const tensor::Arena&, std::span<const tensor::Slot>) {}
+  /// What its codec did so far; null without one.
+  virtual const CodecWork* codec_work() const { return nullptr; }
 
   // For members that don't keep step.
   /// A step, or a meeting, begins. Contributions of the turn before may still be on their way out.

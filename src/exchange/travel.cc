@@ -1,5 +1,6 @@
 #include "exchange/travel.h"
 
+#include <cmath>
 #include <deque>
 #include <optional>
 
@@ -7,13 +8,35 @@
 #include "exchange/trip.h"
 
 namespace taxon::exchange {
+namespace {
+
+/// Of a binomial tree.
+double depth_of(int size) { return std::ceil(std::log2(static_cast<double>(size))); }
+
+double message_seconds(std::size_t bytes, const comm::LinkCost& link) {
+  return link.latency + static_cast<double>(bytes) / link.bandwidth;
+}
+
+}  // namespace
 
 const TravelRow& travel_of(const codec::Codec& codec) {
   static constexpr TravelRow kRows[] = {
-      {codec::Algebra::Linear, "all_reduce", travel_linear, sent_linear},
-      {codec::Algebra::Divisible, "owners", travel_divisible, sent_divisible},
-      {codec::Algebra::Mergeable, "merge_tree", travel_mergeable, sent_mergeable},
-      {codec::Algebra::Opaque, "gather", travel_opaque, sent_opaque},
+      {codec::Algebra::Linear, "all_reduce", travel_linear, sent_linear, seconds_linear,
+       [](int) {
+         return CodecShare{1, 1};
+       }},
+      {codec::Algebra::Divisible, "owners", travel_divisible, sent_divisible, seconds_divisible,
+       [](int size) {
+         return CodecShare{1 + 1.0 / size, 2};
+       }},
+      {codec::Algebra::Mergeable, "merge_tree", travel_mergeable, sent_mergeable, seconds_mergeable,
+       [](int size) {
+         return CodecShare{1, 1 + depth_of(size)};
+       }},
+      {codec::Algebra::Opaque, "gather", travel_opaque, sent_opaque, seconds_opaque,
+       [](int size) {
+         return CodecShare{1, static_cast<double>(size)};
+       }},
   };
   for (const TravelRow& row : kRows)
     if (row.algebra == codec.rounds().front().algebra) return row;
@@ -23,6 +46,14 @@ const TravelRow& travel_of(const codec::Codec& codec) {
 const comm::CollectiveRow& row_for(net::Operation collective, int size, std::size_t bytes) {
   return choose(collective, "auto", {size, bytes, false});
 }
+
+namespace {
+
+const comm::CollectiveRow& summing_row(std::string_view collective, int size, std::size_t bytes) {
+  return choose(net::Operation::AllReduce, std::string(collective), {size, bytes, false});
+}
+
+}  // namespace
 
 task::Task<void> travel_linear(Trip trip) {
   TripDesk desk(trip);
@@ -37,7 +68,7 @@ task::Task<void> travel_linear(Trip trip) {
                            : desk.encode_next(static_cast<int>(r), wires[r - 1]->bytes(), wire);
     co_await encoding;
     comm::Call call{wire, trip.codec.rounds()[r].type, trip.call.unit, trip.call.lane};
-    auto sum = row_for(net::Operation::AllReduce, trip.group.size(), bytes).run(trip.group, call);
+    auto sum = summing_row(trip.collective, trip.group.size(), bytes).run(trip.group, call);
     co_await sum;
   }
   auto decoding = desk.decode(wires[rounds - 1]->bytes(), desk.all(), codec::Into::Assign);
@@ -46,13 +77,28 @@ task::Task<void> travel_linear(Trip trip) {
   co_await delivering;
 }
 
-double sent_linear(const codec::Codec& codec, const codec::Extent& extent, int size) {
+double sent_linear_by(const codec::Codec& codec, const codec::Extent& extent, int size,
+                      const std::string& collective) {
   double sent = 0;
   for (std::size_t r = 0; r < codec.rounds().size(); ++r) {
     const std::size_t bytes = codec.wire_bytes(static_cast<int>(r), extent);
-    sent += row_for(net::Operation::AllReduce, size, bytes).sent({size, bytes, false});
+    sent += summing_row(collective, size, bytes).sent({size, bytes, false});
   }
   return sent;
+}
+
+double sent_linear(const codec::Codec& codec, const codec::Extent& extent, int size) {
+  return sent_linear_by(codec, extent, size, "auto");
+}
+
+double seconds_linear(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links) {
+  double seconds = 0;
+  for (std::size_t r = 0; r < codec.rounds().size(); ++r) {
+    const std::size_t bytes = codec.wire_bytes(static_cast<int>(r), extent);
+    seconds += row_for(net::Operation::AllReduce, links.size, bytes)
+                   .estimate({links.size, bytes, false}, links.link);
+  }
+  return seconds;
 }
 
 task::Task<void> travel_opaque(Trip trip) {
@@ -76,6 +122,12 @@ task::Task<void> travel_opaque(Trip trip) {
 double sent_opaque(const codec::Codec& codec, const codec::Extent& extent, int size) {
   const std::size_t bytes = codec.wire_bytes(0, extent) * static_cast<std::size_t>(size);
   return row_for(net::Operation::AllGather, size, bytes).sent({size, bytes, false});
+}
+
+double seconds_opaque(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links) {
+  const std::size_t bytes = codec.wire_bytes(0, extent) * static_cast<std::size_t>(links.size);
+  return row_for(net::Operation::AllGather, links.size, bytes)
+      .estimate({links.size, bytes, false}, links.link);
 }
 
 namespace {
@@ -158,6 +210,14 @@ double sent_divisible(const codec::Codec& codec, const codec::Extent& extent, in
          row_for(net::Operation::AllGather, size, members * each).sent({size, members * each, false});
 }
 
+double seconds_divisible(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links) {
+  const auto members = static_cast<std::size_t>(links.size);
+  const std::size_t each = codec.wire_bytes(0, part({0, extent.count}, members, 0).size);
+  return (links.size - 1) * message_seconds(each, links.link) +
+         row_for(net::Operation::AllGather, links.size, members * each)
+             .estimate({links.size, members * each, false}, links.link);
+}
+
 task::Task<void> travel_mergeable(Trip trip) {
   TripDesk desk(trip);
   const int size = trip.group.size(), rank = trip.group.rank();
@@ -191,6 +251,13 @@ double sent_mergeable(const codec::Codec& codec, const codec::Extent& extent, in
   const std::size_t bytes = codec.wire_bytes(0, extent);
   return static_cast<double>(bytes) * (size - 1) / size +
          row_for(net::Operation::Broadcast, size, bytes).sent({size, bytes, false});
+}
+
+double seconds_mergeable(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links) {
+  const std::size_t bytes = codec.wire_bytes(0, extent);
+  return depth_of(links.size) * message_seconds(bytes, links.link) +
+         row_for(net::Operation::Broadcast, links.size, bytes)
+             .estimate({links.size, bytes, false}, links.link);
 }
 
 }  // namespace taxon::exchange

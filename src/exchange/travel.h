@@ -6,16 +6,36 @@
 
 namespace taxon::exchange {
 
+/// What a level's codec did, and what that was worth.
+struct CodecWork {
+  Duration encode{0}, decode{0};  // of this member; merges and what later rounds need are decoding
+  double dense_bytes = 0;         // that gradients as they are would have made a member send, on average
+  double sent_bytes = 0;          // that a member sent, on average
+};
+
 /// One exchange of one range through a codec. Everything outlives it.
 struct Trip {
   comm::Communicator& group;
   const codec::Codec& codec;
   const codec::Feedback& feedback;
-  comm::Call call;            // the range's values, which become the sum; float32
-  bool keeps = false;         // what did not travel is kept in the memory
-  View errors{}, velocity{};  // of the range; either may be empty
-  View lasting{};             // of the range, for codecs that last
-  codec::Use use{};           // keys of chance, pieces and what lasts; scratch is the trip's own
+  comm::Call call;                       // the range's values, which become the sum; float32
+  bool keeps = false;                    // what did not travel is kept in the memory
+  View errors{}, velocity{};             // of the range; either may be empty
+  View lasting{};                        // of the range, for codecs that last
+  codec::Use use{};                      // keys of chance, pieces and what lasts; scratch is the trip's own
+  CodecWork* work = nullptr;             // is added to; null: nobody asks
+  std::string_view collective = "auto";  // that sums linear wires
+};
+
+/// How often a member encodes and decodes a range's values in one exchange. Mergers count as decoding.
+struct CodecShare {
+  double encodes = 1, decodes = 1;
+};
+
+/// Who exchanges over what.
+struct TravelLinks {
+  int size = 1;
+  comm::LinkCost link;
 };
 
 /// How wires of one algebra travel.
@@ -27,6 +47,9 @@ struct TravelRow {
   task::Task<void> (*run)(Trip trip);
   /// Bytes that a member sends for the values, the members' mean.
   double (*sent)(const codec::Codec& codec, const codec::Extent& extent, int size);
+  /// Seconds of its messages, for whoever has to wait longest.
+  double (*seconds)(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links);
+  CodecShare (*share)(int size);
 };
 /// Codecs' rounds are all of one algebra. exchange/travel.cc.
 const TravelRow& travel_of(const codec::Codec& codec);
@@ -37,16 +60,23 @@ const comm::CollectiveRow& row_for(net::Operation collective, int size, std::siz
 /// linear: each round's wires are summed by an all-reduce.
 task::Task<void> travel_linear(Trip trip);
 double sent_linear(const codec::Codec& codec, const codec::Extent& extent, int size);
+double seconds_linear(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links);
+/// By a named all-reduce.
+double sent_linear_by(const codec::Codec& codec, const codec::Extent& extent, int size,
+                      const std::string& collective);
 /// opaque: every member gets every wire, and adds them up in the order of members.
 task::Task<void> travel_opaque(Trip trip);
 double sent_opaque(const codec::Codec& codec, const codec::Extent& extent, int size);
+double seconds_opaque(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links);
 /// divisible: each member gets everybody's wires of its part, and sends the sum's wire to all. What this
 /// second encoding loses stays in the memory of whoever did it.
 task::Task<void> travel_divisible(Trip trip);
 double sent_divisible(const codec::Codec& codec, const codec::Extent& extent, int size);
+double seconds_divisible(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links);
 /// mergeable: a binomial tree of merges (Shi et al., gTop-k, ICDCS 2019), and a broadcast. Whoever merges
 /// keeps what he drops.
 task::Task<void> travel_mergeable(Trip trip);
 double sent_mergeable(const codec::Codec& codec, const codec::Extent& extent, int size);
+double seconds_mergeable(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links);
 
 }  // namespace taxon::exchange

@@ -29,6 +29,8 @@ task::Task<void> TripDesk::run(const char* name, std::size_t count, Way way,
   co_await end;
   span.end = runtime.executor().now();
   runtime.journal.add(span);
+  if (trip_.work == nullptr) co_return;
+  (in ? trip_.work->encode : trip_.work->decode) += span.end - work.since();
 }
 
 void TripDesk::wipe(std::span<float> values, Range range) const {

@@ -150,6 +150,7 @@ std::string compression(const Plan& plan) {
   for (const LevelPlan& level : plan.exchange.levels) {
     if (level.codec.name == "none") continue;
     codecs += (codecs.empty() ? "" : ", ") + level.codec.name;
+    if (level.codec.name == "auto") codecs += " of " + level.codec.of;
     if (level.group != "data") codecs += " " + level.group;
   }
   return codecs.empty() ? "dense" : codecs;

@@ -9,12 +9,18 @@ namespace taxon::plan {
 
 template <Like<CodecPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "name",
+              .sentence =
+                  "none: gradients travel as they are; auto: each bucket as they are or by the codec of "
+                  "`of`, whichever is faster; or a codec of docs/compression.md: bf16, fp16, "
+                  "int8, int4, qsgd, terngrad, natural, sign, sign_vote, one_bit, two_bit, threshold, "
+                  "random_k, top_k, gtop_k, count_sketch, power_sgd."},
+        p.name);
   visit(
-      Field{.key = "name",
-            .sentence = "none: gradients travel as they are; or a codec of docs/compression.md: bf16, fp16, "
-                        "int8, int4, qsgd, terngrad, natural, sign, sign_vote, one_bit, two_bit, threshold, "
-                        "random_k, top_k, gtop_k, count_sketch, power_sgd."},
-      p.name);
+      Field{.key = "of",
+            .sentence = "Codec auto: the codec of the buckets that it makes faster, with the options of this "
+                        "section; the other buckets travel as they are."},
+      p.of);
   visit(
       Field{
           .key = "density",
@@ -39,6 +45,16 @@ void visit_fields(P& p, V&& visit) {
               .max = 1,
               .above_min = true},
         p.columns);
+  visit(Field{.key = "table",
+              .sentence = "What a sketch's buckets travel as; they are summed in float32.",
+              .choices = "float32 bfloat16"},
+        p.table);
+  visit(Field{.key = "reuse",
+              .sentence = "Steps that one sketch serves: each sends exact values of the next best of its "
+                          "entries (count_sketch); 1: a sketch in every step.",
+              .min = 1,
+              .max = 1000},
+        p.reuse);
   visit(Field{.key = "candidates",
               .sentence = "Entries whose exact values are fetched after a sketch, per entry that is chosen "
                           "among them.",

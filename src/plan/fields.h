@@ -320,6 +320,9 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "collectives",
               .sentence = "The algorithms chosen for it, in the order of their use: outward, then back."},
         p.collectives);
+  visit(Field{.key = "reasons",
+              .sentence = "By level with codec auto: why the bucket travels through its codec, or as it is."},
+        p.reasons);
 }
 
 template <Like<ResolvedPlan> P, class V>

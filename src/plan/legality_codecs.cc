@@ -20,14 +20,22 @@ Broken any_coded(const Case& c, Broken (*broken)(const Case&, const LevelPlan&))
 Broken codecs_known(const Case& c, const LevelPlan& level) {
   std::vector<std::string> names;
   for (const auto& codec : c.known.codecs) names.push_back(codec.name);
+  names.emplace_back("auto");
   return known_name(level.codec.name, names, "none");
+}
+
+Broken candidate_known(const Case& c, const LevelPlan& level) {
+  if (level.codec.name != "auto") return {};
+  std::vector<std::string> names;
+  for (const auto& codec : c.known.codecs) names.push_back(codec.name);
+  return known_name(level.codec.of, names);
 }
 
 /// What is known of the level's codec; an unknown one is another row's complaint.
 KnownNames::Codec codec_of(const Case& c, const LevelPlan& level) {
   for (const auto& codec : c.known.codecs)
-    if (codec.name == level.codec.name) return codec;
-  return {.name = level.codec.name, .sends_entries = true};
+    if (codec.name == level.codec.candidate()) return codec;
+  return {.name = level.codec.candidate(), .sends_entries = true};
 }
 
 Broken codec_carried(const Case&, const LevelPlan& level) {
@@ -46,8 +54,17 @@ Broken codec_in_step(const Case& c, const LevelPlan&) {
                 fmt::format("delay is {}, gradients is {}", exchange.delay, exchange.gradients));
 }
 
-Broken codec_chooses(const Case&, const LevelPlan& level) {
-  return unless(level.collective == "auto", fmt::format("collective is {}", level.collective));
+Broken codec_chooses(const Case& c, const LevelPlan& level) {
+  const bool free = codec_of(c, level).linear && level.codec.name != "auto";
+  return unless(level.collective == "auto" || free,
+                fmt::format("codec is {}, collective is {}", level.codec.name, level.collective));
+}
+
+Broken sketch_lasts(const Case&, const LevelPlan& level) {
+  const CodecPlan& codec = level.codec;
+  return unless(
+      codec.reuse == 1 || (codec.candidates == 1 && codec.density * codec.reuse <= 1),
+      fmt::format("reuse is {}, candidates {}, density {}", codec.reuse, codec.candidates, codec.density));
 }
 
 Broken codec_bits(const Case&, const LevelPlan& level) {
@@ -70,12 +87,12 @@ Broken codec_outside_nodes(const Case&, const LevelPlan& level) {
 Broken codec_remembers(const Case& c, const LevelPlan& level) {
   const auto codec = codec_of(c, level);
   return unless(!codec.biased || codec.votes || level.codec.feedback != "none" || level.codec.force,
-                fmt::format("codec is {}, feedback is none", level.codec.name));
+                fmt::format("codec is {}, feedback is none", level.codec.candidate()));
 }
 
 Broken codec_adaptive(const Case& c, const LevelPlan& level) {
   return unless(!codec_of(c, level).biased || c.plan.optimiser.rule != "adamw" || level.codec.force,
-                fmt::format("codec is {}", level.codec.name));
+                fmt::format("codec is {}", level.codec.candidate()));
 }
 
 Broken momentum_once(const Case& c, const LevelPlan& level) {
@@ -90,25 +107,35 @@ Broken momentum_kept(const Case& c, const LevelPlan& level) {
 
 Broken votes_forget(const Case& c, const LevelPlan& level) {
   return unless(!codec_of(c, level).votes || level.codec.feedback != "memory",
-                fmt::format("codec is {}", level.codec.name));
+                fmt::format("codec is {}", level.codec.candidate()));
 }
 
 Broken masks_entries(const Case& c, const LevelPlan& level) {
   return unless(level.codec.momentum == 0 || !level.codec.masking || codec_of(c, level).sends_entries,
-                fmt::format("codec is {}", level.codec.name));
+                fmt::format("codec is {}", level.codec.candidate()));
 }
 
 constexpr LegalityRow kRows[] = {
     {"exchange.levels.codec", "must be none or name a codec",
      [](const Case& c) { return any_coded(c, codecs_known); }},
+    {"exchange.levels.codec.of", "must name a codec where the codec is auto",
+     [](const Case& c) { return any_coded(c, candidate_known); }},
     {"exchange.levels.codec", "needs topology all_reduce and rule sum",
      [](const Case& c) { return any_coded(c, codec_carried); }},
     {"precision.master", "must be float32 where a level has a codec",
      [](const Case& c) { return any_coded(c, codec_typed); }},
     {"exchange.levels.codec", "needs exchange.delay 0 and exchange.gradients whole",
      [](const Case& c) { return any_coded(c, codec_in_step); }},
-    {"exchange.levels.codec", "needs collective auto: what wires travel by follows from their sizes",
+    {"exchange.levels.codec",
+     "needs collective auto: what wires travel by follows from their sizes; an all-reduce can be named where "
+     "it "
+     "sums the wires (random_k, count_sketch, power_sgd)",
      [](const Case& c) { return any_coded(c, codec_chooses); }},
+    {"exchange.levels.codec.reuse",
+     "of more than 1 needs candidates 1, since every exact value that travels counts, and a density that "
+     "leaves "
+     "as many entries for each step",
+     [](const Case& c) { return any_coded(c, sketch_lasts); }},
     {"exchange.levels.codec.bits", "must be 2, 4 or 8",
      [](const Case& c) { return any_coded(c, codec_bits); }},
     {"exchange.levels.codec.block", "must be a multiple of 64",

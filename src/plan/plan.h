@@ -89,12 +89,15 @@ struct MeshPlan {
 
 /// What travels in place of gradients.
 struct CodecPlan {
-  std::string name = "none";      // a row of the codec table; none: gradients as they are
+  std::string name = "none";      // a row of the codec table; none: gradients as they are; auto
+  std::string of = "bf16";        // auto: the codec of buckets that it makes faster
   double density = 0.01;          // entries that travel, of all
   int bits = 4;                   // qsgd: of a value
   int block = 256;                // values that share a scale
   int rows = 5;                   // count_sketch
   double columns = 0.02;          // count_sketch: of a row, per value
+  std::string table = "float32";  // count_sketch: the type of its buckets
+  int reuse = 1;                  // count_sketch: steps that its candidates last
   double candidates = 4;          // count_sketch: read from the sketch, per entry that is chosen
   double threshold = 0.001;       // two_bit, threshold: the magnitude that travels
   int rank = 2;                   // power_sgd: of a matrix
@@ -105,6 +108,8 @@ struct CodecPlan {
   std::int64_t warmup_steps = 1;
   std::int64_t dense_below = 0;  // buckets of fewer values travel as they are
   bool force = false;            // also inside a node
+  /// The codec of what does not travel as it is.
+  const std::string& candidate() const { return name == "auto" ? of : name; }
   friend bool operator==(const CodecPlan&, const CodecPlan&) = default;
 };
 
@@ -212,6 +217,7 @@ struct BucketPlan {
   int parts = 1;
   std::int64_t bytes = 0;
   std::vector<std::string> collectives;  // "reduce_scatter direct": in the order of their use, inward again
+  std::vector<std::string> reasons;      // by level with codec auto: why its codec serves the bucket, or not
   friend bool operator==(const BucketPlan&, const BucketPlan&) = default;
 };
 /// "fc2.bias, fc2.weight" or "fc1.weight, part 2 of 4".
@@ -287,6 +293,7 @@ struct KnownNames {
     bool biased = false;         // needs a memory of errors
     bool sends_entries = false;  // momentum can be masked
     bool votes = false;          // has no errors to remember
+    bool linear = false;         // an all-reduce sums its wires
   };
   std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
   std::vector<Topology> topologies;

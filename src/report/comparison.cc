@@ -16,6 +16,18 @@ const char* to_string(Origin origin) {
   }
 }
 
+std::optional<CodecWorth> worth_of(const std::vector<CodecUse>& uses) {
+  if (uses.empty()) return {};
+  CodecUse all;
+  for (const CodecUse& use : uses) {
+    all.dense_bytes_per_step += use.dense_bytes_per_step;
+    all.sent_bytes_per_step += use.sent_bytes_per_step;
+    all.encode_ms += use.encode_ms;
+    all.decode_ms += use.decode_ms;
+  }
+  return CodecWorth{all.ratio(), (all.encode_ms + all.decode_ms) / 1e3};
+}
+
 std::optional<Estimate> estimate(const std::vector<double>& values) {
   Estimate result;
   for (double value : values)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/axes.h"
+#include "report/summary.h"
 #include "report/trace.h"
 
 namespace taxon::report {
@@ -28,12 +29,21 @@ struct Staleness {
   std::vector<double> histogram;  // counts by staleness, from 0
 };
 
+/// What codecs of all levels together did.
+struct CodecWorth {
+  double ratio = 0;    // of the bytes that dense levels would have sent to those that were sent
+  double seconds = 0;  // of encoding and decoding, of a rank in a step
+};
+/// None of none.
+std::optional<CodecWorth> worth_of(const std::vector<CodecUse>& uses);
+
 /// What one run of a system was seen to do. What does not exist is no number (NaN).
 struct SystemRun {
   std::uint64_t seed = 0;
   double accuracy = 0, loss = 0;  // of the final parameters on the test set
   double samples_per_second = 0, seconds_per_step = 0, bytes_per_step = 0;
   double compute_seconds = 0, exposed_seconds = 0, data_seconds = 0;  // of a step
+  std::optional<CodecWorth> codecs;
   std::optional<Staleness> staleness;
   std::vector<CurvePoint> curve;
 };

@@ -99,6 +99,21 @@ Cell bytes(const Comparison&, const System& system) {
                      [](const Estimate& e) { return in_unit(e, Quantity::Bytes); });
 }
 
+std::vector<double> of_codecs(const System& system, double CodecWorth::*member) {
+  std::vector<double> values;
+  for (const SystemRun& run : system.runs)
+    if (run.codecs) values.push_back((*run.codecs).*member);
+  return values;
+}
+Cell ratio(const Comparison&, const System& system) {
+  return number_cell(of_codecs(system, &CodecWorth::ratio),
+                     [](const Estimate& e) { return with_error(e, 1, 1, ""); });
+}
+Cell codec(const Comparison&, const System& system) {
+  return number_cell(of_codecs(system, &CodecWorth::seconds),
+                     [](const Estimate& e) { return in_unit(e, Quantity::Seconds); });
+}
+
 Cell stale(const System& system, double Staleness::*member, int decimals) {
   std::vector<double> values;
   for (const SystemRun& run : system.runs)
@@ -130,6 +145,8 @@ constexpr ComparisonColumn kColumns[] = {
     {"seconds_per_step", "step", Group::Result, Better::Less, step},
     {"exposed_seconds_per_step", "exposed comm.", Group::Result, Better::Less, exposed},
     {"bytes_per_step", "sent/step", Group::Result, Better::Less, bytes},
+    {"compression_ratio", "ratio", Group::Result, Better::Neither, ratio},
+    {"codec_seconds_per_step", "codec", Group::Result, Better::Less, codec},
     {"staleness_mean", "mean staleness", Group::Result, Better::Neither, mean_staleness},
     {"staleness_max", "max staleness", Group::Result, Better::Neither, max_staleness},
 };

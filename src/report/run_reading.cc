@@ -44,6 +44,14 @@ std::optional<Staleness> staleness(const Json& json) {
   return staleness;
 }
 
+std::vector<CodecUse> codecs(const Json& json) {
+  std::vector<CodecUse> uses;
+  for (const Json& use : json.value("codecs", Json::array()))
+    uses.push_back({use.value("level", 0), use.value("codec", ""), number(use, "dense_bytes_per_step"),
+                    number(use, "sent_bytes_per_step"), number(use, "encode_ms"), number(use, "decode_ms")});
+  return uses;
+}
+
 /// A bucket's number from its name in a trace; other units are numbers there.
 std::int64_t unit_of(const Json& event) {
   const auto arguments = event.find("args");
@@ -72,6 +80,7 @@ FinishedRun read_summary(const std::string& text, const std::string& origin) {
     run.compute_seconds = number(json, "compute_ms") / 1e3;
     run.exposed_seconds = number(json, "exposed_communication_ms") / 1e3;
     run.data_seconds = number(json, "data_wait_ms") / 1e3;
+    run.codecs = worth_of(codecs(json));
     run.staleness = staleness(json);
     finished.interrupted = json.value("interrupted", false);
     finished.world_size = json.value("world_size", 0);

@@ -26,7 +26,31 @@ Json staleness(const Summary& s) {
           {"histogram", s.staleness}};
 }
 
+Json json_of(const CodecUse& use) {
+  return {{"level", use.level},
+          {"codec", use.codec},
+          {"ratio", number(use.ratio())},
+          {"dense_bytes_per_step", number(use.dense_bytes_per_step)},
+          {"sent_bytes_per_step", number(use.sent_bytes_per_step)},
+          {"encode_ms", number(use.encode_ms)},
+          {"decode_ms", number(use.decode_ms)}};
+}
+
+Json json_of(const std::vector<CodecUse>& codecs) {
+  Json list = Json::array();
+  for (const CodecUse& use : codecs) list.push_back(json_of(use));
+  return list;
+}
+
 }  // namespace
+
+std::string codecs_json(const std::vector<CodecUse>& codecs) { return json_of(codecs).dump(); }
+
+std::string describe(const CodecUse& use) {
+  return fmt::format(
+      "{} at level {}: {:.1f} times less than dense, encode {:.2f} ms, decode {:.2f} ms a step", use.codec,
+      use.level, use.ratio(), use.encode_ms, use.decode_ms);
+}
 
 double mean_staleness(const std::vector<double>& counts) {
   double count = 0, sum = 0;
@@ -39,8 +63,10 @@ double mean_staleness(const std::vector<double>& counts) {
 
 std::string to_json(const Summary& s) {
   Json buckets = Json::array();
-  for (const auto& bucket : s.buckets)
+  for (const auto& bucket : s.buckets) {
     buckets.push_back({{"bytes", bucket.bytes}, {"collectives", bucket.collectives}});
+    if (!bucket.reasons.empty()) buckets.back()["reasons"] = bucket.reasons;
+  }
   Json json = {
       {"name", s.name},
       {"taxon_version", s.version},
@@ -69,6 +95,7 @@ std::string to_json(const Summary& s) {
       {"gradient_copies_per_step", s.gradient_copies_per_step},
       {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
       {"buckets", std::move(buckets)}};
+  if (!s.codecs.empty()) json["codecs"] = json_of(s.codecs);
   if (!s.lost.empty()) json["lost_ranks"] = s.lost;
   if (!s.staleness.empty()) json["staleness"] = staleness(s);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -93,6 +120,7 @@ std::string to_text(const Summary& s, const std::string& folder) {
                    ? "nothing: one worker"
                    : fmt::format("{} per step and worker over {}, {} buckets",
                                  format_bytes(s.bytes_sent_per_step), s.transport, s.buckets.size()));
+  for (const CodecUse& use : s.codecs) line("codec", describe(use));
   line("trained", fmt::format("{} parameters, {} workers, {} samples in {} steps, {}", s.parameters,
                               s.world_size, s.samples, s.steps, format_seconds(s.wall_seconds)));
   line("outputs", folder + "/");

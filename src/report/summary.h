@@ -7,6 +7,16 @@
 
 namespace taxon::report {
 
+/// What the codec of a level did: means over ranks and steps.
+struct CodecUse {
+  int level = 0;
+  std::string codec;
+  double dense_bytes_per_step = 0;  // that a rank would have sent without it
+  double sent_bytes_per_step = 0;
+  double encode_ms = 0, decode_ms = 0;  // of a rank in a step, hidden or not
+  double ratio() const { return sent_bytes_per_step > 0 ? dense_bytes_per_step / sent_bytes_per_step : 1; }
+};
+
 /// What a run ends with: the fields of summary.json, in its order. docs/outputs.md explains each.
 struct Summary {
   std::string name;
@@ -39,12 +49,18 @@ struct Summary {
   struct Bucket {
     std::int64_t bytes = 0;
     std::vector<std::string> collectives;
+    std::vector<std::string> reasons = {};  // by level with codec auto
   };
   std::vector<Bucket> buckets;
+  std::vector<CodecUse> codecs;  // of the levels that have one
 };
 
 /// Of counts by staleness, from 0; 0 of none.
 double mean_staleness(const std::vector<double>& counts);
+/// `codecs` of summary.json and of a simulation's, as text: an array.
+std::string codecs_json(const std::vector<CodecUse>& codecs);
+/// A line for a person, without what it is about: "top_k at level 0: 49.5 times less than dense, ...".
+std::string describe(const CodecUse& use);
 /// summary.json.
 std::string to_json(const Summary& summary);
 /// What a person reads at the end of a run; `folder` is where the outputs are.

@@ -55,6 +55,7 @@ void VirtualDevice::Worker::begin(Queued next) {
   const double factor = device_.faults_.device_factor(device_.options_.target, device_.queue_.now());
   running_ = &job;
   began_ = device_.queue_.now();
+  job.began(began_);
   const Duration launch = times(launch_time(next.came), factor);
   length_ = launch + device_.time_of(kernel, factor);
   reached_ = Duration(0);

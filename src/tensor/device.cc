@@ -3,7 +3,10 @@
 namespace taxon::tensor {
 
 Job::Job(Device& device, task::Waits& waits, Lane lane, Kernel kernel)
-    : device_(device), kernel_(std::move(kernel)), finished_(device.executor(), uncancelled_) {
+    : device_(device),
+      kernel_(std::move(kernel)),
+      finished_(device.executor(), uncancelled_),
+      since_(device.executor().now()) {
   marks_.reserve(static_cast<std::size_t>(kernel_.marks));
   for (int i = 0; i < kernel_.marks; ++i)
     marks_.push_back(std::make_unique<task::Event>(device.executor(), waits));

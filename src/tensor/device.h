@@ -74,6 +74,10 @@ class Job final : private Marks {
   void ended(std::exception_ptr error);
   /// For devices: milestone `index`, from the executor's thread.
   void fire(int index);
+  /// For devices: the kernel's turn on its lane has come only now. From the executor's thread.
+  void began(Instant now) { since_ = now; }
+  /// Since when it is at work: as it was started, unless its device said another time.
+  Instant since() const { return since_; }
 
  private:
   void reached(int index) override;
@@ -83,6 +87,7 @@ class Job final : private Marks {
   std::vector<std::unique_ptr<task::Event>> marks_;
   task::Waits uncancelled_;  // finished() must wait whatever happens to the rank
   task::Event finished_;
+  Instant since_;
   bool done_ = false;
 };
 

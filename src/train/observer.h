@@ -39,8 +39,9 @@ struct StepReport {
   Duration step_time{0};     // from the end of the last step
   Instant end;               // of the step, on this rank's clock
   Duration data_wait{0};
-  Duration compute{0};  // forward, backward and updates
-  Duration exposed{0};  // communication that compute did not hide
+  Duration compute{0};            // forward, backward and updates
+  Duration exposed{0};            // communication that compute did not hide
+  Duration encode{0}, decode{0};  // in codecs, hidden or not
 };
 
 struct Evaluation {
@@ -61,6 +62,14 @@ class Observer {
   virtual void noticed(const std::string& sentence) = 0;
 };
 
+/// What the codec of a level did in a step: means over ranks and the steps of this process's part of the run.
+struct CodecReport {
+  int level = 0;
+  std::string codec;
+  double encode_seconds = 0, decode_seconds = 0;
+  double dense_bytes = 0, sent_bytes = 0;  // of a rank, had gradients travelled as they are, and as they did
+};
+
 /// What a run ends with; the same on every rank, except where a rank is named.
 struct Outcome {
   enum class End { Complete, Interrupted } end = End::Complete;
@@ -69,10 +78,11 @@ struct Outcome {
   std::int64_t steps = 0, samples = 0;  // since the beginning of training
   double epochs = 0;
   std::uint64_t parameter_hash = 0;
-  double bytes_sent_per_step = 0;  // mean over ranks and steps of this process's part of the run
-  std::vector<double> staleness;   // contributions by how many updates late they were; empty without servers
-  double dropped = 0;              // contributions that came too late to count
-  std::vector<Rank> lost;          // workers that were lost on the way, and that the others did without
+  double bytes_sent_per_step = 0;   // mean over ranks and steps of this process's part of the run
+  std::vector<CodecReport> codecs;  // of the levels that have one
+  std::vector<double> staleness;    // contributions by how many updates late they were; empty without servers
+  double dropped = 0;               // contributions that came too late to count
+  std::vector<Rank> lost;           // workers that were lost on the way, and that the others did without
   std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
   std::optional<Order> order;                                 // rank 0, if it was to be recorded
   std::vector<std::vector<std::byte>> traces;  // rank 0: every rank's packed spans, if a trace was asked for

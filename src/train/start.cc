@@ -8,6 +8,7 @@
 #include "data/sampler.h"
 #include "exchange/choose.h"
 #include "train/bytes.h"
+#include "train/codec_choice.h"
 #include "train/kept.h"
 #include "train/shards.h"
 #include "train/units.h"
@@ -158,6 +159,8 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
   bool root = group->rank() == 0;
   auto agreeing = agree_on_shapes(ranks);
   std::vector<exchange::LevelShape> shapes = co_await agreeing;
+  auto probing = probe_levels(ranks, &options->plan);
+  const LevelLinks links = co_await probing;
   std::string notice;
   if (root && options->start == TrainOptions::Start::Resume) {
     auto read = on_data(&world.runtime, "read checkpoint", [&] {
@@ -185,7 +188,12 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
       resolved.buckets = co_await decide;
     }
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
+    std::vector<plan::BucketPlan> before;
+    if (beginning.restored) before = resolved.buckets;
     exchange::resolve_exchange(beginning.plan, shapes, options->own.topologies);
+    const CodecChoice choice{&links, &before, &options->own};
+    auto choosing = choose_codecs(world, ranks, choice, &beginning.plan);
+    co_await choosing;
     resolved.world_size = group->size();
     resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;

@@ -10,6 +10,7 @@
 #include "exchange/shard.h"
 #include "plan/asynchrony.h"
 #include "train/chronicler.h"
+#include "train/coding.h"
 #include "train/evaluation.h"
 #include "train/pace.h"
 #include "train/replicas.h"
@@ -110,6 +111,7 @@ class Trainer {
   std::unique_ptr<data::Loader> loader_;
   Reports reports_;
   Chronicler chronicler_;
+  std::unique_ptr<Coding> coding_;
   int workers_ = 1;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
@@ -193,6 +195,7 @@ task::Task<void> Trainer::prepare() {
       world_, ranks(), Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), evaluator_.get()});
   stepper_ =
       std::make_unique<Stepper>(world_, Stepper::Setup{&plan_, state_.get(), levels_.get(), first_step_});
+  coding_ = std::make_unique<Coding>(plan_.exchange.levels, levels_.get(), outer_.get());
   delayed_ = beginning.delayed;
   runtime().waits().name_units(unit_names(plan_, first_step_));
   for (exchange::Levels* served : {levels_.get(), outer_.get()})
@@ -397,6 +400,7 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   report.compute = done.busy;
   report.exposed = done.idle + std::exchange(met_, Duration(0));
   report.step_time = now() - last_end_;
+  coding_->report(report);
   trained_ += report.step_time;
   last_end_ = report.end = now();
   steps_ = report.step;
@@ -532,6 +536,7 @@ task::Task<Outcome> Trainer::conclude() {
   outcome.parameter_hash = hash_;
   const auto sent = static_cast<double>(bytes_of_training());
   std::vector<double> sums = {sent, works() ? static_cast<double>(steps_ - first_step_) : 0};
+  coding_->give(sums);
   if (!interrupted_) {
     auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
     outcome.test = co_await evaluating;
@@ -541,6 +546,7 @@ task::Task<Outcome> Trainer::conclude() {
   sums = co_await summing;
   const double steps = std::max(1.0, sums[1] / workers_);
   outcome.bytes_sent_per_step = sums[0] / steps / group_.size();
+  outcome.codecs = coding_->reports_of(std::span<const double>(sums).subspan(2), steps * group_.size());
   if (exchange::served_level(plan_.exchange.levels)) {
     auto counting = replicas_->count_staleness();
     const Replicas::Staleness staleness = co_await counting;

@@ -4,6 +4,7 @@
 
 #include "exchange/meeting.h"
 #include "exchange/pairs.h"
+#include "exchange/probe.h"
 #include "exchange/servers.h"
 #include "exchange/topology.h"
 
@@ -27,6 +28,7 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   if (unit == exchange::kServerControlUnit) return "a word to a server";
   if (unit == exchange::kPairsUnit) return "a word to a partner";
   if (unit == kWeightsUnit) return "the initial weights and state";
+  if (unit == exchange::kProbeUnit) return "the probe of links";
   if (unit == exchange::kTotalUnit) return "the gradient's norm";
   return "";
 }

@@ -76,6 +76,20 @@ class Simulate(TaxonTest):
         self.assertGreater(figures["step_seconds"]["median"], 1.5)
         self.assertLess(figures["step_seconds"]["median"], 3.5)
 
+    def test_codec_auto_says_why(self):
+        text = self.taxon("simulate", ROOT / "recipes/simulated/imagenet-resnet50.yaml", "--cluster",
+                          ROOT / "clusters/ethernet-10g.yaml", "--workers", "4", "--profile", ROOT / "profiles/resnet50.yaml",
+                          "--steps", "3", "--json", "out.json", "--set", "exchange.levels.0.collective=auto",
+                          "--set", "exchange.levels.0.codec.name=auto", "--set", "exchange.levels.0.codec.of=bf16").stdout
+        figures = self.figures()
+        by = {reason.split(":")[0] for bucket in figures["buckets"] for reason in bucket["reasons"]}
+        self.assertEqual(by, {"bf16", "dense"})  # small buckets are latency
+        for bucket in figures["buckets"]:
+            self.assertEqual(bucket["collectives"] == ["all_reduce bf16"], bucket["reasons"][0].startswith("bf16"))
+        self.assertIn("bf16 serves", text)
+        self.assertGreater(figures["codecs"][0]["ratio"], 1.9)
+        self.assertGreater(figures["codecs"][0]["encode_ms"], 0)
+
 
 class WrongSimulation(TaxonTest):
     def refuse(self, *words):

@@ -19,9 +19,26 @@ namespace {
 
 constexpr int kSteps = 6;
 
+/// Options that change what travels, when and by what, beside the rows of the table.
+struct Variant {
+  std::string_view name;
+  void (*change)(plan::LevelPlan&);
+};
+constexpr Variant kVariants[] = {
+    {"sketch_reused", [](plan::LevelPlan& level) { level.codec.reuse = 3, level.codec.candidates = 1; }},
+    {"sketch_halved", [](plan::LevelPlan& level) { level.codec.table = "bfloat16"; }},
+    {"sketch_by_tree", [](plan::LevelPlan& level) { level.collective = "tree"; }},
+    {"sketch_by_ring", [](plan::LevelPlan& level) { level.collective = "ring"; }},
+};
+
 plan::LevelPlan coded_level(std::string_view codec) {
   plan::LevelPlan level;
   level.codec.name = codec;
+  for (const Variant& variant : kVariants)
+    if (variant.name == codec) {
+      level.codec.name = "count_sketch";
+      variant.change(level);
+    }
   level.codec.density = 0.05;
   level.codec.columns = 0.2;
   level.codec.feedback = "memory";
@@ -188,6 +205,7 @@ TEST_P(Coded, LeavesSmallBucketsDense) {
 std::vector<std::string> names() {
   std::vector<std::string> names;
   for (const codec::CodecRow& row : codec::codec_table()) names.emplace_back(row.name);
+  for (const Variant& variant : kVariants) names.emplace_back(variant.name);
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Codecs, Coded, testing::ValuesIn(names()),
@@ -205,6 +223,31 @@ TEST(CodedOwnRows, AreFoundBeforeThoseOfTheTable) {
   EXPECT_GT(zeros(sparse.sums[0]), 400);
   EXPECT_EQ(zeros(dense.sums[0]), 0);
   EXPECT_EQ(dense.kept, std::vector<double>(c.count));  // no memory: the row says that it is not biased
+}
+
+TEST(CodedReuse, OneSketchServesSeveralStepsWithOtherEntriesInEach) {
+  Case c{coded_level("sketch_reused"), 2, 3000};
+  const Seen seen = reduce_in_group(c);
+  auto entries = [&](int step) {
+    std::vector<std::size_t> places;
+    const auto& sum = seen.sums[static_cast<std::size_t>(step)];
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      if (sum[i] != 0) places.push_back(i);
+    return places;
+  };
+  std::vector<std::size_t> all;
+  for (int step : {0, 1, 2}) {
+    const auto places = entries(step);
+    EXPECT_EQ(places.size(), 150u) << step;
+    all.insert(all.end(), places.begin(), places.end());
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
+  // Two of three steps send no sketch.
+  plan::LevelPlan each = c.level;
+  each.codec.reuse = 1;
+  const double sketch = coded_bytes_sent(each, c.extent(), 2) - 150 * sizeof(float);
+  EXPECT_NEAR(coded_bytes_sent(c.level, c.extent(), 2), sketch / 3 + 150 * sizeof(float), 1);
 }
 
 TEST(CodedWarmUp, SendsTheDensityOfTheStep) {

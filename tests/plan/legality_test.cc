@@ -262,6 +262,9 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.control.deadline_seconds = 6; }},
       {"exchange.levels.codec: must be none or name a codec: it is \"topk\"; did you mean top_k?",
        [](Plan& p) { p.exchange.levels[0].codec.name = "topk"; }},
+      {"exchange.levels.codec.of: must name a codec where the codec is auto: it is \"topk\"; did you mean "
+       "top_k?",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "auto", .of = "topk"}; }},
       {"exchange.levels.codec: needs topology all_reduce and rule sum: topology is sharded, rule is sum",
        [](Plan& p) {
          p.exchange.levels[0].topology = "sharded";
@@ -278,12 +281,17 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.delay = 1;
          p.exchange.levels[0].codec.name = "top_k";
        }},
-      {"exchange.levels.codec: needs collective auto: what wires travel by follows from their sizes: "
+      {"exchange.levels.codec: needs collective auto: what wires travel by follows from their sizes; an "
+       "all-reduce can be named where it sums the wires (random_k, count_sketch, power_sgd): codec is top_k, "
        "collective is ring",
        [](Plan& p) {
          p.exchange.levels[0].collective = "ring";
          p.exchange.levels[0].codec.name = "top_k";
        }},
+      {"exchange.levels.codec.reuse: of more than 1 needs candidates 1, since every exact value that travels "
+       "counts, and a density that leaves as many entries for each step: reuse is 4, candidates 4, density "
+       "0.01",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .reuse = 4}; }},
       {"exchange.levels.codec.bits: must be 2, 4 or 8: it is 3",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "qsgd", .bits = 3}; }},
       {"exchange.levels.codec.block: must be a multiple of 64: it is 100",
@@ -376,6 +384,16 @@ TEST(Legality, LegalSpecialCases) {
       },
       4);
   expect_legal([](Plan& p) { p.model = {.name = "", .torchscript = "m.pt"}; }, 2);
+}
+
+TEST(Legality, CodecAutoIsJudgedAsItsCodec) {
+  Plan plan = test::legal_plan();
+  plan.exchange.levels[0].codec = {.name = "auto", .of = "int8", .feedback = "none"};
+  const auto problems = check_plan(plan, 4, test::known_names());
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].key, "exchange.levels.codec.feedback");
+  plan.exchange.levels[0].codec.of = "qsgd";
+  EXPECT_TRUE(check_plan(plan, 4, test::known_names()).empty());
 }
 
 TEST(Legality, AllViolationsAreReportedTogether) {

@@ -38,6 +38,16 @@ TEST(RunReading, TakesStalenessWhereThereIsSome) {
   EXPECT_EQ(run.staleness->histogram, (std::vector<double>{1, 2, 2, 1}));
 }
 
+TEST(RunReading, TakesWhatCodecsOfAllLevelsDid) {
+  Summary summary;
+  EXPECT_FALSE(read_summary(to_json(summary), "s").run.codecs);
+  summary.codecs = {{0, "bf16", 1000, 500, 1, 2}, {1, "top_k", 1000, 100, 3, 4}};
+  const auto codecs = read_summary(to_json(summary), "s").run.codecs;
+  ASSERT_TRUE(codecs);
+  EXPECT_DOUBLE_EQ(codecs->ratio, 2000.0 / 600);
+  EXPECT_DOUBLE_EQ(codecs->seconds, 0.010);
+}
+
 TEST(RunReading, TestsAloneMakeTheCurveAndLaterLinesCount) {
   const auto curve = read_curve(
       "{\"step\":5,\"samples\":50,\"seconds\":1,\"loss/train\":2}\n"

@@ -132,5 +132,23 @@ TEST(MetricsLine, IsOneLineOfJsonInTheGivenOrder) {
   EXPECT_EQ(line, "{\"step\":10,\"loss/train\":0.1,\"gradient_norm\":null}\n");
 }
 
+TEST(Summary, SaysWhatCodecsDid) {
+  Summary summary = sample();
+  EXPECT_FALSE(Json::parse(to_json(summary)).contains("codecs"));
+  summary.codecs = {{.level = 1,
+                     .codec = "top_k",
+                     .dense_bytes_per_step = 1000,
+                     .sent_bytes_per_step = 40,
+                     .encode_ms = 1.5,
+                     .decode_ms = 0.25}};
+  const Json use = Json::parse(to_json(summary)).at("codecs").at(0);
+  EXPECT_EQ(use.at("level"), 1);
+  EXPECT_EQ(use.at("codec"), "top_k");
+  EXPECT_EQ(use.at("ratio"), 25);
+  EXPECT_EQ(use.at("encode_ms"), 1.5);
+  EXPECT_EQ(use.at("decode_ms"), 0.25);
+  EXPECT_THAT(to_text(summary, "x"), HasSubstr("top_k at level 1: 25.0 times less than dense"));
+}
+
 }  // namespace
 }  // namespace taxon::report

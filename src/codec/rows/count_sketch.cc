@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "codec/half.h"
 #include "codec/rows/rows.h"
 #include "codec/scan.h"
 #include "codec/select.h"
@@ -11,22 +12,105 @@
 namespace taxon::codec {
 namespace {
 
-/// Dai et al., "A distributed SGD algorithm with global sketching for deep learning training acceleration"
-/// (gs-SGD), arXiv 2108.06004: sketches are summed; everybody reads the same candidates from the sum; their
-/// exact values are summed; the largest of these are the gradient.
-class GlobalSketch final : public Codec {
+/// What travels as bfloat16: half the bytes, and less rounding than a sketch's noise.
+struct Table {
+  DType type = DType::Float32;
+  explicit Table(const std::string& name) : type(name == "bfloat16" ? DType::BFloat16 : DType::Float32) {}
+  bool wide() const { return type == DType::Float32; }
+};
+
+/// The places of a turn between two sketches: those whose mark in what lasts is the turn's. Where there are
+/// too few (after a change of density, or of the number of members) the first unmarked ones fill up, so that
+/// a wire has its size; too many: the first.
+void marked(std::span<const float> marks, float turn, std::span<std::uint32_t> places) {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < marks.size() && found < places.size(); ++i)
+    if (marks[i] == turn) places[found++] = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; found < places.size(); ++i)
+    if (marks[i] != turn) places[found++] = static_cast<std::uint32_t>(i);
+}
+
+/// A turn that needs no sketch: exact values of entries that an earlier one pointed at.
+class Between final : public Codec {
  public:
-  explicit GlobalSketch(const plan::CodecPlan& plan)
-      : density_(plan.density), candidates_(plan.candidates), columns_(plan.columns), rows_(plan.rows) {}
+  Between(double density, int turn) : density_(density), turn_(static_cast<float>(turn)) {}
 
   std::span<const Round> rounds() const override {
-    static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}, {Algebra::Linear, DType::Float32}};
+    static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
     return kRounds;
   }
   Settles settles() const override { return Settles::Delivered; }
+  bool lasts() const override { return true; }
+  Price price() const override { return {1, 8, 0, 4 + 12 * density_}; }
+  std::size_t wire_bytes(int, const Extent& extent) const override {
+    return entries_of(extent.count, density_) * sizeof(float);
+  }
+  std::size_t scratch_bytes(const Extent& extent) const override {
+    return entries_of(extent.count, density_) * sizeof(std::uint32_t);
+  }
+  bool encode(int, std::span<float> values, View wire, Rest, const Use& use) const override {
+    auto exact = as_span<float>(wire);
+    std::span<std::uint32_t> places = places_of(values.size(), use);
+    marked(use.lasting, turn_, places);
+    const bool finite = all_finite(values, use.path);
+    if (!finite) fill_not_finite(exact);
+    for (std::size_t i = 0; finite && i < exact.size(); ++i) exact[i] = values[places[i]];
+    return finite;
+  }
+  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+    auto exact = as_span<float>(wire);
+    if (!all_finite(exact, use.path)) return fill_not_finite(values);
+    if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
+    const std::span<const std::uint32_t> places = places_of(values.size(), use);
+    for (std::size_t i = 0; i < exact.size(); ++i) values[places[i]] += exact[i];
+  }
+  void settle(ConstView wire, std::span<float> memory, const Use& use) const override {
+    clear(wire, memory, use);
+  }
+  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
+    if (!all_finite(as_span<float>(wire), use.path)) return;
+    for (std::uint32_t place : places_of(values.size(), use)) values[place] = 0;
+  }
+
+ private:
+  std::span<std::uint32_t> places_of(std::size_t count, const Use& use) const {
+    return as_span<std::uint32_t>(use.scratch.slice(0, entries_of(count, density_) * sizeof(std::uint32_t)));
+  }
+  const double density_;
+  const float turn_;
+};
+
+/// Dai et al., "A distributed SGD algorithm with global sketching for deep learning training acceleration"
+/// (gs-SGD), arXiv 2108.06004: sketches are summed; everybody reads the same candidates from the sum; their
+/// exact values are summed; the largest of these are the gradient. With reuse R one sketch serves R steps:
+/// it gives R times as many candidates, and each step sends every R-th of them. What waits goes on growing in
+/// the memory of errors meanwhile, so it is as good a choice when its turn comes.
+class GlobalSketch final : public Codec {
+ public:
+  explicit GlobalSketch(const plan::CodecPlan& plan)
+      : density_(plan.density),
+        candidates_(plan.candidates),
+        columns_(plan.columns),
+        rows_(plan.rows),
+        table_(plan.table),
+        rounds_{{Algebra::Linear, table_.type}, {Algebra::Linear, DType::Float32}} {
+    for (int turn = 1; turn < plan.reuse; ++turn)
+      between_.push_back(std::make_unique<Between>(plan.density, turn));
+  }
+
+  std::span<const Round> rounds() const override { return rounds_; }
+  Settles settles() const override { return Settles::Delivered; }
+  bool lasts() const override { return cycle() > 1; }
+  int cycle() const override { return static_cast<int>(between_.size()) + 1; }
+  const Codec& in_turn(std::int64_t step) const override {
+    const auto turn = static_cast<std::size_t>(step % cycle());
+    if (turn == 0) return *this;
+    return *between_[turn - 1];
+  }
   Price price() const override { return {4.0 * rows_, 4 + 8.0 * rows_, 4.0 * rows_ + 14, 8 + 4.0 * rows_}; }
   std::size_t wire_bytes(int round, const Extent& extent) const override {
-    return (round == 0 ? shape(extent.count).size() : candidates(extent.count)) * sizeof(float);
+    return round == 0 ? shape(extent.count).size() * size_of(table_.type)
+                      : candidates(extent.count) * sizeof(float);
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
     return Scratch::bytes(*this, extent.count);
@@ -36,11 +120,16 @@ class GlobalSketch final : public Codec {
     Scratch scratch(*this, values.size(), use.scratch);
     if (round == 0) {
       const bool finite = all_finite(values, use.path);
-      auto table = as_span<float>(wire);
-      if (finite)
-        sketch(values, shape(values.size()), use.shared, table, use.path);
-      else
+      std::span<float> table = table_.wide() ? as_span<float>(wire) : scratch.table;
+      if (finite) sketch(values, shape(values.size()), use.shared, table, use.path);
+      if (!table_.wide()) {
+        if (finite)
+          narrow(table, as_span<std::uint16_t>(wire), Half::BFloat16, use.path);
+        else
+          std::memset(wire.data(), 0xFF, wire.size());  // NaN in every type
+      } else if (!finite) {
         fill_not_finite(table);
+      }
       return finite;
     }
     auto exact = as_span<float>(wire);
@@ -54,11 +143,13 @@ class GlobalSketch final : public Codec {
 
   void absorb(int, std::span<const float> values, ConstView sum, const Use& use) const override {
     Scratch scratch(*this, values.size(), use.scratch);
-    auto table = as_span<float>(sum);
+    if (!table_.wide()) widen(as_span<std::uint16_t>(sum), scratch.table, Half::BFloat16, false, use.path);
+    const std::span<const float> table = table_.wide() ? as_span<float>(sum) : scratch.table;
     *scratch.finite = all_finite(table, use.path) ? 1 : 0;
     if (!*scratch.finite) return;
     estimate(table, shape(values.size()), use.shared, scratch.estimates, use.path);
-    *scratch.finite = select_largest(scratch.estimates, scratch.candidates, scratch.select, use.path) ? 1 : 0;
+    *scratch.finite = select_largest(scratch.estimates, scratch.found, scratch.select, use.path) ? 1 : 0;
+    if (*scratch.finite && cycle() > 1) share_out(scratch, use.lasting);
   }
 
   void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
@@ -83,8 +174,10 @@ class GlobalSketch final : public Codec {
   /// What is kept from one round to the next, and between.
   struct Scratch {
     std::uint64_t* finite;  // 1: the sketches' sum was
-    std::span<float> estimates;
-    std::span<std::uint32_t> candidates, chosen;
+    std::span<float> estimates, table;
+    std::span<std::uint32_t> found;  // in the sketch, for all turns
+    std::span<std::uint32_t> candidates,
+        chosen;  // of this one; without reuse, the first are all that was found
     View select;
 
     Scratch(const GlobalSketch& codec, std::size_t count, View memory) {
@@ -95,15 +188,22 @@ class GlobalSketch final : public Codec {
       };
       finite = as_span<std::uint64_t>(take(sizeof(std::uint64_t))).data();
       estimates = as_span<float>(take(count * sizeof(float)));
-      candidates = as_span<std::uint32_t>(take(codec.candidates(count) * sizeof(std::uint32_t)));
+      table = as_span<float>(take(codec.table_floats(count) * sizeof(float)));
+      found = as_span<std::uint32_t>(take(codec.found(count) * sizeof(std::uint32_t)));
+      candidates = found;
+      if (codec.cycle() > 1)
+        candidates = as_span<std::uint32_t>(take(codec.candidates(count) * sizeof(std::uint32_t)));
       chosen = as_span<std::uint32_t>(take(codec.chosen(count) * sizeof(std::uint32_t)));
       select = memory;
     }
     static std::size_t bytes(const GlobalSketch& codec, std::size_t count) {
-      const std::size_t candidates = codec.candidates(count), chosen = codec.chosen(count);
+      const std::size_t found = codec.found(count), candidates = codec.candidates(count);
+      const std::size_t chosen = codec.chosen(count);
       return padded(sizeof(std::uint64_t)) + padded(count * sizeof(float)) +
-             padded(candidates * sizeof(std::uint32_t)) + padded(chosen * sizeof(std::uint32_t)) +
-             std::max(select_scratch_bytes(count, candidates), select_scratch_bytes(candidates, chosen));
+             padded(codec.table_floats(count) * sizeof(float)) + padded(found * sizeof(std::uint32_t)) +
+             (codec.cycle() > 1 ? padded(candidates * sizeof(std::uint32_t)) : 0) +
+             padded(chosen * sizeof(std::uint32_t)) +
+             std::max(select_scratch_bytes(count, found), select_scratch_bytes(candidates, chosen));
     }
   };
 
@@ -111,6 +211,11 @@ class GlobalSketch final : public Codec {
   std::size_t candidates(std::size_t count) const {
     return std::max(chosen(count), entries_of(count, std::min(1.0, density_ * candidates_)));
   }
+  std::size_t found(std::size_t count) const {
+    return std::min(count, candidates(count) * static_cast<std::size_t>(cycle()));
+  }
+  /// Of the float32 copy of a table that travels in another type.
+  std::size_t table_floats(std::size_t count) const { return table_.wide() ? 0 : shape(count).size(); }
   SketchShape shape(std::size_t count) const {
     const auto columns = static_cast<std::size_t>(std::ceil(columns_ * static_cast<double>(count)));
     constexpr std::size_t kLanes = SketchShape::kLanes;
@@ -119,9 +224,29 @@ class GlobalSketch final : public Codec {
   bool choose(std::span<const float> exact, Scratch& scratch, const Use& use) const {
     return *scratch.finite && select_largest(exact, scratch.chosen, scratch.select, use.path);
   }
+  /// Every R-th of what was found is for this turn, the next ones for the turns to come.
+  void share_out(Scratch& scratch, std::span<float> marks) const {
+    std::fill(marks.begin(), marks.end(), 0.0F);
+    const auto turns = static_cast<std::size_t>(cycle());
+    std::size_t mine = 0;
+    for (std::size_t i = 0; i < scratch.found.size(); ++i) {
+      if (i % turns == 0 && mine < scratch.candidates.size())
+        scratch.candidates[mine++] = scratch.found[i];
+      else
+        marks[scratch.found[i]] = static_cast<float>(i % turns);
+    }
+    for (std::size_t i = 0; mine < scratch.candidates.size(); ++i)  // of a few values there are too few
+      if (i % turns != 0) {
+        scratch.candidates[mine++] = scratch.found[i];
+        marks[scratch.found[i]] = 0;
+      }
+  }
 
   const double density_, candidates_, columns_;
   const int rows_;
+  const Table table_;
+  const Round rounds_[2];
+  std::vector<std::unique_ptr<Codec>> between_;  // by turn, from 1
 };
 
 }  // namespace

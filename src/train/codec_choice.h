@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "train/start.h"
+
+namespace taxon::train {
+
+/// By level of a plan: what the slowest member's links reach; nothing where no codec needs to know.
+using LevelLinks = std::vector<std::optional<comm::LinkCost>>;
+
+/// Collective: probes the links of levels that have a codec.
+task::Task<LevelLinks> probe_levels(Ranks ranks, const plan::Plan* plan);
+
+/// What rank 0 decides codecs by. Everything outlives the decision.
+struct CodecChoice {
+  const LevelLinks* links = nullptr;
+  const std::vector<plan::BucketPlan>* before = nullptr;  // of a run that resumes; empty: it starts fresh
+  const exchange::OwnRows* own = nullptr;
+};
+/// At rank 0, whose processor is probed: writes for each bucket what a codec `auto` comes to and why, as a run
+/// before had it if there was one, and tells of codecs that cost more than they save. REQUIRES: `plan` has
+/// its buckets and their collectives.
+task::Task<void> choose_codecs(World world, Ranks ranks, CodecChoice choice, plan::Plan* plan);
+
+}  // namespace taxon::train

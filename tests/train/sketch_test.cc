@@ -1,0 +1,59 @@
+// gs-SGD that sends less than as published still trains as well.
+#include "train/toy_job.h"
+
+namespace taxon::test {
+namespace {
+
+class Sketches : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 4;
+  Sketches() {
+    datasets_.train = std::make_unique<data::Blobs>(samples(1200, 1));
+    datasets_.test = std::make_unique<data::Blobs>(samples(800, 2));
+  }
+  static data::BlobOptions samples(std::int64_t size, std::uint64_t seed) {
+    return {.size = size, .inputs = 20, .classes = 10, .seed = seed};
+  }
+  train::Outcome train(const plan::CodecPlan& codec) {
+    TrainingJob job;
+    job.ranks = kRanks;
+    job.plan.batch.global = 48;
+    job.plan.length.steps = 240;
+    job.plan.precision = {DType::Float32, DType::Float32};
+    job.plan.learning_rate.base = 0.05;
+    job.plan.optimiser.rule = codec.name == "none" ? "momentum" : "sgd";
+    job.plan.optimiser.momentum = codec.name == "none" ? 0.9 : 0;
+    job.plan.exchange.levels[0].codec = codec;
+    job.datasets = &datasets_;
+    job.make_model = [shape = datasets_.train->shape()](int) {
+      return std::make_unique<model::Perceptron>(model::PerceptronOptions{.shape = shape, .hidden = 64});
+    };
+    return run_training(job).outcomes[0];
+  }
+  data::Datasets datasets_;
+};
+
+/// What is published, at a density where it trains about as dense gradients do.
+plan::CodecPlan published() {
+  plan::CodecPlan codec{.name = "count_sketch", .density = 0.02, .columns = 0.04};
+  codec.momentum = 0.9;
+  return codec;
+}
+
+TEST_F(Sketches, OfHalfTheBytesInSomeStepsAloneTrainAsWell) {
+  const train::Outcome dense = train({.name = "none"}), plain = train(published());
+  plan::CodecPlan small = published();
+  small.candidates = 1;
+  small.table = "bfloat16";
+  for (int reuse : {1, 4, 8, 16}) {
+    SCOPED_TRACE(testing::Message() << "reuse " << reuse);
+    small.reuse = reuse;
+    const train::Outcome outcome = train(small);
+    EXPECT_GE(outcome.test.accuracy, dense.test.accuracy - 0.01);
+    EXPECT_LE(outcome.train_loss, 1.1 * plain.train_loss);
+    EXPECT_LT(outcome.codecs.at(0).sent_bytes, plain.codecs.at(0).sent_bytes / (reuse == 1 ? 2 : 6));
+  }
+}
+
+}  // namespace
+}  // namespace taxon::test
