@@ -124,6 +124,7 @@ TEST(Profile, BundledOnesAreSoundAndHaveThePublishedSizes) {
   const std::filesystem::path folder = std::filesystem::path(TAXON_SOURCE_DIR) / "profiles";
   EXPECT_EQ(parameter_count(read_profile(folder / "vgg_a.yaml")), 132'863'336);
   EXPECT_EQ(parameter_count(read_profile(folder / "resnet50.yaml")), 25'557'032);
+  EXPECT_EQ(parameter_count(read_profile(folder / "vgg16_cifar.yaml")), 14'728'266);
   EXPECT_EQ(parameter_count(read_profile(folder / "alexnet.yaml")), 61'100'840);
 }
 
