@@ -31,9 +31,9 @@ CodecCase weigh(const CodecSetting& setting, const codec::Extent& extent, const 
 }
 
 std::string reason(const std::string& codec, const CodecCase& costs) {
-  const std::string parts = fmt::format("{} (encode {}, decode {}, wire {})", format_seconds(costs.coded()),
-                                        format_seconds(costs.encode), format_seconds(costs.decode),
-                                        format_seconds(costs.wire));
+  const std::string parts =
+      fmt::format("{} (encode {}, decode {}, wire {})", format_seconds(costs.coded()),
+                  format_seconds(costs.encode), format_seconds(costs.decode), format_seconds(costs.wire));
   return costs.pays() ? fmt::format("{}: {} in place of {}", codec, parts, format_seconds(costs.dense))
                       : fmt::format("dense: {}; {} would take {}", format_seconds(costs.dense), codec, parts);
 }
@@ -50,7 +50,8 @@ void record_codec(plan::BucketPlan& bucket, const Place& place) {
 
 bool chose_codec(const plan::BucketPlan& bucket, const Place& place) {
   const std::size_t at = place_of_sum(place.levels, place.level, place.own);
-  return at < bucket.collectives.size() && bucket.collectives[at] == recorded(place.levels[place.level].codec);
+  return at < bucket.collectives.size() &&
+         bucket.collectives[at] == recorded(place.levels[place.level].codec);
 }
 
 }  // namespace taxon::exchange

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "codec/codec.h"
-#include "comm/communicator.h"
 #include "comm/collectives.h"
+#include "comm/communicator.h"
 #include "plan/plan.h"
 
 namespace taxon::exchange {

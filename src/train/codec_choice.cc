@@ -74,15 +74,15 @@ class LevelChoice {
   }
 
   void tell() {
-    const std::string links =
-        fmt::format("level {}: links of {}/s and {}", place_.level, format_bytes(link().bandwidth),
-                    format_seconds(link().latency));
+    const std::string links = fmt::format("level {}: links of {}/s and {}", place_.level,
+                                          format_bytes(link().bandwidth), format_seconds(link().latency));
     if (is_auto(plan_))
       world_.observer.noticed(
           fmt::format("{}: {} serves {} of {} buckets", links, plan_.codec.of, served_, buckets_.size()));
     else if (!all_.pays() && all_.dense > 0)
       world_.observer.noticed(fmt::format(
-          "{}: codec {} costs more than it saves: a step's exchange takes {} (encode {}, decode {}, wire {}) in "
+          "{}: codec {} costs more than it saves: a step's exchange takes {} (encode {}, decode {}, wire {}) "
+          "in "
           "place of {} for gradients as they are; take codec none, or auto, which decides by bucket",
           links, plan_.codec.name, format_seconds(all_.coded()), format_seconds(all_.encode),
           format_seconds(all_.decode), format_seconds(all_.wire), format_seconds(all_.dense)));

@@ -20,9 +20,9 @@ struct CodecChoice {
   const std::vector<plan::BucketPlan>* before = nullptr;  // of a run that resumes; empty: it starts fresh
   const exchange::OwnRows* own = nullptr;
 };
-/// At rank 0, whose processor is probed: writes for each bucket what a codec `auto` comes to and why, as a run
-/// before had it if there was one, and tells of codecs that cost more than they save. REQUIRES: `plan` has
-/// its buckets and their collectives.
+/// At rank 0, whose processor is probed: writes for each bucket what a codec `auto` comes to and why, as a
+/// run before had it if there was one, and tells of codecs that cost more than they save. REQUIRES: `plan`
+/// has its buckets and their collectives.
 task::Task<void> choose_codecs(World world, Ranks ranks, CodecChoice choice, plan::Plan* plan);
 
 }  // namespace taxon::train

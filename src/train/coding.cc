@@ -40,8 +40,8 @@ std::vector<CodecReport> Coding::reports_of(std::span<const double> numbers, dou
   std::vector<CodecReport> reports;
   for (const Level& level : levels_) {
     const std::span<const double> own = numbers.subspan(kNumbers * reports.size(), kNumbers);
-    reports.push_back({level.level, level.codec, own[0] / shares, own[1] / shares, own[2] / shares,
-                       own[3] / shares});
+    reports.push_back(
+        {level.level, level.codec, own[0] / shares, own[1] / shares, own[2] / shares, own[3] / shares});
   }
   return reports;
 }

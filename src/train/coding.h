@@ -16,7 +16,8 @@ class Coding {
 
   /// Says what was done since the last step.
   void report(StepReport& step);
-  /// Four numbers for each level with a codec, to be summed over ranks; reports_of() makes reports of the sum.
+  /// Four numbers for each level with a codec, to be summed over ranks; reports_of() makes reports of the
+  /// sum.
   void give(std::vector<double>& numbers) const;
   /// `numbers` are those of all ranks; `shares`: ranks times steps.
   std::vector<CodecReport> reports_of(std::span<const double> numbers, double shares) const;

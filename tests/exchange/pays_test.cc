@@ -28,7 +28,8 @@ TEST(Pays, CostsAreThoseOfTheRowsThatCarryIt) {
   const std::size_t count = 1 << 20, bytes = count * sizeof(float);
   const CodecTime time{1e-3, 2e-3};
   const CodecCase top_k = weigh_of("top_k", count, time);
-  EXPECT_DOUBLE_EQ(top_k.dense, row_for(net::Operation::AllReduce, 4, bytes).estimate({4, bytes, false}, kLink));
+  EXPECT_DOUBLE_EQ(top_k.dense,
+                   row_for(net::Operation::AllReduce, 4, bytes).estimate({4, bytes, false}, kLink));
   EXPECT_DOUBLE_EQ(top_k.encode, 1e-3);
   EXPECT_DOUBLE_EQ(top_k.decode, 4 * 2e-3);  // everybody's
   const auto codec = codec::find_codec("top_k").make(auto_level("top_k").codec);

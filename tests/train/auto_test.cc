@@ -50,7 +50,8 @@ TEST_F(Auto, IsTheCodecWhereLinksAreSlow) {
   const TrainingResult chosen = run(plan_with("auto"), slow_links());
   for (int rank = 0; rank < kRanks; ++rank)
     for (const std::string& by : served(chosen, rank)) EXPECT_EQ(by, "all_reduce bf16");
-  EXPECT_EQ(chosen.outcomes[0].parameter_hash, run(plan_with("bf16"), slow_links()).outcomes[0].parameter_hash);
+  EXPECT_EQ(chosen.outcomes[0].parameter_hash,
+            run(plan_with("bf16"), slow_links()).outcomes[0].parameter_hash);
   EXPECT_EQ(chosen.outcomes[0].codecs.at(0).codec, "bf16");
   for (const auto& bucket : chosen.recorders[0].info.plan.resolved.buckets)
     EXPECT_TRUE(bucket.reasons.at(0).starts_with("bf16: ")) << bucket.reasons[0];
@@ -101,7 +102,8 @@ TEST_F(Auto, CodecsThatCostMoreThanTheySaveAreNamed) {
 
 TEST_F(Auto, OneWorkerHasNothingToDecide) {
   const TrainingResult alone = run_training(job(1, plan_with("auto")));
-  EXPECT_EQ(alone.outcomes[0].parameter_hash, run_training(job(1, plan_with("none"))).outcomes[0].parameter_hash);
+  EXPECT_EQ(alone.outcomes[0].parameter_hash,
+            run_training(job(1, plan_with("none"))).outcomes[0].parameter_hash);
 }
 
 }  // namespace

@@ -66,17 +66,14 @@ TEST_F(Coding, TimesAndBytesOfTopKAreTheClosedForms) {
 }
 
 TEST_F(Coding, WhatTravelsAsItIsIsInTheRatio) {
-  const TrainingResult result =
-      run(2, coarse({.name = "top_k", .density = 0.25, .dense_below = 1 << 20}));
+  const TrainingResult result = run(2, coarse({.name = "top_k", .density = 0.25, .dense_below = 1 << 20}));
   const train::CodecReport& report = result.outcomes[0].codecs.at(0);
   EXPECT_EQ(report.encode_seconds + report.decode_seconds, 0);
   EXPECT_EQ(report.dense_bytes, report.sent_bytes);
   EXPECT_GT(report.sent_bytes, 0);
 }
 
-TEST_F(Coding, DenseRunsHaveNothingToReport) {
-  EXPECT_TRUE(run(2, coarse({})).outcomes[0].codecs.empty());
-}
+TEST_F(Coding, DenseRunsHaveNothingToReport) { EXPECT_TRUE(run(2, coarse({})).outcomes[0].codecs.empty()); }
 
 }  // namespace
 }  // namespace taxon::test
