@@ -79,7 +79,7 @@ def list_bytes(count):
 # What is published: sizes where training still converges with four candidates for an entry (docs/compression.md).
 PUBLISHED = Sketch(0.02, candidates=4)
 SYSTEMS = (
-    System("dense", (CODEC + "name=none", "exchange.levels.0.collective=ring"), lambda count, ranks: 2 * (ranks - 1) / ranks * count * WORD),
+    System("dense", (CODEC + "name=none", "exchange.levels.0.collective=halving_doubling"), lambda count, ranks: 2 * (ranks - 1) / ranks * count * WORD),
     System(GTOPK, (CODEC + "name=gtop_k",), lambda count, ranks: 2 * (ranks - 1) / ranks * list_bytes(count)),
     by_sketch(PLAIN + ", tree", PUBLISHED, "tree"),
     by_sketch(PLAIN, PUBLISHED),
