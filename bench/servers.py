@@ -99,7 +99,7 @@ def reference(rows, setting):
 def run(session):
     if session.peers_only:
         return
-    steps = 4 if session.quick() else 12
+    steps = 6 if session.quick() else 12  # the first ones are slower: windows are being measured
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:
         script = export(folder)
         for setting in QUICK if session.quick() else FULL:

@@ -125,7 +125,7 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
     tensors.push_back({parameter.name, parameter.shape, spec.segment_of(p)});
   }
   resolved.resolved.world_size = world_size;
-  resolved.resolved.buckets = exchange::cut_buckets(tensors, plan.precision.master, plan.exchange);
+  resolved.resolved.buckets = exchange::cut_buckets(tensors, plan);
   std::vector<exchange::LevelShape> shapes = level_shapes(plan, world_size);
   exchange::resolve_exchange(resolved, shapes);
   std::cout << plan::write_plan(resolved) << "\n";

@@ -127,6 +127,22 @@ std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DT
   return buckets;
 }
 
+std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, const plan::Plan& plan) {
+  // The first piece comes before any answer and the last answer after any piece: so much is lost.
+  constexpr std::int64_t kPieces = 24;
+  constexpr std::int64_t kLeastPiece = 64 << 10;  // below, messages cost more than that
+  plan::ExchangePlan sizes = plan.exchange;
+  const DType type = plan.precision.master;
+  if (plan.mesh.servers > 0) {
+    std::int64_t bytes = 0;
+    for (const Tensor& tensor : tensors) bytes += tensor.count() * static_cast<std::int64_t>(size_of(type));
+    const std::int64_t piece = std::max(kLeastPiece, bytes / kPieces);
+    sizes.bucket_bytes = std::min(sizes.bucket_bytes, piece);
+    sizes.slice_bytes = std::min(sizes.slice_bytes, piece);
+  }
+  return cut_buckets(tensors, type, sizes);
+}
+
 Layout lay_out(const std::vector<Tensor>& tensors, const std::vector<plan::BucketPlan>& buckets, DType type) {
   Layer layer(tensors, type);
   for (const plan::BucketPlan& bucket : buckets) layer.add(bucket);

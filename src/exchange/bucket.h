@@ -42,6 +42,10 @@ struct Bucket {
 /// the plan.
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DType type,
                                           const plan::ExchangePlan& plan);
+/// The same for a whole plan: in its master type, and with dedicated servers into parts of the model that are
+/// small enough for answers to travel while contributions still do. Each link of a worker and a server
+/// carries as much one way as the other; a model in one piece would use one way at a time.
+std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, const plan::Plan& plan);
 
 /// The arenas' layout and the buckets' ranges for recorded buckets, with whole gradients of which this rank
 /// owns everything. Throws Error{Mismatch} if a parameter is

@@ -50,7 +50,7 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan
   for (int p : order)
     tensors.push_back(
         {parameters[static_cast<std::size_t>(p)].name, parameters[static_cast<std::size_t>(p)].shape, 0});
-  auto buckets = exchange::cut_buckets(tensors, plan->precision.master, plan->exchange);
+  auto buckets = exchange::cut_buckets(tensors, *plan);
   co_return buckets;
 }
 

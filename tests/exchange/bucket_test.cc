@@ -48,6 +48,20 @@ TEST(LayOut, GivesEachTensorAnAlignedSlotInItsBucket) {
   EXPECT_EQ(layout.buckets[0].name, "bucket 0 (c.bias .. b.bias)");
 }
 
+TEST(CutBuckets, CutsSmallerForDedicatedServersSoThatBothWaysOfTheirLinksAreUsed) {
+  const std::vector<Tensor> tensors = {{"c.weight", {1000, 800}}, {"b.bias", {800}}, {"a.weight", {100}}};
+  plan::Plan plan;
+  EXPECT_EQ(cut_buckets(tensors, plan).size(), 1u);
+  plan.mesh.servers = 1;
+  auto buckets = cut_buckets(tensors, plan);
+  EXPECT_GE(buckets.size(), 24u);
+  for (const plan::BucketPlan& bucket : buckets) EXPECT_LE(bucket.bytes, 3203600 / 24);
+  plan.exchange.slice_bytes = 4096;  // the plan's own limits stay
+  for (const plan::BucketPlan& bucket : cut_buckets(tensors, plan)) EXPECT_LE(bucket.bytes, 4096);
+  plan.exchange.slice_bytes = 4 << 20;
+  EXPECT_EQ(cut_buckets({{"small", {16384}}}, plan).size(), 1u);  // not below 64 KiB
+}
+
 TEST(CutBuckets, CutsALargeTensorIntoPartsOfWholeLines) {
   const plan::ExchangePlan plan{.bucket_bytes = 1000, .slice_bytes = 3000};
   auto buckets = cut_buckets(kTensors, DType::Float32, plan);
