@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "exchange/coded.h"
+#include "exchange/coder.h"
 #include "exchange/travel.h"
 
 namespace taxon::app {

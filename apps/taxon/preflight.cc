@@ -11,6 +11,7 @@
 #include "exchange/bucket.h"
 #include "exchange/choose.h"
 #include "exchange/coded.h"
+#include "exchange/coder.h"
 #include "exchange/levels.h"
 #include "exchange/own_rows.h"
 #include "exchange/shard.h"

@@ -122,6 +122,9 @@ struct CodecRow {
 std::span<const CodecRow> codec_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const CodecRow& find_codec(std::string_view name, std::span<const CodecRow> own = {});
+/// True if a member's wire of a part is all that the part's owner needs of it: one round, and neither merged
+/// nor a vote.
+bool stands_alone(const CodecRow& row);
 /// For plan::check_plan().
 std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own = {});
 

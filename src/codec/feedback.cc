@@ -1,5 +1,6 @@
 #include "codec/feedback.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "codec/scan.h"
@@ -11,13 +12,16 @@ void Feedback::encode(std::span<float> gradient, Memory memory, View wire, const
     codec_.encode(0, gradient, wire, Rest::Stay, use);
     return;
   }
+  if (estimates()) return encode_difference(gradient, memory.errors, wire, use);
   if (memory.errors.empty()) {
     // Only signs count, so velocities need no factor 1 - momentum (Bernstein et al. 2018, Signum).
     add_with_momentum(gradient, options_.momentum, memory.velocity, use.path);
     if (codec_.encode(0, memory.velocity, wire, Rest::Stay, use)) return;
   } else {
-    if (memory.velocity.empty())
+    if (memory.velocity.empty() && options_.decay == 1)
       add(gradient, memory.errors, use.path);
+    else if (memory.velocity.empty())
+      add_with_momentum(gradient, options_.decay, memory.errors, use.path);
     else
       add_with_momentum(gradient, options_.momentum, memory.velocity, memory.errors, use.path);
     const bool at_once = codec_.settles() == Settles::Encoded;
@@ -30,6 +34,33 @@ void Feedback::encode(std::span<float> gradient, Memory memory, View wire, const
   for (std::span<float> values : {memory.errors, memory.velocity})
     for (float& value : values)
       if (!std::isfinite(value)) value = 0;
+}
+
+/// What an estimate lacks of the gradient is what its encoding lacked.
+void Feedback::encode_difference(std::span<const float> gradient, std::span<float> errors, View wire,
+                                 const Use& use) const {
+  for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = gradient[i] - errors[i];
+  if (codec_.encode(0, errors, wire, Rest::Keep, use)) {
+    for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = gradient[i] - errors[i];
+    return;
+  }
+  // All begin anew.
+  std::fill(errors.begin(), errors.end(), 0.0F);
+}
+
+void Feedback::take_back(std::span<const float> rest, std::span<float> errors) const {
+  const float sign = estimates() ? -1.0F : 1.0F;
+  for (std::size_t i = 0; i < rest.size(); ++i) errors[i] += sign * rest[i];
+}
+
+void Feedback::conclude(std::span<float> sum, std::span<float> estimate, std::span<float> errors) const {
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    if (std::isfinite(sum[i])) {
+      sum[i] = estimate[i] += sum[i];
+    } else {
+      estimate[i] = errors[i] = 0;
+    }
+  }
 }
 
 void Feedback::delivered(ConstView wire, Memory memory, const Use& use) const {

@@ -15,9 +15,16 @@ struct Memory {
 /// Cordonnier and Jaggi 2018), with momentum correction and masking (Lin et al., "Deep gradient compression",
 /// ICLR 2018). Nothing is lost: what travelled and what is kept are what came in, also when gradients are not
 /// finite, which change no memory.
+///
+/// Of kind Difference (EF21: Richtárik, Sokolov and Fatkhullin, NeurIPS 2021): the memory's errors are an
+/// estimate of the gradient, which all members' sums are the same to everybody; what travels is how far the
+/// gradient is from it. For codecs that settle when encoded.
 class Feedback {
  public:
+  enum class Kind { Memory, Difference };
   struct Options {
+    Kind kind = Kind::Memory;
+    float decay = 1;  // of the errors, from step to step; below 1 what is lost is the errors' share alone
     float momentum = 0;
     bool masking = true;
   };
@@ -26,10 +33,18 @@ class Feedback {
 
   /// The wire of round 0 := gradient and memory, which keeps what the codec settles when it encodes.
   void encode(std::span<float> gradient, Memory memory, View wire, const Use& use) const;
+  /// What an encoding of a sum lost belongs to this member: `rest` goes into its errors.
+  void take_back(std::span<const float> rest, std::span<float> errors) const;
+  /// Kind Difference, when all is decoded: `sum`, of what travelled, and `estimate`, of before, := the sum of
+  /// all members' estimates. Where `sum` is not finite all begin anew.
+  void conclude(std::span<float> sum, std::span<float> estimate, std::span<float> errors) const;
+  bool estimates() const { return options_.kind == Kind::Difference; }
   /// After the last round, with its sum: what the codec settles only then.
   void delivered(ConstView wire, Memory memory, const Use& use) const;
 
  private:
+  void encode_difference(std::span<const float> gradient, std::span<float> errors, View wire,
+                         const Use& use) const;
   bool masks(Memory memory) const { return options_.masking && !memory.velocity.empty(); }
   const Codec& codec_;
   const Options options_;

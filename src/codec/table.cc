@@ -8,9 +8,10 @@
 namespace taxon::codec {
 
 std::span<const CodecRow> codec_table() {
-  static const CodecRow kRows[] = {bf16(),     fp16(),  int8(),      int4(),         qsgd(),     terngrad(),
-                                   natural(),  sign(),  sign_vote(), one_bit(),      two_bit(),  threshold(),
-                                   random_k(), top_k(), gtop_k(),    count_sketch(), power_sgd()};
+  static const CodecRow kRows[] = {
+      bf16(),   fp16(),         int8(),      int4(),        qsgd(),        terngrad(),  natural(),
+      sign(),   sign_vote(),    one_bit(),   two_bit(),     threshold(),   random_k(),  top_k(),
+      gtop_k(), count_sketch(), power_sgd(), split_top_k(), chunk_top_k(), dct_top_k(), cocktail()};
   return kRows;
 }
 
@@ -21,12 +22,18 @@ const CodecRow& find_codec(std::string_view name, std::span<const CodecRow> own)
   throw Error(ErrorKind::Usage, "no codec is called " + std::string(name));
 }
 
+bool stands_alone(const CodecRow& row) {
+  const auto codec = row.make({});
+  const auto rounds = codec->rounds();
+  return rounds.size() == 1 && rounds[0].algebra != Algebra::Mergeable && !row.votes;
+}
+
 std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own) {
   std::vector<plan::KnownNames::Codec> known;
   for (std::span<const CodecRow> rows : {own, codec_table()})
     for (const CodecRow& row : rows)
       known.push_back({std::string(row.name), row.biased, row.sends_entries, row.votes,
-                       row.make({})->rounds().front().algebra == Algebra::Linear});
+                       row.make({})->rounds().front().algebra == Algebra::Linear, stands_alone(row)});
   return known;
 }
 

@@ -151,13 +151,13 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     double here = 0;
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
-    if (is_coded(levels[l]) && !rows[l].reduce) {
+    const auto sent_by = find_topology(levels[l].topology, own).sent;
+    if (is_coded(levels[l]) && !rows[l].reduce && !sent_by) {
       const std::size_t count = bytes[l] / sizeof(float);
       const std::vector<codec::Piece> here_pieces = first_pieces(pieces, count);
       here += coded_bytes_sent(levels[l], {count, here_pieces}, shapes[l].size);
     }
-    if (auto sent_by = find_topology(levels[l].topology, own).sent)
-      here += sent_by(levels[l], bytes[l], shapes[l]);
+    if (sent_by) here += sent_by(levels[l], bytes[l], shapes[l]);
     sent += here / levels[l].period;
   }
   return sent;

@@ -156,6 +156,10 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
   auto enter = outward_.enter(bucket->id.value(), bucket->name);  // overlap: by priority, bounded in flight
   {
     Lane::Turn turn = co_await enter;
+    if (rule_.contributes(clock_)) {
+      auto contributing = contribute(bucket);
+      co_await contributing;
+    }
     auto reduce = levels_.reduce(journey(*bucket, bucket->gradients), *arenas_.gradients);
     co_await reduce;
   }
@@ -163,6 +167,20 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
     auto keeping = keep(bucket);
     co_await keeping;
   }
+}
+
+/// What this member hands in is the rule's to make of its gradient. All have the rule's state alike.
+task::Task<void> Exchange::contribute(const Bucket* bucket) {
+  double members = 1;
+  for (std::size_t level = 0; level < levels_.size(); ++level) members *= levels_.group(level).size();
+  const optim::Place place{bucket->owned, bucket->gradients.begin, bucket->shard};
+  tensor::Kernel kernel{
+      "contribute",
+      {3.0 * static_cast<double>(place.weights.size),
+       3 * place.weights.size * size_of(arenas_.gradients->type())},
+      [this, place, members](tensor::Marks&) { rule_.contribute(*arenas_.gradients, place, 1 / members); }};
+  auto done = run("contribute", std::move(kernel), bucket);
+  co_await done;
 }
 
 /// Out of the ring, whose memory the next bucket waits for. What lies between slots is another bucket's.

@@ -74,6 +74,7 @@ class Exchange {
   enum class Sums { ToCome, There };
   task::Task<void> reconcile(const Bucket* bucket, tensor::Job* backward, Sums sums);
   task::Task<void> reduce(const Bucket* bucket, tensor::Job* backward);
+  task::Task<void> contribute(const Bucket* bucket);
   task::Task<void> keep(const Bucket* bucket);
   task::Task<double> clip(const Bucket* bucket);
   tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);

@@ -114,10 +114,13 @@ task::Task<CodecTime> probe_codec(comm::Communicator* group, const plan::CodecPl
       auto filled = seconds_of(group, std::move(filling));
       co_await filled;
       const codec::Codec& here = codec->in_turn(turn);
-      const codec::Feedback feedback(here, {static_cast<float>(plan->momentum), plan->masking});
+      const codec::Feedback feedback(
+          here, {.momentum = static_cast<float>(plan->momentum), .masking = plan->masking});
       const comm::Call call{values.bytes(), DType::Float32, kProbeUnit, 0};
       CodecWork work;
-      Trip trip{*group, here, feedback, call, keeps, View(), View(), View(), {View(), 1, 2}};
+      Trip trip{*group, here, feedback, call, keeps};
+      trip.use.shared = 1;
+      trip.use.own = 2;
       trip.use.pieces = extent.pieces;
       trip.work = &work;
       if (keeps) trip.errors = errors.bytes();

@@ -7,6 +7,7 @@
 
 #include "comm/in_flight.h"
 #include "comm/recorded.h"
+#include "comm/scratch.h"
 
 namespace taxon::exchange {
 namespace {
@@ -28,6 +29,11 @@ task::Task<void> settled(comm::Communicator& group, std::deque<Op>* ops) {
   return comm::settle(group.runtime().waits(), std::move(waiting));
 }
 
+/// Null: so many values travel as they are.
+const Coder* coder_for(const std::unique_ptr<Coder>& coder, Range range) {
+  return coder && !coder->leaves_dense(range.size, 0) ? coder.get() : nullptr;
+}
+
 }  // namespace
 
 net::Tag ServerWire::tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use,
@@ -39,7 +45,7 @@ net::Tag ServerWire::tag(const comm::Communicator& group, std::uint32_t unit, st
 }
 
 Servers::Servers(comm::Communicator& group, TopologyContext context)
-    : group_(group), roles_{group.size(), context.servers}, chronicle_(context.chronicle) {
+    : group_(group), roles_{group.size(), context.servers}, chronicle_(context.chronicle), coders_(context) {
   if (chronicle_.follow) script_.emplace("turns", *chronicle_.follow, Act::Role::Worker, Act::kNoUnit);
 }
 
@@ -63,23 +69,31 @@ Servers::Line& Servers::line(std::uint32_t unit) {
   return line;
 }
 
-task::Task<void> Servers::hand_in(std::uint32_t unit, Range range, const tensor::Arena& values,
-                                  ServerWire::Kind kind) {
+task::Task<void> Servers::hand_in(Leg leg, const tensor::Arena& values, ServerWire::Kind kind) {
   net::Transport& transport = group_.runtime().transport;
-  Line& line = this->line(unit);
+  Line& line = this->line(leg.unit);
   const std::int64_t number = kind == ServerWire::Contribution ? line.handed_in++ : line.handed_in;
+  const Coder* coder = coder_for(coders_.contributions, leg.range);
+  comm::Scratch room(group_.scratch(), room_for(coder, leg.range), values.bytes(leg.range));
+  std::vector<View> wires;
+  if (coder) wires = wires_of(*coder, leg.range, room.bytes());
+  if (coder && kind == ServerWire::Contribution) {
+    auto encoding = encode(leg, &values, wires);
+    co_await encoding;
+  }
   std::deque<Head> heads;
   std::deque<net::SendOp> sends;
   // Each worker begins with another server, so that they don't all queue at one link.
   for (int i = 0; i < roles_.servers(); ++i) {
     const int server = (group_.rank() + i) % roles_.servers();
+    const auto s = static_cast<std::size_t>(server);
     const Rank peer = group_.global(roles_.member_of_server(server));
-    heads.push_back(
-        {kind, clock_, line.versions[static_cast<std::size_t>(server)], samples_, mean_over_, number});
-    sends.emplace_back(transport, peer, ServerWire::tag(group_, unit, line.use, ServerWire::HandedInHead),
+    heads.push_back({kind, clock_, line.versions[s], samples_, mean_over_, number, leg.round});
+    sends.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedInHead),
                        bytes_of(std::as_const(heads.back())), DType::Int64);
-    sends.emplace_back(transport, peer, ServerWire::tag(group_, unit, line.use, ServerWire::HandedIn),
-                       values.bytes(roles_.part_of(range, server)), values.type());
+    sends.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedIn),
+                       coder ? ConstView(wires[s]) : values.bytes(roles_.part_of(leg.range, server)),
+                       coder ? DType::UInt8 : values.type());
   }
   auto sent = settled(group_, &sends);
   co_await sent;
@@ -88,7 +102,7 @@ task::Task<void> Servers::hand_in(std::uint32_t unit, Range range, const tensor:
 task::Task<double> Servers::reduce(Leg leg, const tensor::Arena& values) {
   if (!roles_.works(group_.rank())) co_return 1;
   comm::Recorded recorded(group_, "hand in", {values.bytes(leg.range), values.type(), leg.unit, leg.lane});
-  auto handing = hand_in(leg.unit, leg.range, values, ServerWire::Contribution);
+  auto handing = hand_in(leg, values, ServerWire::Contribution);
   co_await handing;
   co_return 1;
 }
@@ -98,6 +112,10 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
   comm::Recorded recorded(group_, "answer", {values.bytes(leg.range), values.type(), leg.unit, leg.lane});
   net::Transport& transport = group_.runtime().transport;
   Line& line = this->line(leg.unit);
+  const Coder* coder = coder_for(coders_.answers, leg.range);
+  comm::Scratch room(group_.scratch(), room_for(coder, leg.range), values.bytes(leg.range));
+  std::vector<View> wires;
+  if (coder) wires = wires_of(*coder, leg.range, room.bytes());
   std::deque<Head> heads;
   std::deque<net::RecvOp> receives;
   for (int server = 0; server < roles_.servers(); ++server) {
@@ -105,8 +123,10 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
     receives.emplace_back(transport, peer,
                           ServerWire::tag(group_, leg.unit, line.use, ServerWire::AnswerHead),
                           bytes_of(heads.emplace_back()), DType::Int64);
-    receives.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer),
-                          values.bytes(roles_.part_of(leg.range, server)), values.type());
+    receives.emplace_back(
+        transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer),
+        coder ? wires[static_cast<std::size_t>(server)] : values.bytes(roles_.part_of(leg.range, server)),
+        coder ? DType::UInt8 : values.type());
   }
   auto received = settled(group_, &receives);
   co_await received;
@@ -115,6 +135,9 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
     answered_ = std::max(answered_, heads[server][ServerWire::CommonClock]);
   }
   ++line.use;
+  if (!coder) co_return;
+  auto decoding = decode(leg, &values, std::move(wires));
+  co_await decoding;
 }
 
 task::Task<void> Servers::tell(ServerWire::Kind kind) {
@@ -143,7 +166,8 @@ task::Task<void> Servers::tell(ServerWire::Kind kind) {
 task::Task<void> Servers::close(std::vector<Range> units, const tensor::Arena* values) {
   if (!roles_.works(group_.rank())) co_return;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    auto handing = hand_in(static_cast<std::uint32_t>(unit), units[unit], *values, ServerWire::Close);
+    auto handing =
+        hand_in({static_cast<std::uint32_t>(unit), 0, units[unit], {}, 0}, *values, ServerWire::Close);
     co_await handing;
   }
   auto telling = tell(ServerWire::Close);

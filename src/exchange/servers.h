@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 
+#include "exchange/coder.h"
 #include "exchange/script.h"
 #include "exchange/topology.h"
 
@@ -29,7 +30,7 @@ struct ServerWire {
   enum Kind : std::int64_t { Contribution, Pause, Close };
   using Head = std::array<std::int64_t, 8>;
   // Of HandedInHead and Control.
-  enum Field { KindOf, Clock, Base, Samples, MeanOver, Number };
+  enum Field { KindOf, Clock, Base, Samples, MeanOver, Number, Round };
   // Of AnswerHead.
   enum AnswerField { CommonClock, Version };
   /// Of the unit's `use`-th exchange between a worker and a server.
@@ -38,6 +39,15 @@ struct ServerWire {
 };
 /// The unit of Control messages: none of a bucket.
 inline constexpr std::uint32_t kServerControlUnit = 0x40000010;
+
+/// Codecs between workers and servers: of contributions, whose memory is the worker's, and of answers, which
+/// say how far the owner's values went from those that this worker has. Null: they travel as they are.
+struct ServerCoders {
+  std::unique_ptr<Coder> contributions, answers;
+  explicit ServerCoders(const TopologyContext& context);
+  /// Where chance is drawn for an answer, which belongs to no step.
+  static std::int64_t round_of_answer(std::int64_t version) { return -1 - version; }
+};
 
 /// A worker's side of a parameter server: what it hands in goes to the owners of its parts, and their answers
 /// come back when its consistency lets it go on. The other side is a Service at every member that serves.
@@ -65,6 +75,10 @@ class Servers final : public Topology {
   task::Task<void> pause() override { return tell(ServerWire::Pause); }
   task::Task<void> close(std::vector<Range> units, const tensor::Arena* values) override;
 
+  void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) override;
+  std::vector<Kept> kept() const override;
+  const CodecWork* codec_work() const override;
+
  private:
   struct Line {
     std::uint32_t use = 0;
@@ -73,12 +87,17 @@ class Servers final : public Topology {
   };
   Line& line(std::uint32_t unit);
   task::Task<void> tell(ServerWire::Kind kind);
-  task::Task<void> hand_in(std::uint32_t unit, Range range, const tensor::Arena& values,
-                           ServerWire::Kind kind);
+  task::Task<void> hand_in(Leg leg, const tensor::Arena& values, ServerWire::Kind kind);
+  /// By server: what a part of a unit is on its way.
+  std::vector<View> wires_of(const Coder& coder, Range range, View room) const;
+  std::size_t room_for(const Coder* coder, Range range) const;
+  task::Task<void> encode(Leg leg, const tensor::Arena* values, std::vector<View> wires);
+  task::Task<void> decode(Leg leg, const tensor::Arena* values, std::vector<View> wires);
 
   comm::Communicator& group_;
   const Roles roles_;
   const Chronicle chronicle_;
+  const ServerCoders coders_;
   std::optional<Script> script_;         // of turns, to follow
   std::map<std::uint32_t, Line> lines_;  // by unit
   std::int64_t samples_ = 1, mean_over_ = 1;

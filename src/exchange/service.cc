@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "comm/in_flight.h"
 
@@ -49,10 +50,7 @@ Service::Service(comm::Runtime& runtime, Setup setup)
     units_.push_back(std::move(unit));
   }
   if (setup_.late) late_ = setup_.late(owned);
-}
-
-std::vector<std::pair<std::string, tensor::Arena*>> Service::state() const {
-  return late_ ? late_->state() : std::vector<std::pair<std::string, tensor::Arena*>>();
+  prepare_codecs();
 }
 
 std::vector<Range> Service::owned() const {
@@ -81,6 +79,10 @@ task::Task<void> Service::open() {
                             setup_.owner->begin(*setup_.weights, range);
                             for (int worker = 0; late_ && worker < setup_.roles.workers(); ++worker)
                               late_->served(worker, *setup_.weights, {range, 0, state});
+                            for (const tensor::Arena& given : given_)
+                              if (range.size > 0)
+                                std::memcpy(given.bytes({state, range.size}).data(),
+                                            setup_.weights->bytes(range).data(), range.size * sizeof(float));
                           }};
     auto filled = run("owner's weights", std::move(kernel), unit.get());
     co_await filled;
@@ -194,12 +196,18 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
   const Rank peer = setup_.group->global(worker);
   Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
   std::uint32_t& use = unit->uses[static_cast<std::size_t>(worker)];
+  const bool coded = unit->contribution_wire.has_value();
+  const tensor::Arena wire(DType::UInt8, unit->contribution_wire.value_or(0), setup_.weights->bytes());
   for (;; ++use) {
     Contribution contribution{take(*unit)};
     ServerWire::Head head{};
-    auto hearing = hear(unit, worker, &head, contribution.values.get());
+    auto hearing = hear(unit, worker, &head, coded ? &wire : contribution.values.get());
     co_await hearing;
     seat.closed = head[ServerWire::KindOf] == ServerWire::Close;
+    if (coded && !seat.closed) {
+      auto decoding = decode(unit, head[ServerWire::Round], &wire, contribution.values.get());
+      co_await decoding;
+    }
     if (!seat.closed) {
       seat.waits = true;
       seat.may_go = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
@@ -221,7 +229,7 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
     auto replying = reply(unit, worker, use);
     co_await replying;
     if (setup_.owner->answers == Owner::Answers::Updates) std::swap(seat.last, seat.answer);
-    if (seat.answer) unit->free.push_back(std::move(seat.answer));
+    if (seat.answer) keep(unit, std::move(seat.answer));
   }
 }
 

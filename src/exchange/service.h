@@ -31,7 +31,8 @@ class Service {
     /// Makes what corrects late contributions, for so many owned elements; empty: they count as others.
     std::function<std::unique_ptr<optim::LateRule>(std::size_t owned)> late;
     Chronicle chronicle;
-    comm::Losses* losses = nullptr;  // outlives it; null: every worker's loss ends the run
+    comm::Losses* losses = nullptr;        // outlives it; null: every worker's loss ends the run
+    std::unique_ptr<ServerCoders> coders;  // null: everything travels as it is
   };
   explicit Service(comm::Runtime& runtime, Setup setup);
 
@@ -50,7 +51,7 @@ class Service {
   const Owner& owner() const { return *setup_.owner; }
   Owner& owner() { return *setup_.owner; }
   /// What it keeps beside the owner, packed: of owned elements alone.
-  std::vector<std::pair<std::string, tensor::Arena*>> state() const;
+  std::vector<std::pair<std::string, tensor::Arena*>> state();
   /// How many contributions were so many updates late; of this server's largest part in bucket 0.
   const std::vector<std::int64_t>& staleness() const { return staleness_; }
   std::int64_t dropped() const { return dropped_; }
@@ -88,6 +89,8 @@ class Service {
     std::vector<std::uint32_t> uses;  // [worker]
     std::int64_t samples = 0;
     std::vector<Buffer> free;
+    std::optional<std::size_t> contribution_wire, answer_wire;  // bytes; none: it travels as it is
+    std::vector<Buffer> free_answers;                           // coded ones
     bool settling = false, again = false;
     std::unique_ptr<task::Event> idle;  // somebody waits for the end of settling
     std::optional<Script> script;       // to follow
@@ -114,6 +117,11 @@ class Service {
   task::Task<void> apply(Unit* unit);
   void correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness, Range piece);
   task::Task<void> answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin);
+  void prepare_codecs();
+  task::Task<void> decode(Unit* unit, std::int64_t round, const tensor::Arena* wire,
+                          const tensor::Arena* values);
+  task::Task<void> answer_difference(Unit* unit, int worker);
+  void keep(Unit* unit, Buffer answer);
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Unit* unit);
   Buffer take(Unit& unit);
   void note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number);
@@ -122,6 +130,7 @@ class Service {
   Setup setup_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::unique_ptr<optim::LateRule> late_;  // null: late contributions count as others
+  std::vector<tensor::Arena> given_;  // [worker]: what it has, of owned elements, where answers are coded
   std::vector<std::int64_t> staleness_;
   std::int64_t dropped_ = 0;
   task::Scope listeners_;

@@ -144,6 +144,11 @@ void Service::correct(const Unit& unit, Contribution& contribution, const optim:
 }
 
 task::Task<void> Service::answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin) {
+  if (unit->answer_wire) {
+    auto answering = answer_difference(unit, worker);
+    co_await answering;
+    co_return;
+  }
   Buffer buffer = take(*unit);
   tensor::Kernel kernel{"answer",
                         {0, 2 * buffer->bytes().size()},

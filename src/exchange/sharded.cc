@@ -1,5 +1,7 @@
 #include "exchange/sharded.h"
 
+#include "exchange/coded.h"
+
 namespace taxon::exchange {
 namespace {
 
@@ -41,8 +43,10 @@ class Sharded final : public Topology {
 
 }  // namespace
 
-std::unique_ptr<Topology> make_sharded(comm::Communicator& group, TopologyContext) {
-  return std::make_unique<Sharded>(group);
+std::unique_ptr<Topology> make_sharded(comm::Communicator& group, TopologyContext context) {
+  auto dense = std::make_unique<Sharded>(group);
+  if (is_coded(context.level)) return make_coded_shards(group, context, std::move(dense));
+  return dense;
 }
 
 }  // namespace taxon::exchange

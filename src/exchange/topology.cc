@@ -4,6 +4,7 @@
 
 #include "exchange/adasum.h"
 #include "exchange/all_reduce.h"
+#include "exchange/coder.h"
 #include "exchange/gossip.h"
 #include "exchange/graph.h"
 #include "exchange/pairs.h"
@@ -34,12 +35,18 @@ std::size_t everything(std::size_t count, int) { return count; }
 std::size_t nothing(std::size_t, int) { return 0; }
 
 /// There and back, except what a server hands to itself. Heads are counted, control is not.
-double sent_to_servers(const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape) {
+double sent_to_servers(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape) {
   const Roles roles{shape.size, shape.servers};
   const double head = sizeof(ServerWire::Head);
   const double own = shape.servers > 0 ? 0 : 1;  // a worker's servers that are itself
-  const double to_servers = (roles.servers() - own) * (static_cast<double>(bytes) / roles.servers() + head);
-  return 2 * roles.workers() * to_servers / shape.size;
+  const double part = static_cast<double>(bytes) / roles.servers();
+  auto on_the_way = [&](const std::string& codec) {
+    if (codec == "none" || leaves_dense(plan.codec, bytes / sizeof(float))) return part + head;
+    const auto count = static_cast<std::size_t>(part / sizeof(float));
+    return static_cast<double>(codec::find_codec(codec).make(plan.codec)->wire_bytes(0, count)) + head;
+  };
+  const double there_and_back = on_the_way(plan.codec.name) + on_the_way(plan.codec.answer);
+  return roles.workers() * (roles.servers() - own) * there_and_back / shape.size;
 }
 
 /// There and back, begun by every second member.

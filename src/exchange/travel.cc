@@ -156,45 +156,81 @@ class Parts {
 
 }  // namespace
 
-task::Task<void> travel_divisible(Trip trip) {
-  TripDesk desk(trip);
+namespace {
+
+/// The member's wire among equally long ones.
+View wire_at(const comm::Scratch& wires, std::size_t each, int member, std::size_t bytes) {
+  return wires.bytes().slice(static_cast<std::size_t>(member) * each, bytes);
+}
+
+/// Every part's wire has the room of the longest, so that parts of all members are equally long.
+std::size_t longest_wire(const TripDesk& desk) {
+  return desk.trip().codec.wire_bytes(0, desk.part_of(0).size);
+}
+
+/// Everybody's wires of a part to its owner, who adds them up in the order of members.
+task::Task<void> sum_at_owners(TripDesk* desk) {
+  const Trip& trip = desk->trip();
   const int size = trip.group.size(), rank = trip.group.rank();
-  // Every part's wire has the room of the longest, so that parts of all members are equally long.
-  const std::size_t each = trip.codec.wire_bytes(0, desk.part_of(0).size);
-  const std::size_t own = trip.codec.wire_bytes(0, desk.own_part().size);
+  const std::size_t each = longest_wire(*desk);
+  const std::size_t own = trip.codec.wire_bytes(0, desk->own_part().size);
   comm::Scratch mine(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
   comm::Scratch theirs(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
-  auto place = [each](const comm::Scratch& wires, int member, std::size_t bytes) {
-    return wires.bytes().slice(static_cast<std::size_t>(member) * each, bytes);
-  };
   for (int member = 0; member < size; ++member) {
-    const Range range = desk.part_of(member);
-    const View wire = place(mine, member, trip.codec.wire_bytes(0, range.size));
-    auto encoding = desk.encode(range, wire, static_cast<std::uint64_t>(member) + 1);
+    const Range range = desk->part_of(member);
+    const View wire = wire_at(mine, each, member, trip.codec.wire_bytes(0, range.size));
+    auto encoding = desk->encode(range, wire, static_cast<std::uint64_t>(member) + 1);
     co_await encoding;
   }
   Parts parts(trip.group, trip.group.begin(net::Operation::ReduceScatter, trip.call.unit, trip.call.lane));
   for (int shift = 1; shift < size; ++shift) {
     const int from = (rank + size - shift) % size, to = (rank + shift) % size;
-    parts.receive(from, place(theirs, from, own));
-    parts.send(to, place(mine, to, trip.codec.wire_bytes(0, desk.part_of(to).size)));
+    parts.receive(from, wire_at(theirs, each, from, own));
+    parts.send(to, wire_at(mine, each, to, trip.codec.wire_bytes(0, desk->part_of(to).size)));
   }
   auto messages = parts.all();
   auto all = comm::settle(trip.group.runtime().waits(), std::move(messages));
   co_await all;
   for (int member = 0; member < size; ++member) {
-    const View wire = place(member == rank ? mine : theirs, member, own);
-    auto decoding = desk.decode(wire, desk.own_part(), member == 0 ? codec::Into::Assign : codec::Into::Add);
+    const View wire = wire_at(member == rank ? mine : theirs, each, member, own);
+    auto decoding =
+        desk->decode(wire, desk->own_part(), member == 0 ? codec::Into::Assign : codec::Into::Add);
     co_await decoding;
   }
-  auto encoding = desk.encode_sum(desk.own_part(), place(theirs, rank, own), 0);
+}
+
+}  // namespace
+
+task::Task<void> travel_to_owners(Trip trip) {
+  TripDesk desk(trip);
+  auto summing = sum_at_owners(&desk);
+  co_await summing;
+}
+
+double sent_to_owners(const codec::Codec& codec, const codec::Extent& extent, int size) {
+  const auto members = static_cast<std::size_t>(size);
+  double parts = 0;
+  for (std::size_t m = 0; m < members; ++m)
+    parts += static_cast<double>(codec.wire_bytes(0, part({0, extent.count}, members, m).size));
+  return parts * (size - 1) / size;
+}
+
+task::Task<void> travel_divisible(Trip trip) {
+  TripDesk desk(trip);
+  auto summing = sum_at_owners(&desk);
+  co_await summing;
+  const int size = trip.group.size(), rank = trip.group.rank();
+  const std::size_t each = longest_wire(desk);
+  comm::Scratch sums(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
+  const std::size_t own = trip.codec.wire_bytes(0, desk.own_part().size);
+  auto encoding = desk.encode_sum(desk.own_part(), wire_at(sums, each, rank, own), 0);
   co_await encoding;
-  comm::Call call{theirs.bytes(), DType::UInt8, trip.call.unit, trip.call.lane};
-  auto gather = row_for(net::Operation::AllGather, size, theirs.bytes().size()).run(trip.group, call);
+  comm::Call call{sums.bytes(), DType::UInt8, trip.call.unit, trip.call.lane};
+  auto gather = row_for(net::Operation::AllGather, size, sums.bytes().size()).run(trip.group, call);
   co_await gather;
   for (int member = 0; member < size; ++member) {
     const Range range = desk.part_of(member);
-    const View wire = place(theirs, member, trip.codec.wire_bytes(0, range.size));
+    const View wire = wire_at(sums, each, member, trip.codec.wire_bytes(0, range.size));
     auto decoding = desk.decode(wire, range, codec::Into::Assign);
     co_await decoding;
   }
@@ -203,10 +239,7 @@ task::Task<void> travel_divisible(Trip trip) {
 double sent_divisible(const codec::Codec& codec, const codec::Extent& extent, int size) {
   const auto members = static_cast<std::size_t>(size);
   const std::size_t each = codec.wire_bytes(0, part({0, extent.count}, members, 0).size);
-  double parts = 0;
-  for (std::size_t m = 0; m < members; ++m)
-    parts += static_cast<double>(codec.wire_bytes(0, part({0, extent.count}, members, m).size));
-  return parts * (size - 1) / size +
+  return sent_to_owners(codec, extent, size) +
          row_for(net::Operation::AllGather, size, members * each).sent({size, members * each, false});
 }
 

@@ -22,6 +22,7 @@ struct Trip {
   bool keeps = false;                    // what did not travel is kept in the memory
   View errors{}, velocity{};             // of the range; either may be empty
   View lasting{};                        // of the range, for codecs that last
+  View estimate{};                       // of the range, for feedback of kind Difference
   codec::Use use{};                      // keys of chance, pieces and what lasts; scratch is the trip's own
   CodecWork* work = nullptr;             // is added to; null: nobody asks
   std::string_view collective = "auto";  // that sums linear wires
@@ -73,6 +74,10 @@ double seconds_opaque(const codec::Codec& codec, const codec::Extent& extent, co
 task::Task<void> travel_divisible(Trip trip);
 double sent_divisible(const codec::Codec& codec, const codec::Extent& extent, int size);
 double seconds_divisible(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links);
+/// To where members own parts, for codecs whose wires stand alone (one round, not mergeable): each gets
+/// everybody's wires of its part; the values of own_part() are the sum, and the others undefined.
+task::Task<void> travel_to_owners(Trip trip);
+double sent_to_owners(const codec::Codec& codec, const codec::Extent& extent, int size);
 /// mergeable: a binomial tree of merges (Shi et al., gTop-k, ICDCS 2019), and a broadcast. Whoever merges
 /// keeps what he drops.
 task::Task<void> travel_mergeable(Trip trip);

@@ -91,9 +91,17 @@ task::Task<void> TripDesk::encode_sum(Range range, View wire, std::uint64_t chan
     const bool finite = trip_.codec.encode(0, values, wire, rest, use(chance));
     if (!trip_.keeps || !finite) return;
     std::span<float> errors = memory(range).errors;
-    for (std::size_t i = 0; i < values.size(); ++i) errors[i] += values[i];
+    trip_.feedback.take_back(values, errors);
     wipe(errors, range);
   });
+}
+
+task::Task<void> TripDesk::conclude() {
+  if (!trip_.feedback.estimates()) co_return;
+  auto concluding = run("decode", count_, Way::Decode, [this](tensor::Marks&) {
+    trip_.feedback.conclude(floats(trip_.call.data), floats(trip_.estimate), floats(trip_.errors));
+  });
+  co_await concluding;
 }
 
 task::Task<void> TripDesk::merge(View into, ConstView other) {

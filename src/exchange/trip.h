@@ -39,6 +39,8 @@ class TripDesk {
   task::Task<void> deliver(ConstView wire);
   /// The wire of values that are a sum already; the memory keeps what it lacks.
   task::Task<void> encode_sum(Range range, View wire, std::uint64_t chance);
+  /// All is decoded: what feedback makes of the sum.
+  task::Task<void> conclude();
   /// `into` := both.
   task::Task<void> merge(View into, ConstView other);
 

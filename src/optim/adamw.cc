@@ -31,6 +31,19 @@ void step_adamw(T* __restrict w, const T* __restrict gradient, T* __restrict m, 
   }
 }
 
+/// After the second moment was frozen: the first moments are there already.
+template <class T>
+void step_frozen(T* __restrict w, const T* __restrict first, T* __restrict m, const T* __restrict v,
+                 std::size_t n, AdamStep<T> s) {
+  for (std::size_t i = 0; i < n; ++i) {
+    m[i] = first[i];
+    w[i] = w[i] * s.keep - s.size * first[i] / (std::sqrt(v[i]) * s.root_correction + s.epsilon);
+  }
+}
+
+/// With freeze_steps: Tang et al., "1-bit Adam", ICML 2021. First moments are linear in gradients, and so
+/// what members hand in, each its gradient's part and a share of the moment that all have, adds up to the
+/// moment.
 class AdamW final : public Rule {
  public:
   AdamW(const plan::OptimiserPlan& plan, const RuleContext& context)
@@ -41,8 +54,10 @@ class AdamW final : public Rule {
 
   void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
               const StepClock& clock) override {
+    const bool frozen = contributes(clock);
     auto t = static_cast<double>(clock.step + 1);
-    double correction1 = 1 - std::pow(plan_.beta1, t), correction2 = 1 - std::pow(plan_.beta2, t);
+    double correction1 = 1 - std::pow(plan_.beta1, t);
+    double correction2 = 1 - std::pow(plan_.beta2, frozen ? static_cast<double>(plan_.freeze_steps) : t);
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>)
@@ -57,10 +72,29 @@ class AdamW final : public Rule {
                            T(clock.rate / correction1),
                            T(1 / std::sqrt(correction2))};
           Place at = place.of(piece);
-          step_adamw(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(),
-                     first_.values<T>({at.state, piece.size}).data(),
-                     second_.values<T>({at.state, piece.size}).data(), piece.size, step);
+          T* w = weights.values<T>(piece).data();
+          const T* handed_in = sum.values<T>({at.sum, piece.size}).data();
+          T* m = first_.values<T>({at.state, piece.size}).data();
+          T* v = second_.values<T>({at.state, piece.size}).data();
+          if (frozen)
+            step_frozen<T>(w, handed_in, m, v, piece.size, step);
+          else
+            step_adamw(w, handed_in, m, v, piece.size, step);
         });
+    });
+  }
+  bool contributes(const StepClock& clock) const override {
+    return plan_.freeze_steps > 0 && clock.step >= plan_.freeze_steps;
+  }
+  void contribute(const tensor::Arena& gradient, Place place, double share) override {
+    dispatch(gradient.type(), [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_floating_point_v<T>) {
+        auto g = gradient.values<T>({place.sum, place.weights.size});
+        auto m = first_.values<T>({place.state, place.weights.size});
+        const T old = T(plan_.beta1 * share), fresh = T(1 - plan_.beta1);
+        for (std::size_t i = 0; i < g.size(); ++i) g[i] = old * m[i] + fresh * g[i];
+      }
     });
   }
   std::vector<std::pair<std::string, tensor::Arena*>> state() override {

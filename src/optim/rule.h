@@ -47,6 +47,11 @@ class Rule {
   /// arenas are of the context's master type. Reads and writes each element of weights and state once.
   virtual void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
                       const StepClock& clock) = 0;
+  /// True if what a member hands in at this step is not its gradient but what contribute() makes of it.
+  virtual bool contributes(const StepClock&) const { return false; }
+  /// sum[place.sum...], this member's gradient, := its contribution. `share`: of what all have alike, that it
+  /// hands in. As update(), on any thread.
+  virtual void contribute(const tensor::Arena&, Place, double /*share*/) {}
   /// State arenas by name ("momentum"), for checkpoints; each of the context's state elements.
   virtual std::vector<std::pair<std::string, tensor::Arena*>> state() = 0;
 };
@@ -64,7 +69,7 @@ struct RuleRow {
   int state_arenas;  // for the memory plan
 };
 /// sgd, momentum, nesterov (the forms of PyTorch's SGD: no dampening), adamw (Loshchilov and Hutter, arXiv
-/// 1711.05101; bias-corrected).
+/// 1711.05101; bias-corrected), sign.
 std::span<const RuleRow> rule_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const RuleRow& find_rule(std::string_view name, std::span<const RuleRow> own = {});

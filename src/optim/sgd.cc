@@ -8,6 +8,7 @@ namespace {
 // weight.
 //   sgd       w -= rate * g
 //   momentum  v = mu * v + g;  w -= rate * v            (Polyak 1964)
+//   sign      w -= rate * sign(g)                       (signSGD: Bernstein et al., ICML 2018)
 //   nesterov  v = mu * v + g;  w -= rate * (g + mu * v)  (Sutskever et al., ICML 2013)
 
 template <class T>
@@ -36,21 +37,36 @@ void step_nesterov(T* __restrict w, const T* __restrict gradient, T* __restrict 
   }
 }
 
+/// Decay is taken off directly, or the gradient's sign would hide it.
+template <class T>
+void step_sign(T* __restrict w, const T* __restrict gradient, std::size_t n, T rate, T, T decay) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const T sign = T(gradient[i] > 0) - T(gradient[i] < 0);
+    // What is not finite must be seen.
+    w[i] -= rate * (gradient[i] - gradient[i] + sign + decay * w[i]);
+  }
+}
+
+/// Rules without a state.
+enum class Plain { Gradient, Sign };
+
 class Sgd final : public Rule {
  public:
-  Sgd(const plan::OptimiserPlan& plan, const RuleContext& context)
-      : decay_(plan.weight_decay), decayed_(context.decayed) {}
+  Sgd(const plan::OptimiserPlan& plan, const RuleContext& context, Plain form)
+      : decay_(plan.weight_decay), decayed_(context.decayed), form_(form) {}
 
   void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
               const StepClock& clock) override {
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
-      if constexpr (std::is_floating_point_v<T>)
+      if constexpr (std::is_floating_point_v<T>) {
+        auto step = form_ == Plain::Gradient ? step_plain<T> : step_sign<T>;
         for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
           Place at = place.of(piece);
-          step_plain(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(), piece.size,
-                     T(clock.rate), T(clock.gradient_scale), T(decay_of(decay_, decayed)));
+          step(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(), piece.size,
+               T(clock.rate), T(clock.gradient_scale), T(decay_of(decay_, decayed)));
         });
+      }
     });
   }
   std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {}; }
@@ -58,6 +74,7 @@ class Sgd final : public Rule {
  private:
   double decay_;
   std::vector<Range> decayed_;
+  Plain form_;
 };
 
 enum class Velocity { Polyak, Nesterov };
@@ -98,7 +115,10 @@ class Momentum final : public Rule {
 }  // namespace
 
 std::unique_ptr<Rule> make_sgd(const plan::OptimiserPlan& plan, const RuleContext& context) {
-  return std::make_unique<Sgd>(plan, context);
+  return std::make_unique<Sgd>(plan, context, Plain::Gradient);
+}
+std::unique_ptr<Rule> make_sign(const plan::OptimiserPlan& plan, const RuleContext& context) {
+  return std::make_unique<Sgd>(plan, context, Plain::Sign);
 }
 std::unique_ptr<Rule> make_momentum(const plan::OptimiserPlan& plan, const RuleContext& context) {
   return std::make_unique<Momentum>(plan, context, Velocity::Polyak);

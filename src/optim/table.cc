@@ -5,10 +5,8 @@ namespace taxon::optim {
 
 std::span<const RuleRow> rule_table() {
   static constexpr RuleRow kRules[] = {
-      {"sgd", make_sgd, 0},
-      {"momentum", make_momentum, 1},
-      {"nesterov", make_nesterov, 1},
-      {"adamw", make_adamw, 2},
+      {"sgd", make_sgd, 0},     {"momentum", make_momentum, 1}, {"nesterov", make_nesterov, 1},
+      {"adamw", make_adamw, 2}, {"sign", make_sign, 0},
   };
   return kRules;
 }

@@ -148,9 +148,11 @@ namespace {
 std::string compression(const Plan& plan) {
   std::string codecs;
   for (const LevelPlan& level : plan.exchange.levels) {
-    if (level.codec.name == "none") continue;
-    codecs += (codecs.empty() ? "" : ", ") + level.codec.name;
-    if (level.codec.name == "auto") codecs += " of " + level.codec.of;
+    const CodecPlan& codec = level.codec;
+    if (codec.name == "none" && codec.answer == "none") continue;
+    codecs += (codecs.empty() ? "" : ", ") + codec.name;
+    if (codec.name == "auto") codecs += " of " + codec.of;
+    if (codec.answer != "none") codecs += ", back " + codec.answer;
     if (level.group != "data") codecs += " " + level.group;
   }
   return codecs.empty() ? "dense" : codecs;

@@ -14,29 +14,40 @@ void visit_fields(P& p, V&& visit) {
                   "none: gradients travel as they are; auto: each bucket as they are or by the codec of "
                   "`of`, whichever is faster; or a codec of docs/compression.md: bf16, fp16, "
                   "int8, int4, qsgd, terngrad, natural, sign, sign_vote, one_bit, two_bit, threshold, "
-                  "random_k, top_k, gtop_k, count_sketch, power_sgd."},
+                  "random_k, top_k, gtop_k, count_sketch, power_sgd, split_top_k, chunk_top_k, dct_top_k, "
+                  "cocktail."},
         p.name);
   visit(
       Field{.key = "of",
             .sentence = "Codec auto: the codec of the buckets that it makes faster, with the options of this "
                         "section; the other buckets travel as they are."},
       p.of);
-  visit(
-      Field{
-          .key = "density",
-          .sentence =
-              "Share of the values that travel (random_k, top_k, gtop_k, count_sketch), at most (threshold).",
-          .min = 0,
-          .max = 1,
-          .above_min = true},
-      p.density);
-  visit(Field{.key = "bits", .sentence = "Of a value (qsgd): 2, 4 or 8.", .min = 1, .max = 8}, p.bits);
+  visit(Field{.key = "density",
+              .sentence = "Share of the values that travel (random_k, top_k and its relatives, count_sketch, "
+                          "cocktail), at "
+                          "most (threshold).",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.density);
+  visit(Field{.key = "drawn",
+              .sentence = "Share of the values, drawn by chance, of which the largest travel (cocktail).",
+              .min = 0,
+              .max = 1,
+              .above_min = true},
+        p.drawn);
+  visit(Field{.key = "bits",
+              .sentence = "Of a value (qsgd, chunk_top_k, cocktail): 2, 4 or 8.",
+              .min = 1,
+              .max = 8},
+        p.bits);
   visit(
       Field{.key = "block",
             .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad, natural, sign, "
-                        "one_bit): a multiple of 64.",
+                        "one_bit), or of which the largest travel (chunk_top_k, dct_top_k, cocktail): a "
+                        "multiple of 64.",
             .min = 1,
-            .max = 1 << 20},
+            .max = 1 << 16},
       p.block);
   visit(Field{.key = "rows", .sentence = "Of a sketch: 1, 3, 5 or 7.", .min = 1, .max = 7}, p.rows);
   visit(Field{.key = "columns",
@@ -71,12 +82,21 @@ void visit_fields(P& p, V&& visit) {
             .above_min = true},
       p.threshold);
   visit(Field{.key = "rank", .sentence = "Of a tensor's matrix (power_sgd).", .min = 1, .max = 64}, p.rank);
+  visit(Field{.key = "feedback",
+              .sentence =
+                  "memory: what did not travel is added to the next gradient; none: it is lost; difference: "
+                  "what travels is how far the gradient is from what travelled before, and all know the sum "
+                  "of that (EF21); auto: memory where the codec is biased and sends magnitudes.",
+              .choices = "auto memory difference none"},
+        p.feedback);
   visit(
-      Field{.key = "feedback",
-            .sentence = "memory: what did not travel is added to the next gradient; none: it is lost; auto: "
-                        "memory where the codec is biased and sends magnitudes.",
-            .choices = "auto memory none"},
-      p.feedback);
+      Field{.key = "decay",
+            .sentence = "Of the memory of errors: the share of itself that it keeps from step to step. Below "
+                        "1 it is a momentum that what travelled is taken out of (DeMo, SparseLoCo).",
+            .min = 0,
+            .max = 1,
+            .above_min = true},
+      p.decay);
   visit(Field{.key = "momentum",
               .sentence = "Momentum correction (DGC): the memory adds up velocities of this decay; the "
                           "optimiser must have none.",
@@ -98,11 +118,21 @@ void visit_fields(P& p, V&& visit) {
               .min = 1,
               .max = 1e12},
         p.warmup_steps);
+  visit(Field{.key = "dense_steps",
+              .sentence = "Steps at the beginning in which everything travels as it is.",
+              .min = 0,
+              .max = 1e12},
+        p.dense_steps);
   visit(Field{.key = "dense_below",
               .sentence = "Buckets of fewer values travel as they are.",
               .min = 0,
               .max = 1e15},
         p.dense_below);
+  visit(Field{.key = "answer",
+              .sentence =
+                  "Topology servers: the codec of what travels back, with the same options: how far the "
+                  "weights went from what the worker has; none: the weights as they are."},
+        p.answer);
   visit(Field{.key = "force",
               .sentence = "Compress inside a node too, where it mostly costs more than it saves."},
         p.force);

@@ -81,7 +81,11 @@ void visit_fields(P& p, V&& visit) {
 
 template <Like<OptimiserPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(Field{.key = "rule", .sentence = "Update rule: sgd, momentum, nesterov or adamw."}, p.rule);
+  visit(
+      Field{.key = "rule",
+            .sentence =
+                "Update rule: sgd, momentum, nesterov, adamw, or sign, of whose gradients only signs count."},
+      p.rule);
   visit(Field{.key = "momentum",
               .sentence = "Decay of the velocity (momentum, nesterov).",
               .min = 0,
@@ -113,8 +117,15 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .above_min = true},
         p.epsilon);
+  visit(
+      Field{.key = "freeze_steps",
+            .sentence = "adamw: after so many steps the second moment stays as it is, and what workers hand "
+                        "in is their first moments (1-bit Adam); 0: never.",
+            .min = 0,
+            .max = 1e12},
+      p.freeze_steps);
   visit(Field{.key = "weight_decay",
-              .sentence = "Shrinks weights: added to gradients, for adamw taken off directly.",
+              .sentence = "Shrinks weights: added to gradients, for adamw and sign taken off directly.",
               .min = 0},
         p.weight_decay);
   visit(Field{.key = "decay_all", .sentence = "Decay one-dimensional parameters (biases, norms) too."},

@@ -7,7 +7,7 @@
 namespace taxon::plan {
 namespace {
 
-bool has_codec(const LevelPlan& level) { return level.codec.name != "none"; }
+bool has_codec(const LevelPlan& level) { return level.codec.name != "none" || level.codec.answer != "none"; }
 
 /// The first level with a codec of which `broken` says something.
 Broken any_coded(const Case& c, Broken (*broken)(const Case&, const LevelPlan&)) {
@@ -38,9 +38,45 @@ KnownNames::Codec codec_of(const Case& c, const LevelPlan& level) {
   return {.name = level.codec.candidate(), .sends_entries = true};
 }
 
+Broken answers_known(const Case& c, const LevelPlan& level) {
+  std::vector<std::string> names;
+  for (const auto& codec : c.known.codecs) names.push_back(codec.name);
+  return known_name(level.codec.answer, names, "none");
+}
+
 Broken codec_carried(const Case&, const LevelPlan& level) {
-  return unless(level.topology == "all_reduce" && level.rule == "sum",
-                fmt::format("topology is {}, rule is {}", level.topology, level.rule));
+  return unless(level.topology == "all_reduce" || level.topology == "sharded" || level.topology == "servers",
+                fmt::format("it is {}", level.topology));
+}
+
+Broken codec_at_servers(const Case&, const LevelPlan& level) {
+  return unless(level.topology != "servers" || (level.rule == "sum" && level.codec.warmup_density.empty() &&
+                                                level.codec.dense_steps == 0),
+                fmt::format("rule is {}, warmup_density has {} values, dense_steps is {}", level.rule,
+                            level.codec.warmup_density.size(), level.codec.dense_steps));
+}
+
+Broken answers_of_servers(const Case& c, const LevelPlan& level) {
+  if (level.codec.answer == "none") return {};
+  LevelPlan back = level;
+  back.codec.name = level.codec.answer;
+  bool served = false;
+  for (const auto& late : c.known.lates) served = served || (late.name == level.late && late.keeps_served);
+  return unless(level.topology == "servers" && codec_of(c, back).stands_alone && !served,
+                fmt::format("topology is {}, answer is {}, late is {}", level.topology, level.codec.answer,
+                            level.late));
+}
+
+Broken codec_alone(const Case& c, const LevelPlan& level) {
+  return unless(level.topology == "all_reduce" || codec_of(c, level).stands_alone,
+                fmt::format("codec is {}, topology is {}", level.codec.name, level.topology));
+}
+
+Broken codec_of_replicas(const Case& c, const LevelPlan& level) {
+  if (level.rule == "sum") return {};
+  return unless(level.rule != "elastic" && level.inner_state != "average" && !codec_of(c, level).votes,
+                fmt::format("rule is {}, inner_state is {}, codec is {}", level.rule, level.inner_state,
+                            level.codec.name));
 }
 
 Broken codec_typed(const Case& c, const LevelPlan&) {
@@ -91,8 +127,25 @@ Broken codec_remembers(const Case& c, const LevelPlan& level) {
 }
 
 Broken codec_adaptive(const Case& c, const LevelPlan& level) {
-  return unless(!codec_of(c, level).biased || c.plan.optimiser.rule != "adamw" || level.codec.force,
-                fmt::format("codec is {}", level.codec.candidate()));
+  if (level.rule != "sum") return {};
+  const OptimiserPlan& optimiser = c.plan.optimiser;
+  const bool frozen = optimiser.freeze_steps > 0 && level.codec.dense_steps >= optimiser.freeze_steps;
+  return unless(!codec_of(c, level).biased || optimiser.rule != "adamw" || frozen || level.codec.force,
+                fmt::format("codec is {}, freeze_steps is {}, dense_steps is {}", level.codec.candidate(),
+                            optimiser.freeze_steps, level.codec.dense_steps));
+}
+
+Broken frozen_moments(const Case& c) {
+  const OptimiserPlan& optimiser = c.plan.optimiser;
+  if (optimiser.freeze_steps == 0) return {};
+  const ExchangePlan& exchange = c.plan.exchange;
+  for (const LevelPlan& level : exchange.levels)
+    if (level.topology != "all_reduce" || level.rule != "sum")
+      return fmt::format("topology is {}, rule is {}", level.topology, level.rule);
+  return unless(optimiser.rule == "adamw" && optimiser.clip_norm == 0 && exchange.delay == 0 &&
+                    exchange.gradients == "whole",
+                fmt::format("optimiser.rule is {}, clip_norm is {}, delay is {}, gradients is {}",
+                            optimiser.rule, optimiser.clip_norm, exchange.delay, exchange.gradients));
 }
 
 Broken momentum_once(const Case& c, const LevelPlan& level) {
@@ -100,13 +153,33 @@ Broken momentum_once(const Case& c, const LevelPlan& level) {
                 fmt::format("optimiser.rule is {}", c.plan.optimiser.rule));
 }
 
+Broken momentum_of_gradients(const Case&, const LevelPlan& level) {
+  return unless(level.codec.momentum == 0 || level.rule == "sum", fmt::format("rule is {}", level.rule));
+}
+
+Broken decays_errors(const Case&, const LevelPlan& level) {
+  return unless(level.codec.decay == 1 || level.codec.momentum == 0,
+                fmt::format("momentum is {}", level.codec.momentum));
+}
+
 Broken momentum_kept(const Case& c, const LevelPlan& level) {
   return unless(level.codec.momentum == 0 || level.codec.feedback != "none" || codec_of(c, level).votes,
                 "feedback is none");
 }
 
+Broken differences_of_gradients(const Case& c, const LevelPlan& level) {
+  if (level.codec.feedback != "difference") return {};
+  return unless(
+      level.topology == "all_reduce" && level.rule == "sum" && codec_of(c, level).stands_alone &&
+          level.codec.momentum == 0 && level.codec.decay == 1 && level.codec.dense_steps == 0,
+      fmt::format("topology is {}, rule is {}, codec is {}, momentum is {}, decay is {}, dense_steps "
+                  "is {}",
+                  level.topology, level.rule, level.codec.name, level.codec.momentum, level.codec.decay,
+                  level.codec.dense_steps));
+}
+
 Broken votes_forget(const Case& c, const LevelPlan& level) {
-  return unless(!codec_of(c, level).votes || level.codec.feedback != "memory",
+  return unless(!codec_of(c, level).votes || level.codec.feedback == "auto" || level.codec.feedback == "none",
                 fmt::format("codec is {}", level.codec.candidate()));
 }
 
@@ -120,8 +193,25 @@ constexpr LegalityRow kRows[] = {
      [](const Case& c) { return any_coded(c, codecs_known); }},
     {"exchange.levels.codec.of", "must name a codec where the codec is auto",
      [](const Case& c) { return any_coded(c, candidate_known); }},
-    {"exchange.levels.codec", "needs topology all_reduce and rule sum",
+    {"exchange.levels.codec.answer", "must be none or name a codec",
+     [](const Case& c) { return any_coded(c, answers_known); }},
+    {"exchange.levels.topology",
+     "must be all_reduce, sharded or servers where a level has a codec; all_reduce with rule sum for auto",
      [](const Case& c) { return any_coded(c, codec_carried); }},
+    {"exchange.levels.codec",
+     "at servers needs rule sum, no warmup_density and dense_steps 0: their wires have one size",
+     [](const Case& c) { return any_coded(c, codec_at_servers); }},
+    {"exchange.levels.codec.answer",
+     "needs topology servers, a codec of a single round, and none of the late rules that keep what was "
+     "served",
+     [](const Case& c) { return any_coded(c, answers_of_servers); }},
+    {"exchange.levels.codec",
+     "must be one of a single round, neither merged nor voted, where each member owns a part",
+     [](const Case& c) { return any_coded(c, codec_alone); }},
+    {"exchange.levels.codec",
+     "where replicas meet needs another rule than elastic, whose replicas keep a share of what they did not "
+     "send, inner_state keep or reset, and no votes, which say nothing of how far replicas went",
+     [](const Case& c) { return any_coded(c, codec_of_replicas); }},
     {"precision.master", "must be float32 where a level has a codec",
      [](const Case& c) { return any_coded(c, codec_typed); }},
     {"exchange.levels.codec", "needs exchange.delay 0 and exchange.gradients whole",
@@ -149,12 +239,27 @@ constexpr LegalityRow kRows[] = {
      "a biased codec needs feedback memory, without which training goes wrong; or say force: true",
      [](const Case& c) { return any_coded(c, codec_remembers); }},
     {"optimiser.rule",
-     "adamw divides by a variance that a biased codec falsifies; use sgd or momentum, or say force: true",
+     "adamw divides by a variance that a biased codec falsifies; let it stay after freeze_steps, and the "
+     "codec "
+     "begin no earlier, with as many dense_steps; or use sgd or momentum, or say force: true",
      [](const Case& c) { return any_coded(c, codec_adaptive); }},
+    {"optimiser.freeze_steps",
+     "needs optimiser.rule adamw, levels of topology all_reduce with rule sum, clip_norm 0, exchange.delay 0 "
+     "and "
+     "exchange.gradients whole, since what travels are first moments that all have alike",
+     frozen_moments},
     {"optimiser.rule", "must be sgd where a codec has momentum, which would be applied twice",
      [](const Case& c) { return any_coded(c, momentum_once); }},
+    {"exchange.levels.codec.momentum", "needs rule sum: where replicas meet the rule has momentum",
+     [](const Case& c) { return any_coded(c, momentum_of_gradients); }},
+    {"exchange.levels.codec.decay", "must be 1 where the codec has momentum, which decays velocities",
+     [](const Case& c) { return any_coded(c, decays_errors); }},
     {"exchange.levels.codec.momentum", "needs a memory of errors, which velocities are added to",
      [](const Case& c) { return any_coded(c, momentum_kept); }},
+    {"exchange.levels.codec.feedback",
+     "difference needs topology all_reduce, rule sum, a codec of a single round, neither merged nor voted, "
+     "momentum 0, decay 1 and dense_steps 0",
+     [](const Case& c) { return any_coded(c, differences_of_gradients); }},
     {"exchange.levels.codec.feedback",
      "must be auto or none for a codec that votes: without magnitudes nobody knows what did not travel",
      [](const Case& c) { return any_coded(c, votes_forget); }},

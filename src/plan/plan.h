@@ -47,12 +47,14 @@ struct PrecisionPlan {
 };
 
 struct OptimiserPlan {
-  std::string rule = "momentum";  // a row of the rule table: sgd, momentum, nesterov, adamw
+  std::string rule = "momentum";  // a row of the rule table: sgd, momentum, nesterov, adamw, sign
   double momentum = 0.9;
   std::string asynchronous_momentum = "lowered";  // lowered, as_given
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  std::int64_t freeze_steps =
+      0;  // adamw: the second moment stays after these, and first ones travel; 0: never
   double weight_decay = 0;
   bool decay_all = false;  // false: one-dimensional parameters (biases, norms) are not decayed
   double clip_norm = 0;    // global gradient norm; 0: none
@@ -92,7 +94,8 @@ struct CodecPlan {
   std::string name = "none";      // a row of the codec table; none: gradients as they are; auto
   std::string of = "bf16";        // auto: the codec of buckets that it makes faster
   double density = 0.01;          // entries that travel, of all
-  int bits = 4;                   // qsgd: of a value
+  double drawn = 0.1;             // cocktail: places of which entries are chosen, of all
+  int bits = 4;                   // of a value
   int block = 256;                // values that share a scale
   int rows = 5;                   // count_sketch
   double columns = 0.02;          // count_sketch: of a row, per value
@@ -101,12 +104,16 @@ struct CodecPlan {
   double candidates = 4;          // count_sketch: read from the sketch, per entry that is chosen
   double threshold = 0.001;       // two_bit, threshold: the magnitude that travels
   int rank = 2;                   // power_sgd: of a matrix
-  std::string feedback = "auto";  // memory: what did not travel is added to the next gradient; none; auto
+  std::string feedback = "auto";  // memory: what did not travel is added to the next gradient; difference: of
+                                  // what travelled before; none; auto
+  double decay = 1;               // of the memory: what it keeps of itself from step to step
   double momentum = 0;            // of the memory: velocities are added up in place of gradients
   bool masking = true;            // velocities are cleared where entries travelled
   std::vector<double> warmup_density;  // at the beginning, each for warmup_steps
   std::int64_t warmup_steps = 1;
+  std::int64_t dense_steps = 0;  // at the beginning, in which everything travels as it is
   std::int64_t dense_below = 0;  // buckets of fewer values travel as they are
+  std::string answer = "none";   // topology servers: the codec of what travels back
   bool force = false;            // also inside a node
   /// The codec of what does not travel as it is.
   const std::string& candidate() const { return name == "auto" ? of : name; }
@@ -294,6 +301,7 @@ struct KnownNames {
     bool sends_entries = false;  // momentum can be masked
     bool votes = false;          // has no errors to remember
     bool linear = false;         // an all-reduce sums its wires
+    bool stands_alone = true;    // whoever has one member's wire of a part can decode it
   };
   std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
   std::vector<Topology> topologies;

@@ -5,8 +5,9 @@
 namespace taxon::train {
 
 /// What a rank of a group of another size gets of what the ranks of a checkpoint kept from step to step: an
-/// equal share, so that the sum over the ranks stays. Errors count in the sum of gradients, whoever hands
-/// them in. Nothing for a plan whose levels are not one over all ranks, where the shares would differ.
+/// equal share, so that the sum over the workers stays, or, where replicas meet, the mean. Errors count in
+/// the sum of gradients and in the mean of replicas, whoever hands them in. Nothing for a plan whose levels
+/// are not one over all ranks, where the shares would differ.
 std::vector<checkpoint::LogicalTensor> share_kept(const checkpoint::Checkpoint& from, const plan::Plan& plan,
                                                   int world_size);
 

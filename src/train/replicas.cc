@@ -42,6 +42,8 @@ exchange::Service::Setup make_service(Ranks ranks, const Replicas::Setup& from) 
   setup.weights = &weights;
   setup.chronicle = from.chronicle;
   setup.losses = from.losses;
+  setup.coders = std::make_unique<exchange::ServerCoders>(
+      exchange::TopologyContext{level, plan.seed, plan.mesh.servers, from.own.graphs, from.own.codecs});
   setup.late = [&level, &weights, workers = setup.roles.workers(),
                 own = from.own.late_rules](std::size_t owned) {
     return optim::find_late(level.late, own).make(level, {weights.type(), owned, workers, weights.bytes()});
@@ -67,6 +69,12 @@ checkpoint::LogicalTensor flat(const std::string& name, const tensor::Arena& are
           arena.type(),
           {static_cast<std::int64_t>(arena.size())},
           {bytes.data(), bytes.data() + bytes.size()}};
+}
+
+/// True if there are tensors of an arena with this name.
+bool has(const std::vector<checkpoint::LogicalTensor>& tensors, const std::string& name) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& tensor) { return tensor.name.starts_with(name + "/"); });
 }
 
 void fill_flat(const std::vector<checkpoint::LogicalTensor>& tensors, const std::string& name,
@@ -105,6 +113,7 @@ Replicas::Replicas(comm::Runtime& runtime, Ranks ranks, const Setup& setup)
 
 task::Task<void> Replicas::begin(const Beginning* beginning) {
   if (!apart()) co_return;
+  if (ranks_.outer) ranks_.outer->prepare(state_->handed_in(), state_->layout().arena.slots());
   if (meeting_) {
     auto anchoring = meeting_->begin();
     co_await anchoring;
@@ -113,7 +122,7 @@ task::Task<void> Replicas::begin(const Beginning* beginning) {
     auto opening = service_->open();
     co_await opening;
   }
-  if (!beginning->rank_tensors.empty()) {
+  if (beginning->same_world) {
     auto filling = on_data(&runtime_, "replica", [&] { fill(beginning->rank_tensors); });
     co_await filling;
     if (meeting_) meeting_->resume(beginning->steps);
@@ -125,7 +134,8 @@ task::Task<void> Replicas::begin(const Beginning* beginning) {
   if (beginning->rank_tensors.empty()) co_return;
   auto keeping = on_data(&runtime_, "replica", [&] {
     for (const exchange::Topology::Kept& kept : ranks_.outer->kept())
-      state_->fill(kMeets + kept.name, beginning->rank_tensors, *kept.values);
+      if (beginning->same_world || has(beginning->rank_tensors, kMeets + kept.name))
+        state_->fill(kMeets + kept.name, beginning->rank_tensors, *kept.values);
   });
   co_await keeping;
 }

@@ -198,6 +198,7 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
     resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
     const bool same_world = beginning.restored && beginning.restored->world_size == group->size();
+    beginning.same_world = same_world;
     std::vector<checkpoint::LogicalTensor> shares;
     if (beginning.restored && !same_world)
       shares = share_kept(*beginning.restored, beginning.plan, group->size());
@@ -212,13 +213,14 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
               ? "the checkpoint is of another world size: buffers, random state and what else a rank had for "
                 "itself start as in a fresh run"
               : "the checkpoint is of another world size: buffers and random state start as in a fresh run, "
-                "and each rank gets an equal share of what all had kept of gradients");
+                "and each rank gets an equal share of what all had kept and not sent");
   }
   Packer packer;
   if (root) {
     if (beginning.restored) beginning.delayed = Delayed::find(*beginning.restored);
     packer.text(plan::write_plan(beginning.plan));
     packer.number(beginning.restored ? 1 : 0);
+    packer.number(beginning.same_world ? 1 : 0);
     packer.number(beginning.restored ? beginning.restored->steps : 0);
     packer.number(beginning.restored ? beginning.restored->samples : 0);
     packer.number(beginning.restored && !beginning.restored->optimiser.empty() ? 1 : 0);
@@ -234,6 +236,7 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
   Unpacker unpacker(told);
   beginning.plan = plan::parse_plan(unpacker.text(), "rank 0's plan");
   beginning.resumed = unpacker.number() == 1;
+  beginning.same_world = unpacker.number() == 1;
   beginning.steps = unpacker.number();
   beginning.samples = unpacker.number();
   beginning.has_optimiser = unpacker.number() == 1;

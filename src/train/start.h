@@ -30,6 +30,7 @@ struct Beginning {
   std::int64_t steps = 0, samples = 0;
   std::vector<double> parameters;                       // rank 0 only: all, in the order of the model's spec
   std::vector<checkpoint::LogicalTensor> rank_tensors;  // of this rank alone; empty: fresh
+  bool same_world = false;                              // they are what this rank had, and all of it
   std::optional<checkpoint::Checkpoint> restored;       // rank 0 only, with the optimiser's state
   bool resumed = false;
   bool has_optimiser = false;  // the checkpoint has one state for all ranks

@@ -30,7 +30,8 @@ class Group {
   /// The sum that everybody gets.
   std::vector<float> exchange(std::vector<std::vector<float>> gradients) {
     const Codec& codec = *members.front().coder.codec;
-    const Feedback feedback(codec, {static_cast<float>(plan_.momentum), plan_.masking});
+    const Feedback feedback(codec,
+                            {.momentum = static_cast<float>(plan_.momentum), .masking = plan_.masking});
     const std::size_t rounds = codec.rounds().size();
     for (std::size_t r = 0; r < rounds; ++r) {
       for (std::size_t m = 0; m < members.size(); ++m) {

@@ -79,7 +79,7 @@ TEST(SignVote, IsTheMajoritysAndTiesFallEitherWay) {
 TEST(SignVote, IsOfTheMomentumThatMembersKeep) {
   const std::size_t count = 500;
   Coder coder(find_codec("sign_vote"), count);
-  const Feedback feedback(*coder.codec, {0.5F, false});
+  const Feedback feedback(*coder.codec, {.momentum = 0.5F, .masking = false});
   std::vector<float> velocity(count), expected(count), sent(count);
   for (std::uint64_t step = 0; step < 4; ++step) {
     std::vector<float> mine = gradient(count, step);

@@ -46,6 +46,10 @@ struct Reference {
       weight -= rate * m / (std::sqrt(v) + plan.epsilon);
       return;
     }
+    if (plan.rule == "sign") {
+      weight -= rate * ((gradient > 0 ? 1 : gradient < 0 ? -1 : 0) + decay * weight);
+      return;
+    }
     gradient += decay * weight;
     if (plan.rule == "sgd") {
       weight -= rate * gradient;
@@ -128,7 +132,50 @@ TEST_P(Rules, ShowTheirWholeState) {
   EXPECT_TRUE(std::ranges::equal(weights.values<float>({0, kSize}), twin.values<float>({0, kSize})));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Rules, ::testing::Values("sgd", "momentum", "nesterov", "adamw"));
+INSTANTIATE_TEST_SUITE_P(Table, Rules, ::testing::Values("sgd", "sign", "momentum", "nesterov", "adamw"));
+
+/// Members hand in what adds up to the first moment, as if one had had all gradients.
+TEST(FrozenAdamW, FollowsTheReferenceFromWhatMembersHandIn) {
+  plan::OptimiserPlan plan;
+  plan.rule = "adamw";
+  plan.weight_decay = 0.1;
+  plan.freeze_steps = 3;
+  auto rule = row("adamw").make(plan, {DType::Float64, kSize, kDecayed});
+  Arena weights(DType::Float64, kSize), sum(DType::Float64, kSize);
+  fill<double>(weights, 0);
+  std::vector<Reference> expected;
+  for (double value : weights.values<double>({0, kSize})) expected.push_back({value});
+  std::vector<double> variance(kSize);
+  for (std::int64_t step = 0; step < 8; ++step) {
+    const StepClock clock{step, 0, 0.05};
+    EXPECT_EQ(rule->contributes(clock), step >= 3);
+    const bool frozen = rule->contributes(clock);
+    std::vector<double> gradient(kSize), handed_in(kSize);
+    for (int member = 0; member < 4; ++member) {
+      fill<double>(sum, static_cast<std::uint64_t>(10 * step + member));
+      auto mine = sum.values<double>({0, kSize});
+      for (std::size_t i = 0; i < kSize; ++i) gradient[i] += mine[i];
+      if (frozen) rule->contribute(sum, Place::same({0, kSize}), 0.25);
+      for (std::size_t i = 0; i < kSize; ++i) handed_in[i] += mine[i];
+    }
+    std::ranges::copy(handed_in, sum.values<double>({0, kSize}).begin());
+    rule->update(weights, sum, Place::same({0, kSize}), clock);
+    for (std::size_t i = 0; i < kSize; ++i) {
+      Reference& r = expected[i];
+      if (!frozen) {
+        r.step(plan, gradient[i], clock.rate, decays(i), step + 1);
+        variance[i] = r.second / (1 - std::pow(plan.beta2, step + 1));
+        continue;
+      }
+      r.first = plan.beta1 * r.first + (1 - plan.beta1) * gradient[i];
+      r.weight -= clock.rate * (decays(i) ? plan.weight_decay : 0) * r.weight;
+      r.weight -= clock.rate * r.first / (1 - std::pow(plan.beta1, step + 1)) /
+                  (std::sqrt(variance[i]) + plan.epsilon);
+    }
+  }
+  auto got = weights.values<double>({0, kSize});
+  for (std::size_t i = 0; i < kSize; ++i) EXPECT_NEAR(got[i], expected[i].weight, 1e-12) << i;
+}
 
 TEST(LearningRate, WarmsUpAndFollowsTheSchedule) {
   plan::RatePlan plan;

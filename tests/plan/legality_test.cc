@@ -265,9 +265,40 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels.codec.of: must name a codec where the codec is auto: it is \"topk\"; did you mean "
        "top_k?",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "auto", .of = "topk"}; }},
-      {"exchange.levels.codec: needs topology all_reduce and rule sum: topology is sharded, rule is sum",
+      {"exchange.levels.codec.answer: must be none or name a codec: it is \"int9\"; did you mean int8?",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "servers";
+         p.exchange.levels[0].codec.answer = "int9";
+       }},
+      {"exchange.levels.topology: must be all_reduce, sharded or servers where a level has a codec; "
+       "all_reduce with rule sum for auto: it is gossip",
+       [](Plan& p) {
+         p.exchange.levels[0] = {.topology = "gossip", .rule = "average"};
+         p.exchange.levels[0].codec.name = "top_k";
+       }},
+      {"exchange.levels.codec: at servers needs rule sum, no warmup_density and dense_steps 0: their wires "
+       "have one size: rule is block, warmup_density has 0 values, dense_steps is 0",
+       [](Plan& p) {
+         p.exchange.levels[0] = {.topology = "servers", .rule = "block"};
+         p.exchange.levels[0].codec.name = "top_k";
+       }},
+      {"exchange.levels.codec.answer: needs topology servers, a codec of a single round, and none of the "
+       "late "
+       "rules that keep what was served: topology is all_reduce, answer is int8, late is as_others",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .answer = "int8"}; }},
+      {"exchange.levels.codec: must be one of a single round, neither merged nor voted, where each member "
+       "owns "
+       "a part: codec is gtop_k, topology is sharded",
        [](Plan& p) {
          p.exchange.levels[0].topology = "sharded";
+         p.exchange.levels[0].codec.name = "gtop_k";
+       }},
+      {"exchange.levels.codec: where replicas meet needs another rule than elastic, whose replicas keep a "
+       "share "
+       "of what they did not send, inner_state keep or reset, and no votes, which say nothing of how far "
+       "replicas went: rule is elastic, inner_state is keep, codec is top_k",
+       [](Plan& p) {
+         p.exchange.levels[0].rule = "elastic";
          p.exchange.levels[0].codec.name = "top_k";
        }},
       {"precision.master: must be float32 where a level has a codec: it is float64",
@@ -307,21 +338,51 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels.codec.feedback: a biased codec needs feedback memory, without which training goes "
        "wrong; or say force: true: codec is int8, feedback is none",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .feedback = "none"}; }},
-      {"optimiser.rule: adamw divides by a variance that a biased codec falsifies; use sgd or momentum, or "
+      {"optimiser.rule: adamw divides by a variance that a biased codec falsifies; let it stay after "
+       "freeze_steps, and the codec begin no earlier, with as many dense_steps; or use sgd or momentum, or "
        "say "
-       "force: true: codec is int8",
+       "force: true: codec is int8, freeze_steps is 0, dense_steps is 0",
        [](Plan& p) {
          p.optimiser.rule = "adamw";
          p.exchange.levels[0].codec.name = "int8";
        }},
+      {"optimiser.freeze_steps: needs optimiser.rule adamw, levels of topology all_reduce with rule sum, "
+       "clip_norm 0, exchange.delay 0 and exchange.gradients whole, since what travels are first moments "
+       "that "
+       "all have alike: topology is sharded, rule is sum",
+       [](Plan& p) {
+         p.optimiser = {.rule = "adamw", .freeze_steps = 9};
+         p.exchange.levels[0].topology = "sharded";
+       }},
       {"optimiser.rule: must be sgd where a codec has momentum, which would be applied twice: optimiser.rule "
        "is momentum",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .momentum = 0.9}; }},
+      {"exchange.levels.codec.momentum: needs rule sum: where replicas meet the rule has momentum: rule is "
+       "average",
+       [](Plan& p) {
+         p.optimiser.rule = "sgd";
+         p.exchange.levels[0].rule = "average";
+         p.exchange.levels[0].codec = {.name = "top_k", .momentum = 0.9};
+       }},
+      {"exchange.levels.codec.decay: must be 1 where the codec has momentum, which decays velocities: "
+       "momentum "
+       "is 0.9",
+       [](Plan& p) {
+         p.optimiser.rule = "sgd";
+         p.exchange.levels[0].codec = {.name = "top_k", .decay = 0.9, .momentum = 0.9};
+       }},
       {"exchange.levels.codec.momentum: needs a memory of errors, which velocities are added to: feedback is "
        "none",
        [](Plan& p) {
          p.optimiser.rule = "sgd";
          p.exchange.levels[0].codec = {.name = "qsgd", .feedback = "none", .momentum = 0.9, .masking = false};
+       }},
+      {"exchange.levels.codec.feedback: difference needs topology all_reduce, rule sum, a codec of a single "
+       "round, neither merged nor voted, momentum 0, decay 1 and dense_steps 0: topology is sharded, rule is "
+       "sum, codec is top_k, momentum is 0, decay is 1, dense_steps is 0",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "sharded";
+         p.exchange.levels[0].codec = {.name = "top_k", .feedback = "difference"};
        }},
       {"exchange.levels.codec.feedback: must be auto or none for a codec that votes: without magnitudes "
        "nobody knows what did not travel: codec is sign_vote",
@@ -381,6 +442,19 @@ TEST(Legality, LegalSpecialCases) {
         p.optimiser.rule = "sgd";
         p.exchange.levels[0].codec = {
             .name = "sign_vote", .feedback = "none", .momentum = 0.9, .masking = false};
+      },
+      4);
+  expect_legal(
+      [](Plan& p) {
+        p.optimiser.rule = "adamw";
+        p.exchange.levels[0] = {.topology = "sharded", .rule = "outer_nesterov", .period = 9};
+        p.exchange.levels[0].codec.name = "int8";
+      },
+      4);
+  expect_legal(
+      [](Plan& p) {
+        p.optimiser = {.rule = "adamw", .freeze_steps = 90};
+        p.exchange.levels[0].codec = {.name = "int8", .dense_steps = 90};
       },
       4);
   expect_legal([](Plan& p) { p.model = {.name = "", .torchscript = "m.pt"}; }, 2);

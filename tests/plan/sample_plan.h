@@ -27,7 +27,8 @@ inline plan::KnownNames known_names() {
           .codecs = {{"int8", true, false},
                      {"qsgd", false, false},
                      {"top_k", true, true},
-                     {"sign_vote", true, false, true}}};
+                     {"gtop_k", true, true, false, false, false},
+                     {"sign_vote", true, false, true, false, false}}};
 }
 
 /// The least that a legal plan must say.

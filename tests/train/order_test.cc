@@ -114,6 +114,8 @@ std::vector<Row> rows() {
   };
   plan::LevelPlan moved = meets_freely("accumulated", 3);
   moved.late = "moved";
+  plan::LevelPlan coded = asynchronous();
+  coded.codec = {.name = "top_k", .density = 0.2, .answer = "int8"};
   plan::LevelPlan bounded_elastic = meets_freely("elastic", 2);
   bounded_elastic.staleness = 1;
   std::vector<Row> rows = {{"asynchronous", by(asynchronous())},
@@ -124,7 +126,11 @@ std::vector<Row> rows() {
                            {"softsync", by(served(-1, 0, 2))},
                            {"elastic", by(meets_freely("elastic", 3))},
                            {"bounded_elastic", by(bounded_elastic)},
-                           {"accumulated", by(moved)}};
+                           {"accumulated", by(moved)},
+                           {"coded", [coded](plan::Plan& plan) {
+                              plan.exchange.levels = {coded};
+                              plan.precision = {DType::Float32, DType::Float32};
+                            }}};
   const std::size_t by_servers = rows.size();
   for (std::size_t r = 0; r < by_servers; ++r)
     rows.push_back({rows[r].name + "_dedicated",

@@ -57,14 +57,18 @@ class RandomK final : public Codec {
 
  private:
   static std::size_t place(std::size_t count, std::size_t entries, std::size_t i, std::uint64_t key) {
-    const Range stratum = part({0, count}, entries, i);
-    const auto chance = static_cast<unsigned __int128>(mix(key + i));
-    return stratum.begin + static_cast<std::size_t>(chance * stratum.size >> 64);
+    return stratified({count, entries}, i, key);
   }
   const double density_;
 };
 
 }  // namespace
+
+std::size_t stratified(Draws of, std::size_t i, std::uint64_t key) {
+  const Range stratum = part({0, of.count}, of.draws, i);
+  const auto chance = static_cast<unsigned __int128>(mix(key + i));
+  return stratum.begin + static_cast<std::size_t>(chance * stratum.size >> 64);
+}
 
 CodecRow random_k() {
   return {"random_k",

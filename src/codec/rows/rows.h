@@ -21,10 +21,20 @@ CodecRow threshold();
 CodecRow random_k();
 CodecRow top_k();
 CodecRow gtop_k();
+CodecRow split_top_k();
+CodecRow chunk_top_k();
+CodecRow dct_top_k();
+CodecRow cocktail();
 CodecRow count_sketch();
 CodecRow power_sgd();
 
 /// How many of `count` values travel: at least one, if there are any.
 std::size_t entries_of(std::size_t count, double density);
+/// The place of draw `i` of as many as `draws`, one of each of as many equal parts of `count` values, which
+/// is the same for all who have the key.
+struct Draws {
+  std::size_t count, draws;
+};
+std::size_t stratified(Draws of, std::size_t i, std::uint64_t key);
 
 }  // namespace taxon::codec

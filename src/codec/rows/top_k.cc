@@ -16,9 +16,7 @@ namespace {
 class TopK final : public Codec {
  public:
   TopK(double density, Algebra algebra)
-      : density_(density),
-        round_{{algebra}},
-        letters_(algebra == Algebra::Mergeable ? letters("gtop") : letters("topk")) {}
+      : density_(density), round_{{algebra}}, letters_(letters_of(algebra)) {}
 
   std::span<const Round> rounds() const override { return round_; }
   Price price() const override { return {2, 5, density_, 4 + 8 * density_}; }
@@ -64,6 +62,10 @@ class TopK final : public Codec {
     std::span<std::uint64_t> keys;
   };
   Union unite(const Entries& a, const Entries& b, View scratch) const;
+  static std::uint32_t letters_of(Algebra algebra) {
+    if (algebra == Algebra::Mergeable) return letters("gtop");
+    return algebra == Algebra::Divisible ? letters("stop") : letters("topk");
+  }
   std::size_t chosen(std::size_t count) const { return entries_of(count, density_); }
   Head head(std::size_t count) const { return {letters_, 0, count, chosen(count)}; }
   void finish(View wire, std::size_t count, bool finite) const {
@@ -151,6 +153,18 @@ CodecRow gtop_k() {
   return {"gtop_k",
           [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
             return std::make_unique<TopK>(plan.density, Algebra::Mergeable);
+          },
+          true, true};
+}
+
+/// Balanced by construction, after Ok-Topk (Li and Hoefler, PPoPP 2022): everybody sends the largest entries
+/// of each member's part to that member, who adds them up and sends the largest entries of the sum to all.
+/// There parts are cut so that a global threshold leaves them equally many entries; here parts are equally
+/// long, each with its share of the entries, so that wires have one size and nobody waits for a longer one.
+CodecRow split_top_k() {
+  return {"split_top_k",
+          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
+            return std::make_unique<TopK>(plan.density, Algebra::Divisible);
           },
           true, true};
 }

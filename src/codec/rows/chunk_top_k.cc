@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "codec/chunks.h"
+#include "codec/rows/rows.h"
+
+namespace taxon::codec {
+namespace {
+
+/// The entries of largest magnitude of each block, in few bits.
+class ChunkTopK final : public Codec {
+ public:
+  explicit ChunkTopK(const Chunks::Options& options) : chunks_(options), density_(options.density) {}
+
+  std::span<const Round> rounds() const override {
+    static constexpr Round kRounds[] = {{Algebra::Opaque}};
+    return kRounds;
+  }
+  Price price() const override { return {3, 9, 2 * density_, 4 + 8 * density_}; }
+  /// Where fewer values than travel are none, zeros travel as half of the first step.
+  bool keeps_zeros() const override { return false; }
+  std::size_t wire_bytes(int, const Extent& extent) const override {
+    return chunks_.wire_bytes(extent.count);
+  }
+  std::size_t scratch_bytes(const Extent&) const override { return chunks_.scratch_bytes(); }
+
+  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+    if (!chunks_.encode(values, wire, {use.scratch, use.path, values.size()})) return false;
+    if (rest == Rest::Keep)
+      Chunks::Reader(chunks_, wire, values.size()).for_each([&](std::size_t place, float value) {
+        values[place] -= value;
+      });
+    return true;
+  }
+
+  void decode(ConstView wire, std::span<float> values, Into into, const Use&) const override {
+    const Chunks::Reader reader(chunks_, wire, values.size());
+    if (!reader.finite()) return fill_not_finite(values);
+    if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
+    reader.for_each([&](std::size_t place, float value) { values[place] += value; });
+  }
+
+  void clear(ConstView wire, std::span<float> values, const Use&) const override {
+    const Chunks::Reader reader(chunks_, wire, values.size());
+    if (reader.finite()) reader.for_each([&](std::size_t place, float) { values[place] = 0; });
+  }
+
+ private:
+  const Chunks chunks_;
+  const double density_;
+};
+
+}  // namespace
+
+/// What SparseLoCo sends (Sarfi, Thérien, Lidin and Belilovsky, arXiv 2508.15706): top-k of chunks, with 2
+/// bits for a value.
+CodecRow chunk_top_k() {
+  return {"chunk_top_k",
+          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
+            return std::make_unique<ChunkTopK>(Chunks::Options{static_cast<std::size_t>(plan.block),
+                                                               plan.density, plan.bits, letters("ctop")});
+          },
+          true, true};
+}
+
+}  // namespace taxon::codec

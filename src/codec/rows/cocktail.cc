@@ -1,0 +1,87 @@
+#include <algorithm>
+
+#include "codec/chunks.h"
+#include "codec/rows/rows.h"
+#include "codec/scan.h"
+
+namespace taxon::codec {
+namespace {
+
+/// Of values at random places, one of each of equal parts, that all members draw alike, the largest of each
+/// block, in few bits.
+class Cocktail final : public Codec {
+ public:
+  Cocktail(const Chunks::Options& options, double drawn) : chunks_(options), drawn_(drawn) {}
+
+  std::span<const Round> rounds() const override {
+    static constexpr Round kRounds[] = {{Algebra::Opaque}};
+    return kRounds;
+  }
+  Price price() const override { return {14 * drawn_, 4 + 76 * drawn_, drawn_, 4 + 8 * drawn_}; }
+  /// Where fewer values than travel are none, zeros travel as half of the first step.
+  bool keeps_zeros() const override { return false; }
+  std::size_t wire_bytes(int, const Extent& extent) const override {
+    return chunks_.wire_bytes(drawn(extent.count));
+  }
+  std::size_t scratch_bytes(const Extent& extent) const override {
+    return padded(drawn(extent.count) * sizeof(float)) + chunks_.scratch_bytes();
+  }
+
+  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+    const std::size_t count = drawn(values.size()), bytes = padded(count * sizeof(float));
+    auto pool = as_span<float>(use.scratch.slice(0, count * sizeof(float)));
+    for (std::size_t i = 0; i < count; ++i)
+      pool[i] = values[stratified({values.size(), count}, i, use.shared)];
+    // A value that is not finite is one of the gradient's, drawn or not.
+    const bool finite = all_finite(values, use.path);
+    if (!finite) fill_not_finite(pool);
+    chunks_.encode(pool, wire,
+                   {use.scratch.slice(bytes, use.scratch.size() - bytes), use.path, values.size()});
+    if (finite && rest == Rest::Keep)
+      Chunks::Reader(chunks_, wire, {count, values.size()}).for_each([&](std::size_t i, float value) {
+        values[stratified({values.size(), count}, i, use.shared)] -= value;
+      });
+    return finite;
+  }
+
+  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+    const std::size_t count = drawn(values.size());
+    const Chunks::Reader reader(chunks_, wire, {count, values.size()});
+    if (!reader.finite()) return fill_not_finite(values);
+    if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
+    reader.for_each([&](std::size_t i, float value) {
+      values[stratified({values.size(), count}, i, use.shared)] += value;
+    });
+  }
+
+  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
+    const std::size_t count = drawn(values.size());
+    const Chunks::Reader reader(chunks_, wire, {count, values.size()});
+    if (!reader.finite()) return;
+    reader.for_each([&](std::size_t i, float) {
+      values[stratified({values.size(), count}, i, use.shared)] = 0;
+    });
+  }
+
+ private:
+  std::size_t drawn(std::size_t count) const { return entries_of(count, drawn_); }
+  const Chunks chunks_;
+  const double drawn_;
+};
+
+}  // namespace
+
+/// Wang, Lu, Yuan, Chen, Liang, De Sa, Ré and Zhang, "CocktailSGD", ICML 2023: random-k, of that top-k, of
+/// that few bits.
+CodecRow cocktail() {
+  return {"cocktail",
+          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
+            const double density = std::min(1.0, plan.density / plan.drawn);
+            return std::make_unique<Cocktail>(
+                Chunks::Options{static_cast<std::size_t>(plan.block), density, plan.bits, letters("cock")},
+                plan.drawn);
+          },
+          true, true};
+}
+
+}  // namespace taxon::codec

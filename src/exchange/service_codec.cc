@@ -1,0 +1,89 @@
+// What of a server's side is about codecs.
+#include <cstring>
+
+#include "exchange/service.h"
+#include "exchange/trip.h"
+
+namespace taxon::exchange {
+
+void Service::prepare_codecs() {
+  if (!setup_.coders) return;
+  std::size_t owned = 0;
+  for (std::size_t b = 0; b < units_.size(); ++b) {
+    Unit& unit = *units_[b];
+    const std::size_t whole = setup_.ranges.empty() ? unit.bucket->range.size : setup_.ranges[b].size;
+    auto wire = [&](const std::unique_ptr<Coder>& coder) -> std::optional<std::size_t> {
+      if (!coder || coder->leaves_dense(whole, 0)) return {};
+      coder->know(setup_.layout->arena.slots());
+      return coder->wire_bytes(unit.range.size, 0);
+    };
+    unit.contribution_wire = wire(setup_.coders->contributions);
+    unit.answer_wire = wire(setup_.coders->answers);
+    owned += unit.range.size;
+  }
+  if (!setup_.coders->answers) return;
+  for (int worker = 0; worker < setup_.roles.workers(); ++worker)
+    given_.emplace_back(setup_.weights->type(), owned, setup_.weights->bytes());
+}
+
+std::vector<std::pair<std::string, tensor::Arena*>> Service::state() {
+  std::vector<std::pair<std::string, tensor::Arena*>> state;
+  if (late_) state = late_->state();
+  for (std::size_t worker = 0; worker < given_.size(); ++worker)
+    state.emplace_back("given " + std::to_string(worker), &given_[worker]);
+  return state;
+}
+
+task::Task<void> Service::decode(Unit* unit, std::int64_t round, const tensor::Arena* wire,
+                                 const tensor::Arena* values) {
+  const Leg leg{static_cast<std::uint32_t>(unit->bucket->id.value()), 0, unit->range, {}, round};
+  const Trip trip = setup_.coders->contributions->trip_of(*setup_.group, leg, values->bytes());
+  TripDesk desk(trip);
+  auto decoding = desk.decode(wire->bytes(), desk.all(), codec::Into::Assign);
+  co_await decoding;
+}
+
+/// How far the owner's values went from what the worker has, which afterwards is what it has.
+task::Task<void> Service::answer_difference(Unit* unit, int worker) {
+  const Leg leg{static_cast<std::uint32_t>(unit->bucket->id.value()),
+                0,
+                unit->range,
+                {},
+                ServerCoders::round_of_answer(unit->desk.version())};
+  const tensor::Arena& owned = setup_.owner->values();
+  const View given = given_[static_cast<std::size_t>(worker)].bytes({unit->state, unit->range.size});
+  comm::Scratch way(setup_.group->scratch(), given.size(), given);
+  tensor::Kernel kernel{"difference",
+                        {static_cast<double>(unit->range.size), 3 * given.size()},
+                        [&owned, unit, given, to = way.bytes()](tensor::Marks&) {
+                          auto now = owned.values<float>(unit->range);
+                          auto before = as_span<float>(given);
+                          auto difference = as_span<float>(to);
+                          for (std::size_t i = 0; i < now.size(); ++i) difference[i] = now[i] - before[i];
+                        }};
+  auto subtracted = run("difference", std::move(kernel), unit);
+  co_await subtracted;
+  if (unit->free_answers.empty())
+    unit->free_answers.push_back(
+        std::make_unique<tensor::Arena>(DType::UInt8, *unit->answer_wire, setup_.weights->bytes()));
+  Buffer wire = std::move(unit->free_answers.back());
+  unit->free_answers.pop_back();
+  Coder& coder = *setup_.coders->answers;
+  {
+    const Trip trip = coder.trip_of(*setup_.group, leg, way.bytes());
+    TripDesk desk(trip);
+    auto encoding = desk.encode(desk.all(), wire->bytes(), 0);
+    co_await encoding;
+  }
+  const Trip trip = coder.trip_of(*setup_.group, leg, given);
+  TripDesk desk(trip);
+  auto decoding = desk.decode(wire->bytes(), desk.all(), codec::Into::Add);
+  co_await decoding;
+  unit->seats[static_cast<std::size_t>(worker)].answer = std::move(wire);
+}
+
+void Service::keep(Unit* unit, Buffer answer) {
+  (unit->answer_wire ? unit->free_answers : unit->free).push_back(std::move(answer));
+}
+
+}  // namespace taxon::exchange
