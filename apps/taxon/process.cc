@@ -10,6 +10,7 @@
 #include "apps/taxon/host.h"
 #include "apps/taxon/preflight.h"
 #include "base/rng.h"
+#include "exchange/levels.h"
 #include "task/scope.h"
 
 namespace taxon::app {
@@ -119,6 +120,9 @@ void Process::connect(const plan::Plan& plan) {
   options.payload_checksums =
       plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
   options.spared = options_.spared;
+  // Where there are no servers, no two senders share a link for long.
+  if (!exchange::served_level(plan.exchange.levels))
+    options.on_its_way = net::UcxOptions::OnItsWay::AsTcpAllows;
   ucx_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
   auto addresses = session_->exchange("transport addresses", ucx_->self().address);
   std::vector<net::PeerInfo> peers;

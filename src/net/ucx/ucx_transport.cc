@@ -149,7 +149,7 @@ void UcxTransport::Impl::connect(const std::vector<PeerInfo>& infos) {
         options.job_epoch,
         options.payload_checksums == PayloadChecksums::On ? Checksums::Payload : Checksums::Header,
         local ? kSharedFragment : kNetworkFragment,
-        local ? nullptr : &executor};
+        local || options.on_its_way == UcxOptions::OnItsWay::AsTcpAllows ? nullptr : &executor};
     Card card = Card::unpack(ConstView(infos[i].address.data(), infos[i].address.size()));
     peers.push_back(std::make_unique<Peer>(rank, local ? Peer::Place::SameHost : Peer::Place::OtherHost,
                                            std::move(card), setting, completions));

@@ -27,6 +27,9 @@ struct UcxOptions {
   /// Peers whose loss somebody else tells of: a broken endpoint to them ends nothing but its operations.
   std::vector<Rank> spared;
   PayloadChecksums payload_checksums = PayloadChecksums::Off;
+  /// How much of what this rank sends to another host is on its way: what TCP allows, or what the path can
+  /// use (net/ucx/send_window.h), which several senders to one link need, and which costs processor time.
+  enum class OnItsWay { AsTcpAllows, AsPathCarries } on_its_way = OnItsWay::AsPathCarries;
   std::uint32_t signals = 1024;
 };
 
