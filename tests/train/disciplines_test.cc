@@ -2,7 +2,6 @@
 // promise of each other, bit for bit.
 #include <gtest/gtest.h>
 
-#include "data/memory_storage.h"
 #include "exchange/choose.h"
 #include "model/perceptron.h"
 #include "train/modes.h"
@@ -46,22 +45,6 @@ class Disciplines : public Train {
     VirtualRun run = run_in_world(training, separate_hosts(4), {.seed = 1});
     if (run.report.failure) std::rethrow_exception(run.report.failure);
     return to_seconds(run.report.time);
-  }
-  void expect_that_an_interrupted_run_goes_on(const plan::Plan& plan) {
-    data::MemoryStorage storage;
-    TrainingJob first = job(4, plan);
-    first.storage = &storage;
-    first.out = "run";
-    first.stop_after = 10;
-    for (const auto& outcome : run_training(first).outcomes)
-      EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
-    TrainingJob rest = job(4, plan);
-    rest.storage = &storage;
-    rest.out = "run";
-    rest.start = train::TrainOptions::Start::Resume;
-    const auto resumed = run_training(rest);
-    EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
-    EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
   }
 };
 

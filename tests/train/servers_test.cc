@@ -94,22 +94,7 @@ TEST_P(TrainFreely, LearnsAndEndsWithOneModel) {
   }
 }
 
-TEST_P(TrainFreely, StopsWhenAsked) {
-  data::MemoryStorage storage;
-  TrainingJob first = job(4, plan_of(level(), 1, "sgd"));
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 10;
-  const auto stopped = run_training(first);
-  for (const auto& outcome : stopped.outcomes) EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
-  TrainingJob rest = job(4, plan_of(level(), 1, "sgd"));
-  rest.storage = &storage;
-  rest.out = "run";
-  rest.start = train::TrainOptions::Start::Resume;
-  const auto resumed = run_training(rest);
-  EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
-  EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
-}
+TEST_P(TrainFreely, StopsWhenAsked) { expect_that_an_interrupted_run_goes_on(plan_of(level(), 1, "sgd")); }
 
 INSTANTIATE_TEST_SUITE_P(Disciplines, TrainFreely,
                          ::testing::Values(Discipline{"ssp", 2, 0, 1}, Discipline{"asynchronous", -1, 0, 1},

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "data/blobs.h"
+#include "data/memory_storage.h"
 #include "model/perceptron.h"
 #include "support/training.h"
 
@@ -52,6 +53,23 @@ class Train : public ::testing::Test {
       return std::make_unique<model::Perceptron>(own);
     };
     return job;
+  }
+  /// Stops a run after 10 steps and lets it go on to its end.
+  void expect_that_an_interrupted_run_goes_on(const plan::Plan& plan) {
+    data::MemoryStorage storage;
+    TrainingJob first = job(4, plan);
+    first.storage = &storage;
+    first.out = "run";
+    first.stop_after = 10;
+    for (const auto& outcome : run_training(first).outcomes)
+      EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
+    TrainingJob rest = job(4, plan);
+    rest.storage = &storage;
+    rest.out = "run";
+    rest.start = train::TrainOptions::Start::Resume;
+    const auto resumed = run_training(rest);
+    EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
+    EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
   }
   model::PerceptronOptions model_options(const plan::Plan& plan) const {
     return {.shape = datasets_.train->shape(), .hidden = kHidden, .frozen = plan.model.frozen, .idle = 3};
