@@ -100,10 +100,10 @@ SETTINGS = (
 
 
 def discipline(title, *keys, steps=(0, 60), others=()):
-    return Setting(LAB4_SLOW, MLP, (*(f"exchange.levels.0.{key}" for key in keys), *others), steps, title)
+    return Setting(LAB4, CNN, (*(f"exchange.levels.0.{key}" for key in keys), *others), steps, title)
 
 
-# One of each class of recipes/systems.
+# One of each class of recipes/systems, with their model.
 DISCIPLINES = (
     discipline("servers", "topology=servers", steps=(30, 60)),
     discipline("one dedicated server", "topology=servers", others=("mesh.servers=1",)),

@@ -9,6 +9,9 @@
 #include "data/sampler.h"
 #include "exchange/bucket.h"
 #include "optim/rule.h"
+#include "task/poll_loop.h"
+#include "task/scope.h"
+#include "tensor/cpu_device.h"
 
 namespace taxon::app {
 namespace {
@@ -19,6 +22,13 @@ constexpr std::size_t kMostParts = 8;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <typename Work>
+double seconds_of(const Work& work) {
+  const double begin = now();
+  work();
+  return now() - begin;
 }
 
 double median(std::vector<double> values) {
@@ -61,6 +71,7 @@ class Bench {
   ~Bench() { model_.unbind(); }
 
   const tensor::ArenaLayout& layout() const { return layout_; }
+  tensor::Arena& weights() { return weights_; }
   const tensor::Arena& gradients() const { return gradients_; }
   std::size_t marks() const { return binding_.buckets.size(); }
   /// Marks [first, last) of a slot.
@@ -85,6 +96,38 @@ class Bench {
   std::vector<std::size_t> first_mark_;  // [slot]
 };
 
+/// The plan's optimiser at rate 0: memory is read and written, values stay.
+class Update {
+ public:
+  Update(const plan::Plan& plan, Bench& bench) : gradients_(bench.gradients()), weights_(&bench.weights()) {
+    const optim::RuleRow* row = nullptr;
+    for (const optim::RuleRow& each : optim::rule_table())
+      if (each.name == plan.optimiser.rule) row = &each;
+    TAXON_CHECK(row != nullptr, plan.optimiser.rule);
+    const tensor::ArenaLayout& layout = bench.layout();
+    range_ = {0, layout.size()};
+    if (weights_->type() != layout.type()) {
+      master_ = tensor::Arena(layout.type(), layout.size());
+      weights_ = &master_;
+    }
+    rule_ = row->make(plan.optimiser, {layout.type(), layout.size(), {}});
+  }
+
+  void run() {
+    optim::StepClock clock;
+    clock.step = step_++;
+    rule_->update(*weights_, gradients_, optim::Place::same(range_), clock);
+  }
+
+ private:
+  const tensor::Arena& gradients_;
+  tensor::Arena* weights_;
+  tensor::Arena master_;  // if the model computes in another type
+  std::unique_ptr<optim::Rule> rule_;
+  Range range_;
+  std::int64_t step_ = 0;
+};
+
 /// Measurements of one figure for each of a list of things.
 class Series {
  public:
@@ -107,43 +150,108 @@ class Profiling {
         options_(options),
         shape_(train.shape()),
         sampler_(plan.seed, train.size(), options.samples) {
-    inputs_ = read(0);
+    if (train.size() < options.samples)
+      throw Error(ErrorKind::Usage, "a pass has more samples than the training set: give a smaller batch");
+    Figures first(0, 0);
+    batch_ = read_next(&first);
   }
 
   plan::ModelProfile run() {
-    if (static_cast<std::int64_t>(labels_.size()) != options_.samples)
-      throw Error(ErrorKind::Usage, "a pass has more samples than the training set: give a smaller batch");
-    order_ = model_.gradient_order(inputs_, labels_);
-    Bench bench(model_, plan_, order_);
-    const std::size_t segments = spec_.segments.size();
-    Series forward(segments), first(order_.size()), last(order_.size()), backward(1);
-    for (int step = -options_.warm_up; step < options_.steps; ++step) {
-      const model::StepInput input{inputs_, labels_, static_cast<std::int64_t>(labels_.size()), 1};
-      std::vector<double> times = {now()};
-      for (std::size_t s = 1; s <= segments; ++s) {
-        model_.forward(input, static_cast<int>(s));
-        times.push_back(now());
-      }
-      Clock clock(bench.marks());
-      model_.forward_backward(input, 0, clock);
-      const double begin = times.back(), end = now();
-      if (step < 0) continue;
-      for (std::size_t s = 0; s < segments; ++s) forward.add(s, times[s + 1] - times[s]);
-      for (std::size_t slot = 0; slot < order_.size(); ++slot) {
-        auto [from, to] = bench.marks_of(slot);
-        first.add(slot, complete_from(clock, from, to) - begin);
-        last.add(slot, clock.at(to - 1) - begin);
-      }
-      backward.add(0, end - begin);
-    }
-    profile_ = describe();
-    fill(forward, first, last, backward.at(0));
-    profile_.update = time_update(bench);
-    profile_.read = time_read();
+    loop_.run(measure(this));
     return std::move(profile_);
   }
 
  private:
+  struct Batch {
+    std::vector<float> inputs;
+    std::vector<std::int64_t> labels;
+  };
+  using Body = UniqueFunction<void(tensor::Marks&)>;
+
+  /// What is measured of every step, in seconds.
+  struct Figures {
+    Figures(std::size_t segments, std::size_t slots) : forward(segments), first(slots), last(slots) {}
+    Series forward;      // of each segment
+    Series first, last;  // of each slot: when its first and its last element were complete
+    Series backward{1}, update{1}, read{1};
+  };
+
+  /// Steps as training has them, on the threads on which it has them, so that caches hold what they hold
+  /// there: a batch that another thread has read, weights that an update on the executor's thread has just
+  /// written.
+  static task::Task<void> measure(Profiling* self) {
+    auto ordering = self->kernel(tensor::Lane::Compute, [self](tensor::Marks&) {
+      self->order_ = self->model_.gradient_order(self->batch_.inputs, self->batch_.labels);
+    });
+    co_await ordering;
+    Bench bench(self->model_, self->plan_, self->order_);
+    Update rule(self->plan_, bench);
+    Figures figures(self->spec_.segments.size(), self->order_.size());
+    for (int step = -self->options_.warm_up; step < self->options_.steps; ++step) {
+      auto passing = self->step(step, &bench, &rule, &figures);
+      co_await passing;
+    }
+    self->describe();
+    self->fill(figures);
+  }
+
+  /// Steps below 0 don't count.
+  task::Task<void> step(int step, Bench* bench, Update* rule, Figures* figures) {
+    Figures ignored(spec_.segments.size(), order_.size());
+    Figures* of = step < 0 ? &ignored : figures;
+    Batch next;
+    task::Scope beside(waits_);
+    beside.spawn(kernel(tensor::Lane::Data, [&](tensor::Marks&) { next = read_next(of); }));
+    beside.spawn(pass_and_update(bench, rule, of));
+    auto both = beside.join();
+    co_await both;
+    batch_ = std::move(next);
+  }
+
+  task::Task<void> pass_and_update(Bench* bench, Update* rule, Figures* figures) {
+    auto passed = kernel(tensor::Lane::Compute, [=, this](tensor::Marks&) { pass(*bench, *figures); });
+    co_await passed;
+    auto updated = kernel(tensor::Lane::Exchange, [=](tensor::Marks&) {
+      figures->update.add(0, seconds_of([rule] { rule->run(); }));
+    });
+    co_await updated;
+  }
+
+  task::Task<void> kernel(tensor::Lane lane, Body body) {
+    return tensor::run(device_, waits_, lane, {"profile", {}, std::move(body)});
+  }
+
+  void pass(Bench& bench, Figures& figures) {
+    const model::StepInput input{batch_.inputs, batch_.labels, options_.samples, 1};
+    const std::size_t segments = spec_.segments.size();
+    for (std::size_t s = 0; s < segments; ++s)
+      figures.forward.add(s, seconds_of([&] { model_.forward(input, static_cast<int>(s) + 1); }));
+    Clock clock(bench.marks());
+    const double begin = now();
+    model_.forward_backward(input, 0, clock);
+    figures.backward.add(0, now() - begin);
+    for (std::size_t slot = 0; slot < order_.size(); ++slot) {
+      auto [from, to] = bench.marks_of(slot);
+      figures.first.add(slot, complete_from(clock, from, to) - begin);
+      figures.last.add(slot, clock.at(to - 1) - begin);
+    }
+  }
+
+  /// As the loader does: into memory of its own, and what no cache holds. Never what an epoch's end cuts
+  /// short.
+  Batch read_next(Figures* figures) {
+    Batch batch;
+    const double seconds = seconds_of([&] {
+      const std::int64_t whole = train_.size() / options_.samples;
+      const auto indices = sampler_.at(batches_++ % whole * options_.samples, 1, 0).indices;
+      batch.labels.resize(indices.size());
+      batch.inputs.resize(indices.size() * static_cast<std::size_t>(shape_.elements()));
+      train_.read(indices, batch.inputs, batch.labels);
+    });
+    figures->read.add(0, seconds);
+    return batch;
+  }
+
   /// When the first element was complete, from when the parts were: each took as long as the ones after the
   /// first.
   static double complete_from(const Clock& clock, std::size_t from, std::size_t to) {
@@ -152,40 +260,41 @@ class Profiling {
     return first - (last - first) / static_cast<double>(to - from - 1);
   }
 
-  plan::ModelProfile describe() const {
-    plan::ModelProfile profile;
-    profile.model = spec_.name;
-    profile.batch = options_.samples;
-    profile.compute = plan_.precision.compute;
-    profile.divisible = spec_.divisible;
-    profile.input = shape_.input;
-    profile.classes = shape_.classes;
+  void describe() {
+    profile_.model = spec_.name;
+    profile_.batch = options_.samples;
+    profile_.compute = plan_.precision.compute;
+    profile_.divisible = spec_.divisible;
+    profile_.input = shape_.input;
+    profile_.classes = shape_.classes;
     for (const model::BufferSpec& buffer : spec_.buffers)
-      profile.buffers.push_back(static_cast<std::int64_t>(buffer.count()));
+      profile_.buffers.push_back(static_cast<std::int64_t>(buffer.count()));
     for (int parameter : order_)
-      profile.completion.push_back(spec_.parameters[static_cast<std::size_t>(parameter)].name);
+      profile_.completion.push_back(spec_.parameters[static_cast<std::size_t>(parameter)].name);
     for (const model::Segment& segment : spec_.segments) {
-      profile.segments.push_back({segment.name, 0, 0, 0, 0, {}});
+      profile_.segments.push_back({segment.name, 0, 0, 0, 0, {}});
       for (int parameter : segment.parameters) {
         const model::ParameterSpec& spec = spec_.parameters[static_cast<std::size_t>(parameter)];
-        profile.segments.back().parameters.push_back({spec.name, spec.shape, spec.trainable, 0, 0});
+        profile_.segments.back().parameters.push_back({spec.name, spec.shape, spec.trainable, 0, 0});
       }
     }
-    return profile;
   }
 
   /// Medians don't add up to the median of the whole, so times of gradients are kept within it.
-  void fill(const Series& forward, const Series& first, const Series& last, double backward) {
+  void fill(const Figures& figures) {
+    profile_.update = figures.update.at(0);
+    profile_.read = figures.read.at(0);
+    const double backward = figures.backward.at(0);
     std::map<std::string, std::pair<double, double>> times;
     for (std::size_t slot = 0; slot < order_.size(); ++slot) {
-      const double end = std::clamp(last.at(slot), 0.0, backward);
+      const double end = std::clamp(figures.last.at(slot), 0.0, backward);
       times[spec_.parameters[static_cast<std::size_t>(order_[slot])].name] = {
-          std::clamp(first.at(slot), 0.0, end), end};
+          std::clamp(figures.first.at(slot), 0.0, end), end};
     }
     double done = 0;  // of the backward pass, by the segments behind
     for (std::size_t s = spec_.segments.size(); s-- > 0;) {
       plan::SegmentProfile& segment = profile_.segments[s];
-      segment.forward = std::max(0.0, forward.at(s));
+      segment.forward = std::max(0.0, figures.forward.at(s));
       double end = done;
       for (plan::ParameterProfile& parameter : segment.parameters) {
         if (!parameter.trainable) continue;
@@ -198,47 +307,6 @@ class Profiling {
     }
   }
 
-  /// As the loader does: into memory of its own, and what no cache holds.
-  std::vector<float> read(std::int64_t first) {
-    const auto indices = sampler_.at(first, 1, 0).indices;
-    labels_.resize(indices.size());
-    std::vector<float> inputs(indices.size() * static_cast<std::size_t>(shape_.elements()));
-    train_.read(indices, inputs, labels_);
-    return inputs;
-  }
-
-  /// Changes the labels.
-  double time_read() {
-    const std::int64_t batches = std::max<std::int64_t>(1, train_.size() / options_.samples);
-    std::vector<double> times;
-    for (int step = 0; step < options_.steps; ++step) {
-      const double begin = now();
-      const auto inputs = read(step % batches * options_.samples);
-      times.push_back(now() - begin);
-    }
-    return median(times);
-  }
-
-  double time_update(const Bench& bench) const {
-    const optim::RuleRow* row = nullptr;
-    for (const optim::RuleRow& each : optim::rule_table())
-      if (each.name == plan_.optimiser.rule) row = &each;
-    TAXON_CHECK(row != nullptr, plan_.optimiser.rule);
-    const tensor::ArenaLayout& layout = bench.layout();
-    tensor::Arena master(layout.type(), layout.size());
-    auto rule = row->make(plan_.optimiser, {layout.type(), layout.size(), {}});
-    std::vector<double> times;
-    for (int step = -options_.warm_up; step < options_.steps; ++step) {
-      optim::StepClock clock;
-      clock.step = step + options_.warm_up;
-      clock.rate = 1e-3;
-      const double begin = now();
-      rule->update(master, bench.gradients(), optim::Place::same({0, layout.size()}), clock);
-      if (step >= 0) times.push_back(now() - begin);
-    }
-    return median(times);
-  }
-
   model::Model& model_;
   const model::ModelSpec& spec_;
   const data::Dataset& train_;
@@ -246,8 +314,11 @@ class Profiling {
   const ProfilingOptions options_;
   const data::SampleShape shape_;
   data::Sampler sampler_;
-  std::vector<std::int64_t> labels_;
-  std::vector<float> inputs_;
+  task::PollLoop loop_;
+  task::Waits waits_;
+  tensor::CpuDevice device_{loop_};
+  std::int64_t batches_ = 0;  // read so far
+  Batch batch_;               // of the step
   std::vector<int> order_;
   plan::ModelProfile profile_;
 };

@@ -63,11 +63,11 @@ def commands_for(workers, cluster, command):
     return [cluster.command(rank, command) if cluster else command for rank in range(workers)]
 
 
-def run_taxon(session, workers, steps, test_samples, cluster=None, threads=None):
+def run_taxon(session, workers, steps, test_samples, cluster=None, threads=None, overrides=()):
     threads = threads or threads_for(workers)
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", RECIPE, "--out", out, "--set", f"length.steps={steps}",
-                   "--set", f"threads={threads}", "--set", f"data.test_limit={test_samples}"]
+                   "--set", f"threads={threads}", "--set", f"data.test_limit={test_samples}", *(word for one in overrides for word in ("--set", one))]
         run_group(f"Taxon {workers}", commands_for(workers, cluster, command), job_environments(workers, cluster, "Taxon"),
                   session.log_folder)
         with open(os.path.join(out, "summary.json")) as file:
