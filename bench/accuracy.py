@@ -29,7 +29,7 @@ def run(session):
     alone = accuracies.compare(session, ASKED.bench, [by_name[ALONE]], 1)[ALONE]
     if alone["failure"]:
         raise SideFailed(f"the process alone: {alone['failure']}")
-    for line in accuracies.compare(session, ASKED.bench, recipes, ASKED.workers).values():
+    for line in accuracies.compare(session, ASKED.bench, session.chosen(recipes), ASKED.workers).values():
         row = accuracies.row_of(ASKED, line, alone, most_lacking(line))
         if not session.rows.has(row):
             session.rows.add(row)

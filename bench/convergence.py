@@ -28,7 +28,8 @@ def most_lacking(system):
 def run(session):
     if session.peers_only:
         return
-    recipes = [DENSE, *accuracies.systems(coded=True), *sorted(glob.glob(os.path.join(OURS, "*.yaml")))]
+    coded = [*accuracies.systems(coded=True), *sorted(glob.glob(os.path.join(OURS, "*.yaml")))]
+    recipes = [DENSE, *session.chosen(coded)]
     lines = accuracies.compare(session, ASKED.bench, recipes, ASKED.workers)
     dense = lines.pop("horovod")
     if dense["failure"]:

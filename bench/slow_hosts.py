@@ -1,13 +1,12 @@
 """Every recipe of recipes/systems with 4 workers on emulated hosts (emulation of the plan): equal ones, one that is three times slower for good, and all three times
 slower now and then. Time to a test accuracy, by `taxon compare`, which goes on where it was interrupted and writes a report for each setting."""
 import csv
-import glob
 import json
 import os
 import subprocess
 import sys
 
-from harness.build import ROOT
+from harness import accuracies
 from harness.rows import Row
 from harness.side import SideFailed
 
@@ -31,7 +30,9 @@ def compare(session, setting):
     out = os.path.join(session.build_dir, "slow-hosts", f"{session.mode}-{setting.replace(' ', '-')}")
     sets = [*(QUICK if session.quick() else FULL), f"emulation.cores={CORES}", f"emulation.slow={SETTINGS[setting]}", "threads=1", "cores=all",
             "checkpoint.every_epochs=0", "report.tensorboard=false"]
-    recipes = sorted(glob.glob(os.path.join(ROOT, "recipes", "systems", "*.yaml")))
+    recipes = accuracies.systems()
+    dense = [recipe for recipe in recipes if os.path.basename(recipe) == DENSE + ".yaml"]
+    recipes = dense + [recipe for recipe in session.chosen(recipes) if recipe not in dense]
     command = [session.program("taxon"), "compare", *recipes, "--workers", str(WORKERS), "--target-accuracy", str(TARGET[session.mode]), "--out", out]
     done = subprocess.run([*command, *(word for one in sets for word in ("--set", one))], stdout=sys.stderr, timeout=TIMEOUT)
     path = os.path.join(out, "compare.csv")

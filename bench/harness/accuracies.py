@@ -23,10 +23,10 @@ class Question:
     peer: str
 
 
-def systems(coded):
-    """The recipes of recipes/systems with a codec, or those without."""
+def systems(coded=None):
+    """The recipes of recipes/systems; with a codec, or without one, if `coded` says so."""
     recipes = sorted(glob.glob(os.path.join(ROOT, "recipes", "systems", "*.yaml")))
-    return [recipe for recipe in recipes if has_codec(recipe) == coded]
+    return [recipe for recipe in recipes if coded is None or has_codec(recipe) == coded]
 
 
 def has_codec(recipe):
