@@ -201,6 +201,8 @@ void publish(const CompareArguments& arguments, report::Comparison comparison, c
   write_file(arguments.out + "/compare.csv", report::to_csv(comparison));
   if (!arguments.simulate) write_file(arguments.out + "/curves.csv", report::curves_csv(comparison));
   write_file(arguments.out + "/report.html", report::to_page(comparison));
+  for (const report::Picture& picture : report::to_pictures(comparison))
+    write_file(fmt::format("{}/charts/{}.svg", arguments.out, picture.name), picture.svg);
   std::cout << report::to_text(comparison) << "report: " << arguments.out << "/report.html" << std::endl;
 }
 

@@ -113,7 +113,7 @@ const MeasureRow kMeasures[] = {
     {"accuracy", Measure::Accuracy, {"test accuracy", Quantity::Share}, &CurvePoint::accuracy},
     {"loss", Measure::Loss, {"test loss", Quantity::Number}, &CurvePoint::loss}};
 
-std::string curve_chart(const Comparison& comparison, const MeasureRow& measure, const AgainstRow& against) {
+LineChart curve_chart(const Comparison& comparison, const MeasureRow& measure, const AgainstRow& against) {
   LineChart chart{.id = fmt::format("{}-{}", measure.id, against.id),
                   .title = fmt::format("{} against {}", measure.axis.title, against.words),
                   .x = against.axis,
@@ -127,7 +127,7 @@ std::string curve_chart(const Comparison& comparison, const MeasureRow& measure,
   if (measure.measure == Measure::Accuracy && comparison.target_accuracy)
     chart.goal = LineChart::Goal{*comparison.target_accuracy,
                                  fmt::format("target {:g} %", *comparison.target_accuracy * 100)};
-  return figure(to_svg(chart));
+  return chart;
 }
 
 bool has_several_runs(const Comparison& comparison) {
@@ -140,7 +140,8 @@ std::string curves(const Comparison& comparison) {
   if (std::none_of(comparison.systems.begin(), comparison.systems.end(), has_curve)) return "";
   std::string charts = legend(comparison) + "<div class=\"charts\">\n";
   for (const MeasureRow& measure : kMeasures)
-    for (const AgainstRow& against : kAgainst) charts += curve_chart(comparison, measure, against);
+    for (const AgainstRow& against : kAgainst)
+      charts += figure(to_svg(curve_chart(comparison, measure, against)));
   const bool several = has_several_runs(comparison);
   return section(
       "Learning curves",
@@ -245,6 +246,16 @@ std::string timelines(const Comparison& comparison) {
 }
 
 }  // namespace
+
+std::vector<Picture> to_pictures(const Comparison& comparison) {
+  std::vector<Picture> pictures;
+  for (const MeasureRow& measure : kMeasures)
+    for (const AgainstRow& against : kAgainst) {
+      const LineChart chart = curve_chart(comparison, measure, against);
+      if (!chart.curves.empty()) pictures.push_back({chart.id, picture(to_svg(chart))});
+    }
+  return pictures;
+}
 
 std::string to_page(const Comparison& comparison) {
   std::string caption = "Sent: payload, mean over the workers. ";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "report/comparison.h"
 
@@ -10,5 +11,12 @@ namespace taxon::report {
 /// goes, staleness, and timelines. Light or dark as the reader's system is; without scripts nothing but
 /// sorting and the switching off of curves is lost.
 std::string to_page(const Comparison& comparison);
+
+/// The page's learning curves as files of their own, for papers and slides.
+struct Picture {
+  std::string name;  // "accuracy-time"
+  std::string svg;
+};
+std::vector<Picture> to_pictures(const Comparison& comparison);
 
 }  // namespace taxon::report

@@ -1,17 +1,23 @@
 #include "report/page.h"
 
+#include <string_view>
+
+#include "base/check.h"
 #include "report/markup.h"
 
 namespace taxon::report {
 namespace {
 
 // The colours of series are Okabe and Ito's; on a dark ground black is white and blue is lighter.
-constexpr const char* kStyle = R"css(
+constexpr const char* kColours = R"css(
 :root { color-scheme: light dark; --ground: #fff; --ink: #1b1f24; --soft: #57606a; --faint: #e4e7eb; --edge: #8c959f;
   --wash: #f6f8fa; --k0: #0072b2; --k1: #d55e00; --k2: #009e73; --k3: #cc79a7; --k4: #c98500; --k5: #56b4e9; --k6: #1b1f24; }
 @media (prefers-color-scheme: dark) { :root { --ground: #12161b; --ink: #e6e9ed; --soft: #a3acb7; --faint: #2a313a;
   --edge: #6b7683; --wash: #1a2027; --k0: #4aa8e0; --k1: #f07f2e; --k2: #23bd92; --k3: #dd94bd; --k4: #e69f00;
   --k5: #8fd0f5; --k6: #e6e9ed; } }
+)css";
+
+constexpr const char* kPageStyle = R"css(
 @media print { :root { --ground: #fff; --ink: #000; } .hint { display: none; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem clamp(1rem, 3vw, 3rem) 4rem; max-width: 100rem; background: var(--ground);
@@ -34,6 +40,9 @@ thead [aria-sort=ascending] button::after { content: " ▲"; } thead [aria-sort=
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1rem 1.6rem; }
 .small { grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); } figure { margin: 0; min-width: 0; }
 svg.chart { display: block; width: 100%; height: auto; max-width: 62rem; } .small svg.chart { max-width: 24rem; }
+)css";
+
+constexpr const char* kChartStyle = R"css(
 svg text { font: 12px "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; fill: var(--ink); }
 svg .tick { fill: var(--soft); font-size: 11.5px; } svg .heading { font-weight: 600; } svg .axis { stroke: var(--edge); fill: none; }
 svg .grid { stroke: var(--faint); fill: none; } svg .line { fill: none; stroke: var(--c); stroke-width: 1.9; stroke-linejoin: round; }
@@ -80,8 +89,20 @@ for (const button of document.querySelectorAll(".legend button"))
 std::string page(const std::string& title, const std::string& body) {
   std::string html = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   html += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-  html += "<title>" + escape(title) + "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n";
+  html += "<title>" + escape(title) + "</title>\n<style>" + kColours + kPageStyle + kChartStyle +
+          "</style>\n</head>\n<body>\n";
   return html + body + "<script>" + kScript + "</script>\n</body>\n</html>\n";
+}
+
+std::string picture(const std::string& chart) {
+  constexpr std::string_view kElement = "<svg ";
+  TAXON_CHECK(chart.starts_with(kElement));
+  const std::size_t inside = chart.find('>') + 1;
+  std::string file =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" " + chart.substr(kElement.size(), inside - kElement.size());
+  file += std::string("<style>") + kColours + kChartStyle + "</style>";
+  file += "<rect width=\"100%\" height=\"100%\" style=\"fill: var(--ground)\"/>";
+  return file + chart.substr(inside) + "\n";
 }
 
 }  // namespace taxon::report

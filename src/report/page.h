@@ -8,4 +8,7 @@ namespace taxon::report {
 /// legends. `title` is plain text, `body` markup.
 std::string page(const std::string& title, const std::string& body);
 
+/// An SVG file out of a chart of to_svg(), painted as in a page, light or dark as the reader's system is.
+std::string picture(const std::string& chart);
+
 }  // namespace taxon::report

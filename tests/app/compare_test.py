@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import unittest
+import xml.etree.ElementTree
 
 from taxon_run import ROOT, TaxonTest, clean_environment
 
@@ -88,6 +89,9 @@ class Compare(CompareTest):
             self.assertEqual(values, sorted(values), key)
             self.assertGreater(values[0], 0, key)
         self.assertAlmostEqual(float(points[-1]["accuracy"]), self.summary("out/ring")["test_accuracy"])
+        for chart in sorted((self.folder / "out/charts").iterdir()):
+            self.assertEqual(xml.etree.ElementTree.parse(chart).getroot().tag, "{http://www.w3.org/2000/svg}svg", chart)
+        self.assertTrue((self.folder / "out/charts/accuracy-time.svg").exists())
         page = charts_of((self.folder / "out/report.html").read_text())
         for measure in ("accuracy", "loss"):
             for against in ("time", "samples", "bytes"):

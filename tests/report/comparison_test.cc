@@ -141,6 +141,22 @@ TEST(ComparisonPage, EveryChartHasItsCurvesAndNothingComesFromOutside) {
   EXPECT_EQ(count(page, "<section>"), count(page, "</section>"));
 }
 
+TEST(ComparisonPage, LearningCurvesAreFilesOfTheirOwnToo) {
+  const std::vector<Picture> pictures = to_pictures(two_systems());
+  ASSERT_EQ(pictures.size(), 6u);
+  EXPECT_EQ(pictures[0].name, "accuracy-time");
+  for (const Picture& picture : pictures) {
+    EXPECT_TRUE(picture.svg.starts_with("<svg xmlns=")) << picture.name;
+    EXPECT_NE(picture.svg.find("<style>"), std::string::npos) << picture.name;
+    EXPECT_EQ(count(picture.svg, "<svg"), 1u) << picture.name;
+    EXPECT_EQ(count(picture.svg, "class=\"line\""), 2u) << picture.name;
+  }
+  Comparison simulated = two_systems();
+  for (System& system : simulated.systems)
+    for (SystemRun& run : system.runs) run.curve.clear();
+  EXPECT_TRUE(to_pictures(simulated).empty());
+}
+
 TEST(ComparisonPage, ASimulationHasNoCurves) {
   Comparison comparison = two_systems();
   comparison.origin = Origin::Simulated;
