@@ -10,14 +10,15 @@ namespace taxon::exchange {
 struct Act {
   enum class Kind : std::uint8_t {
     // Of a server.
-    Admit,   // a contribution came and counts
-    Drop,    // a contribution came too late
-    Repeat,  // a contribution came again, and counts no more than it did
-    Update,  // an update begins; `number`: updates before it
-    Apply,   // a contribution goes into that update
-    Answer,  // a worker gets values and may go on; `number`: updates before that
-    Pause,   // a worker counts nowhere until it hands in again; `number`: pauses of its before
-    Lose,    // a worker is gone for good
+    Admit,    // a contribution came and counts
+    Drop,     // a contribution came too late
+    Repeat,   // a contribution came again, and counts no more than it did
+    Update,   // an update begins; `number`: updates before it
+    Apply,    // a contribution goes into that update
+    Outdate,  // a contribution counts no more: updates went ahead of it
+    Answer,   // a worker gets values and may go on; `number`: updates before that
+    Pause,    // a worker counts nowhere until it hands in again; `number`: pauses of its before
+    Lose,     // a worker is gone for good
     // Of a worker.
     Turn,  // it begins its turn `number`, which may be further than the next; of no unit
     // Of the rank that counts for all; of no unit.
@@ -34,6 +35,8 @@ struct Act {
     if (kind < Kind::Report) return Role::Worker;
     return kind < Kind::Average ? Role::Counter : Role::Passive;
   }
+  /// What follows from the update before it is in no order.
+  static constexpr bool is_consequence(Kind kind) { return kind == Kind::Apply || kind == Kind::Outdate; }
   static constexpr std::int32_t kNoUnit = -1;
   Kind kind = Kind::Admit;
   std::int32_t unit = 0;

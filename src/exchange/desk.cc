@@ -89,6 +89,25 @@ std::vector<Desk::Pooled> Desk::take() {
   return update;
 }
 
+std::vector<Desk::Pooled> Desk::drop_late() {
+  std::vector<Pooled> late;
+  if (numbers_.staleness == Consistency::kUnbounded) return late;
+  const std::int64_t common = this->common();
+  std::vector<Waiting> kept;
+  for (const Waiting& waiting : pool_) {
+    Worker& worker = workers_[static_cast<std::size_t>(waiting.worker)];
+    if (worker.clock + numbers_.staleness >= common) {
+      kept.push_back(waiting);
+      continue;
+    }
+    late.push_back({waiting.worker, waiting.place, version_ - waiting.base});
+    --worker.pooled;
+    worker.clock = common;
+  }
+  pool_ = std::move(kept);
+  return late;
+}
+
 bool Desk::may_go(int w) const {
   const Worker& worker = workers_[static_cast<std::size_t>(w)];
   if (numbers_.staleness == Consistency::kUnbounded) return true;

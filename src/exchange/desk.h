@@ -49,6 +49,11 @@ class Desk {
   /// there would close a circle. (Whoever is in a pool is then ahead of all that this unit has answered, so
   /// the last worker of all always finds its pool full.) REQUIRES: full().
   std::vector<Pooled> take();
+  /// Contributions of the pool that updates of a quorum have gone ahead of: they came before those updates
+  /// began, but late gradients are never applied, and their workers, who may go on, would be ahead here of
+  /// what they were told. They count no more; their workers' clocks jump to the common one. To be called
+  /// after take().
+  std::vector<Pooled> drop_late();
   /// True if `w` may have its answer.
   bool may_go(int w) const;
   /// A worker that pauses counts nowhere until its next arrival, or until all have paused: those who come

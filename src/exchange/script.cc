@@ -16,7 +16,7 @@ constexpr const char* kBeyond = "it goes on beyond the order's end";
 Script::Script(std::string subject, const Acts& acts, Act::Role role, std::int32_t unit)
     : subject_(std::move(subject)) {
   std::copy_if(acts.begin(), acts.end(), std::back_inserter(acts_), [&](const Act& act) {
-    return Act::role_of(act.kind) == role && act.unit == unit && act.kind != Act::Kind::Apply;
+    return Act::role_of(act.kind) == role && act.unit == unit && !Act::is_consequence(act.kind);
   });
 }
 

@@ -251,8 +251,7 @@ Act::Kind Service::take_in(Unit* unit, int worker, Came came) {
   if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) == Desk::Arrival::Dropped) {
     note(Act::Kind::Drop, *unit, worker, contribution.number);
     unit->free.push_back(std::move(contribution.values));
-    seat.applied = true;  // there is nothing to come
-    dropped_ += unit == units_.front().get();
+    drop(unit, worker);
     return Act::Kind::Drop;
   }
   note(Act::Kind::Admit, *unit, worker, contribution.number);

@@ -115,6 +115,8 @@ class Service {
   std::string describe(const Unit& unit) const;
   task::Task<void> release(Unit* unit);
   task::Task<void> apply(Unit* unit);
+  void outdate(Unit* unit, const Desk::Pooled& late);
+  void drop(Unit* unit, int worker);
   void correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness, Range piece);
   task::Task<void> answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin);
   void prepare_codecs();

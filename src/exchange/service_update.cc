@@ -96,6 +96,7 @@ task::Task<void> Service::apply(Unit* unit) {
       ++staleness_[late];
     }
   }
+  for (const Desk::Pooled& late : unit->desk.drop_late()) outdate(unit, late);
   if (alike) shares = static_cast<double>(samples) / static_cast<double>(taken.front().mean_over);
   pool.scale = shares > 0 ? 1 / shares : 0;
   unit->samples += samples;
@@ -132,6 +133,19 @@ task::Task<void> Service::apply(Unit* unit) {
     co_await answering;
   }
   for (Contribution& contribution : taken) unit->free.push_back(std::move(contribution.values));
+}
+
+void Service::outdate(Unit* unit, const Desk::Pooled& late) {
+  auto found = unit->pool.find(late.place);
+  note(Act::Kind::Outdate, *unit, late.worker, found->second.number);
+  unit->free.push_back(std::move(found->second.values));
+  unit->pool.erase(found);
+  drop(unit, late.worker);
+}
+
+void Service::drop(Unit* unit, int worker) {
+  unit->seats[static_cast<std::size_t>(worker)].applied = true;  // there is nothing to come
+  dropped_ += unit == units_.front().get();
 }
 
 /// So that it counts as what it would be if it were not late.

@@ -15,9 +15,10 @@ bool promised(const plan::Plan& plan) {
   const auto& levels = plan.exchange.levels;
   const plan::LevelPlan& level = levels.front();
   const bool conserving = level.rule == "elastic" || (level.rule == "average" && level.topology != "servers");
-  return levels.size() == 1 && conserving && level.delay == 0 && level.mixing == 0 &&
-         plan.optimiser.rule == "sgd" && plan.optimiser.weight_decay == 0 && plan.optimiser.clip_norm == 0 &&
-         plan.precision.compute == DType::Float32 && plan.checkpoint.every_steps > 0;
+  return levels.size() == 1 && conserving && level.codec.name == "none" && level.delay == 0 &&
+         level.mixing == 0 && plan.optimiser.rule == "sgd" && plan.optimiser.weight_decay == 0 &&
+         plan.optimiser.clip_norm == 0 && plan.precision.compute == DType::Float32 &&
+         plan.checkpoint.every_steps > 0;
 }
 
 struct Sum {

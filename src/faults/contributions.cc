@@ -27,6 +27,8 @@ class Unit {
         return begin_update();
       case Act::Kind::Apply:
         return apply(act);
+      case Act::Kind::Outdate:
+        return outdate(act);
       case Act::Kind::Lose:
         workers_[static_cast<std::size_t>(act.worker)].lost = true;
         go_on_together();
@@ -97,6 +99,14 @@ class Unit {
     if (worker.admitted.erase(act.number) == 1) return {};
     return fmt::format("applied contribution {} of worker {}, which {}", act.number + 1, act.worker,
                        act.number < worker.arrived ? "was applied or dropped before" : "had not come");
+  }
+
+  std::string outdate(const Act& act) {
+    if (book_.dropping != Dropping::Allowed)
+      return fmt::format("dropped contribution {} of worker {}", act.number + 1, act.worker);
+    if (workers_[static_cast<std::size_t>(act.worker)].admitted.erase(act.number) == 1) return {};
+    return fmt::format("dropped contribution {} of worker {}, which was applied or dropped before",
+                       act.number + 1, act.worker);
   }
 
   /// Ends the one before, too.

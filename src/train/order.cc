@@ -175,7 +175,7 @@ std::vector<plan::Problem> problems_of_following(const plan::Plan& plan, int wor
 std::vector<std::byte> pack_acts(const Acts& acts) {
   Packer packer;
   for (const Act& act : acts)
-    if (act.kind != Act::Kind::Apply) {
+    if (!Act::is_consequence(act.kind)) {
       packer.number(static_cast<std::int64_t>(act.kind));
       packer.number(act.unit);
       packer.number(act.worker);

@@ -72,6 +72,30 @@ TEST(Desk, BackupWorkersDropWhatComesLateAndTheirClockJumps) {
   EXPECT_EQ(desk.version(), 4);
 }
 
+/// An owner that is at work sees several arrive before it looks again. Worker 2 was told that it is at 1; if
+/// what it handed in went into a later update, this owner would have it at 2 and others would not, and
+/// workers could wait for each other at different owners.
+TEST(Desk, AQuorumsUpdateLeavesNobodyBehindInThePool) {
+  Desk desk(4, {.quorum = 2, .apply = 2});
+  for (int w : {0, 1, 2}) EXPECT_EQ(desk.arrive(w, 0, 0), Arrival::Pooled);
+  EXPECT_EQ(workers_of(desk.take()), (std::vector{0, 1}));
+  EXPECT_EQ(workers_of(desk.drop_late()), std::vector{2});
+  EXPECT_EQ(desk.clock(2), 1);
+  EXPECT_TRUE(desk.may_go(2));
+  desk.arrive(3, 1, 1);
+  EXPECT_FALSE(desk.full());
+  EXPECT_TRUE(desk.drop_late().empty());
+}
+
+TEST(Desk, WithoutAQuorumNothingInThePoolIsEverTooLate) {
+  Desk desk(3, {.staleness = 1, .apply = 1});
+  for (int w : {0, 1, 2}) desk.arrive(w, 0, 0);
+  for (int w : {0, 1, 2}) {
+    EXPECT_EQ(workers_of(desk.take()), std::vector{w});
+    EXPECT_TRUE(desk.drop_late().empty());
+  }
+}
+
 TEST(Desk, SoftsyncUpdatesOfSoManyAndWaitsForNobody) {
   Desk desk(4, {.staleness = kUnbounded, .apply = 2});
   desk.arrive(3, 0, 0);

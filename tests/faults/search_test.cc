@@ -96,7 +96,8 @@ TEST_F(FaultSearch, ALostAcknowledgementIsFoundAndReplayedByItsSeed) {
   const std::uint64_t seed = find(300);
   ASSERT_GT(seed, 0u) << "nobody noticed";
   const std::string first = findings(seed);
-  EXPECT_THAT(first, HasSubstr("can't finish although every link is whole"));
+  EXPECT_THAT(first, testing::AnyOf(HasSubstr("can't finish although every link is whole"),
+                                    HasSubstr("without any fault: The run can never finish")));
   EXPECT_THAT(first, HasSubstr("waits for rank"));
   EXPECT_EQ(findings(seed), first);
   job_.wrap = nullptr;
@@ -218,15 +219,15 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(FaultSearch, AnUnfinishableRunNamesTheBucketAndTheStep) {
   const std::regex in_training(
-      "rank [0-9] waits for rank [0-9] in [a-z_]+, bucket [0-9]+ \\([a-z., ]+\\)( by [a-z_, ]+)?, step "
+      "rank [0-9] waits for rank [0-9] in [a-z_]+, bucket [0-9]+ \\([a-z0-9., ]+\\)( by [a-z_, ]+)?, step "
       "[0-9]+, "
       "round.*");
   const std::regex beside_it(
       "rank [0-9] waits for rank [0-9] in [a-z_]+, (what stands for the model, |the optimiser's state of |a "
-      "replica's state of )bucket [0-9]+ \\([a-z., ]+\\), round.*");
+      "replica's state of )bucket [0-9]+ \\([a-z0-9., ]+\\), round.*");
   // A server listens to whatever step comes next.
   const std::regex listening(
-      "rank [0-9] waits for rank [0-9] in server, bucket [0-9]+ \\([a-z., ]+\\), round.*");
+      "rank [0-9] waits for rank [0-9] in server, bucket [0-9]+ \\([a-z0-9., ]+\\), round.*");
   for (std::uint64_t seed = 1; seed < 1000; ++seed) {
     const faults::Trial trial = faults::try_seed(job_, seed);
     if (trial.ending != Ending::Stuck || trial.seen.ranks[0].weights.size() < 3) continue;

@@ -174,6 +174,9 @@ TEST_P(Laws, LateGradientsOfBackupWorkersAreNeverApplied) {
         EXPECT_TRUE(counted.insert(contribution).second);
       }
       if (act.kind == Kind::Drop) late.insert(contribution);
+      if (act.kind == Kind::Outdate) {
+        EXPECT_EQ(counted.erase(contribution), 1u);
+      }
       if (act.kind != Kind::Apply) continue;
       EXPECT_EQ(counted.erase(contribution), 1u);
       EXPECT_EQ(late.count(contribution), 0u);
