@@ -8,10 +8,13 @@ import time
 from harness.side import SideFailed
 
 
-def run_group(name, commands, envs, log_folder, timeout=300):
+INTERRUPTED = 143  # Taxon's exit code when a signal has ended a run in order
+
+
+def run_group(name, commands, envs, log_folder, timeout=300, enough=None):
     """Starts commands[r] with envs[r] added to the environment, waits for all; returns rank 0's standard output.
 
-    Ends all when one fails or time is up.
+    Ends all when one fails or time is up. When `enough`, called now and then, says so, every process gets one SIGTERM, and ends in order.
     """
     os.makedirs(log_folder, exist_ok=True)
     log_path = os.path.join(log_folder, f"{name.replace(' ', '-')}.log")
@@ -20,10 +23,11 @@ def run_group(name, commands, envs, log_folder, timeout=300):
                                       env={**os.environ, **env}, start_new_session=True)
                      for rank, (command, env) in enumerate(zip(commands, envs))]
         try:
-            wait_for_all(processes, timeout)
+            stopped = wait_for_all(processes, timeout, enough)
         finally:
             end_all(processes)
-        failed = [rank for rank, process in enumerate(processes) if process.returncode != 0]
+        good = (0, INTERRUPTED) if stopped else (0,)
+        failed = [rank for rank, process in enumerate(processes) if process.returncode not in good]
         answer.seek(0)
         text = answer.read().decode(errors="replace")
     if failed:
@@ -33,13 +37,21 @@ def run_group(name, commands, envs, log_folder, timeout=300):
     return text
 
 
-def wait_for_all(processes, timeout):
+def wait_for_all(processes, timeout, enough=None):
+    """True if it was enough."""
     deadline = time.monotonic() + timeout
+    stopped = False
     while time.monotonic() < deadline:
         codes = [process.poll() for process in processes]
-        if all(code is not None for code in codes) or any(codes):
-            return
-        time.sleep(0.02)
+        if all(code is not None for code in codes) or any(code not in (None, 0) and not (stopped and code == INTERRUPTED) for code in codes):
+            return stopped
+        if enough and not stopped and enough():
+            stopped = True
+            for process in processes:
+                if process.poll() is None:
+                    os.kill(process.pid, signal.SIGTERM)
+        time.sleep(0.02 if not enough else 0.2)
+    return stopped
 
 
 def end_all(processes):
