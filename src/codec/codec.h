@@ -62,6 +62,25 @@ struct Use {
 enum class Rest { Stay, Keep };   // of encoded values: as they are, or only what the wire lacks
 enum class Into { Assign, Add };  // what decoded values do to those that are there
 
+/// Codecs of two rounds whose sums one member alone may have (Sketched-SGD's server): what it then asks of
+/// the others between the rounds, and what it says at the end. A count is that of the values.
+class Inquiry {
+ public:
+  virtual ~Inquiry() = default;
+  /// Bytes of a question, exactly.
+  virtual std::size_t question_bytes(std::size_t count) const = 0;
+  /// After absorb(), by whoever has the first round's sum.
+  virtual void ask(View question, std::size_t count, const Use& use) const = 0;
+  /// At the others, in place of absorb(): encode() of the second round answers. Throws Error{Transport} for
+  /// what is not an unchanged question about as many values.
+  virtual void hear(ConstView question, std::size_t count, const Use& use) const = 0;
+  /// How many entries count in the end.
+  virtual std::size_t entries(std::size_t count) const = 0;
+  /// Their places, ascending, once the second round's sum is there. False: it is not finite.
+  virtual bool find(ConstView sum, std::span<std::uint32_t> places, std::size_t count,
+                    const Use& use) const = 0;
+};
+
 /// Turns ranges of float32 into wires and back. A value without state: everything that lasts is the caller's,
 /// so one serves any number of ranges and threads. Never communicates, never allocates. Equal arguments give
 /// equal bits on every path.
@@ -109,6 +128,8 @@ class Codec {
   virtual void settle(ConstView wire, std::span<float> memory, const Use& use) const;
   /// Codecs that send entries: values := 0 where this wire names them.
   virtual void clear(ConstView wire, std::span<float> values, const Use& use) const;
+  /// Null: every member must get the sums of all rounds.
+  virtual const Inquiry* inquiry() const { return nullptr; }
 };
 
 struct CodecRow {
@@ -125,6 +146,8 @@ const CodecRow& find_codec(std::string_view name, std::span<const CodecRow> own 
 /// True if a member's wire of a part is all that the part's owner needs of it: one round, and neither merged
 /// nor a vote.
 bool stands_alone(const CodecRow& row);
+/// True if an owner can ask for what else it needs.
+bool asks(const CodecRow& row);
 /// For plan::check_plan().
 std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own = {});
 

@@ -26,4 +26,11 @@ EntriesToFill entries_to_fill(View wire, std::size_t entries);
 /// Throws Error{Transport} unless every place is below `head.count`, and larger than the one before.
 Entries open_entries(ConstView wire, const Head& head);
 
+/// A wire of places alone.
+constexpr std::size_t places_bytes(std::size_t entries) {
+  return sizeof(Head) + padded(entries * sizeof(std::uint32_t));
+}
+/// As open_entries(), without values.
+Entries open_places(ConstView wire, const Head& head);
+
 }  // namespace taxon::codec

@@ -69,4 +69,10 @@ void Feedback::delivered(ConstView wire, Memory memory, const Use& use) const {
   if (masks(memory)) codec_.clear(wire, memory.velocity, use);
 }
 
+void Feedback::delivered(std::span<const std::uint32_t> places, Memory memory) const {
+  for (std::uint32_t place : places) memory.errors[place] = 0;
+  if (!masks(memory)) return;
+  for (std::uint32_t place : places) memory.velocity[place] = 0;
+}
+
 }  // namespace taxon::codec

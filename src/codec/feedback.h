@@ -41,6 +41,8 @@ class Feedback {
   bool estimates() const { return options_.kind == Kind::Difference; }
   /// After the last round, with its sum: what the codec settles only then.
   void delivered(ConstView wire, Memory memory, const Use& use) const;
+  /// The same for a member that is told which entries counted.
+  void delivered(std::span<const std::uint32_t> places, Memory memory) const;
 
  private:
   void encode_difference(std::span<const float> gradient, std::span<float> errors, View wire,

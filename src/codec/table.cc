@@ -28,12 +28,15 @@ bool stands_alone(const CodecRow& row) {
   return rounds.size() == 1 && rounds[0].algebra != Algebra::Mergeable && !row.votes;
 }
 
+bool asks(const CodecRow& row) { return row.make({})->inquiry() != nullptr; }
+
 std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own) {
   std::vector<plan::KnownNames::Codec> known;
   for (std::span<const CodecRow> rows : {own, codec_table()})
     for (const CodecRow& row : rows)
       known.push_back({std::string(row.name), row.biased, row.sends_entries, row.votes,
-                       row.make({})->rounds().front().algebra == Algebra::Linear, stands_alone(row)});
+                       row.make({})->rounds().front().algebra == Algebra::Linear, stands_alone(row),
+                       asks(row)});
   return known;
 }
 

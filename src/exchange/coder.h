@@ -20,6 +20,8 @@ class Coder {
 
   /// True if so many values travel as they are, in that step.
   bool leaves_dense(std::size_t count, std::int64_t step) const;
+  /// The codec after its warm-up.
+  const codec::Codec& codec() const { return *stages_.back().codec; }
   /// Bytes of the first round's wire of so many values in a range of their own.
   std::size_t wire_bytes(std::size_t count, std::int64_t round) const;
   /// The range's way through the codec. The coder and the values outlive it.

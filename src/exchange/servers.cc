@@ -29,11 +29,6 @@ task::Task<void> settled(comm::Communicator& group, std::deque<Op>* ops) {
   return comm::settle(group.runtime().waits(), std::move(waiting));
 }
 
-/// Null: so many values travel as they are.
-const Coder* coder_for(const std::unique_ptr<Coder>& coder, Range range) {
-  return coder && !coder->leaves_dense(range.size, 0) ? coder.get() : nullptr;
-}
-
 }  // namespace
 
 net::Tag ServerWire::tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use,
@@ -73,11 +68,11 @@ task::Task<void> Servers::hand_in(Leg leg, const tensor::Arena& values, ServerWi
   net::Transport& transport = group_.runtime().transport;
   Line& line = this->line(leg.unit);
   const std::int64_t number = kind == ServerWire::Contribution ? line.handed_in++ : line.handed_in;
-  const Coder* coder = coder_for(coders_.contributions, leg.range);
-  comm::Scratch room(group_.scratch(), room_for(coder, leg.range), values.bytes(leg.range));
-  std::vector<View> wires;
-  if (coder) wires = wires_of(*coder, leg.range, room.bytes());
-  if (coder && kind == ServerWire::Contribution) {
+  const std::vector<std::size_t> sizes = this->sizes(Wires::Contribution, leg.range);
+  comm::Scratch room(group_.scratch(), room_for(sizes), values.bytes(leg.range));
+  const std::vector<View> wires = wires_in(room.bytes(), sizes);
+  const bool coded = !wires.empty();
+  if (coded && kind == ServerWire::Contribution) {
     auto encoding = encode(leg, &values, wires);
     co_await encoding;
   }
@@ -92,8 +87,8 @@ task::Task<void> Servers::hand_in(Leg leg, const tensor::Arena& values, ServerWi
     sends.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedInHead),
                        bytes_of(std::as_const(heads.back())), DType::Int64);
     sends.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedIn),
-                       coder ? ConstView(wires[s]) : values.bytes(roles_.part_of(leg.range, server)),
-                       coder ? DType::UInt8 : values.type());
+                       coded ? ConstView(wires[s]) : values.bytes(roles_.part_of(leg.range, server)),
+                       coded ? DType::UInt8 : values.type());
   }
   auto sent = settled(group_, &sends);
   co_await sent;
@@ -112,10 +107,15 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
   comm::Recorded recorded(group_, "answer", {values.bytes(leg.range), values.type(), leg.unit, leg.lane});
   net::Transport& transport = group_.runtime().transport;
   Line& line = this->line(leg.unit);
-  const Coder* coder = coder_for(coders_.answers, leg.range);
-  comm::Scratch room(group_.scratch(), room_for(coder, leg.range), values.bytes(leg.range));
-  std::vector<View> wires;
-  if (coder) wires = wires_of(*coder, leg.range, room.bytes());
+  const bool asked = this->asked(leg.range);
+  if (asked) {
+    auto responding = respond(leg, &values);
+    co_await responding;
+  }
+  const std::vector<std::size_t> sizes = this->sizes(Wires::Answer, leg.range);
+  comm::Scratch room(group_.scratch(), room_for(sizes), values.bytes(leg.range));
+  const std::vector<View> wires = wires_in(room.bytes(), sizes);
+  const bool coded = !wires.empty();
   std::deque<Head> heads;
   std::deque<net::RecvOp> receives;
   for (int server = 0; server < roles_.servers(); ++server) {
@@ -125,8 +125,8 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
                           bytes_of(heads.emplace_back()), DType::Int64);
     receives.emplace_back(
         transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer),
-        coder ? wires[static_cast<std::size_t>(server)] : values.bytes(roles_.part_of(leg.range, server)),
-        coder ? DType::UInt8 : values.type());
+        coded ? wires[static_cast<std::size_t>(server)] : values.bytes(roles_.part_of(leg.range, server)),
+        coded ? DType::UInt8 : values.type());
   }
   auto received = settled(group_, &receives);
   co_await received;
@@ -135,8 +135,8 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
     answered_ = std::max(answered_, heads[server][ServerWire::CommonClock]);
   }
   ++line.use;
-  if (!coder) co_return;
-  auto decoding = decode(leg, &values, std::move(wires));
+  if (!coded) co_return;
+  auto decoding = asked ? take_over(leg, &values, wires) : decode(leg, &values, wires);
   co_await decoding;
 }
 

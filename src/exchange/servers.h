@@ -26,7 +26,16 @@ struct Roles {
 
 /// What a worker says ahead of a contribution, and a server ahead of its answer.
 struct ServerWire {
-  enum Message : std::uint32_t { HandedInHead, HandedIn, AnswerHead, Answer, Control, ControlDone };
+  enum Message : std::uint32_t {
+    HandedInHead,
+    HandedIn,
+    AnswerHead,
+    Answer,
+    Control,
+    ControlDone,
+    Question,  // of codecs that ask
+    Response
+  };
   enum Kind : std::int64_t { Contribution, Pause, Close };
   using Head = std::array<std::int64_t, 8>;
   // Of HandedInHead and Control.
@@ -45,6 +54,8 @@ inline constexpr std::uint32_t kServerControlUnit = 0x40000010;
 struct ServerCoders {
   std::unique_ptr<Coder> contributions, answers;
   explicit ServerCoders(const TopologyContext& context);
+  /// True if servers ask, and so answer with the entries that counted.
+  bool ask() const { return contributions && contributions->codec().inquiry(); }
   /// Where chance is drawn for an answer, which belongs to no step.
   static std::int64_t round_of_answer(std::int64_t version) { return -1 - version; }
 };
@@ -88,11 +99,22 @@ class Servers final : public Topology {
   Line& line(std::uint32_t unit);
   task::Task<void> tell(ServerWire::Kind kind);
   task::Task<void> hand_in(Leg leg, const tensor::Arena& values, ServerWire::Kind kind);
-  /// By server: what a part of a unit is on its way.
-  std::vector<View> wires_of(const Coder& coder, Range range, View room) const;
-  std::size_t room_for(const Coder* coder, Range range) const;
+  /// What parts of a unit are on their way.
+  enum class Wires { Contribution, Question, Response, Answer };
+  /// By server, bytes; none where parts travel as they are.
+  std::vector<std::size_t> sizes(Wires kind, Range range) const;
+  static std::size_t room_for(const std::vector<std::size_t>& sizes);
+  static std::vector<View> wires_in(View room, const std::vector<std::size_t>& sizes);
+  /// True if servers ask for more than what was handed in of the unit.
+  bool asked(Range range) const;
   task::Task<void> encode(Leg leg, const tensor::Arena* values, std::vector<View> wires);
   task::Task<void> decode(Leg leg, const tensor::Arena* values, std::vector<View> wires);
+  /// Codecs that ask: all servers get exact values of what they ask for, and then say what became of it.
+  task::Task<void> respond(Leg leg, const tensor::Arena* values);
+  task::Task<void> respond_to(int server, Leg leg, const tensor::Arena* values);
+  task::Task<void> take_over(Leg leg, const tensor::Arena* values, std::vector<View> wires);
+  /// The part of a unit that a server owns, as a trip of its own.
+  Trip part_trip(Leg leg, const tensor::Arena* values, int server);
 
   comm::Communicator& group_;
   const Roles roles_;

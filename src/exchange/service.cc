@@ -67,6 +67,19 @@ Service::Buffer Service::take(Unit& unit) {
   return buffer;
 }
 
+Service::Buffer Service::take_contribution(Unit& unit) {
+  if (!unit.asks) return take(unit);
+  if (unit.free_wires.empty())
+    return std::make_unique<tensor::Arena>(DType::UInt8, *unit.contribution_wire, setup_.weights->bytes());
+  Buffer buffer = std::move(unit.free_wires.back());
+  unit.free_wires.pop_back();
+  return buffer;
+}
+
+void Service::give_back(Unit& unit, Contribution contribution) {
+  (unit.asks ? unit.free_wires : unit.free).push_back(std::move(contribution.values));
+}
+
 void Service::note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number) {
   setup_.chronicle.note({kind, unit.bucket->id.value(), worker, number});
 }
@@ -196,10 +209,10 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
   const Rank peer = setup_.group->global(worker);
   Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
   std::uint32_t& use = unit->uses[static_cast<std::size_t>(worker)];
-  const bool coded = unit->contribution_wire.has_value();
-  const tensor::Arena wire(DType::UInt8, unit->contribution_wire.value_or(0), setup_.weights->bytes());
+  const bool coded = unit->contribution_wire.has_value() && !unit->asks;
+  const tensor::Arena wire(DType::UInt8, coded ? *unit->contribution_wire : 0, setup_.weights->bytes());
   for (;; ++use) {
-    Contribution contribution{take(*unit)};
+    Contribution contribution{take_contribution(*unit)};
     ServerWire::Head head{};
     auto hearing = hear(unit, worker, &head, coded ? &wire : contribution.values.get());
     co_await hearing;
@@ -240,9 +253,10 @@ Act::Kind Service::take_in(Unit* unit, int worker, Came came) {
   contribution.number = head[ServerWire::Number];
   contribution.samples = head[ServerWire::Samples];
   contribution.mean_over = head[ServerWire::MeanOver];
+  contribution.round = head[ServerWire::Round];
   if (!unit->desk.is_new(worker, contribution.number)) {
     note(Act::Kind::Repeat, *unit, worker, contribution.number);
-    unit->free.push_back(std::move(contribution.values));
+    give_back(*unit, std::move(contribution));
     seat.applied = true;
     seat.answer = std::move(seat.last);
     return Act::Kind::Repeat;
@@ -250,7 +264,7 @@ Act::Kind Service::take_in(Unit* unit, int worker, Came came) {
   const std::size_t place = unit->arrivals++;
   if (unit->desk.arrive(worker, head[ServerWire::Clock], head[ServerWire::Base]) == Desk::Arrival::Dropped) {
     note(Act::Kind::Drop, *unit, worker, contribution.number);
-    unit->free.push_back(std::move(contribution.values));
+    give_back(*unit, std::move(contribution));
     drop(unit, worker);
     return Act::Kind::Drop;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/losses.h"
+#include "exchange/asks.h"
 #include "exchange/bucket.h"
 #include "exchange/desk.h"
 #include "exchange/owner.h"
@@ -62,6 +63,7 @@ class Service {
     Buffer values;
     std::int64_t number = 0;
     std::int64_t samples = 1, mean_over = 1;
+    std::int64_t round = 0;
   };
   struct Came {  // and waits for its turn, where an order is followed
     ServerWire::Head head{};
@@ -91,6 +93,9 @@ class Service {
     std::vector<Buffer> free;
     std::optional<std::size_t> contribution_wire, answer_wire;  // bytes; none: it travels as it is
     std::vector<Buffer> free_answers;                           // coded ones
+    const codec::Codec* asks = nullptr;  // contributions stay wires, whose sum asks for more
+    std::vector<Buffer> free_wires;      // of contributions
+    Chosen chosen;                       // by the last update
     bool settling = false, again = false;
     std::unique_ptr<task::Event> idle;  // somebody waits for the end of settling
     std::optional<Script> script;       // to follow
@@ -117,6 +122,8 @@ class Service {
   task::Task<void> apply(Unit* unit);
   void outdate(Unit* unit, const Desk::Pooled& late);
   void drop(Unit* unit, int worker);
+  task::Task<void> add_up(Unit* unit, std::vector<Contribution>* taken,
+                          const std::vector<optim::Lateness>* lateness);
   void correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness, Range piece);
   task::Task<void> answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin);
   void prepare_codecs();
@@ -124,8 +131,17 @@ class Service {
                           const tensor::Arena* values);
   task::Task<void> answer_difference(Unit* unit, int worker);
   void keep(Unit* unit, Buffer answer);
+  /// The values of a pool whose contributions are wires of a codec that asks.
+  task::Task<void> inquire(Unit* unit, const std::vector<Desk::Pooled>* update,
+                           const std::vector<Contribution>* taken, const tensor::Arena* values);
+  task::Task<void> add_wires(Unit* unit, DType type, const std::vector<View>* wires);
+  task::Task<void> ask(Unit* unit, int worker, View question, View response);
+  task::Task<void> answer_chosen(Unit* unit, int worker);
+  Buffer take_answer(Unit* unit);
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Unit* unit);
   Buffer take(Unit& unit);
+  Buffer take_contribution(Unit& unit);
+  void give_back(Unit& unit, Contribution contribution);
   void note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number);
 
   comm::Runtime& runtime_;

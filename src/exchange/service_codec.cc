@@ -19,6 +19,10 @@ void Service::prepare_codecs() {
     };
     unit.contribution_wire = wire(setup_.coders->contributions);
     unit.answer_wire = wire(setup_.coders->answers);
+    if (unit.contribution_wire && setup_.coders->ask()) {
+      unit.asks = &setup_.coders->contributions->codec();
+      unit.answer_wire = answer_bytes(*unit.asks->inquiry(), unit.range.size);
+    }
     owned += unit.range.size;
   }
   if (!setup_.coders->answers) return;
@@ -63,11 +67,7 @@ task::Task<void> Service::answer_difference(Unit* unit, int worker) {
                         }};
   auto subtracted = run("difference", std::move(kernel), unit);
   co_await subtracted;
-  if (unit->free_answers.empty())
-    unit->free_answers.push_back(
-        std::make_unique<tensor::Arena>(DType::UInt8, *unit->answer_wire, setup_.weights->bytes()));
-  Buffer wire = std::move(unit->free_answers.back());
-  unit->free_answers.pop_back();
+  Buffer wire = take_answer(unit);
   Coder& coder = *setup_.coders->answers;
   {
     const Trip trip = coder.trip_of(*setup_.group, leg, way.bytes());
@@ -80,6 +80,14 @@ task::Task<void> Service::answer_difference(Unit* unit, int worker) {
   auto decoding = desk.decode(wire->bytes(), desk.all(), codec::Into::Add);
   co_await decoding;
   unit->seats[static_cast<std::size_t>(worker)].answer = std::move(wire);
+}
+
+Service::Buffer Service::take_answer(Unit* unit) {
+  if (unit->free_answers.empty())
+    return std::make_unique<tensor::Arena>(DType::UInt8, *unit->answer_wire, setup_.weights->bytes());
+  Buffer wire = std::move(unit->free_answers.back());
+  unit->free_answers.pop_back();
+  return wire;
 }
 
 void Service::keep(Unit* unit, Buffer answer) {

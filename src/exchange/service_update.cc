@@ -100,45 +100,61 @@ task::Task<void> Service::apply(Unit* unit) {
   if (alike) shares = static_cast<double>(samples) / static_cast<double>(taken.front().mean_over);
   pool.scale = shares > 0 ? 1 / shares : 0;
   unit->samples += samples;
-  const DType type = setup_.weights->type();
-  for (std::size_t begin = 0; begin < unit->range.size; begin += kPieceElements) {
-    const Range piece{begin, std::min(kPieceElements, unit->range.size - begin)};
-    tensor::Kernel kernel{"server sum",
-                          {static_cast<double>(piece.size * taken.size()) * (late_ ? 5 : 1),
-                           (taken.size() * (late_ ? 4 : 1) + 1) * piece.size * size_of(type)},
-                          [this, unit, &taken, &lateness, piece, type](tensor::Marks&) {
-                            std::vector<ConstView> sources;
-                            for (std::size_t i = 0; i < taken.size(); ++i) {
-                              correct(*unit, taken[i], lateness[i], piece);
-                              sources.emplace_back(taken[i].values->bytes(piece));
-                            }
-                            if (sources.size() > 1)
-                              comm::sum_into(type, taken[0].values->bytes(piece), sources);
-                          }};
-    auto summed = run("server sum", std::move(kernel), unit);
-    co_await summed;
+  Buffer asked;  // the sum, where the contributions are wires
+  if (unit->asks) {
+    asked = take(*unit);
+    auto inquiring = inquire(unit, &update, &taken, asked.get());
+    co_await inquiring;
+  } else {
+    auto summing = add_up(unit, &taken, &lateness);
+    co_await summing;
   }
-  tensor::Kernel kernel{"server update",
-                        {4.0 * static_cast<double>(unit->range.size), 5 * unit->range.size * size_of(type)},
-                        [this, &taken, unit, &pool](tensor::Marks&) {
-                          setup_.owner->update(*taken[0].values, unit->range, pool);
-                        }};
+  const tensor::Arena& sum = asked ? *asked : *taken[0].values;
+  const DType type = setup_.weights->type();
+  tensor::Kernel kernel{
+      "server update",
+      {4.0 * static_cast<double>(unit->range.size), 5 * unit->range.size * size_of(type)},
+      [this, &sum, unit, &pool](tensor::Marks&) { setup_.owner->update(sum, unit->range, pool); }};
   auto updated = run("server update", std::move(kernel), unit);
   co_await updated;
   for (const Desk::Pooled& pooled : update) {
     Seat& seat = unit->seats[static_cast<std::size_t>(pooled.worker)];
     seat.applied = true;
     if (setup_.owner->answers == Owner::Answers::Values) continue;
-    auto answering = answer(unit, pooled.worker, taken[0].values.get(), 0);
+    auto answering = answer(unit, pooled.worker, &sum, 0);
     co_await answering;
   }
-  for (Contribution& contribution : taken) unit->free.push_back(std::move(contribution.values));
+  if (asked) unit->free.push_back(std::move(asked));
+  for (Contribution& contribution : taken) give_back(*unit, std::move(contribution));
+}
+
+/// The first contribution := the sum of all.
+task::Task<void> Service::add_up(Unit* unit, std::vector<Contribution>* taken,
+                                 const std::vector<optim::Lateness>* lateness) {
+  const DType type = setup_.weights->type();
+  for (std::size_t begin = 0; begin < unit->range.size; begin += kPieceElements) {
+    const Range piece{begin, std::min(kPieceElements, unit->range.size - begin)};
+    tensor::Kernel kernel{"server sum",
+                          {static_cast<double>(piece.size * taken->size()) * (late_ ? 5 : 1),
+                           (taken->size() * (late_ ? 4 : 1) + 1) * piece.size * size_of(type)},
+                          [this, unit, taken, lateness, piece, type](tensor::Marks&) {
+                            std::vector<ConstView> sources;
+                            for (std::size_t i = 0; i < taken->size(); ++i) {
+                              correct(*unit, (*taken)[i], (*lateness)[i], piece);
+                              sources.emplace_back((*taken)[i].values->bytes(piece));
+                            }
+                            if (sources.size() > 1)
+                              comm::sum_into(type, (*taken)[0].values->bytes(piece), sources);
+                          }};
+    auto summed = run("server sum", std::move(kernel), unit);
+    co_await summed;
+  }
 }
 
 void Service::outdate(Unit* unit, const Desk::Pooled& late) {
   auto found = unit->pool.find(late.place);
   note(Act::Kind::Outdate, *unit, late.worker, found->second.number);
-  unit->free.push_back(std::move(found->second.values));
+  give_back(*unit, std::move(found->second));
   unit->pool.erase(found);
   drop(unit, late.worker);
 }
@@ -159,7 +175,7 @@ void Service::correct(const Unit& unit, Contribution& contribution, const optim:
 
 task::Task<void> Service::answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin) {
   if (unit->answer_wire) {
-    auto answering = answer_difference(unit, worker);
+    auto answering = unit->asks ? answer_chosen(unit, worker) : answer_difference(unit, worker);
     co_await answering;
     co_return;
   }

@@ -4,6 +4,7 @@
 
 #include "exchange/adasum.h"
 #include "exchange/all_reduce.h"
+#include "exchange/asks.h"
 #include "exchange/coder.h"
 #include "exchange/gossip.h"
 #include "exchange/graph.h"
@@ -45,7 +46,15 @@ double sent_to_servers(const plan::LevelPlan& plan, std::size_t bytes, const Lev
     const auto count = static_cast<std::size_t>(part / sizeof(float));
     return static_cast<double>(codec::find_codec(codec).make(plan.codec)->wire_bytes(0, count)) + head;
   };
-  const double there_and_back = on_the_way(plan.codec.name) + on_the_way(plan.codec.answer);
+  auto asked = [&] {
+    if (plan.codec.name == "none" || leaves_dense(plan.codec, bytes / sizeof(float))) return false;
+    return codec::asks(codec::find_codec(plan.codec.name));
+  };
+  const double there_and_back =
+      asked() ? static_cast<double>(asked_bytes(*codec::find_codec(plan.codec.name).make(plan.codec),
+                                                static_cast<std::size_t>(part / sizeof(float)))) +
+                    2 * head
+              : on_the_way(plan.codec.name) + on_the_way(plan.codec.answer);
   return roles.workers() * (roles.servers() - own) * there_and_back / shape.size;
 }
 

@@ -6,6 +6,7 @@
 #include "comm/kernels.h"
 #include "comm/recorded.h"
 #include "comm/scratch.h"
+#include "exchange/asks.h"
 #include "exchange/travel.h"
 
 namespace taxon::exchange {
@@ -39,6 +40,15 @@ class TripDesk {
   task::Task<void> deliver(ConstView wire);
   /// The wire of values that are a sum already; the memory keeps what it lacks.
   task::Task<void> encode_sum(Range range, View wire, std::uint64_t chance);
+  /// Where one member alone has the sums, of codecs that ask. There: the question, from the first round's
+  /// sum; afterwards, from the last one's, the places that counted.
+  task::Task<void> ask(ConstView sum, View question);
+  task::Task<void> find(ConstView sum, Chosen* chosen);
+  /// At the others: the wire of the second round, which answers; and at the end what became of the entries
+  /// that counted, which the values take over and the memory forgets.
+  task::Task<void> respond(ConstView question, View wire);
+  task::Task<void> take_over(ConstView entries);
+
   /// All is decoded: what feedback makes of the sum.
   task::Task<void> conclude();
   /// `into` := both.

@@ -66,6 +66,12 @@ void visit_fields(P& p, V&& visit) {
               .min = 1,
               .max = 1000},
         p.reuse);
+  visit(Field{.key = "neighbours",
+              .sentence = "Values that follow each other and share a bucket of a sketch, so that its "
+                          "candidates are whole blocks of them; 1: each has its own.",
+              .min = 1,
+              .max = 64},
+        p.neighbours);
   visit(Field{.key = "candidates",
               .sentence = "Entries whose exact values are fetched after a sketch, per entry that is chosen "
                           "among them.",

@@ -68,8 +68,24 @@ Broken answers_of_servers(const Case& c, const LevelPlan& level) {
 }
 
 Broken codec_alone(const Case& c, const LevelPlan& level) {
-  return unless(level.topology == "all_reduce" || codec_of(c, level).stands_alone,
+  const auto codec = codec_of(c, level);
+  const bool asked = codec.asks && level.topology == "servers";
+  return unless(level.topology == "all_reduce" || codec.stands_alone || asked,
                 fmt::format("codec is {}, topology is {}", level.codec.name, level.topology));
+}
+
+/// What a server answers is what became of the entries that counted, in this step, and of nothing else.
+Broken codec_asked(const Case& c, const LevelPlan& level) {
+  if (level.topology != "servers" || !codec_of(c, level).asks) return {};
+  const bool in_step = level.staleness == 0 && level.quorum == 0 && level.apply == 0;
+  const OptimiserPlan& optimiser = c.plan.optimiser;
+  return unless(
+      in_step && level.late == LevelPlan().late && level.codec.answer == "none" && level.codec.reuse == 1 &&
+          level.codec.feedback != "none" && optimiser.rule == "sgd" && optimiser.weight_decay == 0,
+      fmt::format("staleness is {}, quorum {}, apply {}, late {}, answer {}, reuse {}, feedback {}, "
+                  "optimiser.rule {}, weight_decay {}",
+                  level.staleness, level.quorum, level.apply, level.late, level.codec.answer,
+                  level.codec.reuse, level.codec.feedback, optimiser.rule, optimiser.weight_decay));
 }
 
 Broken codec_of_replicas(const Case& c, const LevelPlan& level) {
@@ -114,6 +130,11 @@ Broken codec_block(const Case&, const LevelPlan& level) {
 
 Broken codec_rows(const Case&, const LevelPlan& level) {
   return unless(level.codec.rows % 2 == 1, fmt::format("it is {}", level.codec.rows));
+}
+
+Broken codec_neighbours(const Case&, const LevelPlan& level) {
+  const int neighbours = level.codec.neighbours;
+  return unless((neighbours & (neighbours - 1)) == 0, fmt::format("it is {}", neighbours));
 }
 
 Broken codec_outside_nodes(const Case&, const LevelPlan& level) {
@@ -206,8 +227,17 @@ constexpr LegalityRow kRows[] = {
      "served",
      [](const Case& c) { return any_coded(c, answers_of_servers); }},
     {"exchange.levels.codec",
-     "must be one of a single round, neither merged nor voted, where each member owns a part",
+     "must be one of a single round, neither merged nor voted, where each member owns a part, or "
+     "count_sketch "
+     "at servers",
      [](const Case& c) { return any_coded(c, codec_alone); }},
+    {"exchange.levels.codec",
+     "of two rounds at servers, whose answers are the entries that changed, needs workers in step "
+     "(staleness, "
+     "quorum and apply 0, late as_others), optimiser.rule sgd with weight_decay 0, a memory of errors, reuse "
+     "1 "
+     "and answer none",
+     [](const Case& c) { return any_coded(c, codec_asked); }},
     {"exchange.levels.codec",
      "where replicas meet needs another rule than elastic, whose replicas keep a share of what they did not "
      "send, inner_state keep or reset, and no votes, which say nothing of how far replicas went",
@@ -232,6 +262,8 @@ constexpr LegalityRow kRows[] = {
      [](const Case& c) { return any_coded(c, codec_block); }},
     {"exchange.levels.codec.rows", "must be odd, since estimates are medians",
      [](const Case& c) { return any_coded(c, codec_rows); }},
+    {"exchange.levels.codec.neighbours", "must be a power of two",
+     [](const Case& c) { return any_coded(c, codec_neighbours); }},
     {"exchange.levels.codec",
      "inside a node mostly costs more than it saves; put it on the level across, or say force: true",
      [](const Case& c) { return any_coded(c, codec_outside_nodes); }},

@@ -101,6 +101,7 @@ struct CodecPlan {
   double columns = 0.02;          // count_sketch: of a row, per value
   std::string table = "float32";  // count_sketch: the type of its buckets
   int reuse = 1;                  // count_sketch: steps that its candidates last
+  int neighbours = 1;             // count_sketch: values that share a bucket, and are candidates together
   double candidates = 4;          // count_sketch: read from the sketch, per entry that is chosen
   double threshold = 0.001;       // two_bit, threshold: the magnitude that travels
   int rank = 2;                   // power_sgd: of a matrix
@@ -302,6 +303,7 @@ struct KnownNames {
     bool votes = false;          // has no errors to remember
     bool linear = false;         // an all-reduce sums its wires
     bool stands_alone = true;    // whoever has one member's wire of a part can decode it
+    bool asks = false;           // it needs a second round, which servers can hold
   };
   std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
   std::vector<Topology> topologies;

@@ -55,6 +55,24 @@ TEST(Sketch, FindsHeavyHitters) {
   }
 }
 
+/// Candidates are the blocks that hold the heavy values, found with an eighth of the estimates.
+TEST(Sketch, OfBlocksFindsBlocksOfHeavyHitters) {
+  const std::size_t count = 80000;
+  plan::CodecPlan plan = plan_of("count_sketch");
+  plan.density = 0.001;
+  plan.columns = 0.03;
+  plan.candidates = 8;
+  plan.neighbours = 8;
+  Coder coder(find_codec("count_sketch"), plan, count);
+  std::vector<float> values = gradient(count, 2);
+  for (float& value : values) value *= 0.01F;
+  std::vector<std::size_t> heavy;
+  for (std::size_t i = 0; i < 60; ++i) heavy.push_back(i * 1291 + i % 3);
+  for (std::size_t i : heavy) values[i] = i % 2 ? 10.0F : -10.0F;
+  const std::vector<float> sent = coder.round_trip(values, Rest::Stay);
+  for (std::size_t i : heavy) EXPECT_EQ(sent[i], values[i]) << i;
+}
+
 /// Two values meet in a bucket as often as if each had a hash of its own, in the same block or not.
 TEST(Sketch, CollidesAsRarelyAsItShould) {
   const SketchShape shape{1, 64};

@@ -28,6 +28,11 @@ struct Variant {
 constexpr Variant kVariants[] = {
     {"sketch_reused", [](plan::LevelPlan& level) { level.codec.reuse = 3, level.codec.candidates = 1; }},
     {"sketch_halved", [](plan::LevelPlan& level) { level.codec.table = "bfloat16"; }},
+    {"sketch_of_blocks", [](plan::LevelPlan& level) { level.codec.neighbours = 16; }},
+    {"sketch_of_blocks_reused",
+     [](plan::LevelPlan& level) {
+       level.codec.neighbours = 16, level.codec.reuse = 3, level.codec.candidates = 1;
+     }},
     {"sketch_by_tree", [](plan::LevelPlan& level) { level.collective = "tree"; }},
     {"sketch_by_ring", [](plan::LevelPlan& level) { level.collective = "ring"; }},
 };

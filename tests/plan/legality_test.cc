@@ -288,10 +288,27 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .answer = "int8"}; }},
       {"exchange.levels.codec: must be one of a single round, neither merged nor voted, where each member "
        "owns "
-       "a part: codec is gtop_k, topology is sharded",
+       "a part, or count_sketch at servers: codec is gtop_k, topology is sharded",
        [](Plan& p) {
          p.exchange.levels[0].topology = "sharded";
          p.exchange.levels[0].codec.name = "gtop_k";
+       }},
+      {"exchange.levels.codec: must be one of a single round, neither merged nor voted, where each member "
+       "owns a part, or count_sketch at servers: codec is count_sketch, topology is sharded",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "sharded";
+         p.exchange.levels[0].codec.name = "count_sketch";
+       }},
+      {"exchange.levels.codec: of two rounds at servers, whose answers are the entries that changed, needs "
+       "workers in step (staleness, quorum and apply 0, late as_others), optimiser.rule sgd with "
+       "weight_decay "
+       "0, a memory of errors, reuse 1 and answer none: staleness is 0, quorum 0, apply 0, late as_others, "
+       "answer none, reuse 1, feedback auto, optimiser.rule sgd, weight_decay 0.1",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "servers";
+         p.exchange.levels[0].codec.name = "count_sketch";
+         p.optimiser.rule = "sgd";
+         p.optimiser.weight_decay = 0.1;
        }},
       {"exchange.levels.codec: where replicas meet needs another rule than elastic, whose replicas keep a "
        "share "
@@ -327,6 +344,8 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "qsgd", .bits = 3}; }},
       {"exchange.levels.codec.block: must be a multiple of 64: it is 100",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .block = 100}; }},
+      {"exchange.levels.codec.neighbours: must be a power of two: it is 12",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "count_sketch", .neighbours = 12}; }},
       {"exchange.levels.codec.rows: must be odd, since estimates are medians: it is 4",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .rows = 4}; }},
       {"exchange.levels.codec: inside a node mostly costs more than it saves; put it on the level across, or "

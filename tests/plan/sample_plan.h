@@ -28,6 +28,7 @@ inline plan::KnownNames known_names() {
                      {"qsgd", false, false},
                      {"top_k", true, true},
                      {"gtop_k", true, true, false, false, false},
+                     {"count_sketch", true, true, false, true, false, true},
                      {"sign_vote", true, false, true, false, false}}};
 }
 

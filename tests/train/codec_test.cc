@@ -26,6 +26,8 @@ struct Way {
 std::vector<Way> ways() {
   auto any = [](const codec::CodecRow&) { return true; };
   auto alone = [](const codec::CodecRow& row) { return codec::stands_alone(row); };
+  auto served = [](const codec::CodecRow& row) { return codec::stands_alone(row) || codec::asks(row); };
+  auto asks = [](const codec::CodecRow& row) { return codec::asks(row); };
   auto sized = [](const codec::CodecRow& row) { return !row.votes; };
   plan::LevelPlan difference, answers{.topology = "servers"};
   difference.codec.feedback = "difference";
@@ -33,7 +35,8 @@ std::vector<Way> ways() {
   return {
       {"all_reduce", {}, any},
       {"difference", difference, alone},
-      {"servers", {.topology = "servers"}, alone},
+      {"servers", {.topology = "servers"}, served},
+      {"dedicated_servers", {.topology = "servers"}, asks, 2},
       {"answering_servers", answers, alone, 2},
       {"sharded", {.topology = "sharded"}, alone},
       {"meeting", {.rule = "average", .period = 3}, sized},

@@ -2,6 +2,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/error.h"
+#include "codec/entries.h"
+#include "codec/fold.h"
 #include "codec/half.h"
 #include "codec/rows/rows.h"
 #include "codec/scan.h"
@@ -84,14 +87,20 @@ class Between final : public Codec {
 /// (gs-SGD), arXiv 2108.06004: sketches are summed; everybody reads the same candidates from the sum; their
 /// exact values are summed; the largest of these are the gradient. With reuse R one sketch serves R steps:
 /// it gives R times as many candidates, and each step sends every R-th of them. What waits goes on growing in
-/// the memory of errors meanwhile, so it is as good a choice when its turn comes.
-class GlobalSketch final : public Codec {
+/// the memory of errors meanwhile, so it is as good a choice when its turn comes. With neighbours b the
+/// sketch is of sums of b neighbours with random signs, and its candidates are all b of them: b times fewer
+/// hashes, buckets to look up and places to name.
+///
+/// Where one member alone has the sums: Ivkin et al., "Communication-efficient distributed SGD with
+/// sketching" (Sketched-SGD), NeurIPS 2019.
+class GlobalSketch final : public Codec, public Inquiry {
  public:
   explicit GlobalSketch(const plan::CodecPlan& plan)
       : density_(plan.density),
         candidates_(plan.candidates),
         columns_(plan.columns),
         rows_(plan.rows),
+        neighbours_(static_cast<std::size_t>(plan.neighbours)),
         table_(plan.table),
         rounds_{{Algebra::Linear, table_.type}, {Algebra::Linear, DType::Float32}} {
     for (int turn = 1; turn < plan.reuse; ++turn)
@@ -107,7 +116,12 @@ class GlobalSketch final : public Codec {
     if (turn == 0) return *this;
     return *between_[turn - 1];
   }
-  Price price() const override { return {4.0 * rows_, 4 + 8.0 * rows_, 4.0 * rows_ + 14, 8 + 4.0 * rows_}; }
+  Price price() const override {
+    const auto b = static_cast<double>(neighbours_);
+    const double folding = neighbours_ > 1 ? 3 : 0;  // a sign, a sum, and their part of a hash
+    return {folding + 4.0 * rows_ / b, 4 + 8.0 * rows_ / b, (4.0 * rows_ + 14) / b,
+            4 + (4 + 4.0 * rows_) / b};
+  }
   std::size_t wire_bytes(int round, const Extent& extent) const override {
     return round == 0 ? shape(extent.count).size() * size_of(table_.type)
                       : candidates(extent.count) * sizeof(float);
@@ -121,7 +135,14 @@ class GlobalSketch final : public Codec {
     if (round == 0) {
       const bool finite = all_finite(values, use.path);
       std::span<float> table = table_.wide() ? as_span<float>(wire) : scratch.table;
-      if (finite) sketch(values, shape(values.size()), use.shared, table, use.path);
+      if (finite) {
+        std::span<const float> items = values;
+        if (neighbours_ > 1) {
+          fold(values, neighbours_, use.shared, scratch.estimates, use.path);
+          items = scratch.estimates;
+        }
+        sketch(items, shape(values.size()), use.shared, table, use.path);
+      }
       if (!table_.wide()) {
         if (finite)
           narrow(table, as_span<std::uint16_t>(wire), Half::BFloat16, use.path);
@@ -137,7 +158,10 @@ class GlobalSketch final : public Codec {
       fill_not_finite(exact);
       return true;
     }
-    for (std::size_t i = 0; i < exact.size(); ++i) exact[i] = values[scratch.candidates[i]];
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const std::uint32_t place = scratch.candidates[i];
+      exact[i] = place < values.size() ? values[place] : 0;
+    }
     return true;
   }
 
@@ -148,8 +172,10 @@ class GlobalSketch final : public Codec {
     *scratch.finite = all_finite(table, use.path) ? 1 : 0;
     if (!*scratch.finite) return;
     estimate(table, shape(values.size()), use.shared, scratch.estimates, use.path);
-    *scratch.finite = select_largest(scratch.estimates, scratch.found, scratch.select, use.path) ? 1 : 0;
-    if (*scratch.finite && cycle() > 1) share_out(scratch, use.lasting);
+    *scratch.finite = select_largest(scratch.estimates, scratch.items, scratch.select, use.path) ? 1 : 0;
+    if (!*scratch.finite) return;
+    spell_out(scratch.items, scratch.found);
+    if (cycle() > 1) share_out(scratch, use.lasting);
   }
 
   void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
@@ -157,7 +183,8 @@ class GlobalSketch final : public Codec {
     auto exact = as_span<float>(wire);
     if (!choose(exact, scratch, use)) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
-    for (std::uint32_t i : scratch.chosen) values[scratch.candidates[i]] += exact[i];
+    for (std::uint32_t i : scratch.chosen)
+      if (scratch.candidates[i] < values.size()) values[scratch.candidates[i]] += exact[i];
   }
 
   void settle(ConstView wire, std::span<float> memory, const Use& use) const override {
@@ -167,15 +194,48 @@ class GlobalSketch final : public Codec {
   void clear(ConstView wire, std::span<float> values, const Use& use) const override {
     Scratch scratch(*this, values.size(), use.scratch);
     if (!choose(as_span<float>(wire), scratch, use)) return;
-    for (std::uint32_t i : scratch.chosen) values[scratch.candidates[i]] = 0;
+    for (std::uint32_t i : scratch.chosen)
+      if (scratch.candidates[i] < values.size()) values[scratch.candidates[i]] = 0;
+  }
+
+  const Inquiry* inquiry() const override { return this; }
+  std::size_t question_bytes(std::size_t count) const override {
+    return places_bytes(candidates(count) / neighbours_);
+  }
+  void ask(View question, std::size_t count, const Use& use) const override {
+    const Scratch scratch(*this, count, use.scratch);
+    const bool finite = *scratch.finite != 0;
+    auto places = as_span<std::uint32_t>(body_of(question));
+    std::fill(places.begin(), places.end(), 0U);
+    if (finite) std::copy(scratch.items.begin(), scratch.items.end(), places.begin());
+    seal(question, {kQuestion, finite ? 0 : kNotFinite, items(count), scratch.items.size()});
+  }
+  void hear(ConstView question, std::size_t count, const Use& use) const override {
+    const Scratch scratch(*this, count, use.scratch);
+    const Entries asked = open_places(question, {kQuestion, 0, items(count), scratch.items.size()});
+    *scratch.finite = asked.finite ? 1 : 0;
+    if (asked.finite) spell_out(asked.places, scratch.candidates);
+  }
+  std::size_t entries(std::size_t count) const override { return chosen(count); }
+  bool find(ConstView sum, std::span<std::uint32_t> places, std::size_t count,
+            const Use& use) const override {
+    Scratch scratch(*this, count, use.scratch);
+    if (!choose(as_span<float>(sum), scratch, use)) return false;
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = scratch.candidates[scratch.chosen[i]];
+    if (!places.empty() && places.back() >= count)
+      throw Error(ErrorKind::Transport, "a sum of exact values has some where there are none");
+    return true;
   }
 
  private:
+  static constexpr std::uint32_t kQuestion = letters("skqu");
+
   /// What is kept from one round to the next, and between.
   struct Scratch {
     std::uint64_t* finite;  // 1: the sketches' sum was
     std::span<float> estimates, table;
-    std::span<std::uint32_t> found;  // in the sketch, for all turns
+    std::span<std::uint32_t> items;  // found in the sketch, for all turns
+    std::span<std::uint32_t> found;  // the places of these
     std::span<std::uint32_t> candidates,
         chosen;  // of this one; without reuse, the first are all that was found
     View select;
@@ -187,9 +247,12 @@ class GlobalSketch final : public Codec {
         return taken;
       };
       finite = as_span<std::uint64_t>(take(sizeof(std::uint64_t))).data();
-      estimates = as_span<float>(take(count * sizeof(float)));
+      estimates = as_span<float>(take(codec.items(count) * sizeof(float)));
       table = as_span<float>(take(codec.table_floats(count) * sizeof(float)));
       found = as_span<std::uint32_t>(take(codec.found(count) * sizeof(std::uint32_t)));
+      items = found;
+      if (codec.neighbours_ > 1)
+        items = as_span<std::uint32_t>(take(codec.found(count) / codec.neighbours_ * sizeof(std::uint32_t)));
       candidates = found;
       if (codec.cycle() > 1)
         candidates = as_span<std::uint32_t>(take(codec.candidates(count) * sizeof(std::uint32_t)));
@@ -198,21 +261,30 @@ class GlobalSketch final : public Codec {
     }
     static std::size_t bytes(const GlobalSketch& codec, std::size_t count) {
       const std::size_t found = codec.found(count), candidates = codec.candidates(count);
-      const std::size_t chosen = codec.chosen(count);
-      return padded(sizeof(std::uint64_t)) + padded(count * sizeof(float)) +
+      const std::size_t chosen = codec.chosen(count), items = codec.items(count);
+      const std::size_t found_items = found / codec.neighbours_;
+      return padded(sizeof(std::uint64_t)) + padded(items * sizeof(float)) +
              padded(codec.table_floats(count) * sizeof(float)) + padded(found * sizeof(std::uint32_t)) +
+             (codec.neighbours_ > 1 ? padded(found_items * sizeof(std::uint32_t)) : 0) +
              (codec.cycle() > 1 ? padded(candidates * sizeof(std::uint32_t)) : 0) +
              padded(chosen * sizeof(std::uint32_t)) +
-             std::max(select_scratch_bytes(count, found), select_scratch_bytes(candidates, chosen));
+             std::max(select_scratch_bytes(items, found_items), select_scratch_bytes(candidates, chosen));
     }
   };
 
   std::size_t chosen(std::size_t count) const { return entries_of(count, density_); }
+  /// What is sketched: the values, or sums of neighbours.
+  std::size_t items(std::size_t count) const { return folded_size(count, neighbours_); }
+  /// Whole items. The last one may reach beyond the values, so one more makes sure that there are as many
+  /// entries as can be chosen.
   std::size_t candidates(std::size_t count) const {
-    return std::max(chosen(count), entries_of(count, std::min(1.0, density_ * candidates_)));
+    const std::size_t wanted =
+        std::max(chosen(count), entries_of(count, std::min(1.0, density_ * candidates_)));
+    const std::size_t more = count % neighbours_ != 0 ? 1 : 0;
+    return std::min(items(count), folded_size(wanted, neighbours_) + more) * neighbours_;
   }
   std::size_t found(std::size_t count) const {
-    return std::min(count, candidates(count) * static_cast<std::size_t>(cycle()));
+    return std::min(items(count) * neighbours_, candidates(count) * static_cast<std::size_t>(cycle()));
   }
   /// Of the float32 copy of a table that travels in another type.
   std::size_t table_floats(std::size_t count) const { return table_.wide() ? 0 : shape(count).size(); }
@@ -224,6 +296,12 @@ class GlobalSketch final : public Codec {
   bool choose(std::span<const float> exact, Scratch& scratch, const Use& use) const {
     return *scratch.finite && select_largest(exact, scratch.chosen, scratch.select, use.path);
   }
+  /// The places of items.
+  void spell_out(std::span<const std::uint32_t> items, std::span<std::uint32_t> places) const {
+    if (items.data() == places.data()) return;
+    for (std::size_t i = 0; i < places.size(); ++i)
+      places[i] = static_cast<std::uint32_t>(items[i / neighbours_] * neighbours_ + i % neighbours_);
+  }
   /// Every R-th of what was found is for this turn, the next ones for the turns to come.
   void share_out(Scratch& scratch, std::span<float> marks) const {
     std::fill(marks.begin(), marks.end(), 0.0F);
@@ -232,18 +310,19 @@ class GlobalSketch final : public Codec {
     for (std::size_t i = 0; i < scratch.found.size(); ++i) {
       if (i % turns == 0 && mine < scratch.candidates.size())
         scratch.candidates[mine++] = scratch.found[i];
-      else
+      else if (scratch.found[i] < marks.size())
         marks[scratch.found[i]] = static_cast<float>(i % turns);
     }
     for (std::size_t i = 0; mine < scratch.candidates.size(); ++i)  // of a few values there are too few
       if (i % turns != 0) {
         scratch.candidates[mine++] = scratch.found[i];
-        marks[scratch.found[i]] = 0;
+        if (scratch.found[i] < marks.size()) marks[scratch.found[i]] = 0;
       }
   }
 
   const double density_, candidates_, columns_;
   const int rows_;
+  const std::size_t neighbours_;
   const Table table_;
   const Round rounds_[2];
   std::vector<std::unique_ptr<Codec>> between_;  // by turn, from 1
