@@ -174,7 +174,7 @@ BY_HAND = {"gs-SGD": PUBLISHED, "gs-SGD, smaller": Sketch(0.02, candidates=1, by
 def variant_of(sketch):
     """The level's options as bench/ours/sketches.cc takes them."""
     options = {"name": "count_sketch", "density": DENSITY, "columns": sketch.columns, "candidates": sketch.candidates, "reuse": sketch.reuse,
-               "table": "bfloat16" if sketch.bytes_per_bucket == 2 else "float32", "collective": "halving_doubling"}
+               "table": "bfloat16" if sketch.bytes_per_bucket == 2 else "float32", "collective": "ring"}
     return ",".join(f"{key}={value}" for key, value in options.items())
 
 
