@@ -12,6 +12,7 @@
 #include "exchange/choose.h"
 #include "exchange/coded.h"
 #include "exchange/coder.h"
+#include "exchange/factors.h"
 #include "exchange/levels.h"
 #include "exchange/own_rows.h"
 #include "exchange/shard.h"
@@ -123,12 +124,15 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   std::vector<exchange::Tensor> tensors;
   for (int p : order) {
     const auto& parameter = spec.parameters[static_cast<std::size_t>(p)];
-    tensors.push_back({parameter.name, parameter.shape, spec.segment_of(p)});
+    tensors.push_back({parameter.name, parameter.shape, spec.segment_of(p), parameter.linear});
   }
+  std::vector<exchange::LevelShape> shapes = level_shapes(plan, world_size);
+  const exchange::FactorGroup group{shapes.front().size, world_size};
+  exchange::choose_factors(tensors, plan, group);
   resolved.resolved.world_size = world_size;
   resolved.resolved.buckets = exchange::cut_buckets(tensors, plan);
-  std::vector<exchange::LevelShape> shapes = level_shapes(plan, world_size);
   exchange::resolve_exchange(resolved, shapes);
+  exchange::explain_factors(resolved, tensors, group);
   std::cout << plan::write_plan(resolved) << "\n";
 
   std::int64_t trained = 0;
@@ -154,6 +158,8 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
     exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
     gradients = static_cast<double>(layout.gradients * size_of(plan.precision.master)) + owned;
   }
+  for (const plan::BucketPlan& bucket : resolved.resolved.buckets)
+    gradients += static_cast<double>(bucket.factors) * group.members;
   gradients *= 1 + plan.exchange.delay;
   double arenas = master + gradients + owned * state_arenas + compute;
   std::cout << fmt::format("# {} parameters, {} of them trained; {} workers, {} samples per step\n",

@@ -275,7 +275,8 @@ class Profiling {
       profile_.segments.push_back({segment.name, 0, 0, 0, 0, {}});
       for (int parameter : segment.parameters) {
         const model::ParameterSpec& spec = spec_.parameters[static_cast<std::size_t>(parameter)];
-        profile_.segments.back().parameters.push_back({spec.name, spec.shape, spec.trainable, 0, 0});
+        profile_.segments.back().parameters.push_back(
+            {spec.name, spec.shape, spec.trainable, 0, 0, spec.linear});
       }
     }
   }

@@ -1,18 +1,27 @@
 #include "exchange/all_reduce.h"
 
 #include "exchange/coded.h"
+#include "exchange/factors.h"
 
 namespace taxon::exchange {
 namespace {
 
 class AllReduce final : public Topology {
  public:
-  explicit AllReduce(comm::Communicator& group) : group_(group) {}
+  AllReduce(comm::Communicator& group, const plan::LevelPlan& level)
+      : group_(group), has_factors_(level.factors != "none") {}
   Range owned(Range range) const override { return range; }
 
   task::Task<double> reduce(Leg leg, const tensor::Arena& values) override {
+    if (leg.factors) {
+      count(leg, values);
+      auto sum = sum_factors(&group_, leg, &values, &work_);
+      co_await sum;
+      co_return group_.size();
+    }
     if (group_.size() == 1) co_return 1;
     comm::Call call{values.bytes(leg.range), values.type(), leg.unit, leg.lane};
+    count(leg, values);
     auto sum = leg.rows.reduce->run(group_, call);
     co_await sum;
     co_return group_.size();
@@ -20,16 +29,32 @@ class AllReduce final : public Topology {
 
   task::Task<void> spread(Leg, const tensor::Arena&) override { co_return; }
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
+  const CodecWork* codec_work() const override { return has_factors_ ? &work_ : nullptr; }
 
  private:
+  /// What the leg sends, beside what an all-reduce of its values would.
+  void count(const Leg& leg, const tensor::Arena& values) {
+    if (group_.size() == 1) return;
+    const std::size_t bytes = values.bytes(leg.range).size();
+    const comm::CollectiveRow& row =
+        leg.rows.reduce ? *leg.rows.reduce : row_for(net::Operation::AllReduce, group_.size(), bytes);
+    const double dense = row.sent({group_.size(), bytes, false});
+    work_.dense_bytes += dense;
+    work_.sent_bytes += leg.factors ? (group_.size() - 1.0) *
+                                          static_cast<double>(leg.factors->block() * size_of(values.type()))
+                                    : dense;
+  }
+
   comm::Communicator& group_;
+  const bool has_factors_;
+  CodecWork work_;
 };
 
 }  // namespace
 
 std::unique_ptr<Topology> make_all_reduce(comm::Communicator& group, TopologyContext context) {
   if (is_coded(context.level)) return make_coded(group, context);
-  return std::make_unique<AllReduce>(group);
+  return std::make_unique<AllReduce>(group, context.level);
 }
 
 }  // namespace taxon::exchange

@@ -105,6 +105,15 @@ std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DT
   bool open = false;  // more may join the last bucket
   for (const Tensor& tensor : tensors) {
     std::int64_t bytes = tensor.count() * element;
+    if (tensor.factors > 0) {
+      plan::BucketPlan bucket;
+      bucket.parameters = {tensor.name};
+      bucket.bytes = bytes;
+      bucket.factors = tensor.factors;
+      buckets.push_back(std::move(bucket));
+      open = false;
+      continue;
+    }
     if (bytes > plan.slice_bytes) {
       auto parts = static_cast<std::size_t>((bytes + plan.slice_bytes - 1) / plan.slice_bytes);
       for (std::size_t i = 0; i < parts; ++i) {

@@ -16,7 +16,9 @@ namespace taxon::exchange {
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  int segment = 0;  // of the model: the first part of the forward pass that reads it
+  int segment = 0;           // of the model: the first part of the forward pass that reads it
+  bool linear = false;       // its gradient has sufficient factors
+  std::int64_t factors = 0;  // bytes of those that a member hands in; 0: it travels as it is
   std::int64_t count() const;
 };
 
@@ -30,6 +32,7 @@ struct Bucket {
 
   Range gradients;         // elements of the gradient arena: the same as `range`, or a place in the ring
   std::vector<int> after;  // buckets whose gradients lie there before it in a step
+  Factors factors;         // in place of its gradients; none: rows is 0
   Range owned;             // the part of `range` that this rank updates
   std::size_t shard = 0;   // where it begins in arenas of what this rank owns
   /// The part of `gradients` that holds the sums of `owned`.
@@ -38,8 +41,8 @@ struct Bucket {
 
 /// Cuts `tensors`, given in the order in which the backward pass completes them, into buckets of at most
 /// exchange.bucket_bytes. A tensor that is larger gets a bucket of its own, and one that is larger than
-/// exchange.slice_bytes one for each of its equal parts. Pure: rank 0 decides and the result is recorded in
-/// the plan.
+/// exchange.slice_bytes one for each of its equal parts; one that travels as factors, one for all. Pure: rank
+/// 0 decides and the result is recorded in the plan.
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DType type,
                                           const plan::ExchangePlan& plan);
 /// The same for a whole plan: in its master type, and with dedicated servers into parts of the model that are
@@ -57,6 +60,7 @@ struct Layout {
   std::vector<Bucket> buckets;
   std::size_t gradients = 0;  // elements of the gradient arena
   std::size_t shard = 0;      // elements that this rank owns, padding included; all: shards are the arenas
+  std::size_t factors = 0;    // elements of the arena of factors
 };
 Layout lay_out(const std::vector<Tensor>& tensors, const std::vector<plan::BucketPlan>& buckets, DType type);
 

@@ -10,6 +10,7 @@ namespace taxon::exchange {
 namespace {
 
 constexpr std::string_view kNone = "none";
+constexpr std::string_view kFactors = "factors";
 
 std::string word(net::Operation collective, std::string_view row) {
   return fmt::format("{} {}", comm::name_of(collective), row);
@@ -34,6 +35,11 @@ std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels, std::span<c
     if (net::Operation spread = find_topology(levels[l].topology, own).spread; spread != net::Operation::User)
       list.push_back({l, spread, false});
   return list;
+}
+
+/// Contributions to the first level may come as factors, which no collective sums.
+bool sums_factors(const plan::BucketPlan& bucket, const Half& half) {
+  return bucket.factors > 0 && half.level == 0 && half.reduces;
 }
 
 /// Bytes of a bucket that reach each level, which is what the one before it owns; and last, what a rank owns.
@@ -95,7 +101,9 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
     for (const Half& half : halves(levels, own)) {
       const LevelShape& shape = shapes[half.level];
       std::string_view row = kNone;
-      if (shape.size > 1)
+      if (shape.size > 1 && sums_factors(bucket, half))
+        row = kFactors;
+      else if (shape.size > 1)
         row = choose(half.collective, levels[half.level].collective,
                      {shape.size, bytes[half.level], shape.shares_memory})
                   .name;
@@ -119,7 +127,7 @@ std::vector<Rows> rows_of(const plan::BucketPlan& bucket, const std::vector<plan
       throw Error(ErrorKind::Mismatch,
                   fmt::format("{}: the recorded {} is no {}", plan::describe(bucket), recorded, prefix));
     const std::string name = recorded.substr(prefix.size());
-    if (name == kNone) continue;
+    if (name == kNone || (name == kFactors && sums_factors(bucket, list[i]))) continue;
     if (list[i].reduces && is_coded(levels[list[i].level]) && name == levels[list[i].level].codec.of)
       continue;
     Rows& level = rows[list[i].level];
@@ -151,6 +159,7 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     double here = 0;
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
+    if (l == 0 && bucket.factors > 0) here += (shapes[l].size - 1) * static_cast<double>(bucket.factors);
     const auto sent_by = find_topology(levels[l].topology, own).sent;
     if (is_coded(levels[l]) && !rows[l].reduce && !sent_by) {
       const std::size_t count = bytes[l] / sizeof(float);

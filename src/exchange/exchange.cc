@@ -160,7 +160,12 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
       auto contributing = contribute(bucket);
       co_await contributing;
     }
-    auto reduce = levels_.reduce(journey(*bucket, bucket->gradients), *arenas_.gradients);
+    Journey outward = journey(*bucket, bucket->gradients);
+    if (bucket->factors.rows > 0) {
+      outward.factors = &bucket->factors;
+      outward.factor_arena = arenas_.factors;
+    }
+    auto reduce = levels_.reduce(outward, *arenas_.gradients);
     co_await reduce;
   }
   if (in_ring()) {

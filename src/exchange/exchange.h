@@ -18,6 +18,7 @@ struct Arenas {
   const tensor::Arena* sums = nullptr;       // what the rule reads: the gradients, or a shard beside a ring
   const tensor::Arena* master = nullptr;     // what the rule updates
   const tensor::Arena* compute = nullptr;    // what the model reads; the master itself when the types agree
+  const tensor::Arena* factors = nullptr;    // of buckets that have some; null: none has
 };
 
 /// Reconciles replicas, bucket by bucket, beside the running backward pass and the next forward pass. One

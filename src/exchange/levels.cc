@@ -119,12 +119,14 @@ Range Levels::reaching(std::size_t level, Range range) const {
 }
 
 task::Task<double> Levels::reduce(Journey journey, const tensor::Arena& values) {
-  Leg leg{journey.unit, journey.lane, journey.range, {}, journey.round};
+  Leg leg{journey.unit,  journey.lane,    journey.range,       {},
+          journey.round, journey.factors, journey.factor_arena};
   double weight = 1;
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     leg.rows = (*journey.rows)[l];
     auto reduce = levels_[l].topology->reduce(leg, values);
     weight *= co_await reduce;
+    leg.factors = nullptr;  // what goes on is a sum
     leg.range = levels_[l].topology->owned(leg.range);
   }
   co_return weight;

@@ -16,6 +16,8 @@ struct Journey {
   Range range;
   const std::vector<Rows>* rows = nullptr;  // by level
   std::int64_t round = 0;                   // see Leg
+  const Factors* factors = nullptr;         // contributions to the first level, see Leg
+  const tensor::Arena* factor_arena = nullptr;
 };
 
 /// The levels of an exchange, from the inside outward: what one level's owners hold is what the next level

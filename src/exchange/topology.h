@@ -22,6 +22,15 @@ struct Rows {
   const comm::CollectiveRow* spread = nullptr;
 };
 
+/// Contributions that are left as sufficient factors: the members' blocks one after the other in an arena,
+/// each of a matrix D of rows x outputs and a matrix X of rows x inputs, row after row. A contribution is D^T
+/// X.
+struct Factors {
+  std::size_t members = 1, rows = 0, outputs = 0, inputs = 0;
+  Range all, own;  // elements of all blocks, and of this member's
+  std::size_t block() const { return rows * (outputs + inputs); }
+};
+
 /// A run of elements of an arena on its way through one level.
 struct Leg {
   std::uint32_t unit = 0;
@@ -29,6 +38,9 @@ struct Leg {
   Range range;             // elements of whichever arena it travels in
   Rows rows;
   std::int64_t round = 0;  // the step, or the meeting
+  // What to sum if this member's contribution does not lie in the range.
+  const Factors* factors = nullptr;
+  const tensor::Arena* factor_arena = nullptr;
 };
 
 /// Where contributions of one level meet: two halves, with the next level or the update between them at

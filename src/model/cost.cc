@@ -33,8 +33,10 @@ Work forward_work(const ModelSpec& spec, int from, int until) {
 }
 
 /// When each parameter's gradient is complete, in shares of the backward pass.
-std::vector<GradientTime> gradient_times(const ModelSpec& spec, double backward) {
+std::vector<GradientTime> gradient_times(const ModelSpec& spec) {
   if (!spec.gradient_times.empty()) return spec.gradient_times;
+  double backward = 0;
+  for (const Segment& segment : spec.segments) backward += backward_of(segment).size();
   std::vector<GradientTime> times(spec.parameters.size());
   double done = 0;
   for (auto segment = spec.segments.rbegin(); segment != spec.segments.rend(); ++segment) {
@@ -58,6 +60,22 @@ double complete_at(Range bucket, const Binding& binding, const std::vector<Gradi
   return share < 0 ? 1 : share;
 }
 
+/// The backward pass of all segments of one sample. What is left as factors is not multiplied.
+Work backward_work(const ModelSpec& spec, const Binding& binding) {
+  std::vector<double> spared(spec.segments.size(), 0);
+  for (const FactorSlot& slot : binding.factor_slots) {
+    const int parameter = binding.parameters[slot.slot];
+    spared[static_cast<std::size_t>(spec.segment_of(parameter))] +=
+        2 * static_cast<double>(spec.parameters[static_cast<std::size_t>(parameter)].count());
+  }
+  Work backward;
+  for (std::size_t s = 0; s < spec.segments.size(); ++s) {
+    const Work all = backward_of(spec.segments[s]);
+    backward += all * (all.flops > spared[s] ? 1 - spared[s] / all.flops : 1);
+  }
+  return backward;
+}
+
 }  // namespace
 
 double micro_batch_samples(const StepInput& input) {
@@ -70,8 +88,7 @@ tensor::Cost forward_cost(const ModelSpec& spec, double samples, int from, int u
 
 StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, const Binding& binding) {
   const int segments = static_cast<int>(spec.segments.size());
-  Work backward;
-  for (const Segment& segment : spec.segments) backward += backward_of(segment);
+  const Work backward = backward_work(spec, binding);
   Work work = forward_work(spec, from, segments);
   work += (forward_work(spec, 0, segments)) * (input.micro_batches - 1);
   work += backward * input.micro_batches;
@@ -80,7 +97,7 @@ StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, cons
   const double total = work.size();
   if (total <= 0) return step;
   const double last = backward.size() / total;  // the share of the pass that completes gradients
-  const auto times = gradient_times(spec, backward.size());
+  const auto times = gradient_times(spec);
   for (const BucketRange& bucket : binding.buckets)
     step.bucket_shares.push_back(1 - last + last * complete_at(bucket.weights, binding, times));
   return step;

@@ -27,6 +27,12 @@ int ModelSpec::segment_of(int parameter) const {
   return 0;
 }
 
+const FactorSlot* Binding::factors_of(std::size_t slot) const {
+  const auto found = std::find_if(factor_slots.begin(), factor_slots.end(),
+                                  [slot](const FactorSlot& factors) { return factors.slot == slot; });
+  return found == factor_slots.end() ? nullptr : &*found;
+}
+
 Range Binding::gradient(std::size_t slot) const {
   const Range range = layout->slots()[slot].range;
   auto bucket = std::partition_point(buckets.begin(), buckets.end(),

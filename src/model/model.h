@@ -19,6 +19,9 @@ struct ParameterSpec {
   std::string name;  // as in the framework: "conv1.weight"
   std::vector<std::int64_t> shape;
   bool trainable = true;
+  /// The weight, [outputs, inputs], of a linear layer that sees each sample of a share once: its gradient has
+  /// sufficient factors, see FactorSlot.
+  bool linear = false;
   std::int64_t count() const;
 };
 
@@ -65,6 +68,15 @@ struct BucketRange {
   Range weights, gradients;
 };
 
+/// A linear weight whose gradient is left as its sufficient factors: D^T X of two matrices with a row for
+/// each sample of the share. A row of D is the gradient at the layer's outputs, of X its inputs. Rows that
+/// the share does not fill are zero.
+struct FactorSlot {
+  std::size_t slot = 0;
+  std::size_t rows = 0;   // at most: those of the largest share
+  Range outputs, inputs;  // D and X, row after row: elements of the arenas in Binding::factors
+};
+
 /// Where a model's trainable parameters live during training: slot i of the layout belongs to parameter
 /// `parameters[i]`. The arenas outlive the model's use.
 struct Binding {
@@ -75,6 +87,11 @@ struct Binding {
   /// How forward_backward() will be called. InPieces REQUIRES a divisible model.
   enum class Backward { Whole, InPieces } backward = Backward::Whole;
   std::vector<const tensor::Arena*> gradients;  // of the reduction type; StepInput says which serves a step
+  /// Slots whose gradients are not computed: the backward pass leaves their factors in place of them.
+  std::vector<FactorSlot> factor_slots;       // of linear parameters
+  std::vector<const tensor::Arena*> factors;  // as many as gradients, and of their type; empty: none
+  /// The slot's factors; null: it has a gradient.
+  const FactorSlot* factors_of(std::size_t slot) const;
   /// Elements of a slot in the arenas of gradients: all parts of one slot lie one after the other there too.
   Range gradient(std::size_t slot) const;
 };
@@ -125,8 +142,9 @@ class Model {
   virtual void forward(const StepInput& input, int until) = 0;
   /// The rest of the step's forward pass, or all of it, and backward. Afterwards gradients[slot] is this
   /// worker's part of the mean gradient over the global batch: the sum over its samples / global_size. Slots
-  /// without a gradient, and all slots of an empty share, are zero. marks.reached(b) as soon as bucket b is
-  /// complete; every bucket is reached by the end.
+  /// without a gradient, and all slots of an empty share, are zero. Where the binding says so factors are
+  /// there instead, of all micro-batches, and their slots are as they were. marks.reached(b) as soon as
+  /// bucket b is complete; every bucket is reached by the end.
   ///
   /// In pieces, if the binding says so: afterwards that holds for the segments from `from` on, and the other
   /// segments' gradients were not touched; calls with falling `from` and the same input go on from there, the

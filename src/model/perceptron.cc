@@ -32,6 +32,8 @@ Perceptron::Perceptron(const PerceptronOptions& options)
   spec_.name = "perceptron";
   spec_.parameters = {
       {"hidden.weight", {h, d}}, {"hidden.bias", {h}}, {"out.weight", {c, h}}, {"out.bias", {c}}};
+  for (int weight : {kHiddenWeight, kOutWeight})
+    spec_.parameters[static_cast<std::size_t>(weight)].linear = true;
   spec_.segments = {{"hidden", {kHiddenWeight, kHiddenBias}, 2.0 * static_cast<double>(h * d)},
                     {"out", {kOutWeight, kOutBias}, 2.0 * static_cast<double>(c * h)}};
   const PassSeconds* seconds[] = {&options.hidden_seconds, &options.out_seconds};
@@ -118,17 +120,33 @@ StepOutput Perceptron::forward_backward(const StepInput& input, int from, tensor
   for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
     const int segment = spec_.segment_of(binding_.parameters[slot]);
     if (segment < from || segment >= stored_) continue;
-    store(gradients_[static_cast<std::size_t>(binding_.parameters[slot])],
-          *binding_.gradients[input.gradients], binding_.gradient(slot));
+    const auto parameter = static_cast<std::size_t>(binding_.parameters[slot]);
+    if (const FactorSlot* factors = binding_.factors_of(slot))
+      store_factors(parameter, *factors, *binding_.factors[input.gradients]);
+    else
+      store(gradients_[parameter], *binding_.gradients[input.gradients], binding_.gradient(slot));
     progress_.completed(binding_.layout->slots()[slot].range, marks);
   }
   stored_ = from;
   if (from == 0) {
     progress_.finish(marks);
     gradients_.clear();
+    layers_ = {};
     begun_ = 0;
   }
   return output_;
+}
+
+void Perceptron::store_factors(std::size_t parameter, const FactorSlot& slot, const tensor::Arena& arena) {
+  const Layer& layer = layers_[parameter == kHiddenWeight ? 0 : 1];
+  TAXON_CHECK(layer.outputs.size() <= slot.outputs.size, "more samples than ", slot.rows);
+  const std::pair<const std::vector<double>*, Range> parts[] = {{&layer.outputs, slot.outputs},
+                                                                {&layer.inputs, slot.inputs}};
+  for (const auto& [values, range] : parts) {
+    std::vector<double> padded = *values;
+    padded.resize(range.size, 0.0);
+    store(padded, arena, range);
+  }
 }
 
 void Perceptron::begin_backward(const StepInput& input) {
@@ -168,6 +186,7 @@ void Perceptron::sample(const float* input, std::int64_t label, StepOutput& outp
   output.loss_sum += std::log(total) + most - logits_[static_cast<std::size_t>(label)];
   output.correct += best - logits_.begin() == label;
   if (gradients == nullptr) return;
+  const bool leaves = !binding_.factor_slots.empty();
   std::fill(back_.begin(), back_.end(), 0.0);
   for (std::size_t c = 0; c < classes_; ++c) {
     const double g = (std::exp(logits_[c] - most) / total - (static_cast<std::int64_t>(c) == label)) * scale;
@@ -176,9 +195,15 @@ void Perceptron::sample(const float* input, std::int64_t label, StepOutput& outp
       (*gradients)[kOutWeight][c * hidden_ + h] += g * activations_[h];
       back_[h] += g * out_weight[c * hidden_ + h];
     }
+    if (leaves) layers_[1].outputs.push_back(g);
+  }
+  if (leaves) {
+    layers_[1].inputs.insert(layers_[1].inputs.end(), activations_.begin(), activations_.end());
+    layers_[0].inputs.insert(layers_[0].inputs.end(), input, input + inputs_);
   }
   for (std::size_t h = 0; h < hidden_; ++h) {
     const double g = back_[h] * (1 - activations_[h] * activations_[h]);
+    if (leaves) layers_[0].outputs.push_back(g);
     (*gradients)[kHiddenBias][h] += g;
     for (std::size_t d = 0; d < inputs_; ++d) (*gradients)[kHiddenWeight][h * inputs_ + d] += g * input[d];
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,7 +53,13 @@ class Perceptron final : public Model {
   enum Index { kHiddenWeight, kHiddenBias, kOutWeight, kOutBias, kIdle };
   using Values = std::vector<std::vector<double>>;  // by parameter
 
+  /// What a linear layer's gradient is made from: of each sample of a step one row after the other.
+  struct Layer {
+    std::vector<double> outputs, inputs;
+  };
+
   void freeze(const std::vector<std::string>& patterns);
+  void store_factors(std::size_t parameter, const FactorSlot& slot, const tensor::Arena& arena);
   void load_all();
   void load(int segment);
   void begin_backward(const StepInput& input);
@@ -65,9 +72,10 @@ class Perceptron final : public Model {
   Progress progress_;
   int begun_ = 0;  // segments whose values the step has read
   Values values_;
-  Values gradients_;   // of a step that is not over
-  StepOutput output_;  // its
-  int stored_ = 0;     // segments from this one on have their gradients in the arena
+  Values gradients_;             // of a step that is not over
+  std::array<Layer, 2> layers_;  // hidden and out, of it
+  StepOutput output_;            // its
+  int stored_ = 0;               // segments from this one on have their gradients in the arena
   std::vector<double> activations_, logits_, back_;  // of one sample
   double seen_ = 0;
 };

@@ -35,7 +35,7 @@ ModelSpec spec_of(const plan::ModelProfile& profile) {
     spec.segments.push_back(segment_of(segment, batch));
     for (const plan::ParameterProfile& parameter : segment.parameters) {
       spec.segments.back().parameters.push_back(static_cast<int>(spec.parameters.size()));
-      spec.parameters.push_back({parameter.name, parameter.shape, parameter.trainable});
+      spec.parameters.push_back({parameter.name, parameter.shape, parameter.trainable, parameter.linear});
     }
     total += segment.backward;
   }

@@ -149,6 +149,11 @@ std::string compression(const Plan& plan) {
   std::string codecs;
   for (const LevelPlan& level : plan.exchange.levels) {
     const CodecPlan& codec = level.codec;
+    if (level.factors != "none") {
+      codecs += (codecs.empty() ? "" : ", ");
+      codecs += level.factors == "auto" ? "sufficient factors by rule" : "sufficient factors";
+      if (level.group != "data") codecs += " " + level.group;
+    }
     if (codec.name == "none" && codec.answer == "none") continue;
     codecs += (codecs.empty() ? "" : ", ") + codec.name;
     if (codec.name == "auto") codecs += " of " + codec.of;

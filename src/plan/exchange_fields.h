@@ -257,6 +257,13 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 1e6},
         p.significance);
+  visit(Field{.key = "factors",
+              .sentence =
+                  "Gradients of linear layers' weights travel as sufficient factors, the inputs and the "
+                  "gradients at the outputs for each sample, of which everybody makes the sum: auto, where "
+                  "these are fewer numbers than an all-reduce moves (Poseidon's rule); always; none.",
+              .choices = "none auto always"},
+        p.factors);
   visit(Field{.key = "codec", .sentence = "What travels in place of the values."}, p.codec);
 }
 

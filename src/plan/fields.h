@@ -3,6 +3,7 @@
 #include "plan/exchange_fields.h"
 #include "plan/field.h"
 #include "plan/plan.h"
+#include "plan/resolved_fields.h"
 
 namespace taxon::plan {
 
@@ -319,31 +320,6 @@ void visit_fields(P& p, V&& visit) {
               .max = 1e6},
         p.cores);
   visit(Field{.key = "slow", .sentence = "Workers that are slower than the others."}, p.slow);
-}
-
-template <Like<BucketPlan> P, class V>
-void visit_fields(P& p, V&& visit) {
-  visit(Field{.key = "parameters", .sentence = "Parameters in the order in which they lie in the bucket."},
-        p.parameters);
-  visit(Field{.key = "part", .sentence = "Which part of a single parameter, from 0.", .min = 0}, p.part);
-  visit(Field{.key = "parts", .sentence = "Parts that the parameter is cut into.", .min = 1}, p.parts);
-  visit(Field{.key = "bytes", .sentence = "Size of the bucket.", .min = 0, .unit = Unit::Bytes}, p.bytes);
-  visit(Field{.key = "collectives",
-              .sentence = "The algorithms chosen for it, in the order of their use: outward, then back."},
-        p.collectives);
-  visit(Field{.key = "reasons",
-              .sentence = "By level with codec auto: why the bucket travels through its codec, or as it is."},
-        p.reasons);
-}
-
-template <Like<ResolvedPlan> P, class V>
-void visit_fields(P& p, V&& visit) {
-  visit(Field{.key = "world_size", .sentence = "Workers of the run.", .min = 0}, p.world_size);
-  visit(Field{.key = "transport", .sentence = "The transport in use."}, p.transport);
-  visit(Field{.key = "overlap", .sentence = "What communication hides behind."}, p.overlap);
-  visit(Field{.key = "node", .sentence = "Ranks per node; 0: no level asks.", .min = 0}, p.node);
-  visit(Field{.key = "buckets", .sentence = "In the order in which the backward pass completes them."},
-        p.buckets);
 }
 
 template <Like<Plan> P, class V>

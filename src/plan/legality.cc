@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "plan/legality_codecs.h"
+#include "plan/legality_factors.h"
 #include "plan/legality_rows.h"
 
 namespace taxon::plan {
@@ -40,8 +41,7 @@ Broken batch_given(const Case& c) {
 
 Broken micro_batches_fit(const Case& c) {
   if (batch_given(c)) return {};
-  const int count = workers(c.plan, c.world_size);
-  std::int64_t share = (global_batch(c.plan, c.world_size) + count - 1) / count;
+  const std::int64_t share = largest_share(c.plan, c.world_size);
   return unless(
       c.plan.batch.micro_batches <= share,
       fmt::format("it is {}, and a worker's share is {} sample(s)", c.plan.batch.micro_batches, share));
@@ -160,6 +160,7 @@ Broken meeting_keys_used(const LevelPlan& level) {
                         .late = level.late,
                         .compensation = level.compensation,
                         .significance = level.significance,
+                        .factors = level.factors,
                         .codec = level.codec};
   return unless(has_rule(level) || level == plain,
                 "rule is sum; give a rule, or take the other keys of meetings away");
@@ -364,8 +365,8 @@ constexpr LegalityRow kRows[] = {
 std::span<const LegalityRow> legality_table() {
   static const std::vector<LegalityRow> kAll = [] {
     std::vector<LegalityRow> all(std::begin(kRows), std::end(kRows));
-    const auto codecs = codec_legality();
-    all.insert(all.end(), codecs.begin(), codecs.end());
+    for (const auto rows : {factor_legality(), codec_legality()})
+      all.insert(all.end(), rows.begin(), rows.end());
     return all;
   }();
   return kAll;

@@ -44,6 +44,11 @@ std::int64_t global_batch(const Plan& plan, int world_size) {
   return plan.batch.global > 0 ? plan.batch.global : plan.batch.per_worker * workers(plan, world_size);
 }
 
+std::int64_t largest_share(const Plan& plan, int world_size) {
+  const int count = workers(plan, world_size);
+  return (global_batch(plan, world_size) + count - 1) / count;
+}
+
 std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size) {
   TAXON_CHECK(train_size > 0, "train_size=", train_size);
   if (plan.length.samples > 0) return plan.length.samples;

@@ -143,7 +143,8 @@ struct LevelPlan {
   int apply = 0;               // contributions that make an update; 0: one of every worker
   std::string late = "as_others";  // contributions that are updates late: a row of the late table
   double compensation = 0.04;      // of late compensated: lambda
-  double significance = 0.01;  // topology significant: share of a weight, in the first step, that goes out
+  double significance = 0.01;    // topology significant: share of a weight, in the first step, that goes out
+  std::string factors = "none";  // linear layers' gradients as sufficient factors: none, auto, always
   CodecPlan codec;
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
@@ -225,7 +226,9 @@ struct BucketPlan {
   int parts = 1;
   std::int64_t bytes = 0;
   std::vector<std::string> collectives;  // "reduce_scatter direct": in the order of their use, inward again
-  std::vector<std::string> reasons;      // by level with codec auto: why its codec serves the bucket, or not
+  std::vector<std::string> reasons;      // by level with codec auto: why its codec serves the bucket, or not;
+                                         // and why linear layers travel as sufficient factors, or not
+  std::int64_t factors = 0;  // of the sufficient factors that a worker hands in in its place; 0: as it is
   friend bool operator==(const BucketPlan&, const BucketPlan&) = default;
 };
 /// "fc2.bias, fc2.weight" or "fc1.weight, part 2 of 4".
@@ -321,6 +324,8 @@ std::string plan_hash(const Plan& plan);
 int workers(const Plan& plan, int world_size);
 /// Samples per step over all workers, whichever key the recipe used.
 std::int64_t global_batch(const Plan& plan, int world_size);
+/// Samples of a step at the worker that has most.
+std::int64_t largest_share(const Plan& plan, int world_size);
 /// Samples after which training ends, for a training set of that size.
 std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size);
 

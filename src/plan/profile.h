@@ -20,6 +20,7 @@ struct ParameterProfile {
   bool trainable = true;
   double gradient_from = 0;  // from the start of the backward pass until its first elements are final
   double gradient = 0;       // until all are; 0: with the segment's backward pass
+  bool linear = false;       // the weight of a linear layer that sees each sample once
   friend bool operator==(const ParameterProfile&, const ParameterProfile&) = default;
 };
 

@@ -23,6 +23,11 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .unit = Unit::Seconds},
         p.gradient);
+  visit(
+      Field{.key = "linear",
+            .sentence = "true: the weight, [outputs, inputs], of a linear layer that sees each sample once; "
+                        "its gradient may travel as sufficient factors (exchange.levels.factors)."},
+      p.linear);
 }
 
 template <Like<SegmentProfile> P, class V>

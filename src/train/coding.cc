@@ -7,6 +7,10 @@ namespace {
 
 constexpr std::size_t kNumbers = 4;  // of a level
 
+std::string what_travels(const plan::LevelPlan& level) {
+  return level.factors == "none" ? level.codec.candidate() : "sufficient factors";
+}
+
 }  // namespace
 
 Coding::Coding(const std::vector<plan::LevelPlan>& plan, const exchange::Levels* inner,
@@ -15,7 +19,7 @@ Coding::Coding(const std::vector<plan::LevelPlan>& plan, const exchange::Levels*
   for (const exchange::Levels* levels : {inner, outer})
     for (std::size_t l = 0; levels != nullptr && l < levels->size(); ++l, ++at)
       if (const exchange::CodecWork* work = levels->codec_work(l))
-        levels_.push_back({static_cast<int>(at), plan[at].codec.candidate(), work});
+        levels_.push_back({static_cast<int>(at), what_travels(plan[at]), work});
 }
 
 void Coding::report(StepReport& step) {

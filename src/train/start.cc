@@ -7,6 +7,7 @@
 
 #include "data/sampler.h"
 #include "exchange/choose.h"
+#include "exchange/factors.h"
 #include "train/bytes.h"
 #include "train/codec_choice.h"
 #include "train/kept.h"
@@ -27,7 +28,8 @@ const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::Logic
 
 /// The buckets of a run that starts fresh.
 task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan::Plan* plan,
-                                                         comm::Communicator* group) {
+                                                         comm::Communicator* group,
+                                                         exchange::FactorGroup factors) {
   std::vector<int> order;
   tensor::Kernel kernel{
       "gradient order", {}, [&order, &world, plan, group](tensor::Marks&) {
@@ -47,9 +49,11 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(World world, const plan
   co_await probe;
   const auto& parameters = world.model.spec().parameters;
   std::vector<exchange::Tensor> tensors;
-  for (int p : order)
-    tensors.push_back(
-        {parameters[static_cast<std::size_t>(p)].name, parameters[static_cast<std::size_t>(p)].shape, 0});
+  for (int p : order) {
+    const model::ParameterSpec& parameter = parameters[static_cast<std::size_t>(p)];
+    tensors.push_back({parameter.name, parameter.shape, 0, parameter.linear});
+  }
+  exchange::choose_factors(tensors, *plan, factors);
   auto buckets = exchange::cut_buckets(tensors, *plan);
   co_return buckets;
 }
@@ -178,19 +182,23 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
   std::vector<std::vector<std::byte>> rank_tensors(static_cast<std::size_t>(root ? group->size() : 0));
   if (root) {
     plan::ResolvedPlan& resolved = beginning.plan.resolved;
+    const exchange::FactorGroup factors{shapes.front().size, group->size()};
     if (beginning.restored) {
       resolved = plan::parse_plan(beginning.restored->plan_yaml, "the checkpoint's plan").resolved;
     } else {
       auto read = on_compute(&world.runtime, "read parameters",
                              [&] { beginning.parameters = world.model.parameters(); });
       co_await read;
-      auto decide = decide_buckets(world, &options->plan, group);
+      auto decide = decide_buckets(world, &options->plan, group, factors);
       resolved.buckets = co_await decide;
     }
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
     std::vector<plan::BucketPlan> before;
     if (beginning.restored) before = resolved.buckets;
+    const std::vector<exchange::Tensor> tensors = trainable(world.model.spec());
+    exchange::size_factors(beginning.plan, tensors, factors);
     exchange::resolve_exchange(beginning.plan, shapes, options->own.topologies);
+    exchange::explain_factors(beginning.plan, tensors, factors);
     const CodecChoice choice{&links, &before, &options->own};
     auto choosing = choose_codecs(world, ranks, choice, &beginning.plan);
     co_await choosing;

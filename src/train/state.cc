@@ -31,7 +31,8 @@ std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
   std::vector<exchange::Tensor> tensors;
   for (std::size_t p = 0; p < spec.parameters.size(); ++p)
     if (const auto& parameter = spec.parameters[p]; parameter.trainable)
-      tensors.push_back({parameter.name, parameter.shape, spec.segment_of(static_cast<int>(p))});
+      tensors.push_back(
+          {parameter.name, parameter.shape, spec.segment_of(static_cast<int>(p)), parameter.linear});
   return tensors;
 }
 
@@ -49,6 +50,8 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   DType master = plan.precision.master;
   for (int flight = 0; flight <= plan.exchange.delay; ++flight)
     gradients_.emplace_back(transport, master, layout_.gradients);
+  for (int flight = 0; layout_.factors > 0 && flight <= plan.exchange.delay; ++flight)
+    factors_.emplace_back(transport, master, layout_.factors);
   master_ = tensor::Arena(transport, master, layout_.arena.size());
   if (!exchange::meeting_level(plan.exchange.levels).empty())
     handed_in_ = tensor::Arena(transport, master, layout_.arena.size());
@@ -80,7 +83,16 @@ void State::for_frozen(Body&& body) const {
 
 exchange::Arenas State::arenas(std::size_t flight) const {
   const tensor::Arena* gradients = &gradients_[flight];
-  return {gradients, in_ring_ ? &sums_ : gradients, &master_, compute_ ? compute_.get() : &master_};
+  return {gradients, in_ring_ ? &sums_ : gradients, &master_, compute_ ? compute_.get() : &master_,
+          factors_.empty() ? nullptr : &factors_[flight]};
+}
+
+std::size_t State::slot_at(std::size_t begin) const {
+  const auto& slots = layout_.arena.slots();
+  const auto slot = std::find_if(slots.begin(), slots.end(),
+                                 [begin](const tensor::Slot& s) { return s.range.begin == begin; });
+  TAXON_CHECK(slot != slots.end(), "no slot begins at ", begin);
+  return static_cast<std::size_t>(slot - slots.begin());
 }
 
 model::Binding State::binding() const {
@@ -89,6 +101,16 @@ model::Binding State::binding() const {
   for (const exchange::Bucket& bucket : layout_.buckets)
     binding.buckets.push_back({bucket.range, bucket.gradients});
   for (const tensor::Arena& arena : gradients_) binding.gradients.push_back(&arena);
+  for (const tensor::Arena& arena : factors_) binding.factors.push_back(&arena);
+  for (const exchange::Bucket& bucket : layout_.buckets) {
+    const exchange::Factors& factors = bucket.factors;
+    if (factors.rows == 0) continue;
+    const std::size_t outputs = factors.rows * factors.outputs;
+    binding.factor_slots.push_back({slot_at(bucket.range.begin),
+                                    factors.rows,
+                                    {factors.own.begin, outputs},
+                                    {factors.own.begin + outputs, factors.rows * factors.inputs}});
+  }
   return binding;
 }
 
@@ -96,6 +118,7 @@ ArenaBytes State::bytes() const {
   ArenaBytes bytes;
   for (const tensor::Arena& arena : gradients_) bytes.gradients += arena.bytes().size();
   bytes.gradients += sums_.bytes().size();
+  for (const tensor::Arena& arena : factors_) bytes.gradients += arena.bytes().size();
   bytes.weights =
       master_.bytes().size() + handed_in_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
   for (const auto& [name, arena] : rule_->state()) bytes.optimiser += arena->bytes().size();

@@ -56,6 +56,7 @@ class State {
 
  private:
   std::span<const optim::RuleRow> own_rules_;
+  std::size_t slot_at(std::size_t begin) const;
   std::size_t offset(int parameter) const { return offsets_[static_cast<std::size_t>(parameter)]; }
   /// Calls `body(offset, count)` for each parameter that is not trained.
   template <class Body>
@@ -67,7 +68,8 @@ class State {
   std::vector<std::size_t> offsets_;  // parameter -> first value in a flat list of all parameters
   bool in_ring_ = false;
   std::vector<tensor::Arena> gradients_;
-  tensor::Arena sums_;  // beside gradients in a ring: the shard
+  tensor::Arena sums_;                  // beside gradients in a ring: the shard
+  std::vector<tensor::Arena> factors_;  // as many as gradients; none where none travel
   tensor::Arena master_;
   tensor::Arena handed_in_;
   tensor::Arena frozen_;                    // until the model has them

@@ -7,6 +7,7 @@
 
 #include "data/loader.h"
 #include "exchange/choose.h"
+#include "exchange/factors.h"
 #include "exchange/shard.h"
 #include "plan/asynchrony.h"
 #include "train/chronicler.h"
@@ -227,6 +228,9 @@ exchange::Layout Trainer::lay_out() const {
   for (std::size_t b = 0; b < layout.buckets.size(); ++b)
     layout.buckets[b].rows =
         exchange::rows_of(plan_.resolved.buckets[b], plan_.exchange.levels, options_.own.topologies);
+  if (levels_->size() > 0)
+    exchange::lay_out_factors(layout, plan_.resolved.buckets, levels_->group(0).size(),
+                              levels_->group(0).rank());
   exchange::own(layout, *levels_);
   if (plan_.exchange.gradients == "ring") {
     if (!spec.divisible)
@@ -269,6 +273,8 @@ void Trainer::announce() {
   world_.observer.started(info);
   if (const std::string hosts = plan::describe(plan_.emulation); !hosts.empty() && group_.rank() == 0)
     world_.observer.noticed("emulated hosts: " + hosts);
+  if (const std::string factors = exchange::describe_factors(plan_); !factors.empty() && group_.rank() == 0)
+    world_.observer.noticed(factors);
   if (auto notice = plan::momentum_notice(plan_, group_.size()); notice && group_.rank() == 0)
     world_.observer.noticed(*notice);
 }

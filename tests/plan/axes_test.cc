@@ -22,6 +22,14 @@ TEST(Axes, ShardsDelaysAndCollectivesAreSeen) {
   EXPECT_EQ(axes.communication, "sharded (halving-doubling)");
 }
 
+TEST(Axes, SufficientFactorsAreACompression) {
+  Plan plan = test::legal_plan();
+  plan.exchange.levels[0].factors = "auto";
+  EXPECT_EQ(axes_of(plan).compression, "sufficient factors by rule");
+  plan.exchange.levels[0].factors = "always";
+  EXPECT_EQ(axes_of(plan).compression, "sufficient factors");
+}
+
 TEST(Axes, LevelsAreToldFromTheInsideOutward) {
   Plan plan = test::legal_plan();
   plan.exchange.levels = {{.group = "node", .topology = "sharded"},

@@ -75,6 +75,35 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.length = {}; }},
       {"length: exactly one of length.epochs, length.steps and length.samples must be given, above 0: 2 are",
        [](Plan& p) { p.length.steps = 4; }},
+      {"exchange.levels: factors need topology all_reduce and rule sum, and belong to the first level: what "
+       "goes on from there is a sum, which has no factors: level 0 has topology sharded and rule sum",
+       [](Plan& p) { p.exchange.levels = {{.topology = "sharded", .factors = "auto"}}; }},
+      {"exchange.levels: factors need topology all_reduce and rule sum, and belong to the first level: what "
+       "goes on from there is a sum, which has no factors: level 0 has topology all_reduce and rule average",
+       [](Plan& p) { p.exchange.levels = {{.rule = "average", .factors = "auto"}}; }},
+      {"exchange.levels: factors need topology all_reduce and rule sum, and belong to the first level: what "
+       "goes on from there is a sum, which has no factors: level 1 has topology all_reduce and rule sum",
+       [](Plan& p) {
+         p.exchange.levels = {{.group = "node"}, {.group = "across", .factors = "always"}};
+       }},
+      {"exchange.levels: factors need codec none at their level, since a memory of errors would lack the "
+       "gradients that never were: it is int8",
+       [](Plan& p) { p.exchange.levels = {{.factors = "auto", .codec = {.name = "int8"}}}; }},
+      {"exchange.gradients: must be whole where gradients travel as factors, since their sum is made of all: "
+       "it is ring",
+       [](Plan& p) {
+         p.exchange.levels = {{.group = "node", .factors = "auto"},
+                              {.group = "across", .topology = "sharded"}};
+         p.exchange.gradients = "ring";
+         p.exchange.order = "backward";
+       }},
+      {"optimiser.freeze_steps: must be 0 where gradients travel as factors, since what travels after these "
+       "are first moments: it is 5",
+       [](Plan& p) {
+         p.optimiser.rule = "adamw";
+         p.optimiser.freeze_steps = 5;
+         p.exchange.levels[0].factors = "auto";
+       }},
       {"mesh.data: must be 0 or the number of workers: it is 3, and there are 2 worker(s)",
        [](Plan& p) { p.mesh.data = 3; }},
       {"mesh.node: must be 0 or divide the number of workers: it is 3, and there are 2 worker(s)",

@@ -276,6 +276,12 @@ TEST_P(Laws, BytesOnTheWireAreTheClosedForms) {
   gossip.graph = "ring";
   expect_near(measure(gossip, 4, 0), 2);
   expect_near(measure(meets("elastic", 5), 4, 0), 2 * (n - 1) / n / 5);
+  plan::LevelPlan factors = ring;
+  factors.factors = "always";
+  // Of 5 samples each, both layers: (n - 1) K (M + N). Biases and "idle" go by the ring.
+  const double m = 4000, columns = kInputs + kClasses, rest = m + kClasses + 3;
+  const double all = m * columns + rest, sent = (n - 1) * 5 * (2 * m + columns) + 2 * (n - 1) / n * rest;
+  expect_near(measure(factors, 4, 0) * all, sent);
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, Laws, testing::ValuesIn(places()),

@@ -61,6 +61,11 @@ inline std::vector<Mode> modes() {
       plan.exchange.delay = 1;
     };
   };
+  auto factors = [](plan::LevelPlan level) {
+    level.factors = "always";
+    return level;
+  };
+  auto as_factors = levels({factors(level("data", "all_reduce"))});
   auto replicated = levels({level("data", "all_reduce")});
   auto sharded = levels({level("data", "sharded")});
   auto hierarchical = levels({level("node", "sharded"), level("across", "all_reduce")});
@@ -74,6 +79,14 @@ inline std::vector<Mode> modes() {
       {"replicas_of_shards", levels({level("node", "all_reduce"), level("across", "sharded")})},
       {"sharded_twice", levels({level("node", "sharded"), level("across", "sharded", "ring")})},
       {"all_reduced_twice", levels({level("node", "all_reduce"), level("across", "all_reduce")})},
+      {"factors", as_factors},
+      {"factors_in_nodes", levels({factors(level("node", "all_reduce")), level("across", "sharded")})},
+      {"micro_batched_factors",
+       [as_factors](plan::Plan& plan) {
+         as_factors(plan);
+         plan.batch.micro_batches = 2;
+       }},
+      {"delayed_factors", delayed(as_factors), true},
       {"delayed", delayed(replicated), true},
       {"delayed_sharded", delayed(sharded), true},
   };
