@@ -122,10 +122,53 @@ class Bound {
     });
   }
 
-  tensor::Arena weights, gradients;
+  /// From now on linear weights leave the factors of at most so many samples in place of gradients.
+  void leave_factors(std::size_t rows) {
+    const ModelSpec& spec = model_->spec();
+    tensor::ArenaLayout places(gradients.type());
+    for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+      const ParameterSpec& parameter = spec.parameters[static_cast<std::size_t>(binding_.parameters[slot])];
+      if (!parameter.linear) continue;
+      const auto m = static_cast<std::size_t>(parameter.shape[0]);
+      const auto n = static_cast<std::size_t>(parameter.shape[1]);
+      const Range all = places.add(parameter.name, {static_cast<std::int64_t>(rows * (m + n))});
+      binding_.factor_slots.push_back({slot, rows, {all.begin, rows * m}, {all.begin + rows * m, rows * n}});
+    }
+    factors = tensor::Arena(gradients.type(), places.size());
+    binding_.factors = {&factors};
+    model_->unbind();
+    model_->bind(binding_);
+  }
+  /// All gradients in the order of the slots, those that are factors multiplied.
+  std::vector<double> all_products() const {
+    std::vector<double> all;
+    for (std::size_t s = 0; s < binding_.parameters.size(); ++s) {
+      std::vector<double> values = read(gradients, binding_.layout->slots()[s].name);
+      if (const FactorSlot* slot = binding_.factors_of(s)) values = product(*slot);
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+
+  tensor::Arena weights, gradients, factors;
   std::vector<int> marks;  // of the last step
 
  private:
+  std::vector<double> product(const FactorSlot& slot) const {
+    return dispatch(factors.type(), [&](auto zero) {
+      using T = decltype(zero);
+      std::vector<double> sum;
+      if constexpr (!std::is_same_v<T, BFloat16>) {
+        const auto d = factors.values<T>(slot.outputs), x = factors.values<T>(slot.inputs);
+        const std::size_t m = d.size() / slot.rows, n = x.size() / slot.rows;
+        sum.resize(m * n);
+        for (std::size_t k = 0; k < slot.rows; ++k)
+          for (std::size_t i = 0; i < m; ++i)
+            for (std::size_t j = 0; j < n; ++j) sum[i * n + j] += double{d[k * m + i]} * x[k * n + j];
+      }
+      return sum;
+    });
+  }
   std::vector<double> read(const tensor::Arena& arena, const std::string& name) const {
     const auto& slots = binding_.layout->slots();
     auto slot = std::find_if(slots.begin(), slots.end(), [&](const auto& s) { return s.name == name; });

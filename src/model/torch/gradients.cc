@@ -46,12 +46,31 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
     targets_[parameter].range = slots[slot].range;
   }
   for (const at::Tensor& slot : slots_.front()) TAXON_CHECK(slot.defined());
+  bind_factors(binding, parameter_of_slot);
   progress_ = Progress(binding);
+}
+
+void GradientSink::bind_factors(const Binding& binding, const std::vector<int>& parameter_of_slot) {
+  factors_.clear();
+  for (const FactorSlot& slot : binding.factor_slots) {
+    const auto parameter = static_cast<std::size_t>(parameter_of_slot[slot.slot]);
+    FactorViews views{parameter, {}, {}};
+    for (const tensor::Arena* arena : binding.factors) {
+      auto view = [&](Range range, std::int64_t columns) {
+        return at::from_blob(arena->bytes(range).data(), {static_cast<std::int64_t>(slot.rows), columns},
+                             scalar_type(arena->type()));
+      };
+      views.outputs.push_back(view(slot.outputs, parameters_[parameter].size(0)));
+      views.inputs.push_back(view(slot.inputs, parameters_[parameter].size(1)));
+    }
+    factors_.push_back(std::move(views));
+  }
 }
 
 void GradientSink::unbind() {
   slots_.clear();
-  for (GradientTarget& target : targets_) target.slot = at::Tensor();
+  factors_.clear();
+  for (GradientTarget& target : targets_) target.slot = target.outputs = target.inputs = at::Tensor();
 }
 
 void GradientSink::start_recording() {
@@ -75,13 +94,48 @@ void GradientSink::begin_step(std::size_t arena) {
     target.uses = 0;
     target.final_elements = 0;
     target.direct = target.slot.scalar_type() == parameters_[i].scalar_type();
+    target.outputs = target.inputs = at::Tensor();
   }
+  for (const FactorViews& views : factors_) {
+    GradientTarget& target = targets_[views.parameter];
+    target.outputs = views.outputs[arena];
+    target.inputs = views.inputs[arena];
+    target.rows = 0;
+    target.direct = true;  // whatever its type: rows are converted
+  }
+}
+
+void GradientSink::append_factors(GradientTarget& target, const at::Tensor& outputs,
+                                  const at::Tensor& inputs) {
+  const std::int64_t rows = outputs.size(0);
+  TAXON_CHECK(target.rows + rows <= target.outputs.size(0), "more samples than ", target.outputs.size(0));
+  target.outputs.narrow(0, target.rows, rows).copy_(outputs);
+  target.inputs.narrow(0, target.rows, rows).copy_(inputs);
+  target.rows += rows;
+  ++copies_.copies;
+  copies_.bytes += rows * (target.outputs.size(1) + target.inputs.size(1)) * target.outputs.element_size();
+  if (!last_micro_batch_) return;
+  end_factors(target);
+  written(target, target.range.size);
+}
+
+/// Zeroes the rows that the share does not fill.
+void GradientSink::end_factors(GradientTarget& target) {
+  const std::int64_t left = target.outputs.size(0) - target.rows;
+  if (left == 0) return;
+  target.outputs.narrow(0, target.rows, left).zero_();
+  target.inputs.narrow(0, target.rows, left).zero_();
 }
 
 void GradientSink::end_segments(int from) {
   for (GradientTarget& target : targets_) {
     if (target.segment < from) continue;
-    if (!target.filled && target.final_elements == 0) target.slot.zero_();
+    if (target.final_elements == 0) {
+      if (target.leaves_factors())
+        end_factors(target);
+      else if (!target.filled)
+        target.slot.zero_();
+    }
     complete(target, target.range.size);
   }
 }
@@ -120,6 +174,7 @@ void GradientSink::arrived(std::size_t parameter, const at::Tensor& incoming) {
 }
 
 void GradientSink::store(GradientTarget& target, const at::Tensor& gradient) {
+  TAXON_CHECK(!target.leaves_factors(), "a layer that leaves factors has a gradient beside them");
   at::NoGradGuard no_grad;
   if (target.filled)
     target.slot.add_(gradient);

@@ -27,6 +27,10 @@ struct GradientTarget {
   bool exclusive = false;          // nothing but the layer that it was offered to contributes
   int uses = 0;                    // direct layers of this step's graph that will still write
   std::size_t final_elements = 0;  // from the slot's beginning: known to be complete
+  /// Defined: a layer leaves its factors there, a row for each sample, and the slot alone; see FactorSlot.
+  at::Tensor outputs, inputs;
+  std::int64_t rows = 0;  // filled, of this step's samples
+  bool leaves_factors() const { return outputs.defined(); }
 };
 
 /// Takes gradients out of autograd as the backward pass completes them. Before the backward pass no parameter
@@ -70,6 +74,9 @@ class GradientSink {
   /// they are final: the layer is the only one and this is its last use in the step.
   void written(GradientTarget& target, std::size_t end);
 
+  /// For layers that leave factors: those of the next samples of the step.
+  void append_factors(GradientTarget& target, const at::Tensor& outputs, const at::Tensor& inputs);
+
   CopyCount copies() const { return copies_; }
 
  private:
@@ -80,10 +87,17 @@ class GradientSink {
   void arrived(std::size_t parameter, const at::Tensor& incoming);
   void store(GradientTarget& target, const at::Tensor& gradient);
   void complete(GradientTarget& target, std::size_t end);
+  static void end_factors(GradientTarget& target);
+  void bind_factors(const Binding& binding, const std::vector<int>& parameter_of_slot);
 
   std::vector<at::Tensor> parameters_;
   std::vector<GradientTarget> targets_;
   std::vector<std::vector<at::Tensor>> slots_;  // [arena][parameter]; empty while unbound
+  struct FactorViews {
+    std::size_t parameter;
+    std::vector<at::Tensor> outputs, inputs;  // [arena]
+  };
+  std::vector<FactorViews> factors_;
   std::vector<Accumulator> accumulators_;
   Progress progress_;
   tensor::Marks* marks_ = nullptr;  // while backward passes run

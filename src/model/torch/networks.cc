@@ -55,7 +55,10 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
     auto* target = reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt());
     at::NoGradGuard no_grad;
     --target->uses;
-    write_rows(*target, output, input);
+    if (target->leaves_factors())
+      target->sink->append_factors(*target, output, input);
+    else
+      write_rows(*target, output, input);
     target->filled = true;
     variable_list gradients(4);  // one per argument of forward; undefined: none, or already in the target
     if (context->needs_input_grad(kInput)) gradients[kInput] = output.mm(weight);
@@ -151,6 +154,17 @@ class ModuleNetwork final : public Network {
     for (const auto& module : module_->modules())
       if (auto* linear = module->as<DirectLinearImpl>(); linear && linear->weight.is_same(parameter))
         linear->weight_target = target;
+  }
+  bool is_linear(const at::Tensor& parameter) const override {
+    int owners = 0;
+    bool linear = false;
+    for (const auto& module : module_->modules())
+      for (const at::Tensor& own : module->parameters(/*recurse=*/false)) {
+        const auto* layer = module->as<DirectLinearImpl>();
+        owners += own.is_same(parameter);
+        linear = linear || (layer && layer->weight.is_same(parameter));
+      }
+    return linear && owners == 1;
   }
   ErrorKind fault() const override { return ErrorKind::Internal; }
 

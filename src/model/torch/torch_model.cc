@@ -145,7 +145,8 @@ void TorchModel::describe() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, tensor] = parameters_[i];
     const int index = static_cast<int>(i);
-    spec_.parameters.push_back({name, tensor.sizes().vec(), tensor.requires_grad()});
+    spec_.parameters.push_back(
+        {name, tensor.sizes().vec(), tensor.requires_grad(), network_->is_linear(tensor)});
     if (tensor.requires_grad()) trainable_.push_back(index);
     const std::size_t dot = name.find('.');
     const std::string child = dot == std::string::npos ? spec_.name : name.substr(0, dot);
