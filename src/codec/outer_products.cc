@@ -5,22 +5,17 @@
 namespace taxon::codec {
 namespace {
 
-// A tile of the sum stays in registers while it goes through all rows: 6 x 64 bytes are 12 of AVX2's 16.
+// A tile of the sum, so many rows of one register each, stays in registers while it goes through all samples.
 constexpr std::size_t kTileRows = 6;
-constexpr std::size_t kTileBytes = 64;
 
-template <class T>
-struct Lanes {
-  static constexpr std::size_t kCount = kTileBytes / sizeof(T);
-  typedef T Vector __attribute__((vector_size(kTileBytes)));
-};
-
-template <class T>
+template <class T, std::size_t kBytes>
 struct OuterProducts {
+  static constexpr std::size_t kLanes = kBytes / sizeof(T);
+  typedef T Vector __attribute__((vector_size(kBytes)));
+
   template <std::size_t kRows>
   static TAXON_INLINE void tile(const T* __restrict factors, OuterShape shape, std::size_t row,
                                 std::size_t column, T* __restrict sum) {
-    using Vector = typename Lanes<T>::Vector;
     Vector sums[kRows];
 #pragma GCC unroll 6
     for (std::size_t r = 0; r < kRows; ++r) sums[r] = Vector{};
@@ -52,7 +47,7 @@ struct OuterProducts {
 
   static TAXON_INLINE void run(const T* factors, OuterShape shape, Range columns, T* sum) {
     std::size_t column = columns.begin;
-    for (; column + Lanes<T>::kCount <= columns.end(); column += Lanes<T>::kCount) {
+    for (; column + kLanes <= columns.end(); column += kLanes) {
       std::size_t row = 0;
       for (; row + kTileRows <= shape.outputs; row += kTileRows)
         tile<kTileRows>(factors, shape, row, column, sum);
@@ -71,7 +66,12 @@ void sum_outer_products(std::span<const T> factors, const OuterShape& shape, Ran
                         Path path) {
   TAXON_CHECK(factors.size() == shape.blocks * shape.block() && sum.size() == shape.outputs * shape.inputs &&
               columns.end() <= shape.inputs);
-  run_on<OuterProducts<T>>(path, factors.data(), shape, columns, sum.data());
+  if (path == Path::Avx512)
+    run_on<OuterProducts<T, 64>>(path, factors.data(), shape, columns, sum.data());
+  else if (path == Path::Avx2)
+    run_on<OuterProducts<T, 32>>(path, factors.data(), shape, columns, sum.data());
+  else
+    run_on<OuterProducts<T, 16>>(path, factors.data(), shape, columns, sum.data());
 }
 
 template void sum_outer_products(std::span<const float>, const OuterShape&, Range, std::span<float>, Path);
