@@ -40,6 +40,7 @@ OwnRank::OwnRank(const Place& place, int control_port)
   options.world_size = place.ranks;
   options.host = app::host_id();
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
+  options.signals = 4096;  // a tensor channel for every variable of a model takes some hundreds
   transport_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
   const auto addresses = session_->exchange("transport addresses", transport_->self().address);
   std::vector<net::PeerInfo> peers;

@@ -1,26 +1,18 @@
 // gRPC: a tensor as bytes of a protobuf message, sent by rank 0 and consumed by rank 1 where protobuf has put
 // it. unary_tcp, unary_unix: one call for each tensor; stream_tcp, stream_unix: all in one client stream.
 // --rank --ranks --host --port as every side; --grpc-port: for gRPC; --socket: path of the unix socket.
-#include <grpcpp/grpcpp.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 
+#include "peers/grpc_channel.h"
 #include "side/tensors.h"
 #include "tensor.grpc.pb.h"
 
 namespace taxon::bench {
 namespace {
-
-/// What makes large messages cheap, on both sides: (argument, value).
-constexpr std::pair<const char*, int> kArguments[] = {{GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1},
-                                                      {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1},
-                                                      {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, (1 << 24) - 1},
-                                                      {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1 << 24},
-                                                      {GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 1 << 24}};
 
 /// Rank 1's: consumes what comes. The sender may begin with a request before this rank has heard of it.
 class Service final : public rpc::TensorService::Service {
@@ -65,22 +57,11 @@ class Service final : public rpc::TensorService::Service {
   std::uint64_t request_ = 0, last_ = 0;
 };
 
-struct Addresses {
-  std::string tcp, socket;
-};
-
 class GrpcSide final : public TensorSide {
  public:
-  GrpcSide(const Place& place, Addresses addresses)
+  GrpcSide(const Place& place, GrpcAddresses addresses)
       : sends_(place.rank == 0), addresses_(std::move(addresses)) {
-    if (sends_) return;
-    grpc::ServerBuilder builder;
-    for (const auto& [argument, value] : kArguments) builder.AddChannelArgument(argument, value);
-    builder.AddListeningPort(addresses_.tcp, grpc::InsecureServerCredentials());
-    builder.AddListeningPort(addresses_.socket, grpc::InsecureServerCredentials());
-    builder.RegisterService(&service_);
-    server_ = builder.BuildAndStart();
-    if (!server_) throw std::runtime_error("gRPC can't listen at " + addresses_.tcp);
+    if (!sends_) server_ = start_grpc_server(addresses_, service_);
   }
 
   void prepare(const TensorContent& content, const std::string& variant) override {
@@ -114,12 +95,9 @@ class GrpcSide final : public TensorSide {
 
  private:
   void connect(const std::string& address) {
-    grpc::ChannelArguments arguments;
-    for (const auto& [argument, value] : kArguments) arguments.SetInt(argument, value);
     auto& channel = channels_[address];
-    if (!channel) channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(30)))
-      throw std::runtime_error("gRPC does not reach " + address);
+    if (!channel) channel = make_grpc_channel(address);
+    await_grpc_channel(*channel, address);
     stub_ = rpc::TensorService::NewStub(channel);
   }
 
@@ -158,7 +136,7 @@ class GrpcSide final : public TensorSide {
   }
 
   bool sends_;
-  Addresses addresses_;
+  GrpcAddresses addresses_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;  // by address

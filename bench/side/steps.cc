@@ -1,0 +1,126 @@
+#include "side/steps.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+namespace taxon::bench {
+namespace {
+
+constexpr std::size_t kPeriod = 251;
+
+float base(std::size_t index) { return static_cast<float>(index * 31 % kPeriod) / 512.0F; }
+
+[[gnu::always_inline]] inline void add_plain(float* sum, const float* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
+}
+[[gnu::target("avx2"), gnu::optimize("O3")]] void add_avx2(float* sum, const float* values,
+                                                           std::size_t count) {
+  add_plain(sum, values, count);
+}
+
+struct StepVariant {
+  std::string way, model;
+  std::chrono::microseconds compute{0};
+};
+
+StepVariant parse(const std::string& variant) {
+  const std::size_t first = variant.find('/'), last = variant.rfind('/');
+  if (first == std::string::npos || first == last) throw std::runtime_error("unknown variant " + variant);
+  return {variant.substr(0, first), variant.substr(first + 1, last - first - 1),
+          std::chrono::microseconds(std::stoll(variant.substr(last + 1)))};
+}
+
+}  // namespace
+
+void add_to(float* sum, const float* values, std::size_t count) {
+  static const bool avx2 = __builtin_cpu_supports("avx2");
+  if (avx2)
+    add_avx2(sum, values, count);
+  else
+    add_plain(sum, values, count);
+}
+
+void GradientContent::fill(float* data) const {
+  for (std::size_t i = 0; i < std::min(elements_, kPeriod); ++i) data[i] = base(i);
+  for (std::size_t i = kPeriod; i < elements_; ++i) data[i] = data[i - kPeriod];
+}
+
+std::size_t GradientContent::place(std::uint64_t number) const { return number * 2654435761U % elements_; }
+
+void GradientContent::stamp(float* data, std::uint64_t before, std::uint64_t number) const {
+  if (before != 0) data[place(before)] = base(place(before));
+  data[place(number)] = base(place(number)) + 1;
+}
+
+float GradientContent::sum(std::size_t place, std::uint64_t number) const {
+  return base(place) * static_cast<float>(number);
+}
+
+void PulledCheck::begin(std::span<const std::size_t> elements) {
+  variables_.clear();
+  for (const std::size_t count : elements) variables_.push_back({GradientContent(count), {}});
+  right_ = true;
+}
+
+float PulledCheck::expected(const Variable& variable, std::size_t place, std::uint64_t number) const {
+  const auto raised = variable.raised.find(place);
+  return variable.content.sum(place, number) + (raised == variable.raised.end() ? 0 : raised->second);
+}
+
+void PulledCheck::use(std::size_t v, const float* data, std::uint64_t number) {
+  Variable& variable = variables_[v];
+  const std::size_t place = variable.content.place(number);
+  ++variable.raised[place];
+  const float wanted = expected(variable, place, number);
+  const float largest = max_of(data, variable.content.elements());
+  if (data[place] != wanted || largest < wanted) fail();
+}
+
+void PulledCheck::compare(std::size_t v, const float* data, std::uint64_t number) {
+  const Variable& variable = variables_[v];
+  std::size_t raised = 0;  // most elements never were
+  for (std::size_t i = 0; i < variable.content.elements(); ++i) {
+    if (data[i] == variable.content.sum(i, number)) continue;
+    ++raised;
+    if (data[i] != expected(variable, i, number)) fail();
+  }
+  if (raised != variable.raised.size()) fail();
+}
+
+void replay(std::chrono::microseconds compute) {
+  constexpr std::chrono::microseconds kSlack(150);  // that a sleep may be longer
+  const auto end = std::chrono::steady_clock::now() + compute;
+  if (compute > kSlack) std::this_thread::sleep_until(end - kSlack);
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+Outcome StepRequests::answer(const Request& request) {
+  const StepVariant variant = parse(request.variant);
+  const std::vector<std::size_t> variables = variables_of(variant.model);
+  std::size_t bytes = 0;
+  for (const std::size_t elements : variables) bytes += elements * sizeof(float);
+  if (variables.empty() || bytes != request.bytes)
+    throw std::runtime_error(variant.model + " has " + std::to_string(bytes) + " bytes");
+  if (const std::string wanted = variant.way + "/" + variant.model; prepared_ != wanted) {
+    side_.prepare(variables, variant.way);
+    prepared_ = wanted;
+    next_ = 1;
+  }
+  // Memory of every place is touched, connections are made, both sides are awake.
+  side_.run({.first = next_++, .count = 1, .compute = variant.compute});
+  const auto count = static_cast<std::uint64_t>(request.iterations);
+  const Expenses before = Expenses::now();
+  Outcome outcome;
+  outcome.seconds = side_.run({.first = next_, .count = count, .compute = variant.compute, .compares = true});
+  const Expenses spent = Expenses::now() - before;
+  next_ += count;
+  if (serves_) outcome.seconds.assign(count, 0.0);
+  outcome.verified = serves_ || side_.right();
+  outcome.sums = {spent.user_copies, spent.kernel_copies};
+  outcome.detail = side_.detail();
+  return outcome;
+}
+
+}  // namespace taxon::bench

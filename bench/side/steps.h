@@ -1,0 +1,102 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "side/tensors.h"
+
+namespace taxon::bench {
+
+/// The variables of a model, in elements of float32: what a worker pushes gradients of and pulls. Empty for
+/// models that are not in the table: AlexNet, VGGNet-16, Inception-v3, LSTM, GRU, FCN-5, each with as many
+/// variables and bytes as in the evaluation of "RPC Considered Harmful" (arXiv 1805.08430).
+std::vector<std::size_t> variables_of(std::string_view model);
+
+/// sum += values. As fast as the memory.
+void add_to(float* sum, const float* values, std::size_t count);
+
+/// The gradients of one variable: every element a function of its place, and in step n one of them, whose
+/// place depends on n, larger by 1. Multiples of 1/512, so that sums of thousands of steps are exact.
+class GradientContent {
+ public:
+  explicit GradientContent(std::size_t elements) : elements_(elements) {}
+  std::size_t elements() const { return elements_; }
+  void fill(float* data) const;
+  /// From step `before` to step `number`; 0 is what fill() made.
+  void stamp(float* data, std::uint64_t before, std::uint64_t number) const;
+  std::size_t place(std::uint64_t number) const;
+  /// What all of the gradients up to step `number` make at a place, without the ones.
+  float sum(std::size_t place, std::uint64_t number) const;
+
+ private:
+  std::size_t elements_;
+};
+
+/// What the worker knows of the variables: they begin at zero, and every step adds its gradient.
+class PulledCheck {
+ public:
+  void begin(std::span<const std::size_t> elements);
+  /// Uses variable `v` as step `number` left it: reads all of it, and compares the element that this step
+  /// raised. In order of steps, each variable once a step; any thread, but one at a time for a variable.
+  void use(std::size_t v, const float* data, std::uint64_t number);
+  /// Compares every element.
+  void compare(std::size_t v, const float* data, std::uint64_t number);
+  void fail() { right_ = false; }
+  bool right() const { return right_; }
+
+ private:
+  struct Variable {
+    GradientContent content;
+    std::unordered_map<std::size_t, float> raised;  // place -> how often. Never iterated
+  };
+  float expected(const Variable& variable, std::size_t place, std::uint64_t number) const;
+  std::vector<Variable> variables_;
+  std::atomic<bool> right_{true};
+};
+
+/// A run of steps: number `first` and the `count - 1` after it. Forward and backward passes are replayed.
+struct StepRun {
+  std::uint64_t first = 1, count = 1;
+  std::chrono::microseconds compute{0};
+  bool compares = false;  // after the last step all elements are compared, outside of its time
+};
+
+/// Training with one parameter server as one side does it: rank 0 works, rank 1 serves. A step is compute,
+/// then all gradients to the server, which adds them to its variables, and all variables back.
+class StepSide {
+ public:
+  virtual ~StepSide() = default;
+  /// Collective: variables of so many elements, all zero, by `way`. Throws std::runtime_error for unknown
+  /// ways.
+  virtual void prepare(const std::vector<std::size_t>& variables, const std::string& way) = 0;
+  /// Collective. The worker's: seconds of each step; nothing at the server.
+  virtual std::vector<double> run(const StepRun& run) = 0;
+  /// The worker's: whether everything it pulled was right since prepare().
+  virtual bool right() const = 0;
+  virtual std::string detail() const { return {}; }
+};
+
+/// Takes as long as the compute of a step: sleeps, but for the end.
+void replay(std::chrono::microseconds compute);
+
+/// Answers requests whose variant is WAY/MODEL/MICROSECONDS and whose bytes are the model's. A model stays
+/// prepared as long as requests name it.
+class StepRequests {
+ public:
+  StepRequests(StepSide& side, const Place& place) : side_(side), serves_(place.rank != 0) {}
+  Outcome answer(const Request& request);
+
+ private:
+  StepSide& side_;
+  bool serves_;
+  std::string prepared_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace taxon::bench
