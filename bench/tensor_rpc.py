@@ -95,10 +95,11 @@ def row_of(model, way, compute_ms, peer):
 
 
 def steps_of(side, model, compute_ms, quick):
-    """About a third of a second, at least two; gRPC's are longer."""
+    """About a third of a second, at least two; one, quickly, where gRPC takes seconds."""
     rate = 4e8 if side == "gRPC" else 2e9
     guess = compute_ms / 1e3 + 8 * PARAMETERS[model] / rate
-    return max(2 if quick else 3, min(50, int((0.3 if quick else 1) / guess)))
+    least = 3 if not quick else 1 if guess > 2 else 2
+    return max(least, min(50, int((0.3 if quick else 1) / guess)))
 
 
 def measure_model(session, sides, model):
