@@ -100,9 +100,15 @@ std::vector<Finding> transports() {
   std::vector<Finding> result;
   for (const auto& [name, devices] : found)
     result.push_back({"UCX " + name, joined(devices), Verdict::Good, {}});
-  if (!found.contains("posix") && !found.contains("sysv"))
+  const bool shares = found.contains("posix") || found.contains("sysv");
+  if (!shares)
     result.push_back({"UCX shared memory", "none", Verdict::Poor,
                       "Workers of one host talk over TCP. Check UCX_TLS and that /dev/shm is mounted."});
+  result.push_back({"tensors on host",
+                    shares ? "written into place or read there, in shared memory" : "messages",
+                    shares ? Verdict::Good : Verdict::Poor,
+                    shares ? "" : "Sums and tensor channels copy more than once without shared memory."});
+  result.push_back({"tensors to hosts", "messages", Verdict::Good, {}});
   if (!found.contains("tcp"))
     result.push_back({"UCX tcp", "none", Verdict::Missing,
                       "Hosts can't reach each other without it or RDMA. Check UCX_TLS and the interfaces."});

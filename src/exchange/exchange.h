@@ -92,7 +92,12 @@ class Exchange {
     return in_ring() ? bucket.shard : bucket.owned_gradients().begin;
   }
   Journey journey(const Bucket& bucket, Range range) const {
-    return {static_cast<std::uint32_t>(bucket.id.value()), wire_lane_, range, &bucket.rows, clock_.step};
+    return {.unit = static_cast<std::uint32_t>(bucket.id.value()),
+            .lane = wire_lane_,
+            .range = range,
+            .rows = &bucket.rows,
+            .round = clock_.step,
+            .lasts = !in_ring()};
   }
 
   comm::Runtime& runtime_;

@@ -119,8 +119,8 @@ Range Levels::reaching(std::size_t level, Range range) const {
 }
 
 task::Task<double> Levels::reduce(Journey journey, const tensor::Arena& values) {
-  Leg leg{journey.unit,  journey.lane,    journey.range,       {},
-          journey.round, journey.factors, journey.factor_arena};
+  Leg leg{journey.unit,  journey.lane,    journey.range,        {},
+          journey.round, journey.factors, journey.factor_arena, journey.lasts};
   double weight = 1;
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     leg.rows = (*journey.rows)[l];

@@ -18,6 +18,7 @@ struct Journey {
   std::int64_t round = 0;                   // see Leg
   const Factors* factors = nullptr;         // contributions to the first level, see Leg
   const tensor::Arena* factor_arena = nullptr;
+  bool lasts = true;
 };
 
 /// The levels of an exchange, from the inside outward: what one level's owners hold is what the next level
@@ -60,6 +61,8 @@ class Levels {
   std::vector<Topology::Kept> kept() const;
   /// What a level's codec did so far; null without one.
   const CodecWork* codec_work(std::size_t level) const { return levels_[level].topology->codec_work(); }
+  /// How its values come and go; empty where collectives' rows tell.
+  std::string paths(std::size_t level) const { return levels_[level].topology->paths(); }
 
   // For ranks that don't keep step, see Topology.
   void begin_turn();

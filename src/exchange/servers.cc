@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 
 #include "comm/in_flight.h"
+#include "comm/paths.h"
 #include "comm/recorded.h"
 #include "comm/scratch.h"
 
@@ -16,16 +18,25 @@ using Head = ServerWire::Head;
 
 View bytes_of(Head& head) { return as_view(std::span<std::int64_t>(head)); }
 ConstView bytes_of(const Head& head) { return as_const_view(std::span<const std::int64_t>(head)); }
+View bytes_of(ServerWire::Told& told) { return as_view(std::span<ServerWire::Told>(&told, 1)); }
+ConstView bytes_of(const ServerWire::Told& told) {
+  return as_const_view(std::span<const ServerWire::Told>(&told, 1));
+}
 
 template <class Op>
 task::Task<void> await_all(std::deque<Op>* ops) {
   for (Op& op : *ops) co_await op;
 }
+template <class First, class Second>
+task::Task<void> await_all(std::deque<First>* first, std::deque<Second>* second) {
+  for (First& op : *first) co_await op;
+  for (Second& op : *second) co_await op;
+}
 
 /// Waits for operations that the caller's frame owns; when one fails, the network lets go of all first.
-template <class Op>
-task::Task<void> settled(comm::Communicator& group, std::deque<Op>* ops) {
-  auto waiting = await_all(ops);
+template <class... Ops>
+task::Task<void> settled(comm::Communicator& group, std::deque<Ops>*... ops) {
+  auto waiting = await_all(ops...);
   return comm::settle(group.runtime().waits(), std::move(waiting));
 }
 
@@ -42,6 +53,18 @@ net::Tag ServerWire::tag(const comm::Communicator& group, std::uint32_t unit, st
 Servers::Servers(comm::Communicator& group, TopologyContext context)
     : group_(group), roles_{group.size(), context.servers}, chronicle_(context.chronicle), coders_(context) {
   if (chronicle_.follow) script_.emplace("turns", *chronicle_.follow, Act::Role::Worker, Act::kNoUnit);
+  if (!roles_.works(group.rank())) return;
+  net::Transport& transport = group.runtime().transport;
+  for (int server = 0; server < roles_.servers(); ++server)
+    shares_.push_back(transport.path(group.global(roles_.member_of_server(server))).shared_memory);
+  written_.resize(shares_.size());
+  if (std::count(shares_.begin(), shares_.end(), true) > 0)
+    signal_ = transport.allot_signals(static_cast<std::uint32_t>(shares_.size()));
+}
+
+bool Servers::places(Range range, int server) const {
+  return shares_[static_cast<std::size_t>(server)] && sizes(Wires::Contribution, range).empty() &&
+         sizes(Wires::Answer, range).empty();
 }
 
 /// Which answers have come by now decides, and so does who computed how fast: a step may begin while answers
@@ -61,6 +84,7 @@ void Servers::begin_turn() {
 Servers::Line& Servers::line(std::uint32_t unit) {
   Line& line = lines_[unit];
   line.versions.resize(static_cast<std::size_t>(roles_.servers()), first_version_);
+  line.places.resize(line.versions.size());
   return line;
 }
 
@@ -76,21 +100,44 @@ task::Task<void> Servers::hand_in(Leg leg, const tensor::Arena& values, ServerWi
     auto encoding = encode(leg, &values, wires);
     co_await encoding;
   }
+  line.from = &values, line.range = leg.range;
   std::deque<Head> heads;
+  std::deque<ServerWire::Told> told;
+  std::deque<Place> places;
   std::deque<net::SendOp> sends;
+  std::deque<net::PutOp> puts;
   // Each worker begins with another server, so that they don't all queue at one link.
   for (int i = 0; i < roles_.servers(); ++i) {
     const int server = (group_.rank() + i) % roles_.servers();
     const auto s = static_cast<std::size_t>(server);
     const Rank peer = group_.global(roles_.member_of_server(server));
-    heads.push_back({kind, clock_, line.versions[s], samples_, mean_over_, number, leg.round});
-    sends.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedInHead),
-                       bytes_of(std::as_const(heads.back())), DType::Int64);
-    sends.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedIn),
-                       coded ? ConstView(wires[s]) : values.bytes(roles_.part_of(leg.range, server)),
-                       coded ? DType::UInt8 : values.type());
+    const net::Tag head_tag = ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedInHead);
+    const net::Tag tag = ServerWire::tag(group_, leg.unit, line.use, ServerWire::HandedIn);
+    const Range part = roles_.part_of(leg.range, server);
+    const View bytes = values.bytes(part);
+    Head head{kind, clock_, line.versions[s], samples_, mean_over_, number, leg.round};
+    if (!this->places(leg.range, server)) {
+      heads.push_back(head);
+      sends.emplace_back(transport, peer, head_tag, bytes_of(std::as_const(heads.back())), DType::Int64);
+      sends.emplace_back(transport, peer, tag, coded ? ConstView(wires[s]) : bytes,
+                         coded ? DType::UInt8 : values.type());
+      continue;
+    }
+    ServerWire::Told& says = told.emplace_back();
+    if (kind == ServerWire::Contribution) {
+      if (leg.lasts) says.place = tell_place(values, part, signal_ + static_cast<std::uint32_t>(server));
+      if (line.places[s]) {
+        const Place& to = places.emplace_back(std::exchange(line.places[s], {}));
+        head[ServerWire::Written] = static_cast<std::int64_t>(++written_[s]);
+        puts.emplace_back(transport, bytes, &to.region(), to.offset(), to.signal(), written_[s]);
+      } else {
+        sends.emplace_back(transport, peer, tag, bytes, values.type());
+      }
+    }
+    says.head = head;
+    sends.emplace_back(transport, peer, head_tag, bytes_of(std::as_const(says)), DType::UInt8);
   }
-  auto sent = settled(group_, &sends);
+  auto sent = settled(group_, &puts, &sends);
   co_await sent;
 }
 
@@ -116,28 +163,97 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
   comm::Scratch room(group_.scratch(), room_for(sizes), values.bytes(leg.range));
   const std::vector<View> wires = wires_in(room.bytes(), sizes);
   const bool coded = !wires.empty();
-  std::deque<Head> heads;
+  std::vector<Head> heads(static_cast<std::size_t>(roles_.servers()));
+  std::vector<ServerWire::Told> told(heads.size());
   std::deque<net::RecvOp> receives;
   for (int server = 0; server < roles_.servers(); ++server) {
+    const auto s = static_cast<std::size_t>(server);
     const Rank peer = group_.global(roles_.member_of_server(server));
-    receives.emplace_back(transport, peer,
-                          ServerWire::tag(group_, leg.unit, line.use, ServerWire::AnswerHead),
-                          bytes_of(heads.emplace_back()), DType::Int64);
-    receives.emplace_back(
-        transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer),
-        coded ? wires[static_cast<std::size_t>(server)] : values.bytes(roles_.part_of(leg.range, server)),
-        coded ? DType::UInt8 : values.type());
+    const net::Tag tag = ServerWire::tag(group_, leg.unit, line.use, ServerWire::AnswerHead);
+    if (places(leg.range, server)) {
+      receives.emplace_back(transport, peer, tag, bytes_of(told[s]), DType::UInt8);
+      continue;
+    }
+    receives.emplace_back(transport, peer, tag, bytes_of(heads[s]), DType::Int64);
+    receives.emplace_back(transport, peer, ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer),
+                          coded ? wires[s] : values.bytes(roles_.part_of(leg.range, server)),
+                          coded ? DType::UInt8 : values.type());
   }
   auto received = settled(group_, &receives);
   co_await received;
+  auto taking = take_placed(leg, &values, &told);
+  co_await taking;
   for (std::size_t server = 0; server < heads.size(); ++server) {
-    line.versions[server] = heads[server][ServerWire::Version];
-    answered_ = std::max(answered_, heads[server][ServerWire::CommonClock]);
+    const Head& head = places(leg.range, static_cast<int>(server)) ? told[server].head : heads[server];
+    line.versions[server] = head[ServerWire::Version];
+    answered_ = std::max(answered_, head[ServerWire::CommonClock]);
   }
   ++line.use;
   if (!coded) co_return;
   auto decoding = asked ? take_over(leg, &values, wires) : decode(leg, &values, wires);
   co_await decoding;
+}
+
+/// The rest of an answer whose head has come: what was written into place, and messages where it was not.
+task::Task<void> Servers::take_placed(Leg leg, const tensor::Arena* values,
+                                      std::vector<ServerWire::Told>* told) {
+  net::Transport& transport = group_.runtime().transport;
+  Line& line = this->line(leg.unit);
+  std::deque<net::RecvOp> receives;
+  std::deque<net::AwaitSignalOp> writes;
+  for (int server = 0; server < roles_.servers(); ++server) {
+    if (!places(leg.range, server)) continue;
+    const auto s = static_cast<std::size_t>(server);
+    const ServerWire::Told& says = (*told)[s];
+    const Rank peer = group_.global(roles_.member_of_server(server));
+    const net::Tag tag = ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer);
+    const View bytes = values->bytes(roles_.part_of(leg.range, server));
+    if (says.head[ServerWire::AnswerWritten] == 0)
+      receives.emplace_back(transport, peer, tag, bytes, values->type());
+    else
+      writes.emplace_back(transport, peer, tag, signal_ + static_cast<std::uint32_t>(server),
+                          static_cast<std::uint64_t>(says.head[ServerWire::AnswerWritten]));
+    line.places[s] = Place(says.place, peer, bytes.size());
+  }
+  auto came = settled(group_, &writes, &receives);
+  co_await came;
+  if (line.from == values && line.range == leg.range) co_return;
+  for (int server = 0; server < roles_.servers(); ++server) {
+    if (!places(leg.range, server) ||
+        (*told)[static_cast<std::size_t>(server)].head[ServerWire::AnswerWritten] == 0)
+      continue;
+    auto copied = copy(leg, values, roles_.part_of(line.range, server), roles_.part_of(leg.range, server));
+    co_await copied;
+  }
+}
+
+/// From what was handed in, where an answer was written, to where it is wanted.
+task::Task<void> Servers::copy(Leg leg, const tensor::Arena* values, Range from, Range to) {
+  comm::Runtime& runtime = group_.runtime();
+  tensor::Kernel kernel{
+      "answer",
+      {0, 2 * values->bytes(to).size()},
+      [source = line(leg.unit).from->bytes(from), target = values->bytes(to)](tensor::Marks&) {
+        if (!target.empty()) std::memcpy(target.data(), source.data(), target.size());
+      }};
+  auto done = tensor::run(runtime.device, runtime.waits(), tensor::Lane::Exchange, std::move(kernel));
+  co_await done;
+}
+
+std::string Servers::paths() const {
+  if (!roles_.works(group_.rank())) return {};
+  const bool coded = coders_.contributions || coders_.answers;
+  std::vector<Rank> written, sent;
+  for (int server = 0; server < roles_.servers(); ++server) {
+    const bool placed = shares_[static_cast<std::size_t>(server)] && !coded;
+    (placed ? written : sent).push_back(group_.global(roles_.member_of_server(server)));
+  }
+  std::vector<std::string> ways;
+  if (!written.empty()) ways.push_back("written into place at " + comm::describe_ranks(written));
+  if (!sent.empty())
+    ways.push_back(fmt::format("messages to {} ({})", comm::describe_ranks(sent),
+                               comm::describe_paths(group_.runtime().transport, sent)));
+  return fmt::format("values to and from servers: {}", fmt::join(ways, "; "));
 }
 
 task::Task<void> Servers::tell(ServerWire::Kind kind) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "exchange/coder.h"
+#include "exchange/placed.h"
 #include "exchange/script.h"
 #include "exchange/topology.h"
 
@@ -39,9 +40,15 @@ struct ServerWire {
   enum Kind : std::int64_t { Contribution, Pause, Close };
   using Head = std::array<std::int64_t, 8>;
   // Of HandedInHead and Control.
-  enum Field { KindOf, Clock, Base, Samples, MeanOver, Number, Round };
+  enum Field { KindOf, Clock, Base, Samples, MeanOver, Number, Round, Written };
   // Of AnswerHead.
-  enum AnswerField { CommonClock, Version };
+  enum AnswerField { CommonClock, Version, AnswerWritten };
+  /// A head between ranks that share memory. Written: the values are the so-many-th that this rank wrote into
+  /// places of the other; 0: a message follows. `place`: where the other may write next.
+  struct Told {
+    Head head{};
+    ToldPlace place;
+  };
   /// Of the unit's `use`-th exchange between a worker and a server.
   static net::Tag tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use,
                       Message message);
@@ -89,12 +96,16 @@ class Servers final : public Topology {
   void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) override;
   std::vector<Kept> kept() const override;
   const CodecWork* codec_work() const override;
+  std::string paths() const override;
 
  private:
   struct Line {
     std::uint32_t use = 0;
-    std::int64_t handed_in = 0;          // contributions
-    std::vector<std::int64_t> versions;  // [server]: of the values that came last
+    std::int64_t handed_in = 0;           // contributions
+    std::vector<std::int64_t> versions;   // [server]: of the values that came last
+    std::vector<Place> places;            // [server]: for the next contribution
+    const tensor::Arena* from = nullptr;  // what was handed in last, where answers may be put
+    Range range;                          // of it
   };
   Line& line(std::uint32_t unit);
   task::Task<void> tell(ServerWire::Kind kind);
@@ -107,6 +118,10 @@ class Servers final : public Topology {
   static std::vector<View> wires_in(View room, const std::vector<std::size_t>& sizes);
   /// True if servers ask for more than what was handed in of the unit.
   bool asked(Range range) const;
+  /// True if a part's values may be written into place: memory is shared, and they travel as they are.
+  bool places(Range range, int server) const;
+  task::Task<void> take_placed(Leg leg, const tensor::Arena* values, std::vector<ServerWire::Told>* told);
+  task::Task<void> copy(Leg leg, const tensor::Arena* values, Range from, Range to);
   task::Task<void> encode(Leg leg, const tensor::Arena* values, std::vector<View> wires);
   task::Task<void> decode(Leg leg, const tensor::Arena* values, std::vector<View> wires);
   /// Codecs that ask: all servers get exact values of what they ask for, and then say what became of it.
@@ -128,6 +143,9 @@ class Servers final : public Topology {
   std::int64_t first_version_ = 0;
   std::int64_t answered_ = 0;  // the furthest that a server said
   std::uint32_t told_ = 0;
+  std::vector<char> shares_;            // [server]: its memory
+  std::vector<std::uint64_t> written_;  // [server]: contributions put into its places
+  std::uint32_t signal_ = 0;            // [server], from here on: answers that it put into place
 };
 
 std::unique_ptr<Topology> make_servers(comm::Communicator& group, TopologyContext context);

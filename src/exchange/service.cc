@@ -51,6 +51,7 @@ Service::Service(comm::Runtime& runtime, Setup setup)
   }
   if (setup_.late) late_ = setup_.late(owned);
   prepare_codecs();
+  prepare_places();
 }
 
 std::vector<Range> Service::owned() const {
@@ -77,7 +78,10 @@ Service::Buffer Service::take_contribution(Unit& unit) {
 }
 
 void Service::give_back(Unit& unit, Contribution contribution) {
-  (unit.asks ? unit.free_wires : unit.free).push_back(std::move(contribution.values));
+  if (contribution.place_of)
+    unit.seats[static_cast<std::size_t>(*contribution.place_of)].place = std::move(contribution.values);
+  else
+    (unit.asks ? unit.free_wires : unit.free).push_back(std::move(contribution.values));
 }
 
 void Service::note(Act::Kind kind, const Unit& unit, int worker, std::int64_t number) {
@@ -212,10 +216,16 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
   const bool coded = unit->contribution_wire.has_value() && !unit->asks;
   const tensor::Arena wire(DType::UInt8, coded ? *unit->contribution_wire : 0, setup_.weights->bytes());
   for (;; ++use) {
-    Contribution contribution{take_contribution(*unit)};
+    Contribution contribution;
     ServerWire::Head head{};
-    auto hearing = hear(unit, worker, &head, coded ? &wire : contribution.values.get());
-    co_await hearing;
+    if (places(*unit, worker)) {
+      auto hearing = hear_told(unit, worker, &head, &contribution);
+      co_await hearing;
+    } else {
+      contribution.values = take_contribution(*unit);
+      auto hearing = hear(unit, worker, &head, coded ? &wire : contribution.values.get());
+      co_await hearing;
+    }
     seat.closed = head[ServerWire::KindOf] == ServerWire::Close;
     if (coded && !seat.closed) {
       auto decoding = decode(unit, head[ServerWire::Round], &wire, contribution.values.get());
@@ -239,7 +249,7 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
       auto going = seat.may_go->wait(unit->script ? kFollowed : "slower workers", describe(*unit), peer);
       co_await going;
     }
-    auto replying = reply(unit, worker, use);
+    auto replying = places(*unit, worker) ? reply_told(unit, worker, use) : reply(unit, worker, use);
     co_await replying;
     if (setup_.owner->answers == Owner::Answers::Updates) std::swap(seat.last, seat.answer);
     if (seat.answer) keep(unit, std::move(seat.answer));

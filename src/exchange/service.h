@@ -56,12 +56,15 @@ class Service {
   /// How many contributions were so many updates late; of this server's largest part in bucket 0.
   const std::vector<std::int64_t>& staleness() const { return staleness_; }
   std::int64_t dropped() const { return dropped_; }
+  /// How a worker's values come and go, for reports.
+  std::string path_of(int worker) const;
 
  private:
   using Buffer = std::unique_ptr<tensor::Arena>;
   struct Contribution {
     Buffer values;
     std::int64_t number = 0;
+    std::optional<int> place_of = {};  // worker, if it lies in that one's place
     std::int64_t samples = 1, mean_over = 1;
     std::int64_t round = 0;
   };
@@ -79,6 +82,10 @@ class Service {
     Buffer last;  // answer, where it is not the owner's values: for a contribution that comes again
     ServerWire::Head head{};
     std::unique_ptr<task::Event> may_go;
+    Range place_range;      // in places_
+    Buffer place;           // there, while no contribution is in it
+    Place wanted;           // where the worker wants its answer
+    bool in_place = false;  // the answer is there
   };
   struct Unit {
     const Bucket* bucket = nullptr;
@@ -99,12 +106,20 @@ class Service {
     bool settling = false, again = false;
     std::unique_ptr<task::Event> idle;  // somebody waits for the end of settling
     std::optional<Script> script;       // to follow
+    bool direct() const { return !contribution_wire && !answer_wire; }
   };
 
   task::Task<void> attend(Unit* unit, int worker);
   task::Task<void> serve(Unit* unit, int worker);
   task::Task<void> hear(Unit* unit, int worker, ServerWire::Head* head, const tensor::Arena* values);
   task::Task<void> reply(Unit* unit, int worker, std::uint32_t use);
+  bool places(const Unit& unit, int worker) const {
+    return unit.direct() && shares_[static_cast<std::size_t>(worker)];
+  }
+  void prepare_places();
+  task::Task<void> hear_told(Unit* unit, int worker, ServerWire::Head* head, Contribution* into);
+  task::Task<void> reply_told(Unit* unit, int worker, std::uint32_t use);
+  View place_of_answer(const Seat& seat);
   task::Task<void> lose(Unit* unit, int worker);
   Act::Kind take_in(Unit* unit, int worker, Came came);
   task::Task<void> pause(Unit* unit, int worker, std::int64_t number);
@@ -151,6 +166,10 @@ class Service {
   std::vector<tensor::Arena> given_;  // [worker]: what it has, of owned elements, where answers are coded
   std::vector<std::int64_t> staleness_;
   std::int64_t dropped_ = 0;
+  tensor::Arena places_;                // of contributions; empty: they all come as messages
+  std::vector<char> shares_;            // [worker]: its memory
+  std::vector<std::uint64_t> written_;  // [worker]: answers put into its places
+  std::uint32_t signal_ = 0;            // [worker], from here on: contributions that it put into place
   task::Scope listeners_;
 };
 

@@ -179,7 +179,12 @@ task::Task<void> Service::answer(Unit* unit, int worker, const tensor::Arena* va
     co_await answering;
     co_return;
   }
-  Buffer buffer = take(*unit);
+  Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  const View place = place_of_answer(seat);
+  seat.in_place = !place.empty();
+  Buffer buffer = seat.in_place
+                      ? std::make_unique<tensor::Arena>(tensor::Arena::over(setup_.weights->type(), place))
+                      : take(*unit);
   tensor::Kernel kernel{"answer",
                         {0, 2 * buffer->bytes().size()},
                         [this, unit, worker, out = buffer.get(), values, begin](tensor::Marks&) {
@@ -189,7 +194,7 @@ task::Task<void> Service::answer(Unit* unit, int worker, const tensor::Arena* va
                         }};
   auto copied = run("answer", std::move(kernel), unit);
   co_await copied;
-  unit->seats[static_cast<std::size_t>(worker)].answer = std::move(buffer);
+  seat.answer = std::move(buffer);
 }
 
 task::Task<void> Service::run(const char* name, tensor::Kernel kernel, const Unit* unit) {

@@ -41,6 +41,7 @@ struct Leg {
   // What to sum if this member's contribution does not lie in the range.
   const Factors* factors = nullptr;
   const tensor::Arena* factor_arena = nullptr;
+  bool lasts = true;  // false: what was reduced is others' memory as soon as reduce() is over
 };
 
 /// Where contributions of one level meet: two halves, with the next level or the update between them at
@@ -75,6 +76,8 @@ class Topology {
   virtual void prepare(const tensor::Arena&, std::span<const tensor::Slot>) {}
   /// What its codec did so far; null without one.
   virtual const CodecWork* codec_work() const { return nullptr; }
+  /// How values come and go, in words for the log, where it is not by the rows of collectives.
+  virtual std::string paths() const { return {}; }
 
   // For members that don't keep step.
   /// A step, or a meeting, begins. Contributions of the turn before may still be on their way out.

@@ -216,10 +216,7 @@ View Network::RankTransport::map(const net::RemoteRegion& region) {
 net::Path Network::RankTransport::path(Rank peer) const {
   const Wiring& wiring = network_.wiring_;
   const bool one_host = wiring.host(rank_) == wiring.host(peer);
-  return {one_host ? "modelled link inside " + wiring.place(rank_).name
-                   : fmt::format("modelled network from {} to {}", wiring.place(rank_).name,
-                                 wiring.place(peer).name),
-          shares_memory_with(peer)};
+  return {one_host ? "modelled link inside the host" : "modelled network", shares_memory_with(peer)};
 }
 
 }  // namespace taxon::sim

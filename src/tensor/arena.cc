@@ -44,4 +44,12 @@ Arena::Arena(DType type, std::size_t size, View beside) : type_(type), size_(siz
   bytes_ = View(static_cast<std::byte*>(memory_.get()), bytes);
 }
 
+Arena Arena::over(DType type, View bytes) {
+  Arena arena;
+  arena.type_ = type;
+  arena.size_ = bytes.size() / size_of(type);
+  arena.bytes_ = bytes;
+  return arena;
+}
+
 }  // namespace taxon::tensor

@@ -45,6 +45,8 @@ class Arena {
   Arena(net::Transport& transport, DType type, std::size_t size);
   /// Private memory; none, only a size, when it is to stand beside a phantom.
   Arena(DType type, std::size_t size, View beside = {});
+  /// Memory of somebody else's, which outlives the arena; private as seen from it.
+  static Arena over(DType type, View bytes);
 
   DType type() const { return type_; }
   std::size_t size() const { return size_; }  // elements

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "comm/paths.h"
 #include "data/loader.h"
 #include "exchange/choose.h"
 #include "exchange/factors.h"
@@ -62,6 +63,7 @@ class Trainer {
   exchange::Layout lay_out() const;
   task::Task<void> share_arenas();
   void announce();
+  void announce_paths();
   task::Task<void> loop();
   task::Task<void> step(const data::Batch* batch);
   bool asked_to_stop() const;
@@ -277,6 +279,18 @@ void Trainer::announce() {
     world_.observer.noticed(factors);
   if (auto notice = plan::momentum_notice(plan_, group_.size()); notice && group_.rank() == 0)
     world_.observer.noticed(*notice);
+  if (group_.rank() == 0) announce_paths();
+}
+
+/// Rank 0's ways to the others, where they differ, and what servers make of them.
+void Trainer::announce_paths() {
+  const net::Transport& transport = runtime().transport;
+  if (const std::string paths = comm::describe_paths(transport, group_.members());
+      !paths.empty() && paths != transport.path(group_.global(1)).name)
+    world_.observer.noticed("paths: " + paths);
+  for (const exchange::Levels* levels : {levels_.get(), outer_.get()})
+    for (std::size_t l = 0; levels != nullptr && l < levels->size(); ++l)
+      if (const std::string paths = levels->paths(l); !paths.empty()) world_.observer.noticed(paths);
 }
 
 task::Task<void> Trainer::loop() {

@@ -90,7 +90,7 @@ task::Task<void> play(Scene* scene, comm::Runtime* runtime) {
 
 void run(Scene* scene) {
   test::RuntimeBody body = [&](comm::Runtime& runtime) { return play(scene, &runtime); };
-  test::run_runtimes(scene->workers + 1, body);
+  test::run_runtimes(scene->workers + 1, body, {.share_memory = false});  // heads as work() speaks them
 }
 
 /// One message of a contribution and its answer, by hand.

@@ -1,0 +1,47 @@
+#include "exchange/placed.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace taxon::exchange {
+
+ToldPlace tell_place(const tensor::Arena& arena, Range range, std::uint32_t signal) {
+  if (!arena.region() || range.size == 0) return {};
+  const auto packed = arena.region().share().pack();
+  if (packed.size() > ToldPlace::kRoom) return {};
+  ToldPlace told;
+  told.offset = range.begin * size_of(arena.type());
+  told.size = range.size * size_of(arena.type());
+  told.signal = signal;
+  told.packed = static_cast<std::uint32_t>(packed.size());
+  std::memcpy(told.region.data(), packed.data(), packed.size());
+  return told;
+}
+
+Place::Place(const ToldPlace& told, Rank owner, std::size_t size) {
+  if (told.packed == 0) return;
+  net::RemoteRegion region = net::RemoteRegion::unpack(
+      ConstView(told.region.data(), std::min<std::size_t>(told.packed, ToldPlace::kRoom)));
+  if (region.owner != owner || told.size != size || told.offset > region.size ||
+      size > region.size - told.offset)
+    throw Error(
+        ErrorKind::Mismatch,
+        fmt::format("rank {} wants {} bytes written to {} bytes at {} of a region of {} bytes of rank "
+                    "{}. Every rank must run the same plan and the same model.",
+                    owner.value(), size, told.size, told.offset, region.size, region.owner.value()),
+        ErrorContext{owner, "place of values", {}});
+  region_ = std::move(region);
+  offset_ = told.offset;
+  size_ = size;
+  signal_ = told.signal;
+}
+
+View Place::map(net::Transport& transport) const {
+  const View region = transport.map(region_);
+  return region.empty() ? View() : region.slice(offset_, size_);
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,127 @@
+// What a server and a worker that share memory do in place of messages: each writes values to where the other
+// uses them. Who hands in tells where the answer may go, since what it handed in has been taken from there;
+// who answers tells where the next contribution may go, if the last one is not waiting there for an update.
+// That is the credit: nothing is written over that is in use.
+#include "comm/losses.h"
+#include "exchange/service.h"
+
+namespace taxon::exchange {
+namespace {
+
+View bytes_of(ServerWire::Told& told) { return as_view(std::span<ServerWire::Told>(&told, 1)); }
+
+}  // namespace
+
+void Service::prepare_places() {
+  const int workers = setup_.roles.workers();
+  std::size_t total = 0;
+  for (int worker = 0; worker < workers; ++worker) {
+    shares_.push_back(runtime_.transport.path(setup_.group->global(worker)).shared_memory);
+    if (!shares_.back()) continue;
+    for (auto& unit : units_) {
+      if (!unit->direct()) continue;
+      unit->seats[static_cast<std::size_t>(worker)].place_range = {total, unit->range.size};
+      const std::size_t line = tensor::ArenaLayout::kAlignment / size_of(setup_.weights->type());
+      total += (unit->range.size + line - 1) / line * line;
+    }
+  }
+  written_.resize(shares_.size());
+  if (total == 0) return;
+  signal_ = runtime_.transport.allot_signals(static_cast<std::uint32_t>(workers));
+  try {
+    places_ = tensor::Arena(runtime_.transport, setup_.weights->type(), total);
+  } catch (const Error&) {
+    return;  // contributions come as messages, into private memory
+  }
+  for (auto& unit : units_)
+    for (Seat& seat : unit->seats)
+      if (seat.place_range.size > 0)
+        seat.place = std::make_unique<tensor::Arena>(
+            tensor::Arena::over(places_.type(), places_.bytes(seat.place_range)));
+}
+
+/// Without the data if it lies in its place already.
+task::Task<void> Service::hear_told(Unit* unit, int worker, ServerWire::Head* head, Contribution* into) {
+  comm::Communicator& group = *setup_.group;
+  const Rank peer = group.global(worker);
+  const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
+  const std::uint32_t use = unit->uses[static_cast<std::size_t>(worker)];
+  Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
+  ServerWire::Told told;
+  {
+    net::RecvOp said(runtime_.transport, peer, ServerWire::tag(group, id, use, ServerWire::HandedInHead),
+                     bytes_of(told), DType::UInt8);
+    comm::GuardedOp guard(setup_.losses, runtime_.transport, said);
+    co_await said;
+  }
+  *head = told.head;
+  if (told.head[ServerWire::KindOf] == ServerWire::Close) co_return;
+  const tensor::Arena& weights = *setup_.weights;
+  seat.wanted = Place(told.place, peer, unit->range.size * size_of(weights.type()));
+  const net::Tag tag = ServerWire::tag(group, id, use, ServerWire::HandedIn);
+  if (told.head[ServerWire::Written] == 0) {
+    into->values = take(*unit);
+    net::RecvOp came(runtime_.transport, peer, tag, into->values->bytes(), weights.type());
+    comm::GuardedOp guard(setup_.losses, runtime_.transport, came);
+    co_await came;
+    co_return;
+  }
+  if (!seat.place)
+    throw Error(ErrorKind::Transport, "a worker wrote where a contribution waits for its update",
+                ErrorContext{peer, "hand in", unit->bucket->name});
+  net::AwaitSignalOp came(runtime_.transport, peer, tag, signal_ + static_cast<std::uint32_t>(worker),
+                          static_cast<std::uint64_t>(told.head[ServerWire::Written]));
+  comm::GuardedOp guard(setup_.losses, runtime_.transport, came);
+  co_await came;
+  into->values = std::move(seat.place);
+  into->place_of = worker;
+}
+
+/// The worker's memory, if it is where an answer is to be and can be written by this process.
+View Service::place_of_answer(const Seat& seat) {
+  if (setup_.owner->answers != Owner::Answers::Values || !seat.wanted) return {};
+  return seat.wanted.map(runtime_.transport);
+}
+
+task::Task<void> Service::reply_told(Unit* unit, int worker, std::uint32_t use) {
+  comm::Communicator& group = *setup_.group;
+  net::Transport& transport = runtime_.transport;
+  const Rank peer = group.global(worker);
+  const auto w = static_cast<std::size_t>(worker);
+  const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
+  Seat& seat = unit->seats[w];
+  const net::Tag tag = ServerWire::tag(group, id, use, ServerWire::Answer);
+  ServerWire::Told told;
+  told.head = seat.head;
+  told.head[ServerWire::AnswerWritten] = 0;
+  if (seat.place)
+    told.place = tell_place(places_, seat.place_range, signal_ + static_cast<std::uint32_t>(worker));
+  if (seat.wanted) {
+    const ConstView rest = seat.in_place ? ConstView() : seat.answer->bytes();
+    if (seat.in_place && peer != runtime_.rank()) transport.count_stored(seat.answer->bytes().size());
+    told.head[ServerWire::AnswerWritten] = static_cast<std::int64_t>(++written_[w]);
+    net::PutOp puts(transport, rest, rest.empty() ? nullptr : &seat.wanted.region(), seat.wanted.offset(),
+                    seat.wanted.signal(), written_[w]);
+    comm::GuardedOp guard(setup_.losses, transport, puts);
+    co_await puts;
+  } else {
+    net::SendOp gives(transport, peer, tag, seat.answer->bytes(), seat.answer->type());
+    comm::GuardedOp guard(setup_.losses, transport, gives);
+    co_await gives;
+  }
+  net::SendOp says(transport, peer, ServerWire::tag(group, id, use, ServerWire::AnswerHead), bytes_of(told),
+                   DType::UInt8);
+  comm::GuardedOp guard(setup_.losses, transport, says);
+  co_await says;
+  if (seat.in_place) seat.answer.reset();
+  seat.in_place = false;
+  seat.wanted = {};
+}
+
+std::string Service::path_of(int worker) const {
+  const net::Path path = runtime_.transport.path(setup_.group->global(worker));
+  const bool placed = shares_[static_cast<std::size_t>(worker)] && places_.size() > 0;
+  return std::string(placed ? "written into place" : "messages") + ", through " + path.name;
+}
+
+}  // namespace taxon::exchange
