@@ -121,7 +121,7 @@ TEST_F(Disciplines, MomentumIsLoweredAtTheServersUnlessThePlanInsists) {
   const auto lowered = run(plan);
   ASSERT_EQ(lowered.recorders[0].notices.size(), 2u);
   EXPECT_NE(lowered.recorders[0].notices[0].find("0.9 is 0.6 at the servers"), std::string::npos);
-  EXPECT_NE(lowered.recorders[0].notices[1].find("values to and from servers: written into place at ranks 0"),
+  EXPECT_NE(lowered.recorders[0].notices[1].find("values to and from servers: written into place at rank 0"),
             std::string::npos);
   EXPECT_TRUE(lowered.recorders[1].notices.empty());
   plan.optimiser.asynchronous_momentum = "as_given";
