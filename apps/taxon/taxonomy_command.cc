@@ -46,6 +46,8 @@ std::vector<Axis> axes() {
     scheduling.points.push_back(fmt::format("late {}: {}", row.name, row.sentence));
   Axis compression{"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}};
   for (const auto& codec : known.codecs) compression.points.push_back("codec " + codec.name);
+  compression.points.emplace_back(
+      "sufficient factors of linear layers, by rule or always (factors of a level)");
   communication.points.emplace_back("servers, at every worker or on ranks of their own (mesh.servers)");
   communication.points.emplace_back("levels: in a node, then across nodes, where servers may be too");
   return {{"parallelism", "what is split?", {"data"}},
@@ -57,7 +59,7 @@ std::vector<Axis> axes() {
 
 /// Systems whose axes are not all here, and what is missing.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOutOfReach = {{
-    {"Poseidon, Project Adam", "sufficient factors of linear layers"},
+    {"Project Adam", "servers that get sufficient factors and answer with weights"},
     {"MPCA", "its rule is unpublished; EASGD stands nearest"},
     {"GPipe, PipeDream, Megatron", "model parallelism"},
 }};
