@@ -122,7 +122,7 @@ TEST_P(Asynchronous, AKilledWorkerLeavesTheOthersTraining) {
   }
   EXPECT_THAT(said, HasSubstr("lost [2]"));
   EXPECT_THAT(said, testing::ContainsRegex("\\[0\\] notice: rank 2 was lost: .* 3 workers go on"));
-  EXPECT_EQ(said.find("notice"), said.rfind("notice")) << said;
+  EXPECT_EQ(said.find("notice: rank 2"), said.rfind("notice: rank 2")) << said;
 }
 
 TEST_P(Asynchronous, AKilledServerEndsTheRunAndIsNamed) {
