@@ -44,7 +44,7 @@ class Systems(TaxonTest):
                 summary = json.loads((out / "summary.json").read_text())
                 self.assertGreater(summary["test_accuracy"], 0.5)
                 free = "staleness" in summary
-                self.assertEqual(free, "servers" in recipe.read_text())
+                self.assertEqual(free, "topology: servers" in recipe.read_text())
 
 
 if __name__ == "__main__":
