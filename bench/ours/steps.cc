@@ -276,8 +276,7 @@ class ChannelSteps final : public StepSide {
 
 void serve_requests(CommandChannel& channel, OwnRank& rank) {
   ChannelSteps side(rank);
-  StepRequests requests(side, channel.place());
-  serve(channel, [&](const Request& request) { return requests.answer(request); });
+  serve_steps(channel, side);
 }
 
 }  // namespace

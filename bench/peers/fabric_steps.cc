@@ -133,8 +133,7 @@ class RpcSteps final : public StepSide {
 
 void serve_requests(CommandChannel& channel, OwnRank& rank) {
   RpcSteps side(rank);
-  StepRequests requests(side, channel.place());
-  serve(channel, [&](const Request& request) { return requests.answer(request); });
+  serve_steps(channel, side);
 }
 
 }  // namespace

@@ -222,7 +222,6 @@ int main(int argc, char** argv) {
   const Place place = place_from(argc, argv);
   GrpcSteps side(place, {.tcp = "127.0.0.1:" + option(argc, argv, "grpc-port", "50051"),
                          .socket = "unix:" + option(argc, argv, "socket", "bench-grpc.socket")});
-  StepRequests requests(side, place);
   CommandChannel channel(place);
-  serve(channel, [&](const Request& request) { return requests.answer(request); });
+  serve_steps(channel, side);
 }

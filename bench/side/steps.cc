@@ -96,6 +96,20 @@ void replay(std::chrono::microseconds compute) {
   }
 }
 
+namespace {
+
+class StepRequests {
+ public:
+  StepRequests(StepSide& side, const Place& place) : side_(side), serves_(place.rank != 0) {}
+  Outcome answer(const Request& request);
+
+ private:
+  StepSide& side_;
+  bool serves_;
+  std::string prepared_;
+  std::uint64_t next_ = 1;
+};
+
 Outcome StepRequests::answer(const Request& request) {
   const StepVariant variant = parse(request.variant);
   const std::vector<std::size_t> variables = variables_of(variant.model);
@@ -121,6 +135,13 @@ Outcome StepRequests::answer(const Request& request) {
   outcome.sums = {spent.user_copies, spent.kernel_copies};
   outcome.detail = side_.detail();
   return outcome;
+}
+
+}  // namespace
+
+void serve_steps(CommandChannel& channel, StepSide& side) {
+  StepRequests requests(side, channel.place());
+  serve(channel, [&](const Request& request) { return requests.answer(request); });
 }
 
 }  // namespace taxon::bench

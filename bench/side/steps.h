@@ -85,18 +85,8 @@ class StepSide {
 /// Takes as long as the compute of a step: sleeps, but for the end.
 void replay(std::chrono::microseconds compute);
 
-/// Answers requests whose variant is WAY/MODEL/MICROSECONDS and whose bytes are the model's. A model stays
-/// prepared as long as requests name it.
-class StepRequests {
- public:
-  StepRequests(StepSide& side, const Place& place) : side_(side), serves_(place.rank != 0) {}
-  Outcome answer(const Request& request);
-
- private:
-  StepSide& side_;
-  bool serves_;
-  std::string prepared_;
-  std::uint64_t next_ = 1;
-};
+/// Answers requests, until they end, whose variant is WAY/MODEL/MICROSECONDS and whose bytes are the model's.
+/// A model stays prepared as long as requests name it.
+void serve_steps(CommandChannel& channel, StepSide& side);
 
 }  // namespace taxon::bench
