@@ -17,7 +17,8 @@ DENSE = "horovod"
 # Some thousand samples say how long steps take, and who comes to any accuracy in them at all; the whole recipes how long it takes to come to 88 %.
 QUICK = ("model.name=lenet5", "length.epochs=0", "length.samples=5120", "learning_rate.warmup_samples=512", "data.test_limit=500",
          "evaluation.every_epochs=0.0214")
-FULL = ("model.name=lenet5", "evaluation.every_epochs=0.125")
+# In batches of 64 and 4 epochs those come to 88 % too that learn a little less from a sample.
+FULL = ("model.name=lenet5", "batch.global=64", "length.epochs=4", "evaluation.every_epochs=0.125")
 TARGET = {"quick": 0.50, "full": 0.88}
 
 
@@ -69,8 +70,8 @@ def row_of(session, setting, folder, line, dense, equal):
     row.ratio = row.theirs / row.ours if row.ours and row.theirs else None
     row.settings |= {"samples_per_second": float(line["samples_per_second"]), "accuracy": float(line["accuracy"]), "staleness": line["staleness_mean"],
                      "parameter_hash": hash_of(folder, line["system"]), "wanted_sooner": sooner_wanted(line, setting)}
-    # Who keeps step computes the same bits however slow the hosts are.
-    if line["scheduling"].startswith("synchronous"):
+    # Who keeps step and drops nobody's gradients computes the same bits however slow the hosts are.
+    if line["scheduling"].startswith("synchronous") and "quorum" not in line["scheduling"]:
         row.verified = equal is None or row.settings["parameter_hash"] == equal
     return row
 

@@ -14,15 +14,15 @@ def environments(address, ranks, local):
              "TAXON_SECRET": "benchmark", "MASTER_ADDR": address, "MASTER_PORT": str(PORT), "OMP_NUM_THREADS": "1"} for rank in range(ranks)]
 
 
-def train(session, preset, ranks, cluster, overrides, target=None):
-    """The run's summary and the tests on its way. `cluster` None: on this host. With a target the run ends when a test reaches that accuracy."""
+def train(session, preset, ranks, cluster, overrides, enough=None):
+    """The run's summary and the tests on its way. `cluster` None: on this host. The run ends early when `enough` of the tests so far is true."""
     recipe = os.path.join(ROOT, "recipes", "systems", preset + ".yaml")
     sets = ["threads=1", "report.tensorboard=false", "checkpoint.every_epochs=0", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
         commands = [cluster.command(rank, command) if cluster else command for rank in range(ranks)]
         run_group(preset + (" lab" if cluster else ""), commands, environments(cluster.addresses[0] if cluster else "127.0.0.1", ranks, not cluster),
-                  session.log_folder, timeout=3600, enough=target and (lambda: first_reaching(tests_in(out), target) is not None))
+                  session.log_folder, timeout=3600, enough=enough and (lambda: enough(tests_in(out))))
         with open(os.path.join(out, "summary.json")) as file:
             summary = json.load(file)
         return summary, tests_in(out)

@@ -94,6 +94,7 @@ class Race:
     target: float
     test_every: int  # training samples
     test_samples: int
+    most_samples: int  # ends after so many, whatever was reached; 0: no limit
     epochs: int = 3
     seed: int = 1
     batch: int = 128  # of all workers
@@ -184,7 +185,7 @@ class Trainer:
             after = min(samples + options.batch, samples // count * count + count)
             if samples // options.test_every != after // options.test_every:
                 tests.append({"samples": after, "seconds": seconds, "accuracy/test": self.tested(model, options.test_samples)})
-                if tests[-1]["accuracy/test"] >= options.target:
+                if tests[-1]["accuracy/test"] >= options.target or 0 < options.most_samples <= after:
                     break
         return {"steps": steps, "seconds": seconds, "tests": tests, "parameters": sum(p.numel() for p in model.parameters())}
 

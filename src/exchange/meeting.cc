@@ -147,7 +147,8 @@ task::Task<void> Meeting::update(Unit* unit, double weight, optim::StepClock clo
     const Range piece{begin, std::min(kPieceElements, owned.weights.end() - begin)};
     tensor::Kernel kernel{
         "outer update",
-        {6.0 * static_cast<double>(piece.size), 5 * piece.size * size_of(setup_.master->type())},
+        {6.0 * static_cast<double>(piece.size), static_cast<std::size_t>(rule_->update_touches(weight)) *
+                                                    piece.size * size_of(setup_.master->type())},
         [this, place = owned.of(piece), weight, clock](tensor::Marks&) {
           rule_->update(*setup_.handed_in, place, weight, clock);
         }};
@@ -202,8 +203,10 @@ task::Task<void> Meeting::adopt(Unit* unit) {
   const Range all = range(*unit);
   const double mixing = setup_.plan->mixing;
   const bool reset = setup_.plan->inner_state == "reset";
+  const std::size_t touches = static_cast<std::size_t>(rule_->adopt_touches()) + (mixing == 0 ? 0 : 3) +
+                              (reset ? setup_.local->state().size() : 0);
   tensor::Kernel kernel{"adopt",
-                        {0, 4 * all.size * size_of(setup_.master->type())},
+                        {0, touches * all.size * size_of(setup_.master->type())},
                         [this, all, mixing, reset, state = unit->bucket->shard](tensor::Marks&) {
                           const tensor::Arena& answer = *setup_.handed_in;
                           dispatch(answer.type(), [&](auto zero) {

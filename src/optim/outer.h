@@ -26,6 +26,10 @@ class OuterRule {
   virtual void update(const tensor::Arena& sum, Place place, double weight, const StepClock& clock) = 0;
   /// What a replica makes of an answer; by default it takes it as it is. `sum` as in update().
   virtual void adopt(const tensor::Arena& replica, const tensor::Arena& sum, Place place);
+  /// How many values update() and adopt() read and write for each element, which is what they cost in a
+  /// simulation.
+  virtual int update_touches(double /*weight*/) const { return 4; }
+  virtual int adopt_touches() const { return 2; }
   /// What stands for the model while replicas differ.
   enum class Shown { Mean, Centre };
   virtual Shown shown() const { return Shown::Mean; }

@@ -124,6 +124,15 @@ TEST_F(Outer, AccumulatedCountsAPeriodsWayAsOneStep) {
   EXPECT_DOUBLE_EQ(answer(*rule, 3.25), 1.5);
 }
 
+/// A sum and all of the state are read and written; an average of one replica is what it handed in.
+TEST_F(Outer, EveryRowSaysWhatItTouches) {
+  for (const OuterRow& row : outer_table()) {
+    auto rule = make(row.name.data(), 0.5, 0.5);
+    EXPECT_EQ(rule->update_touches(2), 2 * (1 + row.state_arenas)) << row.name;
+    EXPECT_EQ(rule->update_touches(1), row.state_arenas == 0 ? 0 : 2 * (1 + row.state_arenas)) << row.name;
+  }
+}
+
 TEST_F(Outer, EveryRowKeepsTheStateItDeclares) {
   for (const OuterRow& row : outer_table()) {
     auto rule = make(row.name.data(), 1, 0);

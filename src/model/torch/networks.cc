@@ -121,6 +121,20 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
   return widen ? output.to(at::kBFloat16) : output;
 }
 
+/// Images as the convolutions after it like them: the channels of a pixel side by side. Convolutions,
+/// rectifiers, poolings keep that, and poolings are several times as fast with it; flattening gives features
+/// in their usual order again.
+class ChannelsLastImpl final : public torch::nn::Module {
+ public:
+  at::Tensor forward(const at::Tensor& images) {
+    // Of one channel both orders are one, which only its strides can tell the layers.
+    if (images.size(1) == 1 && images.is_contiguous())
+      return images.as_strided(images.sizes(), {images.stride(0), 1, images.size(3), 1});
+    return images.contiguous(at::MemoryFormat::ChannelsLast);
+  }
+};
+TORCH_MODULE(ChannelsLast);
+
 /// A network out of the framework's modules.
 class ModuleNetwork final : public Network {
  public:
@@ -277,6 +291,7 @@ std::unique_ptr<Network> make_cnn(const data::SampleShape& shape) {
   require_images(shape, "cnn", 4);
   const std::int64_t features = 64 * (shape.input[1] / 4) * (shape.input[2] / 4);
   Chain layers;
+  layers->push_back("channels_last", ChannelsLast());
   layers->push_back("conv1", Conv2d(Conv2dOptions(shape.input[0], 32, 3).padding(1)));
   layers->push_back("relu1", ReLU());
   layers->push_back("pool1", MaxPool2d(2));

@@ -30,6 +30,7 @@ class Anchored final : public OuterRule {
     });
   }
 
+  int update_touches(double) const override { return 6; }
   const tensor::Arena* centre() const override { return &anchor_; }
   std::vector<std::pair<std::string, tensor::Arena*>> state() override {
     return {{"anchor", &anchor_}, {"outer momentum", &velocity_}};

@@ -16,6 +16,7 @@ class Average final : public OuterRule {
       for (T& value : sum.values<T>({place.sum, place.weights.size})) value *= share;
     });
   }
+  int update_touches(double weight) const override { return weight == 1 ? 0 : 2; }
   std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {}; }
 };
 

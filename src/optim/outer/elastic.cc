@@ -33,6 +33,7 @@ class Elastic final : public OuterRule {
       for (std::size_t i = 0; i < x.size(); ++i) x[i] -= T(alpha_) * (x[i] - c[i]);
     });
   }
+  int adopt_touches() const override { return 3; }
   Shown shown() const override { return Shown::Centre; }
   const tensor::Arena* centre() const override { return &centre_; }
   std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {{"centre", &centre_}}; }
