@@ -159,10 +159,11 @@ class Place:
         return run_group(f"{name} {self.lab.name}", [[self.taxon, *words]], [{"OMP_NUM_THREADS": "1"}], self.session.log_folder, timeout=600)
 
     def profile(self, model):
+        """By all ranks at once, which have the same caches to share as in training; one file is as good as another."""
         if model not in self.profiles:
             path = os.path.join(self.folder, f"{model.name}.yaml")
             steps = 30 if self.session.quick() else 100
-            self.alone("profile", ["profile", RECIPE, "--threads", "1", "--steps", str(steps), "--out", path, *sets(model.overrides())])
+            self.as_job("profile", ["profile", RECIPE, "--threads", "1", "--steps", str(steps), "--out", path, *sets(model.overrides())])
             self.profiles[model] = path
         return self.profiles[model]
 

@@ -50,9 +50,10 @@ int run(const ProfileArguments& arguments) {
   ProfilingOptions options;
   options.samples = plan::pass_samples(plan, arguments.workers);
   options.steps = arguments.steps;
+  options.threads = compute_threads(plan, 1);
   plan::ModelProfile profile =
       measure_profile(*ingredients.model, *ingredients.datasets.train, plan, options);
-  profile.threads = compute_threads(plan, 1);
+  profile.threads = options.threads;
   profile.source = fmt::format("taxon {} on {}, {} thread(s), median of {} steps", version_number(),
                                processor_name(), profile.threads, arguments.steps);
   std::cout << table(profile);

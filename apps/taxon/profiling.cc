@@ -1,8 +1,8 @@
 #include "apps/taxon/profiling.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <map>
 
 #include "base/error.h"
@@ -20,16 +20,27 @@ namespace {
 constexpr std::size_t kWatchedElements = 128 << 10;
 constexpr std::size_t kMostParts = 8;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+/// A thread's watch. One that computes alone counts its processor time: what a quota or others on the machine
+/// take from it is nothing that its work needs. With more threads, of which it sees its own time only, it is
+/// the time that passes.
+class Watch {
+ public:
+  explicit Watch(int threads) : clock_(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC) {}
+  double now() const {
+    timespec time{};
+    clock_gettime(clock_, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+  template <typename Work>
+  double seconds_of(const Work& work) const {
+    const double begin = now();
+    work();
+    return now() - begin;
+  }
 
-template <typename Work>
-double seconds_of(const Work& work) {
-  const double begin = now();
-  work();
-  return now() - begin;
-}
+ private:
+  clockid_t clock_;
+};
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -41,11 +52,12 @@ double median(std::vector<double> values) {
 /// When each mark was reached.
 class Clock final : public tensor::Marks {
  public:
-  explicit Clock(std::size_t marks) : reached_(marks, 0) {}
-  void reached(int index) override { reached_[static_cast<std::size_t>(index)] = now(); }
+  Clock(Watch watch, std::size_t marks) : watch_(watch), reached_(marks, 0) {}
+  void reached(int index) override { reached_[static_cast<std::size_t>(index)] = watch_.now(); }
   double at(std::size_t mark) const { return reached_[mark]; }
 
  private:
+  Watch watch_;
   std::vector<double> reached_;
 };
 
@@ -148,6 +160,7 @@ class Profiling {
         train_(train),
         plan_(plan),
         options_(options),
+        watch_(options.threads),
         shape_(train.shape()),
         sampler_(plan.seed, train.size(), options.samples) {
     if (train.size() < options.samples)
@@ -211,8 +224,8 @@ class Profiling {
   task::Task<void> pass_and_update(Bench* bench, Update* rule, Figures* figures) {
     auto passed = kernel(tensor::Lane::Compute, [=, this](tensor::Marks&) { pass(*bench, *figures); });
     co_await passed;
-    auto updated = kernel(tensor::Lane::Exchange, [=](tensor::Marks&) {
-      figures->update.add(0, seconds_of([rule] { rule->run(); }));
+    auto updated = kernel(tensor::Lane::Exchange, [=, this](tensor::Marks&) {
+      figures->update.add(0, watch_.seconds_of([rule] { rule->run(); }));
     });
     co_await updated;
   }
@@ -225,11 +238,11 @@ class Profiling {
     const model::StepInput input{batch_.inputs, batch_.labels, options_.samples, 1};
     const std::size_t segments = spec_.segments.size();
     for (std::size_t s = 0; s < segments; ++s)
-      figures.forward.add(s, seconds_of([&] { model_.forward(input, static_cast<int>(s) + 1); }));
-    Clock clock(bench.marks());
-    const double begin = now();
+      figures.forward.add(s, watch_.seconds_of([&] { model_.forward(input, static_cast<int>(s) + 1); }));
+    Clock clock(watch_, bench.marks());
+    const double begin = watch_.now();
     model_.forward_backward(input, 0, clock);
-    figures.backward.add(0, now() - begin);
+    figures.backward.add(0, watch_.now() - begin);
     for (std::size_t slot = 0; slot < order_.size(); ++slot) {
       auto [from, to] = bench.marks_of(slot);
       figures.first.add(slot, complete_from(clock, from, to) - begin);
@@ -241,7 +254,7 @@ class Profiling {
   /// short.
   Batch read_next(Figures* figures) {
     Batch batch;
-    const double seconds = seconds_of([&] {
+    const double seconds = watch_.seconds_of([&] {
       const std::int64_t whole = train_.size() / options_.samples;
       const auto indices = sampler_.at(batches_++ % whole * options_.samples, 1, 0).indices;
       batch.labels.resize(indices.size());
@@ -313,6 +326,7 @@ class Profiling {
   const data::Dataset& train_;
   const plan::Plan& plan_;
   const ProfilingOptions options_;
+  const Watch watch_;
   const data::SampleShape shape_;
   data::Sampler sampler_;
   task::PollLoop loop_;

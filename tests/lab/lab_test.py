@@ -12,6 +12,7 @@ import unittest
 LAB = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "lab")
 NAME = f"test-{os.getpid()}"
 SKIPPED = 77
+QUOTA_SLICE = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us"
 
 
 def lab(*args, **kwargs):
@@ -98,6 +99,10 @@ class RunningLab(unittest.TestCase):
         group = self.hosts[0]["cgroup"]
         self.assertIn(os.path.join(*group.split("/")[-2:]), in_host(0, "cat", "/proc/self/cgroup").stdout)
 
+    def test_quotas_are_dealt_out_finely_while_a_lab_stands(self):
+        if os.path.exists(QUOTA_SLICE):
+            self.assertLessEqual(int(open(QUOTA_SLICE).read()), 500)
+
     def test_exit_code_environment_and_folder_pass_through(self):
         self.assertEqual(in_host(0, "sh", "-c", "exit 37").returncode, 37)
         done = lab("exec", "--name", NAME, "0", "--", "sh", "-c", "echo $MARK; pwd", env={**os.environ, "MARK": "blue"}, cwd="/usr")
@@ -167,6 +172,19 @@ class ComingAndGoing(unittest.TestCase):
             self.assertEqual(lab("up", "--name", name, "--hosts", "1", "--rate", "1gbit").returncode, 0)
         self.assertEqual(lab("down", "--name", other).returncode, 0)
         self.assertEqual(in_host(0, "true", name=self.name).returncode, 0)
+
+    @unittest.skipUnless(os.path.exists(QUOTA_SLICE), "this kernel's slices are fixed")
+    def test_the_machines_own_slices_return_with_the_last_lab(self):
+        if os.path.isdir("/run/taxon-lab"):
+            self.skipTest("another lab stands")
+        before = open(QUOTA_SLICE).read()
+        other = self.name + "2"
+        for name in (self.name, other):
+            self.assertEqual(lab("up", "--name", name, "--hosts", "1", "--rate", "1gbit", "--cores-per-host", "0.5").returncode, 0)
+        lab("down", "--name", other)
+        self.assertLessEqual(int(open(QUOTA_SLICE).read()), 500)
+        lab("down", "--name", self.name)
+        self.assertEqual(open(QUOTA_SLICE).read(), before)
 
     def test_an_interrupted_up_leaves_nothing(self):
         for signum in (signal.SIGINT, signal.SIGTERM):
