@@ -18,6 +18,7 @@ struct ModelPlan {
   std::string torchscript;   // path of a TorchScript file that maps a batch of inputs to logits
   std::vector<std::string>
       frozen;  // parameters (exact names, or prefixes ending in '*') that are not trained
+  std::string memory_format = "auto";  // auto, contiguous, channels_last
   friend bool operator==(const ModelPlan&, const ModelPlan&) = default;
 };
 

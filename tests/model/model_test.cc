@@ -1,4 +1,5 @@
 // The built-in models against plain autograd: the same network, built beside the model from the same seed.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn.h>
@@ -25,8 +26,9 @@ ModelContext context_of(const plan::ModelPlan& plan, const data::SampleShape& sh
 }
 
 std::unique_ptr<Model> make(const std::string& name, DType compute = DType::Float32,
-                            std::vector<std::string> frozen = {}, const data::SampleShape& shape = kSmall) {
-  plan::ModelPlan plan{.name = name, .frozen = std::move(frozen)};
+                            std::vector<std::string> frozen = {}, const data::SampleShape& shape = kSmall,
+                            const std::string& memory_format = "auto") {
+  plan::ModelPlan plan{.name = name, .frozen = std::move(frozen), .memory_format = memory_format};
   return make_model(context_of(plan, shape, compute));
 }
 
@@ -89,15 +91,19 @@ struct Case {
   std::string model;
   DType type;
   double tolerance;
+  std::string format = "auto";
+  int channels = 1;
+  data::SampleShape shape() const { return {{channels, kSmall.input[1], kSmall.input[2]}, kSmall.classes}; }
 };
 class Gradients : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Gradients, EqualAutograds) {
-  const auto& [name, type, tolerance] = GetParam();
-  const Samples samples = make_samples(kSmall, 6);
-  Bound model(make(name, type), type, type);
+  const auto& [name, type, tolerance, format, channels] = GetParam();
+  const data::SampleShape shape = GetParam().shape();
+  const Samples samples = make_samples(shape, 6);
+  Bound model(make(name, type, {}, shape, format), type, type);
   const StepOutput output = model.step(samples);
-  const Reference reference(name, samples, type, kSmall);
+  const Reference reference(name, samples, type, shape);
   EXPECT_NEAR(output.loss_sum / 6, reference.loss_mean, 1e-5);
   EXPECT_EQ(output.correct, reference.correct);
   for (const NamedTensor& parameter : reference.network->parameters()) {
@@ -108,12 +114,13 @@ TEST_P(Gradients, EqualAutograds) {
 }
 
 TEST_P(Gradients, AreThoseOfTheNextStepToo) {
-  const auto& [name, type, tolerance] = GetParam();
-  Bound model(make(name, type), type, type);
-  model.step(make_samples(kSmall, 3, 8));
-  const Samples samples = make_samples(kSmall, 6);
+  const auto& [name, type, tolerance, format, channels] = GetParam();
+  const data::SampleShape shape = GetParam().shape();
+  Bound model(make(name, type, {}, shape, format), type, type);
+  model.step(make_samples(shape, 3, 8));
+  const Samples samples = make_samples(shape, 6);
   model.step(samples);
-  const Reference reference(name, samples, type, kSmall);
+  const Reference reference(name, samples, type, shape);
   for (const NamedTensor& parameter : reference.network->parameters())
     EXPECT_LE(relative_distance(model.gradient(parameter.name), reference.gradient(parameter.tensor)),
               tolerance)
@@ -125,8 +132,15 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"mlp", DType::Float32, 1e-5}, Case{"mlp", DType::Float64, 1e-13},
                       Case{"lenet5", DType::Float32, 1e-5}, Case{"lenet5", DType::Float64, 1e-13},
                       Case{"cnn", DType::Float32, 1e-5}, Case{"cnn", DType::Float64, 1e-13},
-                      Case{"resnet18", DType::Float32, 1e-4}),
-    [](const auto& info) { return info.param.model + "_" + std::string(to_string(info.param.type)); });
+                      Case{"cnn", DType::Float64, 1e-13, "contiguous"},
+                      Case{"cnn", DType::Float64, 1e-13, "channels_last", 3},
+                      Case{"mlp", DType::Float64, 1e-13, "channels_last"},
+                      Case{"resnet18", DType::Float32, 1e-4},
+                      Case{"resnet18", DType::Float64, 1e-10, "channels_last", 3}),
+    [](const auto& info) {
+      return fmt::format("{}_{}_{}_of_{}", info.param.model, to_string(info.param.type), info.param.format,
+                         info.param.channels);
+    });
 
 TEST(Share, GradientIsItsPartOfTheGlobalMean) {
   const Samples samples = make_samples(kSmall, 4);
@@ -513,7 +527,7 @@ INSTANTIATE_TEST_SUITE_P(Models, HalfPrecision,
 
 TEST(Copies, LinearWeightsAreComputedInPlaceAndTheRestMovesOnce) {
   const Samples samples = make_samples(kSmall, 4);
-  Bound model(make("cnn"));
+  Bound model(make("cnn", DType::Float32, {}, kSmall, "contiguous"));
   model.step(samples);
   EXPECT_EQ(model->copies().copies, 6);  // of 8 parameters
   EXPECT_EQ(model->copies().bytes, 4 * (32 * 9 + 32 + 64 * 32 * 9 + 64 + 1024 + 5));

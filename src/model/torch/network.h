@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/MemoryFormat.h>
 
 #include <memory>
 #include <string>
@@ -33,6 +34,8 @@ class Network {
   /// One stage after the other takes a batch of inputs to logits [batch, classes]. Throws what the framework
   /// throws.
   virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;
+  /// The order of images with which it is fastest.
+  virtual at::MemoryFormat fastest() const { return at::MemoryFormat::Contiguous; }
   virtual void set_mode(Mode mode) = 0;
   /// Computes in `type` from now on: parameters, and buffers where that loses nothing that counts.
   virtual void cast(at::ScalarType type) = 0;

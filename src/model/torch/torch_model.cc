@@ -37,6 +37,19 @@ std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
 }
 
 /// Micro-batches that the share is really cut into: none is empty. REQUIRES: the share is not.
+at::MemoryFormat format_of(std::string_view word, at::MemoryFormat fastest) {
+  if (word == "channels_last") return at::MemoryFormat::ChannelsLast;
+  return word == "auto" ? fastest : at::MemoryFormat::Contiguous;
+}
+
+/// Images in that order, in which layers then go on; anything else as it is.
+at::Tensor arranged(const at::Tensor& inputs, at::MemoryFormat format) {
+  if (format != at::MemoryFormat::ChannelsLast || inputs.dim() != 4) return inputs;
+  // Of one channel both orders are one, which only its strides can tell the layers.
+  if (inputs.size(1) == 1) return inputs.as_strided(inputs.sizes(), {inputs.stride(0), 1, inputs.size(3), 1});
+  return inputs.contiguous(format);
+}
+
 std::size_t parts_of(const StepInput& input) {
   return std::min(static_cast<std::size_t>(input.micro_batches), input.labels.size());
 }
@@ -92,6 +105,7 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
     FrameworkCall state(initial, threads_);  // still one: this is not the compute thread, see OneThread
     network_ = build();
   }
+  format_ = format_of(context.plan->memory_format, network_->fastest());
   call("set-up", [&] {
     network_->cast(compute_);
     collect_tensors();
@@ -166,7 +180,7 @@ void TorchModel::probe() {
   network_->set_mode(Mode::Evaluate);
   std::vector<std::int64_t> sizes = shape_.input;
   sizes.insert(sizes.begin(), kSamples);
-  const at::Tensor inputs = at::zeros(sizes, compute_);
+  const at::Tensor inputs = arranged(at::zeros(sizes, compute_), format_);
   std::map<const at::TensorImpl*, double> flops;
   try {
     Pass pass = start({inputs, {}});
@@ -223,7 +237,7 @@ TorchModel::Batch TorchModel::batch(std::span<const float> inputs, std::span<con
   // from_blob has no const form; nobody writes, since neither tensor is handed to an in-place operation.
   auto* values = const_cast<float*>(inputs.data() + samples.begin * elements);
   auto* classes = const_cast<std::int64_t*>(labels.data() + samples.begin);
-  return {at::from_blob(values, sizes, at::kFloat).to(compute_),
+  return {arranged(at::from_blob(values, sizes, at::kFloat).to(compute_), format_),
           at::from_blob(classes, {static_cast<std::int64_t>(samples.size)}, at::kLong)};
 }
 

@@ -86,7 +86,8 @@ class TorchModel final : public Model {
 
   data::SampleShape shape_;
   at::ScalarType compute_;
-  int threads_ = 1;  // of the compute thread
+  at::MemoryFormat format_ = at::MemoryFormat::Contiguous;  // of inputs
+  int threads_ = 1;                                         // of the compute thread
   RandomStream stream_;
   std::unique_ptr<Network> network_;
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once, in the order of the spec
