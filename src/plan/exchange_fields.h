@@ -264,7 +264,12 @@ void visit_fields(P& p, V&& visit) {
                   "these are fewer numbers than an all-reduce moves (Poseidon's rule); always; none.",
               .choices = "none auto always"},
         p.factors);
-  visit(Field{.key = "codec", .sentence = "What travels in place of the values."}, p.codec);
+  visit(
+      Field{.key = "codec",
+            .sentence =
+                "What travels in place of the values: a codec's name, or a section with it and its options.",
+            .word = "name"},
+      p.codec);
 }
 
 template <Like<ExchangePlan> P, class V>

@@ -23,6 +23,7 @@ struct Field {
   std::string_view one_of{};   // keys of a section with the same word here stand for each other: giving one
                                // clears those that the same source did not give
   std::string_view choices{};  // the only words allowed, separated by spaces; empty: any
+  std::string_view word{};     // of a section: the key that a plain word in its place gives; empty: none
 };
 
 template <class T, class Section>

@@ -31,6 +31,8 @@ void describe(T& section, const std::string& prefix, std::string& out) {
     using M = std::remove_cvref_t<decltype(member)>;
     std::string key = prefix + std::string(field.key);
     if constexpr (Section<M>) {
+      if (!field.word.empty())
+        out += row(key, "", fmt::format("a word, for `{}`, or a section", field.word), field);
       describe(member, key + ".", out);
     } else if constexpr (requires { to_text(field, member); }) {
       out += row(key, to_text(field, member), allowed(field, member), field);

@@ -21,6 +21,12 @@ std::string SectionReader::shown(const YAML::Node& node) {
   return '"' + node.Scalar() + '"';
 }
 
+YAML::Node SectionReader::spelled_out(const Field& field, const YAML::Node& word) {
+  YAML::Node section(YAML::NodeType::Map);
+  section.force_insert(std::string(field.word), word);
+  return section;
+}
+
 YAML::Node SectionReader::nested(const std::string& assignment) {
   auto complain_here = [&](const std::string& text) {
     problems_.push_back(fmt::format("--set {}: {}", assignment, text));

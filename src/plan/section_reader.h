@@ -72,6 +72,8 @@ class SectionReader {
     found_.push_back({node.Mark().line + 1, text});
   }
   static std::string without_indices(const std::string& path);
+  /// The section that a word stands for, which has the word's line.
+  static YAML::Node spelled_out(const Field& field, const YAML::Node& word);
   static std::string shown(const YAML::Node& node);
   static std::string join(const std::string& path, std::string_view key) {
     return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
@@ -140,7 +142,12 @@ void SectionReader::clear_alternatives(T& value, const std::string& path) {
 template <class T>
 void SectionReader::read(const Field& field, const YAML::Node& node, T& value, const std::string& path) {
   if constexpr (Section<T>) {
-    section(node, value, path);
+    if (field.word.empty())
+      section(node, value, path);
+    else if (node.IsSequence())
+      complain(node, fmt::format("{} must be a word or a section of keys, but is {}", path, shown(node)));
+    else
+      section(node.IsScalar() ? spelled_out(field, node) : node, value, path);
   } else if constexpr (requires { value.push_back({}); } && !std::same_as<T, std::string>) {
     read_list(field, node, value, path);
   } else if (!node.IsScalar() || !parse_text(field, node.Scalar(), value)) {

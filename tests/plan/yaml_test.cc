@@ -58,6 +58,28 @@ exchange:
   EXPECT_EQ(p.exchange.levels[0].topology, "all_reduce");
 }
 
+TEST(Yaml, AWordIsTheNameOfACodec) {
+  auto codec_of = [](const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+    return parse_plan("exchange: {levels: [" + yaml + "]}", "r.yaml", overrides).exchange.levels.at(0).codec;
+  };
+  EXPECT_EQ(codec_of("{codec: int8}"), codec_of("{codec: {name: int8}}"));
+  EXPECT_EQ(codec_of("{codec: int8}").name, "int8");
+  EXPECT_EQ(codec_of("{codec: auto}"), codec_of("{codec: {name: auto}}"));
+  EXPECT_EQ(codec_of("{codec: none}"), CodecPlan{});
+  EXPECT_EQ(codec_of("{codec: }"), CodecPlan{});
+  // Over a file a word changes the name, as codec.name does, and leaves the options.
+  const CodecPlan over = codec_of("{codec: {name: top_k, density: 0.25}}", {"exchange.levels.0.codec=auto"});
+  EXPECT_EQ(over.name, "auto");
+  EXPECT_EQ(over.density, 0.25);
+  EXPECT_EQ(codec_of("", {"exchange.levels=[{codec: sign}]"}).name, "sign");
+  const Plan once = parse_plan("exchange: {levels: [{codec: auto}]}", "r.yaml");
+  EXPECT_EQ(parse_plan(write_plan(once), "r.yaml"), once);
+  EXPECT_EQ(problems_of("exchange:\n  levels:\n    - {codec: [int8]}"),
+            "r.yaml:3: exchange.levels[0].codec must be a word or a section of keys, but is a list");
+  EXPECT_EQ(problems_of("exchange:\n  levels: int8"),
+            "r.yaml:2: exchange.levels must be a list, but is \"int8\"");
+}
+
 TEST(Yaml, BytesMayHaveAUnit) {
   auto bytes = [](const std::string& text) {
     return parse_plan("exchange: {bucket_bytes: " + text + "}", "r.yaml").exchange.bucket_bytes;
