@@ -69,7 +69,16 @@ std::span<const Axis> axes() {
         "[{topology: servers, codec: {name: int8, answer: int8}}]",
         "[{topology: servers, staleness: 2, apply: 1, codec: {name: top_k, density: 0.1}}]",
         "[{topology: servers, staleness: -1, apply: 1, codec: {name: sign, answer: int8}}]",
-        "[{topology: servers, quorum: 2, apply: 2, codec: {name: int8}}]"}},
+        "[{topology: servers, quorum: 2, apply: 2, codec: {name: int8}}]",
+        // Servers that ask back.
+        "[{topology: servers, codec: {name: count_sketch, density: 0.05, columns: 0.2, rows: 3}}]",
+        "[{topology: servers, codec: {name: count_sketch, density: 0.1, columns: 0.3, rows: 1, momentum: "
+        "0.9}}]",
+        "[{group: node, topology: sharded}, {group: across, topology: servers, codec: {name: count_sketch, "
+        "density: 0.1, columns: 0.2, rows: 3, dense_below: 20}}]",
+        // Sufficient factors.
+        "[{factors: always}]", "[{factors: auto}]", "[{group: node, factors: always}, {group: across}]",
+        "[{group: node, factors: always}, {group: across, topology: sharded}]"}},
       {"mesh.servers", {"0", "0", "1", "2"}},
       {"mesh.node", {"0", "0", "2", "3", "4"}},
       {"exchange.gradients", {"whole", "whole", "ring"}},
