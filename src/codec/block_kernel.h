@@ -28,10 +28,11 @@ class BlockKernel {
   /// Operations of one value.
   virtual double encode_flops() const { return 6; }
 
-  /// Writes all scales and codes. REQUIRES: finite values; scales.size() == layout().scales for each block;
-  /// codes of layout().code_bytes(). With `keep_rest`, values := what codes lack. `key`: of chance.
-  virtual void encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
-                      bool keep_rest, std::uint64_t key, Path path) const = 0;
+  /// Writes scales and codes of all values, or of those before the first block that has one that is not
+  /// finite, and returns how many these are. REQUIRES: scales.size() == layout().scales for each block; codes
+  /// of layout().code_bytes(). With `keep_rest`, values := what codes lack. `key`: of chance.
+  virtual std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
+                             bool keep_rest, std::uint64_t key, Path path) const = 0;
   /// values := or += what the codes stand for, whatever they are.
   virtual void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
                       std::span<float> values, Path path) const = 0;

@@ -45,34 +45,41 @@ struct Scaled {
         most(static_cast<std::uint32_t>(2 * levels)) {}
 
   template <bool kByChance>
-  TAXON_INLINE void encode(const float* values, std::uint32_t first, std::uint8_t* out, float* rest) const {
-    std::uint8_t codes[kPiece];
-    for (std::size_t i = 0; i < kPiece; ++i) {
-      float up = 0.5F;
-      if constexpr (kByChance)
-        up = static_cast<float>(
-                 static_cast<std::int32_t>(chance(key, first + static_cast<std::uint32_t>(i)) >> 8)) *
-             0x1p-24F;
-      const float place = values[i] * inverse + middle + up;
-      const auto code = static_cast<std::uint32_t>(static_cast<std::int32_t>(place));
-      codes[i] = static_cast<std::uint8_t>(code < most ? code : most);
-    }
-    Codes<kBits>::pack(codes, out);
-    if (rest == nullptr) return;
-    for (std::size_t i = 0; i < kPiece; ++i)
-      rest[i] = values[i] - (static_cast<float>(static_cast<std::int32_t>(codes[i])) - middle) * step;
+  TAXON_INLINE std::uint32_t code(float value, std::uint32_t place) const {
+    float up = 0.5F;
+    if constexpr (kByChance)
+      up = static_cast<float>(static_cast<std::int32_t>(chance(key, place) >> 8)) * 0x1p-24F;
+    const float level = value * inverse + middle + up;
+    const auto code = static_cast<std::uint32_t>(static_cast<std::int32_t>(level));
+    return code < most ? code : most;
+  }
+  TAXON_INLINE float value(std::uint32_t code) const {
+    return (static_cast<float>(static_cast<std::int32_t>(code)) - middle) * step;
+  }
+
+  template <bool kByChance, bool kKeep>
+  TAXON_INLINE void encode(float* values, std::uint32_t first, std::uint8_t* out) const {
+    Codes<kBits>::pack(
+        out, [&](std::size_t i) __attribute__((always_inline)) {
+          const std::uint32_t c = code<kByChance>(values[i], first + static_cast<std::uint32_t>(i));
+          if constexpr (kKeep) values[i] -= value(c);
+          return c;
+        });
   }
 };
 
 template <int kBits, bool kByChance>
 struct Encode {
-  static TAXON_INLINE void run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
-                               std::size_t block_size, int levels, bool keep_rest, std::uint64_t key) {
+  static TAXON_INLINE std::size_t run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
+                                      std::size_t block_size, int levels, bool keep_rest, std::uint64_t key) {
     const std::size_t bytes = block_size * kBits / 8;
     for (std::size_t b = 0; b * block_size < count; ++b, codes += bytes) {
       float* block = values + b * block_size;
       const std::size_t size = std::min(block_size, count - b * block_size);
-      float scale = std::bit_cast<float>(largest(block, size));
+      prefetch_after(block, size);
+      const std::uint32_t most = largest(block, size);
+      if (most >= kInfinity) return b * block_size;
+      float scale = std::bit_cast<float>(most);
       if (scale < kLeastScale) scale = 0;
       scales[b] = scale;
       if (scale == 0) {
@@ -88,13 +95,17 @@ struct Encode {
               std::fill_n(std::copy_n(from, length, padded_values), kPiece - length, 0.0F);
               from = padded_values;
             }
-            float* rest = keep_rest ? from : nullptr;
-            scaled.template encode<kByChance>(from, static_cast<std::uint32_t>(first), codes + at, rest);
+            const auto place = static_cast<std::uint32_t>(first);
+            if (keep_rest)
+              scaled.template encode<kByChance, true>(from, place, codes + at);
+            else
+              scaled.template encode<kByChance, false>(from, place, codes + at);
             if (length < kPiece && keep_rest) std::copy_n(padded_values, length, block + first);
           });
       const std::size_t used = (size + kPiece - 1) / kPiece * kPiece * kBits / 8;
       std::fill(codes + used, codes + bytes, std::uint8_t{0});
     }
+    return count;
   }
 };
 
@@ -120,12 +131,7 @@ struct Decode {
               std::fill_n(std::copy_n(to, length, padded_values), kPiece - length, 0.0F);
               to = padded_values;
             }
-            std::uint8_t piece[kPiece];
-            Codes<kBits>::unpack(codes + at, piece);
-            for (std::size_t i = 0; i < kPiece; ++i) {
-              const float value = (static_cast<float>(static_cast<std::int32_t>(piece[i])) - middle) * step;
-              to[i] = kAdd ? to[i] + value : value;
-            }
+            Codes<kBits>::template unpack<kAdd>(codes + at, middle, step, to);
             if (length < kPiece) std::copy_n(padded_values, length, block + first);
           });
     }
@@ -137,10 +143,10 @@ class EvenSteps final : public BlockKernel {
  public:
   EvenSteps(std::size_t block, int levels) : BlockKernel({block, 1, kBits}), levels_(levels) {}
   double encode_flops() const override { return kByChance ? 16 : 6; }
-  void encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes, bool keep_rest,
-              std::uint64_t key, Path path) const override {
-    run_on<Encode<kBits, kByChance>>(path, values.data(), values.size(), scales.data(), codes.data(),
-                                     layout().block, levels_, keep_rest, key);
+  std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
+                     bool keep_rest, std::uint64_t key, Path path) const override {
+    return run_on<Encode<kBits, kByChance>>(path, values.data(), values.size(), scales.data(), codes.data(),
+                                            layout().block, levels_, keep_rest, key);
   }
   void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
               std::span<float> values, Path path) const override {

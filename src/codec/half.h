@@ -8,10 +8,11 @@
 namespace taxon::codec {
 
 // float32 in 16 bits, rounded to the nearest, ties to even. What is too large becomes the largest finite
-// number. REQUIRES: finite values, spans of equal size.
+// number. REQUIRES: spans of equal size.
 
 enum class Half { BFloat16, Float16 };
-void narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half kind, Path path);
+/// False: some value is not finite, and the halves say nothing.
+bool narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half kind, Path path);
 /// values := or += halves.
 void widen(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, bool add, Path path);
 /// values -= halves.

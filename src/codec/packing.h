@@ -1,9 +1,11 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "codec/path.h"
+#include "codec/scan.h"
 
 namespace taxon::codec {
 
@@ -11,6 +13,16 @@ namespace taxon::codec {
 
 /// Values that go through the registers together. Every block is whole pieces, padded with zeros at the end.
 inline constexpr std::size_t kPiece = 64;
+
+/// As run_on() where kernels differ by path: Kernel<path>::run(arguments...).
+template <template <Path> class Kernel, class... Arguments>
+auto run_variant_on(Path path, Arguments... arguments) {
+#if defined(__x86_64__)
+  if (path == Path::Avx512) return run_avx512<Kernel<Path::Avx512>>(arguments...);
+  if (path == Path::Avx2) return run_avx2<Kernel<Path::Avx2>>(arguments...);
+#endif
+  return Kernel<Path::Portable>::run(arguments...);
+}
 
 /// 32 random bits for value `i` of a block (Wellons, "Prospecting for hash functions", 2018).
 TAXON_INLINE std::uint32_t chance(std::uint32_t key, std::uint32_t i) {
@@ -20,46 +32,50 @@ TAXON_INLINE std::uint32_t chance(std::uint32_t key, std::uint32_t i) {
   return x ^ (x >> 16);
 }
 
+/// Asks for the values that a kernel of blocks reads two kibibytes after this block, so that they come while
+/// it computes: processors that look ahead by themselves stop at the ends of pages.
+TAXON_INLINE void prefetch_after(const float* block, std::size_t size) {
+  constexpr std::size_t kAhead = 1024, kLine = 16, kMost = 512;
+  if (size > kMost) return;
+  for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(block + kAhead + i);
+}
+
+/// True if none of the values, which a kernel is about to read, is infinite or NaN.
+TAXON_INLINE bool are_finite(const float* values, std::size_t count) {
+  std::uint32_t beyond = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    beyond |= beyond_finite(std::bit_cast<std::uint32_t>(values[i]) & kMagnitude);
+  return beyond >> 31 == 0;
+}
+
+/// A piece's codes in bytes. The parts of a piece lie one above the other: parts are whole registers,
+/// neighbours are not.
 template <int kBits>
-struct Codes;
-template <>
-struct Codes<8> {
-  static TAXON_INLINE void pack(const std::uint8_t* codes, std::uint8_t* out) {
-    for (std::size_t i = 0; i < kPiece; ++i) out[i] = codes[i];
-  }
-  static TAXON_INLINE void unpack(const std::uint8_t* in, std::uint8_t* codes) {
-    for (std::size_t i = 0; i < kPiece; ++i) codes[i] = in[i];
-  }
-};
-// The first half of a piece lies in the lower bits: halves are whole registers, neighbours are not.
-template <>
-struct Codes<4> {
-  static TAXON_INLINE void pack(const std::uint8_t* codes, std::uint8_t* out) {
-    for (std::size_t i = 0; i < kPiece / 2; ++i)
-      out[i] = static_cast<std::uint8_t>(codes[i] | codes[i + kPiece / 2] << 4);
-  }
-  static TAXON_INLINE void unpack(const std::uint8_t* in, std::uint8_t* codes) {
-    for (std::size_t i = 0; i < kPiece / 2; ++i) {
-      codes[i] = in[i] & 15;
-      codes[i + kPiece / 2] = in[i] >> 4;
+struct Codes {
+  static constexpr std::size_t kParts = 8 / kBits, kLanes = kPiece / kParts;
+
+  /// code(i): of value i.
+  template <class Code>
+  static TAXON_INLINE void pack(std::uint8_t* __restrict out, Code&& code) {
+    std::uint32_t bytes[kLanes];  // wide, as registers have codes
+    for (std::size_t l = 0; l < kLanes; ++l) {
+      std::uint32_t byte = 0;
+      for (std::size_t p = 0; p < kParts; ++p) byte |= code(l + p * kLanes) << p * kBits;
+      bytes[l] = byte;
     }
+    for (std::size_t l = 0; l < kLanes; ++l) out[l] = static_cast<std::uint8_t>(bytes[l]);
   }
-};
-template <>
-struct Codes<2> {
-  static constexpr std::size_t kQuarter = kPiece / 4;
-  static TAXON_INLINE void pack(const std::uint8_t* codes, std::uint8_t* out) {
-    for (std::size_t i = 0; i < kQuarter; ++i)
-      out[i] = static_cast<std::uint8_t>(codes[i] | codes[i + kQuarter] << 2 | codes[i + 2 * kQuarter] << 4 |
-                                         codes[i + 3 * kQuarter] << 6);
-  }
-  static TAXON_INLINE void unpack(const std::uint8_t* in, std::uint8_t* codes) {
-    for (std::size_t i = 0; i < kQuarter; ++i) {
-      codes[i] = in[i] & 3;
-      codes[i + kQuarter] = in[i] >> 2 & 3;
-      codes[i + 2 * kQuarter] = in[i] >> 4 & 3;
-      codes[i + 3 * kQuarter] = in[i] >> 6;
-    }
+  /// values := or += (code - middle) step.
+  template <bool kAdd>
+  static TAXON_INLINE void unpack(const std::uint8_t* __restrict in, float middle, float step,
+                                  float* __restrict values) {
+    for (std::size_t l = 0; l < kLanes; ++l)
+      for (std::size_t p = 0; p < kParts; ++p) {
+        const std::int32_t code = in[l] >> p * kBits & ((1 << kBits) - 1);
+        const float value = (static_cast<float>(code) - middle) * step;
+        const std::size_t i = l + p * kLanes;
+        values[i] = kAdd ? values[i] + value : value;
+      }
   }
 };
 

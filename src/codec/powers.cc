@@ -50,8 +50,8 @@ TAXON_INLINE float power(std::uint32_t code, std::uint32_t base) {
 }
 
 struct Encode {
-  static TAXON_INLINE void run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
-                               std::size_t block_size, bool keep_rest, std::uint64_t key) {
+  static TAXON_INLINE std::size_t run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
+                                      std::size_t block_size, bool keep_rest, std::uint64_t key) {
     for (std::size_t b = 0; b * block_size < count; ++b, codes += block_size) {
       float* block = values + b * block_size;
       const std::size_t size = std::min(block_size, count - b * block_size);
@@ -60,6 +60,7 @@ struct Encode {
         const std::uint32_t magnitude = bits_of(block[i]) & kMagnitude;
         most = most > magnitude ? most : magnitude;
       }
+      if (most >= kInfinity) return b * block_size;
       const Powers powers(base_of(most), static_cast<std::uint32_t>(mix(key ^ b)));
       scales[b] = static_cast<float>(powers.base);
       std::uint32_t wide[kPiece];
@@ -74,6 +75,7 @@ struct Encode {
       }
       std::fill(codes + size, codes + block_size, std::uint8_t{0});
     }
+    return count;
   }
 };
 
@@ -99,10 +101,10 @@ class PowersOfTwo final : public BlockKernel {
  public:
   explicit PowersOfTwo(std::size_t block) : BlockKernel({block, 1, 8}) {}
   double encode_flops() const override { return 16; }
-  void encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes, bool keep_rest,
-              std::uint64_t key, Path path) const override {
-    run_on<Encode>(path, values.data(), values.size(), scales.data(), codes.data(), layout().block, keep_rest,
-                   key);
+  std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
+                     bool keep_rest, std::uint64_t key, Path path) const override {
+    return run_on<Encode>(path, values.data(), values.size(), scales.data(), codes.data(), layout().block,
+                          keep_rest, key);
   }
   void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
               std::span<float> values, Path path) const override {

@@ -11,6 +11,12 @@ namespace taxon::codec {
 inline constexpr std::uint32_t kMagnitude = 0x7fffffffU;
 inline constexpr std::uint32_t kInfinity = 0x7f800000U;
 
+/// Has the highest bit where a magnitude is infinite or NaN, and only there: ored over values it says whether
+/// all are finite.
+constexpr std::uint32_t beyond_finite(std::uint32_t magnitude) {
+  return magnitude + (0x80000000U - kInfinity);
+}
+
 /// The largest magnitude; 0 for no values.
 std::uint32_t largest_magnitude(std::span<const float> values, Path path);
 /// True if none is infinite or NaN.

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 
 #include "base/check.h"
 #include "codec/packing.h"
 #include "codec/scan.h"
 #include "codec/wire.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace taxon::codec {
 namespace {
@@ -86,16 +91,11 @@ TAXON_INLINE Levels read_levels(const float* scales) {
   return {};
 }
 
-TAXON_INLINE void draw_for_zeros(const float* values, std::uint32_t key, std::uint32_t first,
-                                 std::uint32_t* negative) {
+TAXON_INLINE bool has_zero(const float* values) {
   std::uint32_t zeros = 0;
   for (std::size_t i = 0; i < kPiece; ++i)
     zeros |= (std::bit_cast<std::uint32_t>(values[i]) & kMagnitude) == 0 ? 1U : 0U;
-  if (zeros == 0) return;
-  for (std::size_t i = 0; i < kPiece; ++i) {
-    const bool zero = (std::bit_cast<std::uint32_t>(values[i]) & kMagnitude) == 0;
-    negative[i] = zero ? chance(key, first + static_cast<std::uint32_t>(i)) >> 31 : negative[i];
-  }
+  return zeros != 0;
 }
 
 TAXON_INLINE void pack_bits(const std::uint32_t* bits, std::uint8_t* out) {
@@ -107,6 +107,53 @@ TAXON_INLINE void pack_bits(const std::uint32_t* bits, std::uint8_t* out) {
   }
 }
 
+/// A piece whose zeros are drawn.
+TAXON_INLINE void draw(const float* values, std::uint32_t key, std::uint32_t first, std::uint8_t* out) {
+  std::uint32_t negative[kPiece];
+  for (std::size_t i = 0; i < kPiece; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+    negative[i] =
+        ((bits & kMagnitude) == 0 ? chance(key, first + static_cast<std::uint32_t>(i)) : bits) >> 31;
+  }
+  pack_bits(negative, out);
+}
+
+/// The signs of a piece, a bit each.
+template <Path kPath>
+struct SignsOf {
+  static TAXON_INLINE void pack(const float* values, std::uint8_t* out) {
+    std::uint32_t negative[kPiece];
+    for (std::size_t i = 0; i < kPiece; ++i) negative[i] = std::bit_cast<std::uint32_t>(values[i]) >> 31;
+    pack_bits(negative, out);
+  }
+};
+
+#if defined(__x86_64__)
+template <>
+struct SignsOf<Path::Avx2> {
+  TAXON_AVX2 static inline void pack(const float* values, std::uint8_t* out) {
+    for (std::size_t i = 0; i < kPiece; i += 8)
+      out[i / 8] = static_cast<std::uint8_t>(_mm256_movemask_ps(_mm256_loadu_ps(values + i)));
+  }
+};
+template <>
+struct SignsOf<Path::Avx512> {
+  TAXON_AVX512 static inline void pack(const float* values, std::uint8_t* out) {
+    for (std::size_t i = 0; i < kPiece; i += 16) {
+      const __mmask16 signs = _mm512_movepi32_mask(_mm512_loadu_si512(values + i));
+      std::memcpy(out + i / 8, &signs, sizeof(signs));
+    }
+  }
+};
+#endif
+
+/// Magnitudes that are not finite make a mean that is not either.
+template <Sign kSign>
+TAXON_INLINE bool are_finite(const Levels& levels, const float* values, std::size_t count) {
+  if (kSign == Sign::MeanMagnitude && levels.plus <= std::numeric_limits<float>::max()) return true;
+  return codec::are_finite(values, count);
+}
+
 TAXON_INLINE void unpack_bits(const std::uint8_t* in, std::uint32_t* bits) {
   for (std::size_t w = 0; w < kPiece / 32; ++w) {
     std::uint32_t word = 0;
@@ -115,15 +162,17 @@ TAXON_INLINE void unpack_bits(const std::uint8_t* in, std::uint32_t* bits) {
   }
 }
 
-template <Sign kSign>
+template <Sign kSign, Path kPath>
 struct Encode {
-  static TAXON_INLINE void run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
-                               std::size_t block_size, bool keep_rest, std::uint64_t key) {
+  static TAXON_INLINE std::size_t run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
+                                      std::size_t block_size, bool keep_rest, std::uint64_t key) {
     const std::size_t bytes = block_size / 8;
     for (std::size_t b = 0; b * block_size < count; ++b, codes += bytes) {
       float* block = values + b * block_size;
       const std::size_t size = std::min(block_size, count - b * block_size);
+      prefetch_after(block, size);
       const Levels levels = levels_of<kSign>(block, size);
+      if (!are_finite<kSign>(levels, block, size)) return b * block_size;
       write_levels<kSign>(levels, scales + b * static_cast<std::size_t>(kSign));
       const auto block_key = static_cast<std::uint32_t>(mix(key ^ b));
       for_pieces<1>(
@@ -134,19 +183,20 @@ struct Encode {
               std::fill_n(std::copy_n(from, length, padded_values), kPiece - length, 0.0F);
               from = padded_values;
             }
-            std::uint32_t negative[kPiece];
-            for (std::size_t i = 0; i < kPiece; ++i)
-              negative[i] = std::bit_cast<std::uint32_t>(from[i]) >> 31;
-            if constexpr (kSign == Sign::One)
-              draw_for_zeros(from, block_key, static_cast<std::uint32_t>(first), negative);
-            pack_bits(negative, codes + at);
+            if (kSign == Sign::One && has_zero(from))
+              draw(from, block_key, static_cast<std::uint32_t>(first), codes + at);
+            else
+              SignsOf<kPath>::pack(from, codes + at);
             if (!keep_rest) return;
+            std::uint32_t negative[kPiece];
+            unpack_bits(codes + at, negative);
             for (std::size_t i = 0; i < kPiece; ++i) from[i] -= negative[i] ? levels.minus : levels.plus;
             if (length < kPiece) std::copy_n(padded_values, length, block + first);
           });
       const std::size_t used = (size + kPiece - 1) / kPiece * kPiece / 8;
       std::fill(codes + used, codes + bytes, std::uint8_t{0});
     }
+    return count;
   }
 };
 
@@ -183,10 +233,10 @@ template <Sign kSign>
 class Signs final : public BlockKernel {
  public:
   explicit Signs(std::size_t block) : BlockKernel({block, static_cast<std::size_t>(kSign), 1}) {}
-  void encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes, bool keep_rest,
-              std::uint64_t key, Path path) const override {
-    run_on<Encode<kSign>>(path, values.data(), values.size(), scales.data(), codes.data(), layout().block,
-                          keep_rest, key);
+  std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
+                     bool keep_rest, std::uint64_t key, Path path) const override {
+    return run_variant_on<EncodeOn>(path, values.data(), values.size(), scales.data(), codes.data(),
+                                    layout().block, keep_rest, key);
   }
   void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
               std::span<float> values, Path path) const override {
@@ -196,6 +246,10 @@ class Signs final : public BlockKernel {
                      std::size_t>;
     run(path, scales.data(), codes.data(), layout().block, values.data(), values.size());
   }
+
+ private:
+  template <Path kPath>
+  using EncodeOn = Encode<kSign, kPath>;
 };
 
 }  // namespace

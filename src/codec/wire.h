@@ -31,6 +31,25 @@ constexpr std::uint32_t letters(const char (&name)[5]) {
 View body_of(View wire);
 /// Writes the head in front of a body that is complete; for kNotFinite the body is zeroed.
 void seal(View wire, Head head);
+/// Seals a wire whose body is written from front to back: the checksum reads what is written while it is in
+/// the cache.
+class Sealing {
+ public:
+  /// `head` has no flags.
+  Sealing(View wire, const Head& head);
+  /// So many bytes of the body are written, from its beginning.
+  void reach(std::size_t bytes);
+  /// All are. The same wire as by seal().
+  void finish();
+  /// The values were not finite: whatever is written, the body says nothing.
+  void give_up();
+
+ private:
+  View wire_;
+  Head head_;
+  std::size_t reached_ = 0;
+  alignas(64) std::byte state_[576];
+};
 /// Reads the head of a wire that somebody sent. Throws Error{Transport} unless it has `bytes`, and its codec,
 /// count, entries and checksum are right; `expected.checksum` and flags are ignored.
 struct Opened {

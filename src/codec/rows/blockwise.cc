@@ -8,7 +8,7 @@
 namespace taxon::codec {
 namespace {
 
-/// Values at a time: they stay in the cache between being found finite and being encoded.
+/// Values at a time: their codes are still in the cache when the checksum is made.
 constexpr std::size_t kChunk = 16384;
 
 class Blockwise final : public Codec {
@@ -28,12 +28,11 @@ class Blockwise final : public Codec {
   std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
   bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
-    View body = body_of(wire);
+    const Parts<View> parts = parts_of(body_of(wire), values.size());
+    auto codes = as_span<std::uint8_t>(parts.codes);
+    auto scales = as_span<float>(parts.scales);
     const std::size_t used = layout_.blocks(values.size()) * layout_.scales,
                       bytes = layout_.code_bytes(values.size());
-    auto scales = as_span<float>(body.slice(0, scale_bytes(values.size())));
-    auto codes =
-        as_span<std::uint8_t>(body.slice(scale_bytes(values.size()), body.size() - scales.size_bytes()));
     const std::size_t piece = std::max<std::size_t>(1, kChunk / layout_.block) * layout_.block;
     auto scales_of = [&](Range range) {
       return scales.subspan(range.begin / layout_.block * layout_.scales,
@@ -42,19 +41,23 @@ class Blockwise final : public Codec {
     auto codes_of = [&](Range range) {
       return codes.subspan(layout_.code_bytes(range.begin), layout_.code_bytes(range.size));
     };
+    Sealing sealing(wire, {traits_.letters, 0, values.size(), layout_.block});
     const bool finite = encode_finite(
-        values, piece, use.path,
+        values.size(), piece,
         [&](Range range) {
-          kernel_->encode(values.subspan(range.begin, range.size), scales_of(range), codes_of(range),
-                          rest == Rest::Keep, mix(use.own + range.begin), use.path);
+          const std::size_t encoded =
+              kernel_->encode(values.subspan(range.begin, range.size), scales_of(range), codes_of(range),
+                              rest == Rest::Keep, mix(use.own + range.begin), use.path);
+          sealing.reach(layout_.code_bytes(range.begin + encoded));
+          return encoded;
         },
         [&](Range done) {
           if (rest == Rest::Keep)
             kernel_->decode(scales_of(done), codes_of(done), true, values.first(done.size), use.path);
         });
-    std::fill(scales.begin() + static_cast<std::ptrdiff_t>(used), scales.end(), 0.0F);
     std::fill(codes.begin() + static_cast<std::ptrdiff_t>(bytes), codes.end(), std::uint8_t{0});
-    seal(wire, {traits_.letters, finite ? 0 : kNotFinite, values.size(), layout_.block});
+    std::fill(scales.begin() + static_cast<std::ptrdiff_t>(used), scales.end(), 0.0F);
+    finite ? sealing.finish() : sealing.give_up();
     return finite;
   }
 
@@ -62,14 +65,23 @@ class Blockwise final : public Codec {
     const Opened opened =
         open(wire, wire_bytes(0, values.size()), {traits_.letters, 0, values.size(), layout_.block});
     if (!opened.finite) return fill_not_finite(values);
-    const std::size_t scales = scale_bytes(values.size());
-    kernel_->decode(
-        as_span<float>(opened.body.slice(0, scales)).first(layout_.blocks(values.size()) * layout_.scales),
-        as_span<std::uint8_t>(opened.body.slice(scales, layout_.code_bytes(values.size()))),
-        into == Into::Add, values, use.path);
+    const Parts<ConstView> parts = parts_of(opened.body, values.size());
+    kernel_->decode(as_span<float>(parts.scales).first(layout_.blocks(values.size()) * layout_.scales),
+                    as_span<std::uint8_t>(parts.codes).first(layout_.code_bytes(values.size())),
+                    into == Into::Add, values, use.path);
   }
 
  private:
+  /// Of a body. Scales are known last.
+  template <class Bytes>
+  struct Parts {
+    Bytes codes, scales;
+  };
+  template <class Bytes>
+  Parts<Bytes> parts_of(Bytes body, std::size_t count) const {
+    const std::size_t codes = padded(layout_.code_bytes(count));
+    return {body.slice(0, codes), body.slice(codes, scale_bytes(count))};
+  }
   std::size_t scale_bytes(std::size_t count) const {
     return padded(layout_.blocks(count) * layout_.scales * sizeof(float));
   }

@@ -14,7 +14,7 @@ struct BlockwiseTraits {
   bool keeps_zeros = true;
 };
 
-/// The codec whose wire is all blocks' scales, and then their codes.
+/// The codec whose wire is all blocks' codes, and then their scales.
 std::unique_ptr<Codec> make_blockwise(std::unique_ptr<const BlockKernel> kernel, BlockwiseTraits traits);
 
 }  // namespace taxon::codec

@@ -1,26 +1,22 @@
 #pragma once
 
 #include <algorithm>
-#include <span>
 
 #include "base/view.h"
-#include "codec/scan.h"
 
 namespace taxon::codec {
 
-/// Encodes pieces of `piece` values, each found finite while it is in the cache, so that values are read from
-/// memory once. False at the first piece that is not: then undo(what was encoded) takes back what pieces did
-/// to the values.
+/// Encodes `count` values in pieces of `piece`. encode(range) returns how many values of the piece it has
+/// encoded: all, or those before some that are not finite. Then undo(range of all that were encoded) takes
+/// back what pieces did to the values, and the result is false.
 template <class Encode, class Undo>
-bool encode_finite(std::span<const float> values, std::size_t piece, Path path, Encode&& encode,
-                   Undo&& undo) {
-  for (std::size_t first = 0; first < values.size(); first += piece) {
-    const Range range{first, std::min(piece, values.size() - first)};
-    if (!all_finite(values.subspan(range.begin, range.size), path)) {
-      undo(Range{0, first});
-      return false;
-    }
-    encode(range);
+bool encode_finite(std::size_t count, std::size_t piece, Encode&& encode, Undo&& undo) {
+  for (std::size_t first = 0; first < count; first += piece) {
+    const Range range{first, std::min(piece, count - first)};
+    const std::size_t encoded = encode(range);
+    if (encoded == range.size) continue;
+    undo(Range{0, first + encoded});
+    return false;
   }
   return true;
 }
