@@ -20,25 +20,35 @@ PEERS = {
     ("count_sketch", "encode", SMALL): (f"sketch encode {SMALL} {int(COLUMNS * SMALL)}", "csvec in torch", 5),
     ("count_sketch", "decode", SMALL): (f"sketch decode {SMALL} {int(COLUMNS * SMALL)}", "csvec in torch", 5),
 }
+# Codecs of a pass over the values, and how many times as long as the copy of their bytes they may take.
+STREAMING, MOST_STREAMS = ("bf16", "fp16", "int8", "int4", "sign"), 1.5
+# A selection that may take so many times as long as reading the values twice.
+SELECTION, MOST_READS = ("top_k", "encode", LARGE), 3
+
+
+def case(codec, operation, count):
+    return f"{codec} {operation}, {count:,} values"
 
 
 def targets(peers_only):
     return [] if peers_only else [PROGRAM]
 
 
-def bandwidth(ours, count):
-    """Bytes per second that one core copies; the time to stream what a codec must is its bound."""
-    answer = ours.ask(f"memory copy {count} 1 9")
+def bandwidth(ours, operation, count):
+    """Bytes per second that one core reads, or copies; the time to copy as many bytes as a codec must stream is its bound."""
+    answer = ours.ask(f"memory {operation} {count} 1 9")
     return answer["bytes"] / statistics.median(answer["seconds"])
 
 
 def run_case(session, sides, codec, operation, count):
     request, peer, _ = PEERS.get((codec, operation, count), (None, None, None))
-    row = Row("codecs", f"{codec} {operation}, {count:,} values", "memory", 1, 4 * count, unit="ms", peer=peer)
+    row = Row("codecs", case(codec, operation, count), "memory", 1, 4 * count, unit="ms", peer=peer)
     if session.rows.has(row):
         return
     rounds = 5 if session.quick() else 21
-    turns = {"bound": lambda: bandwidth(sides["Taxon"], count)}
+    turns = {"bound": lambda: bandwidth(sides["Taxon"], "copy", count)}
+    if (codec, operation, count) == SELECTION:
+        turns["read"] = lambda: bandwidth(sides["Taxon"], "read", count)
     turns["Taxon"] = lambda: sides["Taxon"].ask(f"{codec} {operation} {count} {DENSITY} 3")
     if peer:
         turns["peer"] = lambda: sides["torch"].ask(f"{request} 1")
@@ -51,6 +61,8 @@ def run_case(session, sides, codec, operation, count):
     row.verified = all(answer["verified"] for answer in runs["Taxon"])
     row.settings = {"density": DENSITY, "wire_bytes": first["wire"], "ratio": 4 * count / first["wire"], "path": first["path"],
                     "rounds": rounds}
+    if "read" in turns:
+        row.settings["over_two_reads"] = row.ours / (2 * 4 * count / statistics.median(runs["read"]) * 1e3)
     if peer:
         theirs = [statistics.median(answer["seconds"]) for answer in runs["peer"]]
         row.theirs = statistics.median(theirs) * 1e3
@@ -64,13 +76,22 @@ def run(session):
         return
     with Side("Taxon", [[session.program(PROGRAM)]], session.log_folder) as ours, \
             Side("torch", [[os.path.join(ROOT, "bench", "peers", "codecs.py")]], session.log_folder) as torch:
-        for codec in CODECS:
-            for operation in ("encode", "decode"):
-                for count in (SMALL, LARGE):
+        for count in (SMALL, LARGE):
+            for codec in CODECS:
+                for operation in ("encode", "decode"):
                     run_case(session, {"Taxon": ours, "torch": torch}, codec, operation, count)
 
 
 def summary(rows):
-    wanted = {f"{codec} {operation}, {count:,} values": least for (codec, operation, count), (_, _, least) in PEERS.items()}
-    return [f"{row.case}: {row.ratio:.3g} times as fast as {row.peer} (at least {wanted[row.case]})"
-            for row in rows if row.ratio and row.case in wanted]
+    by_case = {row.case: row for row in rows}
+    lines = []
+    for key, (_, peer, least) in PEERS.items():
+        if (row := by_case.get(case(*key))) and row.ratio:
+            lines.append(f"{row.case}: {row.ratio:.3g} times as fast as {peer} (at least {least})")
+    if row := by_case.get(case(*SELECTION)):
+        lines.append(f"{row.case}: {row.settings['over_two_reads']:.3g} times as long as reading them twice (at most {MOST_READS})")
+    for codec in STREAMING:
+        for operation in ("encode", "decode"):
+            if row := by_case.get(case(codec, operation, LARGE)):
+                lines.append(f"{row.case}: {1 / row.of_bound:.3g} times as long as copying as many bytes (at most {MOST_STREAMS})")
+    return lines

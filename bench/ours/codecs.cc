@@ -2,6 +2,7 @@
 //   CODEC encode|decode COUNT DENSITY REPEATS   seconds of each, bytes that must be streamed, and whether the
 //                                               result was right
 //   memory read|copy COUNT 1 REPEATS            the bounds: reading, or copying, so many float32
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -37,16 +38,24 @@ class Memory {
   std::vector<Line> lines_;
 };
 
-/// As gradients are: many small, few large.
-std::vector<float> gradient(std::size_t count) {
-  std::vector<float> values(count);
-  Rng rng(1, "bench gradient");
-  for (float& value : values) {
-    const double u = 2 * rng.uniform() - 1;
-    value = static_cast<float>(u * u * u / (1.0001 - std::abs(u)));
+/// As gradients are: many small, few large. Kept until another size is asked for, since drawing one takes
+/// longer than what is measured.
+class Gradient {
+ public:
+  const std::vector<float>& of(std::size_t count) {
+    if (values_.size() == count) return values_;
+    values_.resize(count);
+    Rng rng(1, "bench gradient");
+    for (float& value : values_) {
+      const double u = 2 * rng.uniform() - 1;
+      value = static_cast<float>(u * u * u / (1.0001 - std::abs(u)));
+    }
+    return values_;
   }
-  return values;
-}
+
+ private:
+  std::vector<float> values_;
+};
 
 template <class Body>
 std::vector<double> time_of(int repeats, Body&& body) {
@@ -59,8 +68,8 @@ std::vector<double> time_of(int repeats, Body&& body) {
   return seconds;
 }
 
-nlohmann::json measure_memory(const Request& request) {
-  std::vector<float> from = gradient(request.count), to(request.count);
+nlohmann::json measure_memory(const Request& request, const std::vector<float>& from) {
+  std::vector<float> to(request.count);
   std::uint32_t most = 0;
   const bool copies = request.operation == "copy";
   auto seconds = time_of(request.repeats, [&] {
@@ -100,13 +109,13 @@ bool is_right(const codec::CodecRow& row, const std::vector<float>& input,
 /// Of the matrix that the values are, for codecs of matrices.
 constexpr std::size_t kColumns = 1024;
 
-nlohmann::json measure_codec(const Request& request) {
+nlohmann::json measure_codec(const Request& request, const std::vector<float>& gradient) {
   const codec::CodecRow& row = codec::find_codec(request.codec);
   plan::CodecPlan plan;
   plan.name = request.codec;
   plan.density = request.density;
   auto codec = row.make(plan);
-  std::vector<float> values = gradient(request.count), decoded(request.count);
+  std::vector<float> values = gradient, decoded(request.count);
   const codec::Piece matrix{{0, request.count}, kColumns};
   const codec::Extent extent{request.count, {&matrix, 1}};
   Memory scratch(codec->scratch_bytes(extent));
@@ -132,10 +141,13 @@ nlohmann::json measure_codec(const Request& request) {
   codec->decode(wires.back().view(), decoded, codec::Into::Assign, use);
   double wire = 0;
   for (Memory& one : wires) wire += static_cast<double>(one.view().size());
-  // The values once, and the wire; decoding adds to what is there.
+  // The values once, and the wire; decoding adds to what is there, or to the lines of memory that have
+  // entries.
   const double values_bytes = 4.0 * static_cast<double>(request.count);
+  const double lines = 2 * 64 * request.density * static_cast<double>(request.count);
+  const double decoded_bytes = row.sends_entries ? std::min(2 * values_bytes, lines) : 2 * values_bytes;
   return {{"seconds", seconds},
-          {"bytes", (encodes || two ? values_bytes : 2 * values_bytes) + wire},
+          {"bytes", (encodes || two ? values_bytes : decoded_bytes) + wire},
           {"wire", wire},
           {"path", codec::name_of(use.path)},
           {"verified", is_right(row, values, decoded)}};
@@ -145,14 +157,16 @@ nlohmann::json measure_codec(const Request& request) {
 }  // namespace taxon::bench
 
 int main() {
+  taxon::bench::Gradient gradient;
   std::string line;
   while (std::getline(std::cin, line)) {
     taxon::bench::Request request;
     std::istringstream words(line);
     words >> request.codec >> request.operation >> request.count >> request.density >> request.repeats;
     if (!words) return line == "quit" ? 0 : 1;
-    auto answer = request.codec == "memory" ? taxon::bench::measure_memory(request)
-                                            : taxon::bench::measure_codec(request);
+    const std::vector<float>& values = gradient.of(request.count);
+    auto answer = request.codec == "memory" ? taxon::bench::measure_memory(request, values)
+                                            : taxon::bench::measure_codec(request, values);
     std::cout << answer.dump() << std::endl;
   }
 }

@@ -32,12 +32,14 @@ TAXON_INLINE std::uint32_t chance(std::uint32_t key, std::uint32_t i) {
   return x ^ (x >> 16);
 }
 
-/// Asks for the values that a kernel of blocks reads two kibibytes after this block, so that they come while
-/// it computes: processors that look ahead by themselves stop at the ends of pages.
+/// Asks for the values that a kernel of blocks reads four kibibytes after this block, so that they come while
+/// it computes: processors that look ahead by themselves stop at the ends of pages. There need not be any.
 TAXON_INLINE void prefetch_after(const float* block, std::size_t size) {
-  constexpr std::size_t kAhead = 1024, kLine = 16, kMost = 512;
-  if (size > kMost) return;
-  for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(block + kAhead + i);
+  constexpr std::size_t kAhead = 4096, kLine = 64, kMost = 2048;  // bytes
+  const std::size_t bytes = size * sizeof(float);
+  if (bytes > kMost) return;
+  const auto ahead = reinterpret_cast<std::uintptr_t>(block) + kAhead;
+  for (std::size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(reinterpret_cast<const void*>(ahead + i));
 }
 
 /// True if none of the values, which a kernel is about to read, is infinite or NaN.
