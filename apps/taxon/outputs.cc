@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "apps/taxon/host.h"
@@ -52,6 +53,17 @@ std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome) {
     uses.push_back({codec.level, codec.codec, codec.dense_bytes, codec.sent_bytes, codec.encode_seconds * 1e3,
                     codec.decode_seconds * 1e3});
   return uses;
+}
+
+std::vector<report::CrossingTensor> crossing_tensors(const train::Outcome& outcome) {
+  std::vector<report::CrossingTensor> tensors;
+  for (const model::Crossing& crossing : outcome.crossings) {
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, crossing.steps));
+    tensors.push_back({crossing.name, crossing.shape == model::Crossing::Shape::Static ? "static" : "dynamic",
+                       crossing.bytes, static_cast<double>(crossing.copies) / steps, crossing.last_copy,
+                       crossing.why});
+  }
+  return tensors;
 }
 
 class Outputs::Writer {
@@ -223,6 +235,7 @@ class Outputs::Writer {
     summary.optimiser_bytes = info_.arenas.optimiser;
     summary.gradient_copies_per_step = outcome.copies_per_step;
     summary.gradient_copy_bytes_per_step = outcome.copy_bytes_per_step;
+    summary.crossings = crossing_tensors(outcome);
     summary.staleness = outcome.staleness;
     summary.dropped = outcome.dropped;
     for (Rank rank : outcome.lost) summary.lost.push_back(rank.value());

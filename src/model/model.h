@@ -84,6 +84,8 @@ struct Binding {
   std::vector<int> parameters;             // slot -> index into ModelSpec::parameters
   std::vector<BucketRange> buckets;        // together all of the layout, ascending in the weights
   const tensor::Arena* weights = nullptr;  // compute copy: the parameters become views into it
+  /// Whether the framework may make gradients in the arenas of gradients, or makes them in memory of its own.
+  enum class Births { Placed, Copied } births = Births::Placed;
   /// How forward_backward() will be called. InPieces REQUIRES a divisible model.
   enum class Backward { Whole, InPieces } backward = Backward::Whole;
   std::vector<const tensor::Arena*> gradients;  // of the reduction type; StepInput says which serves a step
@@ -113,6 +115,18 @@ struct StepOutput {
 struct CopyCount {
   std::int64_t copies = 0;
   std::int64_t bytes = 0;
+};
+
+/// What becomes of one trainable parameter's gradient, or of its factors, since bind().
+struct Crossing {
+  std::string name;
+  /// Dynamic: what the steps wrote differed in size. Places are as large as the largest.
+  enum class Shape { Static, Dynamic } shape = Shape::Static;
+  std::int64_t bytes = 0;  // of the last step
+  std::int64_t steps = 0;
+  std::int64_t copies = 0;     // passes over it that brought it into the arena
+  std::int64_t last_copy = 0;  // the step that made the last of them, from 1; 0: none did
+  std::string why;             // that one was needed; empty: none was
 };
 
 /// A model as the training loop sees it. Blocking calls, all from one compute thread (libtorch keeps state
@@ -168,6 +182,8 @@ class Model {
   virtual std::vector<std::byte> random_state() const = 0;
   virtual void set_random_state(ConstView state) = 0;
   virtual CopyCount copies() const = 0;
+  /// In the order of the slots; empty before the first bind() and for models that don't know.
+  virtual std::vector<Crossing> crossings() const = 0;
 };
 
 /// What a model is built from.

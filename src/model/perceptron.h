@@ -48,6 +48,7 @@ class Perceptron final : public Model {
   std::vector<std::byte> random_state() const override { return std::vector<std::byte>(1); }
   void set_random_state(ConstView) override {}
   CopyCount copies() const override { return {static_cast<std::int64_t>(binding_.parameters.size()), 0}; }
+  std::vector<Crossing> crossings() const override { return {}; }
 
  private:
   enum Index { kHiddenWeight, kHiddenBias, kOutWeight, kOutBias, kIdle };

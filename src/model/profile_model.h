@@ -34,6 +34,7 @@ class ProfileModel final : public Model {
   std::vector<std::byte> random_state() const override { return {}; }
   void set_random_state(ConstView) override {}
   CopyCount copies() const override { return {}; }
+  std::vector<Crossing> crossings() const override { return {}; }
 
  private:
   ModelSpec spec_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -36,9 +37,20 @@ Json json_of(const CodecUse& use) {
           {"decode_ms", number(use.decode_ms)}};
 }
 
-Json json_of(const std::vector<CodecUse>& codecs) {
+Json json_of(const CrossingTensor& tensor) {
+  Json json = {{"name", tensor.name},
+               {"shape", tensor.shape},
+               {"bytes", tensor.bytes},
+               {"copies_per_step", number(tensor.copies_per_step)},
+               {"last_copy", tensor.last_copy}};
+  if (!tensor.why.empty()) json["why"] = tensor.why;
+  return json;
+}
+
+template <class Item>
+Json json_of(const std::vector<Item>& items) {
   Json list = Json::array();
-  for (const CodecUse& use : codecs) list.push_back(json_of(use));
+  for (const Item& item : items) list.push_back(json_of(item));
   return list;
 }
 
@@ -59,6 +71,22 @@ double mean_staleness(const std::vector<double>& counts) {
     sum += static_cast<double>(late) * counts[late];
   }
   return count > 0 ? sum / count : 0;
+}
+
+std::string describe(const std::vector<CrossingTensor>& crossings, std::int64_t copies) {
+  const auto last = std::max_element(
+      crossings.begin(), crossings.end(),
+      [](const CrossingTensor& a, const CrossingTensor& b) { return a.last_copy < b.last_copy; });
+  if (last == crossings.end()) return "none";
+  const auto fixed = std::count_if(crossings.begin(), crossings.end(),
+                                   [](const CrossingTensor& tensor) { return tensor.shape == "static"; });
+  std::string text = fmt::format("{} of static shape", fixed);
+  if (const auto moving = static_cast<std::int64_t>(crossings.size()) - fixed; moving > 0)
+    text += fmt::format(", {} of dynamic", moving);
+  text += fmt::format("; {} copies in the last step", copies);
+  if (last->last_copy > 0)
+    text += fmt::format("; last copied: {} in step {}, since {}", last->name, last->last_copy, last->why);
+  return text;
 }
 
 std::string to_json(const Summary& s) {
@@ -94,6 +122,7 @@ std::string to_json(const Summary& s) {
        {{"weights", s.weight_bytes}, {"gradients", s.gradient_bytes}, {"optimiser", s.optimiser_bytes}}},
       {"gradient_copies_per_step", s.gradient_copies_per_step},
       {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
+      {"crossing_tensors", json_of(s.crossings)},
       {"buckets", std::move(buckets)}};
   if (!s.codecs.empty()) json["codecs"] = json_of(s.codecs);
   if (!s.lost.empty()) json["lost_ranks"] = s.lost;
@@ -120,6 +149,7 @@ std::string to_text(const Summary& s, const std::string& folder) {
                    ? "nothing: one worker"
                    : fmt::format("{} per step and worker over {}, {} buckets",
                                  format_bytes(s.bytes_sent_per_step), s.transport, s.buckets.size()));
+  if (!s.crossings.empty()) line("gradients", describe(s.crossings, s.gradient_copies_per_step));
   for (const CodecUse& use : s.codecs) line("codec", describe(use));
   line("trained", fmt::format("{} parameters, {} workers, {} samples in {} steps, {}", s.parameters,
                               s.world_size, s.samples, s.steps, format_seconds(s.wall_seconds)));

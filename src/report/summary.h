@@ -17,6 +17,16 @@ struct CodecUse {
   double ratio() const { return sent_bytes_per_step > 0 ? dense_bytes_per_step / sent_bytes_per_step : 1; }
 };
 
+/// A tensor that leaves the rank in every step.
+struct CrossingTensor {
+  std::string name;
+  std::string shape;           // static or dynamic
+  std::int64_t bytes = 0;      // of the last step
+  double copies_per_step = 0;  // mean
+  std::int64_t last_copy = 0;  // the step of this part of the run that copied it last, from 1; 0: none did
+  std::string why;             // it was copied then
+};
+
 /// What a run ends with: the fields of summary.json, in its order. docs/outputs.md explains each.
 struct Summary {
   std::string name;
@@ -42,6 +52,7 @@ struct Summary {
   /// Of rank 0: with shards, a part of the whole state.
   std::uint64_t weight_bytes = 0, gradient_bytes = 0, optimiser_bytes = 0;
   std::int64_t gradient_copies_per_step = 0, gradient_copy_bytes_per_step = 0;
+  std::vector<CrossingTensor> crossings;  // of rank 0, as they are sent
   /// With servers: contributions by how many updates late they were, and how many came too late to count.
   std::vector<double> staleness;
   double dropped = 0;
@@ -61,6 +72,8 @@ double mean_staleness(const std::vector<double>& counts);
 std::string codecs_json(const std::vector<CodecUse>& codecs);
 /// A line for a person, without what it is about: "top_k at level 0: 49.5 times less than dense, ...".
 std::string describe(const CodecUse& use);
+/// A line for a person, without what it is about: "6 static; in the last step 0 copies, ...".
+std::string describe(const std::vector<CrossingTensor>& crossings, std::int64_t copies);
 /// summary.json.
 std::string to_json(const Summary& summary);
 /// What a person reads at the end of a run; `folder` is where the outputs are.

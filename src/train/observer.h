@@ -7,6 +7,7 @@
 
 #include "base/named.h"
 #include "comm/journal.h"
+#include "model/model.h"
 #include "plan/plan.h"
 #include "train/order.h"
 
@@ -84,6 +85,7 @@ struct Outcome {
   double dropped = 0;               // contributions that came too late to count
   std::vector<Rank> lost;           // workers that were lost on the way, and that the others did without
   std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
+  std::vector<model::Crossing> crossings;                     // this rank; empty: the model doesn't know
   std::optional<Order> order;                                 // rank 0, if it was to be recorded
   std::vector<std::vector<std::byte>> traces;  // rank 0: every rank's packed spans, if a trace was asked for
 };

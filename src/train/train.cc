@@ -580,6 +580,7 @@ task::Task<Outcome> Trainer::conclude() {
   outcome.epochs = static_cast<double>(samples_) / static_cast<double>(world_.datasets.train->size());
   outcome.copies_per_step = world_.model.copies().copies;
   outcome.copy_bytes_per_step = world_.model.copies().bytes;
+  outcome.crossings = world_.model.crossings();
   if (!interrupted_ && !options_.out.empty()) {
     auto exporting = saver_->export_model();
     co_await exporting;

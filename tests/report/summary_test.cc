@@ -42,6 +42,8 @@ Summary sample() {
           .optimiser_bytes = 6'500'000,
           .gradient_copies_per_step = 8,
           .gradient_copy_bytes_per_step = 12'960'000,
+          .crossings = {{"conv1.weight", "static", 1152, 0.125, 2, "it was born elsewhere"},
+                        {"fc1.weight", "dynamic", 12'800'000, 0, 0, ""}},
           .buckets = {{4'194'304, {"all_reduce direct"}},
                       {8'765'696, {"reduce_scatter ring", "all_gather ring"}}}};
 }
@@ -74,6 +76,12 @@ TEST(SummaryJson, HasEveryKeyWithItsValue) {
   EXPECT_EQ(json["interrupted"], false);
   EXPECT_EQ(json["gradient_copies_per_step"], 8);
   EXPECT_EQ(json["gradient_copy_bytes_per_step"], 12'960'000);
+  EXPECT_EQ(
+      json["crossing_tensors"],
+      Json::parse(R"([{"name": "conv1.weight", "shape": "static", "bytes": 1152, "copies_per_step": 0.125,
+                             "last_copy": 2, "why": "it was born elsewhere"},
+                            {"name": "fc1.weight", "shape": "dynamic", "bytes": 12800000, "copies_per_step": 0,
+                             "last_copy": 0}])"));
   EXPECT_EQ(json["buckets"], Json::parse(R"([{"bytes": 4194304, "collectives": ["all_reduce direct"]},
                             {"bytes": 8765696, "collectives": ["reduce_scatter ring", "all_gather ring"]}])"));
 }
@@ -109,6 +117,9 @@ TEST(SummaryText, TellsAccuracySpeedTrafficAndWhereTheOutputsAre) {
   std::string text = to_text(sample(), "runs/fashion");
   for (const char* part :
        {"91.23 %", "2512 samples/s", "48.50 ms median", "12.4 MiB per step and worker over shm", "2 buckets",
+        "1 of static shape, 1 of dynamic; 8 copies in the last step; last copied: conv1.weight in step 2, "
+        "since "
+        "it was born elsewhere",
         "runs/fashion/", "1 min 12 s"})
     EXPECT_THAT(text, HasSubstr(part));
 }

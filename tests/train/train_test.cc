@@ -233,6 +233,7 @@ class ThrowsAtStep final : public model::Model {
   std::vector<std::byte> random_state() const override { return inner_->random_state(); }
   void set_random_state(ConstView state) override { inner_->set_random_state(state); }
   model::CopyCount copies() const override { return inner_->copies(); }
+  std::vector<model::Crossing> crossings() const override { return inner_->crossings(); }
 
  private:
   std::unique_ptr<model::Model> inner_;

@@ -2,35 +2,72 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "base/error.h"
 #include "model/torch/framework.h"
 
 namespace taxon::model {
 
+namespace {
+
+/// Of a sample's factors.
+std::int64_t row_bytes(const GradientTarget& target) {
+  return static_cast<std::int64_t>(target.outputs.size(1) + target.inputs.size(1)) *
+         static_cast<std::int64_t>(target.outputs.element_size());
+}
+
+/// Why it does not stay where it was born.
+std::string_view reason_to_copy(const GradientTarget& target, const at::Tensor& gradient) {
+  if (target.filled) return "added to that of an earlier micro-batch";
+  if (gradient.layout() != at::kStrided) return "it was sparse";
+  if (gradient.scalar_type() != target.slot.scalar_type()) return "its type was converted";
+  if (!gradient.is_contiguous()) return "its layout is not the parameter's";
+  if (gradient.use_count() > 1 || gradient.storage().use_count() > 1) return "something else held it too";
+  return "it was born elsewhere";
+}
+
+}  // namespace
+
+/// Stands before a parameter's accumulator, which gets nothing.
+class GradientArrives final : public torch::autograd::FunctionPreHook {
+ public:
+  GradientArrives(GradientSink& sink, std::size_t parameter) : sink_(sink), parameter_(parameter) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    sink_.arrived(parameter_, gradients[0]);
+    return torch::autograd::variable_list(1);
+  }
+
+ private:
+  GradientSink& sink_;
+  const std::size_t parameter_;
+};
+
 GradientSink::GradientSink(std::vector<at::Tensor> parameters, const std::vector<int>& segments)
     : parameters_(std::move(parameters)), targets_(parameters_.size()) {
-  using torch::autograd::variable_list;
-  using torch::autograd::utils::LambdaPostHook;
+  std::vector<torch::autograd::Node*> nodes;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     targets_[i].sink = this;
     targets_[i].segment = segments[i];
     auto node = torch::autograd::impl::grad_accumulator(parameters_[i]);
-    const std::uintptr_t hook = node->add_post_hook(std::make_unique<LambdaPostHook>(
-        [this, i](const variable_list& outputs, const variable_list& inputs) {
-          arrived(i, inputs[0]);
-          return outputs;
-        }));
-    accumulators_.push_back({std::move(node), hook});
+    auto hook = std::make_unique<GradientArrives>(*this, i);
+    nodes.push_back(node.get());
+    accumulators_.push_back({node, hook.get()});
+    node->add_pre_hook(std::move(hook));
   }
+  analyser_ = std::make_unique<Analyser>(nodes);
 }
 
 GradientSink::~GradientSink() {
   // A graph that somebody still holds keeps the accumulators alive longer than their hooks' target.
-  for (Accumulator& accumulator : accumulators_) accumulator.node->del_post_hook(accumulator.hook);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    std::erase_if(accumulators_[i].node->pre_hooks(),
+                  [&](const auto& hook) { return hook.get() == accumulators_[i].hook; });
 }
 
 void GradientSink::bind(const Binding& binding, const std::vector<int>& parameter_of_slot) {
@@ -48,6 +85,10 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
   for (const at::Tensor& slot : slots_.front()) TAXON_CHECK(slot.defined());
   bind_factors(binding, parameter_of_slot);
   progress_ = Progress(binding);
+  births_ = binding.births;
+  parameter_of_slot_ = parameter_of_slot;
+  crossings_.assign(parameters_.size(), {});
+  steps_ = 0;
 }
 
 void GradientSink::bind_factors(const Binding& binding, const std::vector<int>& parameter_of_slot) {
@@ -87,6 +128,7 @@ void GradientSink::begin_step(std::size_t arena) {
   progress_.begin();
   last_micro_batch_ = false;
   copies_ = {};
+  ++steps_;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     GradientTarget& target = targets_[i];
     target.slot = slots_[arena][i];
@@ -112,8 +154,8 @@ void GradientSink::append_factors(GradientTarget& target, const at::Tensor& outp
   target.outputs.narrow(0, target.rows, rows).copy_(outputs);
   target.inputs.narrow(0, target.rows, rows).copy_(inputs);
   target.rows += rows;
-  ++copies_.copies;
-  copies_.bytes += rows * (target.outputs.size(1) + target.inputs.size(1)) * target.outputs.element_size();
+  count(static_cast<std::size_t>(&target - targets_.data()), rows * row_bytes(target),
+        "factors are gathered row by row");
   if (!last_micro_batch_) return;
   end_factors(target);
   written(target, target.range.size);
@@ -143,46 +185,148 @@ void GradientSink::end_segments(int from) {
 void GradientSink::end_step() {
   end_segments(0);
   progress_.finish(*marks_);
+  note_sizes();
   abandon_step();
+}
+
+void GradientSink::note_sizes() {
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const GradientTarget& target = targets_[i];
+    auto bytes = static_cast<std::int64_t>(target.slot.nbytes());
+    if (target.leaves_factors()) bytes = target.rows * row_bytes(target);
+    Crossing& crossing = crossings_[i];
+    if (crossing.steps > 0 && crossing.bytes != bytes) crossing.shape = Crossing::Shape::Dynamic;
+    crossing.bytes = bytes;
+    ++crossing.steps;
+  }
+}
+
+std::vector<Crossing> GradientSink::crossings() const {
+  std::vector<Crossing> by_slot;
+  for (int parameter : parameter_of_slot_) by_slot.push_back(crossings_[static_cast<std::size_t>(parameter)]);
+  return by_slot;
 }
 
 void GradientSink::abandon_step() {
   marks_ = nullptr;
   recording_ = false;
+  late_.clear();
   for (GradientTarget& target : targets_) target.direct = false;
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
-void GradientSink::arrived(std::size_t parameter, const at::Tensor& incoming) {
-  at::Tensor gradient = std::exchange(parameters_[parameter].mutable_grad(), at::Tensor());
-  GradientTarget& target = targets_[parameter];
+void GradientSink::backward(const at::Tensor& loss) {
+  offer_slots();
+  {
+    std::optional<Analyser::Pass> pass;
+    if (births_ == Binding::Births::Placed) pass.emplace(*analyser_, loss.grad_fn().get());
+    loss.backward();
+  }
+  end_pass();
+}
+
+at::Tensor GradientSink::backward(const at::Tensor& outputs, const at::Tensor& gradient,
+                                  const at::Tensor& inputs) {
+  offer_slots();
+  {
+    std::optional<Analyser::Pass> pass;
+    if (births_ == Binding::Births::Placed) pass.emplace(*analyser_, outputs.grad_fn().get());
+    outputs.backward(gradient);
+  }
+  at::Tensor result = inputs.grad();
+  if (Analyser::placed(result)) {  // it outlives the pass
+    inputs.mutable_grad().reset();
+    result = result.clone();
+  }
+  end_pass();
+  return result;
+}
+
+/// Offers the slots that nothing has been written to and that no layer of this graph writes to itself.
+void GradientSink::offer_slots() {
+  if (births_ == Binding::Births::Copied) return;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const GradientTarget& target = targets_[i];
+    const bool free = !target.filled && target.uses == 0 && !target.leaves_factors();
+    if (free && target.slot.scalar_type() == parameters_[i].scalar_type())
+      analyser_->offer(i, View(static_cast<std::byte*>(target.slot.data_ptr()), target.slot.nbytes()));
+  }
+}
+
+void GradientSink::end_pass() {
+  store_late();
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (analyser_->occupied(i))
+      throw Error(
+          ErrorKind::Internal,
+          "the model keeps a tensor of its backward pass in memory that gradients travel from; let it "
+          "keep a clone");
+}
+
+void GradientSink::arrived(std::size_t parameter, const at::Tensor& gradient) {
   if (recording_) {
     if (gradient.defined()) order_.push_back(static_cast<int>(parameter));
     return;
   }
   if (!marks_) return;
-  if (gradient.defined()) {
-    if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
-    const bool stolen = incoming.layout() == at::kStrided && incoming.data_ptr() == gradient.data_ptr();
-    if (!stolen) {  // autograd could not hand over its buffer and copied it
-      ++copies_.copies;
-      copies_.bytes += static_cast<std::int64_t>(gradient.nbytes());
-    }
-    store(target, gradient);
-  }
-  if (last_micro_batch_ && target.filled) complete(target, target.range.size);
+  if (gradient.defined()) keep(parameter, gradient);
+  store_late();
+  const GradientTarget& target = targets_[parameter];
+  if (last_micro_batch_ && target.filled) complete(targets_[parameter], target.range.size);
 }
 
-void GradientSink::store(GradientTarget& target, const at::Tensor& gradient) {
+void GradientSink::keep(std::size_t parameter, const at::Tensor& gradient) {
+  GradientTarget& target = targets_[parameter];
   TAXON_CHECK(!target.leaves_factors(), "a layer that leaves factors has a gradient beside them");
   at::NoGradGuard no_grad;
+  switch (analyser_->arrived(parameter, gradient)) {
+    case Analyser::Arrival::InPlace:
+      target.filled = true;
+      return;
+    case Analyser::Arrival::Elsewhere:
+      return store(parameter, gradient);
+    case Analyser::Arrival::Occupied:
+      break;
+  }
+  // Held in somebody's place it would keep that one from being written.
+  const bool aside = Analyser::placed(gradient);
+  if (aside) count(parameter, static_cast<std::int64_t>(gradient.nbytes()), "its place was in use");
+  late_.push_back({parameter, aside ? gradient.clone() : gradient});
+}
+
+void GradientSink::store(std::size_t parameter, const at::Tensor& gradient) {
+  GradientTarget& target = targets_[parameter];
+  const auto bytes = static_cast<std::int64_t>(target.slot.nbytes());
+  const std::string_view why = reason_to_copy(target, gradient);
+  const bool strided = gradient.layout() == at::kStrided;
+  if (!strided) count(parameter, bytes, why);
+  const at::Tensor dense = strided ? gradient : gradient.to_dense();
   if (target.filled)
-    target.slot.add_(gradient);
+    target.slot.add_(dense);
   else
-    target.slot.copy_(gradient);
+    target.slot.copy_(dense);
+  count(parameter, bytes, why);
   target.filled = true;
+}
+
+void GradientSink::store_late() {
+  at::NoGradGuard no_grad;
+  const auto waits = [this](const Late& late) { return analyser_->occupied(late.parameter); };
+  const auto ready = std::stable_partition(late_.begin(), late_.end(), waits);
+  for (auto late = ready; late != late_.end(); ++late) {
+    GradientTarget& target = targets_[late->parameter];
+    store(late->parameter, late->gradient);
+    if (last_micro_batch_) complete(target, target.range.size);
+  }
+  late_.erase(ready, late_.end());
+}
+
+void GradientSink::count(std::size_t parameter, std::int64_t bytes, std::string_view why) {
   ++copies_.copies;
-  copies_.bytes += static_cast<std::int64_t>(target.slot.nbytes());
+  copies_.bytes += bytes;
+  Crossing& crossing = crossings_[parameter];
+  ++crossing.copies;
+  crossing.last_copy = steps_;
+  crossing.why = why;
 }
 
 void GradientSink::written(GradientTarget& target, std::size_t end) {

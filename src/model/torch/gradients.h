@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "model/progress.h"
-
-namespace torch::autograd {
-struct Node;
-}
+#include "model/torch/analyser.h"
 
 namespace taxon::model {
 
@@ -33,10 +30,10 @@ struct GradientTarget {
   bool leaves_factors() const { return outputs.defined(); }
 };
 
-/// Takes gradients out of autograd as the backward pass completes them. Before the backward pass no parameter
-/// has a `.grad`, so autograd hands over the buffer that it has just computed; a hook behind it moves the
-/// values into the arena (one pass, which also converts the type) and drops the buffer at once. One compute
-/// thread: hooks run on the thread that calls backward().
+/// Takes gradients out of autograd as the backward pass completes them. A hook before each parameter's
+/// accumulator gets the tensor that autograd has just computed, and autograd is left without it. If the
+/// analyser had it born in the slot there is nothing to do; otherwise the values move into the slot (one
+/// pass, which also converts the type). One compute thread: hooks run on the thread that calls backward().
 class GradientSink {
  public:
   /// `parameters`: the trainable ones, and the segment that each is in. They must not change their type from
@@ -58,12 +55,16 @@ class GradientSink {
   void start_recording();
   std::vector<int> stop_recording();
 
-  /// One step: begin; deliver_to; per micro-batch begin_micro_batch and a backward pass; end. Forward passes
+  /// One step: begin; deliver_to; per micro-batch begin_micro_batch and backward(); end. Forward passes
   /// may run from begin on. Buckets are reached as soon as they are complete in the last micro-batch, the
   /// rest in end_step(), which zeroes slots that got nothing. `arena`: index into Binding::gradients.
   void begin_step(std::size_t arena);
   void deliver_to(tensor::Marks& marks) { marks_ = &marks; }
   void begin_micro_batch(bool last) { last_micro_batch_ = last; }
+  void backward(const at::Tensor& loss);
+  /// Of a piece of the graph: from the gradient of its outputs, undefined for a loss, to that of its inputs,
+  /// which are a leaf. Undefined: they have none.
+  at::Tensor backward(const at::Tensor& outputs, const at::Tensor& gradient, const at::Tensor& inputs);
   /// The gradients of the segments from this one on are final: those that got nothing are zeroed.
   void end_segments(int from);
   void end_step();
@@ -78,14 +79,28 @@ class GradientSink {
   void append_factors(GradientTarget& target, const at::Tensor& outputs, const at::Tensor& inputs);
 
   CopyCount copies() const { return copies_; }
+  /// By slot; names are the caller's.
+  std::vector<Crossing> crossings() const;
 
  private:
+  friend class GradientArrives;
   struct Accumulator {
     std::shared_ptr<torch::autograd::Node> node;  // autograd itself keeps a weak reference
-    std::uintptr_t hook;
+    const void* hook;
   };
-  void arrived(std::size_t parameter, const at::Tensor& incoming);
-  void store(GradientTarget& target, const at::Tensor& gradient);
+  /// What had to wait until no tensor holds its slot.
+  struct Late {
+    std::size_t parameter;
+    at::Tensor gradient;
+  };
+  void offer_slots();
+  void arrived(std::size_t parameter, const at::Tensor& gradient);
+  void keep(std::size_t parameter, const at::Tensor& gradient);
+  void store(std::size_t parameter, const at::Tensor& gradient);
+  void store_late();
+  void end_pass();
+  void note_sizes();
+  void count(std::size_t parameter, std::int64_t bytes, std::string_view why);
   void complete(GradientTarget& target, std::size_t end);
   static void end_factors(GradientTarget& target);
   void bind_factors(const Binding& binding, const std::vector<int>& parameter_of_slot);
@@ -99,6 +114,12 @@ class GradientSink {
   };
   std::vector<FactorViews> factors_;
   std::vector<Accumulator> accumulators_;
+  std::unique_ptr<Analyser> analyser_;
+  Binding::Births births_ = Binding::Births::Placed;
+  std::vector<int> parameter_of_slot_;
+  std::vector<Late> late_;
+  std::vector<Crossing> crossings_;  // by parameter
+  std::int64_t steps_ = 0;           // since bind()
   Progress progress_;
   tensor::Marks* marks_ = nullptr;  // while backward passes run
   bool last_micro_batch_ = false;

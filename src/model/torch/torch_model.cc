@@ -297,6 +297,7 @@ void TorchModel::bind(const Binding& binding) {
     parameter.set_data(view);
   }
   gradients_->bind(binding, order);
+  bound_ = binding.parameters;
   TAXON_CHECK(binding.backward == Binding::Backward::Whole || spec_.divisible, spec_.name, " has one piece");
   backward_ = binding.backward;
 }
@@ -371,7 +372,7 @@ StepOutput TorchModel::whole_step(const StepInput& input) {
     const Loss loss = this->loss(pass);
     output.loss_sum += loss.sum.item<double>();
     output.correct += loss.correct;
-    (loss.sum / static_cast<double>(input.global_size)).backward();
+    gradients_->backward(loss.sum / static_cast<double>(input.global_size));
   }
   return output;
 }
@@ -393,11 +394,11 @@ StepOutput TorchModel::piece_of_step(const StepInput& input, int from) {
   while (static_cast<int>(left.size()) > from) {
     const Piece piece = std::move(left.back());
     left.pop_back();
+    const at::Tensor gradient = std::exchange(pieces_->gradient, at::Tensor());
     if (pieces_->loss.defined())
-      std::exchange(pieces_->loss, at::Tensor()).backward();
-    else if (pieces_->gradient.defined() && piece.outputs.grad_fn())
-      piece.outputs.backward(pieces_->gradient);
-    pieces_->gradient = piece.inputs.grad();
+      pieces_->gradient = gradients_->backward(std::exchange(pieces_->loss, at::Tensor()), {}, piece.inputs);
+    else if (gradient.defined() && piece.outputs.grad_fn())
+      pieces_->gradient = gradients_->backward(piece.outputs, gradient, piece.inputs);
   }
   const StepOutput output = pieces_->output;
   if (from == 0) pieces_.reset();
@@ -413,6 +414,13 @@ StepOutput TorchModel::evaluate(std::span<const float> inputs, std::span<const s
     const Loss loss = this->loss(pass);
     return StepOutput{loss.sum.item<double>(), loss.correct};
   });
+}
+
+std::vector<Crossing> TorchModel::crossings() const {
+  std::vector<Crossing> crossings = gradients_->crossings();
+  for (std::size_t slot = 0; slot < crossings.size(); ++slot)
+    crossings[slot].name = spec_.parameters[static_cast<std::size_t>(bound_[slot])].name;
+  return crossings;
 }
 
 std::vector<double> TorchModel::buffers() const { return flattened(buffers_); }

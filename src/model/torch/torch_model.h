@@ -36,6 +36,7 @@ class TorchModel final : public Model {
   std::vector<std::byte> random_state() const override { return stream_.bytes(); }
   void set_random_state(ConstView state) override { stream_.restore(state); }
   CopyCount copies() const override { return gradients_->copies(); }
+  std::vector<Crossing> crossings() const override;
 
  private:
   struct Batch {
@@ -94,6 +95,7 @@ class TorchModel final : public Model {
   std::vector<int> trainable_;                     // indices into parameters_
   ModelSpec spec_;
   int stages_ = 1;             // of the network; as many as segments, or one
+  std::vector<int> bound_;     // slot -> index into the spec's parameters
   std::optional<Pass> begun_;  // of the first micro-batch of a step whose backward pass has not begun
   Binding::Backward backward_ = Binding::Backward::Whole;
   std::optional<Backward> pieces_;           // of a step that comes in pieces, from the first to the last
