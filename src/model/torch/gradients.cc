@@ -24,7 +24,7 @@ std::int64_t row_bytes(const GradientTarget& target) {
 
 /// Why it does not stay where it was born.
 std::string_view reason_to_copy(const GradientTarget& target, const at::Tensor& gradient) {
-  if (target.filled) return "added to that of an earlier micro-batch";
+  if (target.filled) return "it was added to that of an earlier micro-batch";
   if (gradient.layout() != at::kStrided) return "it was sparse";
   if (gradient.scalar_type() != target.slot.scalar_type()) return "its type was converted";
   if (!gradient.is_contiguous()) return "its layout is not the parameter's";
