@@ -36,7 +36,6 @@ std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
   return values;
 }
 
-/// Micro-batches that the share is really cut into: none is empty. REQUIRES: the share is not.
 at::MemoryFormat format_of(std::string_view word, at::MemoryFormat fastest) {
   if (word == "channels_last") return at::MemoryFormat::ChannelsLast;
   return word == "auto" ? fastest : at::MemoryFormat::Contiguous;
@@ -50,6 +49,7 @@ at::Tensor arranged(const at::Tensor& inputs, at::MemoryFormat format) {
   return inputs.contiguous(format);
 }
 
+/// Micro-batches that the share is really cut into: none is empty. REQUIRES: the share is not.
 std::size_t parts_of(const StepInput& input) {
   return std::min(static_cast<std::size_t>(input.micro_batches), input.labels.size());
 }
