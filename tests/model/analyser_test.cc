@@ -1,7 +1,6 @@
 // Gradients that are born where they travel from: no copies once the sites are traced, and the same bits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <filesystem>
@@ -44,7 +43,7 @@ class AnalyserTest : public ::testing::Test {
     script.parameter("input_bias", {20}).parameter("recurrent_bias", {20}).parameter("out", {3, 5});
     return script.save(path("lstm.pt"), R"(
 def forward(self, x):
-    steps = 1 + int((float(x[0, 0, 0]) + 1.0) * 3.49)
+    steps = 2 + int((float(x[0, 0, 0]) + 1.0) * 2.99)
     state = torch.zeros([1, x.size(0), 5], dtype=x.dtype)
     weights = [self.input, self.recurrent, self.input_bias, self.recurrent_bias]
     y, h, c = torch.lstm(x[:, :steps], [state, state], weights, True, 1, 0.0, self.training, False, True)
@@ -57,7 +56,7 @@ def forward(self, x):
     script.parameter("input", {5, 4}).parameter("recurrent", {5, 5}).parameter("bias", {5});
     return script.parameter("out", {3, 5}).save(path("loop.pt"), R"(
 def forward(self, x):
-    steps = 1 + int((float(x[0, 0, 0]) + 1.0) * 3.49)
+    steps = 2 + int((float(x[0, 0, 0]) + 1.0) * 2.99)
     h = torch.zeros([x.size(0), 5], dtype=x.dtype)
     recurrent = self.recurrent.t()
     for i in range(steps):
@@ -67,7 +66,10 @@ def forward(self, x):
   }
   std::string convolutions() const {
     Script script("m");
-    script.parameter("kernel", {4, 1, 3, 3}).parameter("bias", {4}).parameter("scale", {4}).parameter("shift", {4});
+    script.parameter("kernel", {4, 1, 3, 3})
+        .parameter("bias", {4})
+        .parameter("scale", {4})
+        .parameter("shift", {4});
     return script.parameter("out", {5, 4 * 100}).parameter("out_bias", {5}).save(path("convolutions.pt"), R"(
 def forward(self, x):
     y = torch.conv2d(x, self.kernel, self.bias)
@@ -78,8 +80,11 @@ def forward(self, x):
   /// Which of two ways it takes the first value says: `one` if it is positive. For six samples, so that
   /// activations are as large as weights.
   std::string branches(const std::string& one, const std::string& other) const {
-    return Script("m").parameter("weight", {6, 6}).parameter("scale", {6, 6}).parameter("out", {3, 6}).save(
-        path("branches.pt"), R"(
+    return Script("m")
+        .parameter("weight", {6, 6})
+        .parameter("scale", {6, 6})
+        .parameter("out", {3, 6})
+        .save(path("branches.pt"), R"(
 def forward(self, x):
     if not self.training:
         return torch.matmul(x, self.out.t())
@@ -150,7 +155,7 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
   Twins twins([this] { return make(); });
   const auto parameters = static_cast<std::int64_t>(twins.placed->spec().parameters.size());
   for (std::uint64_t step = 0; step < 8; ++step) {
-    const std::int64_t copies = twins.step(make_samples(shape(), 3 + step % 3, step));
+    const std::int64_t copies = twins.step(make_samples(shape(), 4, step));
     if (step == 0) {
       EXPECT_EQ(copies, GetParam().copied);
     }
@@ -241,9 +246,9 @@ TEST_F(AnalyserTest, ABranchThatLeavesParametersOutGivesThemZeros) {
 TEST_F(AnalyserTest, APlaceThatAnotherTensorGotIsWrittenWhenThatIsGone) {
   Twins twins([this] {
     return load(branches(R"(
-        y = x * self.scale)",
+        y = self.scale * x)",
                          R"(
-        y = torch.matmul(x, self.weight) * self.scale)"),
+        y = self.scale * torch.matmul(x, self.weight))"),
                 kVectors);
   });
   EXPECT_EQ(twins.branch(1), 2);
@@ -353,12 +358,14 @@ TEST_F(AnalyserTest, ArenasThatTakeTurnsAreFilledInTurn) {
     model->forward_backward({samples.inputs, samples.labels, 4, 1, step % 2}, 0, recorder);
   EXPECT_EQ(model->copies().copies, 0);
   EXPECT_TRUE(std::equal(model.gradients.bytes().data(),
-                         model.gradients.bytes().data() + model.gradients.bytes().size(), other.bytes().data()));
+                         model.gradients.bytes().data() + model.gradients.bytes().size(),
+                         other.bytes().data()));
 }
 
 /// Keeps the gradient that comes through.
 struct Hoard : torch::autograd::Function<Hoard> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, std::int64_t kept) {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            std::int64_t kept) {
     context->saved_data["kept"] = kept;
     return input.clone();
   }
@@ -376,9 +383,8 @@ class HoardingNetwork final : public Network {
   std::vector<std::string> stages() const override { return {}; }
   at::Tensor forward(int, at::Tensor inputs) override {
     if (mode_ == Mode::Evaluate) return inputs.narrow(1, 0, 3);
-    if (hoards)
-      inputs = Hoard::apply(at::matmul(inputs, weight_), reinterpret_cast<std::int64_t>(&kept));
-    return (inputs * scale_).narrow(1, 0, 3);
+    if (hoards) inputs = Hoard::apply(at::matmul(inputs, weight_), reinterpret_cast<std::int64_t>(&kept));
+    return (scale_ * inputs).narrow(1, 0, 3);
   }
   void set_mode(Mode mode) override { mode_ = mode; }
   void cast(at::ScalarType) override {}
@@ -389,7 +395,8 @@ class HoardingNetwork final : public Network {
 
  private:
   Mode mode_ = Mode::Train;
-  at::Tensor weight_ = at::ones({6, 6}).set_requires_grad(true), scale_ = at::ones({6, 6}).set_requires_grad(true);
+  at::Tensor weight_ = at::ones({6, 6}).set_requires_grad(true),
+             scale_ = at::ones({6, 6}).set_requires_grad(true);
 };
 
 TEST_F(AnalyserTest, ATensorThatStaysInAGradientsPlaceIsAnErrorThatSaysWhatToDo) {

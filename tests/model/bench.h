@@ -109,7 +109,10 @@ class Bound {
         for (float& weight : weights.values<float>(slot.range)) weight = value;
   }
   void fill_gradients(float value) {
-    for (float& gradient : gradients.values<float>({0, gradients.size()})) gradient = value;
+    dispatch(gradients.type(), [&](auto zero) {
+      using T = decltype(zero);
+      for (T& gradient : gradients.values<T>({0, gradients.size()})) gradient = static_cast<T>(value);
+    });
   }
   /// weights -= rate * gradients, for arenas of one type.
   void descend(double rate) {

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <algorithm>
+#include <map>
 #include <typeinfo>
 
 #include "base/check.h"
@@ -83,6 +84,19 @@ void Analyser::begin(Node* root) {
     if (node->num_outputs() > 0) node->add_pre_hook(std::make_unique<NodeBegins>(*this, roles));
     path.pop_back();
   }
+  count_nodes();
+}
+
+void Analyser::count_nodes() {
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> groups;
+  for (Role& role : roles_) {
+    const auto group =
+        groups.emplace(std::pair{role.parameter, role.way}, static_cast<std::uint32_t>(groups_.size()));
+    if (group.second) groups_.emplace_back();
+    role.group = group.first->second;
+    ++groups_[role.group].nodes;
+    ++groups_[role.group].left;
+  }
 }
 
 Analyser::Roles Analyser::find_roles(Node& node, const std::unordered_map<Node*, Roles>& known) {
@@ -99,13 +113,13 @@ Analyser::Roles Analyser::find_roles(Node& node, const std::unordered_map<Node*,
     if (!next) continue;
     const std::uint64_t step = extended(type, output);
     if (auto parameter = accumulators_.find(next); parameter != accumulators_.end()) {
-      add({parameter->second, 1, extended(0, step)});
+      add({parameter->second, 1, extended(0, step), 0});
       continue;
     }
     const Roles roles = known.at(next);
     for (std::uint32_t i = roles.begin; i < roles.end; ++i) {
       const Role role = roles_[i];
-      if (role.length < kLongestWay) add({role.parameter, role.length + 1, extended(role.way, step)});
+      if (role.length < kLongestWay) add({role.parameter, role.length + 1, extended(role.way, step), 0});
     }
   }
   return {begin, static_cast<std::uint32_t>(roles_.size())};
@@ -115,12 +129,19 @@ void Analyser::end() {
   for (Parameter& parameter : parameters_) parameter.offered = false;
   enter({});
   roles_.clear();
+  groups_.clear();
   births_.clear();
 }
 
 void Analyser::enter(Roles roles) {
   current_ = roles;
+  for (std::uint32_t i = roles.begin; i < roles.end; ++i) --groups_[roles_[i].group].left;
   counts_.clear();
+}
+
+Analyser::Site Analyser::site_of(const Role& role, std::uint32_t ordinal) const {
+  const Group& group = groups_[role.group];
+  return {role.way, ordinal, group.left == 0, group.nodes == 1};
 }
 
 c10::DataPtr Analyser::birth(std::size_t bytes, c10::Allocator& usual) {
@@ -136,29 +157,20 @@ c10::DataPtr Analyser::birth(std::size_t bytes, c10::Allocator& usual) {
       ordinal = count->second++;
       counted = true;
     }
-    const Site site{roles_[i].way, ordinal};
-    const bool known = std::find(parameter.sites.begin(), parameter.sites.end(), site) != parameter.sites.end();
+    const Site site = site_of(roles_[i], ordinal);
+    const bool known =
+        std::find(parameter.sites.begin(), parameter.sites.end(), site) != parameter.sites.end();
     if (known && parameter.offered && !parameter.taken) {
       parameter.taken = site;
       given = &parameter;
     }
   }
   if (!counted) return usual.allocate(bytes);
-  c10::DataPtr memory = given ? give(*given) : usual.allocate(bytes);
-  births_.push_back({memory.get(), ordinal, current_});
+  c10::DataPtr memory = given ? occupy(given->place) : usual.allocate(bytes);
+  std::vector<Site> sites;
+  for (std::uint32_t i = current_.begin; i < current_.end; ++i) sites.push_back(site_of(roles_[i], ordinal));
+  births_.push_back({memory.get(), current_, std::move(sites)});
   return memory;
-}
-
-c10::DataPtr Analyser::give(Parameter& parameter) {
-  using Holder = std::shared_ptr<Place>;
-  parameter.place->occupied = true;
-  return {parameter.place->memory, new Holder(parameter.place), &Analyser::vacate,
-          c10::Device(c10::DeviceType::CPU)};
-}
-
-void Analyser::vacate(void* context) {
-  const std::unique_ptr<std::shared_ptr<Place>> holder(static_cast<std::shared_ptr<Place>*>(context));
-  (*holder)->occupied = false;
 }
 
 Analyser::Arrival Analyser::arrived(std::size_t parameter, const at::Tensor& gradient) {
@@ -172,7 +184,7 @@ Analyser::Arrival Analyser::arrived(std::size_t parameter, const at::Tensor& gra
   const void* memory = strided ? gradient.storage().data() : nullptr;
   const bool whole = strided && gradient.is_contiguous() && gradient.data_ptr() == memory &&
                      gradient.storage().nbytes() == p.place->bytes && gradient.nbytes() == p.place->bytes;
-  const bool alone = strided && gradient.use_count() == 1 && gradient.storage().use_count() == 1;
+  const bool alone = strided && held_alone(gradient);
   if (p.taken && memory == p.place->memory && whole && alone) return Arrival::InPlace;
   if (p.taken) std::erase(p.sites, *p.taken);
   if (whole && alone) learn(parameter, memory);
@@ -186,7 +198,7 @@ void Analyser::learn(std::size_t index, const void* memory) {
   for (std::uint32_t i = birth->roles.begin; i < birth->roles.end; ++i) {
     if (roles_[i].parameter != index) continue;
     auto& sites = parameters_[index].sites;
-    const Site site{roles_[i].way, birth->ordinal};
+    const Site site = birth->sites[i - birth->roles.begin];
     std::erase(sites, site);
     sites.push_back(site);
     if (sites.size() > kMostSites) sites.erase(sites.begin());
@@ -199,9 +211,15 @@ bool Analyser::occupied(std::size_t parameter) const {
   return place && place->occupied;
 }
 
+bool Analyser::held_alone(const at::Tensor& tensor) {
+  if (tensor.use_count() != 1) return false;
+  if (!tensor.is_view()) return tensor.storage().use_count() == 1;
+  return tensor._base().use_count() == 1 && tensor.storage().use_count() == 2;
+}
+
 bool Analyser::placed(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.has_storage() &&
-         tensor.storage().data_ptr().get_deleter() == &Analyser::vacate;
+         is_place(tensor.storage().data_ptr());
 }
 
 }  // namespace taxon::model

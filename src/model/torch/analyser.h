@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,17 +18,18 @@ struct Node;
 
 namespace taxon::model {
 
-/// Has gradients born in the memory that they travel from: the analyser of Xue et al., "RPC considered harmful:
-/// fast distributed deep learning on RDMA" (arXiv 1805.08430), for graphs that are made anew in every step.
+/// Has gradients born in the memory that they travel from: the analyser of Xue et al., "RPC considered
+/// harmful: fast distributed deep learning on RDMA" (arXiv 1805.08430), for graphs that are made anew in
+/// every step.
 ///
-/// An allocation site is the n-th allocation of so many bytes inside a node of the backward graph, and the node
-/// is known by its way to the parameter: the types of the nodes from there to the parameter's accumulator that
-/// hand the gradient on as it is, and which of their outputs. So a site says nothing about how often the graph
-/// repeats, and is known again in a graph of another length. The site of a gradient is found by tracing: the
-/// memory in which it arrives is looked up among the allocations of the pass. From the next pass on that site
-/// allocates in the parameter's place. Whether the gradient really arrived there is checked every time; if not
-/// (another branch was taken, an operation was put in between) it is copied, and traced anew. A parameter keeps
-/// a few sites, so that branches that take turns are all known after a while.
+/// An allocation site is the n-th allocation of so many bytes inside a node of the backward graph, and the
+/// node is known by its way to the parameter: the types of the nodes from there to the parameter's
+/// accumulator that hand the gradient on as it is, and which of their outputs. So a site says nothing about
+/// how often the graph repeats, and is known again in a graph of another length. The site of a gradient is
+/// found by tracing: the memory in which it arrives is looked up among the allocations of the pass. From the
+/// next pass on that site allocates in the parameter's place. Whether the gradient really arrived there is
+/// checked every time; if not (another branch was taken, an operation was put in between) it is copied, and
+/// traced anew. A parameter keeps a few sites, so that branches that take turns are all known after a while.
 ///
 /// Used by the thread that calls backward(), for graphs of the processor.
 class Analyser final : private Births {
@@ -63,6 +63,9 @@ class Analyser final : private Births {
 
   /// Whether a tensor holds the place that was offered last.
   bool occupied(std::size_t parameter) const;
+  /// Whether nobody else holds the tensor or its memory. A view keeps what it is a view of; that nobody else
+  /// may hold.
+  static bool held_alone(const at::Tensor& tensor);
   /// Whether the tensor lies in a place of some analyser's.
   static bool placed(const at::Tensor& tensor);
 
@@ -73,6 +76,11 @@ class Analyser final : private Births {
     std::uint32_t parameter;
     std::uint32_t length;  // nodes on the way
     std::uint64_t way;     // hash
+    std::uint32_t group;   // of the nodes with this parameter and way
+  };
+  /// Nodes that stand alike to a parameter: those of a weight that is used many times.
+  struct Group {
+    std::uint32_t nodes = 0, left = 0;  // in the graph, and of them those that have not begun
   };
   struct Roles {
     std::uint32_t begin = 0, end = 0;  // indices into roles_
@@ -80,14 +88,9 @@ class Analyser final : private Births {
   struct Site {
     std::uint64_t way;
     std::uint32_t ordinal;  // among the allocations of the gradient's size in the node
+    bool last;              // of its group, in the pass: where autograd makes the sum of all
+    bool only;              // of its group, in the graph
     friend bool operator==(const Site&, const Site&) = default;
-  };
-  /// Memory that tensors may hold longer than the analyser lives.
-  struct Place {
-    Place(std::byte* begin, std::size_t size) : memory(begin), bytes(size) {}
-    std::byte* memory = nullptr;
-    std::size_t bytes = 0;
-    std::atomic<bool> occupied = false;
   };
   struct Parameter {
     std::shared_ptr<Place> place;
@@ -97,23 +100,25 @@ class Analyser final : private Births {
   };
   struct Birth {
     const void* memory;
-    std::uint32_t ordinal;
-    Roles roles;  // of the node
+    Roles roles;              // of the node
+    std::vector<Site> sites;  // of each role
   };
 
   c10::DataPtr birth(std::size_t bytes, c10::Allocator& usual) override;
   void begin(torch::autograd::Node* root);
   void end();
-  Roles find_roles(torch::autograd::Node& node, const std::unordered_map<torch::autograd::Node*, Roles>& known);
+  Roles find_roles(torch::autograd::Node& node,
+                   const std::unordered_map<torch::autograd::Node*, Roles>& known);
+  void count_nodes();
   void enter(Roles roles);
-  static c10::DataPtr give(Parameter& parameter);
-  static void vacate(void* place);
+  Site site_of(const Role& role, std::uint32_t ordinal) const;
   void learn(std::size_t index, const void* memory);
 
   std::unordered_map<torch::autograd::Node*, std::uint32_t> accumulators_;
   std::vector<Parameter> parameters_;
   // Of a pass:
   std::vector<Role> roles_;
+  std::vector<Group> groups_;
   Roles current_;                                              // of the node that runs
   std::vector<std::pair<std::size_t, std::uint32_t>> counts_;  // bytes, allocations of so many in that node
   std::vector<Birth> births_;                                  // that could become gradients, in order

@@ -2,9 +2,23 @@
 
 #include <c10/core/Allocator.h>
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
 
 namespace taxon::model {
+
+/// Memory that a tensor may be born in, one at a time. Tensors may hold it longer than anybody else.
+struct Place {
+  Place(std::byte* begin, std::size_t size) : memory(begin), bytes(size) {}
+  std::byte* memory = nullptr;
+  std::size_t bytes = 0;
+  std::atomic<bool> occupied = false;
+};
+/// The place as an allocation, which ends when the last tensor in it is gone. REQUIRES: not occupied.
+c10::DataPtr occupy(std::shared_ptr<Place> place);
+/// Whether occupy() made it.
+bool is_place(const c10::DataPtr& memory);
 
 /// Decides where tensors are born: asked for every allocation in the memory of the processor.
 class Births {

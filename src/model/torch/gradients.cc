@@ -28,7 +28,7 @@ std::string_view reason_to_copy(const GradientTarget& target, const at::Tensor& 
   if (gradient.layout() != at::kStrided) return "it was sparse";
   if (gradient.scalar_type() != target.slot.scalar_type()) return "its type was converted";
   if (!gradient.is_contiguous()) return "its layout is not the parameter's";
-  if (gradient.use_count() > 1 || gradient.storage().use_count() > 1) return "something else held it too";
+  if (!Analyser::held_alone(gradient)) return "something else held it too";
   return "it was born elsewhere";
 }
 
