@@ -35,8 +35,10 @@ def compare(session, setting):
     dense = [recipe for recipe in recipes if os.path.basename(recipe) == DENSE + ".yaml"]
     recipes = dense + [recipe for recipe in session.chosen(recipes) if recipe not in dense]
     command = [session.program("taxon"), "compare", *recipes, "--workers", str(WORKERS), "--target-accuracy", str(TARGET[session.mode]), "--out", out]
-    done = subprocess.run([*command, *(word for one in sets for word in ("--set", one))], stdout=sys.stderr, timeout=TIMEOUT)
     path = os.path.join(out, "compare.csv")
+    if os.path.exists(path):
+        os.remove(path)  # of a run before, which is nothing that this one found
+    done = subprocess.run([*command, *(word for one in sets for word in ("--set", one))], stdout=sys.stderr, timeout=TIMEOUT)
     if not os.path.exists(path):
         raise SideFailed(f"taxon compare ended with {done.returncode}")
     print(f"{setting}: {out}/report.html", file=sys.stderr)

@@ -41,8 +41,10 @@ def compare(session, bench, recipes, workers):
     sets = [f"model.name={model}", "evaluation.every_epochs=0", "checkpoint.every_epochs=0", "report.trace=false", "report.tensorboard=false", "threads=1",
             "cores=all"]
     command = [session.program("taxon"), "compare", *recipes, "--workers", str(workers), "--seeds", SEEDS, "--out", out]
-    done = subprocess.run([*command, *(word for one in sets for word in ("--set", one))], stdout=sys.stderr, timeout=TIMEOUT)
     path = os.path.join(out, "compare.csv")
+    if os.path.exists(path):
+        os.remove(path)  # of a run before, which is nothing that this one found
+    done = subprocess.run([*command, *(word for one in sets for word in ("--set", one))], stdout=sys.stderr, timeout=TIMEOUT)
     if not os.path.exists(path):
         raise SideFailed(f"taxon compare ended with {done.returncode}")
     with open(path, newline="") as file:
