@@ -26,8 +26,9 @@ class AnalyserTest : public ::testing::Test {
   AnalyserTest() { std::filesystem::create_directories(folder_); }
   ~AnalyserTest() override { std::filesystem::remove_all(folder_); }
 
-  static std::unique_ptr<Model> bundled(const std::string& name, DType compute = DType::Float32) {
-    plan::ModelPlan plan{.name = name};
+  static std::unique_ptr<Model> bundled(const std::string& name, DType compute = DType::Float32,
+                                        const std::string& memory_format = "auto") {
+    plan::ModelPlan plan{.name = name, .memory_format = memory_format};
     return make_model({.plan = &plan, .shape = kImages, .compute = compute, .seed = 11});
   }
   static std::unique_ptr<Model> load(const std::string& file, const data::SampleShape& shape) {
@@ -147,6 +148,7 @@ class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subje
     if (name == "lstm") return load(lstm(), kSequences);
     if (name == "loop") return load(loop(), kSequences);
     if (name == "convolutions") return load(convolutions(), kImages);
+    if (name == "cnn_contiguous") return bundled("cnn", DType::Float32, "contiguous");
     return bundled(name);
   }
 };
@@ -178,7 +180,8 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Models, CopiesOf,
                          ::testing::Values(Subject{"mlp", 3}, Subject{"lenet5", 7}, Subject{"cnn", 6, 1},
-                                           Subject{"resnet18", 61}, Subject{"lstm", 5}, Subject{"loop", 4},
+                                           Subject{"cnn_contiguous", 6}, Subject{"resnet18", 61},
+                                           Subject{"lstm", 5}, Subject{"loop", 4},
                                            Subject{"convolutions", 6}),
                          [](const auto& info) { return info.param.name; });
 
