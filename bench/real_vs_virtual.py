@@ -224,6 +224,8 @@ def run(session):
         return
     chosen = {}
     for setting in (*SETTINGS, *DISCIPLINES):
+        if session.only and (setting.title or setting.name()) not in session.only:
+            continue
         steps = setting.steps[0 if session.quick() else 1]
         if steps and not session.rows.has(row_of(setting)):
             chosen.setdefault(setting.lab, []).append((setting, steps))

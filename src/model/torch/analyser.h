@@ -24,9 +24,10 @@ namespace taxon::model {
 ///
 /// An allocation site is the n-th allocation of so many bytes inside a node of the backward graph, and the
 /// node is known by its way to the parameter: the types of the nodes from there to the parameter's
-/// accumulator that hand the gradient on as it is, and which of their outputs. So a site says nothing about
-/// how often the graph repeats, and is known again in a graph of another length. The site of a gradient is
-/// found by tracing: the memory in which it arrives is looked up among the allocations of the pass. From the
+/// accumulator that hand the gradient on as it is, and which of their outputs; and by whether it is the only
+/// one of that way or the last to run, since there autograd makes the sum of all. So a site does not say how
+/// often the graph repeats, and is known again in a graph of another length. The site of a gradient is found
+/// by tracing: the memory in which it arrives is looked up among the allocations of the pass. From the
 /// next pass on that site allocates in the parameter's place. Whether the gradient really arrived there is
 /// checked every time; if not (another branch was taken, an operation was put in between) it is copied, and
 /// traced anew. A parameter keeps a few sites, so that branches that take turns are all known after a while.
