@@ -134,6 +134,7 @@ void Analyser::end() {
 }
 
 void Analyser::enter(Roles roles) {
+  if (roles.end > roles_.size()) roles = {};  // of a node that a graph kept from an earlier pass
   current_ = roles;
   for (std::uint32_t i = roles.begin; i < roles.end; ++i) --groups_[roles_[i].group].left;
   counts_.clear();
