@@ -29,13 +29,15 @@ void on_last_resort(int) {
 
 // Polling a little longer saves a wake-up per message. Where cores are short, little of it, since whoever
 // else wants the core gets it; where time is counted (a container's quota), none: compute would pay for it.
+bool has_free_core(const plan::Plan& plan, int local_ranks) {
+  return usable_cores() >= local_ranks * (compute_threads(plan, local_ranks) + 1);
+}
+
 task::PollOptions poll_options(const plan::Plan& plan, int local_ranks) {
-  const double cores = usable_cores();
-  const bool counted = cores < cores_of_affinity();
-  const bool free_core = cores >= local_ranks * (compute_threads(plan, local_ranks) + 1);
-  return {.spin = std::chrono::microseconds(free_core ? 200
-                                            : counted ? 0
-                                                      : 20),
+  const bool counted = usable_cores() < cores_of_affinity();
+  return {.spin = std::chrono::microseconds(has_free_core(plan, local_ranks) ? 200
+                                            : counted                        ? 0
+                                                                             : 20),
           .when_idle = task::PollOptions::WhenIdle::YieldCore};
 }
 
@@ -120,6 +122,7 @@ void Process::connect(const plan::Plan& plan) {
   options.payload_checksums =
       plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
   options.spared = options_.spared;
+  if (has_free_core(plan, who.local_world_size)) options.sleeps = net::UcxOptions::Sleeps::Rarely;
   // Where there are no servers, no two senders share a link for long.
   if (!exchange::served_level(plan.exchange.levels))
     options.on_its_way = net::UcxOptions::OnItsWay::AsTcpAllows;

@@ -18,6 +18,7 @@ float base(std::size_t index) { return static_cast<float>(index * 31 % kPeriod) 
 /// Independent chains, so that the loop waits for memory and not for the comparisons.
 [[gnu::always_inline]] inline float max_in_chains(const float* data, std::size_t count) {
   constexpr std::size_t kChains = 64;
+  if (count < kChains) return *std::max_element(data, data + count);
   std::array<float, kChains> best;
   best.fill(data[0]);
   std::size_t i = 0;

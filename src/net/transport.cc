@@ -22,8 +22,7 @@ RemoteRegion RemoteRegion::unpack(ConstView bytes) {
           std::vector<std::byte>(bytes.data() + sizeof head, bytes.data() + bytes.size())};
 }
 
-Op::Op(Transport& transport, Rank peer, Tag tag)
-    : peer(peer), tag(tag), transport_(transport), since_(transport.executor().now()) {}
+Op::Op(Transport& transport, Rank peer, Tag tag) : peer(peer), tag(tag), transport_(transport) {}
 
 Op::~Op() { TAXON_CHECK(done_, "an operation died while the network owned its buffer: ", describe_tag(tag)); }
 
@@ -39,6 +38,10 @@ bool Op::begin() {
   }
   list_in(transport_.waits());
   return true;
+}
+
+void Op::wait_from_now() {
+  if (!done_) since_ = transport_.executor().now();
 }
 
 void Op::complete(std::exception_ptr error) {
@@ -62,12 +65,16 @@ void Op::resume_released() {
 
 SendOp::SendOp(Transport& transport, Rank peer, Tag tag, ConstView payload, DType type)
     : Op(transport, peer, tag), payload(payload), type(type) {
-  if (begin()) transport.start(*this);
+  if (!begin()) return;
+  transport.start(*this);
+  wait_from_now();
 }
 
 RecvOp::RecvOp(Transport& transport, Rank peer, Tag tag, View payload, DType type)
     : Op(transport, peer, tag), payload(payload), type(type) {
-  if (begin()) transport.start(*this);
+  if (!begin()) return;
+  transport.start(*this);
+  wait_from_now();
 }
 
 PutOp::PutOp(Transport& transport, ConstView payload, const RemoteRegion* region, std::size_t offset,
@@ -81,15 +88,21 @@ PutOp::PutOp(Transport& transport, ConstView payload, const RemoteRegion* region
   TAXON_CHECK(
       payload.empty() || (region && region->owner == signal.owner && offset + payload.size() <= region->size),
       "offset=", offset, " size=", payload.size());
-  if (begin()) transport.start(*this);
+  if (!begin()) return;
+  transport.start(*this);
+  wait_from_now();
 }
 
 AwaitSignalOp::AwaitSignalOp(Transport& transport, Rank peer, Tag tag, std::uint32_t index,
                              std::uint64_t value)
     : Op(transport, peer, tag), index(index), value(value) {
   TAXON_CHECK(index < transport.signals(), "signal ", index, " of ", transport.signals());
-  if (begin()) transport.start(*this);
+  if (!begin()) return;
+  transport.start(*this);
+  wait_from_now();
 }
+
+bool Transport::raise_now(RemoteSignal, std::uint64_t) { return false; }
 
 std::uint32_t Transport::allot_signals(std::uint32_t count) {
   if (count > signals() - allotted_)

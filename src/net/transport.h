@@ -81,8 +81,10 @@ class Op : public task::Wait {
   void resume_released() override;
   /// Lists the op, or completes it at once when the rank's waits are cancelled (then it must not be started).
   bool begin();
+  /// After the start: most operations of shared memory are done by then, and nobody asks since when.
+  void wait_from_now();
   Transport& transport_;
-  Instant since_;
+  Instant since_{};
 
  private:
   std::coroutine_handle<> then_;
@@ -166,6 +168,10 @@ class Transport {
   virtual void start(RecvOp& op) = 0;
   virtual void start(PutOp& op) = 0;
   virtual void start(AwaitSignalOp& op) = 0;
+  /// Raises a peer's signal to `value` at once, as a PutOp without payload does: whoever sees it sees what
+  /// this rank stored into map()ped memory before. False: memory is not shared, or the rank's waits are
+  /// cancelled; nothing was done, and a PutOp does it or tells why not.
+  virtual bool raise_now(RemoteSignal signal, std::uint64_t value);
   /// First half of a cancellation: afterwards the network does not touch the op's buffer and never completes
   /// it.
   virtual void forget(Op& op) = 0;
@@ -178,6 +184,8 @@ class Transport {
   virtual View map(const RemoteRegion& region) = 0;
   /// The number of signals that this rank owns; all start at 0.
   virtual std::uint32_t signals() const = 0;
+  /// What one of them holds now. Who sees a value sees the bytes that were put before.
+  virtual std::uint64_t signal(std::uint32_t index) const = 0;
   /// Sets `count` consecutive signals of this rank aside for the caller, for as long as the transport lives;
   /// the first of them. Throws Error{Transport} when they run out.
   std::uint32_t allot_signals(std::uint32_t count);

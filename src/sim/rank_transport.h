@@ -21,6 +21,7 @@ class Network::RankTransport final : public net::Transport {
   net::Region allocate(std::size_t size) override;
   View map(const net::RemoteRegion& region) override;
   std::uint32_t signals() const override { return static_cast<std::uint32_t>(values_.size()); }
+  std::uint64_t signal(std::uint32_t index) const override { return values_[index]; }
   net::Path path(Rank peer) const override;
   const net::Traffic& traffic() const override { return traffic_; }
   void count_stored(std::size_t bytes) override { traffic_.bytes_sent += bytes; }

@@ -3,6 +3,7 @@
 #include <coroutine>
 #include <exception>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.h"
@@ -84,10 +85,18 @@ class [[nodiscard]] Task {
 
   Task() = default;
   explicit Task(std::coroutine_handle<promise_type> frame) : frame_(frame) {}
-  Task(Task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)), started_(other.started_) {}
+  /// Of a function that had nothing to wait for: awaiting it costs nothing.
+  static Task nothing_left() requires std::is_void_v<T> {
+    Task task;
+    task.done_ = true;
+    return task;
+  }
+  Task(Task&& other) noexcept
+      : frame_(std::exchange(other.frame_, nullptr)), started_(other.started_), done_(other.done_) {}
   Task& operator=(Task&& other) noexcept {
     std::swap(frame_, other.frame_);
     std::swap(started_, other.started_);
+    std::swap(done_, other.done_);
     return *this;
   }
   ~Task() {
@@ -96,9 +105,9 @@ class [[nodiscard]] Task {
     frame_.destroy();
   }
 
-  bool done() const { return frame_ && frame_.done(); }
+  bool done() const { return done_ || (frame_ && frame_.done()); }
 
-  bool await_ready() const { return false; }
+  bool await_ready() const { return done_; }
   bool await_suspend(std::coroutine_handle<> then) {
     TAXON_CHECK(frame_ && !started_, "a task is awaited once");
     started_ = true;
@@ -109,11 +118,16 @@ class [[nodiscard]] Task {
     promise.starting_ = false;
     return !frame_.done();
   }
-  T await_resume() { return frame_.promise().take(); }
+  T await_resume() {
+    if constexpr (std::is_void_v<T>)
+      if (done_) return;
+    return frame_.promise().take();
+  }
 
  private:
   std::coroutine_handle<promise_type> frame_;
   bool started_ = false;
+  bool done_ = false;  // without a frame
 };
 
 namespace detail {

@@ -42,7 +42,7 @@ class InboxTest : public testing::Test {
   }
 
   std::vector<std::byte> target = std::vector<std::byte>(100);
-  alignas(64) std::byte page_memory[64 * 9] = {};
+  alignas(64) std::byte page_memory[SignalPage::bytes_for(8)] = {};
   SignalPage page{View(page_memory, sizeof page_memory)};
   RegionTable regions;
   Completions completions;

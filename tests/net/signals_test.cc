@@ -84,6 +84,30 @@ TEST_P(Signals, WhoSeesTheSignalSeesTheBytes) {
   });
 }
 
+TEST_P(Signals, RaisedAtOnceWhereMemoryIsShared) {
+  GetParam().run(2, [](Transport& net) -> Task<void> {
+    Region region = net.allocate(64);
+    auto swap = swap_regions(net, region);
+    RemoteRegion there = co_await swap;
+    const View theirs = net.map(there);
+    for (std::uint64_t round = 1; round <= 50; ++round) {
+      const auto mark = static_cast<std::byte>(round);
+      if (!theirs.empty()) std::memset(theirs.data(), static_cast<int>(round), theirs.size());
+      if (theirs.empty() || !net.raise_now({other(net), 3}, round)) {
+        const std::vector<std::byte> payload(64, mark);
+        PutOp put(net, ConstView(payload.data(), payload.size()), &there, 0, {other(net), 3}, round);
+        co_await put;
+      }
+      AwaitSignalOp raised(net, other(net), Tag{}, 3, round);
+      co_await raised;
+      EXPECT_EQ(net.signal(3), round);
+      EXPECT_EQ(region.bytes().data()[63], mark);
+      auto next = meet(net, static_cast<std::uint32_t>(round));
+      co_await next;
+    }
+  });
+}
+
 TEST_P(Signals, LaterPutsDoNotOvertake) {
   GetParam().run(2, [](Transport& net) -> Task<void> {
     constexpr std::size_t kSize = 300'000;

@@ -17,6 +17,7 @@ class PassingTransport : public net::Transport {
   net::Region allocate(std::size_t size) override { return inner_.allocate(size); }
   View map(const net::RemoteRegion& region) override { return inner_.map(region); }
   std::uint32_t signals() const override { return inner_.signals(); }
+  std::uint64_t signal(std::uint32_t index) const override { return inner_.signal(index); }
   net::Path path(Rank peer) const override { return inner_.path(peer); }
   const net::Traffic& traffic() const override { return inner_.traffic(); }
   void count_stored(std::size_t bytes) override { inner_.count_stored(bytes); }

@@ -68,6 +68,18 @@ TEST(Task, ReturnsMoveOnlyValues) {
   EXPECT_EQ(*loop.run(make_string()), "moved");
 }
 
+TEST(Task, NothingLeftNeedsNoFrameAndDoesNotSuspend) {
+  PollLoop loop;
+  auto main = []() -> Task<int> {
+    auto left = Task<void>::nothing_left();
+    EXPECT_TRUE(left.done());
+    auto moved = std::move(left);
+    co_await moved;
+    co_return 3;
+  };
+  EXPECT_EQ(loop.run(main()), 3);
+}
+
 Task<int> fails(Executor* executor, bool later) {
   if (later) {
     Yield turn(*executor);

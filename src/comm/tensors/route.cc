@@ -137,20 +137,18 @@ task::Task<std::byte> TensorEnd::agree(std::byte mine, std::uint32_t round) {
   co_return answer[0];
 }
 
-std::uint64_t TensorEnd::look(std::uint32_t signal) const {
-  // A signal is at least 0 at once, and `seen` is what it holds.
-  net::AwaitSignalOp now(transport(), peer_, tag(0), signal, 0);
-  TAXON_CHECK(now.done(), "signal ", signal, " is less than 0");
-  return now.seen;
-}
-
 bool Credits::give(std::uint64_t sequence) {
+  if (sequence == given_ + 1 && early_ == 0) {  // in order, as mostly
+    given_ = sequence;
+    return true;
+  }
   const std::size_t depth = returned_.size();
   TAXON_CHECK(sequence > given_ && sequence <= given_ + depth && !returned_[sequence % depth], "tensor ",
               sequence, " is returned twice");
   returned_[sequence % depth] = true;
+  ++early_;
   const std::uint64_t before = given_;
-  while (returned_[(given_ + 1) % depth]) returned_[++given_ % depth] = false;
+  for (; early_ > 0 && returned_[(given_ + 1) % depth]; --early_) returned_[++given_ % depth] = false;
   return given_ > before;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -47,9 +48,20 @@ struct TensorCounters {
 class ReceivedTensor {
  public:
   ReceivedTensor() = default;
-  ReceivedTensor(ReceivedTensor&& other) noexcept { swap(other); }
+  ReceivedTensor(ReceivedTensor&& other) noexcept
+      : sequence_(std::exchange(other.sequence_, 0)),
+        bytes_(other.bytes_),
+        shape_(other.shape_),
+        block_(std::move(other.block_)),
+        there_(other.there_),
+        checksum_(other.checksum_) {}
   ReceivedTensor& operator=(ReceivedTensor&& other) noexcept {
-    swap(other);
+    sequence_ = std::exchange(other.sequence_, 0);
+    bytes_ = other.bytes_;
+    shape_ = other.shape_;
+    block_ = std::move(other.block_);
+    there_ = other.there_;
+    checksum_ = other.checksum_;
     return *this;
   }
   explicit operator bool() const { return sequence_ != 0; }
@@ -66,14 +78,6 @@ class ReceivedTensor {
  private:
   friend class StaticReceiver;
   friend class DynamicReceiver;
-  void swap(ReceivedTensor& other) noexcept {
-    std::swap(sequence_, other.sequence_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(shape_, other.shape_);
-    std::swap(block_, other.block_);
-    std::swap(there_, other.there_);
-    std::swap(checksum_, other.checksum_);
-  }
   std::uint64_t sequence_ = 0;
   View bytes_;
   TensorShape shape_;
@@ -112,7 +116,7 @@ class TensorEnd {
   task::Task<std::byte> agree(std::byte mine, std::uint32_t round);
 
   /// The value of one of this rank's own signals now.
-  std::uint64_t look(std::uint32_t signal) const;
+  std::uint64_t look(std::uint32_t signal) const { return transport().signal(signal); }
   net::Transport& transport() const { return group_.runtime().transport; }
   Communicator& group() const { return group_; }
   net::Tag tag(std::uint64_t use, std::uint32_t round = 0) const;
@@ -146,7 +150,8 @@ class Credits {
   std::uint64_t given() const { return given_; }
 
  private:
-  std::vector<bool> returned_;  // [sequence % depth]
+  std::vector<bool> returned_;  // [sequence % depth], of those above given_
+  std::size_t early_ = 0;       // how many that are
   std::uint64_t given_ = 0;
 };
 

@@ -42,29 +42,62 @@ task::Task<std::unique_ptr<StaticSender>> StaticSender::open(Communicator& group
   theirs.arena.check_bounds(sender->slots_, 0, options.depth * stride_of(sender->size_, options));
   const bool shared = sender->end_.transport().path(sender->end_.peer()).shared_memory;
   sender->end_.path = shared ? TensorPath::Written : TensorPath::Messages;
+  if (shared) sender->theirs_ = sender->end_.transport().map(theirs.arena.payload);
   co_return std::move(sender);
 }
 
 task::Task<void> StaticSender::send(ConstView tensor) {
+  const bool plain = tensor.size() == size_ && !end_.checked() && !sending_;
+  if (plain && !theirs_.empty() && send_at_once(tensor)) return task::Task<void>::nothing_left();
+  return send_in_turn(tensor);
+}
+
+bool StaticSender::send_at_once(ConstView tensor) {
+  const std::uint64_t sequence = sent_ + 1;
+  if (!has_credit(sequence)) {
+    seen_released_ = end_.look(released_);
+    if (!has_credit(sequence)) return false;
+  }
+  std::memcpy(theirs_.data() + place_of(sequence), tensor.data(), size_);
+  if (!end_.transport().raise_now({end_.peer(), arrived_}, sequence)) return false;
+  end_.transport().count_stored(size_);
+  sent_ = sequence;
+  count_sent();
+  return true;
+}
+
+task::Task<void> StaticSender::send_in_turn(ConstView tensor) {
   if (tensor.size() != size_)
     throw end_.error(ErrorKind::Mismatch,
                      fmt::format("{} bytes are no {}", tensor.size(), shape_.describe()));
   Alone alone(sending_, "StaticSender::send");
   const std::uint64_t sequence = ++sent_;
-  const TensorOptions& options = end_.options();
-  if (sequence > options.depth) {
+  if (!has_credit(sequence)) {
     net::AwaitSignalOp credit(end_.transport(), end_.peer(), end_.tag(sequence), released_,
-                              sequence - options.depth);
+                              sequence - end_.options().depth);
     co_await credit;
+    seen_released_ = credit.seen;
   }
-  const std::size_t slot = slots_.offset + sequence % options.depth * stride_of(size_, options);
   if (end_.checked()) {
-    auto written = write_checked(tensor, slot);
+    auto written = write_checked(tensor, place_of(sequence));
     co_await written;
   } else {
-    net::PutOp put(end_.transport(), tensor, &arena_.payload, slot, {end_.peer(), arrived_}, sequence);
+    net::PutOp put(end_.transport(), tensor, &arena_.payload, place_of(sequence), {end_.peer(), arrived_},
+                   sequence);
     co_await put;
   }
+  count_sent();
+}
+
+bool StaticSender::has_credit(std::uint64_t sequence) const {
+  return sequence <= seen_released_ + end_.options().depth;
+}
+
+std::size_t StaticSender::place_of(std::uint64_t sequence) const {
+  return slots_.offset + sequence % end_.options().depth * stride_of(size_, end_.options());
+}
+
+void StaticSender::count_sent() {
   ++end_.counters.tensors;
   end_.counters.bytes += size_;
   if (end_.path == TensorPath::Written) end_.counters.copied += size_;
@@ -130,6 +163,8 @@ task::Task<ReceivedTensor> StaticReceiver::receive() {
   const TensorOptions& options = end_.options();
   net::AwaitSignalOp arrival(end_.transport(), end_.peer(), end_.tag(sequence), arrived_, sequence);
   co_await arrival;
+  const View place = slots_.bytes().slice(place_of(sequence), size_);
+  if (!place.is_phantom()) __builtin_prefetch(place.data());
   if (arrival.seen > credits_.given() + options.depth)
     throw end_.error(ErrorKind::Transport,
                      fmt::format("{} tensors have arrived, but only {} were released and {} fit: the sender "
@@ -137,14 +172,18 @@ task::Task<ReceivedTensor> StaticReceiver::receive() {
                                  arrival.seen, credits_.given(), options.depth));
   received_ = sequence;
   ReceivedTensor tensor;
+  tensor.bytes_ = place;
   tensor.sequence_ = sequence;
   tensor.shape_ = shape_;
-  tensor.bytes_ = slots_.bytes().slice(sequence % options.depth * stride_of(size_, options), size_);
   if (end_.checked()) check_arrival(tensor);
   ++end_.counters.tensors;
   end_.counters.bytes += size_;
   if (end_.path == TensorPath::Messages) end_.counters.copied += size_;
   co_return std::move(tensor);
+}
+
+std::size_t StaticReceiver::place_of(std::uint64_t sequence) const {
+  return sequence % end_.options().depth * stride_of(size_, end_.options());
 }
 
 void StaticReceiver::check_arrival(const ReceivedTensor& tensor) const {
@@ -169,8 +208,14 @@ task::Task<void> StaticReceiver::release(ReceivedTensor tensor) {
       throw end_.error(ErrorKind::Transport,
                        fmt::format("tensor {} was written over while it was in use", tensor.sequence_));
   }
-  if (!credits_.give(tensor.sequence_)) co_return;
-  net::PutOp credit(end_.transport(), {}, nullptr, 0, {end_.peer(), released_}, credits_.given());
+  if (!credits_.give(tensor.sequence_)) return task::Task<void>::nothing_left();
+  const net::RemoteSignal released{end_.peer(), released_};
+  if (end_.transport().raise_now(released, credits_.given())) return task::Task<void>::nothing_left();
+  return tell(released, credits_.given());
+}
+
+task::Task<void> StaticReceiver::tell(net::RemoteSignal released, std::uint64_t count) {
+  net::PutOp credit(end_.transport(), {}, nullptr, 0, released, count);
   co_await credit;
 }
 

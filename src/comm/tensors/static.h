@@ -20,8 +20,8 @@ class StaticSender {
                                                         TensorShape shape, TensorOptions options);
   StaticSender(Communicator& group, TensorRoute route, TensorShape shape, TensorOptions options);
 
-  /// Coroutine: waits for a credit, then writes. Done when `tensor` may be overwritten. Throws
-  /// Error{Mismatch} unless it has the bytes of the shape.
+  /// Waits for a credit, then writes. Done when `tensor` may be overwritten. Throws Error{Mismatch} unless it
+  /// has the bytes of the shape.
   task::Task<void> send(ConstView tensor);
   /// Coroutine: waits until everything that was sent is released. Afterwards the end may die.
   task::Task<void> close();
@@ -31,7 +31,13 @@ class StaticSender {
   std::string describe() const { return end_.describe(); }
 
  private:
+  /// Without a coroutine, if there is a credit and memory is shared; otherwise nothing was done.
+  bool send_at_once(ConstView tensor);
+  task::Task<void> send_in_turn(ConstView tensor);
   task::Task<void> write_checked(ConstView tensor, std::size_t slot);
+  bool has_credit(std::uint64_t sequence) const;
+  std::size_t place_of(std::uint64_t sequence) const;  // in the receiver's arena
+  void count_sent();
 
   TensorEnd end_;
   TensorShape shape_;
@@ -40,7 +46,9 @@ class StaticSender {
   std::uint32_t arrived_ = 0;   // the receiver's: how many have arrived; the next one: begun
   RemoteArena arena_;
   RemoteBlock slots_;
+  View theirs_;  // the arena's payload, where memory is shared
   std::uint64_t sent_ = 0;
+  std::uint64_t seen_released_ = 0;  // the last look at the receiver's count, which costs a cache miss
   bool sending_ = false;
 };
 
@@ -55,8 +63,8 @@ class StaticReceiver {
   /// Coroutine: the next tensor, at the place where it was written. Throws Error{Transport} when the sender
   /// has written over tensors that are not released, or when the payload is damaged (Integrity::Checked).
   task::Task<ReceivedTensor> receive();
-  /// Coroutine: the sender may use the place again. In any order. With Integrity::Checked it throws
-  /// Error{Transport} when the tensor was written over while it was in use.
+  /// The sender may use the place again. In any order. With Integrity::Checked it throws Error{Transport}
+  /// when the tensor was written over while it was in use.
   task::Task<void> release(ReceivedTensor tensor);
   /// Coroutine. REQUIRES: everything that is sent was received and released.
   task::Task<void> close();
@@ -66,6 +74,8 @@ class StaticReceiver {
   std::string describe() const { return end_.describe(); }
 
  private:
+  task::Task<void> tell(net::RemoteSignal released, std::uint64_t count);
+  std::size_t place_of(std::uint64_t sequence) const;  // in slots_
   void check_arrival(const ReceivedTensor& tensor) const;
 
   TensorEnd end_;

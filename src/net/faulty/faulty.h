@@ -43,6 +43,7 @@ class FaultyTransport final : public Transport {
   Region allocate(std::size_t size) override { return inner_.allocate(size); }
   View map(const RemoteRegion& region) override { return inner_.map(region); }
   std::uint32_t signals() const override { return inner_.signals(); }
+  std::uint64_t signal(std::uint32_t index) const override { return inner_.signal(index); }
   Path path(Rank peer) const override { return inner_.path(peer); }
   const Traffic& traffic() const override { return inner_.traffic(); }
   void count_stored(std::size_t bytes) override { inner_.count_stored(bytes); }

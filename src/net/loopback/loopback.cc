@@ -45,6 +45,7 @@ class LoopbackWorld::RankTransport final : public Transport {
     return View(reinterpret_cast<std::byte*>(region.address), region.size);
   }
   std::uint32_t signals() const override { return static_cast<std::uint32_t>(values_.size()); }
+  std::uint64_t signal(std::uint32_t index) const override { return values_[index]; }
   Path path(Rank) const override { return {"loopback", world_.options_.share_memory}; }
   const Traffic& traffic() const override { return traffic_; }
   void count_stored(std::size_t bytes) override { traffic_.bytes_sent += bytes; }

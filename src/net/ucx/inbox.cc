@@ -119,7 +119,8 @@ void Inbox::open_message(Incoming& incoming, const WireHeader& header) {
 
 void Inbox::finish(Incoming& incoming, const WireHeader& header) {
   if (incoming.receive) completions_.push(*incoming.receive, incoming.damage);
-  if (header.kind == WireKind::Put && !broken_) page_.raise(header.signal, header.value);
+  if (header.kind == WireKind::Put && !broken_ && page_.value(header.signal) < header.value)
+    page_.raise(header.signal, header.value);
   incoming = Incoming{incoming.order + 1};
 }
 

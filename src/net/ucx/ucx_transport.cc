@@ -23,7 +23,8 @@ constexpr int kProgressRounds = 16;
 /// While signals are awaited, a poll looks at them this often before it progresses UCX, and that only every
 /// few polls: a look costs a few nanoseconds, progress a system call for each TCP device.
 constexpr int kSignalLooks = 32;
-constexpr int kPollsPerProgress = 8;
+constexpr int kLooksPerPause = 4;  // a pause is for who shares the core; it takes longer than some looks
+constexpr int kPollsPerProgress = 16;
 constexpr Duration kDrainLimit = std::chrono::seconds(2);
 
 }  // namespace
@@ -44,6 +45,7 @@ class UcxTransport::Impl {
   bool send(Op& op);
   void put_here(const PutOp& op);
   void put_mapped(Peer& peer, const PutOp& op);
+  void raise_mapped(Peer& peer, RemoteSignal signal, std::uint64_t value);
   bool poll();
   bool arm();
   bool check_signals();
@@ -57,6 +59,7 @@ class UcxTransport::Impl {
   UcxMemory memory;
   Region page_region;
   SignalPage page;
+  const RemoteFence fence = join_remote_fences();
   Completions completions;
   Inbox inbox;
   std::vector<std::unique_ptr<Peer>> peers;  // by rank; null at the own one
@@ -91,6 +94,7 @@ UcxTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, UcxOption
       page(page_region.bytes()),
       inbox({options.rank, options.world_size, options.job_epoch, options.signals}, completions,
             memory.regions(), page) {
+  if (options.sleeps == UcxOptions::Sleeps::Rarely && fence == RemoteFence::Available) page.announce_fences();
   page.nonce() = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
   handle(kFragmentMessage, &Impl::fragment_arrived);
   handle(kWakeMessage, &Impl::wake_arrived);
@@ -199,7 +203,12 @@ void UcxTransport::Impl::put_mapped(Peer& to, const PutOp& op) {
                   fmt::format("a region of rank {} on this host can't be mapped", to.rank.value()));
     std::memcpy(target.data() + op.offset, op.payload.data(), op.payload.size());
   }
-  if (to.page.raise(op.signal.index, op.value)) to.wake();
+  raise_mapped(to, op.signal, op.value);
+}
+
+void UcxTransport::Impl::raise_mapped(Peer& to, RemoteSignal signal, std::uint64_t value) {
+  to.page.raise(signal.index, value);
+  if (to.page.must_wake(fence)) to.wake();
 }
 
 bool UcxTransport::Impl::awaited_signal_is_up() const {
@@ -249,7 +258,7 @@ bool UcxTransport::Impl::look_for_signals() {
   for (int look = 0; look < kSignalLooks; ++look) {
     if (check_signals()) return completions.run();
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+    if (look % kLooksPerPause == 0) __builtin_ia32_pause();
 #endif
   }
   return false;
@@ -373,6 +382,15 @@ void UcxTransport::start(PutOp& op) {
   op.complete();
 }
 
+bool UcxTransport::raise_now(RemoteSignal signal, std::uint64_t value) {
+  if (impl_->is_self(signal.owner) || impl_->waits.cancelled()) return false;
+  Peer& peer = impl_->peer(signal.owner);
+  if (!peer.shares_memory()) return false;
+  impl_->traffic.count_sent(0);
+  impl_->raise_mapped(peer, signal, value);
+  return true;
+}
+
 void UcxTransport::start(AwaitSignalOp& op) {
   op.seen = impl_->page.value(op.index);
   if (op.seen >= op.value) return op.complete();
@@ -400,6 +418,7 @@ View UcxTransport::map(const RemoteRegion& region) {
 }
 
 std::uint32_t UcxTransport::signals() const { return impl_->options.signals; }
+std::uint64_t UcxTransport::signal(std::uint32_t index) const { return impl_->page.value(index); }
 
 Path UcxTransport::path(Rank rank) const {
   if (impl_->is_self(rank)) return {"own memory", true};

@@ -30,6 +30,9 @@ struct UcxOptions {
   /// How much of what this rank sends to another host is on its way: what TCP allows, or what the path can
   /// use (net/ucx/send_window.h), which several senders to one link need, and which costs processor time.
   enum class OnItsWay { AsTcpAllows, AsPathCarries } on_its_way = OnItsWay::AsPathCarries;
+  /// How often this rank's loop goes to sleep. Who does so rarely takes the fences of the sleep protocol
+  /// (docs/transport.md) upon itself, and peers of its host write to it without.
+  enum class Sleeps { Often, Rarely } sleeps = Sleeps::Often;
   std::uint32_t signals = 1024;
 };
 
@@ -61,11 +64,13 @@ class UcxTransport final : public Transport, public task::Pollable {
   void start(RecvOp& op) override;
   void start(PutOp& op) override;
   void start(AwaitSignalOp& op) override;
+  bool raise_now(RemoteSignal signal, std::uint64_t value) override;
   void forget(Op& op) override;
 
   Region allocate(std::size_t size) override;
   View map(const RemoteRegion& region) override;
   std::uint32_t signals() const override;
+  std::uint64_t signal(std::uint32_t index) const override;
   /// Of a peer on another host it is known once something was sent there; before, it names the candidates.
   Path path(Rank peer) const override;
   const Traffic& traffic() const override;
