@@ -71,7 +71,9 @@ TEST_P(SignalPageTest, NoWakeUpIsLost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, SignalPageTest, testing::Values(Fences::Each, Fences::Owner),
-                         [](const auto& tested) { return tested.param == Fences::Each ? "EachItsOwn" : "ByTheOwner"; });
+                         [](const auto& tested) {
+                           return tested.param == Fences::Each ? "EachItsOwn" : "ByTheOwner";
+                         });
 
 }  // namespace
 }  // namespace taxon::net
