@@ -36,6 +36,12 @@ void Feedback::encode(std::span<float> gradient, Memory memory, View wire, const
       if (!std::isfinite(value)) value = 0;
 }
 
+void Feedback::pass(std::span<float> gradient, Memory memory, const Use& use) const {
+  if (memory.velocity.empty() || !all_finite(gradient, use.path)) return;
+  add_with_momentum(gradient, options_.momentum, memory.velocity, use.path);
+  std::copy(memory.velocity.begin(), memory.velocity.end(), gradient.begin());
+}
+
 /// What an estimate lacks of the gradient is what its encoding lacked.
 void Feedback::encode_difference(std::span<const float> gradient, std::span<float> errors, View wire,
                                  const Use& use) const {

@@ -33,6 +33,9 @@ class Feedback {
 
   /// The wire of round 0 := gradient and memory, which keeps what the codec settles when it encodes.
   void encode(std::span<float> gradient, Memory memory, View wire, const Use& use) const;
+  /// Of values that travel as they are: `gradient` := the velocity, without masking, since it would be
+  /// cleared in every step. Nothing without momentum correction.
+  void pass(std::span<float> gradient, Memory memory, const Use& use) const;
   /// What an encoding of a sum lost belongs to this member: `rest` goes into its errors.
   void take_back(std::span<const float> rest, std::span<float> errors) const;
   /// Kind Difference, when all is decoded: `sum`, of what travelled, and `estimate`, of before, := the sum of

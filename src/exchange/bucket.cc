@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace taxon::exchange {
 namespace {
@@ -90,6 +91,81 @@ class Layer {
   int next_part_ = 0;
 };
 
+/// Buckets of tensors that come one after the other. Two may be open at a time: one of tensors that a codec
+/// takes, one of those that are left dense; each stands where its last tensor was.
+class Cutter {
+ public:
+  Cutter(DType type, const plan::ExchangePlan& plan)
+      : element_(static_cast<std::int64_t>(size_of(type))), plan_(plan) {
+    if (plan.gradients != "whole") return;  // a ring's buckets end in the order in which they begin
+    for (const plan::LevelPlan& level : plan.levels)
+      if (level.codec.name != "none") dense_below_ = std::max(dense_below_, level.codec.dense_below);
+  }
+
+  void add(const Tensor& tensor) {
+    const std::int64_t bytes = tensor.count() * element_;
+    if (tensor.factors > 0) {
+      close(large_);
+      plan::BucketPlan& bucket = buckets_.emplace_back();
+      bucket.parameters = {tensor.name};
+      bucket.bytes = bytes;
+      bucket.factors = tensor.factors;
+    } else if (bytes > plan_.slice_bytes) {
+      close(large_);
+      slice(tensor);
+    } else if (room_of(tensor) < dense_below_) {
+      if (small_room_ + room_of(tensor) >= dense_below_) close(small_);
+      small_room_ = small_.parameters.empty() ? room_of(tensor) : small_room_ + room_of(tensor);
+      join(small_, tensor.name, bytes);
+    } else {
+      join(large_, tensor.name, bytes);
+    }
+  }
+
+  std::vector<plan::BucketPlan> finish() {
+    close(large_);
+    close(small_);
+    return std::move(buckets_);
+  }
+
+ private:
+  void join(plan::BucketPlan& open, const std::string& name, std::int64_t bytes) {
+    if (open.bytes + bytes > plan_.bucket_bytes) close(open);
+    open.parameters.push_back(name);
+    open.bytes += bytes;
+  }
+
+  void close(plan::BucketPlan& open) {
+    if (!open.parameters.empty()) buckets_.push_back(std::exchange(open, {}));
+  }
+
+  void slice(const Tensor& tensor) {
+    const std::int64_t bytes = tensor.count() * element_;
+    const auto parts = static_cast<std::size_t>((bytes + plan_.slice_bytes - 1) / plan_.slice_bytes);
+    for (std::size_t i = 0; i < parts; ++i) {
+      const Range range = part({0, static_cast<std::size_t>(tensor.count())}, parts, i);
+      plan::BucketPlan& bucket = buckets_.emplace_back();
+      bucket.parameters = {tensor.name};
+      bucket.part = static_cast<int>(i);
+      bucket.parts = static_cast<int>(parts);
+      bucket.bytes = static_cast<std::int64_t>(range.size) * element_;
+    }
+  }
+
+  /// Elements of its place in the arena.
+  std::int64_t room_of(const Tensor& tensor) const {
+    const std::int64_t line = static_cast<std::int64_t>(tensor::ArenaLayout::kAlignment) / element_;
+    return (tensor.count() + line - 1) / line * line;
+  }
+
+  const std::int64_t element_;
+  const plan::ExchangePlan& plan_;
+  std::int64_t dense_below_ = 0;
+  plan::BucketPlan large_, small_;  // open ones
+  std::int64_t small_room_ = 0;     // elements of small_
+  std::vector<plan::BucketPlan> buckets_;
+};
+
 }  // namespace
 
 std::int64_t Tensor::count() const {
@@ -100,40 +176,9 @@ std::int64_t Tensor::count() const {
 
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DType type,
                                           const plan::ExchangePlan& plan) {
-  std::vector<plan::BucketPlan> buckets;
-  auto element = static_cast<std::int64_t>(size_of(type));
-  bool open = false;  // more may join the last bucket
-  for (const Tensor& tensor : tensors) {
-    std::int64_t bytes = tensor.count() * element;
-    if (tensor.factors > 0) {
-      plan::BucketPlan bucket;
-      bucket.parameters = {tensor.name};
-      bucket.bytes = bytes;
-      bucket.factors = tensor.factors;
-      buckets.push_back(std::move(bucket));
-      open = false;
-      continue;
-    }
-    if (bytes > plan.slice_bytes) {
-      auto parts = static_cast<std::size_t>((bytes + plan.slice_bytes - 1) / plan.slice_bytes);
-      for (std::size_t i = 0; i < parts; ++i) {
-        Range range = part({0, static_cast<std::size_t>(tensor.count())}, parts, i);
-        plan::BucketPlan bucket;
-        bucket.parameters = {tensor.name};
-        bucket.part = static_cast<int>(i);
-        bucket.parts = static_cast<int>(parts);
-        bucket.bytes = static_cast<std::int64_t>(range.size) * element;
-        buckets.push_back(std::move(bucket));
-      }
-      open = false;
-      continue;
-    }
-    if (!open || buckets.back().bytes + bytes > plan.bucket_bytes) buckets.emplace_back();
-    open = true;
-    buckets.back().parameters.push_back(tensor.name);
-    buckets.back().bytes += bytes;
-  }
-  return buckets;
+  Cutter cutter(type, plan);
+  for (const Tensor& tensor : tensors) cutter.add(tensor);
+  return cutter.finish();
 }
 
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, const plan::Plan& plan) {

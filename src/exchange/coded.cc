@@ -31,6 +31,8 @@ class Coded final : public Topology {
     const double dense = row.sent({group_.size(), call.data.size(), false});
     if (leg.rows.reduce || coder_.leaves_dense(leg.range.size, leg.round)) {
       coder_.count(dense, dense);
+      auto passing = coder_.pass(group_, leg, values);
+      co_await passing;
       auto sum = row.run(group_, call);
       co_await sum;
       co_return group_.size();
@@ -73,6 +75,8 @@ class CodedShards final : public Topology {
     const double dense = row.sent({group_.size(), bytes, false});
     if (coder_.leaves_dense(leg.range.size, leg.round)) {
       coder_.count(dense, dense);
+      auto passing = coder_.pass(group_, leg, values);
+      co_await passing;
       leg.rows.reduce = &row;
       auto sum = dense_->reduce(leg, values);
       co_return co_await sum;

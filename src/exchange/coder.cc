@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codec/wire.h"
+#include "exchange/trip.h"
 
 namespace taxon::exchange {
 namespace {
@@ -68,6 +69,14 @@ Trip Coder::trip(comm::Communicator& group, const Leg& leg, const tensor::Arena&
   if (lasting_.size() > 0) trip.lasting = lasting_.bytes(leg.range);
   if (estimate_.size() > 0) trip.estimate = estimate_.bytes(leg.range);
   return trip;
+}
+
+task::Task<void> Coder::pass(comm::Communicator& group, Leg leg, const tensor::Arena& values) {
+  if (plan_.momentum == 0) co_return;
+  const Trip trip = this->trip(group, leg, values);
+  TripDesk desk(trip);
+  auto passing = desk.pass();
+  co_await passing;
 }
 
 Trip Coder::trip_of(comm::Communicator& group, const Leg& leg, View values) {

@@ -26,7 +26,9 @@ class Coder {
   std::size_t wire_bytes(std::size_t count, std::int64_t round) const;
   /// The range's way through the codec. The coder and the values outlive it.
   Trip trip(comm::Communicator& group, const Leg& leg, const tensor::Arena& values);
-  /// The same without a memory, for values that lie elsewhere: those of `leg.range` in the layout.
+  /// Values that travel as they are get the momentum that others have. They outlive it.
+  task::Task<void> pass(comm::Communicator& group, Leg leg, const tensor::Arena& values);
+  /// The same as trip() without a memory, for values that lie elsewhere: those of `leg.range` in the layout.
   Trip trip_of(comm::Communicator& group, const Leg& leg, View values);
 
   /// True if each bucket's sum is chosen: as it is, or by the codec.

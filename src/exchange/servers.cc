@@ -99,6 +99,9 @@ task::Task<void> Servers::hand_in(Leg leg, const tensor::Arena& values, ServerWi
   if (coded && kind == ServerWire::Contribution) {
     auto encoding = encode(leg, &values, wires);
     co_await encoding;
+  } else if (coders_.contributions && kind == ServerWire::Contribution) {
+    auto passing = coders_.contributions->pass(group_, leg, values);
+    co_await passing;
   }
   line.from = &values, line.range = leg.range;
   std::deque<Head> heads;

@@ -62,6 +62,14 @@ task::Task<void> TripDesk::encode(Range range, View wire, std::uint64_t chance) 
   });
 }
 
+task::Task<void> TripDesk::pass() {
+  if (trip_.velocity.empty()) co_return;
+  auto passing = run("encode", count_, Way::Encode, [this](tensor::Marks&) {
+    trip_.feedback.pass(floats(trip_.call.data), memory(all()), use());
+  });
+  co_await passing;
+}
+
 task::Task<void> TripDesk::encode_next(int round, ConstView sum, View wire) {
   return run("encode", count_, Way::Decode, [this, round, sum, wire](tensor::Marks&) {
     trip_.codec.absorb(round - 1, encoded(), sum, use());

@@ -32,6 +32,8 @@ class TripDesk {
 
   /// The first round's wire of a run of the values, with what the memory adds.
   task::Task<void> encode(Range range, View wire, std::uint64_t chance);
+  /// In place of a wire, where values travel as they are: what feedback makes of them.
+  task::Task<void> pass();
   /// The wire of a later round, from the sum of the round before.
   task::Task<void> encode_next(int round, ConstView sum, View wire);
   /// Values := or += what a wire stands for.

@@ -130,7 +130,9 @@ void visit_fields(P& p, V&& visit) {
               .max = 1e12},
         p.dense_steps);
   visit(Field{.key = "dense_below",
-              .sentence = "Buckets of fewer values travel as they are.",
+              .sentence =
+                  "Tensors of fewer values (biases, norms) travel as they are, in buckets of their own, "
+                  "and so do buckets of fewer.",
               .min = 0,
               .max = 1e15},
         p.dense_below);

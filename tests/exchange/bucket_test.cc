@@ -48,6 +48,30 @@ TEST(LayOut, GivesEachTensorAnAlignedSlotInItsBucket) {
   EXPECT_EQ(layout.buckets[0].name, "bucket 0 (c.bias .. b.bias)");
 }
 
+std::vector<std::vector<std::string>> names(const std::vector<plan::BucketPlan>& buckets) {
+  std::vector<std::vector<std::string>> all;
+  for (const plan::BucketPlan& bucket : buckets) all.push_back(bucket.parameters);
+  return all;
+}
+
+TEST(CutBuckets, SmallTensorsOfACodecHaveTheirOwnSoThatTheyStayDense) {
+  plan::ExchangePlan plan = whole(1 << 20);
+  plan.levels = {{.codec = {.name = "top_k", .dense_below = 100}}};
+  EXPECT_EQ(
+      names(cut_buckets(kTensors, DType::Float32, plan)),
+      (std::vector<std::vector<std::string>>{{"c.weight", "b.weight"}, {"c.bias", "b.bias", "a.weight"}}));
+  plan.levels[0].codec.dense_below = 50;  // places of 16, 32 and 16 elements
+  EXPECT_EQ(
+      names(cut_buckets(kTensors, DType::Float32, plan)),
+      (std::vector<std::vector<std::string>>{{"c.bias", "b.bias"}, {"c.weight", "b.weight"}, {"a.weight"}}));
+  const Layout layout = lay_out(kTensors, cut_buckets(kTensors, DType::Float32, plan), DType::Float32);
+  for (const Bucket& bucket : layout.buckets)
+    EXPECT_EQ(bucket.range.size < 50, bucket.name.find("weight .. b.weight") == std::string::npos)
+        << bucket.name;
+  plan.levels[0].codec.name = "none";
+  EXPECT_EQ(cut_buckets(kTensors, DType::Float32, plan).size(), 1u);
+}
+
 TEST(CutBuckets, CutsSmallerForDedicatedServersSoThatBothWaysOfTheirLinksAreUsed) {
   const std::vector<Tensor> tensors = {{"c.weight", {1000, 800}}, {"b.bias", {800}}, {"a.weight", {100}}};
   plan::Plan plan;

@@ -289,11 +289,7 @@ TEST(CodedWarmUp, SendsTheDensityOfTheStep) {
   EXPECT_LE(entries(5), 200);
 }
 
-TEST(CodedMomentum, IsThatOfTheRuleWhenEverythingTravels) {
-  Case c{coded_level("top_k"), 2, 40};
-  c.level.codec.density = 1;
-  c.level.codec.momentum = 0.5;
-  c.level.codec.masking = false;
+void expect_momentum_of_the_rule(const Case& c, const std::string& way) {
   const Seen seen = reduce_in_group(c);
   std::vector<double> velocity(c.count);
   for (int step = 0; step < kSteps; ++step) {
@@ -302,7 +298,24 @@ TEST(CodedMomentum, IsThatOfTheRuleWhenEverythingTravels) {
       for (std::size_t i = 0; i < c.count; ++i) velocity[i] = (rank == 0 ? 0.5 : 1) * velocity[i] + mine[i];
     }
     for (std::size_t i = 0; i < c.count; ++i)
-      EXPECT_NEAR(seen.sums[static_cast<std::size_t>(step)][i], velocity[i], 1e-3) << step;
+      ASSERT_NEAR(seen.sums[static_cast<std::size_t>(step)][i], velocity[i], 1e-3)
+          << way << ", step " << step;
+  }
+}
+
+TEST(CodedMomentum, IsThatOfTheRuleWhenEverythingTravels) {
+  for (const char* topology : {"all_reduce", "sharded"}) {
+    Case c{coded_level("top_k"), 2, 40};
+    c.level.topology = topology;
+    c.level.codec.momentum = 0.5;
+    Case entries = c, small = c, warm = c;
+    entries.level.codec.density = 1;
+    entries.level.codec.masking = false;
+    small.level.codec.dense_below = 1000;
+    warm.level.codec.dense_steps = 1000;
+    expect_momentum_of_the_rule(entries, "as entries");
+    expect_momentum_of_the_rule(small, "dense_below");
+    expect_momentum_of_the_rule(warm, "dense_steps");
   }
 }
 
