@@ -116,7 +116,7 @@ DISCIPLINES = (
     discipline("block momentum", "rule=block_nesterov", "momentum=0.75", "period=8", steps=(0, 96)),
     discipline("DiLoCo", "rule=outer_nesterov", "rate=0.7", "momentum=0.9", "period=8", steps=(40, 96)),
     discipline("gossip on a ring", "topology=gossip", "graph=ring", "rule=average", steps=(30, 60)),
-    discipline("gossip, exponential", "topology=gossip", "graph=exponential", "rule=average"),
+    discipline("gossip on an exponential graph", "topology=gossip", "graph=exponential", "rule=average"),
     discipline("gossip by random pairs", "topology=gossip", "graph=random", "rule=average"),
     discipline("pairs without a common step", "topology=pairs", "rule=average"),
 )
