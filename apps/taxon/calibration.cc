@@ -15,7 +15,7 @@ namespace taxon::app {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComputeFigures, flops, sum_bandwidth, update_bandwidth, copy_bandwidth,
                                    cache_bandwidth, launch)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFigures, host, machine, cores, quota, period, threads, cache, alone,
-                                   together)
+                                   together, crowd)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFigures, from, to, shares_memory, half_round_trip, signal, interval,
                                    bandwidth, both_ways, burst, buffered, send_time, receive_time, send_speed,
                                    receive_speed, fragment)
@@ -49,6 +49,7 @@ class Calibrator {
   Task<void> compute_in_turns();
   Task<void> compute_together();
   Task<void> probe_links();
+  Task<void> crowd_links();
   std::vector<std::pair<int, int>> pairs() const;
 
   comm::Runtime& runtime_;
@@ -130,6 +131,20 @@ Task<void> Calibrator::probe_links() {
   }
 }
 
+/// Between two hosts a pair is a crowd already; ranks of one host need no network.
+Task<void> Calibrator::crowd_links() {
+  if (group_.size() < 3) co_return;
+  double slowest = 0;
+  for (const LinkFigures& link : result_.links) {
+    if (link.shares_memory) co_return;
+    slowest = slowest == 0 ? link.bandwidth : std::min(slowest, link.bandwidth);
+  }
+  auto probing = probe_crowd(&group_, slowest, 2 * options_.seconds);
+  own_.crowd = co_await probing;
+  auto sharing = share(&own_);
+  result_.ranks = co_await sharing;
+}
+
 Task<Calibration> Calibrator::run() {
   auto establishing = group_.establish();
   co_await establishing;
@@ -151,6 +166,8 @@ Task<Calibration> Calibrator::run() {
   if (group_.size() > 1) options_.say(fmt::format("measuring {} pairs of ranks", pairs().size()));
   auto links = probe_links();
   co_await links;
+  auto crowding = crowd_links();
+  co_await crowding;
   result_.cluster = fit_cluster(result_.ranks, result_.links);
   co_return std::move(result_);
 }

@@ -54,6 +54,22 @@ Handling handling_of(double small, double stream_speed, double fragment) {
   return {time, fragment / (piece - time)};
 }
 
+/// How many times as much processor time bytes cost while all hosts send and receive as for this pair alone.
+double crowding_of(std::span<const RankFigures> ranks, const LinkFigures& alone) {
+  if (alone.shares_memory || alone.send_speed <= 0 || alone.receive_speed <= 0) return 1;
+  double sum = 0;
+  for (const RankFigures& rank : ranks) sum += rank.crowd;
+  const double crowded = sum / static_cast<double>(ranks.size());
+  return std::max(1.0, crowded / (1 / alone.send_speed + 1 / alone.receive_speed));
+}
+
+LinkFigures crowded(LinkFigures link, std::span<const RankFigures> ranks) {
+  const double crowding = crowding_of(ranks, link);
+  link.send_speed /= crowding;
+  link.receive_speed /= crowding;
+  return link;
+}
+
 plan::LinkModel link_of(const LinkFigures& measured) {
   constexpr double kWhole = 64 << 10;  // of a transport that doesn't cut messages
   const double fragment = measured.fragment > 0 ? measured.fragment : kWhole;
@@ -107,8 +123,8 @@ class Fit {
         hosts_[from].shares_memory &= link.shares_memory;
         continue;
       }
-      hosts_[from].network.push_back(link_of(link));
-      hosts_[to].network.push_back(link_of(link));
+      hosts_[from].network.push_back(link_of(crowded(link, ranks)));
+      hosts_[to].network.push_back(link_of(crowded(link, ranks)));
     }
   }
 

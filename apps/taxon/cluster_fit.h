@@ -21,6 +21,8 @@ struct RankFigures {
   double cache = 0;      // bytes that the machine's largest cache holds; 0: not known
   ComputeFigures alone;  // while no other rank of its machine computed
   double together = 0;   // `alone.flops` while all ranks did
+  /// Seconds of processor time for a byte sent and one received while all ranks do both; 0: not measured.
+  double crowd = 0;
 };
 
 /// The cluster that a simulation of this job needs; equal hosts become one group. `links`: pairs of ranks of

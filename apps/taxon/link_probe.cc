@@ -291,7 +291,60 @@ Task<LinkFigures> Pair::run(double seconds) {
   co_return figures_;
 }
 
+/// One member's place in a ring.
+class Crowd {
+ public:
+  explicit Crowd(comm::Communicator& group)
+      : group_(group),
+        next_(group.global((group.rank() + 1) % group.size())),
+        before_(group.global((group.rank() + group.size() - 1) % group.size())),
+        tag_(group.begin(net::Operation::User, 0)),
+        out_(kPlaces * kSegment, std::byte{1}),
+        in_(kPlaces * kSegment, std::byte{1}) {}
+
+  /// Of a byte sent and one received.
+  Task<double> run(std::size_t count) {
+    comm::InFlight<net::SendOp> sends(kAhead);
+    comm::InFlight<net::RecvOp> receives(kAhead);
+    net::Transport& transport = group_.runtime().transport;
+    auto start = [&](std::size_t i) {
+      if (i >= count) return;
+      net::Tag tag = tag_;
+      tag.sequence += static_cast<std::uint32_t>(i) + 1;
+      const std::size_t place = i % kPlaces * kSegment;
+      receives.start(i, transport, before_, tag, View(in_.data() + place, kSegment), DType::UInt8);
+      sends.start(i, transport, next_, tag, View(out_.data() + place, kSegment), DType::UInt8);
+    };
+    const double begun = thread_seconds();
+    for (std::size_t i = 0; i < kAhead; ++i) start(i);
+    for (std::size_t i = 0; i < count; ++i) {
+      net::RecvOp* receive = receives.at(i);
+      co_await *receive;
+      net::SendOp* send = sends.at(i);
+      co_await *send;
+      start(i + kAhead);
+    }
+    co_return (thread_seconds() - begun) / static_cast<double>(count * kSegment);
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = 256;  // 32 MiB each way
+
+  comm::Communicator& group_;
+  const Rank next_, before_;
+  const net::Tag tag_;
+  std::vector<std::byte> out_, in_;
+};
+
 }  // namespace
+
+Task<double> probe_crowd(comm::Communicator* group, double bandwidth, double seconds) {
+  constexpr double kFewest = 64, kMost = 2048;
+  Crowd crowd(*group);
+  auto running = crowd.run(static_cast<std::size_t>(
+      std::clamp(seconds * bandwidth / static_cast<double>(kSegment), kFewest, kMost)));
+  co_return co_await running;
+}
 
 Task<LinkFigures> probe_link(comm::Communicator* group, int first, int second, double seconds) {
   if (group->rank() != first && group->rank() != second) co_return LinkFigures{};

@@ -25,4 +25,10 @@ struct LinkFigures {
 /// stream.
 task::Task<LinkFigures> probe_link(comm::Communicator* group, int first, int second, double seconds);
 
+/// Collective over all members: each sends to the next one and receives from the one before, all at once and
+/// in more memory than caches hold. Seconds of processor time that a byte that was sent and one that was
+/// received took together at this member. `bandwidth`: of the slowest of these ways, bytes per second;
+/// `seconds`: of the stream, about. REQUIRES: two members or more.
+task::Task<double> probe_crowd(comm::Communicator* group, double bandwidth, double seconds);
+
 }  // namespace taxon::app

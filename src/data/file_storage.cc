@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "data/storage.h"
@@ -26,7 +27,8 @@ namespace fs = std::filesystem;
 
 class File {
  public:
-  File(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  explicit File(int fd) : fd_(fd) {}
+  File(const std::string& path, int flags) : File(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
   ~File() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -100,21 +102,30 @@ void make_folders(const fs::path& folder, const std::string& path) {
 /// Removes a temporary file unless it was renamed.
 class Temporary {
  public:
-  explicit Temporary(const std::string& path)
-      : name_(fmt::format("{}.tmp-{}-{}", path, ::getpid(), ::gettid())) {}
+  explicit Temporary(std::string name) : name_(std::move(name)) {}
+  Temporary(const Temporary&) = delete;
   ~Temporary() {
     if (!renamed_) ::unlink(name_.c_str());
   }
-  const std::string& name() const { return name_; }
   bool rename_to(const std::string& path) {
     renamed_ = ::rename(name_.c_str(), path.c_str()) == 0;
     return renamed_;
   }
 
  private:
-  std::string name_;
+  const std::string name_;
   bool renamed_ = false;
 };
+
+/// A file beside `path` that nobody else has: hosts that share a file system may run processes of equal
+/// numbers. Not open if that failed, and errno says why.
+std::pair<std::string, int> open_beside(const std::string& path) {
+  for (int attempt = 0;; ++attempt) {
+    std::string name = fmt::format("{}.tmp-{}-{}-{}", path, ::getpid(), ::gettid(), attempt);
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return {std::move(name), fd};
+  }
+}
 
 }  // namespace
 
@@ -157,9 +168,11 @@ std::vector<std::string> FileStorage::list(const std::string& folder) const {
 void FileStorage::write_atomic(const std::string& path, ConstView bytes) {
   fs::path folder = folder_of(path);
   make_folders(folder, path);
-  Temporary temporary(path);
-  File file(temporary.name(), O_WRONLY | O_CREAT | O_TRUNC);
-  if (!file || !write_all(file, bytes) || !sync(file) || file.close() != 0 || !temporary.rename_to(path))
+  auto [name, fd] = open_beside(path);
+  File file(fd);
+  if (!file) fail_write(path, std::strerror(errno));
+  Temporary temporary(std::move(name));
+  if (!write_all(file, bytes) || !sync(file) || file.close() != 0 || !temporary.rename_to(path))
     fail_write(path, std::strerror(errno));
   sync_folder(folder, path);
 }

@@ -65,6 +65,17 @@ TEST(ClusterFit, TakesAMessageApart) {
   EXPECT_TRUE(link.full_duplex);
 }
 
+TEST(ClusterFit, BytesCostWhatTheyCostWhileAllHostsTalk) {
+  std::vector<RankFigures> ranks{rank_of("a", "x"), rank_of("b", "y")};
+  // Alone 1 ns a byte to send and 2 ns to receive.
+  for (const auto& [crowd, slower] : {std::pair{6e-9, 2.0}, std::pair{2e-9, 1.0}, std::pair{0.0, 1.0}}) {
+    ranks[0].crowd = ranks[1].crowd = crowd;
+    const plan::LinkModel link = fit_cluster(ranks, std::vector{link_between(0, 1)}).hosts[0].network;
+    expect_close(link.send_time + 60'000 / link.send_speed, slower * 60e-6);
+    expect_close(link.receive_time + 60'000 / link.receive_speed, slower * 120e-6);
+  }
+}
+
 TEST(ClusterFit, ABucketThatNoiseExplainsIsNone) {
   LinkFigures link = link_between(0, 1);
   link.burst = 6'000;

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -162,6 +164,42 @@ TEST(MemoryStorage, ReadOnly) {
   EXPECT_THROW(storage.remove("/f"), Error);
   EXPECT_EQ(text(storage.read("/f")), "old");
   EXPECT_FALSE(storage.exists("/g"));
+}
+
+/// Hosts that share a file system may run processes of equal numbers.
+TEST(FileStorage, WritersOfEqualProcessNumbersDoNotMeet) {
+  const std::string path = testing::TempDir() + "taxon_storage_equal_numbers";
+  std::vector<pid_t> writers;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t writer = fork();
+    if (writer != 0) {
+      writers.push_back(writer);
+      continue;
+    }
+    if (unshare(CLONE_NEWPID) != 0) _exit(77);
+    const pid_t inside = fork();
+    if (inside == 0) {
+      try {
+        const std::vector<std::byte> bytes(1000, std::byte(i));
+        for (int round = 0; round < 200; ++round)
+          FileStorage().write_atomic(path, ConstView(bytes.data(), bytes.size()));
+        _exit(getpid() == 1 ? 0 : 1);
+      } catch (...) {
+        _exit(2);
+      }
+    }
+    int status = 0;
+    waitpid(inside, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+  }
+  std::vector<int> codes;
+  for (pid_t writer : writers) {
+    int status = 0;
+    waitpid(writer, &status, 0);
+    codes.push_back(WEXITSTATUS(status));
+  }
+  if (codes[0] == 77) GTEST_SKIP() << "only root may number processes anew";
+  EXPECT_EQ(codes, (std::vector<int>{0, 0}));
 }
 
 }  // namespace
