@@ -123,8 +123,9 @@ class Fit {
         hosts_[from].shares_memory &= link.shares_memory;
         continue;
       }
-      hosts_[from].network.push_back(link_of(crowded(link, ranks)));
-      hosts_[to].network.push_back(link_of(crowded(link, ranks)));
+      const plan::LinkModel network = link_of(crowded(link, ranks));
+      hosts_[from].network.push_back(network);
+      hosts_[to].network.push_back(network);
     }
   }
 

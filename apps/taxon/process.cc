@@ -27,12 +27,13 @@ void on_last_resort(int) {
   _exit(kPeerLostExit);
 }
 
-// Polling a little longer saves a wake-up per message. Where cores are short, little of it, since whoever
-// else wants the core gets it; where time is counted (a container's quota), none: compute would pay for it.
+// Whether every rank of the host has a core for the thread that communicates.
 bool has_free_core(const plan::Plan& plan, int local_ranks) {
   return usable_cores() >= local_ranks * (compute_threads(plan, local_ranks) + 1);
 }
 
+// Polling a little longer saves a wake-up per message. Where cores are short, little of it, since whoever
+// else wants the core gets it; where time is counted (a container's quota), none: compute would pay for it.
 task::PollOptions poll_options(const plan::Plan& plan, int local_ranks) {
   const bool counted = usable_cores() < cores_of_affinity();
   return {.spin = std::chrono::microseconds(has_free_core(plan, local_ranks) ? 200
