@@ -1,10 +1,12 @@
 """gs-SGD beside its rivals in the setting in which they are published, simulated: one GPU a server, Ethernet, codecs that cost what their
-operations and bytes take on the device. Bytes are checked against their closed forms. Then its exchange alone in the test cluster, with codecs
-that take as long as alone on one core (replayed) and as long as they take there."""
+operations and bytes take on the device. Once with as many entries each; once with the sizes of the recipes, whose accuracies `bench/run
+convergence` measures. Bytes are checked against their closed forms. Then its exchange alone in the test cluster, with codecs that take as long
+as alone on one core (replayed) and as long as they take there."""
 import dataclasses
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -29,6 +31,7 @@ GTOPK, SERVER = "gTop-k", "Sketched-SGD, one server"
 PLAIN = "gs-SGD"
 # Steps between the two lengths of a run whose difference is what one step takes: a multiple of every cycle, and no beginning is in it.
 CYCLE = 16
+GOAL_SYSTEM = "gs-SGD by parts"
 GOALS = {GTOPK: 3.1, SERVER: 1.2}
 GOAL_RANKS = (16, 32)
 CLOSE = 0.01  # of the closed form
@@ -37,6 +40,15 @@ HEAD, SERVER_HEAD = 32, 64
 
 def padded(size):
     return 64 * math.ceil(size / 64)
+
+
+def buckets(count, columns, rows):
+    """Of a sketch of so many values."""
+    return rows * max(1, math.ceil(math.ceil(columns * count) / 16)) * 16
+
+
+def entries(count, density):
+    return round(density * count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,27 +60,51 @@ class Sketch:
     bytes_per_bucket: int = 4
     reuse: int = 1
     neighbours: int = 1
+    density: float = DENSITY
 
     def table_bytes(self, count):
-        columns = max(1, math.ceil(math.ceil(self.columns * count) / 16)) * 16
-        return self.rows * columns * self.bytes_per_bucket
+        return buckets(count, self.columns, self.rows) * self.bytes_per_bucket
 
     def overrides(self):
         table = "bfloat16" if self.bytes_per_bucket == 2 else "float32"
-        return (CODEC + "name=count_sketch", f"{CODEC}columns={self.columns}", f"{CODEC}rows={self.rows}", f"{CODEC}table={table}",
-                f"{CODEC}candidates={self.candidates}", f"{CODEC}reuse={self.reuse}", f"{CODEC}neighbours={self.neighbours}")
+        return (CODEC + "name=count_sketch", f"{CODEC}density={self.density}", f"{CODEC}columns={self.columns}", f"{CODEC}rows={self.rows}",
+                f"{CODEC}table={table}", f"{CODEC}candidates={self.candidates}", f"{CODEC}reuse={self.reuse}",
+                f"{CODEC}neighbours={self.neighbours}")
 
     def fetched(self, count):
         """Entries whose exact values travel."""
-        return self.neighbours * math.ceil(self.candidates * entries(count) / self.neighbours)
+        return self.neighbours * math.ceil(self.candidates * entries(count, self.density) / self.neighbours)
 
     def sent(self, count, ranks):
         """Bytes that a rank sends in a step by reduce-scatter and all-gather: flat in the number of ranks."""
         return 2 * (ranks - 1) / ranks * (self.table_bytes(count) / self.reuse + self.fetched(count) * WORD)
 
 
-def entries(count):
-    return round(DENSITY * count)
+@dataclasses.dataclass(frozen=True)
+class SplitSketch:
+    """Sketches of parts for their owners alone, places a byte or a bit each, values in `bits`; sizes as shares of the values."""
+    density: float
+    columns: float
+    rows: int = 3
+    table: str = "int8"
+    bits: int = 8
+    block: int = 256
+
+    def overrides(self):
+        return (CODEC + "name=split_sketch", f"{CODEC}density={self.density}", f"{CODEC}columns={self.columns}", f"{CODEC}rows={self.rows}",
+                f"{CODEC}table={self.table}", f"{CODEC}bits={self.bits}")
+
+    def wire(self, values, bits):
+        blocks = math.ceil(values / self.block)
+        return HEAD + padded(4 * blocks) + padded(blocks * self.block * bits // 8)
+
+    def sent(self, count, ranks):
+        """Flat in the number of ranks: a table once, the places, and values to their owner and their sums to all."""
+        part = math.ceil(count / ranks)
+        chosen = entries(part, self.density)
+        question = HEAD + padded(min(chosen + part // 255, math.ceil(part / 8)))
+        table = self.wire(buckets(part, self.columns, self.rows), int(self.table.removeprefix("int")))
+        return (ranks - 1) * (table + question + 2 * self.wire(chosen, self.bits))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,14 +124,20 @@ def by_sketch(name, sketch, collective="halving_doubling", more=()):
 def at_a_server(sketch):
     """Sketched-SGD: sketches of all go to a server, its candidates to all, their exact values back, and what became of the chosen to all."""
     def sent(count, workers):
-        question, answer = HEAD + padded(sketch.fetched(count) * WORD), list_bytes(count)
+        question, answer = HEAD + padded(sketch.fetched(count) * WORD), list_bytes(count, sketch.density)
         return workers / (workers + 1) * (sketch.table_bytes(count) + question + sketch.fetched(count) * WORD + answer + 2 * SERVER_HEAD)
     return System(SERVER, (*sketch.overrides(), "exchange.levels.0.topology=servers", "mesh.servers=1"), sent, servers=1)
 
 
-def list_bytes(count):
+def list_bytes(count, density):
     """A list of entries: places and values behind a head, either padded to a line."""
-    return HEAD + 2 * padded(entries(count) * WORD)
+    return HEAD + 2 * padded(entries(count, density) * WORD)
+
+
+def merged(density):
+    """gTop-k."""
+    return System(GTOPK, (CODEC + "name=gtop_k", f"{CODEC}density={density}"),
+                  lambda count, ranks: 2 * (ranks - 1) / ranks * list_bytes(count, density))
 
 
 # What is published: sizes where training still converges with four candidates for an entry (docs/compression.md).
@@ -103,10 +145,9 @@ PUBLISHED = Sketch(0.02, candidates=4)
 SMALLEST = Sketch(0.02, candidates=1, bytes_per_bucket=2, reuse=16)
 # Encoded one by one while the backward pass goes on; all others wait for its end.
 BUCKETS = ("exchange.bucket_bytes=4MiB", "exchange.slice_bytes=4MiB")
-GOAL_SYSTEM = "+ one sketch for 16 steps"
 SYSTEMS = (
     System("dense", (CODEC + "name=none", "exchange.levels.0.collective=halving_doubling"), lambda count, ranks: 2 * (ranks - 1) / ranks * count * WORD),
-    System(GTOPK, (CODEC + "name=gtop_k",), lambda count, ranks: 2 * (ranks - 1) / ranks * list_bytes(count)),
+    merged(DENSITY),
     at_a_server(PUBLISHED),
     by_sketch(PLAIN + ", tree", PUBLISHED, "tree"),
     by_sketch(PLAIN, PUBLISHED),
@@ -120,6 +161,35 @@ SYSTEMS = (
 )
 
 
+def codec_of(recipe):
+    """Words and numbers of the codec in a recipe of recipes/systems, which stands on one line."""
+    with open(os.path.join(ROOT, "recipes", "systems", recipe + ".yaml")) as file:
+        line = next(line for line in file if "codec: {" in line)
+    words = dict(re.findall(r"(\w+): ([\w.]+)", line.partition("codec: {")[2]))
+    return {key: float(word) if word[0].isdigit() else word for key, word in words.items()}
+
+
+def sketch_of(recipe):
+    codec = codec_of(recipe)
+    return Sketch(codec["columns"], int(codec["rows"]), codec["candidates"], 2 if codec["table"] == "bfloat16" else 4, density=codec["density"])
+
+
+def split_of(recipe):
+    codec = codec_of(recipe)
+    return SplitSketch(codec["density"], codec["columns"], int(codec["rows"]), codec["table"], int(codec["bits"]))
+
+
+def equal_systems():
+    """Sizes with which systems come to about the same accuracy (`bench/run convergence`): those of the recipes."""
+    split = split_of("gs-sgd-split")
+    return (merged(codec_of("gtopk")["density"]), at_a_server(sketch_of("sketched-sgd")), by_sketch(PLAIN, sketch_of("gs-sgd")),
+            System(GOAL_SYSTEM, split.overrides(), split.sent))
+
+
+PUBLISHED_SET, EQUAL_SET = "1 % each", "recipes' sizes"
+SETS = {PUBLISHED_SET: lambda: SYSTEMS, EQUAL_SET: equal_systems}
+
+
 def targets(peers_only):
     return [] if peers_only else ["taxon", EXCHANGES, "bench_tcp_stream"]
 
@@ -127,9 +197,8 @@ def targets(peers_only):
 def simulate(session, cluster, ranks, system, steps):
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:
         out = os.path.join(folder, "run.json")
-        sets = [f"{CODEC}density={DENSITY}", *system.overrides]
         command = [session.program("taxon"), "simulate", RECIPE, "--cluster", os.path.join(ROOT, "clusters", cluster + ".yaml"), "--profile",
-                   PROFILE, "--workers", str(ranks + system.servers), "--steps", str(steps), "--json", out, *(word for one in sets for word in ("--set", one))]
+                   PROFILE, "--workers", str(ranks + system.servers), "--steps", str(steps), "--json", out, *(word for one in system.overrides for word in ("--set", one))]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise SideFailed(f"{' '.join(command)} failed: {done.stderr.strip()}")
@@ -168,14 +237,25 @@ VALUES = 14_719_818  # VGG-16's on CIFAR-10
 LABS = {"quick": ((4, "100mbit"),), "full": ((4, "100mbit"), (8, "100mbit"), (4, "1gbit"), (8, "1gbit"))}
 LAB_PORT = 29850
 NEAR = 0.10  # of the closed form, for seconds
-BY_HAND = {"gs-SGD": PUBLISHED, "gs-SGD, smaller": Sketch(0.02, candidates=1, bytes_per_bucket=2, reuse=4)}
+BY_PARTS, RECIPE_SIZES = GOAL_SYSTEM, "gs-SGD, recipe's sizes"
+# Kernels of parts are others with other numbers of ranks, so those of one rank can't be replayed.
+KINDS = {"replayed": ("gs-SGD", "gs-SGD, smaller"), "real": ("gs-SGD", "gs-SGD, smaller", RECIPE_SIZES, BY_PARTS)}
+
+
+def by_hand():
+    return {"gs-SGD": PUBLISHED, "gs-SGD, smaller": Sketch(0.02, candidates=1, bytes_per_bucket=2, reuse=4),
+            RECIPE_SIZES: sketch_of("gs-sgd"), BY_PARTS: split_of("gs-sgd-split")}
 
 
 def variant_of(sketch):
     """The level's options as bench/ours/sketches.cc takes them."""
-    options = {"name": "count_sketch", "density": DENSITY, "columns": sketch.columns, "candidates": sketch.candidates, "reuse": sketch.reuse,
-               "table": "bfloat16" if sketch.bytes_per_bucket == 2 else "float32", "collective": "ring"}
-    return ",".join(f"{key}={value}" for key, value in options.items())
+    words = [word.removeprefix(CODEC) for word in sketch.overrides()]
+    return ",".join([*words, "collective=" + ("auto" if isinstance(sketch, SplitSketch) else "ring")])
+
+
+def cycle_of(sketch):
+    """Exchanges that differ."""
+    return 1 if isinstance(sketch, SplitSketch) else sketch.reuse
 
 
 def exchanges(session, name, commands):
@@ -190,13 +270,13 @@ def kernels_alone(session, sketch):
     """Milliseconds of the codec's kernels in one cycle of exchanges, on one core while nothing else works."""
     port = machine.free_ports(2)
     with exchanges(session, "codecs alone", [exchange_command(session, 0, 1, "127.0.0.1", port)]) as side:
-        return side.ask(f"run solo {VALUES * WORD} {3 if session.quick() else 7} {sketch.reuse} {variant_of(sketch)}", timeout=600)["detail"]
+        return side.ask(f"run solo {VALUES * WORD} {3 if session.quick() else 7} {cycle_of(sketch)} {variant_of(sketch)}", timeout=600)["detail"]
 
 
 def measure_exchange(session, side, kind, ranks, sketch, kernels):
     """Seconds and bytes of an exchange, and whether all ranks came to the same."""
     replay = f",replay={kernels}" if kind == "replayed" else ""
-    answer = side.ask(f"run {kind} {VALUES * WORD} {3 if session.quick() else 7} {sketch.reuse} {variant_of(sketch)}{replay}", timeout=1800)
+    answer = side.ask(f"run {kind} {VALUES * WORD} {3 if session.quick() else 7} {cycle_of(sketch)} {variant_of(sketch)}{replay}", timeout=1800)
     sent, hashes, squares = answer["sums"]
     return statistics.median(answer["seconds"]), sent / ranks, ranks * squares == hashes * hashes
 
@@ -206,7 +286,8 @@ def emulated_row(kind, name, ranks, rate):
 
 
 def run_lab(session, ranks, rate, alone):
-    missing = [(name, kind) for name in BY_HAND for kind in ("replayed", "real") if not session.rows.has(emulated_row(kind, name, ranks, rate))]
+    sketches = by_hand()
+    missing = [(name, kind) for kind, names in KINDS.items() for name in names if not session.rows.has(emulated_row(kind, name, ranks, rate))]
     if not missing:
         return
     with Cluster(ranks, rate) as cluster:
@@ -215,8 +296,8 @@ def run_lab(session, ranks, rate, alone):
         commands = [cluster.command(r, exchange_command(session, r, ranks, first, LAB_PORT)) for r in range(ranks)]
         with exchanges(session, "exchanges lab", commands) as side:
             for name, kind in missing:
-                sketch, row = BY_HAND[name], emulated_row(kind, name, ranks, rate)
-                codec = sum(map(float, alone[name].split(";"))) / 1e3 / sketch.reuse
+                sketch, row = sketches[name], emulated_row(kind, name, ranks, rate)
+                codec = sum(map(float, alone[name].split(";"))) / 1e3 / cycle_of(sketch)
                 row.ours, sent, equal = measure_exchange(session, side, kind, ranks, sketch, alone[name])
                 expected = sketch.sent(VALUES, ranks)
                 row.unit, row.theirs = "s", codec + expected / bandwidth
@@ -228,7 +309,7 @@ def run_lab(session, ranks, rate, alone):
 
 
 def run_labs(session):
-    alone = {name: kernels_alone(session, sketch) for name, sketch in BY_HAND.items()}
+    alone = {name: kernels_alone(session, sketch) for name, sketch in by_hand().items()}
     try:
         for ranks, rate in LABS[session.mode]:
             run_lab(session, ranks, rate, alone)
@@ -254,65 +335,72 @@ def border(sketch, count, most=1 << 20):
     """The least power of two of ranks from which gs-SGD's wire is shorter than gTop-k's, latency left aside: sums of a table and of exact
     values, 2 (P-1)/P (T/R + c k) words, against log2(P) merges of 2 k words and a pipelined broadcast of as many from a binary tree, which
     takes two of them. None: never."""
-    ranks, k = 2, entries(count)
+    ranks = 2
     while ranks <= most:
-        if sketch.sent(count, ranks) < (math.log2(ranks) + 2) * list_bytes(count):
+        if sketch.sent(count, ranks) < (math.log2(ranks) + 2) * list_bytes(count, sketch.density):
             return ranks
         ranks *= 2
     return None
 
 
-def run_setting(session, link, ranks):
-    cluster, done = CLUSTERS[link], {}
-    probe = Row("gs-sgd", f"{SYSTEMS[-1].name}, {link}", "simulated", ranks, peer=GTOPK)
-    if session.rows.has(probe):
+def case_of(system, sizes, link):
+    return f"{system.name}, {sizes}, {link}"
+
+
+def run_setting(session, link, ranks, sizes):
+    systems = SETS[sizes]()
+    if all(session.rows.has(Row("gs-sgd", case_of(system, sizes, link), "simulated", ranks, peer=GTOPK)) for system in systems):
         return
-    for system in SYSTEMS:
-        done[system.name] = measure(session, cluster, ranks, system)
+    done = {system.name: measure(session, CLUSTERS[link], ranks, system) for system in systems}
     samples = 32 * ranks
-    for name, seen in done.items():
-        row = Row("gs-sgd", f"{name}, {link}", "simulated", ranks, int(seen.sent), peer=GTOPK)
+    for system in systems:
+        seen = done[system.name]
+        row = Row("gs-sgd", case_of(system, sizes, link), "simulated", ranks, int(seen.sent), peer=GTOPK)
         row.ours, row.theirs, row.unit = samples / seen.seconds, samples / done[GTOPK].seconds, "samples/s"
         row.ratio = row.ours / row.theirs
-        system = next((system for system in SYSTEMS if system.name == name), None)
+        expected = system.sent(seen.values, ranks)
+        row.verified = abs(seen.sent - expected) <= CLOSE * expected
         row.settings = {"step_ms": 1e3 * seen.seconds, "messages_per_rank": seen.messages, "codec_ms": 1e3 * seen.codec_seconds,
-                        "against": {peer: done[peer].seconds / seen.seconds for peer in (GTOPK, SERVER)}, "values": seen.values}
-        if system:
-            expected = system.sent(seen.values, ranks)
-            row.settings["closed_form_bytes"] = expected
-            row.verified = abs(seen.sent - expected) <= CLOSE * expected
-            if system.sketch:
-                row.settings["faster_than_gtopk_from"] = border(system.sketch, seen.values)
-        session.rows.add(row)
+                        "against": {peer: done[peer].seconds / seen.seconds for peer in (GTOPK, SERVER)}, "values": seen.values,
+                        "closed_form_bytes": expected}
+        if system.sketch:
+            row.settings["faster_than_gtopk_from"] = border(system.sketch, seen.values)
+        if not session.rows.has(row):
+            session.rows.add(row)
 
 
 def run(session):
     if session.peers_only:
         return
     for link in CLUSTERS:
-        for ranks in RANKS[session.mode]:
-            run_setting(session, link, ranks)
+        for sizes in SETS:
+            for ranks in RANKS[session.mode]:
+                run_setting(session, link, ranks, sizes)
     run_labs(session)
 
 
+def table_lines(rows, sizes, link):
+    end = f", {sizes}, {link}"
+    here = [row for row in rows if row.transport == "simulated" and row.case.endswith(end)]
+    ranks = sorted({row.ranks for row in here})
+    if not ranks:
+        return []
+    lines = [f"{link}, {sizes}: step in ms (times {GTOPK}'s throughput), simulated; P = {', '.join(map(str, ranks))}; bytes and messages of a "
+             f"rank at the largest:"]
+    for name in dict.fromkeys(row.case for row in here):
+        mine = {row.ranks: row for row in here if row.case == name}
+        cells = "  ".join(f"{mine[p].settings['step_ms']:8.1f} ({mine[p].ratio:.2f})" for p in ranks)
+        last = mine[ranks[-1]]
+        edge = last.settings.get("faster_than_gtopk_from")
+        lines.append(f"  {name.removesuffix(end):28} {cells}  {last.bytes / 1e6:8.2f} MB {last.settings['messages_per_rank']:6.1f}"
+                     + (f"  wire shorter than {GTOPK}'s from P = {edge}" if edge else ""))
+    return lines
+
+
 def summary(rows):
-    lines = []
-    for link in CLUSTERS:
-        here = [row for row in rows if row.transport == "simulated" and row.case.endswith(", " + link)]
-        ranks = sorted({row.ranks for row in here})
-        if not ranks:
-            continue
-        lines.append(f"{link}, step in ms (times {GTOPK}'s throughput), simulated; P = {', '.join(map(str, ranks))}; bytes and messages of a rank at "
-                     f"the largest:")
-        for name in dict.fromkeys(row.case for row in here):
-            mine = {row.ranks: row for row in here if row.case == name}
-            cells = "  ".join(f"{mine[p].settings['step_ms']:8.1f} ({mine[p].ratio:.2f})" for p in ranks)
-            last = mine[ranks[-1]]
-            edge = last.settings.get("faster_than_gtopk_from")
-            lines.append(f"  {name.removesuffix(', ' + link):28} {cells}  {last.bytes / 1e6:8.2f} MB {last.settings['messages_per_rank']:6.1f}"
-                         + (f"  wire shorter than {GTOPK}'s from P = {edge}" if edge else ""))
+    lines = [line for link in CLUSTERS for sizes in SETS for line in table_lines(rows, sizes, link)]
     for row in rows:
-        if row.case == f"{GOAL_SYSTEM}, 1 Gbit/s" and row.ranks in GOAL_RANKS:
+        if row.case == f"{GOAL_SYSTEM}, {EQUAL_SET}, 1 Gbit/s" and row.ranks in GOAL_RANKS:
             against = row.settings["against"]
             lines.append(f"P = {row.ranks}: " + ", ".join(f"{against[peer]:.2f} times {peer}'s throughput (goal {goal})" for peer, goal in GOALS.items()))
     return lines + lab_summary(rows)

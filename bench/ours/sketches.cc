@@ -61,7 +61,8 @@ class CodecClock final : public tensor::Device {
 
  private:
   static bool is_of_codec(const std::string& name) {
-    return name == "encode" || name == "decode" || name == "settle" || name == "merge";
+    return name == "encode" || name == "decode" || name == "settle" || name == "merge" || name == "ask" ||
+           name == "answer";
   }
   task::Executor& executor_;
   tensor::CpuDevice device_;
@@ -81,6 +82,8 @@ Variant parse(const std::string& text) {
   const std::map<std::string, std::function<void(const std::string&)>> options = {
       {"name", [&](const std::string& value) { codec.name = value; }},
       {"density", [&](const std::string& value) { codec.density = std::stod(value); }},
+      {"rows", [&](const std::string& value) { codec.rows = std::stoi(value); }},
+      {"bits", [&](const std::string& value) { codec.bits = std::stoi(value); }},
       {"columns", [&](const std::string& value) { codec.columns = std::stod(value); }},
       {"candidates", [&](const std::string& value) { codec.candidates = std::stod(value); }},
       {"table", [&](const std::string& value) { codec.table = value; }},

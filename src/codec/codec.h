@@ -19,6 +19,7 @@ enum class Algebra {
   Divisible,  // a part's wire stands alone: its owner decodes all members', sums and encodes the sum again
   Mergeable,  // two become one of the same size, and what that has no room for goes back to the merger
   Opaque,     // not at all: everybody gets every wire, decodes and adds
+  Asked,      // a part's owner adds up the first round's wires and asks; the second round is divisible
 };
 
 /// One exchange between members. Codecs whose second message depends on the first's sum have two.
@@ -27,8 +28,9 @@ struct Round {
   DType type = DType::UInt8;  // of the elements of a linear wire
 };
 
-/// When what a wire took may leave the memory of errors: at once, or when all rounds are over.
-enum class Settles { Encoded, Delivered };
+/// When what a wire took may leave the memory of errors: at once, when a question is answered, or when all
+/// rounds are over.
+enum class Settles { Encoded, Answered, Delivered };
 
 /// What one element costs, in and out of a wire.
 struct Price {
@@ -81,6 +83,25 @@ class Inquiry {
                     const Use& use) const = 0;
 };
 
+/// Codecs of algebra Asked: what owners of parts do between the rounds. A count is that of the part's values.
+/// Scratch is kept from begin() to ask(), and from hear() or ask() to what is encoded and decoded next.
+class Asking {
+ public:
+  virtual ~Asking() = default;
+  /// What choosing costs for each value.
+  virtual Price price_of_choosing() const = 0;
+  /// Bytes of a question, exactly.
+  virtual std::size_t question_bytes(std::size_t count) const = 0;
+  /// The owner's sum of the first round's wires: nothing yet; and one more.
+  virtual void begin(std::size_t count, const Use& use) const = 0;
+  virtual void add(ConstView wire, std::size_t count, const Use& use) const = 0;
+  /// What the owner wants to know, from the sum.
+  virtual void ask(View question, std::size_t count, const Use& use) const = 0;
+  /// Everywhere: the wires of the second round that are encoded and decoded next are about this question.
+  /// Throws Error{Transport} for what is not an unchanged question about as many values.
+  virtual void hear(ConstView question, std::size_t count, const Use& use) const = 0;
+};
+
 /// Turns ranges of float32 into wires and back. A value without state: everything that lasts is the caller's,
 /// so one serves any number of ranges and threads. Never communicates, never allocates. Equal arguments give
 /// equal bits on every path.
@@ -111,9 +132,9 @@ class Codec {
   virtual std::size_t wire_bytes(int round, const Extent& extent) const = 0;
   virtual std::size_t scratch_bytes(const Extent& extent) const = 0;
 
-  /// Fills the wire. Rest::Keep only for codecs that settle when encoded; afterwards values + what the wire
-  /// decodes to = the values before, up to one rounding. False: some value was not finite, and `values` are
-  /// as they were, with Rest::Keep up to one rounding.
+  /// Fills the wire. Rest::Keep only for codecs that settle when encoded, or answered; afterwards values +
+  /// what the wire decodes to = the values before, up to one rounding. False: some value was not finite, and
+  /// `values` are as they were, with Rest::Keep up to one rounding.
   virtual bool encode(int round, std::span<float> values, View wire, Rest rest, const Use& use) const = 0;
   /// The sum of all members' wires of a round that is not the last.
   virtual void absorb(int, std::span<const float>, ConstView, const Use&) const {}
@@ -130,6 +151,8 @@ class Codec {
   virtual void clear(ConstView wire, std::span<float> values, const Use& use) const;
   /// Null: every member must get the sums of all rounds.
   virtual const Inquiry* inquiry() const { return nullptr; }
+  /// Algebra Asked; otherwise null.
+  virtual const Asking* asking() const { return nullptr; }
 };
 
 struct CodecRow {

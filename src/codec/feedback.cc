@@ -69,8 +69,13 @@ void Feedback::conclude(std::span<float> sum, std::span<float> estimate, std::sp
   }
 }
 
+void Feedback::answer(Memory memory, View wire, const Use& use) const {
+  if (codec_.encode(1, memory.errors, wire, Rest::Keep, use) && masks(memory))
+    codec_.clear(wire, memory.velocity, use);
+}
+
 void Feedback::delivered(ConstView wire, Memory memory, const Use& use) const {
-  if (codec_.settles() == Settles::Encoded) return;
+  if (codec_.settles() != Settles::Delivered) return;
   codec_.settle(wire, memory.errors, use);
   if (masks(memory)) codec_.clear(wire, memory.velocity, use);
 }

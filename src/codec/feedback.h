@@ -42,6 +42,9 @@ class Feedback {
   /// all members' estimates. Where `sum` is not finite all begin anew.
   void conclude(std::span<float> sum, std::span<float> estimate, std::span<float> errors) const;
   bool estimates() const { return options_.kind == Kind::Difference; }
+  /// The wire of a later round that answers a question := what the memory has of it, which leaves it. `use`
+  /// has heard the question.
+  void answer(Memory memory, View wire, const Use& use) const;
   /// After the last round, with its sum: what the codec settles only then.
   void delivered(ConstView wire, Memory memory, const Use& use) const;
   /// The same for a member that is told which entries counted.

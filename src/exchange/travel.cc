@@ -1,10 +1,10 @@
 #include "exchange/travel.h"
 
 #include <cmath>
-#include <deque>
 #include <optional>
 
 #include "exchange/choose.h"
+#include "exchange/part_wires.h"
 #include "exchange/trip.h"
 
 namespace taxon::exchange {
@@ -36,6 +36,10 @@ const TravelRow& travel_of(const codec::Codec& codec) {
       {codec::Algebra::Opaque, "gather", travel_opaque, sent_opaque, seconds_opaque,
        [](int size) {
          return CodecShare{1, static_cast<double>(size)};
+       }},
+      {codec::Algebra::Asked, "asking_owners", travel_asked, sent_asked, seconds_asked,
+       [](int size) {
+         return CodecShare{1, 1.0 / size};
        }},
   };
   for (const TravelRow& row : kRows)
@@ -132,69 +136,20 @@ double seconds_opaque(const codec::Codec& codec, const codec::Extent& extent, co
 
 namespace {
 
-/// One wire from each member to each: the part of the one who gets it.
-class Parts {
- public:
-  Parts(comm::Communicator& group, net::Tag tag) : group_(group), tag_(tag) {}
-  void receive(int member, View place) {
-    receives_.emplace_back(group_.runtime().transport, group_.global(member), tag_, place, DType::UInt8);
-  }
-  void send(int member, ConstView wire) {
-    sends_.emplace_back(group_.runtime().transport, group_.global(member), tag_, wire, DType::UInt8);
-  }
-  task::Task<void> all() {
-    for (net::RecvOp& receive : receives_) co_await receive;
-    for (net::SendOp& send : sends_) co_await send;
-  }
-
- private:
-  comm::Communicator& group_;
-  net::Tag tag_;
-  std::deque<net::RecvOp> receives_;
-  std::deque<net::SendOp> sends_;
-};
-
-}  // namespace
-
-namespace {
-
-/// The member's wire among equally long ones.
-View wire_at(const comm::Scratch& wires, std::size_t each, int member, std::size_t bytes) {
-  return wires.bytes().slice(static_cast<std::size_t>(member) * each, bytes);
-}
-
-/// Every part's wire has the room of the longest, so that parts of all members are equally long.
-std::size_t longest_wire(const TripDesk& desk) {
-  return desk.trip().codec.wire_bytes(0, desk.part_of(0).size);
-}
-
 /// Everybody's wires of a part to its owner, who adds them up in the order of members.
 task::Task<void> sum_at_owners(TripDesk* desk) {
-  const Trip& trip = desk->trip();
-  const int size = trip.group.size(), rank = trip.group.rank();
-  const std::size_t each = longest_wire(*desk);
-  const std::size_t own = trip.codec.wire_bytes(0, desk->own_part().size);
-  comm::Scratch mine(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
-  comm::Scratch theirs(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
+  PartWires parts(*desk, 0);
+  const int size = desk->group().size();
   for (int member = 0; member < size; ++member) {
-    const Range range = desk->part_of(member);
-    const View wire = wire_at(mine, each, member, trip.codec.wire_bytes(0, range.size));
-    auto encoding = desk->encode(range, wire, static_cast<std::uint64_t>(member) + 1);
+    auto encoding =
+        desk->encode(desk->part_of(member), parts.mine(member), static_cast<std::uint64_t>(member) + 1);
     co_await encoding;
   }
-  Parts parts(trip.group, trip.group.begin(net::Operation::ReduceScatter, trip.call.unit, trip.call.lane));
-  for (int shift = 1; shift < size; ++shift) {
-    const int from = (rank + size - shift) % size, to = (rank + shift) % size;
-    parts.receive(from, wire_at(theirs, each, from, own));
-    parts.send(to, wire_at(mine, each, to, trip.codec.wire_bytes(0, desk->part_of(to).size)));
-  }
-  auto messages = parts.all();
-  auto all = comm::settle(trip.group.runtime().waits(), std::move(messages));
-  co_await all;
+  auto swapping = parts.swap(*desk);
+  co_await swapping;
   for (int member = 0; member < size; ++member) {
-    const View wire = wire_at(member == rank ? mine : theirs, each, member, own);
-    auto decoding =
-        desk->decode(wire, desk->own_part(), member == 0 ? codec::Into::Assign : codec::Into::Add);
+    auto decoding = desk->decode(parts.theirs(member), desk->own_part(),
+                                 member == 0 ? codec::Into::Assign : codec::Into::Add);
     co_await decoding;
   }
 }
@@ -208,47 +163,35 @@ task::Task<void> travel_to_owners(Trip trip) {
 }
 
 double sent_to_owners(const codec::Codec& codec, const codec::Extent& extent, int size) {
-  const auto members = static_cast<std::size_t>(size);
-  double parts = 0;
-  for (std::size_t m = 0; m < members; ++m)
-    parts += static_cast<double>(codec.wire_bytes(0, part({0, extent.count}, members, m).size));
-  return parts * (size - 1) / size;
+  return sent_to_owners(codec, 0, extent, size);
 }
 
 task::Task<void> travel_divisible(Trip trip) {
   TripDesk desk(trip);
   auto summing = sum_at_owners(&desk);
   co_await summing;
-  const int size = trip.group.size(), rank = trip.group.rank();
-  const std::size_t each = longest_wire(desk);
-  comm::Scratch sums(trip.group.scratch(), static_cast<std::size_t>(size) * each, trip.call.data);
-  const std::size_t own = trip.codec.wire_bytes(0, desk.own_part().size);
-  auto encoding = desk.encode_sum(desk.own_part(), wire_at(sums, each, rank, own), 0);
+  GatheredWires sums(desk, trip.codec.wire_bytes(0, desk.part_of(0).size));
+  auto encoding = desk.encode_sum(
+      desk.own_part(), sums.of(trip.group.rank(), trip.codec.wire_bytes(0, desk.own_part().size)), 0);
   co_await encoding;
-  comm::Call call{sums.bytes(), DType::UInt8, trip.call.unit, trip.call.lane};
-  auto gather = row_for(net::Operation::AllGather, size, sums.bytes().size()).run(trip.group, call);
-  co_await gather;
-  for (int member = 0; member < size; ++member) {
+  auto gathering = sums.gather(desk);
+  co_await gathering;
+  for (int member = 0; member < trip.group.size(); ++member) {
     const Range range = desk.part_of(member);
-    const View wire = wire_at(sums, each, member, trip.codec.wire_bytes(0, range.size));
-    auto decoding = desk.decode(wire, range, codec::Into::Assign);
+    auto decoding =
+        desk.decode(sums.of(member, trip.codec.wire_bytes(0, range.size)), range, codec::Into::Assign);
     co_await decoding;
   }
 }
 
 double sent_divisible(const codec::Codec& codec, const codec::Extent& extent, int size) {
-  const auto members = static_cast<std::size_t>(size);
-  const std::size_t each = codec.wire_bytes(0, part({0, extent.count}, members, 0).size);
-  return sent_to_owners(codec, extent, size) +
-         row_for(net::Operation::AllGather, size, members * each).sent({size, members * each, false});
+  return sent_to_owners(codec, 0, extent, size) +
+         sent_to_all(codec.wire_bytes(0, longest_part(extent, size)), size);
 }
 
 double seconds_divisible(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links) {
-  const auto members = static_cast<std::size_t>(links.size);
-  const std::size_t each = codec.wire_bytes(0, part({0, extent.count}, members, 0).size);
-  return (links.size - 1) * message_seconds(each, links.link) +
-         row_for(net::Operation::AllGather, links.size, members * each)
-             .estimate({links.size, members * each, false}, links.link);
+  const std::size_t each = codec.wire_bytes(0, longest_part(extent, links.size));
+  return seconds_to_owners(each, links) + seconds_to_all(each, links);
 }
 
 task::Task<void> travel_mergeable(Trip trip) {

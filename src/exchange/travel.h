@@ -78,6 +78,11 @@ double seconds_divisible(const codec::Codec& codec, const codec::Extent& extent,
 /// everybody's wires of its part; the values of own_part() are the sum, and the others undefined.
 task::Task<void> travel_to_owners(Trip trip);
 double sent_to_owners(const codec::Codec& codec, const codec::Extent& extent, int size);
+/// asked: each member gets everybody's first wires of its part, asks all for what it then wants to know, and
+/// goes on as the owner of a divisible wire. exchange/asked.cc.
+task::Task<void> travel_asked(Trip trip);
+double sent_asked(const codec::Codec& codec, const codec::Extent& extent, int size);
+double seconds_asked(const codec::Codec& codec, const codec::Extent& extent, const TravelLinks& links);
 /// mergeable: a binomial tree of merges (Shi et al., gTop-k, ICDCS 2019), and a broadcast. Whoever merges
 /// keeps what he drops.
 task::Task<void> travel_mergeable(Trip trip);

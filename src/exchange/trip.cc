@@ -4,18 +4,27 @@
 
 namespace taxon::exchange {
 
-task::Task<void> TripDesk::run(const char* name, std::size_t count, Way way,
-                               UniqueFunction<void(tensor::Marks&)> body) {
+tensor::Cost TripDesk::cost_of(std::size_t count, Way way) const {
   const codec::Price price = trip_.codec.price();
   const auto n = static_cast<double>(count);
   const bool in = way == Way::Encode;
   // A memory is read, written and added to.
   const double remembering = in && trip_.keeps ? 12 : 0;
+  return {n * (in ? price.encode_flops : price.decode_flops),
+          static_cast<std::size_t>(n * (remembering + (in ? price.encode_bytes : price.decode_bytes)))};
+}
+
+task::Task<void> TripDesk::run(const char* name, std::size_t count, Way way,
+                               UniqueFunction<void(tensor::Marks&)> body) {
+  return run(name, cost_of(count, way), way, std::move(body));
+}
+
+task::Task<void> TripDesk::run(const char* name, tensor::Cost cost, Way way,
+                               UniqueFunction<void(tensor::Marks&)> body) {
+  const bool in = way == Way::Encode;
   tensor::Kernel kernel;
   kernel.name = name;
-  kernel.cost = {
-      n * (in ? price.encode_flops : price.decode_flops),
-      static_cast<std::size_t>(n * (remembering + (in ? price.encode_bytes : price.decode_bytes)))};
+  kernel.cost = cost;
   kernel.body = std::move(body);
   comm::Runtime& runtime = trip_.group.runtime();
   comm::Span span{"exchange",
@@ -71,7 +80,8 @@ task::Task<void> TripDesk::pass() {
 }
 
 task::Task<void> TripDesk::encode_next(int round, ConstView sum, View wire) {
-  return run("encode", count_, Way::Decode, [this, round, sum, wire](tensor::Marks&) {
+  const tensor::Cost cost = trip_.codec.asking() ? cost_of_choosing(count_) : cost_of(count_, Way::Decode);
+  return run("encode", cost, Way::Decode, [this, round, sum, wire](tensor::Marks&) {
     trip_.codec.absorb(round - 1, encoded(), sum, use());
     trip_.codec.encode(round, encoded(), wire, codec::Rest::Stay, use());
   });
@@ -86,17 +96,17 @@ task::Task<void> TripDesk::decode(ConstView wire, Range range, codec::Into into)
 }
 
 task::Task<void> TripDesk::deliver(ConstView wire) {
-  if (!trip_.keeps || trip_.codec.settles() == codec::Settles::Encoded) co_return;
+  if (!trip_.keeps || trip_.codec.settles() != codec::Settles::Delivered) co_return;
   auto settling = run("settle", 0, Way::Decode,
                       [this, wire](tensor::Marks&) { trip_.feedback.delivered(wire, memory(all()), use()); });
   co_await settling;
 }
 
-task::Task<void> TripDesk::encode_sum(Range range, View wire, std::uint64_t chance) {
-  return run("encode", range.size, Way::Encode, [this, range, wire, chance](tensor::Marks&) {
+task::Task<void> TripDesk::encode_sum(Range range, View wire, std::uint64_t chance, int round) {
+  return run("encode", range.size, Way::Encode, [this, range, wire, chance, round](tensor::Marks&) {
     std::span<float> values = floats(bytes(trip_.call.data, range));
     const codec::Rest rest = trip_.keeps ? codec::Rest::Keep : codec::Rest::Stay;
-    const bool finite = trip_.codec.encode(0, values, wire, rest, use(chance));
+    const bool finite = trip_.codec.encode(round, values, wire, rest, use(chance));
     if (!trip_.keeps || !finite) return;
     std::span<float> errors = memory(range).errors;
     trip_.feedback.take_back(values, errors);

@@ -41,7 +41,7 @@ class TripDesk {
   /// The last round's sum is known: what codecs settle only then.
   task::Task<void> deliver(ConstView wire);
   /// The wire of values that are a sum already; the memory keeps what it lacks.
-  task::Task<void> encode_sum(Range range, View wire, std::uint64_t chance);
+  task::Task<void> encode_sum(Range range, View wire, std::uint64_t chance, int round = 0);
   /// Where one member alone has the sums, of codecs that ask. There: the question, from the first round's
   /// sum; afterwards, from the last one's, the places that counted.
   task::Task<void> ask(ConstView sum, View question);
@@ -50,6 +50,13 @@ class TripDesk {
   /// that counted, which the values take over and the memory forgets.
   task::Task<void> respond(ConstView question, View wire);
   task::Task<void> take_over(ConstView entries);
+
+  /// Of codecs of algebra Asked, at the owner of a range: the question, from everybody's first wires of it.
+  task::Task<void> inquire(std::span<const View> wires, Range range, View question);
+  /// Everywhere: the wire of the second round that answers the question about a range, and values := or +=
+  /// what such a wire stands for.
+  task::Task<void> answer(ConstView question, Range range, View wire, std::uint64_t chance);
+  task::Task<void> decode_answer(ConstView question, ConstView wire, Range range, codec::Into into);
 
   /// All is decoded: what feedback makes of the sum.
   task::Task<void> conclude();
@@ -77,6 +84,11 @@ class TripDesk {
   /// What a memory holds after accumulating: where the next rounds read.
   std::span<float> encoded() const { return floats(trip_.keeps ? trip_.errors : trip_.call.data); }
   enum class Way { Encode, Decode };
+  tensor::Cost cost_of(std::size_t count, Way way) const;
+  /// Of codecs of algebra Asked.
+  tensor::Cost cost_of_choosing(std::size_t count) const;
+  task::Task<void> run(const char* name, tensor::Cost cost, Way way,
+                       UniqueFunction<void(tensor::Marks&)> body);
   task::Task<void> run(const char* name, std::size_t count, Way way,
                        UniqueFunction<void(tensor::Marks&)> body);
 

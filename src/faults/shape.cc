@@ -60,9 +60,11 @@ std::span<const Axis> axes() {
         "[{topology: servers, rule: elastic, period: 2, rate: 0.9}]",
         "[{topology: servers, rule: elastic, period: 2, rate: 0.9, staleness: 1, apply: 1}]",
         "[{topology: servers, rule: elastic, period: 1, rate: 0.9, staleness: -1, apply: 1}]",
-        // Compressed: one round and two, merged, divided, at owners, where replicas meet, and at servers.
+        // Compressed: one round and two, merged, divided, asked, at owners, where replicas meet, and at
+        // servers.
         "[{codec: {name: top_k, density: 0.1}}]", "[{codec: {name: gtop_k, density: 0.1}}]",
         "[{codec: {name: count_sketch, density: 0.05, columns: 0.2, rows: 3}}]",
+        "[{codec: {name: split_sketch, density: 0.1, columns: 0.3, rows: 1, table: int8}}]",
         "[{codec: {name: power_sgd, rank: 1}}]", "[{codec: {name: int8}, topology: sharded}]",
         "[{group: node, topology: sharded}, {group: across, codec: {name: sign}}]",
         "[{rule: average, period: 2, codec: {name: int8}}]",

@@ -15,7 +15,7 @@ void visit_fields(P& p, V&& visit) {
                   "`of`, whichever is faster; or a codec of docs/compression.md: bf16, fp16, "
                   "int8, int4, qsgd, terngrad, natural, sign, sign_vote, one_bit, two_bit, threshold, "
                   "random_k, top_k, gtop_k, count_sketch, power_sgd, split_top_k, chunk_top_k, dct_top_k, "
-                  "cocktail."},
+                  "cocktail, split_sketch."},
         p.name);
   visit(
       Field{.key = "of",
@@ -24,8 +24,7 @@ void visit_fields(P& p, V&& visit) {
       p.of);
   visit(Field{.key = "density",
               .sentence = "Share of the values that travel (random_k, top_k and its relatives, count_sketch, "
-                          "cocktail), at "
-                          "most (threshold).",
+                          "split_sketch, cocktail), at most (threshold).",
               .min = 0,
               .max = 1,
               .above_min = true},
@@ -37,17 +36,19 @@ void visit_fields(P& p, V&& visit) {
               .above_min = true},
         p.drawn);
   visit(Field{.key = "bits",
-              .sentence = "Of a value (qsgd, chunk_top_k, cocktail): 2, 4 or 8.",
+              .sentence = "Of a value (qsgd, chunk_top_k, cocktail): 2, 4 or 8; split_sketch: 4 or 8.",
               .min = 1,
               .max = 8},
         p.bits);
   visit(
-      Field{.key = "block",
-            .sentence = "Neighbouring values that share a scale (int8, int4, qsgd, terngrad, natural, sign, "
-                        "one_bit), or of which the largest travel (chunk_top_k, dct_top_k, cocktail): a "
-                        "multiple of 64.",
-            .min = 1,
-            .max = 1 << 16},
+      Field{
+          .key = "block",
+          .sentence =
+              "Neighbouring values that share a scale (int8, int4, qsgd, terngrad, natural, sign, "
+              "one_bit, split_sketch), or of which the largest travel (chunk_top_k, dct_top_k, cocktail): a "
+              "multiple of 64.",
+          .min = 1,
+          .max = 1 << 16},
       p.block);
   visit(Field{.key = "rows", .sentence = "Of a sketch: 1, 3, 5 or 7.", .min = 1, .max = 7}, p.rows);
   visit(Field{.key = "columns",
@@ -56,10 +57,12 @@ void visit_fields(P& p, V&& visit) {
               .max = 1,
               .above_min = true},
         p.columns);
-  visit(Field{.key = "table",
-              .sentence = "What a sketch's buckets travel as; they are summed in float32.",
-              .choices = "float32 bfloat16"},
-        p.table);
+  visit(
+      Field{.key = "table",
+            .sentence = "What a sketch's buckets travel as: float32 or bfloat16 (count_sketch), int8 or int4 "
+                        "(split_sketch); they are summed in float32.",
+            .choices = "float32 bfloat16 int8 int4"},
+      p.table);
   visit(Field{.key = "reuse",
               .sentence = "Steps that one sketch serves: each sends exact values of the next best of its "
                           "entries (count_sketch); 1: a sketch in every step.",
@@ -74,7 +77,7 @@ void visit_fields(P& p, V&& visit) {
         p.neighbours);
   visit(Field{.key = "candidates",
               .sentence = "Entries whose exact values are fetched after a sketch, per entry that is chosen "
-                          "among them.",
+                          "among them (count_sketch).",
               .min = 0,
               .max = 1000,
               .above_min = true},

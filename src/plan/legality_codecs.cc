@@ -121,7 +121,15 @@ Broken sketch_lasts(const Case&, const LevelPlan& level) {
 
 Broken codec_bits(const Case&, const LevelPlan& level) {
   const int bits = level.codec.bits;
-  return unless(bits == 2 || bits == 4 || bits == 8, fmt::format("it is {}", bits));
+  const bool two = bits == 2 && level.codec.candidate() != "split_sketch";
+  return unless(two || bits == 4 || bits == 8, fmt::format("it is {}", bits));
+}
+
+Broken codec_table_type(const Case&, const LevelPlan& level) {
+  const std::string &codec = level.codec.candidate(), &table = level.codec.table;
+  const bool whole = table == "int8" || table == "int4";
+  return unless((codec != "count_sketch" || !whole) && (codec != "split_sketch" || whole),
+                fmt::format("codec is {}, table is {}", codec, table));
 }
 
 Broken codec_block(const Case&, const LevelPlan& level) {
@@ -256,8 +264,13 @@ constexpr LegalityRow kRows[] = {
      "leaves "
      "as many entries for each step",
      [](const Case& c) { return any_coded(c, sketch_lasts); }},
-    {"exchange.levels.codec.bits", "must be 2, 4 or 8",
+    {"exchange.levels.codec.bits", "must be 2, 4 or 8; of split_sketch 4 or 8",
      [](const Case& c) { return any_coded(c, codec_bits); }},
+    {"exchange.levels.codec.table",
+     "must be float32 or bfloat16 for count_sketch, whose tables are summed as they are, and int8 or int4 "
+     "for "
+     "split_sketch",
+     [](const Case& c) { return any_coded(c, codec_table_type); }},
     {"exchange.levels.codec.block", "must be a multiple of 64",
      [](const Case& c) { return any_coded(c, codec_block); }},
     {"exchange.levels.codec.rows", "must be odd, since estimates are medians",

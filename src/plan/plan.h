@@ -98,9 +98,9 @@ struct CodecPlan {
   double drawn = 0.1;             // cocktail: places of which entries are chosen, of all
   int bits = 4;                   // of a value
   int block = 256;                // values that share a scale
-  int rows = 5;                   // count_sketch
-  double columns = 0.02;          // count_sketch: of a row, per value
-  std::string table = "float32";  // count_sketch: the type of its buckets
+  int rows = 5;                   // count_sketch, split_sketch
+  double columns = 0.02;          // count_sketch, split_sketch: of a row, per value
+  std::string table = "float32";  // count_sketch, split_sketch: the type of its buckets on their way
   int reuse = 1;                  // count_sketch: steps that its candidates last
   int neighbours = 1;             // count_sketch: values that share a bucket, and are candidates together
   double candidates = 4;          // count_sketch: read from the sketch, per entry that is chosen

@@ -151,6 +151,10 @@ class Free final : public Apart {
 
 }  // namespace
 
+// Not in the header: GCC 12 fails on coroutines in a class of which others are derived.
+task::Task<void> Pace::close() { co_return; }
+task::Task<void> Pace::abandon(std::exception_ptr) { co_return; }
+
 Agenda::Agenda(const plan::Plan& plan, double epoch, std::int64_t total, Position begin)
     : total_(total),
       evaluation_(plan.evaluation.every_epochs * epoch, begin.samples),

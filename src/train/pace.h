@@ -76,8 +76,8 @@ class Pace {
   virtual std::int64_t samples(std::int64_t own) const { return own; }
   /// False where only samples() says when training ends.
   virtual bool counts_own() const { return true; }
-  virtual task::Task<void> close() { co_return; }
-  virtual task::Task<void> abandon(std::exception_ptr) { co_return; }
+  virtual task::Task<void> close();
+  virtual task::Task<void> abandon(std::exception_ptr why);
 };
 
 /// What a pace is made from; group, agreement and losses outlive it.

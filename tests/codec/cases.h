@@ -54,6 +54,7 @@ inline plan::CodecPlan plan_of(std::string_view name) {
   plan.density = 0.05;
   plan.columns = 0.2;
   plan.threshold = 0.7;
+  if (name == "split_sketch") plan.table = "int8";
   return plan;
 }
 

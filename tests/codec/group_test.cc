@@ -32,6 +32,7 @@ class Group {
     const Codec& codec = *members.front().coder.codec;
     const Feedback feedback(codec,
                             {.momentum = static_cast<float>(plan_.momentum), .masking = plan_.masking});
+    if (codec.asking()) return ask(feedback, std::move(gradients));
     const std::size_t rounds = codec.rounds().size();
     for (std::size_t r = 0; r < rounds; ++r) {
       for (std::size_t m = 0; m < members.size(); ++m) {
@@ -61,6 +62,30 @@ class Group {
   std::vector<Member> members;
 
  private:
+  /// The first member owns everything.
+  std::vector<float> ask(const Feedback& feedback, std::vector<std::vector<float>> gradients) {
+    Member& owner = members.front();
+    const Asking& asking = *owner.coder.codec->asking();
+    const std::size_t count = gradients.front().size();
+    for (std::size_t m = 0; m < members.size(); ++m)
+      feedback.encode(gradients[m], members[m].memory(), members[m].coder.wires[0].view(),
+                      members[m].coder.use);
+    asking.begin(count, owner.coder.use);
+    for (Member& member : members) asking.add(member.coder.wires[0].view(), count, owner.coder.use);
+    Bytes question(asking.question_bytes(count));
+    asking.ask(question.view(), count, owner.coder.use);
+    std::vector<float> sum(count);
+    for (Member& member : members) {
+      asking.hear(question.view(), count, member.coder.use);
+      feedback.answer(member.memory(), member.coder.wires[1].view(), member.coder.use);
+      owner.coder.codec->decode(member.coder.wires[1].view(), sum,
+                                &member == &owner ? Into::Assign : Into::Add, owner.coder.use);
+    }
+    if (owner.coder.codec->encode(1, sum, owner.coder.wires[1].view(), Rest::Keep, owner.coder.use))
+      feedback.take_back(sum, owner.errors);
+    owner.coder.codec->decode(owner.coder.wires[1].view(), sum, Into::Assign, owner.coder.use);
+    return sum;
+  }
   void sum_up(std::size_t round) {
     auto sum = as_span<float>(members[0].coder.wires[round].view());
     for (std::size_t m = 1; m < members.size(); ++m) {

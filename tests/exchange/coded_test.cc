@@ -35,6 +35,12 @@ constexpr Variant kVariants[] = {
      }},
     {"sketch_by_tree", [](plan::LevelPlan& level) { level.collective = "tree"; }},
     {"sketch_by_ring", [](plan::LevelPlan& level) { level.collective = "ring"; }},
+    {"sketch_of_parts_in_8_bits",
+     [](plan::LevelPlan& level) {
+       level.codec.name = "split_sketch", level.codec.table = "int8", level.codec.bits = 8;
+     }},
+    {"sketch_of_parts_in_4_bits",
+     [](plan::LevelPlan& level) { level.codec.name = "split_sketch", level.codec.table = "int4"; }},
 };
 
 plan::LevelPlan coded_level(std::string_view codec, std::string_view topology = "all_reduce") {

@@ -369,7 +369,17 @@ std::vector<Illegal> illegal_plans() {
        "counts, and a density that leaves as many entries for each step: reuse is 4, candidates 4, density "
        "0.01",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .reuse = 4}; }},
-      {"exchange.levels.codec.bits: must be 2, 4 or 8: it is 3",
+      {"exchange.levels.codec.table: must be float32 or bfloat16 for count_sketch, whose tables are summed "
+       "as "
+       "they are, and int8 or int4 for split_sketch: codec is split_sketch, table is float32",
+       [](Plan& p) { p.exchange.levels[0].codec.name = "split_sketch"; }},
+      {"exchange.levels.codec.table: must be float32 or bfloat16 for count_sketch, whose tables are summed "
+       "as "
+       "they are, and int8 or int4 for split_sketch: codec is count_sketch, table is int8",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "count_sketch", .table = "int8"}; }},
+      {"exchange.levels.codec.bits: must be 2, 4 or 8; of split_sketch 4 or 8: it is 2",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "split_sketch", .bits = 2, .table = "int8"}; }},
+      {"exchange.levels.codec.bits: must be 2, 4 or 8; of split_sketch 4 or 8: it is 3",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "qsgd", .bits = 3}; }},
       {"exchange.levels.codec.block: must be a multiple of 64: it is 100",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .block = 100}; }},

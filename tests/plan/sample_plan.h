@@ -29,6 +29,7 @@ inline plan::KnownNames known_names() {
                      {"top_k", true, true},
                      {"gtop_k", true, true, false, false, false},
                      {"count_sketch", true, true, false, true, false, true},
+                     {"split_sketch", true, true, false, false, false, false},
                      {"sign_vote", true, false, true, false, false}}};
 }
 

@@ -26,6 +26,7 @@ CodecRow chunk_top_k();
 CodecRow dct_top_k();
 CodecRow cocktail();
 CodecRow count_sketch();
+CodecRow split_sketch();
 CodecRow power_sgd();
 
 /// How many of `count` values travel: at least one, if there are any.

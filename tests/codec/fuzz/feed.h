@@ -38,7 +38,7 @@ struct Case {
     kReseal = 1,    // the checksum is right in the end: only the body was forged
     kAdd = 2,       // decoded values are added
     kTruncate = 4,  // the last edit's place is the message's new size
-    kMerge = 8,     // merged, or its entries cleared, instead of decoded
+    kMerge = 8,     // merged, or its entries cleared, instead of decoded; of codecs that ask: a question
     kFill = 16,     // all of the body is edits
   };
   std::size_t row = 0, count = 1;
@@ -68,8 +68,14 @@ class Message {
       codec.encode(static_cast<int>(r), values, bytes_->view(), Rest::Stay, use);
       if (!is_sealed(codec)) damage(c);  // sums of either round may be anything
     }
+    if (asks(codec, c)) {
+      bytes_ = std::make_unique<Exact>(codec.asking()->question_bytes(c.count));
+      codec.asking()->ask(bytes_->view(), c.count, use);
+    }
     if (is_sealed(codec)) damage(c);
   }
+  /// The message is a question of an owner.
+  static bool asks(const Codec& codec, const Case& c) { return c.has(Case::kMerge) && codec.asking(); }
   View view() const { return bytes_->view(); }
 
  private:
@@ -125,6 +131,10 @@ inline Outcome feed(std::span<const std::uint8_t> bytes) {
     if (c.has(Case::kMerge) && codec->rounds().front().algebra == Algebra::Mergeable) {
       const Message whole(*codec, Case(std::vector<std::uint8_t>{bytes[0], bytes[1], bytes[2], 0}), use);
       codec->merge(whole.view(), message.view(), values, use);
+    } else if (Message::asks(*codec, c)) {
+      codec->asking()->hear(message.view(), c.count, use);
+      const Exact answer(codec->wire_bytes(1, {c.count, use.pieces}));
+      codec->encode(1, values, answer.view(), Rest::Keep, use);
     } else if (c.has(Case::kMerge) && row.sends_entries && is_sealed(*codec)) {
       codec->clear(message.view(), values, use);
     } else {

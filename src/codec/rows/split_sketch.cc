@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "codec/places.h"
+#include "codec/rows/rows.h"
+#include "codec/select.h"
+#include "codec/sketch.h"
+#include "codec/wire.h"
+
+namespace taxon::codec {
+namespace {
+
+/// gs-SGD's idea, with as little on the wire as we know how. Everybody sends each member's part's sketch to
+/// that member alone, who adds them up, chooses entries from the sum, and tells all where they are. Then
+/// everybody sends him their values, which he adds up, and he sends the sums to all. Compared with sums of
+/// whole sketches at every member (count_sketch): tables travel once in place of twice, and, since they are
+/// added up decoded, in 8 or 4 bits; so do values, and what that loses stays in the memories of whoever
+/// encoded; places take a byte; and each member searches its part alone.
+class SplitSketch final : public Codec, public Asking {
+ public:
+  explicit SplitSketch(const plan::CodecPlan& plan)
+      : density_(plan.density),
+        columns_(plan.columns),
+        rows_(plan.rows),
+        table_((plan.table == "int4" ? int4() : int8()).make(plan)),
+        values_((plan.bits == 4 ? int4() : int8()).make(plan)) {}
+
+  std::span<const Round> rounds() const override {
+    static constexpr Round kRounds[] = {{Algebra::Asked}, {Algebra::Asked}};
+    return kRounds;
+  }
+  Settles settles() const override { return Settles::Answered; }
+  /// Decoding is a search only where parts are owned, see Asking::price().
+  Price price() const override { return {4.0 * rows_, 4 + 8.0 * rows_, density_, 4 + 12 * density_}; }
+  std::size_t wire_bytes(int round, const Extent& extent) const override {
+    return round == 0 ? table_->wire_bytes(0, shape(extent.count).size())
+                      : values_->wire_bytes(0, chosen(extent.count));
+  }
+  std::size_t scratch_bytes(const Extent& extent) const override {
+    return Scratch::bytes(*this, extent.count);
+  }
+
+  bool encode(int round, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+    return round == 0 ? encode_sketch(values, wire, use) : encode_values(values, wire, rest, use);
+  }
+  /// Of one member alone, who owns all.
+  void absorb(int, std::span<const float> values, ConstView wire, const Use& use) const override {
+    begin(values.size(), use);
+    add(wire, values.size(), use);
+    choose(values.size(), use);
+  }
+  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+    const Scratch scratch = heard(values.size(), use);
+    values_->decode(wire, scratch.gathered, Into::Assign, use);
+    if (!*scratch.finite || !std::isfinite(scratch.gathered.empty() ? 0 : scratch.gathered[0]))
+      return fill_not_finite(values);
+    if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
+    for (std::size_t i = 0; i < scratch.places.size(); ++i) values[scratch.places[i]] += scratch.gathered[i];
+  }
+  void clear(ConstView, std::span<float> values, const Use& use) const override {
+    const Scratch scratch = heard(values.size(), use);
+    if (!*scratch.finite) return;
+    for (const std::uint32_t place : scratch.places) values[place] = 0;
+  }
+
+  const Asking* asking() const override { return this; }
+  Price price_of_choosing() const override {
+    return {0, 0, 4.0 * rows_ + 14, 4 + 4 + 4.0 * rows_};
+  }
+  std::size_t question_bytes(std::size_t count) const override {
+    return sizeof(Head) + padded(places(count).bytes());
+  }
+  void begin(std::size_t count, const Use& use) const override {
+    const Scratch scratch(*this, count, use.scratch);
+    *scratch.finite = 1;
+    std::fill(scratch.table.begin(), scratch.table.end(), 0.0F);
+  }
+  void add(ConstView wire, std::size_t count, const Use& use) const override {
+    const Scratch scratch(*this, count, use.scratch);
+    table_->decode(wire, scratch.table, Into::Add, use);
+  }
+  void ask(View question, std::size_t count, const Use& use) const override {
+    choose(count, use);
+    const Scratch scratch(*this, count, use.scratch);
+    const bool finite = *scratch.finite != 0;
+    auto body = as_span<std::uint8_t>(body_of(question));
+    const PlacesShape shape = places(count);
+    std::fill(body.begin(), body.end(), std::uint8_t{0});
+    if (finite) write_places(scratch.places, shape, body.first(shape.bytes()));
+    seal(question, {kQuestion, finite ? 0 : kNotFinite, count, shape.places});
+  }
+  void hear(ConstView question, std::size_t count, const Use& use) const override {
+    const Scratch scratch(*this, count, use.scratch);
+    const PlacesShape shape = places(count);
+    const Opened opened = open(question, question_bytes(count), {kQuestion, 0, count, shape.places});
+    if (opened.finite)
+      read_places(as_span<std::uint8_t>(opened.body).first(shape.bytes()), shape, scratch.places);
+    *scratch.finite = opened.finite ? 1 : 0;
+    *scratch.count = count;
+  }
+
+ private:
+  static constexpr std::uint32_t kQuestion = letters("ssqu");
+
+  /// What is kept from one round to the next: of an owner the sum of tables, of all what was asked for last.
+  struct Scratch {
+    std::uint64_t *finite, *count;  // 1: all that came was; how many values the question is about
+    std::span<float> table, gathered, estimates;
+    std::span<std::uint32_t> places;
+    View select;
+
+    Scratch(const SplitSketch& codec, std::size_t values, View memory) {
+      auto take = [&](std::size_t bytes) {
+        const View taken = memory.slice(0, bytes);
+        memory = memory.slice(padded(bytes), memory.size() - padded(bytes));
+        return taken;
+      };
+      auto head = as_span<std::uint64_t>(take(2 * sizeof(std::uint64_t)));
+      finite = &head[0];
+      count = &head[1];
+      table = as_span<float>(take(codec.shape(values).size() * sizeof(float)));
+      gathered = as_span<float>(take(codec.chosen(values) * sizeof(float)));
+      places = as_span<std::uint32_t>(take(codec.chosen(values) * sizeof(std::uint32_t)));
+      estimates = as_span<float>(take(values * sizeof(float)));
+      select = memory;
+    }
+    static std::size_t bytes(const SplitSketch& codec, std::size_t values) {
+      const std::size_t entries = padded(codec.chosen(values) * sizeof(float));
+      return padded(2 * sizeof(std::uint64_t)) + padded(codec.shape(values).size() * sizeof(float)) +
+             2 * entries + padded(values * sizeof(float)) +
+             select_scratch_bytes(values, codec.chosen(values));
+    }
+  };
+  /// REQUIRES that a question about as many values was heard, or asked.
+  Scratch heard(std::size_t count, const Use& use) const {
+    const Scratch scratch(*this, count, use.scratch);
+    if (*scratch.count != count)
+      throw Error(ErrorKind::Transport, "an answer came for another question");
+    return scratch;
+  }
+
+  bool encode_sketch(std::span<const float> values, View wire, const Use& use) const {
+    const Scratch scratch(*this, values.size(), use.scratch);
+    sketch(values, shape(values.size()), use.shared, scratch.table, use.path);
+    // What is not finite is in some bucket of every row, and no sum makes it finite.
+    return table_->encode(0, scratch.table, wire, Rest::Stay, use);
+  }
+  bool encode_values(std::span<float> values, View wire, Rest rest, const Use& use) const {
+    const Scratch scratch = heard(values.size(), use);
+    for (std::size_t i = 0; i < scratch.places.size(); ++i)
+      scratch.gathered[i] = *scratch.finite ? values[scratch.places[i]] : std::nanf("");
+    if (scratch.places.empty()) return values_->encode(0, scratch.gathered, wire, Rest::Stay, use);
+    const bool finite = values_->encode(0, scratch.gathered, wire, rest, use);
+    if (finite && rest == Rest::Keep)
+      for (std::size_t i = 0; i < scratch.places.size(); ++i) values[scratch.places[i]] = scratch.gathered[i];
+    return finite;
+  }
+  void choose(std::size_t count, const Use& use) const {
+    Scratch scratch(*this, count, use.scratch);
+    *scratch.count = count;
+    estimate(scratch.table, shape(count), use.shared, scratch.estimates, use.path);
+    *scratch.finite = select_largest(scratch.estimates, scratch.places, scratch.select, use.path) ? 1 : 0;
+  }
+
+  std::size_t chosen(std::size_t count) const { return entries_of(count, density_); }
+  PlacesShape places(std::size_t count) const { return {count, chosen(count)}; }
+  SketchShape shape(std::size_t count) const {
+    const auto columns = static_cast<std::size_t>(std::ceil(columns_ * static_cast<double>(count)));
+    constexpr std::size_t kLanes = SketchShape::kLanes;
+    return {rows_, std::max<std::size_t>(1, (columns + kLanes - 1) / kLanes) * kLanes};
+  }
+
+  const double density_, columns_;
+  const int rows_;
+  const std::unique_ptr<Codec> table_, values_;
+};
+
+}  // namespace
+
+/// After Dai et al., arXiv 2108.06004 (gs-SGD), with parts and owners as in Ok-Topk (Li and Hoefler, PPoPP
+/// 2022).
+CodecRow split_sketch() {
+  return {"split_sketch",
+          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
+            return std::make_unique<SplitSketch>(plan);
+          },
+          true, true};
+}
+
+}  // namespace taxon::codec

@@ -1,0 +1,107 @@
+// Codecs whose parts' owners read the first round alone: what they ask, and what the others answer.
+#include "base/error.h"
+#include "codec/cases.h"
+
+namespace taxon::codec::test {
+namespace {
+
+constexpr std::size_t kCount = 2000, kHeavy = 30;
+constexpr int kMembers = 3;
+
+std::vector<CodecRow> rows_that_ask_owners() {
+  std::vector<CodecRow> rows;
+  for (const CodecRow& row : codec_table())
+    if (row.make(plan_of(row.name))->asking()) rows.push_back(row);
+  return rows;
+}
+
+/// Noise that differs from member to member, and values that are heavy in the sum alone.
+std::vector<float> of_member(int member) {
+  std::vector<float> values = gradient(kCount, static_cast<std::uint64_t>(member));
+  for (float& value : values) value *= 1e-3F;
+  for (std::size_t i = 0; i < kHeavy; ++i) values[i * 61] = 5 + static_cast<float>(i % 7);
+  return values;
+}
+
+class Askings : public testing::TestWithParam<CodecRow> {
+ protected:
+  Askings() {
+    for (int m = 0; m < kMembers; ++m) {
+      members.emplace_back(GetParam(), kCount);
+      values.push_back(of_member(m));
+      encode(m);
+    }
+  }
+  void encode(int m) {
+    Coder& member = members[static_cast<std::size_t>(m)];
+    member.codec->encode(0, values[static_cast<std::size_t>(m)], member.wires[0].view(), Rest::Stay, member.use);
+  }
+  /// The first member's question from the sum.
+  View ask() {
+    Coder& owner = members.front();
+    asking().begin(kCount, owner.use);
+    for (Coder& member : members) asking().add(member.wires[0].view(), kCount, owner.use);
+    question = Bytes(asking().question_bytes(kCount), 0xAA);
+    asking().ask(question.view(), kCount, owner.use);
+    return question.view();
+  }
+  const Asking& asking() const { return *members.front().codec->asking(); }
+  Coder& other() { return members.back(); }
+
+  std::vector<Coder> members;
+  std::vector<std::vector<float>> values;
+  Bytes question{0};
+};
+
+TEST_P(Askings, AreAboutWhatIsHeavyInTheSum) {
+  asking().hear(ask(), kCount, other().use);
+  std::vector<float> rest = values.back(), decoded(kCount);
+  ASSERT_TRUE(other().codec->encode(1, rest, other().wires[1].view(), Rest::Keep, other().use));
+  other().codec->decode(other().wires[1].view(), decoded, Into::Assign, other().use);
+  for (std::size_t i = 0; i < kHeavy; ++i)
+    EXPECT_NEAR(decoded[i * 61], values.back()[i * 61], 11.0 / 14 + 1e-3) << i;
+  // What was not asked for stays as it was; of the rest the memory has what the wire lacks.
+  std::size_t asked = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    ASSERT_NEAR(decoded[i] + rest[i], values.back()[i], 1e-5) << i;
+    asked += rest[i] != values.back()[i];
+  }
+  EXPECT_LE(asked, static_cast<std::size_t>(0.05 * kCount));
+}
+
+TEST_P(Askings, ThatWereDamagedAreRefused) {
+  const View asked = ask();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    auto& byte = as_span<std::uint8_t>(asked)[i];
+    byte ^= 1;
+    EXPECT_THROW(asking().hear(asked, kCount, other().use), Error) << i;
+    byte ^= 1;
+  }
+  EXPECT_THROW(asking().hear(asked.slice(0, asked.size() - 1), kCount, other().use), Error);
+  EXPECT_THROW(asking().hear(asked, kCount - 1, other().use), Error);
+  EXPECT_NO_THROW(asking().hear(asked, kCount, other().use));
+}
+
+TEST_P(Askings, OfSumsThatAreNotFiniteSaySo) {
+  values[1][17] = NAN;
+  encode(1);
+  asking().hear(ask(), kCount, other().use);
+  const std::vector<float> before = values.back();
+  std::vector<float> decoded(kCount);
+  EXPECT_FALSE(other().codec->encode(1, values.back(), other().wires[1].view(), Rest::Keep, other().use));
+  EXPECT_EQ(bits_of(values.back()), bits_of(before));
+  other().codec->decode(other().wires[1].view(), decoded, Into::Assign, other().use);
+  for (float value : decoded) ASSERT_TRUE(std::isnan(value));
+}
+
+TEST_P(Askings, HaveAnswersAboutAsManyValuesAlone) {
+  asking().hear(ask(), kCount, other().use);
+  other().codec->encode(1, values.back(), other().wires[1].view(), Rest::Stay, other().use);
+  std::vector<float> fewer(kCount - 1);
+  EXPECT_THROW(other().codec->decode(other().wires[1].view(), fewer, Into::Assign, other().use), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, Askings, testing::ValuesIn(rows_that_ask_owners()), row_name);
+
+}  // namespace
+}  // namespace taxon::codec::test
