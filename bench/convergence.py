@@ -12,7 +12,7 @@ ASKED = accuracies.Question("convergence", 8, "dense")
 DENSE = os.path.join(ROOT, "recipes", "systems", "horovod.yaml")
 OURS = os.path.join(ROOT, "bench", "recipes", "convergence")  # casts, and codecs without feedback
 SMALL, LARGE = 0.5, 1.0  # points
-EXACT = ("dgc", "gs-sgd", "powersgd", "int8", "bf16")
+EXACT = ("dgc", "gs-sgd", "gs-sgd-split", "powersgd", "int8", "bf16")
 
 
 def targets(peers_only):

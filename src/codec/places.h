@@ -7,8 +7,8 @@
 
 namespace taxon::codec {
 
-/// So many places among `count` values, ascending, in few bytes: of each how far it is from the one before, in
-/// a byte (255: go on and read the next), or where places are dense a bit for each value.
+/// So many places among `count` values, ascending, in few bytes: of each how far it is from the one before,
+/// in a byte (255: go on and read the next), or where places are dense a bit for each value.
 struct PlacesShape {
   std::size_t count = 0, places = 0;
   std::size_t gap_bytes() const { return places + count / 255; }

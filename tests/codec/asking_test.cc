@@ -34,7 +34,8 @@ class Askings : public testing::TestWithParam<CodecRow> {
   }
   void encode(int m) {
     Coder& member = members[static_cast<std::size_t>(m)];
-    member.codec->encode(0, values[static_cast<std::size_t>(m)], member.wires[0].view(), Rest::Stay, member.use);
+    member.codec->encode(0, values[static_cast<std::size_t>(m)], member.wires[0].view(), Rest::Stay,
+                         member.use);
   }
   /// The first member's question from the sum.
   View ask() {

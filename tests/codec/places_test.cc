@@ -32,7 +32,8 @@ Places there_and_back(const Places& places, std::size_t count) {
 TEST(Places, ComeBackWhateverTheirDensity) {
   for (std::size_t count : {1UL, 2UL, 7UL, 8UL, 9UL, 255UL, 256UL, 257UL, 5000UL, 70000UL})
     for (double density : {0.0, 0.0005, 0.01, 0.1, 0.12, 0.13, 0.5, 1.0}) {
-      const Places places = some_of(count, static_cast<std::size_t>(density * static_cast<double>(count)), count);
+      const Places places =
+          some_of(count, static_cast<std::size_t>(density * static_cast<double>(count)), count);
       EXPECT_EQ(there_and_back(places, count), places) << count << ", " << density;
     }
 }

@@ -65,9 +65,7 @@ class SplitSketch final : public Codec, public Asking {
   }
 
   const Asking* asking() const override { return this; }
-  Price price_of_choosing() const override {
-    return {0, 0, 4.0 * rows_ + 14, 4 + 4 + 4.0 * rows_};
-  }
+  Price price_of_choosing() const override { return {0, 0, 4.0 * rows_ + 14, 4 + 4 + 4.0 * rows_}; }
   std::size_t question_bytes(std::size_t count) const override {
     return sizeof(Head) + padded(places(count).bytes());
   }
@@ -135,8 +133,7 @@ class SplitSketch final : public Codec, public Asking {
   /// REQUIRES that a question about as many values was heard, or asked.
   Scratch heard(std::size_t count, const Use& use) const {
     const Scratch scratch(*this, count, use.scratch);
-    if (*scratch.count != count)
-      throw Error(ErrorKind::Transport, "an answer came for another question");
+    if (*scratch.count != count) throw Error(ErrorKind::Transport, "an answer came for another question");
     return scratch;
   }
 
