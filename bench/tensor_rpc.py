@@ -43,13 +43,14 @@ def start_sides(session, stack, counting=False):
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-grpc-"))
     environment = transport.SECRET | ({"LD_PRELOAD": session.program("bench_count_copies.so")} if counting else {})
 
-    def pair(name, program, first, extra):
+    def pair(name, program, first, extra, memory=None):
         commands = [[session.program(program), "--rank", str(r), "--ranks", "2", "--host", "127.0.0.1", "--port", str(first), *extra]
                     for r in range(2)]
         label = f"steps {name} counted" if counting else f"steps {name}"
-        return stack.enter_context(Side(label, commands, session.log_folder, [environment] * 2))
+        return stack.enter_context(Side(label, commands, session.log_folder, [environment | (memory or {})] * 2))
 
-    sides = {"gRPC": pair("gRPC", "bench_grpc_steps", port, ["--grpc-port", str(port + 1), "--socket", os.path.join(folder, "socket")]),
+    sides = {"gRPC": pair("gRPC", "bench_grpc_steps", port, ["--grpc-port", str(port + 1), "--socket", os.path.join(folder, "socket")],
+                          transport.GRPC_MEMORY),
              "RPC": pair("RPC", "bench_fabric_steps", port + 2, ["--job-port", str(port + 3)])}
     if not session.peers_only:
         for i, way in enumerate(WAYS):
@@ -95,11 +96,10 @@ def row_of(model, way, compute_ms, peer):
 
 
 def steps_of(side, model, compute_ms, quick):
-    """About a third of a second, at least two; one, quickly, where gRPC takes seconds."""
+    """About a third of a second, at least three: gRPC's scatter."""
     rate = 4e8 if side == "gRPC" else 2e9
     guess = compute_ms / 1e3 + 8 * PARAMETERS[model] / rate
-    least = 3 if not quick else 1 if guess > 2 else 2
-    return max(least, min(50, int((0.3 if quick else 1) / guess)))
+    return max(3, min(50, int((0.3 if quick else 1) / guess)))
 
 
 def measure_model(session, sides, model):
@@ -112,7 +112,7 @@ def measure_model(session, sides, model):
     alone = {}  # side -> what communication takes: a step without compute
     for ms in times:
         turns = {side: lambda side=side, ms=ms: case.ask(side, ms, steps_of(side, model, ms, session.quick())) for side in sides}
-        figures = pairs.take_turns(turns, 2 if session.quick() else 5)
+        figures = pairs.take_turns(turns, 3 if session.quick() else 5)
         if ms == 0:
             alone = {side: statistics.median(values) for side, values in figures.items()}
         for way in ways:

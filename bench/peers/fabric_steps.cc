@@ -69,8 +69,7 @@ class RpcSteps final : public StepSide {
     auto met = meet();
     co_await met;
     for (std::uint64_t number = run_.first; number < run_.first + run_.count; ++number) {
-      const auto begin = std::chrono::steady_clock::now();
-      replay(run_.compute);
+      const auto begin = replay_.compute(run_.compute);
       task::Scope pushing(rank_.transport().waits());
       pushing.spawn(push(number));
       auto pulling = pull(number);
@@ -128,6 +127,7 @@ class RpcSteps final : public StepSide {
   std::vector<std::vector<float>> taken_;  // the other's, copied out of the ring
   std::uint64_t stamped_ = 0;
   StepRun run_;
+  Replay replay_;
   std::vector<double> seconds_;
 };
 

@@ -109,8 +109,7 @@ class GrpcSteps final : public StepSide {
     Stream stream = streams_ ? stub_->ExchangeAll(&context) : nullptr;
     std::vector<double> seconds;
     for (std::uint64_t number = run.first; number < run.first + run.count; ++number) {
-      const auto begin = std::chrono::steady_clock::now();
-      replay(run.compute);
+      const auto begin = replay_.compute(run.compute);
       if (streams_)
         exchange_in(*stream, number);
       else
@@ -206,6 +205,7 @@ class GrpcSteps final : public StepSide {
   std::unique_ptr<rpc::StepService::Stub> stub_;
   std::vector<GradientContent> gradients_;
   PulledCheck check_;
+  Replay replay_;
   std::vector<std::vector<float>> own_;
   std::vector<rpc::Tensor> messages_, answers_;
   std::uint64_t stamped_ = 0;

@@ -82,8 +82,19 @@ class StepSide {
   virtual std::string detail() const { return {}; }
 };
 
-/// Takes as long as the compute of a step: sleeps, but for the end.
-void replay(std::chrono::microseconds compute);
+/// In place of forward and backward passes.
+class Replay {
+ public:
+  /// Leaves the caches as a model's compute does, with its own data, and sleeps, but for the end. Returns
+  /// when a compute that took just `compute` would have begun: a step's time is what has passed since then,
+  /// also where that compute is shorter than filling the caches.
+  std::chrono::steady_clock::time_point compute(std::chrono::microseconds compute);
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{128} << 20;  // more than a last-level cache has
+  std::vector<std::uint64_t> values_ = std::vector<std::uint64_t>(kBytes / sizeof(std::uint64_t), 1);
+  std::uint64_t sum_ = 0;  // read by nobody else
+};
 
 /// Answers requests, until they end, whose variant is WAY/MODEL/MICROSECONDS and whose bytes are the model's.
 /// A model stays prepared as long as requests name it.
