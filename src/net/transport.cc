@@ -30,17 +30,16 @@ task::WaitInfo Op::describe() const { return {describe_operation(tag), peer, sub
 
 std::string Op::subject() const { return describe_subject(tag, transport_.waits()); }
 
-bool Op::begin() {
+template <class Self>
+void Op::start(Self& self) {
   if (auto why = transport_.waits().cancelled()) {
     error_ = why;
     done_ = true;
-    return false;
+    return;
   }
   list_in(transport_.waits());
-  return true;
-}
-
-void Op::wait_from_now() {
+  transport_.start(self);
+  // Most operations of shared memory are done by now, and nobody asks since when.
   if (!done_) since_ = transport_.executor().now();
 }
 
@@ -65,16 +64,12 @@ void Op::resume_released() {
 
 SendOp::SendOp(Transport& transport, Rank peer, Tag tag, ConstView payload, DType type)
     : Op(transport, peer, tag), payload(payload), type(type) {
-  if (!begin()) return;
-  transport.start(*this);
-  wait_from_now();
+  start(*this);
 }
 
 RecvOp::RecvOp(Transport& transport, Rank peer, Tag tag, View payload, DType type)
     : Op(transport, peer, tag), payload(payload), type(type) {
-  if (!begin()) return;
-  transport.start(*this);
-  wait_from_now();
+  start(*this);
 }
 
 PutOp::PutOp(Transport& transport, ConstView payload, const RemoteRegion* region, std::size_t offset,
@@ -88,18 +83,14 @@ PutOp::PutOp(Transport& transport, ConstView payload, const RemoteRegion* region
   TAXON_CHECK(
       payload.empty() || (region && region->owner == signal.owner && offset + payload.size() <= region->size),
       "offset=", offset, " size=", payload.size());
-  if (!begin()) return;
-  transport.start(*this);
-  wait_from_now();
+  start(*this);
 }
 
 AwaitSignalOp::AwaitSignalOp(Transport& transport, Rank peer, Tag tag, std::uint32_t index,
                              std::uint64_t value)
     : Op(transport, peer, tag), index(index), value(value) {
   TAXON_CHECK(index < transport.signals(), "signal ", index, " of ", transport.signals());
-  if (!begin()) return;
-  transport.start(*this);
-  wait_from_now();
+  start(*this);
 }
 
 bool Transport::raise_now(RemoteSignal, std::uint64_t) { return false; }

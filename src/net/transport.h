@@ -79,10 +79,10 @@ class Op : public task::Wait {
   Op(Transport& transport, Rank peer, Tag tag);
   bool release(std::exception_ptr why) override;
   void resume_released() override;
-  /// Lists the op, or completes it at once when the rank's waits are cancelled (then it must not be started).
-  bool begin();
-  /// After the start: most operations of shared memory are done by then, and nobody asks since when.
-  void wait_from_now();
+  /// Last in every operation's constructor: lists `self`, which is this, and starts it; or completes it at
+  /// once, unstarted, when the rank's waits are cancelled.
+  template <class Self>
+  void start(Self& self);
   Transport& transport_;
   Instant since_{};
 
