@@ -50,10 +50,7 @@ int run_rank(const CalibrateArguments& arguments, const Identity& identity, cont
   Calibration result;
   process.run(keep(calibrate(&process.runtime(), &calibration), &result));
   if (identity.rank != 0) return 0;
-  data::FileStorage storage;
-  const std::string text = cluster_text(result);
-  storage.write_atomic(arguments.out,
-                       ConstView(reinterpret_cast<const std::byte*>(text.data()), text.size()));
+  write_file(arguments.out, cluster_text(result));
   std::cout << describe(result) << "wrote " << arguments.out << std::endl;
   return 0;
 }

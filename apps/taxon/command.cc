@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "data/storage.h"
 
 extern char** environ;
 
@@ -42,6 +43,11 @@ Environment process_environment() {
 }
 
 void say(const std::string& line) { std::cerr << "taxon: " << line << std::endl; }
+
+void write_file(const std::string& path, const std::string& text) {
+  data::FileStorage storage;
+  storage.write_atomic(path, as_const_view(std::span(text)));
+}
 
 control::Secret find_secret(const plan::Plan& plan, const Environment& environment) {
   if (!plan.control.secret_file.empty())

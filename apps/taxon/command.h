@@ -20,6 +20,9 @@ Environment process_environment();
 /// A line for the log, on stderr.
 void say(const std::string& line);
 
+/// Makes a file of `text`, or none; and folders that are missing. Throws Error{Output}.
+void write_file(const std::string& path, const std::string& text);
+
 /// The job's secret: the plan's file first, then the environment's text, then the environment's file. Throws
 /// Error{Usage} for a file that can't be read.
 control::Secret find_secret(const plan::Plan& plan, const Environment& environment);

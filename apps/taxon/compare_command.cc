@@ -24,11 +24,6 @@ namespace {
 constexpr int kDefaultWorkers = 2;
 constexpr const char* kMark = ".comparison";  // in --out: measured or simulated
 
-void write_file(const std::string& path, const std::string& text) {
-  data::FileStorage storage;
-  storage.write_atomic(path, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
-}
-
 std::string mark_of(const CompareArguments& arguments) {
   return arguments.simulate ? "simulated\n" : "measured\n";
 }

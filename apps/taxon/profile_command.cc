@@ -58,8 +58,7 @@ int run(const ProfileArguments& arguments) {
                                processor_name(), profile.threads, arguments.steps);
   std::cout << table(profile);
   if (!arguments.out.empty()) {
-    const std::string text = plan::write_profile(profile);
-    storage.write_atomic(arguments.out, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+    write_file(arguments.out, plan::write_profile(profile));
     std::cout << "profile: " << arguments.out << "\n";
   }
   return 0;

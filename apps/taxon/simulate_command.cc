@@ -37,11 +37,6 @@ plan::Plan steps_alone(plan::Plan plan, std::int64_t steps) {
   return plan;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  data::FileStorage storage;
-  storage.write_atomic(path, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
-}
-
 int run(const SimulateArguments& arguments) {
   const SimulationInput input = prepare_simulation(arguments);
   const SimulationResult result = simulate(input);

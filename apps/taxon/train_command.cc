@@ -65,17 +65,13 @@ class RankRun {
     train::Outcome outcome;
     process.run(capture(train::train(world, std::move(train)), &outcome));
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    if (outcome.order) write_order(arguments_.record_order, *outcome.order);
+    if (outcome.order) write_file(arguments_.record_order, train::to_text(*outcome.order));
     if (root) outputs.finish(outcome, seconds);
     if (outcome.end == train::Outcome::End::Interrupted) return exit_code(ErrorKind::Interrupted);
     return outcome.lost.empty() ? 0 : kWithoutLostExit;
   }
 
  private:
-  void write_order(const std::string& file, const train::Order& order) {
-    const std::string text = train::to_text(order);
-    storage_.write_atomic(file, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
-  }
   static task::Task<void> capture(task::Task<train::Outcome> training, train::Outcome* outcome) {
     *outcome = co_await training;
   }
