@@ -220,6 +220,12 @@ void visit_fields(P& p, V&& visit) {
               .sentence = "What a checksum protects: the header alone, or the payload too.",
               .choices = "header payload"},
         p.checksum);
+  visit(
+      Field{.key = "trace_allocations",
+            .sentence = "libtorch makes gradients in the memory that they travel from, by the allocations "
+                        "that earlier steps showed (docs/transport.md, the analyser); false: each is copied "
+                        "there in every step, with the same bits."},
+      p.trace_allocations);
 }
 
 template <Like<ControlPlan> P, class V>

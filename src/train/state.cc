@@ -38,7 +38,11 @@ std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
 
 State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
              const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules)
-    : own_rules_(own_rules), spec_(spec), layout_(std::move(layout)) {
+    : own_rules_(own_rules),
+      spec_(spec),
+      layout_(std::move(layout)),
+      births_(plan.transport.trace_allocations ? model::Binding::Births::Placed
+                                               : model::Binding::Births::Copied) {
   std::vector<int> trained;  // index among the trainable -> index into the spec
   std::size_t next = 0;
   for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
@@ -97,6 +101,7 @@ std::size_t State::slot_at(std::size_t begin) const {
 
 model::Binding State::binding() const {
   model::Binding binding{&layout_.arena, parameters_, {}, compute_ ? compute_.get() : &master_};
+  binding.births = births_;
   if (in_ring_) binding.backward = model::Binding::Backward::InPieces;
   for (const exchange::Bucket& bucket : layout_.buckets)
     binding.buckets.push_back({bucket.range, bucket.gradients});

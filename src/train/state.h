@@ -67,6 +67,7 @@ class State {
   std::vector<int> parameters_;       // slot -> index into the spec
   std::vector<std::size_t> offsets_;  // parameter -> first value in a flat list of all parameters
   bool in_ring_ = false;
+  model::Binding::Births births_;
   std::vector<tensor::Arena> gradients_;
   tensor::Arena sums_;                  // beside gradients in a ring: the shard
   std::vector<tensor::Arena> factors_;  // as many as gradients; none where none travel

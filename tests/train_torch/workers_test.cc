@@ -68,6 +68,22 @@ TEST_P(Workers, GiveTheSingleProcesssParametersInSinglePrecision) {
   EXPECT_EQ(train(2, plan).outcomes[0].parameter_hash, train(2, plan).outcomes[0].parameter_hash);
 }
 
+TEST_P(Workers, GiveTheSameBitsWhereNoGradientIsBornInItsPlace) {
+  auto plan = make_plan(DType::Float32);
+  const auto placed = train(2, plan);
+  plan.transport.trace_allocations = false;
+  const auto copied = train(2, plan);
+  EXPECT_EQ(copied.outcomes[0].parameter_hash, placed.outcomes[0].parameter_hash);
+  EXPECT_LT(placed.outcomes[0].copies_per_step, copied.outcomes[0].copies_per_step);
+  std::int64_t in_every_step = 0;
+  for (const model::Crossing& crossing : copied.outcomes[0].crossings) {
+    if (crossing.copies == 0) continue;  // its layer wrote it in place itself
+    EXPECT_EQ(crossing.copies, crossing.steps) << crossing.name << ": " << crossing.why;
+    ++in_every_step;
+  }
+  EXPECT_EQ(in_every_step, copied.outcomes[0].copies_per_step);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 
 }  // namespace
