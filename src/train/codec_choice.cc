@@ -140,4 +140,19 @@ task::Task<void> choose_codecs(World world, Ranks ranks, CodecChoice choice, pla
   }
 }
 
+void tell_of_codecs_inside_hosts(Observer& observer, const plan::Plan& plan,
+                                 std::span<const exchange::LevelShape> shapes) {
+  for (std::size_t l = 0; l < shapes.size(); ++l) {
+    const plan::LevelPlan& level = plan.exchange.levels[l];
+    const exchange::LevelShape& shape = shapes[l];
+    if (!exchange::is_coded(level) || level.codec.force || weighs(level, shape.size)) continue;
+    if (shape.size == 1 || !shape.shares_memory) continue;
+    observer.noticed(
+        fmt::format("level {}: its {} members are on one host, where codec {} mostly costs more than it "
+                    "saves; take codec "
+                    "none, or say force: true",
+                    l, shape.size, level.codec.name));
+  }
+}
+
 }  // namespace taxon::train

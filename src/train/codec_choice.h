@@ -1,9 +1,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/collectives.h"
+#include "exchange/choose.h"
 #include "train/start.h"
 
 namespace taxon::train {
@@ -24,5 +26,10 @@ struct CodecChoice {
 /// run before had it if there was one, and tells of codecs that cost more than they save. REQUIRES: `plan`
 /// has its buckets and their collectives.
 task::Task<void> choose_codecs(World world, Ranks ranks, CodecChoice choice, plan::Plan* plan);
+
+/// At rank 0: names codecs between ranks that share memory, as they may not stand inside a node, at levels
+/// where choose_codecs() does not weigh what they cost. `shapes`: by level.
+void tell_of_codecs_inside_hosts(Observer& observer, const plan::Plan& plan,
+                                 std::span<const exchange::LevelShape> shapes);
 
 }  // namespace taxon::train

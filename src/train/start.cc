@@ -202,6 +202,7 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
     const CodecChoice choice{&links, &before, &options->own};
     auto choosing = choose_codecs(world, ranks, choice, &beginning.plan);
     co_await choosing;
+    tell_of_codecs_inside_hosts(world.observer, beginning.plan, shapes);
     resolved.world_size = group->size();
     resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;

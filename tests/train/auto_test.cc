@@ -100,6 +100,36 @@ TEST_F(Auto, CodecsThatCostMoreThanTheySaveAreNamed) {
   EXPECT_FALSE(says(run(plan_with("bf16"), slow_links()).recorders[0], "costs more"));
 }
 
+/// At a level where nobody weighs what codecs cost.
+plan::Plan sharded(plan::Plan plan) {
+  plan.exchange.levels[0].topology = "sharded";
+  return plan;
+}
+
+TEST_F(Auto, CodecsInsideAHostAreNamed) {
+  const std::string words = "level 0: its 3 members are on one host, where codec int8 mostly costs more";
+  plan::Plan plan = sharded(plan_with("int8"));
+  const TrainingResult inside = run(plan, one_host(kRanks));
+  const auto& notices = inside.recorders[0].notices;
+  EXPECT_EQ(
+      std::count_if(notices.begin(), notices.end(), [&](const auto& n) { return n.starts_with(words); }), 1);
+  EXPECT_FALSE(says(inside.recorders[1], words));
+  EXPECT_FALSE(says(run(plan, separate_hosts(kRanks)).recorders[0], "on one host"));
+  EXPECT_FALSE(says(run(sharded(plan_with("none")), one_host(kRanks)).recorders[0], "on one host"));
+  EXPECT_FALSE(says(run(plan_with("int8"), one_host(kRanks)).recorders[0], "on one host"));  // it is weighed
+  EXPECT_FALSE(says(run_training(job(1, plan)).recorders[0], "on one host"));
+  plan.exchange.levels[0].codec.force = true;
+  EXPECT_FALSE(says(run(plan, one_host(kRanks)).recorders[0], "on one host"));
+}
+
+TEST_F(Auto, CodecsOfReplicasThatMeetInsideAHostAreNamed) {
+  plan::Plan plan = plan_with("none");
+  plan.exchange.levels[0].rule = "average";
+  plan.exchange.levels[0].period = 5;
+  plan.exchange.levels[0].codec.name = "int8";
+  EXPECT_TRUE(says(run(plan, one_host(kRanks)).recorders[0], "level 0: its 3 members are on one host"));
+}
+
 TEST_F(Auto, OneWorkerHasNothingToDecide) {
   const TrainingResult alone = run_training(job(1, plan_with("auto")));
   EXPECT_EQ(alone.outcomes[0].parameter_hash,
