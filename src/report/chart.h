@@ -29,11 +29,15 @@ struct Curve {
 };
 
 /// Curves over one pair of axes. The horizontal one is logarithmic where curves end at very different
-/// places. Points that are no numbers are left out. Curves are named at their ends, as far as there is room.
+/// places; the vertical one says so where it does not begin at 0. Points that are no numbers are left out.
+/// Curves are named at their ends, as far as there is room.
 struct LineChart {
   std::string id;  // unique in the page
   std::string title;
   ChartAxis x, y;
+  /// From where on values are shown. LaterHalves: from the lowest of the curves' later halves, so that curves
+  /// which set out far below their ends have room to differ there; what lies below is cut off.
+  enum class Begin { Lowest, LaterHalves } begin = Begin::Lowest;
   std::vector<Curve> curves;
   struct Goal {
     double y = 0;

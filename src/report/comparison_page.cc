@@ -124,6 +124,7 @@ LineChart curve_chart(const Comparison& comparison, const MeasureRow& measure, c
       curve.points.push_back({point.at.*against.member, point.at.*measure.member, point.error});
     if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
   }
+  if (measure.measure == Measure::Accuracy) chart.begin = LineChart::Begin::LaterHalves;
   if (measure.measure == Measure::Accuracy && comparison.target_accuracy)
     chart.goal = LineChart::Goal{*comparison.target_accuracy,
                                  fmt::format("target {:g} %", *comparison.target_accuracy * 100)};
@@ -145,9 +146,11 @@ std::string curves(const Comparison& comparison) {
   const bool several = has_several_runs(comparison);
   return section(
       "Learning curves",
-      std::string("Each mark is a test of the whole test set. Time is that of training, tests and "
-                  "checkpoints left out; bytes are the payload that a worker sent, mean over the "
-                  "workers.") +
+      std::string(
+          "Each mark is a test of the whole test set. Axes of accuracy begin where the later half of the "
+          "tests does; what came below is cut off. Time is that of training, tests and "
+          "checkpoints left out; bytes are the payload that a worker sent, mean over the "
+          "workers.") +
           (several ? " Lines are means over the seeds, bands one standard error to each side." : ""),
       charts + "</div>\n");
 }

@@ -29,17 +29,20 @@ struct Bounds {
 class Curves {
  public:
   explicit Curves(const LineChart& chart) {
-    Bounds all_x, all_y;
+    Bounds any_x, any_y;
     for (const Curve& curve : chart.curves)
       for (const ChartPoint& point : curve.points)
-        if (std::isfinite(point.x)) all_x.take(point.x);
+        if (std::isfinite(point.x)) any_x.take(point.x);
     for (const Curve& curve : chart.curves)
       for (const ChartPoint& point : curve.points)
-        if (std::isfinite(point.y)) all_y.take(point.y);
-    x_unit = unit_for(chart.x.quantity, all_x.most);
-    y_unit = unit_for(chart.y.quantity, all_y.most);
+        if (std::isfinite(point.y)) any_y.take(point.y);
+    x_unit = unit_for(chart.x.quantity, any_x.most);
+    y_unit = unit_for(chart.y.quantity, any_y.most);
     for (const Curve& curve : chart.curves) take(curve);
-    if (chart.goal) y.take(chart.goal->y / y_unit.factor);
+    for (const Curve& curve : list) show(curve, chart.begin);
+    if (!chart.goal) return;
+    y.take(chart.goal->y / y_unit.factor);
+    visible.take(chart.goal->y / y_unit.factor);
   }
 
   Scale x_scale() const {
@@ -47,7 +50,8 @@ class Curves {
     if (spread && x.least > 0) return logarithmic_scale(x.least, x.most);
     return linear_scale(std::min(0.0, x.least), x.most);
   }
-  Scale y_scale() const { return linear_scale(y.least, y.most); }
+  Scale y_scale() const { return linear_scale(visible.least, y.most); }
+  double lowest() const { return y.least; }
 
   DisplayUnit x_unit, y_unit;
   std::vector<Curve> list;
@@ -68,7 +72,12 @@ class Curves {
     ends.take(shown.points.back().x);
     list.push_back(std::move(shown));
   }
+  void show(const Curve& curve, LineChart::Begin begin) {
+    std::size_t i = begin == LineChart::Begin::Lowest ? 0 : curve.points.size() / 2;
+    for (; i < curve.points.size(); ++i) visible.take(curve.points[i].y - curve.points[i].error);
+  }
   Bounds x, y, ends;
+  Bounds visible;  // of y: where the scale begins
 };
 
 /// Names beside the ends of their curves, moved apart until none touches another.
@@ -106,24 +115,35 @@ class LineDrawing {
     x_.to = plot_.right;
     y_.from = plot_.bottom;
     y_.to = plot_.top;
+    cut_ = below(curves_.lowest());
   }
 
   std::string draw() const {
     std::string svg = begin_svg({chart_.id, chart_.title, description(), kWidth, kHeight, plot_});
     std::string x_name = with_unit(chart_.x.title, curves_.x_unit);
     if (x_.kind == Scale::Kind::Logarithmic) x_name += " (logarithmic)";
-    svg += vertical_axis(plot_, y_, with_unit(chart_.y.title, curves_.y_unit));
+    svg += vertical_axis(plot_, y_, with_unit(chart_.y.title, curves_.y_unit) + beginning());
     svg += horizontal_axis(plot_, x_, x_name);
     if (chart_.goal) svg += goal();
+    if (cut_) svg += window();
     const auto places = spread_labels(curves_.list, y_, plot_);
     for (std::size_t i = 0; i < curves_.list.size(); ++i) svg += draw(curves_.list[i], places[i]);
     return svg + "</svg>";
   }
 
  private:
+  /// Whether it is below the scale, by more than rounding.
+  bool below(double y) const { return y < y_.least - 1e-6 * (y_.most - y_.least); }
+
+  /// Of the vertical axis; a scale's ends are ticks.
+  std::string beginning() const {
+    return y_.least > 0 ? fmt::format(" (begins at {}, not at 0)", ticks_of(y_).front().label) : "";
+  }
+
   std::string description() const {
     std::string text = fmt::format("{} over {}.", with_unit(chart_.y.title, curves_.y_unit),
                                    with_unit(chart_.x.title, curves_.x_unit));
+    if (cut_) text += fmt::format(" What is below {:.4g} is cut off.", y_.least);
     for (const Curve& curve : curves_.list)
       text += fmt::format(" {} ends at {:.4g} after {:.4g}.", curve.label, curve.points.back().y,
                           curve.points.back().x);
@@ -136,6 +156,20 @@ class LineDrawing {
         "<path class=\"goal\" d=\"M{} {}H{}\"/><text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>",
         coordinate(plot_.left), coordinate(y), coordinate(plot_.right), coordinate(plot_.left + 5),
         coordinate(y - 4), escape(chart_.goal->label));
+  }
+
+  /// What curves that are cut off are seen through.
+  std::string window() const {
+    constexpr double kEdge = 3;  // half a line at the other sides is no cut
+    return fmt::format(
+        "<clipPath id=\"{}-window\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
+        escape(chart_.id), coordinate(plot_.left - kEdge), coordinate(plot_.top - kEdge),
+        coordinate(plot_.right - plot_.left + 2 * kEdge), coordinate(plot_.bottom - plot_.top + kEdge));
+  }
+
+  std::string through_window(const std::string& lines) const {
+    if (!cut_) return lines;
+    return fmt::format("<g clip-path=\"url(#{}-window)\">{}</g>", escape(chart_.id), lines);
   }
 
   std::string path(const Curve& curve, double errors) const {
@@ -160,9 +194,10 @@ class LineDrawing {
   std::string marks(const Curve& curve, const SeriesStyle& style) const {
     std::string svg;
     for (const ChartPoint& point : curve.points)
-      svg += fmt::format("<path class=\"mark\" d=\"{}\"><title>{}: {:.4g} at {:.4g}</title></path>",
-                         marker_path(style.marker, x_.at(point.x), y_.at(point.y)), escape(curve.label),
-                         point.y, point.x);
+      if (!below(point.y))
+        svg += fmt::format("<path class=\"mark\" d=\"{}\"><title>{}: {:.4g} at {:.4g}</title></path>",
+                           marker_path(style.marker, x_.at(point.x), y_.at(point.y)), escape(curve.label),
+                           point.y, point.x);
     return svg;
   }
 
@@ -170,12 +205,12 @@ class LineDrawing {
     const SeriesStyle style = series_style(curve.series);
     std::string svg =
         fmt::format("<g class=\"series {}\" data-series=\"{}\">", style.class_name(), curve.series);
-    svg += band(curve);
     if (named_)
       svg += fmt::format("<path class=\"lead\" d=\"M{} {}L{} {}\"/>",
                          coordinate(x_.at(curve.points.back().x)), coordinate(y_.at(curve.points.back().y)),
                          coordinate(plot_.right + 10), coordinate(place));
-    svg += fmt::format("<path class=\"line\" stroke-dasharray=\"{}\" d=\"{}\"/>", style.dash, path(curve, 0));
+    svg += through_window(band(curve) + fmt::format("<path class=\"line\" stroke-dasharray=\"{}\" d=\"{}\"/>",
+                                                    style.dash, path(curve, 0)));
     svg += marks(curve, style);
     if (named_)
       svg += fmt::format(
@@ -188,6 +223,7 @@ class LineDrawing {
   const LineChart& chart_;
   Curves curves_;
   bool named_ = false;
+  bool cut_ = false;  // something is below the scale
   PlotArea plot_;
   Scale x_, y_;
 };

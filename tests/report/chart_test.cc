@@ -41,7 +41,7 @@ TEST(LineChart, HasACurveForEachSystemAndNamesItsAxes) {
   EXPECT_EQ(count(svg, "class=\"line\""), 2u);
   EXPECT_EQ(count(svg, "<svg "), 1u);
   EXPECT_NE(svg.find(">training time, s<"), std::string::npos);
-  EXPECT_NE(svg.find(">test accuracy, %<"), std::string::npos);
+  EXPECT_NE(svg.find(">test accuracy, % (begins at 40, not at 0)<"), std::string::npos);
   EXPECT_NE(svg.find("<title id=\"accuracy-time-title\">accuracy against time</title>"), std::string::npos);
   EXPECT_NE(svg.find("easgd ends at 85 after 3"), std::string::npos);
   EXPECT_EQ(count(svg, "class=\"name\""), 2u);
@@ -68,6 +68,57 @@ TEST(LineChart, NamesDoNotTouchEachOther) {
   ASSERT_EQ(places.size(), 9u);
   std::sort(places.begin(), places.end());
   for (std::size_t i = 1; i < places.size(); ++i) EXPECT_GE(places[i] - places[i - 1], 12);
+}
+
+/// Systems that set out from guessing and end close to each other.
+LineChart close_ends(LineChart::Begin begin) {
+  LineChart chart = two_curves();
+  chart.begin = begin;
+  chart.curves = {{"ring", 0, {{1, 0.10}, {2, 0.70}, {3, 0.84}, {4, 0.86}}},
+                  {"easgd", 1, {{1, 0.10}, {2, 0.75}, {3, 0.85}, {4, 0.88}}}};
+  return chart;
+}
+
+/// Height of each line's end on the page, top down.
+std::vector<double> ends_of(const std::string& svg) {
+  const std::regex lead("class=\"lead\" d=\"M[0-9.]+ ([0-9.]+)L");
+  std::vector<double> ends;
+  for (std::sregex_iterator it(svg.begin(), svg.end(), lead), end; it != end; ++it)
+    ends.push_back(std::stod((*it)[1]));
+  return ends;
+}
+
+TEST(LineChart, EndsHaveRoomToDifferWhereFirstHalvesAreCutOff) {
+  const std::string whole = to_svg(close_ends(LineChart::Begin::Lowest));
+  const std::string cut = to_svg(close_ends(LineChart::Begin::LaterHalves));
+  const auto far = ends_of(cut), near = ends_of(whole);
+  ASSERT_EQ(far.size(), 2u);
+  EXPECT_GT(far[0] - far[1], 5 * (near[0] - near[1]));
+  EXPECT_NE(cut.find("(begins at 84, not at 0)"), std::string::npos);
+  EXPECT_NE(cut.find("What is below 84 is cut off."), std::string::npos);
+  // Lines are seen through a window, and of marks only those inside it are there: two of each curve, and one
+  // beside its name.
+  EXPECT_EQ(count(cut, "<clipPath id=\"accuracy-time-window\">"), 1u);
+  EXPECT_EQ(count(cut, "clip-path=\"url(#accuracy-time-window)\"><path class=\"line\""), 2u);
+  EXPECT_EQ(count(cut, "class=\"mark\""), 2u * 3u);
+  EXPECT_EQ(count(whole, "class=\"mark\""), 2u * 5u);
+  EXPECT_EQ(whole.find("clip"), std::string::npos);
+  // 0.29 is 28.999999999999996 %, which is not below 29.
+  LineChart rounded = two_curves();
+  rounded.curves = {{"ring", 0, {{1, 0.29}, {2, 0.30}}}};
+  EXPECT_EQ(to_svg(rounded).find("clip"), std::string::npos);
+  EXPECT_EQ(count(to_svg(rounded), "class=\"mark\""), 3u);
+}
+
+TEST(LineChart, NoCurveIsCutOffAltogetherAndAGoalIsNeither) {
+  LineChart chart = close_ends(LineChart::Begin::LaterHalves);
+  chart.curves.push_back({"stuck", 2, {{1, 0.08}, {2, 0.1}, {3, 0.1}, {4, 0.1}}});
+  EXPECT_EQ(to_svg(chart).find("cut off"), std::string::npos);
+  chart = close_ends(LineChart::Begin::LaterHalves);
+  chart.goal = LineChart::Goal{0.6, "target"};
+  EXPECT_NE(to_svg(chart).find("(begins at 60, not at 0)"), std::string::npos);
+  chart.goal = LineChart::Goal{0, "target"};
+  EXPECT_EQ(to_svg(chart).find("not at 0"), std::string::npos);
 }
 
 TEST(LineChart, WhatIsNoNumberIsLeftOut) {
