@@ -45,7 +45,8 @@ void read_share(const plan::Plan& plan, const data::Dataset& train, int world_si
 
 /// As far as a plan tells: nodes are what it says, or all workers of this machine.
 std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world_size) {
-  bool shares_memory = plan.transport.kind != "tcp";
+  bool shares_memory =
+      net::find_transport_choice(plan.transport.kind).memory == net::TransportChoice::Memory::Shared;
   int node = plan.mesh.node > 0 ? plan.mesh.node : shares_memory ? world_size : 1;
   std::vector<exchange::LevelShape> shapes;
   for (const plan::LevelPlan& level : plan.exchange.levels) {

@@ -11,6 +11,7 @@
 #include "apps/taxon/preflight.h"
 #include "base/rng.h"
 #include "exchange/levels.h"
+#include "net/transport_choice.h"
 #include "task/scope.h"
 
 namespace taxon::app {
@@ -82,11 +83,11 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   join(plan);
   connect(plan);
   bind(plan);
-  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*ucx_, *device_, journal_});
+  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, *device_, journal_});
 }
 
 Process::~Process() {
-  if (ucx_) loop_.remove(*ucx_);
+  if (transport_) loop_.remove(*transport_);
 }
 
 void Process::join(const plan::Plan& plan) {
@@ -114,7 +115,7 @@ void Process::join(const plan::Plan& plan) {
 void Process::connect(const plan::Plan& plan) {
   const Identity& who = options_.identity;
   std::string host = session_->members()[static_cast<std::size_t>(who.rank)].host_id;
-  net::UcxOptions options;
+  net::ProcessTransportOptions options;
   options.rank = Rank(who.rank);
   options.world_size = who.world_size;
   options.host = host;
@@ -123,17 +124,18 @@ void Process::connect(const plan::Plan& plan) {
   options.payload_checksums =
       plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
   options.spared = options_.spared;
-  if (has_free_core(plan, who.local_world_size)) options.sleeps = net::UcxOptions::Sleeps::Rarely;
+  if (has_free_core(plan, who.local_world_size))
+    options.sleeps = net::ProcessTransportOptions::Sleeps::Rarely;
   // Where there are no servers, no two senders share a link for long.
   if (!exchange::served_level(plan.exchange.levels))
-    options.on_its_way = net::UcxOptions::OnItsWay::AsTcpAllows;
-  ucx_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
-  auto addresses = session_->exchange("transport addresses", ucx_->self().address);
+    options.on_its_way = net::ProcessTransportOptions::OnItsWay::AsTcpAllows;
+  transport_ = net::make_transport(loop_, waits_, options);
+  auto addresses = session_->exchange("transport addresses", transport_->self().address);
   std::vector<net::PeerInfo> peers;
   for (std::size_t r = 0; r < addresses.size(); ++r)
     peers.push_back({addresses[r], session_->members()[r].host_id});
-  ucx_->connect(peers);
-  loop_.add(*ucx_);
+  transport_->connect(peers);
+  loop_.add(*transport_);
   // Every executor's time starts with its process; traces are merged on rank 0's.
   auto since_boot = [](std::chrono::steady_clock::time_point t) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count();

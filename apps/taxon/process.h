@@ -10,7 +10,7 @@
 #include "comm/runtime.h"
 #include "control/session.h"
 #include "net/loopback/loopback.h"
-#include "net/ucx/ucx_transport.h"
+#include "net/process_transport.h"
 #include "plan/plan.h"
 #include "task/poll_loop.h"
 #include "tensor/cpu_device.h"
@@ -67,7 +67,7 @@ class Process {
   comm::Losses losses_;
   std::unique_ptr<control::Session> session_;
   std::unique_ptr<net::LoopbackWorld> alone_;
-  std::unique_ptr<net::UcxTransport> ucx_;
+  std::unique_ptr<net::ProcessTransport> transport_;
   std::unique_ptr<tensor::CpuDevice> device_;
   std::unique_ptr<comm::Runtime> runtime_;
   std::vector<int> cores_;

@@ -35,13 +35,13 @@ control::JoinOptions join_options(const Place& place, int control_port) {
 
 OwnRank::OwnRank(const Place& place, int control_port)
     : loop_(poll_options(place.ranks)), session_(control::Session::join(join_options(place, control_port))) {
-  net::UcxOptions options;
+  net::ProcessTransportOptions options;
   options.rank = Rank(place.rank);
   options.world_size = place.ranks;
   options.host = app::host_id();
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
-  options.sleeps =
-      place.ranks <= app::usable_cores() ? net::UcxOptions::Sleeps::Rarely : net::UcxOptions::Sleeps::Often;
+  options.sleeps = place.ranks <= app::usable_cores() ? net::ProcessTransportOptions::Sleeps::Rarely
+                                                      : net::ProcessTransportOptions::Sleeps::Often;
   options.signals = 4096;  // a tensor channel for every variable of a model takes some hundreds
   transport_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
   const auto addresses = session_->exchange("transport addresses", transport_->self().address);

@@ -16,7 +16,7 @@ using test::UcxRank;
 using testing::Each;
 
 constexpr std::size_t kMessage = 60 << 10;  // one fragment of a path over TCP
-const UcxOptions kTcp{.transport = "tcp", .devices = "lo"};
+const ProcessTransportOptions kTcp{.transport = "tcp", .devices = "lo"};
 
 /// Rank 0 sends `rounds` messages of one fragment, each after the answer to the one before.
 Task<void> play(Transport& net, int rounds) {

@@ -1,5 +1,5 @@
 // The receiving half against fragments that no healthy peer sends.
-#include "net/ucx/inbox.h"
+#include "net/wire/inbox.h"
 
 #include <gmock/gmock.h>
 

@@ -1,12 +1,12 @@
 // Windows against links that are arithmetic.
-#include "net/ucx/send_window.h"
+#include "net/wire/send_window.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "base/rng.h"
-#include "net/ucx/arrivals.h"
+#include "net/wire/arrivals.h"
 
 namespace taxon::net {
 namespace {

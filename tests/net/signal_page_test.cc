@@ -1,5 +1,5 @@
 // Signals in mapped memory, and that no wake-up is lost between who goes to sleep and who raises.
-#include "net/ucx/signal_page.h"
+#include "net/wire/signal_page.h"
 
 #include <gtest/gtest.h>
 

@@ -42,7 +42,7 @@ double thread_cpu_seconds() {
 
 class Ucx : public testing::TestWithParam<const char*> {
  protected:
-  UcxOptions options() const {
+  ProcessTransportOptions options() const {
     std::string transport = GetParam();
     return {.transport = transport, .devices = transport == "tcp" ? "lo" : ""};
   }
@@ -112,7 +112,7 @@ TEST_P(Ucx, APeerThatLeavesIsNoErrorToWhoNeedsNothingOfIt) {
 
 TEST_P(Ucx, MessagesOfAnotherLifeAreThrownAway) {
   auto codes = run_processes(2, [&](Process& process) {
-    UcxOptions mine = options();
+    ProcessTransportOptions mine = options();
     mine.job_epoch = static_cast<std::uint32_t>(process.index());
     UcxRank rank(process, mine);
     rank.run([&](Transport& net) -> Task<void> {
@@ -172,7 +172,7 @@ TEST(UcxTcp, NoticesADeadPeerByItself) {
 }
 
 /// The paths that rank 0 reports to rank 1 with these options, before and after a message.
-std::string path_after_greeting(Process& process, UcxOptions options) {
+std::string path_after_greeting(Process& process, ProcessTransportOptions options) {
   UcxRank rank(process, options);
   rank.run(greet);
   Path path = rank.transport().path(Rank(1 - process.index()));

@@ -15,7 +15,7 @@ namespace taxon::test {
 /// others.
 class UcxRank {
  public:
-  UcxRank(const Process& process, net::UcxOptions options)
+  UcxRank(const Process& process, net::ProcessTransportOptions options)
       : process_(process), transport_(loop_, waits_, with_place(process, std::move(options))) {
     net::PeerInfo self = transport_.self();
     std::vector<Bytes> addresses = process.exchange(self.address);
@@ -33,7 +33,8 @@ class UcxRank {
   void run(const RankBody& body) { run_transports(loop_, {&transport_}, body); }
 
  private:
-  static net::UcxOptions with_place(const Process& process, net::UcxOptions options) {
+  static net::ProcessTransportOptions with_place(const Process& process,
+                                                 net::ProcessTransportOptions options) {
     options.rank = Rank(process.index());
     options.world_size = process.size();
     options.host = "here";
@@ -47,7 +48,7 @@ class UcxRank {
 
 /// Runs `body` as `n` ranks that are processes, over UCX. What a body expects is checked in its process; the
 /// caller gets one failure per process that failed.
-inline void run_ucx(int n, const RankBody& body, net::UcxOptions options = {}) {
+inline void run_ucx(int n, const RankBody& body, net::ProcessTransportOptions options = {}) {
   std::vector<int> codes = run_processes(n, [&](Process& process) {
     UcxRank rank(process, options);
     rank.run(body);

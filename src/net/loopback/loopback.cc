@@ -1,9 +1,9 @@
 #include "net/loopback/loopback.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
+#include "net/heap_region.h"
 #include "net/kept_message.h"
 #include "net/mailbox.h"
 #include "net/mismatch.h"
@@ -12,15 +12,10 @@
 namespace taxon::net {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 void copy(View to, ConstView from) {
   if (from.empty() || from.is_phantom() || to.is_phantom()) return;
   std::memcpy(to.data(), from.data(), from.size());
 }
-
-struct FreeMemory {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
 
 }  // namespace
 
@@ -39,7 +34,7 @@ class LoopbackWorld::RankTransport final : public Transport {
   void start(AwaitSignalOp& op) override;
   void forget(Op& op) override;
 
-  Region allocate(std::size_t size) override;
+  Region allocate(std::size_t size) override { return allocate_on_heap(regions_, rank_, size); }
   View map(const RemoteRegion& region) override {
     if (!world_.options_.share_memory) return {};
     return View(reinterpret_cast<std::byte*>(region.address), region.size);
@@ -55,7 +50,6 @@ class LoopbackWorld::RankTransport final : public Transport {
   task::Waits& waits() override { return world_.waits(rank_); }
 
  private:
-  class Memory;
   RankTransport& at(Rank peer) {
     TAXON_CHECK(peer.value() >= 0 && peer.value() < world_.size(), "rank ", peer.value());
     return *world_.ranks_[static_cast<std::size_t>(peer.value())];
@@ -71,23 +65,6 @@ class LoopbackWorld::RankTransport final : public Transport {
   std::vector<Op*> waiters_;  // [signal]: list of AwaitSignalOp
   RegionTable regions_;
   Traffic traffic_;
-};
-
-class LoopbackWorld::RankTransport::Memory final : public Region::Impl {
- public:
-  Memory(RankTransport& owner, std::byte* memory, std::size_t size)
-      : owner_(owner), memory_(memory), size_(size) {
-    owner_.regions_.add(bytes());
-  }
-  ~Memory() override { owner_.regions_.remove(bytes()); }
-  View bytes() const override { return View(memory_.get(), size_); }
-  RemoteRegion share() const override { return {owner_.rank_, address(), size_, {}}; }
-
- private:
-  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(memory_.get()); }
-  RankTransport& owner_;
-  std::unique_ptr<std::byte, FreeMemory> memory_;
-  std::size_t size_;
 };
 
 void LoopbackWorld::RankTransport::start(SendOp& op) {
@@ -173,15 +150,6 @@ void LoopbackWorld::RankTransport::forget(Op& op) {
       *link = op.next_in_queue;
       return;
     }
-}
-
-Region LoopbackWorld::RankTransport::allocate(std::size_t size) {
-  TAXON_CHECK(size > 0, "an empty region");
-  std::size_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
-  if (memory == nullptr) throw Error(ErrorKind::Transport, "out of memory for a region");
-  std::memset(memory, 0, rounded);
-  return Region(std::make_unique<Memory>(*this, memory, size));
 }
 
 LoopbackWorld::LoopbackWorld(task::Executor& executor, int size, LoopbackOptions options)

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "net/ucx/wire.h"
+#include "net/wire/wire.h"
 
 namespace taxon::net {
 namespace {

@@ -12,16 +12,6 @@
 namespace taxon::net {
 namespace {
 
-// System V segments vanish with their last process, however it ends, and are not limited by the size of
-// /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
-// here.
-const std::vector<TransportChoice> kChoices = {
-    {"auto", "shared memory within a host, RDMA or TCP between hosts", "^posix,cma"},
-    {"shm", "shared memory only; all ranks on one host", "self,sysv"},
-    {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden", "^sysv,cma"},
-    {"tcp", "TCP only, also within a host", "self,tcp"},
-};
-
 const char* set_by_user(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != 0 ? value : nullptr;
@@ -59,28 +49,13 @@ void enlarge_segments(ucp_config_t* config) {
 
 }  // namespace
 
-const std::vector<TransportChoice>& transport_choices() { return kChoices; }
-
-std::vector<std::string> transport_names() {
-  std::vector<std::string> names;
-  for (const TransportChoice& choice : kChoices) names.emplace_back(choice.name);
-  return names;
-}
-
-const TransportChoice& find_transport_choice(const std::string& name) {
-  std::string names;
-  for (const TransportChoice& choice : kChoices) {
-    if (name == choice.name) return choice;
-    names += fmt::format("\n  {}: {}", choice.name, choice.explanation);
-  }
-  throw Error(ErrorKind::Usage, fmt::format("unknown transport \"{}\"; there are:{}", name, names));
-}
-
 Error ucx_error(const std::string& what, ucs_status_t status) {
   return Error(ErrorKind::Transport, fmt::format("{}: {} (UCX)", what, ucs_status_string(status)));
 }
 
 UcxContext::UcxContext(const TransportChoice& choice, const std::string& devices) {
+  if (choice.tls == nullptr)
+    throw Error(ErrorKind::Usage, fmt::format("transport \"{}\" goes without UCX", choice.name));
   try {
     open_context(choice, devices);
     open_worker();

@@ -4,17 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "net/wire/header_of.h"
+
 namespace taxon::net {
-namespace {
-
-/// Both kinds of operation that carry bytes to a peer.
-ConstView payload_of(const Op& op) {
-  if (auto* send = dynamic_cast<const SendOp*>(&op)) return send->payload;
-  return static_cast<const PutOp&>(op).payload;
-}
-
-}  // namespace
-
 struct Outbox::Fragment {
   Outbox* owner;
   WireHeader header;
@@ -54,7 +46,7 @@ bool Outbox::pump() {
     Op& op = *first_;
     ConstView payload = payload_of(op);
     ConstView part = payload.slice(sent_, next_fragment());
-    WireHeader header = header_of(op, payload.size(), part);
+    WireHeader header = header_for(op, part);
     // Not past copies that still wait.
     if (in_flight_ > 0 || !send_direct(header, part)) send_copy(header, part);
     sent_ += part.size();
@@ -75,24 +67,13 @@ bool Outbox::pump() {
   return burst > 0;
 }
 
-WireHeader Outbox::header_of(const Op& op, std::size_t whole, ConstView part) {
-  WireHeader header;
+WireHeader Outbox::header_for(const Op& op, ConstView part) {
+  WireHeader header = header_of(op);
   if (must_confirm(part.size())) header.flags |= kConfirm;
   header.epoch = setting_.epoch;
-  header.tag = op.tag;
   header.source = setting_.self.value();
   header.order = order_;
   header.offset = sent_;
-  header.size = whole;
-  if (auto* send = dynamic_cast<const SendOp*>(&op)) {
-    header.type = static_cast<std::uint8_t>(send->type);
-  } else {
-    auto& put = static_cast<const PutOp&>(op);
-    header.kind = WireKind::Put;
-    header.signal = put.signal.index;
-    header.value = put.value;
-    if (put.region) header.address = put.region->address + put.offset;
-  }
   if (setting_.checksums == Checksums::Payload) {
     header.flags |= kPayloadChecksum;
     header.payload_checksum = checksum_of(part);

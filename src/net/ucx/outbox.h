@@ -9,8 +9,8 @@
 #include "net/completions.h"
 #include "net/transport.h"
 #include "net/ucx/fragment_counts.h"
-#include "net/ucx/send_window.h"
-#include "net/ucx/wire.h"
+#include "net/wire/send_window.h"
+#include "net/wire/wire.h"
 #include "task/executor.h"
 
 namespace taxon::net {
@@ -85,7 +85,7 @@ class Outbox {
   std::size_t next_fragment() const;
   bool admitted() const { return setting_.clock == nullptr || way_.admits(next_fragment()); }
   bool must_confirm(std::size_t bytes);
-  WireHeader header_of(const Op& op, std::size_t whole, ConstView part);
+  WireHeader header_for(const Op& op, ConstView part);
   /// False: the network can't take it now, and has taken nothing.
   bool send_direct(const WireHeader& header, ConstView part);
   void send_copy(const WireHeader& header, ConstView part);

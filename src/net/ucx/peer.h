@@ -6,7 +6,7 @@
 #include "net/ucx/context.h"
 #include "net/ucx/memory.h"
 #include "net/ucx/outbox.h"
-#include "net/ucx/signal_page.h"
+#include "net/wire/signal_page.h"
 
 namespace taxon::net {
 

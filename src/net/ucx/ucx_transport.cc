@@ -8,8 +8,9 @@
 #include <random>
 
 #include "net/describe.h"
-#include "net/ucx/inbox.h"
 #include "net/ucx/peer.h"
+#include "net/wire/awaited_signals.h"
+#include "net/wire/inbox.h"
 
 namespace taxon::net {
 namespace {
@@ -31,7 +32,7 @@ constexpr Duration kDrainLimit = std::chrono::seconds(2);
 
 class UcxTransport::Impl {
  public:
-  Impl(task::Executor& executor, task::Waits& waits, UcxOptions options);
+  Impl(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options);
   ~Impl();
 
   void connect(const std::vector<PeerInfo>& peers);
@@ -48,13 +49,11 @@ class UcxTransport::Impl {
   void raise_mapped(Peer& peer, RemoteSignal signal, std::uint64_t value);
   bool poll();
   bool arm();
-  bool check_signals();
   bool look_for_signals();
-  bool awaited_signal_is_up() const;
 
   task::Executor& executor;
   task::Waits& waits;
-  const UcxOptions options;
+  const ProcessTransportOptions options;
   UcxContext context;
   UcxMemory memory;
   Region page_region;
@@ -64,7 +63,7 @@ class UcxTransport::Impl {
   Inbox inbox;
   std::vector<std::unique_ptr<Peer>> peers;  // by rank; null at the own one
   std::vector<Peer*> busy;                   // with something queued
-  std::vector<AwaitSignalOp*> awaiting;
+  AwaitedSignals awaiting;
   Traffic traffic;
 
  private:
@@ -84,7 +83,7 @@ class UcxTransport::Impl {
   void close_endpoints();
 };
 
-UcxTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, UcxOptions given)
+UcxTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, ProcessTransportOptions given)
     : executor(executor),
       waits(waits),
       options(std::move(given)),
@@ -93,8 +92,10 @@ UcxTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, UcxOption
       page_region(memory.allocate(SignalPage::bytes_for(options.signals))),
       page(page_region.bytes()),
       inbox({options.rank, options.world_size, options.job_epoch, options.signals}, completions,
-            memory.regions(), page) {
-  if (options.sleeps == UcxOptions::Sleeps::Rarely && fence == RemoteFence::Available) page.announce_fences();
+            memory.regions(), page),
+      awaiting(page) {
+  if (options.sleeps == ProcessTransportOptions::Sleeps::Rarely && fence == RemoteFence::Available)
+    page.announce_fences();
   page.nonce() = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
   handle(kFragmentMessage, &Impl::fragment_arrived);
   handle(kWakeMessage, &Impl::wake_arrived);
@@ -153,7 +154,7 @@ void UcxTransport::Impl::connect(const std::vector<PeerInfo>& infos) {
         options.job_epoch,
         options.payload_checksums == PayloadChecksums::On ? Checksums::Payload : Checksums::Header,
         local ? kSharedFragment : kNetworkFragment,
-        local || options.on_its_way == UcxOptions::OnItsWay::AsTcpAllows ? nullptr : &executor};
+        local || options.on_its_way == ProcessTransportOptions::OnItsWay::AsTcpAllows ? nullptr : &executor};
     Card card = Card::unpack(ConstView(infos[i].address.data(), infos[i].address.size()));
     peers.push_back(std::make_unique<Peer>(rank, local ? Peer::Place::SameHost : Peer::Place::OtherHost,
                                            std::move(card), setting, completions));
@@ -211,25 +212,6 @@ void UcxTransport::Impl::raise_mapped(Peer& to, RemoteSignal signal, std::uint64
   if (to.page.must_wake(fence)) to.wake();
 }
 
-bool UcxTransport::Impl::awaited_signal_is_up() const {
-  return std::any_of(awaiting.begin(), awaiting.end(),
-                     [&](const AwaitSignalOp* op) { return page.value(op->index) >= op->value; });
-}
-
-bool UcxTransport::Impl::check_signals() {
-  std::size_t kept = 0;
-  for (AwaitSignalOp* op : awaiting) {
-    op->seen = page.value(op->index);
-    if (op->seen >= op->value)
-      completions.push(*op);
-    else
-      awaiting[kept++] = op;
-  }
-  bool worked = kept < awaiting.size();
-  awaiting.resize(kept);
-  return worked;
-}
-
 bool UcxTransport::Impl::pump() {
   bool worked = false;
   for (Peer* peer : busy) {
@@ -256,17 +238,7 @@ void UcxTransport::Impl::confirm() {
 
 bool UcxTransport::Impl::look_for_signals() {
   for (int look = 0; look < kSignalLooks; ++look) {
-    if (awaiting.size() == 1) {  // mostly, and then without a list of what is complete
-      AwaitSignalOp* const op = awaiting.front();
-      op->seen = page.value(op->index);
-      if (op->seen >= op->value) {
-        awaiting.clear();
-        op->complete();
-        return true;
-      }
-    } else if (check_signals()) {
-      return true;
-    }
+    if (awaiting.complete_or_collect(completions)) return true;
 #if defined(__x86_64__)
     if (look % kLooksPerPause == 0) __builtin_ia32_pause();
 #endif
@@ -280,21 +252,19 @@ bool UcxTransport::Impl::poll() {
     worked |= completions.run();
     if (++polls_ % kPollsPerProgress != 0) return worked;
   }
-  bool worked = check_signals();
+  bool worked = awaiting.collect(completions);
   for (int round = 0; round < kProgressRounds && ucp_worker_progress(context.worker()) != 0; ++round)
     worked = true;
   confirm();
   if (!busy.empty()) worked |= pump();
-  worked |= check_signals();  // of puts that came as messages
+  worked |= awaiting.collect(completions);  // of puts that came as messages
   worked |= completions.run();
   look_for_failures();
   return worked;
 }
 
 bool UcxTransport::Impl::needs(const Peer& peer) const {
-  return peer.outbox.has_queue() || inbox.awaits(peer.rank) ||
-         std::any_of(awaiting.begin(), awaiting.end(),
-                     [&](const AwaitSignalOp* op) { return op->peer == peer.rank; });
+  return peer.outbox.has_queue() || inbox.awaits(peer.rank) || awaiting.expects(peer.rank);
 }
 
 void UcxTransport::Impl::look_for_failures() {
@@ -314,7 +284,7 @@ bool UcxTransport::Impl::arm() {
   if (std::any_of(busy.begin(), busy.end(), [](const Peer* peer) { return peer->outbox.ready(); }))
     return false;
   page.announce_sleep();
-  if (awaited_signal_is_up()) return false;
+  if (awaiting.any_is_up()) return false;
   return ucp_worker_arm(context.worker()) == UCS_OK;
 }
 
@@ -350,7 +320,7 @@ void UcxTransport::Impl::close_endpoints() {
   }
 }
 
-UcxTransport::UcxTransport(task::Executor& executor, task::Waits& waits, UcxOptions options)
+UcxTransport::UcxTransport(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options)
     : impl_(std::make_unique<Impl>(executor, waits, std::move(options))) {}
 
 UcxTransport::~UcxTransport() = default;
@@ -406,7 +376,7 @@ void UcxTransport::start(AwaitSignalOp& op) {
   op.seen = impl_->page.value(op.index);
   if (op.seen >= op.value) return op.complete();
   if (!impl_->is_self(op.peer) && impl_->peer(op.peer).lost) return op.complete(impl_->peer(op.peer).lost);
-  impl_->awaiting.push_back(&op);
+  impl_->awaiting.add(op);
 }
 
 void UcxTransport::forget(Op& op) {
@@ -414,7 +384,7 @@ void UcxTransport::forget(Op& op) {
   if (auto* receive = dynamic_cast<RecvOp*>(&op)) {
     TAXON_CHECK(impl_->inbox.forget(*receive), "an unknown receive was cancelled");
   } else if (auto* await = dynamic_cast<AwaitSignalOp*>(&op)) {
-    std::erase(impl_->awaiting, await);
+    impl_->awaiting.forget(*await);
   } else {
     TAXON_CHECK(impl_->peer(op.peer).outbox.forget(op), "an unknown send was cancelled");
   }

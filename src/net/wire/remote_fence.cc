@@ -1,4 +1,4 @@
-#include "net/ucx/remote_fence.h"
+#include "net/wire/remote_fence.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>

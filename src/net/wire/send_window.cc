@@ -1,4 +1,4 @@
-#include "net/ucx/send_window.h"
+#include "net/wire/send_window.h"
 
 namespace taxon::net {
 

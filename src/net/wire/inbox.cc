@@ -1,4 +1,4 @@
-#include "net/ucx/inbox.h"
+#include "net/wire/inbox.h"
 
 #include <fmt/format.h>
 

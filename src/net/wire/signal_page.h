@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/view.h"
-#include "net/ucx/remote_fence.h"
+#include "net/wire/remote_fence.h"
 
 namespace taxon::net {
 
@@ -15,7 +15,7 @@ namespace taxon::net {
 ///
 /// Sleep protocol: the owner stores asleep = 1 and then looks at its signals; a peer raises a signal and then
 /// looks at asleep. A fence between the two, on both sides, makes at least one of them see the other. Either
-/// each has its own, or the owner of the page executes the raisers' with its own (net/ucx/remote_fence.h).
+/// each has its own, or the owner of the page executes the raisers' with its own (net/wire/remote_fence.h).
 class SignalPage {
  public:
   static constexpr std::size_t kLine = 128;  // two cache lines, which processors fetch together

@@ -1,4 +1,4 @@
-#include "net/ucx/wire.h"
+#include "net/wire/wire.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

@@ -1,4 +1,4 @@
-#include "net/ucx/arrivals.h"
+#include "net/wire/arrivals.h"
 
 #include <algorithm>
 

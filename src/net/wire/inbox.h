@@ -8,10 +8,10 @@
 #include "net/kept_message.h"
 #include "net/mailbox.h"
 #include "net/region_table.h"
-#include "net/ucx/arrivals.h"
-#include "net/ucx/send_window.h"
-#include "net/ucx/signal_page.h"
-#include "net/ucx/wire.h"
+#include "net/wire/arrivals.h"
+#include "net/wire/send_window.h"
+#include "net/wire/signal_page.h"
+#include "net/wire/wire.h"
 
 namespace taxon::net {
 

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "net/transport.h"
+#include "task/poll_loop.h"
+
+namespace taxon::net {
+
+enum class PayloadChecksums { Off, On };
+
+/// What a transport between processes is made with.
+struct ProcessTransportOptions {
+  Rank rank;
+  int world_size = 1;
+  /// Names the machine (and what of it can share memory); equal at ranks that may share memory.
+  std::string host;
+  /// Of this life of the job: messages of another one are thrown away.
+  std::uint32_t job_epoch = 0;
+  /// A row of transport_choices() (net/transport_choice.h). The user's UCX_TLS wins over rows of UCX's.
+  std::string transport = "auto";
+  /// Network devices as in UCX_NET_DEVICES ("eth0,mlx5_0:1"); empty: all. The user's UCX_NET_DEVICES wins.
+  std::string devices;
+  /// Peers whose loss somebody else tells of: a broken connection to them ends nothing but its operations.
+  std::vector<Rank> spared;
+  PayloadChecksums payload_checksums = PayloadChecksums::Off;
+  /// UCX's: how much of what this rank sends to another host is on its way: what TCP allows, or what the path
+  /// can use (net/wire/send_window.h), which several senders to one link need, and which costs processor
+  /// time.
+  enum class OnItsWay { AsTcpAllows, AsPathCarries } on_its_way = OnItsWay::AsPathCarries;
+  /// UCX's: how often this rank's loop goes to sleep. Who does so rarely takes the fences of the sleep
+  /// protocol (docs/transport.md) upon itself, and peers of its host write to it without.
+  enum class Sleeps { Often, Rarely } sleeps = Sleeps::Often;
+  std::uint32_t signals = 1024;
+};
+
+/// What a rank must know of another to talk to it; carried by the rendezvous.
+struct PeerInfo {
+  std::vector<std::byte> address;
+  std::string host;
+};
+
+/// A transport whose ranks are processes. In two phases: construct everywhere, exchange self(), connect()
+/// everywhere. allocate() may be called in between; operations may start after connect(). Executor's thread
+/// only; must be added to the poll loop while operations are in flight. After the rank's Waits are cancelled
+/// it is only good for destruction. A clean destruction waits up to two seconds for what was sent to leave
+/// this process.
+class ProcessTransport : public Transport, public task::Pollable {
+ public:
+  virtual PeerInfo self() const = 0;
+  /// `peers` by rank, the own one included. Throws Error{Mismatch} for addresses that are not of this
+  /// version, Error{Transport} when a peer of this host can't be reached.
+  virtual void connect(const std::vector<PeerInfo>& peers) = 0;
+};
+
+}  // namespace taxon::net

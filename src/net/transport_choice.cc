@@ -1,0 +1,62 @@
+#include "net/transport_choice.h"
+
+#include <fmt/format.h>
+
+#include "net/ucx/ucx_transport.h"
+
+namespace taxon::net {
+namespace {
+
+using Made = std::unique_ptr<ProcessTransport>;
+
+Made make_ucx(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options) {
+  return std::make_unique<UcxTransport>(executor, waits, std::move(options));
+}
+
+constexpr auto kShared = TransportChoice::Memory::Shared, kApart = TransportChoice::Memory::Apart;
+
+// System V segments vanish with their last process, however it ends, and are not limited by the size of
+// /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
+// here.
+const std::vector<TransportChoice> kChoices = {
+    {"auto", "shared memory within a host, RDMA or TCP between hosts", kShared, "^posix,cma", make_ucx, nullptr},
+    {"shm", "shared memory only; all ranks on one host", kShared, "self,sysv", make_ucx, nullptr},
+    {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden", kShared,
+     "^sysv,cma", make_ucx, nullptr},
+    {"tcp", "TCP only, also within a host", kApart, "self,tcp", make_ucx, nullptr},
+};
+
+}  // namespace
+
+const std::vector<TransportChoice>& transport_choices() { return kChoices; }
+
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names;
+  for (const TransportChoice& choice : kChoices) names.emplace_back(choice.name);
+  return names;
+}
+
+const TransportChoice& find_transport_choice(const std::string& name) {
+  std::string names;
+  for (const TransportChoice& choice : kChoices) {
+    if (name == choice.name) return choice;
+    names += fmt::format("\n  {}: {}", choice.name, choice.explanation);
+  }
+  throw Error(ErrorKind::Usage, fmt::format("unknown transport \"{}\"; there are:{}", name, names));
+}
+
+std::string what_is_missing(const TransportChoice& choice) {
+  if (choice.make != nullptr) return {};
+  return fmt::format("this build has no \"{}\": install {}, then configure and build anew", choice.name,
+                     choice.package);
+}
+
+std::unique_ptr<ProcessTransport> make_transport(task::Executor& executor, task::Waits& waits,
+                                                 ProcessTransportOptions options) {
+  const TransportChoice& choice = find_transport_choice(options.transport);
+  if (const std::string missing = what_is_missing(choice); !missing.empty())
+    throw Error(ErrorKind::Usage, missing);
+  return choice.make(executor, waits, std::move(options));
+}
+
+}  // namespace taxon::net
