@@ -32,6 +32,6 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/TaxonConfig.cmake.in ${C
 # 0.x promises nothing between minor versions.
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/TaxonConfig.cmake ${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake
-              ${CMAKE_SOURCE_DIR}/cmake/FindxxHash.cmake DESTINATION ${package_dir})
+              ${CMAKE_SOURCE_DIR}/cmake/FindxxHash.cmake ${CMAKE_SOURCE_DIR}/cmake/Findgrpcpp.cmake DESTINATION ${package_dir})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes ${CMAKE_SOURCE_DIR}/clusters ${CMAKE_SOURCE_DIR}/profiles
         DESTINATION ${CMAKE_INSTALL_DATADIR}/taxon)

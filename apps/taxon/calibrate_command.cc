@@ -70,6 +70,9 @@ int run(const CalibrateArguments& arguments, const Environment& environment) {
   if (std::find(transports.begin(), transports.end(), arguments.transport) == transports.end())
     problems.push_back(
         {"--transport", fmt::format("{} is none of {}", arguments.transport, fmt::join(transports, ", "))});
+  else if (std::string missing = net::what_is_missing(net::find_transport_choice(arguments.transport));
+           !missing.empty())
+    problems.push_back({"--transport", std::move(missing)});
   plan::require_legal(problems);
   if (who.identity.rank == 0 && !local_worker) {
     data::FileStorage storage;

@@ -74,7 +74,7 @@ std::vector<ComparedRun> read_recipes(const CompareArguments& arguments, Problem
       run.overrides = common;
       run.plan = plan::read_plan(recipe, joined(common, arguments.overrides));
       run.plan.resolved = {};
-      plan::require_legal(plan::check_plan(run.plan, arguments.workers, known_names()));
+      plan::require_legal(check_run(run.plan, arguments.workers));
     };
     // Mistakes of reading name the file themselves.
     if (problems.collect(read, recipe)) runs.push_back(std::move(run));

@@ -67,6 +67,15 @@ plan::KnownNames known_names() {
   return known;
 }
 
+std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size) {
+  std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, known_names());
+  for (const net::TransportChoice& choice : net::transport_choices())
+    if (std::string missing = net::what_is_missing(choice);
+        choice.name == plan.transport.kind && !missing.empty())
+      problems.push_back({"transport.kind", std::move(missing)});
+  return problems;
+}
+
 void prepare_output(data::Storage& storage, const std::string& folder, Existing existing) {
   std::string found;
   for (const char* name : kRunFiles)

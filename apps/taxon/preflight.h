@@ -11,6 +11,8 @@ namespace taxon::app {
 
 /// Every name that a plan may use, from the tables.
 plan::KnownNames known_names();
+/// What check_plan() says of a plan that is to be run here, and what this build lacks for it.
+std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size);
 
 /// What may be done with an output folder that holds a run already.
 enum class Existing { Refuse, Resume, Overwrite };

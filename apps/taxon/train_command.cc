@@ -113,8 +113,7 @@ int run(const TrainArguments& arguments, const Environment& env) {
          fmt::format("{} has started this process as one of {} already: drop --workers, or the launcher",
                      identity.origin, identity.world_size)});
   int world_size = launches ? arguments.workers : identity.world_size;
-  for (plan::Problem& problem : plan::check_plan(plan, world_size, known_names()))
-    problems.push_back(std::move(problem));
+  for (plan::Problem& problem : check_run(plan, world_size)) problems.push_back(std::move(problem));
   plan::require_legal(problems);
   plan::require_legal(problems_of_order(arguments, plan, world_size));
 

@@ -52,6 +52,8 @@ class ProcessTransport : public Transport, public task::Pollable {
   /// `peers` by rank, the own one included. Throws Error{Mismatch} for addresses that are not of this
   /// version, Error{Transport} when a peer of this host can't be reached.
   virtual void connect(const std::vector<PeerInfo>& peers) = 0;
+  /// Fragments of other job epochs that came and were thrown away.
+  virtual std::uint64_t stale_fragments() const = 0;
 };
 
 }  // namespace taxon::net

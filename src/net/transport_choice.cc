@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include "net/ucx/ucx_transport.h"
+#if defined(TAXON_WITH_GRPC)
+#include "net/grpc/grpc_transport.h"
+#endif
 
 namespace taxon::net {
 namespace {
@@ -13,17 +16,34 @@ Made make_ucx(task::Executor& executor, task::Waits& waits, ProcessTransportOpti
   return std::make_unique<UcxTransport>(executor, waits, std::move(options));
 }
 
+#if defined(TAXON_WITH_GRPC)
+template <GrpcTransport::Calls calls>
+Made make_grpc(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options) {
+  return std::make_unique<GrpcTransport>(executor, waits, std::move(options), calls);
+}
+constexpr auto kMakeStreaming = &make_grpc<GrpcTransport::Calls::Streaming>;
+constexpr auto kMakeUnary = &make_grpc<GrpcTransport::Calls::Unary>;
+#else
+constexpr decltype(TransportChoice::make) kMakeStreaming = nullptr, kMakeUnary = nullptr;
+#endif
+
 constexpr auto kShared = TransportChoice::Memory::Shared, kApart = TransportChoice::Memory::Apart;
+constexpr const char* kGrpcPackage = "libgrpc++-dev";
 
 // System V segments vanish with their last process, however it ends, and are not limited by the size of
 // /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
 // here.
 const std::vector<TransportChoice> kChoices = {
-    {"auto", "shared memory within a host, RDMA or TCP between hosts", kShared, "^posix,cma", make_ucx, nullptr},
+    {"auto", "shared memory within a host, RDMA or TCP between hosts", kShared, "^posix,cma", make_ucx,
+     nullptr},
     {"shm", "shared memory only; all ranks on one host", kShared, "self,sysv", make_ucx, nullptr},
     {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden", kShared,
      "^sysv,cma", make_ucx, nullptr},
     {"tcp", "TCP only, also within a host", kApart, "self,tcp", make_ucx, nullptr},
+    {"grpc", "to compare and debug with: gRPC, one stream per direction", kApart, nullptr, kMakeStreaming,
+     kGrpcPackage},
+    {"grpc-unary", "to compare and debug with: gRPC, one call per fragment", kApart, nullptr, kMakeUnary,
+     kGrpcPackage},
 };
 
 }  // namespace

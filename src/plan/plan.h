@@ -164,7 +164,7 @@ struct ExchangePlan {
 };
 
 struct TransportPlan {
-  std::string kind = "auto";        // auto, tcp, shm (one host), loopback (ranks inside one process)
+  std::string kind = "auto";        // a row of net/transport_choice.h
   std::string checksum = "header";  // header, payload
   bool trace_allocations = true;    // gradients are born where they travel from
   friend bool operator==(const TransportPlan&, const TransportPlan&) = default;

@@ -170,7 +170,7 @@ TEST(Placed, HoldsBetweenProcesses) {
   const test::RankBody body = [&](net::Transport& transport) {
     return play_in_process(&scene, &transport, &expected);
   };
-  test::run_ucx(3, body);
+  test::run_ranks_as_processes(3, body);
 }
 #endif
 

@@ -12,11 +12,11 @@
 #if defined(TAXON_TEST_VIRTUAL)
 #include "support/virtual_ranks.h"
 #else
-#include "support/ucx_ranks.h"
+#include "support/process_ranks.h"
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-#define TAXON_TEST_UCX 0  // the sanitizer can't see into UCX and does not follow forks
+#define TAXON_TEST_UCX 0  // the sanitizer can't see into UCX or gRPC and does not follow forks
 #else
 #define TAXON_TEST_UCX 1
 #endif
@@ -61,14 +61,24 @@ inline std::vector<World> all_worlds() {
   };
 #if TAXON_TEST_UCX
   worlds.push_back(
-      {"ucx_shm", [](int n, const RankBody& body) { run_ucx(n, body, {.transport = "shm"}); }, true});
+      {"ucx_shm", [](int n, const RankBody& body) { run_ranks_as_processes(n, body, {.transport = "shm"}); },
+       true});
   worlds.push_back(
       {"ucx_tcp",
        [](int n, const RankBody& body) {
-         run_ucx(n, body,
-                 {.transport = "tcp", .devices = "lo", .payload_checksums = net::PayloadChecksums::On});
+         run_ranks_as_processes(
+             n, body, {.transport = "tcp", .devices = "lo", .payload_checksums = net::PayloadChecksums::On});
        },
        false});
+  for (const std::string& transport : built({"grpc", "grpc-unary"}))
+    worlds.push_back(
+        {transport == "grpc" ? "grpc" : "grpc_unary",
+         [transport](int n, const RankBody& body) {
+           run_ranks_as_processes(
+               n, body,
+               {.transport = transport, .devices = "lo", .payload_checksums = net::PayloadChecksums::On});
+         },
+         false});
 #endif
   return worlds;
 }

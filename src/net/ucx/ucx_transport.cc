@@ -423,7 +423,7 @@ int UcxTransport::event_fd() { return impl_->context.event_fd(); }
 bool UcxTransport::arm() { return impl_->arm(); }
 void UcxTransport::disarm() { impl_->page.announce_awake(); }
 
-std::uint64_t UcxTransport::stale_messages() const { return impl_->inbox.stale(); }
+std::uint64_t UcxTransport::stale_fragments() const { return impl_->inbox.stale(); }
 
 FragmentCounts UcxTransport::fragments_to(Rank rank) const { return impl_->peer(rank).outbox.counts(); }
 

@@ -18,6 +18,7 @@ class UcxTransport final : public ProcessTransport {
 
   PeerInfo self() const override;
   void connect(const std::vector<PeerInfo>& peers) override;
+  std::uint64_t stale_fragments() const override;
 
   void start(SendOp& op) override;
   void start(RecvOp& op) override;
@@ -44,8 +45,6 @@ class UcxTransport final : public ProcessTransport {
   bool arm() override;
   void disarm() override;
 
-  /// Messages of other job epochs that came and were thrown away.
-  std::uint64_t stale_messages() const;
   /// REQUIRES: not the own rank.
   FragmentCounts fragments_to(Rank peer) const;
 

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+
+#include "net/completions.h"
+#include "net/grpc/line.h"
+#include "net/process_transport.h"
+
+namespace taxon::net {
+
+/// Another rank, as one rank sends to it: messages and puts one after the other, in fragments. The network
+/// never holds the caller's memory, so an operation is done when its last byte was copied into a fragment, and
+/// can be recalled at any time.
+class GrpcPeer {
+ public:
+  struct Setting {
+    Rank self;
+    Rank peer;
+    std::uint32_t epoch = 0;
+    PayloadChecksums checksums = PayloadChecksums::Off;
+  };
+  /// The line has one of them, gRPC's buffers hold what HTTP/2's flow control admits.
+  static constexpr std::size_t kFragment = 512 << 10;
+
+  GrpcPeer(Setting setting, std::unique_ptr<Line> line, Completions& completions);
+
+  /// Queues a SendOp or PutOp and sends what the line takes. Does not complete `op` itself: true if it is
+  /// done.
+  bool start(Op& op);
+  /// False: the op was not queued here. When a part of it was sent the peer can't make sense of anything
+  /// later, and nothing more is sent.
+  bool forget(Op& op);
+  bool has_queue() const { return first_ != nullptr; }
+  /// Nothing is queued or on its way into the line.
+  bool idle() const { return first_ == nullptr && !sending_; }
+
+  void line_free();
+  void line_closed();
+  /// The connection broke: every operation with this peer fails with it.
+  void fail(const std::string& why);
+
+  Line& line() { return *line_; }
+  const Line& line() const { return *line_; }
+  /// LineClosed came.
+  bool closed() const { return closed_; }
+  /// Null while the peer is there.
+  std::exception_ptr lost() const { return lost_; }
+  /// lost(), once: null when it was asked since.
+  std::exception_ptr take_news() { return std::exchange(news_, nullptr); }
+
+ private:
+  void pump();
+  grpc::ByteBuffer next_fragment();
+
+  const Setting setting_;
+  const std::unique_ptr<Line> line_;
+  Completions& completions_;
+  Op* first_ = nullptr;
+  Op* last_ = nullptr;
+  Op* starting_ = nullptr;  // inside start(); null again once it is done
+  std::size_t sent_ = 0;    // bytes of first_
+  std::uint64_t order_ = 0;
+  bool sending_ = false;
+  bool stopped_ = false;
+  bool closed_ = false;
+  std::exception_ptr lost_, news_;
+};
+
+}  // namespace taxon::net
