@@ -15,6 +15,7 @@
 #include "apps/taxon/host.h"
 #include "apps/taxon/interfaces.h"
 #include "apps/taxon/ucx_transports.h"
+#include "net/transport_choice.h"
 
 namespace taxon::app {
 namespace {
@@ -109,6 +110,12 @@ std::vector<Finding> transports() {
                     shares ? Verdict::Good : Verdict::Poor,
                     shares ? "" : "Sums and tensor channels copy more than once without shared memory."});
   result.push_back({"tensors to hosts", "messages", Verdict::Good, {}});
+  for (const net::TransportChoice& choice : net::transport_choices())
+    if (choice.tls == nullptr)  // not UCX's
+      result.push_back({choice.name,
+                        choice.make ? choice.explanation : fmt::format("none without {}", choice.package),
+                        Verdict::Good,
+                        {}});
   if (!found.contains("tcp"))
     result.push_back({"UCX tcp", "none", Verdict::Missing,
                       "Hosts can't reach each other without it or RDMA. Check UCX_TLS and the interfaces."});

@@ -45,6 +45,14 @@ class Faults(TaxonTest):
                 self.assertNotEqual(process.wait(10), 0)
                 self.assertIn("rank 1", self.log())
 
+    def test_a_killed_worker_is_named_over_grpc(self):
+        self.need_grpc()
+        for kind in ("grpc", "grpc-unary"):
+            with self.subTest(transport=kind):
+                process = self.begin(3, "--set", f"transport.kind={kind}", out=kind)
+                self.wait_until(lambda: self.steps_seen(kind) >= 5, "training")
+                self.kill_and_check(process, self.workers(kind), 1)
+
     ASYNCHRONOUS = ("--set", "exchange.levels=[{topology: servers, staleness: -1, apply: 1}]", "--set", "mesh.servers=1",
                     "--set", "optimiser.rule=sgd")
 

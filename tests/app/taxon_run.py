@@ -89,6 +89,14 @@ class TaxonTest(unittest.TestCase):
         self.assertEqual(result.returncode, code, f"{words}\nstdout:\n{result.stdout}\nstderr:\n{result.stderr}")
         return result
 
+    def need_grpc(self):
+        """Skips the test in a build without gRPC, which refuses such plans and says what to install."""
+        result = subprocess.run([PROGRAM, "train", str(self.recipe), "--dry-run", "--set", "transport.kind=grpc"], capture_output=True, text=True,
+                                timeout=90, cwd=self.folder, env=clean_environment(), stdin=subprocess.DEVNULL)
+        if result.returncode != 0:
+            self.assertIn("transport.kind: this build has no \"grpc\": install libgrpc++-dev", result.stderr)
+            self.skipTest("a build without gRPC")
+
     def start(self, *words, environment=None, log=None):
         log = open(log or self.folder / "log", "w")
         process = subprocess.Popen([PROGRAM, *map(str, words)], stdout=log, stderr=subprocess.STDOUT, cwd=self.folder,

@@ -158,6 +158,29 @@ class Cores(TaxonTest):
         self.assertEqual([cores[0], cores[1]], [os.sched_getaffinity(0)] * 2)
 
 
+class Grpc(TaxonTest):
+    def setUp(self):
+        super().setUp()
+        self.need_grpc()
+
+    def train(self, kind, *more):
+        self.taxon("train", self.recipe, "--workers", 3, "--out", kind, "--set", f"transport.kind={kind}", *more)
+        return self.summary(kind)
+
+    def test_a_run_over_grpc_ends_as_over_ucx(self):
+        over_ucx = self.train("tcp")
+        for kind in ("grpc", "grpc-unary"):
+            with self.subTest(kind=kind):
+                over_grpc = self.train(kind)
+                self.assertEqual(over_grpc["transport"], f"{kind} over tcp lo")
+                self.assertEqual(over_grpc["parameter_hash"], over_ucx["parameter_hash"])
+                self.assertEqual(over_grpc["bytes_sent_per_step"], over_ucx["bytes_sent_per_step"])
+
+    def test_servers_work_over_grpc(self):
+        levels = ("--set", "exchange.levels=[{topology: servers}]", "--set", "optimiser.rule=sgd")
+        self.assertEqual(self.train("grpc", *levels)["parameter_hash"], self.train("tcp", *levels)["parameter_hash"])
+
+
 class Order(TaxonTest):
     PLAN = ("--workers", 4, "--set", "exchange.levels=[{topology: servers, staleness: -1, apply: 1}]", "--set", "mesh.servers=1",
             "--set", "optimiser.rule=sgd")

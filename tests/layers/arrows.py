@@ -10,6 +10,7 @@ _MODULE = re.compile(r"^\s*taxon_module\((\w+)([^)]*)\)", re.MULTILINE)
 _CAGED = {
     r"(torch|ATen|c10|caffe2)/": ("src/model/torch/", "apps/"),
     r"(ucp|uct|ucs|ucm)/": ("src/net/ucx/", "apps/"),
+    r"(grpc|grpcpp)/": ("src/net/grpc/",),
 }
 
 

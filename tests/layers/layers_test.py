@@ -65,6 +65,7 @@ class Arrows(unittest.TestCase):
     def test_caged_libraries(self):
         self.assertEqual(self.count("src/model/torch/a.cc", "#include <torch/torch.h>"), 0)
         self.assertEqual(self.count("src/model/a.cc", "#include <torch/torch.h>"), 1)
+        self.assertEqual(self.count("src/net/ucx/a.cc", "#include <grpcpp/channel.h>"), 1)
         self.assertEqual(self.count("src/train/a.cc", "  #  include <ATen/ATen.h>"), 1)
         self.assertEqual(self.count("src/net/ucx/a.cc", "#include <ucp/api/ucp.h>"), 0)
         self.assertEqual(self.count("src/net/a.h", "#include <ucp/api/ucp.h>"), 1)
@@ -115,6 +116,7 @@ class Doors(unittest.TestCase):
             "auto* real = dynamic_cast<net::UcxTransport*>(&door);",
             "if (typeid(device) == typeid(VirtualDevice)) cheat();",
             '#include "net/loopback/loopback.h"',
+            '#include "net/grpc/grpc_transport.h"',
             '#include "tensor/cpu_device.h"',
             '#include "sim/world.h"',
         ):

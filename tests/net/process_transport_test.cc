@@ -52,8 +52,7 @@ class Processes : public testing::TestWithParam<std::string> {
   ProcessTransportOptions options() const { return options_for(GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(Transports, Processes,
-                         testing::ValuesIn(test::built({"shm", "tcp", "grpc", "grpc-unary"})),
-                         name_of);
+                         testing::ValuesIn(test::built({"shm", "tcp", "grpc", "grpc-unary"})), name_of);
 
 TEST_P(Processes, AnIdleRankUsesNoProcessor) {
   test::run_ranks_as_processes(
@@ -153,6 +152,48 @@ TEST_P(Processes, AWorldBesideADeadRankEndsWhenItIsCancelled) {
     return 0;
   });
   EXPECT_THAT(codes, ElementsAre(0, 0, 128 + SIGKILL));
+}
+
+/// Sends until nothing more goes for a while: what the way to a rank that does not look can hold.
+Task<void> fill_the_way(Transport& net, const Process& process) {
+  constexpr std::size_t kMessages = 128;
+  std::vector<std::byte> payload(1 << 20, std::byte{5});
+  const ConstView view(payload.data(), payload.size());
+  std::vector<std::unique_ptr<Op>> ops;
+  for (std::size_t i = 0; i < kMessages; ++i)
+    ops.push_back(std::make_unique<SendOp>(net, Rank(1), Tag{.unit = 7}, view, DType::UInt8));
+  auto count = [&] { return std::count_if(ops.begin(), ops.end(), [](auto& op) { return op->done(); }); };
+  for (std::ptrdiff_t before = -1, now = 0; now != before; now = count()) {
+    before = now;
+    auto wait = pause(net, std::chrono::milliseconds(200));
+    co_await wait;
+  }
+  EXPECT_LT(count(), static_cast<std::ptrdiff_t>(kMessages));
+  process.barrier();
+  auto all = test::finish(ops);
+  co_await all;
+}
+
+Task<void> look_late(Transport& net, const Process& process) {
+  process.barrier();
+  std::vector<std::byte> bytes(1 << 20);
+  for (int i = 0; i < 128; ++i) {
+    RecvOp recv(net, Rank(0), Tag{.unit = 7}, View(bytes.data(), bytes.size()), DType::UInt8);
+    co_await recv;
+    EXPECT_EQ(bytes.back(), std::byte{5});
+  }
+}
+
+TEST_P(Processes, ASenderWaitsForAReceiverThatDoesNotLook) {
+  auto codes = run_processes(2, [&](Process& process) {
+    ProcessRank rank(process, options());
+    rank.run([&](Transport& net) {
+      return net.rank() == Rank(0) ? fill_the_way(net, process) : look_late(net, process);
+    });
+    process.barrier();
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
 }
 
 class OverTcp : public Processes {};

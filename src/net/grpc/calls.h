@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -7,13 +9,13 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
-
 namespace taxon::net {
 
 /// The two methods that a rank serves.
-constexpr const char* kStreamMethod = "/taxon.Transport/Stream";    // fragments one way, for as long as it lasts
-constexpr const char* kMessageMethod = "/taxon.Transport/Message";  // one fragment; answered when it was taken
+constexpr const char* kStreamMethod =
+    "/taxon.Transport/Stream";  // fragments one way, for as long as it lasts
+constexpr const char* kMessageMethod =
+    "/taxon.Transport/Message";  // one fragment; answered when it was taken
 
 /// Metadata of every call: who calls, and the token of the listener's card.
 constexpr const char* kRankKey = "taxon-rank";

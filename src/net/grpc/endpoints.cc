@@ -105,17 +105,15 @@ std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Place place
                        [&](const Interface& own) { return own.address == there.address; });
   };
   auto shares_network = [&](const Endpoint& there) {
-    return std::any_of(mine.begin(), mine.end(), [&](const Interface& own) {
-      return ((own.address ^ there.address) & own.mask) == 0;
-    });
+    return std::any_of(mine.begin(), mine.end(),
+                       [&](const Interface& own) { return ((own.address ^ there.address) & own.mask) == 0; });
   };
   if (place == Place::SameHost) {
     std::stable_partition(found.begin(), found.end(),
                           [](const Endpoint& there) { return is_loopback(there.address); });
     return found;
   }
-  std::erase_if(found,
-                [&](const Endpoint& there) { return is_loopback(there.address) || is_mine(there); });
+  std::erase_if(found, [&](const Endpoint& there) { return is_loopback(there.address) || is_mine(there); });
   std::stable_partition(found.begin(), found.end(), shares_network);
   return found;
 }

@@ -77,9 +77,9 @@ void GrpcPeer::line_closed() { closed_ = true; }
 
 void GrpcPeer::fail(const std::string& why) {
   if (lost_) return;
-  lost_ = std::make_exception_ptr(
-      Error(ErrorKind::PeerLost, fmt::format("the connection to rank {} broke: {}", setting_.peer.value(), why),
-            ErrorContext{setting_.peer, "connection", {}}));
+  lost_ = std::make_exception_ptr(Error(
+      ErrorKind::PeerLost, fmt::format("the connection to rank {} broke: {}", setting_.peer.value(), why),
+      ErrorContext{setting_.peer, "connection", {}}));
   news_ = lost_;
 }
 

@@ -9,8 +9,8 @@
 namespace taxon::net {
 
 /// Another rank, as one rank sends to it: messages and puts one after the other, in fragments. The network
-/// never holds the caller's memory, so an operation is done when its last byte was copied into a fragment, and
-/// can be recalled at any time.
+/// never holds the caller's memory, so an operation is done when its last byte was copied into a fragment,
+/// and can be recalled at any time.
 class GrpcPeer {
  public:
   struct Setting {

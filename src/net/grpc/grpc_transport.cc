@@ -287,8 +287,7 @@ std::uint64_t GrpcTransport::signal(std::uint32_t index) const { return impl_->p
 
 Path GrpcTransport::path(Rank rank) const {
   if (impl_->is_self(rank)) return {"own memory", true};
-  const std::string interface =
-      interface_towards(impl_->peer(rank).line().address(), impl_->interfaces);
+  const std::string interface = interface_towards(impl_->peer(rank).line().address(), impl_->interfaces);
   return {fmt::format("{} over tcp{}{}", impl_->calls == Calls::Streaming ? "grpc" : "grpc-unary",
                       interface.empty() ? "" : " ", interface),
           false, GrpcPeer::kFragment};

@@ -7,10 +7,10 @@
 
 namespace taxon::net {
 
-/// A transport to compare UCX with and to debug with: the same headers and fragments as over UCX, but as bytes
-/// of gRPC calls, between all ranks over TCP, also within a host. No memory is shared: puts travel as messages.
-/// Every rank listens and calls every other. gRPC has threads of its own, which never touch the caller's
-/// memory. docs/transport.md.
+/// A transport to compare UCX with and to debug with: the same headers and fragments as over UCX, but as
+/// bytes of gRPC calls, between all ranks over TCP, also within a host. No memory is shared: puts travel as
+/// messages. Every rank listens and calls every other. gRPC has threads of its own, which never touch the
+/// caller's memory. docs/transport.md.
 class GrpcTransport final : public ProcessTransport {
  public:
   enum class Calls {

@@ -11,8 +11,8 @@
 
 namespace taxon::net {
 
-/// The calls of peers to this rank: hands their fragments to `events`, those of one peer in order, a few ahead
-/// of the rank's thread; then it stops to read, and gRPC's flow control stops the sender.
+/// The calls of peers to this rank: hands their fragments to `events`, those of one peer in order, a few
+/// ahead of the rank's thread; then it stops to read, and gRPC's flow control stops the sender.
 class Listener {
  public:
   /// Listens on every interface, at ports that the kernel chooses. Calls without `token` are refused. Throws
