@@ -44,7 +44,8 @@ constexpr Endpoint kLoopback{address(127, 0, 0, 1), 1}, kBridge{address(172, 17,
     kFar{address(192, 168, 5, 9), 3}, kNear{address(10, 0, 0, 3), 4};
 
 TEST(GrpcEndpoints, OfOtherHostsAreThoseOfASharedNetworkFirst) {
-  EXPECT_THAT(reachable({kLoopback, kBridge, kFar, kNear}, Place::OtherHost, kMine), ElementsAre(kNear, kFar));
+  EXPECT_THAT(reachable({kLoopback, kBridge, kFar, kNear}, Place::OtherHost, kMine),
+              ElementsAre(kNear, kFar));
   EXPECT_THAT(reachable({kLoopback, kBridge}, Place::OtherHost, kMine), IsEmpty());
 }
 
@@ -117,9 +118,12 @@ TEST_P(Grpc, WhoDoesNotKnowTheTokenIsRefused) {
   auto codes = run_processes(2, [&](Process& process) {
     task::PollLoop loop;
     task::Waits waits;
-    auto net = make_transport(
-        loop, waits,
-        {.rank = Rank(process.index()), .world_size = 2, .host = "h", .transport = GetParam(), .devices = "lo"});
+    auto net = make_transport(loop, waits,
+                              {.rank = Rank(process.index()),
+                               .world_size = 2,
+                               .host = "h",
+                               .transport = GetParam(),
+                               .devices = "lo"});
     std::vector<PeerInfo> peers;
     for (auto& address : process.exchange(net->self().address)) peers.push_back({address, "h"});
     if (process.index() == 1) peers[0].address[8] ^= std::byte{1};
