@@ -13,7 +13,7 @@ PROGRAM = "bench_codecs"
 LARGE, SMALL, DENSITY = 25_000_000, 2**20, 0.001
 COLUMNS = 0.02  # of a sketch's row, per value
 CODECS = ("bf16", "fp16", "int8", "int4", "qsgd", "terngrad", "natural", "sign", "sign_vote", "one_bit", "two_bit", "threshold",
-          "random_k", "top_k", "gtop_k", "count_sketch", "power_sgd")
+          "random_k", "top_k", "gtop_k", "count_sketch", "power_sgd", "split_top_k", "chunk_top_k", "dct_top_k", "cocktail", "split_sketch")
 # (codec, operation, count) -> (the peer's request, its name, how many times faster Taxon should be)
 PEERS = {
     ("top_k", "encode", LARGE): (f"topk encode {LARGE} {DENSITY}", "torch.topk", 30),

@@ -44,6 +44,8 @@ class Bucket {
   double wire_bytes() const {
     double bytes = 0;
     for (const tensor::Arena& wire : wires_) bytes += static_cast<double>(wire.size());
+    if (const codec::Asking* asking = codec_.asking())
+      bytes += static_cast<double>(asking->question_bytes(values_.size()));
     return bytes;
   }
 
