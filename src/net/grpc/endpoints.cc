@@ -33,12 +33,6 @@ std::uint32_t number(const sockaddr* address) {
   return ntohl(in.sin_addr.s_addr);
 }
 
-std::string text(std::uint32_t address) {
-  const in_addr in{htonl(address)};
-  char buffer[INET_ADDRSTRLEN];
-  return inet_ntop(AF_INET, &in, buffer, sizeof buffer);
-}
-
 /// RDMA ports ("mlx5_0:1") are no interfaces, and "all" names none.
 std::set<std::string> named_interfaces(const std::string& devices) {
   std::set<std::string> names;
@@ -70,6 +64,12 @@ std::vector<Interface> find_interfaces(const std::string& devices) {
                               : fmt::format("none of the interfaces {} is up and has an IPv4 address",
                                             fmt::join(names, ", ")));
   return found;
+}
+
+std::string text_of(const Endpoint& endpoint) {
+  const in_addr in{htonl(endpoint.address)};
+  char buffer[INET_ADDRSTRLEN];
+  return fmt::format("{}:{}", inet_ntop(AF_INET, &in, buffer, sizeof buffer), endpoint.port);
 }
 
 std::vector<std::byte> GrpcCard::pack() const {
@@ -120,8 +120,7 @@ std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Place place
 
 std::string target_of(const std::vector<Endpoint>& endpoints) {
   std::string target = "ipv4:";
-  for (const Endpoint& one : endpoints)
-    target += fmt::format("{}{}:{}", &one == &endpoints.front() ? "" : ",", text(one.address), one.port);
+  for (const Endpoint& one : endpoints) target += (&one == &endpoints.front() ? "" : ",") + text_of(one);
   return target;
 }
 

@@ -26,6 +26,9 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
+/// "10.0.0.2:40000".
+std::string text_of(const Endpoint& endpoint);
+
 /// What a rank tells its peers before the first message.
 struct GrpcCard {
   /// Proves to a listener that the caller was told of it by the rendezvous.

@@ -4,6 +4,8 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <charconv>
+
 #include "base/error.h"
 #include "net/grpc/calls.h"
 
@@ -96,7 +98,8 @@ class Listener::Service final : public grpc::CallbackGenericService {
     const auto token = said.find(kTokenKey), rank = said.find(kRankKey);
     if (token == said.end() || rank == said.end() || token->second != token_)
       return new Refusal({grpc::StatusCode::PERMISSION_DENIED, "not a rank of this job"});
-    const int source = std::atoi(std::string(rank->second.data(), rank->second.size()).c_str());
+    int source = -1;
+    std::from_chars(rank->second.begin(), rank->second.end(), source);
     if (source < 0 || source >= world_size_)
       return new Refusal({grpc::StatusCode::INVALID_ARGUMENT, "a rank that the job has not"});
     if (call->method() == kStreamMethod) return OpenCall::begin<StreamCall>(Rank(source), events_);
@@ -118,8 +121,8 @@ Listener::Listener(int world_size, const std::vector<Interface>& interfaces,
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   std::vector<int> ports(interfaces.size());
   for (std::size_t i = 0; i < interfaces.size(); ++i)
-    builder.AddListeningPort(target_of({{interfaces[i].address, 0}}).substr(sizeof "ipv4:" - 1),
-                             grpc::InsecureServerCredentials(), &ports[i]);
+    builder.AddListeningPort(text_of({interfaces[i].address, 0}), grpc::InsecureServerCredentials(),
+                             &ports[i]);
   server_ = builder.BuildAndStart();
   if (!server_)
     throw Error(ErrorKind::Transport,
