@@ -215,8 +215,7 @@ void visit_fields(P& p, V&& visit) {
 template <Like<TransportPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "kind",
-              .sentence = "auto, shm (one host), posix, tcp, grpc, grpc-unary (docs/transport.md), or "
-                          "loopback (ranks inside one process)."},
+              .sentence = "auto, shm (one host), posix, tcp, grpc, grpc-unary (docs/transport.md)."},
         p.kind);
   visit(Field{.key = "checksum",
               .sentence = "What a checksum protects: the header alone, or the payload too.",

@@ -234,11 +234,6 @@ Broken ring_at_once(const Case& c) {
                 fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
-Broken loopback_alone(const Case& c) {
-  return unless(c.plan.transport.kind != "loopback" || c.world_size == 1,
-                fmt::format("there are {} workers, each a process; use auto, shm or tcp", c.world_size));
-}
-
 Broken reports_in_time(const Case& c) {
   const ControlPlan& control = c.plan.control;
   return unless(control.deadline_seconds >= std::max(control.silence_seconds, control.hang_seconds),
@@ -354,7 +349,6 @@ constexpr LegalityRow kRows[] = {
     {"exchange.gradients", "ring and a delay above 0 exclude each other", ring_at_once},
     {"transport.kind", "must be auto or name a transport",
      [](const Case& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
-    {"transport.kind", "loopback joins ranks of one process only", loopback_alone},
     {"emulation.slow", "rank must be one of the run's, or -1 for all", slow_ranks_there},
     {"control.deadline_seconds", "must not be shorter than silence_seconds and hang_seconds",
      reports_in_time},

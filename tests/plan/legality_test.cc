@@ -278,9 +278,6 @@ std::vector<Illegal> illegal_plans() {
        }},
       {"transport.kind: must be auto or name a transport: it is \"tpc\"; did you mean tcp?",
        [](Plan& p) { p.transport.kind = "tpc"; }},
-      {"transport.kind: loopback joins ranks of one process only: there are 2 workers, each a process; use "
-       "auto, shm or tcp",
-       [](Plan& p) { p.transport.kind = "loopback"; }},
       {"emulation.slow: rank must be one of the run's, or -1 for all: it is 2, and there are ranks 0 to 1",
        [](Plan& p) {
          p.emulation.slow = {{.rank = -1}, {.rank = 2, .slowdown = 3}};
@@ -481,7 +478,6 @@ TEST(Legality, LegalSpecialCases) {
     change(plan);
     EXPECT_TRUE(check_plan(plan, world_size, test::known_names()).empty());
   };
-  expect_legal([](Plan& p) { p.transport.kind = "loopback"; }, 1);
   expect_legal([](Plan& p) { p.mesh.data = 3; }, 3);
   expect_legal([](Plan& p) { p.batch.global = 2; }, 5);  // ranks without samples
   expect_legal([](Plan& p) { p.batch = {.per_worker = 4, .micro_batches = 4}; }, 3);

@@ -10,7 +10,7 @@ inline plan::KnownNames known_names() {
           .datasets = {"idx", "synthetic", "blobs"},
           .rules = {"sgd", "momentum", "nesterov", "adamw"},
           .schedules = {"constant", "step", "cosine"},
-          .transports = {"tcp", "shm", "loopback"},
+          .transports = {"tcp", "shm"},
           .outer_rules = {"average", "block_nesterov", "outer_nesterov", "elastic", "block", "accumulated"},
           .graphs = {"ring", "exponential"},
           .topologies = {{"all_reduce", {"ring", "tree", "direct"}},
