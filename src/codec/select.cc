@@ -21,6 +21,8 @@ constexpr std::size_t kLine = 16;
 constexpr double kHits = 64, kMargin = 32;
 /// With more entries than this share, or fewer values, histograms are as good.
 constexpr std::size_t kShare = 12, kFewValues = 8192;
+/// Of so few values sorting keys halfway is faster than filling histograms.
+constexpr std::size_t kVeryFewValues = 1024;
 
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & kMagnitude; }
 
@@ -75,6 +77,29 @@ struct Histogram {
   }
 };
 
+bool select_one(std::span<const float> values, std::uint32_t* index, Path path) {
+  const std::uint32_t largest = largest_magnitude(values, path);
+  if (largest >= kInfinity) return false;
+  const auto first =
+      std::find_if(values.begin(), values.end(), [&](float value) { return magnitude(value) == largest; });
+  *index = static_cast<std::uint32_t>(first - values.begin());
+  return true;
+}
+
+bool select_by_keys(std::span<const float> values, std::span<std::uint32_t> indices, Path path) {
+  if (!all_finite(values, path)) return false;
+  std::array<std::uint64_t, kVeryFewValues> keys;
+  const auto end = keys.begin() + static_cast<std::ptrdiff_t>(values.size());
+  const auto last = keys.begin() + static_cast<std::ptrdiff_t>(indices.size() - 1);
+  auto key = [&values](std::size_t i) { return key_of(magnitude(values[i]), static_cast<std::uint32_t>(i)); };
+  for (std::size_t i = 0; i < values.size(); ++i) keys[i] = key(i);
+  std::nth_element(keys.begin(), last, end, std::greater<>());
+  std::size_t next = 0;
+  for (std::size_t i = 0; next < indices.size(); ++i)
+    if (key(i) >= *last) indices[next++] = static_cast<std::uint32_t>(i);
+  return true;
+}
+
 }  // namespace
 
 std::size_t select_scratch_bytes(std::size_t count, std::size_t chosen) {
@@ -111,6 +136,8 @@ bool select_largest(std::span<const float> values, std::span<std::uint32_t> indi
   const std::size_t chosen = indices.size();
   TAXON_CHECK(chosen <= values.size() && values.size() <= std::size_t{1} << 32, chosen, " of ",
               values.size());
+  if (chosen == 1) return select_one(values, indices.data(), path);
+  if (chosen > 0 && values.size() <= kVeryFewValues) return select_by_keys(values, indices, path);
   if (chosen == 0 || !samples(values.size(), chosen)) return select_by_histogram(values, indices);
   auto sample =
       as_span<std::uint32_t>(scratch.slice(0, sample_size(values.size(), chosen) * sizeof(std::uint32_t)));

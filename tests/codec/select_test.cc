@@ -36,8 +36,8 @@ void expect_exact(const std::vector<float>& values, std::size_t chosen, std::str
 }
 
 TEST(Select, IsExact) {
-  for (std::size_t count : {0UL, 1UL, 100UL, 8192UL, 8200UL, 30000UL, 100003UL})
-    for (double share : {0.0, 0.001, 0.01, 0.08, 0.5, 1.0}) {
+  for (std::size_t count : {0UL, 1UL, 2UL, 100UL, 256UL, 1024UL, 1025UL, 8192UL, 8200UL, 30000UL, 100003UL})
+    for (double share : {0.0, 0.0001, 0.001, 0.01, 0.08, 0.5, 1.0}) {
       const auto chosen = static_cast<std::size_t>(share * static_cast<double>(count));
       expect_exact(gradient(count, count), chosen, "many magnitudes");
       expect_exact(whole_numbers(count, count), chosen, "ties");
