@@ -5,6 +5,6 @@ foreach(case train_test.Outputs train_test.Interruption train_test.Launchers tra
         compare_test.CompareInBrowser compare_test.WrongCompare systems_test.Systems codecs_test.Codecs)
   add_test(NAME app.${case} COMMAND ${Python3_EXECUTABLE} -m unittest -v ${case}
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/app)
-  set_tests_properties(app.${case} PROPERTIES TIMEOUT 300 LABELS app RUN_SERIAL TRUE
+  set_tests_properties(app.${case} PROPERTIES TIMEOUT 600 LABELS app RUN_SERIAL TRUE
                        ENVIRONMENT "TAXON_PROGRAM=$<TARGET_FILE:taxon>")
 endforeach()
