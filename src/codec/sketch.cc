@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
 #include "codec/wire.h"
@@ -228,6 +229,12 @@ void check(std::span<const float> table, const SketchShape& shape) {
 }
 
 }  // namespace
+
+SketchShape sketch_shape(int rows, double share, std::size_t count) {
+  const auto columns = static_cast<std::size_t>(std::ceil(share * static_cast<double>(count)));
+  constexpr std::size_t kLanes = SketchShape::kLanes;
+  return {rows, std::max<std::size_t>(1, (columns + kLanes - 1) / kLanes) * kLanes};
+}
 
 void sketch(std::span<const float> values, const SketchShape& shape, std::uint64_t key,
             std::span<float> table, Path path) {

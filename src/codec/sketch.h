@@ -23,6 +23,8 @@ struct SketchShape {
   std::size_t size() const { return static_cast<std::size_t>(rows) * columns; }
 };
 
+/// Of sketches of `count` values whose rows have so large a `share` of them in columns.
+SketchShape sketch_shape(int rows, double share, std::size_t count);
 /// table := the sketch of `values`. REQUIRES: table.size() == shape.size().
 void sketch(std::span<const float> values, const SketchShape& shape, std::uint64_t key,
             std::span<float> table, Path path);

@@ -11,20 +11,12 @@ namespace taxon::net {
 namespace {
 
 using task::Task;
+using test::greet;
 using test::Process;
 using test::ProcessRank;
 using test::run_processes;
 using testing::Each;
 using testing::ElementsAre;
-
-/// One empty message each way, so that both endpoints exist.
-Task<void> greet(Transport& net) {
-  Rank peer(1 - net.rank().value());
-  RecvOp recv(net, peer, Tag{.unit = 99}, {}, DType::UInt8);
-  SendOp send(net, peer, Tag{.unit = 99}, {}, DType::UInt8);
-  co_await send;
-  co_await recv;
-}
 
 Task<void> pause(Transport& net, Duration length) {
   task::SleepUntil sleep(net.executor(), net.waits(), net.executor().now() + length);

@@ -11,6 +11,7 @@ namespace taxon::net {
 namespace {
 
 using task::Task;
+using test::greet;
 using test::Process;
 using test::run_processes;
 using test::UcxRank;
@@ -19,15 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 #if TAXON_TEST_UCX
-
-/// One empty message each way, so that both endpoints exist.
-Task<void> greet(Transport& net) {
-  Rank peer(1 - net.rank().value());
-  RecvOp recv(net, peer, Tag{.unit = 99}, {}, DType::UInt8);
-  SendOp send(net, peer, Tag{.unit = 99}, {}, DType::UInt8);
-  co_await send;
-  co_await recv;
-}
 
 /// The paths that rank 0 reports to rank 1 with these options, before and after a message.
 std::string path_after_greeting(Process& process, ProcessTransportOptions options) {

@@ -85,4 +85,14 @@ inline void run_ranks(int n, const RankBody& body, net::LoopbackOptions options 
   run_transports(loop, ranks, body);
 }
 
+/// One empty message between two ranks, each way, so that both endpoints exist: UCX 1.13 aborts when a rank
+/// leaves in the middle of a connection's handshake.
+inline task::Task<void> greet(net::Transport& net) {
+  Rank peer(1 - net.rank().value());
+  net::RecvOp recv(net, peer, net::Tag{.unit = 99}, {}, DType::UInt8);
+  net::SendOp send(net, peer, net::Tag{.unit = 99}, {}, DType::UInt8);
+  co_await send;
+  co_await recv;
+}
+
 }  // namespace taxon::test

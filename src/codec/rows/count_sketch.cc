@@ -288,11 +288,7 @@ class GlobalSketch final : public Codec, public Inquiry {
   }
   /// Of the float32 copy of a table that travels in another type.
   std::size_t table_floats(std::size_t count) const { return table_.wide() ? 0 : shape(count).size(); }
-  SketchShape shape(std::size_t count) const {
-    const auto columns = static_cast<std::size_t>(std::ceil(columns_ * static_cast<double>(count)));
-    constexpr std::size_t kLanes = SketchShape::kLanes;
-    return {rows_, std::max<std::size_t>(1, (columns + kLanes - 1) / kLanes) * kLanes};
-  }
+  SketchShape shape(std::size_t count) const { return sketch_shape(rows_, columns_, count); }
   bool choose(std::span<const float> exact, Scratch& scratch, const Use& use) const {
     return *scratch.finite && select_largest(exact, scratch.chosen, scratch.select, use.path);
   }

@@ -162,11 +162,7 @@ class SplitSketch final : public Codec, public Asking {
 
   std::size_t chosen(std::size_t count) const { return entries_of(count, density_); }
   PlacesShape places(std::size_t count) const { return {count, chosen(count)}; }
-  SketchShape shape(std::size_t count) const {
-    const auto columns = static_cast<std::size_t>(std::ceil(columns_ * static_cast<double>(count)));
-    constexpr std::size_t kLanes = SketchShape::kLanes;
-    return {rows_, std::max<std::size_t>(1, (columns + kLanes - 1) / kLanes) * kLanes};
-  }
+  SketchShape shape(std::size_t count) const { return sketch_shape(rows_, columns_, count); }
 
   const double density_, columns_;
   const int rows_;
