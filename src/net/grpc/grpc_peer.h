@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "net/completions.h"
 #include "net/grpc/line.h"
 #include "net/process_transport.h"
+#include "net/wire/send_queue.h"
 
 namespace taxon::net {
 
@@ -29,10 +29,10 @@ class GrpcPeer {
   bool start(Op& op);
   /// False: the op was not queued here. When a part of it was sent the peer can't make sense of anything
   /// later, and nothing more is sent.
-  bool forget(Op& op);
-  bool has_queue() const { return first_ != nullptr; }
+  bool forget(Op& op) { return queue_.forget(op); }
+  bool has_queue() const { return !queue_.empty(); }
   /// Nothing is queued or on its way into the line.
-  bool idle() const { return first_ == nullptr && !sending_; }
+  bool idle() const { return queue_.empty() && !sending_; }
 
   void line_free();
   void line_closed();
@@ -54,14 +54,8 @@ class GrpcPeer {
 
   const Setting setting_;
   const std::unique_ptr<Line> line_;
-  Completions& completions_;
-  Op* first_ = nullptr;
-  Op* last_ = nullptr;
-  Op* starting_ = nullptr;  // inside start(); null again once it is done
-  std::size_t sent_ = 0;    // bytes of first_
-  std::uint64_t order_ = 0;
+  SendQueue queue_;
   bool sending_ = false;
-  bool stopped_ = false;
   bool closed_ = false;
   std::exception_ptr lost_, news_;
 };

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "net/wire/header_of.h"
-
 namespace taxon::net {
 struct Outbox::Fragment {
   Outbox* owner;
@@ -13,25 +11,14 @@ struct Outbox::Fragment {
   alignas(64) std::byte bytes[kLargestFragment];
 };
 
-Outbox::Outbox(Setting setting, Completions& completions) : setting_(setting), completions_(completions) {
+Outbox::Outbox(Setting setting, Completions& completions) : setting_(setting), queue_(completions) {
   TAXON_CHECK(setting.fragment_bytes <= kLargestFragment, setting.fragment_bytes);
 }
 
 Outbox::~Outbox() = default;
 
 bool Outbox::start(Op& op) {
-  op.next_in_queue = nullptr;
-  (last_ ? last_->next_in_queue : first_) = &op;
-  last_ = &op;
-  if (first_ != &op) return false;
-  sent_ = 0;
-  starting_ = &op;
-  pump();
-  return std::exchange(starting_, nullptr) == nullptr;
-}
-
-std::size_t Outbox::next_fragment() const {
-  return std::min(setting_.fragment_bytes, payload_of(*first_).size() - sent_);
+  return queue_.start(op, [this] { pump(); });
 }
 
 bool Outbox::must_confirm(std::size_t bytes) {
@@ -43,37 +30,27 @@ bool Outbox::must_confirm(std::size_t bytes) {
 bool Outbox::pump() {
   int burst = 0;
   for (; burst < kBurst && ready(); ++burst) {
-    Op& op = *first_;
-    ConstView payload = payload_of(op);
-    ConstView part = payload.slice(sent_, next_fragment());
-    WireHeader header = header_for(op, part);
+    const ConstView part = next_fragment();
+    const WireHeader header = header_for(part);
     // Not past copies that still wait.
     if (in_flight_ > 0 || !send_direct(header, part)) send_copy(header, part);
-    sent_ += part.size();
-    if (sent_ < payload.size() || failure_ != UCS_OK) continue;
-    first_ = op.next_in_queue;
-    if (first_ == nullptr) last_ = nullptr;
-    sent_ = 0;
-    ++order_;
-    if (starting_ == &op)
-      starting_ = nullptr;
-    else
-      completions_.push(op);
+    queue_.advance(part.size());
+    if (queue_.is_whole() && failure_ == UCS_OK) queue_.pop();
   }
-  if (first_ == nullptr)
+  if (queue_.empty())
     way_.run_dry();
   else if (!admitted())
     way_.hold();
   return burst > 0;
 }
 
-WireHeader Outbox::header_for(const Op& op, ConstView part) {
-  WireHeader header = header_of(op);
+WireHeader Outbox::header_for(ConstView part) {
+  WireHeader header = header_of(queue_.first());
   if (must_confirm(part.size())) header.flags |= kConfirm;
   header.epoch = setting_.epoch;
   header.source = setting_.self.value();
-  header.order = order_;
-  header.offset = sent_;
+  header.order = queue_.order();
+  header.offset = queue_.sent();
   if (setting_.checksums == Checksums::Payload) {
     header.flags |= kPayloadChecksum;
     header.payload_checksum = checksum_of(part);
@@ -136,18 +113,6 @@ Outbox::Fragment* Outbox::take_fragment() {
   Fragment* fragment = free_.back();
   free_.pop_back();
   return fragment;
-}
-
-bool Outbox::forget(Op& op) {
-  Op* before = nullptr;
-  for (Op* other = first_; other != nullptr; before = other, other = other->next_in_queue) {
-    if (other != &op) continue;
-    if (before == nullptr && sent_ > 0) stopped_ = true;
-    (before ? before->next_in_queue : first_) = op.next_in_queue;
-    if (last_ == &op) last_ = before;
-    return true;
-  }
-  return false;
 }
 
 }  // namespace taxon::net

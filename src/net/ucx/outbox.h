@@ -6,11 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "net/completions.h"
-#include "net/transport.h"
 #include "net/ucx/fragment_counts.h"
+#include "net/wire/send_queue.h"
 #include "net/wire/send_window.h"
-#include "net/wire/wire.h"
 #include "task/executor.h"
 
 namespace taxon::net {
@@ -61,7 +59,7 @@ class Outbox {
   bool pump();
   /// There is something to send and nothing to wait for: pump() must be called before this rank may sleep.
   bool ready() const {
-    return first_ != nullptr && in_flight_ < window_ && !stopped_ && failure_ == UCS_OK && admitted();
+    return !queue_.empty() && in_flight_ < window_ && !queue_.cut() && failure_ == UCS_OK && admitted();
   }
   /// Of what the receiver was asked about first. False: it was not asked.
   bool confirm(SendWindow::Confirmation confirmation) {
@@ -69,11 +67,11 @@ class Outbox {
   }
   /// False: the op was not queued here. When a part of it was sent the peer can't make sense of anything
   /// later, and nothing more is sent.
-  bool forget(Op& op);
+  bool forget(Op& op) { return queue_.forget(op); }
 
-  bool has_queue() const { return first_ != nullptr; }
+  bool has_queue() const { return !queue_.empty(); }
   /// Nothing is queued or held by the network.
-  bool idle() const { return first_ == nullptr && in_flight_ == 0; }
+  bool idle() const { return queue_.empty() && in_flight_ == 0; }
   /// The first failure of a fragment; UCS_OK without one.
   ucs_status_t failure() const { return failure_; }
   FragmentCounts counts() const { return counts_; }
@@ -82,26 +80,20 @@ class Outbox {
   struct Fragment;
   static void sent(void* request, ucs_status_t status, void* fragment);
   Fragment* take_fragment();
-  std::size_t next_fragment() const;
-  bool admitted() const { return setting_.clock == nullptr || way_.admits(next_fragment()); }
+  ConstView next_fragment() const { return queue_.next(setting_.fragment_bytes); }
+  bool admitted() const { return setting_.clock == nullptr || way_.admits(next_fragment().size()); }
   bool must_confirm(std::size_t bytes);
-  WireHeader header_for(const Op& op, ConstView part);
+  WireHeader header_for(ConstView part);
   /// False: the network can't take it now, and has taken nothing.
   bool send_direct(const WireHeader& header, ConstView part);
   void send_copy(const WireHeader& header, ConstView part);
 
   Setting setting_;
-  Completions& completions_;
+  SendQueue queue_;
   ucp_ep_h endpoint_ = nullptr;
-  Op* first_ = nullptr;
-  Op* last_ = nullptr;
-  Op* starting_ = nullptr;  // inside start(); null again once it is done
-  std::size_t sent_ = 0;    // bytes of first_
-  std::uint64_t order_ = 0;
   int in_flight_ = 0;  // copied fragments
   int window_ = kWindow;
   SendWindow way_;
-  bool stopped_ = false;
   ucs_status_t failure_ = UCS_OK;
   std::vector<Fragment*> free_;
   std::vector<std::unique_ptr<Fragment>> fragments_;
