@@ -9,10 +9,10 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build quickstart test install asan tsan format lint fresh clean
+.PHONY: help deps build quickstart test install sanitized asan tsan nightly format lint fresh clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z%-]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
 deps: ## install the Debian packages that are missing (root or sudo; asks nothing)
 	@tools/install-packages
@@ -27,11 +27,24 @@ quickstart: build ## build, then train a CNN on Fashion-MNIST with 2 workers
 test: deps ## build and run every test
 	@cmake --preset dev
 	@cmake --build build/dev -j $(JOBS)
-	@# A second chance, printed as such, for tests of real processes with deadlines on a crowded machine.
-	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure --repeat until-pass:2
+	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure
 
 install: build ## install program, libraries, headers and CMake packages under PREFIX=/usr/local
 	@cmake --install build/release --prefix $(PREFIX)
+
+# What the gate has time for: decoders of what others sent under one sanitizer, what has threads under the other.
+ASAN_SHARE := task plan net control codec
+TSAN_SHARE := task tensor net control
+# $(call sanitize,PRESET,MODULES)
+define sanitize
+	@cmake --preset $(1)
+	@cmake --build build/$(1) -j $(JOBS) --target $(addsuffix _test,$(2))
+	@ctest --test-dir build/$(1) -j $(JOBS) --output-on-failure --no-tests=error -L '^($(subst $(eval ) ,|,$(2)))$$'
+endef
+
+sanitized: deps ## the gate's share of asan and tsan
+	$(call sanitize,asan-light,$(ASAN_SHARE))
+	$(call sanitize,tsan,$(TSAN_SHARE))
 
 asan: deps ## every test under AddressSanitizer and UBSan
 	@cmake --preset asan
@@ -43,6 +56,9 @@ tsan: deps ## the tests of the modules without libtorch under ThreadSanitizer
 	@cmake --build build/tsan -j $(JOBS)
 	@ctest --test-dir build/tsan -j $(JOBS) --output-on-failure
 
+nightly: ## what is too long for .ci/run: sanitizers, faults from 100,000 seeds, the suite again and again
+	@tools/nightly
+
 format: ## rewrite the sources in the house's format
 	@tools/check-format --fix
 
@@ -53,6 +69,9 @@ lint: deps ## format, clang-tidy, and whether each header compiles alone
 
 fresh: ## show both commands on an empty Debian 12 (root; debootstrap)
 	@tools/fresh-machine
+
+bench-%: ## whether a benchmark runs and is right (bench-all: each of them); its times say nothing
+	@bench/run $* --smoke
 
 clean: ## remove everything that was built
 	@rm -rf build

@@ -6,6 +6,8 @@ from harness import accuracies
 from harness.accuracies import PACKAGES, summary  # noqa: F401
 from harness.side import SideFailed
 
+PATHS = ("src", "apps/taxon", "recipes/systems", "bench/accuracy.py", "bench/harness/accuracies.py")
+
 ASKED = accuracies.Question("accuracy", 4, "one process")
 ALONE = "horovod"  # with one worker it is plain SGD with momentum
 SYNCHRONOUS, LOOSE = 0.5, 1.5  # points
@@ -29,7 +31,7 @@ def run(session):
     alone = accuracies.compare(session, ASKED.bench, [by_name[ALONE]], 1)[ALONE]
     if alone["failure"]:
         raise SideFailed(f"the process alone: {alone['failure']}")
-    for line in accuracies.compare(session, ASKED.bench, session.chosen(recipes), ASKED.workers).values():
-        row = accuracies.row_of(ASKED, line, alone, most_lacking(line))
+    for line in accuracies.compare(session, ASKED.bench, accuracies.few(session, session.chosen(recipes)), ASKED.workers).values():
+        row = accuracies.row_of(ASKED, line, alone, most_lacking(line), session.smoke())
         if not session.rows.has(row):
             session.rows.add(row)

@@ -5,15 +5,19 @@ import sys
 
 from harness import machine, pairs
 from harness.cluster import Cluster, NoCluster
-from harness.rows import Row
+from harness.rows import Row, claim
 from harness.side import Side
 
 PACKAGES = ("libopenmpi-dev", "openmpi-bin", "libgloo-dev", "libtorch-dev", "libucx-dev", "iproute2")
+PATHS = ("src/base", "src/task", "src/net", "src/control", "src/tensor", "src/comm", "bench/collectives.py", "bench/ours/collectives.cc", "bench/peers")
 KIB, MIB = 2**10, 2**20
 LOCAL_RANKS = (2, 4)
 LOCAL_BYTES = tuple(4 * KIB * 4**i for i in range(8))  # 4 KiB to 64 MiB
 LAB_HOSTS, LAB_RATE = 4, "1gbit"
 LAB_BYTES = tuple(MIB * 4**i for i in range(4))  # 1 MiB to 64 MiB
+LONG_HOSTS, LONG_DELAY_MS = 2, 20  # one way
+LONG_BYTES = (64 * MIB, 256 * MIB)
+LONG_BOUND = 1e9 / 8 / 1e9  # GB/s of LAB_RATE
 LAB_PORT = 29500  # hosts of the lab have ports of their own
 STREAM_BYTES = 32 * MIB
 TAXON = "bench_taxon_collectives"
@@ -22,7 +26,7 @@ SECRET = {"TAXON_SECRET": "benchmark"}
 PEERS = {"Open MPI": ("in_place", "out_of_place"), "Gloo": ("in_place",)}
 
 
-PROGRAMS = ["bench_openmpi_collectives", "bench_gloo_collectives", "bench_one_pass_sum", "bench_tcp_stream"]
+PROGRAMS = ["bench_openmpi_collectives", "bench_gloo_collectives", "bench_one_pass_sum", "bench_tcp_stream", "lab_relay"]
 
 
 def targets(peers_only):
@@ -77,6 +81,28 @@ def lab_sides(session, cluster):
     if not session.peers_only:
         sides["Taxon"] = lambda: side("Taxon", TAXON, LAB_PORT + 20, lambda r: ["--job-port", str(LAB_PORT + 30)])
     return sides
+
+
+# name -> what Taxon's ranks are told of the network between hosts; the first is compared with the others
+NETWORKS = {"Taxon's TCP": ["--transport", "tcp"], "UCX's TCP": ["--transport", "ucx-tcp"],
+            "Taxon's TCP with TLS": ["--transport", "tcp", "--encryption", "tls"]}
+
+
+# The same over a long path, beside one plain TCP stream
+LONG_NETWORKS = {"Taxon": ["--transport", "tcp"], "one connection": ["--transport", "tcp", "--connections", "1"]}
+
+
+def network_sides(session, cluster, networks=NETWORKS):
+    """The same ranks of Taxon over each network."""
+    ranks, first = len(cluster.addresses), cluster.addresses[0]
+
+    def side(name, port, extra):
+        commands = [cluster.command(r, [session.program(TAXON), *channel_arguments(r, ranks, first, port), "--job-port", str(port + 5), *extra])
+                    for r in range(ranks)]
+        return Side(f"{name} lab", commands, session.log_folder, [SECRET] * ranks)
+
+    return {name: lambda name=name, extra=extra, port=LAB_PORT + 40 + 10 * i: side(name, port, extra)
+            for i, (name, extra) in enumerate(networks.items())}
 
 
 # ---- measuring -----------------------------------------------------------------------------------------------------
@@ -155,16 +181,113 @@ def run_setting(session, makers, sizes, label, transport, lab):
         return any(not session.rows.has(Row("collectives", label["case"], transport, label["ranks"], size, peer=peer))
                    for peer in PEERS if peer in makers)
 
-    sizes = [size for size in sizes if wanted(size)]
+    sizes = [size for size in (sizes[::4] if session.smoke() else sizes) if wanted(size)]
     if not sizes:
         return
     with contextlib.ExitStack() as stack:
         sides = {name: stack.enter_context(make()) for name, make in makers.items()}
         for size in sizes:
             large = size >= 16 * MIB
-            rounds = (3 if large or lab else 5) if session.quick() else (7 if lab else 15)
+            rounds = 1 if session.smoke() else (3 if large or lab else 5) if session.quick() else (7 if lab else 15)
             blocks = (1 if lab else 2 if large else 5) if session.quick() else (1 if lab else 3 if large else 9)
             add_rows(session, Case(session, sides, size, lab), sides, label, transport, rounds, blocks)
+
+
+class NetworkCase:
+    """One size over each network: bandwidth, and processor time per byte that a rank sends."""
+
+    def __init__(self, sides, size, ranks, blocks):
+        self.sides, self.size, self.ranks, self.blocks = sides, size, ranks, blocks
+        self.count = iterations(size, lab=True)
+        self.verified = {name: True for name in sides}
+        self.processor = {name: [] for name in sides}
+        self.details = {}
+
+    def ask(self, name):
+        """GB/s of bus bandwidth."""
+        answer = self.sides[name].ask(f"run allreduce {self.size} {self.blocks} {self.count} in_place")
+        self.verified[name] = self.verified[name] and answer["verified"]
+        self.details[name] = answer.get("detail")
+        moved = bus_factor(self.ranks) * self.size * self.blocks * self.count * self.ranks
+        self.processor[name].append(answer["sums"][0] / moved * 1e9)
+        return bus_factor(self.ranks) * self.size / statistics.median(answer["seconds"]) / 1e9
+
+    def measure(self, rounds):
+        for name in self.sides:  # connects
+            self.ask(name)
+        self.processor = {name: [] for name in self.sides}
+        return pairs.take_turns({name: lambda name=name: self.ask(name) for name in self.sides}, rounds)
+
+
+def run_networks(session, cluster):
+    """Taxon's TCP against UCX's, and what encryption costs: bandwidth and nanoseconds of processors per byte."""
+    ranks, own = len(cluster.addresses), next(iter(NETWORKS))
+    label = f"networks, lab {cluster.rate}"
+    others = [name for name in NETWORKS if name != own]
+    sizes = [size for size in (LAB_BYTES[::4] if session.smoke() else LAB_BYTES)
+             if not all(session.rows.has(Row("collectives", f"{label}, processor time", "tcp", ranks, size, peer=peer)) for peer in others)]
+    if session.peers_only or not sizes:
+        return
+    with contextlib.ExitStack() as stack:
+        sides = {name: stack.enter_context(make()) for name, make in network_sides(session, cluster).items()}
+        for size in sizes:
+            case = NetworkCase(sides, size, ranks, blocks=1)
+            rounds = 1 if session.smoke() else 3 if session.quick() else 7
+            bandwidth = case.measure(rounds)
+            for peer in others:
+                for what, unit, more_is_better, figures in (("bandwidth", "GB/s bus", True, bandwidth),
+                                                            ("processor time", "ns per byte", False, case.processor)):
+                    ratio, spread = pairs.ratio(more_is_better, figures[own], figures[peer])
+                    session.rows.add(Row(
+                        bench="collectives", case=f"{label}, {what}", transport="tcp", ranks=ranks, bytes=size, unit=unit,
+                        ours=statistics.median(figures[own]), peer=peer, theirs=statistics.median(figures[peer]), ratio=ratio, spread=spread,
+                        verified=case.verified[own] and case.verified[peer],
+                        settings={"network": "emulated", "ours": case.details[own], "theirs": case.details[peer], "pairs": rounds}))
+
+
+class LongCase(NetworkCase):
+    """One size over a long path, and a plain stream of as many bytes."""
+
+    STREAM = "plain TCP stream"
+
+    def ask(self, name):
+        if name != self.STREAM:
+            return super().ask(name)
+        answer = self.sides[name].ask(f"run stream {self.size} {self.blocks} 1 one_way")
+        return self.size / statistics.median(answer["seconds"]) / 1e9
+
+
+def stream_side(session, cluster):
+    ranks, first = len(cluster.addresses), cluster.addresses[0]
+    commands = [cluster.command(r, [session.program("bench_tcp_stream"), *channel_arguments(r, ranks, first, LAB_PORT + 10), "--next",
+                                    cluster.addresses[(r + 1) % ranks]]) for r in range(ranks)]
+    return Side("stream long path", commands, session.log_folder)
+
+
+def run_long_path(session):
+    """Whether a path of 40 ms and 1 Gbit/s is filled, and what one connection reaches there."""
+    label = f"long path, lab {LAB_RATE}, {2 * LONG_DELAY_MS} ms"
+    own, *others = [*LONG_NETWORKS, LongCase.STREAM]
+    sizes = [size for size in (LONG_BYTES[:1] if session.smoke() else LONG_BYTES)
+             if not all(session.rows.has(Row("collectives", label, "tcp", LONG_HOSTS, size, peer=peer)) for peer in others)]
+    if session.peers_only or not sizes:
+        return
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(LONG_HOSTS, LAB_RATE, delay_ms=LONG_DELAY_MS, relay=session.program("lab_relay")))
+        makers = {**network_sides(session, cluster, LONG_NETWORKS), LongCase.STREAM: lambda: stream_side(session, cluster)}
+        sides = {name: stack.enter_context(make()) for name, make in makers.items()}
+        for size in sizes:
+            case = LongCase(sides, size, LONG_HOSTS, blocks=1)
+            rounds = 1 if session.smoke() else 3 if session.quick() else 7
+            figures = case.measure(rounds)
+            ours = statistics.median(figures[own])
+            for peer in others:
+                ratio, spread = pairs.ratio(True, figures[own], figures[peer])
+                session.rows.add(Row(
+                    bench="collectives", case=label, transport="tcp", ranks=LONG_HOSTS, bytes=size, unit="GB/s bus", ours=ours, peer=peer,
+                    theirs=statistics.median(figures[peer]), ratio=ratio, spread=spread, bound=LONG_BOUND, of_bound=ours / LONG_BOUND,
+                    verified=case.verified[own] and case.verified[peer],
+                    settings={"network": "emulated", "ours": case.details[own], "theirs": case.details.get(peer), "pairs": rounds}))
 
 
 def run(session):
@@ -177,22 +300,37 @@ def run(session):
             label = {"case": f"all-reduce, lab {LAB_RATE}", "ranks": LAB_HOSTS,
                      "settings": {"network": "emulated", "bound": "one plain TCP stream, one way"}}
             run_setting(session, lab_sides(session, cluster), LAB_BYTES, label, "tcp", lab=True)
+            run_networks(session, cluster)
+        run_long_path(session)
     except NoCluster as error:
         print(f"skipped: the test cluster ({error})", file=sys.stderr)
 
 
-def summary(rows):
-    """What the project promises, beside what was measured."""
+def claims(rows):
+    """What the project promises."""
     def of(peer, test, figure="ratio"):
-        return [getattr(row, figure) for row in rows if row.peer == peer and test(row) and getattr(row, figure) is not None]
+        return [getattr(row, figure) for row in rows if row.peer == peer and test(row)]
 
-    local = lambda low, high: lambda row: row.transport == "shared memory" and low <= row.bytes <= high
-    claims = (
-        ("one host, from 1 MiB: median over Open MPI", "at least 4", of("Open MPI", local(MIB, 64 * MIB)), statistics.median),
-        ("one host, from 1 MiB: lowest over Open MPI", "at least 3", of("Open MPI", local(MIB, 64 * MIB)), min),
-        ("one host, below 1 MiB: lowest over Open MPI", "at least 1", of("Open MPI", local(0, MIB - 1)), min),
-        ("one host, from 1 MiB: median over Gloo", "at least 10", of("Gloo", local(MIB, 64 * MIB)), statistics.median),
-        ("lab, from 4 MiB: lowest share of the bound", "at least 0.97",
-         of("Gloo", lambda row: row.transport == "tcp" and row.bytes >= 4 * MIB, "of_bound"), min),
-    )
-    return [f"{what}: {measure(values):.3g} ({wanted})" for what, wanted, values, measure in claims if values]
+    def local(low, high):
+        return lambda row: row.transport == "shared memory" and low <= row.bytes <= high
+
+    def lab(row):
+        return row.transport == "tcp" and row.bytes >= 4 * MIB
+
+    def network(what):
+        return lambda row: row.case.startswith("networks") and row.case.endswith(what)
+
+    return [claim("collectives", "networks: lowest bandwidth over UCX's TCP", of("UCX's TCP", network("bandwidth")), min, at_least=1),
+            # A ratio above 1 is less time: 0.7 of theirs.
+            claim("collectives", "networks: processor time of UCX's TCP over Taxon's", of("UCX's TCP", network("processor time")), min, at_least=1 / 0.7),
+            claim("collectives", "long path, 256 MiB: share of 1 Gbit/s",
+                  [row.of_bound for row in rows if row.case.startswith("long path") and row.bytes == LONG_BYTES[-1]], min, at_least=0.9),
+            claim("collectives", "one host, from 1 MiB: median over Open MPI", of("Open MPI", local(MIB, 64 * MIB)), statistics.median, at_least=4),
+            claim("collectives", "one host, from 1 MiB: lowest over Open MPI", of("Open MPI", local(MIB, 64 * MIB)), min, at_least=3),
+            claim("collectives", "one host, below 1 MiB: lowest over Open MPI", of("Open MPI", local(0, MIB - 1)), min, at_least=1),
+            claim("collectives", "one host, from 1 MiB: median over Gloo", of("Gloo", local(MIB, 64 * MIB)), statistics.median, at_least=10),
+            claim("collectives", "lab, from 4 MiB: lowest share of the bound", of("Gloo", lab, "of_bound"), min, at_least=0.97)]
+
+
+def summary(rows):
+    return []

@@ -3,15 +3,19 @@ import contextlib
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 
 from harness import machine, pairs
-from harness.rows import Row
+from harness.cluster import Cluster, NoCluster
+from harness.rows import Row, claim
 from harness.side import Side, SideFailed
+from harness.stream import stream_bandwidth
 
-PACKAGES = ("libgrpc++-dev", "protobuf-compiler", "protobuf-compiler-grpc", "libucx-dev", "ucx-utils", "libopenmpi-dev", "libgloo-dev",
-            "libtorch-dev")  # the last three for the other benchmarks of the same build
+PACKAGES = ("libgrpc++-dev", "libucx-dev", "ucx-utils", "libtorch-dev", "iproute2")
+PATHS = ("src/base", "src/task", "src/net", "src/comm", "bench/transport.py", "bench/ours/tensors.cc", "bench/side", "bench/peers", "bench/bounds")
 KIB, MIB = 2**10, 2**20
+SMOKE_BYTES = (64, MIB)
 QUICK_BYTES = (64, 4 * KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB)
 FULL_BYTES = (64, *(4 * KIB * 4**i for i in range(9)))  # 64 B, 4 KiB to 256 MiB
 COUNTED_BYTES = MIB  # where copies are counted: large enough that headers do not matter
@@ -25,7 +29,11 @@ TAXON = "bench_taxon_tensors"
 OURS = {"put": "written", "in_place": "in place", "copied": "copied, in place"}
 GRPC_SIDES = {"gRPC": {}, KEPT: GRPC_MEMORY}
 GRPC = ("unary_tcp", "unary_unix", "stream_tcp", "stream_unix")
-PROGRAMS = ["bench_grpc_tensors", "bench_fabric_rpc", "bench_tensor_memory", "bench_count_copies"]
+PROGRAMS = ["bench_grpc_tensors", "bench_fabric_rpc", "bench_tensor_memory", "bench_count_copies", "bench_tcp_stream"]
+LAB_RATE, LAB_PORT = "1gbit", 29300
+LAB_BYTES = {"smoke": (MIB,), "quick": (64 * KIB, 16 * MIB), "full": (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB)}
+LAB_GRPC = ("unary_tcp", "stream_tcp")  # hosts have no path for a socket in common
+LAB_OURS = {"put": "written", "dynamic": "copied out"}  # there is no memory in common to read in place
 BOUND_OF = {"put": "put", "in_place": "in_place", "copied": "put"}
 
 
@@ -67,8 +75,9 @@ def iterations(size, seconds_each):
 class Case:
     """One size: asks the sides in turn."""
 
-    def __init__(self, sides, size, blocks):
-        self.sides, self.size, self.blocks = sides, size, blocks
+    def __init__(self, session, sides, size, blocks):
+        self.sides, self.size, self.blocks = sides, size, 1 if session.smoke() else blocks
+        self.most = 20 if session.smoke() else 20000
         self.count = {}
         self.verified = {}
         self.sums = {}
@@ -79,7 +88,7 @@ class Case:
         key = (name, variant)
         if key not in self.count:
             guess = max(2e-6, self.size / 2e8) if name in GRPC_SIDES else max(1e-6, self.size / 5e9)
-            self.count[key] = iterations(self.size, guess)
+            self.count[key] = min(self.most, iterations(self.size, guess))
         answer = self.sides[name].ask(f"run tensor {self.size} {self.blocks} {self.count[key]} {variant}")
         self.verified[key] = self.verified.get(key, True) and answer["verified"]
         moved = self.size * self.blocks * self.count[key]
@@ -100,8 +109,8 @@ class Case:
 
 def measure_size(session, sides, size, copies):
     large = size >= 64 * MIB
-    rounds = (3 if session.quick() else 7) if not large else (2 if session.quick() else 3)
-    case = Case(sides, size, blocks=2 if large else 3)
+    rounds = 1 if session.smoke() else (3 if session.quick() else 7) if not large else (2 if session.quick() else 3)
+    case = Case(session, sides, size, blocks=2 if large else 3)
     first = {name: {variant: case.rate(name, variant) for variant in GRPC} for name in GRPC_SIDES}  # also warms up
     best = {name: (name, max(forms, key=forms.get)) for name, forms in first.items()}
     turns = {key: None for key in best.values()} | {("RPC", "ring"): None, ("bound", "put"): None, ("bound", "in_place"): None}
@@ -133,7 +142,7 @@ def count_copies(session):
         if "Taxon" in sides:
             keys += [("Taxon", variant) for variant in (*OURS, "dynamic")]
         for key in keys:
-            case = Case(sides, COUNTED_BYTES, blocks=1)
+            case = Case(session, sides, COUNTED_BYTES, blocks=1)
             case.count[key] = 10
             case.ask(*key)
             _, user, kernel = case.sums[key]
@@ -153,14 +162,73 @@ def report_copies(session, copies):
 
 def measure_dynamic(session, sides, size):
     """Dynamic allocation beside static placement."""
-    case = Case(sides, size, blocks=3)
+    case = Case(session, sides, size, blocks=3)
     turns = {variant: lambda variant=variant: case.rate("Taxon", variant) for variant in ("in_place", "dynamic", "put")}
-    figures = pairs.take_turns(turns, 3 if session.quick() else 7)
+    figures = pairs.take_turns(turns, 1 if session.smoke() else 3 if session.quick() else 7)
     for variant, words in (("in_place", "dynamic, in place"), ("dynamic", "dynamic, copied out")):
         ratio, spread = pairs.ratio(True, figures[variant], figures["put"])
         session.rows.add(Row(bench="transport", case=words, transport="shared memory", ranks=2, bytes=size,
                              ours=statistics.median(figures[variant]), unit="GB/s", peer="Taxon, static", ratio=ratio, spread=spread,
                              theirs=statistics.median(figures["put"]), verified=all(case.verified.values())))
+
+
+# ---- between hosts -------------------------------------------------------------------------------------------------
+
+
+def lab_sides(session, stack, cluster):
+    def pair(name, program, port, extra, memory=None):
+        commands = [cluster.command(r, [session.program(program), "--rank", str(r), "--ranks", "2", "--host", cluster.addresses[0], "--port", str(port), *extra])
+                    for r in range(2)]
+        return stack.enter_context(Side(f"{name} lab", commands, session.log_folder, [SECRET | (memory or {})] * 2))
+
+    sides = {KEPT: pair("gRPC", "bench_grpc_tensors", LAB_PORT, ["--grpc-host", cluster.addresses[1], "--grpc-port", str(LAB_PORT + 1)], GRPC_MEMORY),
+             "RPC": pair("RPC", "bench_fabric_rpc", LAB_PORT + 2, ["--job-port", str(LAB_PORT + 3)])}
+    if not session.peers_only:
+        sides["Taxon"] = pair("Taxon", TAXON, LAB_PORT + 4, ["--job-port", str(LAB_PORT + 5)])
+    return sides
+
+
+def measure_lab_size(session, sides, size, bandwidth):
+    rounds, blocks = {"smoke": (1, 1), "quick": (3, 2), "full": (7, 3)}[session.mode]
+    case = Case(session, sides, size, blocks)
+    ways = [("Taxon", way) for way in LAB_OURS if "Taxon" in sides]
+    peers = {KEPT: [(KEPT, form) for form in LAB_GRPC], "RPC, same fabric": [("RPC", "ring")]}
+    for key in [*ways, *(key for forms in peers.values() for key in forms)]:
+        case.count[key] = max(2, min(200, int(0.3 * bandwidth / size)))
+    figures = pairs.take_turns({key: lambda key=key: case.rate(*key) for key in [*ways, *sum(peers.values(), [])]}, rounds)
+    for peer, forms in peers.items():
+        key = max(forms, key=lambda form: statistics.median(figures[form]))
+        for ours in ways or [None]:
+            row = lab_row(ours[1] if ours else None, size, peer)
+            row.theirs, row.bound = statistics.median(figures[key]), bandwidth / 1e9
+            row.verified = case.verified[key] and (not ours or case.verified[ours])
+            row.settings = {"network": "emulated", "rate": LAB_RATE, "peer_variant": key[1], "rounds": rounds, "path": case.details.get(ours)}
+            if ours:
+                row.ours = statistics.median(figures[ours])
+                row.ratio, row.spread = pairs.ratio(True, figures[ours], figures[key])
+                row.of_bound = row.ours / row.bound
+            if not session.rows.has(row):
+                session.rows.add(row)
+
+
+def lab_row(way, size, peer):
+    return Row("transport", f"tensor, 2 hosts at {LAB_RATE}, {LAB_OURS.get(way, 'peers alone')}", transport="tcp", ranks=2, bytes=size, unit="GB/s", peer=peer)
+
+
+def measure_lab(session):
+    way = None if session.peers_only else list(LAB_OURS)[-1]
+    sizes = [size for size in LAB_BYTES[session.mode] if not session.rows.has(lab_row(way, size, "RPC, same fabric"))]
+    if not sizes:
+        return
+    try:
+        with Cluster(2, LAB_RATE) as cluster:
+            bandwidth = stream_bandwidth(session, cluster)
+            with contextlib.ExitStack() as stack:
+                sides = lab_sides(session, stack, cluster)
+                for size in sizes:
+                    measure_lab_size(session, sides, size, bandwidth)
+    except NoCluster as error:
+        print(f"skipped: the test cluster ({error})", file=sys.stderr)
 
 
 # ---- UCX's own test ------------------------------------------------------------------------------------------------
@@ -194,20 +262,20 @@ def perftest(test, size, count):
 
 
 def measure_perftest(session, sides):
-    case = Case(sides, 64, blocks=5)
-    case.count[("Taxon", "pingpong")] = 20000
+    case = Case(session, sides, 64, blocks=5)
+    case.count[("Taxon", "pingpong")] = case.most
     # Each figure is half a round trip; ours carries the sequence number and the credit.
-    turns = {"ours": lambda: case.ask("Taxon", "pingpong") * 1e6, "theirs": lambda: perftest("ucp_put_lat", 64, 200000)[0]}
+    turns = {"ours": lambda: case.ask("Taxon", "pingpong") * 1e6, "theirs": lambda: perftest("ucp_put_lat", 64, 10 * case.most)[0]}
     add_perftest_row(session, case, turns, "latency, half a round trip", "us", False)
-    for size in (MIB, 64 * MIB):
-        case = Case(sides, size, blocks=3)
+    for size in (MIB,) if session.smoke() else (MIB, 64 * MIB):
+        case = Case(session, sides, size, blocks=3)
         turns = {"ours": lambda case=case: case.rate("Taxon", "written"),
-                 "theirs": lambda size=size: perftest("ucp_put_bw", size, max(20, 2 * 2**30 // size))[1] * 1.048576e-3}
+                 "theirs": lambda size=size: perftest("ucp_put_bw", size, max(20, (1 if session.smoke() else 2048) * MIB // size))[1] * 1.048576e-3}
         add_perftest_row(session, case, turns, "written, not consumed", "GB/s", True)
 
 
 def add_perftest_row(session, case, turns, words, unit, better_when_large):
-    figures = pairs.take_turns(turns, 3 if session.quick() else 7)
+    figures = pairs.take_turns(turns, 1 if session.smoke() else 3 if session.quick() else 7)
     ratio, spread = pairs.ratio(better_when_large, figures["ours"], figures["theirs"])
     session.rows.add(Row(bench="transport", case=words, transport="shared memory", ranks=2, bytes=case.size,
                          ours=statistics.median(figures["ours"]), unit=unit, peer="ucx_perftest", ratio=ratio, spread=spread,
@@ -219,43 +287,55 @@ def add_perftest_row(session, case, turns, words, unit, better_when_large):
 
 def measure_long_run(session, sides):
     """A million tensors of 64 bytes, every one verified, a sender that is limited by credits alone."""
-    answer = sides["Taxon"].ask("run tensor 64 1 1000000 put", timeout=300)
+    count = 2000 if session.smoke() else 10**6
+    answer = sides["Taxon"].ask(f"run tensor 64 1 {count} put", timeout=300)
     session.rows.add(Row(bench="transport", case="a million tensors", transport="shared memory", ranks=2, bytes=64,
                          ours=statistics.median(answer["seconds"]) * 1e6, unit="us", verified=answer["verified"]))
 
 
 def run(session):
+    run_local(session)
+    measure_lab(session)
+
+
+def run_local(session):
+    if not session.rows.wants(f"tensor, {OURS['put']}"):  # --only for other rows
+        return
     copies = count_copies(session)
     report_copies(session, copies)
     with contextlib.ExitStack() as stack:
         sides = start_sides(session, stack, counting=False)
-        for size in QUICK_BYTES if session.quick() else FULL_BYTES:
+        for size in {"smoke": SMOKE_BYTES, "quick": QUICK_BYTES, "full": FULL_BYTES}[session.mode]:
             if not session.rows.has(Row("transport", f"tensor, {OURS['put']}", ranks=2, bytes=size, peer="RPC, same fabric")):
                 measure_size(session, sides, size, copies)
         if session.peers_only:
             return
-        for size in (MIB, 16 * MIB):
+        for size in (MIB,) if session.smoke() else (MIB, 16 * MIB):
             measure_dynamic(session, sides, size)
         measure_perftest(session, sides)
         measure_long_run(session, sides)
 
 
-def summary(rows):
-    """What the project promises, beside what was measured."""
+def claims(rows):
+    """What the project promises."""
     def ratios(case, peer, test=lambda row: True):
-        return [row.ratio for row in rows if row.case == case and row.peer == peer and row.ratio is not None and test(row)]
+        return [row.ratio for row in rows if row.case == case and row.peer == peer and test(row)]
+
+    def from_4k(row):
+        return row.bytes >= 4 * KIB
+
+    def goal(what, values, measure, at_least):
+        return claim("transport", what, values, measure, at_least=at_least)
 
     put, in_place = f"tensor, {OURS['put']}", f"tensor, {OURS['in_place']}"
-    from_4k = lambda row: row.bytes >= 4 * KIB
-    claims = (
-        ("written, from 4 KiB: lowest over gRPC", "at least 10", ratios(put, "gRPC", from_4k), min),
-        ("read in place: best over gRPC", "at least 25", ratios(in_place, "gRPC"), max),
-        ("the same over gRPC that keeps its memory, lowest", "what memory's speed allows", ratios(put, KEPT, from_4k), min),
-        ("read in place: best over that", "as it is", ratios(in_place, KEPT), max),
-        ("the better of both: best over the RPC of the same fabric", "at least 2.7",
-         ratios(in_place, "RPC, same fabric") + ratios(put, "RPC, same fabric"), max),
-        ("dynamic over static, from 1 MiB: lowest", "at least 0.9", ratios("dynamic, in place", "Taxon, static"), min),
-        ("64 B: ucx_perftest's latency over ours", "at least 0.34", ratios("latency, half a round trip", "ucx_perftest"), min),
-        ("large: ours over ucx_perftest's bandwidth", "at least 0.9", ratios("written, not consumed", "ucx_perftest"), min),
-    )
-    return [f"{what}: {measure(values):.3g} ({wanted})" for what, wanted, values, measure in claims if values]
+    return [goal("written, from 4 KiB: lowest over gRPC", ratios(put, "gRPC", from_4k), min, 10),
+            goal("read in place: best over gRPC", ratios(in_place, "gRPC"), max, 25),
+            goal("the better of both: best over the RPC of the same fabric",
+                 ratios(in_place, "RPC, same fabric") + ratios(put, "RPC, same fabric"), max, 2.7),
+            goal("dynamic over static, from 1 MiB: lowest", ratios("dynamic, in place", "Taxon, static"), min, 0.9),
+            goal("64 B: ucx_perftest's latency over ours", ratios("latency, half a round trip", "ucx_perftest"), min, 0.34),
+            goal("large: ours over ucx_perftest's bandwidth", ratios("written, not consumed", "ucx_perftest"), min, 0.9)]
+
+
+def summary(rows):
+    return []

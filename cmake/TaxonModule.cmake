@@ -20,6 +20,20 @@ function(taxon_module name)
   foreach(dep ${ARG_DEPS})
     target_link_libraries(taxon_${name} PUBLIC taxon_${dep})
   endforeach()
+  taxon_precompile(taxon_${name} taxon_base)
+endfunction()
+
+# taxon_precompile(TARGET OWNER HEADER...): OWNER precompiles, all others take what it made.
+set(TAXON_PRECOMPILED <algorithm> <array> <atomic> <chrono> <coroutine> <cstddef> <cstdint> <exception> <functional> <map> <memory>
+                      <mutex> <optional> <set> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h>)
+function(taxon_precompile target owner)
+  if(NOT TAXON_PRECOMPILE)
+    return()
+  elseif(target STREQUAL owner)
+    target_precompile_headers(${target} PRIVATE ${TAXON_PRECOMPILED} ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endif()
 endfunction()
 
 add_library(taxon_flags INTERFACE)

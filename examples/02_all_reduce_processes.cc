@@ -11,7 +11,7 @@
 
 #include "comm/collectives.h"
 #include "control/session.h"
-#include "net/ucx/ucx_transport.h"
+#include "net/transport_choice.h"
 #include "task/poll_loop.h"
 #include "tensor/arena.h"
 #include "tensor/cpu_device.h"
@@ -37,8 +37,21 @@ control::JoinOptions who_am_i() {
   return join;
 }
 
+// Ranks prove it to each other, too.
+std::vector<unsigned char> secret_bytes() {
+  const std::string secret = setting("TAXON_SECRET", "");
+  return {secret.begin(), secret.end()};
+}
+
+// Where other hosts reach this rank; the transport listens nowhere else.
+std::string address_of(const control::Session& session) {
+  std::vector<net::RankPlace> places;
+  for (const control::Member& member : session.members()) places.push_back({member.host_id, member.address});
+  return net::job_address(session.rank(), places);
+}
+
 // Tells everybody how to reach this rank, and learns how to reach them.
-void connect(net::UcxTransport& transport, control::Session& session) {
+void connect(net::ProcessTransport& transport, control::Session& session) {
   auto addresses = session.exchange("addresses", transport.self().address);
   std::vector<net::PeerInfo> peers;
   for (std::size_t r = 0; r < addresses.size(); ++r)
@@ -77,9 +90,13 @@ int main() {
     auto session = control::Session::join(who_am_i());
     task::PollLoop loop;
     task::Waits waits;
-    net::UcxTransport transport(
-        loop, waits,
-        {.rank = session->rank(), .world_size = session->world_size(), .host = who_am_i().host_id});
+    const auto made = net::make_transport(loop, waits,
+                                          {.rank = session->rank(),
+                                           .world_size = session->world_size(),
+                                           .host = who_am_i().host_id,
+                                           .address = address_of(*session),
+                                           .secret = secret_bytes()});
+    net::ProcessTransport& transport = *made;
     connect(transport, *session);
     loop.add(transport);
     tensor::CpuDevice device(loop);

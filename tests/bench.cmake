@@ -1,4 +1,18 @@
 # What bench/run offers; what it measures takes machines and minutes, not tests.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-add_test(NAME bench COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/table_test.py)
-set_tests_properties(bench PROPERTIES LABELS bench)
+foreach(name table rows closed_forms accuracies figures real_vs_virtual sizes)
+  add_test(NAME bench.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${name}_test.py)
+  set_tests_properties(bench.${name} PROPERTIES LABELS bench)
+endforeach()
+if(TARGET taxon)
+  add_test(NAME bench.equal_work COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/equal_work_test.py $<TARGET_FILE:taxon>)
+  set_tests_properties(bench.equal_work PROPERTIES LABELS bench SKIP_RETURN_CODE 77 TIMEOUT 900)
+endif()
+
+# How transfers are verified: by what the sides of `transport` and `tensor-rpc` share.
+set(bench_folder ${CMAKE_SOURCE_DIR}/bench)
+add_executable(bench_side_test bench/tensors_test.cc ${bench_folder}/side/tensors.cc ${bench_folder}/side/steps.cc ${bench_folder}/side/side.cc
+                               ${bench_folder}/side/channel.cc ${bench_folder}/side/variables.cc)
+target_include_directories(bench_side_test PRIVATE ${bench_folder})
+target_link_libraries(bench_side_test PRIVATE taxon_flags Threads::Threads nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS} GTest::gmock GTest::gtest_main)
+gtest_discover_tests(bench_side_test PROPERTIES TIMEOUT 120 LABELS bench ${TAXON_TEST_ENVIRONMENT} DISCOVERY_TIMEOUT 60)

@@ -3,5 +3,5 @@ if(NOT TAXON_SANITIZE)
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
   add_test(NAME package COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/package/package_test.py
                                 ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
-  set_tests_properties(package PROPERTIES LABELS package TIMEOUT 600)
+  set_tests_properties(package PROPERTIES LABELS package TIMEOUT 1800)
 endif()

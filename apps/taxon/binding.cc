@@ -18,6 +18,15 @@ std::vector<int> share_of_cores(const std::vector<std::vector<int>>& allowed, in
   return {at(rank), at(rank + 1)};
 }
 
+int ranks_on_cores_of(const std::vector<std::vector<int>>& allowed, int me) {
+  const std::vector<int>& mine = allowed[static_cast<std::size_t>(me)];
+  return static_cast<int>(std::count_if(allowed.begin(), allowed.end(), [&](const std::vector<int>& cores) {
+    return &cores == &mine || std::any_of(cores.begin(), cores.end(), [&](int core) {
+      return std::find(mine.begin(), mine.end(), core) != mine.end();
+    });
+  }));
+}
+
 void bind_to(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);

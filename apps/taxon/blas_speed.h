@@ -10,6 +10,7 @@ struct Blas {
   std::string build;         // what the library says about itself, if it does
   bool own_threads = false;  // keeps a thread pool of its own beside libtorch's OpenMP threads
   double gflops = 0;         // float32 matrix product, best of several
+  double median_gflops = 0;  // of the same products
 };
 
 /// Finds the library without using it.

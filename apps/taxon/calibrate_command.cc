@@ -51,7 +51,9 @@ int run_rank(const CalibrateArguments& arguments, const Identity& identity, cont
   process.run(keep(calibrate(&process.runtime(), &calibration), &result));
   if (identity.rank != 0) return 0;
   write_file(arguments.out, cluster_text(result));
-  std::cout << describe(result) << "wrote " << arguments.out << std::endl;
+  std::cout << (arguments.json ? to_json(result, arguments.out)
+                               : describe(result) + "wrote " + arguments.out + "\n")
+            << std::flush;
   return 0;
 }
 

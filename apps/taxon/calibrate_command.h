@@ -12,6 +12,7 @@ struct CalibrateArguments {
   int threads = 0;  // compute threads per worker; 0: the host's cores divided by its workers
   std::string transport = "auto";
   bool quick = false;
+  bool json = false;
   std::vector<std::string> command_line;  // for starting workers
 };
 

@@ -6,16 +6,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "apps/taxon/core_pressure.h"
 #include "apps/taxon/core_quota.h"
 #include "apps/taxon/host.h"
+#include "apps/taxon/measured.h"
 #include "base/units.h"
 
 namespace taxon::app {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComputeFigures, flops, sum_bandwidth, update_bandwidth, copy_bandwidth,
-                                   cache_bandwidth, launch)
+                                   cache_bandwidth, spread, launch)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFigures, host, machine, cores, quota, period, threads, cache, alone,
-                                   together, crowd)
+                                   queued_share, together, crowd)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFigures, from, to, shares_memory, half_round_trip, signal, interval,
                                    bandwidth, both_ways, burst, buffered, send_time, receive_time, send_speed,
                                    receive_speed, fragment)
@@ -86,7 +88,9 @@ Task<void> Calibrator::compute_in_turns() {
   }
   for (int now = 0; now < turns; ++now) {
     if (now == turn) {
+      CorePressure pressure;
       own_.alone = probe_compute(options_.seconds, options_.threads);
+      own_.queued_share = pressure.take_share().value_or(-1);
       auto launching = probe_launch(&runtime_);
       own_.alone.launch = co_await launching;
     }
@@ -187,21 +191,37 @@ std::string cluster_text(const Calibration& calibration) {
          plan::write_cluster(calibration.cluster) + "\n";
 }
 
+std::string to_json(const Calibration& calibration, const std::string& file) {
+  json all;
+  all["cluster_file"] = file;
+  all["ranks"] = calibration.ranks;
+  all["links"] = calibration.links;
+  all["trusted"] =
+      std::all_of(calibration.ranks.begin(), calibration.ranks.end(), [](const RankFigures& rank) {
+        return rank.queued_share < 0 || busy_warning(rank.queued_share).empty();
+      });
+  return all.dump(2) + "\n";
+}
+
 std::string describe(const Calibration& calibration) {
-  std::string text =
-      fmt::format("{:>5} {:>20} {:>8} {:>14} {:>14} {:>12} {:>12} {:>12} {:>12} {:>10}\n", "rank", "cores",
-                  "threads", "matrices", "all at once", "sums", "updates", "copies", "in caches", "a kernel");
+  std::string text = fmt::format(
+      "{:>5} {:>20} {:>8} {:>14} {:>14} {:>12} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "rank", "cores",
+      "threads", "matrices", "all at once", "sums", "updates", "copies", "in caches", "a kernel", "spread");
   for (std::size_t rank = 0; rank < calibration.ranks.size(); ++rank) {
     const RankFigures& r = calibration.ranks[rank];
     const std::string cores = r.quota > 0
                                   ? fmt::format("{:.3g} of {:g}, {:g} ms", r.quota, r.cores, r.period * 1e3)
                                   : fmt::format("{:g}", r.cores);
     text += fmt::format(
-        "{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>12} {:>12} {:>12} {:>12} {:>10}\n", rank,
-        cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9, rate(r.alone.sum_bandwidth),
+        "{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>12} {:>12} {:>12} {:>12} {:>10} {:>10}\n",
+        rank, cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9, rate(r.alone.sum_bandwidth),
         rate(r.alone.update_bandwidth), rate(r.alone.copy_bandwidth), rate(r.alone.cache_bandwidth),
-        format_seconds(r.alone.launch));
+        format_seconds(r.alone.launch), describe_spread(r.alone.spread));
   }
+  for (std::size_t rank = 0; rank < calibration.ranks.size(); ++rank)
+    if (const double share = calibration.ranks[rank].queued_share; share >= 0)
+      if (const std::string warning = busy_warning(share); !warning.empty())
+        text += fmt::format("rank {}: {}", rank, warning);
   if (calibration.links.empty()) return text;
   text += fmt::format("{:>9} {:>11} {:>11} {:>11} {:>13} {:>13} {:>10} {:>11} {:>13} {:>13}\n", "ranks",
                       "one way", "signal", "a message", "bandwidth", "both ways", "burst", "its core",

@@ -30,6 +30,9 @@ task::Task<Calibration> calibrate(comm::Runtime* runtime, const CalibrationOptio
 
 /// The cluster file, with where it comes from.
 std::string cluster_text(const Calibration& calibration);
+/// For programs: an object with `cluster_file`, `ranks` and `links`, whose keys are the names in RankFigures,
+/// ComputeFigures and LinkFigures, and `trusted`.
+std::string to_json(const Calibration& calibration, const std::string& file);
 /// For people.
 std::string describe(const Calibration& calibration);
 

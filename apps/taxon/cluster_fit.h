@@ -20,7 +20,9 @@ struct RankFigures {
   int threads = 1;       // that compute
   double cache = 0;      // bytes that the machine's largest cache holds; 0: not known
   ComputeFigures alone;  // while no other rank of its machine computed
-  double together = 0;   // `alone.flops` while all ranks did
+  double queued_share =
+      -1;               // of the threads' time meanwhile, waiting for cores that others had; < 0: not known
+  double together = 0;  // `alone.flops` while all ranks did
   /// Seconds of processor time for a byte sent and one received while all ranks do both; 0: not measured.
   double crowd = 0;
 };

@@ -1,6 +1,5 @@
 #include "apps/taxon/codec_figures.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -16,15 +15,14 @@ namespace {
 constexpr int kRepeats = 5;
 
 template <class Body>
-double median_seconds(Body&& body) {
+Measured seconds_of(Body&& body) {
   std::vector<double> seconds;
   for (int i = 0; i < kRepeats; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     body();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[kRepeats / 2];
+  return measured(std::move(seconds));
 }
 
 /// One bucket, with all that its codec needs.
@@ -50,17 +48,16 @@ class Bucket {
   }
 
   /// All rounds; the seconds of each half are added.
-  void travel(double* encode, double* decode) {
+  void travel(Measured* encode, Measured* decode) {
     const codec::Use use{scratch_.bytes(), 1, 2, codec::best_path(), pieces_, lasting_};
     for (std::size_t r = 0; r < wires_.size(); ++r) {
       const int round = static_cast<int>(r);
       if (r > 0)
-        *decode += median_seconds([&] { codec_.absorb(round - 1, values_, wires_[r - 1].bytes(), use); });
+        *decode += seconds_of([&] { codec_.absorb(round - 1, values_, wires_[r - 1].bytes(), use); });
       *encode +=
-          median_seconds([&] { codec_.encode(round, values_, wires_[r].bytes(), codec::Rest::Stay, use); });
+          seconds_of([&] { codec_.encode(round, values_, wires_[r].bytes(), codec::Rest::Stay, use); });
     }
-    *decode +=
-        median_seconds([&] { codec_.decode(wires_.back().bytes(), decoded_, codec::Into::Assign, use); });
+    *decode += seconds_of([&] { codec_.decode(wires_.back().bytes(), decoded_, codec::Into::Assign, use); });
   }
 
   /// Sums of squares: of what decoding missed, and of the gradient.
@@ -96,7 +93,7 @@ CodecFigures measure_codec(const codec::CodecRow& row, const plan::CodecPlan& pl
   for (const exchange::Bucket& planned : gradient.layout.buckets) {
     Bucket bucket(*codec, gradient.values.values<float>(planned.range),
                   exchange::pieces_of(gradient.layout.arena.slots(), planned.range));
-    bucket.travel(&figures.encode_seconds, &figures.decode_seconds);
+    bucket.travel(&figures.encode, &figures.decode);
     bucket.compare(&missed, &norm);
     figures.values_bytes += static_cast<double>(planned.range.size) * sizeof(float);
     figures.wire_bytes += bucket.wire_bytes();
@@ -104,7 +101,7 @@ CodecFigures measure_codec(const codec::CodecRow& row, const plan::CodecPlan& pl
   }
   figures.error = norm > 0 ? std::sqrt(missed / norm) : 0;
   const exchange::CodecShare work = exchange::travel_of(*codec).share(workers);
-  figures.step_codec_seconds = work.encodes * figures.encode_seconds + work.decodes * figures.decode_seconds;
+  figures.step_codec_seconds = work.encodes * figures.encode.median + work.decodes * figures.decode.median;
   return figures;
 }
 
@@ -119,7 +116,7 @@ double dense_bytes(const RecordedGradient& gradient, int workers) {
 
 double copy_bandwidth(std::size_t bytes) {
   std::vector<std::byte> from(bytes, std::byte{1}), to(bytes);
-  const double seconds = median_seconds([&] { std::memcpy(to.data(), from.data(), bytes); });
+  const double seconds = seconds_of([&] { std::memcpy(to.data(), from.data(), bytes); }).median;
   return to.back() == std::byte{1} ? 2 * static_cast<double>(bytes) / seconds : 0;
 }
 

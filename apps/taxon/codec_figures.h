@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "apps/taxon/measured.h"
 #include "apps/taxon/recorded_gradients.h"
 #include "codec/codec.h"
 
@@ -9,11 +10,11 @@ namespace taxon::app {
 
 /// What a codec does to one gradient.
 struct CodecFigures {
-  double values_bytes = 0, wire_bytes = 0;        // of the gradient; of one member's wires, all rounds
-  double encode_seconds = 0, decode_seconds = 0;  // on one core; absorbing a sum is decoding
-  double error = 0;                               // |decoded - gradient| / |gradient|, of one member alone
-  double sent = 0;                                // bytes that a member sends in a step
-  double step_codec_seconds = 0;                  // encoding and decoding of a step at one member
+  double values_bytes = 0, wire_bytes = 0;  // of the gradient; of one member's wires, all rounds
+  Measured encode, decode;                  // seconds on one core; absorbing a sum is decoding
+  double error = 0;                         // |decoded - gradient| / |gradient|, of one member alone
+  double sent = 0;                          // bytes that a member sends in a step
+  double step_codec_seconds = 0;            // encoding and decoding of a step at one member
 };
 
 /// Encodes the gradient bucket by bucket, and decodes it again, as a group of one would.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "apps/taxon/codec_figures.h"
 #include "apps/taxon/command.h"
+#include "apps/taxon/core_pressure.h"
 #include "apps/taxon/preflight.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -36,52 +38,114 @@ plan::CodecPlan codec_options(const plan::Plan& plan) {
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
 
+/// One codec with what follows from its figures.
+struct Line {
+  std::string name;
+  CodecFigures figures;
+  double step = 0;  // seconds of a step that hides nothing
+  double spread() const { return std::max(figures.encode.spread(), figures.decode.spread()); }
+};
+
+/// All that the command finds; times in seconds.
+struct Findings {
+  std::string recipe;
+  int steps = 0, workers = 0;
+  double bytes = 0, pass = 0, copy = 0, link = 0;
+  double dense_sent = 0, dense_step = 0;
+  std::vector<Line> lines;
+  std::optional<double> queued_share;
+
+  /// Null: dense.
+  const Line* best() const {
+    const auto least = std::min_element(lines.begin(), lines.end(),
+                                        [](const Line& a, const Line& b) { return a.step < b.step; });
+    return least != lines.end() && least->step < dense_step ? &*least : nullptr;
+  }
+};
+
+std::string to_text(const Findings& all, const std::string& link) {
+  std::string text = fmt::format(
+      "{}: a gradient of {} after {} steps; a pass takes {} ms; one core copies {:.1f} GB/s\n"
+      "{} workers, links of {}: dense sends {} a step, which takes {} ms\n",
+      all.recipe, format_bytes(all.bytes), all.steps, milliseconds(all.pass), all.copy / 1e9, all.workers,
+      link, format_bytes(all.dense_sent), milliseconds(all.dense_step));
+  text +=
+      fmt::format("{:<14} {:>11} {:>9} {:>11} {:>9} {:>7} {:>8} {:>12} {:>9} {:>9}\n", "codec", "encode, ms",
+                  "of copy", "decode, ms", "of copy", "ratio", "error", "sent", "step, ms", "spread");
+  for (const auto& [name, figures, step] : all.lines) {
+    const double streamed = (figures.values_bytes + figures.wire_bytes) / all.copy;
+    const double spread = std::max(figures.encode.spread(), figures.decode.spread());
+    text += fmt::format(
+        "{:<14} {:>11} {:>9} {:>11} {:>9} {:>7.1f} {:>8.3f} {:>12} {:>9} {:>9}\n", name,
+        milliseconds(figures.encode.median), fmt::format("{:.0f} %", 100 * streamed / figures.encode.median),
+        milliseconds(figures.decode.median), fmt::format("{:.0f} %", 100 * streamed / figures.decode.median),
+        figures.values_bytes / figures.wire_bytes, figures.error, format_bytes(figures.sent),
+        milliseconds(step), describe_spread(spread));
+  }
+  const Line* best = all.best();
+  text += fmt::format(
+      "shortest step: {} ({} ms, dense {} ms); that says nothing about how many steps training takes. Times "
+      "are those of a step that hides nothing behind the backward pass, on links without latency; their "
+      "spread is "
+      "half the distance of the quartiles.\n",
+      best ? best->name : "dense", milliseconds(best ? best->step : all.dense_step),
+      milliseconds(all.dense_step));
+  return text + busy_warning(all.queued_share);
+}
+
+std::string to_json(const Findings& all) {
+  using Json = nlohmann::ordered_json;
+  Json codecs = Json::array();
+  for (const Line& line : all.lines)
+    codecs.push_back({{"name", line.name},
+                      {"encode_seconds", line.figures.encode.median},
+                      {"decode_seconds", line.figures.decode.median},
+                      {"spread", line.spread()},
+                      {"ratio", line.figures.values_bytes / line.figures.wire_bytes},
+                      {"error", line.figures.error},
+                      {"sent_bytes", line.figures.sent},
+                      {"step_seconds", line.step}});
+  const Line* best = all.best();
+  const Json json = {{"recipe", all.recipe},
+                     {"workers", all.workers},
+                     {"gradient_bytes", all.bytes},
+                     {"pass_seconds", all.pass},
+                     {"copy_bytes_per_second", all.copy},
+                     {"link_bytes_per_second", all.link},
+                     {"dense", {{"sent_bytes", all.dense_sent}, {"step_seconds", all.dense_step}}},
+                     {"codecs", std::move(codecs)},
+                     {"shortest", best ? best->name : "dense"},
+                     {"queued_share", all.queued_share ? Json(*all.queued_share) : Json(nullptr)},
+                     {"trusted", busy_warning(all.queued_share).empty()}};
+  return json.dump(2) + "\n";
+}
+
 int run(const CodecsArguments& arguments) {
   plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
   plan::require_legal(plan::check_plan(plan, arguments.workers, known_names()));
   if (plan.precision.master != DType::Float32)
     throw Error(ErrorKind::Usage, "precision.master must be float32 for codecs");
-  const double link = parse_link(arguments.link);
+  Findings all{.recipe = plan.name, .steps = arguments.steps, .workers = arguments.workers};
+  all.link = parse_link(arguments.link);
   data::FileStorage storage;
   Ingredients ingredients = open_ingredients(plan, storage, 0, 1);
+  CorePressure pressure;
   const RecordedGradient gradient =
       record_gradient(*ingredients.model, *ingredients.datasets.train, plan,
                       plan::pass_samples(plan, arguments.workers), arguments.steps);
   const plan::CodecPlan options = codec_options(plan);
-  const double bytes = static_cast<double>(gradient.values.size()) * sizeof(float);
-  const double copy = copy_bandwidth(gradient.values.size() * sizeof(float));
-  const double dense = dense_bytes(gradient, arguments.workers);
-  const double dense_step = gradient.seconds + dense / link;
-  std::cout << fmt::format(
-      "{}: a gradient of {} after {} steps; a pass takes {} ms; one core copies {:.1f} GB/s\n"
-      "{} workers, links of {}: dense sends {} a step, which takes {} ms\n",
-      plan.name, format_bytes(bytes), arguments.steps, milliseconds(gradient.seconds), copy / 1e9,
-      arguments.workers, arguments.link, format_bytes(dense), milliseconds(dense_step));
-  std::cout << fmt::format("{:<14} {:>11} {:>9} {:>11} {:>9} {:>7} {:>8} {:>12} {:>9}\n", "codec",
-                           "encode, ms", "of copy", "decode, ms", "of copy", "ratio", "error", "sent",
-                           "step, ms");
-  std::string best = "dense";
-  double best_step = dense_step;
+  all.bytes = static_cast<double>(gradient.values.size()) * sizeof(float);
+  all.pass = gradient.seconds;
+  all.copy = copy_bandwidth(gradient.values.size() * sizeof(float));
+  all.dense_sent = dense_bytes(gradient, arguments.workers);
+  all.dense_step = gradient.seconds + all.dense_sent / all.link;
   for (const codec::CodecRow& row : codec::codec_table()) {
     const CodecFigures figures = measure_codec(row, options, gradient, arguments.workers);
-    const double streamed = (figures.values_bytes + figures.wire_bytes) / copy;
-    const double step = gradient.seconds + figures.step_codec_seconds + figures.sent / link;
-    std::cout << fmt::format("{:<14} {:>11} {:>9} {:>11} {:>9} {:>7.1f} {:>8.3f} {:>12} {:>9}\n", row.name,
-                             milliseconds(figures.encode_seconds),
-                             fmt::format("{:.0f} %", 100 * streamed / figures.encode_seconds),
-                             milliseconds(figures.decode_seconds),
-                             fmt::format("{:.0f} %", 100 * streamed / figures.decode_seconds),
-                             figures.values_bytes / figures.wire_bytes, figures.error,
-                             format_bytes(figures.sent), milliseconds(step));
-    if (step < best_step) {
-      best = row.name;
-      best_step = step;
-    }
+    all.lines.push_back({std::string(row.name), figures,
+                         gradient.seconds + figures.step_codec_seconds + figures.sent / all.link});
   }
-  std::cout << fmt::format(
-      "shortest step: {} ({} ms, dense {} ms); that says nothing about how many steps training takes. Times "
-      "are those of a step that hides nothing behind the backward pass, on links without latency.\n",
-      best, milliseconds(best_step), milliseconds(dense_step));
+  all.queued_share = pressure.take_share();
+  std::cout << (arguments.json ? to_json(all) : to_text(all, arguments.link));
   return 0;
 }
 

@@ -12,9 +12,11 @@ struct CodecsArguments {
   std::string link = "1 Gbit/s";
   int workers = 4;
   int steps = 5;
+  bool json = false;
 };
 
-/// `taxon codecs`: a table of every codec on gradients of the recipe to stdout. The exit code.
+/// `taxon codecs`: a table of every codec on gradients of the recipe, or an object for programs, to stdout.
+/// The exit code.
 int run_codecs(const CodecsArguments& arguments);
 
 }  // namespace taxon::app

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
-#include "base/error.h"
+#include "base/failure.h"
 #include "data/storage.h"
 
 extern char** environ;
@@ -30,6 +32,22 @@ std::string read_secret_file(const std::string& path) {
   _exit(code);
 }
 
+/// Memory or threads may be refused in a thread of a library, where nobody catches anything.
+[[noreturn]] void end_without_resources() {
+  try {
+    if (auto current = std::current_exception()) std::rethrow_exception(current);
+  } catch (const std::exception& thrown) {
+    const Error error = error_from(thrown);
+    if (error.kind() == ErrorKind::Resources) {
+      say(fmt::format("{}: {}", to_string(error.kind()), error.what()));
+      _exit(exit_code(error.kind()));
+    }
+    say(fmt::format("ended by an exception that nobody expects: {}", error.what()));
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -42,7 +60,11 @@ Environment process_environment() {
   return all;
 }
 
-void say(const std::string& line) { std::cerr << "taxon: " << line << std::endl; }
+void say(const std::string& line) {
+  // A line of progress that ranks redraw, or the terminal's ^C, may stand where this one begins.
+  static const char* const clear = isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::cerr << fmt::format("{}taxon: {}\n", clear, line) << std::flush;
+}
 
 void write_file(const std::string& path, const std::string& text) {
   data::FileStorage storage;
@@ -60,30 +82,28 @@ control::Secret find_secret(const plan::Plan& plan, const Environment& environme
 }
 
 int run_alone(const std::function<int()>& command) {
+  std::set_terminate(end_without_resources);
   try {
     return command();
-  } catch (const Error& error) {
+  } catch (const std::exception& other) {
+    const Error error = error_from(other);
     say(fmt::format("{}: {}", to_string(error.kind()), error.what()));
     return exit_code(error.kind());
-  } catch (const std::exception& error) {
-    say(fmt::format("internal: {}", error.what()));
-    return exit_code(ErrorKind::Internal);
   }
 }
 
 int run_command(const Environment& environment, const std::function<int()>& command) {
   std::string prefix;
   if (auto rank = environment.find("RANK"); rank != environment.end()) prefix = "rank " + rank->second + ": ";
+  std::set_terminate(end_without_resources);
   try {
     return command();
-  } catch (const Error& error) {
+  } catch (const std::exception& thrown) {
+    const Error error = error_from(thrown);
     say(fmt::format("{}{}: {}", prefix, to_string(error.kind()), error.what()));
     if (auto file = environment.find("TORCHELASTIC_ERROR_FILE"); file != environment.end())
       write_error_file(file->second, to_string(error.kind()), error.what());
     end_process(exit_code(error.kind()));
-  } catch (const std::exception& error) {
-    say(fmt::format("{}internal: {}", prefix, error.what()));
-    end_process(exit_code(ErrorKind::Internal));
   }
 }
 

@@ -100,6 +100,11 @@ void check_equal(const std::vector<ComparedRun>& runs, Problems& problems) {
           fmt::format("{} and {} train on different data: make their `data` sections equal, or set "
                       "what differs with --set data.KEY=VALUE",
                       runs.front().recipe, run.recipe));
+    else if (run.plan.evaluation.split != runs.front().plan.evaluation.split)
+      problems.add(fmt::format(
+          "{} and {} are evaluated on different samples: make `evaluation.split` the same, with --set "
+          "evaluation.split=test",
+          runs.front().recipe, run.recipe));
     else if (!(run.plan.emulation == runs.front().plan.emulation))
       problems.add(
           fmt::format("{} and {} emulate different hosts: make their `emulation` sections equal, or set "
@@ -180,7 +185,7 @@ int train(const ComparedRun& run, const CompareArguments& arguments) {
   train.out = run.folder;
   train.overwrite = true;  // what is there is incomplete: its times would not be of one piece with the rest
   train.command_line = {arguments.command_line.front(),    "train", run.recipe, "--workers",
-                        std::to_string(arguments.workers), "--out", run.folder};
+                        std::to_string(arguments.workers), "--out", run.folder, "--overwrite"};
   for (const std::string& text : run.overrides) {
     train.command_line.emplace_back("--set");
     train.command_line.push_back(text);

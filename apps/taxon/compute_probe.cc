@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "apps/taxon/blas_speed.h"
@@ -33,12 +34,21 @@ double attempt(double seconds, const std::function<std::size_t()>& piece) {
   return static_cast<double>(bytes) / spent.count();
 }
 
-/// Bytes per second of `piece`, which returns the bytes that it touched.
-double bytes_per_second(double seconds, const std::function<std::size_t()>& piece) {
+/// Bytes per second, and by how much the worst attempt fell short of it, as a share.
+struct Bandwidth {
+  double best = 0, spread = 0;
+};
+
+/// Of `piece`, which returns the bytes that it touched.
+Bandwidth bytes_per_second(double seconds, const std::function<std::size_t()>& piece) {
   piece();  // touches the memory
-  double best = 0;
-  for (int i = 0; i < kAttempts; ++i) best = std::max(best, attempt(seconds / kAttempts, piece));
-  return best;
+  double best = 0, worst = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kAttempts; ++i) {
+    const double speed = attempt(seconds / kAttempts, piece);
+    best = std::max(best, speed);
+    worst = std::min(worst, speed);
+  }
+  return {best, best > 0 ? 1 - worst / best : 0};
 }
 
 /// Walks through an arena in pieces.
@@ -56,7 +66,7 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-double sum_speed(double seconds, const tensor::Arena& gradients) {
+Bandwidth sum_speed(double seconds, const tensor::Arena& gradients) {
   tensor::Arena received(DType::Float32, kSegment / sizeof(float));
   Walk walk(kSegment / sizeof(float), gradients.size());
   return bytes_per_second(seconds, [&] {
@@ -67,7 +77,7 @@ double sum_speed(double seconds, const tensor::Arena& gradients) {
   });
 }
 
-double copy_speed(double seconds, const tensor::Arena& gradients) {
+Bandwidth copy_speed(double seconds, const tensor::Arena& gradients) {
   tensor::Arena other(DType::Float32, gradients.size());
   Walk walk(kSegment / sizeof(float), gradients.size());
   return bytes_per_second(seconds, [&] {
@@ -77,7 +87,7 @@ double copy_speed(double seconds, const tensor::Arena& gradients) {
   });
 }
 
-double update_speed(double seconds, const tensor::Arena& gradients) {
+Bandwidth update_speed(double seconds, const tensor::Arena& gradients) {
   tensor::Arena weights(DType::Float32, gradients.size());
   plan::OptimiserPlan momentum;
   momentum.rule = "momentum";
@@ -91,7 +101,7 @@ double update_speed(double seconds, const tensor::Arena& gradients) {
       return 5 * range.size * sizeof(float);
     });
   }
-  return 0;
+  return {};
 }
 
 }  // namespace
@@ -120,10 +130,14 @@ ComputeFigures probe_compute(double seconds, int threads) {
   tensor::Arena gradients(DType::Float32, kArenaElements);
   ComputeFigures figures;
   figures.flops = probe_matrix(seconds, threads);
-  figures.sum_bandwidth = sum_speed(seconds, gradients);
-  figures.update_bandwidth = update_speed(seconds, gradients);
-  figures.copy_bandwidth = copy_speed(seconds, gradients);
-  figures.cache_bandwidth = update_speed(seconds, tensor::Arena(DType::Float32, kCachedElements));
+  auto take = [&figures](const Bandwidth& measured) {
+    figures.spread = std::max(figures.spread, measured.spread);
+    return measured.best;
+  };
+  figures.sum_bandwidth = take(sum_speed(seconds, gradients));
+  figures.update_bandwidth = take(update_speed(seconds, gradients));
+  figures.copy_bandwidth = take(copy_speed(seconds, gradients));
+  figures.cache_bandwidth = take(update_speed(seconds, tensor::Arena(DType::Float32, kCachedElements)));
   return figures;
 }
 

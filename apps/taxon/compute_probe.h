@@ -11,7 +11,8 @@ struct ComputeFigures {
   double update_bandwidth = 0;  // of the optimiser's updates
   double copy_bandwidth = 0;    // of copies
   double cache_bandwidth = 0;   // of updates whose memory caches hold
-  double launch = 0;            // seconds that an empty kernel of the compute lane takes
+  double spread = 0;  // of these bandwidths: by how much attempts fell short of the best, as a share
+  double launch = 0;  // seconds that an empty kernel of the compute lane takes
 };
 
 /// Measures this process for about five times `seconds`, all but `launch`. Where a quota stops the process

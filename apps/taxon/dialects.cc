@@ -202,6 +202,7 @@ Claim read_slurm(const Environment& env, Problems& problems) {
     claim.local_size = per_node[static_cast<std::size_t>(*claim.node_rank)];
   claim.host = first_readable(env, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}, slurm_first_host, problems)
                    .value_or("");
+  claim.other_host = value_of(env, "SLURM_LAUNCH_NODE_IPADDR");
   claim.job = value_of(env, "SLURM_JOB_ID") + "." + value_of(env, "SLURM_STEP_ID");
   return claim;
 }

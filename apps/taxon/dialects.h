@@ -14,7 +14,8 @@ namespace taxon::app {
 struct Claim {
   std::string origin;
   std::optional<int> rank, size, local_rank, local_size, node_rank;
-  std::string host;  // rank 0's, if the launcher knows it
+  std::string host;        // rank 0's, if the launcher knows it
+  std::string other_host;  // where `host` means nothing: an address at which the launcher started the job
   std::optional<int> port;
   std::string port_note;  // where an unusual port comes from
   std::string job;        // names the job, equal on all its ranks

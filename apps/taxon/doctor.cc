@@ -8,14 +8,17 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "apps/taxon/blas_speed.h"
+#include "apps/taxon/core_pressure.h"
 #include "apps/taxon/core_quota.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/interfaces.h"
 #include "apps/taxon/ucx_transports.h"
 #include "net/transport_choice.h"
+#include "report/summary.h"
 
 namespace taxon::app {
 namespace {
@@ -70,11 +73,33 @@ Finding memory() {
   return found;
 }
 
+/// Whether others use the cores, or a quota stops whoever uses all that it allows.
+Finding load() {
+  constexpr double kSeconds = 0.25;
+  const auto share = probe_pressure(kSeconds, std::max(1, static_cast<int>(usable_cores())));
+  if (!share) return {"load", "not known: this kernel has no /proc/self/task/*/schedstat", Verdict::Good, {}};
+  Finding found{"load", describe_pressure(*share), Verdict::Good, {}};
+  if (*share >= report::CoreUse::kBusyShare) {
+    found.verdict = Verdict::Poor;
+    found.advice =
+        "Others use the cores, or a quota is used up: speeds that are measured now are not to be trusted, "
+        "and "
+        "training is slower. See `top`, or wait.";
+  }
+  return found;
+}
+
 Finding blas() {
+  CorePressure pressure;
   Blas blas = measure_blas();
+  const bool busy = pressure.take_share().value_or(0) >= report::CoreUse::kBusyShare;
   if (blas.library.empty()) return {"BLAS", "none", Verdict::Missing, "apt-get install libopenblas0-openmp"};
   Finding found{
-      "BLAS", fmt::format("{}, {:.0f} GFLOP/s in float32", blas.library, blas.gflops), Verdict::Good, {}};
+      "BLAS",
+      fmt::format("{}, {:.0f} GFLOP/s in float32 ({:.0f} in the median{})", blas.library, blas.gflops,
+                  blas.median_gflops, busy ? "; the cores were busy: not to be trusted" : ""),
+      Verdict::Good,
+      {}};
   constexpr const char* kChoose =
       "apt-get install libopenblas0-openmp, and choose it by `update-alternatives --set "
       "libopenblas.so.0-$(uname -m)-linux-gnu "
@@ -109,16 +134,21 @@ std::vector<Finding> transports() {
                     shares ? "written into place or read there, in shared memory" : "messages",
                     shares ? Verdict::Good : Verdict::Poor,
                     shares ? "" : "Sums and tensor channels copy more than once without shared memory."});
+  const bool rdma = std::any_of(found.begin(), found.end(), [](const auto& transport) {
+    return transport.first.starts_with("rc_") || transport.first.starts_with("dc_");
+  });
   result.push_back({"tensors to hosts", "messages", Verdict::Good, {}});
+  result.push_back({"chosen by auto",
+                    fmt::format("{} within a host, {} between hosts", shares ? "shared memory" : "TCP",
+                                rdma ? "RDMA" : "Taxon's TCP"),
+                    Verdict::Good,
+                    {}});
   for (const net::TransportChoice& choice : net::transport_choices())
     if (choice.tls == nullptr)  // not UCX's
       result.push_back({choice.name,
                         choice.make ? choice.explanation : fmt::format("none without {}", choice.package),
                         Verdict::Good,
                         {}});
-  if (!found.contains("tcp"))
-    result.push_back({"UCX tcp", "none", Verdict::Missing,
-                      "Hosts can't reach each other without it or RDMA. Check UCX_TLS and the interfaces."});
   return result;
 }
 
@@ -226,7 +256,7 @@ const char* word(Verdict verdict) {
 }  // namespace
 
 std::vector<Finding> examine_machine() {
-  std::vector<Finding> all{cores(), memory(), blas()};
+  std::vector<Finding> all{cores(), load(), memory(), blas()};
   for (Finding& finding : transports()) all.push_back(std::move(finding));
   for (const Finding& finding : {shared_memory(), locked_memory(), open_files(), clock_source()})
     all.push_back(finding);
@@ -241,9 +271,22 @@ void print_findings(const std::vector<Finding>& findings, std::ostream& out) {
   }
 }
 
-int run_doctor(std::ostream& out) {
+std::string to_json(const std::vector<Finding>& findings) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings)
+    list.push_back({{"subject", finding.subject},
+                    {"value", finding.value},
+                    {"verdict", word(finding.verdict)},
+                    {"advice", finding.advice}});
+  return nlohmann::ordered_json{{"findings", std::move(list)}}.dump(2) + "\n";
+}
+
+int run_doctor(const DoctorArguments& arguments, std::ostream& out) {
   auto findings = examine_machine();
-  print_findings(findings, out);
+  if (arguments.json)
+    out << to_json(findings);
+  else
+    print_findings(findings, out);
   for (const Finding& finding : findings)
     if (finding.verdict == Verdict::Missing) return 1;
   return 0;

@@ -23,7 +23,16 @@ std::vector<Finding> examine_machine();
 /// One line per finding, and its advice below it.
 void print_findings(const std::vector<Finding>& findings, std::ostream& out);
 
+/// An object with `findings`, a list of objects with `subject`, `value`, `verdict` (good, poor, missing) and
+/// `advice`.
+std::string to_json(const std::vector<Finding>& findings);
+
+/// The words of `taxon doctor`.
+struct DoctorArguments {
+  bool json = false;
+};
+
 /// `taxon doctor`. The exit code: 0, or 1 if something is missing.
-int run_doctor(std::ostream& out);
+int run_doctor(const DoctorArguments& arguments, std::ostream& out);
 
 }  // namespace taxon::app

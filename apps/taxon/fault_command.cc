@@ -13,6 +13,7 @@
 #include "apps/taxon/stop_signals.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "data/split.h"
 #include "faults/search.h"
 
 namespace taxon::app {
@@ -111,7 +112,7 @@ int run(const FaultArguments& arguments) {
   const faults::Seeds seeds = arguments.replay ? faults::Seeds{*arguments.replay, *arguments.replay}
                                                : faults::parse_seeds(arguments.seeds);
   const data::FileStorage storage;
-  const data::Datasets datasets = data::open_datasets(recipe.data, storage);
+  const data::Datasets datasets = data::open_split(recipe, storage);
   const faults::Job job = make_job(recipe, datasets);
   const std::atomic<bool>& stop = install_stop_signals();
   seed_in_trial = seeds.first;

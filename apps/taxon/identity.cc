@@ -111,7 +111,10 @@ class Decision {
     if (!to.local_rank) to.local_rank = from.local_rank;
     if (!to.local_size) to.local_size = from.local_size;
     if (!to.node_rank) to.node_rank = from.node_rank;
-    if (to.host.empty()) to.host = from.host;
+    if (to.host.empty()) {
+      to.host = from.host;
+      to.other_host = from.other_host;
+    }
     if (!to.port) to.port = from.port;
     if (to.job.empty()) to.job = from.job;
   }
@@ -134,11 +137,13 @@ class Decision {
       id.master_addr = kLoopback;
     else if (!given.empty())
       id.master_addr = given;
-    else if (!claim.host.empty())
-      id.master_addr = claim.host;
-    else
+    else if (claim.host.empty())
       problem("MASTER_ADDR is not set, and {} does not say where rank 0 of {} is: {}", claim.origin,
               id.world_size, claim.host_advice);
+    else {
+      id.master_addr = claim.host;
+      id.other_master_addr = claim.other_host;
+    }
     take_port(claim);
   }
 

@@ -18,6 +18,7 @@ struct Identity {
   int local_world_size = 1;
   std::optional<int> node_rank;
   std::string master_addr = "127.0.0.1";
+  std::string other_master_addr;  // where that is a name which means nothing here; empty: none
   int master_port = 29500;
   std::string origin = "no launcher";  // "torchrun", "Open MPI", ...
   std::string text;                    // what was recognised, one line for people

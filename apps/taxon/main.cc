@@ -1,15 +1,25 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
 #include <iostream>
 
 #include "apps/taxon/calibrate_command.h"
 #include "apps/taxon/codecs_command.h"
+#include "apps/taxon/command.h"
 #include "apps/taxon/compare_command.h"
+#include "apps/taxon/completion.h"
 #include "apps/taxon/doctor.h"
 #include "apps/taxon/fault_command.h"
+#include "apps/taxon/launch_agent.h"
+#include "apps/taxon/launch_command.h"
 #include "apps/taxon/profile_command.h"
+#include "apps/taxon/recipes.h"
 #include "apps/taxon/simulate_command.h"
 #include "apps/taxon/taxonomy_command.h"
 #include "apps/taxon/train_command.h"
+#include "apps/taxon/usage.h"
 #include "apps/taxon/version.h"
 #include "base/error.h"
 
@@ -23,16 +33,39 @@ void add_overrides(CLI::App* command, std::vector<std::string>& overrides) {
       ->take_all();
 }
 
-void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
+void add_json(CLI::App* command, bool& json) {
+  command->add_flag("--json", json, "Print the result for programs (docs/outputs.md names the keys)");
+}
+
+/// A recipe by its file or its name. Every command that takes one takes both.
+CLI::Option* add_recipe(CLI::App* command, const char* name, auto& value, const char* description) {
+  return command->add_option(name, value, description)
+      ->type_name("RECIPE")
+      ->transform(CLI::Validator(
+          [](std::string& word) {
+            word = taxon::app::find_recipe(word, taxon::app::recipe_folder());
+            return std::string();
+          },
+          "", "a recipe"));
+}
+
+CLI::App* add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
   CLI::App* train = program.add_subcommand(
       "train", "Train a recipe, alone, with local workers, or as a rank of a launcher's job");
-  train->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML (see recipes/ and docs/plan.md)")
+  add_recipe(
+      train, "recipe", arguments.recipe,
+      "The recipe: a plan in YAML (docs/plan.md), or the name of one that comes with Taxon (taxon recipes)")
       ->required();
   train->add_option("--workers", arguments.workers, "Start so many workers on this host")
       ->check(CLI::PositiveNumber);
   add_overrides(train, arguments.overrides);
   train->add_option("--out", arguments.out, "Folder of the outputs (default: runs/NAME)");
-  train->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint in the output folder");
+  // A flag: an option would take the recipe after it for its value.
+  train
+      ->add_flag(fmt::format("--resume{{{}}}", taxon::app::TrainArguments::kNewest), arguments.resume,
+                 "Continue from the newest whole checkpoint in the output folder, or with --resume=STEP from "
+                 "that step's")
+      ->type_name("[=STEP]");
   train->add_flag("--overwrite", arguments.overwrite, "Replace the run that is in the output folder")
       ->excludes("--resume");
   auto* record = train
@@ -45,14 +78,45 @@ void add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
                      ->type_name("FILE");
   for (CLI::Option* option : {record, follow}) option->excludes("--resume");
   train->add_flag("--dry-run", arguments.dry_run,
-                  "Print the resolved plan, its memory and its bytes per step, and stop");
+                  "Print what the plan changes, its memory and its bytes per step, and stop");
+  train->add_flag("--all", arguments.all, "With --dry-run: print every key of the resolved plan")
+      ->needs("--dry-run");
+  train->add_flag("-v,--verbose", arguments.verbose, "Say of every bucket what it holds and how it travels");
+  add_json(train, arguments.json);
   train->footer(kFooter);
+  return train;
+}
+
+CLI::App* add_launch(CLI::App& program, taxon::app::LaunchArguments& arguments) {
+  CLI::App* launch = program.add_subcommand(
+      "launch", "Train on several hosts over ssh: taxon launch --hosts a,b RECIPE [options of train]");
+  launch->add_option("--hosts", arguments.hosts, "The hosts, as ssh knows them; the first has rank 0")
+      ->delimiter(',')
+      ->required();
+  launch->add_option("--user", arguments.user, "The user there (default: as ssh says)");
+  launch->add_option("--slots", arguments.slots, "Ranks of each host (default: 1)")
+      ->check(CLI::PositiveNumber);
+  launch->add_option("--ssh", arguments.ssh, "The ssh command with its options (default: ssh)")
+      ->type_name("COMMAND");
+  launch->prefix_command();
+  launch->footer(kFooter);
+  return launch;
+}
+
+/// The words of a launch that are not its own are those of `taxon train`.
+void parse_train_words(taxon::app::LaunchArguments& arguments, const std::vector<std::string>& words) {
+  CLI::App train;
+  add_train(train, arguments.train);
+  arguments.words = words;
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  reversed.emplace_back("train");
+  train.parse(reversed);
 }
 
 CLI::App* add_profile(CLI::App& program, taxon::app::ProfileArguments& arguments) {
   CLI::App* profile = program.add_subcommand(
       "profile", "Measure what the recipe's model costs on this machine, segment by segment");
-  profile->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML")->required();
+  add_recipe(profile, "recipe", arguments.recipe, "The recipe: a file or a name")->required();
   profile->add_option("--out", arguments.out, "Write the profile to this file, for `taxon simulate`");
   profile->add_option("--workers", arguments.workers, "Workers that share batch.global (default: 1)")
       ->check(CLI::PositiveNumber);
@@ -84,7 +148,7 @@ CLI::Option* add_fault_search(CLI::App* simulate, taxon::app::FaultArguments& ar
 CLI::App* add_simulate(CLI::App& program, taxon::app::SimulateArguments& arguments) {
   CLI::App* simulate = program.add_subcommand(
       "simulate", "Train a recipe on a cluster that is only described, on virtual time");
-  simulate->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML")->required();
+  add_recipe(simulate, "recipe", arguments.recipe, "The recipe: a file or a name")->required();
   simulate->add_option("--cluster", arguments.cluster, "The cluster file (see clusters/)");
   simulate->add_option("--workers", arguments.workers, "Ranks (default: as many as the cluster holds)")
       ->check(CLI::PositiveNumber);
@@ -103,7 +167,7 @@ CLI::App* add_simulate(CLI::App& program, taxon::app::SimulateArguments& argumen
   return simulate;
 }
 
-void add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& arguments) {
+CLI::App* add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& arguments) {
   CLI::App* calibrate = program.add_subcommand(
       "calibrate",
       "Measure this machine, or a launcher's job, and write the cluster file that a simulation of it needs");
@@ -116,13 +180,15 @@ void add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& arguments)
       ->check(CLI::PositiveNumber);
   calibrate->add_option("--transport", arguments.transport, "As the plan's transport.kind (default: auto)");
   calibrate->add_flag("--quick", arguments.quick, "Measure a quarter as long");
+  add_json(calibrate, arguments.json);
   calibrate->footer(kFooter);
+  return calibrate;
 }
 
 CLI::App* add_codecs(CLI::App& program, taxon::app::CodecsArguments& arguments) {
   CLI::App* codecs = program.add_subcommand(
       "codecs", "Measure every codec on gradients of a recipe, and say how long steps would take on a link");
-  codecs->add_option("recipe", arguments.recipe, "The recipe: a plan in YAML")->required();
+  add_recipe(codecs, "recipe", arguments.recipe, "The recipe: a file or a name")->required();
   codecs->add_option("--link", arguments.link, "What a worker's link carries (default: 1 Gbit/s)")
       ->type_name("RATE");
   codecs->add_option("--workers", arguments.workers, "Workers that share batch.global (default: 4)")
@@ -130,6 +196,7 @@ CLI::App* add_codecs(CLI::App& program, taxon::app::CodecsArguments& arguments) 
   codecs->add_option("--steps", arguments.steps, "Steps before the gradient is recorded (default: 5)")
       ->check(CLI::PositiveNumber);
   add_overrides(codecs, arguments.overrides);
+  add_json(codecs, arguments.json);
   codecs->footer(kFooter);
   return codecs;
 }
@@ -137,7 +204,8 @@ CLI::App* add_codecs(CLI::App& program, taxon::app::CodecsArguments& arguments) 
 CLI::App* add_taxonomy(CLI::App& program, taxon::app::TaxonomyArguments& arguments) {
   CLI::App* taxonomy =
       program.add_subcommand("taxonomy", "Print the axes, every point on them, and where recipes stand");
-  taxonomy->add_option("recipes", arguments.recipes, "Recipes, such as recipes/systems/*.yaml");
+  add_recipe(taxonomy, "recipes", arguments.recipes, "Recipes, such as recipes/systems/*.yaml");
+  add_json(taxonomy, arguments.json);
   taxonomy->footer(kFooter);
   return taxonomy;
 }
@@ -145,7 +213,7 @@ CLI::App* add_taxonomy(CLI::App& program, taxon::app::TaxonomyArguments& argumen
 CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments) {
   CLI::App* compare = program.add_subcommand(
       "compare", "Train recipes one after the other and set them side by side in a table and a report");
-  compare->add_option("recipes", arguments.recipes, "The recipes")->required();
+  add_recipe(compare, "recipes", arguments.recipes, "The recipes: files or names")->required();
   compare->add_option("--out", arguments.out, "Folder of the comparison: one run a recipe, and report.html");
   compare->add_option("--workers", arguments.workers, "Workers of every run, on this host (default: 2)")
       ->check(CLI::PositiveNumber);
@@ -170,50 +238,102 @@ CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments
   return compare;
 }
 
+CLI::App* add_completion(CLI::App& program, std::string& shell) {
+  CLI::App* completion = program.add_subcommand(
+      "completion", "Print what a shell completes this program's words by, or its manual page");
+  std::vector<std::string> names;
+  for (const taxon::app::TextRow& row : taxon::app::text_table()) names.emplace_back(row.name);
+  completion->add_option("shell", shell, "The shell, or man for the manual page")
+      ->check(CLI::IsMember(names))
+      ->required();
+  return completion;
+}
+
+int print_text(const CLI::App& program, const std::string& name) {
+  for (const taxon::app::TextRow& row : taxon::app::text_table())
+    if (row.name == name) std::cout << row.make(program);
+  return 0;
+}
+
+int print_recipes() {
+  for (const auto& recipe : taxon::app::known_recipes(taxon::app::recipe_folder()))
+    std::cout << fmt::format("{:<24} {}\n", recipe.name, recipe.path);
+  return 0;
+}
+
+/// What was wrong with the words, in a line of the house's form.
+int say_wrong(const CLI::App& program, const std::vector<std::string>& words, const CLI::ParseError& error) {
+  taxon::app::say(fmt::format("{}: {}", to_string(taxon::ErrorKind::Usage),
+                              taxon::app::sentence_of(program, words, error)));
+  return exit_code(taxon::ErrorKind::Usage);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App program{"Taxon: distributed deep-learning training, every published system a recipe"};
-  program.set_version_flag("--version", [] { return taxon::app::version_text(); });
+  const std::vector<std::string> words(argv, argv + argc);
+  CLI::App program{"Taxon: distributed deep-learning training, every published system a recipe", "taxon"};
+  program.set_version_flag("--version", [&words] {
+    // Whichever comes first of the two: CLI11 answers --version as soon as it sees it.
+    const bool asked = std::find(words.begin(), words.end(), "--json") != words.end();
+    return asked ? taxon::app::version_json() : taxon::app::version_text();
+  });
+  bool json = false;
+  program.add_flag("--json", json, "With --version: print it for programs");
   program.require_subcommand(1);
   program.footer(kFooter);
+
+  // The one table of commands: parsing, --help, completion and the manual page are made from it.
   taxon::app::TrainArguments train;
-  train.command_line.assign(argv, argv + argc);
-  add_train(program, train);
-  taxon::app::ProfileArguments profile_arguments;
-  CLI::App* profile = add_profile(program, profile_arguments);
-  taxon::app::SimulateArguments simulate_arguments;
-  CLI::App* simulate = add_simulate(program, simulate_arguments);
+  taxon::app::CompareArguments compare;
+  taxon::app::SimulateArguments simulate;
   taxon::app::FaultArguments faults;
-  CLI::Option* searches_faults = add_fault_search(simulate, faults);
+  taxon::app::ProfileArguments profile;
   taxon::app::CalibrateArguments calibrate;
-  calibrate.command_line = train.command_line;
-  add_calibrate(program, calibrate);
-  taxon::app::CompareArguments compare_arguments;
-  compare_arguments.command_line = train.command_line;
-  CLI::App* compare = add_compare(program, compare_arguments);
-  taxon::app::TaxonomyArguments taxonomy_arguments;
-  CLI::App* taxonomy = add_taxonomy(program, taxonomy_arguments);
-  taxon::app::CodecsArguments codecs_arguments;
-  CLI::App* codecs = add_codecs(program, codecs_arguments);
-  CLI::App* doctor = program.add_subcommand("doctor", "Say what this machine offers and what to improve");
+  taxon::app::CodecsArguments codecs;
+  taxon::app::TaxonomyArguments taxonomy;
+  taxon::app::DoctorArguments doctor;
+  taxon::app::LaunchArguments launch;
+  std::string shell;
+  train.command_line = compare.command_line = calibrate.command_line = words;
+  std::vector<std::pair<CLI::App*, std::function<int()>>> commands;
+  commands.emplace_back(add_train(program, train), [&] { return run_train(train); });
+  CLI::App* launching = add_launch(program, launch);
+  commands.emplace_back(launching, [&] { return run_launch(launch); });
+  // What a launch runs on each host; no command for people.
+  CLI::App* agent = program.add_subcommand("agent", "A host's part of taxon launch")->group("");
+  commands.emplace_back(agent, taxon::app::run_agent);
+  commands.emplace_back(add_compare(program, compare), [&] { return run_compare(compare); });
+  CLI::App* simulation = add_simulate(program, simulate);
+  CLI::Option* searches_faults = add_fault_search(simulation, faults);
+  commands.emplace_back(simulation, [&] {
+    if (!*searches_faults) return run_simulate(simulate);
+    faults.recipe = simulate.recipe;
+    faults.overrides = simulate.overrides;
+    return run_faults(faults);
+  });
+  commands.emplace_back(add_profile(program, profile), [&] { return run_profile(profile); });
+  commands.emplace_back(add_calibrate(program, calibrate), [&] { return run_calibrate(calibrate); });
+  commands.emplace_back(add_codecs(program, codecs), [&] { return run_codecs(codecs); });
+  commands.emplace_back(add_taxonomy(program, taxonomy), [&] { return run_taxonomy(taxonomy); });
+  commands.emplace_back(program.add_subcommand("recipes", "List the recipes that come with Taxon, by name"),
+                        print_recipes);
+  CLI::App* examination =
+      program.add_subcommand("doctor", "Say what this machine offers and what to improve");
+  add_json(examination, doctor.json);
+  commands.emplace_back(examination, [&] { return run_doctor(doctor, std::cout); });
+  commands.emplace_back(add_completion(program, shell), [&] { return print_text(program, shell); });
   try {
     program.parse(argc, argv);
+    if (launching->parsed()) parse_train_words(launch, launching->remaining());
   } catch (const CLI::ParseError& error) {
-    int code = program.exit(error, std::cout, std::cerr);
-    return code == 0 ? 0 : taxon::exit_code(taxon::ErrorKind::Usage);
+    if (error.get_exit_code() == 0) return program.exit(error, std::cout, std::cerr);
+    return say_wrong(program, words, error);
+  } catch (const taxon::Error& error) {
+    taxon::app::say(fmt::format("{}: {}", to_string(error.kind()), error.what()));
+    return exit_code(error.kind());
   }
-  if (taxonomy->parsed()) return taxon::app::run_taxonomy(taxonomy_arguments);
-  if (codecs->parsed()) return taxon::app::run_codecs(codecs_arguments);
-  if (doctor->parsed()) return taxon::app::run_doctor(std::cout);
-  if (profile->parsed()) return taxon::app::run_profile(profile_arguments);
-  if (simulate->parsed() && *searches_faults) {
-    faults.recipe = simulate_arguments.recipe;
-    faults.overrides = simulate_arguments.overrides;
-    return taxon::app::run_faults(faults);
-  }
-  if (simulate->parsed()) return taxon::app::run_simulate(simulate_arguments);
-  if (compare->parsed()) return taxon::app::run_compare(compare_arguments);
-  if (program.got_subcommand("calibrate")) return taxon::app::run_calibrate(calibrate);
-  return taxon::app::run_train(train);
+  for (const auto& [command, run] : commands)
+    if (command->parsed()) return run();
+  return 0;
 }

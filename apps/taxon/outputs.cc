@@ -20,6 +20,7 @@
 namespace taxon::app {
 namespace {
 
+/// Now: windows are made narrower while a run goes on.
 int terminal_width() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
@@ -30,7 +31,7 @@ report::ProgressOptions progress_options(const OutputsOptions& options, const pl
   return {.style = live ? report::ProgressOptions::Style::Live : report::ProgressOptions::Style::Plain,
           .colour = options.colour,
           .every_seconds = plan.report.every_seconds,
-          .width = terminal_width()};
+          .width = terminal_width};
 }
 
 std::string host_name() {
@@ -71,19 +72,14 @@ class Outputs::Writer {
   Writer(data::Storage& storage, OutputsOptions options) : storage_(storage), options_(std::move(options)) {}
 
   void started(const train::RunInfo& info) {
+    if (options_.run) options_.run->begin();
     info_ = info;
     progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
     const auto& resolved = info.plan.resolved;
     write("plan.yaml", plan::write_plan(info.plan));
     progress_->say(fmt::format("{}: {} parameters, {} workers over {}, {} training samples", info.plan.name,
                                info.parameters, resolved.world_size, resolved.transport, info.train_size));
-    for (std::size_t b = 0; b < resolved.buckets.size() && resolved.world_size > 1; ++b) {
-      const auto& bucket = resolved.buckets[b];
-      progress_->say(fmt::format("bucket {}: {} of {} by {}", b, bytes_text(bucket.bytes),
-                                 plan::describe(bucket), fmt::join(bucket.collectives, ", ")));
-      for (const std::string& reason : bucket.reasons)
-        progress_->say(fmt::format("bucket {}: {}", b, reason));
-    }
+    for (const std::string& line : report::bucket_lines(resolved, options_.detail)) progress_->say(line);
     if (info.start_step > 0) progress_->say(fmt::format("resumed after step {}", info.start_step));
     if (info.plan.report.tensorboard) {
       double now = wall_clock();
@@ -103,8 +99,11 @@ class Outputs::Writer {
     seen_samples_ = report.samples;
     window_samples_ += static_cast<double>(batch);
     window_seconds_ += seconds;
-    window_loss_ += report.loss;
-    window_accuracy_ += report.accuracy;
+    if (!report.skipped) {
+      window_loss_ += report.loss;
+      window_accuracy_ += report.accuracy;
+      ++window_updates_;
+    }
     ++window_steps_;
     show(report);
     if (report.step % info_.plan.report.metrics_steps == 0 || report.samples >= info_.total_samples)
@@ -112,26 +111,33 @@ class Outputs::Writer {
   }
 
   void evaluated(const train::Evaluation& evaluation) {
-    progress_->say(fmt::format("test after step {}: accuracy {:.2f} %, loss {:.4f}", evaluation.step,
-                               evaluation.accuracy * 100, evaluation.loss));
-    record(evaluation.step, {{"accuracy/test", evaluation.accuracy}, {"loss/test", evaluation.loss}},
+    const std::string& split = info_.plan.evaluation.split;
+    progress_->say(fmt::format("{} after step {}: accuracy {:.2f} %, loss {}", split, evaluation.step,
+                               evaluation.accuracy * 100, report::decimal(evaluation.loss, 4)));
+    record(evaluation.step, {{"accuracy/" + split, evaluation.accuracy}, {"loss/" + split, evaluation.loss}},
            {{"samples", static_cast<double>(evaluation.samples)}, {"bytes_sent", evaluation.bytes_sent}});
+  }
+
+  void saved(const std::string& path) {
+    if (options_.run) options_.run->secured();
+    say("saved " + path);
   }
 
   void say(const std::string& line) { progress_ ? progress_->say(line) : to_terminal(line + "\n"); }
 
-  void finish(const train::Outcome& outcome, double seconds) {
+  void finish(const train::Outcome& outcome, const report::CoreUse& cores, double seconds) {
     progress_->finish();
     if (!outcome.traces.empty()) write_trace(outcome);
     report::Summary summary = summarise(outcome, seconds);
-    write("summary.json", report::to_json(summary));
-    std::cout << report::to_text(summary, options_.folder) << std::flush;
+    summary.cores = cores;
+    const std::string json = report::to_json(summary);
+    write("summary.json", json);
+    std::cout << (options_.result == OutputsOptions::Result::Json ? json
+                                                                  : report::to_text(summary, options_.folder))
+              << std::flush;
   }
 
  private:
-  static std::string bytes_text(std::int64_t bytes) {
-    return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / 1048576.0);
-  }
   void write(const std::string& name, const std::string& text) {
     storage_.write_atomic(options_.folder + "/" + name, view(text));
   }
@@ -159,21 +165,21 @@ class Outputs::Writer {
   void measure(const train::StepReport& report) {
     double steps = std::max(1, window_steps_);
     std::vector<report::Scalar> scalars = {
-        {"loss/train", window_loss_ / steps},
-        {"accuracy/train", window_accuracy_ / steps},
+        {"loss/train", window_loss_ / window_updates_},
+        {"accuracy/train", window_accuracy_ / window_updates_},
         {"learning_rate", report.rate},
         {"throughput/samples_per_second", window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
         {"time/step_ms", window_seconds_ / steps * 1e3},
         {"time/compute_ms", to_seconds(report.compute) * 1e3},
-        {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3},
-        {"gradient_norm", report.gradient_norm}};
+        {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3}};
+    if (info_.plan.optimiser.clip_norm > 0) scalars.push_back({"gradient_norm", report.gradient_norm});
     if (coded_) {
       scalars.push_back({"time/encode_ms", to_seconds(report.encode) * 1e3});
       scalars.push_back({"time/decode_ms", to_seconds(report.decode) * 1e3});
     }
     record(report.step, scalars, {{"samples", static_cast<double>(report.samples)}});
     window_samples_ = window_seconds_ = window_loss_ = window_accuracy_ = 0;
-    window_steps_ = 0;
+    window_steps_ = window_updates_ = 0;
   }
 
   /// `where` says, beside the step and the time, where in the run the scalars were seen.
@@ -207,8 +213,9 @@ class Outputs::Writer {
     summary.name = info_.plan.name;
     summary.version = version_number();
     summary.interrupted = outcome.end == train::Outcome::End::Interrupted;
-    summary.test_accuracy = outcome.test.accuracy;
-    summary.test_loss = outcome.test.loss;
+    summary.split = info_.plan.evaluation.split;
+    summary.accuracy = outcome.test.accuracy;
+    summary.loss = outcome.test.loss;
     summary.train_loss = outcome.train_loss;
     summary.steps = outcome.steps;
     summary.epochs = outcome.epochs;
@@ -238,6 +245,7 @@ class Outputs::Writer {
     summary.crossings = crossing_tensors(outcome);
     summary.staleness = outcome.staleness;
     summary.dropped = outcome.dropped;
+    summary.skipped_steps = outcome.skipped;
     for (Rank rank : outcome.lost) summary.lost.push_back(rank.value());
     summary.codecs = codec_uses(outcome);
     for (const auto& bucket : info_.plan.resolved.buckets)
@@ -253,8 +261,8 @@ class Outputs::Writer {
   report::Quantiles step_seconds_;
   double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
   double window_samples_ = 0, window_seconds_ = 0, window_loss_ = 0, window_accuracy_ = 0;
-  int window_steps_ = 0;
-  bool coded_ = false;  // codecs have been at work
+  int window_steps_ = 0, window_updates_ = 0;  // all, and those that were not skipped
+  bool coded_ = false;                         // codecs have been at work
   std::int64_t seen_samples_ = 0;
 };
 
@@ -273,13 +281,13 @@ void Outputs::evaluated(const train::Evaluation& evaluation) {
   if (writer_) writer_->evaluated(evaluation);
 }
 void Outputs::saved(const std::string& path) {
-  if (writer_) writer_->say("saved " + path);
+  if (writer_) writer_->saved(path);
 }
 void Outputs::noticed(const std::string& sentence) {
   if (writer_) writer_->say(sentence);
 }
-void Outputs::finish(const train::Outcome& outcome, double seconds) {
-  if (writer_) writer_->finish(outcome, seconds);
+void Outputs::finish(const train::Outcome& outcome, const report::CoreUse& cores, double seconds) {
+  if (writer_) writer_->finish(outcome, cores, seconds);
 }
 
 }  // namespace taxon::app

@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "apps/taxon/run_folder.h"
 #include "data/storage.h"
+#include "report/bucket_lines.h"
 #include "report/summary.h"
 #include "train/observer.h"
 
@@ -28,8 +30,9 @@ class Outputs final : public train::Observer {
   void saved(const std::string& path) override;
   void noticed(const std::string& sentence) override;
 
-  /// Writes summary.json last and prints the result. `seconds`: wall time of the whole run.
-  void finish(const train::Outcome& outcome, double seconds);
+  /// Writes summary.json last and prints the result, in words or as summary.json has it. `seconds`: wall time
+  /// of the whole run.
+  void finish(const train::Outcome& outcome, const report::CoreUse& cores, double seconds);
 
  private:
   class Writer;
@@ -41,9 +44,12 @@ std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome);
 
 struct OutputsOptions {
   std::string folder;
+  RunFolder* run = nullptr;  // hears when the run begins and has a checkpoint; outlives the outputs
   Outputs::Role role = Outputs::Role::Listener;
   Outputs::Terminal terminal = Outputs::Terminal::Plain;
   bool colour = false;
+  report::Detail detail = report::Detail::Screen;          // of the buckets
+  enum class Result { Text, Json } result = Result::Text;  // on stdout, at the end
 };
 
 }  // namespace taxon::app

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "comm/collectives.h"
 #include "data/sampler.h"
+#include "data/split.h"
 #include "exchange/bucket.h"
 #include "exchange/choose.h"
 #include "exchange/coded.h"
@@ -18,6 +19,7 @@
 #include "exchange/shard.h"
 #include "net/transport_choice.h"
 #include "optim/rule.h"
+#include "plan/changes.h"
 
 namespace taxon::app {
 namespace {
@@ -28,10 +30,6 @@ std::vector<std::string> names_of(const Table& table) {
   for (const auto& row : table) names.emplace_back(row.name);
   return names;
 }
-
-// Everything that a run writes into its folder; summary.json, which makes it look whole, is the first to go.
-constexpr const char* kRunFiles[] = {"summary.json", "model.safetensors", "checkpoints", "metrics.jsonl",
-                                     "plan.yaml",    "trace.json",        "tensorboard"};
 
 /// A share of the first batch, for what must be measured by a pass through the model.
 void read_share(const plan::Plan& plan, const data::Dataset& train, int world_size,
@@ -69,28 +67,14 @@ plan::KnownNames known_names() {
 
 std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size) {
   std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, known_names());
-  for (const net::TransportChoice& choice : net::transport_choices())
-    if (std::string missing = net::what_is_missing(choice);
-        choice.name == plan.transport.kind && !missing.empty())
+  for (const net::TransportChoice& choice : net::transport_choices()) {
+    if (choice.name != plan.transport.kind) continue;
+    if (std::string missing = net::what_is_missing(choice); !missing.empty())
       problems.push_back({"transport.kind", std::move(missing)});
+    if (plan.transport.encryption == "tls" && !net::can_encrypt(choice))
+      problems.push_back({"transport.encryption", net::kHowToEncrypt});
+  }
   return problems;
-}
-
-void prepare_output(data::Storage& storage, const std::string& folder, Existing existing) {
-  std::string found;
-  for (const char* name : kRunFiles)
-    if (storage.exists(folder + "/" + name)) found = name;
-  if (!found.empty() && existing == Existing::Refuse)
-    throw Error(ErrorKind::Usage, fmt::format("{0} holds a run already ({1}): continue it with --resume, "
-                                              "replace it with --overwrite, or choose another --out",
-                                              folder, found));
-  // Written before anything is removed: a folder that can't be written keeps what it has.
-  std::byte probe{0};
-  storage.write_atomic(folder + "/.probe", ConstView(&probe, 1));
-  storage.remove(folder + "/.probe");
-  if (existing == Existing::Overwrite)
-    for (const char* name : kRunFiles) storage.remove(folder + "/" + name);
-  if (existing == Existing::Resume) storage.remove(folder + "/summary.json");
 }
 
 void require_writable(data::Storage& storage, const std::string& file) {
@@ -107,7 +91,7 @@ int compute_threads(const plan::Plan& plan, int local_ranks) {
 Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storage, int rank,
                              int local_ranks) {
   Ingredients ingredients;
-  ingredients.datasets = data::open_datasets(plan.data, storage);
+  ingredients.datasets = data::open_split(plan, storage);
   model::ModelContext context;
   context.plan = &plan.model;
   context.shape = ingredients.datasets.train->shape();
@@ -119,7 +103,7 @@ Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storag
   return ingredients;
 }
 
-void print_dry_run(const plan::Plan& plan, int world_size) {
+void print_dry_run(const plan::Plan& plan, int world_size, Printed keys) {
   data::FileStorage storage;
   Ingredients ingredients = open_ingredients(plan, storage, 0, world_size);
   const model::ModelSpec& spec = ingredients.model->spec();
@@ -143,7 +127,10 @@ void print_dry_run(const plan::Plan& plan, int world_size) {
   resolved.resolved.buckets = exchange::cut_buckets(tensors, plan);
   exchange::resolve_exchange(resolved, shapes);
   exchange::explain_factors(resolved, tensors, group);
-  std::cout << plan::write_plan(resolved) << "\n";
+  std::cout << (keys == Printed::All
+                    ? plan::write_plan(resolved)
+                    : "# what differs from the defaults (--all: every key)\n" + plan::write_changes(plan))
+            << "\n";
 
   std::int64_t trained = 0;
   double sent = 0, owned = 0;

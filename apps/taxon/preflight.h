@@ -14,14 +14,6 @@ plan::KnownNames known_names();
 /// What check_plan() says of a plan that is to be run here, and what this build lacks for it.
 std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size);
 
-/// What may be done with an output folder that holds a run already.
-enum class Existing { Refuse, Resume, Overwrite };
-
-/// Makes the folder, or finds why it can't be used. Throws Error{Usage} if a run is in it and `existing`
-/// refuses, Error{Output} if it can't be written. Overwrite removes what an earlier run left there, and
-/// nothing else.
-void prepare_output(data::Storage& storage, const std::string& folder, Existing existing);
-
 /// Throws Error{Output} before anything is done in vain, if `file` can't be written.
 void require_writable(data::Storage& storage, const std::string& file);
 
@@ -35,7 +27,11 @@ struct Ingredients {
 };
 Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storage, int rank, int local_ranks);
 
-/// Prints the resolved plan, the memory that each worker needs and the bytes that it will send per step.
-void print_dry_run(const plan::Plan& plan, int world_size);
+/// Which keys of a plan are printed.
+enum class Printed { Changes, All };
+
+/// Prints the plan, resolved if all of it is asked for, the memory that each worker needs and the bytes that
+/// it will send per step.
+void print_dry_run(const plan::Plan& plan, int world_size, Printed keys);
 
 }  // namespace taxon::app

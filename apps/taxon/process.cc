@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <future>
+#include <optional>
+#include <thread>
 
 #include "apps/taxon/binding.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/preflight.h"
+#include "base/failure.h"
 #include "base/rng.h"
 #include "exchange/levels.h"
 #include "net/transport_choice.h"
@@ -21,6 +26,33 @@ namespace {
 // interrupted.
 constexpr unsigned kLastResortSeconds = 4;
 
+// Beside those that compute: of the network, of libraries, of what reads ahead.
+constexpr int kOtherThreads = 4;
+
+[[noreturn]] void disagree(const char* what) {
+  throw Error(ErrorKind::Mismatch,
+              fmt::format("a rank has sent its {} in another form than this version's", what));
+}
+
+/// Starts so many threads and ends them. Libraries that are refused theirs later end the process without a
+/// reason.
+void require_threads(int count) {
+  std::promise<void> enough;
+  std::shared_future<void> over = enough.get_future().share();
+  std::vector<std::thread> threads;
+  std::optional<Error> refused;
+  try {
+    for (int i = 0; i < count; ++i) threads.emplace_back([over] { over.wait(); });
+  } catch (const std::exception& error) {
+    const Error why = error_from(error);
+    refused.emplace(why.kind(), fmt::format("this process needs {} threads and may start {}: {}", count,
+                                            threads.size(), why.what()));
+  }
+  enough.set_value();
+  for (std::thread& thread : threads) thread.join();
+  if (refused) throw *refused;
+}
+
 void on_last_resort(int) {
   constexpr char kText[] = "taxon: the rank did not unwind in time after a fatal event and is ended now\n";
   [[maybe_unused]] auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -28,19 +60,21 @@ void on_last_resort(int) {
   _exit(kPeerLostExit);
 }
 
-// Whether every rank of the host has a core for the thread that communicates.
-bool has_free_core(const plan::Plan& plan, int local_ranks) {
-  return usable_cores() >= local_ranks * (compute_threads(plan, local_ranks) + 1);
-}
+// Whether every rank has a core for the thread that communicates.
+bool has_free_core(int ranks, int threads) { return usable_cores() >= ranks * (threads + 1); }
+
+/// The first part of host_id().
+std::string_view machine_of(std::string_view host_id) { return host_id.substr(0, host_id.find('/')); }
 
 // Polling a little longer saves a wake-up per message. Where cores are short, little of it, since whoever
 // else wants the core gets it; where time is counted (a container's quota), none: compute would pay for it.
 task::PollOptions poll_options(const plan::Plan& plan, int local_ranks) {
   const bool counted = usable_cores() < cores_of_affinity();
-  return {.spin = std::chrono::microseconds(has_free_core(plan, local_ranks) ? 200
-                                            : counted                        ? 0
-                                                                             : 20),
-          .when_idle = task::PollOptions::WhenIdle::YieldCore};
+  return {
+      .spin = std::chrono::microseconds(has_free_core(local_ranks, compute_threads(plan, local_ranks)) ? 200
+                                        : counted                                                      ? 0
+                                                                                                       : 20),
+      .when_idle = task::PollOptions::WhenIdle::YieldCore};
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -73,6 +107,7 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
       losses_(options_.spared) {
   cores_ = allowed_cores();
   threads_ = compute_threads(plan, options_.identity.local_world_size);
+  require_threads(threads_ + kOtherThreads);
   device_ = std::make_unique<tensor::CpuDevice>(
       loop_, tensor::CpuDeviceOptions{.slow_motion = emulated_host(plan, options_.identity.rank)});
   if (options_.identity.world_size == 1) {
@@ -81,8 +116,10 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
     return;
   }
   join(plan);
+  count_neighbours(plan);
   connect(plan);
   bind(plan);
+  begin();
   runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, *device_, journal_});
 }
 
@@ -106,7 +143,13 @@ void Process::join(const plan::Plan& plan) {
   join.patience.hang = milliseconds(plan.control.hang_seconds);
   join.patience.peer = milliseconds(plan.control.deadline_seconds);
   join.progress = options_.say;
-  join.give_up = [stop = options_.stop] { return stop && stop->load(); };
+  join.other_address = who.other_master_addr;
+  join.give_up = [stop = options_.stop, note = options_.note]() -> std::optional<Error> {
+    if (stop && stop->load()) return Error(ErrorKind::Interrupted, "interrupted");
+    const std::string who_died = note ? note->told() : std::string();
+    if (who_died.empty()) return {};
+    return Error(ErrorKind::PeerLost, who_died);
+  };
   session_ = control::Session::join(std::move(join));
   signal(SIGALRM, on_last_resort);
   session_->on_event([this](const control::Event& event) { on_event(event); });
@@ -115,17 +158,24 @@ void Process::join(const plan::Plan& plan) {
 void Process::connect(const plan::Plan& plan) {
   const Identity& who = options_.identity;
   std::string host = session_->members()[static_cast<std::size_t>(who.rank)].host_id;
+  std::vector<net::RankPlace> places;
+  for (const control::Member& member : session_->members())
+    places.push_back({member.host_id, member.address});
   net::ProcessTransportOptions options;
   options.rank = Rank(who.rank);
   options.world_size = who.world_size;
   options.host = host;
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
   options.transport = plan.transport.kind;
+  options.address = net::job_address(options.rank, places);
   options.payload_checksums =
       plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
+  const auto secret = options_.secret.bytes();
+  options.secret.assign(secret.begin(), secret.end());
+  if (plan.transport.encryption == "tls") options.encryption = net::ProcessTransportOptions::Encryption::Tls;
+  options.connections = plan.transport.connections;
   options.spared = options_.spared;
-  if (has_free_core(plan, who.local_world_size))
-    options.sleeps = net::ProcessTransportOptions::Sleeps::Rarely;
+  if (has_free_core(sharers_, threads_)) options.sleeps = net::ProcessTransportOptions::Sleeps::Rarely;
   // Where there are no servers, no two senders share a link for long.
   if (!exchange::served_level(plan.exchange.levels))
     options.on_its_way = net::ProcessTransportOptions::OnItsWay::AsTcpAllows;
@@ -144,40 +194,65 @@ void Process::connect(const plan::Plan& plan) {
   std::vector<std::byte> mine(sizeof start);
   std::memcpy(mine.data(), &start, sizeof start);
   auto starts = session_->exchange("clocks", mine);
+  if (starts[0].size() != sizeof start) disagree("clocks");
   std::int64_t zero;
   std::memcpy(&zero, starts[0].data(), sizeof zero);
   clock_offset_ = std::chrono::nanoseconds(start - zero);
-  session_->spare(options_.spared);
+}
+
+/// Launchers that don't know of each other (two of Slurm's daemons, two pods) each count their own ranks.
+void Process::count_neighbours(const plan::Plan& plan) {
+  std::vector<std::byte> mine(cores_.size() * sizeof(int));
+  std::memcpy(mine.data(), cores_.data(), mine.size());
+  const auto all = session_->exchange("cores", mine);
+  const auto& members = session_->members();
+  const auto self = static_cast<std::size_t>(options_.identity.rank);
+  int in_container = 0;
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    if (machine_of(members[r].host_id) != machine_of(members[self].host_id)) continue;
+    if (members[r].host_id == members[self].host_id) ++in_container;
+    if (all[r].size() % sizeof(int) != 0) disagree("cores");
+    if (r == self) me_ = static_cast<int>(neighbours_.size());
+    neighbours_.emplace_back(all[r].size() / sizeof(int));
+    std::memcpy(neighbours_.back().data(), all[r].data(), all[r].size());
+  }
+  sharers_ = ranks_on_cores_of(neighbours_, me_);
+  if (plan.threads > 0) return;
+  const double cores = cores_of_affinity();
+  double share = cores / sharers_;
+  if (usable_cores() < cores) share = std::min(share, usable_cores() / in_container);
+  const int told = threads_;
+  threads_ = std::max(1, static_cast<int>(share));
+  if (threads_ < told && is_first_of_machine())
+    options_.say(
+        fmt::format("{} ranks share the {:g} cores of this machine, more than their launcher says: {} "
+                    "compute thread{} each",
+                    sharers_, cores, threads_, threads_ == 1 ? "" : "s"));
 }
 
 /// Before threads of kernels start, which inherit it. Where a quota counts processor time, cores say little.
 void Process::bind(const plan::Plan& plan) {
-  std::vector<std::byte> mine(cores_.size() * sizeof(int));
-  std::memcpy(mine.data(), cores_.data(), mine.size());
-  const auto all = session_->exchange("cores", mine);
   if (plan.cores == "all" || usable_cores() < cores_of_affinity()) return;
-  const auto& members = session_->members();
-  const auto self = static_cast<std::size_t>(options_.identity.rank);
-  std::vector<std::vector<int>> allowed;
-  int me = 0;
-  for (std::size_t r = 0; r < members.size(); ++r) {
-    if (members[r].host_id != members[self].host_id) continue;
-    if (r == self) me = static_cast<int>(allowed.size());
-    allowed.emplace_back(all[r].size() / sizeof(int));
-    std::memcpy(allowed.back().data(), all[r].data(), all[r].size());
-  }
-  if (const auto share = share_of_cores(allowed, me, threads_); !share.empty()) bind_to(share);
+  if (const auto share = share_of_cores(neighbours_, me_, threads_); !share.empty()) bind_to(share);
+}
+
+/// From here on there are no more exchanges, which need everybody.
+void Process::begin() {
+  session_->spare(options_.spared);
+  if (options_.note) options_.note->begin();
 }
 
 /// On the session's thread.
 void Process::on_event(const control::Event& event) {
-  if (auto* departed = std::get_if<control::Departed>(&event)) {
+  if (auto* departed = std::get_if<control::Departed>(&event); departed && losses_.spares(departed->rank)) {
     // Rank 0's training says what was lost with it.
     const Error error(ErrorKind::PeerLost, control::describe(event), {.rank = departed->rank});
     loop_.post([this, error, rank = departed->rank] { losses_.lose(rank, std::make_exception_ptr(error)); });
     return;
   }
   if (!control::is_fatal(event)) {
+    if (std::holds_alternative<control::Departed>(event))
+      return;  // rank 0 is of another mind, and will say so
     bool about_root = false;
     if (auto* silent = std::get_if<control::Silent>(&event)) about_root = silent->rank == Rank(0);
     if (auto* returned = std::get_if<control::Returned>(&event)) about_root = returned->rank == Rank(0);
@@ -222,10 +297,8 @@ void Process::run(task::Task<void> main) {
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
     if (session_) session_->leave();
-  } catch (const Error& error) {
-    fail(error);
   } catch (const std::exception& error) {
-    fail(Error(ErrorKind::Internal, error.what()));
+    fail(error_from(error));
   }
 }
 

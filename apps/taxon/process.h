@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/taxon/identity.h"
+#include "apps/taxon/launch_note.h"
 #include "comm/losses.h"
 #include "comm/runtime.h"
 #include "control/session.h"
@@ -26,6 +27,8 @@ struct ProcessOptions {
   std::function<void(const std::string&)> say;
   /// Ranks that the others can do without: exchange::spared_ranks() of a run that goes on after a loss.
   std::vector<Rank> spared;
+  /// Of the launcher that started this rank, if it has one.
+  std::optional<LaunchNote> note;
 };
 
 /// The real doors of this process's rank: the poll loop, the transport, the device, and the control session
@@ -33,15 +36,18 @@ struct ProcessOptions {
 class Process {
  public:
   /// Joins the job; blocks until all ranks are there. A single rank joins nobody. Throws Error{Rendezvous,
-  /// Transport}.
+  /// Transport}; PeerLost, naming it, if a rank dies meanwhile; Resources if it may not start its threads.
   Process(const plan::Plan& plan, ProcessOptions options);
   ~Process();
 
   comm::Runtime& runtime() { return *runtime_; }
   /// Cores that its ranks may use, as long as they are not bound to shares of them.
   int cores() const { return static_cast<int>(cores_.size()); }
-  /// Compute threads of this rank.
+  /// Compute threads of this rank: what the plan says, or its share of the cores among all ranks that may use
+  /// them, whether their launchers know of each other or not.
   int threads() const { return threads_; }
+  /// Whether it is the first rank of its machine, which speaks for it.
+  bool is_first_of_machine() const { return me_ == 0; }
   /// Of workers that the others do without.
   comm::Losses& losses() { return losses_; }
   /// What to add to this rank's times to get rank 0's.
@@ -54,7 +60,9 @@ class Process {
  private:
   void join(const plan::Plan& plan);
   void connect(const plan::Plan& plan);
+  void count_neighbours(const plan::Plan& plan);
   void bind(const plan::Plan& plan);
+  void begin();
   void on_event(const control::Event& event);
   task::Task<void> guard(task::Task<void> main);
   task::Task<void> watch();
@@ -71,6 +79,11 @@ class Process {
   std::unique_ptr<tensor::CpuDevice> device_;
   std::unique_ptr<comm::Runtime> runtime_;
   std::vector<int> cores_;
+  /// What the ranks of this machine may use, in their order, whatever containers they are in; this one's
+  /// place.
+  std::vector<std::vector<int>> neighbours_;
+  int me_ = 0;
+  int sharers_ = 1;  // ranks that may use this one's cores, itself included
   int threads_ = 1;
   Duration clock_offset_{0};
 };

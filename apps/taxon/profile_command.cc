@@ -51,12 +51,16 @@ int run(const ProfileArguments& arguments) {
   options.samples = plan::pass_samples(plan, arguments.workers);
   options.steps = arguments.steps;
   options.threads = compute_threads(plan, 1);
-  plan::ModelProfile profile =
+  MeasuredProfile measurement =
       measure_profile(*ingredients.model, *ingredients.datasets.train, plan, options);
+  plan::ModelProfile& profile = measurement.profile;
   profile.threads = options.threads;
   profile.source = fmt::format("taxon {} on {}, {} thread(s), median of {} steps", version_number(),
                                processor_name(), profile.threads, arguments.steps);
-  std::cout << table(profile);
+  std::cout << table(profile)
+            << fmt::format("backward passes: {} (half the distance of the quartiles)\n",
+                           describe_spread(measurement.backward.spread()))
+            << busy_warning(measurement.queued_share);
   if (!arguments.out.empty()) {
     write_file(arguments.out, plan::write_profile(profile));
     std::cout << "profile: " << arguments.out << "\n";

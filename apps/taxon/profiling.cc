@@ -5,6 +5,7 @@
 #include <ctime>
 #include <map>
 
+#include "apps/taxon/core_pressure.h"
 #include "base/error.h"
 #include "data/sampler.h"
 #include "exchange/bucket.h"
@@ -41,13 +42,6 @@ class Watch {
  private:
   clockid_t clock_;
 };
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// When each mark was reached.
 class Clock final : public tensor::Marks {
@@ -145,7 +139,8 @@ class Series {
  public:
   explicit Series(std::size_t size) : values_(size) {}
   void add(std::size_t index, double value) { values_[index].push_back(value); }
-  double at(std::size_t index) const { return median(values_[index]); }
+  double at(std::size_t index) const { return measured(values_[index]).median; }
+  Measured all(std::size_t index) const { return measured(values_[index]); }
 
  private:
   std::vector<std::vector<double>> values_;
@@ -169,9 +164,10 @@ class Profiling {
     batch_ = read_next(&first);
   }
 
-  plan::ModelProfile run() {
+  MeasuredProfile run() {
+    CorePressure pressure;
     loop_.run(measure(this));
-    return std::move(profile_);
+    return {std::move(profile_), backward_, pressure.take_share()};
   }
 
  private:
@@ -298,7 +294,8 @@ class Profiling {
   void fill(const Figures& figures) {
     profile_.update = figures.update.at(0);
     profile_.read = figures.read.at(0);
-    const double backward = figures.backward.at(0);
+    backward_ = figures.backward.all(0);
+    const double backward = backward_.median;
     std::map<std::string, std::pair<double, double>> times;
     for (std::size_t slot = 0; slot < order_.size(); ++slot) {
       const double end = std::clamp(figures.last.at(slot), 0.0, backward);
@@ -336,12 +333,13 @@ class Profiling {
   Batch batch_;               // of the step
   std::vector<int> order_;
   plan::ModelProfile profile_;
+  Measured backward_;
 };
 
 }  // namespace
 
-plan::ModelProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
-                                   const ProfilingOptions& options) {
+MeasuredProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
+                                const ProfilingOptions& options) {
   return Profiling(model, train, plan, options).run();
 }
 

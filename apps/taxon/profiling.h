@@ -1,5 +1,6 @@
 #pragma once
 
+#include "apps/taxon/measured.h"
 #include "data/dataset.h"
 #include "model/model.h"
 #include "plan/plan.h"
@@ -14,10 +15,16 @@ struct ProfilingOptions {
   int threads = 1;           // that compute; times of one are its processor time
 };
 
+struct MeasuredProfile {
+  plan::ModelProfile profile;
+  Measured backward;                   // passes
+  std::optional<double> queued_share;  // of the threads' time, waiting for cores; nothing: not known
+};
+
 /// Measures what a step of the plan's model costs: forward pass and backward pass of each segment, when each
 /// gradient is complete, the optimiser's update, and reading a batch. Takes time; the machine should have
 /// nothing else to do, but what it will have to do when such steps are trained. Leaves the model unbound.
-plan::ModelProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
-                                   const ProfilingOptions& options);
+MeasuredProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
+                                const ProfilingOptions& options);
 
 }  // namespace taxon::app

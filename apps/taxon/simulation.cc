@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/taxon/preflight.h"
+#include "data/split.h"
 #include "model/profile_model.h"
 #include "train/train.h"
 
@@ -39,7 +40,7 @@ class BlankSamples final : public data::Dataset {
 Cast make_exact(const SimulationInput& input) {
   Cast cast;
   data::FileStorage storage;
-  cast.datasets = data::open_datasets(input.plan.data, storage);
+  cast.datasets = data::open_split(input.plan, storage);
   const data::Dataset* train = cast.datasets.train.get();
   cast.make_model = [&plan = input.plan, ranks = input.ranks, train](int rank) {
     model::ModelContext context;

@@ -41,6 +41,7 @@ bool is_sum(const std::string& kernel) { return kernel == "sum" || kernel == "co
 /// A run of stretches of one kind of cause.
 struct Phase {
   std::string text;
+  std::string kind;  // the same whatever rank and bucket it was on
   double seconds = 0;
   bool is_exchange = false;
   std::map<std::uint32_t, double> units;  // seconds of each on the way
@@ -68,7 +69,7 @@ std::vector<Phase> phases(const SimulationResult& result) {
     std::string text;
     if (!exchange) text = kernel ? fmt::format("{} on rank {}", name, stretch.rank) : "waiting";
     if (list.empty() || list.back().is_exchange != exchange || list.back().text != text)
-      list.push_back({text, 0, exchange, {}});
+      list.push_back({text, exchange ? "messages and their sums" : kernel ? name : text, 0, exchange, {}});
     list.back().seconds += to_seconds(stretch.time());
     if (message) list.back().units[stretch.unit] += to_seconds(stretch.time());
   }
@@ -77,34 +78,34 @@ std::vector<Phase> phases(const SimulationResult& result) {
   return list;
 }
 
-/// The chain in order; where it is long, its longest phases.
-std::vector<Phase> shown_phases(const SimulationResult& result) {
-  std::vector<Phase> all = phases(result), shown;
-  std::vector<double> lengths;
-  for (const Phase& phase : all) lengths.push_back(phase.seconds);
-  std::sort(lengths.rbegin(), lengths.rend());
-  const double least = lengths.size() > kShownPhases ? lengths[kShownPhases - 1] : 0;
-  Phase rest{"", 0, false, {}};
-  std::size_t left_out = 0;
-  for (Phase& phase : all) {
-    if (phase.seconds >= least && shown.size() < kShownPhases) {
-      shown.push_back(std::move(phase));
-    } else {
-      rest.seconds += phase.seconds;
-      ++left_out;
-    }
+/// All stretches of a kind together, the longest first: what a long chain was made of.
+std::vector<Phase> kinds_of(const std::vector<Phase>& all) {
+  std::map<std::string, std::pair<Phase, int>> kinds;
+  for (const Phase& phase : all) {
+    auto& [sum, count] = kinds[phase.kind];
+    sum.seconds += phase.seconds;
+    sum.text =
+        fmt::format("{} ({})", phase.kind, ++count == 1 ? "one piece" : fmt::format("{} pieces", count));
   }
-  rest.text = fmt::format("{} shorter pieces between these", left_out);
-  if (left_out > 0) shown.push_back(std::move(rest));
-  return shown;
+  std::vector<Phase> list;
+  for (auto& [kind, sum] : kinds) list.push_back(std::move(sum.first));
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Phase& a, const Phase& b) { return a.seconds > b.seconds; });
+  return list;
 }
 
 std::string path_text(const SimulationResult& result) {
   if (result.path.empty()) return "critical path: not followed, since a step has too many messages\n";
   const double total = to_seconds(result.steps[result.followed].step_time);
+  std::vector<Phase> shown = phases(result);
+  std::string how = "in its order";
+  if (shown.size() > kShownPhases) {
+    shown = kinds_of(shown);
+    how = "by kinds";
+  }
   std::string text =
-      fmt::format("critical path of step {} ({}):\n", result.followed + 1, milliseconds(total));
-  for (const Phase& phase : shown_phases(result))
+      fmt::format("critical path of step {} ({}), {}:\n", result.followed + 1, milliseconds(total), how);
+  for (const Phase& phase : shown)
     text += fmt::format("  {:>12} {:>5.1f} %  {}\n", milliseconds(phase.seconds),
                         total > 0 ? phase.seconds / total * 100 : 0, phase.text);
   return text;

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "apps/taxon/command.h"
 #include "apps/taxon/preflight.h"
@@ -13,6 +12,7 @@
 #include "optim/late.h"
 #include "optim/outer.h"
 #include "plan/axes.h"
+#include "plan/survey.h"
 
 namespace taxon::app {
 namespace {
@@ -57,12 +57,29 @@ std::vector<Axis> axes() {
           std::move(compression)};
 }
 
-/// Systems whose axes are not all here, and what is missing.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kOutOfReach = {{
-    {"Project Adam", "servers that get sufficient factors and answer with weights"},
-    {"MPCA", "its rule is unpublished; EASGD stands nearest"},
-    {"GPipe, PipeDream, Megatron", "model parallelism"},
-}};
+void print_survey(std::ostream& out) {
+  out << "\nSystems of the survey and what of them is out of reach:\n";
+  for (const plan::SurveyRow& row : plan::survey())
+    out << fmt::format("  {}: {}{}{}\n", row.system,
+                       row.recipes.empty() ? "no recipe" : std::string(row.recipes),
+                       row.missing.empty() ? "" : "; without: ", row.missing);
+}
+
+std::string to_json(const std::vector<plan::Plan>& plans) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"axes", Json::array()}, {"recipes", Json::array()}};
+  for (const Axis& axis : axes())
+    json["axes"].push_back({{"name", axis.name}, {"question", axis.question}, {"points", axis.points}});
+  for (const plan::Plan& plan : plans) {
+    Json& row = json["recipes"].emplace_back(Json{{"name", plan.name}});
+    for (const auto& [axis, point] : plan::by_name(plan::axes_of(plan))) row[std::string(axis)] = point;
+  }
+  for (const plan::SurveyRow& row : plan::survey())
+    json["survey"].push_back({{"system", std::string(row.system)},
+                              {"recipes", std::string(row.recipes)},
+                              {"missing", std::string(row.missing)}});
+  return json.dump(2) + "\n";
+}
 
 int print_taxonomy(const TaxonomyArguments& arguments, std::ostream& out) {
   std::vector<plan::Plan> plans;
@@ -73,22 +90,25 @@ int print_taxonomy(const TaxonomyArguments& arguments, std::ostream& out) {
       wrong += std::string(wrong.empty() ? "" : "\n") + error.what();
     }
   if (!wrong.empty()) throw Error(ErrorKind::Usage, wrong);
+  if (arguments.json) {
+    out << to_json(plans);
+    return 0;
+  }
   for (const Axis& axis : axes()) {
     out << fmt::format("{}: {}\n", axis.name, axis.question);
     for (const std::string& point : axis.points) out << "  " << point << "\n";
   }
   if (plans.empty()) {
     out << "\nName recipes to see where they stand: taxon taxonomy recipes/systems/*.yaml\n";
-    return 0;
+  } else {
+    out << "\n";
   }
-  out << "\n";
   for (const plan::Plan& plan : plans) {
     const plan::Axes place = plan::axes_of(plan);
     out << fmt::format("{:<20} {}; {}; {}; {}; {}\n", plan.name, place.parallelism, place.optimisation,
                        place.scheduling, place.communication, place.compression);
   }
-  out << "\nNot within reach yet:\n";
-  for (const auto& [system, missing] : kOutOfReach) out << fmt::format("  {}: {}\n", system, missing);
+  print_survey(out);
   return 0;
 }
 

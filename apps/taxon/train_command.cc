@@ -3,17 +3,23 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <optional>
 
 #include "apps/taxon/command.h"
+#include "apps/taxon/core_watch.h"
 #include "apps/taxon/host.h"
 #include "apps/taxon/identity.h"
 #include "apps/taxon/local_launcher.h"
 #include "apps/taxon/outputs.h"
 #include "apps/taxon/preflight.h"
 #include "apps/taxon/process.h"
+#include "apps/taxon/run_folder.h"
 #include "apps/taxon/stop_signals.h"
 #include "apps/taxon/version.h"
+#include "data/abandoned.h"
+#include "data/held_folder.h"
 #include "exchange/levels.h"
 #include "train/train.h"
 
@@ -25,53 +31,101 @@ train::Order read_order(const data::Storage& storage, const std::string& file) {
   return train::parse_order({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file);
 }
 
+Existing existing(const TrainArguments& arguments) {
+  if (!arguments.resume.empty()) return Existing::Resume;
+  return arguments.overwrite ? Existing::Overwrite : Existing::Refuse;
+}
+
+/// The step of --resume=STEP; none for the newest, or where nothing resumes.
+std::optional<std::int64_t> step_to_resume(const TrainArguments& arguments) {
+  const std::string& text = arguments.resume;
+  if (text.empty() || text == TrainArguments::kNewest) return std::nullopt;
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  if (error != std::errc() || end != text.data() + text.size() || step < 0)
+    throw Error(ErrorKind::Usage,
+                fmt::format("--resume={} is no step of a checkpoint: say --resume, or --resume=1200", text));
+  return step;
+}
+
 /// One rank's run, from its ingredients to its outputs.
 class RankRun {
  public:
   RankRun(const TrainArguments& arguments, const plan::Plan& plan, const Identity& identity,
-          const std::atomic<bool>& stop)
-      : arguments_(arguments), plan_(plan), identity_(identity), stop_(stop) {}
+          std::optional<LaunchNote> note, const std::string& out)
+      : arguments_(arguments), plan_(plan), identity_(identity), note_(note), storage_(files_, out) {}
 
   int run(const std::string& out, control::Secret secret) {
     auto started = std::chrono::steady_clock::now();
+    const bool root = identity_.rank == 0;
+    std::optional<RunFolder> folder;
+    if (root) folder.emplace(out, existing(arguments_), say);
     Ingredients ingredients = open_ingredients(plan_, storage_, identity_.rank, identity_.local_world_size);
+    // Until here a signal ends the process at once; from here on in order.
+    const std::atomic<bool>& stop = install_stop_signals();
     ProcessOptions options;
     options.identity = identity_;
     options.secret = std::move(secret);
     options.version = version_number();
-    options.stop = &stop_;
+    options.stop = &stop;
     options.say = say;
+    options.note = note_;
     if (arguments_.follow_order.empty()) options.spared = exchange::spared_ranks(plan_, identity_.world_size);
     Process process(plan_, std::move(options));
-    bool root = identity_.rank == 0;
-    Outputs outputs(storage_,
-                    {.folder = out,
-                     .role = root ? Outputs::Role::Writer : Outputs::Role::Listener,
-                     .terminal = isatty(STDERR_FILENO) ? Outputs::Terminal::Live : Outputs::Terminal::Plain,
-                     .colour = std::getenv("NO_COLOR") == nullptr && isatty(STDERR_FILENO)});
+    // Ranks that share its cores without its launcher's knowing are met only now.
+    if (process.threads() != compute_threads(plan_, identity_.local_world_size)) {
+      plan::Plan told = plan_;
+      told.threads = process.threads();
+      ingredients = open_ingredients(told, storage_, identity_.rank, identity_.local_world_size);
+    }
+    if (root) data::remove_abandoned_files(out);
+    Outputs outputs(
+        storage_, {.folder = out,
+                   .run = folder ? &*folder : nullptr,
+                   .role = root ? Outputs::Role::Writer : Outputs::Role::Listener,
+                   .terminal = isatty(STDERR_FILENO) ? Outputs::Terminal::Live : Outputs::Terminal::Plain,
+                   .colour = std::getenv("NO_COLOR") == nullptr && isatty(STDERR_FILENO),
+                   .detail = arguments_.verbose ? report::Detail::All : report::Detail::Screen,
+                   .result = arguments_.json ? OutputsOptions::Result::Json : OutputsOptions::Result::Text});
     train::TrainOptions train;
     train.plan = plan_;
     train.out = out;
-    train.start = arguments_.resume ? train::TrainOptions::Start::Resume : train::TrainOptions::Start::Fresh;
+    train.start =
+        arguments_.resume.empty() ? train::TrainOptions::Start::Fresh : train::TrainOptions::Start::Resume;
+    train.resume_step = step_to_resume(arguments_);
+    train.assignments = arguments_.overrides;
     train.version = version_number();
     train.clock_offset = process.clock_offset();
-    train.stop = &stop_;
+    train.stop = &stop;
     train.losses = &process.losses();
     train.record_order = !arguments_.record_order.empty();
     std::optional<train::Order> order;
     if (!arguments_.follow_order.empty()) order = read_order(storage_, arguments_.follow_order);
     if (order) train.follow = &*order;
-    train::World world{process.runtime(), *ingredients.model, ingredients.datasets, storage_, outputs};
+    CorePressure pressure;
+    CoreWatch watch(outputs, {.waiting = plan_.waiting,
+                              .threads = process.threads(),
+                              .cores = process.cores(),
+                              .say = log_of(process, outputs),
+                              .pressure = [&pressure] { return pressure.take(); }});
+    train::World world{process.runtime(), *ingredients.model, ingredients.datasets, storage_, watch};
     train::Outcome outcome;
     process.run(capture(train::train(world, std::move(train)), &outcome));
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     if (outcome.order) write_file(arguments_.record_order, train::to_text(*outcome.order));
-    if (root) outputs.finish(outcome, seconds);
+    if (root) outputs.finish(outcome, watch.use(), seconds);
     if (outcome.end == train::Outcome::End::Interrupted) return exit_code(ErrorKind::Interrupted);
     return outcome.lost.empty() ? 0 : kWithoutLostExit;
   }
 
  private:
+  /// One rank a machine speaks of its cores; rank 0 above its line of progress.
+  std::function<void(const std::string&)> log_of(const Process& process, Outputs& outputs) const {
+    if (identity_.rank == 0) return [&outputs](const std::string& line) { outputs.noticed(line); };
+    if (!process.is_first_of_machine()) return {};
+    return [rank = identity_.rank](const std::string& line) { say(fmt::format("rank {}: {}", rank, line)); };
+  }
+
   static task::Task<void> capture(task::Task<train::Outcome> training, train::Outcome* outcome) {
     *outcome = co_await training;
   }
@@ -79,14 +133,10 @@ class RankRun {
   const TrainArguments& arguments_;
   const plan::Plan& plan_;
   const Identity& identity_;
-  const std::atomic<bool>& stop_;
-  data::FileStorage storage_;
+  const std::optional<LaunchNote> note_;
+  data::FileStorage files_;
+  data::HeldFolder storage_;
 };
-
-Existing existing(const TrainArguments& arguments) {
-  if (arguments.resume) return Existing::Resume;
-  return arguments.overwrite ? Existing::Overwrite : Existing::Refuse;
-}
 
 std::vector<plan::Problem> problems_of_order(const TrainArguments& arguments, const plan::Plan& plan,
                                              int world_size) {
@@ -116,21 +166,20 @@ int run(const TrainArguments& arguments, const Environment& env) {
   for (plan::Problem& problem : check_run(plan, world_size)) problems.push_back(std::move(problem));
   plan::require_legal(problems);
   plan::require_legal(problems_of_order(arguments, plan, world_size));
+  step_to_resume(arguments);
 
   std::string out = arguments.out.empty() ? "runs/" + plan.name : arguments.out;
   if (arguments.dry_run) {
-    print_dry_run(plan, world_size);
+    print_dry_run(plan, world_size, arguments.all ? Printed::All : Printed::Changes);
     return 0;
   }
   if (launches && arguments.workers > 1) return train_with_local_workers(arguments, plan, out);
-  const std::atomic<bool>& stop = install_stop_signals();
   if (identity.rank == 0 && !local_worker) {
     data::FileStorage storage;
     if (!arguments.record_order.empty()) require_writable(storage, arguments.record_order);
-    prepare_output(storage, out, existing(arguments));
     if (world_size > 1) say("recognised " + identity.text);
   }
-  RankRun rank(arguments, plan, identity, stop);
+  RankRun rank(arguments, plan, identity, LaunchNote::of(env), out);
   return rank.run(out, find_secret(plan, env));
 }
 
@@ -146,7 +195,7 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
   data::FileStorage storage;
   open_ingredients(plan, storage, 0, arguments.workers);
   if (!arguments.record_order.empty()) require_writable(storage, arguments.record_order);
-  prepare_output(storage, out, existing(arguments));
+  check_run_folder(out, existing(arguments));
   LocalLaunch launch;
   launch.workers = arguments.workers;
   launch.command_line = arguments.command_line;

@@ -11,11 +11,15 @@ namespace taxon::app {
 struct TrainArguments {
   std::string recipe;
   std::vector<std::string> overrides;
-  int workers = 0;  // 0: not given
-  std::string out;  // empty: runs/<plan name>
-  bool resume = false;
+  int workers = 0;     // 0: not given
+  std::string out;     // empty: runs/<plan name>
+  std::string resume;  // empty: not given; kNewest; or the step of a checkpoint
+  static constexpr const char* kNewest = "newest";
   bool overwrite = false;
   bool dry_run = false;
+  bool all = false;          // keys of the plan in a dry run
+  bool verbose = false;      // of every bucket
+  bool json = false;         // the result for programs
   std::string record_order;  // files; empty: not asked for
   std::string follow_order;
   std::vector<std::string> command_line;  // for starting workers

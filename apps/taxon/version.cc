@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "apps/taxon/blas_speed.h"
 #include "apps/taxon/ucx_transports.h"
@@ -16,23 +18,33 @@ constexpr const char* kTorchVersion = TAXON_TORCH_VERSION;
 constexpr const char* kBuildType = TAXON_BUILD_TYPE;
 constexpr const char* kSanitizers = TAXON_SANITIZERS;
 
+std::vector<std::pair<std::string, std::string>> version_facts() {
+  const Blas blas = find_blas();
+  const std::string sanitizers = kSanitizers;
+  return {{"taxon", kVersion},
+          {"libtorch", kTorchVersion},
+          {"BLAS", blas.library.empty() ? "none" : fmt::format("{} {}", blas.library, blas.build)},
+          {"UCX", ucx_version()},
+          {"compiler", fmt::format("g++ {}", __VERSION__)},
+          {"build", kBuildType},
+          {"sanitizers", sanitizers.empty() ? "none" : sanitizers}};
+}
+
 }  // namespace
 
 std::string version_number() { return kVersion; }
 
 std::string version_text() {
-  Blas blas = find_blas();
-  std::string_view sanitizers = kSanitizers;
-  return fmt::format(
-      "taxon: {}\n"
-      "libtorch: {}\n"
-      "BLAS: {}\n"
-      "UCX: {}\n"
-      "compiler: g++ {}\n"
-      "build: {}\n"
-      "sanitizers: {}",
-      kVersion, kTorchVersion, blas.library.empty() ? "none" : fmt::format("{} {}", blas.library, blas.build),
-      ucx_version(), __VERSION__, kBuildType, sanitizers.empty() ? "none" : sanitizers);
+  std::string text;
+  for (const auto& [name, value] : version_facts())
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "\n", name, value);
+  return text;
+}
+
+std::string version_json() {
+  nlohmann::ordered_json json;
+  for (const auto& [name, value] : version_facts()) json[name] = value;
+  return json.dump(2);
 }
 
 }  // namespace taxon::app

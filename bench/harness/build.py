@@ -6,6 +6,10 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+# What configuring takes beyond tools/packages.txt, whatever is built then.
+PACKAGES = ("libopenmpi-dev", "openmpi-bin", "libgloo-dev")
+
+
 class BuildFailed(Exception):
     pass
 

@@ -4,6 +4,8 @@ import shutil
 import subprocess
 import sys
 
+from harness.build import ROOT
+
 
 class MissingPackages(Exception):
     pass
@@ -12,6 +14,12 @@ class MissingPackages(Exception):
 def installed(package):
     done = subprocess.run(["dpkg-query", "-W", "-f", "${Status}", package], capture_output=True, text=True)
     return done.stdout.strip() == "install ok installed"
+
+
+def ensure_build_tools():
+    """What Taxon itself is built with."""
+    if subprocess.run([os.path.join(ROOT, "tools", "install-packages")], stdout=sys.stderr).returncode != 0:
+        raise MissingPackages("tools/install-packages failed")
 
 
 def ensure(packages):

@@ -25,7 +25,7 @@ def train(session, preset, ranks, cluster, overrides, enough=None):
                   session.log_folder, timeout=3600, enough=enough and (lambda: enough(tests_in(out))))
         with open(os.path.join(out, "summary.json")) as file:
             summary = json.load(file)
-        return summary, tests_in(out)
+        return summary | {"first_loss": first_loss_in(out)}, tests_in(out)
 
 
 def tests_in(out):
@@ -35,6 +35,12 @@ def tests_in(out):
         return []
     with open(path) as file:
         return [json.loads(line) for line in file if line.endswith("\n") and "accuracy/test" in line]
+
+
+def first_loss_in(out):
+    """Of the first step, if every step has a line."""
+    with open(os.path.join(out, "metrics.jsonl")) as file:
+        return next((line["loss/train"] for line in map(json.loads, file) if "loss/train" in line), None)
 
 
 def first_reaching(tests, accuracy):

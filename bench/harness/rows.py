@@ -22,20 +22,52 @@ class Row:
     bound: float = None
     of_bound: float = None
     verified: bool = None
+    goal: str = None  # what is wanted of it, in words
+    met: bool = None  # whether that was measured
     settings: dict = dataclasses.field(default_factory=dict)
 
     def key(self):
         """What names a row; its transport, which a run may choose by itself, does not."""
         return (self.bench, self.case, self.ranks, self.bytes, self.peer)
 
+    def want(self, figure, at_least=None, at_most=None):
+        """Sets the goal: a member, or one of `settings`, that may not be below or above a limit. A figure that is missing misses it."""
+        value = getattr(self, figure) if hasattr(self, figure) else self.settings.get(figure)
+        sides = [(word, limit, keeps) for word, limit, keeps in (("at least", at_least, lambda v: v >= at_least), ("at most", at_most, lambda v: v <= at_most))
+                 if limit is not None]
+        words = figure.replace("_", " ")
+        self.goal = words + " " + " and ".join(f"{word} {limit:g}" for word, limit, _ in sides)
+        self.met = value is not None and all(keeps(value) for _, _, keeps in sides)
+        return self
+
+
+CLAIM = "goal: "
+
+
+def claim(bench, what, values, measure, at_least=None, at_most=None, unit=None):
+    """The row of a goal that several rows meet together: `measure` of their figures. None without figures: nobody was asked."""
+    figures = [value for value in values if value is not None]
+    if not figures:
+        return None
+    return Row(bench, CLAIM + what, unit=unit, ours=measure(figures), settings={"figures": len(figures)}).want("ours", at_least, at_most)
+
+
+def judge(claims, rows):
+    """The rows of goals that several of `rows` meet together, as a benchmark's claims() says; none without one."""
+    return [row for row in (claims([row for row in rows if not row.case.startswith(CLAIM)]) if claims else ()) if row]
+
 
 class RowStore:
     """Rows of one run. With a state file, the rows that an interrupted run of the same kind has finished are there already."""
 
-    def __init__(self, kind, state_path=None):
-        """`kind` is what must be equal for old rows to count: benchmark, mode, commit, machine. Every row records it."""
+    def __init__(self, kind, state_path=None, only=(), more=None, judges=True):
+        """`kind` is what must be equal for old rows to count: benchmark, mode, commit, machine. Every row records it, and `more`. `only`: parts of
+        the cases that are wanted; empty: all. Without `judges` no goal is missed: too little is measured."""
         self.rows = []
         self.kind = kind
+        self.more = more or {}
+        self.only = only
+        self.judges = judges
         self.state_path = state_path
         if not state_path:
             return
@@ -48,10 +80,19 @@ class RowStore:
                 out.write(json.dumps(line) + "\n")
 
     def has(self, row):
-        return any(row.key() == known.key() for known in self.rows)
+        """Nothing is to be done for it: it is finished, or nobody wants it."""
+        return not self.wants(row.case) or any(row.key() == known.key() for known in self.rows)
+
+    def wants(self, case):
+        return not self.only or any(part in case for part in self.only)
+
+    def find(self, row):
+        return next((known for known in self.rows if known.key() == row.key()), None)
 
     def add(self, row):
-        row.settings = {**row.settings, "run": self.kind}
+        row.settings = {**row.settings, "run": {**self.kind, **self.more}}
+        if not self.judges:
+            row.met = None
         self.rows.append(row)
         print(format_line(row), flush=True)
         if self.state_path:
@@ -81,7 +122,7 @@ def format_bytes(count):
         return "-"
     for unit, size in (("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
-            return f"{count / size:g} {unit}"
+            return f"{count / size:.4g} {unit}"
     return f"{count} B"
 
 
@@ -107,6 +148,7 @@ COLUMNS = (
     ("bound", 9, lambda row: format_number(row.bound)),
     ("of bound", 8, lambda row: percent(row.of_bound)),
     ("verified", 8, lambda row: {True: "yes", False: "NO", None: "-"}[row.verified]),
+    ("goal", 6, lambda row: {True: "met", False: "MISSED", None: "-"}[row.met]),
 )
 
 

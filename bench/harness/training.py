@@ -3,23 +3,40 @@ import dataclasses
 import json
 import os
 import statistics
+import subprocess
 import tempfile
 
-from harness import machine
+from harness import equal, machine
 from harness.build import ROOT
 from harness.group import run_group
 from harness.side import Side
 
 BATCH = 64  # per worker
+SEED, SAMPLES, EPOCHS = 1, 60000, 3  # of bench/recipes/cnn.yaml and its data
 PARAMETERS = 3241354
 RECIPE = os.path.join(ROOT, "bench", "recipes", "cnn.yaml")
-DDP = os.path.join(ROOT, "bench", "peers", "ddp.py")
+PEERS = os.path.join(ROOT, "bench", "peers")
+DDP = os.path.join(PEERS, "ddp.py")
+ORDER = os.path.join(PEERS, "order.py")
 # Where rank 0 listens in the lab; DDP holds its port as long as its group lives.
 LAB_PORTS = {"DDP": 29600, "Taxon": 29650}
 
 
 class WrongModel(Exception):
     pass
+
+
+FORMATS = ("contiguous", "channels_last")  # of images in memory: each side in both
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What every side does: from the same weights, with the same batches in the same order. `rate` is so small that rounding, which no two
+    orders of summation share, has not grown beyond the tolerance at the end; a step takes as long at any rate."""
+    steps: int
+    alone_steps: int  # without communication
+    test_samples: int
+    rate: float = 0.001
 
 
 @dataclasses.dataclass
@@ -29,6 +46,7 @@ class Training:
     step: float
     alone: float = None  # a step's time without communication
     exposed: float = None  # what communication adds to it
+    losses: tuple = ()  # of each step
     accuracy: float = None
     parameters: int = PARAMETERS
     details: dict = dataclasses.field(default_factory=dict)
@@ -60,37 +78,67 @@ def job_environments(workers, cluster, job):
 
 
 def commands_for(workers, cluster, command):
-    return [cluster.command(rank, command) if cluster else command for rank in range(workers)]
+    """Hosts of the cluster have quotas; workers of one host have cores of their own."""
+    return [cluster.command(rank, command) for rank in range(workers)] if cluster else equal.bound_workers(workers, command)
 
 
-def run_taxon(session, workers, steps, test_samples, cluster=None, threads=None, overrides=()):
-    threads = threads or threads_for(workers)
+class Weights:
+    """A safetensors file with the weights that Taxon begins with: those after one step at rate 0. For the peers, as long as the `with` block lives."""
+
+    def __init__(self, session):
+        self.session = session
+        self.folder = tempfile.TemporaryDirectory(prefix="taxon-bench-")
+        self.path = ""
+
+    def __enter__(self):
+        if not self.session.peers_only:
+            command = [self.session.program("taxon"), "train", RECIPE, "--out", self.folder.name, "--overwrite", "--set", "length.steps=1", "--set", "learning_rate.base=0",
+                       "--set", "data.test_limit=1", "--set", "report.tensorboard=false", "--set", "checkpoint.every_epochs=0"]
+            run_group("weights", [command], job_environments(1, None, "Taxon"), self.session.log_folder)
+            self.path = os.path.join(self.folder.name, "model.safetensors")
+        return self.path
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+
+def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None):
+    """Its summary, and the loss of every step."""
+    sets = [f"length.steps={work.steps}", f"threads={threads or threads_for(workers)}", f"data.test_limit={work.test_samples}",
+            f"learning_rate.base={work.rate}", f"model.memory_format={memory_format}", "report.metrics_steps=1", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-        command = [session.program("taxon"), "train", RECIPE, "--out", out, "--set", f"length.steps={steps}",
-                   "--set", f"threads={threads}", "--set", f"data.test_limit={test_samples}", *(word for one in overrides for word in ("--set", one))]
+        command = [session.program("taxon"), "train", RECIPE, "--out", out, *(word for one in sets for word in ("--set", one))]
         run_group(f"Taxon {workers}", commands_for(workers, cluster, command), job_environments(workers, cluster, "Taxon"),
                   session.log_folder)
         with open(os.path.join(out, "summary.json")) as file:
             summary = json.load(file)
+        with open(os.path.join(out, "metrics.jsonl")) as file:
+            return summary, tuple(line["loss/train"] for line in map(json.loads, file) if "loss/train" in line)
+
+
+def run_taxon(session, workers, work, memory_format, cluster=None, threads=None, overrides=()):
+    summary, losses = train_taxon(session, workers, work, memory_format, overrides, cluster, threads)
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
     return Training(workers, summary["step_ms"]["p50"] / 1e3, summary["compute_ms"] / 1e3,
-                    summary["exposed_communication_ms"] / 1e3, summary["test_accuracy"], summary["parameters"],
+                    summary["exposed_communication_ms"] / 1e3, losses, summary["test_accuracy"], summary["parameters"],
                     {key: summary[key] for key in kept})
 
 
 class Ddp:
     """A group of DDP workers that trains a fresh model each time."""
 
-    def __init__(self, session, workers, cluster=None):
-        self.workers = workers
-        command = [DDP, "--batch", str(BATCH), "--threads", str(threads_for(workers))]
+    def __init__(self, session, workers, weights="", cluster=None):
+        self.workers, self.weights = workers, weights
+        command = [DDP, "--threads", str(threads_for(workers))]
         self.side = Side(f"DDP {workers}{' lab' if cluster else ''}", commands_for(workers, cluster, command), session.log_folder,
                          job_environments(workers, cluster, "DDP"))
 
-    def train(self, steps, alone_steps, test_samples):
-        result = self.side.ask(f"train {steps} {alone_steps} {test_samples}", timeout=300)
+    def train(self, work, memory_format):
+        options = {"steps": work.steps, "alone_steps": work.alone_steps, "test_samples": work.test_samples, "lr": work.rate, "batch": BATCH,
+                   "weights": self.weights, "memory_format": memory_format}
+        result = self.side.ask("train " + json.dumps(options), timeout=1800)
         step, alone = settled(result["seconds"]), settled(result["alone_seconds"])
-        return Training(self.workers, step, alone, step - alone, result.get("test_accuracy"), result["parameters"])
+        return Training(self.workers, step, alone, step - alone, tuple(result["losses"]), result.get("test_accuracy"), result["parameters"])
 
     def __enter__(self):
         return self
@@ -100,21 +148,29 @@ class Ddp:
 
 
 class Plain:
-    """Plain libtorch processes that know nothing of each other."""
+    """Plain libtorch processes that know nothing of each other, on their own cores."""
 
-    def __init__(self, session, processes, threads=1):
-        command = [session.program("bench_libtorch_loop"), "--threads", str(threads), "--batch", str(BATCH)]
+    def __init__(self, session, processes, weights="", threads=1):
+        self.folder = tempfile.TemporaryDirectory(prefix="taxon-bench-")
+        command = [session.program("bench_libtorch_loop"), "--threads", str(threads), "--weights", weights, "--order", self.order()]
         env = [{"OMP_NUM_THREADS": str(threads)}]
-        self.sides = [Side(f"plain {i}", [command], session.log_folder, env) for i in range(processes)]
+        commands = equal.bound_workers(processes, command)
+        self.sides = [Side(f"plain {i}", [commands[i]], session.log_folder, env) for i in range(processes)]
 
-    def train(self, steps, at_once=1, test_samples=0):
-        """`at_once` of the processes train together; the figure is that of the mean rate."""
-        request = f"train {steps} {test_samples}"
+    def order(self):
+        """A file of the indices of the first epochs, 8 bytes each, as one worker of Taxon takes them."""
+        path = os.path.join(self.folder.name, "order")
+        subprocess.run([ORDER, str(SEED), str(EPOCHS), str(SAMPLES), path], check=True)  # by Debian's Python, which has numpy
+        return path
+
+    def train(self, work, memory_format, at_once=1):
+        """`at_once` of the processes train together; the figure is that of the mean rate, the losses those of the first."""
+        request = "train " + json.dumps({"steps": work.steps, "test_samples": work.test_samples, "rate": work.rate, "batch": BATCH, "memory_format": memory_format})
         for side in self.sides[:at_once]:
             side.send(request)
-        results = [side.receive(request, timeout=300) for side in self.sides[:at_once]]
+        results = [side.receive(request, timeout=1800) for side in self.sides[:at_once]]
         step = statistics.harmonic_mean([settled(result["seconds"]) for result in results])
-        return Training(at_once, step, accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"])
+        return Training(at_once, step, losses=tuple(results[0]["losses"]), accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"])
 
     def __enter__(self):
         return self
@@ -122,3 +178,16 @@ class Plain:
     def __exit__(self, *_):
         for side in self.sides:
             side.stop()
+        self.folder.cleanup()
+
+
+# name -> overrides that break a run of several workers. A benchmark that does not notice verifies nothing.
+PLANTS = {
+    "no exchange": ("exchange.levels.0.rule=average", "exchange.levels.0.period=1000000"),  # replicas that meet after the run
+    "other rate": ("learning_rate.base=0.002",),
+    "other seed": ("seed=2",),
+}
+
+
+def planted(session):
+    return PLANTS[session.plant] if session.plant else ()

@@ -93,7 +93,8 @@ void encode_all(const codec::Codec& codec, std::vector<float>& values, std::vect
 
 /// Entries that travel in few bits.
 bool rounds_entries(std::string_view codec) {
-  constexpr std::string_view kFew[] = {"threshold", "chunk_top_k", "dct_top_k", "cocktail", "split_sketch"};
+  constexpr std::string_view kFew[] = {"threshold",    "chunk_top_k",  "dct_top_k",     "cocktail",
+                                       "split_sketch", "packed_top_k", "packed_gtop_k", "packed_split_top_k"};
   return std::find(std::begin(kFew), std::end(kFew), codec) != std::end(kFew);
 }
 

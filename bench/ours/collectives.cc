@@ -3,8 +3,11 @@
 // --rank --ranks --host --port as every side; --job-port: for the control network.
 #include "comm/collectives.h"
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "exchange/choose.h"
 #include "ours/rank.h"
@@ -33,7 +36,13 @@ class OwnAllReduce final : public AllReduce {
     return seconds_;
   }
 
-  std::string detail() const override { return std::string(all_reduce_->name); }
+  std::string detail() const override {
+    const comm::Communicator& group = rank_.group();
+    const Rank next = group.global((group.rank() + 1) % group.size());
+    return std::string(all_reduce_->name) + " over " + rank_.transport().path(next).name;
+  }
+  /// Processor seconds of this process in all blocks since the last call.
+  double take_cpu_seconds() { return std::exchange(cpu_seconds_, 0); }
 
  private:
   task::Task<void> share_region() {
@@ -57,6 +66,7 @@ class OwnAllReduce final : public AllReduce {
   task::Task<void> run_block() {
     auto entered = barrier_->run(rank_.group(), call_);
     co_await entered;
+    const double cpu_before = cpu_seconds();
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < iterations_; ++i) {
       auto reduced = all_reduce_->run(rank_.group(), call_);
@@ -64,6 +74,16 @@ class OwnAllReduce final : public AllReduce {
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     seconds_ = took.count() / iterations_;
+    cpu_seconds_ += cpu_seconds() - cpu_before;
+  }
+
+  static double cpu_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
   }
 
   OwnRank& rank_;
@@ -74,11 +94,16 @@ class OwnAllReduce final : public AllReduce {
   const comm::CollectiveRow* barrier_ = nullptr;
   int iterations_ = 0;
   double seconds_ = 0;
+  double cpu_seconds_ = 0;
 };
 
 void serve_requests(CommandChannel& channel, OwnRank& rank) {
   OwnAllReduce side(rank);
-  serve(channel, [&](const Request& request) { return measure(side, channel.place(), request); });
+  serve(channel, [&](const Request& request) {
+    Outcome outcome = measure(side, channel.place(), request);
+    outcome.sums = {side.take_cpu_seconds()};
+    return outcome;
+  });
 }
 
 }  // namespace

@@ -33,17 +33,24 @@ control::JoinOptions join_options(const Place& place, int control_port) {
 
 }  // namespace
 
-OwnRank::OwnRank(const Place& place, int control_port)
+OwnRank::OwnRank(const Place& place, int control_port, const Network& network)
     : loop_(poll_options(place.ranks)), session_(control::Session::join(join_options(place, control_port))) {
   net::ProcessTransportOptions options;
   options.rank = Rank(place.rank);
   options.world_size = place.ranks;
   options.host = app::host_id();
+  std::vector<net::RankPlace> places;
+  for (const control::Member& member : session_->members())
+    places.push_back({member.host_id, member.address});
+  options.address = net::job_address(options.rank, places);
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
   options.sleeps = place.ranks <= app::usable_cores() ? net::ProcessTransportOptions::Sleeps::Rarely
                                                       : net::ProcessTransportOptions::Sleeps::Often;
+  options.transport = network.kind;
+  if (network.encryption == "tls") options.encryption = net::ProcessTransportOptions::Encryption::Tls;
+  options.connections = network.connections;
   options.signals = 4096;  // a tensor channel for every variable of a model takes some hundreds
-  transport_ = std::make_unique<net::UcxTransport>(loop_, waits_, options);
+  transport_ = net::make_transport(loop_, waits_, options);
   const auto addresses = session_->exchange("transport addresses", transport_->self().address);
   std::vector<net::PeerInfo> peers;
   for (std::size_t r = 0; r < addresses.size(); ++r) {
@@ -121,7 +128,10 @@ void OwnRank::stop() {
 int run_own_side(int argc, char** argv, const std::function<void(CommandChannel&, OwnRank&)>& requests) {
   try {
     const Place place = place_from(argc, argv);
-    OwnRank rank(place, std::stoi(option(argc, argv, "job-port", "29500")));
+    const OwnRank::Network network{option(argc, argv, "transport", "auto"),
+                                   option(argc, argv, "encryption", "none"),
+                                   std::stoi(option(argc, argv, "connections", "0"))};
+    OwnRank rank(place, std::stoi(option(argc, argv, "job-port", "29500")), network);
     CommandChannel channel(place);
     std::thread thread([&] {
       try {

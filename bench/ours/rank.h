@@ -9,7 +9,7 @@
 #include "comm/communicator.h"
 #include "comm/runtime.h"
 #include "control/session.h"
-#include "net/ucx/ucx_transport.h"
+#include "net/transport_choice.h"
 #include "side/channel.h"
 #include "task/event.h"
 #include "task/poll_loop.h"
@@ -21,8 +21,14 @@ namespace taxon::bench {
 /// loop runs on the thread that calls run(); other threads hand it work.
 class OwnRank {
  public:
+  /// As in a plan's `transport`.
+  struct Network {
+    std::string kind = "auto";
+    std::string encryption = "none";
+    int connections = 0;
+  };
   /// Collective: joins the job at `place.host`, port `control_port`. The secret is TAXON_SECRET's.
-  OwnRank(const Place& place, int control_port);
+  OwnRank(const Place& place, int control_port, const Network& network);
   ~OwnRank();
 
   comm::Communicator& group() { return *group_; }
@@ -48,7 +54,7 @@ class OwnRank {
   comm::Journal journal_;
   tensor::CpuDevice device_{loop_};
   std::unique_ptr<control::Session> session_;
-  std::unique_ptr<net::UcxTransport> transport_;
+  std::unique_ptr<net::ProcessTransport> transport_;
   std::unique_ptr<comm::Runtime> runtime_;
   std::unique_ptr<comm::Communicator> group_;
   std::deque<Job*> jobs_;
@@ -56,7 +62,8 @@ class OwnRank {
 };
 
 /// The main() of a side that is a rank: joins, runs the loop here and `requests` on a thread of its own,
-/// until that returns. --rank --ranks --host --port as every side; --job-port: for the control network.
+/// until that returns. --rank --ranks --host --port as every side; --job-port: for the control network;
+/// --transport, --encryption and --connections: as in a plan's `transport`.
 int run_own_side(int argc, char** argv, const std::function<void(CommandChannel&, OwnRank&)>& requests);
 
 }  // namespace taxon::bench

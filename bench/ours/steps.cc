@@ -173,9 +173,7 @@ class ChannelSteps final : public StepSide {
     perform([this] { return lines_->open(); });
     detail_ = lines_->describe();
     check_.begin(variables);
-    gradients_ = {variables.begin(), variables.end()};
-    stamped_ = 0;
-    for (std::size_t v = 0; works() && v < variables.size(); ++v) gradients_[v].fill(lines_->own(v));
+    elements_ = variables;
   }
 
   std::vector<double> run(const StepRun& run) override {
@@ -226,23 +224,21 @@ class ChannelSteps final : public StepSide {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       seconds_.push_back(took.count());
     }
-    for (std::size_t v = 0; run_.compares && v < pulled_.size(); ++v)
-      check_.compare(v, as_span<float>(pulled_[v].bytes()).data(), run_.first + run_.count - 1);
   }
 
   task::Task<void> exchange(std::uint64_t number) {
     auto released = release_all();
     co_await released;
-    for (std::size_t v = 0; v < gradients_.size(); ++v) {
-      gradients_[v].stamp(lines_->own(v), stamped_, number);
+    for (std::size_t v = 0; v < elements_.size(); ++v) {
+      write_pattern(lines_->own(v), elements_[v], number);
       auto sent = lines_->send(v);
       co_await sent;
     }
-    stamped_ = number;
-    for (std::size_t v = 0; v < gradients_.size(); ++v) {
+    check_.expect(number);
+    for (std::size_t v = 0; v < elements_.size(); ++v) {
       auto receiving = lines_->receive(v);
       ReceivedTensor tensor = co_await receiving;
-      check_.use(v, as_span<float>(tensor.bytes()).data(), number);
+      check_.use(v, as_span<float>(tensor.bytes()).data());
       pulled_.push_back(std::move(tensor));
     }
   }
@@ -251,10 +247,10 @@ class ChannelSteps final : public StepSide {
     auto met = meet();
     co_await met;
     for (std::uint64_t step = 0; step < run_.count; ++step)
-      for (std::size_t v = 0; v < gradients_.size(); ++v) {
+      for (std::size_t v = 0; v < elements_.size(); ++v) {
         auto receiving = lines_->receive(v);
         ReceivedTensor gradient = co_await receiving;
-        add_to(lines_->own(v), as_span<float>(gradient.bytes()).data(), gradients_[v].elements());
+        add_to(lines_->own(v), as_span<float>(gradient.bytes()).data(), elements_[v]);
         auto released = lines_->release(v, std::move(gradient));
         co_await released;
         auto sent = lines_->send(v);
@@ -264,10 +260,9 @@ class ChannelSteps final : public StepSide {
 
   OwnRank& rank_;
   std::unique_ptr<Lines> lines_;
-  std::vector<GradientContent> gradients_;
+  std::vector<std::size_t> elements_;
   PulledCheck check_;
   std::vector<ReceivedTensor> pulled_;  // the worker's variables
-  std::uint64_t stamped_ = 0;
   StepRun run_;
   Replay replay_;
   std::vector<double> seconds_;

@@ -3,7 +3,7 @@
 //   in_place  dynamic: the receiver consumes it in the sender's memory
 //   copied    the same for a tensor that was born elsewhere, after one copy by the sender
 //   dynamic   dynamic: the receiver copies it out of the sender's memory
-//   written   put, and the receiver does not look at the payload
+//   written   put of one tensor again and again, and the receiver does not look at the payload
 //   pingpong  put, forth and back; a "transfer" is one of the two ways
 // --rank --ranks --host --port as every side; --job-port: for the control network.
 #include "side/tensors.h"
@@ -120,8 +120,6 @@ class ChannelSide final : public TensorSide {
       co_await opened;
     }
     outside_.assign(content_.elements(), 0.0F);
-    content_.fill(outside_.data());
-    outside_number_ = 0;
   }
 
   task::Task<void> open_static(comm::Communicator& group) {
@@ -154,8 +152,7 @@ class ChannelSide final : public TensorSide {
     for (std::uint32_t i = 0; i <= kDepth; ++i) {
       auto allocating = arena_->allocate(shape_.bytes(), "sent in turn");
       TensorBlock block = co_await allocating;
-      content_.fill(floats(block.bytes()));
-      blocks_.push_back({std::move(block), 0});
+      blocks_.push_back(std::move(block));
     }
   }
 
@@ -171,15 +168,15 @@ class ChannelSide final : public TensorSide {
     seconds_ = took.count() / (way_ == Way::PingPong ? 2 : 1);
   }
 
-  View stamped(std::uint64_t number) {
-    content_.stamp(outside_.data(), outside_number_, number);
-    outside_number_ = number;
+  /// The producer: writes all of it, but for `written`, which stands beside a test that writes nothing.
+  View produced(std::uint64_t number) {
+    if (way_ != Way::Written || number <= kWarmUp) content_.write(outside_.data(), number);
     return as_view(std::span<float>(outside_));
   }
 
   task::Task<void> send_static() {
     for (std::uint64_t number = first_; number < first_ + count_; ++number) {
-      auto sent = static_sender_->send(stamped(number));
+      auto sent = static_sender_->send(produced(number));
       co_await sent;
     }
   }
@@ -188,7 +185,7 @@ class ChannelSide final : public TensorSide {
     for (std::uint64_t number = first_; number < first_ + count_; ++number) {
       auto receiving = static_receiver_->receive();
       ReceivedTensor tensor = co_await receiving;
-      if (way_ != Way::Written || number <= Consumer::kFull) consumer_.take(floats(tensor.bytes()), number);
+      if (way_ != Way::Written || number <= kWarmUp) consumer_.take(floats(tensor.bytes()), number);
       auto released = static_receiver_->release(std::move(tensor));
       co_await released;
     }
@@ -198,7 +195,7 @@ class ChannelSide final : public TensorSide {
     for (std::uint64_t number = first_; number < first_ + count_; ++number)
       for (int from = 0; from < 2; ++from) {
         if (from == rank_.group().rank()) {
-          auto sent = static_sender_->send(stamped(number));
+          auto sent = static_sender_->send(produced(number));
           co_await sent;
           continue;
         }
@@ -213,15 +210,14 @@ class ChannelSide final : public TensorSide {
   task::Task<void> send_dynamic() {
     for (std::uint64_t number = first_; number < first_ + count_; ++number) {
       if (way_ == Way::Copied) {
-        auto sent = sender_->send_copy(stamped(number), shape_);
+        auto sent = sender_->send_copy(produced(number), shape_);
         co_await sent;
         continue;
       }
       // The receiver has released this block's last use: send() waited for the credit of the one before.
-      Turn& turn = blocks_[number % blocks_.size()];
-      content_.stamp(floats(turn.block.bytes()), turn.number, number);
-      turn.number = number;
-      auto sent = sender_->send(turn.block, shape_);
+      TensorBlock& block = blocks_[number % blocks_.size()];
+      content_.write(floats(block.bytes()), number);
+      auto sent = sender_->send(block, shape_);
       co_await sent;
     }
   }
@@ -236,23 +232,18 @@ class ChannelSide final : public TensorSide {
     }
   }
 
-  struct Turn {
-    TensorBlock block;
-    std::uint64_t number;
-  };
   OwnRank& rank_;
   Way way_ = Way::Put;
   TensorContent content_{1};
   Consumer consumer_;
   TensorShape shape_;
   std::optional<comm::TensorArena> arena_;
-  std::vector<Turn> blocks_;
+  std::vector<TensorBlock> blocks_;
   std::unique_ptr<StaticSender> static_sender_;
   std::unique_ptr<StaticReceiver> static_receiver_;
   std::unique_ptr<DynamicSender> sender_;
   std::unique_ptr<DynamicReceiver> receiver_;
   std::vector<float> outside_;
-  std::uint64_t outside_number_ = 0;
   std::uint64_t first_ = 0, count_ = 0;
   double seconds_ = 0;
   std::string detail_;

@@ -1,18 +1,20 @@
 #!/usr/bin/python3
 """PyTorch DistributedDataParallel over Gloo, training the cnn of docs/benchmarks.md on Fashion-MNIST.
 
-Started once per worker with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0 takes `train STEPS ALONE_STEPS TEST_SAMPLES`
-on its standard input, trains a fresh model and answers with a line of JSON: the seconds of each step, of each of ALONE_STEPS
-steps without communication, and the accuracy on that many test samples. `race OPTIONS` (JSON, see Race) trains on the batches that
-Taxon takes, with its schedule, until a test accuracy is reached. Written as a user who cares for speed would: data in
-memory, batches by index_select, gradients as views of the buckets (no copy).
+Started once per worker with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0 takes `train OPTIONS` (JSON, see Steps) on its standard
+input, trains a fresh model and answers with a line of JSON: the seconds and the loss of each step, the seconds of each step without
+communication, and the accuracy on the test samples. `race OPTIONS` (see Race) trains with a schedule until a test accuracy is reached. Both
+begin with given weights and take the batches that Taxon takes. Written as a user who cares for speed would: data in memory, batches by
+index_select, gradients as views of the buckets (no copy).
 """
 import argparse
 import dataclasses
 import gzip
+import itertools
 import json
 import math
 import os
+import struct
 import sys
 import time
 
@@ -48,14 +50,40 @@ def load(folder, part):
     return (torch.from_numpy(images.astype(numpy.float32) / 255) - MEAN) / DEVIATION, torch.from_numpy(labels.astype(numpy.int64))
 
 
-def batches(count, batch, rank, world, seed):
-    """This rank's index batches, epoch after epoch; all ranks cut the same permutation."""
-    epoch = 0
-    while True:
-        order = torch.randperm(count, generator=torch.Generator().manual_seed(seed + epoch))
-        for begin in range(0, count - batch * world + 1, batch * world):
-            yield order[begin + rank * batch: begin + (rank + 1) * batch]
-        epoch += 1
+def begin_with(model, path):
+    """Gives the parameters the values of a safetensors file, whose names are the layers' kinds and numbers: conv1.weight, fc2.bias."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        head = json.loads(file.read(length))
+        values = file.read()
+    kinds = {"conv": [m for m in model if isinstance(m, nn.Conv2d)], "fc": [m for m in model if isinstance(m, nn.Linear)]}
+    with torch.no_grad():
+        for name, at in head.items():
+            if name == "__metadata__":
+                continue
+            layer, _, member = name.partition(".")
+            kind, number = layer[:-1], int(layer[-1])
+            begin, end = at["data_offsets"]
+            target = getattr(kinds[kind][number - 1], member)
+            target.copy_(torch.from_numpy(numpy.frombuffer(values[begin:end], numpy.float32).copy()).reshape(target.shape))
+
+
+def fresh_model(weights, seed, memory_format):
+    torch.manual_seed(seed)
+    model = cnn()
+    if weights:
+        begin_with(model, weights)
+    return model.to(memory_format=FORMATS[memory_format])
+
+
+def endless_batches(seed, count, batch, rank, world):
+    """(indices of this rank, share of the mean gradient), epoch after epoch, as Taxon cuts its global batches."""
+    for epoch in itertools.count():
+        order = torch.tensor(epoch_order(seed, epoch, count))
+        for first in range(0, count, batch):
+            size = min(batch, count - first)
+            begin, end = part(size, world, rank)
+            yield order[first + begin:first + end], (end - begin) * world / size
 
 
 def right_answers(model, images, labels):
@@ -84,7 +112,22 @@ def parallel_powersgd(model):
     return parallel
 
 
+FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 HOOKS = {"none": parallel_dense, "fp16": parallel_fp16, "powersgd": parallel_powersgd}
+
+
+@dataclasses.dataclass
+class Steps:
+    """Steps at a constant rate."""
+    steps: int
+    alone_steps: int  # without communication, afterwards
+    test_samples: int
+    lr: float
+    weights: str = ""  # safetensors; empty: drawn from the seed
+    memory_format: str = "contiguous"
+    seed: int = 1
+    batch: int = 64  # of a worker
+    momentum: float = 0.9
 
 
 @dataclasses.dataclass
@@ -102,6 +145,8 @@ class Race:
     momentum: float = 0.9
     weight_decay: float = 0.0005
     warmup: int = 6000  # samples
+    weights: str = ""
+    memory_format: str = "contiguous"
 
     def rate(self, samples, total):
         if samples < self.warmup:
@@ -110,12 +155,10 @@ class Race:
 
     def batches(self, count, rank, world):
         """(samples before it, indices of this rank, share of the mean gradient), to the end."""
+        source = endless_batches(self.seed, count, self.batch, rank, world)
         for epoch in range(self.epochs):
-            order = torch.tensor(epoch_order(self.seed, epoch, count))
             for first in range(0, count, self.batch):
-                size = min(self.batch, count - first)
-                begin, end = part(size, world, rank)
-                yield epoch * count + first, order[first + begin:first + end], (end - begin) * world / size
+                yield epoch * count + first, *next(source)
 
 
 class Trainer:
@@ -127,33 +170,44 @@ class Trainer:
         self.images, self.labels = load(args.data, "train")
         self.test = load(args.data, "t10k")
 
-    def timed_steps(self, model, optimizer, source, count):
-        seconds, loss = [], None
+    def inputs(self, chosen, memory_format):
+        return self.images.index_select(0, chosen).contiguous(memory_format=memory_format)
+
+    def timed_steps(self, model, optimizer, source, count, memory_format):
+        """Seconds and losses. What a loss is, is read when all steps are done."""
+        seconds, losses = [], []
         for _ in range(count):
             begin = time.perf_counter()
-            chosen = next(source)
+            chosen, share = next(source)
             optimizer.zero_grad(set_to_none=True)
-            loss = cross_entropy(model(self.images.index_select(0, chosen)), self.labels.index_select(0, chosen))
-            loss.backward()
+            loss = cross_entropy(model(self.inputs(chosen, memory_format)), self.labels.index_select(0, chosen))
+            (loss * share if share != 1 else loss).backward()
             optimizer.step()
             seconds.append(time.perf_counter() - begin)
-        return seconds, loss.item() if loss is not None else None
+            losses.append(loss.detach() * share)
+        return seconds, losses
 
-    def train(self, steps, alone_steps, test_samples):
-        torch.manual_seed(self.args.seed)
-        model = cnn()
+    def mean_losses(self, losses):
+        """Of the global batches."""
+        together = torch.stack(losses)
+        torch.distributed.all_reduce(together)
+        return (together / self.world).tolist()
+
+    def train(self, options):
+        model = fresh_model(options.weights, options.seed, options.memory_format)
         parallel = DistributedDataParallel(model, gradient_as_bucket_view=True)
-        optimizer = torch.optim.SGD(parallel.parameters(), lr=self.args.lr, momentum=0.9)
-        source = batches(len(self.labels), self.args.batch, self.rank, self.world, self.args.seed)
-        seconds, loss = self.timed_steps(parallel, optimizer, source, steps)
-        result = {"seconds": seconds, "train_loss": loss, "parameters": sum(p.numel() for p in model.parameters())}
-        if self.rank == 0 and test_samples:
+        optimizer = torch.optim.SGD(parallel.parameters(), lr=options.lr, momentum=options.momentum)
+        source = endless_batches(options.seed, len(self.labels), options.batch * self.world, self.rank, self.world)
+        memory_format = FORMATS[options.memory_format]
+        seconds, losses = self.timed_steps(parallel, optimizer, source, options.steps, memory_format)
+        result = {"seconds": seconds, "losses": self.mean_losses(losses), "parameters": sum(p.numel() for p in model.parameters())}
+        if options.test_samples:  # all at once: a rank that waited would be found by the next timed steps
             model.eval()
-            result["test_accuracy"] = right_answers(model, *(part[:test_samples] for part in self.test)) / test_samples
+            result["test_accuracy"] = right_answers(model, *(part[:options.test_samples] for part in self.test)) / options.test_samples
             model.train()
         torch.distributed.barrier()
         with parallel.no_sync():  # the same work without communication; the weights are of no use afterwards
-            result["alone_seconds"], _ = self.timed_steps(parallel, optimizer, source, alone_steps)
+            result["alone_seconds"], _ = self.timed_steps(parallel, optimizer, source, options.alone_steps, memory_format)
         return result
 
     def tested(self, model, samples):
@@ -167,27 +221,31 @@ class Trainer:
 
     def race(self, options):
         """Seconds are of training alone, without tests."""
-        torch.manual_seed(options.seed)
-        model = cnn()
+        model = fresh_model(options.weights, options.seed, options.memory_format)
+        memory_format = FORMATS[options.memory_format]
         parallel = HOOKS[options.hook](model)
-        optimizer = torch.optim.SGD(parallel.parameters(), lr=0, momentum=options.momentum, weight_decay=options.weight_decay)
+        # As Taxon, which does not shrink biases.
+        decayed, plain = ([p for p in parallel.parameters() if (p.dim() > 1) == matrix] for matrix in (True, False))
+        optimizer = torch.optim.SGD([{"params": decayed, "weight_decay": options.weight_decay}, {"params": plain}], lr=0, momentum=options.momentum)
         count = len(self.labels)
-        steps, seconds, tests = 0, 0.0, []
+        steps, seconds, tests, first = 0, 0.0, [], None
         for samples, chosen, share in options.batches(count, self.rank, self.world):
             begin = time.perf_counter()
-            optimizer.param_groups[0]["lr"] = options.rate(samples, options.epochs * count)
+            for group in optimizer.param_groups:
+                group["lr"] = options.rate(samples, options.epochs * count)
             optimizer.zero_grad(set_to_none=True)
-            loss = cross_entropy(parallel(self.images.index_select(0, chosen)), self.labels.index_select(0, chosen))
+            loss = cross_entropy(parallel(self.inputs(chosen, memory_format)), self.labels.index_select(0, chosen))
             (loss * share if share != 1 else loss).backward()
             optimizer.step()
             seconds += time.perf_counter() - begin
+            first = loss.detach() * share if steps == 0 else first
             steps += 1
             after = min(samples + options.batch, samples // count * count + count)
             if samples // options.test_every != after // options.test_every:
                 tests.append({"samples": after, "seconds": seconds, "accuracy/test": self.tested(model, options.test_samples)})
                 if tests[-1]["accuracy/test"] >= options.target or 0 < options.most_samples <= after:
                     break
-        return {"steps": steps, "seconds": seconds, "tests": tests, "parameters": sum(p.numel() for p in model.parameters())}
+        return {"steps": steps, "seconds": seconds, "tests": tests, "first_loss": self.mean_losses([first])[0], "parameters": sum(p.numel() for p in model.parameters())}
 
     def serve(self):
         while True:
@@ -196,7 +254,7 @@ class Trainer:
             name, _, options = request[0].strip().partition(" ")
             if name not in ("train", "race"):
                 return
-            result = self.train(*map(int, options.split())) if name == "train" else self.race(Race(**json.loads(options)))
+            result = self.train(Steps(**json.loads(options))) if name == "train" else self.race(Race(**json.loads(options)))
             if self.rank == 0:
                 print(json.dumps(result), flush=True)
 
@@ -204,8 +262,5 @@ class Trainer:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
-    parser.add_argument("--batch", type=int, default=64, help="per worker")
-    parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
     Trainer(parser.parse_args()).serve()

@@ -6,11 +6,12 @@
 namespace taxon::bench {
 namespace {
 
-/// In front of each call's first chunk: all that the receiver knows of it.
+/// All that the receiver knows of a call before it has it.
 struct CallHead {
   std::uint64_t number = 0;
   std::uint64_t bytes = 0;
 };
+static_assert(sizeof(CallHead) <= CallBuffer::kHead);
 
 }  // namespace
 
@@ -27,12 +28,12 @@ task::Task<void> FabricRing::open() {
   there_ = net::RemoteRegion::unpack(ConstView(all.data() + receiver * packed.size(), packed.size()));
 }
 
-task::Task<void> FabricRing::send(std::uint64_t number, ConstView bytes) {
-  CallHead head{number, bytes.size()};
-  auto first = send_chunk(ConstView(reinterpret_cast<const std::byte*>(&head), sizeof head));
-  co_await first;
-  for (std::size_t at = 0; at < bytes.size(); at += kChunk) {
-    auto sent = send_chunk(bytes.slice(at, std::min(kChunk, bytes.size() - at)));
+task::Task<void> FabricRing::send(std::uint64_t number, CallBuffer& call) {
+  const View whole = call.whole();
+  const CallHead head{number, whole.size() - CallBuffer::kHead};
+  std::memcpy(whole.data(), &head, sizeof head);
+  for (std::size_t at = 0; at < whole.size(); at += kChunk) {
+    auto sent = send_chunk(whole.slice(at, std::min(kChunk, whole.size() - at)));
     co_await sent;
   }
 }
@@ -53,32 +54,34 @@ task::Task<void> FabricRing::send_chunk(ConstView chunk) {
 }
 
 task::Task<bool> FabricRing::take(std::uint64_t number, View target) {
+  const std::size_t whole = CallBuffer::kHead + target.size();
   CallHead head;
-  auto first = take_chunk(View(reinterpret_cast<std::byte*>(&head), sizeof head));
-  co_await first;
-  const bool expected = head.number == number && head.bytes == target.size();
-  for (std::size_t at = 0; at < target.size(); at += kChunk) {
-    auto taken = take_chunk(target.slice(at, std::min(kChunk, target.size() - at)));
-    co_await taken;
+  for (std::size_t at = 0; at < whole; at += kChunk) {
+    const std::size_t skip = at == 0 ? CallBuffer::kHead : 0;
+    auto arriving = await_chunk(std::min(kChunk, whole - at));
+    const ConstView chunk = co_await arriving;
+    if (at == 0) std::memcpy(&head, chunk.data(), sizeof head);
+    std::memcpy(target.data() + at + skip - CallBuffer::kHead, chunk.data() + skip, chunk.size() - skip);
+    if (chunk_ - given_back_ >= kChunks / 2) {
+      auto given = give_back();
+      co_await given;
+    }
   }
-  co_return expected;
+  co_return head.number == number&& head.bytes == target.size();
 }
 
 task::Task<void> FabricRing::give_back() {
-  net::PutOp answer(rank_.transport(), {}, nullptr, 0, {peer(), signals_ + 1}, chunk_);
-  co_await answer;
+  if (given_back_ == chunk_) co_return;
+  given_back_ = chunk_;
+  net::PutOp credit(rank_.transport(), {}, nullptr, 0, {peer(), signals_ + 1}, chunk_);
+  co_await credit;
 }
 
-/// A chunk is given back when the next one is taken, the last one of a call with the answer.
-task::Task<void> FabricRing::take_chunk(View target) {
+task::Task<ConstView> FabricRing::await_chunk(std::size_t bytes) {
   ++chunk_;
-  if (chunk_ > 1) {
-    net::PutOp free(rank_.transport(), {}, nullptr, 0, {peer(), signals_ + 1}, chunk_ - 1);
-    co_await free;
-  }
   net::AwaitSignalOp arrived(rank_.transport(), peer(), net::Tag{}, signals_, chunk_);
   co_await arrived;
-  std::memcpy(target.data(), ring_.bytes().data() + chunk_ % kChunks * kChunk, target.size());
+  co_return ConstView(ring_.bytes().data() + chunk_ % kChunks * kChunk, bytes);
 }
 
 }  // namespace taxon::bench

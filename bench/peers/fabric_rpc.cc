@@ -24,9 +24,8 @@ class RpcSide final : public TensorSide {
   void prepare(const TensorContent& content, const std::string&) override {
     content_ = content;
     consumer_.prepare(content);
+    call_ = CallBuffer(content.elements());
     tensor_.assign(content.elements(), 0.0F);
-    content_.fill(tensor_.data());
-    stamped_ = 0;
   }
 
   double run(std::uint64_t first, std::uint64_t count) override {
@@ -58,18 +57,15 @@ class RpcSide final : public TensorSide {
       auto call = sends() ? send_call(number) : take_call(number);
       co_await call;
     }
-    if (sends()) {
-      auto drained = ring_->drained();
-      co_await drained;
-    }
+    auto end = sends() ? ring_->drained() : ring_->give_back();
+    co_await end;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     seconds_ = took.count();
   }
 
   task::Task<void> send_call(std::uint64_t number) {
-    content_.stamp(tensor_.data(), stamped_, number);
-    stamped_ = number;
-    auto sent = ring_->send(number, as_view(std::span<float>(tensor_)));
+    content_.write(call_.payload(), number);
+    auto sent = ring_->send(number, call_);
     co_await sent;
   }
 
@@ -78,16 +74,14 @@ class RpcSide final : public TensorSide {
     const bool expected = co_await taking;
     if (!expected) consumer_.fail();
     consumer_.take(tensor_.data(), number);
-    auto given = ring_->give_back();
-    co_await given;
   }
 
   OwnRank& rank_;
   std::unique_ptr<FabricRing> ring_;
   TensorContent content_{1};
   Consumer consumer_;
-  std::vector<float> tensor_;
-  std::uint64_t stamped_ = 0;
+  CallBuffer call_{1};         // the sender's
+  std::vector<float> tensor_;  // the receiver's
   std::uint64_t first_ = 0, count_ = 0;
   double seconds_ = 0;
 };

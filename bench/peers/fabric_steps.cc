@@ -23,14 +23,11 @@ class RpcSteps final : public StepSide {
 
   void prepare(const std::vector<std::size_t>& variables, const std::string&) override {
     check_.begin(variables);
-    gradients_ = {variables.begin(), variables.end()};
-    stamped_ = 0;
     own_.clear();
     taken_.clear();
-    for (const GradientContent& gradient : gradients_) {
-      own_.emplace_back(gradient.elements());
-      taken_.emplace_back(gradient.elements());
-      if (works()) gradient.fill(own_.back().data());
+    for (const std::size_t elements : variables) {
+      own_.emplace_back(elements);
+      taken_.emplace_back(elements);
     }
   }
 
@@ -70,6 +67,7 @@ class RpcSteps final : public StepSide {
     co_await met;
     for (std::uint64_t number = run_.first; number < run_.first + run_.count; ++number) {
       const auto begin = replay_.compute(run_.compute);
+      check_.expect(number);
       task::Scope pushing(rank_.transport().waits());
       pushing.spawn(push(number));
       auto pulling = pull(number);
@@ -79,17 +77,14 @@ class RpcSteps final : public StepSide {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       seconds_.push_back(took.count());
     }
-    for (std::size_t v = 0; run_.compares && v < taken_.size(); ++v)
-      check_.compare(v, taken_[v].data(), run_.first + run_.count - 1);
   }
 
   task::Task<void> push(std::uint64_t number) {
     for (std::size_t v = 0; v < own_.size(); ++v) {
-      gradients_[v].stamp(own_[v].data(), stamped_, number);
-      auto sent = up_->send(number, as_view(std::span(own_[v])));
+      write_pattern(own_[v].payload(), taken_[v].size(), number);
+      auto sent = up_->send(number, own_[v]);
       co_await sent;
     }
-    stamped_ = number;
   }
 
   task::Task<void> pull(std::uint64_t number) {
@@ -97,9 +92,7 @@ class RpcSteps final : public StepSide {
       auto taking = down_->take(number, as_view(std::span(taken_[v])));
       const bool expected = co_await taking;
       if (!expected) check_.fail();
-      auto given = down_->give_back();
-      co_await given;
-      check_.use(v, taken_[v].data(), number);
+      check_.use(v, taken_[v].data());
     }
   }
 
@@ -111,21 +104,17 @@ class RpcSteps final : public StepSide {
         auto taking = up_->take(number, as_view(std::span(taken_[v])));
         const bool expected = co_await taking;
         if (!expected) throw std::runtime_error("a call of another step came");
-        auto given = up_->give_back();
-        co_await given;
-        add_to(own_[v].data(), taken_[v].data(), own_[v].size());
-        auto sent = down_->send(number, as_view(std::span(own_[v])));
+        add_to(own_[v].payload(), taken_[v].data(), taken_[v].size());
+        auto sent = down_->send(number, own_[v]);
         co_await sent;
       }
   }
 
   OwnRank& rank_;
   std::unique_ptr<FabricRing> up_, down_;
-  std::vector<GradientContent> gradients_;
   PulledCheck check_;
-  std::vector<std::vector<float>> own_;    // gradients at the worker, variables at the server
+  std::vector<CallBuffer> own_;            // gradients at the worker, variables at the server
   std::vector<std::vector<float>> taken_;  // the other's, copied out of the ring
-  std::uint64_t stamped_ = 0;
   StepRun run_;
   Replay replay_;
   std::vector<double> seconds_;

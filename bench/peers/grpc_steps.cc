@@ -1,7 +1,13 @@
-// Training steps with a parameter server over gRPC: a gradient as bytes of a protobuf message, and the
-// variable back in the same way. calls_*: one call at a time; many_*: four at a time; stream_*: one stream in
-// which gradients go and variables come at the same time. *_tcp and *_unix.
-// --rank --ranks --host --port as every side; --grpc-port: for gRPC; --socket: path of the unix socket.
+// Training steps with a parameter server over gRPC: a gradient as a slice of a message that lies where it was
+// written, and the variable back in the same way; each is read into one piece of memory. calls_*: one call at
+// a time; many_*: four at a time; stream_*: one stream in which gradients go and variables come at the same
+// time.
+// *_tcp and *_unix.
+// --rank --ranks --host --port as every side; --grpc-host, --grpc-port: for gRPC; --socket: path of the unix
+// socket.
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/impl/codegen/method_handler.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <map>
@@ -9,36 +15,51 @@
 #include <thread>
 
 #include "peers/grpc_channel.h"
+#include "peers/grpc_tensor.h"
 #include "side/steps.h"
-#include "tensor.grpc.pb.h"
 
 namespace taxon::bench {
 namespace {
 
+using grpc::ByteBuffer;
 constexpr int kAtATime = 4;
+constexpr const char* kBegin = "/taxon.bench.Steps/Begin";
+constexpr const char* kExchange = "/taxon.bench.Steps/Exchange";
+constexpr const char* kExchangeAll = "/taxon.bench.Steps/ExchangeAll";
 
 /// Rank 1's: the variables.
-class Service final : public rpc::StepService::Service {
+class Service final : public grpc::Service {
  public:
-  grpc::Status Begin(grpc::ServerContext*, const rpc::Variables* variables, rpc::Begun*) override {
-    std::lock_guard lock(mutex_);
-    variables_.clear();
-    for (const std::uint64_t elements : variables->elements()) variables_.emplace_back(elements);
-    answered_ = 0;
-    request_ = variables->request();
-    return grpc::Status::OK;
-  }
-  grpc::Status Exchange(grpc::ServerContext*, const rpc::Tensor* gradient, rpc::Tensor* answer) override {
-    return exchange(*gradient, answer);
-  }
-  grpc::Status ExchangeAll(grpc::ServerContext*,
-                           grpc::ServerReaderWriter<rpc::Tensor, rpc::Tensor>* stream) override {
-    rpc::Tensor gradient, answer;
-    while (stream->Read(&gradient)) {
-      if (const grpc::Status status = exchange(gradient, &answer); !status.ok()) return status;
-      if (!stream->Write(answer)) break;
-    }
-    return grpc::Status::OK;
+  Service() {
+    using namespace grpc::internal;
+    AddMethod(new RpcServiceMethod(
+        kBegin, RpcKind::NORMAL_RPC,
+        new RpcMethodHandler<Service, ByteBuffer, ByteBuffer, ByteBuffer, ByteBuffer>(
+            [](Service* self, grpc::ServerContext*, const ByteBuffer* message, ByteBuffer* answer) {
+              self->begin(*message);
+              *answer = value_message(std::uint8_t{0});
+              return grpc::Status::OK;
+            },
+            this)));
+    AddMethod(
+        new RpcServiceMethod(kExchange, RpcKind::NORMAL_RPC,
+                             new RpcMethodHandler<Service, ByteBuffer, ByteBuffer, ByteBuffer, ByteBuffer>(
+                                 [](Service* self, grpc::ServerContext*, const ByteBuffer* gradient,
+                                    ByteBuffer* answer) { return self->exchange(*gradient, answer); },
+                                 this)));
+    AddMethod(new RpcServiceMethod(kExchangeAll, RpcKind::BIDI_STREAMING,
+                                   new BidiStreamingHandler<Service, ByteBuffer, ByteBuffer>(
+                                       [](Service* self, grpc::ServerContext*,
+                                          grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>* stream) {
+                                         for (ByteBuffer gradient, answer; stream->Read(&gradient);) {
+                                           if (const grpc::Status status = self->exchange(gradient, &answer);
+                                               !status.ok())
+                                             return status;
+                                           if (!stream->Write(answer)) break;
+                                         }
+                                         return grpc::Status::OK;
+                                       },
+                                       this)));
   }
   /// Until all variables of step `number` are answered.
   void wait_for(std::uint64_t request, std::uint64_t number) {
@@ -47,25 +68,41 @@ class Service final : public rpc::StepService::Service {
   }
 
  private:
-  /// Calls that run at the same time are about different variables.
-  grpc::Status exchange(const rpc::Tensor& gradient, rpc::Tensor* answer) {
-    if (gradient.variable() >= variables_.size() ||
-        gradient.content().size() != variables_[gradient.variable()].size() * sizeof(float))
+  struct Variable {
+    std::vector<float> values, gradient;
+  };
+
+  void begin(const ByteBuffer& message) {
+    MessageReader reader(message);
+    const std::lock_guard lock(mutex_);
+    request_ = reader.value<std::uint64_t>();
+    variables_.clear();
+    while (reader.left() > 0) {
+      const auto elements = reader.value<std::uint64_t>();
+      variables_.push_back({std::vector<float>(elements), std::vector<float>(elements)});
+    }
+    answered_ = 0;
+  }
+
+  /// Calls that run at the same time are about different variables. A variable is not written again before
+  /// the worker, who has taken it then, sends its next gradient.
+  grpc::Status exchange(const ByteBuffer& message, ByteBuffer* answer) {
+    MessageReader reader(message);
+    auto head = reader.value<TensorHead>();
+    if (head.variable >= variables_.size() || head.elements != variables_[head.variable].values.size())
       return {grpc::StatusCode::INVALID_ARGUMENT, "no such variable"};
-    std::vector<float>& variable = variables_[gradient.variable()];
-    add_to(variable.data(), reinterpret_cast<const float*>(gradient.content().data()), variable.size());
-    answer->set_variable(gradient.variable());
-    answer->set_number(gradient.number());
-    answer->mutable_content()->assign(reinterpret_cast<const char*>(variable.data()),
-                                      variable.size() * sizeof(float));
-    std::lock_guard lock(mutex_);
+    Variable& variable = variables_[head.variable];
+    reader.tensor(head, variable.gradient);
+    add_to(variable.values.data(), variable.gradient.data(), variable.values.size());
+    *answer = tensor_message(head, variable.values);
+    const std::lock_guard lock(mutex_);
     ++answered_;
     came_.notify_all();
     return grpc::Status::OK;
   }
   std::mutex mutex_;
   std::condition_variable came_;
-  std::vector<std::vector<float>> variables_;
+  std::vector<Variable> variables_;
   std::uint64_t request_ = 0, answered_ = 0;
 };
 
@@ -84,20 +121,18 @@ class GrpcSteps final : public StepSide {
     streams_ = form == "stream";
     threads_ = form == "many" ? kAtATime : 1;
     check_.begin(variables);
-    gradients_ = {variables.begin(), variables.end()};
     own_.clear();
-    messages_.assign(variables.size(), {});
-    answers_.assign(variables.size(), {});
-    stamped_ = 0;
-    for (const GradientContent& gradient : gradients_)
-      gradient.fill(own_.emplace_back(gradient.elements()).data());
+    answers_.clear();
+    for (const std::size_t elements : variables) {
+      own_.emplace_back(elements);
+      answers_.emplace_back(elements);
+    }
     connect(way.ends_with("_unix") ? addresses_.socket : addresses_.tcp);
-    rpc::Variables begin;
-    begin.set_request(request_);
-    for (const std::size_t elements : variables) begin.add_elements(elements);
-    grpc::ClientContext context;
-    rpc::Begun begun;
-    require(stub_->Begin(&context, begin, &begun));
+    std::vector<std::uint64_t> begin{request_};
+    begin.insert(begin.end(), variables.begin(), variables.end());
+    const grpc::Slice slice(begin.data(), begin.size() * sizeof begin.front());
+    ByteBuffer begun;
+    require(call(kBegin, ByteBuffer(&slice, 1), begun));
   }
 
   std::vector<double> run(const StepRun& run) override {
@@ -106,94 +141,90 @@ class GrpcSteps final : public StepSide {
       return {};
     }
     grpc::ClientContext context;
-    Stream stream = streams_ ? stub_->ExchangeAll(&context) : nullptr;
+    const std::unique_ptr<Stream> stream(
+        streams_ ? grpc::internal::ClientReaderWriterFactory<ByteBuffer, ByteBuffer>::Create(
+                       channel_.get(), method_of(kExchangeAll, RpcKind::BIDI_STREAMING, channel_), &context)
+                 : nullptr);
     std::vector<double> seconds;
     for (std::uint64_t number = run.first; number < run.first + run.count; ++number) {
       const auto begin = replay_.compute(run.compute);
+      check_.expect(number);
       if (streams_)
         exchange_in(*stream, number);
       else
         call_all(number);
-      stamped_ = number;
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
     if (streams_) {
       stream->WritesDone();
       require(stream->Finish());
     }
-    for (std::size_t v = 0; run.compares && v < answers_.size(); ++v)
-      check_.compare(v, floats(answers_[v]), run.first + run.count - 1);
     return seconds;
   }
 
   bool right() const override { return check_.right(); }
 
  private:
-  using Stream = std::unique_ptr<grpc::ClientReaderWriter<rpc::Tensor, rpc::Tensor>>;
-
-  static const float* floats(const rpc::Tensor& tensor) {
-    return reinterpret_cast<const float*>(tensor.content().data());
-  }
-  static void require(const grpc::Status& status) {
-    if (!status.ok()) throw std::runtime_error("gRPC failed: " + status.error_message());
-  }
+  using Stream = grpc::ClientReaderWriter<ByteBuffer, ByteBuffer>;
 
   void connect(const std::string& address) {
-    auto& channel = channels_[address];
-    if (!channel) channel = make_grpc_channel(address);
-    await_grpc_channel(*channel, address);
-    stub_ = rpc::StepService::NewStub(channel);
+    channel_ = channels_[address];
+    if (!channel_) channel_ = channels_[address] = make_grpc_channel(address);
+    await_grpc_channel(*channel_, address);
   }
 
-  /// The message is kept, so that protobuf uses its memory again.
-  const rpc::Tensor& gradient(std::size_t v, std::uint64_t number) {
-    gradients_[v].stamp(own_[v].data(), stamped_, number);
-    rpc::Tensor& message = messages_[v];
-    message.set_variable(static_cast<std::uint32_t>(v));
-    message.set_number(number);
-    message.mutable_content()->assign(reinterpret_cast<const char*>(own_[v].data()),
-                                      own_[v].size() * sizeof(float));
-    return message;
+  grpc::Status call(const char* name, const ByteBuffer& message, ByteBuffer& answer) {
+    grpc::ClientContext context;
+    return grpc::internal::BlockingUnaryCall(channel_.get(), method_of(name, RpcKind::NORMAL_RPC, channel_),
+                                             &context, message, &answer);
   }
 
-  /// Variables are used where protobuf has put them.
-  void use(std::size_t v, std::uint64_t number) {
-    const rpc::Tensor& answer = answers_[v];
-    if (answer.variable() != v || answer.number() != number ||
-        answer.content().size() != own_[v].size() * sizeof(float))
+  /// Written anew; gRPC has let go of the one before, which was answered.
+  ByteBuffer gradient(std::size_t v, std::uint64_t number) {
+    write_pattern(own_[v].data(), own_[v].size(), number);
+    return tensor_message({.request = request_, .number = number, .variable = v, .elements = own_[v].size()},
+                          own_[v]);
+  }
+
+  void use(std::size_t v, const ByteBuffer& answer, std::uint64_t number) {
+    MessageReader reader(answer);
+    const auto head = reader.value<TensorHead>();
+    if (head.variable != v || head.number != number || head.elements != answers_[v].size())
       throw std::runtime_error("gRPC answered with something else");
-    check_.use(v, floats(answer), number);
+    reader.tensor(head, answers_[v]);
+    check_.use(v, answers_[v].data());
   }
 
   void call_all(std::uint64_t number) {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> failed{false};
-    const auto call = [&] {
+    const auto work = [&] {
       for (std::size_t v = 0; (v = next++) < own_.size();) {
-        grpc::ClientContext context;
-        if (!stub_->Exchange(&context, gradient(v, number), &answers_[v]).ok()) {
+        ByteBuffer answer;
+        if (!call(kExchange, gradient(v, number), answer).ok()) {
           failed = true;
           return;
         }
-        use(v, number);
+        use(v, answer, number);
       }
     };
     {
       std::vector<std::jthread> others;
-      for (int i = 1; i < threads_; ++i) others.emplace_back(call);
-      call();
+      for (int i = 1; i < threads_; ++i) others.emplace_back(work);
+      work();
     }
     if (failed) throw std::runtime_error("a call of gRPC failed");
   }
 
-  void exchange_in(grpc::ClientReaderWriter<rpc::Tensor, rpc::Tensor>& stream, std::uint64_t number) {
+  void exchange_in(Stream& stream, std::uint64_t number) {
     std::jthread writer([&] {
       for (std::size_t v = 0; v < own_.size(); ++v)
         if (!stream.Write(gradient(v, number))) return;  // which the reader hears of
     });
     for (std::size_t v = 0; v < own_.size(); ++v) {
-      if (!stream.Read(&answers_[v])) throw std::runtime_error("gRPC's stream broke");
-      use(v, number);
+      ByteBuffer answer;
+      if (!stream.Read(&answer)) throw std::runtime_error("gRPC's stream broke");
+      use(v, answer, number);
     }
   }
 
@@ -202,13 +233,10 @@ class GrpcSteps final : public StepSide {
   Service service_;
   std::unique_ptr<grpc::Server> server_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;  // by address
-  std::unique_ptr<rpc::StepService::Stub> stub_;
-  std::vector<GradientContent> gradients_;
+  std::shared_ptr<grpc::Channel> channel_;
   PulledCheck check_;
   Replay replay_;
-  std::vector<std::vector<float>> own_;
-  std::vector<rpc::Tensor> messages_, answers_;
-  std::uint64_t stamped_ = 0;
+  std::vector<std::vector<float>> own_, answers_;
   std::uint64_t request_ = 0;  // counted alike by both ranks
   bool streams_ = false;
   int threads_ = 1;
@@ -220,8 +248,7 @@ class GrpcSteps final : public StepSide {
 int main(int argc, char** argv) {
   using namespace taxon::bench;
   const Place place = place_from(argc, argv);
-  GrpcSteps side(place, {.tcp = "127.0.0.1:" + option(argc, argv, "grpc-port", "50051"),
-                         .socket = "unix:" + option(argc, argv, "socket", "bench-grpc.socket")});
+  GrpcSteps side(place, grpc_addresses(argc, argv));
   CommandChannel channel(place);
   serve_steps(channel, side);
 }

@@ -1,16 +1,19 @@
 // One plain libtorch process that trains the cnn of docs/benchmarks.md, as a sensible user would write it.
-// Prints one line of JSON: the seconds of each step, of it the seconds of forward and backward, and the test
-// accuracy.
-// --steps N [--threads T] [--batch 64] [--lr 0.05] [--data FOLDER] [--evaluate 1]
+// Answers each line `train {"steps", "batch", "rate", "test_samples", "memory_format"}` with a line of JSON:
+// the seconds and the loss of each step, of it the seconds of forward and backward, and the test accuracy.
+// [--threads T] [--data FOLDER] [--weights SAFETENSORS] [--order FILE]: where it begins, and in which order
+// it takes samples.
 #include <torch/data.h>
 #include <torch/nn.h>
 #include <torch/optim.h>
 #include <torch/utils.h>
 
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "peers/fashion_mnist.h"
 #include "side/channel.h"
@@ -43,42 +46,101 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 struct Settings {
   std::int64_t batch = 64;
-  double rate = 0.05;
+  double rate = 0.001;
   int steps = 0;
   std::int64_t test_samples = 0;
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;
 };
 
-nlohmann::json train(const Dataset& data, const Dataset& test, const Settings& settings) {
+Settings settings_from(const nlohmann::json& request) {
+  const std::string format = request.at("memory_format");
+  return {
+      .batch = request.at("batch"),
+      .rate = request.at("rate"),
+      .steps = request.at("steps"),
+      .test_samples = request.at("test_samples"),
+      .format = format == "channels_last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous};
+}
+
+/// What is the same in every request: data, where training begins, and in which order it takes samples.
+struct Common {
+  Dataset data, test;
+  std::string weights;  // a safetensors file with conv1.weight and so on; empty: drawn from a seed
+  at::Tensor order;     // indices, epoch after epoch; empty: drawn from a seed
+};
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot open " + path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+at::Tensor order_in(const std::string& path) {
+  if (path.empty()) return torch::randperm(60000, torch::kInt64);
+  std::string bytes = contents(path);
+  const auto count = static_cast<std::int64_t>(bytes.size() / sizeof(std::int64_t));
+  return torch::from_blob(bytes.data(), {count}, torch::kInt64).clone();
+}
+
+/// The parameters in the file's order of layers: those of a name that ends in "weight" or "bias" of layer by
+/// layer, as the model has them.
+void begin_with(torch::nn::Sequential& model, const std::string& path) {
+  const std::string bytes = contents(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  const auto head = nlohmann::json::parse(bytes.substr(sizeof length, length));
+  constexpr const char* kNames[] = {"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                    "fc1.weight",   "fc1.bias",   "fc2.weight",   "fc2.bias"};
+  const torch::NoGradGuard no_gradients;
+  auto parameters = model->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& at = head.at(kNames[i]);
+    std::string values = bytes.substr(sizeof length + length + at.at("data_offsets")[0].get<std::size_t>(),
+                                      static_cast<std::size_t>(parameters[i].numel()) * sizeof(float));
+    parameters[i].copy_(torch::from_blob(values.data(), parameters[i].sizes(), torch::kFloat32));
+  }
+}
+
+nlohmann::json train(const Common& common, const Settings& settings) {
   torch::manual_seed(1);
   auto model = cnn();
+  if (!common.weights.empty()) begin_with(model, common.weights);
+  // As Module.to(memory_format=...) of Python, which the C++ module lacks.
+  for (auto& parameter : model->parameters())
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(settings.format));
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(settings.rate).momentum(0.9));
   std::vector<double> step_seconds, compute_seconds;
-  at::Tensor order, loss;
-  const std::int64_t samples = data.labels.size(0);
-  std::int64_t next = samples;
+  std::vector<at::Tensor> losses;
+  std::int64_t next = 0;
   for (int step = 0; step < settings.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
-    if (next + settings.batch > samples) {
-      order = torch::randperm(samples, torch::kInt64);
-      next = 0;
-    }
-    const auto chosen = order.slice(0, next, next + settings.batch);
-    next += settings.batch;
+    // The last batch of an epoch is smaller.
+    const std::int64_t samples = common.data.labels.size(0);
+    const std::int64_t size = std::min(settings.batch, samples - next % samples);
+    if (next + size > common.order.size(0)) throw std::runtime_error("the order has too few epochs");
+    const auto chosen = common.order.slice(0, next, next + size);
+    next += size;
     optimizer.zero_grad();
-    const auto output = model->forward(data.images.index_select(0, chosen));
-    loss = torch::nn::functional::cross_entropy(output, data.labels.index_select(0, chosen));
+    const auto output =
+        model->forward(common.data.images.index_select(0, chosen).contiguous(settings.format));
+    const auto loss =
+        torch::nn::functional::cross_entropy(output, common.data.labels.index_select(0, chosen));
     loss.backward();
     compute_seconds.push_back(seconds_since(begin));
     optimizer.step();
     step_seconds.push_back(seconds_since(begin));
+    losses.push_back(loss.detach());
   }
   std::int64_t parameters = 0;
   for (const auto& parameter : model->parameters()) parameters += parameter.numel();
+  std::vector<float> figures;
+  for (const at::Tensor& loss : losses) figures.push_back(loss.item<float>());
   nlohmann::json result = {{"seconds", step_seconds},
                            {"compute_seconds", compute_seconds},
-                           {"train_loss", loss.item<float>()},
+                           {"losses", figures},
                            {"parameters", parameters}};
-  if (settings.test_samples > 0) result["test_accuracy"] = accuracy(model, test, settings.test_samples);
+  if (settings.test_samples > 0)
+    result["test_accuracy"] = accuracy(model, common.test, settings.test_samples);
   return result;
 }
 
@@ -87,15 +149,14 @@ nlohmann::json train(const Dataset& data, const Dataset& test, const Settings& s
 int main(int argc, char** argv) {
   using namespace taxon::bench;
   const std::string folder = option(argc, argv, "data", "/usr/share/datasets/fashion-mnist");
-  Settings settings{.batch = std::stoll(option(argc, argv, "batch", "64")),
-                    .rate = std::stod(option(argc, argv, "lr", "0.05"))};
   torch::set_num_threads(std::stoi(option(argc, argv, "threads", "1")));
-  const Dataset data = load_fashion_mnist(folder, "train"), test = load_fashion_mnist(folder, "t10k");
+  const Common common{.data = load_fashion_mnist(folder, "train"),
+                      .test = load_fashion_mnist(folder, "t10k"),
+                      .weights = option(argc, argv, "weights", ""),
+                      .order = order_in(option(argc, argv, "order", ""))};
   for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string verb;
-    words >> verb >> settings.steps >> settings.test_samples;
-    if (verb != "train") return 0;
-    std::cout << train(data, test, settings).dump() << std::endl;
+    const auto space = line.find(' ');
+    if (line.substr(0, space) != "train") return 0;
+    std::cout << train(common, settings_from(nlohmann::json::parse(line.substr(space)))).dump() << std::endl;
   }
 }

@@ -1,4 +1,9 @@
-"""The order in which Taxon takes samples (src/data/sampler.h), so that a peer can train on the same batches."""
+#!/usr/bin/python3
+"""The order in which Taxon takes samples (src/data/sampler.h), so that a peer can train on the same batches.
+
+order.py SEED EPOCHS SIZE FILE writes the indices of so many epochs, 8 bytes each."""
+import sys
+
 import numpy
 
 WORD, HALF = 2**64 - 1, numpy.uint64(0xFFFFFFFF)
@@ -45,3 +50,10 @@ def part(size, parts, index):
     each, more = divmod(size, parts)
     begin = index * each + min(index, more)
     return begin, begin + each + (index < more)
+
+
+if __name__ == "__main__":
+    seed, epochs, size = map(int, sys.argv[1:4])
+    with open(sys.argv[4], "wb") as file:
+        for number in range(epochs):
+            numpy.array(epoch_order(seed, number, size), numpy.int64).tofile(file)

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "side/tensors.h"
@@ -21,42 +20,22 @@ std::vector<std::size_t> variables_of(std::string_view model);
 /// sum += values. As fast as the memory.
 void add_to(float* sum, const float* values, std::size_t count);
 
-/// The gradients of one variable: every element a function of its place, and in step n one of them, whose
-/// place depends on n, larger by 1. Multiples of 1/512, so that sums of thousands of steps are exact.
-class GradientContent {
- public:
-  explicit GradientContent(std::size_t elements) : elements_(elements) {}
-  std::size_t elements() const { return elements_; }
-  void fill(float* data) const;
-  /// From step `before` to step `number`; 0 is what fill() made.
-  void stamp(float* data, std::uint64_t before, std::uint64_t number) const;
-  std::size_t place(std::uint64_t number) const;
-  /// What all of the gradients up to step `number` make at a place, without the ones.
-  float sum(std::size_t place, std::uint64_t number) const;
-
- private:
-  std::size_t elements_;
-};
-
-/// What the worker knows of the variables: they begin at zero, and every step adds its gradient.
+/// What the worker knows of the variables: they begin at zero, and every step adds its gradient, which is
+/// write_pattern() of the step's number: all of it is written in every step, and sums of ten thousand are
+/// exact.
 class PulledCheck {
  public:
   void begin(std::span<const std::size_t> elements);
-  /// Uses variable `v` as step `number` left it: reads all of it, and compares the element that this step
-  /// raised. In order of steps, each variable once a step; any thread, but one at a time for a variable.
-  void use(std::size_t v, const float* data, std::uint64_t number);
-  /// Compares every element.
-  void compare(std::size_t v, const float* data, std::uint64_t number);
+  /// Before the variables of step `number` come.
+  void expect(std::uint64_t number) { sum_.add(number); }
+  /// Uses variable `v`: reads and compares every element. Any thread, but one at a time for a variable.
+  void use(std::size_t v, const float* data);
   void fail() { right_ = false; }
   bool right() const { return right_; }
 
  private:
-  struct Variable {
-    GradientContent content;
-    std::unordered_map<std::size_t, float> raised;  // place -> how often. Never iterated
-  };
-  float expected(const Variable& variable, std::size_t place, std::uint64_t number) const;
-  std::vector<Variable> variables_;
+  std::vector<std::size_t> elements_;
+  PatternSum sum_;
   std::atomic<bool> right_{true};
 };
 
@@ -64,7 +43,6 @@ class PulledCheck {
 struct StepRun {
   std::uint64_t first = 1, count = 1;
   std::chrono::microseconds compute{0};
-  bool compares = false;  // after the last step all elements are compared, outside of its time
 };
 
 /// Training with one parameter server as one side does it: rank 0 works, rank 1 serves. A step is compute,

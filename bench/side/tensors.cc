@@ -5,34 +5,71 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace taxon::bench {
 namespace {
 
-constexpr std::size_t kPeriod = 251;
+/// Prime, so that no piece that is moved by whole pages looks right.
+constexpr std::size_t kPeriod = 1009;
+constexpr std::size_t kChain = 32;  // elements that are compared at a time
 /// Numbers that float32 tells apart.
-constexpr std::uint64_t kNumbers = std::uint64_t{1} << 23;
+constexpr std::uint64_t kNumbers = std::uint64_t{1} << 22;
 
-float base(std::size_t index) { return static_cast<float>(index * 31 % kPeriod) / 512.0F; }
+/// One period, and as much again as a chain may read beyond it.
+const std::array<float, kPeriod + kChain>& bases() {
+  static const auto all = [] {
+    std::array<float, kPeriod + kChain> made{};
+    for (std::size_t i = 0; i < made.size(); ++i)
+      made[i] = static_cast<float>(i % kPeriod * 31 % kPeriod) / 512.0F;
+    return made;
+  }();
+  return all;
+}
+
+std::size_t pattern_start(std::uint64_t number) { return number * 37 % kPeriod; }
+
+struct Seen {
+  float largest;
+  std::size_t different;  // elements that are not the pattern's
+};
 
 /// Independent chains, so that the loop waits for memory and not for the comparisons.
-[[gnu::always_inline]] inline float max_in_chains(const float* data, std::size_t count) {
-  constexpr std::size_t kChains = 64;
-  if (count < kChains) return *std::max_element(data, data + count);
-  std::array<float, kChains> best;
+[[gnu::always_inline]] inline Seen compare_in_chains(const float* data, std::size_t count,
+                                                     const float* pattern, std::size_t at) {
+  std::array<float, kChain> best;
+  std::array<std::uint32_t, kChain> different{};
   best.fill(data[0]);
   std::size_t i = 0;
-  for (; i + kChains <= count; i += kChains)
-    for (std::size_t chain = 0; chain < kChains; ++chain)
-      best[chain] = data[i + chain] > best[chain] ? data[i + chain] : best[chain];
-  for (; i < count; ++i) best[0] = std::max(best[0], data[i]);
-  return *std::max_element(best.begin(), best.end());
+  for (; i + kChain <= count; i += kChain) {
+    for (std::size_t chain = 0; chain < kChain; ++chain) {
+      const float value = data[i + chain];
+      best[chain] = value > best[chain] ? value : best[chain];
+      different[chain] += value != pattern[at + chain] ? 1U : 0U;
+    }
+    at += kChain;
+    at -= at >= kPeriod ? kPeriod : 0;
+  }
+  for (std::size_t chain = 0; i < count; ++i, ++chain) {
+    best[0] = std::max(best[0], data[i]);
+    different[0] += data[i] != pattern[at + chain] ? 1U : 0U;
+  }
+  return {*std::max_element(best.begin(), best.end()),
+          std::accumulate(different.begin(), different.end(), std::size_t{0})};
 }
 
-[[gnu::target("avx2"), gnu::optimize("O3")]] float max_avx2(const float* data, std::size_t count) {
-  return max_in_chains(data, count);
+[[gnu::target("avx2"), gnu::optimize("O3")]] Seen compare_avx2(const float* data, std::size_t count,
+                                                               const float* pattern, std::size_t at) {
+  return compare_in_chains(data, count, pattern, at);
 }
-float max_plain(const float* data, std::size_t count) { return max_in_chains(data, count); }
+Seen compare_plain(const float* data, std::size_t count, const float* pattern, std::size_t at) {
+  return compare_in_chains(data, count, pattern, at);
+}
+
+Seen compare(const float* data, std::size_t count, const float* pattern, std::size_t at) {
+  static const auto best = __builtin_cpu_supports("avx2") ? compare_avx2 : compare_plain;
+  return best(data, count, pattern, at);
+}
 
 double copied(const char* counter) {
   auto* const function = reinterpret_cast<std::uint64_t (*)()>(dlsym(RTLD_DEFAULT, counter));
@@ -45,39 +82,51 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
-void TensorContent::fill(float* data) const {
-  for (std::size_t i = 0; i < std::min(elements_, kPeriod); ++i) data[i] = base(i);
-  for (std::size_t i = kPeriod; i < elements_; ++i) data[i] = data[i - kPeriod];
+void write_pattern(float* data, std::size_t count, std::uint64_t number) {
+  const float* const pattern = bases().data();
+  std::size_t at = pattern_start(number), i = 0;
+  for (; i + kChain <= count; i += kChain) {
+    std::copy_n(pattern + at, kChain, data + i);
+    at += kChain;
+    at -= at >= kPeriod ? kPeriod : 0;
+  }
+  std::copy_n(pattern + at, count - i, data + i);
 }
 
 std::size_t TensorContent::place(std::uint64_t number) const { return number * 2654435761U % elements_; }
 
 float TensorContent::largest(std::uint64_t number) const {
-  if (number == 0) return base(std::min(elements_, kPeriod) - 1);
-  return static_cast<float>(1 + number % kNumbers);
+  return static_cast<float>(2 + number % kNumbers);  // the others are below 2
 }
 
-void TensorContent::stamp(float* data, std::uint64_t before, std::uint64_t number) const {
-  if (before != 0) data[place(before)] = base(place(before));
+void TensorContent::write(float* data, std::uint64_t number) const {
+  write_pattern(data, elements_, number);
   data[place(number)] = largest(number);
 }
 
-bool TensorContent::check_all(const float* data, std::uint64_t number) const {
-  bool right = true;
-  for (std::size_t i = 0; i < elements_; ++i) right &= data[i] == base(i) || i == place(number);
-  return right && data[place(number)] == largest(number);
+std::optional<float> TensorContent::consume(const float* data, std::uint64_t number) const {
+  const Seen seen = compare(data, elements_, bases().data(), pattern_start(number));
+  const bool right =
+      seen.largest == largest(number) && seen.different == 1 && data[place(number)] == seen.largest;
+  return right ? std::optional(seen.largest) : std::nullopt;
 }
 
-float max_of(const float* data, std::size_t count) {
-  static const auto best = __builtin_cpu_supports("avx2") ? max_avx2 : max_plain;
-  return best(data, count);
+void PatternSum::add(std::uint64_t number) {
+  const std::size_t start = pattern_start(number);
+  for (std::size_t i = 0; i < kPeriod; ++i) sums_[i] += bases()[(start + i) % kPeriod];
+  std::copy_n(sums_.begin(), kChain, sums_.begin() + kPeriod);
 }
+
+bool PatternSum::is(const float* data, std::size_t count) const {
+  return compare(data, count, sums_.data(), 0).different == 0;
+}
+
+PatternSum::PatternSum() : sums_(kPeriod + kChain) {}
 
 float Consumer::take(const float* data, std::uint64_t number) {
-  const float largest = max_of(data, content_.elements());
-  right_ =
-      right_ && largest == content_.largest(number) && (number > kFull || content_.check_all(data, number));
-  return largest;
+  const std::optional<float> largest = content_.consume(data, number);
+  right_ = right_ && largest;
+  return largest.value_or(0);
 }
 
 Expenses Expenses::now() {
@@ -98,9 +147,9 @@ Outcome measure(TensorSide& side, const Request& request) {
   Outcome outcome{.verified = true};
   const auto count = static_cast<std::uint64_t>(request.iterations);
   std::uint64_t next = 1;
-  side.run(next, Consumer::kFull);  // memory of every place is touched, connections are made
+  side.run(next, kWarmUp);  // memory of every place is touched, connections are made
   outcome.verified = side.right();
-  next += Consumer::kFull;
+  next += kWarmUp;
   const Expenses before = Expenses::now();
   for (int block = 0; block < request.blocks; ++block) {
     outcome.seconds.push_back(side.run(next, count) / request.iterations);

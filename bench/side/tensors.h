@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,17 +9,21 @@
 
 namespace taxon::bench {
 
-/// The tensors of a transfer benchmark: float32, every element a function of its place, and one of them,
-/// whose place depends on the tensor's number, the largest. A consumer that finds the right maximum has seen
-/// the element that is new; check_all() compares every element.
+/// A pattern of float32 that differs from number to number in every element. Multiples of 1/512 below 2.
+void write_pattern(float* data, std::size_t count, std::uint64_t number);
+
+/// The tensors of a transfer benchmark: a pattern, and one element, whose place depends on the tensor's
+/// number, the largest. A producer writes all of it, and a consumer compares all of it while it looks for the
+/// largest.
 class TensorContent {
  public:
   explicit TensorContent(std::size_t elements) : elements_(elements) {}
-  void fill(float* data) const;
-  /// From number `before` to `number`; 0 is what fill() made.
-  void stamp(float* data, std::uint64_t before, std::uint64_t number) const;
+  /// What a producer does: writes every element. As fast as the memory.
+  void write(float* data, std::uint64_t number) const;
+  /// What a consumer does: reads every element once. The largest, if all of them are right. As fast as the
+  /// memory.
+  std::optional<float> consume(const float* data, std::uint64_t number) const;
   float largest(std::uint64_t number) const;
-  bool check_all(const float* data, std::uint64_t number) const;
   std::size_t elements() const { return elements_; }
 
  private:
@@ -26,16 +31,24 @@ class TensorContent {
   std::size_t elements_;
 };
 
-/// The largest of `count` elements: what the receiver does with a tensor. As fast as the memory.
-float max_of(const float* data, std::size_t count);
+/// The sum of the patterns of some numbers.
+class PatternSum {
+ public:
+  PatternSum();
+  void add(std::uint64_t number);
+  /// Compares every element. As fast as the memory.
+  bool is(const float* data, std::size_t count) const;
 
-/// What the receiver does: finds the maximum, or in the first kFull tensors compares everything.
+ private:
+  std::vector<float> sums_;  // one period and a piece more
+};
+
+/// Tensors that came. On one thread at a time.
 class Consumer {
  public:
-  static constexpr std::uint64_t kFull = 4;
   void prepare(const TensorContent& content) { content_ = content; }
   void begin() { right_ = true; }
-  /// The largest element.
+  /// The largest element; 0 if the tensor is wrong.
   float take(const float* data, std::uint64_t number);
   void fail() { right_ = false; }
   bool right() const { return right_; }
@@ -68,6 +81,9 @@ class TensorSide {
   virtual bool right() const = 0;
   virtual std::string detail() const { return {}; }
 };
+
+/// Transfers before anything is timed.
+inline constexpr std::uint64_t kWarmUp = 4;
 
 /// Warms up, runs the blocks and says in `sums`: CPU seconds, bytes copied in user space and by the kernel,
 /// of all blocks.

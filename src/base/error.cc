@@ -22,7 +22,9 @@ constexpr KindRow kKinds[] = {
     {ErrorKind::PeerLost, "peer-lost", 75},
     {ErrorKind::Deadline, "deadline", 74},
     {ErrorKind::Mismatch, "mismatch", 76},
+    {ErrorKind::Diverged, "diverged", 67},
     {ErrorKind::Transport, "transport", 71},
+    {ErrorKind::Resources, "resources", 72},
     {ErrorKind::Interrupted, "interrupted", 143},
     {ErrorKind::Internal, "internal", 70},
 };

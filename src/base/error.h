@@ -20,7 +20,9 @@ enum class ErrorKind {
   PeerLost,     // another rank died
   Deadline,     // a wait outlasted the plan's deadline
   Mismatch,     // ranks disagree about the operation, or replicas differ
+  Diverged,     // a loss or gradient is not finite, or weights are not
   Transport,    // the network library reported a failure that is not a lost peer
+  Resources,    // the system refused memory, threads, open files or a larger file
   Interrupted,  // SIGINT or SIGTERM: the step was finished and a checkpoint written
   Internal,     // a bug in Taxon
 };

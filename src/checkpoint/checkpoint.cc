@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
+#include "tensor/finite.h"
 
 namespace taxon::checkpoint {
 namespace {
@@ -66,23 +69,6 @@ std::vector<FolderName> complete_ones(const data::Storage& storage, const std::s
   return names;
 }
 
-/// The manifest goes first: what remains when this is interrupted is no checkpoint any more.
-void discard(data::Storage& storage, const std::string& path) {
-  storage.remove(path + "/" + kManifest);
-  storage.remove(path);
-}
-
-void prune(data::Storage& storage, const std::string& folder, FolderName newest, int keep) {
-  // Steps beyond the newest belong to another run in this folder, which is not ours to remove.
-  std::vector<FolderName> names = complete_ones(storage, folder);
-  std::erase_if(names, [&](FolderName name) { return name.step > newest.step; });
-  std::erase(names, newest);
-  std::size_t kept = 1;
-  for (auto name = names.rbegin(); name != names.rend(); ++name)
-    if (name->step == newest.step || ++kept > static_cast<std::size_t>(std::max(keep, 1)))
-      discard(storage, home(folder) + "/" + name->text());
-}
-
 // --- reading -------------------------------------------------------------------------------------------
 
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
@@ -94,6 +80,47 @@ std::vector<std::byte> read_file(const data::Storage& storage, const std::string
     return storage.read(path);
   } catch (const Error& error) {
     throw Error(ErrorKind::Checkpoint, error.what(), {{}, "read checkpoint", path});
+  } catch (const std::bad_alloc&) {
+    fail(path, "is larger than this machine's memory");
+  } catch (const std::length_error&) {
+    fail(path, "is larger than any memory");
+  }
+}
+
+Manifest manifest_of(const data::Storage& storage, const std::string& path) {
+  const std::string file = path + "/" + kManifest;
+  if (!storage.exists(file)) fail(path, fmt::format("is no complete checkpoint: it has no {}", kManifest));
+  return read_manifest(view(read_file(storage, file)), file);
+}
+
+bool is_finite(const data::Storage& storage, const std::string& path) {
+  try {
+    return manifest_of(storage, path).finite;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The manifest goes first: what remains when this is interrupted is no checkpoint any more.
+void discard(data::Storage& storage, const std::string& path) {
+  storage.remove(path + "/" + kManifest);
+  storage.remove(path);
+}
+
+void prune(data::Storage& storage, const std::string& folder, FolderName newest, int keep,
+           bool newest_is_finite) {
+  // Steps beyond the newest belong to another run in this folder, which is not ours to remove.
+  std::vector<FolderName> names = complete_ones(storage, folder);
+  std::erase_if(names, [&](FolderName name) { return name.step > newest.step; });
+  std::erase(names, newest);
+  std::size_t kept = 1;
+  bool one_is_finite = newest_is_finite;
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    const std::string path = home(folder) + "/" + name->text();
+    const bool old = name->step == newest.step || ++kept > static_cast<std::size_t>(std::max(keep, 1));
+    const bool only_finite = !one_is_finite && is_finite(storage, path);
+    one_is_finite |= only_finite;
+    if (old && !only_finite) discard(storage, path);
   }
 }
 
@@ -141,6 +168,31 @@ std::vector<std::string> differences(const std::vector<LogicalTensor>& weights,
   return list;
 }
 
+/// The complete one that is named; none if that is not so.
+std::optional<FolderName> named_latest(const data::Storage& storage, const std::string& folder) {
+  std::string pointer = home(folder) + "/" + kLatest;
+  if (storage.exists(pointer)) {
+    std::vector<std::byte> bytes = read_file(storage, pointer);
+    std::string_view line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (line.ends_with('\n')) {  // otherwise it is cut short
+      auto name = FolderName::parse(line.substr(0, line.size() - 1));
+      if (name && is_complete(storage, home(folder) + "/" + name->text())) return name;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Complete ones to go on from, the best first. Those beyond `latest` are another run's.
+std::vector<FolderName> newest_first(const data::Storage& storage, const std::string& folder) {
+  std::vector<FolderName> names = complete_ones(storage, folder);
+  std::reverse(names.begin(), names.end());
+  if (const auto latest = named_latest(storage, folder)) {
+    std::erase_if(names, [&](FolderName name) { return name.step > latest->step || name == *latest; });
+    names.insert(names.begin(), *latest);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string save(data::Storage& storage, const std::string& folder, const Checkpoint& checkpoint, int keep) {
@@ -156,7 +208,8 @@ std::string save(data::Storage& storage, const std::string& folder, const Checkp
                     .seed = checkpoint.seed,
                     .world_size = checkpoint.world_size,
                     .steps = checkpoint.steps,
-                    .samples = checkpoint.samples};
+                    .samples = checkpoint.samples,
+                    .finite = !find_not_finite(checkpoint)};
   auto write = [&](const std::string& file, ConstView bytes) {
     manifest.files[file] = describe_file(bytes);
     storage.write_atomic(path() + "/" + file, bytes);
@@ -168,31 +221,65 @@ std::string save(data::Storage& storage, const std::string& folder, const Checkp
     write(rank_file(rank), view(encode_safetensors(checkpoint.per_rank[rank])));
   storage.write_atomic(path() + "/" + kManifest, view(write_manifest(manifest)));
   storage.write_atomic(home(folder) + "/" + kLatest, view(name.text() + "\n"));
-  prune(storage, folder, name, keep);
+  prune(storage, folder, name, keep, manifest.finite);
   return path();
 }
 
+std::optional<std::string> find_not_finite(const Checkpoint& checkpoint) {
+  std::vector<const std::vector<LogicalTensor>*> all = {&checkpoint.weights, &checkpoint.optimiser};
+  for (const auto& tensors : checkpoint.per_rank) all.push_back(&tensors);
+  for (const auto* tensors : all)
+    for (const LogicalTensor& tensor : *tensors)
+      if (!tensor::all_finite(tensor.type, view(tensor.bytes))) return tensor.name;
+  return std::nullopt;
+}
+
 std::optional<std::string> find_latest(const data::Storage& storage, const std::string& folder) {
-  std::string pointer = home(folder) + "/" + kLatest;
-  if (storage.exists(pointer)) {
-    std::vector<std::byte> bytes = read_file(storage, pointer);
-    std::string_view line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (line.ends_with('\n')) {  // otherwise it is cut short
-      auto name = FolderName::parse(line.substr(0, line.size() - 1));
-      if (name && is_complete(storage, home(folder) + "/" + name->text()))
-        return home(folder) + "/" + name->text();
+  const std::vector<FolderName> names = newest_first(storage, folder);
+  if (names.empty()) return std::nullopt;
+  return home(folder) + "/" + names.front().text();
+}
+
+std::optional<Found> load_newest(const data::Storage& storage, const std::string& folder, Weights weights) {
+  const std::vector<FolderName> names = newest_first(storage, folder);
+  std::vector<std::string> passed_over;
+  for (FolderName name : names) {
+    const std::string path = home(folder) + "/" + name.text();
+    try {
+      if (weights == Weights::Finite && !manifest_of(storage, path).finite)
+        fail(path, "has weights that are not finite; on_divergence: ignore goes on with them");
+      return Found{path, load(storage, path), std::move(passed_over)};
+    } catch (const NewerFormat&) {
+      throw;
+    } catch (const Error& error) {
+      passed_over.emplace_back(error.what());
     }
   }
-  std::vector<FolderName> names = complete_ones(storage, folder);
   if (names.empty()) return std::nullopt;
-  return home(folder) + "/" + names.back().text();
+  throw Error(ErrorKind::Checkpoint, passed_over.front(), {{}, "read checkpoint", folder});
+}
+
+Found load_step(const data::Storage& storage, const std::string& folder, std::int64_t step) {
+  const std::vector<FolderName> names = complete_ones(storage, folder);
+  const auto found =
+      std::find_if(names.rbegin(), names.rend(), [&](FolderName name) { return name.step == step; });
+  if (found == names.rend()) {
+    std::vector<std::int64_t> steps;
+    for (FolderName name : names) steps.push_back(name.step);
+    fail(home(folder), steps.empty() ? fmt::format("has no checkpoint of step {}, and no other", step)
+                                     : fmt::format("has no checkpoint of step {}: there are those of {}",
+                                                   step, fmt::join(steps, ", ")));
+  }
+  const std::string path = home(folder) + "/" + found->text();
+  return {path, load(storage, path), {}};
 }
 
 Checkpoint load(const data::Storage& storage, const std::string& path) {
-  std::string manifest_path = path + "/" + kManifest;
-  if (!storage.exists(manifest_path))
-    fail(path, fmt::format("is no complete checkpoint: it has no {}", kManifest));
-  Manifest manifest = read_manifest(view(read_file(storage, manifest_path)), manifest_path);
+  const Manifest manifest = manifest_of(storage, path);
+  constexpr std::size_t kFilesOfAll = 3;  // the plan, the weights, the optimiser's state
+  if (manifest.files.size() != kFilesOfAll + static_cast<std::size_t>(manifest.world_size))
+    fail(path, fmt::format("is damaged: its manifest lists {} files for a world size of {}",
+                           manifest.files.size(), manifest.world_size));
   Checkpoint checkpoint{.taxon_version = manifest.taxon_version,
                         .seed = manifest.seed,
                         .world_size = manifest.world_size,

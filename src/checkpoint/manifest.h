@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "base/error.h"
 #include "base/view.h"
 
 namespace taxon::checkpoint {
@@ -24,10 +25,18 @@ struct Manifest {
   int world_size = 0;
   std::int64_t steps = 0, samples = 0;
   std::map<std::string, FileEntry> files;  // by name in the folder
+  bool finite = true;                      // all tensors; what older versions wrote counts as such
+};
+
+/// A checkpoint of a format that this Taxon does not know: whole, as far as one can say.
+class NewerFormat : public Error {
+ public:
+  using Error::Error;
 };
 
 std::string write_manifest(const Manifest& manifest);
-/// Throws Error{Checkpoint} that begins with `path`: cut short, damaged, or of a newer format.
+/// Throws Error{Checkpoint} that begins with `path`: cut short, damaged, with numbers that no run has, or
+/// (NewerFormat) of a newer format.
 Manifest read_manifest(ConstView text, const std::string& path);
 
 FileEntry describe_file(ConstView bytes);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <unordered_set>
 
 #include "base/error.h"
 
@@ -65,6 +67,7 @@ std::string header_of(const std::vector<LogicalTensor>& tensors, const std::vect
   for (std::size_t i : order) begin[i] = std::exchange(next, next + tensors[i].bytes.size());
   Json header = Json::object();
   std::set<std::string> names{kMetadata};
+  auto& members = header.get_ref<Json::object_t&>();
   if (!metadata.empty()) header[kMetadata] = metadata;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const LogicalTensor& tensor = tensors[i];
@@ -75,7 +78,7 @@ std::string header_of(const std::vector<LogicalTensor>& tensors, const std::vect
     entry["dtype"] = type_name(tensor.type);
     entry["shape"] = tensor.shape;
     entry["data_offsets"] = {begin[i], begin[i] + tensor.bytes.size()};
-    header[tensor.name] = std::move(entry);
+    members.push_back({tensor.name, std::move(entry)});  // not header[...], which looks at all before it
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -89,14 +92,13 @@ class Reader {
   Reader(ConstView file, const std::string& path) : file_(file), path_(path) {}
 
   std::vector<LogicalTensor> read(Metadata& metadata) {
-    Json header = parse(cut_header());
     std::vector<LogicalTensor> tensors;
-    for (auto& [name, entry] : header.items()) {
+    parse(cut_header(), [&](const std::string& name, const Json& entry) {
       if (name == kMetadata)
         read_metadata(entry, metadata);
       else
         tensors.push_back(read_tensor(name, entry));
-    }
+    });
     require_no_holes();
     return tensors;
   }
@@ -123,24 +125,32 @@ class Reader {
     return {reinterpret_cast<const char*>(file_.data()) + kLength, length};
   }
 
-  Json parse(std::string_view text) const {
+  /// Calls `read` with the name and the value of every entry, in order, as it comes: the parser finds a key
+  /// of an object by looking at all, which millions of them must not be kept in one.
+  void parse(std::string_view text, const std::function<void(const std::string&, const Json&)>& read) const {
     if (text.empty() || text[0] != '{') fail("is no safetensors file: its header does not begin with '{{'");
     // The parser would silently keep one of two equal keys.
-    std::vector<std::set<std::string>> keys(4);
-    auto check = [&](int depth, Json::parse_event_t event, Json& value) {
+    std::vector<std::unordered_set<std::string>> keys(4);
+    std::string name;
+    using Event = Json::parse_event_t;
+    auto check = [&](int depth, Event event, Json& value) {
       auto level = static_cast<std::size_t>(depth);
-      if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
+      if (event == Event::object_start || event == Event::array_start) {
         if (level + 1 >= keys.size()) fail("has a damaged header: it is nested too deeply");
         keys[level + 1].clear();
       }
-      if (event == Json::parse_event_t::key) {
+      if (event == Event::key) {
         const auto& key = value.get_ref<const std::string&>();
         if (!keys[level].insert(key).second) fail("has a damaged header: it has two entries '{}'", key);
+        if (level == 1) name = key;
       }
-      return true;
+      const bool ends = event == Event::object_end || event == Event::array_end || event == Event::value;
+      if (!ends || level != 1) return true;
+      read(name, value);
+      return false;
     };
     try {
-      return Json::parse(text.begin(), text.end(), check);
+      [[maybe_unused]] const Json rest = Json::parse(text.begin(), text.end(), check);
     } catch (const Json::exception& error) {
       fail("has a damaged header: {}", error.what());
     }

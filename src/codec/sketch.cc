@@ -230,10 +230,13 @@ void check(std::span<const float> table, const SketchShape& shape) {
 
 }  // namespace
 
-SketchShape sketch_shape(int rows, double share, std::size_t count) {
-  const auto columns = static_cast<std::size_t>(std::ceil(share * static_cast<double>(count)));
+SketchShape sketch_of(int rows, std::size_t columns) {
   constexpr std::size_t kLanes = SketchShape::kLanes;
   return {rows, std::max<std::size_t>(1, (columns + kLanes - 1) / kLanes) * kLanes};
+}
+
+SketchShape sketch_shape(int rows, double share, std::size_t count) {
+  return sketch_of(rows, static_cast<std::size_t>(std::ceil(share * static_cast<double>(count))));
 }
 
 void sketch(std::span<const float> values, const SketchShape& shape, std::uint64_t key,

@@ -23,6 +23,8 @@ struct SketchShape {
   std::size_t size() const { return static_cast<std::size_t>(rows) * columns; }
 };
 
+/// Of rows of at least so many columns.
+SketchShape sketch_of(int rows, std::size_t columns);
 /// Of sketches of `count` values whose rows have so large a `share` of them in columns.
 SketchShape sketch_shape(int rows, double share, std::size_t count);
 /// table := the sketch of `values`. REQUIRES: table.size() == shape.size().

@@ -8,11 +8,12 @@
 namespace taxon::codec {
 
 std::span<const CodecRow> codec_table() {
-  static const CodecRow kRows[] = {bf16(),         fp16(),        int8(),        int4(),        qsgd(),
-                                   terngrad(),     natural(),     sign(),        sign_vote(),   one_bit(),
-                                   two_bit(),      threshold(),   random_k(),    top_k(),       gtop_k(),
-                                   count_sketch(), power_sgd(),   split_top_k(), chunk_top_k(), dct_top_k(),
-                                   cocktail(),     split_sketch()};
+  static const CodecRow kRows[] = {
+      bf16(),         fp16(),         int8(),         int4(),          qsgd(),
+      terngrad(),     natural(),      sign(),         sign_vote(),     one_bit(),
+      two_bit(),      threshold(),    random_k(),     top_k(),         gtop_k(),
+      count_sketch(), power_sgd(),    split_top_k(),  chunk_top_k(),   dct_top_k(),
+      cocktail(),     split_sketch(), packed_top_k(), packed_gtop_k(), packed_split_top_k()};
   return kRows;
 }
 

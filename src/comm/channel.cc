@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "comm/told.h"
 #include "net/describe.h"
 
 namespace taxon::comm {
@@ -58,6 +59,10 @@ task::Task<void> Channel::open(Communicator& group, net::Tag tag, const Call& ca
     std::memcpy(&other, answers.data() + static_cast<std::size_t>(member) * sizeof other, sizeof other);
     if (other.bytes != facts.bytes || other.type != facts.type || other.slot_bytes != facts.slot_bytes)
       Channel(group, {}, own).disagree(member, tag, call);
+    // All ranks have as many signals.
+    if (std::uint64_t{other.first_signal} + members > transport.signals())
+      throw told_wrong(group.global(member), net::describe_operation(tag),
+                       fmt::format("signal {} of {}", other.first_signal, transport.signals()));
     theirs.push_back(other.first_signal);
   }
   if (!channel) channel = std::make_unique<Channel>(group, std::move(theirs), own);

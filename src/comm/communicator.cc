@@ -7,6 +7,7 @@
 
 #include "comm/carrier.h"
 #include "comm/channel.h"
+#include "comm/told.h"
 #include "net/describe.h"
 
 namespace taxon::comm {
@@ -38,6 +39,9 @@ bool overlap(View a, View b) {
   if (a.is_phantom() || b.is_phantom()) return false;
   return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
+
+/// Of a region's description: owner, place, size and the transport's key.
+constexpr std::size_t kMostPacked = 4096;
 
 struct RegionFacts {
   std::uint64_t size = 0;
@@ -123,6 +127,9 @@ task::Task<std::vector<View>> Communicator::map_all(net::Tag tag, const net::Reg
                               "has {}. Every rank must run the same plan and the same model.",
                               members_[i].value(), all[i].size, runtime_.rank().value(), facts.size),
                   ErrorContext{members_[i], net::describe_operation(tag), net::describe_tag(tag)});
+    if (all[i].packed > kMostPacked)
+      throw told_wrong(members_[i], net::describe_operation(tag),
+                       fmt::format("{} bytes that describe a region", all[i].packed));
     longest = std::max<std::size_t>(longest, all[i].packed);
   }
   if (!shares_memory_) co_return std::vector<View>();  // who can't reach all maps none
@@ -139,6 +146,9 @@ task::Task<std::vector<View>> Communicator::map_all(net::Tag tag, const net::Reg
       continue;
     }
     auto remote = net::RemoteRegion::unpack(ConstView(regions.data() + i * longest, all[i].packed));
+    if (remote.owner != members_[i] || remote.size != facts.size)
+      throw told_wrong(members_[i], net::describe_operation(tag),
+                       fmt::format("a region of {} bytes of rank {}", remote.size, remote.owner.value()));
     views[i] = runtime_.transport.map(remote);
     if (views[i].size() != facts.size) mapped = std::byte{0};
   }

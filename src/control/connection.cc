@@ -90,7 +90,7 @@ void Connection::watch_output() {
 }
 
 std::optional<Message> Connection::next() {
-  auto decoded = decode(input());
+  auto decoded = decode(input(), frame_limits_);
   if (!decoded) return {};
   consume(decoded->used);
   return std::move(decoded->message);

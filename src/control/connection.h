@@ -53,6 +53,11 @@ class Connection {
 
   /// What was read and not taken may hold so many bytes; more stays in the kernel.
   void limit_input(std::size_t bytes) { input_limit_ = bytes; }
+  /// What the next messages may hold.
+  void limit_frames(const FrameLimits& limits) {
+    frame_limits_ = limits;
+    input_limit_ = limits.bytes();
+  }
 
  private:
   enum class Stream : std::uint8_t { Open, Ended };
@@ -69,7 +74,8 @@ class Connection {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::vector<std::byte> in_;
   std::size_t in_begin_ = 0;
-  std::size_t input_limit_ = kFrameHeader + kMaxHead + kMaxBody;
+  FrameLimits frame_limits_;
+  std::size_t input_limit_ = frame_limits_.bytes();
   std::deque<Packet> out_;
   std::size_t out_begin_ = 0;
   bool wants_output_ = false;

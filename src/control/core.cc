@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "base/check.h"
+#include "base/failure.h"
 
 namespace taxon::control {
 namespace {
@@ -35,7 +37,8 @@ Session::Core::Core(JoinOptions options)
     : options_(std::move(options)), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   TAXON_CHECK(options_.rank.value() >= 0 && options_.rank.value() < options_.world_size,
               "rank=", options_.rank.value(), " world=", options_.world_size);
-  if (!wake_fd_.valid()) throw Error(ErrorKind::Rendezvous, "eventfd failed: " + errno_text(errno));
+  if (!wake_fd_.valid())
+    throw Error(kind_of(errno, ErrorKind::Rendezvous), "eventfd failed: " + errno_text(errno));
   poller_.watch(wake_fd_.get(), EPOLLIN, [this](std::uint32_t) {
     std::uint64_t count;
     [[maybe_unused]] auto drained = read(wake_fd_.get(), &count, sizeof count);
@@ -45,7 +48,13 @@ Session::Core::Core(JoinOptions options)
 Session::Core::~Core() { stop(); }
 
 void Session::Core::join() {
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    const Error why = error_from(error);
+    throw Error(why.kind(),
+                std::string("the thread of the control network cannot be started: ") + why.what());
+  }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return joined_ || broken_; });
   if (!broken_) return;
@@ -68,7 +77,8 @@ void Session::Core::run() {
   } catch (const Error& error) {
     broke(error);
   } catch (const std::exception& error) {
-    broke(Error(ErrorKind::Internal, std::string("the control network failed: ") + error.what()));
+    const Error why = error_from(error);
+    broke(Error(why.kind(), std::string("the control network failed: ") + why.what()));
   }
   participant_.reset();
   hub_.reset();

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include "base/failure.h"
 
 namespace taxon::control {
 namespace {
@@ -11,8 +15,42 @@ constexpr std::chrono::milliseconds kFirstPause(50);
 constexpr std::chrono::milliseconds kLongestPause(2000);
 // Longer than a lost SYN takes to be sent twice more, shorter than a person's patience.
 constexpr auto kAttempt = std::chrono::seconds(8);
+constexpr std::chrono::milliseconds kLookupCheck(5);
+
+Error rendezvous_error(const std::string& why, ErrorKind kind = ErrorKind::Rendezvous) {
+  return Error(kind, why, {.operation = "rendezvous"});
+}
+
+/// `host`, or `other` where that means nothing.
+Resolution look_up_either(const std::function<Resolution(const std::string&, std::uint16_t)>& resolver,
+                          const std::string& host, const std::string& other, std::uint16_t port) {
+  Resolution found = resolver(host, port);
+  if (!found.endpoints.empty() || other.empty()) return found;
+  Resolution second = resolver(other, port);
+  if (second.endpoints.empty()) second.problem = found.problem + ", and " + second.problem;
+  return second;
+}
 
 }  // namespace
+
+std::shared_ptr<Lookup> Lookup::start(const JoinOptions& options) {
+  auto lookup = std::make_shared<Lookup>();
+  std::function<Resolution(const std::string&, std::uint16_t)> resolver =
+      options.resolve ? options.resolve
+                      : [](const std::string& name, std::uint16_t at) { return resolve(name, at); };
+  std::thread([lookup, resolver = std::move(resolver), host = options.address, other = options.other_address,
+               port = options.port] {
+    Resolution found = look_up_either(resolver, host, other, port);
+    std::lock_guard lock(lookup->mutex_);
+    lookup->result_ = std::move(found);
+  }).detach();
+  return lookup;
+}
+
+std::optional<Resolution> Lookup::result() {
+  std::lock_guard lock(mutex_);
+  return result_;
+}
 
 Dialer::Dialer(const JoinOptions& options, Poller& poller, Host& host)
     : options_(options), poller_(poller), host_(host), pause_(kFirstPause) {}
@@ -38,20 +76,37 @@ void Dialer::retry(Clock::time_point now, const std::string& why) {
 
 void Dialer::tick(Clock::time_point now) {
   if (stage_ == Stage::Done || now < wake_at_) return;
-  if (stage_ == Stage::Paused) return dial(now);
+  if (stage_ == Stage::Paused) return look_up(now);
+  if (stage_ == Stage::Resolving) return dial(now);
   retry(now,
         stage_ == Stage::Connecting
             ? "no answer (a firewall, or the host is down)"
             : "something listens there that does not answer as Taxon does: is it another program's port?");
 }
 
+void Dialer::look_up(Clock::time_point now) {
+  try {
+    lookup_ = Lookup::start(options_);
+  } catch (const std::system_error& error) {
+    stage_ = Stage::Done;
+    return host_.denied(error_from(error));
+  }
+  stage_ = Stage::Resolving;
+  wake_at_ = now + kLookupCheck;
+}
+
 void Dialer::dial(Clock::time_point now) {
-  Resolution found = resolve(options_.address, options_.port);
-  endpoints_ = std::move(found.endpoints);
+  auto found = lookup_->result();
+  if (!found) {
+    wake_at_ = now + kLookupCheck;
+    return;
+  }
+  lookup_.reset();
+  endpoints_ = std::move(found->endpoints);
   next_endpoint_ = 0;
   if (endpoints_.empty()) {
     current_ = {};
-    return retry(Clock::now(), found.problem);
+    return retry(now, found->problem + ": set MASTER_ADDR to an address of rank 0's host on every rank");
   }
   try_next(now);
 }
@@ -60,11 +115,18 @@ void Dialer::try_next(Clock::time_point now) {
   current_ = endpoints_[next_endpoint_++];
   if (options_.secret.empty() && !current_.is_loopback()) {
     stage_ = Stage::Done;
-    return host_.denied(
+    return host_.denied(rendezvous_error(
         fmt::format("without a secret a job stays on one machine (127.0.0.1), but rank 0 is at {}: {}",
-                    current_.text(), kHowToGetASecret));
+                    current_.text(), kHowToGetASecret)));
   }
   connecting_ = start_connect(current_);
+  if (!connecting_.valid() && (errno == EMFILE || errno == ENFILE)) {
+    stage_ = Stage::Done;
+    return host_.denied(rendezvous_error(
+        fmt::format("rank {} has no open file left to connect to rank 0: {}: raise ulimit -n",
+                    options_.rank.value(), errno_text(errno)),
+        ErrorKind::Resources));
+  }
   if (!connecting_.valid()) return retry(now, errno_text(errno));
   stage_ = Stage::Connecting;
   wake_at_ = now + kAttempt;
@@ -91,8 +153,8 @@ void Dialer::received(Connection& connection) {
     if (!challenge) return retry(Clock::now(), "something listens there that is not Taxon");
     if (challenge->protocol != kProtocol) {
       stage_ = Stage::Done;
-      return host_.denied(
-          "rank 0's version of Taxon speaks another protocol: install the same on every host");
+      return host_.denied(rendezvous_error(
+          "rank 0's version of Taxon speaks another protocol: install the same on every host"));
     }
     answer(*challenge);
   }
@@ -119,11 +181,12 @@ void Dialer::answer(const Challenge& challenge) {
 void Dialer::conclude(const Verdict& verdict) {
   stage_ = Stage::Done;
   if (verdict.code == Verdict::Code::OtherProtocol)
-    return host_.denied("rank 0's version of Taxon speaks another protocol: install the same on every host");
+    return host_.denied(rendezvous_error(
+        "rank 0's version of Taxon speaks another protocol: install the same on every host"));
   bool proven = verdict.code == Verdict::Code::Welcome &&
                 same(verdict.proof, prove(options_.secret, Role::Hub, hub_nonce_, own_nonce_));
-  if (!proven) return host_.denied(secret_advice());
-  connection_->limit_input(kFrameHeader + kMaxHead + kMaxBody);
+  if (!proven) return host_.denied(rendezvous_error(secret_advice()));
+  connection_->limit_frames({});
   pause_ = kFirstPause;
   endpoints_.clear();
   next_endpoint_ = 0;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,20 @@
 
 namespace taxon::control {
 
+/// A name's meaning that is being asked for, on a thread of its own: the system's resolver may block for half
+/// a minute and can't be called off.
+class Lookup {
+ public:
+  /// Throws std::system_error if there is no thread for it. `other` is asked for where `host` means nothing.
+  static std::shared_ptr<Lookup> start(const JoinOptions& options);
+  /// Nothing yet.
+  std::optional<Resolution> result();
+
+ private:
+  std::mutex mutex_;
+  std::optional<Resolution> result_;
+};
+
 /// The other ranks' way to rank 0: resolves, connects and proves the secret, again and again until it works.
 class Dialer final : public Connection::Owner {
  public:
@@ -18,7 +34,7 @@ class Dialer final : public Connection::Owner {
     /// Both sides know the secret.
     virtual void connected(std::unique_ptr<Connection> connection, const Endpoint& hub) = 0;
     /// Trying again is no use.
-    virtual void denied(const std::string& why) = 0;
+    virtual void denied(const Error& error) = 0;
 
    protected:
     ~Host() = default;
@@ -36,9 +52,10 @@ class Dialer final : public Connection::Owner {
   std::string status() const;
 
  private:
-  enum class Stage { Paused, Connecting, Challenge, Verdict, Done };
+  enum class Stage { Paused, Resolving, Connecting, Challenge, Verdict, Done };
   void received(Connection& connection) override;
   void closed(Connection& connection, const std::string& reason) override;
+  void look_up(Clock::time_point now);
   void dial(Clock::time_point now);
   void try_next(Clock::time_point now);
   void on_writable();
@@ -54,6 +71,7 @@ class Dialer final : public Connection::Owner {
   Stage stage_ = Stage::Paused;
   Clock::time_point wake_at_;
   std::chrono::milliseconds pause_;
+  std::shared_ptr<Lookup> lookup_;
   std::vector<Endpoint> endpoints_;
   std::size_t next_endpoint_ = 0;
   Fd connecting_;

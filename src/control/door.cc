@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/failure.h"
+
 namespace taxon::control {
 namespace {
 
 constexpr auto kGuestPatience = std::chrono::seconds(10);
 constexpr std::size_t kSpareGuests = 64;
+// A first message holds a few names and the rank's address.
+constexpr FrameLimits kHelloLimits{.head = std::size_t{64} << 10, .body = std::size_t{1} << 20};
 
 /// Addresses that no other host can mean. A host's own name is not one of them: it may be 127.0.1.1 here and
 /// something else elsewhere.
@@ -17,8 +21,8 @@ bool is_this_machine(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorKind::Rendezvous, message, {.rank = Rank(0), .operation = "rendezvous"});
+[[noreturn]] void refuse(const std::string& message, ErrorKind kind = ErrorKind::Rendezvous) {
+  throw Error(kind, message, {.rank = Rank(0), .operation = "rendezvous"});
 }
 
 }  // namespace
@@ -35,7 +39,10 @@ void Door::open() {
   where_ = fmt::format("{}:{}", options_.address, options_.port);
   if (options_.secret.empty() || is_this_machine(options_.address)) {
     Resolution found = resolve(options_.address, options_.port);
-    if (found.endpoints.empty()) refuse(fmt::format("rank 0 cannot listen: {}", found.problem));
+    if (found.endpoints.empty())
+      refuse(fmt::format(
+          "rank 0 cannot listen: {}: set MASTER_ADDR to an address of rank 0's host on every rank",
+          found.problem));
     const Endpoint& here = found.endpoints.front();
     if (!here.is_loopback())
       refuse(
@@ -47,6 +54,9 @@ void Door::open() {
     // address).
     listening = listen_everywhere(options_.port);
   }
+  if (is_exhaustion(listening.error))
+    refuse(fmt::format("rank 0 cannot listen at {}: {}: raise ulimit -n", where_, listening.problem),
+           ErrorKind::Resources);
   if (!listening.problem.empty())
     refuse(fmt::format("rank 0 cannot listen at {}: {}. Another job may run here: choose another MASTER_PORT",
                        where_, listening.problem));
@@ -60,6 +70,7 @@ void Door::admit_own(Fd fd) {
               {},
               Clock::now(),
               options_.address};
+  guest.connection->limit_frames(kHelloLimits);
   Connection* key = guest.connection.get();
   guests_.emplace(key, std::move(guest));
 }
@@ -113,7 +124,7 @@ void Door::received(Connection& connection) {
     auto bytes = connection.take<kAnswerBytes>();
     if (!bytes || !check_answer(guest, *bytes)) return;
     guest.stage = Guest::Stage::Hello;
-    connection.limit_input(kFrameHeader + kMaxHead + kMaxBody);
+    connection.limit_frames(kHelloLimits);
   }
   std::optional<Message> hello;
   try {

@@ -36,11 +36,18 @@ struct Describe {
   std::string operator()(const HangReport& e) const { return fmt::format("{}", fmt::join(e.lines, "\n")); }
 };
 
+/// Failures of the run rather than of a rank, which mean the same for everybody.
+bool is_shared(ErrorKind kind) {
+  return kind == ErrorKind::Mismatch || kind == ErrorKind::Diverged || kind == ErrorKind::Interrupted;
+}
+
 struct ToError {
   Error operator()(const PeerLost& e) const {
     return Error(ErrorKind::PeerLost, describe(e), {.rank = e.rank});
   }
-  Error operator()(const Aborted& e) const { return Error(e.kind, describe(e), {.rank = e.by}); }
+  Error operator()(const Aborted& e) const {
+    return Error(is_shared(e.kind) ? e.kind : ErrorKind::PeerLost, describe(e), {.rank = e.by});
+  }
   Error operator()(const DeadlinePassed& e) const {
     return Error(ErrorKind::Deadline, describe(e), {.rank = e.rank});
   }

@@ -58,7 +58,9 @@ using Event =
 std::string describe(const Event& event);
 /// After a fatal event the run cannot go on: PeerLost, Aborted, DeadlinePassed.
 bool is_fatal(const Event& event);
-/// The error that a fatal event means for every rank, with the rank to blame. REQUIRES: is_fatal(event).
+/// The error that a fatal event means for every other rank, with the rank to blame: PeerLost, so that nobody
+/// is taken for who failed; ranks that disagree, a run that diverged or was interrupted keep their kind.
+/// REQUIRES: is_fatal(event).
 Error error_of(const Event& event);
 
 }  // namespace taxon::control

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "base/failure.h"
 #include "base/units.h"
 
 namespace taxon::control {
@@ -14,10 +16,23 @@ std::string who_text(std::int64_t rank, std::int64_t pid, const std::string& add
   return fmt::format("rank {} (process {} at {})", rank, pid, address);
 }
 
+// The head of what a rank says once it has joined: nothing that rank 0 is told is long.
+constexpr std::size_t kMaxReportHead = std::size_t{1} << 20;
 // What a rank has open beside its connections: libraries, data, outputs.
 constexpr rlim_t kOtherFiles = 64;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Error rendezvous_error(const std::string& message) {
+  return Error(ErrorKind::Rendezvous, message, {.operation = "rendezvous"});
+}
+
+Message refused(const Error& error) {
+  Message message{
+      {{"type", "refused"}, {"kind", to_string(error.kind())}, {"message", clipped(error.what())}}, {}};
+  if (error.context().rank) message.head["rank"] = error.context().rank->value();
+  return message;
+}
 
 }  // namespace
 
@@ -41,7 +56,7 @@ void Hub::open() {
   rlimit files{};
   auto needed = static_cast<rlim_t>(options_.world_size) + kOtherFiles;
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < needed)
-    throw Error(ErrorKind::Rendezvous,
+    throw Error(ErrorKind::Resources,
                 fmt::format("rank 0 needs {} open files for {} ranks and may have {}: raise ulimit -n",
                             needed, options_.world_size, files.rlim_cur));
   door_.open();
@@ -50,7 +65,7 @@ void Hub::open() {
 Fd Hub::connect_own() {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
-    throw Error(ErrorKind::Rendezvous, "socketpair failed: " + errno_text(errno));
+    throw Error(kind_of(errno, ErrorKind::Rendezvous), "socketpair failed: " + errno_text(errno));
   door_.admit_own(Fd(pair[0]));
   return Fd(pair[1]);
 }
@@ -69,11 +84,14 @@ std::vector<std::string> Hub::objections(const Message& hello, const std::string
       found.push_back(fmt::format("{} has {} {}, rank 0 has {}: {}", who, what, theirs, ours, advice));
   };
   const auto& head = hello.head;
-  compare("Taxon", head.at("version"), options_.version, "install the same version on every host");
-  compare("world size", std::to_string(head.at("world").get<std::int64_t>()),
+  constexpr std::int64_t kAny = std::numeric_limits<std::int32_t>::max();
+  compare("Taxon", text_at(head, "version", kMaxName), options_.version,
+          "install the same version on every host");
+  compare("world size", std::to_string(integer_at(head, "world", 1, kAny)),
           std::to_string(options_.world_size), "start all ranks with the same number of processes");
-  compare("plan", head.at("plan"), options_.plan_hash, "give every rank the same recipe and the same --set");
-  auto rank = head.at("rank").get<std::int64_t>();
+  compare("plan", text_at(head, "plan", kMaxName), options_.plan_hash,
+          "give every rank the same recipe and the same --set");
+  auto rank = integer_at(head, "rank", -kAny, kAny);
   if (rank < 0 || rank >= options_.world_size) {
     if (found.empty())
       found.push_back(fmt::format("{} is outside of a world of {}", who, options_.world_size));
@@ -87,44 +105,51 @@ std::vector<std::string> Hub::objections(const Message& hello, const std::string
 void Hub::arrived(std::unique_ptr<Connection> connection, Message hello, const std::string& address) {
   std::string who = "a caller from " + address;
   std::vector<std::string> wrong;
+  Member member;
   try {
+    constexpr std::int64_t kAny = std::numeric_limits<std::int32_t>::max();
     if (hello.head.at("type") != "hello") throw ProtocolError("its first message is no hello");
-    who = who_text(hello.head.at("rank"), hello.head.at("pid"), address);
+    member.pid = integer_at(hello.head, "pid", 0, kAny);
+    member.rank = Rank(static_cast<std::int32_t>(integer_at(hello.head, "rank", -kAny, kAny)));
+    member.host_id = text_at(hello.head, "host", kMaxName);
+    who = who_text(member.rank.value(), member.pid, address);
     wrong = objections(hello, who);
-    if (wrong.empty() && phase_ == Phase::Gathering) {
-      Rank rank(hello.head.at("rank").get<std::int32_t>());
-      Peer& peer = peers_[static_cast<std::size_t>(rank.value())];
-      peer.member = {rank, hello.head.at("host"), hello.head.at("pid"), address, std::move(hello.body)};
-    }
+    // All of them fit into one welcome.
+    if (hello.body.size() > kMaxBody / peers_.size()) throw ProtocolError("its address is too long");
   } catch (const std::exception& error) {
     return say(fmt::format("{} was turned away: {}", who, error.what()));
   }
   if (phase_ != Phase::Gathering) {
     // Whatever comes now comes too late to matter to the job.
-    std::string why = phase_ == Phase::Refused
-                          ? refusal_
-                          : fmt::format("{} is too late: the job at rank 0 has started with all {} ranks",
-                                        who, options_.world_size);
-    connection->send(Message{{{"type", "refused"}, {"message", why}}, {}});
-    return say(why);
+    const Error why =
+        refusal_
+            ? *refusal_
+            : rendezvous_error(fmt::format("{} is too late: the job at rank 0 has started with all {} ranks",
+                                           who, options_.world_size));
+    connection->send(refused(why));
+    return say(why.what());
   }
   if (!wrong.empty()) {
-    std::string why = fmt::format("{}", fmt::join(wrong, "; "));
-    connection->send(Message{{{"type", "refused"}, {"message", why}}, {}});
+    const Error why = rendezvous_error(fmt::format("{}", fmt::join(wrong, "; ")));
+    connection->send(refused(why));
     return refuse_all(why);
   }
-  Peer& peer = peers_[static_cast<std::size_t>(hello.head.at("rank").get<std::int32_t>())];
+  Peer& peer = peers_[static_cast<std::size_t>(member.rank.value())];
+  peer.member = std::move(member);
+  peer.member.address = address;
+  peer.member.blob = std::move(hello.body);
   peer.standing = Standing::Present;
+  connection->limit_frames({.head = kMaxReportHead});
   index_[connection.get()] = static_cast<std::size_t>(peer.member.rank.value());
   peer.connection = std::move(connection);
   peer.connection->set_owner(*this);
   if (missing().empty()) start();
 }
 
-void Hub::refuse_all(const std::string& why) {
+void Hub::refuse_all(const Error& error) {
   phase_ = Phase::Refused;
-  refusal_ = why;
-  broadcast(Message{{{"type", "refused"}, {"message", why}}, {}});
+  refusal_ = error;
+  broadcast(refused(error));
 }
 
 std::vector<std::int32_t> Hub::missing() const {
@@ -158,9 +183,9 @@ void Hub::report_gathering(Clock::time_point now) {
   auto absent = missing();
   auto list = fmt::format("rank{} {}", absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
   if (now - started_ >= options_.patience.join)
-    return refuse_all(fmt::format("only {} of {} ranks joined at {} within {}; missing: {}",
-                                  peers_.size() - absent.size(), peers_.size(), door_.where(),
-                                  format_seconds(seconds(options_.patience.join)), list));
+    return refuse_all(rendezvous_error(
+        fmt::format("only {} of {} ranks joined at {} within {}; missing: {}", peers_.size() - absent.size(),
+                    peers_.size(), door_.where(), format_seconds(seconds(options_.patience.join)), list)));
   if (now - last_said_ < options_.patience.progress) return;
   last_said_ = now;
   say(fmt::format("rank 0 waits at {} for {} of {} ({} of {})", door_.where(), list, peers_.size(),

@@ -43,6 +43,7 @@ class Hub final : public Door::Host, public Connection::Owner {
     Clock::time_point waits_at;
     std::optional<std::vector<std::byte>> offered;  // its part of the current exchange
     std::string offered_as;
+    std::size_t quick_pings = 0;                // that it asked for, beside the heartbeats
     std::int64_t pong_sent = 0, pong_seen = 0;  // the peer's clock and ours, in nanoseconds
   };
   using Handler = void (Hub::*)(Peer&, Message&);
@@ -56,7 +57,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   void arrived(std::unique_ptr<Connection> connection, Message hello, const std::string& address) override;
   void turned_away(const std::string& why) override;
   std::vector<std::string> objections(const Message& hello, const std::string& who) const;
-  void refuse_all(const std::string& why);
+  void refuse_all(const Error& error);
   void start();
   void report_gathering(Clock::time_point now);
   std::vector<std::int32_t> missing() const;
@@ -74,6 +75,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   void ping(Peer& peer);
   void lose(Peer& peer, const std::string& reason);
   void finish_exchange();
+  void end_exchange_without_the_gone();
   void report_exchange(Clock::time_point now);
   void look_for_hang(Clock::time_point now);
   void release_hub_rank();
@@ -89,7 +91,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   std::uint64_t epoch_;
   Door door_;
   Phase phase_ = Phase::Gathering;
-  std::string refusal_;
+  std::optional<Error> refusal_;
   std::vector<Peer> peers_;
   std::map<Connection*, std::size_t> index_;
   Liveness liveness_;

@@ -16,6 +16,9 @@ std::int64_t nanoseconds(Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
+// A rank asks for eight at once while it joins.
+constexpr std::size_t kQuickPings = 64;
+
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// Failures that are usually the consequence of somebody else's.
@@ -48,10 +51,13 @@ void Hub::received(Connection& connection) {
 }
 
 void Hub::dispatch(Peer& peer, Message& message) {
-  if (phase_ != Phase::Running) throw ProtocolError("a message before the job has started");
+  const auto type = text_at(message.head, "type", kMaxName);
+  if (phase_ != Phase::Running && type != "abort")
+    throw ProtocolError("a message before the job has started");
   auto now = Clock::now();
   if (auto returned = liveness_.heard(peer.member.rank, now)) announce(*returned);
-  auto type = message.head.at("type").get<std::string>();
+  // Who has said its last word answers pings, and that is all.
+  if (peer.standing != Standing::Present && type != "pong") return;
   for (const Row& row : kRows)
     if (type == row.type) return (this->*row.handler)(peer, message);
   throw ProtocolError("a message of type '" + type + "'");
@@ -64,15 +70,19 @@ void Hub::lose(Peer& peer, const std::string& reason) {
   peer.connection.reset();
   liveness_.remove(peer.member.rank);
   Standing before = peer.standing;
+  const std::string how = fmt::format("{} (process {} at {})", reason, peer.member.pid, peer.member.address);
   if (phase_ != Phase::Running) {
     peer.standing = Standing::Absent;
-    return say(fmt::format("rank {} left before all ranks were there: {}", peer.member.rank.value(), reason));
+    if (phase_ == Phase::Gathering)
+      refuse_all(Error(ErrorKind::PeerLost,
+                       fmt::format("rank {} was lost before all {} ranks were there: {}",
+                                   peer.member.rank.value(), peers_.size(), how),
+                       {.rank = peer.member.rank}));
+    return;
   }
   if (before == Standing::Present) {
     peer.standing = Standing::Lost;
     peer.waits.clear();
-    const std::string how =
-        fmt::format("{} (process {} at {})", reason, peer.member.pid, peer.member.address);
     if (spared_.contains(peer.member.rank))
       announce(Departed{peer.member.rank, how});
     else
@@ -80,6 +90,7 @@ void Hub::lose(Peer& peer, const std::string& reason) {
   } else if (before == Standing::Ending) {
     peer.standing = Standing::Lost;
   }
+  end_exchange_without_the_gone();
   release_hub_rank();
 }
 
@@ -92,9 +103,9 @@ void Hub::ping(Peer& peer) {
 }
 
 void Hub::on_pong(Peer& peer, Message& message) {
-  peer.pong_sent = message.head.at("now").get<std::int64_t>();
+  peer.pong_sent = nanoseconds_at(message.head, "now");
   peer.pong_seen = nanoseconds(Clock::now());
-  if (message.head.at("again").get<bool>()) ping(peer);
+  if (flag_at(message.head, "again") && ++peer.quick_pings <= kQuickPings) ping(peer);
 }
 
 void Hub::on_exchange(Peer& peer, Message& message) {
@@ -102,8 +113,15 @@ void Hub::on_exchange(Peer& peer, Message& message) {
   bool first =
       std::none_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.offered.has_value(); });
   if (first) exchange_since_ = exchange_said_ = Clock::now();
-  peer.offered_as = message.head.at("what");
+  peer.offered_as = text_at(message.head, "what", kMaxName);
   peer.offered = std::move(message.body);
+  std::size_t bytes = 0;
+  for (const Peer& p : peers_) bytes += p.offered ? p.offered->size() : 0;
+  if (bytes > kMaxBody)
+    return announce(
+        Aborted{peer.member.rank, ErrorKind::Internal,
+                fmt::format("the exchange '{}' is larger than {}", peer.offered_as, format_bytes(kMaxBody))});
+  end_exchange_without_the_gone();
   if (std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.offered.has_value(); }))
     finish_exchange();
 }
@@ -119,11 +137,25 @@ void Hub::finish_exchange() {
     peer.offered.reset();
   }
   Packed packed = pack(parts);
-  if (packed.bytes.size() > kMaxBody)
-    return announce(Aborted{
-        Rank(0), ErrorKind::Internal,
-        fmt::format("the exchange '{}' is larger than {}", peers_[0].offered_as, format_bytes(kMaxBody))});
   broadcast(Message{{{"type", "result"}, {"number", exchanges_++}, {"sizes", packed.sizes}}, packed.bytes});
+}
+
+/// Who is gone can't join the exchange that others have begun, also one whom the job can otherwise do
+/// without.
+void Hub::end_exchange_without_the_gone() {
+  auto begun =
+      std::find_if(peers_.begin(), peers_.end(), [](const Peer& p) { return p.offered.has_value(); });
+  if (begun == peers_.end()) return;
+  for (const Peer& peer : peers_) {
+    if (peer.offered) continue;
+    if (peer.standing == Standing::Lost)
+      announce(PeerLost{peer.member.rank,
+                        fmt::format("it is gone (process {} at {}), and '{}' cannot be done without it",
+                                    peer.member.pid, peer.member.address, begun->offered_as)});
+    if (peer.standing == Standing::Left)
+      announce(Aborted{peer.member.rank, ErrorKind::Mismatch,
+                       fmt::format("it has left, and others exchange '{}' with it", begun->offered_as)});
+  }
 }
 
 void Hub::report_exchange(Clock::time_point now) {
@@ -143,12 +175,16 @@ void Hub::report_exchange(Clock::time_point now) {
 }
 
 void Hub::on_waits(Peer& peer, Message& message) {
-  peer.waits.clear();
-  for (const auto& json : message.head.at("waits")) {
-    ReportedWait wait{json.at("operation"), {}, json.at("subject"), json.at("seconds")};
-    if (json.contains("peer")) wait.peer = Rank(json.at("peer").get<std::int32_t>());
-    peer.waits.push_back(std::move(wait));
+  std::vector<ReportedWait> waits;
+  for (const auto& json : list_at(message.head, "waits", kMaxWaits)) {
+    ReportedWait wait{text_at(json, "operation", kMaxName),
+                      {},
+                      text_at(json, "subject", kMaxName),
+                      seconds_at(json, "seconds")};
+    if (json.contains("peer")) wait.peer = rank_at(json, "peer", options_.world_size);
+    waits.push_back(std::move(wait));
   }
+  peer.waits = std::move(waits);
   peer.waits_at = Clock::now();
   look_for_hang(peer.waits_at);
 }
@@ -173,8 +209,11 @@ void Hub::on_stop(Peer& peer, Message&) {
 }
 
 void Hub::on_abort(Peer& peer, Message& message) {
+  Aborted aborted{peer.member.rank, kind_from_text(text_at(message.head, "kind", kMaxName)),
+                  text_at(message.head, "message", kMaxText)};
   peer.standing = Standing::Ending;
-  Aborted aborted{peer.member.rank, kind_from_text(message.head.at("kind")), message.head.at("message")};
+  if (phase_ == Phase::Gathering) refuse_all(error_of(aborted));
+  if (phase_ == Phase::Refused) return;
   if (failure_) return acknowledge_aborts();
   if (!is_echo(aborted.kind)) return announce(aborted);
   if (held_) return;
@@ -211,6 +250,7 @@ void Hub::on_goodbye(Peer& peer, Message&) {
   peer.standing = Standing::Left;
   liveness_.remove(peer.member.rank);
   if (peer.member.rank.value() > 0) peer.connection->send(Message{{{"type", "farewell"}}, {}});
+  end_exchange_without_the_gone();
   release_hub_rank();
 }
 

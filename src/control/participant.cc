@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
+#include <span>
 
 #include "base/units.h"
 
@@ -24,6 +26,10 @@ std::int64_t nanoseconds(Clock::time_point time) {
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 Message plain(const char* type) { return {{{"type", type}}, {}}; }
+
+Message abort_message(ErrorKind kind, const std::string& message) {
+  return {{{"type", "abort"}, {"kind", to_string(kind)}, {"message", clipped(message)}}, {}};
+}
 
 Error rendezvous_error(const std::string& message) {
   return Error(ErrorKind::Rendezvous, message, {.operation = "rendezvous"});
@@ -76,9 +82,11 @@ void Participant::say_hello() {
                             options_.blob});
 }
 
-void Participant::denied(const std::string& why) { fail_join(rendezvous_error(why)); }
+void Participant::denied(const Error& error) { fail_join(error); }
 
 void Participant::fail_join(const Error& error) {
+  // Rank 0 tells the others, who need not wait for this one.
+  if (stage_ == Stage::Waiting && connection_) connection_->send(abort_message(error.kind(), error.what()));
   stage_ = Stage::Gone;
   host_.join_failed(error);
 }
@@ -96,7 +104,7 @@ void Participant::received(Connection& connection) {
 
 void Participant::dispatch(Message& message) {
   if (auto returned = hub_liveness_.heard(kHubRank, Clock::now())) happened(*returned);
-  auto type = message.head.at("type").get<std::string>();
+  const auto type = text_at(message.head, "type", kMaxName);
   for (const Row& row : kRows)
     if (type == row.type) return (this->*row.handler)(message);
   throw ProtocolError("a message of type '" + type + "'");
@@ -105,11 +113,11 @@ void Participant::dispatch(Message& message) {
 void Participant::closed(Connection&, const std::string& reason) {
   connection_.reset();
   hub_liveness_.remove(kHubRank);
-  if (stage_ == Stage::Waiting && !is_hub_rank()) {
-    stage_ = Stage::Dialing;
-    missing_.clear();
-    return dialer_.retry(Clock::now(), "it accepted this rank, but then " + reason);
-  }
+  if (stage_ == Stage::Waiting)
+    return fail_join(Error(ErrorKind::PeerLost,
+                           fmt::format("rank 0 was lost before all {} ranks were there: {} (at {})",
+                                       options_.world_size, reason, hub_address_),
+                           {.rank = kHubRank}));
   if (stage_ == Stage::Ending) {
     stage_ = Stage::Gone;
     return host_.ended();
@@ -118,33 +126,44 @@ void Participant::closed(Connection&, const std::string& reason) {
 }
 
 void Participant::on_refused(Message& message) {
-  std::string why = message.head.at("message");
+  if (stage_ != Stage::Waiting) throw ProtocolError("a refusal of a rank that has joined");
+  ErrorContext context{.operation = "rendezvous"};
+  if (message.head.contains("rank")) context.rank = rank_at(message.head, "rank", options_.world_size);
+  const Error error(kind_from_text(text_at(message.head, "kind", kMaxName)),
+                    text_at(message.head, "message", kMaxText), context);
   connection_.reset();
-  fail_join(rendezvous_error(why));
+  fail_join(error);
 }
 
 void Participant::on_waiting(Message& message) {
-  missing_ = message.head.at("missing").get<std::vector<std::int32_t>>();
+  missing_.clear();
+  for (Rank rank : ranks_at(message.head, "missing", options_.world_size)) missing_.push_back(rank.value());
 }
 
 void Participant::on_welcome(Message& message) {
-  const auto& rows = message.head.at("members");
-  auto blobs = unpack(message.head.at("sizes").get<std::vector<std::size_t>>(), message.body);
-  if (stage_ != Stage::Waiting || rows.size() != blobs.size() ||
-      rows.size() != static_cast<std::size_t>(options_.world_size))
+  const auto world = static_cast<std::size_t>(options_.world_size);
+  const auto& rows = list_at(message.head, "members", world);
+  auto blobs = unpack(sizes_at(message.head, "sizes", world), message.body);
+  const auto& epoch = message.head.at("epoch");
+  if (stage_ != Stage::Waiting || rows.size() != world || !epoch.is_number_unsigned())
     throw ProtocolError("a welcome that does not fit");
-  membership_.epoch = message.head.at("epoch").get<std::uint64_t>();
+  Membership membership;
+  membership.epoch = epoch.get<std::uint64_t>();
   for (std::size_t r = 0; r < rows.size(); ++r)
-    membership_.members.push_back({Rank(static_cast<std::int32_t>(r)), rows[r].at("host"), rows[r].at("pid"),
-                                   rows[r].at("address"), std::move(blobs[r])});
-  membership_.members[0].address = hub_address_;
+    membership.members.push_back({Rank(static_cast<std::int32_t>(r)), text_at(rows[r], "host", kMaxName),
+                                  integer_at(rows[r], "pid", 0, std::numeric_limits<std::int32_t>::max()),
+                                  text_at(rows[r], "address", kMaxName), std::move(blobs[r])});
+  membership.members[0].address = hub_address_;
+  membership_ = std::move(membership);
   stage_ = Stage::Measuring;
   if (!is_hub_rank()) hub_liveness_.add(kHubRank, Clock::now());
 }
 
 void Participant::on_ping(Message& message) {
   std::int64_t now = nanoseconds(Clock::now());
-  ClockEstimate::Sample sample{message.head.at("echo"), message.head.at("seen"), message.head.at("now"), now};
+  if (stage_ == Stage::Waiting) throw ProtocolError("a ping before the job has started");
+  ClockEstimate::Sample sample{nanoseconds_at(message.head, "echo"), nanoseconds_at(message.head, "seen"),
+                               nanoseconds_at(message.head, "now"), now};
   if (sample.sent_here != 0) clock_.add(sample);
   bool again = clock_.samples() < kClockRounds;
   connection_->send(Message{{{"type", "pong"}, {"now", nanoseconds(Clock::now())}, {"again", again}}, {}});
@@ -155,7 +174,9 @@ void Participant::on_ping(Message& message) {
   host_.joined(std::move(membership_));
 }
 
-void Participant::on_event(Message& message) { happened(event_from_json(message.head.at("event"))); }
+void Participant::on_event(Message& message) {
+  happened(event_from_json(message.head.at("event"), options_.world_size));
+}
 
 void Participant::happened(const Event& event) {
   if (stage_ == Stage::Gone) return;  // what comes after this rank's end is none of its business
@@ -167,7 +188,11 @@ void Participant::happened(const Event& event) {
 }
 
 void Participant::on_result(Message& message) {
-  host_.exchanged(unpack(message.head.at("sizes").get<std::vector<std::size_t>>(), message.body));
+  if (!exchanging_) throw ProtocolError("a result of an exchange that nobody began");
+  auto parts =
+      unpack(sizes_at(message.head, "sizes", static_cast<std::size_t>(options_.world_size)), message.body);
+  exchanging_ = false;
+  host_.exchanged(std::move(parts));
 }
 
 void Participant::on_farewell(Message&) {
@@ -183,8 +208,9 @@ void Participant::tick(Clock::time_point now) {
 }
 
 void Participant::tick_joining(Clock::time_point now) {
-  if (options_.give_up && options_.give_up())
-    return fail_join(Error(ErrorKind::Interrupted, "interrupted while joining: " + joining_status()));
+  if (auto why = options_.give_up ? options_.give_up() : std::nullopt)
+    return fail_join(Error(why->kind(), fmt::format("{} while joining: {}", why->what(), joining_status()),
+                           why->context()));
   if (now - started_ >= options_.patience.join && !is_hub_rank())
     return fail_join(rendezvous_error(fmt::format("{}; gave up after {}", joining_status(),
                                                   format_seconds(seconds(options_.patience.join)))));
@@ -211,7 +237,9 @@ std::string Participant::joining_status() const {
 }
 
 void Participant::exchange(const std::string& what, std::vector<std::byte> bytes) {
-  if (connection_) connection_->send(Message{{{"type", "exchange"}, {"what", what}}, std::move(bytes)});
+  if (!connection_) return;
+  exchanging_ = true;
+  connection_->send(Message{{{"type", "exchange"}, {"what", what}}, std::move(bytes)});
 }
 
 void Participant::report(const std::vector<ReportedWait>& waits) {
@@ -224,8 +252,10 @@ void Participant::report(const std::vector<ReportedWait>& waits) {
   last_report_ = now;
   reported_waits_ = worth;
   nlohmann::json list = nlohmann::json::array();
-  for (const ReportedWait& wait : waits) {
-    nlohmann::json row{{"operation", wait.operation}, {"subject", wait.subject}, {"seconds", wait.seconds}};
+  for (const ReportedWait& wait : std::span(waits).first(std::min(waits.size(), kMaxWaits))) {
+    nlohmann::json row{{"operation", clipped(wait.operation, kMaxName)},
+                       {"subject", clipped(wait.subject, kMaxName)},
+                       {"seconds", std::max(0.0, wait.seconds)}};
     if (wait.peer) row["peer"] = wait.peer->value();
     list.push_back(std::move(row));
   }
@@ -239,7 +269,7 @@ void Participant::request_stop() {
 void Participant::abort(ErrorKind kind, const std::string& message) {
   stage_ = Stage::Ending;
   if (!connection_) return host_.ended();
-  connection_->send(Message{{{"type", "abort"}, {"kind", to_string(kind)}, {"message", message}}, {}});
+  connection_->send(abort_message(kind, message));
 }
 
 void Participant::say_goodbye() {

@@ -62,7 +62,7 @@ class Participant final : public Dialer::Host, public Connection::Owner {
   static const Row kRows[];
 
   void connected(std::unique_ptr<Connection> connection, const Endpoint& hub) override;
-  void denied(const std::string& why) override;
+  void denied(const Error& error) override;
   void received(Connection& connection) override;
   void closed(Connection& connection, const std::string& reason) override;
   void dispatch(Message& message);
@@ -93,6 +93,7 @@ class Participant final : public Dialer::Host, public Connection::Owner {
   ClockEstimate clock_;
   Liveness hub_liveness_;
   bool failed_ = false;
+  bool exchanging_ = false;
   bool reported_waits_ = false;
   Clock::time_point started_, last_said_, last_report_, wake_at_;
 };

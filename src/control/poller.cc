@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "base/check.h"
-#include "base/error.h"
+#include "base/failure.h"
 
 namespace taxon::control {
 namespace {
@@ -16,7 +16,8 @@ std::uint64_t cookie(std::uint64_t id, int fd) { return (id << 32) | static_cast
 }  // namespace
 
 Poller::Poller() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
-  if (!epoll_.valid()) throw Error(ErrorKind::Rendezvous, "epoll_create1 failed: " + errno_text(errno));
+  if (!epoll_.valid())
+    throw Error(kind_of(errno, ErrorKind::Rendezvous), "epoll_create1 failed: " + errno_text(errno));
 }
 
 void Poller::watch(int fd, std::uint32_t events, Handler handler) {
@@ -26,7 +27,7 @@ void Poller::watch(int fd, std::uint32_t events, Handler handler) {
   event.events = events;
   event.data.u64 = cookie(id, fd);
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
-    throw Error(ErrorKind::Rendezvous, "epoll_ctl failed: " + errno_text(errno));
+    throw Error(kind_of(errno, ErrorKind::Rendezvous), "epoll_ctl failed: " + errno_text(errno));
   entries_.emplace(fd, Entry{id, std::make_shared<Handler>(std::move(handler))});
 }
 

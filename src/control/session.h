@@ -16,6 +16,7 @@
 #include "control/event.h"
 #include "control/patience.h"
 #include "control/secret.h"
+#include "control/socket.h"
 #include "task/wait.h"
 
 namespace taxon::control {
@@ -24,6 +25,7 @@ struct JoinOptions {
   Rank rank;
   int world_size = 1;
   std::string address = "127.0.0.1";  // rank 0's host, as a name or a number
+  std::string other_address;          // tried where `address` is a name that means nothing; empty: none
   std::uint16_t port = 29500;
   Secret secret;                // empty: rank 0 listens on loopback only
   std::string version;          // Taxon's; must be equal on all ranks
@@ -33,8 +35,11 @@ struct JoinOptions {
   Patience patience;
   /// A line about what is being waited for, every few seconds. Called on the session's thread.
   std::function<void(const std::string&)> progress;
-  /// Asked a few times a second while joining; true ends join() with Error{Interrupted}. Session's thread.
-  std::function<bool()> give_up;
+  /// Asked a few times a second while joining; what it returns ends join(), and is told to the others that
+  /// join. Session's thread.
+  std::function<std::optional<Error>()> give_up;
+  /// Asks what a name means; may block for seconds. On a thread of its own. Empty: the system's resolver.
+  std::function<Resolution(const std::string& host, std::uint16_t port)> resolve;
 };
 
 /// What every rank knows of a rank.
@@ -54,7 +59,9 @@ class Session {
  public:
   /// Blocks until all ranks have joined. Throws Error{Rendezvous} with one line: deadline passed (and who is
   /// missing), wrong secret, versions, plans or world sizes that differ, a rank that is there twice, a port
-  /// in use. A late rank 0 and a late name are waited for until the deadline.
+  /// in use. A late rank 0 and a late name are waited for until the deadline. A rank that is lost once it was
+  /// there ends the join of all with Error{PeerLost}, one that gives up with its reason; Error{Resources}
+  /// where the system refuses threads or open files.
   static std::unique_ptr<Session> join(JoinOptions options);
   /// Without leave() or abort() before, this rank counts as lost.
   ~Session();
@@ -82,8 +89,8 @@ class Session {
   /// 0.
   std::vector<std::vector<std::byte>> exchange(const std::string& what, std::span<const std::byte> bytes);
 
-  /// From now on the job does without these ranks: their loss is a Departed, no failure. Rank 0's word
-  /// counts, after the last exchange(). Any thread.
+  /// From now on the job does without these ranks: their loss is a Departed, no failure, unless an exchange()
+  /// waits for them. Rank 0's word counts. Any thread.
   void spare(std::vector<Rank> ranks);
 
   /// What this rank waits for, oldest first, and the same executor's now(). Call it about once a second; it

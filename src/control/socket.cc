@@ -25,13 +25,13 @@ enum class Family : std::uint8_t { AsGiven, DualStack };
 
 Listening listen_with(const Endpoint& where, Family family) {
   Fd fd(socket(where.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return {{}, errno_text(errno)};
+  if (!fd.valid()) return {{}, errno_text(errno), errno};
   // A job that starts again must not wait for its predecessor's connections to time out.
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (family == Family::DualStack) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (bind(fd.get(), where.get(), where.size) != 0 || listen(fd.get(), kBacklog) != 0)
-    return {{}, errno == EADDRINUSE ? kInUse : errno_text(errno)};
-  return {std::move(fd), {}};
+    return {{}, errno == EADDRINUSE ? kInUse : errno_text(errno), errno};
+  return {std::move(fd), {}, 0};
 }
 
 Endpoint any_address(int family, std::uint16_t port) {

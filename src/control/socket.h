@@ -52,6 +52,7 @@ Resolution resolve(const std::string& host, std::uint16_t port);
 struct Listening {
   Fd fd;
   std::string problem;
+  int error = 0;  // the errno behind it, if any
 };
 /// Listens on one address. Non-blocking.
 Listening listen_on(const Endpoint& where);

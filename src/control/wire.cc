@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -11,6 +12,8 @@ namespace taxon::control {
 namespace {
 
 constexpr int kMaxDepth = 8;
+constexpr std::size_t kMaxHangLines = 500;
+constexpr std::int64_t kMaxNanoseconds = std::int64_t{1} << 61;
 
 void put_u32(std::vector<std::byte>& out, std::size_t value) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>((value >> shift) & 0xffU));
@@ -31,7 +34,24 @@ nlohmann::json parse_head(std::span<const std::byte> text) {
   return head;
 }
 
-Rank rank_of(const nlohmann::json& json) { return Rank(json.at("rank").get<std::int32_t>()); }
+[[noreturn]] void refuse(const char* key, const char* what) {
+  throw ProtocolError(fmt::format("'{}' is {}", key, what));
+}
+
+const nlohmann::json& value_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object()) refuse(key, "looked for in what is no object");
+  auto found = object.find(key);
+  if (found == object.end()) refuse(key, "missing");
+  return *found;
+}
+
+bool is_integer_within(const nlohmann::json& value, std::int64_t least, std::int64_t most) {
+  if (value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    return false;
+  // A number with a fraction is converted without a word otherwise.
+  return value.is_number_integer() && value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+}
 
 struct ToJson {
   nlohmann::json operator()(const PeerLost& e) const {
@@ -53,54 +73,62 @@ struct ToJson {
   nlohmann::json operator()(const HangReport& e) const {
     std::vector<std::int32_t> culprits;
     for (Rank rank : e.culprits) culprits.push_back(rank.value());
-    return {{"event", "hang"}, {"lines", e.lines}, {"culprits", culprits}};
+    auto lines = e.lines;
+    if (lines.size() > kMaxHangLines) {
+      lines.resize(kMaxHangLines - 1);
+      lines.push_back(fmt::format("  and {} lines more", e.lines.size() - lines.size()));
+    }
+    return {{"event", "hang"}, {"lines", lines}, {"culprits", culprits}};
   }
   static nlohmann::json timed(const char* name, Rank rank, double seconds) {
     return {{"event", name}, {"rank", rank.value()}, {"seconds", seconds}};
   }
 };
 
-double seconds_of(const nlohmann::json& json) { return json.at("seconds").get<double>(); }
+struct EventRow {
+  const char* name;
+  Event (*read)(const nlohmann::json&, int world_size);
+};
+using Json = nlohmann::json;
 
-Event hang_from(const nlohmann::json& json) {
+Event read_hang(const Json& json, int world_size) {
   HangReport report;
-  report.lines = json.at("lines").get<std::vector<std::string>>();
-  for (const auto& rank : json.at("culprits")) report.culprits.push_back(Rank(rank.get<std::int32_t>()));
+  for (const Json& line : list_at(json, "lines", kMaxHangLines)) {
+    if (!line.is_string()) refuse("lines", "no list of texts");
+    report.lines.push_back(line.get<std::string>());
+  }
+  report.culprits = ranks_at(json, "culprits", world_size);
   return report;
 }
 
-struct EventRow {
-  const char* name;
-  Event (*read)(const nlohmann::json&);
-};
-using Json = nlohmann::json;
 constexpr EventRow kEvents[] = {
     {"lost",
-     [](const Json& j) -> Event {
-       return PeerLost{rank_of(j), j.at("reason")};
+     [](const Json& j, int world) -> Event {
+       return PeerLost{rank_at(j, "rank", world), text_at(j, "reason", kMaxText)};
      }},
     {"departed",
-     [](const Json& j) -> Event {
-       return Departed{rank_of(j), j.at("reason")};
+     [](const Json& j, int world) -> Event {
+       return Departed{rank_at(j, "rank", world), text_at(j, "reason", kMaxText)};
      }},
     {"aborted",
-     [](const Json& j) -> Event {
-       return Aborted{rank_of(j), kind_from_text(j.at("kind")), j.at("message")};
+     [](const Json& j, int world) -> Event {
+       return Aborted{rank_at(j, "rank", world), kind_from_text(text_at(j, "kind", kMaxName)),
+                      text_at(j, "message", kMaxText)};
      }},
     {"silent",
-     [](const Json& j) -> Event {
-       return Silent{rank_of(j), seconds_of(j)};
+     [](const Json& j, int world) -> Event {
+       return Silent{rank_at(j, "rank", world), seconds_at(j, "seconds")};
      }},
     {"returned",
-     [](const Json& j) -> Event {
-       return Returned{rank_of(j), seconds_of(j)};
+     [](const Json& j, int world) -> Event {
+       return Returned{rank_at(j, "rank", world), seconds_at(j, "seconds")};
      }},
     {"deadline",
-     [](const Json& j) -> Event {
-       return DeadlinePassed{rank_of(j), seconds_of(j)};
+     [](const Json& j, int world) -> Event {
+       return DeadlinePassed{rank_at(j, "rank", world), seconds_at(j, "seconds")};
      }},
-    {"stop", [](const Json& j) -> Event { return StopRequested{rank_of(j)}; }},
-    {"hang", hang_from},
+    {"stop", [](const Json& j, int world) -> Event { return StopRequested{rank_at(j, "rank", world)}; }},
+    {"hang", read_hang},
 };
 
 }  // namespace
@@ -120,10 +148,10 @@ Packet encode(const Message& message) {
   return packet;
 }
 
-std::optional<Decoded> decode(std::span<const std::byte> input) {
+std::optional<Decoded> decode(std::span<const std::byte> input, const FrameLimits& limits) {
   if (input.size() < kFrameHeader) return {};
   std::size_t head = get_u32(input), body = get_u32(input.subspan(4));
-  if (head > kMaxHead || body > kMaxBody)
+  if (head > limits.head || body > limits.body)
     throw ProtocolError(fmt::format("a frame of {} + {} bytes, which is over the limit", head, body));
   if (input.size() - kFrameHeader < head + body) return {};
   auto rest = input.subspan(kFrameHeader);
@@ -133,6 +161,73 @@ std::optional<Decoded> decode(std::span<const std::byte> input) {
   decoded.message.body.assign(bytes.begin(), bytes.end());
   decoded.used = kFrameHeader + head + body;
   return decoded;
+}
+
+std::int64_t integer_at(const nlohmann::json& object, const char* key, std::int64_t least,
+                        std::int64_t most) {
+  const auto& value = value_at(object, key);
+  if (!is_integer_within(value, least, most)) refuse(key, "no number within its bounds");
+  return value.get<std::int64_t>();
+}
+
+bool flag_at(const nlohmann::json& object, const char* key) {
+  const auto& value = value_at(object, key);
+  if (!value.is_boolean()) refuse(key, "neither true nor false");
+  return value.get<bool>();
+}
+
+double seconds_at(const nlohmann::json& object, const char* key) {
+  const auto& value = value_at(object, key);
+  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
+    refuse(key, "no time");
+  return value.get<double>();
+}
+
+std::string text_at(const nlohmann::json& object, const char* key, std::size_t longest) {
+  const auto& value = value_at(object, key);
+  if (!value.is_string() || value.get_ref<const std::string&>().size() > longest)
+    refuse(key, "no text, or too long");
+  return value.get<std::string>();
+}
+
+const nlohmann::json& list_at(const nlohmann::json& object, const char* key, std::size_t longest) {
+  const auto& value = value_at(object, key);
+  if (!value.is_array() || value.size() > longest) refuse(key, "no list, or too long");
+  return value;
+}
+
+Rank rank_at(const nlohmann::json& object, const char* key, int world_size) {
+  return Rank(static_cast<std::int32_t>(integer_at(object, key, 0, world_size - 1)));
+}
+
+std::vector<Rank> ranks_at(const nlohmann::json& object, const char* key, int world_size) {
+  std::vector<Rank> ranks;
+  for (const auto& rank : list_at(object, key, static_cast<std::size_t>(world_size))) {
+    if (!is_integer_within(rank, 0, world_size - 1)) refuse(key, "no list of ranks");
+    ranks.emplace_back(rank.get<std::int32_t>());
+  }
+  return ranks;
+}
+
+std::vector<std::size_t> sizes_at(const nlohmann::json& object, const char* key, std::size_t count) {
+  const auto& list = list_at(object, key, count);
+  std::vector<std::size_t> sizes;
+  for (const auto& size : list) {
+    if (!is_integer_within(size, 0, kMaxBody)) refuse(key, "no list of sizes");
+    sizes.push_back(size.get<std::size_t>());
+  }
+  if (sizes.size() != count) refuse(key, "a list of another length");
+  return sizes;
+}
+
+std::int64_t nanoseconds_at(const nlohmann::json& object, const char* key) {
+  return integer_at(object, key, 0, kMaxNanoseconds);
+}
+
+std::string clipped(std::string text, std::size_t longest) {
+  constexpr std::string_view kMore = "...";
+  if (text.size() > longest) text = text.substr(0, longest - kMore.size()).append(kMore);
+  return text;
 }
 
 Packed pack(const std::vector<std::vector<std::byte>>& parts) {
@@ -158,10 +253,10 @@ std::vector<std::vector<std::byte>> unpack(const std::vector<std::size_t>& sizes
 
 nlohmann::json to_json(const Event& event) { return std::visit(ToJson(), event); }
 
-Event event_from_json(const nlohmann::json& json) {
-  auto name = json.at("event").get<std::string>();
+Event event_from_json(const nlohmann::json& json, int world_size) {
+  const std::string name = text_at(json, "event", kMaxName);
   for (const EventRow& row : kEvents)
-    if (name == row.name) return row.read(json);
+    if (name == row.name) return row.read(json, world_size);
   throw ProtocolError("an unknown event '" + name + "'");
 }
 

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,9 +8,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <regex>
+#include <system_error>
 #include <utility>
 
-#include "base/error.h"
+#include "base/failure.h"
+#include "data/abandoned.h"
 #include "data/storage.h"
 
 namespace taxon::data {
@@ -23,6 +27,23 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail_write(const std::string& path, const std::string& reason) {
   throw Error(ErrorKind::Output, fmt::format("{}: cannot be written: {}", path, reason), {{}, "write", path});
+}
+
+/// A limit of the process or the machine is neither the data's nor the output folder's fault.
+void require_resources(const std::string& path, const char* operation, int error) {
+  if (!is_exhaustion(error)) return;
+  const Error why = error_from(std::system_error(error, std::generic_category(), path));
+  throw Error(why.kind(), why.what(), {{}, operation, path});
+}
+
+[[noreturn]] void fail_read(const std::string& path, int error) {
+  require_resources(path, "read", error);
+  fail_read(path, std::string(std::strerror(error)));
+}
+
+[[noreturn]] void fail_write(const std::string& path, int error) {
+  require_resources(path, "write", error);
+  fail_write(path, std::string(std::strerror(error)));
 }
 
 class File {
@@ -53,7 +74,7 @@ std::size_t read_up_to(const File& file, const std::string& path, std::uint64_t 
   while (done < out.size()) {
     ssize_t n = ::pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_read(path, std::strerror(errno));
+    if (n < 0) fail_read(path, errno);
     if (n == 0) break;
     done += static_cast<std::size_t>(n);
   }
@@ -78,7 +99,7 @@ bool sync(const File& file) {
 
 void sync_folder(const fs::path& folder, const std::string& path) {
   File file(folder.string(), O_RDONLY | O_DIRECTORY);
-  if (!file || !sync(file)) fail_write(path, std::strerror(errno));
+  if (!file || !sync(file)) fail_write(path, errno);
 }
 
 fs::path folder_of(const std::string& path) {
@@ -117,14 +138,38 @@ class Temporary {
   bool renamed_ = false;
 };
 
+const std::regex& temporary_name() {
+  static const std::regex name(R"(.+\.tmp-[0-9]+-[0-9]+-[0-9]+)");
+  return name;
+}
+
 /// A file beside `path` that nobody else has: hosts that share a file system may run processes of equal
-/// numbers. Not open if that failed, and errno says why.
+/// numbers. It is locked while it is open, by which remove_abandoned_files() knows that its writer lives. Not
+/// open if that failed, and errno says why.
 std::pair<std::string, int> open_beside(const std::string& path) {
   for (int attempt = 0;; ++attempt) {
     std::string name = fmt::format("{}.tmp-{}-{}-{}", path, ::getpid(), ::gettid(), attempt);
     const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return {std::move(name), fd};
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return {std::move(name), fd};
+    struct stat info {};
+    // Waits only for who takes it for abandoned just now. Without locks there is no cleaning either.
+    ::flock(fd, LOCK_EX);
+    if (::fstat(fd, &info) != 0 || info.st_nlink > 0) return {std::move(name), fd};
+    ::close(fd);  // it was taken for abandoned in between
   }
+}
+
+/// Removes it if nobody holds its lock, which means that its writer is dead.
+bool remove_if_abandoned(const fs::path& file) {
+  File open(file.string(), O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  struct stat locked {
+  }, named{};
+  if (!open || ::flock(open.fd(), LOCK_EX | LOCK_NB) != 0 || ::fstat(open.fd(), &locked) != 0) return false;
+  // The writer may have finished meanwhile, and begun another file of this name.
+  const bool is_same =
+      ::lstat(file.c_str(), &named) == 0 && named.st_dev == locked.st_dev && named.st_ino == locked.st_ino;
+  return is_same && ::unlink(file.c_str()) == 0;
 }
 
 }  // namespace
@@ -132,7 +177,7 @@ std::pair<std::string, int> open_beside(const std::string& path) {
 std::vector<std::byte> FileStorage::read(const std::string& path) const {
   File file(path, O_RDONLY);
   struct stat info {};
-  if (!file || ::fstat(file.fd(), &info) != 0) fail_read(path, std::strerror(errno));
+  if (!file || ::fstat(file.fd(), &info) != 0) fail_read(path, errno);
   if (S_ISDIR(info.st_mode)) fail_read(path, "it is a folder");
   std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
   bytes.resize(read_up_to(file, path, 0, bytes));
@@ -142,7 +187,7 @@ std::vector<std::byte> FileStorage::read(const std::string& path) const {
 std::vector<std::byte> FileStorage::read_range(const std::string& path, std::uint64_t offset,
                                                std::size_t size) const {
   File file(path, O_RDONLY);
-  if (!file) fail_read(path, std::strerror(errno));
+  if (!file) fail_read(path, errno);
   std::vector<std::byte> bytes(size);
   std::size_t done = read_up_to(file, path, offset, bytes);
   if (done < size)
@@ -170,23 +215,35 @@ void FileStorage::write_atomic(const std::string& path, ConstView bytes) {
   make_folders(folder, path);
   auto [name, fd] = open_beside(path);
   File file(fd);
-  if (!file) fail_write(path, std::strerror(errno));
+  if (!file) fail_write(path, errno);
   Temporary temporary(std::move(name));
-  if (!write_all(file, bytes) || !sync(file) || file.close() != 0 || !temporary.rename_to(path))
-    fail_write(path, std::strerror(errno));
+  if (!write_all(file, bytes) || !sync(file) || !temporary.rename_to(path) || file.close() != 0)
+    fail_write(path, errno);  // its lock lasts until it has its name
   sync_folder(folder, path);
 }
 
 void FileStorage::append(const std::string& path, ConstView bytes) {
   make_folders(folder_of(path), path);
   File file(path, O_WRONLY | O_CREAT | O_APPEND);
-  if (!file || !write_all(file, bytes) || file.close() != 0) fail_write(path, std::strerror(errno));
+  if (!file || !write_all(file, bytes) || file.close() != 0) fail_write(path, errno);
 }
 
 void FileStorage::remove(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
   if (error) fail_write(path, error.message());
+}
+
+int remove_abandoned_files(const std::string& folder) {
+  int removed = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_regular_file(ignored) && !it->is_symlink(ignored) &&
+        std::regex_match(it->path().filename().string(), temporary_name()))
+      removed += remove_if_abandoned(it->path()) ? 1 : 0;
+  }
+  return removed;
 }
 
 }  // namespace taxon::data

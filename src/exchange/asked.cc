@@ -19,14 +19,16 @@ task::Task<void> TripDesk::inquire(std::span<const View> wires, Range range, Vie
   return run("ask", cost, Way::Decode, [this, wires, range, question](tensor::Marks&) {
     const codec::Asking& asking = *trip_.codec.asking();
     asking.begin(range.size, use());
-    for (const View wire : wires) asking.add(wire, range.size, use());
+    for (std::size_t member = 0; member < wires.size(); ++member)
+      of_member(static_cast<int>(member), [&] { asking.add(wires[member], range.size, use()); });
     asking.ask(question, range.size, use());
   });
 }
 
-task::Task<void> TripDesk::answer(ConstView question, Range range, View wire, std::uint64_t chance) {
-  return run("answer", wire.size(), Way::Decode, [this, question, range, wire, chance](tensor::Marks&) {
-    trip_.codec.asking()->hear(question, range.size, use());
+task::Task<void> TripDesk::answer(ConstView question, Range range, View wire, int from) {
+  const std::uint64_t chance = static_cast<std::uint64_t>(from) + 1;
+  return run("answer", wire.size(), Way::Decode, [this, question, range, wire, from, chance](tensor::Marks&) {
+    of_member(from, [&] { trip_.codec.asking()->hear(question, range.size, use()); });
     if (trip_.keeps)
       trip_.feedback.answer(memory(range), wire, use(chance));
     else
@@ -34,10 +36,13 @@ task::Task<void> TripDesk::answer(ConstView question, Range range, View wire, st
   });
 }
 
-task::Task<void> TripDesk::decode_answer(ConstView question, ConstView wire, Range range, codec::Into into) {
-  return run("decode", range.size, Way::Decode, [this, question, wire, range, into](tensor::Marks&) {
-    trip_.codec.asking()->hear(question, range.size, use());
-    trip_.codec.decode(wire, floats(bytes(trip_.call.data, range)), into, use());
+task::Task<void> TripDesk::decode_answer(ConstView question, ConstView wire, Range range, codec::Into into,
+                                         int from) {
+  return run("decode", range.size, Way::Decode, [this, question, wire, range, into, from](tensor::Marks&) {
+    of_member(from, [&] {
+      trip_.codec.asking()->hear(question, range.size, use());
+      trip_.codec.decode(wire, floats(bytes(trip_.call.data, range)), into, use());
+    });
   });
 }
 
@@ -66,15 +71,14 @@ task::Task<void> travel_asked(Trip trip) {
   {
     PartWires second(desk, 1);
     for (int member = 0; member < size; ++member) {
-      auto answering = desk.answer(question(member), desk.part_of(member), second.mine(member),
-                                   static_cast<std::uint64_t>(member) + 1);
+      auto answering = desk.answer(question(member), desk.part_of(member), second.mine(member), member);
       co_await answering;
     }
     auto swapping = second.swap(desk);
     co_await swapping;
     for (int member = 0; member < size; ++member) {
       auto decoding = desk.decode_answer(question(rank), second.theirs(member), desk.own_part(),
-                                         member == 0 ? codec::Into::Assign : codec::Into::Add);
+                                         member == 0 ? codec::Into::Assign : codec::Into::Add, member);
       co_await decoding;
     }
   }
@@ -88,7 +92,7 @@ task::Task<void> travel_asked(Trip trip) {
   co_await gathering;
   for (int member = 0; member < size; ++member) {
     auto decoding =
-        desk.decode_answer(question(member), sum(member), desk.part_of(member), codec::Into::Assign);
+        desk.decode_answer(question(member), sum(member), desk.part_of(member), codec::Into::Assign, member);
     co_await decoding;
   }
 }

@@ -55,18 +55,19 @@ task::Task<void> TripDesk::find(ConstView sum, Chosen* chosen) {
              });
 }
 
-task::Task<void> TripDesk::respond(ConstView question, View wire) {
+task::Task<void> TripDesk::respond(ConstView question, View wire, int from) {
   const std::size_t entries = wire.size() / sizeof(float);
-  return run("respond", entries, Way::Decode, [this, question, wire](tensor::Marks&) {
-    trip_.codec.inquiry()->hear(question, count_, use());
+  return run("respond", entries, Way::Decode, [this, question, wire, from](tensor::Marks&) {
+    of_member(from, [&] { trip_.codec.inquiry()->hear(question, count_, use()); });
     trip_.codec.encode(1, encoded(), wire, codec::Rest::Stay, use());
   });
 }
 
-task::Task<void> TripDesk::take_over(ConstView answer) {
+task::Task<void> TripDesk::take_over(ConstView answer, int from) {
   const std::size_t entries = trip_.codec.inquiry()->entries(count_);
-  return run("take over", entries, Way::Decode, [this, answer](tensor::Marks&) {
-    const codec::Entries now = open_answer(answer, count_, *trip_.codec.inquiry());
+  return run("take over", entries, Way::Decode, [this, answer, from](tensor::Marks&) {
+    codec::Entries now;
+    of_member(from, [&] { now = open_answer(answer, count_, *trip_.codec.inquiry()); });
     std::span<float> values = floats(trip_.call.data);
     if (!now.finite) return codec::fill_not_finite(values);
     for (std::size_t i = 0; i < now.places.size(); ++i) values[now.places[i]] = now.values[i];

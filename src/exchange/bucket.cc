@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -22,7 +23,11 @@ class Layer {
     Bucket bucket;
     bucket.id = BucketId(id);
     bucket.name = fmt::format("bucket {} ({})", id, describe(plan));
-    if (plan.part != next_part_ || plan.part >= plan.parts || (plan.parts > 1 && plan.parameters.size() != 1))
+    if (plan.parameters.empty())
+      throw Error(ErrorKind::Mismatch, fmt::format("the recorded bucket {} holds no parameters", id));
+    if (plan.part == 0) parts_ = plan.parts;
+    if (plan.part != next_part_ || plan.part >= plan.parts || plan.parts != parts_ ||
+        (plan.parts > 1 && plan.parameters.size() != 1))
       throw Error(ErrorKind::Mismatch, "the recorded parts of " + describe(plan) + " are not in order",
                   {{}, "", plan.parameters.front()});
     if (plan.part == 0) {
@@ -89,6 +94,7 @@ class Layer {
   Range whole_;                // of the bucket whose parts are being added
   std::vector<int> segments_;  // that read it
   int next_part_ = 0;
+  int parts_ = 1;  // of that bucket
 };
 
 /// Buckets of tensors that come one after the other. Two may be open at a time: one of tensors that a codec
@@ -96,7 +102,11 @@ class Layer {
 class Cutter {
  public:
   Cutter(DType type, const plan::ExchangePlan& plan)
-      : element_(static_cast<std::int64_t>(size_of(type))), plan_(plan) {
+      : element_(static_cast<std::int64_t>(size_of(type))),
+        bucket_bytes_(plan.bucket_bytes),
+        slice_bytes_(plan.slice_bytes) {
+    for (const plan::LevelPlan& level : plan.levels)
+      if (level.codec.global) bucket_bytes_ = slice_bytes_ = std::numeric_limits<std::int64_t>::max();
     if (plan.gradients != "whole") return;  // a ring's buckets end in the order in which they begin
     for (const plan::LevelPlan& level : plan.levels)
       if (level.codec.name != "none") dense_below_ = std::max(dense_below_, level.codec.dense_below);
@@ -110,7 +120,7 @@ class Cutter {
       bucket.parameters = {tensor.name};
       bucket.bytes = bytes;
       bucket.factors = tensor.factors;
-    } else if (bytes > plan_.slice_bytes) {
+    } else if (bytes > slice_bytes_) {
       close(large_);
       slice(tensor);
     } else if (room_of(tensor) < dense_below_) {
@@ -130,7 +140,7 @@ class Cutter {
 
  private:
   void join(plan::BucketPlan& open, const std::string& name, std::int64_t bytes) {
-    if (open.bytes + bytes > plan_.bucket_bytes) close(open);
+    if (open.bytes + bytes > bucket_bytes_) close(open);
     open.parameters.push_back(name);
     open.bytes += bytes;
   }
@@ -141,7 +151,7 @@ class Cutter {
 
   void slice(const Tensor& tensor) {
     const std::int64_t bytes = tensor.count() * element_;
-    const auto parts = static_cast<std::size_t>((bytes + plan_.slice_bytes - 1) / plan_.slice_bytes);
+    const auto parts = static_cast<std::size_t>((bytes + slice_bytes_ - 1) / slice_bytes_);
     for (std::size_t i = 0; i < parts; ++i) {
       const Range range = part({0, static_cast<std::size_t>(tensor.count())}, parts, i);
       plan::BucketPlan& bucket = buckets_.emplace_back();
@@ -159,7 +169,7 @@ class Cutter {
   }
 
   const std::int64_t element_;
-  const plan::ExchangePlan& plan_;
+  std::int64_t bucket_bytes_, slice_bytes_;
   std::int64_t dense_below_ = 0;
   plan::BucketPlan large_, small_;  // open ones
   std::int64_t small_room_ = 0;     // elements of small_

@@ -41,9 +41,9 @@ struct Bucket {
 
 /// Cuts `tensors`, given in the order in which the backward pass completes them, into buckets of at most
 /// exchange.bucket_bytes. A tensor that is larger gets a bucket of its own, and one that is larger than
-/// exchange.slice_bytes one for each of its equal parts; one that travels as factors, one for all. Where a
-/// codec leaves small buckets dense (dense_below), tensors of fewer values get buckets of their own that are
-/// small enough. Pure: rank 0 decides and the result is recorded in the plan.
+/// exchange.slice_bytes one for each of its equal parts; one that travels as factors, one for all. With a
+/// `global` codec neither size counts. Where a codec leaves small buckets dense (dense_below), tensors of
+/// fewer values get buckets of their own that are small enough. Pure: rank 0 decides, the plan records it.
 std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DType type,
                                           const plan::ExchangePlan& plan);
 /// The same for a whole plan: in its master type, and with dedicated servers into parts of the model that are

@@ -41,6 +41,7 @@ std::vector<Coder::Stage> Coder::stages_of(const plan::CodecPlan& plan, const co
   for (double density : plan.warmup_density) {
     plan::CodecPlan warm = plan;
     warm.density = density;
+    warm.entries = 0;
     add(warm);
   }
   add(plan);

@@ -30,16 +30,19 @@ int Desk::needed() const {
 
 std::int64_t Desk::common() const {
   std::vector<std::int64_t> clocks;
-  std::int64_t furthest = 0;
-  for (const Worker& worker : workers_) {
+  for (const Worker& worker : workers_)
     if (worker.takes_part) clocks.push_back(worker.clock);
-    furthest = std::max(furthest, worker.clock);
-  }
-  if (clocks.empty()) return std::max(reached_, furthest);
+  if (clocks.empty()) return std::max(reached_, furthest());
   std::sort(clocks.begin(), clocks.end(), std::greater<>());
   const auto all = static_cast<int>(clocks.size());
   const int quorum = numbers_.quorum == Consistency::kAll ? all : std::min(numbers_.quorum, all);
   return std::max(reached_, clocks[static_cast<std::size_t>(quorum - 1)]);
+}
+
+std::int64_t Desk::furthest() const {
+  std::int64_t furthest = 0;
+  for (const Worker& worker : workers_) furthest = std::max(furthest, worker.clock);
+  return furthest;
 }
 
 Desk::Arrival Desk::arrive(int w, std::int64_t clock, std::int64_t base) {

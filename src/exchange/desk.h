@@ -65,6 +65,10 @@ class Desk {
   int present() const;
 
   std::int64_t clock(int w) const { return workers_[static_cast<std::size_t>(w)].clock; }
+  /// The largest of all.
+  std::int64_t furthest() const;
+  /// Contributions that worker `w` handed in.
+  std::int64_t handed_in(int w) const { return workers_[static_cast<std::size_t>(w)].handed_in; }
   /// The quorum-th largest clock of those that take part; how far training is when none does. With a quorum
   /// of some it never falls.
   std::int64_t common() const;

@@ -6,6 +6,7 @@
 
 #include "exchange/cast.h"
 #include "exchange/shard.h"
+#include "tensor/finite.h"
 
 namespace taxon::exchange {
 namespace {
@@ -40,6 +41,7 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       scope_(setup.plan->optimiser.clip_norm > 0
                  ? std::make_unique<StepScope>(runtime, setup.plan->optimiser.clip_norm)
                  : nullptr),
+      stops_(on_divergence(*setup.plan) == OnDivergence::Stop),
       delayed_(setup.plan->exchange.delay > 0),
       halves_(setup.plan->resolved.overlap == "backward" && aliased()),
       gates_(static_cast<std::size_t>(setup.segments)),
@@ -156,6 +158,10 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
   auto enter = outward_.enter(bucket->id.value(), bucket->name);  // overlap: by priority, bounded in flight
   {
     Lane::Turn turn = co_await enter;
+    if (stops_) {  // before a codec or a sum hides whose it was
+      auto checking = require_finite(bucket);
+      co_await checking;
+    }
     if (rule_.contributes(clock_)) {
       auto contributing = contribute(bucket);
       co_await contributing;
@@ -172,6 +178,40 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
     auto keeping = keep(bucket);
     co_await keeping;
   }
+}
+
+task::Task<bool> Exchange::is_finite(const Bucket* bucket) {
+  const bool factors = bucket->factors.rows > 0;
+  const tensor::Arena& arena = factors ? *arenas_.factors : *arenas_.gradients;
+  const Range range = factors ? bucket->factors.own : bucket->gradients;
+  bool finite = true;
+  tensor::Kernel kernel{"finite",
+                        {static_cast<double>(range.size), range.size * size_of(arena.type())},
+                        [&finite, &arena, range](tensor::Marks&) {
+                          finite = tensor::all_finite(arena.type(), arena.bytes(range));
+                        }};
+  auto done = run("finite", std::move(kernel), bucket);
+  co_await done;
+  co_return finite;
+}
+
+task::Task<void> Exchange::require_finite(const Bucket* bucket) {
+  auto checking = is_finite(bucket);
+  const bool finite = co_await checking;
+  if (finite) co_return;
+  const Rank rank = runtime_.rank();
+  throw diverged(clock_.step + 1,
+                 "the gradient of " + bucket->name + " at rank " + std::to_string(rank.value()),
+                 {rank, "backward", bucket->name});
+}
+
+task::Task<const Bucket*> Exchange::find_not_finite() {
+  for (const Bucket& bucket : buckets()) {
+    auto checking = is_finite(&bucket);
+    const bool finite = co_await checking;
+    if (!finite) co_return &bucket;
+  }
+  co_return nullptr;
 }
 
 /// What this member hands in is the rule's to make of its gradient. All have the rule's state alike.

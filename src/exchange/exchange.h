@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "exchange/bucket.h"
+#include "exchange/divergence.h"
 #include "exchange/lane.h"
 #include "exchange/levels.h"
 #include "exchange/step_scope.h"
@@ -45,6 +46,9 @@ class Exchange {
   /// Buckets whose segments are all >= `segment`, as far as no earlier call had them, are completed by
   /// `backward`, whose mark b means bucket b. The job outlives the step. With segment 0: all of them.
   void contribute(tensor::Job& backward, int segment);
+  /// The first bucket, in the order of the backward pass, whose gradient at this rank is not finite; null:
+  /// all are. REQUIRES: the backward pass is over, and nothing has been contributed.
+  task::Task<const Bucket*> find_not_finite();
   /// Goes on with buckets whose sums are there already: those of a step that a checkpoint interrupted.
   void go_on_with_sums();
   /// No job reads the weights of before the step any more: they may change from now on.
@@ -75,6 +79,8 @@ class Exchange {
   enum class Sums { ToCome, There };
   task::Task<void> reconcile(const Bucket* bucket, tensor::Job* backward, Sums sums);
   task::Task<void> reduce(const Bucket* bucket, tensor::Job* backward);
+  task::Task<bool> is_finite(const Bucket* bucket);
+  task::Task<void> require_finite(const Bucket* bucket);
   task::Task<void> contribute(const Bucket* bucket);
   task::Task<void> keep(const Bucket* bucket);
   task::Task<double> clip(const Bucket* bucket);
@@ -110,6 +116,7 @@ class Exchange {
   Lane outward_, back_;
   Lane updates_;
   std::unique_ptr<StepScope> scope_;  // null when no rule asks
+  const bool stops_;                  // at a gradient that is not finite
   const bool delayed_;                // the master too changes at the safe point only
   const bool halves_;                 // the compute lane is idle while updates run, and does half of each
 

@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "comm/in_flight.h"
 #include "comm/recorded.h"
+#include "comm/told.h"
 #include "task/scope.h"
 
 namespace taxon::exchange {
@@ -177,10 +178,13 @@ task::Task<void> Pairs::hear(int member) {
     const Kind kind{head[0]};
     if (kind == Kind::Close) co_return;
     if (kind == Kind::Contribution) {
+      if (head[1] < 0 || static_cast<std::size_t>(head[1]) >= held_.size())
+        throw comm::told_wrong(peer, "pairs", fmt::format("bucket {} of {}", head[1], held_.size()));
       const auto unit = static_cast<std::uint32_t>(head[1]);
       listeners_->spawn(answer(member, use, &held_[unit], unit));
       continue;
     }
+    if (kind != Kind::Pause) throw comm::told_wrong(peer, "pairs", fmt::format("a head of kind {}", head[0]));
     ++paused_[member];
     if (quiet_ && all_paused()) quiet_->set();
     const Head heard{};

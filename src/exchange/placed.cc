@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "base/error.h"
+#include "comm/told.h"
 
 namespace taxon::exchange {
 
@@ -21,10 +21,13 @@ ToldPlace tell_place(const tensor::Arena& arena, Range range, std::uint32_t sign
   return told;
 }
 
-Place::Place(const ToldPlace& told, Rank owner, std::size_t size) {
+Place::Place(const ToldPlace& told, Rank owner, std::size_t size, std::uint32_t signals) {
   if (told.packed == 0) return;
-  net::RemoteRegion region = net::RemoteRegion::unpack(
-      ConstView(told.region.data(), std::min<std::size_t>(told.packed, ToldPlace::kRoom)));
+  if (told.packed > ToldPlace::kRoom || told.signal >= signals)
+    throw comm::told_wrong(owner, "place of values",
+                           fmt::format("a region in {} bytes of {}, signal {} of {}", told.packed,
+                                       ToldPlace::kRoom, told.signal, signals));
+  net::RemoteRegion region = net::RemoteRegion::unpack(ConstView(told.region.data(), told.packed));
   if (region.owner != owner || told.size != size || told.offset > region.size ||
       size > region.size - told.offset)
     throw Error(
@@ -41,7 +44,7 @@ Place::Place(const ToldPlace& told, Rank owner, std::size_t size) {
 
 View Place::map(net::Transport& transport) const {
   const View region = transport.map(region_);
-  return region.empty() ? View() : region.slice(offset_, size_);
+  return region.size() == region_.size ? region.slice(offset_, size_) : View();
 }
 
 }  // namespace taxon::exchange

@@ -24,14 +24,15 @@ ToldPlace tell_place(const tensor::Arena& arena, Range range, std::uint32_t sign
 class Place {
  public:
   Place() = default;
-  /// Throws Error{Mismatch} unless it is nowhere, or `size` bytes in a region of `owner`.
-  Place(const ToldPlace& told, Rank owner, std::size_t size);
+  /// Throws Error{Mismatch} unless it is nowhere, or `size` bytes in a region of `owner` and a signal of the
+  /// `signals` that every rank has.
+  Place(const ToldPlace& told, Rank owner, std::size_t size, std::uint32_t signals);
   explicit operator bool() const { return region_.size > 0; }
 
   const net::RemoteRegion& region() const { return region_; }
   std::size_t offset() const { return offset_; }
   net::RemoteSignal signal() const { return {region_.owner, signal_}; }
-  /// In this process's address space; empty if it can't be mapped.
+  /// In this process's address space; empty if it can't be mapped, or not as large as was told.
   View map(net::Transport& transport) const;
 
  private:

@@ -10,6 +10,7 @@
 #include "comm/paths.h"
 #include "comm/recorded.h"
 #include "comm/scratch.h"
+#include "comm/told.h"
 
 namespace taxon::exchange {
 namespace {
@@ -58,6 +59,7 @@ Servers::Servers(comm::Communicator& group, TopologyContext context)
   for (int server = 0; server < roles_.servers(); ++server)
     shares_.push_back(transport.path(group.global(roles_.member_of_server(server))).shared_memory);
   written_.resize(shares_.size());
+  came_.resize(shares_.size());
   if (std::count(shares_.begin(), shares_.end(), true) > 0)
     signal_ = transport.allot_signals(static_cast<std::uint32_t>(shares_.size()));
 }
@@ -85,6 +87,7 @@ Servers::Line& Servers::line(std::uint32_t unit) {
   Line& line = lines_[unit];
   line.versions.resize(static_cast<std::size_t>(roles_.servers()), first_version_);
   line.places.resize(line.versions.size());
+  line.wanted.resize(line.versions.size());
   return line;
 }
 
@@ -129,6 +132,7 @@ task::Task<void> Servers::hand_in(Leg leg, const tensor::Arena& values, ServerWi
     ServerWire::Told& says = told.emplace_back();
     if (kind == ServerWire::Contribution) {
       if (leg.lasts) says.place = tell_place(values, part, signal_ + static_cast<std::uint32_t>(server));
+      line.wanted[s] = says.place.packed > 0;
       if (line.places[s]) {
         const Place& to = places.emplace_back(std::exchange(line.places[s], {}));
         head[ServerWire::Written] = static_cast<std::int64_t>(++written_[s]);
@@ -184,10 +188,15 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
   }
   auto received = settled(group_, &receives);
   co_await received;
+  for (int server = 0; server < roles_.servers(); ++server) {
+    const auto s = static_cast<std::size_t>(server);
+    if (places(leg.range, server)) heads[s] = told[s].head;
+    check(line, server, heads[s]);
+  }
   auto taking = take_placed(leg, &values, &told);
   co_await taking;
   for (std::size_t server = 0; server < heads.size(); ++server) {
-    const Head& head = places(leg.range, static_cast<int>(server)) ? told[server].head : heads[server];
+    const Head& head = heads[server];
     line.versions[server] = head[ServerWire::Version];
     answered_ = std::max(answered_, head[ServerWire::CommonClock]);
   }
@@ -197,26 +206,50 @@ task::Task<void> Servers::spread(Leg leg, const tensor::Arena& values) {
   co_await decoding;
 }
 
+void Servers::check(const Line& line, int server, const Head& head) const {
+  const std::int64_t clock = head[ServerWire::CommonClock], version = head[ServerWire::Version];
+  const std::int64_t before = line.versions[static_cast<std::size_t>(server)];
+  if (comm::is_count(clock) && comm::is_count(version) && version >= before) return;
+  throw comm::told_wrong(group_.global(roles_.member_of_server(server)), "answer",
+                         fmt::format("clock {} and version {} after version {}", clock, version, before));
+}
+
+/// Where the next contribution may go, and that the answer is where this rank wants it.
+void Servers::believe(Leg leg, Line& line, int server, const ServerWire::Told& told) {
+  const auto s = static_cast<std::size_t>(server);
+  const Rank peer = group_.global(roles_.member_of_server(server));
+  const auto written = static_cast<std::uint64_t>(told.head[ServerWire::AnswerWritten]);
+  // At most one answer of each unit is on its way.
+  if (written > came_[s] + lines_.size() || (written > 0 && !line.wanted[s]))
+    throw comm::told_wrong(
+        peer, "answer",
+        fmt::format("{} answers written into place here, where {} came before", written, came_[s]));
+  const std::size_t bytes = roles_.part_of(leg.range, server).size * size_of(line.from->type());
+  line.places[s] = Place(told.place, peer, bytes, group_.runtime().transport.signals());
+}
+
 /// The rest of an answer whose head has come: what was written into place, and messages where it was not.
 task::Task<void> Servers::take_placed(Leg leg, const tensor::Arena* values,
                                       std::vector<ServerWire::Told>* told) {
   net::Transport& transport = group_.runtime().transport;
   Line& line = this->line(leg.unit);
+  for (int server = 0; server < roles_.servers(); ++server)  // before anything is on its way
+    if (places(leg.range, server)) believe(leg, line, server, (*told)[static_cast<std::size_t>(server)]);
   std::deque<net::RecvOp> receives;
   std::deque<net::AwaitSignalOp> writes;
   for (int server = 0; server < roles_.servers(); ++server) {
     if (!places(leg.range, server)) continue;
     const auto s = static_cast<std::size_t>(server);
-    const ServerWire::Told& says = (*told)[s];
     const Rank peer = group_.global(roles_.member_of_server(server));
     const net::Tag tag = ServerWire::tag(group_, leg.unit, line.use, ServerWire::Answer);
-    const View bytes = values->bytes(roles_.part_of(leg.range, server));
-    if (says.head[ServerWire::AnswerWritten] == 0)
-      receives.emplace_back(transport, peer, tag, bytes, values->type());
-    else
-      writes.emplace_back(transport, peer, tag, signal_ + static_cast<std::uint32_t>(server),
-                          static_cast<std::uint64_t>(says.head[ServerWire::AnswerWritten]));
-    line.places[s] = Place(says.place, peer, bytes.size());
+    const auto written = static_cast<std::uint64_t>((*told)[s].head[ServerWire::AnswerWritten]);
+    if (written == 0) {
+      receives.emplace_back(transport, peer, tag, values->bytes(roles_.part_of(leg.range, server)),
+                            values->type());
+      continue;
+    }
+    ++came_[s];
+    writes.emplace_back(transport, peer, tag, signal_ + static_cast<std::uint32_t>(server), written);
   }
   auto came = settled(group_, &writes, &receives);
   co_await came;

@@ -104,11 +104,16 @@ class Servers final : public Topology {
     std::int64_t handed_in = 0;           // contributions
     std::vector<std::int64_t> versions;   // [server]: of the values that came last
     std::vector<Place> places;            // [server]: for the next contribution
+    std::vector<char> wanted;             // [server]: it was told where the answer may go
     const tensor::Arena* from = nullptr;  // what was handed in last, where answers may be put
     Range range;                          // of it
   };
   Line& line(std::uint32_t unit);
   task::Task<void> tell(ServerWire::Kind kind);
+  /// Throws Error{Mismatch} for a head of an answer that no server of this run may send.
+  void check(const Line& line, int server, const ServerWire::Head& head) const;
+  /// The same of what it says of places, which `line` then knows.
+  void believe(Leg leg, Line& line, int server, const ServerWire::Told& told);
   task::Task<void> hand_in(Leg leg, const tensor::Arena& values, ServerWire::Kind kind);
   /// What parts of a unit are on their way.
   enum class Wires { Contribution, Question, Response, Answer };
@@ -145,6 +150,7 @@ class Servers final : public Topology {
   std::uint32_t told_ = 0;
   std::vector<char> shares_;            // [server]: its memory
   std::vector<std::uint64_t> written_;  // [server]: contributions put into its places
+  std::vector<std::uint64_t> came_;     // [server]: answers that it put into places, as it said
   std::uint32_t signal_ = 0;            // [server], from here on: answers that it put into place
 };
 

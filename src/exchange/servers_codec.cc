@@ -106,7 +106,8 @@ task::Task<void> Servers::decode(Leg leg, const tensor::Arena* values, std::vect
     part.round = ServerCoders::round_of_answer(lines_.at(leg.unit).versions[server]);
     const Trip trip = coders_.answers->trip_of(group_, part, values->bytes(part.range));
     TripDesk desk(trip);
-    auto decoding = desk.decode(wires[server], desk.all(), codec::Into::Add);
+    auto decoding = desk.decode(wires[server], desk.all(), codec::Into::Add,
+                                roles_.member_of_server(static_cast<int>(server)));
     co_await decoding;
   }
 }
@@ -139,7 +140,7 @@ task::Task<void> Servers::respond_to(int server, Leg leg, const tensor::Arena* v
   {
     const Trip trip = part_trip(leg, values, server);
     TripDesk desk(trip);
-    auto responding = desk.respond(question.bytes(), response.bytes());
+    auto responding = desk.respond(question.bytes(), response.bytes(), roles_.member_of_server(server));
     co_await responding;
   }
   net::SendOp tells(transport, peer, ServerWire::tag(group_, leg.unit, use, ServerWire::Response),
@@ -151,7 +152,7 @@ task::Task<void> Servers::take_over(Leg leg, const tensor::Arena* values, std::v
   for (std::size_t server = 0; server < wires.size(); ++server) {
     const Trip trip = part_trip(leg, values, static_cast<int>(server));
     TripDesk desk(trip);
-    auto taking = desk.take_over(wires[server]);
+    auto taking = desk.take_over(wires[server], roles_.member_of_server(static_cast<int>(server)));
     co_await taking;
   }
 }

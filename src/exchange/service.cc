@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "comm/in_flight.h"
+#include "comm/told.h"
 
 namespace taxon::exchange {
 namespace {
@@ -204,6 +205,30 @@ task::Task<void> Service::reply(Unit* unit, int worker, std::uint32_t use) {
   co_await sent;
 }
 
+void Service::check(const Unit& unit, int worker, const ServerWire::Head& head) const {
+  // Who is ahead of all others may have got so far elsewhere; no run goes ahead of one bucket so much.
+  constexpr std::int64_t kMostAhead = 1 << 20;
+  const std::int64_t kind = head[ServerWire::KindOf];
+  const Rank from = setup_.group->global(worker);
+  auto refuse = [&](const std::string& what) {
+    throw comm::told_wrong(from, "hand in", fmt::format("{}, of {}", what, unit.bucket->name));
+  };
+  if (kind == ServerWire::Close) return;
+  if (kind != ServerWire::Contribution) refuse(fmt::format("a head of kind {}", kind));
+  const std::int64_t clock = head[ServerWire::Clock], base = head[ServerWire::Base];
+  if (clock < 0 || clock > unit.desk.furthest() + kMostAhead)
+    refuse(fmt::format("clock {} where {} is the furthest", clock, unit.desk.furthest()));
+  if (base < 0 || base > unit.desk.version())
+    refuse(fmt::format("values after {} updates of {}", base, unit.desk.version()));
+  const std::int64_t number = head[ServerWire::Number];
+  if (number < 0 || number > unit.desk.handed_in(worker))
+    refuse(fmt::format("contribution {} after {}", number, unit.desk.handed_in(worker)));
+  const std::int64_t samples = head[ServerWire::Samples], mean_over = head[ServerWire::MeanOver];
+  if (!comm::is_count(samples) || !comm::is_count(mean_over) || mean_over == 0)
+    refuse(fmt::format("{} samples of a mean over {}", samples, mean_over));
+  if (!comm::is_count(head[ServerWire::Round])) refuse(fmt::format("round {}", head[ServerWire::Round]));
+}
+
 std::string Service::describe(const Unit& unit) const {
   const std::string acts = unit.script ? ", act " + unit.script->where() : "";
   return unit.bucket->name + acts + ", " + unit.desk.describe();
@@ -225,10 +250,11 @@ task::Task<void> Service::serve(Unit* unit, int worker) {
       contribution.values = take_contribution(*unit);
       auto hearing = hear(unit, worker, &head, coded ? &wire : contribution.values.get());
       co_await hearing;
+      check(*unit, worker, head);
     }
     seat.closed = head[ServerWire::KindOf] == ServerWire::Close;
     if (coded && !seat.closed) {
-      auto decoding = decode(unit, head[ServerWire::Round], &wire, contribution.values.get());
+      auto decoding = decode(unit, worker, head[ServerWire::Round], &wire, contribution.values.get());
       co_await decoding;
     }
     if (!seat.closed) {
@@ -323,6 +349,9 @@ task::Task<void> Service::obey_while_here(int worker) {
       comm::GuardedOp guard(setup_.losses, runtime_.transport, said);
       co_await said;
     }
+    const std::int64_t kind = head[ServerWire::KindOf];
+    if (kind != ServerWire::Pause && kind != ServerWire::Close)
+      throw comm::told_wrong(peer, "pause", fmt::format("a word of kind {}", kind));
     for (auto& unit : units_) {
       Seat& seat = unit->seats[static_cast<std::size_t>(worker)];
       seat.paused = std::make_unique<task::Event>(runtime_.executor(), runtime_.waits());
@@ -338,7 +367,7 @@ task::Task<void> Service::obey_while_here(int worker) {
                      const_bytes_of(done), DType::Int64);
     comm::GuardedOp guard(setup_.losses, runtime_.transport, says);
     co_await says;
-    if (head[ServerWire::KindOf] == ServerWire::Close) co_return;
+    if (kind == ServerWire::Close) co_return;
   }
 }
 

@@ -112,6 +112,8 @@ class Service {
   task::Task<void> attend(Unit* unit, int worker);
   task::Task<void> serve(Unit* unit, int worker);
   task::Task<void> hear(Unit* unit, int worker, ServerWire::Head* head, const tensor::Arena* values);
+  /// Throws Error{Mismatch} for a head that no worker of this run may send.
+  void check(const Unit& unit, int worker, const ServerWire::Head& head) const;
   task::Task<void> reply(Unit* unit, int worker, std::uint32_t use);
   bool places(const Unit& unit, int worker) const {
     return unit.direct() && shares_[static_cast<std::size_t>(worker)];
@@ -142,7 +144,7 @@ class Service {
   void correct(const Unit& unit, Contribution& contribution, const optim::Lateness& lateness, Range piece);
   task::Task<void> answer(Unit* unit, int worker, const tensor::Arena* values, std::size_t begin);
   void prepare_codecs();
-  task::Task<void> decode(Unit* unit, std::int64_t round, const tensor::Arena* wire,
+  task::Task<void> decode(Unit* unit, int worker, std::int64_t round, const tensor::Arena* wire,
                           const tensor::Arena* values);
   task::Task<void> answer_difference(Unit* unit, int worker);
   void keep(Unit* unit, Buffer answer);
@@ -169,6 +171,7 @@ class Service {
   tensor::Arena places_;                // of contributions; empty: they all come as messages
   std::vector<char> shares_;            // [worker]: its memory
   std::vector<std::uint64_t> written_;  // [worker]: answers put into its places
+  std::vector<std::uint64_t> came_;     // [worker]: contributions that it put into places, as it said
   std::uint32_t signal_ = 0;            // [worker], from here on: contributions that it put into place
   task::Scope listeners_;
 };

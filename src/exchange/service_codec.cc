@@ -38,12 +38,12 @@ std::vector<std::pair<std::string, tensor::Arena*>> Service::state() {
   return state;
 }
 
-task::Task<void> Service::decode(Unit* unit, std::int64_t round, const tensor::Arena* wire,
+task::Task<void> Service::decode(Unit* unit, int worker, std::int64_t round, const tensor::Arena* wire,
                                  const tensor::Arena* values) {
   const Leg leg{static_cast<std::uint32_t>(unit->bucket->id.value()), 0, unit->range, {}, round};
   const Trip trip = setup_.coders->contributions->trip_of(*setup_.group, leg, values->bytes());
   TripDesk desk(trip);
-  auto decoding = desk.decode(wire->bytes(), desk.all(), codec::Into::Assign);
+  auto decoding = desk.decode(wire->bytes(), desk.all(), codec::Into::Assign, worker);
   co_await decoding;
 }
 

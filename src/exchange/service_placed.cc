@@ -2,7 +2,10 @@
 // uses them. Who hands in tells where the answer may go, since what it handed in has been taken from there;
 // who answers tells where the next contribution may go, if the last one is not waiting there for an update.
 // That is the credit: nothing is written over that is in use.
+#include <fmt/format.h>
+
 #include "comm/losses.h"
+#include "comm/told.h"
 #include "exchange/service.h"
 
 namespace taxon::exchange {
@@ -26,6 +29,7 @@ void Service::prepare_places() {
     }
   }
   written_.resize(shares_.size());
+  came_.resize(shares_.size());
   if (total == 0) return;
   signal_ = runtime_.transport.allot_signals(static_cast<std::uint32_t>(workers));
   try {
@@ -55,11 +59,19 @@ task::Task<void> Service::hear_told(Unit* unit, int worker, ServerWire::Head* he
     co_await said;
   }
   *head = told.head;
+  check(*unit, worker, told.head);
   if (told.head[ServerWire::KindOf] == ServerWire::Close) co_return;
   const tensor::Arena& weights = *setup_.weights;
-  seat.wanted = Place(told.place, peer, unit->range.size * size_of(weights.type()));
+  seat.wanted =
+      Place(told.place, peer, unit->range.size * size_of(weights.type()), runtime_.transport.signals());
   const net::Tag tag = ServerWire::tag(group, id, use, ServerWire::HandedIn);
-  if (told.head[ServerWire::Written] == 0) {
+  const auto written = static_cast<std::uint64_t>(told.head[ServerWire::Written]);
+  std::uint64_t& came_before = came_[static_cast<std::size_t>(worker)];
+  if (written > came_before + units_.size())  // one of each unit is on its way
+    throw comm::told_wrong(
+        peer, "hand in",
+        fmt::format("{} contributions written into place here, where {} came before", written, came_before));
+  if (written == 0) {
     into->values = take(*unit);
     net::RecvOp came(runtime_.transport, peer, tag, into->values->bytes(), weights.type());
     comm::GuardedOp guard(setup_.losses, runtime_.transport, came);
@@ -67,10 +79,11 @@ task::Task<void> Service::hear_told(Unit* unit, int worker, ServerWire::Head* he
     co_return;
   }
   if (!seat.place)
-    throw Error(ErrorKind::Transport, "a worker wrote where a contribution waits for its update",
-                ErrorContext{peer, "hand in", unit->bucket->name});
+    throw comm::told_wrong(peer, "hand in",
+                           unit->bucket->name + " was written to where a contribution waits for its update");
+  ++came_before;
   net::AwaitSignalOp came(runtime_.transport, peer, tag, signal_ + static_cast<std::uint32_t>(worker),
-                          static_cast<std::uint64_t>(told.head[ServerWire::Written]));
+                          written);
   comm::GuardedOp guard(setup_.losses, runtime_.transport, came);
   co_await came;
   into->values = std::move(seat.place);

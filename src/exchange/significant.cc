@@ -10,6 +10,7 @@
 #include "comm/kernels.h"
 #include "comm/recorded.h"
 #include "comm/scratch.h"
+#include "comm/told.h"
 
 namespace taxon::exchange {
 namespace {
@@ -74,7 +75,7 @@ void pack(View outgoing, std::size_t entries, std::vector<Position>& positions) 
 }
 
 template <class T>
-void add_entries(const Part& part, ConstView wire, std::size_t entries, int member) {
+void add_entries(const Part& part, ConstView wire, std::size_t entries, Rank from) {
   auto sum = as_span<T>(part.sum);
   if (goes_whole(sum.size(), entries, sizeof(T))) {
     auto way = as_span<const T>(wire);
@@ -88,8 +89,9 @@ void add_entries(const Part& part, ConstView wire, std::size_t entries, int memb
     std::memcpy(&position, wire.data() + e * sizeof(Position), sizeof position);
     std::memcpy(&value, wire.data() + entries * sizeof(Position) + e * sizeof(T), sizeof value);
     if (position >= sum.size() || static_cast<std::int64_t>(position) <= last)
-      throw Error(ErrorKind::Transport, fmt::format("member {} sent entry {} of {} at position {} of {}",
-                                                    member, e, entries, position, sum.size()));
+      throw comm::told_wrong(
+          from, "significant entries",
+          fmt::format("entry {} of {} at position {} of {}", e, entries, position, sum.size()));
     last = position;
     sum[position] += value;
   }
@@ -157,12 +159,12 @@ class Significant::Mail {
     }
     return all();
   }
-  /// Bytes of what a member sends. Throws Error{Transport} for a count that nobody may have.
+  /// Bytes of what a member sends. Throws Error{Mismatch} for a count that nobody may have.
   std::size_t bytes_from(int member, const Part& part) const {
     const std::int64_t entries = counts_[static_cast<std::size_t>(member)];
     if (entries < 0 || static_cast<std::size_t>(entries) > part.count())
-      throw Error(ErrorKind::Transport,
-                  fmt::format("member {} sent {} entries of {}", member, entries, part.count()));
+      throw comm::told_wrong(group_.global(member), "significant entries",
+                             fmt::format("{} entries of {}", entries, part.count()));
     return significant_bytes(part.count(), static_cast<std::size_t>(entries), size_of(part.type));
   }
   std::size_t entries_from(int member) const {
@@ -177,6 +179,7 @@ class Significant::Mail {
     sends_.clear();
     receives_.clear();
     const std::size_t own = bytes_from(group_.rank(), part);
+    for (int member : others()) bytes_from(member, part);  // before anything is on its way
     for (int member : others()) {
       const std::size_t bytes = bytes_from(member, part);
       if (bytes > 0)
@@ -269,7 +272,7 @@ task::Task<double> Significant::reduce(Leg leg, const tensor::Arena& values) {
                             std::memset(part.sum.data(), 0, part.sum.size());
                             for (int member = 0; member < group_.size(); ++member)
                               add_entries<T>(part, mail.wire(member, part), mail.entries_from(member),
-                                             member);
+                                             group_.global(member));
                             settle_part<T>(part, group_.size());
                           });
                         }};

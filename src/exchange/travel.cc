@@ -118,7 +118,8 @@ task::Task<void> travel_opaque(Trip trip) {
   co_await gather;
   for (std::size_t member = 0; member < size; ++member) {
     auto decoding =
-        desk.decode(wire_of(member), desk.all(), member == 0 ? codec::Into::Assign : codec::Into::Add);
+        desk.decode(wire_of(member), desk.all(), member == 0 ? codec::Into::Assign : codec::Into::Add,
+                    static_cast<int>(member));
     co_await decoding;
   }
 }
@@ -149,7 +150,7 @@ task::Task<void> sum_at_owners(TripDesk* desk) {
   co_await swapping;
   for (int member = 0; member < size; ++member) {
     auto decoding = desk->decode(parts.theirs(member), desk->own_part(),
-                                 member == 0 ? codec::Into::Assign : codec::Into::Add);
+                                 member == 0 ? codec::Into::Assign : codec::Into::Add, member);
     co_await decoding;
   }
 }
@@ -178,8 +179,8 @@ task::Task<void> travel_divisible(Trip trip) {
   co_await gathering;
   for (int member = 0; member < trip.group.size(); ++member) {
     const Range range = desk.part_of(member);
-    auto decoding =
-        desk.decode(sums.of(member, trip.codec.wire_bytes(0, range.size)), range, codec::Into::Assign);
+    auto decoding = desk.decode(sums.of(member, trip.codec.wire_bytes(0, range.size)), range,
+                                codec::Into::Assign, member);
     co_await decoding;
   }
 }
@@ -213,13 +214,13 @@ task::Task<void> travel_mergeable(Trip trip) {
     if (rank + step >= size) continue;
     net::RecvOp receive(transport, trip.group.global(rank + step), tag, other.bytes(), DType::UInt8);
     co_await receive;
-    auto merging = desk.merge(wire.bytes(), other.bytes());
+    auto merging = desk.merge(wire.bytes(), other.bytes(), rank + step);
     co_await merging;
   }
   comm::Call call{wire.bytes(), DType::UInt8, trip.call.unit, trip.call.lane};
   auto spread = row_for(net::Operation::Broadcast, size, bytes).run(trip.group, call);
   co_await spread;
-  auto decoding = desk.decode(wire.bytes(), desk.all(), codec::Into::Assign);
+  auto decoding = desk.decode(wire.bytes(), desk.all(), codec::Into::Assign, 0);
   co_await decoding;
 }
 

@@ -1,5 +1,7 @@
 #include "exchange/trip.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace taxon::exchange {
@@ -87,10 +89,17 @@ task::Task<void> TripDesk::encode_next(int round, ConstView sum, View wire) {
   });
 }
 
-task::Task<void> TripDesk::decode(ConstView wire, Range range, codec::Into into) {
-  return run("decode", range.size, Way::Decode, [this, wire, range, into](tensor::Marks&) {
+void TripDesk::blame(std::optional<int> from, const Error& error) const {
+  if (!from || error.context().rank) throw Error(error);
+  const Rank rank = trip_.group.global(*from);
+  throw Error(error.kind(), fmt::format("from rank {}: {}", rank.value(), error.what()),
+              ErrorContext{rank, "codec", {}});
+}
+
+task::Task<void> TripDesk::decode(ConstView wire, Range range, codec::Into into, std::optional<int> from) {
+  return run("decode", range.size, Way::Decode, [this, wire, range, into, from](tensor::Marks&) {
     std::span<float> values = floats(bytes(trip_.call.data, range));
-    trip_.codec.decode(wire, values, into, use());
+    of_member(from, [&] { trip_.codec.decode(wire, values, into, use()); });
     wipe(values, range);
   });
 }
@@ -122,9 +131,11 @@ task::Task<void> TripDesk::conclude() {
   co_await concluding;
 }
 
-task::Task<void> TripDesk::merge(View into, ConstView other) {
-  return run("merge", count_, Way::Decode, [this, into, other](tensor::Marks&) {
-    trip_.codec.merge(into, other, trip_.keeps ? memory(all()).errors : std::span<float>(), use());
+task::Task<void> TripDesk::merge(View into, ConstView other, int from) {
+  return run("merge", count_, Way::Decode, [this, into, other, from](tensor::Marks&) {
+    of_member(from, [&] {
+      trip_.codec.merge(into, other, trip_.keeps ? memory(all()).errors : std::span<float>(), use());
+    });
   });
 }
 

@@ -36,8 +36,10 @@ class TripDesk {
   task::Task<void> pass();
   /// The wire of a later round, from the sum of the round before.
   task::Task<void> encode_next(int round, ConstView sum, View wire);
-  /// Values := or += what a wire stands for.
-  task::Task<void> decode(ConstView wire, Range range, codec::Into into);
+  // Of a wire that its codec refuses the error names member `from`, who made it.
+
+  /// Values := or += what a wire stands for; from everybody where it is a sum.
+  task::Task<void> decode(ConstView wire, Range range, codec::Into into, std::optional<int> from = {});
   /// The last round's sum is known: what codecs settle only then.
   task::Task<void> deliver(ConstView wire);
   /// The wire of values that are a sum already; the memory keeps what it lacks.
@@ -48,20 +50,21 @@ class TripDesk {
   task::Task<void> find(ConstView sum, Chosen* chosen);
   /// At the others: the wire of the second round, which answers; and at the end what became of the entries
   /// that counted, which the values take over and the memory forgets.
-  task::Task<void> respond(ConstView question, View wire);
-  task::Task<void> take_over(ConstView entries);
+  task::Task<void> respond(ConstView question, View wire, int from);
+  task::Task<void> take_over(ConstView entries, int from);
 
-  /// Of codecs of algebra Asked, at the owner of a range: the question, from everybody's first wires of it.
+  /// Of codecs of algebra Asked, at the owner of a range: the question, from everybody's first wires of it,
+  /// by member.
   task::Task<void> inquire(std::span<const View> wires, Range range, View question);
   /// Everywhere: the wire of the second round that answers the question about a range, and values := or +=
   /// what such a wire stands for.
-  task::Task<void> answer(ConstView question, Range range, View wire, std::uint64_t chance);
-  task::Task<void> decode_answer(ConstView question, ConstView wire, Range range, codec::Into into);
+  task::Task<void> answer(ConstView question, Range range, View wire, int from);
+  task::Task<void> decode_answer(ConstView question, ConstView wire, Range range, codec::Into into, int from);
 
   /// All is decoded: what feedback makes of the sum.
   task::Task<void> conclude();
   /// `into` := both.
-  task::Task<void> merge(View into, ConstView other);
+  task::Task<void> merge(View into, ConstView other, int from);
 
  private:
   View bytes(View whole, Range range) const {
@@ -83,6 +86,15 @@ class TripDesk {
   void wipe(std::span<float> values, Range range) const;
   /// What a memory holds after accumulating: where the next rounds read.
   std::span<float> encoded() const { return floats(trip_.keeps ? trip_.errors : trip_.call.data); }
+  template <class Body>
+  void of_member(std::optional<int> from, Body&& body) const {
+    try {
+      body();
+    } catch (const Error& error) {
+      blame(from, error);
+    }
+  }
+  [[noreturn]] void blame(std::optional<int> from, const Error& error) const;
   enum class Way { Encode, Decode };
   tensor::Cost cost_of(std::size_t count, Way way) const;
   /// Of codecs of algebra Asked.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "net/local_address.h"
 #include "net/transport.h"
 #include "task/poll_loop.h"
 
@@ -20,12 +21,21 @@ struct ProcessTransportOptions {
   std::uint32_t job_epoch = 0;
   /// A row of transport_choices() (net/transport_choice.h). The user's UCX_TLS wins over rows of UCX's.
   std::string transport = "auto";
-  /// Network devices as in UCX_NET_DEVICES ("eth0,mlx5_0:1"); empty: all. The user's UCX_NET_DEVICES wins.
-  std::string devices;
+  /// The numeric address by which ranks of other hosts reach this one (net/local_address.h): nothing else is
+  /// listened at but loopback. A loopback address says that all ranks are on one host, and then nothing
+  /// beyond this host is opened.
+  std::string address = kLoopbackAddress;
   /// Peers whose loss somebody else tells of: a broken connection to them ends nothing but its operations.
   std::vector<Rank> spared;
   PayloadChecksums payload_checksums = PayloadChecksums::Off;
-  /// UCX's: how much of what this rank sends to another host is on its way: what TCP allows, or what the path
+  /// What Taxon's own TCP proves to peers, and peers to it. Empty: what the rendezvous hands to ranks is
+  /// proof enough, as on one host.
+  std::vector<unsigned char> secret;
+  /// Of all that goes to other hosts, which then goes over Taxon's own TCP.
+  enum class Encryption { None, Tls } encryption = Encryption::None;
+  /// From this rank to each other over Taxon's own TCP; 0: as many as the path needs.
+  int connections = 0;
+  /// How much of what this rank sends to another host is on its way: what TCP allows, or what the path
   /// can use (net/wire/send_window.h), which several senders to one link need, and which costs processor
   /// time.
   enum class OnItsWay { AsTcpAllows, AsPathCarries } on_its_way = OnItsWay::AsPathCarries;

@@ -1,6 +1,7 @@
 #include "net/transport.h"
 
 #include <cstring>
+#include <limits>
 
 #include "net/describe.h"
 
@@ -18,6 +19,8 @@ RemoteRegion RemoteRegion::unpack(ConstView bytes) {
   std::uint64_t head[3];
   if (bytes.size() < sizeof head) throw Error(ErrorKind::Mismatch, "a packed memory region is cut short");
   std::memcpy(head, bytes.data(), sizeof head);
+  if (head[0] > std::numeric_limits<std::int32_t>::max() || head[1] + head[2] < head[1])
+    throw Error(ErrorKind::Mismatch, "a packed memory region is of no rank, or goes on beyond all memory");
   return {Rank(static_cast<std::int32_t>(head[0])), head[1], head[2],
           std::vector<std::byte>(bytes.data() + sizeof head, bytes.data() + bytes.size())};
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "net/ucx/ucx_transport.h"
+#include "net/routed_transport.h"
 #if defined(TAXON_WITH_GRPC)
 #include "net/grpc/grpc_transport.h"
 #endif
@@ -12,8 +12,8 @@ namespace {
 
 using Made = std::unique_ptr<ProcessTransport>;
 
-Made make_ucx(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options) {
-  return std::make_unique<UcxTransport>(executor, waits, std::move(options));
+Made make_routed(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options) {
+  return std::make_unique<RoutedTransport>(executor, waits, std::move(options));
 }
 
 #if defined(TAXON_WITH_GRPC)
@@ -28,22 +28,27 @@ constexpr decltype(TransportChoice::make) kMakeStreaming = nullptr, kMakeUnary =
 #endif
 
 constexpr auto kShared = TransportChoice::Memory::Shared, kApart = TransportChoice::Memory::Apart;
+using Tcp = TransportChoice::Tcp;
 constexpr const char* kGrpcPackage = "libgrpc++-dev";
 
 // System V segments vanish with their last process, however it ends, and are not limited by the size of
 // /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
 // here.
 const std::vector<TransportChoice> kChoices = {
-    {"auto", "shared memory within a host, RDMA or TCP between hosts", kShared, "^posix,cma", make_ucx,
-     nullptr},
-    {"shm", "shared memory only; all ranks on one host", kShared, "self,sysv", make_ucx, nullptr},
+    {"auto", "shared memory within a host, RDMA or Taxon's TCP between hosts", kShared, "self,sysv",
+     "^posix,cma,tcp", Tcp::BetweenHosts, make_routed, nullptr},
+    {"shm", "shared memory only; all ranks on one host", kShared, "self,sysv", "self,sysv", Tcp::None,
+     make_routed, nullptr},
     {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden", kShared,
-     "^sysv,cma", make_ucx, nullptr},
-    {"tcp", "TCP only, also within a host", kApart, "self,tcp", make_ucx, nullptr},
-    {"grpc", "to compare and debug with: gRPC, one stream per direction", kApart, nullptr, kMakeStreaming,
-     kGrpcPackage},
-    {"grpc-unary", "to compare and debug with: gRPC, one call per fragment", kApart, nullptr, kMakeUnary,
-     kGrpcPackage},
+     "self,posix", "^sysv,cma,tcp", Tcp::BetweenHosts, make_routed, nullptr},
+    {"tcp", "Taxon's TCP only, also within a host", kApart, nullptr, nullptr, Tcp::Always, make_routed,
+     nullptr},
+    {"ucx-tcp", "to compare with: UCX's TCP only, which trusts its network", kApart, "self,tcp", "self,tcp",
+     Tcp::None, make_routed, nullptr},
+    {"grpc", "to compare and debug with: gRPC, one stream per direction", kApart, nullptr, nullptr, Tcp::None,
+     kMakeStreaming, kGrpcPackage},
+    {"grpc-unary", "to compare and debug with: gRPC, one call per fragment", kApart, nullptr, nullptr,
+     Tcp::None, kMakeUnary, kGrpcPackage},
 };
 
 }  // namespace
@@ -65,6 +70,11 @@ const TransportChoice& find_transport_choice(const std::string& name) {
   throw Error(ErrorKind::Usage, fmt::format("unknown transport \"{}\"; there are:{}", name, names));
 }
 
+bool can_encrypt(const TransportChoice& choice) {
+  // Within a host nothing is to be hidden from.
+  return choice.tcp != Tcp::None || choice.name == std::string_view("shm");
+}
+
 std::string what_is_missing(const TransportChoice& choice) {
   if (choice.make != nullptr) return {};
   return fmt::format("this build has no \"{}\": install {}, then configure and build anew", choice.name,
@@ -76,6 +86,8 @@ std::unique_ptr<ProcessTransport> make_transport(task::Executor& executor, task:
   const TransportChoice& choice = find_transport_choice(options.transport);
   if (const std::string missing = what_is_missing(choice); !missing.empty())
     throw Error(ErrorKind::Usage, missing);
+  if (options.encryption == ProcessTransportOptions::Encryption::Tls && !can_encrypt(choice))
+    throw Error(ErrorKind::Usage, fmt::format("transport \"{}\": {}", choice.name, kHowToEncrypt));
   return choice.make(executor, waits, std::move(options));
 }
 

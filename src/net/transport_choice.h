@@ -14,8 +14,12 @@ struct TransportChoice {
   const char* explanation;
   /// Of ranks on one host.
   enum class Memory { Shared, Apart } memory;
-  /// What UCX may use, as in UCX_TLS. Null: it goes without UCX.
+  /// What UCX may use, as in UCX_TLS, where all ranks are on one host, and where they are not. Null: it goes
+  /// without UCX.
+  const char* tls_within_host;
   const char* tls;
+  /// Where Taxon's own TCP carries what shared memory and RDMA do not.
+  enum class Tcp { None, BetweenHosts, Always } tcp;
   /// Null: this build has none.
   std::unique_ptr<ProcessTransport> (*make)(task::Executor& executor, task::Waits& waits,
                                             ProcessTransportOptions options);
@@ -29,6 +33,9 @@ const std::vector<TransportChoice>& transport_choices();
 const TransportChoice& find_transport_choice(const std::string& name);
 /// Their names, the default first.
 std::vector<std::string> transport_names();
+/// Whether nothing of it leaves a host in clear when it is told to encrypt, and what to do where it can't.
+bool can_encrypt(const TransportChoice& choice);
+inline constexpr const char* kHowToEncrypt = "none of it can be encrypted: choose auto, posix or tcp";
 /// What to do before a choice can be made that this build has not; empty for one that it has.
 std::string what_is_missing(const TransportChoice& choice);
 

@@ -23,12 +23,20 @@ void visit_fields(P& p, V&& visit) {
                         "section; the other buckets travel as they are."},
       p.of);
   visit(Field{.key = "density",
-              .sentence = "Share of the values that travel (random_k, top_k and its relatives, count_sketch, "
+              .sentence = "Share of the values that travel (random_k, top_k and its relatives and packed "
+                          "forms, count_sketch, "
                           "split_sketch, cocktail), at most (threshold).",
               .min = 0,
               .max = 1,
               .above_min = true},
         p.density);
+  visit(Field{.key = "entries",
+              .sentence =
+                  "Number of values of a bucket that travel, in place of density (random_k, top_k, gtop_k "
+                  "and their packed forms, count_sketch); 0: as density says.",
+              .min = 0,
+              .max = 1e9},
+        p.entries);
   visit(Field{.key = "drawn",
               .sentence = "Share of the values, drawn by chance, of which the largest travel (cocktail).",
               .min = 0,
@@ -36,7 +44,8 @@ void visit_fields(P& p, V&& visit) {
               .above_min = true},
         p.drawn);
   visit(Field{.key = "bits",
-              .sentence = "Of a value (qsgd, chunk_top_k, cocktail): 2, 4 or 8; split_sketch: 4 or 8.",
+              .sentence = "Of a value (qsgd, chunk_top_k, cocktail, packed forms of top_k): 2, 4 or 8; "
+                          "split_sketch: 4 or 8.",
               .min = 1,
               .max = 8},
         p.bits);
@@ -57,6 +66,13 @@ void visit_fields(P& p, V&& visit) {
               .max = 1,
               .above_min = true},
         p.columns);
+  visit(Field{.key = "column_count",
+              .sentence =
+                  "Columns of a row of a bucket's sketch, in place of columns (count_sketch); 0: as columns "
+                  "says.",
+              .min = 0,
+              .max = 1e9},
+        p.column_count);
   visit(
       Field{.key = "table",
             .sentence = "What a sketch's buckets travel as: float32 or bfloat16 (count_sketch), int8 or int4 "
@@ -116,6 +132,11 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "masking",
               .sentence = "Momentum correction: velocities are cleared where entries travelled."},
         p.masking);
+  visit(Field{.key = "global",
+              .sentence =
+                  "The codec's tensors are one bucket, whatever exchange.bucket_bytes and slice_bytes say: "
+                  "one sketch and one choice of entries for the whole model, once all gradients are there."},
+        p.global);
   visit(Field{.key = "warmup_density",
               .sentence = "Densities of the beginning, each for warmup_steps.",
               .min = 0,

@@ -49,6 +49,11 @@ void visit_fields(P& p, V&& visit) {
       p.train_limit);
   visit(Field{.key = "test_limit", .sentence = "Use only the first so many test samples; 0: all.", .min = 0},
         p.test_limit);
+  visit(Field{.key = "validation",
+              .sentence = "The last so many of these training samples are set aside: to choose "
+                          "hyperparameters by, see evaluation.split.",
+              .min = 0},
+        p.validation);
   visit(Field{.key = "prefetch", .sentence = "Batches prepared ahead of the step.", .min = 1, .max = 1024},
         p.prefetch);
 }
@@ -215,12 +220,25 @@ void visit_fields(P& p, V&& visit) {
 template <Like<TransportPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "kind",
-              .sentence = "auto, shm (one host), posix, tcp, grpc, grpc-unary (docs/transport.md)."},
+              .sentence = "auto, shm (one host), posix, tcp, ucx-tcp, grpc, grpc-unary (docs/transport.md)."},
         p.kind);
   visit(Field{.key = "checksum",
               .sentence = "What a checksum protects: the header alone, or the payload too.",
               .choices = "header payload"},
         p.checksum);
+  visit(
+      Field{.key = "encryption",
+            .sentence = "Of all that travels between hosts: none, or TLS 1.3 whose key comes from the job's "
+                        "secret (auto, posix, tcp).",
+            .choices = "none tls"},
+      p.encryption);
+  visit(
+      Field{.key = "connections",
+            .sentence = "TCP connections from one rank to another on another host; 0: as many as the length "
+                        "and speed of the path need.",
+            .min = 0,
+            .max = 64},
+      p.connections);
   visit(
       Field{.key = "trace_allocations",
             .sentence = "libtorch makes gradients in the memory that they travel from, by the allocations "
@@ -265,11 +283,17 @@ void visit_fields(P& p, V&& visit) {
 template <Like<EvaluationPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "every_epochs",
-              .sentence = "Test accuracy and loss after so many epochs; 0: only at the end.",
+              .sentence = "Accuracy and loss after so many epochs; 0: only at the end.",
               .min = 0,
               .max = 1e6},
         p.every_epochs);
   visit(Field{.key = "batch", .sentence = "Samples per forward pass.", .min = 1, .max = 1e9}, p.batch);
+  visit(
+      Field{.key = "split",
+            .sentence = "Samples whose accuracy and loss are reported; validation: what data.validation sets "
+                        "aside.",
+            .choices = "test validation"},
+      p.split);
 }
 
 template <Like<CheckpointPlan> P, class V>
@@ -340,7 +364,8 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "name", .sentence = "Name of the run: of its output folder and in reports."}, p.name);
   visit(Field{.key = "seed", .sentence = "Everything random in the run follows from it."}, p.seed);
   visit(Field{.key = "threads",
-              .sentence = "Compute threads per worker; 0: the host's cores divided by its workers.",
+              .sentence =
+                  "Compute threads per worker; 0: the host's cores divided by the workers that may use them.",
               .min = 0,
               .max = 4096},
         p.threads);
@@ -351,6 +376,21 @@ void visit_fields(P& p, V&& visit) {
                         "that several jobs share).",
             .choices = "share all"},
       p.cores);
+  visit(Field{.key = "waiting",
+              .sentence =
+                  "How compute threads wait for their next work: active, by polling for some "
+                  "milliseconds, which is fast where nobody else wants the cores; passive, asleep; auto: "
+                  "active, and passive while others are seen to use the cores or a quota is used up.",
+              .choices = "auto active passive"},
+        p.waiting);
+  visit(Field{.key = "on_divergence",
+              .sentence = "A loss or a gradient that is not finite. stop: ends the run and saves no such "
+                          "weights; skip: the "
+                          "step changes nothing on any rank (gradients then travel only when all ranks have "
+                          "theirs; a worker "
+                          "that keeps no step with others skips alone); ignore: training goes on with it.",
+              .choices = "stop skip ignore"},
+        p.on_divergence);
   visit(Field{.key = "model", .sentence = "What is trained."}, p.model);
   visit(Field{.key = "data", .sentence = "On what."}, p.data);
   visit(Field{.key = "batch", .sentence = "Samples per step."}, p.batch);

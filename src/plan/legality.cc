@@ -191,6 +191,16 @@ Broken accumulated_over_periods(const LevelPlan& level) {
                 fmt::format("warmup_steps is {}", level.warmup_steps));
 }
 
+Broken split_there(const Case& c) {
+  return unless(c.plan.evaluation.split != "validation" || c.plan.data.validation > 0, "it is 0");
+}
+
+Broken some_left(const Case& c) {
+  const DataPlan& data = c.plan.data;
+  return unless(data.train_limit == 0 || data.validation < data.train_limit,
+                fmt::format("it is {} of {}", data.validation, data.train_limit));
+}
+
 Broken norm_known(const Case& c) {
   const auto& levels = c.plan.exchange.levels;
   return unless(c.plan.optimiser.clip_norm == 0 ||
@@ -234,6 +244,11 @@ Broken ring_at_once(const Case& c) {
                 fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
+Broken skips_whole(const Case& c) {
+  return unless(c.plan.on_divergence != "skip" || c.plan.exchange.gradients == "whole",
+                fmt::format("it is {}", c.plan.exchange.gradients));
+}
+
 Broken reports_in_time(const Case& c) {
   const ControlPlan& control = c.plan.control;
   return unless(control.deadline_seconds >= std::max(control.silence_seconds, control.hang_seconds),
@@ -258,6 +273,8 @@ constexpr LegalityRow kRows[] = {
     {"model.frozen", "must list names of parameters", frozen_named},
     {"data.dataset", "must name a kind of data set",
      [](const Case& c) { return known_name(c.plan.data.dataset, c.known.datasets); }},
+    {"data.validation", "must leave samples to train on", some_left},
+    {"evaluation.split", "validation needs data.validation above 0", split_there},
     {"batch", "exactly one of batch.global and batch.per_worker must be given, above 0", batch_given},
     {"batch.micro_batches", "must not exceed a worker's share of the batch", micro_batches_fit},
     {"precision", "master must be float64 for compute float64, and float32 otherwise", master_fits},
@@ -347,6 +364,8 @@ constexpr LegalityRow kRows[] = {
     {"exchange.gradients", "ring needs batch.micro_batches: 1, since sums of micro-batches need whole memory",
      ring_once},
     {"exchange.gradients", "ring and a delay above 0 exclude each other", ring_at_once},
+    {"on_divergence",
+     "skip needs exchange.gradients: whole, since a ring has no room for gradients that wait", skips_whole},
     {"transport.kind", "must be auto or name a transport",
      [](const Case& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
     {"emulation.slow", "rank must be one of the run's, or -1 for all", slow_ranks_there},

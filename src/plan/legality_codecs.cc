@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "plan/broken.h"
 
 namespace taxon::plan {
@@ -115,8 +117,41 @@ Broken codec_chooses(const Case& c, const LevelPlan& level) {
 Broken sketch_lasts(const Case&, const LevelPlan& level) {
   const CodecPlan& codec = level.codec;
   return unless(
-      codec.reuse == 1 || (codec.candidates == 1 && codec.density * codec.reuse <= 1),
+      codec.reuse == 1 || (codec.candidates == 1 && (codec.entries > 0 || codec.density * codec.reuse <= 1)),
       fmt::format("reuse is {}, candidates {}, density {}", codec.reuse, codec.candidates, codec.density));
+}
+
+/// Codecs whose wires follow from the number of a range's values; of the others members own parts.
+bool counts_entries(const std::string& codec) {
+  constexpr std::string_view kCounted[] = {"random_k",     "top_k",         "gtop_k",
+                                           "packed_top_k", "packed_gtop_k", "count_sketch"};
+  return std::find(std::begin(kCounted), std::end(kCounted), codec) != std::end(kCounted);
+}
+
+Broken codec_counts(const Case&, const LevelPlan& level) {
+  const std::string& codec = level.codec.candidate();
+  if (level.codec.column_count > 0 && codec != "count_sketch")
+    return fmt::format("column_count is {}, codec is {}", level.codec.column_count, codec);
+  return unless(level.codec.entries == 0 || counts_entries(codec),
+                fmt::format("entries is {}, codec is {}", level.codec.entries, codec));
+}
+
+Broken codec_counted_whole(const Case&, const LevelPlan& level) {
+  return unless((level.codec.entries == 0 && level.codec.column_count == 0) || level.topology == "all_reduce",
+                fmt::format("topology is {}", level.topology));
+}
+
+Broken codec_global(const Case& c) {
+  const auto& levels = c.plan.exchange.levels;
+  for (const LevelPlan& level : levels) {
+    if (!level.codec.global) continue;
+    if (level.codec.name == "none" || level.codec.name == "auto") return "codec is " + level.codec.name;
+    return unless(levels.size() == 1 && level.topology == "all_reduce" && level.rule == "sum" &&
+                      level.factors == "none",
+                  fmt::format("there are {} level(s), topology is {}, rule is {}, factors is {}",
+                              levels.size(), level.topology, level.rule, level.factors));
+  }
+  return {};
 }
 
 Broken codec_bits(const Case&, const LevelPlan& level) {
@@ -264,6 +299,17 @@ constexpr LegalityRow kRows[] = {
      "leaves "
      "as many entries for each step",
      [](const Case& c) { return any_coded(c, sketch_lasts); }},
+    {"exchange.levels.codec",
+     "entries needs a codec that has so many of a whole range (random_k, top_k, gtop_k and their packed "
+     "forms, "
+     "count_sketch), column_count needs count_sketch",
+     [](const Case& c) { return any_coded(c, codec_counts); }},
+    {"exchange.levels.codec",
+     "entries and column_count need topology all_reduce, where no range is cut into parts",
+     [](const Case& c) { return any_coded(c, codec_counted_whole); }},
+    {"exchange.levels.codec.global",
+     "needs a codec by name on a single level, of topology all_reduce, rule sum and no factors",
+     codec_global},
     {"exchange.levels.codec.bits", "must be 2, 4 or 8; of split_sketch 4 or 8",
      [](const Case& c) { return any_coded(c, codec_bits); }},
     {"exchange.levels.codec.table",

@@ -29,6 +29,8 @@ struct DataPlan {
   double deviation = 0.3530;     // then divided by
   std::int64_t train_limit = 0;  // use only the first so many training samples; 0: all
   std::int64_t test_limit = 0;
+  std::int64_t validation =
+      0;             // the last so many training samples are set aside to choose hyperparameters by
   int prefetch = 2;  // batches prepared ahead
   friend bool operator==(const DataPlan&, const DataPlan&) = default;
 };
@@ -113,10 +115,13 @@ struct CodecPlan {
   bool masking = true;            // velocities are cleared where entries travelled
   std::vector<double> warmup_density;  // at the beginning, each for warmup_steps
   std::int64_t warmup_steps = 1;
-  std::int64_t dense_steps = 0;  // at the beginning, in which everything travels as it is
-  std::int64_t dense_below = 0;  // buckets of fewer values travel as they are
-  std::string answer = "none";   // topology servers: the codec of what travels back
-  bool force = false;            // also inside a node
+  std::int64_t dense_steps = 0;   // at the beginning, in which everything travels as it is
+  std::int64_t dense_below = 0;   // buckets of fewer values travel as they are
+  std::string answer = "none";    // topology servers: the codec of what travels back
+  std::int64_t entries = 0;       // that travel, in place of density; 0: as density says
+  std::int64_t column_count = 0;  // of a row, in place of columns; 0: as columns says
+  bool global = false;            // one sketch and one choice of entries for the whole model
+  bool force = false;             // also inside a node
   /// The codec of what does not travel as it is.
   const std::string& candidate() const { return name == "auto" ? of : name; }
   friend bool operator==(const CodecPlan&, const CodecPlan&) = default;
@@ -167,6 +172,8 @@ struct TransportPlan {
   std::string kind = "auto";        // a row of net/transport_choice.h
   std::string checksum = "header";  // header, payload
   bool trace_allocations = true;    // gradients are born where they travel from
+  std::string encryption = "none";  // between hosts: none, tls
+  int connections = 0;              // from one rank to another over TCP; 0: as many as the path needs
   friend bool operator==(const TransportPlan&, const TransportPlan&) = default;
 };
 
@@ -181,8 +188,9 @@ struct ControlPlan {
 };
 
 struct EvaluationPlan {
-  double every_epochs = 1;   // test accuracy and loss; 0: only at the end
-  std::int64_t batch = 500;  // samples per forward pass
+  double every_epochs = 1;     // test accuracy and loss; 0: only at the end
+  std::int64_t batch = 500;    // samples per forward pass
+  std::string split = "test";  // test, validation
   friend bool operator==(const EvaluationPlan&, const EvaluationPlan&) = default;
 };
 
@@ -249,8 +257,10 @@ struct ResolvedPlan {
 struct Plan {
   std::string name = "run";
   std::uint64_t seed = 1;
-  int threads = 0;              // compute threads per worker; 0: the host's cores divided by its workers
-  std::string cores = "share";  // of a worker: its share of the host's, or all
+  int threads = 0;               // compute threads per worker; 0: the host's cores divided by its workers
+  std::string cores = "share";   // of a worker: its share of the host's, or all
+  std::string waiting = "auto";  // of compute threads for their next work: auto, active, passive
+  std::string on_divergence = "stop";  // a loss or gradient that is not finite: stop, skip, ignore
   ModelPlan model;
   DataPlan data;
   BatchPlan batch;

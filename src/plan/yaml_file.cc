@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 
@@ -22,10 +21,15 @@ std::string read_text(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) unreadable(path, errno);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad() || (text.fail() && errno != 0)) unreadable(path, errno);  // a folder opens but can't be read
-  return text.str();
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.gcount() == 0 && errno != 0))
+    unreadable(path, errno);  // a folder opens but can't be read
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMostBytes)
+    throw Error(ErrorKind::Usage,
+                fmt::format("{}: is larger than {} bytes, which is no file of this kind", path, kMostBytes));
+  return text;
 }
 
 void read_document(const std::string& yaml, const std::string& origin, std::vector<std::string>& problems,

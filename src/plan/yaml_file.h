@@ -8,6 +8,9 @@
 
 namespace taxon::plan {
 
+/// Recipes, clusters and profiles are no larger.
+constexpr std::size_t kMostBytes = 1 << 20;
+
 /// The whole file. Throws Error{Usage} with the path and the reason.
 std::string read_text(const std::string& path);
 

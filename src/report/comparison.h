@@ -40,7 +40,7 @@ std::optional<CodecWorth> worth_of(const std::vector<CodecUse>& uses);
 /// What one run of a system was seen to do. What does not exist is no number (NaN).
 struct SystemRun {
   std::uint64_t seed = 0;
-  double accuracy = 0, loss = 0;  // of the final parameters on the test set
+  double accuracy = 0, loss = 0;  // of the final parameters, on what runs were evaluated on
   double samples_per_second = 0, seconds_per_step = 0, bytes_per_step = 0;
   double compute_seconds = 0, exposed_seconds = 0, data_seconds = 0;  // of a step
   std::optional<CodecWorth> codecs;

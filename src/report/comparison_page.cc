@@ -57,8 +57,8 @@ std::string cell_of(const Comparison& comparison, std::size_t system, const Comp
 
 std::string table(const Comparison& comparison, Group group, const std::string& caption) {
   const auto columns = used_columns(comparison, group);
-  std::string html = "<div class=\"wide\"><table class=\"sorts\">\n<caption>" + escape(caption) +
-                     "</caption>\n<thead><tr><th scope=\"col\">system</th>";
+  std::string html = "<div class=\"wide\" tabindex=\"0\"><table class=\"sorts\">\n<caption><span>" +
+                     escape(caption) + "</span></caption>\n<thead><tr><th scope=\"col\">system</th>";
   for (const ComparisonColumn* column : columns) html += heading_of(*column);
   html += "</tr></thead>\n<tbody>\n";
   for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
@@ -110,8 +110,8 @@ struct MeasureRow {
   double CurvePoint::*member;
 };
 const MeasureRow kMeasures[] = {
-    {"accuracy", Measure::Accuracy, {"test accuracy", Quantity::Share}, &CurvePoint::accuracy},
-    {"loss", Measure::Loss, {"test loss", Quantity::Number}, &CurvePoint::loss}};
+    {"accuracy", Measure::Accuracy, {"accuracy", Quantity::Share}, &CurvePoint::accuracy},
+    {"loss", Measure::Loss, {"loss", Quantity::Number}, &CurvePoint::loss}};
 
 LineChart curve_chart(const Comparison& comparison, const MeasureRow& measure, const AgainstRow& against) {
   LineChart chart{.id = fmt::format("{}-{}", measure.id, against.id),
@@ -146,11 +146,11 @@ std::string curves(const Comparison& comparison) {
   const bool several = has_several_runs(comparison);
   return section(
       "Learning curves",
-      std::string(
-          "Each mark is a test of the whole test set. Axes of accuracy begin where the later half of the "
-          "tests does; what came below is cut off. Time is that of training, tests and "
-          "checkpoints left out; bytes are the payload that a worker sent, mean over the "
-          "workers.") +
+      std::string("Each mark is a test of the whole set that runs are evaluated on. Axes of accuracy begin "
+                  "where the later half of the "
+                  "tests does; what came below is cut off. Time is that of training, tests and "
+                  "checkpoints left out; bytes are the payload that a worker sent, mean over the "
+                  "workers.") +
           (several ? " Lines are means over the seeds, bands one standard error to each side." : ""),
       charts + "</div>\n");
 }

@@ -37,6 +37,9 @@ class Curves {
       for (const ChartPoint& point : curve.points)
         if (std::isfinite(point.y)) any_y.take(point.y);
     x_unit = unit_for(chart.x.quantity, any_x.most);
+    // What is shown in bytes over many powers has its units at the ticks.
+    if (chart.x.quantity == Quantity::Bytes && is_spread(chart)) x_unit = {};
+    quantity = chart.x.quantity;
     y_unit = unit_for(chart.y.quantity, any_y.most);
     for (const Curve& curve : chart.curves) take(curve);
     for (const Curve& curve : list) show(curve, chart.begin);
@@ -46,17 +49,31 @@ class Curves {
   }
 
   Scale x_scale() const {
-    const bool spread = ends.least > 0 && ends.most > kFarApart * ends.least;
-    if (spread && x.least > 0) return logarithmic_scale(x.least, x.most);
+    if (are_far_apart(ends) && x.least > 0) return logarithmic_scale(x.least, x.most, quantity);
     return linear_scale(std::min(0.0, x.least), x.most);
   }
   Scale y_scale() const { return linear_scale(visible.least, y.most); }
   double lowest() const { return y.least; }
 
   DisplayUnit x_unit, y_unit;
+  Quantity quantity = Quantity::Number;  // of x
   std::vector<Curve> list;
 
  private:
+  static bool are_far_apart(const Bounds& ends) {
+    return ends.least > 0 && ends.most > kFarApart * ends.least;
+  }
+  /// As x_scale() decides, before anything is in display units.
+  static bool is_spread(const LineChart& chart) {
+    Bounds ends, all;
+    for (const Curve& curve : chart.curves) {
+      const ChartPoint* last = nullptr;
+      for (const ChartPoint& point : curve.points)
+        if (std::isfinite(point.x) && std::isfinite(point.y)) all.take(point.x), last = &point;
+      if (last != nullptr) ends.take(last->x);
+    }
+    return are_far_apart(ends) && all.least > 0;
+  }
   void take(const Curve& curve) {
     Curve shown{curve.label, curve.series, {}};
     for (ChartPoint point : curve.points) {

@@ -29,6 +29,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; mar
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; } code { font: .95em ui-monospace, Menlo, monospace; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .87rem; border-block: 2px solid var(--ink); margin: .5rem 0; }
 caption { caption-side: bottom; text-align: left; color: var(--soft); padding-top: .4rem; }
+caption span { display: block; position: sticky; left: 0; max-width: min(60rem, calc(100vw - 3.2rem)); }
 th, td { padding: .3rem .8rem; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--faint); }
 thead th { border-bottom: 1px solid var(--ink); vertical-align: bottom; } td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 td.best { font-weight: 700; } td.failed { white-space: normal; color: var(--k1); } tbody th { font-weight: 500; position: sticky; left: 0; background: var(--ground); }
@@ -40,6 +41,8 @@ thead [aria-sort=ascending] button::after { content: " ▲"; } thead [aria-sort=
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); gap: 1rem 1.6rem; }
 .small { grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); } figure { margin: 0; min-width: 0; }
 svg.chart { display: block; width: 100%; height: auto; max-width: 62rem; } .small svg.chart { max-width: 24rem; }
+@media (max-width: 40rem) { th, td { padding: .3rem .45rem; } tbody th, thead th:first-child { white-space: normal; overflow-wrap: anywhere;
+  min-width: 7.5rem; } thead th:first-child { position: sticky; left: 0; background: var(--ground); } dl { grid-template-columns: 1fr; } dd { margin: 0 0 .4rem; } }
 )css";
 
 constexpr const char* kChartStyle = R"css(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/units.h"
@@ -24,7 +25,7 @@ std::string progress_line(const ProgressState& state, int width) {
   std::vector<std::string> parts = {
       fmt::format("epoch {:.2f}/{:g}", state.epoch, state.epochs),
       fmt::format("step {}", state.step),
-      fmt::format("loss {:.4f}", state.loss),
+      "loss " + decimal(state.loss, 4),
       fmt::format("lr {:.4g}", state.rate),
       fmt::format("{} samples/s", with_commas(state.samples_per_second)),
       fmt::format("ETA {}", state.samples_per_second > 0
@@ -40,18 +41,22 @@ std::string progress_line(const ProgressState& state, int width) {
   return line;
 }
 
+std::string decimal(double value, int places) {
+  return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, places);
+}
+
 Progress::Progress(ProgressOptions options, std::function<void(const std::string&)> write)
-    : options_(options), write_(std::move(write)) {}
+    : options_(std::move(options)), write_(std::move(write)) {}
 
 void Progress::update(const ProgressState& state, double now) {
   if (now < next_) return;
   bool live = options_.style == ProgressOptions::Style::Live;
   next_ = now + (live ? 0.2 : options_.every_seconds);
-  std::string line = progress_line(state, live ? options_.width - 1 : 0);
+  std::string line = progress_line(state, live ? std::max(1, options_.width() - 1) : 0);
   if (!live) return write_(line + "\n");
   clear();
   write_(options_.colour ? fmt::format("\x1b[36m{}\x1b[0m", line) : line);
-  drawn_ = true;
+  drawn_ = static_cast<int>(line.size());
 }
 
 void Progress::say(const std::string& line) {
@@ -60,13 +65,15 @@ void Progress::say(const std::string& line) {
 }
 
 void Progress::finish() {
-  if (drawn_) write_("\n");
-  drawn_ = false;
+  if (drawn_ > 0) write_("\n");
+  drawn_ = 0;
 }
 
 void Progress::clear() {
-  if (drawn_) write_("\r\x1b[K");
-  drawn_ = false;
+  if (drawn_ == 0) return;
+  const int rows = (drawn_ - 1) / std::max(1, options_.width());  // above the cursor's
+  write_(rows > 0 ? fmt::format("\x1b[{}A\r\x1b[J", rows) : "\r\x1b[K");
+  drawn_ = 0;
 }
 
 }  // namespace taxon::report

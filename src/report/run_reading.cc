@@ -24,7 +24,7 @@ Json parse(const std::string& text, const std::string& origin) {
 }
 
 /// NaN where there is no such number.
-double number(const Json& json, const char* key) {
+double number(const Json& json, const std::string& key) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_number()) return std::numeric_limits<double>::quiet_NaN();
   return found->get<double>();
@@ -33,6 +33,13 @@ double number(const Json& json, const char* key) {
 Json section(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_object() ? *found : Json::object();
+}
+
+/// Of the samples that the run was evaluated on: `pattern` with a split in it.
+std::string evaluated_key(const Json& json, std::string_view pattern) {
+  for (const char* split : {"test", "validation"})
+    if (std::string key = fmt::format(fmt::runtime(pattern), split); json.contains(key)) return key;
+  return {};
 }
 
 std::optional<Staleness> staleness(const Json& json) {
@@ -72,8 +79,8 @@ FinishedRun read_summary(const std::string& text, const std::string& origin) {
     FinishedRun finished;
     SystemRun& run = finished.run;
     run.seed = json.value("seed", std::uint64_t{0});
-    run.accuracy = number(json, "test_accuracy");
-    run.loss = number(json, "test_loss");
+    run.accuracy = number(json, evaluated_key(json, "{}_accuracy"));
+    run.loss = number(json, evaluated_key(json, "{}_loss"));
     run.samples_per_second = number(json, "samples_per_second");
     run.seconds_per_step = number(section(json, "step_ms"), "p50") / 1e3;
     run.bytes_per_step = number(json, "bytes_sent_per_step");
@@ -97,11 +104,12 @@ std::vector<CurvePoint> read_curve(const std::string& lines, const std::string& 
   std::istringstream stream(lines);
   std::map<double, CurvePoint> by_step;
   for (std::string line; std::getline(stream, line);) {
-    if (line.find("\"accuracy/test\"") == std::string::npos) continue;
     const Json json = parse(line, origin);
+    const std::string accuracy = evaluated_key(json, "accuracy/{}");
+    if (accuracy.empty()) continue;
     by_step[number(json, "step")] = {number(json, "seconds"), number(json, "samples"),
-                                     number(json, "bytes_sent"), number(json, "loss/test"),
-                                     number(json, "accuracy/test")};
+                                     number(json, "bytes_sent"), number(json, evaluated_key(json, "loss/{}")),
+                                     number(json, accuracy)};
   }
   std::vector<CurvePoint> curve;
   for (const auto& [step, point] : by_step) curve.push_back(point);

@@ -70,6 +70,17 @@ std::vector<Tick> decade_ticks(const Scale& scale, const std::vector<double>& mu
   return ticks;
 }
 
+/// Powers of `base`, each in the unit that fits it.
+std::vector<Tick> byte_ticks(const Scale& scale, double base) {
+  std::vector<Tick> ticks;
+  for (double value = 1; value <= scale.most * (1 + 1e-9); value *= base) {
+    const DisplayUnit unit = unit_for(Quantity::Bytes, value);
+    if (value >= scale.least * (1 - 1e-9))
+      ticks.push_back({value, fmt::format("{:g} {}", value / unit.factor, unit.name)});
+  }
+  return ticks;
+}
+
 }  // namespace
 
 DisplayUnit unit_for(Quantity quantity, double most) {
@@ -105,10 +116,11 @@ Scale linear_scale(double least, double most, int count) {
   return scale;
 }
 
-Scale logarithmic_scale(double least, double most) {
+Scale logarithmic_scale(double least, double most, Quantity quantity) {
   TAXON_CHECK(least > 0 && least <= most, "least=", least, " most=", most);
   Scale scale;
   scale.kind = Scale::Kind::Logarithmic;
+  scale.quantity = quantity;
   scale.least = least / 1.1;
   scale.most = most * 1.1;
   return scale;
@@ -116,6 +128,11 @@ Scale logarithmic_scale(double least, double most) {
 
 std::vector<Tick> ticks_of(const Scale& scale, int count) {
   if (scale.kind == Scale::Kind::Linear) return linear_ticks(scale, count);
+  if (scale.quantity == Quantity::Bytes) {
+    for (double base : {1024.0, 32.0, 8.0, 4.0})
+      if (auto ticks = byte_ticks(scale, base); ticks.size() >= 3) return ticks;
+    return byte_ticks(scale, 2);
+  }
   // The coarsest that leaves enough to read the axis by.
   for (const std::vector<double>& multiples : {std::vector<double>{1}, {1, 3}, {1, 2, 5}}) {
     auto ticks = decade_ticks(scale, multiples);

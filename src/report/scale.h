@@ -28,6 +28,9 @@ struct Scale {
   enum class Kind { Linear, Logarithmic } kind = Kind::Linear;
   double least = 0, most = 1;
   double from = 0, to = 1;
+  /// Of its values. Ticks of a logarithmic scale of bytes have units of their own, since one unit does not
+  /// fit all of it: the scale's values are bytes then.
+  Quantity quantity = Quantity::Number;
 
   double at(double value) const;
 };
@@ -36,7 +39,7 @@ struct Scale {
 /// bounds get room around them.
 Scale linear_scale(double least, double most, int count = 5);
 /// A logarithmic one; REQUIRES 0 < least <= most.
-Scale logarithmic_scale(double least, double most);
+Scale logarithmic_scale(double least, double most, Quantity quantity = Quantity::Number);
 
 /// Values of 1, 2 or 5 times a power of ten within the scale; decades and their parts if it is logarithmic.
 std::vector<Tick> ticks_of(const Scale& scale, int count = 5);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "report/progress.h"
 
 namespace taxon::report {
 namespace {
@@ -45,6 +46,13 @@ Json json_of(const CrossingTensor& tensor) {
                {"last_copy", tensor.last_copy}};
   if (!tensor.why.empty()) json["why"] = tensor.why;
   return json;
+}
+
+Json json_of(const CoreUse& use) {
+  return {{"threads", use.threads},
+          {"waiting", use.waiting},
+          {"queued_share", use.queued_share < 0 ? Json(nullptr) : number(use.queued_share)},
+          {"changes", use.changes}};
 }
 
 template <class Item>
@@ -99,8 +107,8 @@ std::string to_json(const Summary& s) {
       {"name", s.name},
       {"taxon_version", s.version},
       {"interrupted", s.interrupted},
-      {"test_accuracy", s.interrupted ? Json(nullptr) : number(s.test_accuracy)},
-      {"test_loss", s.interrupted ? Json(nullptr) : number(s.test_loss)},
+      {s.split + "_accuracy", s.interrupted ? Json(nullptr) : number(s.accuracy)},
+      {s.split + "_loss", s.interrupted ? Json(nullptr) : number(s.loss)},
       {"train_loss", number(s.train_loss)},
       {"steps", s.steps},
       {"epochs", number(s.epochs)},
@@ -124,8 +132,10 @@ std::string to_json(const Summary& s) {
       {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
       {"crossing_tensors", json_of(s.crossings)},
       {"buckets", std::move(buckets)}};
+  if (s.cores.threads > 0) json["cores"] = json_of(s.cores);
   if (!s.codecs.empty()) json["codecs"] = json_of(s.codecs);
   if (!s.lost.empty()) json["lost_ranks"] = s.lost;
+  if (s.skipped_steps > 0) json["skipped_steps"] = s.skipped_steps;
   if (!s.staleness.empty()) json["staleness"] = staleness(s);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -139,12 +149,16 @@ std::string to_text(const Summary& s, const std::string& folder) {
     line("interrupted",
          fmt::format("after step {}, {:.2f} epochs; continue with --resume", s.steps, s.epochs));
   else
-    line("test accuracy", fmt::format("{:.2f} %   (loss {:.4f})", s.test_accuracy * 100, s.test_loss));
+    line(s.split == "test" ? "test accuracy" : "validation",
+         fmt::format("{:.2f} %   (loss {})", s.accuracy * 100, decimal(s.loss, 4)));
   line("speed", fmt::format("{:.0f} samples/s   (step {:.2f} ms median, {:.2f} ms p95)", s.samples_per_second,
                             s.step_ms_p50, s.step_ms_p95));
   line("per step",
        fmt::format("compute {:.2f} ms, exposed communication {:.2f} ms, waiting for data {:.2f} ms",
                    s.compute_ms, s.exposed_communication_ms, s.data_wait_ms));
+  if (s.cores.queued_share >= CoreUse::kBusyShare)
+    line("cores", fmt::format("busy: rank 0's threads waited {:.0f} % of the time for one; others use them",
+                              s.cores.queued_share * 100));
   line("sent", s.world_size == 1
                    ? "nothing: one worker"
                    : fmt::format("{} per step and worker over {}, {} buckets",
@@ -153,6 +167,8 @@ std::string to_text(const Summary& s, const std::string& folder) {
   for (const CodecUse& use : s.codecs) line("codec", describe(use));
   line("trained", fmt::format("{} parameters, {} workers, {} samples in {} steps, {}", s.parameters,
                               s.world_size, s.samples, s.steps, format_seconds(s.wall_seconds)));
+  if (s.skipped_steps > 0)
+    line("skipped", fmt::format("{} steps whose loss or gradient was not finite", s.skipped_steps));
   line("outputs", folder + "/");
   if (!s.lost.empty())
     line("lost", fmt::format("rank{} {} on the way; the other workers went on (exit code 3)",

@@ -17,6 +17,17 @@ struct CodecUse {
   double ratio() const { return sent_bytes_per_step > 0 ? dense_bytes_per_step / sent_bytes_per_step : 1; }
 };
 
+/// How a rank's threads shared the cores with others.
+struct CoreUse {
+  /// From this queued_share on others are at work on the cores, and times are not to be trusted.
+  static constexpr double kBusyShare = 0.1;
+  int threads = 0;  // that computed; 0: not known
+  std::string
+      waiting;  // of these for their next work at the end: active, passive, or given by the environment
+  double queued_share = -1;  // of the time in which threads wanted a core, waiting for one; < 0: not known
+  int changes = 0;           // of `waiting`
+};
+
 /// A tensor that leaves the rank in every step.
 struct CrossingTensor {
   std::string name;
@@ -32,7 +43,9 @@ struct Summary {
   std::string name;
   std::string version;
   bool interrupted = false;
-  double test_accuracy = 0, test_loss = 0, train_loss = 0;
+  std::string split = "test";     // whose are
+  double accuracy = 0, loss = 0;  // of the final parameters
+  double train_loss = 0;
   std::int64_t steps = 0;
   double epochs = 0;
   std::int64_t samples = 0;
@@ -56,7 +69,9 @@ struct Summary {
   /// With servers: contributions by how many updates late they were, and how many came too late to count.
   std::vector<double> staleness;
   double dropped = 0;
-  std::vector<int> lost;  // ranks that the others did without
+  CoreUse cores;                   // of rank 0
+  std::vector<int> lost;           // ranks that the others did without
+  std::int64_t skipped_steps = 0;  // since something was not finite
   struct Bucket {
     std::int64_t bytes = 0;
     std::vector<std::string> collectives;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "comm/told.h"
 #include "train/units.h"
 
 namespace taxon::train {
@@ -15,6 +16,17 @@ namespace {
 const comm::CollectiveRow& broadcast_row() { return comm::find_row(net::Operation::Broadcast, "tree"); }
 const comm::CollectiveRow& gather_row() { return comm::find_row(net::Operation::AllGather, "ring"); }
 const comm::CollectiveRow& sum_row() { return comm::find_row(net::Operation::AllReduce, "tree"); }
+
+/// What is long travels in pieces, and memory is taken piece by piece: a rank that tells a wrong size makes
+/// nobody take more than one piece too much.
+constexpr std::uint64_t kPiece = std::uint64_t{16} << 20;
+
+/// Makes room for the next piece of `size` bytes in all; a view of it.
+View next_piece(std::vector<std::byte>* bytes, std::uint64_t at, std::uint64_t size) {
+  const std::uint64_t more = std::min(kPiece, size - at);
+  if (bytes->size() < at + more) bytes->resize(at + more);
+  return View(bytes->data() + at, more);
+}
 
 }  // namespace
 
@@ -26,10 +38,14 @@ task::Task<std::vector<std::byte>> Agreement::broadcast(std::vector<std::byte> b
   comm::Call head{as_view(std::span(&size, 1)), DType::UInt8, kAgreementUnit};
   auto send_size = broadcast_row().run(group_, head);
   co_await send_size;
-  bytes.resize(size);
-  comm::Call body{as_view(std::span(bytes)), DType::UInt8, kAgreementUnit};
-  auto send_body = broadcast_row().run(group_, body);
-  co_await send_body;
+  if (group_.rank() > 0) bytes.clear();
+  std::uint64_t at = 0;
+  do {
+    comm::Call body{next_piece(&bytes, at, size), DType::UInt8, kAgreementUnit};
+    auto send_body = broadcast_row().run(group_, body);
+    co_await send_body;
+    at += body.data.size();
+  } while (at < size);
   co_return bytes;
 }
 
@@ -46,17 +62,24 @@ task::Task<std::vector<std::vector<std::byte>>> Agreement::gather(std::vector<st
   comm::Call head{as_view(std::span(sizes)), DType::Int64, kAgreementUnit};
   auto share_sizes = gather_row().run(group_, head);
   co_await share_sizes;
-  std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
-  std::vector<std::byte> all(members * longest);
-  if (!bytes.empty()) std::memcpy(all.data() + self * longest, bytes.data(), bytes.size());
-  comm::Call body{as_view(std::span(all)), DType::UInt8, kAgreementUnit};
-  auto share = gather_row().run(group_, body);
-  co_await share;
+  const std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
   std::vector<std::vector<std::byte>> result(members);
-  for (std::size_t m = 0; m < members; ++m) {
-    auto* begin = all.data() + m * longest;
-    result[m].assign(begin, begin + sizes[m]);
-  }
+  std::vector<std::byte> all;
+  std::uint64_t at = 0;
+  do {
+    const std::uint64_t each = std::min(kPiece, longest - at);
+    all.assign(members * each, std::byte{0});
+    const auto piece_of = [&](std::size_t m) { return std::min(each, sizes[m] - std::min(at, sizes[m])); };
+    if (piece_of(self) > 0) std::memcpy(all.data() + self * each, bytes.data() + at, piece_of(self));
+    comm::Call body{as_view(std::span(all)), DType::UInt8, kAgreementUnit};
+    auto share = gather_row().run(group_, body);
+    co_await share;
+    for (std::size_t m = 0; m < members; ++m) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(m * each);
+      result[m].insert(result[m].end(), begin, begin + static_cast<std::ptrdiff_t>(piece_of(m)));
+    }
+    at += each;
+  } while (at < longest);
   co_return result;
 }
 
@@ -68,10 +91,12 @@ task::Task<void> Agreement::send(int member, net::Tag tag, const std::vector<std
   net::SendOp length(transport, group_.global(member), head, as_const_view(std::span(&size, 1)),
                      DType::UInt8);
   co_await length;
-  head.round = 2;
-  net::SendOp body(transport, group_.global(member), head, ConstView(bytes->data(), bytes->size()),
-                   DType::UInt8);
-  co_await body;
+  for (std::uint64_t at = 0; at < size; at += kPiece) {
+    ++head.round;
+    net::SendOp body(transport, group_.global(member), head,
+                     ConstView(bytes->data() + at, std::min(kPiece, size - at)), DType::UInt8);
+    co_await body;
+  }
 }
 
 task::Task<std::vector<std::byte>> Agreement::receive(int member, net::Tag tag) {
@@ -81,10 +106,12 @@ task::Task<std::vector<std::byte>> Agreement::receive(int member, net::Tag tag) 
   head.round = 1;
   net::RecvOp length(transport, group_.global(member), head, as_view(std::span(&size, 1)), DType::UInt8);
   co_await length;
-  std::vector<std::byte> bytes(size);
-  head.round = 2;
-  net::RecvOp body(transport, group_.global(member), head, as_view(std::span(bytes)), DType::UInt8);
-  co_await body;
+  std::vector<std::byte> bytes;
+  for (std::uint64_t at = 0; at < size; at += kPiece) {
+    ++head.round;
+    net::RecvOp body(transport, group_.global(member), head, next_piece(&bytes, at, size), DType::UInt8);
+    co_await body;
+  }
   co_return bytes;
 }
 
@@ -148,8 +175,12 @@ task::Task<void> Agreement::name_differing(std::uint64_t value, std::string what
   auto all = co_await gathering;
   std::map<std::uint64_t, int> votes;
   std::vector<std::uint64_t> values;
-  for (const auto& one : all) {
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    const auto& one = all[m];
     std::uint64_t v;
+    if (one.size() != sizeof v)
+      throw comm::told_wrong(group_.global(static_cast<int>(m)), "agreement",
+                             fmt::format("{} in {} bytes", what, one.size()));
     std::memcpy(&v, one.data(), sizeof v);
     values.push_back(v);
     ++votes[v];

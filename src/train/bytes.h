@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/logical_tensor.h"
 
 namespace taxon::train {
@@ -26,20 +28,26 @@ class Packer {
   std::vector<std::byte> out_;
 };
 
-/// Throws Error{Mismatch} when the bytes end early. `bytes` outlives it.
+/// Throws Error{Mismatch}, which names `from` if they are of a rank, when the bytes end early or are no such
+/// thing. `bytes` outlives it.
 class Unpacker {
  public:
-  explicit Unpacker(const std::vector<std::byte>& bytes) : bytes_(bytes) {}
+  explicit Unpacker(const std::vector<std::byte>& bytes, std::optional<Rank> from = {})
+      : bytes_(bytes), from_(from) {}
   std::int64_t number();
   double real();
   std::string text();
   std::vector<double> numbers();
   std::vector<std::byte> bytes();
+  /// Of distinct names, and each of the bytes that its type and shape need.
   std::vector<checkpoint::LogicalTensor> tensors();
 
  private:
   const std::byte* next(std::size_t size);
+  checkpoint::LogicalTensor tensor();
+  Error refusal(const std::string& what) const;
   const std::vector<std::byte>& bytes_;
+  const std::optional<Rank> from_;
   std::size_t position_ = 0;
 };
 

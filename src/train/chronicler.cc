@@ -18,9 +18,10 @@ task::Task<std::optional<Order>> Chronicler::gather(const comm::Communicator* gr
   if (rank_ != Rank(0)) co_return std::nullopt;
   Order order{decisive_plan(options_.plan), parameter_hash, {}};
   order.ranks.resize(static_cast<std::size_t>(ranks));
-  for (std::size_t member = 0; member < packed.size(); ++member)
-    order.ranks[static_cast<std::size_t>(group->global(static_cast<int>(member)).value())] =
-        unpack_acts(packed[member]);
+  for (std::size_t member = 0; member < packed.size(); ++member) {
+    const Rank from = group->global(static_cast<int>(member));
+    order.ranks[static_cast<std::size_t>(from.value())] = unpack_acts(packed[member], from);
+  }
   co_return order;
 }
 

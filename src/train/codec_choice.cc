@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/units.h"
+#include "comm/told.h"
 #include "exchange/coded.h"
 #include "exchange/pays.h"
 #include "train/bytes.h"
@@ -119,13 +121,19 @@ task::Task<LevelLinks> probe_levels(Ranks ranks, const plan::Plan* plan) {
     co_return links;
   auto gathering = ranks.agreement.gather(packer.take());
   const auto answers = co_await gathering;
-  for (const auto& answer : answers) {
-    Unpacker unpacker(answer);
+  for (std::size_t m = 0; m < answers.size(); ++m) {
+    const Rank from = ranks.group.global(static_cast<int>(m));
+    Unpacker unpacker(answers[m], from);
     for (auto& link : links) {
       if (!link) continue;
-      link->latency = std::max(link->latency, unpacker.real());
-      link->bandwidth = std::min(link->bandwidth, unpacker.real());
-      link->reduce = std::max(link->reduce, unpacker.real());
+      const double latency = unpacker.real(), bandwidth = unpacker.real(), reduce = unpacker.real();
+      if (!(latency >= 0 && bandwidth > 0 && reduce >= 0 && std::isfinite(latency + bandwidth + reduce)))
+        throw comm::told_wrong(
+            from, "probe of links",
+            fmt::format("a link of {} s, {} bytes/s and {} s per byte", latency, bandwidth, reduce));
+      link->latency = std::max(link->latency, latency);
+      link->bandwidth = std::min(link->bandwidth, bandwidth);
+      link->reduce = std::max(link->reduce, reduce);
     }
   }
   co_return links;

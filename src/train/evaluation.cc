@@ -1,6 +1,8 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "model/cost.h"
 #include "train/start.h"
@@ -36,7 +38,7 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
   auto summing = agreement_.sum(std::move(sums));
   auto total = co_await summing;
   auto size = static_cast<double>(test.size());
-  evaluation.loss = total[0] / size;
+  evaluation.loss = std::isnan(total[0]) ? std::numeric_limits<double>::quiet_NaN() : total[0] / size;
   evaluation.accuracy = total[1] / size;
   evaluation.bytes_sent = total[2] / group_.size();
   co_return evaluation;

@@ -1,5 +1,8 @@
 #include "train/ledger.h"
 
+#include <fmt/format.h>
+
+#include "comm/told.h"
 #include "train/units.h"
 
 namespace taxon::train {
@@ -60,6 +63,11 @@ task::Task<void> Ledger::hear(int worker, Loss* so_far) {
       co_await hears;
     }
     if (values[Farewell] != 0) co_return;
+    // A loss may be anything: training can diverge.
+    if (!comm::is_count(values[Samples]) || !comm::is_count(values[Correct]))
+      throw comm::told_wrong(
+          peer, "reports of steps",
+          fmt::format("{} samples, of which {} were right", values[Samples], values[Correct]));
     auto turn = turns_.take({exchange::Act::Kind::Report, exchange::Act::kNoUnit, worker, use});
     co_await turn;
     add(worker, use, values);
@@ -112,6 +120,13 @@ task::Task<void> Ledger::report(Vote::Ballot mine, std::int64_t samples, Totals*
   values[Stop] = mine.stop ? 1 : 0;
   auto exchanging = exchange(&values);
   co_await exchanging;
+  const auto fell = [](double now, double before) { return !comm::is_count(now) || now < before; };
+  if (fell(values[AllSamples], totals->samples) || fell(values[AllCorrect], totals->correct) ||
+      fell(values[Calls], static_cast<double>(totals->calls)))
+    throw comm::told_wrong(
+        group_.global(0), "reports of steps",
+        fmt::format("{} samples, {} right and {} calls, after {}, {} and {}", values[AllSamples],
+                    values[AllCorrect], values[Calls], totals->samples, totals->correct, totals->calls));
   *totals = {values[AllSamples], values[AllLoss], values[AllCorrect], values[AllStop] != 0,
              static_cast<std::int64_t>(values[Calls])};
 }

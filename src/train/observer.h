@@ -37,6 +37,7 @@ struct StepReport {
   double loss = 0, accuracy = 0;
   double rate = 0;
   double gradient_norm = 0;  // 0 unless clipping asked for it
+  bool skipped = false;      // since something was not finite (on_divergence); loss is no number then
   Duration step_time{0};     // from the end of the last step
   Instant end;               // of the step, on this rank's clock
   Duration data_wait{0};
@@ -83,7 +84,9 @@ struct Outcome {
   std::vector<CodecReport> codecs;  // of the levels that have one
   std::vector<double> staleness;    // contributions by how many updates late they were; empty without servers
   double dropped = 0;               // contributions that came too late to count
-  std::vector<Rank> lost;           // workers that were lost on the way, and that the others did without
+  std::int64_t skipped = 0;  // steps that changed nothing (on_divergence: skip), in this process's part of
+                             // the run; of all workers together where they don't keep step
+  std::vector<Rank> lost;    // workers that were lost on the way, and that the others did without
   std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
   std::vector<model::Crossing> crossings;                     // this rank; empty: the model doesn't know
   std::optional<Order> order;                                 // rank 0, if it was to be recorded

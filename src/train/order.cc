@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
+#include <limits>
 #include <sstream>
 
 #include "base/error.h"
+#include "comm/told.h"
 #include "exchange/levels.h"
+#include "plan/difference.h"
 #include "train/bytes.h"
 
 namespace taxon::train {
@@ -58,36 +60,11 @@ bool read_act(const std::string& line, std::size_t ranks, std::size_t* rank, Act
   return *rank < ranks && act->worker >= 0 && static_cast<std::size_t>(act->worker) < ranks;
 }
 
-/// The keys of a plan's text with their paths and values, those of list elements together.
-std::map<std::string, std::string> values_of(const std::string& plan) {
-  std::map<std::string, std::string> values;
-  std::vector<std::pair<std::size_t, std::string>> path;  // indent and key
-  std::istringstream lines(plan);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t indent = line.find_first_not_of(" -");
-    const std::size_t colon = line.find(": ", indent == std::string::npos ? 0 : indent);
-    if (indent == std::string::npos) continue;
-    while (!path.empty() && path.back().first >= indent) path.pop_back();
-    const std::size_t end = colon == std::string::npos ? line.rfind(':') : colon;
-    path.emplace_back(indent, line.substr(indent, end - indent));
-    std::string name;
-    for (const auto& [_, key] : path) name += (name.empty() ? "" : ".") + key;
-    if (colon == std::string::npos) continue;
-    std::string& value = values[name];
-    value += (value.empty() ? "" : " and ") + line.substr(colon + 2);
-  }
-  return values;
-}
-
 std::string differences(const std::string& there, const std::string& here) {
-  const auto before = values_of(there), now = values_of(here);
   std::vector<std::string> found;
-  for (const auto& [key, value] : now)
-    if (auto was = before.find(key); was == before.end() || was->second != value)
-      found.push_back(
-          fmt::format("{} was {} and is {}", key, was == before.end() ? "not there" : was->second, value));
-  for (const auto& [key, value] : before)
-    if (now.count(key) == 0) found.push_back(fmt::format("{} was {} and is not there", key, value));
+  for (const plan::Difference& difference :
+       plan::differences(plan::parse_plan(there, "the order's plan"), plan::parse_plan(here, "this plan")))
+    found.push_back(plan::describe(difference));
   constexpr std::size_t kMost = 4;
   const std::size_t more = found.size() > kMost ? found.size() - kMost : 0;
   found.resize(found.size() - more);
@@ -161,8 +138,8 @@ std::vector<plan::Problem> problems_of_following(const plan::Plan& plan, int wor
   if (order.ranks.size() != static_cast<std::size_t>(world_size))
     refuse(fmt::format("{} is of {} ranks, and this run has {}: start as many", origin, order.ranks.size(),
                        world_size));
-  if (const std::string now = decisive_plan(plan); now != order.plan)
-    refuse(fmt::format("{} is of another plan: {}", origin, differences(order.plan, now)));
+  if (const std::string found = differences(order.plan, decisive_plan(plan)); !found.empty())
+    refuse(fmt::format("{} is of another plan: {}", origin, found));
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank)
     for (const Act& act : order.ranks[rank])
       if (act.kind == Act::Kind::Lose) {
@@ -185,16 +162,20 @@ std::vector<std::byte> pack_acts(const Acts& acts) {
   return packer.take();
 }
 
-Acts unpack_acts(const std::vector<std::byte>& bytes) {
-  Unpacker unpacker(bytes);
+Acts unpack_acts(const std::vector<std::byte>& bytes, Rank from) {
+  Unpacker unpacker(bytes, from);
   Acts acts;
+  constexpr auto kMost = std::numeric_limits<std::int32_t>::max();
   for (std::int64_t kind = unpacker.number(); kind >= 0; kind = unpacker.number()) {
-    Act act;
-    act.kind = static_cast<Act::Kind>(kind);
-    act.unit = static_cast<std::int32_t>(unpacker.number());
-    act.worker = static_cast<std::int32_t>(unpacker.number());
-    act.number = unpacker.number();
-    acts.push_back(act);
+    const std::int64_t unit = unpacker.number(), worker = unpacker.number();
+    const bool known = std::any_of(std::begin(kKinds), std::end(kKinds), [kind](const KindRow& row) {
+      return static_cast<std::int64_t>(row.kind) == kind;
+    });
+    if (!known || unit < Act::kNoUnit || unit > kMost || worker < 0 || worker > kMost)
+      throw comm::told_wrong(from, "acts",
+                             fmt::format("an act of kind {}, unit {}, worker {}", kind, unit, worker));
+    acts.push_back({static_cast<Act::Kind>(kind), static_cast<std::int32_t>(unit),
+                    static_cast<std::int32_t>(worker), unpacker.number()});
   }
   return acts;
 }

@@ -36,6 +36,6 @@ std::vector<plan::Problem> problems_of_following(const plan::Plan& plan, int wor
 
 // A rank's acts as they travel to rank 0. What is applied in an update goes with it, and is left out.
 std::vector<std::byte> pack_acts(const exchange::Acts& acts);
-exchange::Acts unpack_acts(const std::vector<std::byte>& bytes);
+exchange::Acts unpack_acts(const std::vector<std::byte>& bytes, Rank from);
 
 }  // namespace taxon::train

@@ -1,15 +1,27 @@
 #include "train/pace.h"
 
+#include <fmt/format.h>
+
+#include "comm/told.h"
+#include "exchange/divergence.h"
 #include "exchange/levels.h"
 
 namespace taxon::train {
 namespace {
 
+/// A count that one rank alone gave to a sum of all.
+std::int64_t counted(double sum) {
+  if (!comm::is_count(sum))
+    throw Error(ErrorKind::Mismatch,
+                fmt::format("ranks come together at a count of {}: one of them told another than 0", sum));
+  return static_cast<std::int64_t>(sum);
+}
+
 /// A vote beside each step: all see the same sum, so they do the same after the same step.
 class InStep final : public Pace {
  public:
   explicit InStep(const PaceContext& context)
-      : agreement_(context.agreement), agenda_(context.agenda), vote_(context.group) {}
+      : agreement_(context.agreement), agenda_(context.agenda), vote_(context.group, context.carries) {}
 
   task::Task<void> establish() override { return vote_.establish(); }
   task::Task<void> tell(Vote::Ballot mine, std::int64_t, Vote::Tally* tally) override {
@@ -52,14 +64,18 @@ class Apart : public Pace {
   bool steps() const override { return context_.group.rank() < context_.workers; }
   task::Task<void> tell(Vote::Ballot mine, std::int64_t samples, Vote::Tally* tally) override {
     const Ledger::Totals before = seen_;
+    Divergence divergence = mine.divergence ? *mine.divergence : Divergence();
     auto reporting = ledger_.report(mine, samples, &seen_);
     co_await reporting;
     if (node_) {
-      auto agreeing = see_as_first();
+      auto agreeing = see_as_first(&divergence);
       co_await agreeing;
     }
-    *tally = {seen_.stop, seen_.loss_sum - before.loss_sum, seen_.correct - before.correct, 0,
-              seen_.samples - before.samples};
+    *tally = {.stop = seen_.stop,
+              .loss_sum = seen_.loss_sum - before.loss_sum,
+              .correct = seen_.correct - before.correct,
+              .samples = seen_.samples - before.samples,
+              .divergence = divergence};
   }
   task::Task<Together> agree(Together mine, bool asked_to_stop, Position* position) override {
     enum Flag { End, Evaluate, Save, Stop, Asked, FlagCount };
@@ -82,8 +98,9 @@ class Apart : public Pace {
     }
     auto counting = context_.agreement.sum(std::move(counts));
     counts = co_await counting;
-    answered_ = static_cast<std::int64_t>(counts[Calls]);
-    if (!counts_own() || !steps()) position->samples = static_cast<std::int64_t>(counts[Samples]);
+    answered_ = counted(counts[Calls]);
+    const std::int64_t samples = counted(counts[Samples]);
+    if (!counts_own() || !steps()) position->samples = samples;
     co_return Together{flags[End] > 0, flags[Evaluate] > 0, flags[Save] > 0, flags[Stop] > 0,
                        flags[Asked] > 0};
   }
@@ -93,15 +110,19 @@ class Apart : public Pace {
  protected:
   bool first() const { return context_.group.rank() == 0; }
   /// Those who keep step among those who don't do the same after the same step, or they would wait for each
-  /// other: they go by what the first of them saw.
-  task::Task<void> see_as_first() {
+  /// other: they go by what the first of them saw, and by all of theirs that diverged.
+  task::Task<void> see_as_first(Divergence* divergence) {
     std::vector<double> seen(5);
     if (context_.node->rank() == 0)
       seen = {seen_.samples, seen_.loss_sum, seen_.correct, seen_.stop ? 1.0 : 0.0,
               static_cast<double>(seen_.calls)};
+    const bool all = context_.carries == Vote::Carries::Divergences;
+    if (all)
+      seen.insert(seen.end(), {divergence->ranks, divergence->rank, divergence->losses, divergence->bucket});
     auto summing = node_->sum(std::move(seen));
     seen = co_await summing;
-    seen_ = {seen[0], seen[1], seen[2], seen[3] > 0, static_cast<std::int64_t>(seen[4])};
+    seen_ = {static_cast<double>(counted(seen[0])), seen[1], seen[2], seen[3] > 0, counted(seen[4])};
+    if (all) *divergence = {seen[5], seen[6], seen[7], seen[8]};
   }
 
   PaceContext context_;
@@ -169,7 +190,10 @@ Together Agenda::due(Position position) {
   return due;
 }
 
-std::unique_ptr<Pace> make_pace(const plan::Plan& plan, const PaceContext& context) {
+std::unique_ptr<Pace> make_pace(const plan::Plan& plan, const PaceContext& given) {
+  PaceContext context = given;
+  if (exchange::on_divergence(plan) == exchange::OnDivergence::Skip)
+    context.carries = Vote::Carries::Divergences;
   const auto& levels = plan.exchange.levels;
   if (exchange::workers_keep_step(levels, context.topologies)) return std::make_unique<InStep>(context);
   if (exchange::workers_are_bounded(levels, context.topologies)) return std::make_unique<Bounded>(context);

@@ -93,6 +93,7 @@ struct PaceContext {
   std::span<const exchange::TopologyRow> topologies = {};  // beside those of the table
   comm::Communicator* node = nullptr;  // those that keep step with this rank, if there are some
   exchange::Chronicle chronicle = {};
+  Vote::Carries carries = Vote::Carries::Totals;
 };
 
 /// The pace that the plan's levels ask for.

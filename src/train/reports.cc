@@ -1,5 +1,7 @@
 #include "train/reports.h"
 
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace taxon::train {
@@ -13,7 +15,8 @@ void Reports::stepped(const Step& step) {
 task::Task<void> Reports::tell(Pace* pace, Vote::Ballot ballot, Vote::Tally* tally) {
   std::int64_t samples = 0;
   if (!std::exchange(told_, true)) {
-    ballot.loss_sum = last_->loss_sum;
+    // Of a skipped step it may be none, and sums over all steps go on.
+    ballot.loss_sum = last_->report.skipped && !std::isfinite(last_->loss_sum) ? 0 : last_->loss_sum;
     ballot.correct = last_->correct;
     samples = last_->own_size;
   }
@@ -25,15 +28,20 @@ void Reports::finish(const Vote::Tally& tally, double norm) {
   StepReport& report = last_->report;
   const double size = tally.samples > 0 ? tally.samples : static_cast<double>(last_->size);
   report.gradient_norm = norm;
-  report.loss = tally.loss_sum / size;
+  // A NaN of the library's has whatever sign it has.
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const double loss_sum = std::isnan(tally.loss_sum) ? kNone : tally.loss_sum;
+  report.loss = report.skipped ? kNone : loss_sum / size;
   report.accuracy = tally.correct / size;
   if (report.epoch != epoch_) {
     epoch_ = report.epoch;
     loss_ = 0;
     samples_ = 0;
   }
-  loss_ += tally.loss_sum;
-  samples_ += static_cast<std::int64_t>(size);
+  if (!report.skipped) {
+    loss_ += loss_sum;
+    samples_ += static_cast<std::int64_t>(size);
+  }
   observer_.stepped(report);
   last_.reset();
 }

@@ -1,7 +1,10 @@
 #include "train/roster.h"
 
+#include <fmt/format.h>
+
 #include <deque>
 
+#include "comm/told.h"
 #include "train/units.h"
 
 namespace taxon::train {
@@ -52,6 +55,7 @@ task::Task<void> Roster::count() {
     } catch (...) {
       error = std::current_exception();
     }
+    if (!error && here != 1) throw comm::told_wrong(peer, "roster", fmt::format("{} for being here", here));
     if (!error) continue;
     if (!comm::is_spared_loss(&losses_, peer, error)) std::rethrow_exception(error);
     here = 0;
@@ -73,8 +77,16 @@ task::Task<void> Roster::ask() {
   net::SendOp says(transport, first, tag(kHere), as_const_view(std::span<const std::int64_t>(&here, 1)),
                    DType::Int64);
   co_await says;
+  const std::vector<std::int64_t> before = here_;
   net::RecvOp hears(transport, first, tag(kList), as_view(std::span(here_)), DType::Int64);
   co_await hears;
+  for (std::size_t member = 0; member < here_.size(); ++member) {
+    const bool must = member == 0 || static_cast<int>(member) == all_.rank();
+    if (here_[member] < (must ? 1 : 0) || here_[member] > before[member])
+      throw comm::told_wrong(first, "roster",
+                             fmt::format("{} for rank {}, who was {}", here_[member],
+                                         all_.global(static_cast<int>(member)).value(), before[member]));
+  }
 }
 
 /// Ends the run, too, if one is lost already who was counted.

@@ -7,6 +7,16 @@
 #include "train/kept.h"
 
 namespace taxon::train {
+namespace {
+
+/// A run that ends when it diverges does not save what it diverged to.
+void require_finite(const checkpoint::Checkpoint& checkpoint, const plan::Plan& plan) {
+  if (exchange::on_divergence(plan) == exchange::OnDivergence::Ignore) return;
+  if (const auto name = checkpoint::find_not_finite(checkpoint))
+    throw exchange::diverged(checkpoint.steps, *name + " afterwards", {{}, "save", *name});
+}
+
+}  // namespace
 
 task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to_come) {
   if (setup_.options->out.empty()) co_return;
@@ -51,7 +61,9 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
       out.samples = samples;
       out.weights = state.weights(parameters);
       out.optimiser = std::move(optimiser);
-      for (const auto& bytes : states) out.per_rank.push_back(Unpacker(bytes).tensors());
+      for (std::size_t m = 0; m < states.size(); ++m)
+        out.per_rank.push_back(Unpacker(states[m], ranks_.group.global(static_cast<int>(m))).tensors());
+      require_finite(out, *setup_.plan);
       path = checkpoint::save(world_.storage, setup_.options->out, out, setup_.plan->checkpoint.keep);
     });
     co_await write;

@@ -3,14 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "comm/told.h"
 #include "data/sampler.h"
 #include "exchange/choose.h"
 #include "exchange/factors.h"
 #include "train/bytes.h"
 #include "train/codec_choice.h"
 #include "train/kept.h"
+#include "train/order.h"
+#include "train/restored.h"
 #include "train/shards.h"
 #include "train/units.h"
 
@@ -66,6 +70,54 @@ task::Task<void> spread(comm::Communicator* group, const tensor::Arena* arena) {
   co_await tree;
 }
 
+/// Rank 0's plan, with what it decided. What decides a run every rank has read for itself; what else a plan
+/// says (of reports, say) may differ, and rank 0's counts for all.
+plan::Plan told_by(Rank first, const std::string& text, const plan::Plan& own) {
+  plan::Plan told;
+  try {
+    told = plan::parse_plan(text, "rank 0's plan");
+  } catch (const Error& error) {
+    throw comm::told_wrong(first, "start", error.what());
+  }
+  if (decisive_plan(told) == decisive_plan(own)) return told;
+  throw Error(
+      ErrorKind::Mismatch,
+      "rank 0 runs another plan than this rank. Every rank must be given the same recipe and settings.",
+      ErrorContext{first, "start", {}});
+}
+
+/// What this rank checks the resolved plan against.
+struct Known {
+  World world;
+  Ranks ranks;
+  const exchange::OwnRows& own;
+};
+
+void check_resolved(Rank first, const plan::Plan& plan, std::span<const exchange::LevelShape> shapes,
+                    const Known& known) {
+  const plan::ResolvedPlan& resolved = plan.resolved;
+  const comm::Communicator& group = known.ranks.group;
+  if (resolved.world_size != group.size() || resolved.node != known.ranks.node)
+    throw comm::told_wrong(
+        first, "start",
+        fmt::format("a plan for {} ranks in nodes of {}, where there are {} in nodes of {}",
+                    resolved.world_size, resolved.node, group.size(), known.ranks.node));
+  plan::Plan own = plan;
+  exchange::size_factors(own, trainable(known.world.model.spec()), {shapes.front().size, group.size()});
+  if (own.resolved.buckets != resolved.buckets)
+    throw comm::told_wrong(first, "start", "sufficient factors of other sizes than the model's");
+  for (const plan::BucketPlan& bucket : resolved.buckets) {
+    const auto rows = exchange::rows_of(bucket, plan.exchange.levels, known.own.topologies);
+    for (std::size_t l = 0; l < rows.size(); ++l)
+      for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
+        if (row &&
+            !row->applies({shapes[l].size, static_cast<std::size_t>(bucket.bytes), shapes[l].shares_memory}))
+          throw comm::told_wrong(first, "start",
+                                 fmt::format("{} travels by {}, which does not apply to level {}",
+                                             plan::describe(bucket), row->name, l));
+  }
+}
+
 }  // namespace
 
 task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body,
@@ -90,14 +142,52 @@ checkpoint::LogicalTensor pack_rank_state(const model::Model& model) {
   return {kModelState, DType::UInt8, {size}, std::move(state)};
 }
 
+namespace {
+
+struct RankState {
+  std::vector<double> buffers;
+  std::vector<std::byte> random;
+};
+
+RankState unpack(const checkpoint::LogicalTensor& tensor) {
+  Unpacker unpacker(tensor.bytes);
+  RankState state;
+  state.buffers = unpacker.numbers();
+  state.random = unpacker.bytes();
+  return state;
+}
+
+}  // namespace
+
 void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors) {
   const auto* state = find_tensor(tensors, kModelState);
   if (!state) return;
-  Unpacker unpacker(state->bytes);
-  auto buffers = unpacker.numbers();
-  auto random = unpacker.bytes();
-  model.set_buffers(buffers);
-  model.set_random_state(ConstView(random.data(), random.size()));
+  const RankState told = unpack(*state);
+  model.set_buffers(told.buffers);
+  try {
+    model.set_random_state(ConstView(told.random.data(), told.random.size()));
+  } catch (const std::exception&) {
+    throw Error(ErrorKind::Checkpoint,
+                "the checkpoint's random state of a rank is damaged: the framework refuses it");
+  }
+}
+
+void require_rank_state(const model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors,
+                        const std::string& path) {
+  const auto* state = find_tensor(tensors, kModelState);
+  bool fits = state != nullptr;
+  if (fits) try {
+      const RankState told = unpack(*state);
+      fits =
+          told.buffers.size() == model.buffers().size() && told.random.size() == model.random_state().size();
+    } catch (const Error&) {
+      fits = false;
+    }
+  if (!fits)
+    throw Error(
+        ErrorKind::Checkpoint,
+        path + ": is damaged, or of another model: it has no buffers and random state of this one's size",
+        {{}, "read checkpoint", path});
 }
 
 checkpoint::LogicalTensor Delayed::pack() const {
@@ -112,6 +202,10 @@ std::optional<Delayed> Delayed::find(const checkpoint::Checkpoint& checkpoint) {
   if (!packed || packed->bytes.size() != 3 * sizeof(double)) return {};
   double numbers[3];
   std::memcpy(numbers, packed->bytes.data(), sizeof numbers);
+  constexpr double kExact = 9e15;
+  if (!std::isfinite(numbers[2]) || !(numbers[0] >= 0 && numbers[0] < kExact) ||
+      !(numbers[1] >= 0 && numbers[1] < kExact))
+    throw Error(ErrorKind::Checkpoint, "the checkpoint's delayed step is damaged: its clock is none");
   return Delayed{{static_cast<std::int64_t>(numbers[0]), static_cast<std::int64_t>(numbers[1]), numbers[2]}};
 }
 
@@ -125,7 +219,12 @@ task::Task<int> find_node(comm::Runtime* runtime, Agreement* agreement, const pl
   auto gathering = agreement->gather(packer.take());
   auto answers = co_await gathering;
   std::vector<std::int64_t> firsts;
-  for (const auto& answer : answers) firsts.push_back(Unpacker(answer).number());
+  for (std::size_t m = 0; m < answers.size(); ++m) {
+    const Rank from(static_cast<std::int32_t>(m));
+    firsts.push_back(Unpacker(answers[m], from).number());
+    if (firsts.back() < 0 || firsts.back() > static_cast<std::int64_t>(m))
+      throw comm::told_wrong(from, "search for nodes", fmt::format("rank {} for the first", firsts.back()));
+  }
   const auto node = std::count(firsts.begin(), firsts.end(), 0);
   const auto world = static_cast<std::int64_t>(firsts.size());
   bool regular = world % node == 0;
@@ -149,8 +248,8 @@ task::Task<std::vector<exchange::LevelShape>> agree_on_shapes(Ranks ranks) {
   auto answers = co_await gathering;
   std::vector<exchange::LevelShape> shapes;
   for (const comm::Communicator* group : groups) shapes.push_back({group->size(), true});
-  for (const auto& answer : answers) {
-    Unpacker unpacker(answer);
+  for (std::size_t m = 0; m < answers.size(); ++m) {
+    Unpacker unpacker(answers[m], ranks.group.global(static_cast<int>(m)));
     for (exchange::LevelShape& shape : shapes) shape.shares_memory &= unpacker.number() == 1;
   }
   co_return shapes;
@@ -165,26 +264,28 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
   std::vector<exchange::LevelShape> shapes = co_await agreeing;
   auto probing = probe_levels(ranks, &options->plan);
   const LevelLinks links = co_await probing;
-  std::string notice;
+  plan::ResolvedPlan resolved_before;
   if (root && options->start == TrainOptions::Start::Resume) {
-    auto read = on_data(&world.runtime, "read checkpoint", [&] {
-      auto path = checkpoint::find_latest(world.storage, options->out);
-      if (!path) {
-        notice = fmt::format("no checkpoint in {}: training starts from the beginning", options->out);
-        return;
-      }
-      beginning.restored = checkpoint::load(world.storage, *path);
-      beginning.parameters = parameters_from(beginning.restored->weights, world.model.spec(), *path);
-    });
+    std::optional<Restored> restored;
+    auto read = on_compute(&world.runtime, "read checkpoint",
+                           [&] { restored = read_restored(world.storage, world.model, *options); });
     co_await read;
-    if (!notice.empty()) world.observer.noticed(notice);
+    if (restored) {
+      for (const std::string& notice : restored->notices) world.observer.noticed(notice);
+      beginning.restored = std::move(restored->checkpoint);
+      beginning.parameters = std::move(restored->parameters);
+      resolved_before = std::move(restored->plan.resolved);
+    } else {
+      world.observer.noticed(
+          fmt::format("no checkpoint in {}: training starts from the beginning", options->out));
+    }
   }
   std::vector<std::vector<std::byte>> rank_tensors(static_cast<std::size_t>(root ? group->size() : 0));
   if (root) {
     plan::ResolvedPlan& resolved = beginning.plan.resolved;
     const exchange::FactorGroup factors{shapes.front().size, group->size()};
     if (beginning.restored) {
-      resolved = plan::parse_plan(beginning.restored->plan_yaml, "the checkpoint's plan").resolved;
+      resolved = std::move(resolved_before);
     } else {
       auto read = on_compute(&world.runtime, "read parameters",
                              [&] { beginning.parameters = world.model.parameters(); });
@@ -242,8 +343,11 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
   }
   auto tell = ranks.agreement.broadcast(packer.take());
   std::vector<std::byte> told = co_await tell;
-  Unpacker unpacker(told);
-  beginning.plan = plan::parse_plan(unpacker.text(), "rank 0's plan");
+  const Rank first = group->global(0);
+  Unpacker unpacker(told, first);
+  const std::string plan = unpacker.text();
+  if (!root) beginning.plan = told_by(first, plan, options->plan);
+  if (!root) check_resolved(first, beginning.plan, shapes, {world, ranks, options->own});
   beginning.resumed = unpacker.number() == 1;
   beginning.same_world = unpacker.number() == 1;
   beginning.steps = unpacker.number();
@@ -255,10 +359,17 @@ task::Task<Beginning> begin(World world, const TrainOptions* options, Ranks rank
     beginning.delayed->clock.samples = unpacker.number();
     beginning.delayed->clock.rate = unpacker.real();
   }
+  const optim::StepClock clock = beginning.delayed ? beginning.delayed->clock : optim::StepClock{};
+  if (!comm::is_count(beginning.steps) || !comm::is_count(beginning.samples) ||
+      (beginning.steps > 0 && beginning.samples == 0) || !comm::is_count(clock.step) ||
+      !comm::is_count(clock.samples) || !std::isfinite(clock.rate))
+    throw comm::told_wrong(
+        first, "start",
+        fmt::format("{} steps and {} samples before this run", beginning.steps, beginning.samples));
   if (beginning.resumed) {
     auto handing = ranks.agreement.hand_out(std::move(rank_tensors));
     std::vector<std::byte> own = co_await handing;
-    beginning.rank_tensors = Unpacker(own).tensors();
+    beginning.rank_tensors = Unpacker(own, first).tensors();
   }
   co_return beginning;
 }

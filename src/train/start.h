@@ -20,7 +20,7 @@ struct Delayed {
   static constexpr const char* kSums = "delayed";
   static constexpr const char* kClock = "delayed clock";
   checkpoint::LogicalTensor pack() const;
-  /// None if the checkpoint has none.
+  /// None if the checkpoint has none. Throws Error{Checkpoint} for one that is no clock.
   static std::optional<Delayed> find(const checkpoint::Checkpoint& checkpoint);
 };
 
@@ -48,9 +48,13 @@ struct Ranks {
 };
 
 /// What of the model differs per rank: its buffers and its random state. Back: does nothing if `tensors` has
-/// none.
+/// none; throws Error{Checkpoint} for one that the model can't take over.
 checkpoint::LogicalTensor pack_rank_state(const model::Model& model);
 void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors);
+/// Throws Error{Checkpoint} that begins with `path` unless there is one, of as much as this model has. For
+/// bodies of kernels.
+void require_rank_state(const model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors,
+                        const std::string& path);
 
 /// Decides on rank 0 how to begin (from the newest checkpoint or fresh), in which order gradients complete,
 /// how they are cut into buckets and which collectives serve each, and tells everybody. Collective.

@@ -249,6 +249,10 @@ std::vector<double> parameters_from(const std::vector<checkpoint::LogicalTensor>
   std::vector<double> values;
   for (const auto& parameter : spec.parameters) {
     const auto& tensor = *index.at(parameter.name);
+    if (!is_floating(tensor.type))
+      throw Error(ErrorKind::Checkpoint,
+                  fmt::format("{}: is damaged: {} is of type {}", path, tensor.name, to_string(tensor.type)),
+                  {{}, "read checkpoint", path});
     dispatch(tensor.type, [&](auto zero) {
       using T = decltype(zero);
       ConstView bytes(tensor.bytes.data(), tensor.bytes.size());

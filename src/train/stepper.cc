@@ -1,13 +1,21 @@
 #include "train/stepper.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "task/scope.h"
+#include "tensor/finite.h"
 
 namespace taxon::train {
 
 Stepper::Stepper(World world, const Setup& setup)
-    : world_(world), setup_(setup), flights_(setup.state->flights()), next_(setup.first_step) {
+    : world_(world),
+      setup_(setup),
+      flights_(setup.state->flights()),
+      next_(setup.first_step),
+      on_divergence_(exchange::on_divergence(*setup.plan)) {
   for (std::size_t f = 0; f < flights_.size(); ++f)
     flights_[f].exchange = std::make_unique<exchange::Exchange>(
         runtime(), exchange::Exchange::Setup{&setup_.state->layout(),
@@ -30,7 +38,9 @@ Saver::ToCome Stepper::to_come() {
 }
 
 task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64_t samples,
-                                       optim::StepClock clock, task::Task<void> beside) {
+                                       optim::StepClock clock, task::Task<void> beside,
+                                       const Divergence* agreed) {
+  const bool may_skip = on_divergence_ == exchange::OnDivergence::Skip;
   busy_ = idle_ = Duration(0);
   next_ = clock.step;
   auto advancing = advance(input);
@@ -40,18 +50,37 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   Done done;
   done.gradient_norm_before = gradient_norm_;
   task::Scope companions(runtime().waits());
-  companions.spawn(std::move(beside));
+  if (!may_skip) companions.spawn(std::move(beside));
   Flight& flight = flight_of(clock.step);
   flight.backward.clear();
   flight.may_update = false;
-  setup_.levels->weigh(samples, input->global_size);
-  flight.exchange->begin(clock);
+  auto begin_exchange = [&] {
+    setup_.levels->weigh(samples, input->global_size);
+    flight.exchange->begin(clock);
+  };
+  if (!may_skip) begin_exchange();
   next_ = clock.step + 1;
   std::exception_ptr error;
   try {
     auto passing =
         setup_.plan->exchange.gradients == "ring" ? pass_in_pieces(input, begun) : pass(input, begun);
     done.output = co_await passing;
+    auto learning = learn_divergence(clock, done.output.loss_sum);
+    co_await learning;
+    if (may_skip) {
+      companions.spawn(std::move(beside));
+      const Instant passed = now();
+      co_await companions.join();
+      idle_ += now() - passed;
+      done.skipped = agreed->any();
+      if (done.skipped) {
+        auto checking = require_finite_weights(clock);
+        co_await checking;
+      } else {
+        begin_exchange();
+        flight.exchange->contribute(*flight.backward.back(), 0);
+      }
+    }
     // No job reads older weights from here on.
     if (Flight& due = flight_of(clock.step - setup_.plan->exchange.delay); due.exchange->underway())
       allow_update(due);
@@ -73,6 +102,31 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   done.busy = busy_;
   done.idle = idle_;
   co_return done;
+}
+
+/// A run that stops has its gradients looked at by the exchange, bucket by bucket.
+task::Task<void> Stepper::learn_divergence(optim::StepClock clock, double loss_sum) {
+  divergence_ = {};
+  if (on_divergence_ == exchange::OnDivergence::Ignore) co_return;
+  const auto rank = static_cast<double>(runtime().rank().value());
+  if (!std::isfinite(loss_sum)) divergence_ = {.ranks = 1, .rank = rank, .losses = 1};
+  if (on_divergence_ == exchange::OnDivergence::Stop) co_return;
+  auto finding = flight_of(clock.step).exchange->find_not_finite();
+  const exchange::Bucket* bucket = co_await finding;
+  if (bucket) divergence_ = {.ranks = 1, .rank = rank, .bucket = static_cast<double>(bucket->id.value())};
+}
+
+/// To skip steps helps nobody whose weights are lost.
+task::Task<void> Stepper::require_finite_weights(optim::StepClock clock) {
+  bool finite = true;
+  const tensor::Arena& weights = setup_.state->master();
+  auto checking =
+      on_compute(&runtime(), "finite", [&] { finite = tensor::all_finite(weights.type(), weights.bytes()); },
+                 {0, weights.bytes().size()});
+  co_await checking;
+  if (!finite)
+    throw exchange::diverged(clock.step + 1, fmt::format("a weight of rank {}", runtime().rank().value()),
+                             {runtime().rank(), "skip", {}});
 }
 
 task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int begun) {
@@ -109,7 +163,7 @@ task::Task<model::StepOutput> Stepper::run_backward(const model::StepInput* inpu
   flight.backward.push_back(std::make_unique<tensor::Job>(runtime().device, runtime().waits(),
                                                           tensor::Lane::Compute, std::move(kernel)));
   tensor::Job& job = *flight.backward.back();
-  flight.exchange->contribute(job, from);
+  if (on_divergence_ != exchange::OnDivergence::Skip) flight.exchange->contribute(job, from);
   auto end = job.finished();
   co_await end;
   computed("forward and backward", begin);
@@ -153,6 +207,10 @@ task::Task<void> Stepper::settle() {
     co_await waiting;
     gradient_norm_ = flight.exchange->gradient_norm();
   }
+  // Not before: the exchange says which bucket it is, if a gradient is not finite either.
+  if (on_divergence_ == exchange::OnDivergence::Stop && divergence_.any())
+    throw exchange::diverged(next_, fmt::format("the loss of rank {}", runtime().rank().value()),
+                             {runtime().rank(), "forward", {}});
 }
 
 task::Task<void> Stepper::drain() {

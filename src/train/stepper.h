@@ -3,10 +3,12 @@
 #include <memory>
 #include <vector>
 
+#include "exchange/divergence.h"
 #include "exchange/exchange.h"
 #include "model/cost.h"
 #include "train/saving.h"
 #include "train/start.h"
+#include "train/vote.h"
 
 namespace taxon::train {
 
@@ -28,11 +30,16 @@ class Stepper {
     double gradient_norm_before = 0;  // of the updates that were over before the backward pass
     Duration busy{0};                 // in kernels
     Duration idle{0};                 // waiting for exchanges and for ranks that are behind
+    bool skipped = false;
   };
   /// Forward and backward of `input`, which is worth `samples`; `beside` runs beside them and ends with them.
-  /// The exchange goes on when this ends unless the plan says otherwise.
+  /// The exchange goes on when this ends unless the plan says otherwise. Where steps may be skipped `beside`
+  /// begins after them, when divergence() is known, and `agreed`, which it fills in, says whether this one
+  /// is. Throws Error{Diverged}.
   task::Task<Done> run(const model::StepInput* input, std::int64_t samples, optim::StepClock clock,
-                       task::Task<void> beside);
+                       task::Task<void> beside, const Divergence* agreed);
+  /// This rank's, of the step that runs. Stays where it is.
+  const Divergence* divergence() const { return &divergence_; }
   /// The step of before a resume whose sums restore() left in the first arena: puts it where it would be.
   void go_on_with(const Delayed& delayed);
   /// Until the exchanges of all steps are over whose updates are due: the weights are then the same on every
@@ -65,6 +72,8 @@ class Stepper {
   comm::Runtime& runtime() { return world_.runtime; }
   Instant now() { return world_.runtime.executor().now(); }
 
+  task::Task<void> learn_divergence(optim::StepClock clock, double loss_sum);
+  task::Task<void> require_finite_weights(optim::StepClock clock);
   task::Task<int> advance(const model::StepInput* input);
   task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
   task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, int begun);
@@ -78,6 +87,8 @@ class Stepper {
   std::vector<Flight> flights_;  // one more than the delay
   std::int64_t next_ = 0;        // the step after the last that began
   double gradient_norm_ = 0;
+  Divergence divergence_;
+  const exchange::OnDivergence on_divergence_;
   Duration busy_{0}, idle_{0};  // since the last run() began
 };
 

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 
 #include "data/loader.h"
+#include "tensor/finite.h"
 #include "train/announce.h"
 #include "train/chronicler.h"
 #include "train/coding.h"
@@ -43,6 +46,8 @@ class Trainer {
   Ranks ranks() { return groups_.ranks(); }
   int present() { return ranks().group.size(); }
   void lost(const Ledger::Loss& loss);
+  void tell_of_skipped(std::int64_t step, const Divergence& divergence);
+  void require_finite(const Evaluation& evaluation) const;
 
   task::Task<void> prepare();
   std::unique_ptr<Pace> make_pace();
@@ -88,6 +93,7 @@ class Trainer {
   std::unique_ptr<Coding> coding_;
   int workers_ = 1;
   int lost_ = 0;  // of them; at rank 0
+  std::int64_t skipped_ = 0;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
   optim::StepClock clock_;  // of the last step
@@ -315,13 +321,15 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   report.samples = samples_ + batch->global_size;
   report.rate = clock.rate;
   Vote::Tally tally;
-  const Vote::Ballot ballot{.stop = asked_to_stop() || out_of_time()};
+  const Vote::Ballot ballot{.stop = asked_to_stop() || out_of_time(), .divergence = stepper_->divergence()};
   const model::StepInput input{batch->inputs, batch->labels, shares_->mean_over(batch->global_size),
                                plan_.batch.micro_batches, stepper_->binding_of(steps_)};
   auto running = stepper_->run(&input, shares_->contributed(batch->global_size), clock,
-                               reports_.tell(pace_.get(), ballot, &tally));
+                               reports_.tell(pace_.get(), ballot, &tally), &tally.divergence);
   const Stepper::Done done = co_await running;
   reports_.finish(tally, done.gradient_norm_before);
+  report.skipped = done.skipped;
+  if (done.skipped) tell_of_skipped(report.step, tally.divergence);
   coding_->report(report);
   meter_.end_step(done, report);
   steps_ = report.step;
@@ -347,6 +355,26 @@ task::Task<void> Trainer::meet(optim::StepClock clock) {
   auto after = meeting->after(clock);
   co_await after;
   meter_.met(begin);
+}
+
+/// The first ones, and then ever fewer.
+void Trainer::tell_of_skipped(std::int64_t step, const Divergence& divergence) {
+  constexpr std::int64_t kFirst = 4;
+  ++skipped_;
+  if (skipped_ > kFirst && !std::has_single_bit(static_cast<std::uint64_t>(skipped_))) return;
+  std::string whose = fmt::format("{} ranks' losses or gradients are", divergence.ranks);
+  if (divergence.ranks == 1)
+    whose = divergence.losses > 0
+                ? fmt::format("the loss of rank {} is", divergence.rank)
+                : fmt::format("the gradient of {} at rank {} is",
+                              state_->layout().buckets.at(static_cast<std::size_t>(divergence.bucket)).name,
+                              divergence.rank);
+  world_.observer.noticed(fmt::format("step {} is skipped, the {}{} so far: {} not finite", step, skipped_,
+                                      skipped_ == 1   ? "st"
+                                      : skipped_ == 2 ? "nd"
+                                      : skipped_ == 3 ? "rd"
+                                                      : "th",
+                                      whose));
 }
 
 bool Trainer::asked_to_stop() const {
@@ -395,6 +423,14 @@ task::Task<void> Trainer::evaluate() {
   auto hiding = replicas_->hide();
   co_await hiding;
   world_.observer.evaluated(seen);
+  require_finite(seen);
+}
+
+/// The weights are, but too large: no model either.
+void Trainer::require_finite(const Evaluation& evaluation) const {
+  if (std::isfinite(evaluation.loss) || exchange::on_divergence(plan_) == exchange::OnDivergence::Ignore)
+    return;
+  throw exchange::diverged(evaluation.step, "the loss of the test afterwards", {.operation = "test"});
 }
 
 task::Task<void> Trainer::save() {
@@ -409,10 +445,19 @@ task::Task<void> Trainer::save() {
 /// Hashes the master weights and makes sure that all ranks have the same.
 task::Task<void> Trainer::compare_weights(std::string what) {
   std::uint64_t hash = 0;
+  bool finite = true;
   tensor::Cost cost{0, state_->master().bytes().size()};
   auto hashing = on_compute(
-      &runtime(), "hash", [&] { hash = state_->hash(); }, cost);
+      &runtime(), "hash",
+      [&] {
+        hash = state_->hash();
+        finite = tensor::all_finite(state_->master().type(), state_->master().bytes());
+      },
+      cost);
   co_await hashing;
+  if (!finite && exchange::on_divergence(plan_) != exchange::OnDivergence::Ignore)
+    throw exchange::diverged(steps_, fmt::format("a weight of rank {} afterwards", runtime().rank().value()),
+                             {.rank = runtime().rank(), .operation = "compare weights"});
   auto same = ranks().agreement.require_equal(hash, std::move(what));
   co_await same;
   hash_ = hash;
@@ -439,25 +484,30 @@ task::Task<Outcome> Trainer::conclude() {
   co_await same;
   outcome.parameter_hash = hash_;
   const auto sent = static_cast<double>(bytes_of_training());
-  std::vector<double> sums = {sent, works() ? static_cast<double>(steps_ - first_step_) : 0};
+  std::vector<double> sums = {sent, works() ? static_cast<double>(steps_ - first_step_) : 0,
+                              static_cast<double>(skipped_)};
   coding_->give(sums);
   if (!interrupted_) {
     auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
     outcome.test = co_await evaluating;
     world_.observer.evaluated(outcome.test);
+    require_finite(outcome.test);
   }
   auto summing = everybody.agreement.sum(std::move(sums));
   sums = co_await summing;
   const double steps = std::max(1.0, sums[1] / workers_);
   outcome.bytes_sent_per_step = sums[0] / steps / everybody.group.size();
   outcome.codecs =
-      coding_->reports_of(std::span<const double>(sums).subspan(2), steps * everybody.group.size());
+      coding_->reports_of(std::span<const double>(sums).subspan(3), steps * everybody.group.size());
   if (exchange::served_level(plan_.exchange.levels)) {
     auto counting = replicas_->count_staleness();
     const Replicas::Staleness staleness = co_await counting;
     outcome.staleness = staleness.counts;
     outcome.dropped = staleness.dropped;
   }
+  outcome.skipped = exchange::workers_keep_step(plan_.exchange.levels, options_.own.topologies)
+                        ? skipped_
+                        : static_cast<std::int64_t>(sums[2]);
   outcome.train_loss = reports_.epoch_loss();
   if (const Roster* roster = groups_.roster()) outcome.lost = roster->missing();
   outcome.steps = steps_;

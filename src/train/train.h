@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/losses.h"
 #include "comm/runtime.h"
@@ -30,7 +32,7 @@ struct TrainOptions {
   std::string out;  // folder of the checkpoints; rank 0 alone touches it. Empty: no files
   enum class Start {
     Fresh,
-    Resume,  // from the newest checkpoint in `out`; from the beginning, with a notice, if there is none
+    Resume,  // from the newest whole checkpoint in `out`; from the beginning, with a notice, if there is none
   } start = Start::Fresh;
   std::string version;       // recorded in checkpoints
   Duration clock_offset{0};  // added to this rank's times it gives rank 0's, for traces
@@ -49,6 +51,9 @@ struct TrainOptions {
   comm::Losses* losses = nullptr;
   /// What the plan names beside rows of the tables.
   exchange::OwnRows own = {};
+  std::optional<std::int64_t> resume_step;  // Resume: from the checkpoint of this step and no other
+  /// Resume: "key.path=value" of keys whose values may be others than the checkpoint's.
+  std::vector<std::string> assignments;
 };
 
 /// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.

@@ -4,9 +4,27 @@
 #include "train/units.h"
 
 namespace taxon::train {
+namespace {
 
-Vote::Vote(comm::Communicator& group)
-    : group_(group), values_(group.runtime().transport, DType::Float64, 4) {}
+enum Value {
+  Stop,
+  LossSum,
+  Correct,
+  Exposed,
+  TotalCount,
+  Ranks = TotalCount,
+  TheRank,
+  Losses,
+  TheBucket,
+  ValueCount
+};
+
+}  // namespace
+
+Vote::Vote(comm::Communicator& group, Carries carries)
+    : group_(group),
+      values_(group.runtime().transport, DType::Float64,
+              carries == Carries::Divergences ? std::size_t{ValueCount} : std::size_t{TotalCount}) {}
 
 task::Task<void> Vote::establish() {
   if (group_.size() == 1) co_return;
@@ -18,17 +36,29 @@ task::Task<void> Vote::establish() {
 }
 
 task::Task<void> Vote::cast(Ballot mine, Tally* result) {
-  auto values = values_.values<double>({0, 4});
-  values[0] = mine.stop ? 1 : 0;
-  values[1] = mine.loss_sum;
-  values[2] = static_cast<double>(mine.correct);
-  values[3] = mine.exposed_seconds;
+  auto values = values_.values<double>({0, values_.size()});
+  const bool all = values.size() == ValueCount;
+  const Divergence divergence = mine.divergence ? *mine.divergence : Divergence();
+  values[Stop] = mine.stop ? 1 : 0;
+  values[LossSum] = mine.loss_sum;
+  values[Correct] = static_cast<double>(mine.correct);
+  values[Exposed] = mine.exposed_seconds;
+  if (all) {
+    values[Ranks] = divergence.ranks;
+    values[TheRank] = divergence.rank;
+    values[Losses] = divergence.losses;
+    values[TheBucket] = divergence.bucket;
+  }
   if (group_.size() > 1) {
     comm::Call call{values_.bytes(), DType::Float64, kVoteUnit};
     auto sum = row_->run(group_, call);
     co_await sum;
   }
-  *result = {values[0] > 0, values[1], values[2], values[3]};
+  *result = {.stop = values[Stop] > 0,
+             .loss_sum = values[LossSum],
+             .correct = values[Correct],
+             .exposed_seconds = values[Exposed]};
+  if (all) result->divergence = {values[Ranks], values[TheRank], values[Losses], values[TheBucket]};
 }
 
 }  // namespace taxon::train

@@ -38,5 +38,13 @@ TEST(Binding, LeavesAloneWhoIsAloneOrBoundOrHasTooManyThreads) {
   EXPECT_THAT(share_of_cores({{0, 1}, {0, 1}, {0, 1}}, 1, 1), IsEmpty());
 }
 
+TEST(RanksOnCores, CountsThoseThatMayUseOneOfMine) {
+  EXPECT_EQ(ranks_on_cores_of({{0, 1}}, 0), 1);
+  EXPECT_EQ(ranks_on_cores_of({{0, 1}, {0, 1}, {0, 1}}, 2), 3);
+  EXPECT_EQ(ranks_on_cores_of({{0, 1}, {2, 3}, {1, 2}}, 0), 2);
+  EXPECT_EQ(ranks_on_cores_of({{0, 1}, {2, 3}, {1, 2}}, 2), 3);
+  EXPECT_EQ(ranks_on_cores_of({{}, {0}}, 0), 1) << "itself, whatever is known";
+}
+
 }  // namespace
 }  // namespace taxon::app

@@ -2,13 +2,14 @@
 
 import csv
 import html.parser
+import re
 import shutil
 import signal
 import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from taxon_run import ROOT, TaxonTest, clean_environment
+from taxon_run import HANGS, ROOT, TaxonTest, clean_environment
 
 BLOBS = (ROOT / "recipes/blobs-perceptron.yaml").read_text()
 VARIANTS = {
@@ -98,7 +99,8 @@ class Compare(CompareTest):
                 self.assertEqual(page.charts[f"{measure}-{against}"]["line"], 3)
         self.assertEqual(page.charts["step-time"]["bar"], 3 * 3 + 3)
         for system in range(3):
-            self.assertGreater(page.charts[f"timeline-{system}"]["compute"], 2 * 3)
+            # One that others held up is cut at some times the shortest, and shows fewer of its three steps.
+            self.assertGreaterEqual(page.charts[f"timeline-{system}"]["compute"], 2)
             self.assertGreater(page.charts[f"timeline-{system}"]["talk"], 1)
         # Again, with one more: nothing that is complete is trained anew.
         before = {name: (self.folder / f"out/{name}/summary.json").stat().st_mtime_ns for name in VARIANTS}
@@ -152,7 +154,7 @@ class Compare(CompareTest):
         process = self.start(*words)
         self.wait_until(lambda: self.steps_seen("out/sharded") >= 5, "the second run")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(60), 143, self.log())
+        self.assertEqual(process.wait(HANGS), 143, self.log())
         self.assertIn("goes on", self.log())
         self.assertEqual(self.rows()["sharded"]["accuracy"], "")
         again = self.taxon(*words)
@@ -180,6 +182,30 @@ class Compare(CompareTest):
 class CompareInBrowser(CompareTest):
     BROWSER = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
 
+    def browse(self, page, size="800,600"):
+        return subprocess.run([self.BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={size}",
+                               f"--user-data-dir={self.folder}/profile", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()],
+                              capture_output=True, text=True, timeout=HANGS, env=clean_environment(HOME=self.folder), stdin=subprocess.DEVNULL)
+
+    @unittest.skipUnless(BROWSER, "chromium is not installed (tools/install-packages chromium)")
+    def test_tables_scroll_on_a_phone(self):
+        long = self.folder / "long.yaml"
+        long.write_text(re.sub("name: .*", "name: a-system-with-quite-a-long-name-for-a-phone", self.recipes[0].read_text(), count=1))
+        self.compare(recipes=[self.recipes[1], long])
+        look = ('<script>onload = () => { for (const wide of document.querySelectorAll(".wide")) { wide.scrollLeft = 1e6; '
+                'const row = wide.querySelector("tbody tr"), last = row.lastElementChild.getBoundingClientRect(), '
+                'head = row.firstElementChild.getBoundingClientRect(), caption = wide.querySelector("caption span").getBoundingClientRect(); '
+                'const room = innerWidth - head.right; '
+                'wide.dataset.seen = wide.scrollLeft > 0 && last.right <= innerWidth + 1 && head.left >= 0 && room > innerWidth / 2 '
+                '&& caption.left >= 0 && caption.right <= innerWidth; } '
+                'document.body.dataset.wide = document.documentElement.scrollWidth > innerWidth; }</script>')
+        page = self.folder / "phone.html"
+        page.write_text((self.folder / "out/report.html").read_text().replace("</body>", look + "</body>"))
+        result = self.browse(page, "360,800")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(re.findall(r'data-seen="(\w+)"', result.stdout), ["true", "true"])
+        self.assertIn('data-wide="false"', result.stdout)
+
     @unittest.skipUnless(BROWSER, "chromium is not installed (tools/install-packages chromium)")
     def test_every_chart_has_its_curves(self):
         self.compare("--target-accuracy", "50", recipes=self.recipes[:2])
@@ -193,10 +219,7 @@ class CompareInBrowser(CompareTest):
                  'document.body.dataset.errors = [...document.querySelectorAll("parsererror")].length; }</script>')
         pressed = self.folder / "pressed.html"
         pressed.write_text(report.read_text().replace("</body>", press + "</body>"))
-        result = subprocess.run([self.BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                                 f"--user-data-dir={self.folder}/profile", "--virtual-time-budget=2000", "--dump-dom",
-                                 pressed.as_uri()], capture_output=True, text=True, timeout=120,
-                                env=clean_environment(HOME=self.folder), stdin=subprocess.DEVNULL)
+        result = self.browse(pressed)
         self.assertEqual(result.returncode, 0, result.stderr)
         page = charts_of(result.stdout)
         for measure in ("accuracy", "loss"):

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from taxon_run import TaxonTest
+from taxon_run import HANGS, TaxonTest
 
 
 class Faults(TaxonTest):
@@ -16,13 +16,10 @@ class Faults(TaxonTest):
         return process
 
     def kill_and_check(self, process, ranks, victim):
-        killed_at = time.monotonic()
         os.kill(ranks[victim], signal.SIGKILL)
-        # Every other rank ends within five seconds.
-        self.wait_until(lambda: not any(pid in self.processes() for r, pid in ranks.items() if r != victim), "the others' end", 5)
-        self.assertLess(time.monotonic() - killed_at, 5)
-        code = process.wait(5)
-        self.assertEqual(code, 75, self.log())
+        # 75: the loss was seen. Who only found out by waiting, minutes later, would end with 74.
+        self.assertEqual(process.wait(HANGS), 75, self.log())
+        self.assertEqual([pid for pid in ranks.values() if pid in self.processes()], [])
         self.assertIn(f"rank {victim}", self.log())
 
     def test_a_killed_worker_ends_the_run_and_is_named(self):
@@ -42,7 +39,7 @@ class Faults(TaxonTest):
                 time.sleep(delay)
                 ranks = self.workers("run")
                 os.kill(ranks[1], signal.SIGKILL)
-                self.assertNotEqual(process.wait(10), 0)
+                self.assertNotEqual(process.wait(HANGS), 0)
                 self.assertIn("rank 1", self.log())
 
     def test_a_killed_worker_is_named_over_grpc(self):
@@ -65,7 +62,7 @@ class Faults(TaxonTest):
                 self.wait_until(lambda: self.steps_seen(out) >= 20, "training")
                 victim = self.workers(out)[2]
                 os.kill(victim, signal.SIGKILL)
-                self.assertEqual(process.wait(120), 3, self.log())
+                self.assertEqual(process.wait(HANGS), 3, self.log())
                 self.assertEqual(self.log().count("rank 2 was lost: "), 1, self.log())
                 self.assertIn("the others can do without it", self.log())
                 last = self.log().strip().splitlines()[-1]
@@ -84,7 +81,7 @@ class Faults(TaxonTest):
         self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
         process.kill()
         process.wait()
-        self.wait_until(lambda: not self.processes(), "the workers' end", 10)
+        self.wait_until(lambda: not self.processes(), "the workers' end")
 
     def test_a_stopped_worker_is_named_and_the_run_goes_on_when_it_returns(self):
         process = self.begin(3)
@@ -92,22 +89,22 @@ class Faults(TaxonTest):
         ranks = self.workers("run")
         os.kill(ranks[1], signal.SIGSTOP)
         try:
-            self.wait_until(lambda: "rank 1" in self.log(), "the report of the silent rank", 10)
+            self.wait_until(lambda: "rank 1" in self.log(), "the report of the silent rank")
             self.assertIsNone(process.poll())
             before = self.steps_seen("run")
         finally:
             os.kill(ranks[1], signal.SIGCONT)
-        self.wait_until(lambda: self.steps_seen("run") > before + 20, "going on", 20)
+        self.wait_until(lambda: self.steps_seen("run") > before + 20, "going on")
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(20), 143, self.log())
+        self.assertEqual(process.wait(HANGS), 143, self.log())
 
     def test_a_worker_silent_past_the_deadline_ends_the_run(self):
         process = self.begin(2, "--set", "control.silence_seconds=1", "--set", "control.hang_seconds=2", "--set",
-                             "control.deadline_seconds=4")
+                             f"control.deadline_seconds={self.patience(4)}")
         self.wait_until(lambda: self.steps_seen("run") >= 5, "training")
         ranks = self.workers("run")
         os.kill(ranks[1], signal.SIGSTOP)
-        self.assertEqual(process.wait(30), 74, self.log())
+        self.assertEqual(process.wait(HANGS), 74, self.log())
         self.assertIn("rank 1", self.log())
 
     def test_a_second_signal_ends_at_once(self):
@@ -116,10 +113,11 @@ class Faults(TaxonTest):
         ranks = self.workers("run")
         os.kill(ranks[1], signal.SIGSTOP)  # so that the orderly end can't succeed
         process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
+        self.wait_until(lambda: "once more ends them now" in self.log(), "the first signal's arrival")
+        time.sleep(0.5)  # two that come nearly at once are one: the terminal's and the launcher's
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(5), 143)
-        self.wait_until(lambda: not self.processes(), "the workers' end", 5)
+        self.assertEqual(process.wait(HANGS), 143)
+        self.wait_until(lambda: not self.processes(), "the workers' end")
 
 
 if __name__ == "__main__":

@@ -224,6 +224,17 @@ TEST(Identity, SlurmOverSeveralNodes) {
   EXPECT_NE(identity_of(second_step).master_port, id.master_port);
 }
 
+TEST(Identity, SlurmsFirstNodeHasAnAddressInReserve) {
+  const Environment address{{"SLURM_LAUNCH_NODE_IPADDR", "10.9.8.7"}};
+  Identity id = identity_of(merged({kSlurm, address}));
+  EXPECT_EQ(id.master_addr, "gnode10");
+  EXPECT_EQ(id.other_master_addr, "10.9.8.7");
+  // Nobody's guess is better than what is said.
+  Identity told = identity_of(merged({kSlurm, address, {{"MASTER_ADDR", "head"}}}));
+  EXPECT_EQ(told.master_addr, "head");
+  EXPECT_EQ(told.other_master_addr, "");
+}
+
 TEST(Identity, SlurmWithPmixOrPmi2TakesTheNodesFromSlurm) {
   Identity pmix = identity_of(merged({kSlurm, {{"PMIX_RANK", "3"}}}));
   EXPECT_EQ(pmix.origin, "Slurm");

@@ -105,6 +105,58 @@ TEST_F(LocalLauncher, WhoOnlyComplainsAboutALossIsNotTheCulprit) {
   EXPECT_THAT(log_, HasSubstr("rank 1 "));
 }
 
+TEST_F(LocalLauncher, WhoFailsIsTheCulpritHoweverMuchLaterItEnds) {
+  launch_.patience = launch_.early_patience = std::chrono::seconds(20);
+  EXPECT_EQ(run("if [ $RANK = 1 ]; then sleep 1; exit 73; fi; exit 75"), 73);
+  EXPECT_THAT(log_, HasSubstr("rank 1 (process " + std::to_string(pids_[1]) + ") failed with exit code 73"));
+}
+
+TEST_F(LocalLauncher, ALostWorkerThatTheOthersDidWithoutIsNotBlamedForWhatFailsLater) {
+  launch_.spared = {2};
+  launch_.patience = launch_.early_patience = std::chrono::seconds(20);
+  EXPECT_EQ(run("if [ $RANK = 2 ]; then touch $FOLDER/lost; kill -KILL $$; fi; "
+                "while [ ! -e $FOLDER/lost ]; do sleep 0.01; done; sleep 0.$((2 + RANK * 3)); "
+                "if [ $RANK = 1 ]; then exit 70; fi; exit 75"),
+            70);
+  EXPECT_THAT(log_, AllOf(HasSubstr("rank 2 "), HasSubstr("rank 1 (process " + std::to_string(pids_[1]) +
+                                                          ") failed with exit code 70")));
+}
+
+TEST_F(LocalLauncher, WhoStillJoinsIsToldWhoDiedAndTheDeadIsNamed) {
+  launch_.spared = {2};  // whom the others could do without later on
+  launch_.patience = launch_.early_patience = std::chrono::seconds(20);
+  EXPECT_EQ(run("if [ $RANK = 2 ]; then kill -KILL $$; fi; note=/proc/self/fd/$TAXON_LAUNCH_NOTE; "
+                "while [ ! -s $note ]; do sleep 0.01; done; cat $note > $FOLDER/$RANK; exit 75"),
+            75);
+  const std::string dead = "rank 2 (process " + std::to_string(pids_[2]) + ") was killed by signal 9";
+  EXPECT_THAT(log_, HasSubstr(dead));
+  for (const char* rank : {"0", "1"}) EXPECT_THAT(text_of(rank), HasSubstr(dead));
+}
+
+TEST_F(LocalLauncher, WorkersThatHaveMetHaveLongerToEnd) {
+  launch_.patience = std::chrono::seconds(20);
+  launch_.early_patience = std::chrono::milliseconds(50);
+  const std::string begin = "if [ $RANK = 0 ]; then printf 1 1<>/proc/self/fd/$TAXON_LAUNCH_NOTE; fi; ";
+  const std::string body =
+      "if [ $RANK = 1 ]; then sleep 0.5; exit 65; fi; trap 'exit 9' TERM; sleep 3; echo done > "
+      "$FOLDER/$RANK; exit 75";
+  EXPECT_EQ(run(body), 65);
+  EXPECT_EQ(text_of("2"), "");
+  EXPECT_EQ(run(begin + body), 65);
+  EXPECT_EQ(text_of("2"), "done\n");
+}
+
+TEST_F(LocalLauncher, WorkersMayBeOnlySomeOfAJobsRanks) {
+  launch_.job = WiderJob{
+      .first_rank = 4, .world_size = 12, .node = 1, .address = "10.0.0.7", .port = 29511, .secret = "s"};
+  EXPECT_EQ(run("echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR $MASTER_PORT "
+                "$TAXON_SECRET > $FOLDER/$LOCAL_RANK"),
+            0);
+  EXPECT_EQ(text_of("2"), "6 12 2 3 1 10.0.0.7 29511 s\n");
+  launch_.spared = {5};
+  EXPECT_EQ(run("if [ $RANK = 5 ]; then kill -KILL $$; fi"), 3);
+}
+
 TEST_F(LocalLauncher, ALossThatNobodyCausedIsTheFailure) {
   EXPECT_EQ(run("if [ $RANK = 2 ]; then exit 74; fi; exec sleep 1000"), 74);
   EXPECT_THAT(log_, AllOf(HasSubstr("rank 2 "), HasSubstr("(deadline)")));

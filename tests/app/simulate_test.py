@@ -44,11 +44,25 @@ class Simulate(TaxonTest):
         for link in figures["links"]:
             self.assertGreater(link["bytes_per_step"], figures["parameters"] * 4)
             self.assertLessEqual(link["busy"], 1)
-        for word in ("median", "critical path", "forward and backward on rank", "network", "samples/s"):
+        for word in ("median", "critical path", "forward and backward", "network", "samples/s"):
             self.assertIn(word, text)
         events = json.loads((self.folder / "trace.json").read_text())["traceEvents"]
         self.assertEqual({event["pid"] for event in events}, {0, 1})
         self.assertIn("forward and backward", {event["name"] for event in events})
+
+    def test_a_long_critical_path_is_told_by_kinds(self):
+        text = self.simulate("--json", "out.json", "--set", "exchange.bucket_bytes=4KiB",
+                             "--set", "exchange.levels=[{codec: {name: top_k}}]").stdout
+        pieces = self.figures()["critical_path"]
+        self.assertGreater(len(pieces), 9)
+        path = text[text.index("critical path of step"):].splitlines()
+        self.assertTrue(path[0].endswith(", by kinds:"), path[0])
+        self.assertLessEqual(len(path), 10)
+        # Milliseconds of the kinds are those of all pieces, the longest first.
+        times = [float(line.split()[0]) for line in path[1:]]
+        self.assertEqual(times, sorted(times, reverse=True))
+        self.assertAlmostEqual(sum(times), 1e3 * sum(piece["seconds"] for piece in pieces), delta=0.01)
+        self.assertRegex(path[1], r" \((one piece|\d+ pieces)\)$")
 
     def test_exact_trains_to_the_real_runs_bits(self):
         self.simulate("--fidelity", "exact", "--steps", "6", "--json", "out.json")

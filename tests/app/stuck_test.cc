@@ -123,11 +123,11 @@ bool wait_for(Condition condition, std::chrono::seconds limit) {
 
 /// Waits until `pid` has stopped itself, then for the line that says so; then lets it go on.
 void supervise(pid_t pid, const ProcessLog& log) {
-  ASSERT_TRUE(wait_for([&] { return is_stopped(pid); }, std::chrono::seconds(40)));
+  ASSERT_TRUE(wait_for([&] { return is_stopped(pid); }, kHangLimit));
   const std::regex line(
       "rank [0-9] waits for rank 2 in all_reduce, bucket 1 \\([a-z.]+(, [a-z.]+)*\\) by all_reduce ring, "
       "step 4, round");
-  const bool said = wait_for([&] { return std::regex_search(log.read(), line); }, std::chrono::seconds(10));
+  const bool said = wait_for([&] { return std::regex_search(log.read(), line); }, kHangLimit);
   kill(pid, SIGCONT);
   EXPECT_TRUE(said) << log.read();
   EXPECT_THAT(log.read(), HasSubstr("rank 2 holds up the others"));

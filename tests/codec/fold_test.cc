@@ -47,10 +47,15 @@ TEST(Fold, SquaresAreEnergiesOfNeighbours) {
     const std::vector<float> sums = folded(values, neighbours, static_cast<std::uint64_t>(key));
     for (std::size_t i = 0; i < sums.size(); ++i) squares[i] += std::pow(sums[i], 2) / keys;
   }
+  // A square of n random signs has the deviation sqrt(2 (1 - 1/n)), over its mean.
+  const double deviation = std::sqrt(2 * (1 - 1.0 / neighbours) / keys);
+  double all = 0;
   for (std::size_t i = 0; i < squares.size(); ++i) {
     const double energy = neighbours * std::pow(1.0 + static_cast<double>(i), 2);
-    EXPECT_NEAR(squares[i], energy, 0.15 * energy) << i;  // of a deviation of 0.02
+    EXPECT_NEAR(squares[i] / energy, 1, 5 * deviation) << i;
+    all += squares[i] / energy / static_cast<double>(squares.size());
   }
+  EXPECT_NEAR(all, 1, 5 * deviation / std::sqrt(static_cast<double>(squares.size())));
 }
 
 }  // namespace

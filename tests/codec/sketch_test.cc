@@ -7,35 +7,54 @@
 namespace taxon::codec::test {
 namespace {
 
-/// With r rows of c buckets an estimate is off by more than sqrt(3 / c) |x| with a probability that falls
-/// exponentially in r (Charikar et al.): a third of them for a row alone.
-TEST(Sketch, ErrorsStayWithinTheBound) {
-  const std::size_t count = 40000;
-  const std::vector<float> values = gradient(count, 1);
-  double squares = 0;
-  for (float value : values) squares += static_cast<double>(value) * value;
+/// What estimates are off by, over keys, for values of one magnitude and random signs.
+struct Errors {
+  double variance = 0;  // over that of a row: |x|^2 / columns
+  double slope = 0;     // of estimates over values, less 1
+};
+
+Errors errors_of(const SketchShape& shape, std::size_t count, int keys, double noise = 1, double size = 1) {
+  std::vector<float> values(count), table(shape.size()), estimates(count);
+  Rng rng(3, "signs");
+  for (float& value : values) value = rng.below(2) == 0 ? 1.0F : -1.0F;
+  Errors errors;
+  const double samples = static_cast<double>(count) * keys;
+  for (int key = 0; key < keys; ++key) {
+    sketch(values, shape, static_cast<std::uint64_t>(key), table, best_path());
+    estimate(table, shape, static_cast<std::uint64_t>(key), estimates, best_path());
+    for (std::size_t i = 0; i < count; ++i) {
+      const double error =
+          size * (values[i] + noise * (static_cast<double>(estimates[i]) - values[i])) - values[i];
+      errors.variance +=
+          error * error / samples * static_cast<double>(shape.columns) / static_cast<double>(count);
+      errors.slope += error * values[i] / samples;
+    }
+  }
+  return errors;
+}
+
+/// A row's estimate is unbiased and has the variance |x|^2 / columns (Charikar et al.); errors are sums of
+/// many values, nearly normal, so the median of r rows has the variance of the median of r normal numbers.
+/// Buckets are the independent samples: of either figure the deviation is about sqrt(2 / (columns keys)).
+testing::AssertionResult are_as_theory_says(const Errors& errors, const SketchShape& shape, int keys) {
+  const double median = shape.rows == 1 ? 1 : shape.rows == 3 ? 0.4487 : shape.rows == 5 ? 0.2868 : 0.2104;
+  const double noise = std::sqrt(2 / (static_cast<double>(shape.columns) * keys));
+  if (std::abs(errors.variance / median - 1) < 5 * noise && std::abs(errors.slope) < 5 * noise)
+    return testing::AssertionSuccess();
+  return testing::AssertionFailure() << shape.rows << " x " << shape.columns << ": variance "
+                                     << errors.variance << ", should be " << median << "; slope "
+                                     << errors.slope << " +- " << noise;
+}
+
+TEST(Sketch, ErrorsHaveTheMeanAndTheVarianceOfTheory) {
+  const std::size_t count = 20000;
   for (int rows : {1, 3, 5, 7})
-    for (std::size_t columns : {256UL, 4096UL}) {
+    for (std::size_t columns : {256UL, 1024UL}) {
       const SketchShape shape{rows, columns};
-      std::vector<float> table(shape.size()), estimates(count);
-      sketch(values, shape, 5, table, best_path());
-      estimate(table, shape, 5, estimates, best_path());
-      const double bound = std::sqrt(3.0 / static_cast<double>(columns) * squares);
-      std::size_t beyond = 0;
-      double bias = 0;
-      for (std::size_t i = 0; i < count; ++i) {
-        const double error = static_cast<double>(estimates[i]) - values[i];
-        bias += error;
-        beyond += std::abs(error) > bound ? 1 : 0;
-      }
-      // Chebyshev gives p <= 1/3 for a row, and most of `rows` must fail together.
-      const double p = 1.0 / 3;
-      const double fail = rows == 1   ? p
-                          : rows == 3 ? 3 * p * p
-                          : rows == 5 ? 10 * p * p * p
-                                      : 35 * p * p * p * p;
-      EXPECT_LE(static_cast<double>(beyond) / static_cast<double>(count), fail) << rows << " x " << columns;
-      EXPECT_LT(std::abs(bias / static_cast<double>(count)), 0.2 * bound) << rows << " x " << columns;
+      const int keys = columns == 256 ? 40 : 10;
+      EXPECT_TRUE(are_as_theory_says(errors_of(shape, count, keys), shape, keys));
+      EXPECT_FALSE(are_as_theory_says(errors_of(shape, count, keys, std::sqrt(2.0)), shape, keys));
+      EXPECT_FALSE(are_as_theory_says(errors_of(shape, count, keys, 1, 0.9), shape, keys));
     }
 }
 

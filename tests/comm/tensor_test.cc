@@ -89,6 +89,21 @@ TEST_P(Tensors, OfOneShapeArriveWhereTheyAreUsed) {
   GetParam().run(2, [&](net::Transport& net) { return run_static(net, runs); });
 }
 
+#if TAXON_TEST_UCX && !defined(TAXON_TEST_VIRTUAL)
+/// Each whole and in its turn, over a channel whose places are used thousands of times; where every message
+/// is a call of the system, a tenth as many.
+TEST(TensorsBetweenProcesses, AMillionArriveOneAfterTheOther) {
+  for (const auto& [transport, count] : {std::pair("shm", 1'000'000), std::pair("tcp", 100'000)})
+    test::run_ranks_as_processes(
+        2,
+        [count = static_cast<std::uint64_t>(count)](net::Transport& net) {
+          const StaticRun many{{0, 1}, TensorShape::of(DType::Int64, {8}), {.depth = 64}, count};
+          return run_static(net, {many});
+        },
+        {.transport = transport});
+}
+#endif
+
 /// Both directions at once over one unit, and a second unit beside it.
 Task<void> cross(net::Transport& net) {
   TensorPlace place(net);

@@ -86,8 +86,7 @@ TEST_F(Processes, AStoppedRankIsReportedEachTimeAndTheRunGoesOn) {
   start(3);
   for (int times = 0; times < 2; ++times) {
     rank(2).signal(SIGSTOP);
-    for (int r : {0, 1})
-      EXPECT_THAT(rank(r).line_with("silent"), HasSubstr("event: rank 2 has been silent for"));
+    for (int r : {0, 1}) EXPECT_NE(rank(r).line_with("event: rank 2 has been silent for"), "");
     rank(2).signal(SIGCONT);
     for (int r : {0, 1}) EXPECT_THAT(rank(r).line_with("back"), HasSubstr("event: rank 2 is back after"));
   }
@@ -100,8 +99,7 @@ TEST_F(Processes, AStoppedRankIsReportedEachTimeAndTheRunGoesOn) {
 TEST_F(Processes, AStoppedRankZeroIsReportedAndTheRunGoesOn) {
   start(3);
   rank(0).signal(SIGSTOP);
-  for (int r : {1, 2})
-    EXPECT_THAT(rank(r).line_with("silent"), HasSubstr("event: rank 0 has been silent for"));
+  for (int r : {1, 2}) EXPECT_NE(rank(r).line_with("event: rank 0 has been silent for"), "");
   rank(0).signal(SIGCONT);
   for (int r : {1, 2}) EXPECT_THAT(rank(r).line_with("back"), HasSubstr("event: rank 0 is back after"));
   say_to_all("exchange");
@@ -110,7 +108,7 @@ TEST_F(Processes, AStoppedRankZeroIsReportedAndTheRunGoesOn) {
 }
 
 TEST_F(Processes, ARankThatStaysSilentEndsTheRun) {
-  start(3, 900);
+  start(3, 5000);
   rank(1).signal(SIGSTOP);
   for (int r : {0, 2}) EXPECT_THAT(rank(r).line_with("longer than"), HasSubstr("rank 1 has been silent"));
   rank(0).say("leave");
@@ -119,7 +117,7 @@ TEST_F(Processes, ARankThatStaysSilentEndsTheRun) {
 }
 
 TEST_F(Processes, ASilentRankZeroEndsTheRunToo) {
-  start(3, 900);
+  start(3, 5000);
   rank(0).signal(SIGSTOP);
   for (int r : {1, 2}) EXPECT_THAT(rank(r).line_with("longer than"), HasSubstr("rank 0 has been silent"));
   rank(1).say("exchange");

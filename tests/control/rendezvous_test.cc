@@ -174,8 +174,8 @@ TEST(Rendezvous, ANameThatMeansNothingYetIsRetriedUntilTheDeadline) {
   options.address = "no-such-host.invalid";
   options.patience.join = milliseconds(300);
   auto one = join_later(options);
-  EXPECT_THAT(why(one),
-              AllOf(HasSubstr("cannot resolve the name 'no-such-host.invalid'"), HasSubstr("gave up")));
+  EXPECT_THAT(why(one), AllOf(HasSubstr("cannot resolve the name 'no-such-host.invalid'"),
+                              HasSubstr("set MASTER_ADDR"), HasSubstr("gave up")));
 }
 
 TEST(Rendezvous, WaitingSaysWhoIsMissingAndSoDoesTheDeadline) {
@@ -215,9 +215,96 @@ TEST(Rendezvous, AnotherProgramsPortIsRecognised) {
   EXPECT_NE(why(one), "no error");
 }
 
+/// Joins and is there for the others, who miss one more; then its connection ends without a word.
+void come_and_die(std::uint16_t port, int rank, int world);
+
+TEST(Rendezvous, ARankThatDiesBeforeTheJobStartsEndsItForAllAndIsNamed) {
+  auto port = free_port();
+  Log<std::string> lines;
+  auto zero_options = quick(0, 4, port);
+  zero_options.progress = [&](const std::string& line) { lines.add(line); };
+  auto zero = join_later(zero_options), one = join_later(quick(1, 4, port));
+  // Whoever comes after the end of the job finds nobody, and waits for a rank 0 that may still come.
+  lines.wait_for([](const std::string& l) { return l.find("for ranks 2, 3 of 4") != std::string::npos; });
+  come_and_die(port, 2, 4);
+  for (Pending* pending : {&zero, &one}) {
+    auto error = error_from([&] { pending->get(); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::PeerLost);
+    EXPECT_EQ(error->context().rank, Rank(2));
+    EXPECT_THAT(error->what(),
+                AllOf(HasSubstr("rank 2 was lost before all 4 ranks were there: its connection "),
+                      HasSubstr("(process 4321 at 127.0.0.1)")));
+  }
+}
+
+TEST(Rendezvous, ARankZeroThatDiesBeforeTheJobStartsEndsItForAll) {
+  auto port = free_port();
+  auto listening = listen_on(resolve("127.0.0.1", port).endpoints.at(0));
+  auto one = join_later(quick(1, 3, port));
+  Fd caller;
+  while (!caller.valid()) caller = Fd(accept4(listening.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  Challenge challenge{.nonce = random_nonce()};
+  send_all(caller, encode(challenge));
+  std::array<std::byte, kAnswerBytes> bytes;
+  ASSERT_EQ(recv(caller.get(), bytes.data(), bytes.size(), MSG_WAITALL), ssize_t(bytes.size()));
+  auto answer = decode_answer(bytes);
+  ASSERT_TRUE(answer);
+  send_all(caller, encode(Verdict{.proof = prove(Secret(), Role::Hub, challenge.nonce, answer->nonce)}));
+  std::array<std::byte, 16> hello;
+  ASSERT_GT(recv(caller.get(), hello.data(), hello.size(), 0), 0);
+  listening.fd = Fd();
+  caller = Fd();
+  EXPECT_THAT(why(one, ErrorKind::PeerLost), HasSubstr("rank 0 was lost before all 3 ranks were there"));
+}
+
+TEST(Rendezvous, WhoGivesUpTellsTheOthersWhy) {
+  auto port = free_port();
+  std::atomic<bool> asked{false};
+  auto options = quick(1, 3, port);
+  options.give_up = [&]() -> std::optional<Error> {
+    if (!asked) return {};
+    return Error(ErrorKind::Interrupted, "interrupted");
+  };
+  Log<std::string> lines;
+  auto zero_options = quick(0, 3, port);
+  zero_options.progress = [&](const std::string& line) { lines.add(line); };
+  auto zero = join_later(zero_options), one = join_later(options);
+  lines.wait_for([](const std::string& l) { return l.find("for rank 2 of 3") != std::string::npos; });
+  asked = true;
+  EXPECT_THAT(why(one, ErrorKind::Interrupted), HasSubstr("interrupted while joining"));
+  EXPECT_THAT(why(zero, ErrorKind::Interrupted), HasSubstr("rank 1 ended the run (interrupted)"));
+}
+
+TEST(Rendezvous, AResolverThatBlocksHoldsUpNobody) {
+  std::promise<void> released;
+  auto options = quick(1, 2, free_port());
+  options.address = "slow.example";
+  options.resolve = [blocked = released.get_future().share()](const std::string&, std::uint16_t) {
+    blocked.wait();
+    return Resolution{};
+  };
+  options.give_up = [] { return Error(ErrorKind::Interrupted, "interrupted"); };
+  auto one = join_later(options);
+  EXPECT_THAT(why(one, ErrorKind::Interrupted), HasSubstr("interrupted while joining"));
+  released.set_value();
+}
+
+TEST(Rendezvous, ANameThatMeansNothingIsReplacedByTheOtherAddress) {
+  auto port = free_port();
+  auto options = quick(1, 2, port);
+  options.address = "no-such-host.invalid";
+  options.other_address = "127.0.0.1";
+  auto zero = join_later(quick(0, 2, port)), one = join_later(options);
+  std::vector<std::unique_ptr<Session>> sessions;
+  sessions.push_back(zero.get());
+  sessions.push_back(one.get());
+  leave_all(sessions);
+}
+
 TEST(Rendezvous, GivingUpEndsTheWait) {
   auto options = quick(1, 2, free_port());
-  options.give_up = [] { return true; };
+  options.give_up = [] { return Error(ErrorKind::Interrupted, "interrupted"); };
   auto one = join_later(options);
   EXPECT_THAT(why(one, ErrorKind::Interrupted), HasSubstr("interrupted while joining"));
 }
@@ -250,16 +337,36 @@ TEST(Rendezvous, StrangersAndGarbageChangeNothing) {
   leave_all(sessions);
 }
 
-/// A caller that knows the (empty) secret and then sends `bytes` instead of a hello.
-void call_and_send(std::uint16_t port, std::span<const std::byte> bytes) {
+/// A caller that knows the (empty) secret.
+Fd call(std::uint16_t port) {
   Fd fd = connect_to(port);
   std::array<std::byte, kChallengeBytes> challenge;
-  ASSERT_EQ(recv(fd.get(), challenge.data(), challenge.size(), MSG_WAITALL), ssize_t(challenge.size()));
+  EXPECT_EQ(recv(fd.get(), challenge.data(), challenge.size(), MSG_WAITALL), ssize_t(challenge.size()));
   Answer answer{.nonce = random_nonce()};
   answer.proof = prove(Secret(), Role::Caller, decode_challenge(challenge)->nonce, answer.nonce);
   send_all(fd, encode(answer));
+  return fd;
+}
+
+/// Sends `bytes` instead of a hello.
+void call_and_send(std::uint16_t port, std::span<const std::byte> bytes) {
+  Fd fd = call(port);
   send_all(fd, bytes);
   read_to_end(fd);
+}
+
+void come_and_die(std::uint16_t port, int rank, int world) {
+  Fd fd = call(port);
+  send_all(fd, *encode(control::Message{{{"type", "hello"},
+                                         {"rank", rank},
+                                         {"world", world},
+                                         {"version", "1"},
+                                         {"plan", "p"},
+                                         {"host", "h"},
+                                         {"pid", 4321}},
+                                        {}}));
+  std::array<std::byte, kVerdictBytes + 1> verdict;  // and the beginning of a word of who is missing
+  EXPECT_EQ(recv(fd.get(), verdict.data(), verdict.size(), MSG_WAITALL), ssize_t(verdict.size()));
 }
 
 TEST(Rendezvous, MalformedMessagesAreTurnedAway) {

@@ -134,7 +134,8 @@ TEST(Session, AnAbortReachesEverybodyWithItsReason) {
       EXPECT_EQ(aborted.message, "train.idx is cut short");
       auto error = error_from([&] { sessions[r]->leave(); });
       ASSERT_TRUE(error);
-      EXPECT_EQ(error->kind(), ErrorKind::Data);
+      EXPECT_EQ(error->kind(), ErrorKind::PeerLost);  // not Data: nobody takes the echo for the failure
+      EXPECT_THAT(error->what(), HasSubstr("ended the run (data): train.idx is cut short"));
       EXPECT_EQ(error->context().rank, Rank(culprit));
     }
     for (auto& session : sessions) session->abort(ErrorKind::PeerLost, "because of the other");
@@ -162,7 +163,37 @@ TEST(Session, AnEchoWithoutADeathIsTheFailure) {
   auto error = error_from([&] { sessions[2]->exchange("x", {}); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->context().rank, Rank(1));
-  EXPECT_EQ(error->kind(), ErrorKind::Transport);
+  EXPECT_THAT(error->what(), HasSubstr("(transport): the device failed"));
+}
+
+TEST(Session, AnExchangeWithASparedRankThatIsGoneEndsTheRun) {
+  for (const bool dies_first : {true, false}) {
+    auto sessions = start_job(3);
+    for (auto& session : sessions) session->spare({Rank(2)});
+    auto zero = std::async(std::launch::async,
+                           [&] { return error_from([&] { sessions[0]->exchange("cores", {}); }); });
+    if (dies_first) sessions[2].reset();
+    auto one = std::async(std::launch::async,
+                          [&] { return error_from([&] { sessions[1]->exchange("cores", {}); }); });
+    if (!dies_first) sessions[2].reset();
+    for (auto* pending : {&zero, &one}) {
+      auto error = pending->get();
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->kind(), ErrorKind::PeerLost);
+      EXPECT_EQ(error->context().rank, Rank(2));
+    }
+  }
+}
+
+TEST(Session, AnExchangeWithARankThatHasLeftEndsTheRun) {
+  auto sessions = start_job(3);
+  auto zero =
+      std::async(std::launch::async, [&] { return error_from([&] { sessions[0]->exchange("cores", {}); }); });
+  sessions[2]->leave();
+  auto error = zero.get();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::Mismatch);
+  EXPECT_THAT(error->what(), HasSubstr("it has left, and others exchange 'cores' with it"));
 }
 
 TEST(Session, EndingWithoutAWordIsALoss) {

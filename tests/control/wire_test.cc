@@ -65,10 +65,9 @@ TEST(Wire, RandomBytesNeverDecodeToNonsense) {
       if (auto decoded = decode(bytes)) {
         EXPECT_TRUE(decoded->message.head.at("type").is_string());
         EXPECT_LE(decoded->used, bytes.size());
-        event_from_json(decoded->message.head.value("event", nlohmann::json::object()));
+        event_from_json(decoded->message.head.value("event", nlohmann::json::object()), 4);
       }
     } catch (const ProtocolError&) {
-    } catch (const nlohmann::json::exception&) {
     }
   }
 }
@@ -91,20 +90,42 @@ TEST(Wire, EveryEventSurvives) {
                             StopRequested{Rank(0)},
                             HangReport{{"a", "b"}, {Rank(2)}}};
   for (const Event& event : events) {
-    Event back = event_from_json(to_json(event));
+    Event back = event_from_json(to_json(event), 5);
     EXPECT_EQ(back.index(), event.index());
     EXPECT_EQ(describe(back), describe(event));
   }
-  EXPECT_THROW(event_from_json({{"event", "strange"}}), ProtocolError);
+  EXPECT_THROW(event_from_json({{"event", "strange"}}, 5), ProtocolError);
+  for (const nlohmann::json& rank :
+       nlohmann::json::parse(R"([-1, 5, 1e300, 1.5, "1", null, true, [1], 18446744073709551615])"))
+    EXPECT_THROW(event_from_json({{"event", "stop"}, {"rank", rank}}, 5), ProtocolError) << rank;
   EXPECT_EQ(kind_from_text("checkpoint"), ErrorKind::Checkpoint);
   EXPECT_EQ(kind_from_text("of a later version"), ErrorKind::Internal);
+}
+
+TEST(Wire, ValuesAreOfTheirTypeAndWithinTheirBounds) {
+  const auto object = nlohmann::json::parse(
+      R"({"n": 7, "f": 7.0, "s": "text", "t": -0.5, "l": [1, 2], "m": [1, -2], "u": 18446744073709551615})");
+  EXPECT_EQ(integer_at(object, "n", 0, 7), 7);
+  EXPECT_EQ(text_at(object, "s", 4), "text");
+  EXPECT_EQ(sizes_at(object, "l", 2), (std::vector<std::size_t>{1, 2}));
+  EXPECT_THROW(integer_at(object, "n", 0, 6), ProtocolError);
+  EXPECT_THROW(integer_at(object, "f", 0, 9), ProtocolError);
+  EXPECT_THROW(integer_at(object, "u", 0, 9), ProtocolError);
+  EXPECT_THROW(integer_at(object, "missing", 0, 9), ProtocolError);
+  EXPECT_THROW(text_at(object, "s", 3), ProtocolError);
+  EXPECT_THROW(seconds_at(object, "t"), ProtocolError);
+  EXPECT_THROW(sizes_at(object, "l", 3), ProtocolError);
+  EXPECT_THROW(sizes_at(object, "m", 2), ProtocolError);
+  EXPECT_THROW(text_at(nlohmann::json::array(), "s", 3), ProtocolError);
 }
 
 TEST(Event, FatalOnesBecomeErrorsThatBlameARank) {
   Error lost = error_of(PeerLost{Rank(2), "its connection closed"});
   EXPECT_EQ(lost.kind(), ErrorKind::PeerLost);
   EXPECT_EQ(lost.context().rank, Rank(2));
-  EXPECT_EQ(error_of(Aborted{Rank(1), ErrorKind::Data, "x"}).kind(), ErrorKind::Data);
+  // Rank 1's own exit code is 65; whoever hears of it lost a peer.
+  EXPECT_EQ(error_of(Aborted{Rank(1), ErrorKind::Data, "x"}).kind(), ErrorKind::PeerLost);
+  EXPECT_EQ(error_of(Aborted{Rank(1), ErrorKind::Diverged, "x"}).kind(), ErrorKind::Diverged);
   EXPECT_EQ(error_of(DeadlinePassed{Rank(1), 600}).kind(), ErrorKind::Deadline);
   EXPECT_FALSE(is_fatal(Silent{Rank(1), 5}));
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "data/gzip.h"
 #include "data/idx_files.h"
+#include "data/split.h"
 
 namespace taxon::data {
 namespace {
@@ -54,6 +55,53 @@ TEST(Idx, LimitsCutBothHalves) {
   Datasets sets = open_datasets(plan, storage);
   EXPECT_EQ(sets.train->size(), 7);
   EXPECT_EQ(sets.test->size(), 12);
+}
+
+/// The sample's inputs and its label.
+std::vector<float> sample(const Dataset& set, std::int64_t index) {
+  std::vector<float> inputs(24);
+  std::vector<std::int64_t> labels(1);
+  set.read(std::vector<std::int64_t>{index}, inputs, labels);
+  inputs.push_back(static_cast<float>(labels[0]));
+  return inputs;
+}
+
+TEST(Split, SetsTheLastTrainingSamplesAside) {
+  MemoryStorage storage;
+  test::put_dataset(storage);
+  plan::Plan plan;
+  plan.data = plan_of_d();
+  const Datasets whole = open_split(plan, storage);
+  EXPECT_EQ(whole.train->size(), 20);
+  plan.data.train_limit = 18;
+  plan.data.validation = 5;
+  for (const char* split : {"test", "validation"}) {
+    plan.evaluation.split = split;
+    const Datasets sets = open_split(plan, storage);
+    ASSERT_EQ(sets.train->size(), 13);
+    EXPECT_EQ(sets.train->shape().input, whole.train->shape().input);
+    for (std::int64_t i = 0; i < 13; ++i) EXPECT_EQ(sample(*sets.train, i), sample(*whole.train, i));
+    const bool aside = plan.evaluation.split == "validation";
+    ASSERT_EQ(sets.test->size(), aside ? 5 : whole.test->size());
+    for (std::int64_t i = 0; i < sets.test->size(); ++i)
+      EXPECT_EQ(sample(*sets.test, i), aside ? sample(*whole.train, 13 + i) : sample(*whole.test, i));
+  }
+}
+
+TEST(Split, LeavesSomethingToTrainOn) {
+  MemoryStorage storage;
+  test::put_dataset(storage);
+  plan::Plan plan;
+  plan.data = plan_of_d();
+  plan.data.validation = 20;
+  try {
+    open_split(plan, storage);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    EXPECT_STREQ(error.what(),
+                 "data.validation: it is 20, and there are 20 training samples; leave some to train on");
+  }
 }
 
 struct Damage {

@@ -1,16 +1,22 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "base/error.h"
+#include "data/abandoned.h"
+#include "data/held_folder.h"
 #include "data/memory_storage.h"
 
 namespace taxon::data {
@@ -122,13 +128,127 @@ TEST(FileStorage, AFailedWriteLeavesNoTrace) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   std::string big(5000, 'x');
   std::string message =
-      error_of(ErrorKind::Output, [&] { storage.write_atomic(pattern + "/file", view(big)); });
+      error_of(ErrorKind::Resources, [&] { storage.write_atomic(pattern + "/file", view(big)); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  EXPECT_EQ(message, pattern + "/file: cannot be written: File too large");
+  EXPECT_EQ(message, pattern + "/file: File too large: raise ulimit -f");
   EXPECT_EQ(text(storage.read(pattern + "/file")), "old");
   EXPECT_EQ(storage.list(pattern), (std::vector<std::string>{"file"}));
   std::filesystem::remove_all(pattern);
+}
+
+TEST(FileStorage, NoOpenFileLeftIsNotTheDatasFault) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string reading = error_of(ErrorKind::Resources, [] { FileStorage().read("/etc/passwd"); });
+  const std::string writing =
+      error_of(ErrorKind::Resources, [] { FileStorage().append("/tmp/no", view("1")); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(reading, "/etc/passwd: Too many open files: raise ulimit -n");
+  EXPECT_EQ(writing, "/tmp/no: Too many open files: raise ulimit -n");
+}
+
+/// A folder of the machine, removed at the end.
+class Folder {
+ public:
+  Folder() { EXPECT_NE(::mkdtemp(path_.data()), nullptr); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "taxon-storage-XXXXXX").string();
+};
+
+// Killed while it writes: the kernel ends it at its file-size limit.
+TEST(FileStorage, WhatAKilledWriteLeftIsRemovedAndNothingElse) {
+  const Folder folder;
+  FileStorage storage;
+  storage.write_atomic(folder.path("checkpoints/step-1/rank"), view("old"));
+  const pid_t writer = fork();
+  if (writer == 0) {
+    const rlimit small{1000, 1000};
+    std::signal(SIGXFSZ, SIG_DFL);
+    setrlimit(RLIMIT_FSIZE, &small);
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    storage.write_atomic(folder.path("checkpoints/step-1/rank"), view(std::string(5000, 'x')));
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(writer, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  for (const char* name : {"notes.tmp", "a.tmp-1-2", "b.tmp-1-2-x", "c.tmp-1-2-3.txt"})
+    storage.append(folder.path(name), view("the user's"));
+  ASSERT_EQ(storage.list(folder.path("checkpoints/step-1")).size(), 2u);
+  EXPECT_EQ(remove_abandoned_files(folder.path()), 1);
+  EXPECT_EQ(storage.list(folder.path("checkpoints/step-1")), (std::vector<std::string>{"rank"}));
+  EXPECT_EQ(storage.list(folder.path()).size(), 5u);
+  EXPECT_EQ(remove_abandoned_files(folder.path("no/such/folder")), 0);
+}
+
+TEST(FileStorage, WhatSomebodyStillWritesStays) {
+  const Folder folder;
+  int ready[2], go[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(go), 0);
+  const pid_t writer = fork();
+  if (writer == 0) {
+    // What write_atomic does before its file has its name.
+    const int fd = ::open(folder.path("f.tmp-1-1-0").c_str(), O_WRONLY | O_CREAT, 0666);
+    ::flock(fd, LOCK_EX);
+    [[maybe_unused]] auto said = ::write(ready[1], "x", 1);
+    char byte;
+    [[maybe_unused]] auto heard = ::read(go[0], &byte, 1);
+    _exit(0);
+  }
+  char byte;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(remove_abandoned_files(folder.path()), 0);
+  ASSERT_EQ(::write(go[1], "x", 1), 1);
+  waitpid(writer, nullptr, 0);
+  EXPECT_EQ(remove_abandoned_files(folder.path()), 1);
+  for (int fd : {ready[0], ready[1], go[0], go[1]}) ::close(fd);
+}
+
+// Four threads write while a fifth cleans as fast as it can.
+TEST(FileStorage, CleaningDoesNotHarmWriters) {
+  const Folder folder;
+  std::atomic<bool> over{false};
+  std::thread cleaner([&] {
+    while (!over) remove_abandoned_files(folder.path());
+  });
+  std::vector<std::thread> writers;
+  for (int t = 0; t < 4; ++t)
+    writers.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i)
+        EXPECT_NO_THROW(FileStorage().write_atomic(folder.path(std::to_string(t)), view("x")));
+    });
+  for (std::thread& writer : writers) writer.join();
+  over = true;
+  cleaner.join();
+  EXPECT_EQ(FileStorage().list(folder.path()).size(), 4u);
+}
+
+TEST(HeldFolder, AFolderThatVanishesOrIsReplacedIsNoticed) {
+  const Folder folder;
+  FileStorage files;
+  const std::string out = folder.path("runs/x");
+  HeldFolder held(files, out);
+  held.append(out + "/metrics.jsonl", view("1"));  // makes it
+  held.append(folder.path("elsewhere"), view("1"));
+  std::filesystem::rename(out, out + ".moved");
+  EXPECT_EQ(error_of(ErrorKind::Output, [&] { held.append(out + "/metrics.jsonl", view("2")); }),
+            out + ": the output folder has vanished while the run wrote to it");
+  EXPECT_FALSE(files.exists(out));
+  std::filesystem::create_directory(out);
+  EXPECT_EQ(error_of(ErrorKind::Output, [&] { held.write_atomic(out + "/checkpoints/1/rank", view("2")); }),
+            out + ": the output folder has been replaced while the run wrote to it");
+  EXPECT_EQ(files.list(out).size(), 0u);
+  held.append(folder.path("elsewhere"), view("1"));
 }
 
 TEST(MemoryStorage, ReadsShort) {

@@ -54,6 +54,18 @@ std::vector<std::vector<std::string>> names(const std::vector<plan::BucketPlan>&
   return all;
 }
 
+TEST(CutBuckets, OfAGlobalCodecTheModelIsOne) {
+  plan::ExchangePlan plan = {.bucket_bytes = 1000, .slice_bytes = 4000};
+  plan.levels = {{.codec = {.name = "count_sketch", .global = true}}};
+  EXPECT_EQ(
+      names(cut_buckets(kTensors, DType::Float32, plan)),
+      (std::vector<std::vector<std::string>>{{"c.bias", "c.weight", "b.bias", "b.weight", "a.weight"}}));
+  plan.levels[0].codec.dense_below = 100;
+  EXPECT_EQ(
+      names(cut_buckets(kTensors, DType::Float32, plan)),
+      (std::vector<std::vector<std::string>>{{"c.weight", "b.weight"}, {"c.bias", "b.bias", "a.weight"}}));
+}
+
 TEST(CutBuckets, SmallTensorsOfACodecHaveTheirOwnSoThatTheyStayDense) {
   plan::ExchangePlan plan = whole(1 << 20);
   plan.levels = {{.codec = {.name = "top_k", .dense_below = 100}}};

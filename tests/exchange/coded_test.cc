@@ -41,6 +41,12 @@ constexpr Variant kVariants[] = {
      }},
     {"sketch_of_parts_in_4_bits",
      [](plan::LevelPlan& level) { level.codec.name = "split_sketch", level.codec.table = "int4"; }},
+    {"sketch_of_a_number",
+     [](plan::LevelPlan& level) { level.codec.entries = 30, level.codec.column_count = 100; }},
+    {"merged_entries_of_a_number_in_8_bits",
+     [](plan::LevelPlan& level) {
+       level.codec.name = "packed_gtop_k", level.codec.entries = 30, level.codec.bits = 8;
+     }},
 };
 
 plan::LevelPlan coded_level(std::string_view codec, std::string_view topology = "all_reduce") {

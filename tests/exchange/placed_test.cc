@@ -208,16 +208,21 @@ TEST(Placed, PlacesOutsideOfTheirRegionAreRefused) {
   const test::RankBody body = [](net::Transport& transport) -> task::Task<void> {
     const tensor::Arena arena(transport, DType::Float32, 64);
     const ToldPlace told = tell_place(arena, {16, 32}, 7);
-    const Place place(told, transport.rank(), 128);
+    const Place place(told, transport.rank(), 128, transport.signals());
     EXPECT_EQ(place.offset(), 64u);
     EXPECT_EQ(place.signal().index, 7u);
     EXPECT_EQ(place.map(transport).data(), arena.bytes({16, 32}).data());
     ToldPlace beyond = told;
     beyond.offset = 192;
-    EXPECT_THROW(Place(beyond, transport.rank(), 128), Error);
-    EXPECT_THROW(Place(told, transport.rank(), 256), Error);
-    EXPECT_THROW(Place(told, Rank(transport.rank().value() + 1), 128), Error);
-    EXPECT_FALSE(Place(tell_place(tensor::Arena(DType::Float32, 64), {0, 64}, 0), transport.rank(), 256));
+    EXPECT_THROW(Place(beyond, transport.rank(), 128, transport.signals()), Error);
+    EXPECT_THROW(Place(told, transport.rank(), 256, transport.signals()), Error);
+    EXPECT_THROW(Place(told, transport.rank(), 128, told.signal), Error) << "a signal that is none";
+    ToldPlace longer = told;
+    longer.packed = ToldPlace::kRoom + 1;
+    EXPECT_THROW(Place(longer, transport.rank(), 128, transport.signals()), Error);
+    EXPECT_THROW(Place(told, Rank(transport.rank().value() + 1), 128, transport.signals()), Error);
+    EXPECT_FALSE(Place(tell_place(tensor::Arena(DType::Float32, 64), {0, 64}, 0), transport.rank(), 256,
+                       transport.signals()));
     co_return;
   };
   test::run_ranks(1, body);

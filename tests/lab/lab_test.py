@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests of tools/lab. Skipped (exit 77) where the kernel does not give the namespaces that it needs."""
+import hashlib
 import json
 import os
 import random
@@ -12,11 +13,12 @@ import unittest
 LAB = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "lab")
 NAME = f"test-{os.getpid()}"
 SKIPPED = 77
+HANGS = 300  # seconds that a test waits for what never comes
 QUOTA_SLICE = "/proc/sys/kernel/sched_cfs_bandwidth_slice_us"
 
 
 def lab(*args, **kwargs):
-    return subprocess.run([LAB, *args], capture_output=True, text=True, timeout=60, **kwargs)
+    return subprocess.run([LAB, *args], capture_output=True, text=True, timeout=HANGS, **kwargs)
 
 
 def in_host(host, *command, name=NAME):
@@ -38,7 +40,7 @@ def leftovers(name):
 
 
 def wait_until_nothing_is_left(name):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANGS
     while leftovers(name) and time.monotonic() < deadline:
         time.sleep(0.01)
     return leftovers(name)
@@ -84,7 +86,7 @@ class RunningLab(unittest.TestCase):
                                     stdout=subprocess.PIPE, text=True)
         receiver.stdout.readline()
         self.assertEqual(in_host(0, sys.executable, "-c", send).returncode, 0)
-        received, seconds = receiver.communicate(timeout=30)[0].split()
+        received, seconds = receiver.communicate(timeout=HANGS)[0].split()
         self.assertEqual(int(received), size)
         self.assertGreater(float(seconds), 0.9 * size * 8 / 100e6)  # shaped: never faster than the link
 
@@ -122,7 +124,7 @@ class RunningLab(unittest.TestCase):
         os.killpg(process.pid, signal.SIGUSR1)
         time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.communicate(timeout=30)[0], "1\n")
+        self.assertEqual(process.communicate(timeout=HANGS)[0], "1\n")
         self.assertEqual(process.returncode, 5)
         self.assertEqual(in_host(0, "sh", "-c", "kill -KILL $$").returncode, -signal.SIGKILL)
 
@@ -132,7 +134,7 @@ class RunningLab(unittest.TestCase):
         pid = process.stdout.readline().strip()
         process.kill()
         process.communicate()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + HANGS
         while in_host(0, "kill", "-0", pid).returncode == 0 and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertNotEqual(in_host(0, "kill", "-0", pid).returncode, 0)
@@ -162,7 +164,7 @@ class ComingAndGoing(unittest.TestCase):
         process.stdout.readline()
         for _ in range(2):
             self.assertEqual(lab("down", "--name", self.name).returncode, 0)
-        process.communicate(timeout=10)
+        process.communicate(timeout=HANGS)
         self.assertEqual(process.returncode, -signal.SIGKILL)
         self.assertEqual(leftovers(self.name), [])
 
@@ -193,7 +195,7 @@ class ComingAndGoing(unittest.TestCase):
                                             "--cores-per-host", "0.5"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 time.sleep(random.uniform(0.05, 0.25))
                 process.send_signal(signum)
-                if process.wait(timeout=30) == 0:  # it was done before the signal came
+                if process.wait(timeout=HANGS) == 0:  # it was done before the signal came
                     lab("down", "--name", self.name)
                 self.assertEqual(wait_until_nothing_is_left(self.name), [])
 
@@ -208,19 +210,124 @@ class ComingAndGoing(unittest.TestCase):
         self.assertEqual(wait_until_nothing_is_left(self.name), [])
 
 
+RELAY = os.environ.get("TAXON_LAB_RELAY", "")  # without one, what tools/lab finds
+
+ECHO = """
+import socket
+server = socket.create_server(('', 7000))
+print('ready', flush=True)
+while True:
+    connection, _ = server.accept()
+    while got := connection.recv(1 << 16): connection.sendall(got)
+"""
+ROUND_TRIPS = """
+import socket, time
+connection = socket.create_connection(('host1', 7000))
+for _ in range(9):
+    begin = time.monotonic()
+    connection.sendall(b'x')
+    connection.recv(1)
+    print(time.monotonic() - begin)
+"""
+# Numbered datagrams of many sizes, which nothing puts in order again.
+COUNT = """
+import socket
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+receiver.bind(('', 7001))
+server = socket.create_server(('', 7001))
+print('ready', flush=True)
+numbers = [int(receiver.recv(1 << 16).split()[0]) for _ in range(400)]
+print(numbers == list(range(400)))
+"""
+NUMBERS = """
+import socket
+socket.create_connection(('host2', 7001))  # from now on nothing waits for the other host's address
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(400): sender.sendto(b'%d ' % i + bytes(i % 7 * 200), ('host2', 7001))
+"""
+
+
+class LongPaths(unittest.TestCase):
+    name = NAME + "-d"
+    DELAY_MS = 15
+
+    @classmethod
+    def setUpClass(cls):
+        relay = ["--relay", RELAY] if RELAY else []
+        up = lab("up", "--name", cls.name, "--hosts", "3", "--rate", "1gbit", "--delay-ms", str(cls.DELAY_MS), "--json", *relay)
+        if up.returncode != 0:
+            raise AssertionError(up.stderr)
+        cls.delay_ms = json.loads(up.stdout)["delay_ms"]
+
+    @classmethod
+    def tearDownClass(cls):
+        lab("down", "--name", cls.name)
+
+    def server(self, host, program):
+        process = subprocess.Popen([LAB, "exec", "--name", self.name, str(host), "--", sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def test_connections_see_the_round_trip(self):
+        self.assertEqual(self.delay_ms, self.DELAY_MS)
+        self.server(1, ECHO)
+        done = in_host(0, sys.executable, "-c", ROUND_TRIPS, name=self.name)
+        times = [float(line) for line in done.stdout.split()]
+        self.assertEqual(len(times), 9, done.stderr)
+        self.assertGreater(min(times), 2e-3 * self.DELAY_MS)  # how much more, a busy machine decides
+
+    def test_frames_keep_their_order(self):
+        receiver = self.server(2, COUNT)
+        self.assertEqual(in_host(0, sys.executable, "-c", NUMBERS, name=self.name).returncode, 0)
+        self.assertEqual(receiver.communicate(timeout=30)[0], "True\n")
+
+    def test_segments_of_64_kib_pass_whole_and_undamaged(self):
+        size = 20_000_000
+        receive = ("import hashlib, socket\ns = socket.create_server(('', 7002)); print('ready', flush=True)\nc, _ = s.accept()\n"
+                   "h = hashlib.sha256()\nwhile b := c.recv(1 << 18): h.update(b)\nprint(h.hexdigest())\n"
+                   "print(*next(l for l in open('/proc/net/dev') if 'eth0' in l).split()[1:3])")
+        data = f"(b'%d' * 7 % tuple(range(7))) * {size // 7}"
+        receiver = self.server(1, receive)
+        send = f"import socket\nsocket.create_connection(('host1', 7002)).sendall({data})"
+        self.assertEqual(in_host(0, sys.executable, "-c", send, name=self.name).returncode, 0)
+        digest, received, packets = receiver.communicate(timeout=60)[0].split()
+        self.assertEqual(digest, hashlib.sha256(eval(data)).hexdigest())
+        self.assertGreater(int(received) / int(packets), 4000)  # larger than any frame of a wire
+
+    def test_the_relay_ends_with_its_lab(self):
+        name = self.name + "2"
+        relay = ["--relay", RELAY] if RELAY else []
+        self.assertEqual(lab("up", "--name", name, "--hosts", "2", "--rate", "1gbit", "--delay-ms", "1", *relay).returncode, 0)
+        self.assertEqual(len(leftovers(name)), 5)  # the folder, two hosts, the hub, the relay
+        self.assertEqual(lab("down", "--name", name).returncode, 0)
+        self.assertEqual(wait_until_nothing_is_left(name), [])
+
+    def test_a_relay_that_does_not_start_is_told_and_leaves_nothing(self):
+        name = self.name + "3"
+        up = lab("up", "--name", name, "--hosts", "2", "--rate", "1gbit", "--delay-ms", "1", "--relay", "/bin/false")
+        self.assertEqual(up.returncode, 1)
+        self.assertIn("the relay did not start", up.stderr)
+        self.assertEqual(wait_until_nothing_is_left(name), [])
+
+
 class Refusals(unittest.TestCase):
     def test_without_root_it_says_so_with_a_code_of_its_own(self):
         # From standard input, so that it does not matter whether the other user may read the tree.
         with open(LAB) as script:
             code = script.read().replace("sys.argv[1:]", repr(["down", "--name", "x"]))
         done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-"], text=True,
-                              capture_output=True, input=code, timeout=60)
+                              capture_output=True, input=code, timeout=HANGS)
         self.assertEqual(done.returncode, SKIPPED, done.stderr)
         self.assertIn("needs root", done.stderr)
 
     def test_bad_values_are_named(self):
         for args in (["--name", "x", "--hosts", "2", "--rate", "fast"], ["--name", "X/..", "--hosts", "2", "--rate", "1gbit"],
-                     ["--name", "x", "--hosts", "0", "--rate", "1gbit"]):
+                     ["--name", "x", "--hosts", "0", "--rate", "1gbit"],
+                     ["--name", "x", "--hosts", "2", "--rate", "1gbit", "--delay-ms", "-1"],
+                     ["--name", "x", "--hosts", "1", "--rate", "1gbit", "--delay-ms", "20"]):
             done = lab("up", *args)
             self.assertEqual(done.returncode, 2, done.stderr)
         tiny = lab("up", "--name", NAME + "-c", "--hosts", "1", "--rate", "1gbit", "--cores-per-host", "0.01")

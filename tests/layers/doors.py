@@ -33,7 +33,7 @@ _DOORS = (
 
 # Headers of one family of a door, which would tell the code above that it holds this one. The composition root, the
 # virtual world and what drives it choose a family.
-_FAMILIES = r'^[ \t]*#[ \t]*include[ \t]*"((?:net/(?:(?:loopback|ucx|grpc|faulty)/|transport_choice)|sim/|task/poll_loop|tensor/cpu_device|control/session)[^"]*)"'
+_FAMILIES = r'^[ \t]*#[ \t]*include[ \t]*"((?:net/(?:(?:loopback|ucx|tcp|grpc|faulty)/|transport_choice|routed_transport)|sim/|task/poll_loop|tensor/cpu_device|control/session)[^"]*)"'
 _CHOOSE = ("src/sim/", "src/faults/")
 
 

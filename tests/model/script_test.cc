@@ -60,6 +60,35 @@ def forward(self, x):
                                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
+TEST_F(ScriptTest, FailuresBlameWhatIsWrongInOneLineWithoutFrames) {
+  const std::string pair = Script("m").parameter("weight", {3, 6}).save(path("pair.pt"), R"(
+def forward(self, x):
+    y = torch.matmul(x, self.weight.t())
+    return (y, y)
+)");
+  const std::string wide = Script("m").parameter("weight", {3, 7}).save(path("wide.pt"), R"(
+def forward(self, x):
+    return torch.matmul(x, self.weight.t())
+)");
+  const std::string raising = Script("m").parameter("weight", {3, 6}).save(path("raising.pt"), R"(
+def forward(self, x):
+    assert x.size(0) < 0, "not today"
+    return x
+)");
+  for (const std::string& file : {pair, wide, raising}) {
+    const Error error = failure(file);
+    EXPECT_EQ(error.kind(), ErrorKind::Data);
+    const std::string what = error.what();
+    EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+    EXPECT_EQ(what.find("frame #"), std::string::npos) << what;
+    EXPECT_EQ(what.find("Exception raised"), std::string::npos) << what;
+  }
+  EXPECT_THAT(failure(pair).what(), HasSubstr("must give one tensor of logits, but gave Tuple"));
+  EXPECT_THAT(failure(wide).what(), HasSubstr("does not take inputs of shape [batch, 6]"));
+  EXPECT_THAT(failure(wide).what(), HasSubstr("mat"));
+  EXPECT_THAT(failure(raising).what(), HasSubstr("not today"));
+}
+
 TEST_F(ScriptTest, TrainsAsItIs) {
   const Samples samples = make_samples(kShape, 8);
   Bound model(load(linear(), 0, DType::Float64), DType::Float64, DType::Float64);

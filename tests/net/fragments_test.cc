@@ -1,7 +1,6 @@
 // How the real transport cuts and copies: docs/transport.md, "Copies".
 #include <gmock/gmock.h>
 
-#include "net/ucx/ucx_transport.h"
 #include "support/worlds.h"
 
 #if TAXON_TEST_UCX
@@ -16,7 +15,7 @@ using test::UcxRank;
 using testing::Each;
 
 constexpr std::size_t kMessage = 60 << 10;  // one fragment of a path over TCP
-const ProcessTransportOptions kTcp{.transport = "tcp", .devices = "lo"};
+const ProcessTransportOptions kTcp{.transport = "ucx-tcp"};
 
 /// Rank 0 sends `rounds` messages of one fragment, each after the answer to the one before.
 Task<void> play(Transport& net, int rounds) {
@@ -37,9 +36,9 @@ Task<void> play(Transport& net, int rounds) {
 FragmentCounts count(UcxRank& rank, int rounds) {
   Rank peer(1 - rank.process().index());
   rank.run([](Transport& net) -> Task<void> { return play(net, 2); });
-  FragmentCounts before = rank.transport().fragments_to(peer);
+  FragmentCounts before = rank.fragments_to(peer);
   rank.run([&](Transport& net) -> Task<void> { return play(net, rounds); });
-  FragmentCounts after = rank.transport().fragments_to(peer);
+  FragmentCounts after = rank.fragments_to(peer);
   return {after.direct - before.direct, after.copied - before.copied};
 }
 
@@ -92,7 +91,7 @@ TEST(UcxFragments, AreConfirmedWhereTheyTravelOverANetwork) {
   auto codes = run_processes(2, [](Process& process) {
     UcxRank rank(process, kTcp);
     rank.run([](Transport& net) -> Task<void> { return flood(net); });
-    EXPECT_GE(rank.transport().fragments_to(Rank(1 - process.index())).confirmed, 8u);
+    EXPECT_GE(rank.fragments_to(Rank(1 - process.index())).confirmed, 8u);
     process.barrier();
     return 0;
   });
@@ -103,7 +102,7 @@ TEST(UcxFragments, NeedNoConfirmationWithinAHost) {
   auto codes = run_processes(2, [](Process& process) {
     UcxRank rank(process, {.transport = "shm"});
     rank.run([](Transport& net) -> Task<void> { return flood(net); });
-    EXPECT_EQ(rank.transport().fragments_to(Rank(1 - process.index())).confirmed, 0u);
+    EXPECT_EQ(rank.fragments_to(Rank(1 - process.index())).confirmed, 0u);
     process.barrier();
     return 0;
   });

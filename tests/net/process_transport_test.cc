@@ -29,9 +29,7 @@ double thread_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-ProcessTransportOptions options_for(const std::string& transport) {
-  return {.transport = transport, .devices = transport == "shm" ? "" : "lo"};
-}
+ProcessTransportOptions options_for(const std::string& transport) { return {.transport = transport}; }
 
 std::string name_of(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
@@ -44,7 +42,8 @@ class Processes : public testing::TestWithParam<std::string> {
   ProcessTransportOptions options() const { return options_for(GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(Transports, Processes,
-                         testing::ValuesIn(test::built({"shm", "tcp", "grpc", "grpc-unary"})), name_of);
+                         testing::ValuesIn(test::built({"shm", "tcp", "ucx-tcp", "grpc", "grpc-unary"})),
+                         name_of);
 
 TEST_P(Processes, AnIdleRankUsesNoProcessor) {
   test::run_ranks_as_processes(
@@ -189,8 +188,8 @@ TEST_P(Processes, ASenderWaitsForAReceiverThatDoesNotLook) {
 }
 
 class OverTcp : public Processes {};
-INSTANTIATE_TEST_SUITE_P(Transports, OverTcp, testing::ValuesIn(test::built({"tcp", "grpc", "grpc-unary"})),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Transports, OverTcp,
+                         testing::ValuesIn(test::built({"tcp", "ucx-tcp", "grpc", "grpc-unary"})), name_of);
 
 TEST_P(OverTcp, NoticesADeadPeerByItself) {
   auto codes = run_processes(2, [&](Process& process) {

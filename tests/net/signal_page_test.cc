@@ -61,7 +61,7 @@ TEST_P(SignalPageTest, NoWakeUpIsLost) {
   for (std::uint64_t round = 1; round <= kRounds; ++round) {
     page.raise(1, round);
     page.announce_sleep();
-    if (page.value(0) < round) lost = lost || !woken.try_acquire_for(std::chrono::seconds(5));
+    if (page.value(0) < round) lost = lost || !woken.try_acquire_for(std::chrono::minutes(2));
     page.announce_awake();
     while (page.value(0) < round) std::this_thread::yield();
     while (woken.try_acquire()) {

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "net/ucx/ucx_transport.h"
+#include "net/routed_transport.h"
 #include "support/worlds.h"
 
 namespace taxon::net {
@@ -34,7 +34,7 @@ TEST(UcxPath, NamesWhatCarriesTheBytes) {
   auto codes = run_processes(2, [](Process& process) {
     EXPECT_EQ(path_after_greeting(process, {.transport = "auto"}), "shared memory (sysv), shared");
     EXPECT_EQ(path_after_greeting(process, {.transport = "posix"}), "shared memory (posix), shared");
-    EXPECT_EQ(path_after_greeting(process, {.transport = "tcp", .devices = "lo"}), "tcp lo");
+    EXPECT_EQ(path_after_greeting(process, {.transport = "ucx-tcp"}), "ucx tcp lo");
     return 0;
   });
   EXPECT_THAT(codes, Each(0));
@@ -44,7 +44,7 @@ TEST(UcxPath, TheUsersChoiceWins) {
   auto codes = run_processes(2, [](Process& process) {
     setenv("UCX_TLS", "tcp,self", 1);
     setenv("UCX_NET_DEVICES", "lo", 1);
-    EXPECT_EQ(path_after_greeting(process, {.transport = "shm", .devices = "none"}), "tcp lo");
+    EXPECT_EQ(path_after_greeting(process, {.transport = "shm"}), "ucx tcp lo");
     return 0;
   });
   EXPECT_THAT(codes, Each(0));
@@ -54,9 +54,11 @@ TEST(UcxPath, DifferentHostsShareNoMemory) {
   auto codes = run_processes(2, [](Process& process) {
     task::PollLoop loop;
     task::Waits waits;
-    UcxTransport net(
-        loop, waits,
-        {.rank = Rank(process.index()), .world_size = 2, .host = std::to_string(process.index())});
+    RoutedTransport net(loop, waits,
+                        {.rank = Rank(process.index()),
+                         .world_size = 2,
+                         .host = std::to_string(process.index()),
+                         .transport = "ucx-tcp"});
     std::vector<PeerInfo> peers;
     for (auto& address : process.exchange(net.self().address))
       peers.push_back({address, std::to_string(peers.size())});
@@ -98,9 +100,9 @@ TEST(UcxAddress, OfAnotherVersionIsRefused) {
   auto codes = run_processes(1, [](Process&) {
     task::PollLoop loop;
     task::Waits waits;
-    UcxTransport net(loop, waits, {.rank = Rank(0), .world_size = 2, .transport = "tcp"});
+    RoutedTransport net(loop, waits, {.rank = Rank(0), .world_size = 2, .transport = "ucx-tcp"});
     PeerInfo damaged = net.self();
-    damaged.address[0] ^= std::byte{1};
+    damaged.address[sizeof(std::uint64_t)] ^= std::byte{1};  // behind the card's length
     EXPECT_THROW(net.connect({net.self(), damaged}), Error);
     return 0;
   });
@@ -113,11 +115,11 @@ TEST(UcxChoice, UnknownTransportsAreListed) {
   task::PollLoop loop;
   task::Waits waits;
   try {
-    UcxTransport net(loop, waits, {.transport = "ucx"});
+    RoutedTransport net(loop, waits, {.transport = "ucx"});
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
-    EXPECT_THAT(error.what(), HasSubstr("tcp: TCP only"));
+    EXPECT_THAT(error.what(), HasSubstr("tcp: Taxon's TCP only"));
   }
 }
 

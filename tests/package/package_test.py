@@ -13,7 +13,7 @@ import tempfile
 def run(*command, **options):
     print("+", *command, flush=True)
     result = subprocess.run([str(c) for c in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            timeout=300, **options)
+                            timeout=1200, **options)
     if result.returncode != 0:
         sys.exit(f"{result.stdout}\nexit code {result.returncode}")
     return result.stdout
@@ -39,7 +39,7 @@ def run_processes(program, count):
         for rank in range(count)
     ]
     try:
-        outputs = [rank.communicate(timeout=150)[0] for rank in ranks]
+        outputs = [rank.communicate(timeout=600)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
@@ -55,6 +55,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="taxon-package-") as folder:
         prefix, examples = pathlib.Path(folder, "prefix"), pathlib.Path(folder, "examples")
         run("cmake", "--install", build, "--prefix", prefix)
+        for text in ("bash-completion/completions/taxon", "zsh/site-functions/_taxon", "fish/vendor_completions.d/taxon.fish",
+                     "man/man1/taxon.1"):
+            expect("train", (prefix / "share" / text).read_text())
+        expect(f"{prefix}/share/taxon/recipes/systems/horovod.yaml", run(prefix / "bin/taxon", "recipes"))
+        expect("horovod", run(prefix / "bin/taxon", "taxonomy", "horovod", cwd=folder))
         run("cmake", "-S", source / "examples", "-B", examples, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
             f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON")
         run("cmake", "--build", examples, "-j", "2")

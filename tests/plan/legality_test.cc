@@ -34,6 +34,10 @@ std::vector<Illegal> illegal_plans() {
        }},
       {"data.dataset: must name a kind of data set: it is \"idxx\"; did you mean idx?",
        [](Plan& p) { p.data.dataset = "idxx"; }},
+      {"data.validation: must leave samples to train on: it is 10 of 10",
+       [](Plan& p) { p.data.train_limit = p.data.validation = 10; }},
+      {"evaluation.split: validation needs data.validation above 0: it is 0",
+       [](Plan& p) { p.evaluation.split = "validation"; }},
       {"batch: exactly one of batch.global and batch.per_worker must be given, above 0: neither is",
        [](Plan& p) { p.batch.global = 0; }},
       {"batch: exactly one of batch.global and batch.per_worker must be given, above 0: both are",
@@ -276,6 +280,15 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.levels[0].topology = "sharded";
          p.exchange.delay = 1;
        }},
+      {"on_divergence: skip needs exchange.gradients: whole, since a ring has no room for gradients that "
+       "wait: it is "
+       "ring",
+       [](Plan& p) {
+         p.exchange.gradients = "ring";
+         p.exchange.order = "backward";
+         p.exchange.levels[0].topology = "sharded";
+         p.on_divergence = "skip";
+       }},
       {"transport.kind: must be auto or name a transport: it is \"tpc\"; did you mean tcp?",
        [](Plan& p) { p.transport.kind = "tpc"; }},
       {"emulation.slow: rank must be one of the run's, or -1 for all: it is 2, and there are ranks 0 to 1",
@@ -366,6 +379,41 @@ std::vector<Illegal> illegal_plans() {
        "counts, and a density that leaves as many entries for each step: reuse is 4, candidates 4, density "
        "0.01",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .reuse = 4}; }},
+      {"exchange.levels.codec: entries needs a codec that has so many of a whole range (random_k, top_k, "
+       "gtop_k "
+       "and their packed forms, count_sketch), column_count needs count_sketch: entries is 7, codec is "
+       "split_sketch",
+       [](Plan& p) {
+         p.exchange.levels[0].codec = {.name = "split_sketch", .table = "int8"};
+         p.exchange.levels[0].codec.entries = 7;
+       }},
+      {"exchange.levels.codec: entries needs a codec that has so many of a whole range (random_k, top_k, "
+       "gtop_k "
+       "and their packed forms, count_sketch), column_count needs count_sketch: column_count is 64, codec is "
+       "top_k",
+       [](Plan& p) {
+         p.exchange.levels[0].codec.name = "top_k";
+         p.exchange.levels[0].codec.column_count = 64;
+       }},
+      {"exchange.levels.codec: entries and column_count need topology all_reduce, where no range is cut into "
+       "parts: topology is sharded",
+       [](Plan& p) {
+         p.exchange.levels[0].topology = "sharded";
+         p.exchange.levels[0].codec.name = "top_k";
+         p.exchange.levels[0].codec.entries = 7;
+       }},
+      {"exchange.levels.codec.global: needs a codec by name on a single level, of topology all_reduce, rule "
+       "sum "
+       "and no factors: codec is none",
+       [](Plan& p) { p.exchange.levels[0].codec.global = true; }},
+      {"exchange.levels.codec.global: needs a codec by name on a single level, of topology all_reduce, rule "
+       "sum "
+       "and no factors: there are 1 level(s), topology is all_reduce, rule is average, factors is none",
+       [](Plan& p) {
+         p.exchange.levels[0].rule = "average";
+         p.exchange.levels[0].codec = {.name = "top_k"};
+         p.exchange.levels[0].codec.global = true;
+       }},
       {"exchange.levels.codec.table: must be float32 or bfloat16 for count_sketch, whose tables are summed "
        "as "
        "they are, and int8 or int4 for split_sketch: codec is split_sketch, table is float32",

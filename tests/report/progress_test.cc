@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace taxon::report {
 namespace {
 
@@ -77,7 +79,7 @@ TEST(Progress, OffATerminalAPlainLineEveryFewSeconds) {
 
 TEST(Progress, OnATerminalOneLineIsRedrawnInPlace) {
   Terminal terminal;
-  Progress progress({.style = ProgressOptions::Style::Live, .width = 40}, terminal.write());
+  Progress progress({.style = ProgressOptions::Style::Live, .width = [] { return 40; }}, terminal.write());
   std::string line = progress_line(sample(), 39);  // the last column stays free: some terminals wrap there
   progress.update(sample(), 0);
   progress.update(sample(), 0.1);
@@ -88,6 +90,31 @@ TEST(Progress, OnATerminalOneLineIsRedrawnInPlace) {
   EXPECT_EQ(terminal.text, line + "\r\x1b[K" + line + "\r\x1b[Ksaved\n");
   progress.finish();
   EXPECT_TRUE(terminal.text.ends_with("saved\n")) << "no line is open";
+}
+
+TEST(Progress, ALineThatWrappedInANarrowerWindowIsClearedFromAllItsRows) {
+  Terminal terminal;
+  int width = 70;
+  Progress progress({.style = ProgressOptions::Style::Live, .width = [&] { return width; }},
+                    terminal.write());
+  progress.update(sample(), 0);
+  const std::string line = progress_line(sample(), 69);
+  ASSERT_EQ(terminal.text, line);
+  ASSERT_GT(line.size(), 40u);
+  width = 20;  // the terminal has wrapped it: its cursor is rows below the line's beginning
+  progress.update(sample(), 1);
+  EXPECT_EQ(terminal.text, line + "\x1b[" + std::to_string((line.size() - 1) / 20) + "A\r\x1b[J" +
+                               progress_line(sample(), 19));
+  const std::string before = terminal.text;
+  progress.say("saved");
+  EXPECT_EQ(terminal.text, before + "\r\x1b[Ksaved\n");
+}
+
+TEST(Progress, WhatIsNoNumberIsNan) {
+  ProgressState state = sample();
+  state.loss = -std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(progress_line(state, 0), HasSubstr("loss nan  "));
+  EXPECT_EQ(decimal(-0.5, 2), "-0.50");
 }
 
 TEST(Progress, FinishEndsTheLiveLine) {

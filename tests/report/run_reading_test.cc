@@ -13,7 +13,7 @@ namespace {
 TEST(RunReading, TakesFromASummaryWhatAComparisonNeeds) {
   Summary summary;
   summary.seed = 7;
-  summary.test_accuracy = 0.9;
+  summary.accuracy = 0.9;
   summary.step_ms_p50 = 12;
   summary.bytes_sent_per_step = 1000;
   summary.world_size = 4;
@@ -27,6 +27,21 @@ TEST(RunReading, TakesFromASummaryWhatAComparisonNeeds) {
   summary.interrupted = true;
   EXPECT_TRUE(read_summary(to_json(summary), "summary.json").interrupted);
   EXPECT_TRUE(std::isnan(read_summary(to_json(summary), "summary.json").run.accuracy));
+}
+
+TEST(RunReading, TakesWhatWasSeenOnTheValidationSetWhereThatWasEvaluated) {
+  Summary summary;
+  summary.split = "validation";
+  summary.accuracy = 0.8;
+  summary.loss = 0.5;
+  const SystemRun run = read_summary(to_json(summary), "summary.json").run;
+  EXPECT_EQ(run.accuracy, 0.8);
+  EXPECT_EQ(run.loss, 0.5);
+  const auto curve =
+      read_curve("{\"step\":5,\"accuracy/validation\":0.75,\"loss/validation\":1}\n", "metrics.jsonl");
+  ASSERT_EQ(curve.size(), 1u);
+  EXPECT_EQ(curve[0].accuracy, 0.75);
+  EXPECT_EQ(curve[0].loss, 1);
 }
 
 TEST(RunReading, TakesStalenessWhereThereIsSome) {

@@ -47,6 +47,18 @@ TEST(Scale, DecadesWhereTheAxisIsLogarithmic) {
   EXPECT_EQ(scale.at(0), 0);  // below the axis: at its end
 }
 
+TEST(Scale, TicksOfBytesOverManyPowersHaveUnitsOfTheirOwn) {
+  EXPECT_EQ(labels(logarithmic_scale(900, 3e9, Quantity::Bytes)), (Labels{"1 KiB", "1 MiB", "1 GiB"}));
+  EXPECT_EQ(labels(logarithmic_scale(3e4, 4e6, Quantity::Bytes)), (Labels{"32 KiB", "256 KiB", "2 MiB"}));
+  for (double least : {1.0, 700.0, 5e4, 3e8})
+    for (double times : {13.0, 100.0, 1e4, 1e7}) {
+      const auto ticks = ticks_of(logarithmic_scale(least, least * times, Quantity::Bytes));
+      EXPECT_GE(ticks.size(), 3u) << least << " " << times;
+      EXPECT_LE(ticks.size(), 9u) << least << " " << times;
+      for (const Tick& tick : ticks) EXPECT_LE(tick.label.size(), 8u) << tick.label;
+    }
+}
+
 TEST(Scale, ValuesLieBetweenTheEnds) {
   Scale scale = linear_scale(0, 10);
   scale.from = 100;

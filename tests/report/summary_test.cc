@@ -17,8 +17,8 @@ using testing::Not;
 Summary sample() {
   return {.name = "fashion",
           .version = "0.1.0",
-          .test_accuracy = 0.9123,
-          .test_loss = 0.25,
+          .accuracy = 0.9123,
+          .loss = 0.25,
           .train_loss = 0.125,
           .steps = 1407,
           .epochs = 3,
@@ -97,7 +97,7 @@ TEST(SummaryJson, TheManualExplainsEveryKey) {
 TEST(SummaryJson, NumbersThatAreNoneAreNull) {
   Summary summary = sample();
   summary.train_loss = std::nan("");
-  summary.test_loss = HUGE_VAL;
+  summary.loss = HUGE_VAL;
   Json json = Json::parse(to_json(summary));
   EXPECT_TRUE(json["train_loss"].is_null());
   EXPECT_TRUE(json["test_loss"].is_null());

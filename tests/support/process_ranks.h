@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "net/routed_transport.h"
 #include "net/transport_choice.h"
-#include "net/ucx/ucx_transport.h"
+#include "net/ucx/peer.h"
 #include "support/processes.h"
 #include "support/ranks.h"
 
@@ -53,7 +54,9 @@ class ProcessRank {
 class UcxRank : public ProcessRank {
  public:
   using ProcessRank::ProcessRank;
-  net::UcxTransport& transport() { return dynamic_cast<net::UcxTransport&>(ProcessRank::transport()); }
+  net::FragmentCounts fragments_to(Rank peer) {
+    return dynamic_cast<net::RoutedTransport&>(transport()).ucx_peer(peer)->outbox.counts();
+  }
 };
 
 /// Runs `body` as `n` ranks that are processes, over the transport that the options name. What a body expects

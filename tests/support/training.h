@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct TrainingJob {
   data::Storage* storage = nullptr;  // null: no files
   std::string out;
   train::TrainOptions::Start start = train::TrainOptions::Start::Fresh;
+  std::optional<std::int64_t> resume_step;
+  std::vector<std::string> assignments;
   std::int64_t stop_after = 0;  // rank 0 asks to stop when it has seen this step's report; 0: never
   bool share_memory = true;
   bool record_order = false;
@@ -66,6 +69,8 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   data::FileStorage none;
   train::World world{*runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
   train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
+  options.resume_step = job->resume_step;
+  options.assignments = job->assignments;
   options.record_order = job->record_order;
   options.follow = job->follow;
   exchange::Acts acts;

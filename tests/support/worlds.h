@@ -63,22 +63,19 @@ inline std::vector<World> all_worlds() {
   worlds.push_back(
       {"ucx_shm", [](int n, const RankBody& body) { run_ranks_as_processes(n, body, {.transport = "shm"}); },
        true});
-  worlds.push_back(
-      {"ucx_tcp",
-       [](int n, const RankBody& body) {
-         run_ranks_as_processes(
-             n, body, {.transport = "tcp", .devices = "lo", .payload_checksums = net::PayloadChecksums::On});
-       },
-       false});
-  for (const std::string& transport : built({"grpc", "grpc-unary"}))
+  const auto apart = [&worlds](const std::string& name, const net::ProcessTransportOptions& options) {
     worlds.push_back(
-        {transport == "grpc" ? "grpc" : "grpc_unary",
-         [transport](int n, const RankBody& body) {
-           run_ranks_as_processes(
-               n, body,
-               {.transport = transport, .devices = "lo", .payload_checksums = net::PayloadChecksums::On});
-         },
-         false});
+        {name, [options](int n, const RankBody& body) { run_ranks_as_processes(n, body, options); }, false});
+  };
+  apart("ucx_tcp", {.transport = "ucx-tcp", .payload_checksums = net::PayloadChecksums::On});
+  apart("tcp", {.transport = "tcp"});
+  apart("tcp_several",
+        {.transport = "tcp", .payload_checksums = net::PayloadChecksums::On, .connections = 3});
+  apart("tcp_tls",
+        {.transport = "tcp", .encryption = net::ProcessTransportOptions::Encryption::Tls, .connections = 2});
+  for (const std::string& transport : built({"grpc", "grpc-unary"}))
+    apart(transport == "grpc" ? "grpc" : "grpc_unary",
+          {.transport = transport, .payload_checksums = net::PayloadChecksums::On});
 #endif
   return worlds;
 }

@@ -59,7 +59,7 @@ task::Task<void> train_and_tell(const TrainingJob* job, net::Transport* transpor
 Trained train_over_ucx(const TrainingJob& job) {
   const ProcessLog log;
   RankBody body = [&](net::Transport& transport) { return train_and_tell(&job, &transport, &log); };
-  run_ranks_as_processes(job.ranks, body, {.transport = "tcp", .devices = "lo"});
+  run_ranks_as_processes(job.ranks, body, {.transport = "tcp"});
   const std::string text = log.read();
   Trained trained;
   std::size_t count = 0;
@@ -85,7 +85,7 @@ std::vector<Place> places() {
        [](int ranks, const RankBody& body) { run_virtual(separate_hosts(ranks), ranks, body); }}};
 #if !defined(__SANITIZE_THREAD__)
   places.push_back({"processes", train_over_ucx, [](int ranks, const RankBody& body) {
-                      run_ranks_as_processes(ranks, body, {.transport = "tcp", .devices = "lo"});
+                      run_ranks_as_processes(ranks, body, {.transport = "tcp"});
                     }});
 #endif
   return places;

@@ -34,9 +34,9 @@ TEST(Order, IsTheSameAfterItWasWritten) {
   EXPECT_EQ(again.ranks, order.ranks);
   EXPECT_EQ(again.plan, order.plan);
   EXPECT_EQ(again.parameter_hash, order.parameter_hash);
-  EXPECT_EQ(train::unpack_acts(train::pack_acts(order.ranks[2])), order.ranks[2]);
+  EXPECT_EQ(train::unpack_acts(train::pack_acts(order.ranks[2]), Rank(2)), order.ranks[2]);
   const exchange::Acts update{{Kind::Update, 1, 0, 2}, {Kind::Apply, 1, 3, 2}, {Kind::Answer, 1, 3, 2}};
-  EXPECT_EQ(train::unpack_acts(train::pack_acts(update)), (exchange::Acts{update[0], update[2]}));
+  EXPECT_EQ(train::unpack_acts(train::pack_acts(update), Rank(0)), (exchange::Acts{update[0], update[2]}));
 }
 
 TEST(Order, ThatIsNoneIsRefusedWithItsLine) {
@@ -87,8 +87,8 @@ TEST(Order, OfAnotherPlanOrNumberOfRanksOrOfALossIsRefused) {
   order.ranks[1].push_back({Kind::Lose, 0, 2, 0});
   EXPECT_THAT(refusals(other, 3, order),
               testing::ElementsAre("order.txt is of 4 ranks, and this run has 3: start as many",
-                                   "order.txt is of another plan: exchange.levels.staleness was -1 and is 3; "
-                                   "learning_rate.base was 0.2 and is 0.25",
+                                   "order.txt is of another plan: learning_rate.base was 0.2 and is 0.25; "
+                                   "exchange.levels[0].staleness was -1 and is 3",
                                    "order.txt is of a run that lost rank 2: that can't be followed"));
   EXPECT_THAT(train::problems_of_recording(toy_plan()), testing::SizeIs(1));
 }

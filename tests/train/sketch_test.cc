@@ -14,7 +14,7 @@ class Sketches : public ::testing::Test {
   static data::BlobOptions samples(std::int64_t size, std::uint64_t seed) {
     return {.size = size, .inputs = 20, .classes = 10, .seed = seed};
   }
-  train::Outcome train(const plan::CodecPlan& codec) {
+  train::Outcome train(const plan::CodecPlan& codec, int hidden = 64) {
     TrainingJob job;
     job.ranks = kRanks;
     job.plan.batch.global = 48;
@@ -25,8 +25,8 @@ class Sketches : public ::testing::Test {
     job.plan.optimiser.momentum = codec.name == "none" ? 0.9 : 0;
     job.plan.exchange.levels[0].codec = codec;
     job.datasets = &datasets_;
-    job.make_model = [shape = datasets_.train->shape()](int) {
-      return std::make_unique<model::Perceptron>(model::PerceptronOptions{.shape = shape, .hidden = 64});
+    job.make_model = [shape = datasets_.train->shape(), hidden](int) {
+      return std::make_unique<model::Perceptron>(model::PerceptronOptions{.shape = shape, .hidden = hidden});
     };
     return run_training(job).outcomes[0];
   }
@@ -53,6 +53,20 @@ TEST_F(Sketches, OfHalfTheBytesInSomeStepsAloneTrainAsWell) {
     EXPECT_LE(outcome.train_loss, 1.1 * plain.train_loss);
     EXPECT_LT(outcome.codecs.at(0).sent_bytes, plain.codecs.at(0).sent_bytes / (reuse == 1 ? 2 : 6));
   }
+}
+
+/// O(log d) of gs-SGD: one sketch and one number of entries for the whole model.
+TEST_F(Sketches, OfTheWholeModelSendAsMuchForTenTimesTheValues) {
+  plan::CodecPlan codec = published();
+  codec.global = true;
+  codec.entries = 60;
+  codec.column_count = 160;
+  const train::Outcome small = train(codec, 64), large = train(codec, 640);
+  EXPECT_EQ(small.codecs.at(0).sent_bytes, large.codecs.at(0).sent_bytes);
+  // An all-reduce of 5 rows of 160 columns and one of 4 candidates for each entry, as floats, each step.
+  EXPECT_NEAR(small.codecs.at(0).sent_bytes, 2.0 * (kRanks - 1) / kRanks * 4 * (5 * 160 + 4 * 60), 64);
+  EXPECT_GT(small.test.accuracy, 0.5);
+  EXPECT_GT(large.test.accuracy, 0.5);
 }
 
 }  // namespace

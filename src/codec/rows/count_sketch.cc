@@ -36,7 +36,7 @@ void marked(std::span<const float> marks, float turn, std::span<std::uint32_t> p
 /// A turn that needs no sketch: exact values of entries that an earlier one pointed at.
 class Between final : public Codec {
  public:
-  Between(double density, int turn) : density_(density), turn_(static_cast<float>(turn)) {}
+  Between(const plan::CodecPlan& plan, int turn) : chosen_(plan), turn_(static_cast<float>(turn)) {}
 
   std::span<const Round> rounds() const override {
     static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
@@ -44,12 +44,12 @@ class Between final : public Codec {
   }
   Settles settles() const override { return Settles::Delivered; }
   bool lasts() const override { return true; }
-  Price price() const override { return {1, 8, 0, 4 + 12 * density_}; }
+  Price price() const override { return {1, 8, 0, 4 + 12 * chosen_.share()}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
-    return entries_of(extent.count, density_) * sizeof(float);
+    return chosen_.of(extent.count) * sizeof(float);
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
-    return entries_of(extent.count, density_) * sizeof(std::uint32_t);
+    return chosen_.of(extent.count) * sizeof(std::uint32_t);
   }
   bool encode(int, std::span<float> values, View wire, Rest, const Use& use) const override {
     auto exact = as_span<float>(wire);
@@ -77,9 +77,9 @@ class Between final : public Codec {
 
  private:
   std::span<std::uint32_t> places_of(std::size_t count, const Use& use) const {
-    return as_span<std::uint32_t>(use.scratch.slice(0, entries_of(count, density_) * sizeof(std::uint32_t)));
+    return as_span<std::uint32_t>(use.scratch.slice(0, chosen_.of(count) * sizeof(std::uint32_t)));
   }
-  const double density_;
+  const Chosen chosen_;
   const float turn_;
 };
 
@@ -96,15 +96,15 @@ class Between final : public Codec {
 class GlobalSketch final : public Codec, public Inquiry {
  public:
   explicit GlobalSketch(const plan::CodecPlan& plan)
-      : density_(plan.density),
+      : chosen_(plan),
         candidates_(plan.candidates),
         columns_(plan.columns),
+        column_count_(static_cast<std::size_t>(plan.column_count)),
         rows_(plan.rows),
         neighbours_(static_cast<std::size_t>(plan.neighbours)),
         table_(plan.table),
         rounds_{{Algebra::Linear, table_.type}, {Algebra::Linear, DType::Float32}} {
-    for (int turn = 1; turn < plan.reuse; ++turn)
-      between_.push_back(std::make_unique<Between>(plan.density, turn));
+    for (int turn = 1; turn < plan.reuse; ++turn) between_.push_back(std::make_unique<Between>(plan, turn));
   }
 
   std::span<const Round> rounds() const override { return rounds_; }
@@ -272,14 +272,17 @@ class GlobalSketch final : public Codec, public Inquiry {
     }
   };
 
-  std::size_t chosen(std::size_t count) const { return entries_of(count, density_); }
+  std::size_t chosen(std::size_t count) const { return chosen_.of(count); }
   /// What is sketched: the values, or sums of neighbours.
   std::size_t items(std::size_t count) const { return folded_size(count, neighbours_); }
   /// Whole items. The last one may reach beyond the values, so one more makes sure that there are as many
   /// entries as can be chosen.
   std::size_t candidates(std::size_t count) const {
-    const std::size_t wanted =
-        std::max(chosen(count), entries_of(count, std::min(1.0, density_ * candidates_)));
+    const auto times =
+        static_cast<std::size_t>(std::llround(candidates_ * static_cast<double>(chosen(count))));
+    const std::size_t wanted = std::clamp(
+        chosen_.entries > 0 ? times : entries_of(count, std::min(1.0, chosen_.density * candidates_)),
+        chosen(count), count);
     const std::size_t more = count % neighbours_ != 0 ? 1 : 0;
     return std::min(items(count), folded_size(wanted, neighbours_) + more) * neighbours_;
   }
@@ -288,7 +291,9 @@ class GlobalSketch final : public Codec, public Inquiry {
   }
   /// Of the float32 copy of a table that travels in another type.
   std::size_t table_floats(std::size_t count) const { return table_.wide() ? 0 : shape(count).size(); }
-  SketchShape shape(std::size_t count) const { return sketch_shape(rows_, columns_, count); }
+  SketchShape shape(std::size_t count) const {
+    return column_count_ > 0 ? sketch_of(rows_, column_count_) : sketch_shape(rows_, columns_, count);
+  }
   bool choose(std::span<const float> exact, Scratch& scratch, const Use& use) const {
     return *scratch.finite && select_largest(exact, scratch.chosen, scratch.select, use.path);
   }
@@ -316,7 +321,9 @@ class GlobalSketch final : public Codec, public Inquiry {
       }
   }
 
-  const double density_, candidates_, columns_;
+  const Chosen chosen_;
+  const double candidates_, columns_;
+  const std::size_t column_count_;  // 0: columns_ says
   const int rows_;
   const std::size_t neighbours_;
   const Table table_;

@@ -14,17 +14,18 @@ namespace {
 /// stratified).
 class RandomK final : public Codec {
  public:
-  explicit RandomK(double density) : density_(density) {}
+  explicit RandomK(const plan::CodecPlan& plan) : chosen_(plan) {}
 
   std::span<const Round> rounds() const override {
     static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
     return kRounds;
   }
   Price price() const override {
-    return {10 * density_, 4 + 70 * density_, 10 * density_, 4 + 70 * density_};
+    const double share = chosen_.share();
+    return {10 * share, 4 + 70 * share, 10 * share, 4 + 70 * share};
   }
   std::size_t wire_bytes(int, const Extent& extent) const override {
-    return entries_of(extent.count, density_) * sizeof(float);
+    return chosen_.of(extent.count) * sizeof(float);
   }
   std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
@@ -59,7 +60,7 @@ class RandomK final : public Codec {
   static std::size_t place(std::size_t count, std::size_t entries, std::size_t i, std::uint64_t key) {
     return stratified({count, entries}, i, key);
   }
-  const double density_;
+  const Chosen chosen_;
 };
 
 }  // namespace
@@ -71,11 +72,10 @@ std::size_t stratified(Draws of, std::size_t i, std::uint64_t key) {
 }
 
 CodecRow random_k() {
-  return {"random_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<RandomK>(plan.density);
-          },
-          true, true};
+  return {
+      "random_k",
+      [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> { return std::make_unique<RandomK>(plan); },
+      true, true};
 }
 
 }  // namespace taxon::codec

@@ -5,6 +5,14 @@
 #include "net/describe.h"
 
 namespace taxon::comm {
+namespace {
+
+/// A type that a peer told.
+std::string_view name_of(std::uint32_t type) {
+  return type <= static_cast<std::uint32_t>(DType::UInt8) ? to_string(static_cast<DType>(type)) : "no type";
+}
+
+}  // namespace
 
 void Agreement::tell(Communicator& group, net::Tag tag, int member) {
   auto& send = sends_[sends_[0] ? 1 : 0];
@@ -30,9 +38,8 @@ task::Task<void> Agreement::check(Communicator& group) {
         ErrorKind::Mismatch,
         fmt::format("Ranks disagree in {}, {}: rank {} came with {} bytes of {}, rank {} with {} bytes of "
                     "{}. Every rank must run the same plan and the same model.",
-                    operation, subject, receive->peer.value(), theirs_[i].bytes,
-                    to_string(static_cast<DType>(theirs_[i].type)), group.runtime().rank().value(),
-                    own_.bytes, to_string(static_cast<DType>(own_.type))),
+                    operation, subject, receive->peer.value(), theirs_[i].bytes, name_of(theirs_[i].type),
+                    group.runtime().rank().value(), own_.bytes, name_of(own_.type)),
         ErrorContext{receive->peer, operation, subject});
   }
   for (auto& slot : sends_) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "net/describe.h"
+
 namespace taxon::comm {
 namespace {
 
@@ -19,7 +21,15 @@ task::Task<void> Direct::open() {
   channel = group.channel(tag).get();
   if (call.data.empty()) co_return;
   peers = group.peers(call.data);
-  TAXON_CHECK(peers.mapped(), "the data of a direct collective lies in no region that all members share");
+  // What the members share is what they told each other: one may have told some that it maps all, and others
+  // that it does not.
+  if (!peers.mapped())
+    throw Error(
+        ErrorKind::Mismatch,
+        "Ranks disagree on which memory they share: the data of a direct collective lies in no region "
+        "that all members map, as far as this rank was told. Every rank must run the same plan and the "
+        "same version.",
+        ErrorContext{{}, net::describe_operation(tag), net::describe_subject(tag, group.runtime().waits())});
 }
 
 task::Task<void> Direct::in_pieces(Range bytes, tensor::Kernel (*kernel)(const Direct&, Range bytes)) {

@@ -6,6 +6,7 @@
 
 #include "comm/kernels.h"
 #include "comm/tensors/alone.h"
+#include "comm/told.h"
 
 namespace taxon::comm {
 namespace {
@@ -65,8 +66,11 @@ task::Task<std::unique_ptr<DynamicSender>> DynamicSender::open(Communicator& gro
       options.depth * sizeof(Metadata) > theirs.arena.control.size - sender->metadata_)
     throw sender->end_.error(ErrorKind::Mismatch, "the receiver's metadata lie outside of its arena");
   auto agreed = sender->end_.agree(std::byte{0}, kMapping);
-  const std::byte path = co_await agreed;
-  sender->end_.path = static_cast<TensorPath>(path);
+  const std::byte told = co_await agreed;
+  const auto path = static_cast<TensorPath>(told);
+  if (path != TensorPath::ReadInPlace && path != TensorPath::ReadCopied && path != TensorPath::Messages)
+    throw told_wrong(sender->end_.peer(), "tensor channel", "a way of reading that is none");
+  sender->end_.path = path;
   co_return std::move(sender);
 }
 

@@ -6,11 +6,13 @@
 #include <cstring>
 
 #include "comm/in_flight.h"
+#include "comm/told.h"
 
 namespace taxon::comm {
 namespace {
 
 constexpr std::uint32_t kOpeningRound = 0xffff0000U;
+constexpr std::uint64_t kMostOpening = 64 << 10;  // bytes that an end tells when a channel is opened
 
 /// Bytes of any length to the peer, and its; sizes first.
 struct Swap {
@@ -20,26 +22,37 @@ struct Swap {
   std::vector<std::byte> mine;
   std::vector<std::byte> theirs;
   std::uint64_t my_size = 0, their_size = 0;
+  std::optional<net::RecvOp> receive_size, receive;
+  std::optional<net::SendOp> send_size, send;
+
+  Swap(net::Transport& transport, Rank peer, net::Tag tag, std::vector<std::byte> bytes)
+      : transport(transport), peer(peer), tag(tag), mine(std::move(bytes)) {}
 
   task::Task<void> run() {
     my_size = mine.size();
     net::Tag second = tag;
     ++second.round;
-    net::RecvOp receive_size(transport, peer, tag, as_view(std::span(&their_size, 1)), DType::Int64);
-    net::SendOp send_size(transport, peer, tag, as_view(std::span(&my_size, 1)), DType::Int64);
-    net::SendOp send(transport, peer, second, ConstView(mine.data(), mine.size()), DType::UInt8);
-    co_await receive_size;
-    co_await send_size;
+    receive_size.emplace(transport, peer, tag, as_view(std::span(&their_size, 1)), DType::Int64);
+    send_size.emplace(transport, peer, tag, as_view(std::span(&my_size, 1)), DType::Int64);
+    send.emplace(transport, peer, second, ConstView(mine.data(), mine.size()), DType::UInt8);
+    net::RecvOp& size = *receive_size;
+    co_await size;
+    if (their_size > kMostOpening)
+      throw told_wrong(peer, "tensor channel", fmt::format("{} bytes about its end", their_size));
+    net::SendOp& sent_size = *send_size;
+    co_await sent_size;
     theirs.resize(their_size);
-    net::RecvOp receive(transport, peer, second, View(theirs.data(), theirs.size()), DType::UInt8);
-    co_await receive;
-    co_await send;
+    receive.emplace(transport, peer, second, View(theirs.data(), theirs.size()), DType::UInt8);
+    net::RecvOp& received = *receive;
+    co_await received;
+    net::SendOp& sent = *send;
+    co_await sent;
   }
 };
 
 task::Task<std::vector<std::byte>> swap_with(net::Transport& transport, Rank peer, net::Tag tag,
                                              std::vector<std::byte> mine) {
-  Swap swap{transport, peer, tag, std::move(mine), {}};
+  Swap swap(transport, peer, tag, std::move(mine));
   auto body = swap.run();
   auto all = settle(transport.waits(), std::move(body));
   co_await all;
@@ -115,6 +128,13 @@ task::Task<TensorEnd::Opening> TensorEnd::open(Facts facts, const TensorArena* a
     opening.arena =
         RemoteArena::unpack(ConstView(answer.data() + sizeof facts, answer.size() - sizeof facts));
   const Facts& theirs = opening.facts;
+  if (answer.size() > sizeof facts &&
+      (opening.arena.payload.owner != peer_ || opening.arena.control.owner != peer_))
+    throw told_wrong(peer_, "tensor channel", "an arena of another rank");
+  const bool two = theirs.kind == Kind::Static && group_.rank() == route_.sender;
+  if (std::uint64_t{theirs.first_signal} + (two ? 2 : 1) > transport().signals())
+    throw told_wrong(peer_, "tensor channel",
+                     fmt::format("signal {} of {}", theirs.first_signal, transport().signals()));
   if (theirs.kind != facts.kind) throw error(ErrorKind::Mismatch, "one end is static, the other dynamic");
   if (theirs.depth != facts.depth || theirs.integrity != facts.integrity)
     throw error(ErrorKind::Mismatch,

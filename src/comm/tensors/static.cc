@@ -42,7 +42,10 @@ task::Task<std::unique_ptr<StaticSender>> StaticSender::open(Communicator& group
   theirs.arena.check_bounds(sender->slots_, 0, options.depth * stride_of(sender->size_, options));
   const bool shared = sender->end_.transport().path(sender->end_.peer()).shared_memory;
   sender->end_.path = shared ? TensorPath::Written : TensorPath::Messages;
-  if (shared) sender->theirs_ = sender->end_.transport().map(theirs.arena.payload);
+  if (shared) {
+    const View theirs_mapped = sender->end_.transport().map(theirs.arena.payload);
+    if (theirs_mapped.size() == theirs.arena.payload.size) sender->theirs_ = theirs_mapped;
+  }
   co_return std::move(sender);
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "model/torch/network.h"
+#include "model/torch/reason.h"
 
 namespace taxon::model {
 namespace {
@@ -22,7 +23,12 @@ class ScriptNetwork final : public Network {
     // The optimising executor rewrites the graph after its first runs, so that a resumed run would not give
     // the bits of an undisturbed one; Debian's build has no CPU fuser that it could gain from.
     torch::jit::GraphOptimizerEnabledGuard plain(false);
-    return module_.forward({inputs}).toTensor();
+    const c10::IValue outputs = module_.forward({inputs});
+    if (!outputs.isTensor())
+      throw Error(ErrorKind::Data,
+                  fmt::format("the TorchScript module must give one tensor of logits, but gave {}",
+                              outputs.tagKind()));
+    return outputs.toTensor();
   }
 
   void set_mode(Mode mode) override { module_.train(mode == Mode::Train); }
@@ -55,8 +61,7 @@ std::unique_ptr<Network> load_script(const std::string& path) {
   try {
     return std::make_unique<ScriptNetwork>(torch::jit::load(path));
   } catch (const std::exception& error) {
-    const auto* framework = dynamic_cast<const c10::Error*>(&error);
-    const std::string why = framework ? framework->what_without_backtrace() : error.what();
+    const std::string why = reason_of(error);
     throw Error(ErrorKind::Data,
                 fmt::format("{} is not a TorchScript file that this libtorch can load (save the model with "
                             "torch.jit.script(model).save(path)): {}",

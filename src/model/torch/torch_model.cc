@@ -13,6 +13,7 @@
 #include "model/frozen.h"
 #include "model/torch/builders.h"
 #include "model/torch/flops.h"
+#include "model/torch/reason.h"
 
 namespace taxon::model {
 namespace {
@@ -88,9 +89,8 @@ auto TorchModel::call(const char* operation, const Body& body) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    const auto* framework = dynamic_cast<const c10::Error*>(&error);
-    const std::string why = framework ? framework->what_without_backtrace() : error.what();
-    throw Error(network_->fault(), fmt::format("model {} failed in {}: {}", spec_.name, operation, why),
+    throw Error(network_->fault(),
+                fmt::format("model {} failed in {}: {}", spec_.name, operation, reason_of(error)),
                 {.operation = operation});
   }
 }
@@ -190,7 +190,7 @@ void TorchModel::probe() {
   } catch (const std::exception& error) {
     throw Error(ErrorKind::Data,
                 fmt::format("model {} does not take inputs of shape [batch, {}] in {}: {}", spec_.name,
-                            fmt::join(shape_.input, ", "), c10::toString(compute_), error.what()));
+                            fmt::join(shape_.input, ", "), c10::toString(compute_), reason_of(error)));
   }
   for (Segment& segment : spec_.segments)
     for (int index : segment.parameters)

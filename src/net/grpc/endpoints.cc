@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <set>
-#include <sstream>
 
 #include "base/error.h"
 #include "net/wire/wire.h"
@@ -33,36 +31,30 @@ std::uint32_t number(const sockaddr* address) {
   return ntohl(in.sin_addr.s_addr);
 }
 
-/// RDMA ports ("mlx5_0:1") are no interfaces, and "all" names none.
-std::set<std::string> named_interfaces(const std::string& devices) {
-  std::set<std::string> names;
-  std::istringstream words(devices);
-  for (std::string name; std::getline(words, name, ',');)
-    if (!name.empty() && name != "all" && name.find(':') == std::string::npos) names.insert(name);
-  return names;
-}
-
-bool is_loopback(std::uint32_t address) { return address >> 24 == kLoopbackNet; }
+bool on_loopback(std::uint32_t address) { return address >> 24 == kLoopbackNet; }
 
 }  // namespace
 
-std::vector<Interface> find_interfaces(const std::string& devices) {
-  const std::set<std::string> names = named_interfaces(devices);
+std::vector<Interface> find_interfaces(const std::string& address) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) throw Error(ErrorKind::Transport, "the network interfaces can't be listed");
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, &freeifaddrs);
+  in_addr in{};
+  if (inet_pton(AF_INET, address.c_str(), &in) != 1)
+    throw Error(ErrorKind::Transport,
+                fmt::format("gRPC's transports need IPv4, and this rank's address is {}", address));
+  const std::uint32_t own = ntohl(in.s_addr);
   std::vector<Interface> found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     const bool up = (entry->ifa_flags & IFF_UP) != 0;
     if (!up || entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
-    if (!names.empty() && !names.contains(entry->ifa_name)) continue;
-    found.push_back({entry->ifa_name, number(entry->ifa_addr), number(entry->ifa_netmask)});
+    const std::uint32_t here = number(entry->ifa_addr);
+    if (here == own || on_loopback(here))
+      found.push_back({entry->ifa_name, here, number(entry->ifa_netmask)});
   }
   if (found.empty())
     throw Error(ErrorKind::Transport,
-                names.empty() ? "no interface with an IPv4 address is up: ip link set lo up"
-                              : fmt::format("none of the interfaces {} is up and has an IPv4 address",
-                                            fmt::join(names, ", ")));
+                fmt::format("no interface that is up has the address {}: ip link set lo up", address));
   return found;
 }
 
@@ -110,10 +102,10 @@ std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Place place
   };
   if (place == Place::SameHost) {
     std::stable_partition(found.begin(), found.end(),
-                          [](const Endpoint& there) { return is_loopback(there.address); });
+                          [](const Endpoint& there) { return on_loopback(there.address); });
     return found;
   }
-  std::erase_if(found, [&](const Endpoint& there) { return is_loopback(there.address) || is_mine(there); });
+  std::erase_if(found, [&](const Endpoint& there) { return on_loopback(there.address) || is_mine(there); });
   std::stable_partition(found.begin(), found.end(), shares_network);
   return found;
 }

@@ -15,9 +15,9 @@ struct Interface {
   std::uint32_t address = 0;
   std::uint32_t mask = 0;
 };
-/// Those that `devices` names ("eth0,eth1", as in UCX_NET_DEVICES), in the kernel's order; all where it names
-/// none.
-std::vector<Interface> find_interfaces(const std::string& devices);
+/// Those where a rank listens whose address in the job is `address`: that one and loopback, in the kernel's
+/// order. Throws Error{Transport} where there is neither, or it is not IPv4.
+std::vector<Interface> find_interfaces(const std::string& address);
 
 /// Where a rank listens.
 struct Endpoint {

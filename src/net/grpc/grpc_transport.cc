@@ -21,11 +21,6 @@ constexpr Duration kDrainLimit = std::chrono::seconds(2);
 constexpr std::chrono::milliseconds kDrainLook(20);
 
 /// The same variable as for UCX, so that both take the same way.
-std::string devices_of(const ProcessTransportOptions& options) {
-  const char* given = std::getenv("UCX_NET_DEVICES");
-  return given != nullptr && *given != 0 ? given : options.devices;
-}
-
 std::array<std::uint64_t, 2> random_token() {
   std::random_device chance;
   auto word = [&] { return (std::uint64_t{chance()} << 32) | chance(); };
@@ -89,7 +84,7 @@ GrpcTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, ProcessT
       waits(waits),
       options(std::move(given)),
       calls(calls),
-      interfaces(find_interfaces(devices_of(options))),
+      interfaces(find_interfaces(options.address)),
       page_region(allocate_on_heap(regions, options.rank, SignalPage::bytes_for(options.signals))),
       page(page_region.bytes()),
       inbox({options.rank, options.world_size, options.job_epoch, options.signals}, completions, regions,
@@ -125,9 +120,8 @@ void GrpcTransport::Impl::connect(const std::vector<PeerInfo>& infos) {
     const std::vector<Endpoint> ways = reachable(card.endpoints, place, interfaces);
     if (ways.empty() && !is_self(rank))
       throw Error(ErrorKind::Transport,
-                  fmt::format("rank {} on host {} has no IPv4 address that host {} could reach; "
-                              "UCX_NET_DEVICES chooses interfaces",
-                              i, infos[i].host, options.host));
+                  fmt::format("rank {} on host {} has no IPv4 address that host {} could reach", i,
+                              infos[i].host, options.host));
     lines.push_back({options.rank, rank, target_of(ways), token_text(card.token), events});
   }
   auto open = calls == Calls::Streaming ? open_streaming_line : open_unary_line;

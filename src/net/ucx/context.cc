@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <sstream>
+#include <system_error>
 #include <utility>
+
+#include "net/local_address.h"
 
 namespace taxon::net {
 namespace {
@@ -27,6 +31,26 @@ bool admits(const std::string& tls, std::initializer_list<const char*> names) {
 void modify(ucp_config_t* config, const char* key, const char* value) {
   ucs_status_t status = ucp_config_modify(config, key, value);
   if (status != UCS_OK) throw ucx_error(fmt::format("UCX refuses {}={}", key, value), status);
+}
+
+/// Every RDMA port of this host, as in UCX_NET_DEVICES.
+std::string rdma_ports() {
+  std::string ports;
+  std::error_code none;
+  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", none))
+    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", none))
+      ports += fmt::format("{}{}:{}", ports.empty() ? "" : ",", device.path().filename().string(),
+                           port.path().filename().string());
+  return ports;
+}
+
+/// The interface of the address, and RDMA ports if the address is not this host's alone.
+std::string devices_at(const std::string& address) {
+  const std::string interface = interface_of(address), ports = is_loopback(address) ? "" : rdma_ports();
+  if (interface.empty())
+    throw Error(ErrorKind::Transport,
+                fmt::format("no interface that is up has the address {} of this rank", address));
+  return ports.empty() ? interface : interface + "," + ports;
 }
 
 /// A list of devices names RDMA ports as "mlx5_0:1" and interfaces as "eth0"; the empty one is all.
@@ -53,11 +77,11 @@ Error ucx_error(const std::string& what, ucs_status_t status) {
   return Error(ErrorKind::Transport, fmt::format("{}: {} (UCX)", what, ucs_status_string(status)));
 }
 
-UcxContext::UcxContext(const TransportChoice& choice, const std::string& devices) {
+UcxContext::UcxContext(const TransportChoice& choice, const std::string& address) {
   if (choice.tls == nullptr)
     throw Error(ErrorKind::Usage, fmt::format("transport \"{}\" goes without UCX", choice.name));
   try {
-    open_context(choice, devices);
+    open_context(choice, address);
     open_worker();
   } catch (...) {
     close();
@@ -79,18 +103,18 @@ void UcxContext::abandon() {
   context_ = nullptr;
 }
 
-void UcxContext::open_context(const TransportChoice& choice, const std::string& devices) {
+void UcxContext::open_context(const TransportChoice& choice, const std::string& address) {
   ucp_config_t* raw = nullptr;
   if (ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK)
     throw ucx_error("the UCX_* settings of the environment can't be read", status);
   std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, &ucp_config_release);
   const char* given = set_by_user("UCX_TLS");
-  std::string tls = given ? given : choice.tls;
+  std::string tls = given ? given : is_loopback(address) ? choice.tls_within_host : choice.tls;
   bool sysv = admits(tls, {"all", "sm", "shm", "mm", "sysv"}),
        posix = admits(tls, {"all", "sm", "shm", "mm", "posix"});
   may_share_memory_ = sysv || posix;
   allocates_in_dev_shm_ = posix && !sysv;
-  if (!given) modify(raw, "TLS", choice.tls);
+  if (!given) modify(raw, "TLS", tls.c_str());
   if (!set_by_user("UCX_ALLOC_PRIO"))
     modify(raw, "ALLOC_PRIO", sysv ? "md:sysv" : posix ? "md:posix" : "thp,mmap");
   // UCX 1.13 aborts in its progress when a TCP connection breaks under a zero-copy send (uct_iface.h,
@@ -99,10 +123,14 @@ void UcxContext::open_context(const TransportChoice& choice, const std::string& 
   // Otherwise UCX looks at a device only once its own thread has seen a first event there, and the first
   // connection to a rank that sleeps can go unnoticed for ever.
   if (!set_by_user("UCX_ADAPTIVE_PROGRESS")) modify(raw, "ADAPTIVE_PROGRESS", "n");
-  if (!devices.empty() && !set_by_user("UCX_NET_DEVICES")) modify(raw, "NET_DEVICES", devices.c_str());
+  // UCX listens on every interface that it is not told to leave alone, and trusts whoever connects.
   const char* given_devices = set_by_user("UCX_NET_DEVICES");
-  if (admits(tls, {"all", "tcp"}) && names_interface(given_devices ? given_devices : devices))
-    enlarge_segments(raw);  // UCX warns of settings that no device takes
+  const bool tcp = admits(tls, {"all", "tcp"});
+  const std::string devices = given_devices ? given_devices : tcp ? devices_at(address) : rdma_ports();
+  if (!given_devices && tcp) modify(raw, "NET_DEVICES", devices.c_str());
+  if (tcp && names_interface(devices)) enlarge_segments(raw);  // UCX warns of settings that no device takes
+  has_network_ =
+      tcp || (devices.find(':') != std::string::npos && admits(tls, {"all", "ib", "rc", "ud", "dc"}));
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;

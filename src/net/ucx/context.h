@@ -15,10 +15,11 @@ namespace taxon::net {
 Error ucx_error(const std::string& what, ucs_status_t status);
 
 /// A UCX context with its worker. One thread. Settings that the user made in the environment (UCX_TLS,
-/// UCX_NET_DEVICES) win over `choice` and `devices`.
+/// UCX_NET_DEVICES) win over `choice` and `address`.
 class UcxContext {
  public:
-  UcxContext(const TransportChoice& choice, const std::string& devices);
+  /// Opens TCP at the interface of `address` only (ProcessTransportOptions::address), and RDMA ports.
+  UcxContext(const TransportChoice& choice, const std::string& address);
   UcxContext(const UcxContext&) = delete;
   ~UcxContext();
 
@@ -26,6 +27,8 @@ class UcxContext {
   ucp_worker_h worker() const { return worker_; }
   /// False when nothing that UCX may use shares memory.
   bool may_share_memory() const { return may_share_memory_; }
+  /// False when nothing that UCX may use leads to other hosts.
+  bool has_network() const { return has_network_; }
   /// True when regions come out of /dev/shm and its size limits them.
   bool allocates_in_dev_shm() const { return allocates_in_dev_shm_; }
   int event_fd() const { return event_fd_; }
@@ -38,11 +41,12 @@ class UcxContext {
   void abandon();
 
  private:
-  void open_context(const TransportChoice& choice, const std::string& devices);
+  void open_context(const TransportChoice& choice, const std::string& address);
   void open_worker();
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   bool may_share_memory_ = false;
+  bool has_network_ = false;
   bool allocates_in_dev_shm_ = false;
   int event_fd_ = -1;
 };

@@ -40,14 +40,20 @@ Lane message_lane(ucp_ep_h endpoint) {
 
 }  // namespace
 
-Peer::Peer(Rank rank, Place place, Card card, Outbox::Setting setting, Completions& completions)
-    : rank(rank), place_(place), card_(std::move(card)), outbox(setting, completions) {
+UcxPeer::UcxPeer(Rank rank, Place place, Card card, Outbox::Setting setting, Completions& completions,
+                 UcxContext& context, UcxMemory& memory)
+    : NetworkPeer(rank),
+      place_(place),
+      card_(std::move(card)),
+      context_(context),
+      memory_(memory),
+      outbox(setting, completions) {
   confirmation_.epoch = setting.epoch;
   confirmation_.source = setting.self.value();
   confirmation_.kind = WireKind::Confirmation;
 }
 
-void Peer::connect(UcxContext& context) {
+void UcxPeer::reach() {
   if (endpoint_ != nullptr || lost) return;
   const auto& address = place_ == Place::SameHost ? card_.all : card_.network;
   ucp_ep_params_t params{};
@@ -55,33 +61,39 @@ void Peer::connect(UcxContext& context) {
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = place_ == Place::SameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler.cb = &Peer::broke;
+  params.err_handler.cb = &UcxPeer::broke;
   params.err_handler.arg = this;
-  if (ucs_status_t status = ucp_ep_create(context.worker(), &params, &endpoint_); status != UCS_OK) {
+  if (ucs_status_t status = ucp_ep_create(context_.worker(), &params, &endpoint_); status != UCS_OK) {
     endpoint_ = nullptr;
     return fail(status);
   }
   outbox.open(endpoint_);
 }
 
-void Peer::map_page(UcxMemory& memory, std::uint32_t signals) {
+bool UcxPeer::start(Op& op) { return outbox.start(op); }
+
+View UcxPeer::map(const RemoteRegion& region) {
+  return shares_memory() ? memory_.map(endpoint_, region) : View();
+}
+
+void UcxPeer::map_page(std::uint32_t signals) {
   if (endpoint_ == nullptr) return;
   RemoteRegion region = RemoteRegion::unpack(ConstView(card_.page.data(), card_.page.size()));
-  View view = memory.map(endpoint_, region);
+  View view = memory_.map(endpoint_, region);
   if (view.size() < SignalPage::bytes_for(signals)) return;
   SignalPage mapped(view);
   if (mapped.nonce() == card_.nonce) page = mapped;
 }
 
-std::string Peer::describe_path() const {
-  if (endpoint_ == nullptr) return "network";
-  Lane lane = message_lane(endpoint_);
-  if (lane.transport.empty()) return "network";
-  if (shares_memory()) return fmt::format("shared memory ({})", lane.transport);
-  return fmt::format("{} {}", lane.transport, lane.device);
+Path UcxPeer::path() const {
+  const Lane lane = endpoint_ != nullptr ? message_lane(endpoint_) : Lane();
+  std::string name = lane.transport.empty() ? "network"
+                     : shares_memory()      ? fmt::format("shared memory ({})", lane.transport)
+                                            : fmt::format("ucx {} {}", lane.transport, lane.device);
+  return {std::move(name), shares_memory(), outbox.fragment_bytes()};
 }
 
-void Peer::wake() {
+void UcxPeer::wake() {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
@@ -89,7 +101,9 @@ void Peer::wake() {
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
 }
 
-void Peer::confirm(SendWindow::Confirmation what) {
+void UcxPeer::confirm(SendWindow::Confirmation what) {
+  reach();
+  if (lost) return;
   auto header = std::make_unique<WireHeader>(confirmation_);  // the network may hold it for a while
   header->value = static_cast<std::uint64_t>(what.came.count());
   header->address = static_cast<std::uint64_t>(what.share);
@@ -107,7 +121,7 @@ void Peer::confirm(SendWindow::Confirmation what) {
   if (UCS_PTR_IS_PTR(request)) (void)header.release();  // the callback follows
 }
 
-ucs_status_ptr_t Peer::close() {
+ucs_status_ptr_t UcxPeer::close() {
   if (endpoint_ == nullptr || place_ == Place::SameHost) return nullptr;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -117,15 +131,10 @@ ucs_status_ptr_t Peer::close() {
   return UCS_PTR_IS_PTR(request) ? request : nullptr;
 }
 
-void Peer::fail(ucs_status_t status) {
-  if (lost) return;
-  lost_is_news = true;
-  lost = std::make_exception_ptr(
-      Error(ErrorKind::PeerLost,
-            fmt::format("the connection to rank {} broke: {} (UCX)", rank.value(), ucs_status_string(status)),
-            ErrorContext{rank, "connection", {}}));
+void UcxPeer::fail(ucs_status_t status) {
+  NetworkPeer::fail(fmt::format("{} (UCX)", ucs_status_string(status)));
 }
 
-void Peer::broke(void* peer, ucp_ep_h, ucs_status_t status) { static_cast<Peer*>(peer)->fail(status); }
+void UcxPeer::broke(void* peer, ucp_ep_h, ucs_status_t status) { static_cast<UcxPeer*>(peer)->fail(status); }
 
 }  // namespace taxon::net

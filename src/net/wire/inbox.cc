@@ -2,99 +2,170 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "net/describe.h"
 #include "net/mismatch.h"
 
 namespace taxon::net {
+namespace {
+
+constexpr const char* kOutOfOrder = "fragments out of order";
+/// No host has memory for more.
+constexpr std::uint64_t kLargest = std::uint64_t{1} << 44;
+
+}  // namespace
 
 Inbox::Inbox(Setting setting, Completions& completions, const RegionTable& regions, SignalPage page)
     : setting_(setting),
       completions_(completions),
       regions_(regions),
       page_(page),
-      incoming_(static_cast<std::size_t>(setting.world_size)),
+      sources_(static_cast<std::size_t>(setting.world_size)),
       arrivals_(setting.world_size) {}
 
 Inbox::~Inbox() {
   while (KeptMessage* message = mailbox_.take_any()) kept_.give_back(message);
 }
 
-bool Inbox::awaits(Rank source) const {
-  return mailbox_.receives_from(source) ||
-         incoming_[static_cast<std::size_t>(source.value())].receive != nullptr;
+bool Inbox::awaits(Rank from) const {
+  const std::vector<Incoming>& open = sources_[static_cast<std::size_t>(from.value())].open;
+  return mailbox_.receives_from(from) || std::any_of(open.begin(), open.end(), [](const Incoming& incoming) {
+           return incoming.receive != nullptr;
+         });
 }
 
 void Inbox::start(RecvOp& op) {
   KeptMessage* kept = mailbox_.take_message(op.peer, op.tag);
   if (kept == nullptr) return mailbox_.post(op);
-  Incoming& incoming = incoming_[static_cast<std::size_t>(op.peer.value())];
-  bool partial = incoming.kept == kept;
+  std::vector<Incoming>& open = source(op.peer.value()).open;
+  const auto partial =
+      std::find_if(open.begin(), open.end(), [&](const Incoming& incoming) { return incoming.kept == kept; });
   auto error = check_match(op, setting_.self, {kept->size, kept->type});
   if (!error && kept->received > 0) std::memcpy(op.payload.data(), kept->bytes.data(), kept->received);
   kept_.give_back(kept);
-  if (partial) {  // the rest goes straight to the receive
-    incoming.kept = nullptr;
-    incoming.target = error ? nullptr : op.payload.data();
-    incoming.receive = error ? nullptr : &op;
+  if (partial != open.end()) {  // the rest goes straight to the receive
+    partial->kept = nullptr;
+    partial->target = error ? nullptr : op.payload.data();
+    partial->receive = error ? nullptr : &op;
   }
-  if (error || !partial) op.complete(error);
+  if (error || partial == open.end()) op.complete(error);
 }
 
 bool Inbox::forget(RecvOp& op) {
-  Incoming& incoming = incoming_[static_cast<std::size_t>(op.peer.value())];
-  if (incoming.receive != &op) return mailbox_.forget(op);
-  incoming.receive = nullptr;
-  incoming.target = nullptr;
-  return true;
+  for (Incoming& incoming : source(op.peer.value()).open) {
+    if (incoming.receive != &op) continue;
+    incoming.receive = nullptr;
+    incoming.target = nullptr;
+    return true;
+  }
+  return mailbox_.forget(op);
 }
 
 void Inbox::arrived(ConstView head, ConstView fragment) {
-  if (broken_) return;
   WireHeader header;
-  if (std::string fault = header_fault(head); !fault.empty()) return fail(header, fault);
-  std::memcpy(&header, head.data(), sizeof header);
-  if (header.epoch != setting_.epoch) {
-    ++stale_;
-    return;
-  }
-  if (header.source < 0 || header.source >= setting_.world_size) return fail(header, "an unknown source");
-  if (header.kind == WireKind::Confirmation) {
-    confirmed_.push_back(
-        {Rank(header.source),
-         {Duration(static_cast<std::int64_t>(header.value)), static_cast<double>(header.address)}});
-    return;
-  }
-  Incoming& incoming = incoming_[static_cast<std::size_t>(header.source)];
-  if (header.order != incoming.order || header.offset != incoming.received ||
-      fragment.size() > header.size - header.offset)
-    return fail(header, "fragments out of order");
-  if (!incoming.open) open(incoming, header);
-  if ((header.flags & kPayloadChecksum) != 0 && checksum_of(fragment) != header.payload_checksum) {
-    fail(header, "a damaged payload");
-    if (incoming.receive) incoming.damage = broken_;
-  }
-  if (incoming.target != nullptr && !fragment.empty())
-    std::memcpy(incoming.target + header.offset, fragment.data(), fragment.size());
-  incoming.received += fragment.size();
-  if (incoming.kept) incoming.kept->received = incoming.received;
-  bytes_received_ += fragment.size();
-  arrivals_.count(Rank(header.source), fragment.size());
-  if ((header.flags & kConfirm) != 0) asked_.push_back(Rank(header.source));
-  if (incoming.received == header.size) finish(incoming, header);
+  if (!accept(head, header)) return;
+  if (begin(header, fragment.size()) == Turn::Later) return fail(header, kOutOfOrder);
+  if (std::byte* to = target(header); to != nullptr && !fragment.empty())
+    std::memcpy(to + header.offset, fragment.data(), fragment.size());
+  end(header, fragment.size());
 }
 
-void Inbox::open(Incoming& incoming, const WireHeader& header) {
-  incoming.open = true;
-  if (header.kind == WireKind::Message) return open_message(incoming, header);
+bool Inbox::accept(ConstView bytes, WireHeader& header) {
+  if (broken_) return false;
+  if (!is_of_job(bytes, setting_.epoch)) {
+    ++stale_;
+    return false;
+  }
+  const std::string fault = header_fault(bytes);
+  if (fault.empty()) std::memcpy(&header, bytes.data(), sizeof header);
+  const char* wrong = !fault.empty()                                              ? fault.c_str()
+                      : header.source < 0 || header.source >= setting_.world_size ? "an unknown source"
+                      : header.kind > WireKind::Confirmation                      ? "an unknown kind"
+                      : header.type > static_cast<std::uint8_t>(DType::UInt8)     ? "an unknown type"
+                      : header.tag.operation > Operation::Tensor                  ? "an unknown operation"
+                      : header.kind != WireKind::Confirmation && header.size > kLargest ? "an impossible size"
+                                                                                        : nullptr;
+  if (wrong != nullptr) {
+    fail(fault.empty() ? header : WireHeader(), wrong);
+    return false;
+  }
+  if (header.kind != WireKind::Confirmation) return true;
+  confirmed_.push_back(
+      {Rank(header.source),
+       {Duration(static_cast<std::int64_t>(header.value)), static_cast<double>(header.address)}});
+  return false;
+}
+
+Inbox::Turn Inbox::begin(const WireHeader& header, std::size_t fragment) {
+  if (broken_) return Turn::Now;
+  Source& from = source(header.source);
+  const std::pair place(header.order, header.offset), next(from.next, from.offset);
+  if (place > next) return Turn::Later;
+  const bool first = header.offset == 0;
+  const bool fits =
+      place == next && fragment <= header.size - header.offset && (fragment > 0 || header.size == 0);
+  if (!fits || (!first && from.open.back().header.size != header.size)) {
+    fail(header, kOutOfOrder);
+    return Turn::Now;
+  }
+  if (first) open(from, header);
+  from.offset += fragment;
+  if (KeptMessage* kept = from.open.back().kept) kept->received = from.offset;
+  if (from.offset == header.size) {
+    ++from.next;
+    from.offset = 0;
+  }
+  return Turn::Now;
+}
+
+Inbox::Incoming* Inbox::find(const WireHeader& header) {
+  Source& from = source(header.source);
+  const std::uint64_t place = header.order - from.first;
+  return place < from.open.size() ? &from.open[place] : nullptr;
+}
+
+std::byte* Inbox::target(const WireHeader& header) {
+  // Nobody has checked where a fragment belongs that broke the protocol.
+  Incoming* incoming = broken_ ? nullptr : find(header);
+  return incoming ? incoming->target : nullptr;
+}
+
+void Inbox::end(const WireHeader& header, std::size_t fragment) {
+  Incoming* incoming = find(header);
+  if (broken_ || incoming == nullptr) return;
+  if ((header.flags & kPayloadChecksum) != 0 && incoming->target != nullptr &&
+      checksum_of(ConstView(incoming->target + header.offset, fragment)) != header.payload_checksum) {
+    fail(header, "a damaged payload");
+    if (incoming->receive) incoming->damage = broken_;
+  }
+  incoming->received += fragment;
+  bytes_received_ += fragment;
+  arrivals_.count(Rank(header.source), fragment);
+  if ((header.flags & kConfirm) != 0) asked_.push_back(Rank(header.source));
+  // Whoever sees a signal sees all that was sent before.
+  Source& from = source(header.source);
+  while (!from.open.empty() && from.open.front().received == from.open.front().header.size) {
+    finish(from.open.front());
+    from.open.erase(from.open.begin());
+    ++from.first;
+  }
+}
+
+void Inbox::open(Source& from, const WireHeader& header) {
+  Incoming& incoming = from.open.emplace_back();
+  incoming.header = header;
+  if (header.kind == WireKind::Message) return open_message(incoming);
   if (header.signal >= setting_.signals ||
       (header.size > 0 && !regions_.contains(header.address, header.size)))
     return fail(header, "a put into a region or signal that does not exist");
   incoming.target = reinterpret_cast<std::byte*>(header.address);
 }
 
-void Inbox::open_message(Incoming& incoming, const WireHeader& header) {
+void Inbox::open_message(Incoming& incoming) {
+  const WireHeader& header = incoming.header;
   Rank source(header.source);
   auto type = static_cast<DType>(header.type);
   if (RecvOp* receive = mailbox_.take_receive(source, header.tag)) {
@@ -111,17 +182,22 @@ void Inbox::open_message(Incoming& incoming, const WireHeader& header) {
   kept->tag = header.tag;
   kept->type = type;
   kept->size = header.size;
-  kept->bytes.resize(header.size);
+  try {
+    kept->bytes.resize(header.size);
+  } catch (const std::exception&) {
+    kept_.give_back(kept);
+    return fail(header, "a message that no memory is left for,");
+  }
   incoming.kept = kept;
   incoming.target = kept->bytes.data();
   mailbox_.keep(*kept);
 }
 
-void Inbox::finish(Incoming& incoming, const WireHeader& header) {
+void Inbox::finish(Incoming& incoming) {
   if (incoming.receive) completions_.push(*incoming.receive, incoming.damage);
-  if (header.kind == WireKind::Put && !broken_ && page_.value(header.signal) < header.value)
-    page_.raise(header.signal, header.value);
-  incoming = Incoming{incoming.order + 1};
+  if (incoming.header.kind == WireKind::Put && !broken_ &&
+      page_.value(incoming.header.signal) < incoming.header.value)
+    page_.raise(incoming.header.signal, incoming.header.value);
 }
 
 void Inbox::deliver_own(const SendOp& op) {
@@ -131,7 +207,7 @@ void Inbox::deliver_own(const SendOp& op) {
   header.source = setting_.self.value();
   header.type = static_cast<std::uint8_t>(op.type);
   header.size = op.payload.size();
-  header.order = incoming_[static_cast<std::size_t>(header.source)].order;
+  header.order = source(header.source).next;
   seal(header);
   arrived(ConstView(reinterpret_cast<const std::byte*>(&header), sizeof header), op.payload);
 }

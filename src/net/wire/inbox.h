@@ -37,6 +37,24 @@ class Inbox {
 
   /// A fragment came. Fragments of one source come in the order in which they were sent.
   void arrived(ConstView header, ConstView fragment);
+
+  // The same step by step, for those who put payloads where they belong by themselves. Fragments of one
+  // source begin in the order in which they were sent, and may end in any.
+
+  /// False: nothing comes of it. It was a stranger's, a confirmation, or broke the protocol.
+  bool accept(ConstView bytes, WireHeader& header);
+  enum class Turn { Now, Later };
+  /// Later: nothing changed; fragments that were sent before must begin before.
+  /// REQUIRES: accept() gave the header.
+  Turn begin(const WireHeader& header, std::size_t fragment);
+  /// Where the message begins that a begun fragment belongs to, until the next call of anything but this;
+  /// null: it is thrown away.
+  std::byte* target(const WireHeader& header);
+  /// All of a begun fragment is there.
+  void end(const WireHeader& header, std::size_t fragment);
+  /// The header breaks the protocol.
+  void refuse(const WireHeader& header, const std::string& what) { fail(header, what); }
+
   /// A whole message of this rank to itself.
   void deliver_own(const SendOp& op);
 
@@ -53,23 +71,32 @@ class Inbox {
   /// Not null once something came that breaks the protocol: Error{Transport}.
   std::exception_ptr broken() const { return broken_; }
   std::uint64_t bytes_received() const { return bytes_received_; }
-  /// Fragments of other job epochs, which were thrown away.
+  /// A connection of another job epoch came, all of which is thrown away.
+  void count_stale() { ++stale_; }
+  /// Fragments of strangers and of other job epochs, which were thrown away.
   std::uint64_t stale() const { return stale_; }
 
  private:
-  /// The message or put of which some source has sent a part.
+  /// A message or put of which some source has sent a part.
   struct Incoming {
-    std::uint64_t order = 0;  // of the next one, or of this one when it is open
-    bool open = false;
+    WireHeader header;
     std::uint64_t received = 0;
     std::byte* target = nullptr;  // null: thrown away
     RecvOp* receive = nullptr;
     KeptMessage* kept = nullptr;
     std::exception_ptr damage;
   };
-  void open(Incoming& incoming, const WireHeader& header);
-  void open_message(Incoming& incoming, const WireHeader& header);
-  void finish(Incoming& incoming, const WireHeader& header);
+  struct Source {
+    std::vector<Incoming> open;  // in order
+    std::uint64_t first = 0;     // of open's first one, or of the next message
+    std::uint64_t next = 0;      // message whose fragment begins next
+    std::uint64_t offset = 0;    // of that fragment
+  };
+  Source& source(std::int32_t rank) { return sources_[static_cast<std::size_t>(rank)]; }
+  Incoming* find(const WireHeader& header);
+  void open(Source& from, const WireHeader& header);
+  void open_message(Incoming& incoming);
+  void finish(Incoming& incoming);
   void fail(const WireHeader& header, const std::string& what);
 
   Setting setting_;
@@ -78,7 +105,7 @@ class Inbox {
   SignalPage page_;
   KeptMessages kept_;
   Mailbox<KeptMessage> mailbox_;
-  std::vector<Incoming> incoming_;  // [source]
+  std::vector<Source> sources_;
   Arrivals arrivals_;
   std::vector<Rank> asked_;
   std::vector<Confirmed> confirmed_;

@@ -19,6 +19,14 @@ std::uint64_t checksum_of(ConstView bytes) { return XXH3_64bits(bytes.data(), by
 
 void seal(WireHeader& header) { header.header_checksum = sum_of(header); }
 
+bool is_of_job(ConstView bytes, std::uint32_t epoch) {
+  std::uint32_t head[2];
+  static_assert(offsetof(WireHeader, magic) == 0 && offsetof(WireHeader, epoch) == sizeof head[0]);
+  if (bytes.size() < sizeof head) return false;
+  std::memcpy(head, bytes.data(), sizeof head);
+  return head[0] == kWireMagic && head[1] == epoch;
+}
+
 std::string header_fault(ConstView bytes) {
   if (bytes.size() != sizeof(WireHeader))
     return fmt::format("a header of {} bytes instead of {}", bytes.size(), sizeof(WireHeader));

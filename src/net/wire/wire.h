@@ -45,6 +45,9 @@ static_assert(std::endian::native == std::endian::little, "the wire is little-en
 std::uint64_t checksum_of(ConstView bytes);
 /// Sets the header's checksum. Call last.
 void seal(WireHeader& header);
+/// True if the bytes begin like a header of this version and of this life of the job: what does not is a
+/// stranger's, or an earlier life's, and nothing else in it is looked at.
+bool is_of_job(ConstView bytes, std::uint32_t epoch);
 /// Empty if the bytes are a whole header of this version; otherwise what is wrong with them.
 std::string header_fault(ConstView bytes);
 

@@ -32,7 +32,7 @@ JoinOptions options_from(char** argv) {
   options.version = "1";
   options.host_id = "here";
   options.patience = {.join = milliseconds(60'000),
-                      .silence = milliseconds(300),
+                      .silence = milliseconds(1500),
                       .peer = milliseconds(std::atoi(argv[4])),
                       .hang = milliseconds(8000),
                       .heartbeat = milliseconds(50),

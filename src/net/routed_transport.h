@@ -4,17 +4,24 @@
 #include <vector>
 
 #include "net/process_transport.h"
-#include "net/ucx/fragment_counts.h"
 
 namespace taxon::net {
 
-/// The real transport: UCX. Ranks with equal `host` share memory; others use RDMA or TCP. Endpoints between
-/// hosts are made at their first use. docs/transport.md argues ordering, visibility, sleep and cancellation.
-class UcxTransport final : public ProcessTransport {
+class UcxPeer;
+namespace tcp {
+class TcpNetwork;
+}
+
+/// The real transport: each peer is reached by the network that suits it, UCX for shared memory and RDMA or
+/// Taxon's own TCP (a row of transport_choices() says which there are). What comes, comes into one inbox, one
+/// page of signals and one table of regions. docs/transport.md argues ordering, visibility, sleep and
+/// cancellation.
+class RoutedTransport final : public ProcessTransport {
  public:
-  /// Throws Error{Usage} for unknown choices and Error{Transport} when UCX can't start.
-  UcxTransport(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options);
-  ~UcxTransport() override;
+  /// Throws Error{Usage} for unknown choices and those of other transports, Error{Transport} when a network
+  /// can't start.
+  RoutedTransport(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options);
+  ~RoutedTransport() override;
 
   PeerInfo self() const override;
   void connect(const std::vector<PeerInfo>& peers) override;
@@ -45,8 +52,10 @@ class UcxTransport final : public ProcessTransport {
   bool arm() override;
   void disarm() override;
 
-  /// REQUIRES: not the own rank.
-  FragmentCounts fragments_to(Rank peer) const;
+  /// How UCX reaches a peer; null where another network does. REQUIRES: not the own rank.
+  const UcxPeer* ucx_peer(Rank peer) const;
+  /// Null where the choice has none.
+  const tcp::TcpNetwork* tcp() const;
 
  private:
   class Impl;

@@ -1,0 +1,234 @@
+#include "apps/taxon/launch_agent.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "apps/taxon/command.h"
+#include "apps/taxon/host.h"
+#include "apps/taxon/local_launcher.h"
+#include "apps/taxon/preflight.h"
+#include "apps/taxon/version.h"
+#include "base/failure.h"
+#include "base/units.h"
+#include "data/storage.h"
+
+namespace taxon::app {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorKind::Rendezvous, "the launcher and its agent don't understand each other: " + what);
+}
+
+void print(const json& line) {
+  std::cout << line.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+}
+
+/// The next line of the launcher, or nothing when it is gone.
+json next_line() {
+  std::string line;
+  if (!std::getline(std::cin, line)) return nullptr;
+  json parsed = json::parse(line, nullptr, false);
+  if (!parsed.is_object()) refuse("a line that is no object");
+  return parsed;
+}
+
+/// A port of this host that stays reserved: bound, but not listened on, while rank 0 (with SO_REUSEADDR, like
+/// this) can listen there.
+class FreePort {
+ public:
+  FreePort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    int yes = 1;
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    socklen_t size = sizeof any;
+    auto* generic = reinterpret_cast<sockaddr*>(&any);
+    if (!fd_.valid() || setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        bind(fd_.get(), generic, size) != 0 || getsockname(fd_.get(), generic, &size) != 0)
+      fail_to_start("no free port");
+    number_ = ntohs(any.sin_port);
+  }
+  int number() const { return number_; }
+
+ private:
+  control::Fd fd_;
+  int number_ = 0;
+};
+
+/// "SSH_CONNECTION=client port server port".
+std::string own_address(const Environment& environment) {
+  auto found = environment.find("SSH_CONNECTION");
+  if (found == environment.end()) return "";
+  std::istringstream words(found->second);
+  std::string client, port, server;
+  words >> client >> port >> server;
+  return server;
+}
+
+/// What keeps this host from its part of the job.
+std::vector<std::string> problems_of(const AgentJob& job) {
+  std::vector<std::string> problems;
+  if (chdir(job.folder.c_str()) != 0)
+    return {fmt::format("the folder {} cannot be entered there: {}", job.folder, strerror(errno))};
+  try {
+    const plan::Plan plan = plan::parse_plan(job.plan, "the recipe");
+    for (const plan::Problem& problem : check_run(plan, job.world_size))
+      problems.push_back(problem.key + ": " + problem.sentence);
+    if (problems.empty()) open_ingredients(plan, data::FileStorage(), job.first_rank, job.slots);
+  } catch (const std::exception& thrown) {
+    const Error error = error_from(thrown);
+    problems.push_back(fmt::format("{}: {}", to_string(error.kind()), error.what()));
+  }
+  return problems;
+}
+
+/// Makes of the launcher's lines signals for this process, which runs the ranks.
+class Obedience {
+ public:
+  Obedience(LaunchNote note, const LocalLaunch& launch) : note_(note), launch_(launch) {}
+
+  void operator()() const {
+    while (true) {
+      json line;
+      try {
+        line = next_line();
+      } catch (const std::exception&) {
+        line = nullptr;
+      }
+      if (line.is_null()) return end("the launcher is gone");
+      if (line.contains("signal") && line["signal"].is_number_integer())
+        kill(getpid(), line["signal"].get<int>());
+      if (line.contains("end") && line["end"].is_string()) return end(line["end"].get<std::string>());
+    }
+  }
+
+ private:
+  void end(const std::string& why) const {
+    note_.tell(why);
+    // Ranks that have met hear of it from each other; where they can't, they are ended.
+    std::this_thread::sleep_for(note_.has_begun() ? launch_.patience : launch_.early_patience);
+    kill(getpid(), SIGTERM);
+    std::this_thread::sleep_for(launch_.last_patience);
+    kill(getpid(), SIGTERM);
+  }
+
+  LaunchNote note_;
+  const LocalLaunch& launch_;
+};
+
+int run_ranks(const AgentJob& job, const json& go) {
+  control::Fd plan(memfd_create("taxon-plan", MFD_CLOEXEC));
+  if (!plan.valid() ||
+      write(plan.get(), job.plan.data(), job.plan.size()) != static_cast<ssize_t>(job.plan.size()))
+    fail_to_start("memfd_create");
+  control::Fd note = LaunchNote::make();
+  LocalLaunch launch;
+  launch.workers = job.slots;
+  launch.job = WiderJob{.first_rank = job.first_rank,
+                        .world_size = job.world_size,
+                        .node = job.node,
+                        .address = go.at("address").get<std::string>(),
+                        .port = go.at("port").get<int>(),
+                        .secret = job.secret};
+  launch.command_line = {"taxon", "train"};
+  for (const std::string& word : job.words)
+    launch.command_line.push_back(word == AgentJob::kPlanWord ? fmt::format("/proc/self/fd/{}", plan.get())
+                                                              : word);
+  launch.say = say;
+  launch.spared = job.spared;
+  launch.inherited = {plan.get()};
+  launch.note = LaunchNote(note.get());
+  std::thread(Obedience(*launch.note, launch)).detach();
+  const int code = run_workers(launch);
+  std::cout.flush();
+  _exit(code);  // the thread waits for the launcher's next line
+}
+
+int serve() {
+  print({{"agent", 1}, {"version", version_number()}});
+  const json first = next_line();
+  if (first.is_null()) return 0;
+  print({{"time", wall_clock()}});
+  const AgentJob job = job_from(first);
+  AgentReport report;
+  report.problems = problems_of(job);
+  report.address = own_address(process_environment());
+  const FreePort port;
+  report.port = port.number();
+  print(to_json(report));
+  const json go = next_line();
+  if (go.is_null() || !go.contains("go")) return 0;
+  return run_ranks(job, go["go"]);
+}
+
+}  // namespace
+
+json to_json(const AgentJob& job) {
+  return {{"folder", job.folder},
+          {"plan", job.plan},
+          {"words", job.words},
+          {"secret", job.secret},
+          {"node", job.node},
+          {"slots", job.slots},
+          {"first_rank", job.first_rank},
+          {"world_size", job.world_size},
+          {"spared", job.spared}};
+}
+
+json to_json(const AgentReport& report) {
+  return {{"problems", report.problems}, {"address", report.address}, {"port", report.port}};
+}
+
+AgentJob job_from(const json& object) {
+  try {
+    AgentJob job{.folder = object.at("folder"),
+                 .plan = object.at("plan"),
+                 .words = object.at("words"),
+                 .secret = object.at("secret"),
+                 .node = object.at("node"),
+                 .slots = object.at("slots"),
+                 .first_rank = object.at("first_rank"),
+                 .world_size = object.at("world_size"),
+                 .spared = object.at("spared")};
+    if (job.slots < 1 || job.first_rank < 0 || job.world_size < job.first_rank + job.slots)
+      refuse("a job of no ranks");
+    return job;
+  } catch (const json::exception& error) {
+    refuse(error.what());
+  }
+}
+
+AgentReport report_from(const json& object) {
+  try {
+    AgentReport report{
+        .problems = object.at("problems"), .address = object.at("address"), .port = object.at("port")};
+    if (report.port < 1 || report.port > 65535) refuse("a port that is none");
+    return report;
+  } catch (const json::exception& error) {
+    refuse(error.what());
+  }
+}
+
+std::string clock_problem(double sent, double there, double received) {
+  // It said so at some moment in between.
+  const double ahead = there > received ? there - received : there < sent ? there - sent : 0;
+  if (std::abs(ahead) <= kClockTolerance) return "";
+  return fmt::format("its clock is {} {} this host's: synchronise them (NTP)",
+                     format_seconds(std::abs(ahead)), ahead > 0 ? "ahead of" : "behind");
+}
+
+int run_agent() { return run_alone(serve); }
+
+}  // namespace taxon::app

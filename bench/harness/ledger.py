@@ -1,0 +1,80 @@
+"""The figures that the tree keeps: bench/results/NAME.json holds the rows of `bench/run NAME --full --record`, each with the commit, machine and date
+of the run that it comes from."""
+import json
+import os
+import subprocess
+
+from harness.build import ROOT
+from harness.rows import Row, judge, write_json
+
+RESULTS = os.path.join(ROOT, "bench", "results")
+# How a row's code compares with the tree's.
+CURRENT, OLDER, UNKNOWN = "current", "older", "unknown"
+
+
+class NotKept(Exception):
+    """Why rows can't become figures of the tree."""
+
+
+def path_of(bench, folder=RESULTS):
+    return os.path.join(folder, bench + ".json")
+
+
+def read(bench, folder=RESULTS):
+    """Rows, oldest place first; none if nothing was kept yet."""
+    path = path_of(bench, folder)
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        return [Row(**line) for line in json.load(file)]
+
+
+def merged(kept, new, partial):
+    """`new` in place of rows with the same key. Rows that a whole run no longer has are gone; a partial one leaves what it did not measure."""
+    if not partial:
+        return list(new)
+    fresh = {row.key(): row for row in new}
+    places = [fresh.pop(row.key(), row) for row in kept]
+    return [*places, *fresh.values()]
+
+
+def refusal(rows):
+    """Why they can't be kept, or None."""
+    for row in rows:
+        run = row.settings.get("run", {})
+        if run.get("mode") != "full" or run.get("peers_only"):
+            return "only whole --full runs are kept"
+        if not run.get("commit") or run["commit"].endswith("-dirty"):
+            return "the commit that was measured is not known: commit first"
+        if row.verified is False:
+            return f"{row.case}: not verified"
+    return None
+
+
+def keep(bench, new, partial, claims=None, folder=RESULTS):
+    """Writes the rows beside those that are kept already, and what `claims` says of all of them together. Throws NotKept."""
+    why = refusal(new)
+    if why:
+        raise NotKept(f"{bench}: {why}")
+    rows = merged(read(bench, folder), new, partial)
+    judged = judge(claims, rows)
+    for one in judged:
+        one.settings["run"] = new[-1].settings["run"]
+    os.makedirs(folder, exist_ok=True)
+    write_json(path_of(bench, folder), merged(rows, judged, True))
+
+
+def git(*words):
+    try:
+        return subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, *words], capture_output=True, text=True)
+    except FileNotFoundError:  # no git is no history
+        return subprocess.CompletedProcess(words, 127)
+
+
+def age(commit, paths):
+    """Whether what `paths` say has changed since `commit`. UNKNOWN where the history is cut off before it, or there is none."""
+    if not commit or git("cat-file", "-e", commit + "^{commit}").returncode != 0:
+        return UNKNOWN
+    if git("merge-base", "--is-ancestor", commit, "HEAD").returncode != 0:
+        return UNKNOWN
+    return OLDER if git("diff", "--quiet", commit, "HEAD", "--", *paths).returncode else CURRENT

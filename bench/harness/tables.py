@@ -1,0 +1,208 @@
+"""The tables of README and docs, each made from rows of the ledger. A table is a row of TABLES: the file that shows it, and its lines.
+
+A row whose code has changed since it was measured is marked with a dagger, one whose commit is not in the history at hand with a double dagger."""
+import dataclasses
+import importlib
+
+from harness import ledger, rows
+from harness.rows import CLAIM, format_bytes, format_number, percent
+
+MARKS = {ledger.CURRENT: "", ledger.OLDER: " †", ledger.UNKNOWN: " ‡"}
+MEANINGS = {ledger.OLDER: "† the code that it measures has changed since", ledger.UNKNOWN: "‡ how old it is can't be told here: its commit is not in this history"}
+
+
+class Ages:
+    """How old rows are. `paths`: benchmark -> what it measures; `age`: as ledger.age."""
+
+    def __init__(self, paths, age=ledger.age):
+        self.paths, self.age, self.known = paths, age, {}
+
+    def of(self, row):
+        commit = row.settings.get("run", {}).get("commit")
+        key = (row.bench, commit)
+        if key not in self.known:
+            self.known[key] = self.age(commit, self.paths[row.bench])
+        return self.known[key]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """`picks`: of the benchmark's rows; `lines`: (rows, mark) -> Markdown, where mark(row) is what stands behind a row's name."""
+    name: str
+    file: str
+    bench: str
+    lines: object
+    picks: object = lambda row: not row.case.startswith(CLAIM)
+
+
+def cells(*values):
+    return "| " + " | ".join(values) + " |"
+
+
+def head(*names):
+    return [cells(*names), "|" + "---|" * len(names)]
+
+
+def goal_of(row):
+    return "" if row.met is None else f"{row.goal}: {'met' if row.met else '**missed**'}"
+
+
+def ratio_of(row):
+    if row.ratio is None:
+        return ""
+    return format_number(row.ratio, "x") + (f" ± {100 * row.spread / 2:.0f} %" if row.spread else "")
+
+
+def listing(found, mark):
+    """Every row with its peer."""
+    lines = head("what", "ranks", "size", "Taxon", "peer", "", "ratio", "of the bound", "wanted")
+    for row in found:
+        unit = f" {row.unit}" if row.unit else ""
+        lines.append(cells(row.case + mark(row), str(row.ranks or ""), format_bytes(row.bytes) if row.bytes else "", format_number(row.ours) + unit, row.peer or "",
+                           format_number(row.theirs) + unit if row.theirs is not None else "", ratio_of(row), percent(row.of_bound) if row.of_bound else "", goal_of(row)))
+    return lines
+
+
+def claims(found, mark):
+    """Goals that several rows meet together."""
+    return head("what", "measured", "wanted") + [
+        cells(row.case.removeprefix(CLAIM) + mark(row), format_number(row.ours), goal_of(row).removeprefix("ours ")) for row in found]
+
+
+def accuracies(found, mark):
+    return head("system", "accuracy, %", "lacks, points", "may lack") + [
+        cells(f"`{row.case}`{mark(row)}", f"{row.ours:.2f}" if row.ours is not None else "failed", f"{row.settings['lacks']:.2f}" if "lacks" in row.settings else "",
+              f"{row.settings['allowed']:.2f}" if row.settings.get("allowed") is not None else "") for row in found]
+
+
+def codecs(found, mark):
+    """Milliseconds of a codec, and how many times the bound."""
+    places, order = {}, []
+    for row in found:
+        words, _, count = row.case.partition(", ")
+        codec, operation = words.split()
+        places[codec, operation, count] = row
+        if codec not in order:
+            order.append(codec)
+    columns = [("encode", "1,048,576 values"), ("decode", "1,048,576 values"), ("encode", "25,000,000 values"), ("decode", "25,000,000 values")]
+
+    def cell(codec, column):
+        row = places.get((codec, *column))
+        return f"{format_number(row.ours)} ({1 / row.of_bound:.2g}){mark(row)}" if row and row.ours and row.of_bound else ""
+
+    def smaller(codec):
+        return next((f"{row.settings['ratio']:.3g}" for (name, *_), row in places.items() if name == codec and "ratio" in row.settings), "")
+
+    return head("codec", "ratio", "encode, 2^20", "decode, 2^20", "encode, 25 million", "decode, 25 million") + [
+        cells(f"`{codec}`", smaller(codec), *(cell(codec, column) for column in columns)) for codec in order]
+
+
+def simulated(found, mark):
+    """Simulated beside real milliseconds."""
+    def staleness(row):
+        at = row.settings.get("staleness")
+        return f"{at['real']:.2f}, {at['simulated']:.2f}" if at else ""
+
+    lines = head("setting", "real, ms", "simulated, ms", "error", "staleness, real and simulated")
+    for row in found:
+        scatter = f" ± {50 * row.spread:.1f} %" if row.spread else ""
+        lines.append(cells(row.case + mark(row), format_number(row.theirs) + scatter, format_number(row.ours), f"{100 * row.settings['error']:+.1f} %", staleness(row)))
+    return lines
+
+
+def systems(found, mark):
+    """Seconds to the target by setting, a line a system."""
+    order = list(dict.fromkeys(row.settings["system"] for row in found))
+    settings = list(dict.fromkeys(row.settings["setting"] for row in found))
+
+    def cell(system, setting):
+        row = next((row for row in found if (row.settings["system"], row.settings["setting"]) == (system, setting)), None)
+        if row is None:
+            return ""
+        error = f" ± {row.settings['seconds_error']:.1f}" if row.settings.get("seconds_error") else ""
+        return (f"{row.ours:.1f}{error}" if row.ours else "never") + mark(row)
+
+    return head("system", *settings) + [cells(f"`{system}`", *(cell(system, setting) for setting in settings)) for system in order]
+
+
+DOCS = "docs/benchmarks.md"
+LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "gs-sgd", "servers", "slow-links", "time-to-accuracy", "simulator")
+
+
+def is_claim(row):
+    return row.case.startswith(CLAIM)
+
+
+BEST = "the better of each"
+
+
+def highlights(row):
+    """What the front page shows of a benchmark."""
+    return row.case.endswith(BEST) or (row.bench in ("slow-links", "time-to-accuracy") and (row.ratio or 0) > 1)
+
+
+TABLES = (
+    *(Table(bench, DOCS, bench, listing) for bench in LISTED),
+    *(Table(f"{bench} goals", DOCS, bench, claims, is_claim) for bench in ("collectives", "transport", "tensor-rpc", "step", "codecs", "time-to-accuracy", "servers",
+                                                                        "slow-links", "real-vs-virtual", "gs-sgd")),
+    Table("simulation steps", "docs/simulation.md", "real-vs-virtual", simulated, lambda row: not is_claim(row) and not row.settings["discipline"]),
+    Table("simulation disciplines", "docs/simulation.md", "real-vs-virtual", simulated, lambda row: not is_claim(row) and row.settings["discipline"]),
+    Table("codecs", DOCS, "codecs", codecs),
+    Table("accuracy", DOCS, "accuracy", accuracies),
+    Table("convergence", DOCS, "convergence", accuracies),
+    Table("slow-hosts", DOCS, "slow-hosts", systems),
+    *(Table(f"front {bench}", "README.md", bench, listing, highlights) for bench in ("step", "overhead", "time-to-accuracy", "slow-links")),
+    *(Table(f"front {bench}", "README.md", bench, claims, is_claim) for bench in ("collectives", "transport")),
+    Table("front slow-hosts", "README.md", "slow-hosts", systems),
+)
+
+
+def measured(found):
+    """When, where and of which commit."""
+    runs = dict.fromkeys((run.get("date"), run.get("commit"), run.get("mode"), run.get("cores"), run.get("cpu"))
+                         for run in (row.settings.get("run", {}) for row in found))
+    words = [f"{date or 'at an unknown date'}, commit {commit or 'unknown'}, `--{mode}`, {cores or '?'} cores of {cpu or 'an unknown processor'}"
+             for date, commit, mode, cores, cpu in runs]
+    return "Measured: " + "; ".join(words) + "."
+
+
+def made(table, kept, ages):
+    """The table's Markdown, without the lines around it."""
+    found = [row for row in kept if table.picks(row)]
+    if not found:
+        return f"No rows yet: `bench/run {table.bench} --full --record` on a machine that does nothing else."
+    notes = [MEANINGS[age] for age in (ledger.OLDER, ledger.UNKNOWN) if any(ages.of(row) == age for row in found)]
+    caption = measured(found) + "".join(f"\n{note}." for note in notes)
+    return "\n".join([*table.lines(found, lambda row: MARKS[ages.of(row)]), "", caption])
+
+
+def without_marks(text):
+    """Marks grow old by every commit; figures do not."""
+    for mark in MARKS.values():
+        text = text.replace(mark, "") if mark else text
+    return "\n".join(line for line in text.splitlines() if not line.startswith(("†", "‡")))
+
+
+def begin_of(table):
+    return f"<!-- figures: {table.name} -->"
+
+
+END = "<!-- end of figures -->"
+
+
+def placed(text, table):
+    """Where the table's text begins and ends in its file."""
+    if text.count(begin_of(table)) != 1:
+        raise ValueError(f"{table.file} has not one place for the table {table.name}: {begin_of(table)}")
+    begin = text.index(begin_of(table)) + len(begin_of(table)) + 1
+    return begin, text.index(END, begin)
+
+
+def replaced(text, table, markdown):
+    begin, end = placed(text, table)
+    return text[:begin] + markdown + "\n" + text[end:]
+
+
+def paths_of(benchmarks):
+    """Benchmark -> what it measures, as its module says."""
+    return {name: importlib.import_module(module).PATHS for name, (module, _) in benchmarks.items()}

@@ -1,0 +1,17 @@
+#include "net/wire/network.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace taxon::net {
+
+void NetworkPeer::fail(const std::string& why) {
+  if (lost) return;
+  lost_is_news = true;
+  lost = std::make_exception_ptr(Error(ErrorKind::PeerLost,
+                                       fmt::format("the connection to rank {} broke: {}", rank.value(), why),
+                                       ErrorContext{rank, "connection", {}}));
+}
+
+}  // namespace taxon::net

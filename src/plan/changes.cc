@@ -1,0 +1,40 @@
+#include "plan/changes.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <optional>
+
+namespace taxon::plan {
+namespace {
+
+bool is_list_of_sections(const YAML::Node& node) {
+  return node.IsSequence() && node.size() > 0 && node[0].IsMap();
+}
+
+/// What of `node` is not in `usual`, which has the same keys.
+std::optional<YAML::Node> changes(const YAML::Node& node, const YAML::Node& usual) {
+  if (YAML::Dump(node) == YAML::Dump(usual)) return {};
+  if (node.IsMap()) {
+    YAML::Node kept(YAML::NodeType::Map);
+    for (const auto& entry : node)
+      if (const auto changed = changes(entry.second, usual[entry.first.as<std::string>()]))
+        kept[entry.first] = *changed;
+    return kept;
+  }
+  if (!is_list_of_sections(node) || !is_list_of_sections(usual)) return node;
+  YAML::Node kept(YAML::NodeType::Sequence);
+  for (const YAML::Node& element : node)
+    kept.push_back(changes(element, usual[0]).value_or(YAML::Node(YAML::NodeType::Map)));
+  return kept;
+}
+
+}  // namespace
+
+std::string write_changes(const Plan& plan) {
+  Plan asked = plan;
+  asked.resolved = {};
+  const auto kept = changes(YAML::Load(write_plan(asked)), YAML::Load(write_plan(Plan{})));
+  return kept ? YAML::Dump(*kept) + "\n" : "{}\n";
+}
+
+}  // namespace taxon::plan

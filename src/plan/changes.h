@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "plan/plan.h"
+
+namespace taxon::plan {
+
+/// The plan as YAML without `resolved` and without what has its default: a recipe of the same plan, as short
+/// as can be. Elements of lists of sections leave out their own defaults.
+std::string write_changes(const Plan& plan);
+
+}  // namespace taxon::plan

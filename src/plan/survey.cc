@@ -1,0 +1,70 @@
+#include "plan/survey.h"
+
+namespace taxon::plan {
+namespace {
+
+constexpr std::string_view kPipelines = "stages of layers on other hosts: model parallelism";
+constexpr std::string_view kTensors = "tensors split over hosts inside layers: model parallelism";
+
+constexpr SurveyRow kRows[] = {
+    {"AD-PSGD", "ad-psgd", ""},
+    {"BAGUA", "1bit-adam d-psgd qsgd",
+     "gossip of compressed differences; its algorithms for single GPUs' nodes"},
+    {"BigDL", "bigdl", ""},
+    {"Bosen, Petuum", "bosen", "order by magnitude, bounds of values; STRADS, which splits the model"},
+    {"BytePS", "byteps", "shares of servers by their hosts' bandwidth"},
+    {"Caffe2", "caffe2", ""},
+    {"CaffeOnSpark", "bigdl", "Spark's executors"},
+    {"ChainerMN", "chainermn", ""},
+    {"CNTK", "1bit-sgd cntk-bmuf", ""},
+    {"COTS HPC", "", kTensors},
+    {"D-PSGD", "d-psgd", "mixing beside the gradient's computation"},
+    {"DeepSpark", "deepspark", ""},
+    {"Deeplearning4j", "strom sparknet",
+     "thresholds that adapt, and workers that don't wait for each other's signs"},
+    {"dist-keras", "adag downpour dynsgd eamsgd easgd", ""},
+    {"DistBelief", "downpour", "replicas split over hosts; Adagrad at servers; Sandblaster's L-BFGS"},
+    {"EASGD, EAMSGD", "easgd easgd-sync eamsgd", ""},
+    {"Elephas", "downpour", "Spark's executors"},
+    {"FireCaffe", "firecaffe", ""},
+    {"FlexFlow, Tofu", "", kTensors},
+    {"Gaia", "gaia", "barriers and mirrors of clocks: data centres keep step"},
+    {"GeePS", "geeps", "parameters that move between a GPU's memory and its host's"},
+    {"GossipGraD", "gossipgrad", ""},
+    {"Gossip SGD, GoSGD", "",
+     "a random partner who gets weights and is not waited for; ad-psgd and sgp stand nearest"},
+    {"GPipe", "", kPipelines},
+    {"Horovod", "horovod adasum", ""},
+    {"Intel PCL-DNN, MLSL", "p3", "fully connected layers split over hosts: model parallelism"},
+    {"Megatron-LM", "", kTensors},
+    {"Mesh-TensorFlow", "", kTensors},
+    {"MPCA SGD", "", "the text with its rule was not to be had; easgd stands nearest"},
+    {"MXNet", "mxnet-sync mxnet-async mxnet-2bit", "groups of layers on other devices: model parallelism"},
+    {"MXNet-MPI", "omnivore", "elastic averaging between groups"},
+    {"Omnivore", "omnivore", "merged servers of fully connected layers; a tuner of the groups' number"},
+    {"PaddlePaddle", "mxnet-sync mxnet-async dgc", "sparse parameters"},
+    {"Parallax", "",
+     "sparse parameters at servers beside dense ones by all-reduce: all parameters are dense here"},
+    {"Parameter Server", "li-parameter-server", "filters of messages; replicated ranges of keys"},
+    {"PipeDream", "", kPipelines},
+    {"Poseidon", "poseidon", ""},
+    {"PowerAI DDL", "", "rings of several colours at once over a torus: a message takes one ring here"},
+    {"Project Adam", "",
+     "replicas split over hosts; servers that get sufficient factors and answer with weights"},
+    {"PyTorch DDP", "pytorch-ddp powersgd post-local-sgd", ""},
+    {"Rudra", "rudra-softsync", "trees of servers"},
+    {"S-Caffe, MaTEx, Inspur-Caffe", "chainermn", ""},
+    {"SGP", "sgp", "overlap by stale partners"},
+    {"SINGA", "mxnet-sync downpour", "groups whose layers are split; Hogwild inside a process"},
+    {"SparkNet", "sparknet", ""},
+    {"SpeeDO", "downpour easgd", ""},
+    {"Strom", "strom", "workers that don't wait for each other"},
+    {"TensorFlow", "tensorflow-backup", "operations placed on other hosts: model parallelism"},
+    {"Theano-MPI", "easgd horovod", ""},
+};
+
+}  // namespace
+
+std::span<const SurveyRow> survey() { return kRows; }
+
+}  // namespace taxon::plan

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "base/dtype.h"
+#include "base/view.h"
+
+namespace taxon::tensor {
+
+/// True if none of the values is infinite or not a number; integers always are finite. One pass over the
+/// bits, at the speed of memory. For bodies of kernels.
+bool all_finite(DType type, ConstView values);
+
+}  // namespace taxon::tensor

@@ -1,0 +1,1 @@
+taxon_test(lying DEPS train sim LIBS Threads::Threads)

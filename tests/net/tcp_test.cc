@@ -1,0 +1,439 @@
+// What only Taxon's own TCP does: proofs, strangers, several connections, hosts with several ranks.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include "base/rng.h"
+#include "net/frames.h"
+#include "net/tcp/network.h"
+#include "support/listeners.h"
+#include "support/worlds.h"
+
+namespace taxon::net {
+namespace {
+
+using task::Task;
+using test::Process;
+using test::run_processes;
+using testing::Each;
+using testing::HasSubstr;
+
+TEST(TcpHandshake, PacketsComeBack) {
+  const tcp::Answer answer{.encryption = tcp::Encryption::Tls,
+                           .nonce = tcp::random_word(),
+                           .source = 3,
+                           .target = 4,
+                           .epoch = 5,
+                           .fragment = 6,
+                           .proof = tcp::random_word()};
+  const auto bytes = tcp::encode(answer);
+  const auto back = tcp::decode_answer(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(tcp::encode(*back), bytes);
+  auto foreign = bytes;
+  foreign[0] ^= std::byte{1};
+  EXPECT_FALSE(tcp::decode_answer(foreign));
+  EXPECT_FALSE(tcp::decode_verdict(std::array<std::byte, tcp::kVerdictBytes>{}));
+}
+
+TEST(TcpHandshake, ProvesTheSecretTheTokenAndAllThatWasSaid) {
+  const unsigned char secret[] = {1, 2, 3}, other[] = {1, 2, 4};
+  const tcp::Token token = tcp::random_token();
+  const tcp::Key key(secret, token);
+  const tcp::Challenge challenge{.nonce = tcp::random_word()};
+  const tcp::Answer answer{.nonce = tcp::random_word(), .source = 1, .target = 2};
+  const tcp::Word proof = key.prove(tcp::Key::Role::Caller, challenge, answer);
+  EXPECT_TRUE(tcp::same(proof, tcp::Key(secret, token).prove(tcp::Key::Role::Caller, challenge, answer)));
+  EXPECT_FALSE(tcp::same(proof, tcp::Key(other, token).prove(tcp::Key::Role::Caller, challenge, answer)));
+  EXPECT_FALSE(tcp::same(
+      proof, tcp::Key(secret, tcp::random_token()).prove(tcp::Key::Role::Caller, challenge, answer)));
+  EXPECT_FALSE(tcp::same(proof, key.prove(tcp::Key::Role::Listener, challenge, answer)));
+  tcp::Answer changed = answer;
+  changed.source = 2;
+  EXPECT_FALSE(tcp::same(proof, key.prove(tcp::Key::Role::Caller, challenge, changed)));
+  EXPECT_FALSE(tcp::same(proof, key.tls(challenge, answer)));
+}
+
+TEST(TcpConnections, AreSeveralOnlyWhereAPathIsLongOrFat) {
+  constexpr double kGigabit = 125e6, kBuffer = 2e6;
+  EXPECT_EQ(tcp::connections_for(0.0002, kGigabit, kBuffer), 1);
+  EXPECT_EQ(tcp::connections_for(0.0001, 100 * kGigabit, kBuffer), 1);
+  EXPECT_EQ(tcp::connections_for(0.040, kGigabit, kBuffer), 3);
+  EXPECT_EQ(tcp::connections_for(1, 100 * kGigabit, kBuffer), 8);
+  EXPECT_EQ(tcp::connections_for(0, 0, kBuffer), 1);
+}
+
+TEST(TcpFrames, ConfirmationsPassPayloadsAndNotEachOther) {
+  // Those of one fragment are told from those of another by their order alone.
+  constexpr std::uint64_t kConfirmations = 20;
+  Rng chance(20, "confirmations");
+  for (int run = 0; run < 100; ++run) {
+    std::deque<tcp::Frame> waiting;
+    std::vector<std::uint64_t> gone;
+    const auto send = [&] {
+      if (waiting.front().header.kind == WireKind::Confirmation) gone.push_back(waiting.front().header.value);
+      waiting.pop_front();
+    };
+    for (std::uint64_t next = 0; next < kConfirmations;) {
+      tcp::Frame frame;
+      if (chance.below(2) == 0) {
+        frame.header.kind = WireKind::Confirmation;
+        frame.header.value = next++;
+        waiting.insert(tcp::place_of_urgent(waiting), frame);
+        const bool begun = waiting.front().sent > 0;
+        EXPECT_EQ(waiting[begun ? 1 : 0].header.kind, WireKind::Confirmation) << "behind payloads";
+      } else {
+        waiting.push_back(frame);
+      }
+      if (chance.below(3) == 0) waiting.front().sent = 1;
+      if (chance.below(4) == 0) send();
+    }
+    while (!waiting.empty()) send();
+    ASSERT_EQ(gone.size(), kConfirmations);
+    EXPECT_TRUE(std::is_sorted(gone.begin(), gone.end())) << run;
+  }
+}
+
+TEST(TcpFrames, OfAnyKindBreakAtMostTheInbox) {
+  constexpr int kInputs = 50'000;
+  Rng chance(20, "frames");
+  std::vector<std::uint8_t> input;
+  for (int i = 0; i < kInputs; ++i) {
+    input.resize(chance() % 160);
+    for (std::uint8_t& byte : input) byte = static_cast<std::uint8_t>(chance() >> 40);
+    test::feed_frames(input);
+  }
+}
+
+#if TAXON_TEST_UCX
+
+std::uint16_t port_in(const PeerInfo& info) {
+  std::uint32_t port = 0;  // behind the lengths of two cards and a magic
+  std::memcpy(&port, info.address.data() + 2 * sizeof(std::uint64_t) + sizeof port, sizeof port);
+  return static_cast<std::uint16_t>(port);
+}
+
+int call(std::uint16_t port) {
+  sockaddr_in there{};
+  there.sin_family = AF_INET;
+  there.sin_port = htons(port);
+  there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+void say(int fd, const void* bytes, std::size_t size) { (void)send(fd, bytes, size, MSG_NOSIGNAL); }
+
+/// Does everything to a listener that somebody can who does not know the job's key.
+void harass(std::uint16_t port, std::uint64_t seed) {
+  Rng chance(seed, "stranger");
+  std::vector<int> open;
+  for (int i = 0; i < 400; ++i) {
+    const int fd = call(port);
+    if (fd < 0) continue;
+    std::array<std::byte, 512> junk;
+    for (std::byte& byte : junk) byte = static_cast<std::byte>(chance() >> 40);
+    switch (chance() % 6) {
+      case 0:  // random bytes
+        say(fd, junk.data(), chance() % junk.size());
+        break;
+      case 1: {  // what ended ranks over UCX
+        const unsigned char bytes[] = {0x78, 0x56, 0x34, 0x12, 0xbe, 0xba, 0xfe,
+                                       0xca, 0,    0xff, 0xff, 0xff, 0xff};
+        say(fd, bytes, sizeof bytes);
+        break;
+      }
+      case 2: {  // an answer without the key
+        tcp::Answer answer{.nonce = tcp::random_word(), .source = 1, .target = 0, .fragment = 1};
+        answer.proof = tcp::random_word();
+        const auto bytes = tcp::encode(answer);
+        say(fd, bytes.data(), bytes.size());
+        break;
+      }
+      case 3: {  // a frame at once
+        WireHeader header;
+        seal(header);
+        say(fd, &header, sizeof header);
+        break;
+      }
+      case 4:  // half an answer, and no end
+        say(fd, "TAXONTCP", 8);
+        [[fallthrough]];
+      default:
+        open.push_back(fd);
+        continue;
+    }
+    close(fd);
+  }
+  for (const int fd : open) close(fd);
+}
+
+Task<void> exchange_for(Transport& net, int rounds) {
+  const Rank peer(1 - net.rank().value());
+  std::vector<std::byte> given(300'000), got(given.size());
+  for (int round = 0; round < rounds; ++round) {
+    std::fill(given.begin(), given.end(), static_cast<std::byte>(round));
+    RecvOp recv(net, peer, Tag{.round = static_cast<std::uint32_t>(round)}, View(got.data(), got.size()),
+                DType::UInt8);
+    SendOp send(net, peer, Tag{.round = static_cast<std::uint32_t>(round)},
+                ConstView(given.data(), given.size()), DType::UInt8);
+    co_await send;
+    co_await recv;
+    EXPECT_EQ(got, given);
+  }
+}
+
+class TcpStrangers : public testing::TestWithParam<ProcessTransportOptions::Encryption> {};
+INSTANTIATE_TEST_SUITE_P(, TcpStrangers,
+                         testing::Values(ProcessTransportOptions::Encryption::None,
+                                         ProcessTransportOptions::Encryption::Tls),
+                         [](const auto& info) {
+                           return info.param == ProcessTransportOptions::Encryption::None ? "plain" : "tls";
+                         });
+
+TEST_P(TcpStrangers, ChangeNothing) {
+  auto codes = run_processes(3, [](Process& process) {
+    task::PollLoop loop;
+    task::Waits waits;
+    std::unique_ptr<ProcessTransport> net;
+    const bool stranger = process.index() == 2;
+    if (!stranger)
+      net = make_transport(loop, waits,
+                           {.rank = Rank(process.index()),
+                            .world_size = 2,
+                            .host = "h",
+                            .transport = "tcp",
+                            .encryption = GetParam()});
+    std::vector<PeerInfo> peers;
+    for (auto& address : process.exchange(stranger ? std::vector<std::byte>() : net->self().address))
+      peers.push_back({address, "h"});
+    peers.pop_back();
+    if (stranger) {
+      harass(port_in(peers[0]), 1);  // before the ranks have met
+      process.barrier();
+      for (std::uint64_t seed = 2; seed < 6; ++seed) harass(port_in(peers[seed % 2]), seed);
+    } else {
+      net->connect(peers);
+      loop.add(*net);
+      process.barrier();
+      test::run_transports(loop, {net.get()},
+                           [](Transport& to) -> Task<void> { return exchange_for(to, 200); });
+      EXPECT_EQ(waits.cancelled(), nullptr);
+    }
+    process.barrier();
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+/// Rank 1 calls rank 0, which turns it away; what rank 1 is told.
+void expect_refusal(const std::function<ProcessTransportOptions(int rank)>& options,
+                    const std::string& words) {
+  auto codes = run_processes(2, [&](Process& process) {
+    test::ProcessRank rank(process, options(process.index()));
+    const auto* tcp = dynamic_cast<RoutedTransport&>(rank.transport()).tcp();
+    std::string message;
+    try {
+      rank.run([&](Transport& to) -> Task<void> {
+        if (to.rank() == Rank(1)) {
+          SendOp send(to, Rank(0), Tag{}, {}, DType::UInt8);
+          co_await send;
+        }
+        while (to.rank() == Rank(0) && tcp->strangers() == 0) {
+          task::SleepUntil pause(to.executor(), to.waits(),
+                                 to.executor().now() + std::chrono::milliseconds(1));
+          co_await pause;
+        }
+      });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::PeerLost);
+      message = error.what();
+    }
+    EXPECT_THAT(message, HasSubstr(process.index() == 1 ? words : ""));
+    process.barrier();
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST(TcpSecret, AnotherOneIsRefused) {
+  expect_refusal(
+      [](int rank) {
+        return ProcessTransportOptions{.transport = "tcp", .secret = {static_cast<unsigned char>(rank)}};
+      },
+      "has another secret");
+}
+
+TEST(TcpEncryption, OfOneRankAloneIsRefused) {
+  for (const int alone : {0, 1})
+    expect_refusal(
+        [&](int rank) {
+          return ProcessTransportOptions{.transport = "tcp",
+                                         .encryption = rank == alone
+                                                           ? ProcessTransportOptions::Encryption::Tls
+                                                           : ProcessTransportOptions::Encryption::None};
+        },
+        "one of the two ranks encrypts");
+}
+
+TEST(TcpEncryption, IsRefusedWhereItCannotBe) {
+  task::PollLoop loop;
+  task::Waits waits;
+  EXPECT_THROW(
+      make_transport(loop, waits,
+                     {.transport = "ucx-tcp", .encryption = ProcessTransportOptions::Encryption::Tls}),
+      Error);
+}
+
+/// Every rank puts a row of numbers into every other's region and raises a signal there; and sends it a
+/// message.
+Task<void> meet_everybody(Transport& net) {
+  const auto n = static_cast<std::size_t>(net.world_size());
+  constexpr std::size_t kRow = 100'000;
+  Region region = net.allocate(n * kRow);
+  // Regions are known by their owner's message.
+  const std::vector<std::byte> own = region.share().pack();
+  std::vector<std::vector<std::byte>> theirs(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    const Rank peer(static_cast<std::int32_t>(r));
+    if (peer == net.rank()) continue;
+    std::uint64_t size = own.size(), size_there = 0;
+    SendOp send_size(net, peer, Tag{.unit = 1}, as_view(std::span(&size, 1)), DType::Int64);
+    SendOp send(net, peer, Tag{.unit = 2}, ConstView(own.data(), own.size()), DType::UInt8);
+    RecvOp recv_size(net, peer, Tag{.unit = 1}, as_view(std::span(&size_there, 1)), DType::Int64);
+    co_await send_size;
+    co_await send;
+    co_await recv_size;
+    theirs[r].resize(size_there);
+    RecvOp recv(net, peer, Tag{.unit = 2}, View(theirs[r].data(), theirs[r].size()), DType::UInt8);
+    co_await recv;
+  }
+  const auto me = static_cast<std::size_t>(net.rank().value());
+  const std::vector<std::byte> row(kRow, static_cast<std::byte>(me + 1));
+  for (std::size_t r = 0; r < n; ++r) {
+    if (r == me) continue;
+    const RemoteRegion there = RemoteRegion::unpack(ConstView(theirs[r].data(), theirs[r].size()));
+    EXPECT_EQ(net.map(there).empty(), !net.path(there.owner).shared_memory);
+    PutOp put(net, ConstView(row.data(), row.size()), &there, me * kRow,
+              {there.owner, static_cast<std::uint32_t>(me)}, 1);
+    co_await put;
+  }
+  for (std::size_t r = 0; r < n; ++r) {
+    if (r == me) continue;
+    AwaitSignalOp raised(net, Rank(static_cast<std::int32_t>(r)), Tag{}, static_cast<std::uint32_t>(r), 1);
+    co_await raised;
+    const std::byte* begin = region.bytes().data() + r * kRow;
+    EXPECT_TRUE(
+        std::all_of(begin, begin + kRow, [&](std::byte b) { return b == static_cast<std::byte>(r + 1); }));
+  }
+  // Nobody's region goes before all have read theirs.
+  for (std::size_t r = 0; r < n; ++r) {
+    if (r == me) continue;
+    const Rank peer(static_cast<std::int32_t>(r));
+    RecvOp recv(net, peer, Tag{.unit = 3}, {}, DType::UInt8);
+    SendOp send(net, peer, Tag{.unit = 3}, {}, DType::UInt8);
+    co_await send;
+    co_await recv;
+  }
+}
+
+/// Ranks 0 and 1 on one host, 2 and 3 on another, as far as they know.
+int run_on_two_hosts(Process& process, ProcessTransportOptions options) {
+  task::PollLoop loop;
+  task::Waits waits;
+  const auto host_of = [](std::size_t rank) { return rank < 2 ? std::string("a") : std::string("b"); };
+  options.rank = Rank(process.index());
+  options.world_size = process.size();
+  options.host = host_of(static_cast<std::size_t>(process.index()));
+  options.address = "10.9.0.1";
+  auto net = make_transport(loop, waits, options);
+  std::vector<PeerInfo> peers;
+  for (auto& address : process.exchange(net->self().address))
+    peers.push_back({address, host_of(peers.size())});
+  net->connect(peers);
+  loop.add(*net);
+  process.barrier();
+  test::run_transports(loop, {net.get()}, meet_everybody);
+  for (std::size_t r = 0; r < 4; ++r) {
+    if (static_cast<int>(r) == process.index()) continue;
+    const Path path = net->path(Rank(static_cast<std::int32_t>(r)));
+    EXPECT_EQ(path.shared_memory, host_of(r) == options.host);
+    EXPECT_THAT(path.name, HasSubstr(path.shared_memory ? "shared memory" : "tcp one"));
+    const bool encrypts = options.encryption == ProcessTransportOptions::Encryption::Tls;
+    EXPECT_EQ(path.name.find("TLS") != std::string::npos, encrypts && !path.shared_memory);
+  }
+  EXPECT_THAT(test::listening_addresses(), testing::ElementsAre("10.9.0.1"));
+  process.barrier();
+  loop.remove(*net);
+  return 0;
+}
+
+TEST(TcpAndSharedMemory, CarryOneJobTogether) {
+  constexpr int kNotAllowed = 77;
+  for (const auto encryption :
+       {ProcessTransportOptions::Encryption::None, ProcessTransportOptions::Encryption::Tls})
+    for (const char* transport : {"auto", "posix"}) {
+      auto codes = run_processes(1, [&](Process&) {
+        if (!test::enter_network_of_its_own()) return kNotAllowed;
+        auto inside = run_processes(4, [&](Process& process) {
+          return run_on_two_hosts(process, {.transport = transport, .encryption = encryption});
+        });
+        EXPECT_THAT(inside, Each(0));
+        return 0;
+      });
+      if (codes == std::vector<int>{kNotAllowed}) GTEST_SKIP() << "no network namespaces here";
+      EXPECT_THAT(codes, Each(0));
+    }
+}
+
+// What a listener has no descriptors for waits, and the job goes on.
+TEST(TcpStrangersTest, MayTakeAllDescriptors) {
+  auto codes = run_processes(3, [](Process& process) {
+    const bool stranger = process.index() == 2;
+    task::PollLoop loop;
+    task::Waits waits;
+    std::unique_ptr<ProcessTransport> net;
+    if (!stranger)
+      net = make_transport(loop, waits,
+                           {.rank = Rank(process.index()), .world_size = 2, .host = "h", .transport = "tcp"});
+    std::vector<PeerInfo> peers;
+    for (auto& address : process.exchange(stranger ? std::vector<std::byte>() : net->self().address))
+      peers.push_back({address, "h"});
+    peers.pop_back();
+    std::vector<int> open;
+    if (!stranger) {
+      net->connect(peers);
+      loop.add(*net);
+      test::run_transports(loop, {net.get()},
+                           [](Transport& to) -> Task<void> { return exchange_for(to, 1); });
+      const rlimit few{40, 40};
+      setrlimit(RLIMIT_NOFILE, &few);
+    }
+    process.barrier();
+    if (stranger)
+      for (int i = 0; i < 100; ++i) open.push_back(call(port_in(peers[0])));
+    process.barrier();
+    if (!stranger)
+      test::run_transports(loop, {net.get()},
+                           [](Transport& to) -> Task<void> { return exchange_for(to, 50); });
+    process.barrier();
+    for (const int fd : open) close(fd);
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+#endif
+
+}  // namespace
+}  // namespace taxon::net
