@@ -1,6 +1,7 @@
 // What only Taxon's own TCP does: proofs, strangers, several connections, hosts with several ranks.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -23,6 +24,7 @@ using test::Process;
 using test::run_processes;
 using testing::Each;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 TEST(TcpHandshake, PacketsComeBack) {
   const tcp::Answer answer{.encryption = tcp::Encryption::Tls,
@@ -111,14 +113,6 @@ TEST(TcpFrames, OfAnyKindBreakAtMostTheInbox) {
   }
 }
 
-#if TAXON_TEST_UCX
-
-std::uint16_t port_in(const PeerInfo& info) {
-  std::uint32_t port = 0;  // behind the lengths of two cards and a magic
-  std::memcpy(&port, info.address.data() + 2 * sizeof(std::uint64_t) + sizeof port, sizeof port);
-  return static_cast<std::uint16_t>(port);
-}
-
 int call(std::uint16_t port) {
   sockaddr_in there{};
   there.sin_family = AF_INET;
@@ -130,6 +124,61 @@ int call(std::uint16_t port) {
     return -1;
   }
   return fd;
+}
+
+struct Admissions final : tcp::Listener::Host {
+  void admitted(tcp::Stream stream, const tcp::Answer&) override { streams.push_back(std::move(stream)); }
+  std::vector<tcp::Stream> streams;
+};
+struct NoFrames final : tcp::Outbound::Owner {
+  void sent(const tcp::Frame&) override {}
+};
+
+TEST(TcpListener, ShowsNobodyOutWhoHasProvenTheKey) {
+  const tcp::Key key({}, tcp::random_token());
+  const Instant now{};
+  tcp::Poller here, there;
+  Admissions admissions;
+  NoFrames owner;
+  tcp::Listener listener("127.0.0.1", {Rank(0), 2, tcp::Encryption::Tls, key}, here, admissions);
+  tcp::Outbound caller({.self = Rank(1),
+                        .peer = Rank(0),
+                        .fragment = 1024,
+                        .encryption = tcp::Encryption::Tls,
+                        .address = tcp::SocketAddress::of("127.0.0.1", listener.port()),
+                        .key = key},
+                       there, owner);
+  for (;;) {
+    caller.advance(now);
+    there.poll();
+    caller.advance(now);
+    ASSERT_FALSE(caller.has_failed()) << caller.problem();
+    if (caller.is_open()) break;
+    here.poll();
+    listener.progress(now);
+  }
+  // The caller's last packet is still unread.
+  ASSERT_TRUE(admissions.streams.empty());
+  std::vector<int> crowd;
+  for (std::size_t i = 0; i < 2 * tcp::Listener::kSpareGuests; ++i) crowd.push_back(call(listener.port()));
+  while (listener.strangers() < tcp::Listener::kSpareGuests / 2) {
+    listener.ready(EPOLLIN);
+    listener.progress(now);
+  }
+  for (int i = 0; i < 100 && admissions.streams.empty(); ++i) {  // each tells of some events only
+    here.poll();
+    listener.progress(now);
+  }
+  EXPECT_THAT(admissions.streams, SizeIs(1));
+  for (const int fd : crowd) close(fd);
+}
+
+#if TAXON_TEST_UCX
+
+std::uint16_t port_in(const PeerInfo& info) {
+  std::uint32_t port = 0;  // behind the lengths of two cards and a magic
+  std::memcpy(&port, info.address.data() + 2 * sizeof(std::uint64_t) + sizeof port, sizeof port);
+  return static_cast<std::uint16_t>(port);
 }
 
 void say(int fd, const void* bytes, std::size_t size) { (void)send(fd, bytes, size, MSG_NOSIGNAL); }
@@ -232,6 +281,38 @@ TEST_P(TcpStrangers, ChangeNothing) {
     }
     process.barrier();
     return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+TEST(TcpConfirmations, OfWhoeverHasLeftAreNotMissed) {
+  constexpr std::uint32_t kMessages = 4;  // together less than a window, each so long that it is confirmed
+  constexpr std::size_t kSize = 100 << 10;
+  auto codes = run_processes(2, [](Process& process) {
+    std::vector<std::vector<std::byte>> bytes(kMessages, std::vector<std::byte>(kSize, std::byte{7}));
+    {
+      test::ProcessRank rank(process, {.transport = "tcp"});
+      rank.run([&](Transport& net) -> Task<void> {
+        const Rank peer(1 - net.rank().value());
+        SendOp greet(net, peer, Tag{.unit = kMessages}, {}, DType::UInt8);
+        RecvOp greeted(net, peer, Tag{.unit = kMessages}, {}, DType::UInt8);
+        co_await greet;
+        co_await greeted;
+        if (net.rank() == Rank(1)) process.barrier();  // rank 0 is gone, and nothing has been read
+        for (std::uint32_t i = 0; i < kMessages; ++i)
+          if (net.rank() == Rank(0)) {
+            SendOp send(net, peer, Tag{.unit = i}, ConstView(bytes[i].data(), kSize), DType::UInt8);
+            co_await send;
+          } else {
+            std::fill(bytes[i].begin(), bytes[i].end(), std::byte{0});
+            RecvOp receive(net, peer, Tag{.unit = i}, View(bytes[i].data(), kSize), DType::UInt8);
+            co_await receive;
+          }
+      });
+    }
+    if (process.index() == 0) process.barrier();
+    for (const auto& message : bytes) EXPECT_THAT(message, Each(std::byte{7}));
+    return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_THAT(codes, Each(0));
 }

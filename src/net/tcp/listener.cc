@@ -43,6 +43,7 @@ class Listener::Guest final : public Watched {
     return stream;
   }
   const Answer& answer() const { return answer_; }
+  bool knows_the_key() const { return stage_ != Stage::Answer; }
 
   const Instant since;
   bool is_ready = false;
@@ -174,8 +175,14 @@ void Listener::accept_some(Instant now) {
 
 void Listener::welcome(int fd, Instant now) {
   if (guests_.size() >= kSpareGuests + 2 * static_cast<std::size_t>(setting_.world_size)) {
-    ++strangers_;
-    guests_.erase(guests_.begin());
+    // A rank may take its connection for open before its last packet is read here, so none is shown out that
+    // has proven the key.
+    const auto oldest = std::find_if(guests_.begin(), guests_.end(),
+                                     [](const auto& guest) { return !guest->knows_the_key(); });
+    if (oldest != guests_.end()) {
+      ++strangers_;
+      guests_.erase(oldest);
+    }
   }
   guests_.push_back(std::make_unique<Guest>(fd, setting_, poller_, now));
 }

@@ -30,7 +30,7 @@ class Listener final : public Watched {
     ~Host() = default;
   };
   static constexpr Duration kPatience = std::chrono::seconds(10);
-  /// Guests besides two of each rank; the oldest one leaves for another.
+  /// Guests besides two of each rank; the oldest one that has not proven the key leaves for another.
   static constexpr std::size_t kSpareGuests = 128;
   static constexpr int kAcceptsPerLook = 16;
   static constexpr std::uint32_t kLargestFragment = 16 << 20;

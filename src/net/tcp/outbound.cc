@@ -33,7 +33,7 @@ void Outbound::fail(const std::string& why) {
 }
 
 void Outbound::retry(Instant now, const std::string& why) {
-  if (++attempts_ >= kAttempts) return fail(why);
+  if (now - *first_call_ >= kPersistence) return fail(why);
   problem_ = why;
   hang_up();
   stage_ = Stage::Idle;
@@ -70,6 +70,7 @@ std::optional<Instant> Outbound::advance(Instant now) {
 }
 
 void Outbound::call(Instant now) {
+  if (!first_call_) first_call_ = now;
   const int fd = start_connect(setting_.address);
   if (fd < 0) return fail(std::generic_category().message(errno));
   stream_.emplace(fd);

@@ -45,8 +45,9 @@ class Outbound final : public Watched {
    protected:
     ~Owner() = default;
   };
-  /// Whoever calls a listener in a crowd of strangers may be turned away with them, and calls again.
-  static constexpr int kAttempts = 6;
+  /// Whoever calls a listener in a crowd of strangers may be turned away with them, and calls again, for so
+  /// long after its first call.
+  static constexpr Duration kPersistence = std::chrono::seconds(30);
   static constexpr Duration kPause = std::chrono::milliseconds(100);
   static constexpr Duration kPatience = std::chrono::seconds(10);  // with one attempt
 
@@ -100,7 +101,7 @@ class Outbound final : public Watched {
   Owner& owner_;
   Stage stage_ = Stage::Idle;
   std::optional<Stream> stream_;
-  int attempts_ = 0;
+  std::optional<Instant> first_call_;
   Instant deadline_{};
   std::optional<Instant> pause_;
   std::array<std::byte, 64> heard_{};

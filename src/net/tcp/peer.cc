@@ -107,6 +107,7 @@ void TcpPeer::closed(const std::string& why) {
 }
 
 void TcpPeer::confirm(SendWindow::Confirmation what) {
+  if (out_problem_) return;  // who asked has left, and what it had sent is still read
   WireHeader header;
   header.epoch = setting_.line.epoch;
   header.source = setting_.line.self.value();
