@@ -1,4 +1,4 @@
-"""The tables of README and docs, each made from rows of the ledger. A table is a row of TABLES: the file that shows it, and its lines.
+"""The tables of docs, each made from rows of the ledger. A table is a row of TABLES: the file that shows it, and its lines.
 
 A row whose code has changed since it was measured is marked with a dagger, one whose commit is not in the history at hand with a double dagger."""
 import dataclasses
@@ -180,7 +180,7 @@ def coarse(found, mark):
     return head("situation", "cluster", "ranks", *columns) + [line(row) for row in found]
 
 
-DOCS, CODECS, SIMULATION = "docs/benchmarks.md", "docs/compression.md", "docs/simulation.md"
+DOCS, RESULTS, CODECS, SIMULATION = "docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md"
 LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "servers", "slow-links", "time-to-accuracy")
 
 
@@ -200,7 +200,7 @@ def by_sizes(sizes):
 
 
 def highlights(row):
-    """What the front page shows of a benchmark."""
+    """What the page of results shows of a benchmark."""
     return row.case.endswith(BEST) or (row.bench in ("slow-links", "time-to-accuracy") and (row.ratio or 0) > 1)
 
 
@@ -221,9 +221,9 @@ TABLES = (
     Table("accuracy", DOCS, "accuracy", accuracies),
     Table("convergence", DOCS, "convergence", accuracies),
     Table("slow-hosts", DOCS, "slow-hosts", systems),
-    *(Table(f"front {bench}", "README.md", bench, listing, highlights) for bench in ("step", "overhead", "time-to-accuracy", "slow-links")),
-    *(Table(f"front {bench}", "README.md", bench, claims, is_claim) for bench in ("collectives", "transport")),
-    Table("front slow-hosts", "README.md", "slow-hosts", systems),
+    *(Table(f"front {bench}", RESULTS, bench, listing, highlights) for bench in ("step", "overhead", "time-to-accuracy", "slow-links")),
+    *(Table(f"front {bench}", RESULTS, bench, claims, is_claim) for bench in ("collectives", "transport")),
+    Table("front slow-hosts", RESULTS, "slow-hosts", systems),
 )
 
 

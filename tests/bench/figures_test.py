@@ -1,4 +1,4 @@
-"""Tables of README and docs say what the rows in bench/results say; what is older than its code is marked."""
+"""Tables of docs say what the rows in bench/results say; what is older than its code is marked."""
 
 import importlib.machinery
 import importlib.util
