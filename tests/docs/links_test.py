@@ -6,6 +6,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "comparison-with-others.md"
+CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 
 
@@ -84,6 +85,23 @@ class Comparison(unittest.TestCase):
         self.assertIn("has no test", wrong_link("Desk.DoesNotExist", "../tests/exchange/desk_test.cc"))
         self.assertIn("has no test", wrong_link("Systems.test_nothing", "../tests/app/systems_test.py"))
         self.assertEqual(wrong_link("Desk.AsynchronousNeverWaits", "../tests/exchange/desk_test.cc"), "")
+
+
+def misplaced(text):
+    """Names of the glossary that the headers beside them don't have."""
+    found = []
+    for _, names, _, where in rows(text):
+        headers = "".join((ROOT / "src" / path).read_text() for path in CODE.findall(where))
+        found += [name for name in CODE.findall(names) if not re.search(rf"\b{name}\b", headers)]
+    return found
+
+
+class Glossary(unittest.TestCase):
+    def test_names_stand_where_it_says(self):
+        self.assertEqual(misplaced((ROOT / "docs" / "glossary.md").read_text()), [])
+
+    def test_a_name_that_is_not_there_is_noticed(self):
+        self.assertEqual(misplaced("| a | b | c | d |\n|---|---|---|---|\n| rank | `Rang`, `Named` | a process | `base/named.h` |\n"), ["Rang"])
 
 
 class Links(unittest.TestCase):
