@@ -127,7 +127,8 @@ def systems(found, mark):
 
 def milliseconds(row):
     """How long, and how far from the closed form where there is one."""
-    return format_number(1e3 * row.ours) + (f" ({100 * row.settings['error']:+.1f} %)" if row.settings.get("error") is not None else "")
+    error = f" ({100 * row.settings['error']:+.1f} %{', **missed**' if row.met is False else ''})" if row.settings.get("error") is not None else ""
+    return format_number(1e3 * row.ours) + error
 
 
 def exchanges(found, mark):

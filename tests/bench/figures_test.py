@@ -106,6 +106,8 @@ class Made(unittest.TestCase):
         found = [Row("gs-sgd", kind, "tcp", 4, ours=0.5, settings={"system": "dense", "codecs": kind, "rate": "1gbit", **more})
                  for kind, more in (("real", {}), ("replayed", {"error": 0.015}))]
         self.assertEqual(tables.exchanges(found, lambda row: "")[2:], ["| dense | real | 500 |", "| dense | replayed | 500 (+1.5 %) |"])
+        found[1].want("error", at_most=0.01)
+        self.assertEqual(tables.exchanges(found, lambda row: "")[3], "| dense | replayed | 500 (+1.5 %, **missed**) |")
 
     def test_every_simulated_set_and_coarse_rows_have_a_table(self):
         for sizes in gs_sgd.SETS:
