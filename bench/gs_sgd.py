@@ -406,7 +406,7 @@ def run_lab(session, ranks, rate, alone):
                 row.unit, row.theirs = "s", codec + expected / bandwidth
                 row.bound, row.of_bound, row.ratio = row.theirs, row.theirs / row.ours, row.theirs / row.ours
                 row.verified = equal and abs(sent - expected) <= CLOSE * expected
-                row.settings = {"network": "emulated", "rate": rate, "values": VALUES, "bytes": sent, "closed_form_bytes": expected, "codecs": kind,
+                row.settings = {"network": "emulated", "system": name, "rate": rate, "values": VALUES, "bytes": sent, "closed_form_bytes": expected, "codecs": kind,
                                 "codec_ms_alone": 1e3 * codec, "stream_bytes_per_second": round(bandwidth), "error": row.ours / row.theirs - 1}
                 if kind == "replayed":
                     row.want("error", at_least=-NEAR, at_most=NEAR)
@@ -460,12 +460,13 @@ def run_setting(session, link, ranks, sizes):
     samples = 32 * ranks
     for system in systems:
         seen = done[system.name]
-        row = Row("gs-sgd", case_of(system, sizes, link), "simulated", ranks, int(seen.sent), peer=GTOPK)
+        row = Row("gs-sgd", case_of(system, sizes, link), "simulated", ranks, peer=GTOPK)
         row.ours, row.theirs, row.unit = samples / seen.seconds, samples / done[GTOPK].seconds, "samples/s"
         row.ratio = row.ours / row.theirs
         expected = system.sent(seen.values, ranks)
         row.verified = abs(seen.sent - expected) <= CLOSE * expected
-        row.settings = {"step_ms": 1e3 * seen.seconds, "messages_per_rank": seen.messages, "codec_ms": 1e3 * seen.codec_seconds,
+        row.settings = {"system": system.name, "sizes": sizes, "link": link, "step_ms": 1e3 * seen.seconds, "bytes": int(seen.sent),
+                        "messages_per_rank": seen.messages, "codec_ms": 1e3 * seen.codec_seconds,
                         "against": {peer: done[peer].seconds / seen.seconds for peer in GOALS}, "values": seen.values,
                         "closed_form_bytes": expected}
         if system.sketch:
@@ -483,7 +484,7 @@ def run_global(session, profile, ranks):
     seen = measure(session, CLUSTERS[link], ranks, system, os.path.join(ROOT, "profiles", profile + ".yaml"))
     row.unit, row.ours, row.theirs = "B", seen.sent, system.sent(seen.values, ranks)
     row.verified = abs(row.ours - row.theirs) <= CLOSE * row.theirs
-    row.settings = {"values": seen.values, "step_ms": 1e3 * seen.seconds, "messages_per_rank": seen.messages, "codec_ms": 1e3 * seen.codec_seconds}
+    row.settings = {"model": profile, "values": seen.values, "step_ms": 1e3 * seen.seconds, "messages_per_rank": seen.messages, "codec_ms": 1e3 * seen.codec_seconds}
     session.rows.add(row)
 
 
@@ -513,7 +514,7 @@ def table_lines(rows, sizes, link):
         cells = "  ".join(f"{mine[p].settings['step_ms']:8.1f} ({mine[p].ratio:.2f})" for p in ranks)
         last = mine[ranks[-1]]
         edge = last.settings.get("faster_than_gtopk_from")
-        lines.append(f"  {name.removesuffix(end):28} {cells}  {last.bytes / 1e6:8.2f} MB {last.settings['messages_per_rank']:6.1f}"
+        lines.append(f"  {name.removesuffix(end):28} {cells}  {last.settings['bytes'] / 1e6:8.2f} MB {last.settings['messages_per_rank']:6.1f}"
                      + (f"  wire shorter than {GTOPK}'s from P = {edge}" if edge else ""))
     return lines
 

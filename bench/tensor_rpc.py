@@ -6,15 +6,12 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 
 import transport
-from harness import machine, pairs
-from harness.cluster import Cluster, NoCluster
+from harness import machine, pairs, two_hosts
 from harness.rows import Row, claim
 from harness.side import Side, SideFailed
-from harness.stream import stream_bandwidth
 
 PACKAGES = transport.PACKAGES
 PATHS = ("src/base", "src/task", "src/net", "src/comm", "src/sim", "bench/tensor_rpc.py", "bench/ours", "bench/side", "bench/peers")
@@ -179,9 +176,7 @@ def lab_row(model, peer):
 
 def lab_sides(session, stack, cluster):
     def pair(name, program, port, extra, memory=None):
-        commands = [cluster.command(r, [session.program(program), "--rank", str(r), "--ranks", "2", "--host", cluster.addresses[0], "--port", str(port), *extra])
-                    for r in range(2)]
-        return stack.enter_context(Side(f"steps {name} lab", commands, session.log_folder, [transport.SECRET | (memory or {})] * 2))
+        return two_hosts.pair(session, stack, cluster, f"steps {name}", program, port, extra, transport.SECRET | (memory or {}))
 
     sides = {"gRPC": pair("gRPC", "bench_grpc_steps", LAB_PORT, ["--grpc-host", cluster.addresses[1], "--grpc-port", str(LAB_PORT + 1)],
                           transport.GRPC_MEMORY),
@@ -219,17 +214,7 @@ def measure_lab_model(session, sides, model, bandwidth):
 
 def run_lab(session):
     models = [model for model in LAB_MODELS[session.mode] if not session.rows.has(lab_row(model, "RPC, same fabric"))]
-    if not models:
-        return
-    try:
-        with Cluster(2, LAB_RATE) as cluster:
-            bandwidth = stream_bandwidth(session, cluster)
-            with contextlib.ExitStack() as stack:
-                sides = lab_sides(session, stack, cluster)
-                for model in models:
-                    measure_lab_model(session, sides, model, bandwidth)
-    except NoCluster as error:
-        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+    two_hosts.measure_between(session, LAB_RATE, models, lab_sides, measure_lab_model)
 
 
 # ---- simulated -----------------------------------------------------------------------------------------------------

@@ -3,14 +3,11 @@ import contextlib
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 
-from harness import machine, pairs
-from harness.cluster import Cluster, NoCluster
+from harness import machine, pairs, two_hosts
 from harness.rows import Row, claim
 from harness.side import Side, SideFailed
-from harness.stream import stream_bandwidth
 
 PACKAGES = ("libgrpc++-dev", "libucx-dev", "ucx-utils", "libtorch-dev", "iproute2")
 PATHS = ("src/base", "src/task", "src/net", "src/comm", "bench/transport.py", "bench/ours/tensors.cc", "bench/side", "bench/peers", "bench/bounds")
@@ -177,9 +174,7 @@ def measure_dynamic(session, sides, size):
 
 def lab_sides(session, stack, cluster):
     def pair(name, program, port, extra, memory=None):
-        commands = [cluster.command(r, [session.program(program), "--rank", str(r), "--ranks", "2", "--host", cluster.addresses[0], "--port", str(port), *extra])
-                    for r in range(2)]
-        return stack.enter_context(Side(f"{name} lab", commands, session.log_folder, [SECRET | (memory or {})] * 2))
+        return two_hosts.pair(session, stack, cluster, name, program, port, extra, SECRET | (memory or {}))
 
     sides = {KEPT: pair("gRPC", "bench_grpc_tensors", LAB_PORT, ["--grpc-host", cluster.addresses[1], "--grpc-port", str(LAB_PORT + 1)], GRPC_MEMORY),
              "RPC": pair("RPC", "bench_fabric_rpc", LAB_PORT + 2, ["--job-port", str(LAB_PORT + 3)])}
@@ -218,17 +213,7 @@ def lab_row(way, size, peer):
 def measure_lab(session):
     way = None if session.peers_only else list(LAB_OURS)[-1]
     sizes = [size for size in LAB_BYTES[session.mode] if not session.rows.has(lab_row(way, size, "RPC, same fabric"))]
-    if not sizes:
-        return
-    try:
-        with Cluster(2, LAB_RATE) as cluster:
-            bandwidth = stream_bandwidth(session, cluster)
-            with contextlib.ExitStack() as stack:
-                sides = lab_sides(session, stack, cluster)
-                for size in sizes:
-                    measure_lab_size(session, sides, size, bandwidth)
-    except NoCluster as error:
-        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+    two_hosts.measure_between(session, LAB_RATE, sizes, lab_sides, measure_lab_size)
 
 
 # ---- UCX's own test ------------------------------------------------------------------------------------------------

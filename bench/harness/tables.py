@@ -1,4 +1,4 @@
-"""The tables of README and docs, each made from rows of the ledger. A table is a row of TABLES: the file that shows it, and its lines.
+"""The tables of docs, each made from rows of the ledger. A table is a row of TABLES: the file that shows it, and its lines.
 
 A row whose code has changed since it was measured is marked with a dagger, one whose commit is not in the history at hand with a double dagger."""
 import dataclasses
@@ -125,8 +125,64 @@ def systems(found, mark):
     return head("system", *settings) + [cells(f"`{system}`", *(cell(system, setting) for setting in settings)) for system in order]
 
 
-DOCS = "docs/benchmarks.md"
-LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "gs-sgd", "servers", "slow-links", "time-to-accuracy", "simulator")
+def milliseconds(row):
+    """How long, and how far from the closed form where there is one."""
+    error = f" ({100 * row.settings['error']:+.1f} %{', **missed**' if row.met is False else ''})" if row.settings.get("error") is not None else ""
+    return format_number(1e3 * row.ours) + error
+
+
+def exchanges(found, mark):
+    """Exchanges alone, by cluster: a line a system, with its codecs replayed or real."""
+    places = {(row.settings["system"], row.settings["codecs"], row.settings["rate"], row.ranks): row for row in found}
+    columns = sorted({(row.settings["rate"], row.ranks) for row in found})
+    return head("system", "codecs", *(f"{ranks} hosts, {rate}, ms" for rate, ranks in columns)) + [
+        cells(system, codecs, *(milliseconds(row) + mark(row) if row else "" for row in (places.get((system, codecs, *column)) for column in columns)))
+        for system, codecs in dict.fromkeys((system, codecs) for system, codecs, *_ in places)]
+
+
+def rivals(found, mark):
+    """Simulated steps of systems by number of ranks, beside the first one's throughput, and bytes of a rank at the most of them."""
+    places = {(row.settings["link"], row.settings["system"], row.ranks): row for row in found}
+    columns = sorted({row.ranks for row in found})
+
+    def line(link, system):
+        mine = {ranks: places.get((link, system, ranks)) for ranks in columns}
+        steps = [f"{format_number(row.settings['step_ms'])} ({row.ratio:.3g})" if row else "" for row in mine.values()]
+        last = [row for row in mine.values() if row][-1]
+        return cells(link, system + mark(last), *steps, f"{last.settings['bytes'] / 1e6:.3g} MB" if "bytes" in last.settings else "")
+
+    return head("link", "system", *(f"P = {ranks}" for ranks in columns), f"bytes at {columns[-1]}") + [
+        line(*one) for one in dict.fromkeys((link, system) for link, system, _ in places)]
+
+
+def models(found, mark):
+    """What a rank sends of models of different sizes."""
+    return head("values", "ranks", "sent in a step", "messages") + [
+        cells(f"{row.settings['values'] / 1e6:.1f} million{mark(row)}", str(row.ranks), f"{row.ours / 1e6:.3g} MB", f"{row.settings['messages_per_rank']:.0f}")
+        for row in found]
+
+
+COARSE = "Coarse beside its steps, "
+
+
+def is_coarse(row):
+    return row.case.startswith(COARSE)
+
+
+def coarse(found, mark):
+    """How far off each row of the table of collectives is at worst, per cent."""
+    columns = list(dict.fromkeys(name for row in found for name in row.settings["worst_per_cent"]))
+
+    def line(row):
+        situation, _, cluster = row.case.removeprefix(COARSE).partition(": ")
+        worst = (row.settings["worst_per_cent"].get(column) for column in columns)
+        return cells(situation + mark(row), cluster, str(row.ranks or ""), *("" if error is None else f"{error:.3g} %" for error in worst))
+
+    return head("situation", "cluster", "ranks", *columns) + [line(row) for row in found]
+
+
+DOCS, RESULTS, CODECS, SIMULATION = "docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md"
+LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "servers", "slow-links", "time-to-accuracy")
 
 
 def is_claim(row):
@@ -136,8 +192,16 @@ def is_claim(row):
 BEST = "the better of each"
 
 
+# With the recipes' sizes: what else they are asked beside their steps.
+LEARNERS = ("gtopk", "gtopk-packed", "ok-topk", "ok-topk-packed", "dgc", "powersgd", "sketched-sgd", "gs-sgd", "gs-sgd-split")
+
+
+def by_sizes(sizes):
+    return lambda row: row.settings.get("sizes") == sizes
+
+
 def highlights(row):
-    """What the front page shows of a benchmark."""
+    """What the page of results shows of a benchmark."""
     return row.case.endswith(BEST) or (row.bench in ("slow-links", "time-to-accuracy") and (row.ratio or 0) > 1)
 
 
@@ -145,15 +209,22 @@ TABLES = (
     *(Table(bench, DOCS, bench, listing) for bench in LISTED),
     *(Table(f"{bench} goals", DOCS, bench, claims, is_claim) for bench in ("collectives", "transport", "tensor-rpc", "step", "codecs", "time-to-accuracy", "servers",
                                                                         "slow-links", "real-vs-virtual", "gs-sgd")),
-    Table("simulation steps", "docs/simulation.md", "real-vs-virtual", simulated, lambda row: not is_claim(row) and not row.settings["discipline"]),
-    Table("simulation disciplines", "docs/simulation.md", "real-vs-virtual", simulated, lambda row: not is_claim(row) and row.settings["discipline"]),
+    Table("simulator", DOCS, "simulator", listing, lambda row: not is_claim(row) and not is_coarse(row)),
+    Table("coarse", SIMULATION, "simulator", coarse, is_coarse),
+    Table("gs-sgd", DOCS, "gs-sgd", exchanges, lambda row: row.transport == "tcp"),
+    Table("rivals, equal shares", CODECS, "gs-sgd", rivals, by_sizes("1 % each")),
+    Table("rivals, recipes", CODECS, "gs-sgd", rivals, by_sizes("recipes' sizes")),
+    Table("rivals, learning", CODECS, "convergence", accuracies, lambda row: row.case in LEARNERS),
+    Table("one sketch", CODECS, "gs-sgd", models, lambda row: "model" in row.settings),
+    Table("simulation steps", SIMULATION, "real-vs-virtual", simulated, lambda row: not is_claim(row) and not row.settings["discipline"]),
+    Table("simulation disciplines", SIMULATION, "real-vs-virtual", simulated, lambda row: not is_claim(row) and row.settings["discipline"]),
     Table("codecs", DOCS, "codecs", codecs),
     Table("accuracy", DOCS, "accuracy", accuracies),
     Table("convergence", DOCS, "convergence", accuracies),
     Table("slow-hosts", DOCS, "slow-hosts", systems),
-    *(Table(f"front {bench}", "README.md", bench, listing, highlights) for bench in ("step", "overhead", "time-to-accuracy", "slow-links")),
-    *(Table(f"front {bench}", "README.md", bench, claims, is_claim) for bench in ("collectives", "transport")),
-    Table("front slow-hosts", "README.md", "slow-hosts", systems),
+    *(Table(f"front {bench}", RESULTS, bench, listing, highlights) for bench in ("step", "overhead", "time-to-accuracy", "slow-links")),
+    *(Table(f"front {bench}", RESULTS, bench, claims, is_claim) for bench in ("collectives", "transport")),
+    Table("front slow-hosts", RESULTS, "slow-hosts", systems),
 )
 
 
@@ -161,7 +232,7 @@ def measured(found):
     """When, where and of which commit."""
     runs = dict.fromkeys((run.get("date"), run.get("commit"), run.get("mode"), run.get("cores"), run.get("cpu"))
                          for run in (row.settings.get("run", {}) for row in found))
-    words = [f"{date or 'at an unknown date'}, commit {commit or 'unknown'}, `--{mode}`, {cores or '?'} cores of {cpu or 'an unknown processor'}"
+    words = [f"{date or 'at an unknown date'}, commit {commit or 'unknown'}, `--{mode}`, " + (f"{cores or '?'} cores of {cpu}" if cpu else "machine not noted")
              for date, commit, mode, cores, cpu in runs]
     return "Measured: " + "; ".join(words) + "."
 

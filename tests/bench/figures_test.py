@@ -1,11 +1,14 @@
-"""Tables of README and docs say what the rows in bench/results say; what is older than its code is marked."""
+"""Tables of docs say what the rows in bench/results say; what is older than its code is marked."""
 
 import importlib.machinery
 import importlib.util
+import re
 import sys
 import unittest
 
 from context import BENCH, load_run
+import gs_sgd
+import simulator
 from harness import ledger, tables
 from harness.rows import Row
 
@@ -31,7 +34,29 @@ def ages(age):
     return tables.Ages({name: () for name in load_run().BENCHMARKS}, lambda commit, paths: age)
 
 
+# A cell that is a figure: a number with a unit of measuring, or with another one in brackets behind it.
+FIGURE = re.compile(r"\**[-+]?\d[\d.,]*( (%|ms|s|us|MB|GB|GB/s|samples/s)|x|%)?\**( \([^)]*\))?")
+
+
+def loose(text):
+    """Lines of tables with figures that no row of the ledger stands behind."""
+    outside = re.sub(r"<!-- figures: .*?-->.*?<!-- end of figures -->", "", text, flags=re.DOTALL)
+    figures = [[FIGURE.fullmatch(cell.strip()) for cell in line.strip("|").split("|")] for line in outside.splitlines()]
+    return [line for line, cells in zip(outside.splitlines(), figures) if line.startswith("|") and any(cell and any(cell.groups()) for cell in cells)]
+
+
 class Documents(unittest.TestCase):
+    def test_a_figure_in_a_table_comes_from_a_row(self):
+        for file in sorted({one.file for one in tables.TABLES}):
+            with self.subTest(file):
+                self.assertEqual(loose(load_figures().contents(file)), [], f"{file}: make it a row of bench/results and a table of bench/harness/tables.py")
+
+    def test_figures_by_hand_are_found_and_words_are_none(self):
+        for line in ("| dense | 759 (0.06) | 947 (0.08) |", "| alone | 1.6 % |", "| mlp | 12 ms |", "| **3.0x** |"):
+            self.assertEqual(loose(f"{line}\n<!-- figures: a -->\n{line}\n<!-- end of figures -->\n"), [line])
+        for line in ("| `int8` | d (1 + 4 / block) | 2 d |", "| 0 | all was well |", "| 4 hosts, 1 Gbit/s | at most 3 times as long |", "a step of 12 ms"):
+            self.assertEqual(loose(line), [])
+
     def test_tables_are_those_of_the_rows(self):
         figures = load_figures()
         for file, (now, then) in figures.pages(tables.Ages(tables.paths_of(load_run().BENCHMARKS))).items():
@@ -69,6 +94,28 @@ class Made(unittest.TestCase):
         missed = rows()
         missed[0].want("ratio", at_least=2)
         self.assertIn("ratio at least 2: **missed**", tables.made(table(), missed, ages(ledger.CURRENT)))
+
+    def test_rows_of_a_setting_share_a_line(self):
+        cases = [("gTop-k", 4, 40, 1, {}), ("gTop-k", 8, 50, 1, {"bytes": 2_000_000}), ("dense", 4, 80, 0.5, {"bytes": 3_000_000})]
+        found = [Row("gs-sgd", name, "simulated", ranks, ratio=ratio, settings={"system": name, "sizes": gs_sgd.SAME_SHARE, "link": "1 Gbit/s", "step_ms": ms, **more})
+                 for name, ranks, ms, ratio, more in cases]
+        self.assertEqual(tables.rivals(found, lambda row: " †")[2:],
+                         ["| 1 Gbit/s | gTop-k † | 40 (1) | 50 (1) | 2 MB |", "| 1 Gbit/s | dense † | 80 (0.5) |  | 3 MB |"])
+
+    def test_an_exchange_without_a_closed_form_has_no_error(self):
+        found = [Row("gs-sgd", kind, "tcp", 4, ours=0.5, settings={"system": "dense", "codecs": kind, "rate": "1gbit", **more})
+                 for kind, more in (("real", {}), ("replayed", {"error": 0.015}))]
+        self.assertEqual(tables.exchanges(found, lambda row: "")[2:], ["| dense | real | 500 |", "| dense | replayed | 500 (+1.5 %) |"])
+        found[1].want("error", at_most=0.01)
+        self.assertEqual(tables.exchanges(found, lambda row: "")[3], "| dense | replayed | 500 (+1.5 %, **missed**) |")
+
+    def test_every_simulated_set_and_coarse_rows_have_a_table(self):
+        for sizes in gs_sgd.SETS:
+            row = Row("gs-sgd", "a", "simulated", settings={"sizes": sizes})
+            self.assertEqual(len([one for one in tables.TABLES if one.bench == "gs-sgd" and one.picks(row)]), 1, sizes)
+        row = Row("simulator", f"{simulator.ERROR}, late: a-cluster", ranks=8, settings={"worst_per_cent": {"all_reduce tree": 11.0}})
+        self.assertEqual([one.name for one in tables.TABLES if one.bench == "simulator" and one.picks(row)], ["coarse"])
+        self.assertEqual(tables.coarse([row], lambda row: "")[2:], ["| late | a-cluster | 8 | 11 % |"])
 
     def test_a_table_goes_between_its_lines(self):
         text = f"a\n{tables.begin_of(table())}\nold\n{tables.END}\nb\n"

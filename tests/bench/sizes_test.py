@@ -1,10 +1,13 @@
 """Closed forms of bench/gs_sgd.py beside the sizes that wires have, and how bench/choice.py chooses."""
 
+import types
 import unittest
+from unittest import mock
 
 import context  # noqa: F401
 import choice
 import gs_sgd
+from harness.rows import RowStore
 
 
 class Sizes(unittest.TestCase):
@@ -27,6 +30,16 @@ class Sizes(unittest.TestCase):
     def test_a_global_sketch_does_not_know_the_model(self):
         system = gs_sgd.global_system()
         self.assertEqual(system.sent(10**6, 8), system.sent(10**9, 8))
+
+
+class Resuming(unittest.TestCase):
+    def test_a_finished_setting_is_not_simulated_again(self):
+        seen = gs_sgd.Seen(1.0, gs_sgd.Largest("gtop_k", gs_sgd.DENSITY).sent(10**6, 4), 1, 0, 10**6)
+        session = types.SimpleNamespace(rows=RowStore({}))
+        with mock.patch.object(gs_sgd, "measure", return_value=seen) as measure:
+            for _ in range(2):
+                gs_sgd.run_setting(session, "1 Gbit/s", 4, gs_sgd.SAME_SHARE)
+        self.assertEqual(measure.call_count, len(gs_sgd.SYSTEMS))
 
 
 class Choice(unittest.TestCase):

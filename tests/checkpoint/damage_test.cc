@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -43,19 +44,29 @@ std::optional<Checkpoint> loaded(const CrashingStorage& storage, const std::stri
   }
 }
 
-class Damage : public testing::TestWithParam<int> {};
+class Damage : public testing::TestWithParam<int> {
+ protected:
+  /// Calls `look` with the storage and the path of a whole checkpoint, one of whose files is damaged by
+  /// chance, 400 times.
+  void damage_files(std::string_view stream,
+                    const std::function<void(CrashingStorage&, const std::string&)>& look) {
+    CrashingStorage storage;
+    const std::string path = save(storage, "out", sample_checkpoint(), 2);
+    const auto whole = storage.files;
+    Rng rng(static_cast<std::uint64_t>(GetParam()), stream);
+    for (int trial = 0; trial < 400; ++trial) {
+      storage.files = whole;
+      auto file = storage.files.begin();
+      std::advance(file, rng.below(storage.files.size()));
+      const std::string how = damage(file->second, rng);
+      SCOPED_TRACE(testing::Message() << file->first << ": " << how);
+      look(storage, path);
+    }
+  }
+};
 
 TEST_P(Damage, OfAnyFileIsNoticed) {
-  CrashingStorage storage;
-  const std::string path = save(storage, "out", sample_checkpoint(), 2);
-  const auto whole = storage.files;
-  Rng rng(static_cast<std::uint64_t>(GetParam()), "damage");
-  for (int trial = 0; trial < 400; ++trial) {
-    storage.files = whole;
-    auto file = storage.files.begin();
-    std::advance(file, rng.below(storage.files.size()));
-    const std::string how = damage(file->second, rng);
-    SCOPED_TRACE(testing::Message() << file->first << ": " << how);
+  damage_files("damage", [](CrashingStorage& storage, const std::string& path) {
     const auto checkpoint = loaded(storage, path);
     EXPECT_TRUE(!checkpoint || are_equal(*checkpoint, sample_checkpoint()));
     // An older one would take its place.
@@ -68,23 +79,14 @@ TEST_P(Damage, OfAnyFileIsNoticed) {
       }
     }();
     EXPECT_TRUE(!found || are_equal(found->checkpoint, sample_checkpoint()));
-  }
+  });
 }
 
 TEST_P(Damage, ThatTheManifestVouchesForEndsInWords) {
-  CrashingStorage storage;
-  const std::string path = save(storage, "out", sample_checkpoint(), 2);
-  const auto whole = storage.files;
-  Rng rng(static_cast<std::uint64_t>(GetParam()), "forgery");
-  for (int trial = 0; trial < 400; ++trial) {
-    storage.files = whole;
-    auto file = storage.files.begin();
-    std::advance(file, rng.below(storage.files.size()));
-    const std::string how = damage(file->second, rng);
-    SCOPED_TRACE(testing::Message() << file->first << ": " << how);
+  damage_files("forgery", [](CrashingStorage& storage, const std::string& path) {
     vouch_for_all(storage, path);
     loaded(storage, path);
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Damage, testing::Range(0, 5));
@@ -93,28 +95,26 @@ TEST(ManifestNumbers, ThatNoRunHasAreRefused) {
   CrashingStorage storage;
   const std::string path = save(storage, "out", sample_checkpoint(), 2);
   const std::vector<std::byte> good = storage.files[path + "/manifest.json"];
-  const std::vector<nlohmann::ordered_json> bad = {
-      -5,     -1,   std::int64_t{1} << 62,          std::uint64_t{1} << 63, 1e300, 1234.5, nullptr,
-      "1234", true, nlohmann::ordered_json::array()};
+  using Json = nlohmann::ordered_json;
+  const auto forge_anew = [&](const std::function<void(Json&)>& change) {
+    storage.files[path + "/manifest.json"] = good;
+    forge(storage, path, change);
+  };
+  const auto refusal = [&](const std::function<void(Json&)>& change) {
+    forge_anew(change);
+    return checkpoint_error([&] { load(storage, path); });
+  };
+  const std::vector<Json> bad = {
+      -5,     -1,   std::int64_t{1} << 62, std::uint64_t{1} << 63, 1e300, 1234.5, nullptr,
+      "1234", true, Json::array()};
   for (const char* key : {"steps", "samples", "world_size"})
-    for (const auto& value : bad) {
-      storage.files[path + "/manifest.json"] = good;
-      forge(storage, path, [&](nlohmann::ordered_json& json) { json[key] = value; });
-      EXPECT_THAT(checkpoint_error([&] { load(storage, path); }), HasSubstr("is damaged: "))
+    for (const auto& value : bad)
+      EXPECT_THAT(refusal([&](Json& json) { json[key] = value; }), HasSubstr("is damaged: "))
           << key << " " << value;
-    }
-  for (std::int64_t ranks : {0, 1, 3, 1 << 20}) {
-    storage.files[path + "/manifest.json"] = good;
-    forge(storage, path, [&](nlohmann::ordered_json& json) { json["world_size"] = ranks; });
-    checkpoint_error([&] { load(storage, path); });
-  }
-  for (const char* key : {"steps", "samples", "world_size", "seed", "files", "model_hash", "taxon_version"}) {
-    storage.files[path + "/manifest.json"] = good;
-    forge(storage, path, [&](nlohmann::ordered_json& json) { json.erase(key); });
-    checkpoint_error([&] { load(storage, path); });
-  }
-  storage.files[path + "/manifest.json"] = good;
-  forge(storage, path, [](nlohmann::ordered_json& json) { json.erase("finite"); });
+  for (std::int64_t ranks : {0, 1, 3, 1 << 20}) refusal([&](Json& json) { json["world_size"] = ranks; });
+  for (const char* key : {"steps", "samples", "world_size", "seed", "files", "model_hash", "taxon_version"})
+    refusal([&](Json& json) { json.erase(key); });
+  forge_anew([](Json& json) { json.erase("finite"); });
   expect_equal(load(storage, path), sample_checkpoint());  // as older versions wrote it
 }
 

@@ -1,4 +1,4 @@
-"""Documents that claim something about Taxon name tests that exist."""
+"""What documents point at exists: tests that prove what they claim, pages and their headings, files of the tree."""
 
 import pathlib
 import re
@@ -6,7 +6,45 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "comparison-with-others.md"
+CODE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+
+
+# Files that a page names, by their endings or by the folder that they begin with; src/ may be left out, as in includes.
+PATH = re.compile(r"`((?:(?:apps|bench|clusters|docs|examples|profiles|recipes|src|tests|tools)/[\w./-]+)|(?:[\w-]+/)+[\w-]+\.(?:cc|h|py|md|yaml))`")
+
+
+def pages():
+    listed = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "src" / "README.md", ROOT / "recipes" / "systems" / "README.md"]
+    return [*listed, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+
+
+def prose(text):
+    """Without examples."""
+    return re.sub(r"^    [^\n]*$|^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text):
+    """Of a page's headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", LINK.sub(r"\1", head).lower()).replace(" ", "-") for head in heads}
+
+
+def dead(page, text):
+    """What a page points at and is not there."""
+    found = []
+    for _, target in LINK.findall(prose(text)):
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        if "://" in target:
+            continue
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file.read_text())):
+            found.append(target)
+    for path in PATH.findall(prose(text)):
+        stem = ROOT / path
+        if not (stem.exists() or (ROOT / "src" / path).exists() or stem.with_suffix(".h").exists() or "NAME" in path):
+            found.append(path)
+    return found
 
 
 def rows(text):
@@ -47,6 +85,45 @@ class Comparison(unittest.TestCase):
         self.assertIn("has no test", wrong_link("Desk.DoesNotExist", "../tests/exchange/desk_test.cc"))
         self.assertIn("has no test", wrong_link("Systems.test_nothing", "../tests/app/systems_test.py"))
         self.assertEqual(wrong_link("Desk.AsynchronousNeverWaits", "../tests/exchange/desk_test.cc"), "")
+
+
+def misplaced(text):
+    """Names of the glossary that the headers beside them don't have."""
+    found = []
+    for _, names, _, where in rows(text):
+        headers = "".join((ROOT / "src" / path).read_text() for path in CODE.findall(where))
+        found += [name for name in CODE.findall(names) if not re.search(rf"\b{name}\b", headers)]
+    return found
+
+
+class Glossary(unittest.TestCase):
+    def test_names_stand_where_it_says(self):
+        self.assertEqual(misplaced((ROOT / "docs" / "glossary.md").read_text()), [])
+
+    def test_a_name_that_is_not_there_is_noticed(self):
+        self.assertEqual(misplaced("| a | b | c | d |\n|---|---|---|---|\n| rank | `Rang`, `Named` | a process | `base/named.h` |\n"), ["Rang"])
+
+
+class Links(unittest.TestCase):
+    def test_pages_point_at_what_is_there(self):
+        self.assertGreater(len(pages()), 25)
+        for page in pages():
+            self.assertEqual(dead(page, page.read_text()), [], page.relative_to(ROOT))
+
+    def test_every_page_is_reached_from_the_front_page(self):
+        seen, known = set(), [ROOT / "README.md"]
+        while known:
+            page = known.pop()
+            if page in seen or page.suffix != ".md":
+                continue
+            seen.add(page)
+            known += [(page.parent / target.partition("#")[0]).resolve() for _, target in LINK.findall(prose(page.read_text())) if "://" not in target]
+        missing = [page for page in (ROOT / "docs").glob("*.md") if page not in seen]
+        self.assertEqual(missing, [], "no page leads there")
+
+    def test_what_is_not_there_is_noticed(self):
+        text = "    an example: `tests/other_test.cc`\n[a](nowhere.md) [b](README.md#no-such-heading) `tests/nothing_test.cc` `codec/nothing.h` [c](README.md#two-commands) `net/tag.h` `bench/run`"
+        self.assertEqual(dead(ROOT / "README.md", text), ["nowhere.md", "README.md#no-such-heading", "tests/nothing_test.cc", "codec/nothing.h"])
 
 
 if __name__ == "__main__":
