@@ -140,11 +140,12 @@ class AwaitSignalOp final : public Op {
   std::uint64_t seen = 0;
 };
 
-/// How bytes reach one peer, in words for reports.
+/// How bytes reach one peer.
 struct Path {
   std::string name;  // "shared memory (posix)", "tcp eth0"
   bool shared_memory = false;
-  std::size_t fragment = 0;  // messages travel in pieces of so many bytes; 0: whole, or nobody knows
+  std::size_t fragment = 0;   // messages travel in pieces of so many bytes; 0: whole, or nobody knows
+  std::size_t in_flight = 0;  // bytes on their way that fill the path; 0: few, or nobody knows
 };
 
 /// Counters since the start, of this rank. What it sends to itself does not leave it, and is not sent.

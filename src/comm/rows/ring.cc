@@ -11,6 +11,12 @@ std::size_t longest_part(const Call& call, int members) {
          size_of(call.type);
 }
 
+/// Segments of `longest` bytes that are under way to `peer`.
+std::size_t segments_ahead(const net::Transport& transport, Rank peer, std::size_t longest) {
+  const std::size_t fill = transport.path(peer).in_flight;
+  return longest == 0 ? Ring::kAhead : std::max(Ring::kAhead, (fill + longest - 1) / longest);
+}
+
 }  // namespace
 
 Ring::Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps)
@@ -23,12 +29,17 @@ Ring::Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps)
       items_(segments_ * static_cast<std::size_t>(steps.last - steps.first)),
       longest_((longest_part(call, group.size()) / size_of(call.type) + segments_ - 1) / segments_ *
                size_of(call.type)),
+      ahead_(segments_ahead(group.runtime().transport, group.global(neighbour(1)), longest_)),
       agreement_(call),
       // A receive may only be posted over a part whose own send is over: that is so for parts of the step
       // before, see run().
-      scratch_(group.scratch(), steps.first < group.size() - 1 ? kAhead * longest_ : 0, call.data),
-      sends_(std::min(kAhead, segments_)),
-      receives_(std::min(kAhead, segments_ * static_cast<std::size_t>(group.size() - 1))) {}
+      scratch_(group.scratch(),
+               steps.first < group.size() - 1
+                   ? std::min(ahead_, segments_ * static_cast<std::size_t>(group.size() - 1)) * longest_
+                   : 0,
+               call.data),
+      sends_(std::min(ahead_, segments_)),
+      receives_(std::min(ahead_, segments_ * static_cast<std::size_t>(group.size() - 1))) {}
 
 bool Ring::sums(std::size_t item) const {
   return steps_.first + static_cast<int>(item / segments_) < group_.size() - 1;

@@ -26,7 +26,8 @@ class Ring {
   /// A member's receives are posted this many segments ahead, and it sends at most this many more than it has
   /// received. Since all members advance alike, what arrives finds its place and is not copied again, and the
   /// queue at each link stays short. Over TCP that counts: acknowledgements wait in the queue of the other
-  /// direction, and with whole parts in it a ring of 1 Gbit/s links loses 3 to 5 % of them.
+  /// direction, and with whole parts in it a ring of 1 Gbit/s links loses 3 to 5 % of them. Over a long path
+  /// it is as many as fill it.
   static constexpr std::size_t kAhead = 4;
 
   /// REQUIRES: at least two members.
@@ -52,6 +53,7 @@ class Ring {
   std::size_t segments_;  // of each part
   std::size_t items_;     // segments times steps
   std::size_t longest_;   // bytes of the longest segment
+  std::size_t ahead_;     // segments
   Agreement agreement_;
   Scratch scratch_;
   InFlight<net::SendOp> sends_;

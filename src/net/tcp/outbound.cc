@@ -75,9 +75,15 @@ void Outbound::call(Instant now) {
   if (fd < 0) return fail(std::generic_category().message(errno));
   stream_.emplace(fd);
   tune(fd);
+  if (shares_) limit_unsent(fd);
   poller_.watch(fd, *this);
   stage_ = Stage::Connecting;
   deadline_ = now + kPatience;
+}
+
+void Outbound::share_the_work() {
+  shares_ = true;
+  if (stream_) limit_unsent(stream_->fd());
 }
 
 void Outbound::converse(Instant now) {

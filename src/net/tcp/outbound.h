@@ -74,6 +74,9 @@ class Outbound final : public Watched {
   bool is_drained() const { return !is_open() || (frames_.empty() && !stream_->holds_bytes()); }
   /// Tells the peer that nothing more comes.
   void finish();
+  /// Others carry the same messages: no more is taken than can soon be sent, or a connection that is slow
+  /// yet would hoard what the others wait for.
+  void share_the_work();
   double round_trip() const { return stream_ ? stream_->round_trip() : 0; }
 
   void ready(std::uint32_t events) override;
@@ -111,6 +114,7 @@ class Outbound final : public Watched {
   std::deque<Frame> frames_;
   std::size_t queued_ = 0;  // payload of frames_
   bool readable_ = false, writable_ = false, hung_up_ = false;
+  bool shares_ = false;
   std::string problem_;
 };
 

@@ -12,6 +12,8 @@ namespace taxon::net::tcp {
 namespace {
 
 constexpr int kMostConnections = 8;
+/// Whoever keeps memory for what comes (Path::in_flight) keeps no more.
+constexpr std::size_t kMostInFlight = 16 << 20;
 /// Of interfaces that don't say how fast they are.
 constexpr double kUsualSpeed = 1.25e9;
 /// What a connection has on its way where the kernel's limits can't be read.
@@ -129,17 +131,20 @@ Path TcpPeer::path() const {
   std::string name = "tcp " + setting_.interface;
   if (setting_.line.encryption == Encryption::Tls) name += " with TLS";
   if (lines_.size() > 1) name += fmt::format(", {} connections", lines_.size());
-  return {name, false, setting_.line.fragment};
+  return {name, false, setting_.line.fragment, in_flight_};
 }
 
 void TcpPeer::add_lines() {
+  const double round_trip = lines_.front()->round_trip(), speed = bytes_per_second(setting_.interface);
+  in_flight_ = std::min(static_cast<std::size_t>(round_trip * speed), kMostInFlight);
   int wanted = setting_.connections;
-  if (wanted == 0)
-    wanted =
-        connections_for(lines_.front()->round_trip(), bytes_per_second(setting_.interface), buffer_bytes());
+  if (wanted == 0) wanted = connections_for(round_trip, speed, buffer_bytes());
+  way_.expect(in_flight_);
   while (static_cast<int>(lines_.size()) < wanted)
     lines_.push_back(
         std::make_unique<Outbound>(setting_.line, poller_, static_cast<Outbound::Owner&>(*this)));
+  if (wanted == 1) return;
+  for (auto& line : lines_) line->share_the_work();
 }
 
 void TcpPeer::look_after_lines() {

@@ -90,6 +90,7 @@ class TcpPeer final : public NetworkPeer, private Outbound::Owner {
   std::optional<Instant> next_look_;
   std::optional<std::string> out_problem_;
   int inbound_ = 0;
+  std::size_t in_flight_ = 0;  // bytes that fill the path
   std::deque<Outgoing> queue_;
   std::size_t assigning_ = 0;  // the first of the queue that has bytes which no line has
   std::uint64_t first_ = 0;    // order of the queue's first

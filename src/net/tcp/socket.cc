@@ -18,6 +18,8 @@ namespace taxon::net::tcp {
 namespace {
 
 constexpr int kBacklog = 4096;
+/// A millisecond of 1 Gbit/s: longer than a rank that is told of room takes to fill it.
+constexpr int kUnsent = 128 << 10;
 
 std::string reason() { return std::generic_category().message(errno); }
 
@@ -111,6 +113,8 @@ int pending_error(int socket) {
   socklen_t size = sizeof error;
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
+
+void limit_unsent(int socket) { set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsent); }
 
 void tune(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);

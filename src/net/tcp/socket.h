@@ -46,5 +46,7 @@ int start_connect(const SocketAddress& to);
 int pending_error(int socket);
 /// Small messages leave at once, and hosts that vanished are asked for now and then.
 void tune(int socket);
+/// Takes no more ahead of what TCP may send now than fits a short time.
+void limit_unsent(int socket);
 
 }  // namespace taxon::net::tcp
