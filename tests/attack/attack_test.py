@@ -116,6 +116,21 @@ class Attack(unittest.TestCase):
         findings = self.attack(self.planted(bits="'b' if resumes else 'a'"), "--only", "kills", "--cases", 4, hang=30)
         self.expect(findings, "resumed it comes to b, undisturbed to a")
 
+    def test_a_phase_that_has_not_come_is_not_held_against_the_program(self):
+        # Rank 0 is stopped while it starts; the end is what was waited for.
+        fault = """
+if out.name == "out" and not resumes:
+    ranks = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=dict(os.environ, RANK="0"))]
+    while "T" not in open(f"/proc/{ranks[0].pid}/stat").read().rsplit(")", 1)[1].split()[0]:
+        time.sleep(0.01)
+    end(69)
+"""
+        self.assertEqual(self.attack(self.planted(fault), "--seed", 2, "--only", "kills", "--case", 16, hang=20), [])
+
+    def test_strangers_call_at_runs_that_end_by_the_clock(self):
+        fault = "if not any(word.startswith('length.seconds=') for word in words): time.sleep(1000)"
+        self.assertEqual(self.attack(self.planted(fault), "--only", "wires", "--case", 1, hang=20), [])
+
     def test_the_program_withstands_a_few(self):
         self.assertEqual(self.attack(os.environ["TAXON_PROGRAM"], "--seed", 1, "--only", "kills,files", "--cases", 1, hang=120), [])
 
