@@ -363,7 +363,7 @@ class RemoteLaunch {
       return;
     if (code_of(status) == kSshFailed && is_spared(index) && any_alive()) {
       without_lost_ = true;
-      return say(sentence_of(index) + "; the others can do without its ranks");
+      return say(sentence_of(index) + kDoneWithout);
     }
     if (!is_echo(status)) return name_culprit(index);
     if (!suspect_) suspect_ = index;
