@@ -16,6 +16,10 @@ namespace taxon::app {
 
 // What the launchers of this program have in common: children, signals and how processes end.
 
+/// Of one whose loss a job survives, as far as a launcher knows.
+inline constexpr const char* kDoneWithout =
+    "; the others can do without it, unless all were together just then (for a test, a checkpoint or the "
+    "end)";
 /// The exit code of a run that is complete although workers were lost, which the others did without.
 inline constexpr int kWithoutLostExit = 3;
 /// As shells have it: the program could not be started.

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <iostream>
 #include <sstream>
@@ -16,21 +15,17 @@
 
 #include "apps/taxon/command.h"
 #include "apps/taxon/host.h"
+#include "apps/taxon/launch_messages.h"
 #include "apps/taxon/local_launcher.h"
 #include "apps/taxon/preflight.h"
 #include "apps/taxon/version.h"
 #include "base/failure.h"
-#include "base/units.h"
 #include "data/storage.h"
 
 namespace taxon::app {
 namespace {
 
 using nlohmann::json;
-
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(ErrorKind::Rendezvous, "the launcher and its agent don't understand each other: " + what);
-}
 
 void print(const json& line) {
   std::cout << line.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
@@ -41,7 +36,7 @@ json next_line() {
   std::string line;
   if (!std::getline(std::cin, line)) return nullptr;
   json parsed = json::parse(line, nullptr, false);
-  if (!parsed.is_object()) refuse("a line that is no object");
+  if (!parsed.is_object()) misunderstood("a line that is no object");
   return parsed;
 }
 
@@ -128,7 +123,7 @@ class Obedience {
   const LocalLaunch& launch_;
 };
 
-int run_ranks(const AgentJob& job, const json& go) {
+int run_ranks(const AgentJob& job, const AgentGo& go) {
   control::Fd plan(memfd_create("taxon-plan", MFD_CLOEXEC));
   if (!plan.valid() ||
       write(plan.get(), job.plan.data(), job.plan.size()) != static_cast<ssize_t>(job.plan.size()))
@@ -139,8 +134,8 @@ int run_ranks(const AgentJob& job, const json& go) {
   launch.job = WiderJob{.first_rank = job.first_rank,
                         .world_size = job.world_size,
                         .node = job.node,
-                        .address = go.at("address").get<std::string>(),
-                        .port = go.at("port").get<int>(),
+                        .address = go.address,
+                        .port = go.port,
                         .secret = job.secret};
   launch.command_line = {"taxon", "train"};
   for (const std::string& word : job.words)
@@ -170,64 +165,10 @@ int serve() {
   print(to_json(report));
   const json go = next_line();
   if (go.is_null() || !go.contains("go")) return 0;
-  return run_ranks(job, go["go"]);
+  return run_ranks(job, go_from(go["go"]));
 }
 
 }  // namespace
-
-json to_json(const AgentJob& job) {
-  return {{"folder", job.folder},
-          {"plan", job.plan},
-          {"words", job.words},
-          {"secret", job.secret},
-          {"node", job.node},
-          {"slots", job.slots},
-          {"first_rank", job.first_rank},
-          {"world_size", job.world_size},
-          {"spared", job.spared}};
-}
-
-json to_json(const AgentReport& report) {
-  return {{"problems", report.problems}, {"address", report.address}, {"port", report.port}};
-}
-
-AgentJob job_from(const json& object) {
-  try {
-    AgentJob job{.folder = object.at("folder"),
-                 .plan = object.at("plan"),
-                 .words = object.at("words"),
-                 .secret = object.at("secret"),
-                 .node = object.at("node"),
-                 .slots = object.at("slots"),
-                 .first_rank = object.at("first_rank"),
-                 .world_size = object.at("world_size"),
-                 .spared = object.at("spared")};
-    if (job.slots < 1 || job.first_rank < 0 || job.world_size < job.first_rank + job.slots)
-      refuse("a job of no ranks");
-    return job;
-  } catch (const json::exception& error) {
-    refuse(error.what());
-  }
-}
-
-AgentReport report_from(const json& object) {
-  try {
-    AgentReport report{
-        .problems = object.at("problems"), .address = object.at("address"), .port = object.at("port")};
-    if (report.port < 1 || report.port > 65535) refuse("a port that is none");
-    return report;
-  } catch (const json::exception& error) {
-    refuse(error.what());
-  }
-}
-
-std::string clock_problem(double sent, double there, double received) {
-  // It said so at some moment in between.
-  const double ahead = there > received ? there - received : there < sent ? there - sent : 0;
-  if (std::abs(ahead) <= kClockTolerance) return "";
-  return fmt::format("its clock is {} {} this host's: synchronise them (NTP)",
-                     format_seconds(std::abs(ahead)), ahead > 0 ? "ahead of" : "behind");
-}
 
 int run_agent() { return run_alone(serve); }
 

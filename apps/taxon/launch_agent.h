@@ -1,50 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
-
 namespace taxon::app {
-
-// `taxon launch` runs `taxon agent` on every host, over ssh, and they talk in lines of JSON over its standard
-// input and output: what is handed on, the job's secret too, is on no command line.
-//   agent    {"agent": 1, "version"}
-//   launcher the job: AgentJob
-//   agent    {"time"}, at once; then what it found: AgentReport
-//   launcher {"go": {"address", "port"}}
-//   launcher {"signal": n} for its ranks; {"end": why} when another host's have failed; or the end of the
-//   input
-// From "go" on the output is the ranks' own.
-
-/// What one host is to do.
-struct AgentJob {
-  std::string folder;              // where its ranks run
-  std::string plan;                // in YAML
-  std::vector<std::string> words;  // of `taxon train`; kPlanWord is where the recipe goes
-  std::string secret;
-  int node = 0, slots = 1, first_rank = 0, world_size = 1;
-  std::vector<int> spared;  // ranks that the others do without
-
-  static constexpr const char* kPlanWord = "\x01plan";
-};
-
-struct AgentReport {
-  std::vector<std::string> problems;
-  std::string address;  // at which the launcher reached this host; empty: not by ssh
-  int port = 0;         // a free one, kept for the job
-};
-
-nlohmann::json to_json(const AgentJob& job);
-nlohmann::json to_json(const AgentReport& report);
-/// Throw Error{Rendezvous} for what is not of this form.
-AgentJob job_from(const nlohmann::json& json);
-AgentReport report_from(const nlohmann::json& json);
-
-/// Seconds by which two hosts' clocks may differ before a job refuses to start.
-inline constexpr double kClockTolerance = 5;
-/// What is wrong with a clock that said `there` (seconds since 1970) between `sent` and `received` of ours;
-/// or nothing.
-std::string clock_problem(double sent, double there, double received);
 
 /// `taxon agent`: looks at its host, then runs its ranks. Returns as run_workers().
 int run_agent();

@@ -14,9 +14,10 @@
 #include <sstream>
 
 #include "apps/taxon/children.h"
+#include "apps/taxon/clock_check.h"
 #include "apps/taxon/command.h"
 #include "apps/taxon/host.h"
-#include "apps/taxon/launch_agent.h"
+#include "apps/taxon/launch_messages.h"
 #include "apps/taxon/preflight.h"
 #include "apps/taxon/problems.h"
 #include "apps/taxon/version.h"
@@ -242,7 +243,7 @@ class RemoteLaunch {
     switch (host.stage) {
       case Host::Stage::Connecting: {
         host.stage = Host::Stage::Asked;
-        if (const std::string version = line.value("version", "?"); version != version_number())
+        if (const std::string version = version_from(line); version != version_number())
           return object(host,
                         fmt::format("it has Taxon {}, this host {}: install the same version on every host",
                                     version, version_number()));
@@ -254,9 +255,8 @@ class RemoteLaunch {
       }
       case Host::Stage::Asked: {
         host.stage = Host::Stage::Checking;
-        if (std::string problem = clock_problem(host.asked_at, line.value("time", 0.0), wall_clock());
-            !problem.empty())
-          object(host, problem);
+        const std::string problem = clock_problem(host.asked_at, time_from(line), wall_clock());
+        if (!problem.empty()) object(host, problem);
         return;
       }
       case Host::Stage::Checking: {
@@ -363,7 +363,7 @@ class RemoteLaunch {
       return;
     if (code_of(status) == kSshFailed && is_spared(index) && any_alive()) {
       without_lost_ = true;
-      return say(sentence_of(index) + "; the others can do without its ranks");
+      return say(sentence_of(index) + kDoneWithout);
     }
     if (!is_echo(status)) return name_culprit(index);
     if (!suspect_) suspect_ = index;

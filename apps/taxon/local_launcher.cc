@@ -109,13 +109,14 @@ class Supervisor {
     }
     if (suspect_ && !culprit_) name_culprit(behind_the_echo());
     if (stops_ > 1) return exit_code(ErrorKind::Interrupted);
+    if (overdue_) return exit_code(ErrorKind::Deadline);
     if (culprit_) return code_of(*workers_[*culprit_].status);
     if (interrupted_) return exit_code(ErrorKind::Interrupted);
     return departed_ ? kWithoutLostExit : 0;
   }
 
  private:
-  enum class Ending { No, Patience, LastPatience, Killed };
+  enum class Ending { No, Rest, Patience, LastPatience, Killed };
 
   int rank_of(std::size_t worker) const { return job_.first_rank + static_cast<int>(worker); }
 
@@ -202,15 +203,16 @@ class Supervisor {
 
   void ended(std::size_t worker, int status) {
     if (is_orderly_stop(status)) interrupted_ = true;
-    if (code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status) || culprit_ || stops_ > 1)
-      return;
+    const bool well = code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status);
+    if (well) expect_the_rest();
+    if (well || culprit_ || overdue_ || stops_ > 1) return;
     const bool spared =
         std::find(launch_.spared.begin(), launch_.spared.end(), rank_of(worker)) != launch_.spared.end();
     if (spared && WIFSIGNALED(status) && (any_alive() || launch_.job)) {
       departed_ = worker;
       note_.tell(sentence_of(worker));
-      return launch_.say(sentence_of(worker) + (note_.has_begun() ? "; the others can do without it"
-                                                                  : " before all ranks were there"));
+      return launch_.say(sentence_of(worker) +
+                         (note_.has_begun() ? kDoneWithout : " before all ranks were there"));
     }
     if (!is_echo(status)) return name_culprit(worker);
     if (suspect_) return;
@@ -223,8 +225,26 @@ class Supervisor {
                        in_words(*workers_[worker].status));
   }
 
+  /// The run is over, but for what is written at its end.
+  void expect_the_rest() {
+    if (ending_ != Ending::No || !any_alive()) return;
+    ending_ = Ending::Rest;
+    deadline_ = Clock::now() + launch_.deadline;
+  }
+
+  void name_overdue() {
+    overdue_ = true;
+    for (std::size_t worker = 0; worker < workers_.size(); ++worker)
+      if (!workers_[worker].status)
+        launch_.say(
+            fmt::format("rank {} (process {}) has not ended, {} after others did: it is ended now. Was "
+                        "it stopped, or is its disk stuck? What it had not written by then is missing",
+                        rank_of(worker), workers_[worker].pid,
+                        format_seconds(static_cast<double>(launch_.deadline.count()) / 1e3)));
+  }
+
   void be_patient(const std::string& why) {
-    if (ending_ != Ending::No) return;
+    if (ending_ != Ending::No && ending_ != Ending::Rest) return;
     note_.tell(why);
     ending_ = Ending::Patience;
     patience_ = note_.has_begun() ? launch_.patience : std::min(launch_.patience, launch_.early_patience);
@@ -247,8 +267,12 @@ class Supervisor {
 
   void escalate() {
     switch (ending_) {
+      case Ending::Rest:
       case Ending::Patience:
-        if (!culprit_) name_culprit(behind_the_echo());
+        if (ending_ == Ending::Rest)
+          name_overdue();
+        else if (!culprit_)
+          name_culprit(behind_the_echo());
         signal_all(SIGTERM);
         ending_ = Ending::LastPatience;
         deadline_ = Clock::now() + launch_.last_patience;
@@ -269,7 +293,7 @@ class Supervisor {
   std::vector<Worker> workers_;
   std::optional<std::size_t> suspect_, culprit_;
   std::optional<std::size_t> departed_;  // the last spared one that was killed
-  bool interrupted_ = false;
+  bool interrupted_ = false, overdue_ = false;
   int stops_ = 0;
   Ending ending_ = Ending::No;
   std::chrono::milliseconds patience_{0};

@@ -39,6 +39,8 @@ struct LocalLaunch {
   /// The first where ranks had not yet met: nothing is lost with them.
   std::chrono::milliseconds early_patience{700};
   std::chrono::milliseconds last_patience{std::chrono::seconds(3)};
+  /// After the first that ended well: how long the others may still take. No rank listens to them any more.
+  std::chrono::milliseconds deadline{std::chrono::minutes(10)};
 };
 
 /// Runs `workers` copies of this program on this host as the ranks of one job, with RANK, WORLD_SIZE,
@@ -47,6 +49,7 @@ struct LocalLaunch {
 ///   0                 all succeeded
 ///   3                 all succeeded but for spared ones that were killed
 ///   who failed        its exit code; 75 (peer lost) if it got SIGKILL, else 128 + the signal that ended it
+///   74 (deadline)     a worker did not end although others had ended well; it is named, and ended
 ///   143               SIGINT, SIGTERM or SIGHUP came (they go to all workers; the second time as SIGKILL)
 /// The worker that failed first is named. Others that only complain about its loss are not mistaken for it,
 /// whoever ends first. Workers that have not met yet are told who died, so that they don't wait for it.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 
@@ -202,6 +203,7 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
   launch.environment = {{kLocalWorker, "1"}};
   launch.say = say;
   launch.output = arguments.worker_output;
+  launch.deadline = std::chrono::milliseconds(std::llround(plan.control.deadline_seconds * 1e3));
   if (arguments.follow_order.empty())
     for (Rank rank : exchange::spared_ranks(plan, arguments.workers)) launch.spared.push_back(rank.value());
   return run_workers(launch);

@@ -10,7 +10,7 @@
 namespace taxon::train {
 namespace {
 
-constexpr std::uint32_t kHere = 0, kList = 1;
+constexpr std::uint32_t kHere = 0, kList = 1, kParted = 2;
 
 }  // namespace
 
@@ -27,6 +27,7 @@ net::Tag Roster::tag(std::uint32_t round) const {
 }
 
 task::Task<void> Roster::call() {
+  together_ = true;
   const std::vector<std::int64_t> before = here_;
   auto listing = all_.rank() == 0 ? count() : ask();
   co_await listing;
@@ -41,25 +42,58 @@ task::Task<void> Roster::call() {
   co_await establishing;
 }
 
+task::Task<void> Roster::part() {
+  watches_.clear();
+  if (all_.rank() != 0) {
+    auto saying = say(kParted);
+    co_await saying;
+  } else {
+    for (int member = 1; member < all_.size(); ++member) {
+      if (here_[static_cast<std::size_t>(member)] == 0) continue;
+      std::int64_t parted = 0;
+      auto hearing = hear(member, kParted, &parted);
+      co_await hearing;
+    }
+  }
+  together_ = false;
+}
+
+/// 1 if the member says so, 0 if it is lost.
+task::Task<void> Roster::hear(int member, std::uint32_t round, std::int64_t* said) {
+  net::Transport& transport = all_.runtime().transport;
+  const Rank peer = all_.global(member);
+  net::RecvOp hears(transport, peer, tag(round), as_view(std::span(said, 1)), DType::Int64);
+  comm::GuardedOp guard(&losses_, transport, hears);
+  std::exception_ptr error;
+  try {
+    co_await hears;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!error && *said != 1) throw comm::told_wrong(peer, "roster", fmt::format("{} for being here", *said));
+  if (!error) co_return;
+  if (!comm::is_spared_loss(&losses_, peer, error)) std::rethrow_exception(error);
+  *said = 0;
+}
+
+task::Task<void> Roster::say(std::uint32_t round) {
+  const std::int64_t here = 1;
+  net::SendOp says(all_.runtime().transport, all_.global(0), tag(round),
+                   as_const_view(std::span<const std::int64_t>(&here, 1)), DType::Int64);
+  co_await says;
+}
+
 task::Task<void> Roster::count() {
   net::Transport& transport = all_.runtime().transport;
   for (int member = 1; member < all_.size(); ++member) {
     std::int64_t& here = here_[static_cast<std::size_t>(member)];
     if (here == 0) continue;
-    const Rank peer = all_.global(member);
-    net::RecvOp hears(transport, peer, tag(kHere), as_view(std::span(&here, 1)), DType::Int64);
-    comm::GuardedOp guard(&losses_, transport, hears);
-    std::exception_ptr error;
-    try {
-      co_await hears;
-    } catch (...) {
-      error = std::current_exception();
-    }
-    if (!error && here != 1) throw comm::told_wrong(peer, "roster", fmt::format("{} for being here", here));
-    if (!error) continue;
-    if (!comm::is_spared_loss(&losses_, peer, error)) std::rethrow_exception(error);
-    here = 0;
+    auto hearing = hear(member, kHere, &here);
+    co_await hearing;
   }
+  // Who came and was lost while others were awaited: it was said already that they go on.
+  for (int member = 1; member < all_.size(); ++member)
+    if (losses_.lost(all_.global(member))) here_[static_cast<std::size_t>(member)] = 0;
   std::deque<net::SendOp> sends;
   for (int member = 1; member < all_.size(); ++member)
     if (here_[static_cast<std::size_t>(member)] != 0)
@@ -73,10 +107,8 @@ task::Task<void> Roster::count() {
 task::Task<void> Roster::ask() {
   net::Transport& transport = all_.runtime().transport;
   const Rank first = all_.global(0);
-  const std::int64_t here = 1;
-  net::SendOp says(transport, first, tag(kHere), as_const_view(std::span<const std::int64_t>(&here, 1)),
-                   DType::Int64);
-  co_await says;
+  auto saying = say(kHere);
+  co_await saying;
   const std::vector<std::int64_t> before = here_;
   net::RecvOp hears(transport, first, tag(kList), as_view(std::span(here_)), DType::Int64);
   co_await hears;

@@ -9,7 +9,7 @@
 namespace taxon::train {
 
 /// Who of all ranks is still there, where workers may be lost: what they do together they do in a group that
-/// everybody agrees about. Until the first dismiss(), and from each call() to the next, nobody can be done
+/// everybody agrees about. Until the first part(), and from each call() to the next, nobody can be done
 /// without: a loss ends the run then.
 class Roster final {
  public:
@@ -19,8 +19,11 @@ class Roster final {
 
   /// Every rank that is there: rank 0 waits for all, and says who came.
   task::Task<void> call();
-  /// What was to be done together is done.
-  void dismiss() { watches_.clear(); }
+  /// What was to be done together is done at this rank. Rank 0 waits for all: only then does it know that a
+  /// loss ends nobody's run.
+  task::Task<void> part();
+  /// At rank 0: some rank may still need all that were counted.
+  bool together() const { return together_; }
   /// Who was missing at the last call.
   std::vector<Rank> missing() const;
 
@@ -36,6 +39,8 @@ class Roster final {
   };
 
   task::Task<void> count();
+  task::Task<void> hear(int member, std::uint32_t round, std::int64_t* said);
+  task::Task<void> say(std::uint32_t round);
   task::Task<void> ask();
   void watch();
   net::Tag tag(std::uint32_t round) const;
@@ -44,6 +49,7 @@ class Roster final {
   comm::Communicator& present_;
   comm::Losses& losses_;
   std::uint32_t use_ = 0;
+  bool together_ = true;
   std::vector<std::int64_t> here_;  // by rank: 1, or 0
   std::vector<std::unique_ptr<Watch>> watches_;
 };

@@ -112,9 +112,6 @@ task::Task<void> Saver::collect(std::string name, const tensor::Arena* part, Sha
 }
 
 task::Task<void> Saver::export_model() {
-  auto averaging = setup_.evaluator->average_buffers();
-  co_await averaging;
-  if (ranks_.group.rank() != 0) co_return;
   std::vector<double> parameters, buffers;
   auto read = on_compute(&world_.runtime, "read model", [&] {
     parameters = world_.model.parameters();

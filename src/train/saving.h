@@ -30,7 +30,7 @@ class Saver {
   };
   /// Writes a checkpoint of the run after `steps` and `samples`, unless the plan wants no files.
   task::Task<void> save(std::int64_t steps, std::int64_t samples, ToCome to_come);
-  /// model.safetensors: the weights as they are, with the buffers averaged over the ranks.
+  /// model.safetensors: the weights as they are, with the model's buffers. Rank 0 alone.
   task::Task<void> export_model();
 
  private:

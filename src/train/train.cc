@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "data/loader.h"
 #include "tensor/finite.h"
@@ -46,6 +47,8 @@ class Trainer {
   Ranks ranks() { return groups_.ranks(); }
   int present() { return ranks().group.size(); }
   void lost(const Ledger::Loss& loss);
+  task::Task<void> part();
+  void tell_of(const Ledger::Loss& loss);
   void tell_of_skipped(std::int64_t step, const Divergence& divergence);
   void require_finite(const Evaluation& evaluation) const;
 
@@ -92,7 +95,8 @@ class Trainer {
   Meter meter_;
   std::unique_ptr<Coding> coding_;
   int workers_ = 1;
-  int lost_ = 0;  // of them; at rank 0
+  std::vector<Rank> lost_;            // of them, that were told of; at rank 0
+  std::vector<Ledger::Loss> untold_;  // until it is known that the others do go on
   std::int64_t skipped_ = 0;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
@@ -206,7 +210,8 @@ RunInfo Trainer::info() const {
 task::Task<void> Trainer::loop() {
   // Here and no earlier: what this starts is unwound only if the loop fails.
   if (delayed_) stepper_->go_on_with(*delayed_);
-  if (Roster* roster = groups_.roster()) roster->dismiss();
+  auto parting = part();
+  co_await parting;
   meter_.begin_steps();
   bool ended = pace_->counts_own() && samples_ >= total_;
   while (!ended) {
@@ -270,8 +275,7 @@ task::Task<bool> Trainer::come_together(Together mine) {
     auto pausing = pause();
     co_await pausing;
   }
-  Roster* roster = groups_.roster();
-  if (roster) {
+  if (Roster* roster = groups_.roster()) {
     auto calling = roster->call();
     co_await calling;
   }
@@ -291,13 +295,31 @@ task::Task<bool> Trainer::come_together(Together mine) {
     auto saving = save();
     co_await saving;
   }
+  auto parting = part();
+  co_await parting;
   meter_.leave_out(begin);
-  if (roster) roster->dismiss();
   co_return false;
+}
+
+/// What all do together is done: from here on a worker may be lost.
+task::Task<void> Trainer::part() {
+  Roster* roster = groups_.roster();
+  if (!roster) co_return;
+  auto parting = roster->part();
+  co_await parting;
+  for (const Ledger::Loss& loss : std::exchange(untold_, {})) tell_of(loss);
 }
 
 /// At rank 0, once for each.
 void Trainer::lost(const Ledger::Loss& loss) {
+  if (Roster* roster = groups_.roster(); roster && roster->together())
+    untold_.push_back(loss);
+  else
+    tell_of(loss);
+}
+
+void Trainer::tell_of(const Ledger::Loss& loss) {
+  lost_.push_back(loss.rank);
   std::string why;
   try {
     std::rethrow_exception(loss.why);
@@ -310,7 +332,7 @@ void Trainer::lost(const Ledger::Loss& loss) {
                                                : "the others train its share";
   world_.observer.noticed(fmt::format(
       "{}. It had reported {} steps with {} samples; what it was computing is lost, and {}. {} workers go on",
-      why, loss.steps, loss.samples, rest, workers_ - ++lost_));
+      why, loss.steps, loss.samples, rest, workers_ - static_cast<int>(lost_.size())));
 }
 
 task::Task<void> Trainer::step(const data::Batch* batch) {
@@ -516,9 +538,10 @@ task::Task<Outcome> Trainer::conclude() {
   outcome.copies_per_step = world_.model.copies().copies;
   outcome.copy_bytes_per_step = world_.model.copies().bytes;
   outcome.crossings = world_.model.crossings();
-  if (!interrupted_ && !options_.out.empty()) {
-    auto exporting = saver_->export_model();
-    co_await exporting;
+  const bool exports = !interrupted_ && !options_.out.empty();
+  if (exports) {
+    auto averaging = evaluator_->average_buffers();
+    co_await averaging;
   }
   if (auto notice = chronicler_.compare(hash_)) world_.observer.noticed(*notice);
   if (options_.record_order) {
@@ -530,10 +553,18 @@ task::Task<Outcome> Trainer::conclude() {
     auto gathering = everybody.agreement.gather(pack_spans(runtime().journal.all(), options_.clock_offset));
     outcome.traces = co_await gathering;
   }
+  auto parting = part();
+  co_await parting;
+  if (exports && runtime().rank() == Rank(0)) {
+    auto exporting = saver_->export_model();
+    co_await exporting;
+  }
   auto draining = stepper_->drain();
   co_await draining;
   auto closing = pace_->close();
   co_await closing;
+  // Those, too, that only the last list had.
+  if (runtime().rank() == Rank(0)) outcome.lost = lost_;
   co_return outcome;
 }
 

@@ -88,6 +88,19 @@ TEST_F(LocalLauncher, AWorkerThatIgnoresSigtermIsEndedToo) {
   EXPECT_THAT(log_, HasSubstr("rank 2 "));
 }
 
+TEST_F(LocalLauncher, AWorkerThatIsStoppedAtTheEndIsNamedAndEnded) {
+  launch_.deadline = std::chrono::milliseconds(50);
+  EXPECT_EQ(run("if [ $RANK = 1 ]; then kill -STOP $$; fi"), 74);
+  EXPECT_THAT(log_, HasSubstr("rank 1 (process " + std::to_string(pids_[1]) +
+                              ") has not ended, 50.00 ms after others did: it is ended now"));
+}
+
+TEST_F(LocalLauncher, WhoFailsAfterOthersHaveEndedIsTheCulprit) {
+  EXPECT_EQ(run("if [ $RANK = 1 ]; then sleep 0.3; exit 73; fi; if [ $RANK = 2 ]; then exec sleep 1000; fi"),
+            73);
+  EXPECT_THAT(log_, HasSubstr("rank 1 (process " + std::to_string(pids_[1]) + ") failed with exit code 73"));
+}
+
 TEST_F(LocalLauncher, AKilledWorkerMeansTryAgain) {
   EXPECT_EQ(run("if [ $RANK = 0 ]; then kill -KILL $$; fi; exec sleep 1000"), 75);
   EXPECT_THAT(log_, AllOf(HasSubstr("rank 0 "), HasSubstr("was killed by signal 9 (Killed)")));

@@ -4,6 +4,7 @@ real one. TAXON_PROGRAM is the program, TAXON_BUILD a folder for planted ones.""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,8 @@ out = pathlib.Path(words[words.index("--out") + 1]) if "--out" in words else Non
 count = int(words[words.index("--workers") + 1]) if "--workers" in words else 1
 asked = []
 for sign in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(sign, lambda *_: asked.append(1))
+    if signal.getsignal(sign) != signal.SIG_IGN:  # as nohup asks for
+        signal.signal(sign, lambda *_: asked.append(1))
 def end(code):
     for rank in ranks:
         rank.kill()
@@ -115,6 +117,46 @@ class Attack(unittest.TestCase):
     def test_other_bits_after_a_resume_are_found(self):
         findings = self.attack(self.planted(bits="'b' if resumes else 'a'"), "--only", "kills", "--cases", 4, hang=30)
         self.expect(findings, "resumed it comes to b, undisturbed to a")
+
+    def test_a_phase_that_has_not_come_is_not_held_against_the_program(self):
+        # Rank 0 is stopped while it starts; the end is what was waited for.
+        fault = """
+if out.name == "out" and not resumes:
+    ranks = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=dict(os.environ, RANK="0"))]
+    while "T" not in open(f"/proc/{ranks[0].pid}/stat").read().rsplit(")", 1)[1].split()[0]:
+        time.sleep(0.01)
+    end(69)
+"""
+        self.assertEqual(self.attack(self.planted(fault), "--seed", 2, "--only", "kills", "--case", 16, hang=20), [])
+
+    def test_signals_that_the_attacker_ignores_reach_the_program(self):
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            # SIGINT to the launcher while it trains.
+            self.assertEqual(self.attack(self.planted(), "--seed", 1, "--only", "kills", "--case", 0, hang=30), [])
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def test_a_signal_while_libraries_are_loaded_is_no_finding(self):
+        # SIGINT to the launcher in startup.
+        fault = """
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+if out.name == "out" and not resumes:
+    time.sleep(1)
+"""
+        self.assertEqual(self.attack(self.planted(fault), "--seed", 3, "--only", "kills", "--case", 13, hang=30), [])
+        # SIGINT to rank 0 in rendezvous.
+        fault = """
+if out.name == "out" and not resumes:
+    ranks = [subprocess.Popen(["sleep", "60"], env=dict(os.environ, RANK=str(rank))) for rank in range(count)]
+    ranks[0].wait()
+    end(128 - ranks[0].returncode)
+"""
+        self.assertEqual(self.attack(self.planted(fault), "--seed", 20261122, "--only", "kills", "--case", 11, hang=30), [])
+
+    def test_strangers_call_at_runs_that_end_by_the_clock(self):
+        fault = "if not any(word.startswith('length.seconds=') for word in words): time.sleep(1000)"
+        self.assertEqual(self.attack(self.planted(fault), "--only", "wires", "--case", 1, hang=20), [])
 
     def test_the_program_withstands_a_few(self):
         self.assertEqual(self.attack(os.environ["TAXON_PROGRAM"], "--seed", 1, "--only", "kills,files", "--cases", 1, hang=120), [])

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "control/quick.h"
 #include "control/session.h"
 #include "control/socket.h"
 
@@ -25,26 +26,6 @@ inline std::uint16_t free_port() {
   any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&any), sizeof any), 0);
   return local_endpoint(fd.get()).port();
-}
-
-/// Options with patience for tests: everything in tens of milliseconds.
-inline JoinOptions quick(int rank, int world, std::uint16_t port) {
-  using std::chrono::milliseconds;
-  JoinOptions options;
-  options.rank = Rank(rank);
-  options.world_size = world;
-  options.port = port;
-  options.version = "1";
-  options.plan_hash = "p";
-  options.host_id = "host-of-" + std::to_string(rank);
-  options.blob = {std::byte(rank), std::byte(7)};
-  options.patience = {.join = milliseconds(30'000),
-                      .silence = milliseconds(20'000),
-                      .peer = milliseconds(40'000),
-                      .hang = milliseconds(200),
-                      .heartbeat = milliseconds(20),
-                      .progress = milliseconds(50)};
-  return options;
 }
 
 /// Joins on a thread of its own.

@@ -17,6 +17,8 @@ constexpr std::uint32_t kEpoch = 7;
 constexpr std::uint32_t kSignals = 4;
 constexpr std::size_t kRegion = 512, kFence = 64, kFragment = 96;
 constexpr std::uint64_t kLargest = 1 << 20;
+/// A reader's: small, so that frames lie across its end, and cheap to make.
+constexpr std::size_t kBuffer = 256;
 constexpr std::byte kUntouched{0xa5};
 
 /// Bytes of the input, as long as there are any; then zeros.
@@ -50,7 +52,8 @@ class Bench {
   Bench() : memory_(kRegion + 2 * kFence, kUntouched) {
     regions_.add(View(memory_.data() + kFence, kRegion));
     // Two connections of rank 1, one of rank 2.
-    for (int rank : {1, 1, 2}) readers_.push_back({tcp::FrameReader(inbox_, Rank(rank), kFragment), {}});
+    for (int rank : {1, 1, 2})
+      readers_.push_back({tcp::FrameReader(inbox_, Rank(rank), kFragment, kBuffer), {}});
   }
 
   void run(Source& input) {

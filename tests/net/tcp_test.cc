@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <thread>
@@ -103,13 +104,20 @@ TEST(TcpFrames, ConfirmationsPassPayloadsAndNotEachOther) {
 }
 
 TEST(TcpFrames, OfAnyKindBreakAtMostTheInbox) {
-  constexpr int kInputs = 50'000;
-  Rng chance(20, "frames");
+  constexpr std::int64_t kOfASeed = 100'000;
+  const char* asked = std::getenv("TAXON_FRAMES");
+  const std::int64_t inputs = asked != nullptr ? std::atoll(asked) : kOfASeed;
   std::vector<std::uint8_t> input;
-  for (int i = 0; i < kInputs; ++i) {
-    input.resize(chance() % 160);
-    for (std::uint8_t& byte : input) byte = static_cast<std::uint8_t>(chance() >> 40);
-    test::feed_frames(input);
+  for (std::int64_t seed = 0; seed * kOfASeed < inputs; ++seed) {
+    Rng chance(static_cast<std::uint64_t>(seed), "frames");
+    for (std::int64_t i = seed * kOfASeed; i < std::min(inputs, (seed + 1) * kOfASeed); ++i) {
+      input.resize(chance() % 400);
+      for (std::size_t at = 0; at < input.size(); at += sizeof(std::uint64_t)) {
+        const std::uint64_t word = chance();
+        std::memcpy(input.data() + at, &word, std::min(sizeof word, input.size() - at));
+      }
+      test::feed_frames(input);
+    }
   }
 }
 

@@ -5,8 +5,8 @@
 
 namespace taxon::net::tcp {
 
-FrameReader::FrameReader(Inbox& inbox, Rank source, std::size_t fragment)
-    : inbox_(inbox), source_(source), fragment_(fragment), buffer_(kBuffer) {}
+FrameReader::FrameReader(Inbox& inbox, Rank source, std::size_t fragment, std::size_t buffer)
+    : inbox_(inbox), source_(source), fragment_(fragment), buffer_(buffer) {}
 
 int FrameReader::places(iovec* pieces) {
   if (begin_ == end_) begin_ = end_ = 0;
@@ -20,8 +20,9 @@ int FrameReader::places(iovec* pieces) {
     if (std::byte* target = inbox_.target(header_)) {
       pieces[count++] = {target + header_.offset + got_, rest()};
     } else {
-      discarded_.resize(kDiscarded);
-      pieces[count++] = {discarded_.data(), std::min(rest(), kDiscarded)};
+      const std::size_t most = std::min(rest(), kDiscarded);
+      if (discarded_.size() < most) discarded_.resize(most);
+      pieces[count++] = {discarded_.data(), most};
       if (rest() > kDiscarded) return count;
     }
   }

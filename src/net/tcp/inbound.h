@@ -15,8 +15,11 @@ namespace taxon::net::tcp {
 /// announces: at most `fragment` bytes, less at the end of a message. Knows no socket: it is told what came.
 class FrameReader {
  public:
-  /// `source`: whom the connection proved to be; headers that name another rank break the inbox.
-  FrameReader(Inbox& inbox, Rank source, std::size_t fragment);
+  static constexpr std::size_t kBuffer = 16 << 10;
+
+  /// `source`: whom the connection proved to be; headers that name another rank break the inbox. `buffer`:
+  /// bytes for headers and what comes with them, at least one header.
+  FrameReader(Inbox& inbox, Rank source, std::size_t fragment, std::size_t buffer = kBuffer);
 
   /// Where the next bytes go: some of these pieces, in this order. At most two.
   int places(iovec* pieces);
@@ -29,7 +32,6 @@ class FrameReader {
   bool is_between_frames() const { return begin_ == end_ && !in_body_ && !waits_; }
 
  private:
-  static constexpr std::size_t kBuffer = 16 << 10;
   /// Of payload that nobody wants any more.
   static constexpr std::size_t kDiscarded = 64 << 10;
 
