@@ -53,6 +53,19 @@ TEST_P(RowTest, IsRightForManySegments) {
     for (const World& world : {all_worlds()[0], all_worlds()[1]}) check(world, members, some);
 }
 
+/// As far ahead as a path of a thousand kilometres asks for.
+TEST_P(RowTest, IsRightOverLongPaths) {
+  std::vector<Case> some;
+  for (std::size_t length : {std::size_t{17}, (std::size_t{9} << 18) + 5})
+    some.push_back({GetParam(), DType::Float32, length, Values::Random});
+  for (int members : {2, 3, 6})
+    for (std::size_t in_flight : {1 << 20, 1 << 24})
+      run_delayed(
+          members, [&](net::Transport& transport) { return check_cases(transport, some); },
+          {.seed = in_flight, .longest_delay = std::chrono::microseconds(100), .in_flight = in_flight},
+          {.share_memory = false});
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, RowTest, testing::ValuesIn(all_rows()),
                          [](const auto& info) { return row_name(*info.param); });
 

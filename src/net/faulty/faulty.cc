@@ -26,6 +26,12 @@ FaultyTransport::~FaultyTransport() {
   TAXON_CHECK(held_.empty(), held_.size(), " operations outlive their transport");
 }
 
+Path FaultyTransport::path(Rank peer) const {
+  Path path = inner_.path(peer);
+  if (options_.in_flight > 0) path.in_flight = options_.in_flight;
+  return path;
+}
+
 void FaultyTransport::lose(Rank peer) {
   lost_.insert(peer);
   inner_.waits().cancel(peer_lost(peer, Tag{}));

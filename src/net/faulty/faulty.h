@@ -20,6 +20,8 @@ struct FaultyOptions {
   double cut = 0;
   /// Probability that a message arrives with one byte changed.
   double corrupt = 0;
+  /// What paths say that fills them; 0: what the inner transport's say.
+  std::size_t in_flight = 0;
 };
 
 /// A transport with faults, for tests: what goes wrong is a function of the seed and of the order of calls.
@@ -44,7 +46,7 @@ class FaultyTransport final : public Transport {
   View map(const RemoteRegion& region) override { return inner_.map(region); }
   std::uint32_t signals() const override { return inner_.signals(); }
   std::uint64_t signal(std::uint32_t index) const override { return inner_.signal(index); }
-  Path path(Rank peer) const override { return inner_.path(peer); }
+  Path path(Rank peer) const override;
   const Traffic& traffic() const override { return inner_.traffic(); }
   void count_stored(std::size_t bytes) override { inner_.count_stored(bytes); }
   Rank rank() const override { return inner_.rank(); }
