@@ -47,6 +47,8 @@ OwnRank::OwnRank(const Place& place, int control_port, const Network& network)
   options.sleeps = place.ranks <= app::usable_cores() ? net::ProcessTransportOptions::Sleeps::Rarely
                                                       : net::ProcessTransportOptions::Sleeps::Often;
   options.transport = network.kind;
+  // As a run without servers (apps/taxon/process.cc).
+  options.on_its_way = net::ProcessTransportOptions::OnItsWay::AsTcpAllows;
   if (network.encryption == "tls") options.encryption = net::ProcessTransportOptions::Encryption::Tls;
   options.connections = network.connections;
   options.signals = 4096;  // a tensor channel for every variable of a model takes some hundreds
