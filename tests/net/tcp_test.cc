@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <thread>
 
 #include "base/rng.h"
@@ -134,6 +135,28 @@ int call(std::uint16_t port) {
   return fd;
 }
 
+TEST(TcpEncryption, AnEndThatNobodyCouldAnnounceIsAnEnd) {
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+  std::optional<tcp::Stream> caller(std::in_place, fds[0]);
+  tcp::Stream listener(fds[1]);
+  const tcp::Word key = tcp::random_word();
+  caller->encrypt(tcp::Stream::Side::Caller, key);
+  listener.encrypt(tcp::Stream::Side::Listener, key);
+  for (auto one = tcp::Stream::State::Full, other = one;
+       one != tcp::Stream::State::Open || other != tcp::Stream::State::Open;) {
+    one = caller->secure();
+    other = listener.secure();
+    ASSERT_NE(one, tcp::Stream::State::Broken) << caller->problem();
+    ASSERT_NE(other, tcp::Stream::State::Broken) << listener.problem();
+  }
+  caller.reset();  // without finish(), as with a socket that takes no more
+  std::byte byte{};
+  const iovec piece{&byte, 1};
+  EXPECT_EQ(listener.receive(&piece, 1).state, tcp::Stream::State::Closed);
+  EXPECT_EQ(listener.problem(), "");
+}
+
 struct Admissions final : tcp::Listener::Host {
   void admitted(tcp::Stream stream, const tcp::Answer&) override { streams.push_back(std::move(stream)); }
   std::vector<tcp::Stream> streams;
@@ -142,42 +165,82 @@ struct NoFrames final : tcp::Outbound::Owner {
   void sent(const tcp::Frame&) override {}
 };
 
-TEST(TcpListener, ShowsNobodyOutWhoHasProvenTheKey) {
-  const tcp::Key key({}, tcp::random_token());
+/// A caller and the listener that it calls, with TLS; up to where the caller takes the connection for open,
+/// and its last packet is unread.
+struct Called {
+  Called() {
+    while (!caller.is_open() && !caller.has_failed()) {
+      caller.advance(now);
+      there.poll();
+      caller.advance(now);
+      if (caller.is_open()) break;
+      here.poll();
+      listener.progress(now);
+    }
+    EXPECT_EQ(caller.problem(), "");
+  }
+  void admit() {
+    for (int i = 0; i < 100 && admissions.streams.empty(); ++i) {  // each tells of some events only
+      here.poll();
+      listener.progress(now);
+    }
+  }
+
+  const tcp::Key key{{}, tcp::random_token()};
   const Instant now{};
   tcp::Poller here, there;
   Admissions admissions;
   NoFrames owner;
-  tcp::Listener listener("127.0.0.1", {Rank(0), 2, tcp::Encryption::Tls, key}, here, admissions);
-  tcp::Outbound caller({.self = Rank(1),
+  tcp::Listener listener{"127.0.0.1", {Rank(0), 2, tcp::Encryption::Tls, key}, here, admissions};
+  tcp::Outbound caller{{.self = Rank(1),
                         .peer = Rank(0),
-                        .fragment = 1024,
+                        .fragment = tcp::Listener::kLargestFragment,
                         .encryption = tcp::Encryption::Tls,
                         .address = tcp::SocketAddress::of("127.0.0.1", listener.port()),
                         .key = key},
-                       there, owner);
-  for (;;) {
-    caller.advance(now);
-    there.poll();
-    caller.advance(now);
-    ASSERT_FALSE(caller.has_failed()) << caller.problem();
-    if (caller.is_open()) break;
-    here.poll();
-    listener.progress(now);
+                       there,
+                       owner};
+};
+
+TEST(TcpEncryption, WhatWasTakenOutOfFramesIsStillToBeSent) {
+  Called both;
+  both.admit();
+  ASSERT_THAT(both.admissions.streams, SizeIs(1));
+  const std::vector<std::byte> payload(10'000);  // fits a record, and its socket is full one day
+  std::size_t given = 0, came = 0;
+  do {
+    both.there.poll();
+    both.caller.add({{}, ConstView(payload.data(), payload.size())});
+    given += payload.size() + sizeof(WireHeader);
+    both.caller.send();
+  } while (both.caller.is_writable());
+  EXPECT_FALSE(both.caller.is_drained());
+  EXPECT_TRUE(both.caller.has_frames());
+  std::vector<std::byte> got(1 << 20);
+  for (int idle = 0; idle < 1000; ++idle) {
+    both.there.poll();
+    if (both.caller.is_writable() && both.caller.has_frames()) both.caller.send();
+    const iovec piece{got.data(), got.size()};
+    const std::size_t now = both.admissions.streams[0].receive(&piece, 1).bytes;
+    came += now;
+    if (now > 0) idle = 0;
   }
+  EXPECT_EQ(came, given);
+}
+
+TEST(TcpListener, ShowsNobodyOutWhoHasProvenTheKey) {
+  Called both;
   // The caller's last packet is still unread.
-  ASSERT_TRUE(admissions.streams.empty());
+  ASSERT_TRUE(both.admissions.streams.empty());
   std::vector<int> crowd;
-  for (std::size_t i = 0; i < 2 * tcp::Listener::kSpareGuests; ++i) crowd.push_back(call(listener.port()));
-  while (listener.strangers() < tcp::Listener::kSpareGuests / 2) {
-    listener.ready(EPOLLIN);
-    listener.progress(now);
+  for (std::size_t i = 0; i < 2 * tcp::Listener::kSpareGuests; ++i)
+    crowd.push_back(call(both.listener.port()));
+  while (both.listener.strangers() < tcp::Listener::kSpareGuests / 2) {
+    both.listener.ready(EPOLLIN);
+    both.listener.progress(both.now);
   }
-  for (int i = 0; i < 100 && admissions.streams.empty(); ++i) {  // each tells of some events only
-    here.poll();
-    listener.progress(now);
-  }
-  EXPECT_THAT(admissions.streams, SizeIs(1));
+  both.admit();
+  EXPECT_THAT(both.admissions.streams, SizeIs(1));
   for (const int fd : crowd) close(fd);
 }
 

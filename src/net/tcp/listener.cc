@@ -134,6 +134,12 @@ bool Listener::is_busy() const {
          std::any_of(guests_.begin(), guests_.end(), [](const auto& guest) { return guest->is_ready; });
 }
 
+bool Listener::is_admitting(Rank rank) const {
+  return std::any_of(guests_.begin(), guests_.end(), [&](const auto& guest) {
+    return guest->knows_the_key() && guest->answer().source == rank.value();
+  });
+}
+
 bool Listener::progress(Instant now) {
   const bool busy = is_busy();
   if (rest_ && now >= *rest_) rest_.reset();

@@ -47,6 +47,8 @@ class Listener final : public Watched {
   std::optional<Instant> next_look() const { return next_look_; }
   bool is_busy() const;
   bool has_guests() const { return !guests_.empty(); }
+  /// A connection of this rank, which has proven the key, is about to be admitted.
+  bool is_admitting(Rank rank) const;
   std::uint64_t strangers() const { return strangers_; }
 
   void ready(std::uint32_t events) override;

@@ -155,6 +155,8 @@ bool TcpNetwork::poll() {
     if (i < inbound_.size() && inbound_[i].get() == one) ++i;
   }
   for (TcpPeer* peer : peers_) {
+    // Whoever leaves soon may have sent more on a connection whose handshake is not over at this end.
+    if (peer != nullptr && peer->has_ended() && !listener_->is_admitting(peer->rank)) peer->fail_ended();
     if (peer == nullptr || !peer->has_lines() || (!events && peer->is_idle())) continue;
     worked |= peer->progress();
     if (peer->is_silent() && !listener_->has_guests()) peer->fail_silent();

@@ -67,7 +67,7 @@ class Outbound final : public Watched {
   void add(const Frame& frame);
   /// A confirmation.
   void add_urgent(const Frame& frame);
-  bool has_frames() const { return !frames_.empty(); }
+  bool has_frames() const { return !frames_.empty() || (stream_ && stream_->holds_bytes()); }
   /// REQUIRES: is_writable(). True if any bytes went.
   bool send();
   /// Nothing is left in this process.

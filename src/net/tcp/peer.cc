@@ -105,8 +105,10 @@ void TcpPeer::finish() {
 }
 
 void TcpPeer::closed(const std::string& why) {
-  if (--inbound_ == 0) fail(why);
+  if (--inbound_ == 0) ended_ = why;
 }
+
+void TcpPeer::fail_ended() { fail(*std::exchange(ended_, {})); }
 
 void TcpPeer::confirm(SendWindow::Confirmation what) {
   if (out_problem_) return;  // who asked has left, and what it had sent is still read

@@ -56,6 +56,10 @@ class TcpPeer final : public NetworkPeer, private Outbound::Owner {
   /// One more, or one less, of the connections on which this peer sends to this rank.
   void opened() { ++inbound_; }
   void closed(const std::string& why);
+  /// All connections on which this peer sent have ended.
+  bool has_ended() const { return inbound_ == 0 && ended_.has_value(); }
+  /// REQUIRES: has_ended().
+  void fail_ended();
   /// The connections that this rank sends on broke, and nothing comes any more.
   bool is_silent() const { return inbound_ == 0 && out_problem_.has_value(); }
   void fail_silent() { fail(*out_problem_); }
@@ -90,7 +94,8 @@ class TcpPeer final : public NetworkPeer, private Outbound::Owner {
   std::optional<Instant> next_look_;
   std::optional<std::string> out_problem_;
   int inbound_ = 0;
-  std::size_t in_flight_ = 0;  // bytes that fill the path
+  std::optional<std::string> ended_;  // why
+  std::size_t in_flight_ = 0;         // bytes that fill the path
   std::deque<Outgoing> queue_;
   std::size_t assigning_ = 0;  // the first of the queue that has bytes which no line has
   std::uint64_t first_ = 0;    // order of the queue's first
