@@ -173,8 +173,7 @@ void PollLoop::sleep() {
     ppoll(fds.data(), fds.size(), limit, nullptr);
     ++sleeps_;
     std::uint64_t count;
-    if ((fds[0].revents & POLLIN) != 0) [[maybe_unused]]
-      auto drained = read(posted_->wake_fd, &count, sizeof count);
+    [[maybe_unused]] auto drained = read(posted_->wake_fd, &count, sizeof count);
   }
   posted_->asleep.store(false, std::memory_order_relaxed);
   for (std::size_t i = 0; i < armed; ++i) pollables_[i]->disarm();

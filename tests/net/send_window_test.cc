@@ -30,22 +30,6 @@ TEST(SendWindow, AsksForConfirmationsAndHoldsBackWhenItIsFull) {
   EXPECT_EQ(window.on_the_way(), 7 * eighth);
 }
 
-TEST(SendWindow, BeginsWithWhatThePathHoldsAndKeepsItWhileTcpBegins) {
-  constexpr std::size_t kPath = 4 << 20, kStroke = 128 << 10;
-  SendWindow window;
-  window.expect(kPath);
-  EXPECT_TRUE(window.admits(kPath));
-  Duration now{};
-  for (int trip = 0; trip < 20; ++trip, now += milliseconds(40)) {  // little at a time, and no queue
-    for (std::size_t sent = 0; sent < kPath / 4; sent += kStroke)
-      if (window.send(kStroke, at(now))) {
-        EXPECT_TRUE(window.confirm(at(now + milliseconds(40)), {now + milliseconds(20)}));
-      }
-    window.hold();
-  }
-  EXPECT_GE(window.size(), kPath);
-}
-
 TEST(SendWindow, KnowsWhatItDidNotAskFor) {
   SendWindow window;
   EXPECT_FALSE(window.confirm(at({}), {}));

@@ -141,7 +141,6 @@ void TcpPeer::add_lines() {
   in_flight_ = std::min(static_cast<std::size_t>(round_trip * speed), kMostInFlight);
   int wanted = setting_.connections;
   if (wanted == 0) wanted = connections_for(round_trip, speed, buffer_bytes());
-  way_.expect(in_flight_);
   while (static_cast<int>(lines_.size()) < wanted)
     lines_.push_back(
         std::make_unique<Outbound>(setting_.line, poller_, static_cast<Outbound::Owner&>(*this)));

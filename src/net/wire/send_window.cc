@@ -64,12 +64,9 @@ void SendWindow::measure(Instant now, double trip, double share) {
 
 void SendWindow::resize(double rate, double trip) {
   double queue = std::max(static_cast<double>(kLeast), rate * to_seconds(kQueue));
-  // As long as there is none, what limits the rate is the window, or TCP's own where a connection has just
-  // begun or rested.
-  const bool is_empty = epoch_->there - shortest() < kQueue / 2;
-  if (is_empty) queue = std::max(queue, rate * trip);
-  const auto fit = static_cast<std::size_t>(std::min(rate * trip + queue, static_cast<double>(kMost)));
-  size_ = is_empty ? std::max(size_, fit) : fit;
+  // As long as there is none, the window is what limits the rate.
+  if (epoch_->there - shortest() < kQueue / 2) queue = std::max(queue, rate * trip);
+  size_ = static_cast<std::size_t>(std::min(rate * trip + queue, static_cast<double>(kMost)));
 }
 
 void SendWindow::begin(Instant now) {

@@ -34,8 +34,6 @@ class SendWindow {
   /// second.
   static constexpr Duration kMemory = std::chrono::seconds(10);
 
-  /// So many bytes fill the path, by what is known of it: it begins with as many.
-  void expect(std::size_t bytes) { size_ = std::max(size_, std::min(bytes, kMost)); }
   /// False only while a confirmation is on its way.
   bool admits(std::size_t bytes) const { return asked_.empty() || on_the_way() + bytes <= size_; }
   /// Something waits that was not admitted.
