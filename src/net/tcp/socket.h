@@ -44,7 +44,7 @@ std::uint16_t port_of(int socket);
 int start_connect(const SocketAddress& to);
 /// The pending error of a socket; 0 if there is none.
 int pending_error(int socket);
-/// Small messages leave at once, and hosts that vanished are asked for now and then.
+/// Small messages leave at once, and the kernel asks after hosts that are silent (TCP keep-alive).
 void tune(int socket);
 /// Takes no more ahead of what TCP may send now than fits a short time.
 void limit_unsent(int socket);

@@ -17,7 +17,7 @@ class Stream {
  public:
   enum class State {
     Open,    // and there may be more room, or more bytes
-    Full,    // nothing more goes, or has come, for now
+    Full,    // the socket takes no more, or has no more, until its next event
     Closed,  // the peer ended it in order
     Broken,  // problem() says why
   };
