@@ -13,8 +13,8 @@ using namespace taxon;
 // What one rank does. Its parameters are pointers to what outlives it.
 task::Task<void> rank(net::Transport* transport) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < runtime.world_size(); ++r) everybody.push_back(Rank(r));
   comm::Communicator world(runtime, "world", everybody);
@@ -29,7 +29,7 @@ task::Task<void> rank(net::Transport* transport) {
   std::cout << "rank " << runtime.rank().value() << " holds " << mine[0] << " five times\n";
 }
 
-task::Task<void> run_all(net::LoopbackWorld* world, task::Waits* waits) {
+task::Task<void> run_all(net::LoopbackWorld* world, task::PendingOps* waits) {
   task::Scope ranks(*waits);
   for (int r = 0; r < world->size(); ++r) ranks.spawn(rank(&world->transport(Rank(r))));
   co_await ranks.join();
@@ -38,7 +38,7 @@ task::Task<void> run_all(net::LoopbackWorld* world, task::Waits* waits) {
 int main() {
   task::PollLoop loop;
   net::LoopbackWorld world(loop, 4);
-  task::Waits waits;
+  task::PendingOps waits;
   auto all = run_all(&world, &waits);
   loop.run(std::move(all));
 }

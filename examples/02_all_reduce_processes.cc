@@ -89,7 +89,7 @@ int main() {
   try {
     auto session = control::Session::join(who_am_i());
     task::PollLoop loop;
-    task::Waits waits;
+    task::PendingOps waits;
     const auto made = net::make_transport(loop, waits,
                                           {.rank = session->rank(),
                                            .world_size = session->world_size(),
@@ -100,8 +100,8 @@ int main() {
     connect(transport, *session);
     loop.add(transport);
     tensor::CpuDevice device(loop);
-    comm::Journal journal;
-    comm::Runtime runtime{transport, device, journal};
+    comm::FlightRecorder recorder;
+    comm::Runtime runtime{transport, device, recorder};
     loop.run(sum(&runtime));
     session->leave();
     loop.remove(transport);

@@ -39,8 +39,8 @@ task::Task<void> star(comm::Communicator& group, comm::Call call) {
 
 task::Task<void> rank(net::Transport* transport, int* disagreements) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < runtime.world_size(); ++r) everybody.push_back(Rank(r));
   comm::Communicator world(runtime, "world", everybody);
@@ -59,7 +59,7 @@ task::Task<void> rank(net::Transport* transport, int* disagreements) {
   *disagreements += one != two;  // small whole numbers: the sums are exact, whatever their order
 }
 
-task::Task<void> run_all(net::LoopbackWorld* world, task::Waits* waits, int* disagreements) {
+task::Task<void> run_all(net::LoopbackWorld* world, task::PendingOps* waits, int* disagreements) {
   task::Scope ranks(*waits);
   for (int r = 0; r < world->size(); ++r) ranks.spawn(rank(&world->transport(Rank(r)), disagreements));
   co_await ranks.join();
@@ -68,7 +68,7 @@ task::Task<void> run_all(net::LoopbackWorld* world, task::Waits* waits, int* dis
 int main() {
   task::PollLoop loop;
   net::LoopbackWorld world(loop, 5);
-  task::Waits waits;
+  task::PendingOps waits;
   int disagreements = 0;
   auto all = run_all(&world, &waits, &disagreements);
   loop.run(std::move(all));

@@ -84,8 +84,8 @@ task::Task<void> any_shape(comm::Communicator* group, comm::TensorArena* arena) 
 
 task::Task<void> rank(net::Transport* transport) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   comm::Communicator group(runtime, "world", {Rank(0), Rank(1)});
   comm::TensorArena arena(*transport, {.bytes = 1 << 20});
   auto first = known_shape(&group, &arena);
@@ -95,7 +95,7 @@ task::Task<void> rank(net::Transport* transport) {
 }
 
 task::Task<void> both(net::LoopbackWorld* world) {
-  task::Waits waits;
+  task::PendingOps waits;
   task::Scope scope(waits);
   for (int r = 0; r < 2; ++r) scope.spawn(rank(&world->transport(Rank(r))));
   co_await scope.join();

@@ -6,7 +6,7 @@
 
 #include "codec/scan.h"
 #include "codec/wire.h"
-#include "exchange/travel.h"
+#include "exchange/compression/aggregation.h"
 #include "net/loopback/loopback.h"
 #include "task/poll_loop.h"
 #include "task/scope.h"
@@ -17,24 +17,26 @@ using namespace taxon;
 class PairMeans final : public codec::Codec {
  public:
   std::span<const codec::Round> rounds() const override { return {&kRound, 1}; }
-  codec::Price price() const override { return {2, 6, 1, 6}; }
+  codec::ElementCost cost() const override { return {2, 6, 1, 6}; }
   std::size_t wire_bytes(int, const codec::Extent& e) const override {
     return (e.count + 1) / 2 * sizeof(float);
   }
   std::size_t scratch_bytes(const codec::Extent&) const override { return 0; }
   bool keeps_zeros() const override { return false; }
-  bool encode(int, std::span<float> values, View wire, codec::Rest rest,
-              const codec::Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, codec::Residual residual,
+              const codec::CodecContext& context) const override {
     auto means = as_span<float>(wire);
-    if (!codec::all_finite(values, use.path)) return codec::fill_not_finite(means), false;
+    if (!codec::all_finite(values, context.isa)) return codec::fill_not_finite(means), false;
     for (std::size_t i = 0; i < values.size(); i += 2) {
       const bool pair = i + 1 < values.size();
       means[i / 2] = pair ? (values[i] + values[i + 1]) / 2 : values[i];
-      for (std::size_t j = i; rest == codec::Rest::Keep && j <= i + pair; ++j) values[j] -= means[i / 2];
+      for (std::size_t j = i; residual == codec::Residual::Keep && j <= i + pair; ++j)
+        values[j] -= means[i / 2];
     }
     return true;
   }
-  void decode(ConstView wire, std::span<float> values, codec::Into into, const codec::Use&) const override {
+  void decode(ConstView wire, std::span<float> values, codec::Into into,
+              const codec::CodecContext&) const override {
     auto means = as_span<float>(wire);
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = means[i / 2] + (into == codec::Into::Add ? values[i] : 0);
@@ -50,8 +52,8 @@ struct Books {
 
 task::Task<void> rank(net::Transport* transport, Books* books) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < runtime.world_size(); ++r) everybody.push_back(Rank(r));
   comm::Communicator world(runtime, "world", everybody);
@@ -66,8 +68,8 @@ task::Task<void> rank(net::Transport* transport, Books* books) {
       books->pushed += gradient[i] =
           static_cast<float>((i * i + 7 * i) % 13) * (runtime.rank().value() + step);
     comm::Call call{as_view(std::span(gradient)), DType::Float32};
-    exchange::Trip trip{world, codec, feedback, call, true, as_view(std::span(errors))};
-    auto travelling = exchange::travel_of(codec).run(trip);  // gradient: the sum of what all ranks sent
+    exchange::CompressedReduce trip{world, codec, feedback, call, true, as_view(std::span(errors))};
+    auto travelling = exchange::aggregation_of(codec).run(trip);  // gradient: the sum of what all ranks sent
     co_await travelling;
     if (runtime.rank() == Rank(0))
       for (float sum : gradient) books->applied += sum;
@@ -75,7 +77,7 @@ task::Task<void> rank(net::Transport* transport, Books* books) {
   for (float error : errors) books->kept += error;
 }
 
-task::Task<void> run_all(net::LoopbackWorld* world, task::Waits* waits, Books* books) {
+task::Task<void> run_all(net::LoopbackWorld* world, task::PendingOps* waits, Books* books) {
   task::Scope ranks(*waits);
   for (int r = 0; r < world->size(); ++r) ranks.spawn(rank(&world->transport(Rank(r)), books));
   co_await ranks.join();
@@ -84,7 +86,7 @@ task::Task<void> run_all(net::LoopbackWorld* world, task::Waits* waits, Books* b
 int main() {
   task::PollLoop loop;
   net::LoopbackWorld world(loop, 4);
-  task::Waits waits;
+  task::PendingOps waits;
   Books books;
   auto all = run_all(&world, &waits, &books);
   loop.run(std::move(all));

@@ -24,7 +24,7 @@ constexpr exchange::TopologyRow kTopologies[] = {
      }},
 };
 constexpr optim::OuterRow kRules[] = {{"by_sign", "one rate towards the mean", BySign::make, 1}};
-constexpr exchange::OwnRows kOwn{.topologies = kTopologies, .outer_rules = kRules};
+constexpr exchange::Extensions kOwn{.topologies = kTopologies, .outer_rules = kRules};
 
 struct Quiet final : train::Observer {
   void started(const train::RunInfo&) override {}
@@ -41,15 +41,15 @@ struct Result {
 
 task::Task<void> train_rank(net::Transport* transport, const plan::Plan* plan, Result* result) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   const data::Datasets data{std::make_unique<data::Blobs>(data::BlobOptions{.size = 240, .seed = 1}),
                             std::make_unique<data::Blobs>(data::BlobOptions{.size = 60, .seed = 2})};
   model::Perceptron model({.shape = data.train->shape()});
   data::MemoryStorage storage;
   Quiet observer;
   result->before = model.parameters();
-  train::World world{runtime, model, data, storage, observer};
+  train::TrainContext world{runtime, model, data, storage, observer};
   train::TrainOptions options{.plan = *plan, .own = kOwn};
   auto training = train::train(world, std::move(options));
   const train::Outcome outcome = co_await training;
@@ -58,7 +58,7 @@ task::Task<void> train_rank(net::Transport* transport, const plan::Plan* plan, R
 }
 
 task::Task<void> train_all(net::LoopbackWorld* world, const plan::Plan* plan, std::vector<Result>* results) {
-  task::Waits waits;
+  task::PendingOps waits;
   task::Scope ranks(waits);
   for (int r = 0; r < world->size(); ++r)
     ranks.spawn(train_rank(&world->transport(Rank(r)), plan, &(*results)[static_cast<std::size_t>(r)]));

@@ -13,7 +13,7 @@
 class BySign final : public taxon::optim::OuterRule {
  public:
   using Arena = taxon::tensor::Arena;
-  using Place = taxon::optim::Place;
+  using Place = taxon::optim::UpdateRange;
   static std::unique_ptr<OuterRule> make(const taxon::plan::LevelPlan& level,
                                          const taxon::optim::OuterContext& context) {
     return std::make_unique<BySign>(level.rate, context);

@@ -9,7 +9,7 @@
 
 #include "comm/kernels.h"
 #include "comm/scratch.h"
-#include "exchange/topology.h"
+#include "exchange/levels/topology.h"
 
 class Median final : public taxon::exchange::Topology {
  public:
@@ -20,31 +20,34 @@ class Median final : public taxon::exchange::Topology {
   taxon::Range owned(taxon::Range range) const override { return range; }
 
   /// Everybody gathers everything and finds the same; n medians stand for the sum of n contributions.
-  taxon::task::Task<double> reduce(taxon::exchange::Leg leg, const taxon::tensor::Arena& values) override {
-    const taxon::View own = values.bytes(leg.range);
+  taxon::task::Task<double> reduce(taxon::exchange::LevelTransfer transfer,
+                                   const taxon::tensor::Arena& values) override {
+    const taxon::View own = values.bytes(transfer.range);
     const auto members = static_cast<std::size_t>(group_.size());
     taxon::comm::Scratch scratch(group_.scratch(), members * own.size(), own);
     const taxon::View all = scratch.bytes();
     const auto rank = static_cast<std::size_t>(group_.rank());
-    taxon::comm::Work copying(group_,
-                              taxon::comm::copy_kernel(all.slice(rank * own.size(), own.size()), own));
+    taxon::comm::ExchangeKernel copying(
+        group_, taxon::comm::copy_kernel(all.slice(rank * own.size(), own.size()), own));
     auto copied = copying.finished();
     co_await copied;
-    taxon::comm::Call call{all, values.type(), leg.unit, leg.lane};
+    taxon::comm::Call call{all, values.type(), transfer.unit, transfer.lane};
     auto gathered = taxon::comm::find_row(taxon::net::Operation::AllGather, "ring").run(group_, call);
     co_await gathered;
     taxon::tensor::Kernel kernel;
     kernel.name = "median";
     kernel.cost.bytes = 2 * all.size();
-    kernel.body = [=](taxon::tensor::Marks&) {
+    kernel.body = [=](taxon::tensor::Milestones&) {
       find_medians(taxon::as_span<double>(all), taxon::as_span<double>(own));
     };
-    taxon::comm::Work finding(group_, std::move(kernel));
+    taxon::comm::ExchangeKernel finding(group_, std::move(kernel));
     auto found = finding.finished();
     co_await found;
     co_return group_.size();
   }
-  taxon::task::Task<void> spread(taxon::exchange::Leg, const taxon::tensor::Arena&) override { co_return; }
+  taxon::task::Task<void> spread(taxon::exchange::LevelTransfer, const taxon::tensor::Arena&) override {
+    co_return;
+  }
   taxon::task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
  private:

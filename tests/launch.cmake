@@ -2,7 +2,7 @@
 add_executable(launch_test app/identity_test.cc app/local_launcher_test.cc app/binding_test.cc app/clock_check_test.cc app/launch_messages_test.cc app/launch_lies.cc
                            ${CMAKE_SOURCE_DIR}/apps/taxon/binding.cc ${CMAKE_SOURCE_DIR}/apps/taxon/clock_check.cc
                            ${CMAKE_SOURCE_DIR}/apps/taxon/launch_messages.cc ${CMAKE_SOURCE_DIR}/apps/taxon/identity.cc
-                           ${CMAKE_SOURCE_DIR}/apps/taxon/dialects.cc ${CMAKE_SOURCE_DIR}/apps/taxon/error_file.cc
+                           ${CMAKE_SOURCE_DIR}/apps/taxon/launcher_env.cc ${CMAKE_SOURCE_DIR}/apps/taxon/error_file.cc
                            ${CMAKE_SOURCE_DIR}/apps/taxon/local_launcher.cc ${CMAKE_SOURCE_DIR}/apps/taxon/launch_note.cc ${CMAKE_SOURCE_DIR}/apps/taxon/children.cc)
 target_include_directories(launch_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(launch_test PRIVATE taxon_flags taxon_control nlohmann_json::nlohmann_json GTest::gmock GTest::gtest_main)

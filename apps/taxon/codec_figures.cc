@@ -5,9 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "exchange/coded.h"
-#include "exchange/coder.h"
-#include "exchange/travel.h"
+#include "exchange/compression/aggregation.h"
+#include "exchange/compression/coded.h"
+#include "exchange/compression/coder.h"
 
 namespace taxon::app {
 namespace {
@@ -42,20 +42,20 @@ class Bucket {
   double wire_bytes() const {
     double bytes = 0;
     for (const tensor::Arena& wire : wires_) bytes += static_cast<double>(wire.size());
-    if (const codec::Asking* asking = codec_.asking())
+    if (const codec::PartQuery* asking = codec_.part_query())
       bytes += static_cast<double>(asking->question_bytes(values_.size()));
     return bytes;
   }
 
   /// All rounds; the seconds of each half are added.
   void travel(Measured* encode, Measured* decode) {
-    const codec::Use use{scratch_.bytes(), 1, 2, codec::best_path(), pieces_, lasting_};
+    const codec::CodecContext use{scratch_.bytes(), 1, 2, codec::best_isa(), pieces_, lasting_};
     for (std::size_t r = 0; r < wires_.size(); ++r) {
       const int round = static_cast<int>(r);
       if (r > 0)
         *decode += seconds_of([&] { codec_.absorb(round - 1, values_, wires_[r - 1].bytes(), use); });
       *encode +=
-          seconds_of([&] { codec_.encode(round, values_, wires_[r].bytes(), codec::Rest::Stay, use); });
+          seconds_of([&] { codec_.encode(round, values_, wires_[r].bytes(), codec::Residual::Stay, use); });
     }
     *decode += seconds_of([&] { codec_.decode(wires_.back().bytes(), decoded_, codec::Into::Assign, use); });
   }
@@ -100,7 +100,7 @@ CodecFigures measure_codec(const codec::CodecRow& row, const plan::CodecPlan& pl
     figures.sent += exchange::coded_bytes_sent(level, bucket.extent(), workers);
   }
   figures.error = norm > 0 ? std::sqrt(missed / norm) : 0;
-  const exchange::CodecShare work = exchange::travel_of(*codec).share(workers);
+  const exchange::CodecShare work = exchange::aggregation_of(*codec).share(workers);
   figures.step_codec_seconds = work.encodes * figures.encode.median + work.decodes * figures.decode.median;
   return figures;
 }

@@ -128,10 +128,10 @@ int run(const CodecsArguments& arguments) {
   Findings all{.recipe = plan.name, .steps = arguments.steps, .workers = arguments.workers};
   all.link = parse_link(arguments.link);
   data::FileStorage storage;
-  Ingredients ingredients = open_ingredients(plan, storage, 0, 1);
+  TrainingInputs inputs = open_training_inputs(plan, storage, 0, 1);
   CorePressure pressure;
   const RecordedGradient gradient =
-      record_gradient(*ingredients.model, *ingredients.datasets.train, plan,
+      record_gradient(*inputs.model, *inputs.datasets.train, plan,
                       plan::pass_samples(plan, arguments.workers), arguments.steps);
   const plan::CodecPlan options = codec_options(plan);
   all.bytes = static_cast<double>(gradient.values.size()) * sizeof(float);

@@ -121,8 +121,9 @@ std::int64_t try_ingredients(const std::vector<ComparedRun>& runs, int workers, 
   for (const ComparedRun& run : runs) {
     if (std::find(seen.begin(), seen.end(), run.plan.model) != seen.end()) continue;
     seen.push_back(run.plan.model);
-    problems.collect([&] { size = open_ingredients(run.plan, storage, 0, workers).datasets.train->size(); },
-                     run.recipe);
+    problems.collect(
+        [&] { size = open_training_inputs(run.plan, storage, 0, workers).datasets.train->size(); },
+        run.recipe);
   }
   return size;
 }

@@ -10,7 +10,7 @@
 #include "apps/taxon/simulate_command.h"
 #include "plan/axes.h"
 #include "report/summary.h"
-#include "train/trace.h"
+#include "train/report/trace.h"
 
 namespace taxon::app {
 namespace {

@@ -97,7 +97,7 @@ Bandwidth update_speed(double seconds, const tensor::Arena& gradients) {
     Walk walk(std::min(kUpdateElements, gradients.size() / 4), gradients.size());
     return bytes_per_second(seconds, [&] {
       const Range range = walk.next();
-      rule->update(weights, gradients, optim::Place::same(range), {.rate = 0.1});
+      rule->update(weights, gradients, optim::UpdateRange::same(range), {.rate = 0.1});
       return 5 * range.size * sizeof(float);
     });
   }
@@ -115,9 +115,10 @@ task::Task<double> probe_launch(comm::Runtime* runtime) {
   constexpr std::size_t kKernels = 500;
   std::vector<double> seconds;
   while (seconds.size() < kKernels) {
-    tensor::Kernel nothing{"nothing", {}, [](tensor::Marks&) {}};
+    tensor::Kernel nothing{"nothing", {}, [](tensor::Milestones&) {}};
     const Instant begin = runtime->executor().now();
-    auto running = tensor::run(runtime->device, runtime->waits(), tensor::Lane::Compute, std::move(nothing));
+    auto running =
+        tensor::run(runtime->device, runtime->pending(), tensor::Stream::Compute, std::move(nothing));
     co_await running;
     seconds.push_back(to_seconds(runtime->executor().now() - begin));
   }

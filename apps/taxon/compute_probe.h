@@ -12,7 +12,7 @@ struct ComputeFigures {
   double copy_bandwidth = 0;    // of copies
   double cache_bandwidth = 0;   // of updates whose memory caches hold
   double spread = 0;  // of these bandwidths: by how much attempts fell short of the best, as a share
-  double launch = 0;  // seconds that an empty kernel of the compute lane takes
+  double launch = 0;  // seconds that an empty kernel of the compute stream takes
 };
 
 /// Measures this process for about five times `seconds`, all but `launch`. Where a quota stops the process

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "apps/taxon/dialects.h"
+#include "apps/taxon/launcher_env.h"
 
 namespace taxon::app {
 namespace {
@@ -17,7 +17,7 @@ constexpr const char* kLoopback = "127.0.0.1";
 
 struct Heard {
   const Dialect* dialect;
-  Claim claim;
+  LauncherInfo claim;
   bool is_complete() const { return claim.rank && claim.size; }
 };
 
@@ -32,7 +32,7 @@ bool is_loopback_name(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-std::string says(const Claim& claim) {
+std::string says(const LauncherInfo& claim) {
   std::string size = claim.size ? fmt::format(" of {}", *claim.size) : "";
   return fmt::format("{} says rank {}{}", claim.origin, *claim.rank, size);
 }
@@ -59,7 +59,7 @@ class Decision {
     bool any = std::any_of(heard_.begin(), heard_.end(), [](const Heard& h) { return h.is_complete(); });
     for (const Heard& h : heard_) {
       if (h.is_complete() || (any && h.dialect->alone == Alone::Corroborates)) continue;
-      const Claim& claim = h.claim;
+      const LauncherInfo& claim = h.claim;
       if (claim.rank)
         problem("{} gives this process rank {}, but no number of ranks: set {}", claim.origin, *claim.rank,
                 claim.size_key.empty() ? "RANK, WORLD_SIZE and MASTER_ADDR" : claim.size_key);
@@ -81,11 +81,11 @@ class Decision {
     }
   }
 
-  static bool agree(const Claim& a, const Claim& b) {
+  static bool agree(const LauncherInfo& a, const LauncherInfo& b) {
     return a.rank == b.rank && (!a.size || !b.size || a.size == b.size);
   }
 
-  void take(const Claim& claim) {
+  void take(const LauncherInfo& claim) {
     Identity& id = result_.identity;
     id.origin = claim.origin;
     id.rank = *claim.rank;
@@ -100,14 +100,14 @@ class Decision {
             "times the same",
             h.claim.origin, *h.claim.size, claim.origin, *h.claim.size);
     // What the launcher itself does not know, one that started it and agrees with it may.
-    Claim all = claim;
+    LauncherInfo all = claim;
     for (const Heard& h : heard_)
       if (agree(h.claim, claim)) fill(all, h.claim);
     take_local(all);
     if (id.world_size > 1) take_master(all);
   }
 
-  static void fill(Claim& to, const Claim& from) {
+  static void fill(LauncherInfo& to, const LauncherInfo& from) {
     if (!to.local_rank) to.local_rank = from.local_rank;
     if (!to.local_size) to.local_size = from.local_size;
     if (!to.node_rank) to.node_rank = from.node_rank;
@@ -119,7 +119,7 @@ class Decision {
     if (to.job.empty()) to.job = from.job;
   }
 
-  void take_local(const Claim& claim) {
+  void take_local(const LauncherInfo& claim) {
     Identity& id = result_.identity;
     bool all_here = is_loopback_name(value_of(env_, "MASTER_ADDR"));
     id.local_world_size = claim.local_size.value_or(all_here ? id.world_size : 1);
@@ -129,7 +129,7 @@ class Decision {
       problem("{} says local rank {} of {}", claim.origin, id.local_rank, id.local_world_size);
   }
 
-  void take_master(const Claim& claim) {
+  void take_master(const LauncherInfo& claim) {
     Identity& id = result_.identity;
     std::string given = value_of(env_, "MASTER_ADDR");
     // Loopback needs no secret and no name that this host resolves to one of its addresses.
@@ -147,7 +147,7 @@ class Decision {
     take_port(claim);
   }
 
-  void take_port(const Claim& claim) {
+  void take_port(const LauncherInfo& claim) {
     Identity& id = result_.identity;
     std::vector<std::string> wrong;
     auto given = number_of(env_, "MASTER_PORT", wrong);

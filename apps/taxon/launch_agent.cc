@@ -81,7 +81,7 @@ std::vector<std::string> problems_of(const AgentJob& job) {
     const plan::Plan plan = plan::parse_plan(job.plan, "the recipe");
     for (const plan::Problem& problem : check_run(plan, job.world_size))
       problems.push_back(problem.key + ": " + problem.sentence);
-    if (problems.empty()) open_ingredients(plan, data::FileStorage(), job.first_rank, job.slots);
+    if (problems.empty()) open_training_inputs(plan, data::FileStorage(), job.first_rank, job.slots);
   } catch (const std::exception& thrown) {
     const Error error = error_from(thrown);
     problems.push_back(fmt::format("{}: {}", to_string(error.kind()), error.what()));
@@ -142,7 +142,7 @@ int run_ranks(const AgentJob& job, const AgentGo& go) {
     launch.command_line.push_back(word == AgentJob::kPlanWord ? fmt::format("/proc/self/fd/{}", plan.get())
                                                               : word);
   launch.say = say;
-  launch.spared = job.spared;
+  launch.expendable = job.expendable;
   launch.inherited = {plan.get()};
   launch.note = LaunchNote(note.get());
   std::thread(Obedience(*launch.note, launch)).detach();

@@ -24,7 +24,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "control/secret.h"
-#include "exchange/levels.h"
+#include "exchange/levels/levels.h"
 
 extern char** environ;
 
@@ -343,8 +343,8 @@ class RemoteLaunch {
   /// Every rank of the host is one that the others do without.
   bool is_spared(std::size_t index) const {
     for (int slot = 0; slot < job_.slots; ++slot)
-      if (std::find(job_.spared.begin(), job_.spared.end(), static_cast<int>(index) * job_.slots + slot) ==
-          job_.spared.end())
+      if (std::find(job_.expendable.begin(), job_.expendable.end(),
+                    static_cast<int>(index) * job_.slots + slot) == job_.expendable.end())
         return false;
     return true;
   }
@@ -438,7 +438,7 @@ int launch(const LaunchArguments& arguments) {
   if (!plan.control.secret_file.empty())  // its content is handed on
     job.words.insert(job.words.end(), {"--set", "control.secret_file=\"\""});
   if (arguments.train.follow_order.empty())
-    for (Rank rank : exchange::spared_ranks(plan, job.world_size)) job.spared.push_back(rank.value());
+    for (Rank rank : exchange::expendable_ranks(plan, job.world_size)) job.expendable.push_back(rank.value());
   return RemoteLaunch(arguments, std::move(job)).run();
 }
 

@@ -45,7 +45,7 @@ json to_json(const AgentJob& job) {
           {"slots", job.slots},
           {"first_rank", job.first_rank},
           {"world_size", job.world_size},
-          {"spared", job.spared}};
+          {"spared", job.expendable}};
 }
 
 json to_json(const AgentReport& report) {
@@ -62,9 +62,10 @@ AgentJob job_from(const json& object) {
                  .slots = count_at(object, "slots", 1),
                  .first_rank = count_at(object, "first_rank"),
                  .world_size = count_at(object, "world_size", 1),
-                 .spared = {}};
+                 .expendable = {}};
     if (job.world_size < job.first_rank + job.slots) misunderstood("a job of no ranks");
-    for (Rank rank : control::ranks_at(object, "spared", job.world_size)) job.spared.push_back(rank.value());
+    for (Rank rank : control::ranks_at(object, "spared", job.world_size))
+      job.expendable.push_back(rank.value());
     return job;
   });
 }

@@ -23,7 +23,7 @@ struct AgentJob {
   std::vector<std::string> words;  // of `taxon train`; kPlanWord is where the recipe goes
   std::string secret;
   int node = 0, slots = 1, first_rank = 0, world_size = 1;
-  std::vector<int> spared;  // ranks that the others do without
+  std::vector<int> expendable;  // ranks that the others do without
 
   static constexpr const char* kPlanWord = "\x01plan";
 };

@@ -223,7 +223,7 @@ Task<void> Pair::measure_streams(double seconds) {
 Task<void> Pair::measure_burst() {
   std::vector<double> ahead;
   for (int pause = 0; pause < kPauses; ++pause) {
-    task::SleepUntil sleep(transport_.executor(), transport_.waits(),
+    task::SleepUntil sleep(transport_.executor(), transport_.pending(),
                            transport_.executor().now() + from_seconds(kPauseSeconds));
     co_await sleep;
     Stream drops{.count = kDrops, .size = kDropBytes, .sends = leads_, .receives = !leads_};

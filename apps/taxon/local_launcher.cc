@@ -206,9 +206,9 @@ class Supervisor {
     const bool well = code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status);
     if (well) expect_the_rest();
     if (well || culprit_ || overdue_ || stops_ > 1) return;
-    const bool spared =
-        std::find(launch_.spared.begin(), launch_.spared.end(), rank_of(worker)) != launch_.spared.end();
-    if (spared && WIFSIGNALED(status) && (any_alive() || launch_.job)) {
+    const bool expendable = std::find(launch_.expendable.begin(), launch_.expendable.end(),
+                                      rank_of(worker)) != launch_.expendable.end();
+    if (expendable && WIFSIGNALED(status) && (any_alive() || launch_.job)) {
       departed_ = worker;
       note_.tell(sentence_of(worker));
       return launch_.say(sentence_of(worker) +

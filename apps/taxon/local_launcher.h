@@ -29,7 +29,8 @@ struct LocalLaunch {
   std::map<std::string, std::string> environment;  // added to this process's
   std::function<void(const std::string&)> say;     // lines for the log
   std::function<void(int rank, pid_t pid)> on_start;
-  std::vector<int> spared;  // ranks that the others do without: a signal that ends one of them ends no other
+  std::vector<int>
+      expendable;  // ranks that the others do without: a signal that ends one of them ends no other
   std::vector<int> inherited;      // descriptors that workers keep
   std::optional<LaunchNote> note;  // absent: one of its own
   std::string program = "/proc/self/exe";

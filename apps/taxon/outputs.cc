@@ -14,7 +14,7 @@
 #include "report/summary.h"
 #include "report/tensorboard.h"
 #include "report/trace.h"
-#include "train/trace.h"
+#include "train/report/trace.h"
 #include "train/units.h"
 
 namespace taxon::app {
@@ -58,11 +58,11 @@ std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome) {
 
 std::vector<report::CrossingTensor> crossing_tensors(const train::Outcome& outcome) {
   std::vector<report::CrossingTensor> tensors;
-  for (const model::Crossing& crossing : outcome.crossings) {
+  for (const model::GradientTransfer& crossing : outcome.crossings) {
     const auto steps = static_cast<double>(std::max<std::int64_t>(1, crossing.steps));
-    tensors.push_back({crossing.name, crossing.shape == model::Crossing::Shape::Static ? "static" : "dynamic",
-                       crossing.bytes, static_cast<double>(crossing.copies) / steps, crossing.last_copy,
-                       crossing.why});
+    tensors.push_back(
+        {crossing.name, crossing.shape == model::GradientTransfer::Shape::Static ? "static" : "dynamic",
+         crossing.bytes, static_cast<double>(crossing.copies) / steps, crossing.last_copy, crossing.why});
   }
   return tensors;
 }

@@ -9,14 +9,14 @@
 #include "comm/collectives.h"
 #include "data/sampler.h"
 #include "data/split.h"
-#include "exchange/bucket.h"
-#include "exchange/choose.h"
-#include "exchange/coded.h"
-#include "exchange/coder.h"
-#include "exchange/factors.h"
-#include "exchange/levels.h"
-#include "exchange/own_rows.h"
-#include "exchange/shard.h"
+#include "exchange/compression/coded.h"
+#include "exchange/compression/coder.h"
+#include "exchange/compression/factors.h"
+#include "exchange/extensions.h"
+#include "exchange/layout/bucket.h"
+#include "exchange/layout/shard.h"
+#include "exchange/levels/algorithm_selection.h"
+#include "exchange/levels/levels.h"
 #include "net/transport_choice.h"
 #include "optim/rule.h"
 #include "plan/changes.h"
@@ -88,30 +88,30 @@ int compute_threads(const plan::Plan& plan, int local_ranks) {
   return plan.threads > 0 ? plan.threads : std::max(1, static_cast<int>(usable_cores() / local_ranks));
 }
 
-Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storage, int rank,
-                             int local_ranks) {
-  Ingredients ingredients;
-  ingredients.datasets = data::open_split(plan, storage);
+TrainingInputs open_training_inputs(const plan::Plan& plan, const data::Storage& storage, int rank,
+                                    int local_ranks) {
+  TrainingInputs inputs;
+  inputs.datasets = data::open_split(plan, storage);
   model::ModelContext context;
   context.plan = &plan.model;
-  context.shape = ingredients.datasets.train->shape();
+  context.shape = inputs.datasets.train->shape();
   context.compute = plan.precision.compute;
   context.seed = plan.seed;
   context.rank = rank;
   context.threads = compute_threads(plan, local_ranks);
-  ingredients.model = model::make_model(context);
-  return ingredients;
+  inputs.model = model::make_model(context);
+  return inputs;
 }
 
 void print_dry_run(const plan::Plan& plan, int world_size, Printed keys) {
   data::FileStorage storage;
-  Ingredients ingredients = open_ingredients(plan, storage, 0, world_size);
-  const model::ModelSpec& spec = ingredients.model->spec();
+  TrainingInputs training = open_training_inputs(plan, storage, 0, world_size);
+  const model::ModelSpec& spec = training.model->spec();
   std::vector<float> inputs;
   std::vector<std::int64_t> labels;
-  read_share(plan, *ingredients.datasets.train, world_size, inputs, labels);
+  read_share(plan, *training.datasets.train, world_size, inputs, labels);
   std::uint64_t before = peak_rss_bytes();
-  std::vector<int> order = ingredients.model->gradient_order(inputs, labels);
+  std::vector<int> order = training.model->gradient_order(inputs, labels);
   std::uint64_t pass = peak_rss_bytes() - before;
 
   plan::Plan resolved = plan;

@@ -21,11 +21,12 @@ void require_writable(data::Storage& storage, const std::string& file);
 int compute_threads(const plan::Plan& plan, int local_ranks);
 
 /// What a rank trains on and with; throws Error{Data} or Error{Usage} with one clear line.
-struct Ingredients {
+struct TrainingInputs {
   data::Datasets datasets;
   std::unique_ptr<model::Model> model;
 };
-Ingredients open_ingredients(const plan::Plan& plan, const data::Storage& storage, int rank, int local_ranks);
+TrainingInputs open_training_inputs(const plan::Plan& plan, const data::Storage& storage, int rank,
+                                    int local_ranks);
 
 /// Which keys of a plan are printed.
 enum class Printed { Changes, All };

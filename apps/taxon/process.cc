@@ -15,7 +15,7 @@
 #include "apps/taxon/preflight.h"
 #include "base/failure.h"
 #include "base/rng.h"
-#include "exchange/levels.h"
+#include "exchange/levels/levels.h"
 #include "net/transport_choice.h"
 #include "task/scope.h"
 
@@ -82,8 +82,8 @@ std::chrono::milliseconds milliseconds(double seconds) {
 }
 
 /// What the plan says of the host that this rank's plays.
-tensor::SlowMotion::Options emulated_host(const plan::Plan& plan, int rank) {
-  tensor::SlowMotion::Options options{.cores = plan.emulation.cores};
+tensor::SpeedEmulator::Options emulated_host(const plan::Plan& plan, int rank) {
+  tensor::SpeedEmulator::Options options{.cores = plan.emulation.cores};
   std::vector<plan::SlowdownPlan> mine;
   for (const plan::SlowdownPlan& slow : plan.emulation.slow)
     if (slow.rank < 0 || slow.rank == rank) mine.push_back(slow);
@@ -103,16 +103,18 @@ tensor::SlowMotion::Options emulated_host(const plan::Plan& plan, int rank) {
 Process::Process(const plan::Plan& plan, ProcessOptions options)
     : options_(std::move(options)),
       loop_(poll_options(plan, options_.identity.local_world_size)),
-      journal_(plan.report.trace ? comm::Journal::Keep::Everything : comm::Journal::Keep::Recent),
-      losses_(options_.spared) {
+      recorder_(plan.report.trace ? comm::FlightRecorder::Keep::Everything
+                                  : comm::FlightRecorder::Keep::Recent),
+      failures_(options_.expendable) {
   cores_ = allowed_cores();
   threads_ = compute_threads(plan, options_.identity.local_world_size);
   require_threads(threads_ + kOtherThreads);
   device_ = std::make_unique<tensor::CpuDevice>(
-      loop_, tensor::CpuDeviceOptions{.slow_motion = emulated_host(plan, options_.identity.rank)});
+      loop_, tensor::CpuDeviceOptions{.speed_emulator = emulated_host(plan, options_.identity.rank)});
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
-    runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{alone_->transport(Rank(0)), *device_, journal_});
+    runtime_ =
+        std::make_unique<comm::Runtime>(comm::Runtime{alone_->transport(Rank(0)), *device_, recorder_});
     return;
   }
   join(plan);
@@ -120,7 +122,7 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   connect(plan);
   bind(plan);
   begin();
-  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, *device_, journal_});
+  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, *device_, recorder_});
 }
 
 Process::~Process() {
@@ -138,10 +140,10 @@ void Process::join(const plan::Plan& plan) {
   join.version = options_.version;
   join.plan_hash = plan::plan_hash(plan);
   join.host_id = host_id();
-  join.patience.join = milliseconds(plan.control.join_seconds);
-  join.patience.silence = milliseconds(plan.control.silence_seconds);
-  join.patience.hang = milliseconds(plan.control.hang_seconds);
-  join.patience.peer = milliseconds(plan.control.deadline_seconds);
+  join.timeouts.join = milliseconds(plan.control.join_seconds);
+  join.timeouts.silence = milliseconds(plan.control.silence_seconds);
+  join.timeouts.hang = milliseconds(plan.control.hang_seconds);
+  join.timeouts.peer = milliseconds(plan.control.deadline_seconds);
   join.progress = options_.say;
   join.other_address = who.other_master_addr;
   join.give_up = [stop = options_.stop, note = options_.note]() -> std::optional<Error> {
@@ -174,12 +176,12 @@ void Process::connect(const plan::Plan& plan) {
   options.secret.assign(secret.begin(), secret.end());
   if (plan.transport.encryption == "tls") options.encryption = net::ProcessTransportOptions::Encryption::Tls;
   options.connections = plan.transport.connections;
-  options.spared = options_.spared;
+  options.expendable = options_.expendable;
   if (has_free_core(sharers_, threads_)) options.sleeps = net::ProcessTransportOptions::Sleeps::Rarely;
   // Where there are no servers, no two senders share a link for long.
   if (!exchange::served_level(plan.exchange.levels))
     options.on_its_way = net::ProcessTransportOptions::OnItsWay::AsTcpAllows;
-  transport_ = net::make_transport(loop_, waits_, options);
+  transport_ = net::make_transport(loop_, pending_, options);
   auto addresses = session_->exchange("transport addresses", transport_->self().address);
   std::vector<net::PeerInfo> peers;
   for (std::size_t r = 0; r < addresses.size(); ++r)
@@ -238,16 +240,19 @@ void Process::bind(const plan::Plan& plan) {
 
 /// From here on there are no more exchanges, which need everybody.
 void Process::begin() {
-  session_->spare(options_.spared);
+  session_->set_expendable(options_.expendable);
   if (options_.note) options_.note->begin();
 }
 
 /// On the session's thread.
 void Process::on_event(const control::Event& event) {
-  if (auto* departed = std::get_if<control::Departed>(&event); departed && losses_.spares(departed->rank)) {
+  if (auto* departed = std::get_if<control::Departed>(&event);
+      departed && failures_.is_expendable(departed->rank)) {
     // Rank 0's training says what was lost with it.
     const Error error(ErrorKind::PeerLost, control::describe(event), {.rank = departed->rank});
-    loop_.post([this, error, rank = departed->rank] { losses_.lose(rank, std::make_exception_ptr(error)); });
+    loop_.post([this, error, rank = departed->rank] {
+      failures_.report_lost(rank, std::make_exception_ptr(error));
+    });
     return;
   }
   if (!control::is_fatal(event)) {
@@ -260,7 +265,7 @@ void Process::on_event(const control::Event& event) {
     return;
   }
   alarm(kLastResortSeconds);
-  loop_.post([this, error = control::error_of(event)] { waits_.cancel(std::make_exception_ptr(error)); });
+  loop_.post([this, error = control::error_of(event)] { pending_.cancel(std::make_exception_ptr(error)); });
 }
 
 /// Tells the session once a second what this rank waits for.
@@ -274,7 +279,7 @@ task::Task<void> Process::watch() {
       over = true;
     }
     if (over) co_return;
-    session_->report_waits(waits_.snapshot(), loop_.now());
+    session_->report_waits(pending_.snapshot(), loop_.now());
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "apps/taxon/identity.h"
 #include "apps/taxon/launch_note.h"
-#include "comm/losses.h"
+#include "comm/failure_monitor.h"
 #include "comm/runtime.h"
 #include "control/session.h"
 #include "net/loopback/loopback.h"
@@ -25,8 +25,8 @@ struct ProcessOptions {
   const std::atomic<bool>* stop = nullptr;
   /// Lines for the log: what is waited for, silent ranks, hang reports. Any thread.
   std::function<void(const std::string&)> say;
-  /// Ranks that the others can do without: exchange::spared_ranks() of a run that goes on after a loss.
-  std::vector<Rank> spared;
+  /// Ranks that the others can do without: exchange::expendable_ranks() of a run that goes on after a loss.
+  std::vector<Rank> expendable;
   /// Of the launcher that started this rank, if it has one.
   std::optional<LaunchNote> note;
 };
@@ -49,7 +49,7 @@ class Process {
   /// Whether it is the first rank of its machine, which speaks for it.
   bool is_first_of_machine() const { return me_ == 0; }
   /// Of workers that the others do without.
-  comm::Losses& losses() { return losses_; }
+  comm::FailureMonitor& failures() { return failures_; }
   /// What to add to this rank's times to get rank 0's.
   Duration clock_offset() const { return clock_offset_; }
 
@@ -70,9 +70,9 @@ class Process {
 
   ProcessOptions options_;
   task::PollLoop loop_;
-  task::Waits waits_, watch_waits_;
-  comm::Journal journal_;
-  comm::Losses losses_;
+  task::PendingOps pending_, watch_waits_;
+  comm::FlightRecorder recorder_;
+  comm::FailureMonitor failures_;
   std::unique_ptr<control::Session> session_;
   std::unique_ptr<net::LoopbackWorld> alone_;
   std::unique_ptr<net::ProcessTransport> transport_;

@@ -46,13 +46,12 @@ int run(const ProfileArguments& arguments) {
   if (arguments.threads > 0) plan.threads = arguments.threads;
   plan::require_legal(plan::check_plan(plan, arguments.workers, known_names()));
   data::FileStorage storage;
-  Ingredients ingredients = open_ingredients(plan, storage, 0, 1);
+  TrainingInputs inputs = open_training_inputs(plan, storage, 0, 1);
   ProfilingOptions options;
   options.samples = plan::pass_samples(plan, arguments.workers);
   options.steps = arguments.steps;
   options.threads = compute_threads(plan, 1);
-  MeasuredProfile measurement =
-      measure_profile(*ingredients.model, *ingredients.datasets.train, plan, options);
+  MeasuredProfile measurement = measure_profile(*inputs.model, *inputs.datasets.train, plan, options);
   plan::ModelProfile& profile = measurement.profile;
   profile.threads = options.threads;
   profile.source = fmt::format("taxon {} on {}, {} thread(s), median of {} steps", version_number(),

@@ -8,7 +8,7 @@
 #include "apps/taxon/core_pressure.h"
 #include "base/error.h"
 #include "data/sampler.h"
-#include "exchange/bucket.h"
+#include "exchange/layout/bucket.h"
 #include "optim/rule.h"
 #include "task/poll_loop.h"
 #include "task/scope.h"
@@ -44,7 +44,7 @@ class Watch {
 };
 
 /// When each mark was reached.
-class Clock final : public tensor::Marks {
+class Clock final : public tensor::Milestones {
  public:
   Clock(Watch watch, std::size_t marks) : watch_(watch), reached_(marks, 0) {}
   void reached(int index) override { reached_[static_cast<std::size_t>(index)] = watch_.now(); }
@@ -122,7 +122,7 @@ class Update {
   void run() {
     optim::StepClock clock;
     clock.step = step_++;
-    rule_->update(*weights_, gradients_, optim::Place::same(range_), clock);
+    rule_->update(*weights_, gradients_, optim::UpdateRange::same(range_), clock);
   }
 
  private:
@@ -175,7 +175,7 @@ class Profiling {
     std::vector<float> inputs;
     std::vector<std::int64_t> labels;
   };
-  using Body = UniqueFunction<void(tensor::Marks&)>;
+  using Body = UniqueFunction<void(tensor::Milestones&)>;
 
   /// What is measured of every step, in seconds.
   struct Figures {
@@ -189,7 +189,7 @@ class Profiling {
   /// there: a batch that another thread has read, weights that an update on the executor's thread has just
   /// written.
   static task::Task<void> measure(Profiling* self) {
-    auto ordering = self->kernel(tensor::Lane::Compute, [self](tensor::Marks&) {
+    auto ordering = self->kernel(tensor::Stream::Compute, [self](tensor::Milestones&) {
       self->order_ = self->model_.gradient_order(self->batch_.inputs, self->batch_.labels);
     });
     co_await ordering;
@@ -209,8 +209,8 @@ class Profiling {
     Figures ignored(spec_.segments.size(), order_.size());
     Figures* of = step < 0 ? &ignored : figures;
     Batch next;
-    task::Scope beside(waits_);
-    beside.spawn(kernel(tensor::Lane::Data, [&](tensor::Marks&) { next = read_next(of); }));
+    task::Scope beside(pending_);
+    beside.spawn(kernel(tensor::Stream::Data, [&](tensor::Milestones&) { next = read_next(of); }));
     beside.spawn(pass_and_update(bench, rule, of));
     auto both = beside.join();
     co_await both;
@@ -218,16 +218,16 @@ class Profiling {
   }
 
   task::Task<void> pass_and_update(Bench* bench, Update* rule, Figures* figures) {
-    auto passed = kernel(tensor::Lane::Compute, [=, this](tensor::Marks&) { pass(*bench, *figures); });
+    auto passed = kernel(tensor::Stream::Compute, [=, this](tensor::Milestones&) { pass(*bench, *figures); });
     co_await passed;
-    auto updated = kernel(tensor::Lane::Exchange, [=, this](tensor::Marks&) {
+    auto updated = kernel(tensor::Stream::Exchange, [=, this](tensor::Milestones&) {
       figures->update.add(0, watch_.seconds_of([rule] { rule->run(); }));
     });
     co_await updated;
   }
 
-  task::Task<void> kernel(tensor::Lane lane, Body body) {
-    return tensor::run(device_, waits_, lane, {"profile", {}, std::move(body)});
+  task::Task<void> kernel(tensor::Stream stream, Body body) {
+    return tensor::run(device_, pending_, stream, {"profile", {}, std::move(body)});
   }
 
   void pass(Bench& bench, Figures& figures) {
@@ -327,7 +327,7 @@ class Profiling {
   const data::SampleShape shape_;
   data::Sampler sampler_;
   task::PollLoop loop_;
-  task::Waits waits_;
+  task::PendingOps pending_;
   tensor::CpuDevice device_{loop_};
   std::int64_t batches_ = 0;  // read so far
   Batch batch_;               // of the step

@@ -10,7 +10,7 @@
 namespace taxon::app {
 namespace {
 
-class NoMarks final : public tensor::Marks {
+class NoMarks final : public tensor::Milestones {
  public:
   void reached(int) override {}
 };

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "exchange/bucket.h"
+#include "exchange/layout/bucket.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "tensor/arena.h"

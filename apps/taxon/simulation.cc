@@ -37,12 +37,12 @@ class BlankSamples final : public data::Dataset {
   double reading_;
 };
 
-Cast make_exact(const SimulationInput& input) {
-  Cast cast;
+SimulatedInputs make_exact(const SimulationInput& input) {
+  SimulatedInputs inputs;
   data::FileStorage storage;
-  cast.datasets = data::open_split(input.plan, storage);
-  const data::Dataset* train = cast.datasets.train.get();
-  cast.make_model = [&plan = input.plan, ranks = input.ranks, train](int rank) {
+  inputs.datasets = data::open_split(input.plan, storage);
+  const data::Dataset* train = inputs.datasets.train.get();
+  inputs.make_model = [&plan = input.plan, ranks = input.ranks, train](int rank) {
     model::ModelContext context;
     context.plan = &plan.model;
     context.shape = train->shape();
@@ -52,25 +52,25 @@ Cast make_exact(const SimulationInput& input) {
     context.threads = compute_threads(plan, ranks);
     return model::make_model(context);
   };
-  cast.costs = "operations of the model over the speed of the cluster's devices";
-  return cast;
+  inputs.costs = "operations of the model over the speed of the cluster's devices";
+  return inputs;
 }
 
 /// Shape and costs of the recipe's own model, which is built once and dropped.
 std::pair<model::ModelSpec, std::vector<int>> shape_of_recipe(const SimulationInput& input,
                                                               data::SampleShape* shape) {
   data::FileStorage storage;
-  Ingredients ingredients = open_ingredients(input.plan, storage, 0, 1);
-  *shape = ingredients.datasets.train->shape();
+  TrainingInputs training = open_training_inputs(input.plan, storage, 0, 1);
+  *shape = training.datasets.train->shape();
   std::vector<std::int64_t> first = {0, 1}, labels(first.size());
   std::vector<float> inputs(first.size() * static_cast<std::size_t>(shape->elements()));
-  ingredients.datasets.train->read(first, inputs, labels);
-  std::vector<int> order = ingredients.model->gradient_order(inputs, labels);
-  return {ingredients.model->spec(), std::move(order)};
+  training.datasets.train->read(first, inputs, labels);
+  std::vector<int> order = training.model->gradient_order(inputs, labels);
+  return {training.model->spec(), std::move(order)};
 }
 
-Cast make_timing(const SimulationInput& input) {
-  Cast cast;
+SimulatedInputs make_timing(const SimulationInput& input) {
+  SimulatedInputs inputs;
   model::ModelSpec spec;
   std::vector<int> order;
   data::SampleShape shape;
@@ -80,19 +80,19 @@ Cast make_timing(const SimulationInput& input) {
     spec = model::spec_of(*input.profile);
     order = model::gradient_order_of(*input.profile, spec);
     shape = {input.profile->input, std::max(1, input.profile->classes)};
-    cast.costs = input.profile->source;
-    if (!plan::is_measured(*input.profile)) cast.costs += ", over the speed of the cluster's devices";
+    inputs.costs = input.profile->source;
+    if (!plan::is_measured(*input.profile)) inputs.costs += ", over the speed of the cluster's devices";
   } else {
     std::tie(spec, order) = shape_of_recipe(input, &shape);
-    cast.costs = "operations of the model over the speed of the cluster's devices (no --profile)";
+    inputs.costs = "operations of the model over the speed of the cluster's devices (no --profile)";
   }
   // Large enough to hold the run in one epoch: a step at the end of one may be shorter.
   const std::int64_t steps = std::max<std::int64_t>(1, input.plan.length.steps);
   const std::int64_t size = plan::global_batch(input.plan, input.ranks) * (steps + 1);
-  cast.datasets.train = std::make_unique<BlankSamples>(size, shape, reading);
-  cast.datasets.test = std::make_unique<BlankSamples>(1, shape, reading);
-  cast.make_model = [spec, order](int) { return std::make_unique<model::ProfileModel>(spec, order); };
-  return cast;
+  inputs.datasets.train = std::make_unique<BlankSamples>(size, shape, reading);
+  inputs.datasets.test = std::make_unique<BlankSamples>(1, shape, reading);
+  inputs.make_model = [spec, order](int) { return std::make_unique<model::ProfileModel>(spec, order); };
+  return inputs;
 }
 
 constexpr FidelityRow kFidelities[] = {
@@ -123,20 +123,20 @@ class Log final : public train::Observer {
 };
 
 /// The ranks of one simulation.
-class Fleet {
+class SimulatedJob {
  public:
-  Fleet(const SimulationInput& input, Cast& cast, sim::World& world)
-      : input_(input), cast_(cast), world_(world), logs_(static_cast<std::size_t>(input.ranks)) {}
+  SimulatedJob(const SimulationInput& input, SimulatedInputs& inputs, sim::World& world)
+      : input_(input), inputs_(inputs), world_(world), logs_(static_cast<std::size_t>(input.ranks)) {}
 
-  static task::Task<void> train_rank(Fleet* fleet, comm::Runtime* doors) {
+  static task::Task<void> train_rank(SimulatedJob* job, comm::Runtime* doors) {
     const auto rank = static_cast<std::size_t>(doors->rank().value());
-    auto model = fleet->cast_.make_model(doors->rank().value());
-    train::World world{*doors, *model, fleet->cast_.datasets, fleet->world_.storage(), fleet->logs_[rank]};
+    auto model = job->inputs_.make_model(doors->rank().value());
+    train::TrainContext world{*doors, *model, job->inputs_.datasets, job->world_.storage(), job->logs_[rank]};
     train::TrainOptions options;
-    options.plan = fleet->input_.plan;
+    options.plan = job->input_.plan;
     auto training = train::train(world, std::move(options));
     train::Outcome outcome = co_await training;
-    if (rank == 0) fleet->outcome_ = std::move(outcome);
+    if (rank == 0) job->outcome_ = std::move(outcome);
   }
 
   std::vector<Log>& logs() { return logs_; }
@@ -144,7 +144,7 @@ class Fleet {
 
  private:
   const SimulationInput& input_;
-  Cast& cast_;
+  SimulatedInputs& inputs_;
   sim::World& world_;
   std::vector<Log> logs_;
   train::Outcome outcome_;
@@ -201,16 +201,16 @@ std::span<const FidelityRow> fidelity_table() { return kFidelities; }
 
 SimulationResult simulate(const SimulationInput& input) {
   SimulationResult result;
-  Cast cast = input.fidelity->make_cast(input);
-  auto timeline = std::make_shared<sim::Timeline>();
+  SimulatedInputs inputs = input.fidelity->make_inputs(input);
+  auto timeline = std::make_shared<sim::ResourceTimeline>();
   sim::WorldOptions options;
   options.fidelity = input.fidelity->world;
   options.collectives = input.fidelity->collectives;
   options.seed = input.plan.seed;
   options.timeline = timeline.get();
-  if (input.keep_spans) options.journal = comm::Journal::Keep::Everything;
+  if (input.keep_spans) options.recorder = comm::FlightRecorder::Keep::Everything;
   sim::World world(input.cluster, input.ranks, options);
-  Fleet fleet(input, cast, world);
+  SimulatedJob job(input, inputs, world);
 
   // A step's report comes in the middle of the next step, so the links are looked at from middle to middle;
   // the last step's comes at the end.
@@ -219,7 +219,7 @@ SimulationResult simulate(const SimulationInput& input) {
   const std::int64_t total = input.plan.length.steps;
   // Until each step's messages are as far as the one's before, it takes a step more than times take.
   const std::int64_t from = std::clamp<std::int64_t>(total - 2, 1, 3);
-  fleet.logs()[0].on_step = [&](const train::StepReport& report) {
+  job.logs()[0].on_step = [&](const train::StepReport& report) {
     if (report.step < from || report.step >= total) return;
     if (report.step == from) {
       first = world.links();
@@ -230,17 +230,17 @@ SimulationResult simulate(const SimulationInput& input) {
     result.counted = static_cast<std::size_t>(report.step - from);
     result.counted_time = report.end - looked.end;
   };
-  const sim::RankBody body = [&fleet](comm::Runtime& doors) { return Fleet::train_rank(&fleet, &doors); };
+  const sim::RankBody body = [&job](comm::Runtime& doors) { return SimulatedJob::train_rank(&job, &doors); };
   result.report = world.run(body);
   if (result.report.failure) std::rethrow_exception(result.report.failure);
 
   for (int rank = 0; rank < input.ranks && input.keep_spans; ++rank)
-    result.spans.push_back(world.runtime(Rank(rank)).journal.all());
-  for (Log& log : fleet.logs()) result.by_rank.push_back(log.steps);
-  result.info = fleet.logs()[0].info;
-  result.notices = fleet.logs()[0].notices;
-  result.outcome = std::move(fleet.outcome());
-  result.costs = cast.costs;
+    result.spans.push_back(world.runtime(Rank(rank)).recorder.all());
+  for (Log& log : job.logs()) result.by_rank.push_back(log.steps);
+  result.info = job.logs()[0].info;
+  result.notices = job.logs()[0].notices;
+  result.outcome = std::move(job.outcome());
+  result.costs = inputs.costs;
   result.steps = result.by_rank.front();
   result.timeline = timeline;
   if (result.steps.empty()) return result;

@@ -32,7 +32,7 @@ struct SimulationInput {
 };
 
 /// What ranks train on and with.
-struct Cast {
+struct SimulatedInputs {
   data::Datasets datasets;
   std::function<std::unique_ptr<model::Model>(int rank)> make_model;
   std::string costs;  // where the time of passes comes from, in words
@@ -45,7 +45,7 @@ struct FidelityRow {
   sim::Fidelity world;
   sim::Collectives collectives;
   bool takes_profile;
-  Cast (*make_cast)(const SimulationInput&);
+  SimulatedInputs (*make_inputs)(const SimulationInput&);
 };
 /// exact: real models on real data. timing: shapes and costs alone. coarse: and collectives as one event.
 std::span<const FidelityRow> fidelity_table();
@@ -65,9 +65,9 @@ struct SimulationResult {
   std::size_t counted = 0;                              // steps that `links` is of
   Duration counted_time{0};                             // which took so long
   std::size_t followed = 0;  // the step whose critical path is known: a counted one of about the median time
-  std::vector<sim::Stretch> path;                 // of that step; empty: a step has too many events
-  std::shared_ptr<const sim::Timeline> timeline;  // for names on the path
-  std::vector<std::vector<comm::Span>> spans;     // [rank], if kept
+  std::vector<sim::PathSegment> path;                     // of that step; empty: a step has too many events
+  std::shared_ptr<const sim::ResourceTimeline> timeline;  // for names on the path
+  std::vector<std::vector<comm::Span>> spans;             // [rank], if kept
   sim::Report report;
 };
 

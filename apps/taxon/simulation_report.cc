@@ -12,14 +12,14 @@
 #include "base/units.h"
 #include "report/summary.h"
 #include "report/trace.h"
-#include "train/trace.h"
+#include "train/report/trace.h"
 #include "train/units.h"
 
 namespace taxon::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Kind = sim::Stretch::Kind;
+using Kind = sim::PathSegment::Kind;
 
 constexpr std::size_t kShownLinks = 12, kShownPhases = 9;
 
@@ -60,18 +60,18 @@ std::string exchanged(const Phase& phase, const plan::ResolvedPlan& resolved) {
 
 std::vector<Phase> phases(const SimulationResult& result) {
   std::vector<Phase> list;
-  for (const sim::Stretch& stretch : result.path) {
-    const bool message = stretch.kind == Kind::Link || stretch.kind == Kind::Latency;
+  for (const sim::PathSegment& segment : result.path) {
+    const bool message = segment.kind == Kind::Link || segment.kind == Kind::Latency;
     const bool kernel =
-        stretch.kind == Kind::Compute || stretch.kind == Kind::Exchange || stretch.kind == Kind::Data;
-    const std::string name = kernel ? result.timeline->name(stretch.name) : "";
-    const bool exchange = message || (stretch.kind == Kind::Exchange && is_sum(name));
+        segment.kind == Kind::Compute || segment.kind == Kind::Exchange || segment.kind == Kind::Data;
+    const std::string name = kernel ? result.timeline->name(segment.name) : "";
+    const bool exchange = message || (segment.kind == Kind::Exchange && is_sum(name));
     std::string text;
-    if (!exchange) text = kernel ? fmt::format("{} on rank {}", name, stretch.rank) : "waiting";
+    if (!exchange) text = kernel ? fmt::format("{} on rank {}", name, segment.rank) : "waiting";
     if (list.empty() || list.back().is_exchange != exchange || list.back().text != text)
       list.push_back({text, exchange ? "messages and their sums" : kernel ? name : text, 0, exchange, {}});
-    list.back().seconds += to_seconds(stretch.time());
-    if (message) list.back().units[stretch.unit] += to_seconds(stretch.time());
+    list.back().seconds += to_seconds(segment.time());
+    if (message) list.back().units[segment.unit] += to_seconds(segment.time());
   }
   for (Phase& phase : list)
     if (phase.is_exchange) phase.text = exchanged(phase, result.info.plan.resolved);
@@ -148,9 +148,9 @@ Json path_json(const SimulationResult& result) {
 
 Breakdown breakdown(const SimulationResult& result) {
   Breakdown sums;
-  for (const sim::Stretch& stretch : result.path) {
-    const double seconds = to_seconds(stretch.time());
-    switch (stretch.kind) {
+  for (const sim::PathSegment& segment : result.path) {
+    const double seconds = to_seconds(segment.time());
+    switch (segment.kind) {
       case Kind::Compute:
         sums.compute += seconds;
         break;

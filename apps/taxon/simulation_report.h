@@ -8,8 +8,8 @@ namespace taxon::app {
 
 /// Where a step's time goes, in seconds: along the critical path of the median step, then rank 0's own view.
 struct Breakdown {
-  double compute = 0;  // forward, backward and updates on the compute lane
-  double encode = 0;   // kernels of the exchange lane: sums, encoding, casts, updates beside the compute
+  double compute = 0;  // forward, backward and updates on the compute stream
+  double encode = 0;   // kernels of the exchange stream: sums, encoding, casts, updates beside the compute
   double wire = 0;     // bytes on links
   double latency = 0;  // overhead and latency of messages
   double wait = 0;     // anything else

@@ -8,9 +8,9 @@
 #include "apps/taxon/command.h"
 #include "apps/taxon/preflight.h"
 #include "base/error.h"
-#include "exchange/graph.h"
-#include "optim/late.h"
+#include "exchange/topologies/graph.h"
 #include "optim/outer.h"
+#include "optim/staleness.h"
 #include "plan/axes.h"
 #include "plan/survey.h"
 

@@ -21,13 +21,13 @@
 #include "apps/taxon/version.h"
 #include "data/abandoned.h"
 #include "data/held_folder.h"
-#include "exchange/levels.h"
+#include "exchange/levels/levels.h"
 #include "train/train.h"
 
 namespace taxon::app {
 namespace {
 
-train::Order read_order(const data::Storage& storage, const std::string& file) {
+train::ReplayLog read_order(const data::Storage& storage, const std::string& file) {
   const std::vector<std::byte> bytes = storage.read(file);
   return train::parse_order({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file);
 }
@@ -49,7 +49,7 @@ std::optional<std::int64_t> step_to_resume(const TrainArguments& arguments) {
   return step;
 }
 
-/// One rank's run, from its ingredients to its outputs.
+/// One rank's run, from its inputs to its outputs.
 class RankRun {
  public:
   RankRun(const TrainArguments& arguments, const plan::Plan& plan, const Identity& identity,
@@ -61,7 +61,7 @@ class RankRun {
     const bool root = identity_.rank == 0;
     std::optional<RunFolder> folder;
     if (root) folder.emplace(out, existing(arguments_), say);
-    Ingredients ingredients = open_ingredients(plan_, storage_, identity_.rank, identity_.local_world_size);
+    TrainingInputs inputs = open_training_inputs(plan_, storage_, identity_.rank, identity_.local_world_size);
     // Until here a signal ends the process at once; from here on in order.
     const std::atomic<bool>& stop = install_stop_signals();
     ProcessOptions options;
@@ -71,13 +71,14 @@ class RankRun {
     options.stop = &stop;
     options.say = say;
     options.note = note_;
-    if (arguments_.follow_order.empty()) options.spared = exchange::spared_ranks(plan_, identity_.world_size);
+    if (arguments_.follow_order.empty())
+      options.expendable = exchange::expendable_ranks(plan_, identity_.world_size);
     Process process(plan_, std::move(options));
     // Ranks that share its cores without its launcher's knowing are met only now.
     if (process.threads() != compute_threads(plan_, identity_.local_world_size)) {
       plan::Plan told = plan_;
       told.threads = process.threads();
-      ingredients = open_ingredients(told, storage_, identity_.rank, identity_.local_world_size);
+      inputs = open_training_inputs(told, storage_, identity_.rank, identity_.local_world_size);
     }
     if (root) data::remove_abandoned_files(out);
     Outputs outputs(
@@ -98,9 +99,9 @@ class RankRun {
     train.version = version_number();
     train.clock_offset = process.clock_offset();
     train.stop = &stop;
-    train.losses = &process.losses();
+    train.failures = &process.failures();
     train.record_order = !arguments_.record_order.empty();
-    std::optional<train::Order> order;
+    std::optional<train::ReplayLog> order;
     if (!arguments_.follow_order.empty()) order = read_order(storage_, arguments_.follow_order);
     if (order) train.follow = &*order;
     CorePressure pressure;
@@ -109,7 +110,7 @@ class RankRun {
                               .cores = process.cores(),
                               .say = log_of(process, outputs),
                               .pressure = [&pressure] { return pressure.take(); }});
-    train::World world{process.runtime(), *ingredients.model, ingredients.datasets, storage_, watch};
+    train::TrainContext world{process.runtime(), *inputs.model, inputs.datasets, storage_, watch};
     train::Outcome outcome;
     process.run(capture(train::train(world, std::move(train)), &outcome));
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -144,7 +145,7 @@ std::vector<plan::Problem> problems_of_order(const TrainArguments& arguments, co
   std::vector<plan::Problem> problems;
   if (!arguments.record_order.empty()) problems = train::problems_of_recording(plan);
   if (arguments.follow_order.empty()) return problems;
-  const train::Order order = read_order(data::FileStorage(), arguments.follow_order);
+  const train::ReplayLog order = read_order(data::FileStorage(), arguments.follow_order);
   for (plan::Problem& problem : train::problems_of_following(plan, world_size, order, arguments.follow_order))
     problems.push_back(std::move(problem));
   return problems;
@@ -194,7 +195,7 @@ int run_train(const TrainArguments& arguments) {
 int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& plan,
                              const std::string& out) {
   data::FileStorage storage;
-  open_ingredients(plan, storage, 0, arguments.workers);
+  open_training_inputs(plan, storage, 0, arguments.workers);
   if (!arguments.record_order.empty()) require_writable(storage, arguments.record_order);
   check_run_folder(out, existing(arguments));
   LocalLaunch launch;
@@ -205,7 +206,8 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
   launch.output = arguments.worker_output;
   launch.deadline = std::chrono::milliseconds(std::llround(plan.control.deadline_seconds * 1e3));
   if (arguments.follow_order.empty())
-    for (Rank rank : exchange::spared_ranks(plan, arguments.workers)) launch.spared.push_back(rank.value());
+    for (Rank rank : exchange::expendable_ranks(plan, arguments.workers))
+      launch.expendable.push_back(rank.value());
   return run_workers(launch);
 }
 

@@ -67,10 +67,10 @@ Task<void> body(comm::Runtime& doors, const Job* job, Outcome* outcome) {
     sizes.push_back(i == 0 ? job->bytes : sizes.back() / situation.ratio / 4 * 4);
   tensor::Arena data(doors.transport, DType::Float32, job->bytes / 4 * sizes.size() + 1);
   const bool last = doors.rank().value() == doors.world_size() - 1;
-  task::SleepUntil ready(doors.executor(), doors.waits(),
+  task::SleepUntil ready(doors.executor(), doors.pending(),
                          Instant(from_seconds(kStart + (last ? situation.late : 0))));
   co_await ready;
-  task::Scope uses(doors.waits());
+  task::Scope uses(doors.pending());
   for (std::uint32_t unit = 0; unit < sizes.size(); ++unit) {
     comm::Call call{data.bytes().slice(unit * job->bytes, sizes[unit]), DType::Float32, unit};
     uses.spawn(use(&group, job, call, &outcome->ends[unit]));

@@ -76,7 +76,7 @@ nlohmann::json measure_memory(const Request& request, const std::vector<float>& 
     if (copies)
       std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
     else
-      most = std::max(most, codec::largest_magnitude(from, codec::best_path()));
+      most = std::max(most, codec::largest_magnitude(from, codec::best_isa()));
   });
   return {
       {"seconds", seconds}, {"bytes", request.count * (copies ? 8 : 4)}, {"verified", copies || most > 0}};
@@ -84,10 +84,10 @@ nlohmann::json measure_memory(const Request& request, const std::vector<float>& 
 
 /// All rounds of a group of one.
 void encode_all(const codec::Codec& codec, std::vector<float>& values, std::vector<Memory>& wires,
-                const codec::Use& use) {
+                const codec::CodecContext& context) {
   for (std::size_t r = 0; r < wires.size(); ++r) {
-    if (r > 0) codec.absorb(static_cast<int>(r) - 1, values, wires[r - 1].view(), use);
-    codec.encode(static_cast<int>(r), values, wires[r].view(), codec::Rest::Stay, use);
+    if (r > 0) codec.absorb(static_cast<int>(r) - 1, values, wires[r - 1].view(), context);
+    codec.encode(static_cast<int>(r), values, wires[r].view(), codec::Residual::Stay, context);
   }
 }
 
@@ -130,22 +130,22 @@ nlohmann::json measure_codec(const Request& request, const std::vector<float>& g
   std::vector<Memory> wires;
   for (std::size_t r = 0; r < codec->rounds().size(); ++r)
     wires.emplace_back(codec->wire_bytes(static_cast<int>(r), extent));
-  const codec::Use use{scratch.view(), 1, 2, codec::best_path(), extent.pieces, lasting};
-  encode_all(*codec, values, wires, use);
-  codec->decode(wires.back().view(), decoded, codec::Into::Assign, use);
+  const codec::CodecContext context{scratch.view(), 1, 2, codec::best_isa(), extent.pieces, lasting};
+  encode_all(*codec, values, wires, context);
+  codec->decode(wires.back().view(), decoded, codec::Into::Assign, context);
   // A sketch is decoded where its sum is absorbed; low-rank factors need all of both.
   const bool two = wires.size() > 1, encodes = request.operation == "encode";
   auto seconds = time_of(request.repeats, [&] {
     if (encodes && codec->lasts())
-      encode_all(*codec, values, wires, use);
+      encode_all(*codec, values, wires, context);
     else if (encodes)
-      codec->encode(0, values, wires[0].view(), codec::Rest::Stay, use);
+      codec->encode(0, values, wires[0].view(), codec::Residual::Stay, context);
     else if (two && !codec->lasts())
-      codec->absorb(0, values, wires[0].view(), use);
+      codec->absorb(0, values, wires[0].view(), context);
     else
-      codec->decode(wires.back().view(), decoded, codec::Into::Add, use);
+      codec->decode(wires.back().view(), decoded, codec::Into::Add, context);
   });
-  codec->decode(wires.back().view(), decoded, codec::Into::Assign, use);
+  codec->decode(wires.back().view(), decoded, codec::Into::Assign, context);
   double wire = 0;
   for (Memory& one : wires) wire += static_cast<double>(one.view().size());
   // The values once, and the wire; decoding adds to what is there, or to the lines of memory that have
@@ -156,7 +156,7 @@ nlohmann::json measure_codec(const Request& request, const std::vector<float>& g
   return {{"seconds", seconds},
           {"bytes", (encodes || two ? values_bytes : decoded_bytes) + wire},
           {"wire", wire},
-          {"path", codec::name_of(use.path)},
+          {"path", codec::name_of(context.isa)},
           {"verified", is_right(row, values, decoded)}};
 }
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "exchange/choose.h"
+#include "exchange/levels/algorithm_selection.h"
 #include "ours/rank.h"
 #include "side/side.h"
 

@@ -61,7 +61,7 @@ OwnRank::OwnRank(const Place& place, int control_port, const Network& network)
   transport_->connect(peers);
   loop_.add(*transport_);
   session_->exchange("connected", {});
-  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, device_, journal_});
+  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, device_, recorder_});
   std::vector<Rank> members;
   for (int rank = 0; rank < place.ranks; ++rank) members.push_back(Rank(rank));
   group_ = std::make_unique<comm::Communicator>(*runtime_, "bench", std::move(members));

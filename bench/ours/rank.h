@@ -50,8 +50,8 @@ class OwnRank {
   void hand_over(Job* job);
 
   task::PollLoop loop_;
-  task::Waits waits_;
-  comm::Journal journal_;
+  task::PendingOps waits_;
+  comm::FlightRecorder recorder_;
   tensor::CpuDevice device_{loop_};
   std::unique_ptr<control::Session> session_;
   std::unique_ptr<net::ProcessTransport> transport_;

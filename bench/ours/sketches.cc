@@ -16,8 +16,8 @@
 #include <sstream>
 
 #include "base/rng.h"
-#include "exchange/choose.h"
-#include "exchange/levels.h"
+#include "exchange/levels/algorithm_selection.h"
+#include "exchange/levels/levels.h"
 #include "ours/rank.h"
 #include "side/side.h"
 
@@ -43,8 +43,8 @@ class CodecClock final : public tensor::Device {
   void begin(Mode mode, std::vector<Seconds> times) { mode_ = mode, times_ = std::move(times), next_ = 0; }
   const std::vector<Seconds>& recorded() const { return times_; }
 
-  void start(tensor::Lane lane, tensor::Job& job) override {
-    if (lane != tensor::Lane::Exchange || mode_ == Mode::Real || !is_of_codec(job.kernel().name))
+  void start(tensor::Stream lane, tensor::KernelHandle& job) override {
+    if (lane != tensor::Stream::Exchange || mode_ == Mode::Real || !is_of_codec(job.kernel().name))
       return device_.start(lane, job);
     if (mode_ == Mode::Replay) {
       TAXON_CHECK(!times_.empty(), "nothing was recorded");
@@ -56,7 +56,7 @@ class CodecClock final : public tensor::Device {
     times_.emplace_back(Clock::now() - since);
     job.ended(error);
   }
-  void mark(tensor::Job& job, int index) override { device_.mark(job, index); }
+  void mark(tensor::KernelHandle& job, int index) override { device_.mark(job, index); }
   task::Executor& executor() override { return executor_; }
 
  private:
@@ -105,7 +105,7 @@ class Exchanges {
   explicit Exchanges(OwnRank& rank)
       : rank_(rank),
         device_(rank.transport().executor()),
-        runtime_{rank.transport(), device_, journal_},
+        runtime_{rank.transport(), device_, recorder_},
         group_(runtime_, "codecs", members(rank.group().size())) {}
 
   Outcome run(const Request& request) {
@@ -163,7 +163,7 @@ class Exchanges {
       Seconds took{0};
       for (int i = 0; i < request_->iterations; ++i, ++step) {
         std::copy(mine.begin(), mine.end(), values.values<float>({0, count}).begin());
-        const std::vector<exchange::Rows> rows(1);
+        const std::vector<exchange::LevelAlgorithms> rows(1);
         const auto begin = Clock::now();
         auto reduced = levels.reduce({0, 0, {0, count}, &rows, step}, values);
         co_await reduced;
@@ -199,7 +199,7 @@ class Exchanges {
 
   OwnRank& rank_;
   CodecClock device_;
-  comm::Journal journal_;
+  comm::FlightRecorder recorder_;
   comm::Runtime runtime_;
   comm::Communicator group_;
   bool established_ = false;

@@ -82,7 +82,7 @@ Rank server(int host) { return Rank(2 * host + 1); }
 enum Direction { Out, In };
 
 Task<void> spend(comm::Runtime* doors, Duration time) {
-  task::SleepUntil until(doors->executor(), doors->waits(), doors->executor().now() + time);
+  task::SleepUntil until(doors->executor(), doors->pending(), doors->executor().now() + time);
   co_await until;
 }
 
@@ -131,7 +131,7 @@ Task<void> work(comm::Runtime* doors, Job* job) {
   for (int step = 0; step < kSteps; ++step) {
     auto computing = spend(doors, job->compute);
     co_await computing;
-    task::Scope connections(doors->waits());
+    task::Scope connections(doors->pending());
     // Each worker begins with another server.
     for (int i = 0; i < kHosts; ++i) {
       const int host = (doors->rank().value() / 2 + i) % kHosts;
@@ -146,23 +146,23 @@ Task<void> work(comm::Runtime* doors, Job* job) {
 }
 
 /// How many gradients of each variable have come, in one step.
-struct Desk {
+struct ServerState {
   std::vector<int> came;
   std::vector<std::unique_ptr<task::Event>> complete;
 };
 
-Task<void> take(comm::Runtime* doors, Job* job, Desk* desk, int host, int own, int step) {
+Task<void> take(comm::Runtime* doors, Job* job, ServerState* server, int host, int own, int step) {
   for (std::size_t v = 0; v < job->variables.size(); ++v) {
     if (!job->is_at(v, own)) continue;
     auto came = receive(doors, job, worker(host), tag_of(Gradient, v, step));
     co_await came;
-    if (++desk->came[v] == kHosts) desk->complete[v]->set();
+    if (++server->came[v] == kHosts) server->complete[v]->set();
   }
 }
-Task<void> answer(comm::Runtime* doors, Job* job, Desk* desk, int host, int own, int step) {
+Task<void> answer(comm::Runtime* doors, Job* job, ServerState* server, int host, int own, int step) {
   for (std::size_t v = 0; v < job->variables.size(); ++v) {
     if (!job->is_at(v, own)) continue;
-    auto complete = desk->complete[v]->wait("gradients");
+    auto complete = server->complete[v]->wait("gradients");
     co_await complete;
     auto sent = send(doors, job, worker(host), tag_of(Variable, v, step));
     co_await sent;
@@ -172,15 +172,15 @@ Task<void> answer(comm::Runtime* doors, Job* job, Desk* desk, int host, int own,
 Task<void> serve(comm::Runtime* doors, Job* job) {
   const int own = doors->rank().value() / 2;
   for (int step = 0; step < kSteps; ++step) {
-    Desk desk;
-    desk.came.resize(job->variables.size());
+    ServerState server;
+    server.came.resize(job->variables.size());
     for (std::size_t v = 0; v < job->variables.size(); ++v)
-      desk.complete.push_back(std::make_unique<task::Event>(doors->executor(), doors->waits()));
-    task::Scope connections(doors->waits());
+      server.complete.push_back(std::make_unique<task::Event>(doors->executor(), doors->pending()));
+    task::Scope connections(doors->pending());
     for (int i = 0; i < kHosts; ++i) {
       const int host = (own + i) % kHosts;
-      connections.spawn(take(doors, job, &desk, host, own, step));
-      connections.spawn(answer(doors, job, &desk, host, own, step));
+      connections.spawn(take(doors, job, &server, host, own, step));
+      connections.spawn(answer(doors, job, &server, host, own, step));
     }
     auto all = connections.join();
     co_await all;

@@ -68,7 +68,7 @@ class RpcSteps final : public StepSide {
     for (std::uint64_t number = run_.first; number < run_.first + run_.count; ++number) {
       const auto begin = replay_.compute(run_.compute);
       check_.expect(number);
-      task::Scope pushing(rank_.transport().waits());
+      task::Scope pushing(rank_.transport().pending());
       pushing.spawn(push(number));
       auto pulling = pull(number);
       co_await pulling;

@@ -205,7 +205,7 @@ class Reader {
   void require_no_holes() {
     std::sort(places_.begin(), places_.end());
     std::uint64_t next = 0;
-    for (const Place& place : places_) {
+    for (const Extent& place : places_) {
       if (place.begin < next) fail("has a damaged header: tensor '{}' overlaps another", place.name);
       if (place.begin > next) fail("has a damaged header: there is a hole before tensor '{}'", place.name);
       next = place.end;
@@ -213,14 +213,14 @@ class Reader {
     if (next != data_.size()) fail("has {} bytes after its last tensor", data_.size() - next);
   }
 
-  struct Place {
+  struct Extent {
     std::uint64_t begin, end;
     std::string name;
-    auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr): sees a 0 in it
+    auto operator<=>(const Extent&) const = default;  // NOLINT(modernize-use-nullptr): sees a 0 in it
   };
   ConstView file_, data_;
   const std::string& path_;
-  std::vector<Place> places_;
+  std::vector<Extent> places_;
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -32,10 +32,10 @@ class BlockKernel {
   /// finite, and returns how many these are. REQUIRES: scales.size() == layout().scales for each block; codes
   /// of layout().code_bytes(). With `keep_rest`, values := what codes lack. `key`: of chance.
   virtual std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
-                             bool keep_rest, std::uint64_t key, Path path) const = 0;
+                             bool keep_rest, std::uint64_t key, Isa path) const = 0;
   /// values := or += what the codes stand for, whatever they are.
   virtual void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
-                      std::span<float> values, Path path) const = 0;
+                      std::span<float> values, Isa path) const = 0;
 
  private:
   const BlockLayout layout_;

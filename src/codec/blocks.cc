@@ -144,12 +144,12 @@ class EvenSteps final : public BlockKernel {
   EvenSteps(std::size_t block, int levels) : BlockKernel({block, 1, kBits}), levels_(levels) {}
   double encode_flops() const override { return kByChance ? 16 : 6; }
   std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
-                     bool keep_rest, std::uint64_t key, Path path) const override {
+                     bool keep_rest, std::uint64_t key, Isa path) const override {
     return run_on<Encode<kBits, kByChance>>(path, values.data(), values.size(), scales.data(), codes.data(),
                                             layout().block, levels_, keep_rest, key);
   }
   void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
-              std::span<float> values, Path path) const override {
+              std::span<float> values, Isa path) const override {
     const std::size_t block = layout().block;
     if (add)
       run_on<Decode<kBits, true>>(path, scales.data(), codes.data(), block, levels_, values.data(),

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/view.h"
-#include "codec/path.h"
+#include "codec/isa.h"
 #include "codec/wire.h"
 
 namespace taxon::codec {
@@ -32,7 +32,7 @@ class Chunks {
   };
   struct Room {
     View scratch;  // of scratch_bytes()
-    Path path;
+    Isa path;
     std::size_t values;  // that the encoded ones stand for
   };
   /// The wire of the values, which stay. False, and a wire that says so, if one is not finite.

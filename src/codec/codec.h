@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/view.h"
-#include "codec/path.h"
+#include "codec/isa.h"
 #include "plan/plan.h"
 
 namespace taxon::codec {
@@ -30,10 +30,10 @@ struct Round {
 
 /// When what a wire took may leave the memory of errors: at once, when a question is answered, or when all
 /// rounds are over.
-enum class Settles { Encoded, Answered, Delivered };
+enum class ResidualTiming { Encoded, Answered, Delivered };
 
 /// What one element costs, in and out of a wire.
-struct Price {
+struct ElementCost {
   double encode_flops = 0, encode_bytes = 0;
   double decode_flops = 0, decode_bytes = 0;
 };
@@ -52,54 +52,54 @@ struct Extent {
 };
 
 /// What an exchange of a range gives its codec beside the values.
-struct Use {
+struct CodecContext {
   View scratch;              // of Codec::scratch() bytes, aligned to 64; kept from encode() to decode()
   std::uint64_t shared = 0;  // key of chance, the same at every member; another in every step
   std::uint64_t own = 0;     // and one that is this member's alone
-  Path path = best_path();
+  Isa isa = best_isa();
   std::span<const Piece> pieces = {};  // of the range; none for a part of one, which divisible codecs encode
   std::span<float> lasting = {};       // where lasts(): as many as the values, kept from step to step
 };
 
-enum class Rest { Stay, Keep };   // of encoded values: as they are, or only what the wire lacks
-enum class Into { Assign, Add };  // what decoded values do to those that are there
+enum class Residual { Stay, Keep };  // of encoded values: as they are, or only what the wire lacks
+enum class Into { Assign, Add };     // what decoded values do to those that are there
 
 /// Codecs of two rounds whose sums one member alone may have (Sketched-SGD's server): what it then asks of
 /// the others between the rounds, and what it says at the end. A count is that of the values.
-class Inquiry {
+class CoordinateQuery {
  public:
-  virtual ~Inquiry() = default;
+  virtual ~CoordinateQuery() = default;
   /// Bytes of a question, exactly.
   virtual std::size_t question_bytes(std::size_t count) const = 0;
   /// After absorb(), by whoever has the first round's sum.
-  virtual void ask(View question, std::size_t count, const Use& use) const = 0;
+  virtual void ask(View question, std::size_t count, const CodecContext& context) const = 0;
   /// At the others, in place of absorb(): encode() of the second round answers. Throws Error{Transport} for
   /// what is not an unchanged question about as many values.
-  virtual void hear(ConstView question, std::size_t count, const Use& use) const = 0;
+  virtual void receive(ConstView question, std::size_t count, const CodecContext& context) const = 0;
   /// How many entries count in the end.
   virtual std::size_t entries(std::size_t count) const = 0;
   /// Their places, ascending, once the second round's sum is there. False: it is not finite.
   virtual bool find(ConstView sum, std::span<std::uint32_t> places, std::size_t count,
-                    const Use& use) const = 0;
+                    const CodecContext& context) const = 0;
 };
 
 /// Codecs of algebra Asked: what owners of parts do between the rounds. A count is that of the part's values.
 /// Scratch is kept from begin() to ask(), and from hear() or ask() to what is encoded and decoded next.
-class Asking {
+class PartQuery {
  public:
-  virtual ~Asking() = default;
+  virtual ~PartQuery() = default;
   /// What choosing costs for each value.
-  virtual Price price_of_choosing() const = 0;
+  virtual ElementCost cost_of_choosing() const = 0;
   /// Bytes of a question, exactly.
   virtual std::size_t question_bytes(std::size_t count) const = 0;
   /// The owner's sum of the first round's wires: nothing yet; and one more.
-  virtual void begin(std::size_t count, const Use& use) const = 0;
-  virtual void add(ConstView wire, std::size_t count, const Use& use) const = 0;
+  virtual void begin(std::size_t count, const CodecContext& context) const = 0;
+  virtual void add(ConstView wire, std::size_t count, const CodecContext& context) const = 0;
   /// What the owner wants to know, from the sum.
-  virtual void ask(View question, std::size_t count, const Use& use) const = 0;
+  virtual void ask(View question, std::size_t count, const CodecContext& context) const = 0;
   /// Everywhere: the wires of the second round that are encoded and decoded next are about this question.
   /// Throws Error{Transport} for what is not an unchanged question about as many values.
-  virtual void hear(ConstView question, std::size_t count, const Use& use) const = 0;
+  virtual void receive(ConstView question, std::size_t count, const CodecContext& context) const = 0;
 };
 
 /// Turns ranges of float32 into wires and back. A value without state: everything that lasts is the caller's,
@@ -115,8 +115,8 @@ class Codec {
  public:
   virtual ~Codec() = default;
   virtual std::span<const Round> rounds() const = 0;
-  virtual Settles settles() const { return Settles::Encoded; }
-  virtual Price price() const = 0;
+  virtual ResidualTiming residual_timing() const { return ResidualTiming::Encoded; }
+  virtual ElementCost cost() const = 0;
   /// False: zeros may decode to something else, so whoever decodes must wipe what lies between pieces, in
   /// values and memory.
   virtual bool keeps_zeros() const { return true; }
@@ -135,24 +135,27 @@ class Codec {
   /// Fills the wire. Rest::Keep only for codecs that settle when encoded, or answered; afterwards values +
   /// what the wire decodes to = the values before, up to one rounding. False: some value was not finite, and
   /// `values` are as they were, with Rest::Keep up to one rounding.
-  virtual bool encode(int round, std::span<float> values, View wire, Rest rest, const Use& use) const = 0;
+  virtual bool encode(int round, std::span<float> values, View wire, Residual residual,
+                      const CodecContext& context) const = 0;
   /// The sum of all members' wires of a round that is not the last.
-  virtual void absorb(int, std::span<const float>, ConstView, const Use&) const {}
+  virtual void absorb(int, std::span<const float>, ConstView, const CodecContext&) const {}
   /// The sum, one member's wire, or the merged one, of the last round.
-  virtual void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const = 0;
+  virtual void decode(ConstView wire, std::span<float> values, Into into,
+                      const CodecContext& context) const = 0;
 
   /// Mergeable: `into` := both. What it has no room for is added to `rest`, of as many values as were
   /// encoded, if there are any.
-  virtual void merge(View into, ConstView other, std::span<float> rest, const Use& use) const;
+  virtual void merge(View into, ConstView other, std::span<float> residual,
+                     const CodecContext& context) const;
   /// Codecs that settle when delivered: `memory`, which was encoded, keeps what `wire`, the last round's sum,
   /// does not carry.
-  virtual void settle(ConstView wire, std::span<float> memory, const Use& use) const;
+  virtual void settle(ConstView wire, std::span<float> memory, const CodecContext& context) const;
   /// Codecs that send entries: values := 0 where this wire names them.
-  virtual void clear(ConstView wire, std::span<float> values, const Use& use) const;
+  virtual void clear(ConstView wire, std::span<float> values, const CodecContext& context) const;
   /// Null: every member must get the sums of all rounds.
-  virtual const Inquiry* inquiry() const { return nullptr; }
+  virtual const CoordinateQuery* coordinate_query() const { return nullptr; }
   /// Algebra Asked; otherwise null.
-  virtual const Asking* asking() const { return nullptr; }
+  virtual const PartQuery* part_query() const { return nullptr; }
 };
 
 struct CodecRow {

@@ -115,11 +115,11 @@ TAXON_AVX512 std::size_t collect_avx512(std::span<const float> values, std::uint
 }  // namespace
 
 std::size_t collect_at_least(std::span<const float> values, std::uint32_t threshold,
-                             std::span<std::uint64_t> keys, Path path) {
+                             std::span<std::uint64_t> keys, Isa path) {
   if (keys.size() < 2 * kCollectSlack) return keys.size();
 #if defined(__x86_64__)
-  if (path == Path::Avx512) return collect_avx512(values, threshold, keys);
-  if (path == Path::Avx2) return collect_avx2(values, threshold, keys);
+  if (path == Isa::Avx512) return collect_avx512(values, threshold, keys);
+  if (path == Isa::Avx2) return collect_avx2(values, threshold, keys);
 #endif
   return collect_portable(values, threshold, keys);
 }

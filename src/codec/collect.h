@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -19,6 +19,6 @@ constexpr std::uint32_t magnitude_of(std::uint64_t key) { return static_cast<std
 /// there are, or stops with more than keys.size() - kCollectSlack when they don't fit.
 inline constexpr std::size_t kCollectSlack = 64;
 std::size_t collect_at_least(std::span<const float> values, std::uint32_t threshold,
-                             std::span<std::uint64_t> keys, Path path);
+                             std::span<std::uint64_t> keys, Isa path);
 
 }  // namespace taxon::codec

@@ -7,26 +7,27 @@
 
 namespace taxon::codec {
 
-void Feedback::encode(std::span<float> gradient, Memory memory, View wire, const Use& use) const {
-  if (!all_finite(gradient, use.path)) {
-    codec_.encode(0, gradient, wire, Rest::Stay, use);
+void Feedback::encode(std::span<float> gradient, Memory memory, View wire,
+                      const CodecContext& context) const {
+  if (!all_finite(gradient, context.isa)) {
+    codec_.encode(0, gradient, wire, Residual::Stay, context);
     return;
   }
-  if (estimates()) return encode_difference(gradient, memory.errors, wire, use);
+  if (estimates()) return encode_difference(gradient, memory.errors, wire, context);
   if (memory.errors.empty()) {
     // Only signs count, so velocities need no factor 1 - momentum (Bernstein et al. 2018, Signum).
-    add_with_momentum(gradient, options_.momentum, memory.velocity, use.path);
-    if (codec_.encode(0, memory.velocity, wire, Rest::Stay, use)) return;
+    add_with_momentum(gradient, options_.momentum, memory.velocity, context.isa);
+    if (codec_.encode(0, memory.velocity, wire, Residual::Stay, context)) return;
   } else {
     if (memory.velocity.empty() && options_.decay == 1)
-      add(gradient, memory.errors, use.path);
+      add(gradient, memory.errors, context.isa);
     else if (memory.velocity.empty())
-      add_with_momentum(gradient, options_.decay, memory.errors, use.path);
+      add_with_momentum(gradient, options_.decay, memory.errors, context.isa);
     else
-      add_with_momentum(gradient, options_.momentum, memory.velocity, memory.errors, use.path);
-    const bool at_once = codec_.settles() == Settles::Encoded;
-    if (codec_.encode(0, memory.errors, wire, at_once ? Rest::Keep : Rest::Stay, use)) {
-      if (at_once && masks(memory)) codec_.clear(wire, memory.velocity, use);
+      add_with_momentum(gradient, options_.momentum, memory.velocity, memory.errors, context.isa);
+    const bool at_once = codec_.residual_timing() == ResidualTiming::Encoded;
+    if (codec_.encode(0, memory.errors, wire, at_once ? Residual::Keep : Residual::Stay, context)) {
+      if (at_once && masks(memory)) codec_.clear(wire, memory.velocity, context);
       return;
     }
   }
@@ -36,17 +37,17 @@ void Feedback::encode(std::span<float> gradient, Memory memory, View wire, const
       if (!std::isfinite(value)) value = 0;
 }
 
-void Feedback::pass(std::span<float> gradient, Memory memory, const Use& use) const {
-  if (memory.velocity.empty() || !all_finite(gradient, use.path)) return;
-  add_with_momentum(gradient, options_.momentum, memory.velocity, use.path);
+void Feedback::pass(std::span<float> gradient, Memory memory, const CodecContext& context) const {
+  if (memory.velocity.empty() || !all_finite(gradient, context.isa)) return;
+  add_with_momentum(gradient, options_.momentum, memory.velocity, context.isa);
   std::copy(memory.velocity.begin(), memory.velocity.end(), gradient.begin());
 }
 
 /// What an estimate lacks of the gradient is what its encoding lacked.
 void Feedback::encode_difference(std::span<const float> gradient, std::span<float> errors, View wire,
-                                 const Use& use) const {
+                                 const CodecContext& context) const {
   for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = gradient[i] - errors[i];
-  if (codec_.encode(0, errors, wire, Rest::Keep, use)) {
+  if (codec_.encode(0, errors, wire, Residual::Keep, context)) {
     for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = gradient[i] - errors[i];
     return;
   }
@@ -69,15 +70,15 @@ void Feedback::conclude(std::span<float> sum, std::span<float> estimate, std::sp
   }
 }
 
-void Feedback::answer(Memory memory, View wire, const Use& use) const {
-  if (codec_.encode(1, memory.errors, wire, Rest::Keep, use) && masks(memory))
-    codec_.clear(wire, memory.velocity, use);
+void Feedback::answer(Memory memory, View wire, const CodecContext& context) const {
+  if (codec_.encode(1, memory.errors, wire, Residual::Keep, context) && masks(memory))
+    codec_.clear(wire, memory.velocity, context);
 }
 
-void Feedback::delivered(ConstView wire, Memory memory, const Use& use) const {
-  if (codec_.settles() != Settles::Delivered) return;
-  codec_.settle(wire, memory.errors, use);
-  if (masks(memory)) codec_.clear(wire, memory.velocity, use);
+void Feedback::delivered(ConstView wire, Memory memory, const CodecContext& context) const {
+  if (codec_.residual_timing() != ResidualTiming::Delivered) return;
+  codec_.settle(wire, memory.errors, context);
+  if (masks(memory)) codec_.clear(wire, memory.velocity, context);
 }
 
 void Feedback::delivered(std::span<const std::uint32_t> places, Memory memory) const {

@@ -32,10 +32,10 @@ class Feedback {
   Feedback(const Codec& codec, Options options) : codec_(codec), options_(options) {}
 
   /// The wire of round 0 := gradient and memory, which keeps what the codec settles when it encodes.
-  void encode(std::span<float> gradient, Memory memory, View wire, const Use& use) const;
+  void encode(std::span<float> gradient, Memory memory, View wire, const CodecContext& context) const;
   /// Of values that travel as they are: `gradient` := the velocity, without masking, since it would be
   /// cleared in every step. Nothing without momentum correction.
-  void pass(std::span<float> gradient, Memory memory, const Use& use) const;
+  void pass(std::span<float> gradient, Memory memory, const CodecContext& context) const;
   /// What an encoding of a sum lost belongs to this member: `rest` goes into its errors.
   void take_back(std::span<const float> rest, std::span<float> errors) const;
   /// Kind Difference, when all is decoded: `sum`, of what travelled, and `estimate`, of before, := the sum of
@@ -44,15 +44,15 @@ class Feedback {
   bool estimates() const { return options_.kind == Kind::Difference; }
   /// The wire of a later round that answers a question := what the memory has of it, which leaves it. `use`
   /// has heard the question.
-  void answer(Memory memory, View wire, const Use& use) const;
+  void answer(Memory memory, View wire, const CodecContext& context) const;
   /// After the last round, with its sum: what the codec settles only then.
-  void delivered(ConstView wire, Memory memory, const Use& use) const;
+  void delivered(ConstView wire, Memory memory, const CodecContext& context) const;
   /// The same for a member that is told which entries counted.
   void delivered(std::span<const std::uint32_t> places, Memory memory) const;
 
  private:
   void encode_difference(std::span<const float> gradient, std::span<float> errors, View wire,
-                         const Use& use) const;
+                         const CodecContext& context) const;
   bool masks(Memory memory) const { return options_.masking && !memory.velocity.empty(); }
   const Codec& codec_;
   const Options options_;

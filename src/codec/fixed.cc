@@ -55,11 +55,11 @@ class FixedThreshold final : public BlockKernel {
   explicit FixedThreshold(float threshold) : BlockKernel({kPiece, 0, 2}), threshold_(threshold) {}
   double encode_flops() const override { return 5; }
   std::size_t encode(std::span<float> values, std::span<float>, std::span<std::uint8_t> codes, bool keep_rest,
-                     std::uint64_t, Path path) const override {
+                     std::uint64_t, Isa path) const override {
     return run_on<Encode>(path, values.data(), values.size(), codes.data(), threshold_, keep_rest);
   }
   void decode(std::span<const float>, std::span<const std::uint8_t> codes, bool add, std::span<float> values,
-              Path path) const override {
+              Isa path) const override {
     if (add)
       run_on<Decode<true>>(path, codes.data(), threshold_, values.data(), values.size());
     else

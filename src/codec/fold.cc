@@ -46,7 +46,7 @@ struct Fold {
 }  // namespace
 
 void fold(std::span<const float> values, std::size_t neighbours, std::uint64_t key, std::span<float> sums,
-          Path path) {
+          Isa path) {
   TAXON_CHECK(std::has_single_bit(neighbours) && neighbours <= kMostNeighbours, neighbours);
   TAXON_CHECK(sums.size() == folded_size(values.size(), neighbours), sums.size(), " sums");
   const std::uint64_t signs = mix(key ^ 0x666f6c64U);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -12,7 +12,7 @@ namespace taxon::codec {
 /// REQUIRES: neighbours a power of two up to kMostNeighbours; sums.size() == folded_size().
 inline constexpr std::size_t kMostNeighbours = 64;
 void fold(std::span<const float> values, std::size_t neighbours, std::uint64_t key, std::span<float> sums,
-          Path path);
+          Isa path);
 constexpr std::size_t folded_size(std::size_t count, std::size_t neighbours) {
   return (count + neighbours - 1) / neighbours;
 }

@@ -121,22 +121,22 @@ TAXON_AVX512 void widen_float16_avx512(const std::uint16_t* halves, float* value
 #endif
 
 template <What kWhat>
-void widen_as(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, Path path) {
+void widen_as(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, Isa path) {
   TAXON_CHECK(halves.size() == values.size(), halves.size(), " halves of ", values.size());
   if (kind == Half::BFloat16)
     return run_on<WidenBFloat16<kWhat>>(path, halves.data(), values.data(), values.size());
   std::size_t whole = 0;
 #if defined(__x86_64__)
-  if (path != Path::Portable) whole = values.size() / 16 * 16;
-  if (path == Path::Avx512) widen_float16_avx512<kWhat>(halves.data(), values.data(), whole);
-  if (path == Path::Avx2) widen_float16_avx2<kWhat>(halves.data(), values.data(), whole);
+  if (path != Isa::Portable) whole = values.size() / 16 * 16;
+  if (path == Isa::Avx512) widen_float16_avx512<kWhat>(halves.data(), values.data(), whole);
+  if (path == Isa::Avx2) widen_float16_avx2<kWhat>(halves.data(), values.data(), whole);
 #endif
   widen_float16<kWhat>(halves.data() + whole, values.data() + whole, values.size() - whole);
 }
 
 }  // namespace
 
-bool narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half kind, Path path) {
+bool narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half kind, Isa path) {
   TAXON_CHECK(halves.size() == values.size(), halves.size(), " halves of ", values.size());
   const auto all_finite = [](std::uint32_t beyond) { return beyond >> 31 == 0; };
   if (kind == Half::BFloat16)
@@ -144,19 +144,19 @@ bool narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half
   std::size_t whole = 0;
   std::uint32_t beyond = 0;
 #if defined(__x86_64__)
-  if (path != Path::Portable) whole = values.size() / 16 * 16;
-  if (path == Path::Avx512) beyond = narrow_float16_avx512(values.data(), halves.data(), whole);
-  if (path == Path::Avx2) beyond = narrow_float16_avx2(values.data(), halves.data(), whole);
+  if (path != Isa::Portable) whole = values.size() / 16 * 16;
+  if (path == Isa::Avx512) beyond = narrow_float16_avx512(values.data(), halves.data(), whole);
+  if (path == Isa::Avx2) beyond = narrow_float16_avx2(values.data(), halves.data(), whole);
 #endif
   beyond |= narrow_float16(values.data() + whole, halves.data() + whole, values.size() - whole);
   return all_finite(beyond);
 }
 
-void widen(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, bool add, Path path) {
+void widen(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, bool add, Isa path) {
   add ? widen_as<What::Add>(halves, values, kind, path) : widen_as<What::Assign>(halves, values, kind, path);
 }
 
-void subtract(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, Path path) {
+void subtract(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, Isa path) {
   widen_as<What::Subtract>(halves, values, kind, path);
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -12,10 +12,10 @@ namespace taxon::codec {
 
 enum class Half { BFloat16, Float16 };
 /// False: some value is not finite, and the halves say nothing.
-bool narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half kind, Path path);
+bool narrow(std::span<const float> values, std::span<std::uint16_t> halves, Half kind, Isa path);
 /// values := or += halves.
-void widen(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, bool add, Path path);
+void widen(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, bool add, Isa path);
 /// values -= halves.
-void subtract(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, Path path);
+void subtract(std::span<const std::uint16_t> halves, std::span<float> values, Half kind, Isa path);
 
 }  // namespace taxon::codec

@@ -109,20 +109,20 @@ struct Orthonormalise {
 }  // namespace
 
 void multiply(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
-              std::span<float> left, Path path) {
+              std::span<float> left, Isa path) {
   TAXON_CHECK(matrix.size() == shape.size && left.size() / shape.rows() == right.size() / shape.columns);
   run_on<Multiply>(path, matrix.data(), shape.size, shape.columns, right.data(), left.data(),
                    right.size() / shape.columns);
 }
 
 void multiply_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
-                         std::span<float> right, Path path) {
+                         std::span<float> right, Isa path) {
   TAXON_CHECK(matrix.size() == shape.size && left.size() / shape.rows() == right.size() / shape.columns);
   run_on<MultiplyTransposed>(path, matrix.data(), shape.size, shape.columns, left.data(), right.data(),
                              right.size() / shape.columns);
 }
 
-void expand(Factors factors, MatrixShape shape, Expand how, std::span<float> matrix, Path path) {
+void expand(LowRankFactors factors, MatrixShape shape, Expand how, std::span<float> matrix, Isa path) {
   const std::size_t rank = factors.right.size() / shape.columns;
   TAXON_CHECK(matrix.size() == shape.size && factors.left.size() == rank * shape.rows());
   auto run = [&]<Expand kHow>() {
@@ -139,11 +139,11 @@ void expand(Factors factors, MatrixShape shape, Expand how, std::span<float> mat
   }
 }
 
-void orthonormalise(std::span<float> vectors, std::size_t length, Path path) {
+void orthonormalise(std::span<float> vectors, std::size_t length, Isa path) {
   run_on<Orthonormalise>(path, vectors.data(), vectors.size() / length, length);
 }
 
-void normalise(std::span<float> vectors, std::size_t length, Path path) {
+void normalise(std::span<float> vectors, std::size_t length, Isa path) {
   run_on<Normalise>(path, vectors.data(), vectors.size() / length, length);
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -17,22 +17,22 @@ struct MatrixShape {
 
 /// left := matrix right.
 void multiply(std::span<const float> matrix, MatrixShape shape, std::span<const float> right,
-              std::span<float> left, Path path);
+              std::span<float> left, Isa path);
 /// right := matrix^T left.
 void multiply_transposed(std::span<const float> matrix, MatrixShape shape, std::span<const float> left,
-                         std::span<float> right, Path path);
+                         std::span<float> right, Isa path);
 
 enum class Expand { Assign, Add, Subtract };
 /// matrix := or += or -= left right^T.
-struct Factors {
+struct LowRankFactors {
   std::span<const float> left, right;
 };
-void expand(Factors factors, MatrixShape shape, Expand how, std::span<float> matrix, Path path);
+void expand(LowRankFactors factors, MatrixShape shape, Expand how, std::span<float> matrix, Isa path);
 
 /// Vectors of `length` become orthonormal, each without what those before it have (Gram-Schmidt, twice). One
 /// that depends on them becomes zero.
-void orthonormalise(std::span<float> vectors, std::size_t length, Path path);
+void orthonormalise(std::span<float> vectors, std::size_t length, Isa path);
 /// Each vector becomes one of length one, or zero.
-void normalise(std::span<float> vectors, std::size_t length, Path path);
+void normalise(std::span<float> vectors, std::size_t length, Isa path);
 
 }  // namespace taxon::codec

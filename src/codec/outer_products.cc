@@ -63,18 +63,18 @@ struct OuterProducts {
 
 template <class T>
 void sum_outer_products(std::span<const T> factors, const OuterShape& shape, Range columns, std::span<T> sum,
-                        Path path) {
+                        Isa path) {
   TAXON_CHECK(factors.size() == shape.blocks * shape.block() && sum.size() == shape.outputs * shape.inputs &&
               columns.end() <= shape.inputs);
-  if (path == Path::Avx512)
+  if (path == Isa::Avx512)
     run_on<OuterProducts<T, 64>>(path, factors.data(), shape, columns, sum.data());
-  else if (path == Path::Avx2)
+  else if (path == Isa::Avx2)
     run_on<OuterProducts<T, 32>>(path, factors.data(), shape, columns, sum.data());
   else
     run_on<OuterProducts<T, 16>>(path, factors.data(), shape, columns, sum.data());
 }
 
-template void sum_outer_products(std::span<const float>, const OuterShape&, Range, std::span<float>, Path);
-template void sum_outer_products(std::span<const double>, const OuterShape&, Range, std::span<double>, Path);
+template void sum_outer_products(std::span<const float>, const OuterShape&, Range, std::span<float>, Isa);
+template void sum_outer_products(std::span<const double>, const OuterShape&, Range, std::span<double>, Isa);
 
 }  // namespace taxon::codec

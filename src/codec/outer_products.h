@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/view.h"
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -20,6 +20,6 @@ struct OuterShape {
 /// and however the columns are cut. float or double. REQUIRES: factors.size() == blocks * block().
 template <class T>
 void sum_outer_products(std::span<const T> factors, const OuterShape& shape, Range columns, std::span<T> sum,
-                        Path path = best_path());
+                        Isa path = best_isa());
 
 }  // namespace taxon::codec

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codec/path.h"
+#include "codec/isa.h"
 #include "codec/scan.h"
 
 namespace taxon::codec {
@@ -15,13 +15,13 @@ namespace taxon::codec {
 inline constexpr std::size_t kPiece = 64;
 
 /// As run_on() where kernels differ by path: Kernel<path>::run(arguments...).
-template <template <Path> class Kernel, class... Arguments>
-auto run_variant_on(Path path, Arguments... arguments) {
+template <template <Isa> class Kernel, class... Arguments>
+auto run_variant_on(Isa path, Arguments... arguments) {
 #if defined(__x86_64__)
-  if (path == Path::Avx512) return run_avx512<Kernel<Path::Avx512>>(arguments...);
-  if (path == Path::Avx2) return run_avx2<Kernel<Path::Avx2>>(arguments...);
+  if (path == Isa::Avx512) return run_avx512<Kernel<Isa::Avx512>>(arguments...);
+  if (path == Isa::Avx2) return run_avx2<Kernel<Isa::Avx2>>(arguments...);
 #endif
-  return Kernel<Path::Portable>::run(arguments...);
+  return Kernel<Isa::Portable>::run(arguments...);
 }
 
 /// 32 random bits for value `i` of a block (Wellons, "Prospecting for hash functions", 2018).

@@ -102,12 +102,12 @@ class PowersOfTwo final : public BlockKernel {
   explicit PowersOfTwo(std::size_t block) : BlockKernel({block, 1, 8}) {}
   double encode_flops() const override { return 16; }
   std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
-                     bool keep_rest, std::uint64_t key, Path path) const override {
+                     bool keep_rest, std::uint64_t key, Isa path) const override {
     return run_on<Encode>(path, values.data(), values.size(), scales.data(), codes.data(), layout().block,
                           keep_rest, key);
   }
   void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
-              std::span<float> values, Path path) const override {
+              std::span<float> values, Isa path) const override {
     const std::size_t block = layout().block;
     if (add)
       run_on<Decode<true>>(path, scales.data(), codes.data(), block, values.data(), values.size());

@@ -54,23 +54,22 @@ struct Momentum {
 
 }  // namespace
 
-std::uint32_t largest_magnitude(std::span<const float> values, Path path) {
+std::uint32_t largest_magnitude(std::span<const float> values, Isa path) {
   return run_on<Largest>(path, values.data(), values.size());
 }
 
-void add(std::span<const float> terms, std::span<float> sum, Path path) {
+void add(std::span<const float> terms, std::span<float> sum, Isa path) {
   TAXON_CHECK(terms.size() == sum.size(), terms.size(), " terms for ", sum.size());
   run_on<Add>(path, terms.data(), sum.data(), sum.size());
 }
 
-void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity,
-                       Path path) {
+void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity, Isa path) {
   TAXON_CHECK(gradient.size() == velocity.size(), gradient.size(), " and ", velocity.size());
   run_on<Momentum>(path, gradient.data(), momentum, velocity.data(), velocity.size());
 }
 
 void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity,
-                       std::span<float> sum, Path path) {
+                       std::span<float> sum, Isa path) {
   TAXON_CHECK(gradient.size() == sum.size() && velocity.size() == sum.size(), gradient.size(), ", ",
               velocity.size(), " and ", sum.size());
   run_on<AddWithMomentum>(path, gradient.data(), momentum, velocity.data(), sum.data(), sum.size());

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -18,17 +18,17 @@ constexpr std::uint32_t beyond_finite(std::uint32_t magnitude) {
 }
 
 /// The largest magnitude; 0 for no values.
-std::uint32_t largest_magnitude(std::span<const float> values, Path path);
+std::uint32_t largest_magnitude(std::span<const float> values, Isa path);
 /// True if none is infinite or NaN.
-inline bool all_finite(std::span<const float> values, Path path) {
+inline bool all_finite(std::span<const float> values, Isa path) {
   return largest_magnitude(values, path) < kInfinity;
 }
 /// sum += terms.
-void add(std::span<const float> terms, std::span<float> sum, Path path);
+void add(std::span<const float> terms, std::span<float> sum, Isa path);
 /// velocity := momentum velocity + gradient.
-void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity, Path path);
+void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity, Isa path);
 /// velocity := momentum velocity + gradient; sum += velocity (momentum correction).
 void add_with_momentum(std::span<const float> gradient, float momentum, std::span<float> velocity,
-                       std::span<float> sum, Path path);
+                       std::span<float> sum, Isa path);
 
 }  // namespace taxon::codec

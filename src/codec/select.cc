@@ -77,7 +77,7 @@ struct Histogram {
   }
 };
 
-bool select_one(std::span<const float> values, std::uint32_t* index, Path path) {
+bool select_one(std::span<const float> values, std::uint32_t* index, Isa path) {
   const std::uint32_t largest = largest_magnitude(values, path);
   if (largest >= kInfinity) return false;
   const auto first =
@@ -86,7 +86,7 @@ bool select_one(std::span<const float> values, std::uint32_t* index, Path path) 
   return true;
 }
 
-bool select_by_keys(std::span<const float> values, std::span<std::uint32_t> indices, Path path) {
+bool select_by_keys(std::span<const float> values, std::span<std::uint32_t> indices, Isa path) {
   if (!all_finite(values, path)) return false;
   std::array<std::uint64_t, kVeryFewValues> keys;
   const auto end = keys.begin() + static_cast<std::ptrdiff_t>(values.size());
@@ -109,7 +109,7 @@ std::size_t select_scratch_bytes(std::size_t count, std::size_t chosen) {
 }
 
 bool select_by_histogram(std::span<const float> values, std::span<std::uint32_t> indices) {
-  if (indices.empty()) return all_finite(values, Path::Portable);
+  if (indices.empty()) return all_finite(values, Isa::Portable);
   std::size_t wanted = indices.size();
   // 31 bits of magnitude: 9, 11 and 11.
   std::uint32_t prefix = 0;
@@ -117,7 +117,7 @@ bool select_by_histogram(std::span<const float> values, std::span<std::uint32_t>
     Histogram histogram(values, shift, prefix);
     if (shift == 22)
       for (std::size_t number = kInfinity >> 22; number < histogram.counts.size(); ++number)
-        if (histogram.counts[number] > 0 && !all_finite(values, Path::Portable)) return false;
+        if (histogram.counts[number] > 0 && !all_finite(values, Isa::Portable)) return false;
     prefix = prefix << Histogram::kBits | histogram.find(&wanted);
   }
   std::size_t found = 0;
@@ -131,8 +131,7 @@ bool select_by_histogram(std::span<const float> values, std::span<std::uint32_t>
   return true;
 }
 
-bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices, View scratch,
-                    Path path) {
+bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices, View scratch, Isa path) {
   const std::size_t chosen = indices.size();
   TAXON_CHECK(chosen <= values.size() && values.size() <= std::size_t{1} << 32, chosen, " of ",
               values.size());

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/view.h"
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -17,7 +17,7 @@ namespace taxon::codec {
 /// many equal values, a sample that misleads) histograms of magnitudes, eleven bits at a time, decide. A
 /// single value is the largest; of very few values keys are sorted halfway.
 /// REQUIRES: indices.size() <= values.size() <= 2^32; scratch of select_scratch_bytes(), aligned to 64.
-bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices, View scratch, Path path);
+bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices, View scratch, Isa path);
 std::size_t select_scratch_bytes(std::size_t count, std::size_t chosen);
 
 /// The same without a sample, for tests and for whoever has no scratch: three passes and a fourth.

@@ -119,7 +119,7 @@ TAXON_INLINE void draw(const float* values, std::uint32_t key, std::uint32_t fir
 }
 
 /// The signs of a piece, a bit each.
-template <Path kPath>
+template <Isa kPath>
 struct SignsOf {
   static TAXON_INLINE void pack(const float* values, std::uint8_t* out) {
     std::uint32_t negative[kPiece];
@@ -130,14 +130,14 @@ struct SignsOf {
 
 #if defined(__x86_64__)
 template <>
-struct SignsOf<Path::Avx2> {
+struct SignsOf<Isa::Avx2> {
   TAXON_AVX2 static inline void pack(const float* values, std::uint8_t* out) {
     for (std::size_t i = 0; i < kPiece; i += 8)
       out[i / 8] = static_cast<std::uint8_t>(_mm256_movemask_ps(_mm256_loadu_ps(values + i)));
   }
 };
 template <>
-struct SignsOf<Path::Avx512> {
+struct SignsOf<Isa::Avx512> {
   TAXON_AVX512 static inline void pack(const float* values, std::uint8_t* out) {
     for (std::size_t i = 0; i < kPiece; i += 16) {
       const __mmask16 signs = _mm512_movepi32_mask(_mm512_loadu_si512(values + i));
@@ -162,7 +162,7 @@ TAXON_INLINE void unpack_bits(const std::uint8_t* in, std::uint32_t* bits) {
   }
 }
 
-template <Sign kSign, Path kPath>
+template <Sign kSign, Isa kPath>
 struct Encode {
   static TAXON_INLINE std::size_t run(float* values, std::size_t count, float* scales, std::uint8_t* codes,
                                       std::size_t block_size, bool keep_rest, std::uint64_t key) {
@@ -234,12 +234,12 @@ class Signs final : public BlockKernel {
  public:
   explicit Signs(std::size_t block) : BlockKernel({block, static_cast<std::size_t>(kSign), 1}) {}
   std::size_t encode(std::span<float> values, std::span<float> scales, std::span<std::uint8_t> codes,
-                     bool keep_rest, std::uint64_t key, Path path) const override {
+                     bool keep_rest, std::uint64_t key, Isa path) const override {
     return run_variant_on<EncodeOn>(path, values.data(), values.size(), scales.data(), codes.data(),
                                     layout().block, keep_rest, key);
   }
   void decode(std::span<const float> scales, std::span<const std::uint8_t> codes, bool add,
-              std::span<float> values, Path path) const override {
+              std::span<float> values, Isa path) const override {
     const auto run =
         add ? run_on<Decode<kSign, true>, const float*, const std::uint8_t*, std::size_t, float*, std::size_t>
             : run_on<Decode<kSign, false>, const float*, const std::uint8_t*, std::size_t, float*,
@@ -248,7 +248,7 @@ class Signs final : public BlockKernel {
   }
 
  private:
-  template <Path kPath>
+  template <Isa kPath>
   using EncodeOn = Encode<kSign, kPath>;
 };
 

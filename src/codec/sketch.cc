@@ -209,15 +209,15 @@ TAXON_AVX512 void estimate_avx512(const float* table, std::size_t columns, const
 
 template <int kRows>
 void estimate_rows(const float* table, std::size_t columns, std::uint64_t key, std::span<float> values,
-                   Path path) {
+                   Isa path) {
   std::uint64_t keys[kRows];
   for (int r = 0; r < kRows; ++r) keys[r] = row_key(key, r);
   std::size_t blocks = values.size() / kLanes;
 #if defined(__x86_64__)
-  if (path == Path::Avx512) estimate_avx512<kRows>(table, columns, keys, values.data(), blocks);
-  if (path == Path::Avx2) estimate_avx2<kRows>(table, columns, keys, values.data(), blocks);
+  if (path == Isa::Avx512) estimate_avx512<kRows>(table, columns, keys, values.data(), blocks);
+  if (path == Isa::Avx2) estimate_avx2<kRows>(table, columns, keys, values.data(), blocks);
 #endif
-  if (path == Path::Portable) return estimate_portable<kRows>(table, columns, keys, values);
+  if (path == Isa::Portable) return estimate_portable<kRows>(table, columns, keys, values);
   // The last, shorter block, as if it were the whole: its keys moved on.
   for (std::uint64_t& k : keys) k += blocks;
   estimate_portable<kRows>(table, columns, keys, values.subspan(blocks * kLanes));
@@ -240,19 +240,19 @@ SketchShape sketch_shape(int rows, double share, std::size_t count) {
 }
 
 void sketch(std::span<const float> values, const SketchShape& shape, std::uint64_t key,
-            std::span<float> table, Path path) {
+            std::span<float> table, Isa path) {
   check(table, shape);
   std::fill(table.begin(), table.end(), 0.0F);
   // Piece by piece, so that values are read from memory once for all rows.
   for (std::size_t first = 0; first < values.size(); first += kPiece) {
     const auto piece = values.subspan(first, std::min(kPiece, values.size() - first));
-    const std::size_t blocks = path == Path::Portable ? 0 : piece.size() / kLanes;
+    const std::size_t blocks = path == Isa::Portable ? 0 : piece.size() / kLanes;
     for (int r = 0; r < shape.rows; ++r) {
       float* row = table.data() + static_cast<std::size_t>(r) * shape.columns;
       const std::uint64_t k = row_key(key, r) + first / kLanes;
 #if defined(__x86_64__)
-      if (path == Path::Avx512) sketch_avx512(piece.data(), blocks, shape.columns, k, row);
-      if (path == Path::Avx2) sketch_avx2(piece.data(), blocks, shape.columns, k, row);
+      if (path == Isa::Avx512) sketch_avx512(piece.data(), blocks, shape.columns, k, row);
+      if (path == Isa::Avx2) sketch_avx2(piece.data(), blocks, shape.columns, k, row);
 #endif
       sketch_portable(piece.subspan(blocks * kLanes), shape.columns, k + blocks, row);
     }
@@ -260,7 +260,7 @@ void sketch(std::span<const float> values, const SketchShape& shape, std::uint64
 }
 
 void estimate(std::span<const float> table, const SketchShape& shape, std::uint64_t key,
-              std::span<float> values, Path path) {
+              std::span<float> values, Isa path) {
   check(table, shape);
   switch (shape.rows) {
     case 1:

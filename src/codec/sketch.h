@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/view.h"
-#include "codec/path.h"
+#include "codec/isa.h"
 
 namespace taxon::codec {
 
@@ -29,9 +29,9 @@ SketchShape sketch_of(int rows, std::size_t columns);
 SketchShape sketch_shape(int rows, double share, std::size_t count);
 /// table := the sketch of `values`. REQUIRES: table.size() == shape.size().
 void sketch(std::span<const float> values, const SketchShape& shape, std::uint64_t key,
-            std::span<float> table, Path path);
+            std::span<float> table, Isa path);
 /// values := for each the median of its rows' estimates.
 void estimate(std::span<const float> table, const SketchShape& shape, std::uint64_t key,
-              std::span<float> values, Path path);
+              std::span<float> values, Isa path);
 
 }  // namespace taxon::codec

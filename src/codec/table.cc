@@ -30,7 +30,7 @@ bool stands_alone(const CodecRow& row) {
   return rounds.size() == 1 && rounds[0].algebra != Algebra::Mergeable && !row.votes;
 }
 
-bool asks(const CodecRow& row) { return row.make({})->inquiry() != nullptr; }
+bool asks(const CodecRow& row) { return row.make({})->coordinate_query() != nullptr; }
 
 std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own) {
   std::vector<plan::KnownNames::Codec> known;

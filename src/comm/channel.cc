@@ -74,11 +74,11 @@ task::Task<void> Channel::open(Communicator& group, net::Tag tag, const Call& ca
   auto mapping = group.map_all(opening, channel->region_);
   channel->slots_ = co_await mapping;
   if (channel->slots_.empty())
-    throw Error(
-        ErrorKind::Transport,
-        "ranks of one host could not map each other's memory: is /dev/shm large enough, and do the "
-        "processes share one user and one namespace?",
-        ErrorContext{{}, net::describe_operation(tag), net::describe_subject(tag, group.runtime().waits())});
+    throw Error(ErrorKind::Transport,
+                "ranks of one host could not map each other's memory: is /dev/shm large enough, and do the "
+                "processes share one user and one namespace?",
+                ErrorContext{
+                    {}, net::describe_operation(tag), net::describe_subject(tag, group.runtime().pending())});
 }
 
 net::RemoteSignal Channel::signal_at(int member) const {
@@ -124,7 +124,7 @@ task::Task<void> Channel::meet(net::Tag tag, const Call& call) {
 void Channel::disagree(int member, const net::Tag& tag, const Call& call) const {
   Rank other = group_.global(member), own = group_.global(group_.rank());
   std::string operation = net::describe_operation(tag),
-              subject = net::describe_subject(tag, group_.runtime().waits());
+              subject = net::describe_subject(tag, group_.runtime().pending());
   throw Error(
       ErrorKind::Mismatch,
       fmt::format("Ranks disagree in {}, {}: rank {} came with another size or type than rank {}, which "

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/carrier.h"
 #include "comm/channel.h"
+#include "comm/collective_executor.h"
 #include "comm/told.h"
 #include "net/describe.h"
 

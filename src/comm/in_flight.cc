@@ -2,7 +2,7 @@
 
 namespace taxon::comm {
 
-task::Task<void> settle(task::Waits& waits, task::Task<void> body) {
+task::Task<void> settle(task::PendingOps& pending, task::Task<void> body) {
   std::exception_ptr error;
   try {
     co_await body;
@@ -10,7 +10,7 @@ task::Task<void> settle(task::Waits& waits, task::Task<void> body) {
     error = std::current_exception();
   }
   if (!error) co_return;
-  waits.cancel(error);
+  pending.cancel(error);
   std::rethrow_exception(error);
 }
 

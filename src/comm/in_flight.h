@@ -30,8 +30,8 @@ class InFlight {
 };
 
 /// Runs the coroutine of a collective that has several operations in flight, which the caller owns and which
-/// outlive it. When one fails, the rank's Waits are cancelled before the error goes on, so that the network
-/// lets go of the others before the caller's frame dies.
-task::Task<void> settle(task::Waits& waits, task::Task<void> body);
+/// outlive it. When one fails, the rank's PendingOps are cancelled before the error goes on, so that the
+/// network lets go of the others before the caller's frame dies.
+task::Task<void> settle(task::PendingOps& pending, task::Task<void> body);
 
 }  // namespace taxon::comm

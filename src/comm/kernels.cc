@@ -31,7 +31,7 @@ tensor::Kernel sum_kernel(DType type, View target, std::initializer_list<ConstVi
   tensor::Kernel kernel;
   kernel.name = "sum";
   kernel.cost = {additions(type, target.size(), count), target.size() * (count + 1)};
-  kernel.body = [=](tensor::Marks&) { sum_into(type, target, {sources.data(), count}); };
+  kernel.body = [=](tensor::Milestones&) { sum_into(type, target, {sources.data(), count}); };
   kernel.runs = body_on(phantom);
   return kernel;
 }
@@ -43,7 +43,7 @@ tensor::Kernel sum_members_kernel(DType type, View target, const std::vector<Vie
   kernel.name = "sum";
   kernel.cost = {additions(type, bytes.size, count),
                  bytes.size * (count + (write == Write::All ? count : 1))};
-  kernel.body = [=](tensor::Marks&) {
+  kernel.body = [=](tensor::Milestones&) {
     std::array<View, 16> few;
     std::vector<View> many;
     if (count > few.size()) many.resize(count);
@@ -66,7 +66,7 @@ tensor::Kernel copy_kernel(View target, ConstView source) {
   tensor::Kernel kernel;
   kernel.name = "copy";
   kernel.cost = {0, 2 * target.size()};
-  kernel.body = [=](tensor::Marks&) { copy_into(target, source); };
+  kernel.body = [=](tensor::Milestones&) { copy_into(target, source); };
   kernel.runs = body_on(target.is_phantom() || source.is_phantom());
   return kernel;
 }

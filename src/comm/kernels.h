@@ -7,7 +7,7 @@
 
 namespace taxon::comm {
 
-// The arithmetic of collectives, for the device's exchange lane: bodies alone touch payloads.
+// The arithmetic of collectives, for the device's exchange stream: bodies alone touch payloads.
 
 /// target := target + the others, in order. At most three others.
 tensor::Kernel sum_kernel(DType type, View target, std::initializer_list<ConstView> others);
@@ -19,19 +19,20 @@ tensor::Kernel sum_members_kernel(DType type, View target, const std::vector<Vie
 /// target := source.
 tensor::Kernel copy_kernel(View target, ConstView source);
 
-/// A kernel of the exchange lane, started at once. A device that runs it on the spot costs its user no
+/// A kernel of the exchange stream, started at once. A device that runs it on the spot costs its user no
 /// suspension: `Work work(group, kernel); if (!work.done()) { auto end = work.finished(); co_await end; }`.
 /// The bodies above do not fail.
-class Work {
+class ExchangeKernel {
  public:
-  Work(Communicator& group, tensor::Kernel kernel)
-      : job_(group.runtime().device, group.runtime().waits(), tensor::Lane::Exchange, std::move(kernel)) {}
+  ExchangeKernel(Communicator& group, tensor::Kernel kernel)
+      : job_(group.runtime().device, group.runtime().pending(), tensor::Stream::Exchange, std::move(kernel)) {
+  }
   bool done() const { return job_.done(); }
   task::Task<void> finished() { return job_.finished(); }
   Instant since() const { return job_.since(); }
 
  private:
-  tensor::Job job_;
+  tensor::KernelHandle job_;
 };
 
 }  // namespace taxon::comm

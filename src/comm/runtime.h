@@ -1,7 +1,7 @@
 #pragma once
 
-#include "comm/carrier.h"
-#include "comm/journal.h"
+#include "comm/collective_executor.h"
+#include "comm/flight_recorder.h"
 #include "net/transport.h"
 #include "task/executor.h"
 #include "tensor/device.h"
@@ -13,13 +13,13 @@ namespace taxon::comm {
 struct Runtime {
   net::Transport& transport;
   tensor::Device& device;
-  Journal& journal;
-  Carrier& carrier = step_by_step();
+  FlightRecorder& recorder;
+  CollectiveExecutor& carrier = step_by_step();
 
   Rank rank() const { return transport.rank(); }
   int world_size() const { return transport.world_size(); }
   task::Executor& executor() const { return transport.executor(); }
-  task::Waits& waits() const { return transport.waits(); }
+  task::PendingOps& pending() const { return transport.pending(); }
 };
 
 }  // namespace taxon::comm

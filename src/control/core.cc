@@ -80,27 +80,27 @@ void Session::Core::run() {
     const Error why = error_from(error);
     broke(Error(why.kind(), std::string("the control network failed: ") + why.what()));
   }
-  participant_.reset();
+  client_.reset();
   hub_.reset();
 }
 
 void Session::Core::set_up() {
-  participant_ = std::make_unique<Participant>(options_, poller_, *this);
-  if (options_.rank.value() > 0) return participant_->dial();
+  client_ = std::make_unique<Client>(options_, poller_, *this);
+  if (options_.rank.value() > 0) return client_->dial();
   hub_ = std::make_unique<Hub>(options_, poller_, random_epoch());
   hub_->open();
-  participant_->join_own(hub_->connect_own());
+  client_->join_own(hub_->connect_own());
 }
 
 void Session::Core::loop() {
   while (!stopping_) {
-    auto wake = participant_->wake_at();
+    auto wake = client_->wake_at();
     if (hub_) wake = std::min(wake, hub_->wake_at());
     poller_.wait(until(wake));
     run_mail();
     auto now = Clock::now();
     if (hub_) hub_->tick(now);
-    participant_->tick(now);
+    client_->tick(now);
   }
 }
 
@@ -138,7 +138,7 @@ void Session::Core::check_caller() const {
   TAXON_CHECK(std::this_thread::get_id() != thread_.get_id(), "a blocking call on the session's own thread");
 }
 
-void Session::Core::joined(Participant::Membership membership) {
+void Session::Core::joined(Client::Membership membership) {
   membership_ = std::move(membership);
   std::lock_guard lock(mutex_);
   joined_ = true;
@@ -200,7 +200,7 @@ std::vector<std::vector<std::byte>> Session::Core::exchange(const std::string& w
                                                             std::span<const std::byte> bytes) {
   check_caller();
   post([this, what, data = std::vector<std::byte>(bytes.begin(), bytes.end())]() mutable {
-    participant_->exchange(what, std::move(data));
+    client_->exchange(what, std::move(data));
   });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return result_ || failure_ || broken_ || ended_; });
@@ -215,23 +215,23 @@ std::vector<std::vector<std::byte>> Session::Core::exchange(const std::string& w
 }
 
 void Session::Core::report_waits(std::vector<ReportedWait> waits) {
-  post([this, waits = std::move(waits)] { participant_->report(waits); });
+  post([this, waits = std::move(waits)] { client_->report(waits); });
 }
 
-void Session::Core::spare(std::vector<Rank> ranks) {
+void Session::Core::set_expendable(std::vector<Rank> ranks) {
   post([this, ranks = std::move(ranks)] {
-    if (hub_) hub_->spare(ranks);
+    if (hub_) hub_->set_expendable(ranks);
   });
 }
 
 void Session::Core::request_stop() {
-  post([this] { participant_->request_stop(); });
+  post([this] { client_->request_stop(); });
 }
 
 void Session::Core::abort(ErrorKind kind, const std::string& message) {
   check_caller();
   if (!thread_.joinable()) return;
-  post([this, kind, message] { participant_->abort(kind, message); });
+  post([this, kind, message] { client_->abort(kind, message); });
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kLastWords, [this] { return ended_ || broken_; });
@@ -246,7 +246,7 @@ void Session::Core::leave() {
     std::unique_lock lock(mutex_);
     if (failure_) throw error_of(*failure_);
   }
-  post([this] { participant_->say_goodbye(); });
+  post([this] { client_->say_goodbye(); });
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return ended_ || failure_ || broken_; });

@@ -40,10 +40,10 @@ Hub::Hub(const JoinOptions& options, Poller& poller, std::uint64_t epoch)
     : options_(options),
       poller_(poller),
       epoch_(epoch),
-      door_(options, poller, *this),
+      acceptor_(options, poller, *this),
       peers_(static_cast<std::size_t>(options.world_size)),
-      liveness_(options.patience),
-      hangs_(options.patience.hang),
+      liveness_(options.timeouts),
+      hangs_(options.timeouts.hang),
       started_(Clock::now()),
       last_said_(started_),
       next_beat_(started_),
@@ -59,14 +59,14 @@ void Hub::open() {
     throw Error(ErrorKind::Resources,
                 fmt::format("rank 0 needs {} open files for {} ranks and may have {}: raise ulimit -n",
                             needed, options_.world_size, files.rlim_cur));
-  door_.open();
+  acceptor_.open();
 }
 
 Fd Hub::connect_own() {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
     throw Error(kind_of(errno, ErrorKind::Rendezvous), "socketpair failed: " + errno_text(errno));
-  door_.admit_own(Fd(pair[0]));
+  acceptor_.admit_own(Fd(pair[0]));
   return Fd(pair[1]);
 }
 
@@ -176,38 +176,38 @@ void Hub::start() {
     if (peer.member.rank.value() > 0) liveness_.add(peer.member.rank, now);
     ping(peer);
   }
-  next_beat_ = now + options_.patience.heartbeat;
+  next_beat_ = now + options_.timeouts.heartbeat;
 }
 
 void Hub::report_gathering(Clock::time_point now) {
   auto absent = missing();
   auto list = fmt::format("rank{} {}", absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
-  if (now - started_ >= options_.patience.join)
-    return refuse_all(rendezvous_error(
-        fmt::format("only {} of {} ranks joined at {} within {}; missing: {}", peers_.size() - absent.size(),
-                    peers_.size(), door_.where(), format_seconds(seconds(options_.patience.join)), list)));
-  if (now - last_said_ < options_.patience.progress) return;
+  if (now - started_ >= options_.timeouts.join)
+    return refuse_all(rendezvous_error(fmt::format(
+        "only {} of {} ranks joined at {} within {}; missing: {}", peers_.size() - absent.size(),
+        peers_.size(), acceptor_.where(), format_seconds(seconds(options_.timeouts.join)), list)));
+  if (now - last_said_ < options_.timeouts.progress) return;
   last_said_ = now;
-  say(fmt::format("rank 0 waits at {} for {} of {} ({} of {})", door_.where(), list, peers_.size(),
-                  format_seconds(seconds(now - started_)), format_seconds(seconds(options_.patience.join))));
+  say(fmt::format("rank 0 waits at {} for {} of {} ({} of {})", acceptor_.where(), list, peers_.size(),
+                  format_seconds(seconds(now - started_)), format_seconds(seconds(options_.timeouts.join))));
   for (Peer& peer : peers_)
     if (peer.connection && peer.member.rank.value() > 0)
       peer.connection->send(Message{{{"type", "waiting"}, {"missing", absent}}, {}});
 }
 
 void Hub::tick(Clock::time_point now) {
-  door_.tick(now);
+  acceptor_.tick(now);
   release_held(now);
   if (phase_ == Phase::Gathering) report_gathering(now);
   if (phase_ == Phase::Running && now >= next_beat_) {
-    next_beat_ = now + options_.patience.heartbeat;
+    next_beat_ = now + options_.timeouts.heartbeat;
     for (Peer& peer : peers_)
       if (peer.connection && !peer.connection->has_unsent()) ping(peer);
     for (const Event& event : liveness_.check(now)) announce(event);
     report_exchange(now);
     look_for_hang(now);
   }
-  wake_at_ = phase_ == Phase::Running ? next_beat_ : now + options_.patience.heartbeat;
+  wake_at_ = phase_ == Phase::Running ? next_beat_ : now + options_.timeouts.heartbeat;
   if (held_) wake_at_ = std::min(wake_at_, held_until_);
 }
 

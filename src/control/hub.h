@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "control/door.h"
+#include "control/acceptor.h"
 #include "control/hang_watch.h"
 #include "control/liveness.h"
 #include "control/session.h"
@@ -15,8 +15,8 @@
 namespace taxon::control {
 
 /// Rank 0's half of the network: it gathers the ranks, keeps track of who lives, and passes on what all must
-/// know. Rank 0 itself is a participant like any other, over a socket pair. One thread: the session's.
-class Hub final : public Door::Host, public Connection::Owner {
+/// know. Rank 0 itself is a client like any other, over a socket pair. One thread: the session's.
+class Hub final : public Acceptor::Host, public Connection::Owner {
  public:
   Hub(const JoinOptions& options, Poller& poller, std::uint64_t epoch);
   ~Hub();
@@ -28,7 +28,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   void tick(Clock::time_point now);
   Clock::time_point wake_at() const { return wake_at_; }
   /// From now on the loss of these ranks is told, and ends nothing.
-  void spare(std::vector<Rank> ranks) { spared_ = {ranks.begin(), ranks.end()}; }
+  void set_expendable(std::vector<Rank> ranks) { expendable_ = {ranks.begin(), ranks.end()}; }
   /// All that was sent has been confirmed by the receivers' kernels.
   bool is_drained() const;
 
@@ -89,7 +89,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   const JoinOptions& options_;
   Poller& poller_;
   std::uint64_t epoch_;
-  Door door_;
+  Acceptor acceptor_;
   Phase phase_ = Phase::Gathering;
   std::optional<Error> refusal_;
   std::vector<Peer> peers_;
@@ -101,7 +101,7 @@ class Hub final : public Door::Host, public Connection::Owner {
   bool stop_requested_ = false;
   std::uint64_t exchanges_ = 0;
   Clock::time_point exchange_since_, exchange_said_;
-  std::set<Rank> spared_;
+  std::set<Rank> expendable_;
   HangWatch hangs_;
   Clock::time_point started_, last_said_, next_beat_, wake_at_;
 };

@@ -83,7 +83,7 @@ void Hub::lose(Peer& peer, const std::string& reason) {
   if (before == Standing::Present) {
     peer.standing = Standing::Lost;
     peer.waits.clear();
-    if (spared_.contains(peer.member.rank))
+    if (expendable_.contains(peer.member.rank))
       announce(Departed{peer.member.rank, how});
     else
       announce(PeerLost{peer.member.rank, how});
@@ -168,7 +168,7 @@ void Hub::report_exchange(Clock::time_point now) {
       late.push_back(peer.member.rank.value());
   }
   if (late.empty() || late.size() == peers_.size() || failure_) return;
-  if (now - exchange_said_ < options_.patience.progress) return;
+  if (now - exchange_said_ < options_.timeouts.progress) return;
   exchange_said_ = now;
   say(fmt::format("'{}' waits for rank{} {} ({})", what, late.size() == 1 ? "" : "s", fmt::join(late, ", "),
                   format_seconds(seconds(now - exchange_since_))));
@@ -193,7 +193,7 @@ void Hub::look_for_hang(Clock::time_point now) {
   if (failure_) return;
   WaitPicture picture{.world_size = options_.world_size,
                       .silent = liveness_.silent(now),
-                      .threshold = seconds(options_.patience.hang)};
+                      .threshold = seconds(options_.timeouts.hang)};
   for (const Peer& peer : peers_) {
     if (!peer.waits.empty()) picture.waits[peer.member.rank] = peer.waits;
     if (peer.standing == Standing::Left || peer.standing == Standing::Lost)

@@ -24,19 +24,19 @@ std::optional<Event> Liveness::heard(Rank rank, Clock::time_point now) {
 }
 
 std::vector<Event> Liveness::check(Clock::time_point now) {
-  if (last_check_ && now - *last_check_ > 3 * patience_.heartbeat) {
-    auto missed = now - *last_check_ - patience_.heartbeat;
+  if (last_check_ && now - *last_check_ > 3 * timeouts_.heartbeat) {
+    auto missed = now - *last_check_ - timeouts_.heartbeat;
     for (auto& [rank, entry] : ranks_) entry.last = std::min(now, entry.last + missed);
   }
   last_check_ = now;
   std::vector<Event> events;
   for (auto& [rank, entry] : ranks_) {
     auto quiet = now - entry.last;
-    if (entry.state == State::Heard && quiet >= patience_.silence) {
+    if (entry.state == State::Heard && quiet >= timeouts_.silence) {
       entry.state = State::Silent;
       events.push_back(Silent{rank, seconds(quiet)});
     }
-    if (entry.state == State::Silent && quiet >= patience_.peer) {
+    if (entry.state == State::Silent && quiet >= timeouts_.peer) {
       entry.state = State::Expired;
       events.push_back(DeadlinePassed{rank, seconds(quiet)});
     }

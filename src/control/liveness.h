@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "control/event.h"
-#include "control/patience.h"
 #include "control/socket.h"
+#include "control/timeouts.h"
 
 namespace taxon::control {
 
@@ -14,7 +14,7 @@ namespace taxon::control {
 /// once, its return once, its deadline once.
 class Liveness {
  public:
-  explicit Liveness(const Patience& patience) : patience_(patience) {}
+  explicit Liveness(const Timeouts& timeouts) : timeouts_(timeouts) {}
 
   void add(Rank rank, Clock::time_point now);
   void remove(Rank rank) { ranks_.erase(rank); }
@@ -32,7 +32,7 @@ class Liveness {
     Clock::time_point last;
     State state = State::Heard;
   };
-  Patience patience_;
+  Timeouts timeouts_;
   std::map<Rank, Entry> ranks_;
   std::optional<Clock::time_point> last_check_;
 };

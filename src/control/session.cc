@@ -34,7 +34,7 @@ void Session::report_waits(const std::vector<task::WaitInfo>& waits, Instant now
   core_->report_waits(reported(waits, now));
 }
 
-void Session::spare(std::vector<Rank> ranks) { core_->spare(std::move(ranks)); }
+void Session::set_expendable(std::vector<Rank> ranks) { core_->set_expendable(std::move(ranks)); }
 
 void Session::request_stop() { core_->request_stop(); }
 void Session::abort(ErrorKind kind, const std::string& message) { core_->abort(kind, message); }

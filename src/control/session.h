@@ -14,9 +14,9 @@
 #include "base/named.h"
 #include "base/time.h"
 #include "control/event.h"
-#include "control/patience.h"
 #include "control/secret.h"
 #include "control/socket.h"
+#include "control/timeouts.h"
 #include "task/wait.h"
 
 namespace taxon::control {
@@ -32,7 +32,7 @@ struct JoinOptions {
   std::string plan_hash;        // must be equal on all ranks
   std::string host_id;          // equal on ranks that share memory
   std::vector<std::byte> blob;  // the transport's address, for the other ranks
-  Patience patience;
+  Timeouts timeouts;
   /// A line about what is being waited for, every few seconds. Called on the session's thread.
   std::function<void(const std::string&)> progress;
   /// Asked a few times a second while joining; what it returns ends join(), and is told to the others that
@@ -91,7 +91,7 @@ class Session {
 
   /// From now on the job does without these ranks: their loss is a Departed, no failure, unless an exchange()
   /// waits for them. Rank 0's word counts. Any thread.
-  void spare(std::vector<Rank> ranks);
+  void set_expendable(std::vector<Rank> ranks);
 
   /// What this rank waits for, oldest first, and the same executor's now(). Call it about once a second; it
   /// costs a message only if something has been waited for long. Any thread.

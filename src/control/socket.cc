@@ -156,10 +156,10 @@ Endpoint peer_endpoint(int fd) {
   return endpoint;
 }
 
-void tune(int fd, std::chrono::milliseconds patience) {
+void tune(int fd, std::chrono::milliseconds timeouts) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience.count()));
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeouts.count()));
 }
 
 int unconfirmed_bytes(int fd) {

@@ -7,7 +7,7 @@ namespace taxon::data {
 /// A batch in the making: the kernel writes into it until the job ended.
 struct Loader::Prefetch {
   Batch batch;
-  std::optional<tensor::Job> job;
+  std::optional<tensor::KernelHandle> job;
 };
 
 Loader::Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch,
@@ -27,7 +27,7 @@ Loader::~Loader() = default;  // each job checks that it ended
 
 void Loader::fill() {
   while (queue_.size() < static_cast<std::size_t>(prefetch_) && ahead_ < total_) {
-    Sampler::Place place = sampler_.place(ahead_);
+    Sampler::Position place = sampler_.position_of(ahead_);
     const int rank = runtime_.rank().value();
     const bool works = rank < workers_;
     std::size_t share = 0;
@@ -42,14 +42,14 @@ void Loader::fill() {
     tensor::Kernel kernel;
     kernel.name = "read batch";
     kernel.cost = dataset_.cost(static_cast<std::int64_t>(share));
-    kernel.body = [this, works, batch = &prefetch->batch, elements](tensor::Marks&) {
+    kernel.body = [this, works, batch = &prefetch->batch, elements](tensor::Milestones&) {
       if (!works) return;
-      // The data lane runs one kernel at a time, so the sampler's cache needs no lock.
+      // The data stream runs one kernel at a time, so the sampler's cache needs no lock.
       Sampler::Batch drawn = sampler_.at(batch->first, workers_, runtime_.rank().value());
       batch->inputs.resize(elements);
       dataset_.read(drawn.indices, batch->inputs, batch->labels);
     };
-    prefetch->job.emplace(runtime_.device, runtime_.waits(), tensor::Lane::Data, std::move(kernel));
+    prefetch->job.emplace(runtime_.device, runtime_.pending(), tensor::Stream::Data, std::move(kernel));
     queue_.push_back(std::move(prefetch));
     ahead_ += place.size;
   }
@@ -57,19 +57,19 @@ void Loader::fill() {
 
 task::Task<Batch> Loader::next() {
   TAXON_CHECK(!at_end(), "the loader is at its end");
-  if (auto why = runtime_.waits().cancelled()) std::rethrow_exception(why);
+  if (auto why = runtime_.pending().cancelled()) std::rethrow_exception(why);
   fill();
   Prefetch& front = *queue_.front();
   Instant begin = runtime_.executor().now();
   auto end = front.job->finished();
   co_await end;
-  if (auto why = runtime_.waits().cancelled()) std::rethrow_exception(why);
+  if (auto why = runtime_.pending().cancelled()) std::rethrow_exception(why);
   Batch batch = std::move(front.batch);
   queue_.pop_front();
   position_ += batch.global_size;
   comm::Span waited{"data", "wait for batch",         -1, batch.inputs.size() * sizeof(float),
                     begin,  runtime_.executor().now()};
-  runtime_.journal.add(waited);
+  runtime_.recorder.add(waited);
   fill();
   co_return std::move(batch);
 }

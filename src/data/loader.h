@@ -21,7 +21,7 @@ struct Batch {
   std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
-/// Prepares batches ahead of the step on the device's data lane.
+/// Prepares batches ahead of the step on the device's data stream.
 class Loader {
  public:
   /// Everything referenced outlives the loader. Starts at `consumed` samples and ends when `total` are

@@ -17,7 +17,7 @@ Sampler::Sampler(std::uint64_t seed, std::int64_t dataset_size, std::int64_t glo
 
 std::int64_t Sampler::steps_per_epoch() const { return (size_ + global_batch_ - 1) / global_batch_; }
 
-Sampler::Place Sampler::place(std::int64_t consumed) const {
+Sampler::Position Sampler::position_of(std::int64_t consumed) const {
   TAXON_CHECK(consumed >= 0, "consumed=", consumed);
   std::int64_t first = consumed % size_;
   return {consumed / size_, first, std::min(global_batch_, size_ - first)};
@@ -25,7 +25,7 @@ Sampler::Place Sampler::place(std::int64_t consumed) const {
 
 Sampler::Batch Sampler::at(std::int64_t consumed, int world_size, int rank) {
   TAXON_CHECK(rank >= 0 && rank < world_size, "rank=", rank, " of ", world_size);
-  Place place = this->place(consumed);
+  Position place = this->position_of(consumed);
   Range whole{static_cast<std::size_t>(place.first), static_cast<std::size_t>(place.size)};
   Range share = part(whole, static_cast<std::size_t>(world_size), static_cast<std::size_t>(rank));
   auto begin = order(place.epoch).begin() + static_cast<std::ptrdiff_t>(share.begin);

@@ -15,12 +15,12 @@ class Sampler {
   Sampler(std::uint64_t seed, std::int64_t dataset_size, std::int64_t global_batch);
 
   /// Where the batch that starts after `consumed` samples lies. Needs no permutation.
-  struct Place {
+  struct Position {
     std::int64_t epoch = 0;
     std::int64_t first = 0;  // position in the epoch
     std::int64_t size = 0;   // of the global batch
   };
-  Place place(std::int64_t consumed) const;
+  Position position_of(std::int64_t consumed) const;
 
   /// The whole job's batch that starts when `consumed` samples have been used since the beginning of
   /// training.

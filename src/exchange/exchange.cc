@@ -5,7 +5,7 @@
 #include <string>
 
 #include "exchange/cast.h"
-#include "exchange/shard.h"
+#include "exchange/layout/shard.h"
 #include "tensor/finite.h"
 
 namespace taxon::exchange {
@@ -39,17 +39,17 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       back_(runtime, setup.plan->exchange.in_flight),
       updates_(runtime, 1),
       scope_(setup.plan->optimiser.clip_norm > 0
-                 ? std::make_unique<StepScope>(runtime, setup.plan->optimiser.clip_norm)
+                 ? std::make_unique<GlobalNormClip>(runtime, setup.plan->optimiser.clip_norm)
                  : nullptr),
       stops_(on_divergence(*setup.plan) == OnDivergence::Stop),
       delayed_(setup.plan->exchange.delay > 0),
       halves_(setup.plan->resolved.overlap == "backward" && aliased()),
       gates_(static_cast<std::size_t>(setup.segments)),
-      children_(runtime.waits()) {}
+      children_(runtime.pending()) {}
 
 void Exchange::begin(optim::StepClock clock) {
   TAXON_CHECK(children_.live() == 0, children_.live(), " buckets of the last step are still in flight");
-  auto event = [this] { return std::make_unique<task::Event>(runtime_.executor(), runtime_.waits()); };
+  auto event = [this] { return std::make_unique<task::Event>(runtime_.executor(), runtime_.pending()); };
   clock_ = clock;
   underway_ = true;
   outward_.begin(order_);
@@ -67,7 +67,7 @@ void Exchange::begin(optim::StepClock clock) {
     if (gate.missing == 0) gate.open->set();
 }
 
-void Exchange::contribute(tensor::Job& backward, int segment) {
+void Exchange::contribute(tensor::KernelHandle& backward, int segment) {
   for (std::size_t b = 0; b < buckets().size(); ++b) {
     if (contributed_[b] || buckets()[b].segments.front() < segment) continue;
     contributed_[b] = 1;
@@ -116,7 +116,7 @@ task::Task<void> Exchange::finish() {
 }
 
 task::Task<void> Exchange::abandon(std::exception_ptr why) {
-  if (!runtime_.waits().cancelled()) runtime_.waits().cancel(why);
+  if (!runtime_.pending().cancelled()) runtime_.pending().cancel(why);
   try {
     co_await children_.join();
   } catch (...) {
@@ -124,7 +124,7 @@ task::Task<void> Exchange::abandon(std::exception_ptr why) {
 }
 
 /// Every line is one axis of the taxonomy.
-task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward, Sums sums) {
+task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::KernelHandle* backward, Sums sums) {
   if (sums == Sums::ToCome) {
     auto reducing = reduce(bucket, backward);  // communication: contributions meet
     co_await reducing;
@@ -152,12 +152,12 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::Job* backward
   adopted(*bucket);
 }
 
-task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
+task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::KernelHandle* backward) {
   auto complete = backward->at(bucket->id.value(), bucket->name);
   co_await complete;
   auto enter = outward_.enter(bucket->id.value(), bucket->name);  // overlap: by priority, bounded in flight
   {
-    Lane::Turn turn = co_await enter;
+    BucketScheduler::Admission turn = co_await enter;
     if (stops_) {  // before a codec or a sum hides whose it was
       auto checking = require_finite(bucket);
       co_await checking;
@@ -166,7 +166,7 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::Job* backward) {
       auto contributing = contribute(bucket);
       co_await contributing;
     }
-    Journey outward = journey(*bucket, bucket->gradients);
+    BucketTransfer outward = transfer(*bucket, bucket->gradients);
     if (bucket->factors.rows > 0) {
       outward.factors = &bucket->factors;
       outward.factor_arena = arenas_.factors;
@@ -187,7 +187,7 @@ task::Task<bool> Exchange::is_finite(const Bucket* bucket) {
   bool finite = true;
   tensor::Kernel kernel{"finite",
                         {static_cast<double>(range.size), range.size * size_of(arena.type())},
-                        [&finite, &arena, range](tensor::Marks&) {
+                        [&finite, &arena, range](tensor::Milestones&) {
                           finite = tensor::all_finite(arena.type(), arena.bytes(range));
                         }};
   auto done = run("finite", std::move(kernel), bucket);
@@ -218,12 +218,13 @@ task::Task<const Bucket*> Exchange::find_not_finite() {
 task::Task<void> Exchange::contribute(const Bucket* bucket) {
   double members = 1;
   for (std::size_t level = 0; level < levels_.size(); ++level) members *= levels_.group(level).size();
-  const optim::Place place{bucket->owned, bucket->gradients.begin, bucket->shard};
-  tensor::Kernel kernel{
-      "contribute",
-      {3.0 * static_cast<double>(place.weights.size),
-       3 * place.weights.size * size_of(arenas_.gradients->type())},
-      [this, place, members](tensor::Marks&) { rule_.contribute(*arenas_.gradients, place, 1 / members); }};
+  const optim::UpdateRange place{bucket->owned, bucket->gradients.begin, bucket->shard};
+  tensor::Kernel kernel{"contribute",
+                        {3.0 * static_cast<double>(place.weights.size),
+                         3 * place.weights.size * size_of(arenas_.gradients->type())},
+                        [this, place, members](tensor::Milestones&) {
+                          rule_.contribute(*arenas_.gradients, place, 1 / members);
+                        }};
   auto done = run("contribute", std::move(kernel), bucket);
   co_await done;
 }
@@ -231,7 +232,9 @@ task::Task<void> Exchange::contribute(const Bucket* bucket) {
 /// Out of the ring, whose memory the next bucket waits for. What lies between slots is another bucket's.
 task::Task<void> Exchange::keep(const Bucket* bucket) {
   tensor::Kernel kernel{
-      "keep", {0, 2 * bucket->owned.size * size_of(arenas_.sums->type())}, [this, bucket](tensor::Marks&) {
+      "keep",
+      {0, 2 * bucket->owned.size * size_of(arenas_.sums->type())},
+      [this, bucket](tensor::Milestones&) {
         for (Range values : owned_values(*bucket, layout_.arena)) {
           std::size_t from = values.begin - bucket->range.begin + bucket->gradients.begin;
           std::size_t to = values.begin - bucket->owned.begin + bucket->shard;
@@ -251,10 +254,11 @@ void Exchange::adopted(const Bucket& bucket) {
 task::Task<double> Exchange::clip(const Bucket* bucket) {
   double squared = 0;
   Range sum{sums_of(*bucket), bucket->owned.size};
-  tensor::Kernel norm{
-      "gradient norm",
-      {2.0 * static_cast<double>(sum.size), sum.size * size_of(arenas_.sums->type())},
-      [&squared, sums = arenas_.sums, sum](tensor::Marks&) { squared = optim::squared_norm(*sums, sum); }};
+  tensor::Kernel norm{"gradient norm",
+                      {2.0 * static_cast<double>(sum.size), sum.size * size_of(arenas_.sums->type())},
+                      [&squared, sums = arenas_.sums, sum](tensor::Milestones&) {
+                        squared = optim::squared_norm(*sums, sum);
+                      }};
   auto done = run("gradient norm", std::move(norm), bucket);
   co_await done;
   if (scope_->give(bucket->id.value(), squared)) {
@@ -267,16 +271,17 @@ task::Task<double> Exchange::clip(const Bucket* bucket) {
 }
 
 tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock) {
-  optim::Place place = optim::Place{bucket->owned, sums_of(*bucket), bucket->shard}.of(range);
-  return {
-      "update",
-      {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
-      [this, place, clock](tensor::Marks&) { rule_.update(*arenas_.master, *arenas_.sums, place, clock); }};
+  optim::UpdateRange place = optim::UpdateRange{bucket->owned, sums_of(*bucket), bucket->shard}.of(range);
+  return {"update",
+          {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
+          [this, place, clock](tensor::Milestones&) {
+            rule_.update(*arenas_.master, *arenas_.sums, place, clock);
+          }};
 }
 
 task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) {
   auto first = updates_.enter(bucket->id.value(), bucket->name);
-  Lane::Turn turn = co_await first;
+  BucketScheduler::Admission turn = co_await first;
   const Range owned = bucket->owned;
   if (!halves_ || owned.size < kHalvedElements) {
     auto all = update_here(bucket, owned, clock);
@@ -285,7 +290,7 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
   }
   const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;
   tensor::Kernel half = update_kernel(bucket, {owned.begin, middle}, clock);
-  tensor::Job beside(runtime_.device, runtime_.waits(), tensor::Lane::Compute, std::move(half));
+  tensor::KernelHandle beside(runtime_.device, runtime_.pending(), tensor::Stream::Compute, std::move(half));
   std::exception_ptr error;
   try {
     auto rest = update_here(bucket, {owned.begin + middle, owned.size - middle}, clock);
@@ -314,13 +319,13 @@ task::Task<void> Exchange::update_here(const Bucket* bucket, Range range, optim:
 task::Task<void> Exchange::spread(const Bucket* bucket) {
   if (!levels_.spreads()) co_return;
   auto enter = back_.enter(bucket->id.value(), bucket->name);
-  Lane::Turn turn = co_await enter;
-  auto spread = levels_.spread(journey(*bucket, bucket->range), *arenas_.master);
+  BucketScheduler::Admission turn = co_await enter;
+  auto spread = levels_.spread(transfer(*bucket, bucket->range), *arenas_.master);
   co_await spread;
 }
 
 task::Task<void> Exchange::adopt(const Bucket* bucket) {
-  tensor::Kernel kernel{"cast", {0, bucket->range.size * 6}, [this, bucket](tensor::Marks&) {
+  tensor::Kernel kernel{"cast", {0, bucket->range.size * 6}, [this, bucket](tensor::Milestones&) {
                           cast_range(*arenas_.master, *arenas_.compute, bucket->range);
                         }};
   auto done = run("cast", std::move(kernel), bucket);
@@ -329,11 +334,11 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
 
 task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket) {
   comm::Span span{"exchange", name, bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
-  auto done = tensor::run(runtime_.device, runtime_.waits(), tensor::Lane::Exchange, std::move(kernel));
+  auto done = tensor::run(runtime_.device, runtime_.pending(), tensor::Stream::Exchange, std::move(kernel));
   co_await done;
   span.end = runtime_.executor().now();
   updating_ += span.end - span.begin;
-  runtime_.journal.add(span);
+  runtime_.recorder.add(span);
 }
 
 }  // namespace taxon::exchange

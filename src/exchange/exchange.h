@@ -3,11 +3,11 @@
 #include <memory>
 #include <vector>
 
-#include "exchange/bucket.h"
+#include "exchange/bucket_scheduler.h"
 #include "exchange/divergence.h"
-#include "exchange/lane.h"
-#include "exchange/levels.h"
-#include "exchange/step_scope.h"
+#include "exchange/global_norm_clip.h"
+#include "exchange/layout/bucket.h"
+#include "exchange/levels/levels.h"
 #include "optim/rule.h"
 #include "task/scope.h"
 
@@ -45,7 +45,7 @@ class Exchange {
   task::Task<void> room(int segment);
   /// Buckets whose segments are all >= `segment`, as far as no earlier call had them, are completed by
   /// `backward`, whose mark b means bucket b. The job outlives the step. With segment 0: all of them.
-  void contribute(tensor::Job& backward, int segment);
+  void contribute(tensor::KernelHandle& backward, int segment);
   /// The first bucket, in the order of the backward pass, whose gradient at this rank is not finite; null:
   /// all are. REQUIRES: the backward pass is over, and nothing has been contributed.
   task::Task<const Bucket*> find_not_finite();
@@ -77,8 +77,8 @@ class Exchange {
 
  private:
   enum class Sums { ToCome, There };
-  task::Task<void> reconcile(const Bucket* bucket, tensor::Job* backward, Sums sums);
-  task::Task<void> reduce(const Bucket* bucket, tensor::Job* backward);
+  task::Task<void> reconcile(const Bucket* bucket, tensor::KernelHandle* backward, Sums sums);
+  task::Task<void> reduce(const Bucket* bucket, tensor::KernelHandle* backward);
   task::Task<bool> is_finite(const Bucket* bucket);
   task::Task<void> require_finite(const Bucket* bucket);
   task::Task<void> contribute(const Bucket* bucket);
@@ -97,7 +97,7 @@ class Exchange {
   std::size_t sums_of(const Bucket& bucket) const {
     return in_ring() ? bucket.shard : bucket.owned_gradients().begin;
   }
-  Journey journey(const Bucket& bucket, Range range) const {
+  BucketTransfer transfer(const Bucket& bucket, Range range) const {
     return {.unit = static_cast<std::uint32_t>(bucket.id.value()),
             .lane = wire_lane_,
             .range = range,
@@ -113,12 +113,12 @@ class Exchange {
   optim::Rule& rule_;
   const std::uint16_t wire_lane_;
   const std::vector<int> order_;  // key of each bucket in the lane
-  Lane outward_, back_;
-  Lane updates_;
-  std::unique_ptr<StepScope> scope_;  // null when no rule asks
-  const bool stops_;                  // at a gradient that is not finite
-  const bool delayed_;                // the master too changes at the safe point only
-  const bool halves_;                 // the compute lane is idle while updates run, and does half of each
+  BucketScheduler outward_, back_;
+  BucketScheduler updates_;
+  std::unique_ptr<GlobalNormClip> scope_;  // null when no rule asks
+  const bool stops_;                       // at a gradient that is not finite
+  const bool delayed_;                     // the master too changes at the safe point only
+  const bool halves_;  // the compute stream is idle while updates run, and does half of each
 
   optim::StepClock clock_;
   bool underway_ = false;

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "exchange/levels.h"
+#include "exchange/levels/levels.h"
 #include "faults/contributions.h"
 
 namespace taxon::faults {
@@ -31,7 +31,7 @@ Failure take_apart(const std::exception_ptr& error) {
 
 class Check {
  public:
-  Check(const plan::Plan& plan, const Performance& calm, const Performance& seen)
+  Check(const plan::Plan& plan, const SimulatedRun& calm, const SimulatedRun& seen)
       : plan_(plan),
         promise_(promise_of(plan)),
         workers_(static_cast<std::size_t>(plan::workers(plan, static_cast<int>(seen.ranks.size())))),
@@ -42,7 +42,7 @@ class Check {
   void replicas() {
     const train::Outcome* first = nullptr;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
-      const Testimony& one = seen_.ranks[rank];
+      const Observations& one = seen_.ranks[rank];
       if (rank < workers_ && promise_ != Promise::InTheirOrder) steps(rank, one);
       if (!one.outcome) continue;
       const train::Outcome& right =
@@ -62,7 +62,7 @@ class Check {
     if (promise_ == Promise::InTheirOrder) return;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
       for (std::size_t other = 0; other < workers_; ++other) {
-        const Testimony& far = seen_.ranks[other];
+        const Observations& far = seen_.ranks[other];
         const std::int64_t begun = far.first_step + static_cast<std::int64_t>(far.weights.size());
         if (seen_.ranks[rank].reported > begun)
           complain("rank {} reported step {} as done, which rank {} never began", rank,
@@ -78,15 +78,15 @@ class Check {
     const bool as_nodes = plan_.exchange.levels.size() > 1;
     if (as_nodes && plan_.mesh.node == 0) return;
     const std::size_t node = as_nodes ? static_cast<std::size_t>(plan_.mesh.node) : 1;
-    Bookkeeping book = bookkeeping_of(*served, static_cast<int>(workers_ / node));
+    ServerOracle book = bookkeeping_of(*served, static_cast<int>(workers_ / node));
     const Ending ending = ending_of(seen_);
     book.complete = ending == Ending::Complete || ending == Ending::Survived;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
-      const exchange::Acts& acts = seen_.ranks[rank].acts;
-      for (std::string& sentence : check_contributions(static_cast<int>(rank), acts, book))
+      const exchange::AsyncEvents& events = seen_.ranks[rank].events;
+      for (std::string& sentence : check_contributions(static_cast<int>(rank), events, book))
         found.push_back(std::move(sentence));
       if (served->rule != "sum") continue;
-      for (const auto& unit : count_contributions(acts, book.workers))
+      for (const auto& unit : count_contributions(events, book.workers))
         for (std::size_t w = 0; w < unit.size(); ++w)
           handed_in(rank, w * node + rank % node, unit[w], book.complete);
     }
@@ -117,7 +117,7 @@ class Check {
   }
 
   /// The report names waiting ranks, operations and units; every rank ends with it.
-  void stuck(const Schedule& schedule) {
+  void stuck(const FaultSchedule& schedule) {
     const auto& lines = seen_.report.hang->lines;
     if (!schedule.cuts_for_good)
       complain("the run can't finish although every link is whole: {}", fmt::join(lines, " | "));
@@ -130,7 +130,7 @@ class Check {
     };
     if (std::none_of(lines.begin(), lines.end(), names_all))
       complain("the hang report names no pair of ranks with its operation: {}", fmt::join(lines, " | "));
-    auto trains = [](const Testimony& rank) { return !rank.weights.empty(); };
+    auto trains = [](const Observations& rank) { return !rank.weights.empty(); };
     // net::describe_tag()'s words for what has no name.
     auto nameless = [](const std::string& line) { return line.find(", unit ") != std::string::npos; };
     if (std::all_of(seen_.ranks.begin(), seen_.ranks.end(), trains) &&
@@ -146,7 +146,7 @@ class Check {
 
  private:
   /// The weights that a rank's backward passes read.
-  void steps(std::size_t rank, const Testimony& one) {
+  void steps(std::size_t rank, const Observations& one) {
     const std::vector<std::uint64_t>& right = calm_.ranks[promise_ == Promise::OneModel ? 0 : rank].weights;
     for (std::size_t i = 0; i < one.weights.size(); ++i) {
       const std::size_t step = static_cast<std::size_t>(one.first_step) + i;
@@ -170,8 +170,8 @@ class Check {
   const plan::Plan& plan_;
   const Promise promise_;
   const std::size_t workers_;
-  const Performance& calm_;
-  const Performance& seen_;
+  const SimulatedRun& calm_;
+  const SimulatedRun& seen_;
 };
 
 }  // namespace
@@ -190,12 +190,12 @@ const char* to_string(Ending ending) {
   return "";
 }
 
-Ending ending_of(const Performance& performance) {
-  if (performance.report.hang) return Ending::Stuck;
-  const auto& ranks = performance.report.ranks;
+Ending ending_of(const SimulatedRun& run) {
+  if (run.report.hang) return Ending::Stuck;
+  const auto& ranks = run.report.ranks;
   const bool killed = std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.killed; });
   if (!killed) return Ending::Complete;
-  return performance.report.failure ? Ending::Lost : Ending::Survived;
+  return run.report.failure ? Ending::Lost : Ending::Survived;
 }
 
 std::string message_of(const std::exception_ptr& error) { return error ? take_apart(error).message : ""; }
@@ -206,8 +206,8 @@ Promise promise_of(const plan::Plan& plan) {
   return exchange::meeting_level(levels).empty() ? Promise::OneModel : Promise::OwnModels;
 }
 
-std::vector<std::string> check(const plan::Plan& plan, const Schedule& schedule, const Performance& calm,
-                               const Performance& seen) {
+std::vector<std::string> check(const plan::Plan& plan, const FaultSchedule& schedule,
+                               const SimulatedRun& calm, const SimulatedRun& seen) {
   Check check(plan, calm, seen);
   check.replicas();
   check.reported_steps();
@@ -227,7 +227,7 @@ std::vector<std::string> check(const plan::Plan& plan, const Schedule& schedule,
   return check.found;
 }
 
-std::vector<std::string> check_calm(const plan::Plan& plan, const Performance& calm) {
+std::vector<std::string> check_calm(const plan::Plan& plan, const SimulatedRun& calm) {
   Check check(plan, calm, calm);
   check.replicas();
   check.contributions();
@@ -236,8 +236,8 @@ std::vector<std::string> check_calm(const plan::Plan& plan, const Performance& c
   return check.found;
 }
 
-std::vector<std::string> check_resumed(const plan::Plan& plan, const Performance& calm,
-                                       const Performance& resumed) {
+std::vector<std::string> check_resumed(const plan::Plan& plan, const SimulatedRun& calm,
+                                       const SimulatedRun& resumed) {
   Check check(plan, calm, resumed);
   check.replicas();
   check.contributions();
@@ -246,7 +246,7 @@ std::vector<std::string> check_resumed(const plan::Plan& plan, const Performance
   return check.found;
 }
 
-std::vector<std::string> check_repeated(const Performance& first, const Performance& second) {
+std::vector<std::string> check_repeated(const SimulatedRun& first, const SimulatedRun& second) {
   std::vector<std::string> found;
   if (first.report.trace != second.report.trace)
     found.push_back(fmt::format("the same seed gave another run: its trace is {:016x}, then {:016x}",

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "faults/performance.h"
 #include "faults/schedule.h"
+#include "faults/simulated_run.h"
 
 namespace taxon::faults {
 
@@ -17,7 +17,7 @@ enum class Ending {
 };
 const char* to_string(Ending ending);
 
-Ending ending_of(const Performance& performance);
+Ending ending_of(const SimulatedRun& run);
 
 /// What a discipline promises about weights.
 enum class Promise {
@@ -29,15 +29,15 @@ Promise promise_of(const plan::Plan& plan);
 
 /// Everything that must not be, one sentence each; empty: all is well. `calm` is the run of the same plan
 /// without faults: where the plan promises it, what a schedule does to time must not change a bit.
-std::vector<std::string> check(const plan::Plan& plan, const Schedule& schedule, const Performance& calm,
-                               const Performance& seen);
+std::vector<std::string> check(const plan::Plan& plan, const FaultSchedule& schedule,
+                               const SimulatedRun& calm, const SimulatedRun& seen);
 /// The same of a run without faults.
-std::vector<std::string> check_calm(const plan::Plan& plan, const Performance& calm);
+std::vector<std::string> check_calm(const plan::Plan& plan, const SimulatedRun& calm);
 /// The same of a run that began from what a disturbed one had left, with nothing going wrong.
-std::vector<std::string> check_resumed(const plan::Plan& plan, const Performance& calm,
-                                       const Performance& resumed);
+std::vector<std::string> check_resumed(const plan::Plan& plan, const SimulatedRun& calm,
+                                       const SimulatedRun& resumed);
 /// Two runs of one seed are one run.
-std::vector<std::string> check_repeated(const Performance& first, const Performance& second);
+std::vector<std::string> check_repeated(const SimulatedRun& first, const SimulatedRun& second);
 
 /// What the rank's failure says; empty if there is none.
 std::string message_of(const std::exception_ptr& error);

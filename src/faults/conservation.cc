@@ -43,7 +43,7 @@ bool is_centre(const checkpoint::LogicalTensor& tensor, std::string_view topolog
 
 }  // namespace
 
-std::optional<std::string> check_sums(const plan::Plan& plan, const Performance& seen,
+std::optional<std::string> check_sums(const plan::Plan& plan, const SimulatedRun& seen,
                                       const data::Storage& storage) {
   if (!promised(plan)) return {};
   const auto path = checkpoint::find_latest(storage, kRunFolder);
@@ -57,7 +57,7 @@ std::optional<std::string> check_sums(const plan::Plan& plan, const Performance&
       if ((rank < workers && tensor.name.starts_with("replica/")) || is_centre(tensor, level.topology, rank))
         add_tensor(sum, tensor);
   for (std::size_t rank = 0; rank < workers; ++rank) {
-    const Testimony& one = seen.ranks[rank];
+    const Observations& one = seen.ranks[rank];
     if (one.first_step > 0 || one.gradients.empty() || one.rates.size() != one.gradients.size()) return {};
     sum.add(-one.before);
     for (std::size_t step = 0; step < one.rates.size(); ++step)

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "data/storage.h"
-#include "faults/performance.h"
+#include "faults/simulated_run.h"
 
 namespace taxon::faults {
 
@@ -13,7 +13,7 @@ namespace taxon::faults {
 /// of a complete run and from what the witnesses saw; a sentence if it is not so, nothing if it is, or if the
 /// plan does not promise it (other rules, codecs, answers that come late, local steps that are not plain
 /// SGD).
-std::optional<std::string> check_sums(const plan::Plan& plan, const Performance& seen,
+std::optional<std::string> check_sums(const plan::Plan& plan, const SimulatedRun& seen,
                                       const data::Storage& storage);
 
 }  // namespace taxon::faults

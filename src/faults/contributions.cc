@@ -10,31 +10,31 @@
 namespace taxon::faults {
 namespace {
 
-using exchange::Act;
+using exchange::AsyncEvent;
 
 /// What one unit's owner has done so far.
 class Unit {
  public:
-  explicit Unit(const Bookkeeping& book) : book_(book), workers_(static_cast<std::size_t>(book.workers)) {}
+  explicit Unit(const ServerOracle& book) : book_(book), workers_(static_cast<std::size_t>(book.workers)) {}
 
   /// What is wrong with the act; empty: nothing.
-  std::string check(const Act& act) {
-    switch (act.kind) {
-      case Act::Kind::Admit:
-      case Act::Kind::Drop:
-        return arrive(act);
-      case Act::Kind::Update:
+  std::string check(const AsyncEvent& event) {
+    switch (event.kind) {
+      case AsyncEvent::Kind::Admit:
+      case AsyncEvent::Kind::Drop:
+        return arrive(event);
+      case AsyncEvent::Kind::Update:
         return begin_update();
-      case Act::Kind::Apply:
-        return apply(act);
-      case Act::Kind::Outdate:
-        return outdate(act);
-      case Act::Kind::Lose:
-        workers_[static_cast<std::size_t>(act.worker)].lost = true;
+      case AsyncEvent::Kind::Apply:
+        return apply(event);
+      case AsyncEvent::Kind::Outdate:
+        return outdate(event);
+      case AsyncEvent::Kind::Lose:
+        workers_[static_cast<std::size_t>(event.worker)].lost = true;
         go_on_together();
         return {};
-      case Act::Kind::Pause:
-        workers_[static_cast<std::size_t>(act.worker)].paused = true;
+      case AsyncEvent::Kind::Pause:
+        workers_[static_cast<std::size_t>(event.worker)].paused = true;
         go_on_together();
         return {};
       default:
@@ -72,41 +72,41 @@ class Unit {
       for (Worker& each : workers_) each.paused = false;
   }
 
-  std::string arrive(const Act& act) {
-    Worker& worker = workers_[static_cast<std::size_t>(act.worker)];
+  std::string arrive(const AsyncEvent& event) {
+    Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
     worker.paused = false;
-    if (act.number != worker.arrived++)
-      return fmt::format("took contribution {} of worker {} as its {}th", act.number + 1, act.worker,
+    if (event.number != worker.arrived++)
+      return fmt::format("took contribution {} of worker {} as its {}th", event.number + 1, event.worker,
                          worker.arrived);
-    if (act.kind == Act::Kind::Drop) {
+    if (event.kind == AsyncEvent::Kind::Drop) {
       if (book_.dropping == Dropping::Allowed) return {};
-      return fmt::format("dropped contribution {} of worker {}", act.number + 1, act.worker);
+      return fmt::format("dropped contribution {} of worker {}", event.number + 1, event.worker);
     }
-    worker.admitted.insert(act.number);
+    worker.admitted.insert(event.number);
     if (book_.staleness < 0 || book_.dropping == Dropping::Allowed) return {};
     for (std::size_t other = 0; other < workers_.size(); ++other)
       if (!workers_[other].lost && !workers_[other].paused &&
-          workers_[other].applied < act.number - book_.staleness)
-        return fmt::format("let worker {} go {} contributions ahead of worker {}", act.worker,
-                           act.number - workers_[other].applied, other);
+          workers_[other].applied < event.number - book_.staleness)
+        return fmt::format("let worker {} go {} contributions ahead of worker {}", event.worker,
+                           event.number - workers_[other].applied, other);
     return {};
   }
 
-  std::string apply(const Act& act) {
-    Worker& worker = workers_[static_cast<std::size_t>(act.worker)];
+  std::string apply(const AsyncEvent& event) {
+    Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
     ++in_update_;
     ++worker.applied;
-    if (worker.admitted.erase(act.number) == 1) return {};
-    return fmt::format("applied contribution {} of worker {}, which {}", act.number + 1, act.worker,
-                       act.number < worker.arrived ? "was applied or dropped before" : "had not come");
+    if (worker.admitted.erase(event.number) == 1) return {};
+    return fmt::format("applied contribution {} of worker {}, which {}", event.number + 1, event.worker,
+                       event.number < worker.arrived ? "was applied or dropped before" : "had not come");
   }
 
-  std::string outdate(const Act& act) {
+  std::string outdate(const AsyncEvent& event) {
     if (book_.dropping != Dropping::Allowed)
-      return fmt::format("dropped contribution {} of worker {}", act.number + 1, act.worker);
-    if (workers_[static_cast<std::size_t>(act.worker)].admitted.erase(act.number) == 1) return {};
+      return fmt::format("dropped contribution {} of worker {}", event.number + 1, event.worker);
+    if (workers_[static_cast<std::size_t>(event.worker)].admitted.erase(event.number) == 1) return {};
     return fmt::format("dropped contribution {} of worker {}, which was applied or dropped before",
-                       act.number + 1, act.worker);
+                       event.number + 1, event.worker);
   }
 
   /// Ends the one before, too.
@@ -116,7 +116,7 @@ class Unit {
     return fmt::format("made an update of {} contributions", in_update);
   }
 
-  const Bookkeeping& book_;
+  const ServerOracle& book_;
   std::vector<Worker> workers_;
   int in_update_ = 0;
   bool updates_ = false;
@@ -124,8 +124,8 @@ class Unit {
 
 }  // namespace
 
-Bookkeeping bookkeeping_of(const plan::LevelPlan& level, int workers) {
-  Bookkeeping book;
+ServerOracle bookkeeping_of(const plan::LevelPlan& level, int workers) {
+  ServerOracle book;
   book.workers = workers;
   book.staleness = level.staleness;
   book.dropping = level.quorum == 0 ? Dropping::Forbidden : Dropping::Allowed;
@@ -133,8 +133,8 @@ Bookkeeping bookkeeping_of(const plan::LevelPlan& level, int workers) {
   return book;
 }
 
-std::vector<std::string> check_contributions(int server, const exchange::Acts& acts,
-                                             const Bookkeeping& book) {
+std::vector<std::string> check_contributions(int server, const exchange::AsyncEvents& events,
+                                             const ServerOracle& book) {
   std::map<std::int32_t, Unit> units;
   std::vector<std::string> found;
   std::set<std::int32_t> wrong;
@@ -142,21 +142,21 @@ std::vector<std::string> check_contributions(int server, const exchange::Acts& a
     if (!what.empty() && wrong.insert(unit).second)
       found.push_back(fmt::format("rank {} as the owner of bucket {} {}", server, unit, what));
   };
-  for (const Act& act : acts)
-    if (Act::role_of(act.kind) == Act::Role::Server)
-      complain(act.unit, units.try_emplace(act.unit, book).first->second.check(act));
+  for (const AsyncEvent& event : events)
+    if (AsyncEvent::role_of(event.kind) == AsyncEvent::Role::Server)
+      complain(event.unit, units.try_emplace(event.unit, book).first->second.check(event));
   for (auto& [number, unit] : units) complain(number, unit.check_end());
   return found;
 }
 
-std::vector<std::vector<std::int64_t>> count_contributions(const exchange::Acts& acts, int workers) {
+std::vector<std::vector<std::int64_t>> count_contributions(const exchange::AsyncEvents& events, int workers) {
   std::vector<std::vector<std::int64_t>> counts;
-  for (const Act& act : acts) {
-    if (act.kind != Act::Kind::Admit && act.kind != Act::Kind::Drop) continue;
-    const auto unit = static_cast<std::size_t>(act.unit);
+  for (const AsyncEvent& event : events) {
+    if (event.kind != AsyncEvent::Kind::Admit && event.kind != AsyncEvent::Kind::Drop) continue;
+    const auto unit = static_cast<std::size_t>(event.unit);
     if (counts.size() <= unit)
       counts.resize(unit + 1, std::vector<std::int64_t>(static_cast<std::size_t>(workers)));
-    ++counts[unit][static_cast<std::size_t>(act.worker)];
+    ++counts[unit][static_cast<std::size_t>(event.worker)];
   }
   return counts;
 }

@@ -76,11 +76,11 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-Schedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int ranks, double length) {
+FaultSchedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int ranks, double length) {
   Rng rng(seed, "fault schedule");
   Scene scene{rng, ranks, length, {}};
   for (const plan::HostPlace& place : plan::expand_hosts(cluster)) scene.hosts.push_back(place.name);
-  Schedule schedule;
+  FaultSchedule schedule;
   for (const Row& row : kRows) {
     if (rng.below(100) >= row.chance || static_cast<int>(scene.hosts.size()) < row.hosts) continue;
     plan::FaultModel fault;
@@ -95,7 +95,7 @@ Schedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int ranks
   return schedule;
 }
 
-std::vector<std::string> describe(const Schedule& schedule) {
+std::vector<std::string> describe(const FaultSchedule& schedule) {
   std::vector<std::string> lines;
   for (const plan::FaultModel& fault : schedule.cluster.faults) {
     std::string line = fault.kind;

@@ -9,7 +9,7 @@
 namespace taxon::faults {
 
 /// What the schedule of one seed does to a cluster.
-struct Schedule {
+struct FaultSchedule {
   plan::ClusterModel cluster;  // with the fault script
   bool cuts_for_good = false;  // a link is cut and never whole again: the run may be stuck
   bool kills = false;
@@ -17,9 +17,9 @@ struct Schedule {
 
 /// A fault script that follows from the seed: late deliveries, slow devices and links, cut links, killed
 /// ranks, alone or together, at instants of a run that takes `length` seconds undisturbed.
-Schedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int ranks, double length);
+FaultSchedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int ranks, double length);
 
 /// The fault script in words, one line a fault.
-std::vector<std::string> describe(const Schedule& schedule);
+std::vector<std::string> describe(const FaultSchedule& schedule);
 
 }  // namespace taxon::faults

@@ -27,15 +27,15 @@ bool is_usage(const std::exception_ptr& failure) {
 
 /// The shape and its run without faults.
 struct Calm {
-  Shape shape;
-  Staging staging;
-  Performance seen;
+  JobShape shape;
+  RunSetup setup;
+  SimulatedRun seen;
   std::vector<std::string> findings;
 };
 
-std::optional<std::string> sums_of(const Staging& staging, const Performance& seen) {
+std::optional<std::string> sums_of(const RunSetup& setup, const SimulatedRun& seen) {
   if (ending_of(seen) != Ending::Complete || seen.report.failure) return {};
-  return check_sums(staging.plan, seen, *staging.storage);
+  return check_sums(setup.plan, seen, *setup.storage);
 }
 
 /// Draws until the plan is legal and its collectives apply to the layout, which the run itself finds out.
@@ -44,22 +44,21 @@ Calm find_shape(const Job& job, std::uint64_t seed) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Calm calm{draw_shape(seed, attempt), {}, {}};
     const int ranks = calm.shape.ranks;
-    calm.staging = {lay_over(job.recipe, calm.shape), make_cluster(calm.shape), ranks, seed};
-    const auto problems = plan::check_plan(calm.staging.plan, ranks, job.known);
+    calm.setup = {lay_over(job.recipe, calm.shape), make_cluster(calm.shape), ranks, seed};
+    const auto problems = plan::check_plan(calm.setup.plan, ranks, job.known);
     if (!problems.empty()) {
       last = problems.front().key + ": " + problems.front().sentence;
       continue;
     }
     data::MemoryStorage storage;
-    calm.staging.storage = &storage;
-    calm.seen = perform(job, calm.staging);
+    calm.setup.storage = &storage;
+    calm.seen = perform(job, calm.setup);
     if (is_usage(calm.seen.report.failure)) {
       last = message_of(calm.seen.report.failure);
       continue;
     }
-    if (!calm.seen.report.failure) calm.findings = check_calm(calm.staging.plan, calm.seen);
-    if (auto moved = sums_of(calm.staging, calm.seen))
-      calm.findings.push_back("without any fault: " + *moved);
+    if (!calm.seen.report.failure) calm.findings = check_calm(calm.setup.plan, calm.seen);
+    if (auto moved = sums_of(calm.setup, calm.seen)) calm.findings.push_back("without any fault: " + *moved);
     return calm;
   }
   throw Error(ErrorKind::Usage, fmt::format("the recipe {} fits none of {} shapes of seed {}; the last: {}",
@@ -83,29 +82,29 @@ Trial try_seed(const Job& job, std::uint64_t seed) {
     return trial;
   }
   const double length = to_seconds(calm.seen.report.time);
-  trial.schedule = draw_schedule(seed, calm.staging.cluster, calm.shape.ranks, length);
+  trial.schedule = draw_schedule(seed, calm.setup.cluster, calm.shape.ranks, length);
   data::MemoryStorage storage, another;
-  Staging staging = calm.staging;
-  staging.cluster = trial.schedule.cluster;
-  staging.limit = patience(length);
-  staging.storage = &storage;
-  trial.seen = perform(job, staging);
+  RunSetup setup = calm.setup;
+  setup.cluster = trial.schedule.cluster;
+  setup.limit = patience(length);
+  setup.storage = &storage;
+  trial.seen = perform(job, setup);
   trial.ending = ending_of(trial.seen);
   trial.findings = calm.findings;
   auto add = [&](std::vector<std::string> more) {
     trial.findings.insert(trial.findings.end(), more.begin(), more.end());
   };
-  add(check(staging.plan, trial.schedule, calm.seen, trial.seen));
-  if (auto moved = sums_of(staging, trial.seen)) add({*moved});
-  staging.storage = &another;
-  add(check_repeated(trial.seen, perform(job, staging)));
-  trial.resumed = staging.plan.checkpoint.every_steps > 0 &&
+  add(check(setup.plan, trial.schedule, calm.seen, trial.seen));
+  if (auto moved = sums_of(setup, trial.seen)) add({*moved});
+  setup.storage = &another;
+  add(check_repeated(trial.seen, perform(job, setup)));
+  trial.resumed = setup.plan.checkpoint.every_steps > 0 &&
                   (trial.ending == Ending::Lost || trial.ending == Ending::Stuck);
   if (trial.resumed) {
-    staging.cluster = calm.staging.cluster;
-    staging.storage = &storage;
-    staging.start = train::TrainOptions::Start::Resume;
-    add(check_resumed(staging.plan, calm.seen, perform(job, staging)));
+    setup.cluster = calm.setup.cluster;
+    setup.storage = &storage;
+    setup.start = train::TrainOptions::Start::Resume;
+    add(check_resumed(setup.plan, calm.seen, perform(job, setup)));
   }
   return trial;
 }

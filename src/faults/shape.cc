@@ -139,9 +139,9 @@ const auto& any_of(Rng& rng, const Table& table) {
 
 }  // namespace
 
-Shape draw_shape(std::uint64_t seed, int attempt) {
+JobShape draw_shape(std::uint64_t seed, int attempt) {
   Rng rng(seed, "shape", static_cast<std::uint64_t>(attempt));
-  Shape shape;
+  JobShape shape;
   shape.ranks = kFewestRanks + static_cast<int>(rng.below(kMostRanks - kFewestRanks + 1));
   shape.layout = any_of(rng, kLayouts).name;
   for (const Axis& axis : axes())
@@ -149,17 +149,17 @@ Shape draw_shape(std::uint64_t seed, int attempt) {
   return shape;
 }
 
-plan::Plan lay_over(const plan::Plan& recipe, const Shape& shape) {
+plan::Plan lay_over(const plan::Plan& recipe, const JobShape& shape) {
   return plan::override_plan(recipe, shape.settings);
 }
 
-plan::ClusterModel make_cluster(const Shape& shape) {
+plan::ClusterModel make_cluster(const JobShape& shape) {
   for (const Layout& layout : kLayouts)
     if (layout.name == shape.layout) return layout.make(shape.ranks);
   TAXON_CHECK(false, "no layout is called ", shape.layout);
 }
 
-std::string describe(const Shape& shape) {
+std::string describe(const JobShape& shape) {
   return fmt::format("{} ranks, {}: {}", shape.ranks, shape.layout, fmt::join(shape.settings, " "));
 }
 

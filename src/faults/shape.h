@@ -10,7 +10,7 @@
 namespace taxon::faults {
 
 /// What a run looks like, before anything goes wrong.
-struct Shape {
+struct JobShape {
   int ranks = 0;
   std::string layout;                 // of the ranks over hosts: a row of the layout table
   std::vector<std::string> settings;  // of the plan: "key.path=value"
@@ -18,14 +18,14 @@ struct Shape {
 
 /// Follows from the seed alone: 2 to 8 ranks, a layout, and a value for every axis of the table in shape.cc.
 /// Not every draw is legal; `attempt` counts the draws for one seed.
-Shape draw_shape(std::uint64_t seed, int attempt);
+JobShape draw_shape(std::uint64_t seed, int attempt);
 
 /// The recipe with the shape's settings. Throws Error{Usage} if the recipe does not know one.
-plan::Plan lay_over(const plan::Plan& recipe, const Shape& shape);
+plan::Plan lay_over(const plan::Plan& recipe, const JobShape& shape);
 /// The cluster without faults.
-plan::ClusterModel make_cluster(const Shape& shape);
+plan::ClusterModel make_cluster(const JobShape& shape);
 
 /// "5 ranks, pairs: exchange.order=priority, ..."
-std::string describe(const Shape& shape);
+std::string describe(const JobShape& shape);
 
 }  // namespace taxon::faults

@@ -118,7 +118,7 @@ struct CopyCount {
 };
 
 /// What becomes of one trainable parameter's gradient, or of its factors, since bind().
-struct Crossing {
+struct GradientTransfer {
   std::string name;
   /// Dynamic: what the steps wrote differed in size. Places are as large as the largest.
   enum class Shape { Static, Dynamic } shape = Shape::Static;
@@ -164,7 +164,7 @@ class Model {
   /// segments' gradients were not touched; calls with falling `from` and the same input go on from there, the
   /// last with 0. The output is the whole step's from the first call on. REQUIRES: one micro-batch then, and
   /// from == 0 otherwise.
-  virtual StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) = 0;
+  virtual StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) = 0;
 
   /// Loss and correct predictions in evaluation mode.
   virtual StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) = 0;
@@ -183,7 +183,7 @@ class Model {
   virtual void set_random_state(ConstView state) = 0;
   virtual CopyCount copies() const = 0;
   /// In the order of the slots; empty before the first bind() and for models that don't know.
-  virtual std::vector<Crossing> crossings() const = 0;
+  virtual std::vector<GradientTransfer> crossings() const = 0;
 };
 
 /// What a model is built from.

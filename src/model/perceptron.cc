@@ -111,7 +111,7 @@ void Perceptron::forward(const StepInput&, int until) {
   for (; begun_ < until; ++begun_) load(begun_);
 }
 
-StepOutput Perceptron::forward_backward(const StepInput& input, int from, tensor::Marks& marks) {
+StepOutput Perceptron::forward_backward(const StepInput& input, int from, tensor::Milestones& marks) {
   forward(input, static_cast<int>(spec_.segments.size()));
   if (gradients_.empty()) {
     begin_backward(input);

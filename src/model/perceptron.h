@@ -38,7 +38,7 @@ class Perceptron final : public Model {
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
-  StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) override;
+  StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
   std::vector<double> buffers() const override { return {seen_}; }
   void set_buffers(std::span<const double> values) override { seen_ = values[0]; }
@@ -48,7 +48,7 @@ class Perceptron final : public Model {
   std::vector<std::byte> random_state() const override { return std::vector<std::byte>(1); }
   void set_random_state(ConstView) override {}
   CopyCount copies() const override { return {static_cast<std::int64_t>(binding_.parameters.size()), 0}; }
-  std::vector<Crossing> crossings() const override { return {}; }
+  std::vector<GradientTransfer> crossings() const override { return {}; }
 
  private:
   enum Index { kHiddenWeight, kHiddenBias, kOutWeight, kOutBias, kIdle };

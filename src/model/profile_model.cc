@@ -71,7 +71,7 @@ void ProfileModel::bind(const Binding& binding) {
   std::memset(binding.weights->bytes().data(), 0, binding.weights->bytes().size());
 }
 
-StepOutput ProfileModel::forward_backward(const StepInput& input, int from, tensor::Marks& marks) {
+StepOutput ProfileModel::forward_backward(const StepInput& input, int from, tensor::Milestones& marks) {
   TAXON_CHECK(binding_.layout != nullptr, "bind() comes before the first step");
   const tensor::Arena& gradients = *binding_.gradients[input.gradients];
   if (left_ == 0) {

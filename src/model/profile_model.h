@@ -25,7 +25,7 @@ class ProfileModel final : public Model {
   void bind(const Binding& binding) override;
   void unbind() override { binding_ = {}; }
   void forward(const StepInput&, int) override {}
-  StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) override;
+  StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(std::span<const float>, std::span<const std::int64_t>) override { return {}; }
   std::vector<double> buffers() const override;
   void set_buffers(std::span<const double>) override {}
@@ -34,7 +34,7 @@ class ProfileModel final : public Model {
   std::vector<std::byte> random_state() const override { return {}; }
   void set_random_state(ConstView) override {}
   CopyCount copies() const override { return {}; }
-  std::vector<Crossing> crossings() const override { return {}; }
+  std::vector<GradientTransfer> crossings() const override { return {}; }
 
  private:
   ModelSpec spec_;

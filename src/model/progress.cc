@@ -29,7 +29,7 @@ Progress::Progress(const Binding& binding) : sizes_(binding.buckets.size(), 0) {
 
 void Progress::begin() { missing_ = sizes_; }
 
-void Progress::completed(Range elements, tensor::Marks& marks) {
+void Progress::completed(Range elements, tensor::Milestones& marks) {
   for_each_overlap(buckets_, elements, [&](std::size_t b, std::size_t size) {
     TAXON_CHECK(missing_[b] >= size, "bucket ", b, " lacks ", missing_[b], " elements, not ", size);
     missing_[b] -= size;
@@ -37,7 +37,7 @@ void Progress::completed(Range elements, tensor::Marks& marks) {
   });
 }
 
-void Progress::finish(tensor::Marks& marks) const {
+void Progress::finish(tensor::Milestones& marks) const {
   for (std::size_t b = 0; b < sizes_.size(); ++b)
     if (sizes_[b] == 0) marks.reached(static_cast<int>(b));
 }

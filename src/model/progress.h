@@ -17,9 +17,9 @@ class Progress {
   void begin();
   /// The gradients of these elements of the weights, all inside one slot, are final. Each element at most
   /// once per step. Marks the buckets that are complete by it.
-  void completed(Range elements, tensor::Marks& marks);
+  void completed(Range elements, tensor::Milestones& marks);
   /// The step is over: marks the buckets that have no elements.
-  void finish(tensor::Marks& marks) const;
+  void finish(tensor::Milestones& marks) const;
 
  private:
   std::vector<Range> buckets_;

@@ -17,7 +17,7 @@ std::string describe_tag(const Tag& tag) {
                      tag.group, tag.lane);
 }
 
-std::string describe_subject(const Tag& tag, const task::Waits& waits) {
+std::string describe_subject(const Tag& tag, const task::PendingOps& waits) {
   const bool of_users = tag.operation == Operation::User && tag.unit < kFirstReservedUnit;
   const bool named =
       !of_users && tag.operation != Operation::ShareRegions && tag.operation != Operation::Tensor;

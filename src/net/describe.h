@@ -13,6 +13,6 @@ std::string describe_operation(const Tag& tag);
 std::string describe_tag(const Tag& tag);
 /// The same with the name that the rank's units have, if they have one: "bucket 3 (fc1.weight), step 121,
 /// round 2".
-std::string describe_subject(const Tag& tag, const task::Waits& waits);
+std::string describe_subject(const Tag& tag, const task::PendingOps& waits);
 
 }  // namespace taxon::net

@@ -26,7 +26,7 @@ struct ProcessTransportOptions {
   /// beyond this host is opened.
   std::string address = kLoopbackAddress;
   /// Peers whose loss somebody else tells of: a broken connection to them ends nothing but its operations.
-  std::vector<Rank> spared;
+  std::vector<Rank> expendable;
   PayloadChecksums payload_checksums = PayloadChecksums::Off;
   /// What Taxon's own TCP proves to peers, and peers to it. Empty: what the rendezvous hands to ranks is
   /// proof enough, as on one host.
@@ -53,9 +53,9 @@ struct PeerInfo {
 
 /// A transport whose ranks are processes. In two phases: construct everywhere, exchange self(), connect()
 /// everywhere. allocate() may be called in between; operations may start after connect(). Executor's thread
-/// only; must be added to the poll loop while operations are in flight. After the rank's Waits are cancelled
-/// it is only good for destruction. A clean destruction waits up to two seconds for what was sent to leave
-/// this process.
+/// only; must be added to the poll loop while operations are in flight. After the rank's PendingOps are
+/// cancelled it is only good for destruction. A clean destruction waits up to two seconds for what was sent
+/// to leave this process.
 class ProcessTransport : public Transport, public task::Pollable {
  public:
   virtual PeerInfo self() const = 0;

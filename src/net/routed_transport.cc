@@ -58,7 +58,7 @@ Cards unpack(ConstView bytes) {
 
 class RoutedTransport::Impl {
  public:
-  Impl(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options);
+  Impl(task::Executor& executor, task::PendingOps& pending, ProcessTransportOptions options);
   ~Impl();
 
   void connect(const std::vector<PeerInfo>& peers);
@@ -76,7 +76,7 @@ class RoutedTransport::Impl {
   bool look_for_signals();
 
   task::Executor& executor;
-  task::Waits& waits;
+  task::PendingOps& pending;
   const ProcessTransportOptions options;
   const std::unique_ptr<UcxNetwork> ucx;  // null: the choice goes without
   RegionTable heap;                       // of regions where there is no UCX
@@ -129,9 +129,10 @@ bool wants_tcp(const ProcessTransportOptions& options) {
 
 }  // namespace
 
-RoutedTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, ProcessTransportOptions given)
+RoutedTransport::Impl::Impl(task::Executor& executor, task::PendingOps& pending,
+                            ProcessTransportOptions given)
     : executor(executor),
-      waits(waits),
+      pending(pending),
       options(std::move(given)),
       ucx(make_ucx(options)),
       regions(ucx ? ucx->memory().regions() : heap),
@@ -150,7 +151,7 @@ RoutedTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, Proces
 }
 
 RoutedTransport::Impl::~Impl() {
-  const bool clean = !waits.cancelled();
+  const bool clean = !pending.cancelled();
   const Network::End end = clean ? Network::End::InOrder : Network::End::AtOnce;
   if (clean) drain();
   page_region = {};
@@ -175,8 +176,8 @@ std::unique_ptr<NetworkPeer> RoutedTransport::Impl::reach(Rank rank, const PeerI
     const bool far = !local && ucx->has_network() && !card.network.empty() &&
                      options.encryption == ProcessTransportOptions::Encryption::None;
     if (local || far)
-      return ucx->connect(rank, local ? UcxPeer::Place::SameHost : UcxPeer::Place::OtherHost, std::move(card),
-                          executor, completions);
+      return ucx->connect(rank, local ? UcxPeer::Locality::SameHost : UcxPeer::Locality::OtherHost,
+                          std::move(card), executor, completions);
   }
   if (tcp && cards.tcp.size() > 0) return tcp->connect(rank, cards.tcp);
   throw Error(ErrorKind::Transport,
@@ -240,7 +241,7 @@ void RoutedTransport::Impl::confirm() {
     if (peer(confirmed.by).confirmed(confirmed.what)) continue;
     const std::string what = fmt::format("rank {} confirmed what rank {} had not asked about",
                                          confirmed.by.value(), options.rank.value());
-    return waits.cancel(std::make_exception_ptr(
+    return pending.cancel(std::make_exception_ptr(
         Error(ErrorKind::Transport, what, ErrorContext{confirmed.by, "connection", {}})));
   }
 }
@@ -275,14 +276,14 @@ bool RoutedTransport::Impl::needs(const NetworkPeer& peer) const {
 }
 
 void RoutedTransport::Impl::look_for_failures() {
-  if (inbox.broken()) return waits.cancel(inbox.broken());
+  if (inbox.broken()) return pending.cancel(inbox.broken());
   for (auto& peer : peers) {
     if (!peer || !peer->lost_is_news) continue;
     peer->lost_is_news = false;
     // A peer that is done closes its connections; that is nothing to those who need nothing more of it.
-    const auto& spared = options.spared;
-    if (std::find(spared.begin(), spared.end(), peer->rank) != spared.end()) continue;
-    if (needs(*peer)) return waits.cancel(peer->lost);
+    const auto& expendable = options.expendable;
+    if (std::find(expendable.begin(), expendable.end(), peer->rank) != expendable.end()) continue;
+    if (needs(*peer)) return pending.cancel(peer->lost);
   }
 }
 
@@ -302,9 +303,9 @@ void RoutedTransport::Impl::drain() {
   }
 }
 
-RoutedTransport::RoutedTransport(task::Executor& executor, task::Waits& waits,
+RoutedTransport::RoutedTransport(task::Executor& executor, task::PendingOps& pending,
                                  ProcessTransportOptions options)
-    : impl_(std::make_unique<Impl>(executor, waits, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(executor, pending, std::move(options))) {}
 
 RoutedTransport::~RoutedTransport() = default;
 
@@ -352,7 +353,7 @@ void RoutedTransport::start(PutOp& op) {
 }
 
 bool RoutedTransport::raise_now(RemoteSignal signal, std::uint64_t value) {
-  if (impl_->is_self(signal.owner) || impl_->waits.cancelled()) return false;
+  if (impl_->is_self(signal.owner) || impl_->pending.cancelled()) return false;
   NetworkPeer& peer = impl_->peer(signal.owner);
   if (!peer.shares_memory()) return false;
   impl_->traffic.count_sent(0);
@@ -406,7 +407,7 @@ void RoutedTransport::count_stored(std::size_t bytes) { impl_->traffic.bytes_sen
 Rank RoutedTransport::rank() const { return impl_->options.rank; }
 int RoutedTransport::world_size() const { return impl_->options.world_size; }
 task::Executor& RoutedTransport::executor() { return impl_->executor; }
-task::Waits& RoutedTransport::waits() { return impl_->waits; }
+task::PendingOps& RoutedTransport::pending() { return impl_->pending; }
 
 bool RoutedTransport::poll() { return impl_->poll(); }
 int RoutedTransport::event_fd() { return impl_->tcp ? impl_->tcp->event_fd() : impl_->ucx->event_fd(); }

@@ -20,7 +20,7 @@ class RoutedTransport final : public ProcessTransport {
  public:
   /// Throws Error{Usage} for unknown choices and those of other transports, Error{Transport} when a network
   /// can't start.
-  RoutedTransport(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options);
+  RoutedTransport(task::Executor& executor, task::PendingOps& pending, ProcessTransportOptions options);
   ~RoutedTransport() override;
 
   PeerInfo self() const override;
@@ -45,7 +45,7 @@ class RoutedTransport final : public ProcessTransport {
   Rank rank() const override;
   int world_size() const override;
   task::Executor& executor() override;
-  task::Waits& waits() override;
+  task::PendingOps& pending() override;
 
   bool poll() override;
   int event_fd() override;

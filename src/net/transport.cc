@@ -31,16 +31,16 @@ Op::~Op() { TAXON_CHECK(done_, "an operation died while the network owned its bu
 
 task::WaitInfo Op::describe() const { return {describe_operation(tag), peer, subject(), since_}; }
 
-std::string Op::subject() const { return describe_subject(tag, transport_.waits()); }
+std::string Op::subject() const { return describe_subject(tag, transport_.pending()); }
 
 template <class Self>
 void Op::start(Self& self) {
-  if (auto why = transport_.waits().cancelled()) {
+  if (auto why = transport_.pending().cancelled()) {
     error_ = why;
     done_ = true;
     return;
   }
-  list_in(transport_.waits());
+  list_in(transport_.pending());
   transport_.start(self);
   // Most operations of shared memory are done by now, and nobody asks since when.
   if (!done_) since_ = transport_.executor().now();

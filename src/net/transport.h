@@ -129,8 +129,8 @@ class PutOp final : public Op {
   const std::uint64_t value;
 };
 
-/// Waits until this rank's own signal `index` is at least `value`. `peer` is who should raise it, for hang
-/// reports. Afterwards `seen` is what the signal held.
+/// PendingOps until this rank's own signal `index` is at least `value`. `peer` is who should raise it, for
+/// hang reports. Afterwards `seen` is what the signal held.
 class AwaitSignalOp final : public Op {
  public:
   AwaitSignalOp(Transport& transport, Rank peer, Tag tag, std::uint32_t index, std::uint64_t value);
@@ -158,7 +158,7 @@ struct Traffic {
 
 /// The door of bytes: what one rank can do with memory and peers. No groups, no tensors, no collectives.
 /// Executor's thread only. Messages between two ranks with one tag arrive in the order in which they were
-/// sent. A failure that is not one operation's own (an endpoint broke) cancels the rank's Waits with
+/// sent. A failure that is not one operation's own (an endpoint broke) cancels the rank's PendingOps with
 /// Error{PeerLost or Transport}.
 class Transport {
  public:
@@ -198,7 +198,7 @@ class Transport {
   virtual Rank rank() const = 0;
   virtual int world_size() const = 0;
   virtual task::Executor& executor() = 0;
-  virtual task::Waits& waits() = 0;
+  virtual task::PendingOps& pending() = 0;
 
  private:
   std::uint32_t allotted_ = 0;

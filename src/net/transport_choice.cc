@@ -12,14 +12,14 @@ namespace {
 
 using Made = std::unique_ptr<ProcessTransport>;
 
-Made make_routed(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options) {
-  return std::make_unique<RoutedTransport>(executor, waits, std::move(options));
+Made make_routed(task::Executor& executor, task::PendingOps& pending, ProcessTransportOptions options) {
+  return std::make_unique<RoutedTransport>(executor, pending, std::move(options));
 }
 
 #if defined(TAXON_WITH_GRPC)
 template <GrpcTransport::Calls calls>
-Made make_grpc(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options) {
-  return std::make_unique<GrpcTransport>(executor, waits, std::move(options), calls);
+Made make_grpc(task::Executor& executor, task::PendingOps& pending, ProcessTransportOptions options) {
+  return std::make_unique<GrpcTransport>(executor, pending, std::move(options), calls);
 }
 constexpr auto kMakeStreaming = &make_grpc<GrpcTransport::Calls::Streaming>;
 constexpr auto kMakeUnary = &make_grpc<GrpcTransport::Calls::Unary>;
@@ -81,14 +81,14 @@ std::string what_is_missing(const TransportChoice& choice) {
                      choice.package);
 }
 
-std::unique_ptr<ProcessTransport> make_transport(task::Executor& executor, task::Waits& waits,
+std::unique_ptr<ProcessTransport> make_transport(task::Executor& executor, task::PendingOps& pending,
                                                  ProcessTransportOptions options) {
   const TransportChoice& choice = find_transport_choice(options.transport);
   if (const std::string missing = what_is_missing(choice); !missing.empty())
     throw Error(ErrorKind::Usage, missing);
   if (options.encryption == ProcessTransportOptions::Encryption::Tls && !can_encrypt(choice))
     throw Error(ErrorKind::Usage, fmt::format("transport \"{}\": {}", choice.name, kHowToEncrypt));
-  return choice.make(executor, waits, std::move(options));
+  return choice.make(executor, pending, std::move(options));
 }
 
 }  // namespace taxon::net

@@ -21,7 +21,7 @@ struct TransportChoice {
   /// Where Taxon's own TCP carries what shared memory and RDMA do not.
   enum class Tcp { None, BetweenHosts, Always } tcp;
   /// Null: this build has none.
-  std::unique_ptr<ProcessTransport> (*make)(task::Executor& executor, task::Waits& waits,
+  std::unique_ptr<ProcessTransport> (*make)(task::Executor& executor, task::PendingOps& waits,
                                             ProcessTransportOptions options);
   /// Debian's package that a build must find to have it. Null: every build has it.
   const char* package;
@@ -41,7 +41,7 @@ std::string what_is_missing(const TransportChoice& choice);
 
 /// The transport that `options.transport` names. Throws Error{Usage} for unknown choices and those that this
 /// build has not, Error{Transport} when the network can't start.
-std::unique_ptr<ProcessTransport> make_transport(task::Executor& executor, task::Waits& waits,
+std::unique_ptr<ProcessTransport> make_transport(task::Executor& executor, task::PendingOps& pending,
                                                  ProcessTransportOptions options);
 
 }  // namespace taxon::net

@@ -52,7 +52,7 @@ class AdamW final : public Rule {
         first_(context.master, context.state, context.beside),
         second_(context.master, context.state, context.beside) {}
 
-  void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, UpdateRange place,
               const StepClock& clock) override {
     const bool frozen = contributes(clock);
     auto t = static_cast<double>(clock.step + 1);
@@ -71,7 +71,7 @@ class AdamW final : public Rule {
                            T(1 - clock.rate * decay_of(plan_.weight_decay, decayed)),
                            T(clock.rate / correction1),
                            T(1 / std::sqrt(correction2))};
-          Place at = place.of(piece);
+          UpdateRange at = place.of(piece);
           T* w = weights.values<T>(piece).data();
           const T* handed_in = sum.values<T>({at.sum, piece.size}).data();
           T* m = first_.values<T>({at.state, piece.size}).data();
@@ -86,7 +86,7 @@ class AdamW final : public Rule {
   bool contributes(const StepClock& clock) const override {
     return plan_.freeze_steps > 0 && clock.step >= plan_.freeze_steps;
   }
-  void contribute(const tensor::Arena& gradient, Place place, double share) override {
+  void contribute(const tensor::Arena& gradient, UpdateRange place, double share) override {
     dispatch(gradient.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>) {

@@ -21,11 +21,11 @@ class OuterRule {
  public:
   virtual ~OuterRule() = default;
   /// The owner's copy starts as the initial weights, which every replica has.
-  virtual void begin(const tensor::Arena& weights, Place place) = 0;
+  virtual void begin(const tensor::Arena& weights, UpdateRange place) = 0;
   /// sum[place.sum...] := the answer to `weight` replicas whose weights it holds the sum of.
-  virtual void update(const tensor::Arena& sum, Place place, double weight, const StepClock& clock) = 0;
+  virtual void update(const tensor::Arena& sum, UpdateRange place, double weight, const StepClock& clock) = 0;
   /// What a replica makes of an answer; by default it takes it as it is. `sum` as in update().
-  virtual void adopt(const tensor::Arena& replica, const tensor::Arena& sum, Place place);
+  virtual void adopt(const tensor::Arena& replica, const tensor::Arena& sum, UpdateRange place);
   /// How many values update() and adopt() read and write for each element, which is what they cost in a
   /// simulation.
   virtual int update_touches(double /*weight*/) const { return 4; }

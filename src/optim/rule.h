@@ -23,14 +23,14 @@ struct StepClock {
 
 /// Where one run of elements lies: of the weights, and from which element on of the sums and of the rule's
 /// state, which may be arenas of what this rank owns alone.
-struct Place {
+struct UpdateRange {
   Range weights;
   std::size_t sum = 0;
   std::size_t state = 0;
   /// A run of arenas that all have the weights' layout.
-  static Place same(Range range) { return {range, range.begin, range.begin}; }
+  static UpdateRange same(Range range) { return {range, range.begin, range.begin}; }
   /// The same for a part of the run. REQUIRES: part lies in weights.
-  Place of(Range part) const {
+  UpdateRange of(Range part) const {
     std::size_t skipped = part.begin - weights.begin;
     return {part, sum + skipped, state + skipped};
   }
@@ -45,13 +45,13 @@ class Rule {
   virtual ~Rule() = default;
   /// weights[place.weights] := the rule's step for the mean gradient, which begins at sum[place.sum]. Both
   /// arenas are of the context's master type. Reads and writes each element of weights and state once.
-  virtual void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
+  virtual void update(const tensor::Arena& weights, const tensor::Arena& sum, UpdateRange place,
                       const StepClock& clock) = 0;
   /// True if what a member hands in at this step is not its gradient but what contribute() makes of it.
   virtual bool contributes(const StepClock&) const { return false; }
   /// sum[place.sum...], this member's gradient, := its contribution. `share`: of what all have alike, that it
   /// hands in. As update(), on any thread.
-  virtual void contribute(const tensor::Arena&, Place, double /*share*/) {}
+  virtual void contribute(const tensor::Arena&, UpdateRange, double /*share*/) {}
   /// State arenas by name ("momentum"), for checkpoints; each of the context's state elements.
   virtual std::vector<std::pair<std::string, tensor::Arena*>> state() = 0;
 };

@@ -55,14 +55,14 @@ class Sgd final : public Rule {
   Sgd(const plan::OptimiserPlan& plan, const RuleContext& context, Plain form)
       : decay_(plan.weight_decay), decayed_(context.decayed), form_(form) {}
 
-  void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, UpdateRange place,
               const StepClock& clock) override {
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>) {
         auto step = form_ == Plain::Gradient ? step_plain<T> : step_sign<T>;
         for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
-          Place at = place.of(piece);
+          UpdateRange at = place.of(piece);
           step(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(), piece.size,
                T(clock.rate), T(clock.gradient_scale), T(decay_of(decay_, decayed)));
         });
@@ -88,14 +88,14 @@ class Momentum final : public Rule {
         form_(form),
         velocity_(context.master, context.state, context.beside) {}
 
-  void update(const tensor::Arena& weights, const tensor::Arena& sum, Place place,
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, UpdateRange place,
               const StepClock& clock) override {
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>) {
         auto step = form_ == Velocity::Polyak ? step_momentum<T> : step_nesterov<T>;
         for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
-          Place at = place.of(piece);
+          UpdateRange at = place.of(piece);
           step(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(),
                velocity_.values<T>({at.state, piece.size}).data(), piece.size, T(clock.rate),
                T(clock.gradient_scale), T(decay_of(decay_, decayed)), T(mu_));

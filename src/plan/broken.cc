@@ -8,9 +8,11 @@
 
 namespace taxon::plan {
 
-Broken unless(bool holds, std::string instead) { return holds ? Broken() : Broken(std::move(instead)); }
+Violation unless(bool holds, std::string instead) {
+  return holds ? Violation() : Violation(std::move(instead));
+}
 
-Broken known_name(const std::string& name, std::vector<std::string> known, std::string_view also) {
+Violation known_name(const std::string& name, std::vector<std::string> known, std::string_view also) {
   if (!also.empty()) known.insert(known.begin(), std::string(also));
   if (std::find(known.begin(), known.end(), name) != known.end()) return {};
   auto near = nearest(name, known);

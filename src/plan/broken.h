@@ -8,10 +8,10 @@
 namespace taxon::plan {
 
 /// What a plan says instead of what a rule of the legality table asks for; nothing where the rule holds.
-using Broken = std::optional<std::string>;
+using Violation = std::optional<std::string>;
 
-Broken unless(bool holds, std::string instead);
+Violation unless(bool holds, std::string instead);
 /// Broken unless `name` is one of `known`, or `also`; with a suggestion.
-Broken known_name(const std::string& name, std::vector<std::string> known, std::string_view also = "");
+Violation known_name(const std::string& name, std::vector<std::string> known, std::string_view also = "");
 
 }  // namespace taxon::plan

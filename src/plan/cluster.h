@@ -18,7 +18,7 @@ struct DeviceModel {
   std::int64_t cache = 0;       // a rank that shares at most so many bytes works in caches
   double cache_bandwidth = 0;   // then in place of memory_bandwidth
   double launch = 0;            // until a kernel begins on an idle lane with a thread of its own
-  double cores = 0;             // that a kernel of the compute lane uses at full speed; 0: its share
+  double cores = 0;             // that a kernel of the compute stream uses at full speed; 0: its share
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };
 

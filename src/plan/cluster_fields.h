@@ -34,7 +34,7 @@ void visit_fields(P& p, V&& visit) {
         p.cache_bandwidth);
   visit(Field{.key = "launch",
               .sentence =
-                  "Time from asking for a kernel of the compute or the data lane, if that is idle, until "
+                  "Time from asking for a kernel of the compute or the data stream, if that is idle, until "
                   "it begins, and from its end until the rank knows of it.",
               .min = 0,
               .unit = Unit::Seconds},

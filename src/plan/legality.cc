@@ -12,7 +12,7 @@
 
 namespace taxon::plan {
 
-Broken any_level(const Case& c, Broken (*broken)(const LevelPlan&)) {
+Violation any_level(const LegalityInput& c, Violation (*broken)(const LevelPlan&)) {
   for (const LevelPlan& level : c.plan.exchange.levels)
     if (auto said = broken(level)) return said;
   return {};
@@ -28,18 +28,18 @@ bool usable_as_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
-Broken model_known(const Case& c) {
+Violation model_known(const LegalityInput& c) {
   if (c.plan.model.name.empty()) return {};  // a TorchScript file, or the row above complains
   return known_name(c.plan.model.name, c.known.models);
 }
 
-Broken batch_given(const Case& c) {
+Violation batch_given(const LegalityInput& c) {
   const BatchPlan& batch = c.plan.batch;
   int count = given({batch.global > 0, batch.per_worker > 0});
   return unless(count == 1, count == 0 ? "neither is" : "both are");
 }
 
-Broken micro_batches_fit(const Case& c) {
+Violation micro_batches_fit(const LegalityInput& c) {
   if (batch_given(c)) return {};
   const std::int64_t share = largest_share(c.plan, c.world_size);
   return unless(
@@ -47,19 +47,19 @@ Broken micro_batches_fit(const Case& c) {
       fmt::format("it is {}, and a worker's share is {} sample(s)", c.plan.batch.micro_batches, share));
 }
 
-Broken length_given(const Case& c) {
+Violation length_given(const LegalityInput& c) {
   const LengthPlan& length = c.plan.length;
   int count = given({length.epochs > 0, length.steps > 0, length.samples > 0});
   return unless(count == 1, count == 0 ? "none is" : fmt::format("{} are", count));
 }
 
-Broken master_fits(const Case& c) {
+Violation master_fits(const LegalityInput& c) {
   DType compute = c.plan.precision.compute, master = c.plan.precision.master;
   bool fits = master == (compute == DType::Float64 ? DType::Float64 : DType::Float32);
   return unless(fits, fmt::format("compute is {}, master is {}", to_string(compute), to_string(master)));
 }
 
-Broken steps_used(const Case& c) {
+Violation steps_used(const LegalityInput& c) {
   const RatePlan& rate = c.plan.learning_rate;
   bool is_step = rate.schedule == "step";
   return unless(is_step == !rate.step_samples.empty(),
@@ -67,25 +67,25 @@ Broken steps_used(const Case& c) {
                         : fmt::format("schedule is {} and step_samples is not empty", rate.schedule));
 }
 
-Broken steps_ascend(const Case& c) {
+Violation steps_ascend(const LegalityInput& c) {
   const auto& steps = c.plan.learning_rate.step_samples;
   return unless(std::adjacent_find(steps.begin(), steps.end(), std::greater_equal<>()) == steps.end(),
                 fmt::format("it is [{}]", fmt::join(steps, ", ")));
 }
 
-Broken warmup_ends(const Case& c) {
+Violation warmup_ends(const LegalityInput& c) {
   std::int64_t samples = c.plan.length.samples, warmup = c.plan.learning_rate.warmup_samples;
   return unless(samples == 0 || warmup <= samples,
                 fmt::format("it is {}, and length.samples is {}", warmup, samples));
 }
 
-Broken mesh_fits(const Case& c) {
+Violation mesh_fits(const LegalityInput& c) {
   int data = c.plan.mesh.data;
   return unless(data == 0 || data == workers(c.plan, c.world_size),
                 fmt::format("it is {}, and there are {} worker(s)", data, workers(c.plan, c.world_size)));
 }
 
-Broken servers_serve(const Case& c) {
+Violation servers_serve(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   const int servers = c.plan.mesh.servers;
   if (servers == 0) return {};
@@ -93,7 +93,7 @@ Broken servers_serve(const Case& c) {
   return unless(servers < c.world_size, fmt::format("it is {} of {} rank(s)", servers, c.world_size));
 }
 
-Broken topologies_known(const Case& c) {
+Violation topologies_known(const LegalityInput& c) {
   std::vector<std::string> names;
   for (const auto& topology : c.known.topologies) names.push_back(topology.name);
   for (const LevelPlan& level : c.plan.exchange.levels)
@@ -101,7 +101,7 @@ Broken topologies_known(const Case& c) {
   return {};
 }
 
-Broken collectives_known(const Case& c) {
+Violation collectives_known(const LegalityInput& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
     for (const auto& topology : c.known.topologies)
       if (topology.name == level.topology)
@@ -109,20 +109,20 @@ Broken collectives_known(const Case& c) {
   return {};
 }
 
-Broken slow_ranks_there(const Case& c) {
+Violation slow_ranks_there(const LegalityInput& c) {
   for (const SlowdownPlan& slow : c.plan.emulation.slow)
     if (slow.rank >= c.world_size)
       return fmt::format("it is {}, and there are ranks 0 to {}", slow.rank, c.world_size - 1);
   return {};
 }
 
-Broken node_fits(const Case& c) {
+Violation node_fits(const LegalityInput& c) {
   int node = c.plan.mesh.node;
   return unless(node == 0 || c.world_size % node == 0,
                 fmt::format("it is {}, and there are {} worker(s)", node, c.world_size));
 }
 
-Broken levels_nest(const Case& c) {
+Violation levels_nest(const LegalityInput& c) {
   std::vector<std::string> groups;
   for (const LevelPlan& level : c.plan.exchange.levels) groups.push_back(level.group);
   bool fits =
@@ -130,26 +130,26 @@ Broken levels_nest(const Case& c) {
   return unless(fits, fmt::format("they are [{}]", fmt::join(groups, ", ")));
 }
 
-Broken outer_rules_known(const Case& c) {
+Violation outer_rules_known(const LegalityInput& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
     if (auto broken = known_name(level.rule, c.known.outer_rules, "sum")) return broken;
   return {};
 }
 
-Broken graphs_known(const Case& c) {
+Violation graphs_known(const LegalityInput& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
     if (auto broken = known_name(level.graph, c.known.graphs)) return broken;
   return {};
 }
 
-Broken rule_last(const Case& c) {
+Violation rule_last(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   for (std::size_t l = 0; l + 1 < levels.size(); ++l)
     if (has_rule(levels[l])) return fmt::format("level {} has {}", l, levels[l].rule);
   return {};
 }
 
-Broken meeting_keys_used(const LevelPlan& level) {
+Violation meeting_keys_used(const LevelPlan& level) {
   const LevelPlan plain{.group = level.group,
                         .topology = level.topology,
                         .collective = level.collective,
@@ -166,42 +166,42 @@ Broken meeting_keys_used(const LevelPlan& level) {
                 "rule is sum; give a rule, or take the other keys of meetings away");
 }
 
-Broken delay_within_period(const LevelPlan& level) {
+Violation delay_within_period(const LevelPlan& level) {
   int between = level.period / level.fragments;
   return unless(level.delay == 0 || level.delay < between,
                 fmt::format("delay is {}, and something meets every {} step(s)", level.delay, between));
 }
 
-Broken fragments_divide(const LevelPlan& level) {
+Violation fragments_divide(const LevelPlan& level) {
   return unless(level.period % level.fragments == 0,
                 fmt::format("period is {}, fragments is {}", level.period, level.fragments));
 }
 
-Broken state_at_once(const LevelPlan& level) {
+Violation state_at_once(const LevelPlan& level) {
   return unless(level.inner_state != "average" || level.delay == 0, fmt::format("delay is {}", level.delay));
 }
 
-Broken elastic_at_once(const LevelPlan& level) {
+Violation elastic_at_once(const LevelPlan& level) {
   return unless(level.rule != "elastic" || (level.delay == 0 && level.mixing == 0),
                 fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
 }
 
-Broken accumulated_over_periods(const LevelPlan& level) {
+Violation accumulated_over_periods(const LevelPlan& level) {
   return unless(level.rule != "accumulated" || level.warmup_steps == 0,
                 fmt::format("warmup_steps is {}", level.warmup_steps));
 }
 
-Broken split_there(const Case& c) {
+Violation split_there(const LegalityInput& c) {
   return unless(c.plan.evaluation.split != "validation" || c.plan.data.validation > 0, "it is 0");
 }
 
-Broken some_left(const Case& c) {
+Violation some_left(const LegalityInput& c) {
   const DataPlan& data = c.plan.data;
   return unless(data.train_limit == 0 || data.validation < data.train_limit,
                 fmt::format("it is {} of {}", data.validation, data.train_limit));
 }
 
-Broken norm_known(const Case& c) {
+Violation norm_known(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   return unless(c.plan.optimiser.clip_norm == 0 ||
                     std::none_of(levels.begin(), levels.end(),
@@ -209,18 +209,18 @@ Broken norm_known(const Case& c) {
                 fmt::format("clip_norm is {}", c.plan.optimiser.clip_norm));
 }
 
-Broken served_undelayed(const Case& c) {
+Violation served_undelayed(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   return unless(c.plan.exchange.delay == 0 || std::none_of(levels.begin(), levels.end(), has_servers),
                 fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
-Broken meets_undelayed(const Case& c) {
+Violation meets_undelayed(const LegalityInput& c) {
   bool meets = std::any_of(c.plan.exchange.levels.begin(), c.plan.exchange.levels.end(), has_rule);
   return unless(!meets || c.plan.exchange.delay == 0, fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
-Broken ring_owned(const Case& c) {
+Violation ring_owned(const LegalityInput& c) {
   const ExchangePlan& exchange = c.plan.exchange;
   if (exchange.gradients != "ring") return {};
   return unless(std::any_of(exchange.levels.begin(), exchange.levels.end(), is_sharded), "none is");
@@ -228,60 +228,62 @@ Broken ring_owned(const Case& c) {
 
 // By priority, ranks may spend their credits on different buckets, each of which waits for memory that the
 // other's hold.
-Broken ring_in_order(const Case& c) {
+Violation ring_in_order(const LegalityInput& c) {
   const ExchangePlan& exchange = c.plan.exchange;
   return unless(exchange.gradients != "ring" || exchange.order == "backward",
                 fmt::format("order is {}", exchange.order));
 }
 
-Broken ring_once(const Case& c) {
+Violation ring_once(const LegalityInput& c) {
   return unless(c.plan.exchange.gradients != "ring" || c.plan.batch.micro_batches == 1,
                 fmt::format("batch.micro_batches is {}", c.plan.batch.micro_batches));
 }
 
-Broken ring_at_once(const Case& c) {
+Violation ring_at_once(const LegalityInput& c) {
   return unless(c.plan.exchange.gradients != "ring" || c.plan.exchange.delay == 0,
                 fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
-Broken skips_whole(const Case& c) {
+Violation skips_whole(const LegalityInput& c) {
   return unless(c.plan.on_divergence != "skip" || c.plan.exchange.gradients == "whole",
                 fmt::format("it is {}", c.plan.exchange.gradients));
 }
 
-Broken reports_in_time(const Case& c) {
+Violation reports_in_time(const LegalityInput& c) {
   const ControlPlan& control = c.plan.control;
   return unless(control.deadline_seconds >= std::max(control.silence_seconds, control.hang_seconds),
                 fmt::format("it is {}, and they are {} and {}", control.deadline_seconds,
                             control.silence_seconds, control.hang_seconds));
 }
 
-Broken frozen_named(const Case& c) {
+Violation frozen_named(const LegalityInput& c) {
   const auto& frozen = c.plan.model.frozen;
   return unless(std::find(frozen.begin(), frozen.end(), "") == frozen.end(), "one is empty");
 }
 
 constexpr LegalityRow kRows[] = {
     {"name", "must be usable as the name of a folder",
-     [](const Case& c) { return unless(usable_as_file_name(c.plan.name), "it is \"" + c.plan.name + "\""); }},
+     [](const LegalityInput& c) {
+       return unless(usable_as_file_name(c.plan.name), "it is \"" + c.plan.name + "\"");
+     }},
     {"model", "exactly one of model.name and model.torchscript must be given",
-     [](const Case& c) {
+     [](const LegalityInput& c) {
        return unless(c.plan.model.name.empty() != c.plan.model.torchscript.empty(),
                      c.plan.model.name.empty() ? "neither is" : "both are");
      }},
     {"model.name", "must name a model", model_known},
     {"model.frozen", "must list names of parameters", frozen_named},
     {"data.dataset", "must name a kind of data set",
-     [](const Case& c) { return known_name(c.plan.data.dataset, c.known.datasets); }},
+     [](const LegalityInput& c) { return known_name(c.plan.data.dataset, c.known.datasets); }},
     {"data.validation", "must leave samples to train on", some_left},
     {"evaluation.split", "validation needs data.validation above 0", split_there},
     {"batch", "exactly one of batch.global and batch.per_worker must be given, above 0", batch_given},
     {"batch.micro_batches", "must not exceed a worker's share of the batch", micro_batches_fit},
     {"precision", "master must be float64 for compute float64, and float32 otherwise", master_fits},
     {"optimiser.rule", "must name an update rule",
-     [](const Case& c) { return known_name(c.plan.optimiser.rule, c.known.rules); }},
+     [](const LegalityInput& c) { return known_name(c.plan.optimiser.rule, c.known.rules); }},
     {"learning_rate.schedule", "must name a schedule",
-     [](const Case& c) { return known_name(c.plan.learning_rate.schedule, c.known.schedules); }},
+     [](const LegalityInput& c) { return known_name(c.plan.learning_rate.schedule, c.known.schedules); }},
     {"learning_rate.step_samples", "must be given for schedule step, and only then", steps_used},
     {"learning_rate.step_samples", "must ascend", steps_ascend},
     {"learning_rate.warmup_samples", "must end within the run", warmup_ends},
@@ -297,49 +299,49 @@ constexpr LegalityRow kRows[] = {
     {"exchange.levels", "graph must name a graph of gossip", graphs_known},
     {"exchange.levels", "a rule other than sum belongs to the last level, where replicas meet", rule_last},
     {"exchange.levels", "a period and what else describes meetings needs a rule other than sum",
-     [](const Case& c) { return any_level(c, meeting_keys_used); }},
+     [](const LegalityInput& c) { return any_level(c, meeting_keys_used); }},
     {"exchange.levels", "fragments must divide the period",
-     [](const Case& c) { return any_level(c, fragments_divide); }},
+     [](const LegalityInput& c) { return any_level(c, fragments_divide); }},
     {"exchange.levels",
      "delay must be shorter than period / fragments, so that one meeting ends before the next",
-     [](const Case& c) { return any_level(c, delay_within_period); }},
+     [](const LegalityInput& c) { return any_level(c, delay_within_period); }},
     {"exchange.levels", "inner_state average needs delay 0",
-     [](const Case& c) { return any_level(c, state_at_once); }},
+     [](const LegalityInput& c) { return any_level(c, state_at_once); }},
     {"exchange.levels", "rule elastic needs delay 0 and mixing 0, since both sides move by one difference",
-     [](const Case& c) { return any_level(c, elastic_at_once); }},
+     [](const LegalityInput& c) { return any_level(c, elastic_at_once); }},
     {"exchange.levels", "topology gossip needs rule average, since nobody owns what a rule would keep",
-     [](const Case& c) { return any_level(c, gossip_averages); }},
+     [](const LegalityInput& c) { return any_level(c, gossip_averages); }},
     {"exchange.levels", "topology adasum needs rule sum, since it combines gradients",
-     [](const Case& c) { return any_level(c, adasum_of_gradients); }},
+     [](const LegalityInput& c) { return any_level(c, adasum_of_gradients); }},
     {"exchange.levels", "topology adasum needs a power of two of ranks that meet", adasum_in_twos},
     {"exchange.levels", "topology pairs must be the only level", pairs_alone},
     {"exchange.levels",
      "topology pairs needs rule average, delay 0, mixing 0 and inner_state keep or reset, since both sides "
      "of "
      "a pair become its mean at once",
-     [](const Case& c) { return any_level(c, pairs_average); }},
+     [](const LegalityInput& c) { return any_level(c, pairs_average); }},
     {"exchange.levels",
      "topology significant needs rule average, delay 0, mixing 0 and inner_state keep or reset, since what "
      "stays of a replica's way is its own alone",
-     [](const Case& c) { return any_level(c, significant_averages); }},
+     [](const LegalityInput& c) { return any_level(c, significant_averages); }},
     {"exchange.levels", "significance belongs to topology significant",
-     [](const Case& c) { return any_level(c, significance_used); }},
+     [](const LegalityInput& c) { return any_level(c, significance_used); }},
     {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
     {"exchange.levels",
      "topology servers must be the only level, or lie across nodes whose level is sharded, with rule sum, "
      "quorum 0 and mesh.servers 0",
      servers_placed},
     {"exchange.levels", "topology servers needs a rule that keeps a centre",
-     [](const Case& c) { return any_level(c, servers_keep_a_centre); }},
+     [](const LegalityInput& c) { return any_level(c, servers_keep_a_centre); }},
     {"exchange.levels", "staleness, quorum, apply, late and compensation belong to topology servers",
-     [](const Case& c) { return any_level(c, consistency_used); }},
+     [](const LegalityInput& c) { return any_level(c, consistency_used); }},
     {"exchange.levels", "apply must be the same as quorum where that is above 0",
-     [](const Case& c) { return any_level(c, quorum_applied); }},
+     [](const LegalityInput& c) { return any_level(c, quorum_applied); }},
     {"exchange.levels", "a staleness above 0 needs apply 1, or clocks wait for each other as with 0",
-     [](const Case& c) { return any_level(c, staleness_reached); }},
+     [](const LegalityInput& c) { return any_level(c, staleness_reached); }},
     {"exchange.levels",
      "replicas that meet at servers need staleness 0 or apply 1, since each gets its own answer",
-     [](const Case& c) { return any_level(c, replicas_answered_alone); }},
+     [](const LegalityInput& c) { return any_level(c, replicas_answered_alone); }},
     {"exchange.levels", "late must name what becomes of late contributions", lates_known},
     {"exchange.levels", "late must fit what is handed in: gradients with rule sum, otherwise weights",
      late_corrects},
@@ -347,13 +349,13 @@ constexpr LegalityRow kRows[] = {
      "late needs staleness 0 or apply 1 where servers correct by what each worker was served last",
      late_as_served},
     {"exchange.levels", "late moved needs delay 0 and mixing 0, since replicas set out from what was served",
-     [](const Case& c) { return any_level(c, moved_at_once); }},
+     [](const LegalityInput& c) { return any_level(c, moved_at_once); }},
     {"exchange.levels", "rule elastic needs late as_others, since both sides move by one difference",
-     [](const Case& c) { return any_level(c, elastic_as_handed_in); }},
+     [](const LegalityInput& c) { return any_level(c, elastic_as_handed_in); }},
     {"exchange.levels", "compensation belongs to late compensated and compensated_adaptively",
-     [](const Case& c) { return any_level(c, compensation_used); }},
+     [](const LegalityInput& c) { return any_level(c, compensation_used); }},
     {"exchange.levels", "rule accumulated needs warmup_steps 0, since it divides by the period",
-     [](const Case& c) { return any_level(c, accumulated_over_periods); }},
+     [](const LegalityInput& c) { return any_level(c, accumulated_over_periods); }},
     {"optimiser.clip_norm",
      "must be 0 with topology servers and rule sum, since no server sees the whole gradient", norm_known},
     {"exchange.delay", "must be 0 with topology servers, where staleness says how late gradients may be",
@@ -367,7 +369,7 @@ constexpr LegalityRow kRows[] = {
     {"on_divergence",
      "skip needs exchange.gradients: whole, since a ring has no room for gradients that wait", skips_whole},
     {"transport.kind", "must be auto or name a transport",
-     [](const Case& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
+     [](const LegalityInput& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
     {"emulation.slow", "rank must be one of the run's, or -1 for all", slow_ranks_there},
     {"control.deadline_seconds", "must not be shorter than silence_seconds and hang_seconds",
      reports_in_time},
@@ -386,7 +388,7 @@ std::span<const LegalityRow> legality_table() {
 }
 
 std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known) {
-  Case c{plan, world_size, known};
+  LegalityInput c{plan, world_size, known};
   std::vector<Problem> problems;
   for (const LegalityRow& row : legality_table())
     if (auto instead = row.broken(c))

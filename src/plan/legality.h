@@ -10,7 +10,7 @@
 namespace taxon::plan {
 
 /// What a rule of the legality table looks at.
-struct Case {
+struct LegalityInput {
   const Plan& plan;
   int world_size;
   const KnownNames& known;
@@ -21,7 +21,7 @@ struct LegalityRow {
   std::string_view key;
   std::string_view sentence;  // what must hold, as in "batch: ..."
   /// Empty when the rule holds; otherwise what the plan says instead.
-  std::optional<std::string> (*broken)(const Case&);
+  std::optional<std::string> (*broken)(const LegalityInput&);
 };
 std::span<const LegalityRow> legality_table();
 

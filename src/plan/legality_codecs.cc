@@ -12,21 +12,21 @@ namespace {
 bool has_codec(const LevelPlan& level) { return level.codec.name != "none" || level.codec.answer != "none"; }
 
 /// The first level with a codec of which `broken` says something.
-Broken any_coded(const Case& c, Broken (*broken)(const Case&, const LevelPlan&)) {
+Violation any_coded(const LegalityInput& c, Violation (*broken)(const LegalityInput&, const LevelPlan&)) {
   for (const LevelPlan& level : c.plan.exchange.levels)
     if (has_codec(level))
       if (auto said = broken(c, level)) return said;
   return {};
 }
 
-Broken codecs_known(const Case& c, const LevelPlan& level) {
+Violation codecs_known(const LegalityInput& c, const LevelPlan& level) {
   std::vector<std::string> names;
   for (const auto& codec : c.known.codecs) names.push_back(codec.name);
   names.emplace_back("auto");
   return known_name(level.codec.name, names, "none");
 }
 
-Broken candidate_known(const Case& c, const LevelPlan& level) {
+Violation candidate_known(const LegalityInput& c, const LevelPlan& level) {
   if (level.codec.name != "auto") return {};
   std::vector<std::string> names;
   for (const auto& codec : c.known.codecs) names.push_back(codec.name);
@@ -34,31 +34,31 @@ Broken candidate_known(const Case& c, const LevelPlan& level) {
 }
 
 /// What is known of the level's codec; an unknown one is another row's complaint.
-KnownNames::Codec codec_of(const Case& c, const LevelPlan& level) {
+KnownNames::Codec codec_of(const LegalityInput& c, const LevelPlan& level) {
   for (const auto& codec : c.known.codecs)
     if (codec.name == level.codec.candidate()) return codec;
   return {.name = level.codec.candidate(), .sends_entries = true};
 }
 
-Broken answers_known(const Case& c, const LevelPlan& level) {
+Violation answers_known(const LegalityInput& c, const LevelPlan& level) {
   std::vector<std::string> names;
   for (const auto& codec : c.known.codecs) names.push_back(codec.name);
   return known_name(level.codec.answer, names, "none");
 }
 
-Broken codec_carried(const Case&, const LevelPlan& level) {
+Violation codec_carried(const LegalityInput&, const LevelPlan& level) {
   return unless(level.topology == "all_reduce" || level.topology == "sharded" || level.topology == "servers",
                 fmt::format("it is {}", level.topology));
 }
 
-Broken codec_at_servers(const Case&, const LevelPlan& level) {
+Violation codec_at_servers(const LegalityInput&, const LevelPlan& level) {
   return unless(level.topology != "servers" || (level.rule == "sum" && level.codec.warmup_density.empty() &&
                                                 level.codec.dense_steps == 0),
                 fmt::format("rule is {}, warmup_density has {} values, dense_steps is {}", level.rule,
                             level.codec.warmup_density.size(), level.codec.dense_steps));
 }
 
-Broken answers_of_servers(const Case& c, const LevelPlan& level) {
+Violation answers_of_servers(const LegalityInput& c, const LevelPlan& level) {
   if (level.codec.answer == "none") return {};
   LevelPlan back = level;
   back.codec.name = level.codec.answer;
@@ -69,7 +69,7 @@ Broken answers_of_servers(const Case& c, const LevelPlan& level) {
                             level.late));
 }
 
-Broken codec_alone(const Case& c, const LevelPlan& level) {
+Violation codec_alone(const LegalityInput& c, const LevelPlan& level) {
   const auto codec = codec_of(c, level);
   const bool asked = codec.asks && level.topology == "servers";
   return unless(level.topology == "all_reduce" || codec.stands_alone || asked,
@@ -77,7 +77,7 @@ Broken codec_alone(const Case& c, const LevelPlan& level) {
 }
 
 /// What a server answers is what became of the entries that counted, in this step, and of nothing else.
-Broken codec_asked(const Case& c, const LevelPlan& level) {
+Violation codec_asked(const LegalityInput& c, const LevelPlan& level) {
   if (level.topology != "servers" || !codec_of(c, level).asks) return {};
   const bool in_step = level.staleness == 0 && level.quorum == 0 && level.apply == 0;
   const OptimiserPlan& optimiser = c.plan.optimiser;
@@ -90,31 +90,31 @@ Broken codec_asked(const Case& c, const LevelPlan& level) {
                   level.codec.reuse, level.codec.feedback, optimiser.rule, optimiser.weight_decay));
 }
 
-Broken codec_of_replicas(const Case& c, const LevelPlan& level) {
+Violation codec_of_replicas(const LegalityInput& c, const LevelPlan& level) {
   if (level.rule == "sum") return {};
   return unless(level.rule != "elastic" && level.inner_state != "average" && !codec_of(c, level).votes,
                 fmt::format("rule is {}, inner_state is {}, codec is {}", level.rule, level.inner_state,
                             level.codec.name));
 }
 
-Broken codec_typed(const Case& c, const LevelPlan&) {
+Violation codec_typed(const LegalityInput& c, const LevelPlan&) {
   return unless(c.plan.precision.master == DType::Float32,
                 fmt::format("it is {}", to_string(c.plan.precision.master)));
 }
 
-Broken codec_in_step(const Case& c, const LevelPlan&) {
+Violation codec_in_step(const LegalityInput& c, const LevelPlan&) {
   const ExchangePlan& exchange = c.plan.exchange;
   return unless(exchange.delay == 0 && exchange.gradients == "whole",
                 fmt::format("delay is {}, gradients is {}", exchange.delay, exchange.gradients));
 }
 
-Broken codec_chooses(const Case& c, const LevelPlan& level) {
+Violation codec_chooses(const LegalityInput& c, const LevelPlan& level) {
   const bool free = codec_of(c, level).linear && level.codec.name != "auto";
   return unless(level.collective == "auto" || free,
                 fmt::format("codec is {}, collective is {}", level.codec.name, level.collective));
 }
 
-Broken sketch_lasts(const Case&, const LevelPlan& level) {
+Violation sketch_lasts(const LegalityInput&, const LevelPlan& level) {
   const CodecPlan& codec = level.codec;
   return unless(
       codec.reuse == 1 || (codec.candidates == 1 && (codec.entries > 0 || codec.density * codec.reuse <= 1)),
@@ -128,7 +128,7 @@ bool counts_entries(const std::string& codec) {
   return std::find(std::begin(kCounted), std::end(kCounted), codec) != std::end(kCounted);
 }
 
-Broken codec_counts(const Case&, const LevelPlan& level) {
+Violation codec_counts(const LegalityInput&, const LevelPlan& level) {
   const std::string& codec = level.codec.candidate();
   if (level.codec.column_count > 0 && codec != "count_sketch")
     return fmt::format("column_count is {}, codec is {}", level.codec.column_count, codec);
@@ -136,12 +136,12 @@ Broken codec_counts(const Case&, const LevelPlan& level) {
                 fmt::format("entries is {}, codec is {}", level.codec.entries, codec));
 }
 
-Broken codec_counted_whole(const Case&, const LevelPlan& level) {
+Violation codec_counted_whole(const LegalityInput&, const LevelPlan& level) {
   return unless((level.codec.entries == 0 && level.codec.column_count == 0) || level.topology == "all_reduce",
                 fmt::format("topology is {}", level.topology));
 }
 
-Broken codec_global(const Case& c) {
+Violation codec_global(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   for (const LevelPlan& level : levels) {
     if (!level.codec.global) continue;
@@ -154,43 +154,43 @@ Broken codec_global(const Case& c) {
   return {};
 }
 
-Broken codec_bits(const Case&, const LevelPlan& level) {
+Violation codec_bits(const LegalityInput&, const LevelPlan& level) {
   const int bits = level.codec.bits;
   const bool two = bits == 2 && level.codec.candidate() != "split_sketch";
   return unless(two || bits == 4 || bits == 8, fmt::format("it is {}", bits));
 }
 
-Broken codec_table_type(const Case&, const LevelPlan& level) {
+Violation codec_table_type(const LegalityInput&, const LevelPlan& level) {
   const std::string &codec = level.codec.candidate(), &table = level.codec.table;
   const bool whole = table == "int8" || table == "int4";
   return unless((codec != "count_sketch" || !whole) && (codec != "split_sketch" || whole),
                 fmt::format("codec is {}, table is {}", codec, table));
 }
 
-Broken codec_block(const Case&, const LevelPlan& level) {
+Violation codec_block(const LegalityInput&, const LevelPlan& level) {
   return unless(level.codec.block % 64 == 0, fmt::format("it is {}", level.codec.block));
 }
 
-Broken codec_rows(const Case&, const LevelPlan& level) {
+Violation codec_rows(const LegalityInput&, const LevelPlan& level) {
   return unless(level.codec.rows % 2 == 1, fmt::format("it is {}", level.codec.rows));
 }
 
-Broken codec_neighbours(const Case&, const LevelPlan& level) {
+Violation codec_neighbours(const LegalityInput&, const LevelPlan& level) {
   const int neighbours = level.codec.neighbours;
   return unless((neighbours & (neighbours - 1)) == 0, fmt::format("it is {}", neighbours));
 }
 
-Broken codec_outside_nodes(const Case&, const LevelPlan& level) {
+Violation codec_outside_nodes(const LegalityInput&, const LevelPlan& level) {
   return unless(level.group != "node" || level.codec.force, "force is false");
 }
 
-Broken codec_remembers(const Case& c, const LevelPlan& level) {
+Violation codec_remembers(const LegalityInput& c, const LevelPlan& level) {
   const auto codec = codec_of(c, level);
   return unless(!codec.biased || codec.votes || level.codec.feedback != "none" || level.codec.force,
                 fmt::format("codec is {}, feedback is none", level.codec.candidate()));
 }
 
-Broken codec_adaptive(const Case& c, const LevelPlan& level) {
+Violation codec_adaptive(const LegalityInput& c, const LevelPlan& level) {
   if (level.rule != "sum") return {};
   const OptimiserPlan& optimiser = c.plan.optimiser;
   const bool frozen = optimiser.freeze_steps > 0 && level.codec.dense_steps >= optimiser.freeze_steps;
@@ -199,7 +199,7 @@ Broken codec_adaptive(const Case& c, const LevelPlan& level) {
                             optimiser.freeze_steps, level.codec.dense_steps));
 }
 
-Broken frozen_moments(const Case& c) {
+Violation frozen_moments(const LegalityInput& c) {
   const OptimiserPlan& optimiser = c.plan.optimiser;
   if (optimiser.freeze_steps == 0) return {};
   const ExchangePlan& exchange = c.plan.exchange;
@@ -212,26 +212,26 @@ Broken frozen_moments(const Case& c) {
                             optimiser.rule, optimiser.clip_norm, exchange.delay, exchange.gradients));
 }
 
-Broken momentum_once(const Case& c, const LevelPlan& level) {
+Violation momentum_once(const LegalityInput& c, const LevelPlan& level) {
   return unless(level.codec.momentum == 0 || c.plan.optimiser.rule == "sgd",
                 fmt::format("optimiser.rule is {}", c.plan.optimiser.rule));
 }
 
-Broken momentum_of_gradients(const Case&, const LevelPlan& level) {
+Violation momentum_of_gradients(const LegalityInput&, const LevelPlan& level) {
   return unless(level.codec.momentum == 0 || level.rule == "sum", fmt::format("rule is {}", level.rule));
 }
 
-Broken decays_errors(const Case&, const LevelPlan& level) {
+Violation decays_errors(const LegalityInput&, const LevelPlan& level) {
   return unless(level.codec.decay == 1 || level.codec.momentum == 0,
                 fmt::format("momentum is {}", level.codec.momentum));
 }
 
-Broken momentum_kept(const Case& c, const LevelPlan& level) {
+Violation momentum_kept(const LegalityInput& c, const LevelPlan& level) {
   return unless(level.codec.momentum == 0 || level.codec.feedback != "none" || codec_of(c, level).votes,
                 "feedback is none");
 }
 
-Broken differences_of_gradients(const Case& c, const LevelPlan& level) {
+Violation differences_of_gradients(const LegalityInput& c, const LevelPlan& level) {
   if (level.codec.feedback != "difference") return {};
   return unless(
       level.topology == "all_reduce" && level.rule == "sum" && codec_of(c, level).stands_alone &&
@@ -242,120 +242,120 @@ Broken differences_of_gradients(const Case& c, const LevelPlan& level) {
                   level.codec.dense_steps));
 }
 
-Broken votes_forget(const Case& c, const LevelPlan& level) {
+Violation votes_forget(const LegalityInput& c, const LevelPlan& level) {
   return unless(!codec_of(c, level).votes || level.codec.feedback == "auto" || level.codec.feedback == "none",
                 fmt::format("codec is {}", level.codec.candidate()));
 }
 
-Broken masks_entries(const Case& c, const LevelPlan& level) {
+Violation masks_entries(const LegalityInput& c, const LevelPlan& level) {
   return unless(level.codec.momentum == 0 || !level.codec.masking || codec_of(c, level).sends_entries,
                 fmt::format("codec is {}", level.codec.candidate()));
 }
 
 constexpr LegalityRow kRows[] = {
     {"exchange.levels.codec", "must be none or name a codec",
-     [](const Case& c) { return any_coded(c, codecs_known); }},
+     [](const LegalityInput& c) { return any_coded(c, codecs_known); }},
     {"exchange.levels.codec.of", "must name a codec where the codec is auto",
-     [](const Case& c) { return any_coded(c, candidate_known); }},
+     [](const LegalityInput& c) { return any_coded(c, candidate_known); }},
     {"exchange.levels.codec.answer", "must be none or name a codec",
-     [](const Case& c) { return any_coded(c, answers_known); }},
+     [](const LegalityInput& c) { return any_coded(c, answers_known); }},
     {"exchange.levels.topology",
      "must be all_reduce, sharded or servers where a level has a codec; all_reduce with rule sum for auto",
-     [](const Case& c) { return any_coded(c, codec_carried); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_carried); }},
     {"exchange.levels.codec",
      "at servers needs rule sum, no warmup_density and dense_steps 0: their wires have one size",
-     [](const Case& c) { return any_coded(c, codec_at_servers); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_at_servers); }},
     {"exchange.levels.codec.answer",
      "needs topology servers, a codec of a single round, and none of the late rules that keep what was "
      "served",
-     [](const Case& c) { return any_coded(c, answers_of_servers); }},
+     [](const LegalityInput& c) { return any_coded(c, answers_of_servers); }},
     {"exchange.levels.codec",
      "must be one of a single round, neither merged nor voted, where each member owns a part, or "
      "count_sketch "
      "at servers",
-     [](const Case& c) { return any_coded(c, codec_alone); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_alone); }},
     {"exchange.levels.codec",
      "of two rounds at servers, whose answers are the entries that changed, needs workers in step "
      "(staleness, "
      "quorum and apply 0, late as_others), optimiser.rule sgd with weight_decay 0, a memory of errors, reuse "
      "1 "
      "and answer none",
-     [](const Case& c) { return any_coded(c, codec_asked); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_asked); }},
     {"exchange.levels.codec",
      "where replicas meet needs another rule than elastic, whose replicas keep a share of what they did not "
      "send, inner_state keep or reset, and no votes, which say nothing of how far replicas went",
-     [](const Case& c) { return any_coded(c, codec_of_replicas); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_of_replicas); }},
     {"precision.master", "must be float32 where a level has a codec",
-     [](const Case& c) { return any_coded(c, codec_typed); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_typed); }},
     {"exchange.levels.codec", "needs exchange.delay 0 and exchange.gradients whole",
-     [](const Case& c) { return any_coded(c, codec_in_step); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_in_step); }},
     {"exchange.levels.codec",
      "needs collective auto: what wires travel by follows from their sizes; an all-reduce can be named where "
      "it "
      "sums the wires (random_k, count_sketch, power_sgd)",
-     [](const Case& c) { return any_coded(c, codec_chooses); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_chooses); }},
     {"exchange.levels.codec.reuse",
      "of more than 1 needs candidates 1, since every exact value that travels counts, and a density that "
      "leaves "
      "as many entries for each step",
-     [](const Case& c) { return any_coded(c, sketch_lasts); }},
+     [](const LegalityInput& c) { return any_coded(c, sketch_lasts); }},
     {"exchange.levels.codec",
      "entries needs a codec that has so many of a whole range (random_k, top_k, gtop_k and their packed "
      "forms, "
      "count_sketch), column_count needs count_sketch",
-     [](const Case& c) { return any_coded(c, codec_counts); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_counts); }},
     {"exchange.levels.codec",
      "entries and column_count need topology all_reduce, where no range is cut into parts",
-     [](const Case& c) { return any_coded(c, codec_counted_whole); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_counted_whole); }},
     {"exchange.levels.codec.global",
      "needs a codec by name on a single level, of topology all_reduce, rule sum and no factors",
      codec_global},
     {"exchange.levels.codec.bits", "must be 2, 4 or 8; of split_sketch 4 or 8",
-     [](const Case& c) { return any_coded(c, codec_bits); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_bits); }},
     {"exchange.levels.codec.table",
      "must be float32 or bfloat16 for count_sketch, whose tables are summed as they are, and int8 or int4 "
      "for "
      "split_sketch",
-     [](const Case& c) { return any_coded(c, codec_table_type); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_table_type); }},
     {"exchange.levels.codec.block", "must be a multiple of 64",
-     [](const Case& c) { return any_coded(c, codec_block); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_block); }},
     {"exchange.levels.codec.rows", "must be odd, since estimates are medians",
-     [](const Case& c) { return any_coded(c, codec_rows); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_rows); }},
     {"exchange.levels.codec.neighbours", "must be a power of two",
-     [](const Case& c) { return any_coded(c, codec_neighbours); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_neighbours); }},
     {"exchange.levels.codec",
      "inside a node mostly costs more than it saves; put it on the level across, or say force: true",
-     [](const Case& c) { return any_coded(c, codec_outside_nodes); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_outside_nodes); }},
     {"exchange.levels.codec.feedback",
      "a biased codec needs feedback memory, without which training goes wrong; or say force: true",
-     [](const Case& c) { return any_coded(c, codec_remembers); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_remembers); }},
     {"optimiser.rule",
      "adamw divides by a variance that a biased codec falsifies; let it stay after freeze_steps, and the "
      "codec "
      "begin no earlier, with as many dense_steps; or use sgd or momentum, or say force: true",
-     [](const Case& c) { return any_coded(c, codec_adaptive); }},
+     [](const LegalityInput& c) { return any_coded(c, codec_adaptive); }},
     {"optimiser.freeze_steps",
      "needs optimiser.rule adamw, levels of topology all_reduce with rule sum, clip_norm 0, exchange.delay 0 "
      "and "
      "exchange.gradients whole, since what travels are first moments that all have alike",
      frozen_moments},
     {"optimiser.rule", "must be sgd where a codec has momentum, which would be applied twice",
-     [](const Case& c) { return any_coded(c, momentum_once); }},
+     [](const LegalityInput& c) { return any_coded(c, momentum_once); }},
     {"exchange.levels.codec.momentum", "needs rule sum: where replicas meet the rule has momentum",
-     [](const Case& c) { return any_coded(c, momentum_of_gradients); }},
+     [](const LegalityInput& c) { return any_coded(c, momentum_of_gradients); }},
     {"exchange.levels.codec.decay", "must be 1 where the codec has momentum, which decays velocities",
-     [](const Case& c) { return any_coded(c, decays_errors); }},
+     [](const LegalityInput& c) { return any_coded(c, decays_errors); }},
     {"exchange.levels.codec.momentum", "needs a memory of errors, which velocities are added to",
-     [](const Case& c) { return any_coded(c, momentum_kept); }},
+     [](const LegalityInput& c) { return any_coded(c, momentum_kept); }},
     {"exchange.levels.codec.feedback",
      "difference needs topology all_reduce, rule sum, a codec of a single round, neither merged nor voted, "
      "momentum 0, decay 1 and dense_steps 0",
-     [](const Case& c) { return any_coded(c, differences_of_gradients); }},
+     [](const LegalityInput& c) { return any_coded(c, differences_of_gradients); }},
     {"exchange.levels.codec.feedback",
      "must be auto or none for a codec that votes: without magnitudes nobody knows what did not travel",
-     [](const Case& c) { return any_coded(c, votes_forget); }},
+     [](const LegalityInput& c) { return any_coded(c, votes_forget); }},
     {"exchange.levels.codec.masking", "needs a codec that sends entries; use masking: false",
-     [](const Case& c) { return any_coded(c, masks_entries); }},
+     [](const LegalityInput& c) { return any_coded(c, masks_entries); }},
 };
 
 }  // namespace

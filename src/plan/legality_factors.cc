@@ -11,12 +11,12 @@ namespace {
 
 bool has_factors(const LevelPlan& level) { return level.factors != "none"; }
 
-bool any_factors(const Case& c) {
+bool any_factors(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   return std::any_of(levels.begin(), levels.end(), has_factors);
 }
 
-Broken factors_placed(const Case& c) {
+Violation factors_placed(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   for (std::size_t l = 0; l < levels.size(); ++l)
     if (has_factors(levels[l]) && (l > 0 || levels[l].topology != "all_reduce" || has_rule(levels[l])))
@@ -24,18 +24,18 @@ Broken factors_placed(const Case& c) {
   return {};
 }
 
-Broken factors_uncoded(const Case& c) {
+Violation factors_uncoded(const LegalityInput& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
     if (has_factors(level) && level.codec.name != "none") return fmt::format("it is {}", level.codec.name);
   return {};
 }
 
-Broken factors_whole(const Case& c) {
+Violation factors_whole(const LegalityInput& c) {
   return unless(c.plan.exchange.gradients == "whole" || !any_factors(c),
                 fmt::format("it is {}", c.plan.exchange.gradients));
 }
 
-Broken factors_unfrozen(const Case& c) {
+Violation factors_unfrozen(const LegalityInput& c) {
   return unless(c.plan.optimiser.freeze_steps == 0 || !any_factors(c),
                 fmt::format("it is {}", c.plan.optimiser.freeze_steps));
 }

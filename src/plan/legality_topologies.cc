@@ -6,11 +6,11 @@
 
 namespace taxon::plan {
 
-Broken adasum_of_gradients(const LevelPlan& level) {
+Violation adasum_of_gradients(const LevelPlan& level) {
   return unless(level.topology != "adasum" || !has_rule(level), fmt::format("rule is {}", level.rule));
 }
 
-Broken adasum_in_twos(const Case& c) {
+Violation adasum_in_twos(const LegalityInput& c) {
   const int node = c.plan.mesh.node;  // 0: known when the ranks have met
   for (const LevelPlan& level : c.plan.exchange.levels) {
     if (level.topology != "adasum" || (level.group != "data" && node == 0)) continue;
@@ -22,7 +22,7 @@ Broken adasum_in_twos(const Case& c) {
   return {};
 }
 
-static Broken alone(const Case& c, std::string_view topology) {
+static Violation alone(const LegalityInput& c, std::string_view topology) {
   const auto& levels = c.plan.exchange.levels;
   return unless(levels.size() < 2 || std::none_of(levels.begin(), levels.end(),
                                                   [&](const LevelPlan& l) { return l.topology == topology; }),
@@ -37,34 +37,34 @@ static bool served_as_groups(const Plan& plan) {
          levels[1].quorum == 0 && plan.mesh.servers == 0;
 }
 
-Broken servers_placed(const Case& c) {
+Violation servers_placed(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   if (levels.size() < 2 || std::none_of(levels.begin(), levels.end(), has_servers)) return {};
   return unless(served_as_groups(c.plan), fmt::format("there are {} levels, the first with topology {}",
                                                       levels.size(), levels.front().topology));
 }
-Broken pairs_alone(const Case& c) { return alone(c, "pairs"); }
+Violation pairs_alone(const LegalityInput& c) { return alone(c, "pairs"); }
 
-Broken pairs_average(const LevelPlan& level) {
+Violation pairs_average(const LevelPlan& level) {
   return unless(level.topology != "pairs" || (level.rule == "average" && level.delay == 0 &&
                                               level.mixing == 0 && level.inner_state != "average"),
                 fmt::format("rule is {}, delay is {}, mixing is {}, inner_state is {}", level.rule,
                             level.delay, level.mixing, level.inner_state));
 }
 
-Broken significant_averages(const LevelPlan& level) {
+Violation significant_averages(const LevelPlan& level) {
   return unless(level.topology != "significant" || (level.rule == "average" && level.delay == 0 &&
                                                     level.mixing == 0 && level.inner_state != "average"),
                 fmt::format("rule is {}, delay is {}, mixing is {}, inner_state is {}", level.rule,
                             level.delay, level.mixing, level.inner_state));
 }
 
-Broken significance_used(const LevelPlan& level) {
+Violation significance_used(const LevelPlan& level) {
   return unless(level.significance == LevelPlan().significance || level.topology == "significant",
                 fmt::format("topology is {}", level.topology));
 }
 
-Broken gossip_averages(const LevelPlan& level) {
+Violation gossip_averages(const LevelPlan& level) {
   return unless(level.topology != "gossip" || level.rule == "average", fmt::format("rule is {}", level.rule));
 }
 

@@ -221,7 +221,7 @@ std::string staleness(const Comparison& comparison) {
 // ---- timelines
 
 std::string timelines(const Comparison& comparison) {
-  std::vector<Timeline> shown;
+  std::vector<TimelineChart> shown;
   double shortest = INFINITY, longest = 0;
   for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
     const System& system = comparison.systems[s];
@@ -236,7 +236,7 @@ std::string timelines(const Comparison& comparison) {
   }
   if (shown.empty()) return "";
   std::string charts;
-  for (Timeline& timeline : shown) {
+  for (TimelineChart& timeline : shown) {
     timeline.length_us = std::min(longest, kLongestTimeline * shortest);
     charts += figure(to_svg(timeline));
   }

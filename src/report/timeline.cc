@@ -99,7 +99,7 @@ StepWindow middle_steps(const std::vector<std::vector<TraceSpan>>& spans_by_rank
   return {begins[best], begins[best + shown]};
 }
 
-std::string to_svg(const Timeline& timeline) {
+std::string to_svg(const TimelineChart& timeline) {
   const std::size_t ranks = std::min(timeline.spans->size(), kMostRanks);
   const double bottom = kTop + kRank * static_cast<double>(ranks);
   const PlotArea plot{kLeft, kTop, kWidth - kRight, bottom};

@@ -18,12 +18,12 @@ StepWindow middle_steps(const std::vector<std::vector<TraceSpan>>& spans_by_rank
 /// What every rank did when, as an SVG element like those of report/chart.h: computing above, communicating
 /// below it. `length_us` of time from the window's begin are shown, so that systems can be drawn to one
 /// scale. Classes: compute, update, talk.
-struct Timeline {
+struct TimelineChart {
   std::string id, title;
   const std::vector<std::vector<TraceSpan>>* spans = nullptr;  // [rank]
   StepWindow window;
   double length_us = 0;
 };
-std::string to_svg(const Timeline& timeline);
+std::string to_svg(const TimelineChart& timeline);
 
 }  // namespace taxon::report

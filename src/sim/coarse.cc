@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "comm/recorded.h"
+#include "comm/trace_scope.h"
 #include "net/describe.h"
-#include "sim/meeting.h"
+#include "sim/rendezvous.h"
 
 namespace taxon::sim {
 namespace {
@@ -18,10 +18,10 @@ std::vector<std::byte> one_after_the_other(std::span<const ConstView> members, D
   return all;
 }
 
-constexpr Schedule kGather{net::Operation::AllGather, "gather", "gather", rehearse_gather,
-                           one_after_the_other};
+constexpr CoarseSchedule kGather{net::Operation::AllGather, "gather", "gather", evaluate_gather,
+                                 one_after_the_other};
 
-std::string words(std::size_t bytes, DType type, const Schedule& schedule) {
+std::string words(std::size_t bytes, DType type, const CoarseSchedule& schedule) {
   return fmt::format("{} x {} ({} bytes) for {}", bytes / size_of(type), to_string(type), bytes,
                      schedule.label);
 }
@@ -32,7 +32,7 @@ Coarse::Coarse(EventQueue& queue, Wiring& wiring, Faults& faults)
     : queue_(queue),
       wiring_(wiring),
       faults_(faults),
-      rehearsal_(wiring, faults.touches_links() ? &faults : nullptr),
+      evaluator_(wiring, faults.touches_links() ? &faults : nullptr),
       flows_(queue, wiring.links().size() + wiring.ranks()),
       summing_(wiring.ranks()) {}
 
@@ -40,16 +40,16 @@ Coarse::~Coarse() = default;
 
 task::Task<void> Coarse::run(const comm::CollectiveRow& row, comm::Communicator& group, comm::Call call) {
   if (row.collective == net::Operation::Barrier) call.data = View();
-  const Schedule& schedule = find_schedule(row);
-  comm::Recorded recorded(group, schedule.label, call);
+  const CoarseSchedule& schedule = find_schedule(row);
+  comm::TraceScope recorded(group, schedule.label, call);
   if (group.size() == 1) co_return;
-  if (auto why = group.runtime().waits().cancelled()) std::rethrow_exception(why);
+  if (auto why = group.runtime().pending().cancelled()) std::rethrow_exception(why);
   Subject subject{&schedule, group.begin(row.collective, call.unit, call.lane), call.data.size(), call.type};
-  Meeting& meeting = this->meeting(group, subject);
+  Rendezvous& rendezvous = this->rendezvous(group, subject);
   Entry::Payload payload{call.data, call.data};
   const comm::Shape shape{group.size(), call.data.size(), group.shares_memory()};
   group.runtime().transport.count_stored(static_cast<std::size_t>(row.sent(shape)));
-  Entry entry(meeting, group, payload);
+  Entry entry(rendezvous, group, payload);
   co_await entry;
 }
 
@@ -59,19 +59,19 @@ task::Task<std::vector<std::byte>> Coarse::gather(comm::Communicator& group, net
     all.assign(mine.data(), mine.data() + mine.size());
     co_return all;
   }
-  if (auto why = group.runtime().waits().cancelled()) std::rethrow_exception(why);
+  if (auto why = group.runtime().pending().cancelled()) std::rethrow_exception(why);
   Subject subject{&kGather, tag, mine.size(), DType::UInt8};
-  Meeting& meeting = this->meeting(group, subject);
+  Rendezvous& rendezvous = this->rendezvous(group, subject);
   Entry::Payload payload{mine, View(), &all};
   group.runtime().transport.count_stored(mine.size() * static_cast<std::size_t>(group.size() - 1));
-  Entry entry(meeting, group, payload);
+  Entry entry(rendezvous, group, payload);
   co_await entry;
   co_return all;
 }
 
-Coarse::Meeting& Coarse::meeting(comm::Communicator& group, const Subject& subject) {
-  std::unique_ptr<Meeting>& place = meetings_[subject.tag];
-  if (!place) place = std::make_unique<Meeting>(*this, party(group, subject.tag.group), subject);
+Coarse::Rendezvous& Coarse::rendezvous(comm::Communicator& group, const Subject& subject) {
+  std::unique_ptr<Rendezvous>& place = rendezvous_[subject.tag];
+  if (!place) place = std::make_unique<Rendezvous>(*this, party(group, subject.tag.group), subject);
   const Subject& first = place->subject();
   if (first.schedule == subject.schedule && first.bytes == subject.bytes && first.type == subject.type)
     return *place;
@@ -97,16 +97,16 @@ Coarse::Party& Coarse::party(const comm::Communicator& group, std::uint32_t numb
 /// What never changes is gone through once.
 std::shared_ptr<const Coarse::Profile> Coarse::profile(Party& party, const Subject& subject) {
   auto& known = party.profiles[{subject.schedule, subject.bytes, subject.type}];
-  if (known && rehearsal_.is_steady()) return known;
+  if (known && evaluator_.is_steady()) return known;
   auto profile = std::make_shared<Profile>();
-  rehearsal_.begin(party.members, queue_.now());
-  profile->table = subject.schedule->rehearse(rehearsal_, subject.bytes, subject.type);
-  profile->uses = rehearsal_.uses();
-  profile->cut_off = rehearsal_.cut_off();
+  evaluator_.begin(party.members, queue_.now());
+  profile->table = subject.schedule->evaluate(evaluator_, subject.bytes, subject.type);
+  profile->uses = evaluator_.uses();
+  profile->cut_off = evaluator_.cut_off();
   for (Duration end : profile->table.ends)
-    if (end < Rehearsal::kNever) profile->length = std::max(profile->length, end);
+    if (end < ScheduleEvaluator::kNever) profile->length = std::max(profile->length, end);
   const double length = static_cast<double>(profile->length.count());
-  for (const Rehearsal::Use& use : profile->uses) {
+  for (const ScheduleEvaluator::Use& use : profile->uses) {
     if (use.busy <= Duration(0) || length <= 0) continue;
     const auto messages = static_cast<double>(use.messages), busy = static_cast<double>(use.busy.count());
     const double stay = static_cast<double>(use.stays.count()) / messages;
@@ -118,17 +118,17 @@ std::shared_ptr<const Coarse::Profile> Coarse::profile(Party& party, const Subje
 }
 
 void Coarse::count(const Profile& profile) {
-  for (const Rehearsal::Use& use : profile.uses) {
-    if (use.wire < rehearsal_.links())
+  for (const ScheduleEvaluator::Use& use : profile.uses) {
+    if (use.wire < evaluator_.links())
       wiring_.link(use.wire).count(use.messages, static_cast<std::uint64_t>(use.bytes), use.busy);
     else
-      summing_[use.wire - rehearsal_.links()] += use.busy;
+      summing_[use.wire - evaluator_.links()] += use.busy;
   }
 }
 
-void Coarse::over(Meeting& meeting) {
+void Coarse::over(Rendezvous& rendezvous) {
   ++collectives_;
-  meetings_.erase(net::Tag(meeting.subject().tag));
+  rendezvous_.erase(net::Tag(rendezvous.subject().tag));
 }
 
 }  // namespace taxon::sim

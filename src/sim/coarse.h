@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "comm/carrier.h"
+#include "comm/collective_executor.h"
 #include "net/mailbox.h"
 #include "sim/flows.h"
 #include "sim/schedules/schedules.h"
@@ -18,8 +18,9 @@ namespace taxon::sim {
 /// algorithm waits for. Collectives under way at the same time share links (sim/flows.h). Real memory gets
 /// the row's result, with the same bits; phantoms have none.
 ///
-/// A member that is cancelled breaks the meeting: who was not let go before waits until it is cancelled too.
-class Coarse final : public comm::Carrier {
+/// A member that is cancelled breaks the rendezvous: who was not let go before waits until it is cancelled
+/// too.
+class Coarse final : public comm::CollectiveExecutor {
  public:
   Coarse(EventQueue& queue, Wiring& wiring, Faults& faults);
   Coarse(const Coarse&) = delete;
@@ -28,30 +29,30 @@ class Coarse final : public comm::Carrier {
   task::Task<void> run(const comm::CollectiveRow& row, comm::Communicator& group, comm::Call call) override;
   task::Task<std::vector<std::byte>> gather(comm::Communicator& group, net::Tag tag, ConstView mine) override;
 
-  /// For which the rank's exchange lane has summed.
+  /// For which the rank's exchange stream has summed.
   Duration summing(Rank rank) const { return summing_[static_cast<std::size_t>(rank.value())]; }
   /// That ended everywhere.
   std::uint64_t collectives() const { return collectives_; }
 
  private:
   class Entry;
-  class Meeting;
+  class Rendezvous;
   /// One use of a collective, alone on the cluster.
   struct Profile {
-    Timetable table;
+    CompletionTimes table;
     Duration length{0};
-    std::vector<Rehearsal::Use> uses;
+    std::vector<ScheduleEvaluator::Use> uses;
     std::vector<Flows::Load> loads;
     std::optional<Rank> cut_off;
   };
   /// A group and what is known of it.
   struct Party {
     std::vector<Rank> members;
-    std::map<std::tuple<const Schedule*, std::size_t, DType>, std::shared_ptr<const Profile>> profiles;
+    std::map<std::tuple<const CoarseSchedule*, std::size_t, DType>, std::shared_ptr<const Profile>> profiles;
   };
-  /// What all members of a meeting come with.
+  /// What all members of a rendezvous come with.
   struct Subject {
-    const Schedule* schedule = nullptr;
+    const CoarseSchedule* schedule = nullptr;
     net::Tag tag;
     std::size_t bytes = 0;
     DType type = DType::UInt8;
@@ -60,19 +61,19 @@ class Coarse final : public comm::Carrier {
     std::size_t operator()(const net::Tag& tag) const { return net::hash_match(Rank(0), tag); }
   };
 
-  Meeting& meeting(comm::Communicator& group, const Subject& subject);
+  Rendezvous& rendezvous(comm::Communicator& group, const Subject& subject);
   Party& party(const comm::Communicator& group, std::uint32_t number);
   std::shared_ptr<const Profile> profile(Party& party, const Subject& subject);
   void count(const Profile& profile);
-  void over(Meeting& meeting);
+  void over(Rendezvous& rendezvous);
 
   EventQueue& queue_;
   Wiring& wiring_;
   Faults& faults_;
-  Rehearsal rehearsal_;
+  ScheduleEvaluator evaluator_;
   Flows flows_;
-  std::map<std::uint32_t, Party> parties_;                                    // by the tags' group
-  std::unordered_map<net::Tag, std::unique_ptr<Meeting>, TagHash> meetings_;  // never iterated
+  std::map<std::uint32_t, Party> parties_;                                         // by the tags' group
+  std::unordered_map<net::Tag, std::unique_ptr<Rendezvous>, TagHash> rendezvous_;  // never iterated
   std::vector<Duration> summing_;
   std::uint64_t collectives_ = 0;
 };

@@ -5,8 +5,8 @@
 namespace taxon::sim {
 namespace {
 
-using Work = Timeline::Work;
-using Service = Timeline::Service;
+using Work = ResourceTimeline::Work;
+using Service = ResourceTimeline::Service;
 
 /// Something that ended: a cause of what happened next on a rank.
 struct Ending {
@@ -20,12 +20,12 @@ constexpr int kMostIdle = 1000;
 
 class Walk {
  public:
-  Walk(const Timeline& timeline, Instant from, Instant until) : timeline_(timeline), from_(from) {
+  Walk(const ResourceTimeline& timeline, Instant from, Instant until) : timeline_(timeline), from_(from) {
     for (std::size_t i = 0; i < timeline.works().size(); ++i) {
       const Work& work = timeline.works()[i];
       if (work.end <= from || work.begin >= until) continue;
       place(work.rank).push_back({work.end, Ending::What::Worked, i});
-      if (work.lane == tensor::Lane::Compute) kernels(work.rank).push_back(i);
+      if (work.stream == tensor::Stream::Compute) kernels(work.rank).push_back(i);
     }
     for (std::size_t i = 0; i < timeline.services().size(); ++i) {
       const Service& service = timeline.services()[i];
@@ -40,7 +40,7 @@ class Walk {
                        [](const Ending& a, const Ending& b) { return a.before(b); });
   }
 
-  std::vector<Stretch> back_from(int rank, Instant until) {
+  std::vector<PathSegment> back_from(int rank, Instant until) {
     rank_ = rank;
     now_ = until;
     for (int idle = 0; now_ > from_;) {
@@ -48,7 +48,7 @@ class Walk {
       step();
       idle = now_ == before ? idle + 1 : 0;
       // Messages that take no time can send the walk in a circle.
-      if (idle > kMostIdle) add({Stretch::Kind::Wait, rank_, 0, 0, now_ - Duration(1), now_});
+      if (idle > kMostIdle) add({PathSegment::Kind::Wait, rank_, 0, 0, now_ - Duration(1), now_});
     }
     std::reverse(path_.begin(), path_.end());
     return std::move(path_);
@@ -64,7 +64,7 @@ class Walk {
   std::vector<std::size_t>& kernels(int rank) { return grown(kernels_, static_cast<std::size_t>(rank)); }
   std::vector<std::size_t>& queue(std::uint32_t link) { return grown(queues_, link); }
 
-  void add(Stretch stretch) {
+  void add(PathSegment stretch) {
     stretch.begin = std::max(stretch.begin, from_);
     if (stretch.begin < stretch.end) path_.push_back(stretch);
     now_ = std::min(now_, stretch.begin);
@@ -78,15 +78,15 @@ class Walk {
     if (after != endings.begin() && std::prev(after)->at == now_) return follow(*std::prev(after));
     if (marked()) return;
     const Instant last = after == endings.begin() ? from_ : std::max(from_, std::prev(after)->at);
-    add({Stretch::Kind::Wait, rank_, 0, 0, last, now_});
+    add({PathSegment::Kind::Wait, rank_, 0, 0, last, now_});
   }
 
-  /// In the middle of a kernel of the compute lane: it told that a part of its result was complete.
+  /// In the middle of a kernel of the compute stream: it told that a part of its result was complete.
   bool marked() {
     for (std::size_t index : kernels(rank_)) {
       const Work& work = timeline_.works()[index];
       if (work.begin >= now_ || work.end <= now_) continue;
-      add({Stretch::Kind::Compute, rank_, work.name, 0, work.begin, now_});
+      add({PathSegment::Kind::Compute, rank_, work.name, 0, work.begin, now_});
       return true;
     }
     return false;
@@ -97,26 +97,26 @@ class Walk {
       return follow(timeline_.services()[ending.index], ending.what == Ending::What::Arrived);
     const Work* work = &timeline_.works()[ending.index];
     while (true) {
-      add({kind_of(work->lane), rank_, work->name, 0, work->begin, now_});
+      add({kind_of(work->stream), rank_, work->name, 0, work->begin, now_});
       if (work->came == work->begin || now_ <= from_) return;
-      const Work* earlier = lane_before(*work);
+      const Work* earlier = stream_before(*work);
       if (earlier == nullptr) return;
       work = earlier;
     }
   }
 
-  static Stretch::Kind kind_of(tensor::Lane lane) {
-    if (lane == tensor::Lane::Compute) return Stretch::Kind::Compute;
-    return lane == tensor::Lane::Exchange ? Stretch::Kind::Exchange : Stretch::Kind::Data;
+  static PathSegment::Kind kind_of(tensor::Stream stream) {
+    if (stream == tensor::Stream::Compute) return PathSegment::Kind::Compute;
+    return stream == tensor::Stream::Exchange ? PathSegment::Kind::Exchange : PathSegment::Kind::Data;
   }
 
-  const Work* lane_before(const Work& work) {
+  const Work* stream_before(const Work& work) {
     const auto& endings = place(rank_);
     auto first = std::lower_bound(endings.begin(), endings.end(), work.begin,
                                   [](const Ending& ending, Instant at) { return ending.at < at; });
     for (; first != endings.end() && first->at == work.begin; ++first)
       if (first->what == Ending::What::Worked)
-        if (const Work& other = timeline_.works()[first->index]; other.lane == work.lane) return &other;
+        if (const Work& other = timeline_.works()[first->index]; other.stream == work.stream) return &other;
     return nullptr;
   }
 
@@ -124,9 +124,9 @@ class Walk {
   void follow(const Service& last, bool arrived) {
     const Service* service = &last;
     if (arrived && service->arrived > service->end)
-      add({Stretch::Kind::Latency, service->source, 0, service->unit, service->end, now_});
+      add({PathSegment::Kind::Latency, service->source, 0, service->unit, service->end, now_});
     while (now_ > from_) {
-      add({Stretch::Kind::Link, service->source, service->link, service->unit, service->begin, now_});
+      add({PathSegment::Kind::Link, service->source, service->link, service->unit, service->begin, now_});
       if (service->begin > service->came) {
         const Service* earlier = link_before(*service);
         rank_ = service->source;
@@ -142,7 +142,7 @@ class Walk {
       // Its first byte had left the link before some time ago: that link's overhead, and the latency.
       service = &timeline_.services()[static_cast<std::size_t>(before)];
       const Instant begin = std::min(service->begin, now_);
-      add({Stretch::Kind::Latency, service->source, 0, service->unit, begin, now_});
+      add({PathSegment::Kind::Latency, service->source, 0, service->unit, begin, now_});
     }
   }
 
@@ -155,19 +155,20 @@ class Walk {
     return found != all.end() && end_of(*found) == service.begin ? &timeline_.services()[*found] : nullptr;
   }
 
-  const Timeline& timeline_;
+  const ResourceTimeline& timeline_;
   const Instant from_;
   std::vector<std::vector<Ending>> endings_;       // [rank]
-  std::vector<std::vector<std::size_t>> kernels_;  // [rank]: of the compute lane
+  std::vector<std::vector<std::size_t>> kernels_;  // [rank]: of the compute stream
   std::vector<std::vector<std::size_t>> queues_;   // [link]: services in their order
-  std::vector<Stretch> path_;                      // latest first
+  std::vector<PathSegment> path_;                  // latest first
   int rank_ = 0;
   Instant now_;
 };
 
 }  // namespace
 
-std::vector<Stretch> critical_path(const Timeline& timeline, int rank, Instant from, Instant until) {
+std::vector<PathSegment> critical_path(const ResourceTimeline& timeline, int rank, Instant from,
+                                       Instant until) {
   return Walk(timeline, from, until).back_from(rank, until);
 }
 

@@ -8,11 +8,11 @@
 namespace taxon::sim {
 
 /// A piece of a critical path.
-struct Stretch {
+struct PathSegment {
   enum class Kind {
-    Compute,   // a kernel of the compute lane
-    Exchange,  // one of the exchange lane: sums, encoding, updates
-    Data,      // one of the data lane
+    Compute,   // a kernel of the compute stream
+    Exchange,  // one of the exchange stream: sums, encoding, updates
+    Data,      // one of the data stream
     Link,      // bytes pass a link
     Latency,   // a message's overhead and latency
     Wait,      // nothing that the timeline knows of
@@ -25,10 +25,11 @@ struct Stretch {
 };
 
 /// What determined when `rank` had come to `until`: walked back from there to `from` along what ended just
-/// when the next began. A kernel waits for the one before it on its lane, a message for the one before it on
-/// its link, a rank for what last arrived or ended there. Where several ended at once, any of them may be
+/// when the next began. A kernel waits for the one before it on its stream, a message for the one before it
+/// on its link, a rank for what last arrived or ended there. Where several ended at once, any of them may be
 /// shown. Ascending, without gaps; stretches follow each other in time, not on one rank. REQUIRES: the
 /// timeline is complete from `from` on.
-std::vector<Stretch> critical_path(const Timeline& timeline, int rank, Instant from, Instant until);
+std::vector<PathSegment> critical_path(const ResourceTimeline& timeline, int rank, Instant from,
+                                       Instant until);
 
 }  // namespace taxon::sim

@@ -16,19 +16,19 @@ VirtualDevice::VirtualDevice(EventQueue& queue, Faults& faults, DeviceOptions op
     : queue_(queue),
       faults_(faults),
       options_(std::move(options)),
-      lanes_{Worker(*this, tensor::Lane::Compute, options_.compute),
-             Worker(*this, tensor::Lane::Exchange, options_.other),
-             Worker(*this, tensor::Lane::Data, options_.other)} {}
+      streams_{Worker(*this, tensor::Stream::Compute, options_.compute),
+               Worker(*this, tensor::Stream::Exchange, options_.other),
+               Worker(*this, tensor::Stream::Data, options_.other)} {}
 
 VirtualDevice::~VirtualDevice() = default;
 
-void VirtualDevice::start(tensor::Lane which, tensor::Job& job) { lane(which).push(job); }
+void VirtualDevice::start(tensor::Stream which, tensor::KernelHandle& job) { stream(which).push(job); }
 
-Duration VirtualDevice::busy(tensor::Lane lane) const {
-  return lanes_[static_cast<std::size_t>(lane)].busy();
+Duration VirtualDevice::busy(tensor::Stream stream) const {
+  return streams_[static_cast<std::size_t>(stream)].busy();
 }
 
-Thread& VirtualDevice::thread(tensor::Lane which) { return lane(which).thread(); }
+Thread& VirtualDevice::thread(tensor::Stream which) { return stream(which).thread(); }
 
 Duration VirtualDevice::time_of(const tensor::Kernel& kernel, double factor) const {
   Duration time = kernel.cost.measured;
@@ -43,13 +43,13 @@ VirtualDevice::Worker::~Worker() {
   TAXON_CHECK(running_ == nullptr && queue_.empty(), "kernels outlive their device");
 }
 
-void VirtualDevice::Worker::push(tensor::Job& job) {
+void VirtualDevice::Worker::push(tensor::KernelHandle& job) {
   queue_.push_back({&job, device_.queue_.now()});
   thread_.push(*this);
 }
 
 void VirtualDevice::Worker::begin(Queued next) {
-  tensor::Job& job = *next.job;
+  tensor::KernelHandle& job = *next.job;
   came_ = next.came;
   const tensor::Kernel& kernel = job.kernel();
   const double factor = device_.faults_.device_factor(device_.options_.target, device_.queue_.now());
@@ -73,9 +73,9 @@ void VirtualDevice::Worker::begin(Queued next) {
     error_ = job.run_body();
 }
 
-/// Who had to wait finds the lane's thread awake.
+/// Who had to wait finds the stream's thread awake.
 Duration VirtualDevice::Worker::launch_time(Instant came) const {
-  const bool idle = came == began_ && lane_ != tensor::Lane::Exchange;
+  const bool idle = came == began_ && stream_ != tensor::Stream::Exchange;
   return idle ? device_.options_.launch : Duration(0);
 }
 
@@ -103,10 +103,10 @@ std::optional<Duration> VirtualDevice::Worker::go_on() {
 /// Tells the end; who hears of it may start kernels here, which wait.
 void VirtualDevice::Worker::end() {
   busy_ += device_.queue_.now() - began_;
-  if (Timeline* timeline = device_.options_.timeline; timeline != nullptr && length_ > Duration(0))
-    timeline->add({device_.options_.target.rank, lane_, timeline->name_of(running_->kernel().name), came_,
+  if (ResourceTimeline* timeline = device_.options_.timeline; timeline != nullptr && length_ > Duration(0))
+    timeline->add({device_.options_.target.rank, stream_, timeline->name_of(running_->kernel().name), came_,
                    began_, device_.queue_.now()});
-  tensor::Job* job = std::exchange(running_, nullptr);
+  tensor::KernelHandle* job = std::exchange(running_, nullptr);
   job->ended(std::exchange(error_, nullptr));
 }
 

@@ -25,7 +25,7 @@ std::size_t Machine::add_host(CoreShare share) {
   return hosts_.size() - 1;
 }
 
-void Machine::run(Work& work, std::size_t host, double demand, Duration time) {
+void Machine::run(CoreWork& work, std::size_t host, double demand, Duration time) {
   advance();
   work.host_ = host;
   work.demand_ = demand;
@@ -38,7 +38,7 @@ void Machine::advance() {
   const auto passed = static_cast<double>((queue_.now() - last_).count());
   last_ = queue_.now();
   if (passed <= 0) return;
-  for (Work* work : running_) work->left_ -= passed * hosts_[work->host_].speed;
+  for (CoreWork* work : running_) work->left_ -= passed * hosts_[work->host_].speed;
   for (Host& host : hosts_) host.budget -= passed * host.speed * host.demand;
 }
 
@@ -48,9 +48,9 @@ void Machine::happen(std::uint64_t generation) {
   reaching_ = true;
   for (;;) {
     auto due = std::find_if(running_.begin(), running_.end(),
-                            [](const Work* work) { return work->left_ <= kNothing; });
+                            [](const CoreWork* work) { return work->left_ <= kNothing; });
     if (due == running_.end()) break;
-    Work* work = *due;
+    CoreWork* work = *due;
     running_.erase(due);
     work->reached();  // may run() this and other work
   }
@@ -70,7 +70,7 @@ void Machine::deal_out() {
 
 void Machine::share_out() {
   for (Host& host : hosts_) host.demand = 0;
-  for (const Work* work : running_) hosts_[work->host_].demand += work->demand_;
+  for (const CoreWork* work : running_) hosts_[work->host_].demand += work->demand_;
   double wanted = 0;
   for (const Host& host : hosts_) wanted += std::min(host.demand, host.usable());
   const double share = wanted > cores_ ? cores_ / wanted : 1;
@@ -87,7 +87,7 @@ void Machine::plan_next() {
   deal_out();
   share_out();
   double soonest = INFINITY;
-  for (const Work* work : running_)
+  for (const CoreWork* work : running_)
     if (const Host& host = hosts_[work->host_]; host.speed > 0)
       soonest = std::min(soonest, std::max(work->left_, 0.0) / host.speed);
   for (const Host& host : hosts_) {

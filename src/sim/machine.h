@@ -7,9 +7,9 @@
 namespace taxon::sim {
 
 /// Work on a machine's cores, up to its next milestone.
-class Work {
+class CoreWork {
  public:
-  virtual ~Work() = default;
+  virtual ~CoreWork() = default;
   /// The milestone is reached. The work is no longer on the machine; it may go on it again.
   virtual void reached() = 0;
 
@@ -41,7 +41,7 @@ class Machine final : private Action {
   /// A host; its number.
   std::size_t add_host(CoreShare share);
   /// Puts `work` on the machine; reached() is called after `time` at full speed, or later.
-  void run(Work& work, std::size_t host, double demand, Duration time);
+  void run(CoreWork& work, std::size_t host, double demand, Duration time);
 
  private:
   struct Host {
@@ -62,7 +62,7 @@ class Machine final : private Action {
   EventQueue& queue_;
   double cores_;
   std::vector<Host> hosts_;
-  std::vector<Work*> running_;  // in the order in which they came
+  std::vector<CoreWork*> running_;  // in the order in which they came
   Instant last_{};
   std::uint64_t generation_ = 0;  // events of older ones are void
   bool reaching_ = false;

@@ -16,9 +16,9 @@ Network::Network(EventQueue& queue, Wiring& wiring, Faults& faults, int ranks, N
       release_(*this, &Network::release),
       travel_(*this, &Network::travel),
       deliver_(*this, &Network::deliver),
-      couriers_(static_cast<std::size_t>(ranks)) {
+      cpu_costs_(static_cast<std::size_t>(ranks)) {
   for (int i = 0; i < ranks; ++i) {
-    waits_.push_back(std::make_unique<task::Waits>());
+    pending_.push_back(std::make_unique<task::PendingOps>());
     ranks_.push_back(std::make_unique<RankTransport>(*this, Rank(i)));
   }
 }
@@ -26,11 +26,11 @@ Network::Network(EventQueue& queue, Wiring& wiring, Faults& faults, int ranks, N
 Network::~Network() = default;
 
 void Network::set_thread(Rank rank, Thread& thread) {
-  couriers_[static_cast<std::size_t>(rank.value())] = std::make_unique<Courier>(*this, thread);
+  cpu_costs_[static_cast<std::size_t>(rank.value())] = std::make_unique<MessageCpuCost>(*this, thread);
 }
 
 net::Transport& Network::transport(Rank rank) { return at(rank); }
-task::Waits& Network::waits(Rank rank) { return *waits_[static_cast<std::size_t>(rank.value())]; }
+task::PendingOps& Network::pending(Rank rank) { return *pending_[static_cast<std::size_t>(rank.value())]; }
 
 void Network::kill(Rank rank) { at(rank).die(queue_.now()); }
 
@@ -41,10 +41,10 @@ bool Network::lost(const Message& message) {
 
 void Network::send(Message& message) {
   message.travelling = message.size;
-  if (!message.route.send.any() || courier(message.source) == nullptr) return depart(message);
+  if (!message.route.send.any() || cpu_cost(message.source) == nullptr) return depart(message);
   message.op->request = &message;
   cut(message);
-  courier(message.source)->push(message, Courier::End::Sender);
+  cpu_cost(message.source)->push(message, MessageCpuCost::End::Sender);
 }
 
 /// Sends all but the last piece as messages of their own, which are thrown away when they arrive. Links and
@@ -61,12 +61,12 @@ void Network::cut(Message& message) {
     piece.is_part = true;
     piece.size = piece.travelling = fragment;
     piece.route = message.route;
-    courier(message.source)->push(piece, Courier::End::Sender);
+    cpu_cost(message.source)->push(piece, MessageCpuCost::End::Sender);
   }
 }
 
-void Network::handled(Message& message, Courier::End end) {
-  end == Courier::End::Sender ? depart(message) : hand_over(message);
+void Network::handled(Message& message, MessageCpuCost::End end) {
+  end == MessageCpuCost::End::Sender ? depart(message) : hand_over(message);
 }
 
 /// The sender's end of the link; everything later by events.
@@ -94,7 +94,7 @@ void Network::depart(Message& message) {
 }
 
 void Network::note(Message& message, const Link& link, Link::Turn turn) {
-  Timeline::Service service;
+  ResourceTimeline::Service service;
   service.link = link.number();
   service.source = message.source.value();
   service.target = message.target.value();
@@ -163,8 +163,8 @@ void Network::travel(Message& message) {
 }
 
 void Network::deliver(Message& message) {
-  if (message.route.receive.any() && courier(message.target) != nullptr)
-    return courier(message.target)->push(message, Courier::End::Receiver);
+  if (message.route.receive.any() && cpu_cost(message.target) != nullptr)
+    return cpu_cost(message.target)->push(message, MessageCpuCost::End::Receiver);
   hand_over(message);
 }
 

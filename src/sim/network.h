@@ -7,10 +7,10 @@
 #include "net/completions.h"
 #include "net/mailbox.h"
 #include "net/transport.h"
-#include "sim/courier.h"
 #include "sim/event_queue.h"
 #include "sim/faults.h"
 #include "sim/message.h"
+#include "sim/message_cpu_cost.h"
 #include "sim/timeline.h"
 #include "sim/wiring.h"
 
@@ -21,7 +21,7 @@ struct NetworkOptions {
   std::size_t phantom_above = SIZE_MAX;
   /// Per rank.
   std::uint32_t signals = 1024;
-  Timeline* timeline = nullptr;
+  ResourceTimeline* timeline = nullptr;
 };
 
 /// The virtual family of the door of bytes: one transport per rank over modelled links.
@@ -37,9 +37,9 @@ struct NetworkOptions {
 /// rank: the sender's before a piece leaves, the receiver's before it is delivered. Messages are cut into
 /// fragments then, so that wire and processors work at the same time.
 ///
-/// Phantom payloads travel like others and are not copied. Owns the transports and their Waits; the queue,
-/// the wiring and the faults outlive it.
-class Network final : public Courier::Listener {
+/// Phantom payloads travel like others and are not copied. Owns the transports and their PendingOps; the
+/// queue, the wiring and the faults outlive it.
+class Network final : public MessageCpuCost::Listener {
  public:
   Network(EventQueue& queue, Wiring& wiring, Faults& faults, int ranks, NetworkOptions options);
   Network(const Network&) = delete;
@@ -47,10 +47,10 @@ class Network final : public Courier::Listener {
 
   /// The thread that handles the rank's messages. Without it that takes no time.
   void set_thread(Rank rank, Thread& thread);
-  void handled(Message& message, Courier::End end) override;
+  void handled(Message& message, MessageCpuCost::End end) override;
   int size() const { return static_cast<int>(ranks_.size()); }
   net::Transport& transport(Rank rank);
-  task::Waits& waits(Rank rank);
+  task::PendingOps& pending(Rank rank);
   /// From now on nothing reaches the rank, and what has not left it yet never does.
   void kill(Rank rank);
   /// Messages and puts that arrived.
@@ -79,7 +79,7 @@ class Network final : public Courier::Listener {
     TAXON_CHECK(rank.value() >= 0 && rank.value() < size(), "rank ", rank.value());
     return *ranks_[static_cast<std::size_t>(rank.value())];
   }
-  Courier* courier(Rank rank) { return couriers_[static_cast<std::size_t>(rank.value())].get(); }
+  MessageCpuCost* cpu_cost(Rank rank) { return cpu_costs_[static_cast<std::size_t>(rank.value())].get(); }
   void send(Message& message);
   void note(Message& message, const Link& link, Link::Turn turn);
   void cut(Message& message);
@@ -103,9 +103,9 @@ class Network final : public Courier::Listener {
   std::unordered_map<std::uint64_t, Held> held_;  // never iterated
   std::uint64_t delivered_ = 0;
   std::uint64_t stray_puts_ = 0;
-  std::vector<std::unique_ptr<task::Waits>> waits_;
+  std::vector<std::unique_ptr<task::PendingOps>> pending_;
   std::vector<std::unique_ptr<RankTransport>> ranks_;
-  std::vector<std::unique_ptr<Courier>> couriers_;  // null: handling messages takes no time
+  std::vector<std::unique_ptr<MessageCpuCost>> cpu_costs_;  // null: handling messages takes no time
 };
 
 }  // namespace taxon::sim

@@ -28,7 +28,7 @@ class Network::RankTransport final : public net::Transport {
   Rank rank() const override { return rank_; }
   int world_size() const override { return network_.size(); }
   task::Executor& executor() override { return network_.queue_; }
-  task::Waits& waits() override { return network_.waits(rank_); }
+  task::PendingOps& pending() override { return network_.pending(rank_); }
 
   void die(Instant when) { died_ = when; }
   Instant died() const { return died_; }

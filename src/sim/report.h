@@ -24,7 +24,7 @@ struct RankUse {
   Instant end;
   std::exception_ptr error;                   // null: it returned
   bool killed = false;                        // by the fault script
-  Duration compute{0}, exchange{0}, data{0};  // for which the lanes of its device worked
+  Duration compute{0}, exchange{0}, data{0};  // for which the streams of its device worked
 };
 
 /// A run of a world.

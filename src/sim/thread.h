@@ -27,7 +27,7 @@ struct Seat {
 
 /// One modelled thread: works on pieces one after the other, in the order in which they were pushed, as fast
 /// as the cores of its host allow.
-class Thread final : private Work, private Action {
+class Thread final : private CoreWork, private Action {
  public:
   Thread(EventQueue& queue, Seat seat) : queue_(queue), seat_(seat) {}
   Thread(const Thread&) = delete;

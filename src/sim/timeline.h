@@ -15,16 +15,16 @@ namespace taxon::sim {
 
 /// What kernels and links did, for reports on a run: who waited for what can be read from the times. A world
 /// writes into it. When it would hold more than `most` entries of a kind, the oldest are forgotten.
-class Timeline {
+class ResourceTimeline {
  public:
-  explicit Timeline(std::size_t most = std::size_t{8} << 20) : most_(most) {}
+  explicit ResourceTimeline(std::size_t most = std::size_t{8} << 20) : most_(most) {}
 
-  /// A kernel's time on a lane of its rank's device.
+  /// A kernel's time on a stream of its rank's device.
   struct Work {
     int rank = 0;
-    tensor::Lane lane = tensor::Lane::Compute;
+    tensor::Stream stream = tensor::Stream::Compute;
     std::uint32_t name = 0;    // see name()
-    Instant came, begin, end;  // it was started, the lane turned to it, it ended
+    Instant came, begin, end;  // it was started, the stream turned to it, it ended
   };
   /// A message's time at one end of a link, or a switch.
   struct Service {

@@ -14,15 +14,15 @@ namespace taxon::sim {
 namespace {
 
 /// A rank's doors.
-struct Place {
-  comm::Journal journal;
+struct RankDoors {
+  comm::FlightRecorder recorder;
   VirtualDevice device;
   comm::Runtime runtime;
-  Place(net::Transport& transport, EventQueue& queue, Faults& faults, DeviceOptions device_options,
-        comm::Carrier& carrier, const WorldOptions& options)
-      : journal(options.journal),
+  RankDoors(net::Transport& transport, EventQueue& queue, Faults& faults, DeviceOptions device_options,
+            comm::CollectiveExecutor& carrier, const WorldOptions& options)
+      : recorder(options.recorder),
         device(queue, faults, std::move(device_options)),
-        runtime{transport, device, journal, carrier} {}
+        runtime{transport, device, recorder, carrier} {}
 };
 
 std::vector<LinkUse> links_of(const Wiring& wiring) {
@@ -44,7 +44,7 @@ struct World::Parts {
   Network network;
   std::unique_ptr<Coarse> coarse;  // null: collectives go step by step
   data::MemoryStorage storage;
-  std::vector<std::unique_ptr<Place>> places;
+  std::vector<std::unique_ptr<RankDoors>> places;
   bool used = false;
 
   Parts(plan::ClusterModel model, int ranks, const WorldOptions& options)
@@ -58,7 +58,7 @@ struct World::Parts {
     if (options.collectives == Collectives::Coarse) coarse = std::make_unique<Coarse>(queue, wiring, faults);
     add_devices(ranks);
   }
-  comm::Carrier& carrier() { return coarse ? *coarse : comm::step_by_step(); }
+  comm::CollectiveExecutor& carrier() { return coarse ? *coarse : comm::step_by_step(); }
 
  private:
   /// The threads of a host's ranks: on no machine where processors are not modelled.
@@ -116,9 +116,9 @@ struct World::Parts {
                            .compute = seats.compute,
                            .other = seats.other,
                            .timeline = options.timeline};
-      places.push_back(std::make_unique<Place>(network.transport(Rank(rank)), queue, faults,
-                                               std::move(device), carrier(), options));
-      network.set_thread(Rank(rank), places.back()->device.thread(tensor::Lane::Exchange));
+      places.push_back(std::make_unique<RankDoors>(network.transport(Rank(rank)), queue, faults,
+                                                   std::move(device), carrier(), options));
+      network.set_thread(Rank(rank), places.back()->device.thread(tensor::Stream::Exchange));
     }
   }
 };
@@ -157,7 +157,7 @@ class World::Run final : private Action {
                                  kSpare = std::uint64_t{1} << 34;
 
   std::size_t size() const { return parts_.places.size(); }
-  task::Waits& waits(std::size_t rank) { return parts_.places[rank]->runtime.waits(); }
+  task::PendingOps& pending(std::size_t rank) { return parts_.places[rank]->runtime.pending(); }
 
   static Root run_rank(Run* run, int rank) {
     std::exception_ptr error;
@@ -198,22 +198,22 @@ class World::Run final : private Action {
     report_.ranks[index].killed = true;
     parts_.network.kill(Rank(rank));
     auto error = std::make_exception_ptr(control::error_of(lost));
-    const auto& spared = parts_.options.spared;
-    if (std::find(spared.begin(), spared.end(), Rank(rank)) != spared.end()) {
-      losses_[index] = error;
+    const auto& expendable = parts_.options.expendable;
+    if (std::find(expendable.begin(), expendable.end(), Rank(rank)) != expendable.end()) {
+      failures_[index] = error;
       parts_.queue.at(parts_.queue.now() + from_seconds(parts_.cluster.detection), *this,
                       kSpare | static_cast<std::uint64_t>(rank));
     } else if (!announced_) {
       announce(rank, error, lost);
     }
-    waits(index).cancel(error);
+    pending(index).cancel(error);
   }
 
   void tell_of_spared(std::size_t lost) {
     for (std::size_t rank = 0; rank < size(); ++rank)
       if (!ended_[rank] && !announced_)
         parts_.options.lost(Rank(static_cast<std::int32_t>(rank)), Rank(static_cast<std::int32_t>(lost)),
-                            losses_[lost]);
+                            failures_[lost]);
   }
 
   /// Failures that are usually the consequence of somebody else's.
@@ -264,7 +264,7 @@ class World::Run final : private Action {
 
   void tell() {
     for (std::size_t rank = 0; rank < size(); ++rank)
-      if (!ended_[rank]) waits(rank).cancel(told_);
+      if (!ended_[rank]) pending(rank).cancel(told_);
   }
 
   void stuck() {
@@ -276,7 +276,7 @@ class World::Run final : private Action {
         picture.left.insert(Rank(static_cast<std::int32_t>(rank)));
         continue;
       }
-      if (auto all = control::reported(waits(rank).snapshot(), parts_.queue.now()); !all.empty())
+      if (auto all = control::reported(pending(rank).snapshot(), parts_.queue.now()); !all.empty())
         picture.waits[Rank(static_cast<std::int32_t>(rank))] = std::move(all);
     }
     report_.hang = control::diagnose(picture);
@@ -306,11 +306,11 @@ class World::Run final : private Action {
     report_.links = links_of(parts_.wiring);
     for (std::size_t rank = 0; rank < size(); ++rank) {
       const VirtualDevice& device = parts_.places[rank]->device;
-      report_.ranks[rank].compute = device.busy(tensor::Lane::Compute);
-      report_.ranks[rank].exchange = device.busy(tensor::Lane::Exchange);
+      report_.ranks[rank].compute = device.busy(tensor::Stream::Compute);
+      report_.ranks[rank].exchange = device.busy(tensor::Stream::Exchange);
       if (parts_.coarse)
         report_.ranks[rank].exchange += parts_.coarse->summing(Rank(static_cast<std::int32_t>(rank)));
-      report_.ranks[rank].data = device.busy(tensor::Lane::Data);
+      report_.ranks[rank].data = device.busy(tensor::Stream::Data);
     }
     return std::move(report_);
   }
@@ -323,7 +323,7 @@ class World::Run final : private Action {
   Instant last_end_{};
   bool announced_ = false;
   std::exception_ptr told_;
-  std::map<std::size_t, std::exception_ptr> losses_;  // of spared ranks
+  std::map<std::size_t, std::exception_ptr> failures_;  // of spared ranks
 };
 
 World::World(plan::ClusterModel cluster, int ranks, WorldOptions options) {

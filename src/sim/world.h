@@ -24,12 +24,12 @@ struct WorldOptions {
   /// Timing: regions of more bytes are phantoms. Smaller ones are real, since agreements travel in
   /// them.
   std::size_t phantom_above = std::size_t{64} << 10;
-  comm::Journal::Keep journal = comm::Journal::Keep::Recent;
+  comm::FlightRecorder::Keep recorder = comm::FlightRecorder::Keep::Recent;
   /// Ranks whose loss the others hear of one by one through `lost`, `detection` after it, instead of failing.
-  std::vector<Rank> spared;
+  std::vector<Rank> expendable;
   std::function<void(Rank hears, Rank lost, std::exception_ptr why)> lost;
   /// Where kernels and services of links are noted; outlives the world. Null: nowhere.
-  Timeline* timeline = nullptr;
+  ResourceTimeline* timeline = nullptr;
 };
 
 /// What every rank runs. The callable outlives its coroutines.

@@ -22,13 +22,13 @@ void Event::fire() {
 
 void Event::Waiter::await_suspend(std::coroutine_handle<> then) {
   then_ = then;
-  list_in(event_.waits_);
+  list_in(event_.pending_);
   (event_.last_ ? event_.last_->next_ : event_.first_) = this;
   event_.last_ = this;
 }
 
 void Event::Waiter::await_resume() {
-  if (!error_) error_ = event_.set_ ? event_.error_ : event_.waits_.cancelled();
+  if (!error_) error_ = event_.set_ ? event_.error_ : event_.pending_.cancelled();
   if (error_) std::rethrow_exception(error_);
 }
 

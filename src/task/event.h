@@ -11,7 +11,7 @@ namespace taxon::task {
 /// Executor's thread only.
 class Event {
  public:
-  Event(Executor& executor, Waits& waits) : executor_(executor), waits_(waits) {}
+  Event(Executor& executor, PendingOps& pending) : executor_(executor), pending_(pending) {}
   Event(const Event&) = delete;
   ~Event() { TAXON_CHECK(first_ == nullptr, "an event was destroyed with waiters"); }
 
@@ -36,7 +36,7 @@ class Event {
  private:
   void fire();
   Executor& executor_;
-  Waits& waits_;
+  PendingOps& pending_;
   bool set_ = false;
   std::exception_ptr error_;
   Waiter* first_ = nullptr;
@@ -48,7 +48,7 @@ class Event::Waiter final : public Wait {
  public:
   Waiter(Event& event, WaitInfo info) : event_(event), info_(std::move(info)) {}
   WaitInfo describe() const override { return info_; }
-  bool await_ready() const { return event_.set_ || event_.waits_.cancelled(); }
+  bool await_ready() const { return event_.set_ || event_.pending_.cancelled(); }
   void await_suspend(std::coroutine_handle<> then);
   void await_resume();
 

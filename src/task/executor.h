@@ -30,19 +30,19 @@ class Executor {
 /// Awaitable: suspends until `when`. `what` names it in hang reports. Throws the cancellation's error.
 class SleepUntil final : public Wait {
  public:
-  SleepUntil(Executor& executor, Waits& waits, Instant when, std::string what = "sleep")
-      : executor_(executor), waits_(waits), when_(when), what_(std::move(what)), since_(executor.now()) {}
+  SleepUntil(Executor& executor, PendingOps& pending, Instant when, std::string what = "sleep")
+      : executor_(executor), pending_(pending), when_(when), what_(std::move(what)), since_(executor.now()) {}
   WaitInfo describe() const override { return {what_, {}, {}, since_}; }
 
-  bool await_ready() const { return waits_.cancelled() != nullptr; }
+  bool await_ready() const { return pending_.cancelled() != nullptr; }
   void await_suspend(std::coroutine_handle<> then) {
     then_ = then;
-    list_in(waits_);
+    list_in(pending_);
     timer_ = executor_.resume_at(when_, then);
   }
   void await_resume() {
     unlist();
-    if (error_ || (error_ = waits_.cancelled())) std::rethrow_exception(error_);
+    if (error_ || (error_ = pending_.cancelled())) std::rethrow_exception(error_);
   }
 
  protected:
@@ -55,7 +55,7 @@ class SleepUntil final : public Wait {
 
  private:
   Executor& executor_;
-  Waits& waits_;
+  PendingOps& pending_;
   Instant when_;
   std::string what_;
   Instant since_;

@@ -34,7 +34,7 @@ Scope::Runner Scope::run(Task<void> child) {
 void Scope::finished(std::exception_ptr error) {
   if (error) {
     if (!error_) error_ = error;
-    waits_.cancel(error);  // the siblings unwind; live_ still counts this child, so the join can't overtake
+    pending_.cancel(error);  // the siblings unwind; live_ still counts this child, so the join can't overtake
   }
   if (--live_ == 0 && joiner_) std::exchange(joiner_, nullptr).resume();
 }

@@ -10,11 +10,11 @@
 namespace taxon::task {
 
 /// Starts child coroutines and joins them: no coroutine is ever detached. When a child fails, the scope
-/// cancels its Waits, so that the siblings unwind too; join() then throws the first failure. REQUIRES: join()
-/// has completed before destruction whenever something was spawned (checked). Executor's thread only.
+/// cancels its PendingOps, so that the siblings unwind too; join() then throws the first failure. REQUIRES:
+/// join() has completed before destruction whenever something was spawned (checked). Executor's thread only.
 class Scope {
  public:
-  explicit Scope(Waits& waits) : waits_(waits) {}
+  explicit Scope(PendingOps& pending) : pending_(pending) {}
   Scope(const Scope&) = delete;
   ~Scope() { TAXON_CHECK(live_ == 0, live_, " children were not joined"); }
 
@@ -24,7 +24,7 @@ class Scope {
 
   class Join;
   /// Awaitable: waits for every child spawned so far or while waiting. One waiter at a time. Children finish
-  /// by themselves or because the Waits was cancelled, so a join needs no cancellation of its own.
+  /// by themselves or because the PendingOps was cancelled, so a join needs no cancellation of its own.
   Join join();
 
  private:
@@ -32,7 +32,7 @@ class Scope {
   Runner run(Task<void> child);
   void finished(std::exception_ptr error);
 
-  Waits& waits_;
+  PendingOps& pending_;
   std::size_t live_ = 0;
   std::exception_ptr error_;
   std::coroutine_handle<> joiner_;

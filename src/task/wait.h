@@ -25,10 +25,10 @@ struct WaitInfo {
 /// not know.
 using UnitNames = std::function<std::string(std::int64_t unit, std::int64_t use)>;
 
-class Waits;
+class PendingOps;
 
-/// Something that a coroutine is suspended on. Lives in the coroutine's frame; it is listed in its Waits from
-/// the moment it starts until it finishes, so that it can be reported and cancelled.
+/// Something that a coroutine is suspended on. Lives in the coroutine's frame; it is listed in its PendingOps
+/// from the moment it starts until it finishes, so that it can be reported and cancelled.
 class Wait {
  public:
   Wait() = default;
@@ -45,25 +45,25 @@ class Wait {
   /// Second half: resume the waiting coroutine, if there is one. `this` may be gone afterwards.
   virtual void resume_released() = 0;
 
-  void list_in(Waits& waits);
+  void list_in(PendingOps& pending);
   void unlist();
-  bool listed() const { return waits_ != nullptr; }
+  bool listed() const { return pending_ != nullptr; }
 
  private:
-  friend class Waits;
-  Waits* waits_ = nullptr;
+  friend class PendingOps;
+  PendingOps* pending_ = nullptr;
   Wait* previous_ = nullptr;
   Wait* next_ = nullptr;
 };
 
 /// Every operation that the coroutines of one rank (or of one part of it) are suspended on.
-/// One thread: the executor's. A Waits outlives its Wait objects.
-class Waits {
+/// One thread: the executor's. A PendingOps outlives its Wait objects.
+class PendingOps {
  public:
-  Waits() = default;
-  Waits(const Waits&) = delete;
-  Waits& operator=(const Waits&) = delete;
-  ~Waits();
+  PendingOps() = default;
+  PendingOps(const PendingOps&) = delete;
+  PendingOps& operator=(const PendingOps&) = delete;
+  ~PendingOps();
 
   /// Fails every wait with `why`, and at once every later one. Two phases: first all are released, then their
   /// coroutines resume, so that a frame that unwinds never holds an operation that the network still owns.

@@ -13,11 +13,11 @@ namespace taxon::tensor {
 class CpuDevice::Worker {
  public:
   Worker(task::Executor& executor, const std::vector<int>& cores, const char* name,
-         SlowMotion::Options slow_motion)
+         SpeedEmulator::Options speed_emulator)
       : executor_(executor),
         cores_(cores),
         name_(name),
-        slow_motion_(std::move(slow_motion)),
+        slow_motion_(std::move(speed_emulator)),
         thread_([this] { loop(); }) {}
   ~Worker() {
     {
@@ -27,7 +27,7 @@ class CpuDevice::Worker {
     ready_.notify_one();
     thread_.join();
   }
-  void push(Job& job) {
+  void push(KernelHandle& job) {
     {
       std::lock_guard lock(mutex_);
       jobs_.push_back(&job);
@@ -44,7 +44,7 @@ class CpuDevice::Worker {
     pthread_setname_np(pthread_self(), name_);
     place();
     for (;;) {
-      Job* job;
+      KernelHandle* job;
       {
         std::unique_lock lock(mutex_);
         ready_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
@@ -70,36 +70,36 @@ class CpuDevice::Worker {
   task::Executor& executor_;
   const std::vector<int> cores_;
   const char* const name_;
-  SlowMotion slow_motion_;
+  SpeedEmulator slow_motion_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<Job*> jobs_;  // protected by mutex_
-  bool stopping_ = false;  // protected by mutex_
-  std::thread thread_;     // last: it starts when everything else exists
+  std::deque<KernelHandle*> jobs_;  // protected by mutex_
+  bool stopping_ = false;           // protected by mutex_
+  std::thread thread_;              // last: it starts when everything else exists
 };
 
 CpuDevice::CpuDevice(task::Executor& executor, CpuDeviceOptions options)
     : executor_(executor), options_(std::move(options)) {}
 CpuDevice::~CpuDevice() = default;
 
-CpuDevice::Worker& CpuDevice::worker(Lane lane) {
-  auto& slot = lane == Lane::Compute ? compute_ : data_;
+CpuDevice::Worker& CpuDevice::worker(Stream stream) {
+  auto& slot = stream == Stream::Compute ? compute_ : data_;
   if (slot) return *slot;
-  slot =
-      lane == Lane::Compute
-          ? std::make_unique<Worker>(executor_, options_.compute_cores, "taxon-compute", options_.slow_motion)
-          : std::make_unique<Worker>(executor_, options_.compute_cores, "taxon-data", SlowMotion::Options{});
+  slot = stream == Stream::Compute ? std::make_unique<Worker>(executor_, options_.compute_cores,
+                                                              "taxon-compute", options_.speed_emulator)
+                                   : std::make_unique<Worker>(executor_, options_.compute_cores, "taxon-data",
+                                                              SpeedEmulator::Options{});
   return *slot;
 }
 
-void CpuDevice::start(Lane lane, Job& job) {
-  if (lane != Lane::Exchange) return worker(lane).push(job);
+void CpuDevice::start(Stream stream, KernelHandle& job) {
+  if (stream != Stream::Exchange) return worker(stream).push(job);
   TAXON_CHECK(job.kernel().marks == 0,
-              "a kernel of the exchange lane runs at once, so nobody could await its marks");
+              "a kernel of the exchange stream runs at once, so nobody could await its marks");
   job.ended(job.run_body());
 }
 
-void CpuDevice::mark(Job& job, int index) {
+void CpuDevice::mark(KernelHandle& job, int index) {
   if (compute_) compute_->catch_up();
   executor_.post([&job, index] { job.fire(index); });
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tensor/device.h"
-#include "tensor/slow_motion.h"
+#include "tensor/speed_emulator.h"
 
 namespace taxon::tensor {
 
@@ -12,24 +12,24 @@ struct CpuDeviceOptions {
   /// Cores that the compute thread (and the threads that libraries start from it) may use; empty: all of the
   /// process.
   std::vector<int> compute_cores;
-  SlowMotion::Options slow_motion = {};  // of the compute lane
+  SpeedEmulator::Options speed_emulator = {};  // of the compute stream
 };
 
-/// The real device: one long-lived thread for the compute lane (libtorch's autograd and OpenMP keep state per
-/// thread) and one for the data lane. Kernels of the exchange lane run on the executor's own thread at once:
-/// they are short, and their bytes are warm in its cache. Threads start at the first kernel of their lane and
-/// end with the device.
+/// The real device: one long-lived thread for the compute stream (libtorch's autograd and OpenMP keep state
+/// per thread) and one for the data stream. Kernels of the exchange stream run on the executor's own thread
+/// at once: they are short, and their bytes are warm in its cache. Threads start at the first kernel of their
+/// stream and end with the device.
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(task::Executor& executor, CpuDeviceOptions options = {});
   ~CpuDevice() override;
-  void start(Lane lane, Job& job) override;
-  void mark(Job& job, int index) override;
+  void start(Stream stream, KernelHandle& job) override;
+  void mark(KernelHandle& job, int index) override;
   task::Executor& executor() override { return executor_; }
 
  private:
   class Worker;
-  Worker& worker(Lane lane);
+  Worker& worker(Stream stream);
   task::Executor& executor_;
   CpuDeviceOptions options_;
   std::unique_ptr<Worker> compute_, data_;

@@ -2,30 +2,30 @@
 
 namespace taxon::tensor {
 
-Job::Job(Device& device, task::Waits& waits, Lane lane, Kernel kernel)
+KernelHandle::KernelHandle(Device& device, task::PendingOps& pending, Stream stream, Kernel kernel)
     : device_(device),
       kernel_(std::move(kernel)),
       finished_(device.executor(), uncancelled_),
       since_(device.executor().now()) {
   marks_.reserve(static_cast<std::size_t>(kernel_.marks));
   for (int i = 0; i < kernel_.marks; ++i)
-    marks_.push_back(std::make_unique<task::Event>(device.executor(), waits));
-  device_.start(lane, *this);
+    marks_.push_back(std::make_unique<task::Event>(device.executor(), pending));
+  device_.start(stream, *this);
 }
 
-Job::~Job() { TAXON_CHECK(done_, "kernel '", kernel_.name, "' is still running"); }
+KernelHandle::~KernelHandle() { TAXON_CHECK(done_, "kernel '", kernel_.name, "' is still running"); }
 
-task::Event::Waiter Job::at(int index, std::string subject) {
+task::Event::Waiter KernelHandle::at(int index, std::string subject) {
   TAXON_CHECK(index >= 0 && index < kernel_.marks, "mark ", index, " of ", kernel_.marks);
   return marks_[static_cast<std::size_t>(index)]->wait(kernel_.name, std::move(subject));
 }
 
-task::Task<void> Job::finished() {
+task::Task<void> KernelHandle::finished() {
   auto end = finished_.wait(kernel_.name);
   co_await end;
 }
 
-std::exception_ptr Job::run_body() {
+std::exception_ptr KernelHandle::run_body() {
   try {
     if (kernel_.body) kernel_.body(*this);
   } catch (...) {
@@ -34,7 +34,7 @@ std::exception_ptr Job::run_body() {
   return nullptr;
 }
 
-void Job::ended(std::exception_ptr error) {
+void KernelHandle::ended(std::exception_ptr error) {
   // Waiters of the milestones resume first; none of them may end the job's frame, which still awaits
   // finished(): the job is not done before they are through.
   for (auto& mark : marks_) error ? mark->fail(error) : mark->set();
@@ -42,15 +42,15 @@ void Job::ended(std::exception_ptr error) {
   error ? finished_.fail(error) : finished_.set();
 }
 
-void Job::fire(int index) { marks_[static_cast<std::size_t>(index)]->set(); }
+void KernelHandle::fire(int index) { marks_[static_cast<std::size_t>(index)]->set(); }
 
-void Job::reached(int index) {
+void KernelHandle::reached(int index) {
   TAXON_CHECK(index >= 0 && index < kernel_.marks, "mark ", index, " of ", kernel_.marks);
   device_.mark(*this, index);
 }
 
-task::Task<void> run(Device& device, task::Waits& waits, Lane lane, Kernel kernel) {
-  Job job(device, waits, lane, std::move(kernel));
+task::Task<void> run(Device& device, task::PendingOps& pending, Stream stream, Kernel kernel) {
+  KernelHandle job(device, pending, stream, std::move(kernel));
   auto end = job.finished();
   co_await end;
 }

@@ -18,9 +18,9 @@ struct Cost {
 };
 
 /// Handed to a kernel's body: says that milestone `index` is reached. Any thread; each index at most once.
-class Marks {
+class Milestones {
  public:
-  virtual ~Marks() = default;
+  virtual ~Milestones() = default;
   virtual void reached(int index) = 0;
 };
 
@@ -30,7 +30,7 @@ class Marks {
 struct Kernel {
   std::string name;
   Cost cost;
-  UniqueFunction<void(Marks&)> body;
+  UniqueFunction<void(Milestones&)> body;
   int marks = 0;  // milestones 0 .. marks - 1
   /// When each is reached in the virtual world: from the start, or as a share of the kernel's time. Both
   /// empty: at the end.
@@ -41,8 +41,8 @@ struct Kernel {
   enum class Body { OnPayload, Always } runs = Body::OnPayload;
 };
 
-/// Kernels of one lane run in the order in which they were started; lanes run beside each other.
-enum class Lane {
+/// Kernels of one stream run in the order in which they were started; streams run beside each other.
+enum class Stream {
   Compute,   // forward, backward, local updates: may take long
   Exchange,  // sums, casts, encoding: short pieces that the communication waits for
   Data,      // reading and preparing batches
@@ -52,12 +52,12 @@ class Device;
 
 /// A kernel that was started. Lives in the caller's frame and must outlive its end: a kernel can't be
 /// cancelled, so every path, also the one of an exception, awaits finished() before the job dies (checked).
-class Job final : private Marks {
+class KernelHandle final : private Milestones {
  public:
-  /// Starts `kernel` on `lane`. `waits` lists the waiting coroutines.
-  Job(Device& device, task::Waits& waits, Lane lane, Kernel kernel);
-  ~Job() override;
-  Job(const Job&) = delete;
+  /// Starts `kernel` on `stream`. `pending` lists the waiting coroutines.
+  KernelHandle(Device& device, task::PendingOps& pending, Stream stream, Kernel kernel);
+  ~KernelHandle() override;
+  KernelHandle(const KernelHandle&) = delete;
 
   /// Awaitable: milestone `index` was reached, or the kernel ended without reaching it. Throws the body's
   /// error, or the cancellation's.
@@ -74,7 +74,7 @@ class Job final : private Marks {
   void ended(std::exception_ptr error);
   /// For devices: milestone `index`, from the executor's thread.
   void fire(int index);
-  /// For devices: the kernel's turn on its lane has come only now. From the executor's thread.
+  /// For devices: the kernel's turn on its stream has come only now. From the executor's thread.
   void began(Instant now) { since_ = now; }
   /// Since when it is at work: as it was started, unless its device said another time.
   Instant since() const { return since_; }
@@ -85,7 +85,7 @@ class Job final : private Marks {
   Device& device_;
   Kernel kernel_;
   std::vector<std::unique_ptr<task::Event>> marks_;
-  task::Waits uncancelled_;  // finished() must wait whatever happens to the rank
+  task::PendingOps uncancelled_;  // finished() must wait whatever happens to the rank
   task::Event finished_;
   Instant since_;
   bool done_ = false;
@@ -96,13 +96,13 @@ class Device {
  public:
   virtual ~Device() = default;
   /// Called by Job. The job stays valid until it ended.
-  virtual void start(Lane lane, Job& job) = 0;
+  virtual void start(Stream stream, KernelHandle& job) = 0;
   /// Called by Job::reached on whatever thread the body runs: hands the milestone to the executor's thread.
-  virtual void mark(Job& job, int index) = 0;
+  virtual void mark(KernelHandle& job, int index) = 0;
   virtual task::Executor& executor() = 0;
 };
 
 /// Runs `kernel` and waits for its end. `device` and `waits` outlive the task.
-task::Task<void> run(Device& device, task::Waits& waits, Lane lane, Kernel kernel);
+task::Task<void> run(Device& device, task::PendingOps& pending, Stream stream, Kernel kernel);
 
 }  // namespace taxon::tensor

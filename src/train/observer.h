@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/named.h"
-#include "comm/journal.h"
+#include "comm/flight_recorder.h"
 #include "model/model.h"
 #include "plan/plan.h"
-#include "train/order.h"
+#include "train/replay/replay_log.h"
 
 namespace taxon::train {
 
@@ -88,8 +88,8 @@ struct Outcome {
                              // the run; of all workers together where they don't keep step
   std::vector<Rank> lost;    // workers that were lost on the way, and that the others did without
   std::int64_t copies_per_step = 0, copy_bytes_per_step = 0;  // gradients into the arena, this rank
-  std::vector<model::Crossing> crossings;                     // this rank; empty: the model doesn't know
-  std::optional<Order> order;                                 // rank 0, if it was to be recorded
+  std::vector<model::GradientTransfer> crossings;             // this rank; empty: the model doesn't know
+  std::optional<ReplayLog> order;                             // rank 0, if it was to be recorded
   std::vector<std::vector<std::byte>> traces;  // rank 0: every rank's packed spans, if a trace was asked for
 };
 

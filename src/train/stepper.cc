@@ -10,7 +10,7 @@
 
 namespace taxon::train {
 
-Stepper::Stepper(World world, const Setup& setup)
+Stepper::Stepper(TrainContext world, const Setup& setup)
     : world_(world),
       setup_(setup),
       flights_(setup.state->flights()),
@@ -49,7 +49,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   co_await settling;
   Done done;
   done.gradient_norm_before = gradient_norm_;
-  task::Scope companions(runtime().waits());
+  task::Scope companions(runtime().pending());
   if (!may_skip) companions.spawn(std::move(beside));
   Flight& flight = flight_of(clock.step);
   flight.backward.clear();
@@ -154,15 +154,15 @@ task::Task<model::StepOutput> Stepper::run_backward(const model::StepInput* inpu
   Flight& flight = flight_of(next_ - 1);
   model::StepOutput output;
   tensor::Kernel kernel{"forward and backward", cost.cost,
-                        [this, input, from, &output](tensor::Marks& marks) {
+                        [this, input, from, &output](tensor::Milestones& marks) {
                           output = world_.model.forward_backward(*input, from, marks);
                         }};
   kernel.marks = static_cast<int>(setup_.state->layout().buckets.size());
   kernel.mark_shares = std::move(cost.bucket_shares);
   Instant begin = now();
-  flight.backward.push_back(std::make_unique<tensor::Job>(runtime().device, runtime().waits(),
-                                                          tensor::Lane::Compute, std::move(kernel)));
-  tensor::Job& job = *flight.backward.back();
+  flight.backward.push_back(std::make_unique<tensor::KernelHandle>(
+      runtime().device, runtime().pending(), tensor::Stream::Compute, std::move(kernel)));
+  tensor::KernelHandle& job = *flight.backward.back();
   if (on_divergence_ != exchange::OnDivergence::Skip) flight.exchange->contribute(job, from);
   auto end = job.finished();
   co_await end;
@@ -239,7 +239,7 @@ task::Task<void> Stepper::wait_for(task::Task<void> exchange) {
 
 void Stepper::computed(const char* what, Instant begin) {
   busy_ += now() - begin;
-  runtime().journal.add({"compute", what, -1, 0, begin, now()});
+  runtime().recorder.add({"compute", what, -1, 0, begin, now()});
 }
 
 task::Task<void> Stepper::abandon(std::exception_ptr why) {

@@ -6,14 +6,14 @@
 #include "exchange/divergence.h"
 #include "exchange/exchange.h"
 #include "model/cost.h"
-#include "train/saving.h"
-#include "train/start.h"
-#include "train/vote.h"
+#include "train/start/resume.h"
+#include "train/state/saving.h"
+#include "train/sync/step_reduction.h"
 
 namespace taxon::train {
 
-/// A rank's steps: forward and backward pass on the compute lane, and beside them the exchanges of this step
-/// and of those before it, as far as the plan lets them overlap.
+/// A rank's steps: forward and backward pass on the compute stream, and beside them the exchanges of this
+/// step and of those before it, as far as the plan lets them overlap.
 class Stepper {
  public:
   /// Everything outlives the stepper. `plan` is resolved.
@@ -23,7 +23,7 @@ class Stepper {
     exchange::Levels* levels = nullptr;
     std::int64_t first_step = 0;  // of this process's part of the run
   };
-  Stepper(World world, const Setup& setup);
+  Stepper(TrainContext world, const Setup& setup);
 
   struct Done {
     model::StepOutput output;
@@ -61,7 +61,8 @@ class Stepper {
   /// A step in flight: from the beginning of its backward pass until its update is over.
   struct Flight {
     std::unique_ptr<exchange::Exchange> exchange;
-    std::vector<std::unique_ptr<tensor::Job>> backward;  // of one pass; the exchange may still refer to it
+    std::vector<std::unique_ptr<tensor::KernelHandle>>
+        backward;  // of one pass; the exchange may still refer to it
     bool may_update = false;
   };
   Flight& flight_of(std::int64_t step) { return flights_[index_of(step)]; }
@@ -82,7 +83,7 @@ class Stepper {
   task::Task<void> wait_for(task::Task<void> exchange);
   void computed(const char* what, Instant begin);
 
-  World world_;
+  TrainContext world_;
   const Setup setup_;
   std::vector<Flight> flights_;  // one more than the delay
   std::int64_t next_ = 0;        // the step after the last that began

@@ -10,21 +10,21 @@
 
 #include "data/loader.h"
 #include "tensor/finite.h"
-#include "train/announce.h"
-#include "train/chronicler.h"
-#include "train/coding.h"
-#include "train/evaluation.h"
-#include "train/groups.h"
-#include "train/layout.h"
-#include "train/meter.h"
-#include "train/pace.h"
-#include "train/replicas.h"
-#include "train/reports.h"
-#include "train/saving.h"
-#include "train/shares.h"
-#include "train/start.h"
+#include "train/replay/event_recorder.h"
+#include "train/report/codec_stats.h"
+#include "train/report/evaluation.h"
+#include "train/report/step_reporter.h"
+#include "train/report/step_timer.h"
+#include "train/report/trace.h"
+#include "train/start/announce.h"
+#include "train/start/layout.h"
+#include "train/start/process_groups.h"
+#include "train/start/resume.h"
+#include "train/state/replicas.h"
+#include "train/state/saving.h"
 #include "train/stepper.h"
-#include "train/trace.h"
+#include "train/sync/sample_weights.h"
+#include "train/sync/step_coordinator.h"
 #include "train/units.h"
 
 namespace taxon::train {
@@ -32,11 +32,11 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(World world, const TrainOptions& options)
+  Trainer(TrainContext world, const TrainOptions& options)
       : world_(world),
         options_(options),
         chronicler_(world.runtime.rank(), options),
-        groups_(world.runtime, options, chronicler_.chronicle()),
+        groups_(world.runtime, options, chronicler_.log()),
         reports_(world.observer),
         meter_(world.runtime) {}
 
@@ -44,23 +44,23 @@ class Trainer {
 
  private:
   comm::Runtime& runtime() { return world_.runtime; }
-  Ranks ranks() { return groups_.ranks(); }
+  RankGroups ranks() { return groups_.ranks(); }
   int present() { return ranks().group.size(); }
-  void lost(const Ledger::Loss& loss);
+  void lost(const ProgressTracker::Loss& loss);
   task::Task<void> part();
-  void tell_of(const Ledger::Loss& loss);
+  void tell_of(const ProgressTracker::Loss& loss);
   void tell_of_skipped(std::int64_t step, const Divergence& divergence);
   void require_finite(const Evaluation& evaluation) const;
 
   task::Task<void> prepare();
-  std::unique_ptr<Pace> make_pace();
+  std::unique_ptr<StepCoordinator> make_pace();
   RunInfo info() const;
   task::Task<void> loop();
   task::Task<void> step(const data::Batch* batch);
   bool asked_to_stop() const;
   bool out_of_time() const;
   task::Task<void> tidy(std::exception_ptr error);
-  task::Task<void> flush_report() { return reports_.flush(pace_.get(), stepper_->gradient_norm()); }
+  task::Task<void> flush_report() { return reports_.flush(coordinator_.get(), stepper_->gradient_norm()); }
   task::Task<void> evaluate();
   task::Task<void> compare_weights(std::string what);
   task::Task<void> save();
@@ -71,32 +71,32 @@ class Trainer {
   task::Task<void> next_step();
   task::Task<void> catch_up();
   task::Task<void> pause();
-  task::Task<bool> come_together(Together mine);
+  task::Task<bool> come_together(SyncActions mine);
   bool works() const { return world_.runtime.rank().value() < workers_; }
   /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
-  std::uint64_t bytes_of_training() const { return meter_.bytes() - replicas_->bytes_shown(); }
+  std::uint64_t bytes_of_training() const { return meter_.bytes() - replicas_->consensus_bytes(); }
   task::Task<Outcome> conclude();
 
-  World world_;
+  TrainContext world_;
   const TrainOptions& options_;
-  Chronicler chronicler_;
+  EventRecorder chronicler_;
   plan::Plan plan_;
   std::unique_ptr<State> state_;
-  Groups groups_;
-  std::optional<Shares> shares_;
+  ProcessGroups groups_;
+  std::optional<SampleWeights> shares_;
   std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Saver> saver_;
   std::unique_ptr<Stepper> stepper_;
   std::optional<Delayed> delayed_;  // of before a resume, until the loop goes on with it
-  std::unique_ptr<Pace> pace_;
+  std::unique_ptr<StepCoordinator> coordinator_;
   std::unique_ptr<data::Loader> loader_;
-  Reports reports_;
-  Meter meter_;
-  std::unique_ptr<Coding> coding_;
+  StepReporter reports_;
+  StepTimer meter_;
+  std::unique_ptr<CodecStats> coding_;
   int workers_ = 1;
-  std::vector<Rank> lost_;            // of them, that were told of; at rank 0
-  std::vector<Ledger::Loss> untold_;  // until it is known that the others do go on
+  std::vector<Rank> lost_;                     // of them, that were told of; at rank 0
+  std::vector<ProgressTracker::Loss> untold_;  // until it is known that the others do go on
   std::int64_t skipped_ = 0;
   std::int64_t total_ = 0;
   std::int64_t steps_ = 0, samples_ = 0;
@@ -131,17 +131,17 @@ task::Task<void> Trainer::prepare() {
   auto establishing = groups_.establish();
   co_await establishing;
   auto beginning_task = begin(world_, &options_, ranks());
-  Beginning beginning = co_await beginning_task;
-  plan_ = beginning.plan;
-  steps_ = first_step_ = beginning.steps;
-  samples_ = beginning.samples;
-  saved_at_ = beginning.resumed ? samples_ : -1;
+  RunStart run_start = co_await beginning_task;
+  plan_ = run_start.plan;
+  steps_ = first_step_ = run_start.steps;
+  samples_ = run_start.samples;
+  saved_at_ = run_start.resumed ? samples_ : -1;
   exchange::Layout layout = lay_out(plan_, world_.model.spec(), groups_.levels(), options_.own);
   state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), world_.model.spec(),
                                    options_.own.rules);
   auto sharing = groups_.share(state_.get());
   co_await sharing;
-  auto restoring = restore(world_, ranks(), &beginning, state_.get());
+  auto restoring = restore(world_, ranks(), &run_start, state_.get());
   co_await restoring;
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, present(), train.size());
@@ -149,25 +149,25 @@ task::Task<void> Trainer::prepare() {
   shares_.emplace(runtime().rank(), ranks(), workers_);
   replicas_ = std::make_unique<Replicas>(
       runtime(), ranks(),
-      Replicas::Setup{state_.get(), &plan_, total_, chronicler_.chronicle(), groups_.losses(), options_.own});
+      Replicas::Setup{state_.get(), &plan_, total_, chronicler_.log(), groups_.failures(), options_.own});
   auto same = compare_weights("initial parameters");
   co_await same;
   meter_.begin_bytes();  // before workers that are faster may be served
-  auto parting = replicas_->begin(&beginning);
+  auto parting = replicas_->begin(&run_start);
   co_await parting;
-  const Ranks everybody = ranks();
+  const RankGroups everybody = ranks();
   evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody.group, everybody.agreement);
   saver_ = std::make_unique<Saver>(
       world_, everybody, Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), evaluator_.get()});
   stepper_ =
       std::make_unique<Stepper>(world_, Stepper::Setup{&plan_, state_.get(), &everybody.levels, first_step_});
-  coding_ = std::make_unique<Coding>(plan_.exchange.levels, &everybody.levels, everybody.outer);
-  delayed_ = beginning.delayed;
-  runtime().waits().name_units(unit_names(plan_, first_step_));
+  coding_ = std::make_unique<CodecStats>(plan_.exchange.levels, &everybody.levels, everybody.outer);
+  delayed_ = run_start.delayed;
+  runtime().pending().name_units(unit_names(plan_, first_step_));
   for (exchange::Levels* served : {&everybody.levels, everybody.outer})
     if (served) served->set_turn(steps_);
-  pace_ = make_pace();
-  auto establish_pace = pace_->establish();
+  coordinator_ = make_pace();
+  auto establish_pace = coordinator_->establish();
   co_await establish_pace;
   const std::int64_t batch = plan::global_batch(plan_, everybody.group.size());
   data::Sampler sampler(plan_.seed, train.size(), batch);
@@ -179,19 +179,19 @@ task::Task<void> Trainer::prepare() {
   }
   loader_ = std::make_unique<data::Loader>(
       runtime(), train, sampler, plan_.data.prefetch, samples_,
-      pace_->counts_own() ? total_ : std::numeric_limits<std::int64_t>::max() / 2, workers_);
+      coordinator_->counts_own() ? total_ : std::numeric_limits<std::int64_t>::max() / 2, workers_);
   first_samples_ = samples_;
 }
 
-std::unique_ptr<Pace> Trainer::make_pace() {
-  const Ranks everybody = ranks();
+std::unique_ptr<StepCoordinator> Trainer::make_pace() {
+  const RankGroups everybody = ranks();
   const Position here{steps_, samples_};
-  return train::make_pace(
+  return train::make_step_coordinator(
       plan_,
       {everybody.lasting, everybody.agreement, workers_, plan::global_batch(plan_, everybody.group.size()),
-       Agenda(plan_, static_cast<double>(world_.datasets.train->size()), total_, here), here,
-       groups_.losses(), [this](const Ledger::Loss& loss) { lost(loss); }, options_.own.topologies,
-       everybody.levels.size() > 1 ? &everybody.levels.group(0) : nullptr, chronicler_.chronicle()});
+       SyncTriggers(plan_, static_cast<double>(world_.datasets.train->size()), total_, here), here,
+       groups_.failures(), [this](const ProgressTracker::Loss& loss) { lost(loss); }, options_.own.topologies,
+       everybody.levels.size() > 1 ? &everybody.levels.group(0) : nullptr, chronicler_.log()});
 }
 
 RunInfo Trainer::info() const {
@@ -213,13 +213,13 @@ task::Task<void> Trainer::loop() {
   auto parting = part();
   co_await parting;
   meter_.begin_steps();
-  bool ended = pace_->counts_own() && samples_ >= total_;
+  bool ended = coordinator_->counts_own() && samples_ >= total_;
   while (!ended) {
-    if (pace_->steps()) {
+    if (coordinator_->steps()) {
       auto stepping = next_step();
       co_await stepping;
     }
-    const std::optional<Together> due = pace_->due({steps_, samples_});
+    const std::optional<SyncActions> due = coordinator_->due({steps_, samples_});
     if (!due) continue;
     auto coming = come_together(*due);
     ended = co_await coming;
@@ -235,7 +235,7 @@ task::Task<void> Trainer::loop() {
 task::Task<void> Trainer::next_step() {
   auto skipping = catch_up();
   co_await skipping;
-  if (pace_->counts_own() && samples_ >= total_) co_return;
+  if (coordinator_->counts_own() && samples_ >= total_) co_return;
   const Instant asked = meter_.now();
   auto next = loader_->next();
   data::Batch batch = co_await next;
@@ -248,7 +248,7 @@ task::Task<void> Trainer::next_step() {
 task::Task<void> Trainer::catch_up() {
   exchange::Levels& levels = ranks().levels;
   levels.begin_turn();
-  while (steps_ < levels.turn() && (!pace_->counts_own() || samples_ < total_)) {
+  while (steps_ < levels.turn() && (!coordinator_->counts_own() || samples_ < total_)) {
     auto next = loader_->next();
     data::Batch skipped = co_await next;
     ++steps_;
@@ -260,8 +260,8 @@ task::Task<void> Trainer::catch_up() {
 task::Task<void> Trainer::pause() {
   auto settling = stepper_->settle();
   co_await settling;
-  if (replicas_->meeting()) {
-    auto arriving = replicas_->meeting()->arrive();
+  if (replicas_->outer_loop()) {
+    auto arriving = replicas_->outer_loop()->arrive();
     co_await arriving;
   }
   auto pausing = replicas_->pause();
@@ -269,18 +269,18 @@ task::Task<void> Trainer::pause() {
 }
 
 /// Every rank comes here equally often. True when training is over.
-task::Task<bool> Trainer::come_together(Together mine) {
+task::Task<bool> Trainer::come_together(SyncActions mine) {
   Position position{steps_, samples_};
-  if (pace_->pauses()) {
+  if (coordinator_->pauses()) {
     auto pausing = pause();
     co_await pausing;
   }
-  if (Roster* roster = groups_.roster()) {
-    auto calling = roster->call();
+  if (Membership* membership = groups_.membership()) {
+    auto calling = membership->call();
     co_await calling;
   }
-  auto agreeing = pace_->agree(mine, asked_to_stop(), &position);
-  const Together what = co_await agreeing;
+  auto agreeing = coordinator_->agree(mine, asked_to_stop(), &position);
+  const SyncActions what = co_await agreeing;
   samples_ = position.samples;
   interrupted_ = what.stop && what.interrupted;
   if (what.end || what.stop) co_return true;
@@ -303,22 +303,22 @@ task::Task<bool> Trainer::come_together(Together mine) {
 
 /// What all do together is done: from here on a worker may be lost.
 task::Task<void> Trainer::part() {
-  Roster* roster = groups_.roster();
-  if (!roster) co_return;
-  auto parting = roster->part();
+  Membership* membership = groups_.membership();
+  if (!membership) co_return;
+  auto parting = membership->part();
   co_await parting;
-  for (const Ledger::Loss& loss : std::exchange(untold_, {})) tell_of(loss);
+  for (const ProgressTracker::Loss& loss : std::exchange(untold_, {})) tell_of(loss);
 }
 
 /// At rank 0, once for each.
-void Trainer::lost(const Ledger::Loss& loss) {
-  if (Roster* roster = groups_.roster(); roster && roster->together())
+void Trainer::lost(const ProgressTracker::Loss& loss) {
+  if (Membership* membership = groups_.membership(); membership && membership->together())
     untold_.push_back(loss);
   else
     tell_of(loss);
 }
 
-void Trainer::tell_of(const Ledger::Loss& loss) {
+void Trainer::tell_of(const ProgressTracker::Loss& loss) {
   lost_.push_back(loss.rank);
   std::string why;
   try {
@@ -327,9 +327,10 @@ void Trainer::tell_of(const Ledger::Loss& loss) {
     why = error.what();
   }
   const std::int64_t share = (total_ - first_samples_) / workers_;
-  const std::string rest = pace_->counts_own() ? fmt::format("about {} samples of its share are left out",
-                                                             std::max<std::int64_t>(0, share - loss.samples))
-                                               : "the others train its share";
+  const std::string rest = coordinator_->counts_own()
+                               ? fmt::format("about {} samples of its share are left out",
+                                             std::max<std::int64_t>(0, share - loss.samples))
+                               : "the others train its share";
   world_.observer.noticed(fmt::format(
       "{}. It had reported {} steps with {} samples; what it was computing is lost, and {}. {} workers go on",
       why, loss.steps, loss.samples, rest, workers_ - static_cast<int>(lost_.size())));
@@ -342,23 +343,24 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   report.epoch = batch->epoch;
   report.samples = samples_ + batch->global_size;
   report.rate = clock.rate;
-  Vote::Tally tally;
-  const Vote::Ballot ballot{.stop = asked_to_stop() || out_of_time(), .divergence = stepper_->divergence()};
+  StepReduction::GlobalStatus global;
+  const StepReduction::LocalStatus local{.stop = asked_to_stop() || out_of_time(),
+                                         .divergence = stepper_->divergence()};
   const model::StepInput input{batch->inputs, batch->labels, shares_->mean_over(batch->global_size),
                                plan_.batch.micro_batches, stepper_->binding_of(steps_)};
   auto running = stepper_->run(&input, shares_->contributed(batch->global_size), clock,
-                               reports_.tell(pace_.get(), ballot, &tally), &tally.divergence);
+                               reports_.tell(coordinator_.get(), local, &global), &global.divergence);
   const Stepper::Done done = co_await running;
-  reports_.finish(tally, done.gradient_norm_before);
+  reports_.finish(global, done.gradient_norm_before);
   report.skipped = done.skipped;
-  if (done.skipped) tell_of_skipped(report.step, tally.divergence);
+  if (done.skipped) tell_of_skipped(report.step, global.divergence);
   coding_->report(report);
   meter_.end_step(done, report);
   steps_ = report.step;
-  samples_ = pace_->samples(report.samples);
+  samples_ = coordinator_->samples(report.samples);
   reports_.stepped({report, batch->global_size, batch->size(), done.output.loss_sum, done.output.correct});
-  auto meeting = meet(clock);
-  co_await meeting;
+  auto outer_loop = meet(clock);
+  co_await outer_loop;
   if (!replicas_->apart() && plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
     auto settling = stepper_->settle();
     co_await settling;
@@ -369,12 +371,12 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
 
 /// Replicas that train apart meet, if this step is one after which they do.
 task::Task<void> Trainer::meet(optim::StepClock clock) {
-  exchange::Meeting* meeting = replicas_->meeting();
-  if (!meeting || !meeting->due_after(steps_)) co_return;
+  exchange::OuterLoop* outer_loop = replicas_->outer_loop();
+  if (!outer_loop || !outer_loop->due_after(steps_)) co_return;
   auto settling = stepper_->settle();
   co_await settling;
   const Instant begin = meter_.now();
-  auto after = meeting->after(clock);
+  auto after = outer_loop->after(clock);
   co_await after;
   meter_.met(begin);
 }
@@ -420,8 +422,8 @@ task::Task<void> Trainer::tidy(std::exception_ptr error) {
     auto abandoning = replicas_->abandon(error);
     co_await abandoning;
   }
-  if (error && pace_) {
-    auto abandoning = pace_->abandon(error);
+  if (error && coordinator_) {
+    auto abandoning = coordinator_->abandon(error);
     co_await abandoning;
   }
   if (loader_) {
@@ -438,11 +440,11 @@ task::Task<void> Trainer::evaluate() {
   auto flushing = flush_report();
   co_await flushing;
   const auto sent = static_cast<double>(bytes_of_training());
-  auto showing = replicas_->show();
+  auto showing = replicas_->load_consensus();
   co_await showing;
   auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
   const Evaluation seen = co_await evaluating;
-  auto hiding = replicas_->hide();
+  auto hiding = replicas_->restore_local();
   co_await hiding;
   world_.observer.evaluated(seen);
   require_finite(seen);
@@ -489,17 +491,17 @@ task::Task<Outcome> Trainer::conclude() {
   auto saving = save();
   co_await saving;
   if (replicas_->apart()) {  // from here on all have what stands for the model
-    if (exchange::Meeting* meeting = replicas_->meeting();
-        meeting && !exchange::served_level(plan_.exchange.levels) && pace_->counts_own()) {
-      auto last = meeting->conclude(clock_);
+    if (exchange::OuterLoop* outer_loop = replicas_->outer_loop();
+        outer_loop && !exchange::served_level(plan_.exchange.levels) && coordinator_->counts_own()) {
+      auto last = outer_loop->conclude(clock_);
       co_await last;
     }
     auto closing = replicas_->close();
     co_await closing;
-    auto showing = replicas_->show();
+    auto showing = replicas_->load_consensus();
     co_await showing;
   }
-  const Ranks everybody = ranks();
+  const RankGroups everybody = ranks();
   Outcome outcome;
   outcome.end = interrupted_ ? Outcome::End::Interrupted : Outcome::End::Complete;
   auto same = compare_weights("final parameters");
@@ -531,7 +533,7 @@ task::Task<Outcome> Trainer::conclude() {
                         ? skipped_
                         : static_cast<std::int64_t>(sums[2]);
   outcome.train_loss = reports_.epoch_loss();
-  if (const Roster* roster = groups_.roster()) outcome.lost = roster->missing();
+  if (const Membership* membership = groups_.membership()) outcome.lost = membership->missing();
   outcome.steps = steps_;
   outcome.samples = samples_;
   outcome.epochs = static_cast<double>(samples_) / static_cast<double>(world_.datasets.train->size());
@@ -550,7 +552,7 @@ task::Task<Outcome> Trainer::conclude() {
     outcome.order = co_await gathering;
   }
   if (plan_.report.trace) {
-    auto gathering = everybody.agreement.gather(pack_spans(runtime().journal.all(), options_.clock_offset));
+    auto gathering = everybody.agreement.gather(pack_spans(runtime().recorder.all(), options_.clock_offset));
     outcome.traces = co_await gathering;
   }
   auto parting = part();
@@ -561,7 +563,7 @@ task::Task<Outcome> Trainer::conclude() {
   }
   auto draining = stepper_->drain();
   co_await draining;
-  auto closing = pace_->close();
+  auto closing = coordinator_->close();
   co_await closing;
   // Those, too, that only the last list had.
   if (runtime().rank() == Rank(0)) outcome.lost = lost_;
@@ -570,7 +572,7 @@ task::Task<Outcome> Trainer::conclude() {
 
 }  // namespace
 
-task::Task<Outcome> train(World world, TrainOptions options) {
+task::Task<Outcome> train(TrainContext world, TrainOptions options) {
   Trainer trainer(world, options);
   auto running = trainer.run();
   co_return co_await running;

@@ -5,21 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "comm/losses.h"
+#include "comm/failure_monitor.h"
 #include "comm/runtime.h"
 #include "data/dataset.h"
 #include "data/storage.h"
-#include "exchange/acts.h"
-#include "exchange/own_rows.h"
+#include "exchange/extensions.h"
+#include "exchange/replay/async_event.h"
 #include "model/model.h"
 #include "plan/plan.h"
 #include "train/observer.h"
-#include "train/order.h"
+#include "train/replay/replay_log.h"
 
 namespace taxon::train {
 
 /// What a run works with. Everything outlives the run.
-struct World {
+struct TrainContext {
   comm::Runtime& runtime;
   model::Model& model;  // not bound yet; equal on every rank up to its weights, of which rank 0's count
   const data::Datasets& datasets;
@@ -39,18 +39,18 @@ struct TrainOptions {
   /// Set from outside (a signal) on any rank: all ranks finish the same step, save a checkpoint and end.
   const std::atomic<bool>* stop = nullptr;
   /// Gets what this rank does. Outlives the run. Null: nobody asks.
-  exchange::Acts* acts = nullptr;
+  exchange::AsyncEvents* events = nullptr;
   /// What every rank does comes with rank 0's outcome. REQUIRES: problems_of_recording() has none.
   bool record_order = false;
   /// The order of another run, whose weights this one comes to; outlives the run. It does not look at the
   /// clock for its end, can't be stopped, and any loss ends it. Throws Error{Mismatch} where it can't go on
   /// in this order. Null: things are done as they come. REQUIRES: problems_of_following() has none.
-  const Order* follow = nullptr;
-  /// Workers that the others can do without (exchange::spared_ranks), and who tells of their loss. Outlives
-  /// the run. Null: any loss ends it.
-  comm::Losses* losses = nullptr;
+  const ReplayLog* follow = nullptr;
+  /// Workers that the others can do without (exchange::expendable_ranks), and who tells of their loss.
+  /// Outlives the run. Null: any loss ends it.
+  comm::FailureMonitor* failures = nullptr;
   /// What the plan names beside rows of the tables.
-  exchange::OwnRows own = {};
+  exchange::Extensions own = {};
   std::optional<std::int64_t> resume_step;  // Resume: from the checkpoint of this step and no other
   /// Resume: "key.path=value" of keys whose values may be others than the checkpoint's.
   std::vector<std::string> assignments;
@@ -59,6 +59,6 @@ struct TrainOptions {
 /// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.
 /// Collective over all ranks of the runtime. Throws Error: PeerLost and Mismatch from the exchange, Data,
 /// Output and Checkpoint from rank 0's files. When it throws or returns, no operation is in flight.
-task::Task<Outcome> train(World world, TrainOptions options);
+task::Task<Outcome> train(TrainContext world, TrainOptions options);
 
 }  // namespace taxon::train

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "exchange/meeting.h"
-#include "exchange/pairs.h"
-#include "exchange/probe.h"
-#include "exchange/servers.h"
-#include "exchange/topology.h"
+#include "exchange/compression/link_probe.h"
+#include "exchange/levels/topology.h"
+#include "exchange/outer_loop.h"
+#include "exchange/server/server_client.h"
+#include "exchange/topologies/pairwise.h"
 
 namespace taxon::train {
 
@@ -17,8 +17,8 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   if (unit >= exchange::kInnerStateUnit)
     return "a replica's state of " +
            name_unit((unit - exchange::kInnerStateUnit) % exchange::kBucketsPerState, plan);
-  if (unit >= exchange::kShownUnit && unit < exchange::kShownUnit + buckets)
-    return "what stands for the model, " + name_unit(unit - exchange::kShownUnit, plan);
+  if (unit >= exchange::kConsensusUnit && unit < exchange::kConsensusUnit + buckets)
+    return "what stands for the model, " + name_unit(unit - exchange::kConsensusUnit, plan);
   if (unit >= 0 && unit < buckets)
     return fmt::format("bucket {} ({})", unit, plan::describe(plan.buckets[static_cast<std::size_t>(unit)]));
   if (unit == kAgreementUnit) return "an agreement of all ranks";

@@ -6,7 +6,7 @@
 #include "apps/taxon/process.h"
 #include "control/job.h"
 #include "data/memory_storage.h"
-#include "exchange/levels.h"
+#include "exchange/levels/levels.h"
 #include "support/process_log.h"
 #include "support/processes.h"
 #include "support/training.h"
@@ -32,7 +32,7 @@ struct Scene {
   int victim = -1;
   std::int64_t dies_at = 10;          // step
   const ProcessLog* order = nullptr;  // gets the run's
-  const train::Order* follow = nullptr;
+  const train::ReplayLog* follow = nullptr;
 };
 
 std::unique_ptr<model::Model> make_model(const plan::Plan& plan, const data::Datasets& datasets) {
@@ -50,10 +50,10 @@ task::Task<void> train_here(const Scene* run, app::Process* process, const Proce
       if (report.step == run->dies_at) raise(SIGKILL);
     };
   data::MemoryStorage storage;
-  train::World world{process->runtime(), *model, datasets, storage, recorder};
+  train::TrainContext world{process->runtime(), *model, datasets, storage, recorder};
   train::TrainOptions options;
   options.plan = run->plan;
-  options.losses = &process->losses();
+  options.failures = &process->failures();
   options.record_order = run->order != nullptr;
   options.follow = run->follow;
   auto training = train::train(world, std::move(options));
@@ -73,7 +73,7 @@ std::vector<int> run_ranks_as_processes(const Scene& run, const ProcessLog& log)
     options.version = "test";
     options.stop = &stop;
     options.say = [](const std::string&) {};
-    if (!run.follow) options.spared = exchange::spared_ranks(run.plan, kRanks);
+    if (!run.follow) options.expendable = exchange::expendable_ranks(run.plan, kRanks);
     train::Outcome outcome;
     try {
       app::Process real(run.plan, std::move(options));
@@ -156,7 +156,7 @@ TEST_P(Asynchronous, ARunIsRepeatedBitForBitInItsOrder) {
     EXPECT_THAT(run_ranks_as_processes(run, log), Each(0)) << log.read();
     const std::string recorded = result_of(0, log.read());
     ASSERT_NE(recorded, "") << log.read();
-    const train::Order read = train::parse_order(order.read(), "order");
+    const train::ReplayLog read = train::parse_order(order.read(), "order");
     Scene again{.plan = plan::override_plan(run.plan, {"transport.kind=auto"}), .follow = &read};
     EXPECT_TRUE(train::problems_of_following(again.plan, kRanks, read, "order").empty());
     const ProcessLog second;

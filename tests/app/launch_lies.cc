@@ -38,7 +38,7 @@ void lie_in_launch_lines(const test::Draw& draw) {
                        .slots = 2,
                        .first_rank = 2,
                        .world_size = 6,
-                       .spared = {1, 2}}),
+                       .expendable = {1, 2}}),
       to_json(AgentReport{.problems = {"there is no data"}, .address = "10.0.0.1", .port = 29400}),
       {{"address", "10.0.0.1"}, {"port", 29400}},
       {{"time", 1.8e9}},
@@ -49,7 +49,8 @@ void lie_in_launch_lines(const test::Draw& draw) {
       const AgentJob job = job_from(line);
       require(job.slots >= 1 && job.first_rank >= 0 && job.first_rank <= job.world_size - job.slots,
               "a job of ranks that are not there");
-      for (int rank : job.spared) require(rank >= 0 && rank < job.world_size, "a spared rank that is none");
+      for (int rank : job.expendable)
+        require(rank >= 0 && rank < job.world_size, "a spared rank that is none");
       require(to_json(job_from(to_json(job))) == to_json(job), "a job that changes when it is handed on");
     });
     unless_refused([&] { require(is_port(report_from(line).port), "a report of no port"); });

@@ -125,7 +125,7 @@ TEST_F(LocalLauncher, WhoFailsIsTheCulpritHoweverMuchLaterItEnds) {
 }
 
 TEST_F(LocalLauncher, ALostWorkerThatTheOthersDidWithoutIsNotBlamedForWhatFailsLater) {
-  launch_.spared = {2};
+  launch_.expendable = {2};
   launch_.patience = launch_.early_patience = std::chrono::seconds(20);
   EXPECT_EQ(run("if [ $RANK = 2 ]; then touch $FOLDER/lost; kill -KILL $$; fi; "
                 "while [ ! -e $FOLDER/lost ]; do sleep 0.01; done; sleep 0.$((2 + RANK * 3)); "
@@ -136,7 +136,7 @@ TEST_F(LocalLauncher, ALostWorkerThatTheOthersDidWithoutIsNotBlamedForWhatFailsL
 }
 
 TEST_F(LocalLauncher, WhoStillJoinsIsToldWhoDiedAndTheDeadIsNamed) {
-  launch_.spared = {2};  // whom the others could do without later on
+  launch_.expendable = {2};  // whom the others could do without later on
   launch_.patience = launch_.early_patience = std::chrono::seconds(20);
   EXPECT_EQ(run("if [ $RANK = 2 ]; then kill -KILL $$; fi; note=/proc/self/fd/$TAXON_LAUNCH_NOTE; "
                 "while [ ! -s $note ]; do sleep 0.01; done; cat $note > $FOLDER/$RANK; exit 75"),
@@ -166,7 +166,7 @@ TEST_F(LocalLauncher, WorkersMayBeOnlySomeOfAJobsRanks) {
                 "$TAXON_SECRET > $FOLDER/$LOCAL_RANK"),
             0);
   EXPECT_EQ(text_of("2"), "6 12 2 3 1 10.0.0.7 29511 s\n");
-  launch_.spared = {5};
+  launch_.expendable = {5};
   EXPECT_EQ(run("if [ $RANK = 5 ]; then kill -KILL $$; fi"), 3);
 }
 

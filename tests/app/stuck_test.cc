@@ -67,11 +67,11 @@ task::Task<void> train_here(const plan::Plan* plan, comm::Runtime* doors, const 
                             std::uint64_t* hash) {
   std::unique_ptr<net::Transport> odd;
   if (doors->rank() == Rank(kOdd)) odd = std::make_unique<Stopping>(doors->transport);
-  comm::Runtime runtime{odd ? *odd : doors->transport, doors->device, doors->journal};
+  comm::Runtime runtime{odd ? *odd : doors->transport, doors->device, doors->recorder};
   auto model = model::make_model({.plan = &plan->model, .shape = datasets->train->shape(), .seed = 1});
   Recorder recorder;
   data::MemoryStorage storage;
-  train::World world{runtime, *model, *datasets, storage, recorder};
+  train::TrainContext world{runtime, *model, *datasets, storage, recorder};
   train::TrainOptions options;
   options.plan = *plan;
   auto training = train::train(world, std::move(options));
@@ -121,7 +121,7 @@ bool wait_for(Condition condition, std::chrono::seconds limit) {
   return true;
 }
 
-/// Waits until `pid` has stopped itself, then for the line that says so; then lets it go on.
+/// PendingOps until `pid` has stopped itself, then for the line that says so; then lets it go on.
 void supervise(pid_t pid, const ProcessLog& log) {
   ASSERT_TRUE(wait_for([&] { return is_stopped(pid); }, kHangLimit));
   const std::regex line(
@@ -159,7 +159,7 @@ TEST(Stuck, ARankStoppedInTheMiddleOfABucketIsNamedWithItAndTheRunGoesOn) {
 
 /// Three buckets are summed; in the second, the odd rank comes with half of it.
 task::Task<void> sum_buckets(comm::Runtime* runtime) {
-  runtime->waits().name_units([](std::int64_t unit, std::int64_t use) {
+  runtime->pending().name_units([](std::int64_t unit, std::int64_t use) {
     return fmt::format("bucket {} (layer{}.weight), step {}", unit, unit, use + 1);
   });
   std::vector<Rank> all;

@@ -11,7 +11,7 @@ constexpr int kMembers = 3;
 std::vector<CodecRow> rows_that_ask_owners() {
   std::vector<CodecRow> rows;
   for (const CodecRow& row : codec_table())
-    if (row.make(plan_of(row.name))->asking()) rows.push_back(row);
+    if (row.make(plan_of(row.name))->part_query()) rows.push_back(row);
   return rows;
 }
 
@@ -34,19 +34,19 @@ class Askings : public testing::TestWithParam<CodecRow> {
   }
   void encode(int m) {
     Coder& member = members[static_cast<std::size_t>(m)];
-    member.codec->encode(0, values[static_cast<std::size_t>(m)], member.wires[0].view(), Rest::Stay,
-                         member.use);
+    member.codec->encode(0, values[static_cast<std::size_t>(m)], member.wires[0].view(), Residual::Stay,
+                         member.context);
   }
   /// The first member's question from the sum.
   View ask() {
     Coder& owner = members.front();
-    asking().begin(kCount, owner.use);
-    for (Coder& member : members) asking().add(member.wires[0].view(), kCount, owner.use);
+    asking().begin(kCount, owner.context);
+    for (Coder& member : members) asking().add(member.wires[0].view(), kCount, owner.context);
     question = Bytes(asking().question_bytes(kCount), 0xAA);
-    asking().ask(question.view(), kCount, owner.use);
+    asking().ask(question.view(), kCount, owner.context);
     return question.view();
   }
-  const Asking& asking() const { return *members.front().codec->asking(); }
+  const PartQuery& asking() const { return *members.front().codec->part_query(); }
   Coder& other() { return members.back(); }
 
   std::vector<Coder> members;
@@ -55,10 +55,10 @@ class Askings : public testing::TestWithParam<CodecRow> {
 };
 
 TEST_P(Askings, AreAboutWhatIsHeavyInTheSum) {
-  asking().hear(ask(), kCount, other().use);
+  asking().receive(ask(), kCount, other().context);
   std::vector<float> rest = values.back(), decoded(kCount);
-  ASSERT_TRUE(other().codec->encode(1, rest, other().wires[1].view(), Rest::Keep, other().use));
-  other().codec->decode(other().wires[1].view(), decoded, Into::Assign, other().use);
+  ASSERT_TRUE(other().codec->encode(1, rest, other().wires[1].view(), Residual::Keep, other().context));
+  other().codec->decode(other().wires[1].view(), decoded, Into::Assign, other().context);
   for (std::size_t i = 0; i < kHeavy; ++i)
     EXPECT_NEAR(decoded[i * 61], values.back()[i * 61], 11.0 / 14 + 1e-3) << i;
   // What was not asked for stays as it was; of the rest the memory has what the wire lacks.
@@ -75,31 +75,32 @@ TEST_P(Askings, ThatWereDamagedAreRefused) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     auto& byte = as_span<std::uint8_t>(asked)[i];
     byte ^= 1;
-    EXPECT_THROW(asking().hear(asked, kCount, other().use), Error) << i;
+    EXPECT_THROW(asking().receive(asked, kCount, other().context), Error) << i;
     byte ^= 1;
   }
-  EXPECT_THROW(asking().hear(asked.slice(0, asked.size() - 1), kCount, other().use), Error);
-  EXPECT_THROW(asking().hear(asked, kCount - 1, other().use), Error);
-  EXPECT_NO_THROW(asking().hear(asked, kCount, other().use));
+  EXPECT_THROW(asking().receive(asked.slice(0, asked.size() - 1), kCount, other().context), Error);
+  EXPECT_THROW(asking().receive(asked, kCount - 1, other().context), Error);
+  EXPECT_NO_THROW(asking().receive(asked, kCount, other().context));
 }
 
 TEST_P(Askings, OfSumsThatAreNotFiniteSaySo) {
   values[1][17] = NAN;
   encode(1);
-  asking().hear(ask(), kCount, other().use);
+  asking().receive(ask(), kCount, other().context);
   const std::vector<float> before = values.back();
   std::vector<float> decoded(kCount);
-  EXPECT_FALSE(other().codec->encode(1, values.back(), other().wires[1].view(), Rest::Keep, other().use));
+  EXPECT_FALSE(
+      other().codec->encode(1, values.back(), other().wires[1].view(), Residual::Keep, other().context));
   EXPECT_EQ(bits_of(values.back()), bits_of(before));
-  other().codec->decode(other().wires[1].view(), decoded, Into::Assign, other().use);
+  other().codec->decode(other().wires[1].view(), decoded, Into::Assign, other().context);
   for (float value : decoded) ASSERT_TRUE(std::isnan(value));
 }
 
 TEST_P(Askings, HaveAnswersAboutAsManyValuesAlone) {
-  asking().hear(ask(), kCount, other().use);
-  other().codec->encode(1, values.back(), other().wires[1].view(), Rest::Stay, other().use);
+  asking().receive(ask(), kCount, other().context);
+  other().codec->encode(1, values.back(), other().wires[1].view(), Residual::Stay, other().context);
   std::vector<float> fewer(kCount - 1);
-  EXPECT_THROW(other().codec->decode(other().wires[1].view(), fewer, Into::Assign, other().use), Error);
+  EXPECT_THROW(other().codec->decode(other().wires[1].view(), fewer, Into::Assign, other().context), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, Askings, testing::ValuesIn(rows_that_ask_owners()), row_name);

@@ -70,31 +70,31 @@ inline std::vector<Piece> tensors_of(std::size_t count) {
 
 /// A codec with memory for one range.
 struct Coder {
-  explicit Coder(const CodecRow& row, std::size_t count, Path path = best_path())
+  explicit Coder(const CodecRow& row, std::size_t count, Isa path = best_isa())
       : Coder(row, plan_of(row.name), count, path) {}
-  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::size_t count, Path path = best_path())
+  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::size_t count, Isa path = best_isa())
       : Coder(row, plan, count == 0 ? std::vector<Piece>{} : tensors_of(count), path) {}
   /// Of tensors without gaps.
-  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::vector<Piece> tensors, Path path = best_path())
+  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::vector<Piece> tensors, Isa path = best_isa())
       : codec(row.make(plan)),
         count(tensors.empty() ? 0 : tensors.back().range.end()),
         pieces(std::move(tensors)),
         lasting(codec->lasts() ? count : 0),
         scratch(codec->scratch_bytes(extent())) {
-    use = {scratch.view(), 77, 78, path, pieces, lasting};
+    context = {scratch.view(), 77, 78, path, pieces, lasting};
     for (std::size_t r = 0; r < codec->rounds().size(); ++r)
       wires.emplace_back(codec->wire_bytes(static_cast<int>(r), extent()), std::uint8_t{0xAA});
   }
   Coder(Coder&&) = default;
   Extent extent() const { return {count, pieces}; }
   /// All rounds of a group of one.
-  std::vector<float> round_trip(std::vector<float>& values, Rest rest) {
+  std::vector<float> round_trip(std::vector<float>& values, Residual rest) {
     for (std::size_t r = 0; r < wires.size(); ++r) {
-      if (r > 0) codec->absorb(static_cast<int>(r) - 1, values, wires[r - 1].view(), use);
-      codec->encode(static_cast<int>(r), values, wires[r].view(), rest, use);
+      if (r > 0) codec->absorb(static_cast<int>(r) - 1, values, wires[r - 1].view(), context);
+      codec->encode(static_cast<int>(r), values, wires[r].view(), rest, context);
     }
     std::vector<float> decoded(count, 123.0F);
-    codec->decode(wires.back().view(), decoded, Into::Assign, use);
+    codec->decode(wires.back().view(), decoded, Into::Assign, context);
     return decoded;
   }
   ConstView last() { return wires.back().view(); }
@@ -105,7 +105,7 @@ struct Coder {
   std::vector<float> lasting;
   Bytes scratch;
   std::vector<Bytes> wires;
-  Use use;
+  CodecContext context;
 };
 
 inline std::vector<std::uint8_t> bytes_of(ConstView view) {

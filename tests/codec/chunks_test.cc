@@ -18,7 +18,7 @@ plan::CodecPlan chunk_plan(int bits) {
 
 std::vector<float> encoded(const CodecRow& row, const plan::CodecPlan& plan, std::vector<float> values) {
   Coder coder(row, plan, values.size());
-  return coder.round_trip(values, Rest::Stay);
+  return coder.round_trip(values, Residual::Stay);
 }
 
 TEST(ChunkTopK, SendsTheLargestOfEachChunkWithinAHalfStep) {
@@ -81,8 +81,8 @@ TEST(Cocktail, DrawsOtherPlacesWithAnotherKeyAndOneOfEachPart) {
   const CodecRow& row = find_codec("cocktail");
   Coder coder(row, plan, count);
   auto places = [&](std::uint64_t key) {
-    coder.use.shared = key;
-    const auto sent = coder.round_trip(values, Rest::Stay);
+    coder.context.shared = key;
+    const auto sent = coder.round_trip(values, Residual::Stay);
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < count; ++i)
       if (sent[i] != 0) found.push_back(i);

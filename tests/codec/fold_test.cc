@@ -6,7 +6,7 @@ namespace taxon::codec::test {
 namespace {
 
 std::vector<float> folded(const std::vector<float>& values, std::size_t neighbours, std::uint64_t key,
-                          Path path = best_path()) {
+                          Isa path = best_isa()) {
   std::vector<float> sums(folded_size(values.size(), neighbours), 123.0F);
   fold(values, neighbours, key, sums, path);
   return sums;
@@ -19,8 +19,8 @@ TEST(Fold, GivesTheSameBitsOnEveryPath) {
   for (std::size_t neighbours : kNeighbours)
     for (std::size_t count : kCounts) {
       const std::vector<float> values = gradient(count, count);
-      const auto expected = bits_of(folded(values, neighbours, 5, Path::Portable));
-      for (Path path : paths()) EXPECT_EQ(bits_of(folded(values, neighbours, 5, path)), expected);
+      const auto expected = bits_of(folded(values, neighbours, 5, Isa::Portable));
+      for (Isa path : paths()) EXPECT_EQ(bits_of(folded(values, neighbours, 5, path)), expected);
     }
 }
 

@@ -13,7 +13,7 @@ namespace {
 struct Member {
   Member(const CodecRow& row, const plan::CodecPlan& plan, std::size_t count, std::uint64_t own)
       : coder(row, plan, count), errors(count), velocity(plan.momentum > 0 ? count : 0) {
-    coder.use.own = own;
+    coder.context.own = own;
   }
   Memory memory() { return {errors, velocity}; }
   Coder coder;
@@ -32,18 +32,18 @@ class Group {
     const Codec& codec = *members.front().coder.codec;
     const Feedback feedback(codec,
                             {.momentum = static_cast<float>(plan_.momentum), .masking = plan_.masking});
-    if (codec.asking()) return ask(feedback, std::move(gradients));
+    if (codec.part_query()) return ask(feedback, std::move(gradients));
     const std::size_t rounds = codec.rounds().size();
     for (std::size_t r = 0; r < rounds; ++r) {
       for (std::size_t m = 0; m < members.size(); ++m) {
         Member& member = members[m];
         View wire = member.coder.wires[r].view();
         if (r == 0) {
-          feedback.encode(gradients[m], member.memory(), wire, member.coder.use);
+          feedback.encode(gradients[m], member.memory(), wire, member.coder.context);
         } else {
           codec.absorb(static_cast<int>(r) - 1, member.errors, member.coder.wires[r - 1].view(),
-                       member.coder.use);
-          codec.encode(static_cast<int>(r), member.errors, wire, Rest::Stay, member.coder.use);
+                       member.coder.context);
+          codec.encode(static_cast<int>(r), member.errors, wire, Residual::Stay, member.coder.context);
         }
       }
       if (codec.rounds()[r].algebra == Algebra::Linear) sum_up(r);
@@ -54,8 +54,9 @@ class Group {
                       codec.rounds().back().algebra == Algebra::Divisible;
     for (std::size_t m = 0; m < members.size(); ++m)
       codec.decode(members[m].coder.last(), sum, m == 0 || !each ? Into::Assign : Into::Add,
-                   members[each ? 0 : m].coder.use);
-    for (Member& member : members) feedback.delivered(member.coder.last(), member.memory(), member.coder.use);
+                   members[each ? 0 : m].coder.context);
+    for (Member& member : members)
+      feedback.delivered(member.coder.last(), member.memory(), member.coder.context);
     return sum;
   }
 
@@ -65,25 +66,25 @@ class Group {
   /// The first member owns everything.
   std::vector<float> ask(const Feedback& feedback, std::vector<std::vector<float>> gradients) {
     Member& owner = members.front();
-    const Asking& asking = *owner.coder.codec->asking();
+    const PartQuery& asking = *owner.coder.codec->part_query();
     const std::size_t count = gradients.front().size();
     for (std::size_t m = 0; m < members.size(); ++m)
       feedback.encode(gradients[m], members[m].memory(), members[m].coder.wires[0].view(),
-                      members[m].coder.use);
-    asking.begin(count, owner.coder.use);
-    for (Member& member : members) asking.add(member.coder.wires[0].view(), count, owner.coder.use);
+                      members[m].coder.context);
+    asking.begin(count, owner.coder.context);
+    for (Member& member : members) asking.add(member.coder.wires[0].view(), count, owner.coder.context);
     Bytes question(asking.question_bytes(count));
-    asking.ask(question.view(), count, owner.coder.use);
+    asking.ask(question.view(), count, owner.coder.context);
     std::vector<float> sum(count);
     for (Member& member : members) {
-      asking.hear(question.view(), count, member.coder.use);
-      feedback.answer(member.memory(), member.coder.wires[1].view(), member.coder.use);
+      asking.receive(question.view(), count, member.coder.context);
+      feedback.answer(member.memory(), member.coder.wires[1].view(), member.coder.context);
       owner.coder.codec->decode(member.coder.wires[1].view(), sum,
-                                &member == &owner ? Into::Assign : Into::Add, owner.coder.use);
+                                &member == &owner ? Into::Assign : Into::Add, owner.coder.context);
     }
-    if (owner.coder.codec->encode(1, sum, owner.coder.wires[1].view(), Rest::Keep, owner.coder.use))
+    if (owner.coder.codec->encode(1, sum, owner.coder.wires[1].view(), Residual::Keep, owner.coder.context))
       feedback.take_back(sum, owner.errors);
-    owner.coder.codec->decode(owner.coder.wires[1].view(), sum, Into::Assign, owner.coder.use);
+    owner.coder.codec->decode(owner.coder.wires[1].view(), sum, Into::Assign, owner.coder.context);
     return sum;
   }
   void sum_up(std::size_t round) {
@@ -101,7 +102,7 @@ class Group {
       for (std::size_t m = 0; m + step < members.size(); m += 2 * step) {
         Member& into = members[m];
         into.coder.codec->merge(into.coder.wires[round].view(), members[m + step].coder.wires[round].view(),
-                                into.errors, into.coder.use);
+                                into.errors, into.coder.context);
       }
     for (std::size_t m = 1; m < members.size(); ++m)
       std::memcpy(members[m].coder.wires[round].view().data(), members[0].coder.wires[round].view().data(),
@@ -127,7 +128,7 @@ TEST_P(Conservation, NothingIsLostOverManySteps) {
           magnitude = std::max(magnitude, std::abs(pushed[i]));
         }
       }
-      for (Member& member : group.members) member.coder.use.shared = static_cast<std::uint64_t>(step);
+      for (Member& member : group.members) member.coder.context.shared = static_cast<std::uint64_t>(step);
       const std::vector<float> sum = group.exchange(gradients);
       for (std::size_t i = 0; i < count; ++i) applied[i] += sum[i];
     }

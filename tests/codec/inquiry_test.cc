@@ -10,14 +10,14 @@ constexpr std::size_t kCount = 1000;
 struct Asked {
   explicit Asked(const CodecRow& row)
       : all(row, kCount), one(row, kCount), other(row, kCount), values(gradient(kCount, 3)) {
-    const Inquiry& inquiry = *one.codec->inquiry();
+    const CoordinateQuery& inquiry = *one.codec->coordinate_query();
     question = std::make_unique<Bytes>(inquiry.question_bytes(kCount), std::uint8_t{0xAA});
     for (Coder* coder : {&all, &one})
-      coder->codec->encode(0, values, coder->wires[0].view(), Rest::Stay, coder->use);
-    one.codec->absorb(0, values, one.wires[0].view(), one.use);
-    inquiry.ask(question->view(), kCount, one.use);
+      coder->codec->encode(0, values, coder->wires[0].view(), Residual::Stay, coder->context);
+    one.codec->absorb(0, values, one.wires[0].view(), one.context);
+    inquiry.ask(question->view(), kCount, one.context);
   }
-  const Inquiry& inquiry() const { return *other.codec->inquiry(); }
+  const CoordinateQuery& inquiry() const { return *other.codec->coordinate_query(); }
   Coder all, one, other;
   std::vector<float> values;
   std::unique_ptr<Bytes> question;
@@ -34,16 +34,18 @@ class Inquiries : public testing::TestWithParam<CodecRow> {};
 
 TEST_P(Inquiries, MakeOthersAnswerAsIfTheyHadTheSum) {
   Asked asked(GetParam());
-  asked.all.codec->absorb(0, asked.values, asked.all.wires[0].view(), asked.all.use);
-  asked.all.codec->encode(1, asked.values, asked.all.wires[1].view(), Rest::Stay, asked.all.use);
-  asked.inquiry().hear(asked.question->view(), kCount, asked.other.use);
-  asked.other.codec->encode(1, asked.values, asked.other.wires[1].view(), Rest::Stay, asked.other.use);
+  asked.all.codec->absorb(0, asked.values, asked.all.wires[0].view(), asked.all.context);
+  asked.all.codec->encode(1, asked.values, asked.all.wires[1].view(), Residual::Stay, asked.all.context);
+  asked.inquiry().receive(asked.question->view(), kCount, asked.other.context);
+  asked.other.codec->encode(1, asked.values, asked.other.wires[1].view(), Residual::Stay,
+                            asked.other.context);
   EXPECT_EQ(bytes_of(asked.other.wires[1].view()), bytes_of(asked.all.wires[1].view()));
 
   std::vector<std::uint32_t> places(asked.inquiry().entries(kCount));
   std::vector<float> decoded(kCount);
-  ASSERT_TRUE(asked.one.codec->inquiry()->find(asked.other.wires[1].view(), places, kCount, asked.one.use));
-  asked.one.codec->decode(asked.other.wires[1].view(), decoded, Into::Assign, asked.one.use);
+  ASSERT_TRUE(asked.one.codec->coordinate_query()->find(asked.other.wires[1].view(), places, kCount,
+                                                        asked.one.context));
+  asked.one.codec->decode(asked.other.wires[1].view(), decoded, Into::Assign, asked.one.context);
   std::size_t entries = 0;
   for (std::uint32_t place : places) EXPECT_EQ(decoded[place], asked.values[place]) << place;
   for (float value : decoded) entries += value != 0;
@@ -57,24 +59,27 @@ TEST_P(Inquiries, ThatWereDamagedAreRefused) {
   for (std::size_t i = 0; i < question.size(); ++i) {
     auto& byte = as_span<std::uint8_t>(question)[i];
     byte ^= 1;
-    EXPECT_THROW(asked.inquiry().hear(question, kCount, asked.other.use), Error) << i;
+    EXPECT_THROW(asked.inquiry().receive(question, kCount, asked.other.context), Error) << i;
     byte ^= 1;
   }
-  EXPECT_THROW(asked.inquiry().hear(question.slice(0, question.size() - 1), kCount, asked.other.use), Error);
-  EXPECT_THROW(asked.inquiry().hear(question, kCount - 1, asked.other.use), Error);
-  EXPECT_NO_THROW(asked.inquiry().hear(question, kCount, asked.other.use));
+  EXPECT_THROW(asked.inquiry().receive(question.slice(0, question.size() - 1), kCount, asked.other.context),
+               Error);
+  EXPECT_THROW(asked.inquiry().receive(question, kCount - 1, asked.other.context), Error);
+  EXPECT_NO_THROW(asked.inquiry().receive(question, kCount, asked.other.context));
 }
 
 TEST_P(Inquiries, AboutSumsThatAreNotFiniteSaySo) {
   Asked asked(GetParam());
   as_span<float>(asked.one.wires[0].view())[3] = NAN;
-  asked.one.codec->absorb(0, asked.values, asked.one.wires[0].view(), asked.one.use);
-  asked.one.codec->inquiry()->ask(asked.question->view(), kCount, asked.one.use);
-  asked.inquiry().hear(asked.question->view(), kCount, asked.other.use);
-  asked.other.codec->encode(1, asked.values, asked.other.wires[1].view(), Rest::Stay, asked.other.use);
+  asked.one.codec->absorb(0, asked.values, asked.one.wires[0].view(), asked.one.context);
+  asked.one.codec->coordinate_query()->ask(asked.question->view(), kCount, asked.one.context);
+  asked.inquiry().receive(asked.question->view(), kCount, asked.other.context);
+  asked.other.codec->encode(1, asked.values, asked.other.wires[1].view(), Residual::Stay,
+                            asked.other.context);
   for (float value : as_span<float>(asked.other.wires[1].view())) EXPECT_TRUE(std::isnan(value));
   std::vector<std::uint32_t> places(asked.inquiry().entries(kCount));
-  EXPECT_FALSE(asked.one.codec->inquiry()->find(asked.other.wires[1].view(), places, kCount, asked.one.use));
+  EXPECT_FALSE(asked.one.codec->coordinate_query()->find(asked.other.wires[1].view(), places, kCount,
+                                                         asked.one.context));
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, Inquiries, testing::ValuesIn(rows_that_ask()), row_name);

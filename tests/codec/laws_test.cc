@@ -49,11 +49,11 @@ float most_error(std::string_view name, float value, float scale) {
 TEST_P(Laws, WhatIsSentAndWhatRestsAreTheInput) {
   for (std::size_t count : kCounts) {
     Coder coder(GetParam(), count);
-    const bool at_once = coder.codec->settles() != Settles::Delivered;
+    const bool at_once = coder.codec->residual_timing() != ResidualTiming::Delivered;
     const std::vector<float> input = gradient(count, count);
     std::vector<float> rest = input;
-    const std::vector<float> sent = coder.round_trip(rest, at_once ? Rest::Keep : Rest::Stay);
-    if (!at_once) coder.codec->settle(coder.last(), rest, coder.use);
+    const std::vector<float> sent = coder.round_trip(rest, at_once ? Residual::Keep : Residual::Stay);
+    if (!at_once) coder.codec->settle(coder.last(), rest, coder.context);
     for (std::size_t i = 0; i < count; ++i)
       ASSERT_NEAR(sent[i] + rest[i], input[i], 1e-6F * (std::abs(sent[i]) + std::abs(input[i])))
           << i << " of " << count;
@@ -66,7 +66,7 @@ TEST_P(Laws, WhatIsSentIsNear) {
     Coder coder(GetParam(), count);
     std::vector<float> input = gradient(count, count + 1);
     const std::vector<float> before = input;
-    const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+    const std::vector<float> sent = coder.round_trip(input, Residual::Stay);
     EXPECT_EQ(bits_of(input), bits_of(before));
     for (std::size_t i = 0; i < count; ++i) {
       if (entries && sent[i] == 0) continue;
@@ -87,7 +87,7 @@ TEST_P(ZeroKeepers, ZerosStayZeros) {
   Coder coder(GetParam(), count);
   std::vector<float> input = gradient(count, 2);
   for (std::size_t i = 0; i < count; i += 3) input[i] = 0;
-  const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+  const std::vector<float> sent = coder.round_trip(input, Residual::Stay);
   for (std::size_t i = 0; i < count; i += 3) ASSERT_EQ(sent[i], 0) << i;
 }
 
@@ -95,31 +95,33 @@ TEST_P(Laws, WiresHaveTheDeclaredSizeAndNothingIsWrittenBehind) {
   for (std::size_t count : kCounts) {
     Coder coder(GetParam(), count);
     Bytes scratch(coder.codec->scratch_bytes(coder.extent()), 0xBB);
-    coder.use.scratch = scratch.view();
+    coder.context.scratch = scratch.view();
     std::vector<float> input = gradient(count, 5);
-    coder.round_trip(input, Rest::Stay);
+    coder.round_trip(input, Residual::Stay);
     EXPECT_EQ(scratch.behind(), 0xBB) << count;
     for (const Bytes& wire : coder.wires) EXPECT_EQ(wire.behind(), 0xAA) << count;
     // Every byte of it is written: equal inputs give equal wires, whatever was there before.
     Coder other(GetParam(), count);
     for (Bytes& wire : other.wires) std::memset(wire.view().data(), 0x11, wire.view().size());
-    other.round_trip(input, Rest::Stay);
+    other.round_trip(input, Residual::Stay);
     for (std::size_t r = 0; r < coder.wires.size(); ++r)
       EXPECT_EQ(bytes_of(coder.wires[r].view()), bytes_of(other.wires[r].view())) << count;
   }
 }
 
 TEST_P(Laws, EveryPathGivesTheSameBits) {
-  const Rest rest = Coder(GetParam(), 1).codec->settles() != Settles::Delivered ? Rest::Keep : Rest::Stay;
+  const Residual rest = Coder(GetParam(), 1).codec->residual_timing() != ResidualTiming::Delivered
+                            ? Residual::Keep
+                            : Residual::Stay;
   for (std::size_t count : kCounts) {
     std::vector<float> input = gradient(count, 9);
     // Also what rounds badly: zeros of both signs, denormals, ties and what a half can't hold.
     const float odd[] = {0.0F, -0.0F, 1e-42F, -1e-40F, 1.00390625F, 3e38F, -1e5F};
     for (std::size_t i = 0; i < std::size(odd) && 3 * i < count; ++i) input[3 * i] = odd[i];
-    Coder reference(GetParam(), count, Path::Portable);
+    Coder reference(GetParam(), count, Isa::Portable);
     std::vector<float> rest_here = input;
     const std::vector<float> sent = reference.round_trip(rest_here, rest);
-    for (Path path : paths()) {
+    for (Isa path : paths()) {
       SCOPED_TRACE(testing::Message() << name_of(path) << ", " << count);
       Coder coder(GetParam(), count, path);
       std::vector<float> rest_there = input;
@@ -128,8 +130,8 @@ TEST_P(Laws, EveryPathGivesTheSameBits) {
       for (std::size_t r = 0; r < coder.wires.size(); ++r)
         EXPECT_EQ(bytes_of(coder.wires[r].view()), bytes_of(reference.wires[r].view()));
       std::vector<float> sum = input, sum_there = input;
-      reference.codec->decode(reference.last(), sum, Into::Add, reference.use);
-      coder.codec->decode(coder.last(), sum_there, Into::Add, coder.use);
+      reference.codec->decode(reference.last(), sum, Into::Add, reference.context);
+      coder.codec->decode(coder.last(), sum_there, Into::Add, coder.context);
       EXPECT_EQ(bits_of(sum_there), bits_of(sum));
     }
   }
@@ -139,9 +141,9 @@ TEST_P(Laws, DecodingAddsOrAssigns) {
   const std::size_t count = 1000;
   Coder coder(GetParam(), count);
   std::vector<float> input = whole_numbers(count, 3);
-  const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+  const std::vector<float> sent = coder.round_trip(input, Residual::Stay);
   std::vector<float> sum(count, 7);
-  coder.codec->decode(coder.last(), sum, Into::Add, coder.use);
+  coder.codec->decode(coder.last(), sum, Into::Add, coder.context);
   for (std::size_t i = 0; i < count; ++i) EXPECT_FLOAT_EQ(sum[i], sent[i] + 7);
 }
 
@@ -161,8 +163,9 @@ TEST_P(Laws, WhatIsNotFiniteDecodesToNothingElseAndChangesNothing) {
       std::vector<float> input = gradient(count, 4);
       input[count / 2] = bad;
       const auto before = bits_of(input);
-      const Rest rest = coder.codec->settles() != Settles::Delivered ? Rest::Keep : Rest::Stay;
-      EXPECT_FALSE(coder.codec->encode(0, input, coder.wires[0].view(), rest, coder.use));
+      const Residual rest =
+          coder.codec->residual_timing() != ResidualTiming::Delivered ? Residual::Keep : Residual::Stay;
+      EXPECT_FALSE(coder.codec->encode(0, input, coder.wires[0].view(), rest, coder.context));
       expect_near_bits(bits_of(input), before);
       for (float value : coder.round_trip(input, rest)) ASSERT_TRUE(std::isnan(value));
       expect_near_bits(bits_of(input), before);
@@ -176,10 +179,10 @@ TEST_P(SealedWires, AreRefusedWhenDamaged) {
   const std::size_t count = 777;
   Coder coder(GetParam(), count);
   std::vector<float> input = gradient(count, 6), decoded(count);
-  coder.round_trip(input, Rest::Stay);
+  coder.round_trip(input, Residual::Stay);
   const auto whole = bytes_of(coder.last());
   auto decode = [&](std::size_t size) {
-    coder.codec->decode(coder.last().slice(0, size), decoded, Into::Add, coder.use);
+    coder.codec->decode(coder.last().slice(0, size), decoded, Into::Add, coder.context);
   };
   decode(whole.size());
   for (std::size_t size = 0; size < whole.size(); size += 1 + size / 16)
@@ -193,7 +196,7 @@ TEST_P(SealedWires, AreRefusedWhenDamaged) {
     data[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
   }
   std::vector<float> other(count + 1);
-  EXPECT_THROW(coder.codec->decode(coder.last(), other, Into::Add, coder.use), Error);
+  EXPECT_THROW(coder.codec->decode(coder.last(), other, Into::Add, coder.context), Error);
 }
 
 /// Whoever can compute a checksum still can't make a decoder write where it should not.
@@ -201,7 +204,7 @@ TEST_P(SealedWires, WriteNothingOutsideWhenForged) {
   const std::size_t count = 777;
   Coder coder(GetParam(), count);
   std::vector<float> input = gradient(count, 6);
-  coder.round_trip(input, Rest::Stay);
+  coder.round_trip(input, Residual::Stay);
   Head head;
   std::memcpy(&head, coder.last().data(), sizeof(head));
   Rng rng(2, "forgery");
@@ -211,7 +214,7 @@ TEST_P(SealedWires, WriteNothingOutsideWhenForged) {
     seal(wire, head);
     std::vector<float> guarded(count + 2000, 5.0F);
     try {
-      coder.codec->decode(wire, std::span(guarded).subspan(1000, count), Into::Assign, coder.use);
+      coder.codec->decode(wire, std::span(guarded).subspan(1000, count), Into::Assign, coder.context);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::Transport);
     }
@@ -229,9 +232,9 @@ TEST_P(LinearCodecs, EncodeSumsAsSums) {
   Coder a(GetParam(), count), b(GetParam(), count), both(GetParam(), count);
   std::vector<float> x = whole_numbers(count, 1), y = whole_numbers(count, 2), sum(count);
   for (std::size_t i = 0; i < count; ++i) sum[i] = x[i] + y[i];
-  a.codec->encode(0, x, a.wires[0].view(), Rest::Stay, a.use);
-  b.codec->encode(0, y, b.wires[0].view(), Rest::Stay, b.use);
-  both.codec->encode(0, sum, both.wires[0].view(), Rest::Stay, both.use);
+  a.codec->encode(0, x, a.wires[0].view(), Residual::Stay, a.context);
+  b.codec->encode(0, y, b.wires[0].view(), Residual::Stay, b.context);
+  both.codec->encode(0, sum, both.wires[0].view(), Residual::Stay, both.context);
   auto left = as_span<float>(a.wires[0].view()), right = as_span<float>(b.wires[0].view()),
        expected = as_span<float>(both.wires[0].view());
   for (std::size_t i = 0; i < left.size(); ++i) ASSERT_EQ(left[i] + right[i], expected[i]) << i;
@@ -299,8 +302,8 @@ TEST_P(UnbiasedCodecs, RoundByChanceWithTheMeanAndTheVarianceOfTheory) {
   std::vector<float> input = gradient(count, 8);
   Coder coder(GetParam(), count);
   auto send = [&](std::vector<float>& values, int draw) {
-    coder.use.own = mix(static_cast<std::uint64_t>(draw));
-    return coder.round_trip(values, Rest::Stay);
+    coder.context.own = mix(static_cast<std::uint64_t>(draw));
+    return coder.round_trip(values, Residual::Stay);
   };
   const std::vector<double> steps = steps_of(GetParam().name, input);
   const std::vector<float> first = send(input, 0);
@@ -321,8 +324,8 @@ TEST(RoundingByChance, IsToldFromWhatIsNoiserOrBiased) {
   Coder coder(row, input.size());
   auto send = [&](double noise, double size) {
     return [&coder, noise, size](std::vector<float>& values, int draw) {
-      coder.use.own = mix(static_cast<std::uint64_t>(draw));
-      std::vector<float> sent = coder.round_trip(values, Rest::Stay);
+      coder.context.own = mix(static_cast<std::uint64_t>(draw));
+      std::vector<float> sent = coder.round_trip(values, Residual::Stay);
       for (std::size_t i = 0; i < sent.size(); ++i)
         sent[i] = static_cast<float>(size * (values[i] + noise * (static_cast<double>(sent[i]) - values[i])));
       return sent;
@@ -354,7 +357,7 @@ TEST(LargestEntries, LeaveLessThanTheirShareOfTheEnergy) {
     for (std::uint64_t seed : {1, 2, 3}) {
       Coder coder(find_codec(name), count);
       std::vector<float> input = gradient(count, seed);
-      const double left = energy_left(input, coder.round_trip(input, Rest::Stay)) / energy_of(input);
+      const double left = energy_left(input, coder.round_trip(input, Residual::Stay)) / energy_of(input);
       EXPECT_LT(left, 1 - coder.codec->wire_bytes(0, coder.extent()) / (8.0 * count) * 0.99) << name;
       EXPECT_LT(left, std::string_view(name) == "dct_top_k" ? 0.9 : 0.6) << name;
     }
@@ -368,8 +371,8 @@ TEST(RandomK, LeavesItsShareOfTheEnergyInTheMean) {
   std::vector<float> input = gradient(count, 5);
   double left = 0, variance = 0;
   for (int draw = 0; draw < draws; ++draw) {
-    coder.use.shared = mix(static_cast<std::uint64_t>(draw));
-    left += energy_left(input, coder.round_trip(input, Rest::Stay)) / draws;
+    coder.context.shared = mix(static_cast<std::uint64_t>(draw));
+    left += energy_left(input, coder.round_trip(input, Residual::Stay)) / draws;
   }
   for (std::size_t part = 0; part < parts; ++part) {
     double mean = 0, squares = 0;

@@ -46,8 +46,8 @@ class PowerSgd : public testing::Test {
     return value;
   }
   static std::vector<float> rest_of(Coder& coder, std::vector<float> input) {
-    coder.round_trip(input, Rest::Stay);
-    coder.codec->settle(coder.last(), input, coder.use);
+    coder.round_trip(input, Residual::Stay);
+    coder.codec->settle(coder.last(), input, coder.context);
     return input;
   }
 };
@@ -68,7 +68,7 @@ TEST_F(PowerSgd, SendsWhatIsSmallAsItIs) {
   const std::size_t count = 16 * 9 + 30;  // factors would not halve the matrix; and a vector
   Coder coder(find_codec("power_sgd"), plan, {{{0, 16 * 9}, 9}, {{16 * 9, 30}, 0}});
   std::vector<float> input = gradient(count, 1);
-  EXPECT_EQ(coder.round_trip(input, Rest::Stay), input);
+  EXPECT_EQ(coder.round_trip(input, Residual::Stay), input);
   EXPECT_EQ(coder.wires[0].view().size(), count * sizeof(float));
 }
 
@@ -105,7 +105,7 @@ TEST(Orthonormalise, GivesUnitsAtRightAnglesAndZerosForWhatDepends) {
   const std::size_t length = 37;
   std::vector<float> vectors = gradient(4 * length, 3);
   for (std::size_t i = 0; i < length; ++i) vectors[2 * length + i] = vectors[i] * 2 - vectors[length + i];
-  orthonormalise(vectors, length, best_path());
+  orthonormalise(vectors, length, best_isa());
   for (std::size_t a = 0; a < 4; ++a)
     for (std::size_t b = 0; b < 4; ++b) {
       const double dot = std::inner_product(vectors.begin() + static_cast<std::ptrdiff_t>(a * length),

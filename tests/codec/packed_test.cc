@@ -26,10 +26,10 @@ plan::CodecPlan packed(const char* name, int bits) {
 TEST(PackedTopK, SendsTheSameEntriesToTheNearestStep) {
   for (int bits : {2, 4, 8}) {
     std::vector<float> values = gradient(kCount, 3), same = values;
-    const auto exact = entries_of(Coder(find_codec("top_k"), kCount).round_trip(same, Rest::Stay));
+    const auto exact = entries_of(Coder(find_codec("top_k"), kCount).round_trip(same, Residual::Stay));
     Coder coder(find_codec("packed_top_k"), packed("packed_top_k", bits), kCount);
     std::vector<float> rest = values;
-    const auto sent = entries_of(coder.round_trip(rest, Rest::Keep));
+    const auto sent = entries_of(coder.round_trip(rest, Residual::Keep));
     ASSERT_EQ(exact.size(), 1000u);
     const float levels = static_cast<float>((1 << (bits - 1)) - 1);
     std::vector<std::pair<std::size_t, float>> in_order(exact.begin(), exact.end());
@@ -63,10 +63,10 @@ TEST(PackedTopK, AMergedWireHasTheLargestOfBothAndTheRestIsKept) {
   const plan::CodecPlan plan = packed("packed_gtop_k", 8);
   Coder a(find_codec("packed_gtop_k"), plan, kCount), b(find_codec("packed_gtop_k"), plan, kCount);
   std::vector<float> first = gradient(kCount, 1), second = gradient(kCount, 2);
-  const auto of_a = a.round_trip(first, Rest::Keep), of_b = b.round_trip(second, Rest::Keep);
+  const auto of_a = a.round_trip(first, Residual::Keep), of_b = b.round_trip(second, Residual::Keep);
   std::vector<float> dropped(kCount), merged(kCount);
-  a.codec->merge(a.wires[0].view(), b.wires[0].view(), dropped, a.use);
-  a.codec->decode(a.last(), merged, Into::Assign, a.use);
+  a.codec->merge(a.wires[0].view(), b.wires[0].view(), dropped, a.context);
+  a.codec->decode(a.last(), merged, Into::Assign, a.context);
   std::vector<float> magnitudes;
   for (std::size_t i = 0; i < kCount; ++i) {
     EXPECT_NEAR(merged[i] + dropped[i], of_a[i] + of_b[i], 1e-5F) << i;
@@ -96,10 +96,10 @@ TEST(CountedEntries, AreAsManyOfAnyNumberOfValues) {
     }
     Coder coder(find_codec(name), plan, 5000);
     std::vector<float> values = gradient(5000, 9);
-    EXPECT_LE(entries_of(coder.round_trip(values, Rest::Stay)).size(), 300u) << name;
+    EXPECT_LE(entries_of(coder.round_trip(values, Residual::Stay)).size(), 300u) << name;
     Coder few(find_codec(name), plan, 20);  // fewer values than entries: all of them
     std::vector<float> some = gradient(20, 9);
-    const std::size_t sent = entries_of(few.round_trip(some, Rest::Stay)).size();
+    const std::size_t sent = entries_of(few.round_trip(some, Residual::Stay)).size();
     EXPECT_TRUE(std::string_view(name).starts_with("packed_") ? sent > 0 : sent == 20)
         << name << ": " << sent;
   }
@@ -114,7 +114,7 @@ TEST(CountedEntries, OfASketchAreItsHeaviest) {
   std::vector<float> values(kCount, 0.001F);
   for (std::size_t i : {7U, 500U, 9000U, 12345U, 19999U}) values[i] = 5.0F + static_cast<float>(i);
   std::vector<float> input = values;
-  const auto sent = entries_of(coder.round_trip(input, Rest::Stay));
+  const auto sent = entries_of(coder.round_trip(input, Residual::Stay));
   ASSERT_EQ(sent.size(), 5u);
   for (const auto& [place, value] : sent) EXPECT_EQ(value, values[place]);
   EXPECT_EQ(sent.begin()->first, 7u);

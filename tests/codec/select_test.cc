@@ -22,7 +22,7 @@ std::vector<std::uint32_t> reference(const std::vector<float>& values, std::size
 void expect_exact(const std::vector<float>& values, std::size_t chosen, std::string_view what) {
   const std::vector<std::uint32_t> expected = reference(values, chosen);
   std::vector<std::uint32_t> indices(chosen);
-  for (Path path : paths()) {
+  for (Isa path : paths()) {
     SCOPED_TRACE(testing::Message() << what << ": " << chosen << " of " << values.size() << ", "
                                     << name_of(path));
     std::fill(indices.begin(), indices.end(), 0xffffffffU);
@@ -63,7 +63,7 @@ TEST(Select, DoesNotDependOnALuckySample) {
 TEST(Select, RefusesWhatIsNotFinite) {
   for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
     for (std::size_t chosen : {1UL, 100UL, 9000UL})
-      for (Path path : paths()) {
+      for (Isa path : paths()) {
         std::vector<float> values = gradient(100000, 1);
         values[77777] = -bad;
         std::vector<std::uint32_t> indices(chosen);

@@ -17,7 +17,7 @@ TEST(Sign, StandsForTheMeanMagnitudeOfItsBlock) {
   plan.block = 128;
   Coder coder(find_codec("sign"), plan, count);
   std::vector<float> input = whole_numbers(count, 1);
-  const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+  const std::vector<float> sent = coder.round_trip(input, Residual::Stay);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t first = i / 128 * 128, last = std::min(count, first + 128);
     double mean = 0;
@@ -34,7 +34,7 @@ TEST(OneBit, StandsForTheMeansOfEitherSign) {
   Coder coder(find_codec("one_bit"), plan, count);
   std::vector<float> input = whole_numbers(count, 2);
   for (std::size_t i = 256; i < 384; ++i) input[i] = std::abs(input[i]) + 1;  // a block without a negative
-  const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+  const std::vector<float> sent = coder.round_trip(input, Residual::Stay);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t first = i / 128 * 128, last = std::min(count, first + 128);
     double mean = 0, of = 0;
@@ -56,12 +56,12 @@ TEST(SignVote, IsTheMajoritysAndTiesFallEitherWay) {
     for (int m = 0; m < members; ++m) {
       Coder coder(find_codec("sign_vote"), count);
       std::vector<float> input = gradient(count, static_cast<std::uint64_t>(m));
-      coder.round_trip(input, Rest::Stay);
-      coder.codec->decode(coder.last(), votes, m == 0 ? Into::Assign : Into::Add, coder.use);
+      coder.round_trip(input, Residual::Stay);
+      coder.codec->decode(coder.last(), votes, m == 0 ? Into::Assign : Into::Add, coder.context);
       for (std::size_t i = 0; i < count; ++i) ayes[i] += input[i] > 0 ? 1 : -1;
     }
     Coder owner(find_codec("sign_vote"), count);
-    const std::vector<float> result = owner.round_trip(votes, Rest::Stay);
+    const std::vector<float> result = owner.round_trip(votes, Residual::Stay);
     int ties = 0, up = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (ayes[i] != 0) {
@@ -84,15 +84,15 @@ TEST(SignVote, IsOfTheMomentumThatMembersKeep) {
   for (std::uint64_t step = 0; step < 4; ++step) {
     std::vector<float> mine = gradient(count, step);
     for (std::size_t i = 0; i < count; ++i) expected[i] = 0.5F * expected[i] + mine[i];
-    feedback.encode(mine, {{}, velocity}, coder.wires[0].view(), coder.use);
-    coder.codec->decode(coder.last(), sent, Into::Assign, coder.use);
+    feedback.encode(mine, {{}, velocity}, coder.wires[0].view(), coder.context);
+    coder.codec->decode(coder.last(), sent, Into::Assign, coder.context);
     EXPECT_EQ(velocity, expected);
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(sent[i], velocity[i] > 0 ? 1 : -1) << i;
   }
   std::vector<float> bad(count, std::numeric_limits<float>::infinity());
-  feedback.encode(bad, {{}, velocity}, coder.wires[0].view(), coder.use);
+  feedback.encode(bad, {{}, velocity}, coder.wires[0].view(), coder.context);
   EXPECT_EQ(velocity, expected);
-  coder.codec->decode(coder.last(), sent, Into::Assign, coder.use);
+  coder.codec->decode(coder.last(), sent, Into::Assign, coder.context);
   EXPECT_TRUE(std::isnan(sent[0]));
 }
 

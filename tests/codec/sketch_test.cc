@@ -20,8 +20,8 @@ Errors errors_of(const SketchShape& shape, std::size_t count, int keys, double n
   Errors errors;
   const double samples = static_cast<double>(count) * keys;
   for (int key = 0; key < keys; ++key) {
-    sketch(values, shape, static_cast<std::uint64_t>(key), table, best_path());
-    estimate(table, shape, static_cast<std::uint64_t>(key), estimates, best_path());
+    sketch(values, shape, static_cast<std::uint64_t>(key), table, best_isa());
+    estimate(table, shape, static_cast<std::uint64_t>(key), estimates, best_isa());
     for (std::size_t i = 0; i < count; ++i) {
       const double error =
           size * (values[i] + noise * (static_cast<double>(estimates[i]) - values[i])) - values[i];
@@ -68,8 +68,8 @@ TEST(Sketch, FindsHeavyHitters) {
   const SketchShape shape{5, 2048};
   std::vector<float> table(shape.size()), estimates(count);
   for (std::uint64_t key : {1ULL, 2ULL, 3ULL}) {
-    sketch(values, shape, key, table, best_path());
-    estimate(table, shape, key, estimates, best_path());
+    sketch(values, shape, key, table, best_isa());
+    estimate(table, shape, key, estimates, best_isa());
     for (std::size_t i : heavy) EXPECT_NEAR(estimates[i], values[i], 2.5F) << i;
   }
 }
@@ -88,7 +88,7 @@ TEST(Sketch, OfBlocksFindsBlocksOfHeavyHitters) {
   std::vector<std::size_t> heavy;
   for (std::size_t i = 0; i < 60; ++i) heavy.push_back(i * 1291 + i % 3);
   for (std::size_t i : heavy) values[i] = i % 2 ? 10.0F : -10.0F;
-  const std::vector<float> sent = coder.round_trip(values, Rest::Stay);
+  const std::vector<float> sent = coder.round_trip(values, Residual::Stay);
   for (std::size_t i : heavy) EXPECT_EQ(sent[i], values[i]) << i;
 }
 
@@ -102,7 +102,7 @@ TEST(Sketch, CollidesAsRarelyAsItShould) {
     const std::size_t a = key % 16, b = 16 + key / 16 % 48;
     values[a] = 1;
     values[b] = 2;
-    sketch(values, shape, key, table, best_path());
+    sketch(values, shape, key, table, best_isa());
     ++pairs;
     met +=
         std::none_of(table.begin(), table.end(), [](float bucket) { return std::abs(bucket) == 2; }) ? 1 : 0;

@@ -19,7 +19,7 @@ TEST(TwoBit, SendsTheThresholdOfWhatReachesIt) {
     std::vector<float> input = gradient(count, 1);
     input[0] = 0.25F;
     input[count / 2] = -0.25F;
-    const std::vector<float> sent = coder.round_trip(input, Rest::Stay);
+    const std::vector<float> sent = coder.round_trip(input, Residual::Stay);
     for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(sent[i], cut(input[i], 0.25F)) << i;
   }
 }
@@ -39,7 +39,7 @@ TEST(Threshold, SendsTheThresholdOfWhatReachesItWhileThereIsRoom) {
     std::vector<float> expected(count);
     const auto room = static_cast<std::size_t>(density * static_cast<double>(count));
     for (std::size_t i = 0; i < room; ++i) expected[order[i]] = cut(input[order[i]], 2);
-    EXPECT_EQ(coder.round_trip(input, Rest::Stay), expected) << density;
+    EXPECT_EQ(coder.round_trip(input, Residual::Stay), expected) << density;
   }
 }
 
@@ -52,7 +52,7 @@ TEST(Threshold, KeepsWhatTheThresholdLacks) {
   std::vector<float> memory(count, 1.25F), total(count);
   const float taken[] = {0.5F, 0.5F, 0, 0};
   for (float step : taken) {
-    const std::vector<float> sent = coder.round_trip(memory, Rest::Keep);
+    const std::vector<float> sent = coder.round_trip(memory, Residual::Keep);
     EXPECT_EQ(sent, std::vector<float>(count, step));
     for (std::size_t i = 0; i < count; ++i) total[i] += sent[i];
   }

@@ -147,13 +147,13 @@ inline void expect_result(const Case& c, View data, int rank, int members) {
 struct Member {
   explicit Member(net::Transport& transport, std::size_t bytes)
       : device(transport.executor()),
-        runtime{transport, device, journal},
+        runtime{transport, device, recorder},
         group(runtime, "world", all_of(transport.world_size())),
         arena(transport, DType::UInt8, bytes) {}
   /// With the doors of a world that has its own devices.
   explicit Member(comm::Runtime& doors, std::size_t bytes)
       : device(doors.executor()),
-        runtime{doors.transport, doors.device, doors.journal, doors.carrier},
+        runtime{doors.transport, doors.device, doors.recorder, doors.carrier},
         group(runtime, "world", all_of(doors.world_size())),
         arena(doors.transport, DType::UInt8, bytes) {}
 
@@ -170,7 +170,7 @@ struct Member {
   }
 
   tensor::CpuDevice device;
-  comm::Journal journal;
+  comm::FlightRecorder recorder;
   comm::Runtime runtime;
   comm::Communicator group;
   tensor::Arena arena;

@@ -5,7 +5,7 @@ namespace {
 
 /// All but the last member enter a large collective; the last one fails a little later, which cancels all.
 task::Task<void> leave_alone(net::Transport& transport, const comm::CollectiveRow* row, std::size_t length,
-                             std::vector<comm::Journal>* journals) {
+                             std::vector<comm::FlightRecorder>* journals) {
   Member member(transport, length * sizeof(float));
   auto met = member.meet();
   co_await met;
@@ -13,7 +13,7 @@ task::Task<void> leave_alone(net::Transport& transport, const comm::CollectiveRo
   auto first = use(member, c);
   co_await first;
   if (transport.rank().value() == transport.world_size() - 1) {
-    task::SleepUntil pause(transport.executor(), transport.waits(),
+    task::SleepUntil pause(transport.executor(), transport.pending(),
                            transport.executor().now() + Duration(std::chrono::microseconds(500)));
     co_await pause;
     throw Error(ErrorKind::PeerLost, "gone");
@@ -25,7 +25,7 @@ task::Task<void> leave_alone(net::Transport& transport, const comm::CollectiveRo
   } catch (...) {
     error = std::current_exception();
   }
-  (*journals)[static_cast<std::size_t>(transport.rank().value())] = member.journal;
+  (*journals)[static_cast<std::size_t>(transport.rank().value())] = member.recorder;
   if (error) std::rethrow_exception(error);
 }
 
@@ -37,7 +37,7 @@ TEST_P(FailureTest, ALostMemberEndsTheUseOfAllOthers) {
     for (std::size_t length : {std::size_t{10}, std::size_t{1} << 19})
       for (bool share : {true, false}) {
         if (!GetParam()->applies({members, 4 * length, share})) continue;
-        std::vector<comm::Journal> journals(static_cast<std::size_t>(members));
+        std::vector<comm::FlightRecorder> journals(static_cast<std::size_t>(members));
         RankBody body = [&](net::Transport& transport) {
           return leave_alone(transport, GetParam(), length, &journals);
         };
@@ -50,10 +50,10 @@ TEST_P(FailureTest, ALostMemberEndsTheUseOfAllOthers) {
       }
 }
 
-/// The use that failed is in the journal too, which is printed when a run fails.
+/// The use that failed is in the recorder too, which is printed when a run fails.
 TEST(JournalTest, HasFinishedAndFailedUses) {
   const auto& row = comm::find_row(net::Operation::AllReduce, "ring");
-  std::vector<comm::Journal> journals(2);
+  std::vector<comm::FlightRecorder> journals(2);
   RankBody body = [&](net::Transport& transport) { return leave_alone(transport, &row, 10, &journals); };
   EXPECT_THROW(run_ranks(2, body), Error);
   auto spans = journals[0].recent();
@@ -93,7 +93,7 @@ task::Task<void> use_all_units(net::Transport& transport, const std::vector<Unit
   Member member(transport, (units.back().begin + units.back().length) * sizeof(float));
   auto met = member.meet();
   co_await met;
-  task::Scope scope(transport.waits());
+  task::Scope scope(transport.pending());
   // Members start them in different orders: what must agree is the order on each unit alone.
   for (std::size_t i = 0; i < units.size(); ++i) {
     std::size_t index = (i + static_cast<std::size_t>(transport.rank().value())) % units.size();
@@ -133,7 +133,7 @@ task::Task<void> come_late(net::Transport& transport, const comm::CollectiveRow*
   for (int round = 1; round <= 3; ++round) {
     // In turn each member is the last.
     int place = (transport.rank().value() + round) % transport.world_size();
-    task::SleepUntil pause(transport.executor(), transport.waits(),
+    task::SleepUntil pause(transport.executor(), transport.pending(),
                            transport.executor().now() + Duration(std::chrono::microseconds(100 * place)));
     co_await pause;
     ++*entered;

@@ -15,13 +15,13 @@ namespace taxon::test {
 struct TensorPlace {
   explicit TensorPlace(net::Transport& transport, comm::TensorArenaOptions options = {.bytes = 1 << 20})
       : device(transport.executor()),
-        runtime{transport, device, journal},
+        runtime{transport, device, recorder},
         group(runtime, "tensors", Member::all_of(transport.world_size())),
         arena(transport, options) {}
   bool is(int rank) const { return group.rank() == rank; }
 
   tensor::CpuDevice device;
-  comm::Journal journal;
+  comm::FlightRecorder recorder;
   comm::Runtime runtime;
   comm::Communicator group;
   comm::TensorArena arena;
@@ -58,7 +58,7 @@ inline task::Task<void> meet(comm::Communicator& group) {
 }
 
 inline task::Task<void> pause(net::Transport& transport, Duration length) {
-  task::SleepUntil sleep(transport.executor(), transport.waits(), transport.executor().now() + length);
+  task::SleepUntil sleep(transport.executor(), transport.pending(), transport.executor().now() + length);
   co_await sleep;
 }
 

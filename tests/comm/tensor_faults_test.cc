@@ -191,11 +191,11 @@ Task<void> die_in_the_middle(net::Transport* net) {
   ReceivedTensor first = co_await receiving;
   auto released = receiver->release(std::move(first));
   co_await released;
-  task::Scope scope(net->waits());
+  task::Scope scope(net->pending());
   auto liveness = [](net::Transport* net) -> Task<void> {
     auto wait = test::pause(*net, std::chrono::milliseconds(50));
     co_await wait;
-    net->waits().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "as liveness says")));
+    net->pending().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "as liveness says")));
   };
   scope.spawn(liveness(net));
   std::exception_ptr lost;

@@ -108,7 +108,7 @@ TEST(TensorsBetweenProcesses, AMillionArriveOneAfterTheOther) {
 Task<void> cross(net::Transport& net) {
   TensorPlace place(net);
   const TensorShape shape = TensorShape::of(DType::Float32, {3000});
-  task::Scope scope(net.waits());
+  task::Scope scope(net.pending());
   for (std::uint32_t unit = 0; unit < 2; ++unit)
     for (int sender = 0; sender < 2; ++sender) {
       const StaticRun run{.route = {sender, 1 - sender, unit}, .shape = shape, .count = 50};

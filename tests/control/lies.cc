@@ -4,8 +4,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "control/client.h"
 #include "control/hub.h"
-#include "control/participant.h"
 #include "control/quick.h"
 #include "control/wire.h"
 #include "support/strange_json.h"
@@ -93,7 +93,7 @@ struct HubScene {
   explicit HubScene(std::uint64_t epoch) : options(quick(0, kWorld, 1)), hub(options, poller, epoch) {
     for (int rank = 0; rank < kWorld; ++rank) {
       Ends ends;
-      static_cast<Door::Host&>(hub).arrived(
+      static_cast<Acceptor::Host&>(hub).arrived(
           std::make_unique<Connection>(poller, std::move(ends.taxon), nobody), {hello_of(rank), {}},
           "10.0.0.1");
       bare.push_back(std::move(ends.bare));
@@ -127,9 +127,9 @@ std::vector<Message> reports() {
 }
 
 /// Takes what a participant says of its job.
-class Told final : public Participant::Host {
+class Told final : public Client::Host {
  public:
-  void joined(Participant::Membership membership) override {
+  void joined(Client::Membership membership) override {
     require(membership.members.size() == kWorld, "a job of another size");
   }
   void join_failed(const Error& error) override { over = error.what(); }
@@ -208,8 +208,9 @@ void lie_in_first_messages(const Draw& draw) {
     }
     if (!hello) continue;
     Ends ends;
-    static_cast<Door::Host&>(hub).arrived(std::make_unique<Connection>(poller, std::move(ends.taxon), nobody),
-                                          std::move(hello->message), "10.0.0.1");
+    static_cast<Acceptor::Host&>(hub).arrived(
+        std::make_unique<Connection>(poller, std::move(ends.taxon), nobody), std::move(hello->message),
+        "10.0.0.1");
     bare.push_back(std::move(ends.bare));
     poller.wait(std::chrono::milliseconds(0));
     hub.tick(Clock::now());
@@ -221,9 +222,9 @@ void lie_as_rank_zero(const Draw& draw) {
   const JoinOptions options = quick(1, kWorld, 1);
   Poller poller;
   Told told;
-  Participant participant(options, poller, told);
+  Client client(options, poller, told);
   Ends ends;
-  participant.join_own(std::move(ends.taxon));
+  client.join_own(std::move(ends.taxon));
   // Half of them get as far as a job that runs.
   std::vector<std::byte> bytes;
   if (draw(2) == 0) {
@@ -238,8 +239,8 @@ void lie_as_rank_zero(const Draw& draw) {
   }
   [[maybe_unused]] auto n = ::send(ends.bare.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   for (int i = 0; i < 4; ++i) poller.wait(std::chrono::milliseconds(0));
-  if (draw(3) == 0) participant.exchange("x", {});
-  participant.tick(Clock::now());
+  if (draw(3) == 0) client.exchange("x", {});
+  client.tick(Clock::now());
   std::vector<std::byte> buffer;
   std::vector<Message> heard;
   const bool is_open = read_messages(ends.bare, buffer, heard);

@@ -23,7 +23,7 @@ class LivenessTest : public testing::Test {
   }
   static Clock::time_point at(int second) { return Clock::time_point(seconds(1000 + second)); }
 
-  Liveness liveness_{Patience{.silence = seconds(5), .peer = seconds(20), .heartbeat = seconds(1)}};
+  Liveness liveness_{Timeouts{.silence = seconds(5), .peer = seconds(20), .heartbeat = seconds(1)}};
   int second_ = 1;
 };
 

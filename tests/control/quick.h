@@ -17,7 +17,7 @@ inline JoinOptions quick(int rank, int world, std::uint16_t port) {
   options.plan_hash = "p";
   options.host_id = "host-of-" + std::to_string(rank);
   options.blob = {std::byte(rank), std::byte(7)};
-  options.patience = {.join = milliseconds(30'000),
+  options.timeouts = {.join = milliseconds(30'000),
                       .silence = milliseconds(20'000),
                       .peer = milliseconds(40'000),
                       .hang = milliseconds(200),

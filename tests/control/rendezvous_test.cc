@@ -172,7 +172,7 @@ TEST(Rendezvous, ANameThatMeansNothingYetIsRetriedUntilTheDeadline) {
   auto options = quick(1, 2, free_port());
   options.secret = Secret::from_text("s");
   options.address = "no-such-host.invalid";
-  options.patience.join = milliseconds(300);
+  options.timeouts.join = milliseconds(300);
   auto one = join_later(options);
   EXPECT_THAT(why(one), AllOf(HasSubstr("cannot resolve the name 'no-such-host.invalid'"),
                               HasSubstr("set MASTER_ADDR"), HasSubstr("gave up")));
@@ -184,7 +184,7 @@ TEST(Rendezvous, WaitingSaysWhoIsMissingAndSoDoesTheDeadline) {
   auto zero_options = quick(0, 4, port), one_options = quick(1, 4, port);
   zero_options.progress = [&](const std::string& line) { at_zero.add(line); };
   one_options.progress = [&](const std::string& line) { at_one.add(line); };
-  zero_options.patience.join = milliseconds(600);
+  zero_options.timeouts.join = milliseconds(600);
   auto zero = join_later(zero_options), one = join_later(one_options);
   at_one.wait_for(
       [](const std::string& l) { return l.find("and waits for ranks 2, 3 of 4") != std::string::npos; });
@@ -202,7 +202,7 @@ TEST(Rendezvous, AnotherProgramsPortIsRecognised) {
   auto listening = listen_on(resolve("127.0.0.1", port).endpoints.at(0));
   Log<std::string> lines;
   auto options = quick(1, 2, port);
-  options.patience.join = milliseconds(1000);
+  options.timeouts.join = milliseconds(1000);
   options.progress = [&](const std::string& line) { lines.add(line); };
   auto one = join_later(options);
   Fd caller;

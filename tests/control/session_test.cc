@@ -169,7 +169,7 @@ TEST(Session, AnEchoWithoutADeathIsTheFailure) {
 TEST(Session, AnExchangeWithASparedRankThatIsGoneEndsTheRun) {
   for (const bool dies_first : {true, false}) {
     auto sessions = start_job(3);
-    for (auto& session : sessions) session->spare({Rank(2)});
+    for (auto& session : sessions) session->set_expendable({Rank(2)});
     auto zero = std::async(std::launch::async,
                            [&] { return error_from([&] { sessions[0]->exchange("cores", {}); }); });
     if (dies_first) sessions[2].reset();
@@ -294,8 +294,8 @@ TEST(Session, WhoIsSilentAgainAfterItsReturnIsReportedAgainAndNoHangIsInBetween)
   std::promise<void> first, second;  // rank 2 answers nothing until they are kept
   std::shared_future<void> back_once = first.get_future(), back_again = second.get_future();
   auto sessions = start_job(3, [](JoinOptions& options) {
-    options.patience.silence = std::chrono::milliseconds(500);
-    options.patience.hang = std::chrono::hours(1);
+    options.timeouts.silence = std::chrono::milliseconds(500);
+    options.timeouts.hang = std::chrono::hours(1);
   });
   auto is_about_rank_2 = [](const auto& event) { return event.rank == Rank(2); };
   sessions[0]->on_event([&](const Event& event) { events.add(event); });

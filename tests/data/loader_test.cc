@@ -136,7 +136,7 @@ task::Task<void> cancelled_midway(comm::Runtime* runtime, const Dataset* dataset
   try {
     auto first = loader.next();
     (void)co_await first;
-    runtime->waits().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "rank 3 is gone")));
+    runtime->pending().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "rank 3 is gone")));
     auto second = loader.next();
     (void)co_await second;
   } catch (const Error& error) {

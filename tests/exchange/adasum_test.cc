@@ -1,4 +1,4 @@
-#include "exchange/adasum.h"
+#include "exchange/topologies/adasum.h"
 
 #include <gtest/gtest.h>
 
@@ -31,8 +31,8 @@ struct Case {
 
 task::Task<void> combine(Case* c, net::Transport* transport) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (std::size_t r = 0; r < c->gradients.size(); ++r) everybody.emplace_back(static_cast<int>(r));
   comm::Communicator all(runtime, "data", everybody);

@@ -1,4 +1,4 @@
-#include "exchange/bucket.h"
+#include "exchange/layout/bucket.h"
 
 #include <gtest/gtest.h>
 

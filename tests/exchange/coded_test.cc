@@ -1,5 +1,5 @@
 // Every codec on a level: the same bits at every rank, nothing lost, and as many bytes as announced.
-#include "exchange/coded.h"
+#include "exchange/compression/coded.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 
 #include "base/rng.h"
 #include "codec/codec.h"
-#include "exchange/levels.h"
-#include "exchange/own_rows.h"
-#include "exchange/travel.h"
+#include "exchange/compression/aggregation.h"
+#include "exchange/extensions.h"
+#include "exchange/levels/levels.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
 
@@ -67,7 +67,7 @@ plan::LevelPlan coded_level(std::string_view codec, std::string_view topology = 
 /// What every rank saw.
 struct Seen {
   std::vector<std::vector<float>> sums;  // [step], of their owners
-  std::vector<double> pushed, kept;      // over all ranks
+  std::vector<double> pushed, state;     // over all ranks
   double bytes = 0;                      // that ranks sent for one step, their mean
 };
 
@@ -85,7 +85,7 @@ struct Case {
   int ranks;
   std::size_t count;
   std::vector<codec::Piece> pieces = {};
-  OwnRows own = {};
+  Extensions own = {};
   codec::Extent extent() const { return {count, pieces}; }
 };
 
@@ -110,8 +110,8 @@ bool is_between(const Case& c, std::size_t place) {
 
 task::Task<void> reduce_often(const Case* c, net::Transport* transport, Seen* seen) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < c->ranks; ++r) everybody.emplace_back(r);
   comm::Communicator all(runtime, "data", everybody);
@@ -120,7 +120,7 @@ task::Task<void> reduce_often(const Case* c, net::Transport* transport, Seen* se
   Levels levels(all, {c->level}, {.seed = 5, .own = c->own});
   tensor::Arena values(*transport, DType::Float32, c->count + 32);
   levels.prepare(values, slots_of(*c));
-  const std::vector<Rows> rows(1);
+  const std::vector<LevelAlgorithms> rows(1);
   const Range range{kBegin, c->count};
   const std::uint64_t before = transport->traffic().bytes_sent;
   for (int step = 0; step < kSteps; ++step) {
@@ -141,9 +141,9 @@ task::Task<void> reduce_often(const Case* c, net::Transport* transport, Seen* se
     }
   }
   seen->bytes += static_cast<double>(transport->traffic().bytes_sent - before) / kSteps / c->ranks;
-  for (const Topology::Kept& kept : levels.kept()) {
-    if (kept.name != "level 0 errors") continue;
-    for (std::size_t i = 0; i < c->count; ++i) seen->kept[i] += kept.values->values<float>(range)[i];
+  for (const Topology::StateArena& state : levels.state()) {
+    if (state.name != "level 0 errors") continue;
+    for (std::size_t i = 0; i < c->count; ++i) seen->state[i] += state.values->values<float>(range)[i];
   }
   auto close = comm::find_row(net::Operation::Barrier, "dissemination").run(all, comm::Call{});
   co_await close;
@@ -178,7 +178,7 @@ TEST_P(Coded, GivesOwnersTheSameSumAndLosesNothing) {
       for (std::size_t i = 0; i < count; ++i) {
         double applied = 0;
         for (const auto& sum : seen.sums) applied += sum[i];
-        ASSERT_NEAR(applied + seen.kept[i], seen.pushed[i], 1e-4 * (1 + largest)) << i;
+        ASSERT_NEAR(applied + seen.state[i], seen.pushed[i], 1e-4 * (1 + largest)) << i;
       }
     }
 }
@@ -204,9 +204,9 @@ TEST_P(Coded, LeavesZeroWhatLiesBetweenTensors) {
         }
       }
       if (is_between(c, i)) {
-        ASSERT_EQ(seen.kept[i], 0) << i;
+        ASSERT_EQ(seen.state[i], 0) << i;
       }
-      ASSERT_NEAR(applied + seen.kept[i], seen.pushed[i], 1e-4 * (1 + largest)) << i;
+      ASSERT_NEAR(applied + seen.state[i], seen.pushed[i], 1e-4 * (1 + largest)) << i;
     }
   }
 }
@@ -227,7 +227,7 @@ TEST_P(Coded, LeavesSmallBucketsDense) {
     double applied = 0;
     for (const auto& sum : seen.sums) applied += sum[i];
     EXPECT_NEAR(applied, seen.pushed[i], 1e-3);
-    EXPECT_EQ(seen.kept[i], 0);
+    EXPECT_EQ(seen.state[i], 0);
   }
 }
 
@@ -256,7 +256,7 @@ TEST(CodedOwnRows, AreFoundBeforeThoseOfTheTable) {
   auto zeros = [](const std::vector<float>& sum) { return std::count(sum.begin(), sum.end(), 0.0F); };
   EXPECT_GT(zeros(sparse.sums[0]), 400);
   EXPECT_EQ(zeros(dense.sums[0]), 0);
-  EXPECT_EQ(dense.kept, std::vector<double>(c.count));  // no memory: the row says that it is not biased
+  EXPECT_EQ(dense.state, std::vector<double>(c.count));  // no memory: the row says that it is not biased
 }
 
 TEST(CodedReuse, OneSketchServesSeveralStepsWithOtherEntriesInEach) {

@@ -1,5 +1,5 @@
 // Where replicas meet through a codec: what travels is how far they went, and nothing of it is lost.
-#include "exchange/differences.h"
+#include "exchange/compression/differences.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 
 #include "base/rng.h"
 #include "codec/codec.h"
-#include "exchange/levels.h"
-#include "exchange/own_rows.h"
+#include "exchange/extensions.h"
+#include "exchange/levels/levels.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
 
@@ -32,7 +32,7 @@ plan::LevelPlan level_of(const std::string& codec, const std::string& topology) 
 struct Seen {
   std::vector<double> weights;  // that all had in the end
   std::vector<double> went;     // all replicas, in all
-  std::vector<double> kept;     // over all replicas
+  std::vector<double> state;    // over all replicas
 };
 
 float begins_at(std::size_t i) { return static_cast<float>(i % 7) - 3; }
@@ -46,8 +46,8 @@ std::vector<float> way(int rank, int meeting) {
 
 task::Task<void> meet_often(const plan::LevelPlan* plan, int ranks, net::Transport* transport, Seen* seen) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < ranks; ++r) everybody.emplace_back(r);
   comm::Communicator all(runtime, "data", everybody);
@@ -60,34 +60,34 @@ task::Task<void> meet_often(const plan::LevelPlan* plan, int ranks, net::Transpo
   for (std::size_t i = 0; i < kCount; ++i) replica[i] = begins_at(i);
   const std::vector<tensor::Slot> slots{{"t", {20, static_cast<std::int64_t>(kCount / 20)}, range}};
   levels.prepare(values, slots);
-  task::Scope listeners(runtime.waits());
-  auto attending = levels.attend({range}, &values, &listeners);
+  task::Scope listeners(runtime.pending());
+  auto attending = levels.serve({range}, &values, &listeners);
   co_await attending;
-  Rows row;
+  LevelAlgorithms row;
   row.spread =
       plan->topology == "sharded" && ranks > 1 ? &comm::find_row(net::Operation::AllGather, "ring") : nullptr;
-  const std::vector<Rows> rows{row};
+  const std::vector<LevelAlgorithms> rows{row};
   for (int meeting = 0; meeting < kMeetings; ++meeting) {
     const std::vector<float> mine = way(runtime.rank().value(), meeting);
     for (std::size_t i = 0; i < kCount; ++i) {
       replica[i] += mine[i];
       seen->went[i] += mine[i];
     }
-    const Journey journey{3, 0, range, &rows, meeting};
-    auto reducing = levels.reduce(journey, values);
+    const BucketTransfer transfer{3, 0, range, &rows, meeting};
+    auto reducing = levels.reduce(transfer, values);
     const double weight = co_await reducing;
     EXPECT_EQ(weight, ranks);
     for (float& value : values.values<float>(levels.owned(range))) value /= static_cast<float>(weight);
-    auto spreading = levels.spread(journey, values);
+    auto spreading = levels.spread(transfer, values);
     co_await spreading;
   }
   if (seen->weights.empty()) seen->weights.assign(replica.begin(), replica.end());
   for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(seen->weights[i], replica[i]) << i;
-  for (const Topology::Kept& kept : levels.kept()) {
-    const auto own = kept.values->values<float>(range);
+  for (const Topology::StateArena& state : levels.state()) {
+    const auto own = state.values->values<float>(range);
     for (std::size_t i = 0; i < kCount; ++i) {
-      if (kept.name == "level 0 errors") seen->kept[i] += own[i];
-      if (kept.name == "level 0 agreed") {
+      if (state.name == "level 0 errors") seen->state[i] += own[i];
+      if (state.name == "level 0 agreed") {
         EXPECT_EQ(own[i], replica[i]);
       }
     }
@@ -110,7 +110,7 @@ TEST_P(CodedMeeting, WhatReplicasWentIsInTheMeanOrKept) {
       test::run_ranks(ranks, [&](net::Transport& t) { return meet_often(&level, ranks, &t, &seen); },
                       {.share_memory = false});
       for (std::size_t i = 0; i < kCount; ++i)
-        ASSERT_NEAR(ranks * (seen.weights[i] - begins_at(i)) + seen.kept[i], seen.went[i], 1e-4) << i;
+        ASSERT_NEAR(ranks * (seen.weights[i] - begins_at(i)) + seen.state[i], seen.went[i], 1e-4) << i;
     }
 }
 

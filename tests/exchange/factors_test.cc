@@ -1,5 +1,5 @@
 // Sufficient factors: the rule that chooses them, what is recorded, and the sum that they become.
-#include "exchange/factors.h"
+#include "exchange/compression/factors.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "codec/outer_products.h"
-#include "exchange/choose.h"
+#include "exchange/levels/algorithm_selection.h"
 
 namespace taxon::exchange {
 namespace {
@@ -118,7 +118,7 @@ TEST(Factors, MembersBlocksLieOneAfterTheOther) {
   lay_out_factors(layout, plan.resolved.buckets, 3, 1);
   std::size_t places = 0;
   for (const Bucket& bucket : layout.buckets) {
-    const Factors& factors = bucket.factors;
+    const SufficientFactors& factors = bucket.factors;
     if (factors.rows == 0) continue;
     EXPECT_EQ(factors.rows, 43u);  // of 128 samples at three ranks
     EXPECT_EQ(factors.all.size, 3 * factors.block());
@@ -146,7 +146,7 @@ void expect_products(codec::OuterShape shape) {
           expected[m * shape.inputs + n] += product;
         }
   std::vector<T> first;
-  for (codec::Path path : codec::paths())
+  for (codec::Isa path : codec::paths())
     for (std::size_t step : {shape.inputs, std::size_t{24}}) {
       std::vector<T> sum(expected.size(), T{99});
       for (std::size_t begin = 0; begin < shape.inputs; begin += step)

@@ -1,11 +1,11 @@
-#include "exchange/gossip.h"
+#include "exchange/topologies/gossip.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "exchange/graph.h"
+#include "exchange/topologies/graph.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
 
@@ -73,8 +73,8 @@ struct Mixing {
 /// Every rank starts with its own number, in elements that a bucket would have.
 task::Task<void> mix(Mixing* mixing, net::Transport* transport) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < mixing->ranks; ++r) everybody.emplace_back(r);
   comm::Communicator all(runtime, "data", everybody);

@@ -1,8 +1,8 @@
-#include "exchange/levels.h"
+#include "exchange/levels/levels.h"
 
 #include <gtest/gtest.h>
 
-#include "exchange/choose.h"
+#include "exchange/levels/algorithm_selection.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
 
@@ -22,8 +22,8 @@ struct Case {
 /// Sums, doubles what it owns, spreads: every element must be twice the sum of all ranks' contributions.
 task::Task<void> sum_and_spread(const Case* c, net::Transport* transport, std::vector<double>* owners) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < c->ranks; ++r) everybody.emplace_back(r);
   comm::Communicator all(runtime, "data", everybody);
@@ -40,7 +40,7 @@ task::Task<void> sum_and_spread(const Case* c, net::Transport* transport, std::v
   for (std::size_t l = 0; l < levels.size(); ++l)
     shapes.push_back({levels.group(l).size(), levels.group(l).shares_memory()});
   resolve_exchange(plan, shapes);
-  const std::vector<Rows> rows = rows_of(plan.resolved.buckets.front(), c->levels);
+  const std::vector<LevelAlgorithms> rows = rows_of(plan.resolved.buckets.front(), c->levels);
 
   tensor::Arena values(*transport, DType::Float64, std::max<std::size_t>(1, c->elements));
   auto share = levels.share(values.region());
@@ -49,13 +49,13 @@ task::Task<void> sum_and_spread(const Case* c, net::Transport* transport, std::v
   auto numbers = values.values<double>(range);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = static_cast<double>(i + 1) * (runtime.rank().value() + 1);
-  Journey journey{0, 0, range, &rows};
-  auto reduce = levels.reduce(journey, values);
+  BucketTransfer transfer{0, 0, range, &rows};
+  auto reduce = levels.reduce(transfer, values);
   co_await reduce;
   const Range owned = levels.owned(range);
   for (double& value : values.values<double>(owned)) value *= 2;
   for (std::size_t i = owned.begin; i < owned.end(); ++i) ++(*owners)[i];
-  auto spread = levels.spread(journey, values);
+  auto spread = levels.spread(transfer, values);
   co_await spread;
   const double ranks_sum = c->ranks * (c->ranks + 1) / 2.0;
   for (std::size_t i = 0; i < numbers.size(); ++i)

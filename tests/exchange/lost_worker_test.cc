@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exchange/service.h"
+#include "exchange/server/parameter_server.h"
 #include "support/runtimes.h"
 
 namespace taxon::exchange {
@@ -10,7 +10,7 @@ namespace {
 
 using testing::Each;
 using testing::ElementsAre;
-using Kind = Act::Kind;
+using Kind = AsyncEvent::Kind;
 
 constexpr std::size_t kSize = 16;
 
@@ -21,11 +21,11 @@ Layout one_bucket() {
 }
 
 /// Adds up whatever comes.
-class Adder final : public Owner {
+class Adder final : public ServerState {
  public:
   explicit Adder(const tensor::Arena& weights) : sum_(weights.type(), weights.size()) {}
   void begin(const tensor::Arena&, Range) override {}
-  void update(const tensor::Arena& sum, Range range, const Pool&) override {
+  void update(const tensor::Arena& sum, Range range, const PendingUpdate&) override {
     auto own = sum_.values<double>(range);
     auto more = sum.values<double>({0, range.size});
     for (std::size_t i = 0; i < own.size(); ++i) own[i] += more[i];
@@ -42,31 +42,31 @@ struct Scene {
   Consistency numbers;
   std::vector<Rank> spared;
   std::function<task::Task<void>(comm::Communicator&, const Layout&)> work;
-  std::function<void(comm::Losses&)> later;  // at the server
-  Acts acts;
+  std::function<void(comm::FailureMonitor&)> later;  // at the server
+  AsyncEvents events;
   double sum = 0;
 };
 
 task::Task<void> serve(Scene* scene, comm::Communicator* group, const Layout* layout) {
   comm::Runtime& runtime = group->runtime();
-  comm::Losses losses(scene->spared);
+  comm::FailureMonitor losses(scene->spared);
   tensor::Arena weights(DType::Float64, layout->arena.size());
-  Service::Setup setup;
+  ParameterServer::Setup setup;
   setup.layout = layout;
   setup.group = group;
   setup.roles = {group->size(), 1};
   setup.numbers = scene->numbers;
   setup.owner = std::make_unique<Adder>(weights);
   setup.weights = &weights;
-  setup.chronicle.record = &scene->acts;
-  setup.losses = &losses;
-  Service service(runtime, std::move(setup));
+  setup.log.record = &scene->events;
+  setup.failures = &losses;
+  ParameterServer service(runtime, std::move(setup));
   auto opening = service.open();
   co_await opening;
   std::int64_t none = 0;
-  service.attend(none, none);
+  service.serve(none, none);
   if (scene->later) {
-    task::SleepUntil soon(runtime.executor(), runtime.waits(),
+    task::SleepUntil soon(runtime.executor(), runtime.pending(),
                           runtime.executor().now() + std::chrono::milliseconds(5));
     co_await soon;
     scene->later(losses);
@@ -94,18 +94,19 @@ void run(Scene* scene) {
 }
 
 /// One message of a contribution and its answer, by hand.
-task::Task<double> hand_in(comm::Communicator* group, std::uint32_t use, std::int64_t number, double value) {
+task::Task<double> hand_in(comm::Communicator* group, std::uint32_t context, std::int64_t number,
+                           double value) {
   net::Transport& transport = group->runtime().transport;
   const Rank server = group->global(group->size() - 1);
   ServerWire::Head head{ServerWire::Contribution, number, 0, 1, 1, number}, answer_head{};
   std::vector<double> values(kSize, value), answer(kSize);
-  net::SendOp says(transport, server, ServerWire::tag(*group, 0, use, ServerWire::HandedInHead),
+  net::SendOp says(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
-  net::SendOp sends(transport, server, ServerWire::tag(*group, 0, use, ServerWire::HandedIn),
+  net::SendOp sends(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedIn),
                     as_const_view(std::span<const double>(values)), DType::Float64);
-  net::RecvOp hears(transport, server, ServerWire::tag(*group, 0, use, ServerWire::AnswerHead),
+  net::RecvOp hears(transport, server, ServerWire::tag(*group, 0, context, ServerWire::AnswerHead),
                     as_view(std::span<std::int64_t>(answer_head)), DType::Int64);
-  net::RecvOp gets(transport, server, ServerWire::tag(*group, 0, use, ServerWire::Answer),
+  net::RecvOp gets(transport, server, ServerWire::tag(*group, 0, context, ServerWire::Answer),
                    as_view(std::span(answer)), DType::Float64);
   co_await says;
   co_await sends;
@@ -115,15 +116,15 @@ task::Task<double> hand_in(comm::Communicator* group, std::uint32_t use, std::in
   co_return answer[0];
 }
 
-task::Task<void> close(comm::Communicator* group, std::uint32_t use) {
+task::Task<void> close(comm::Communicator* group, std::uint32_t context) {
   net::Transport& transport = group->runtime().transport;
   const Rank server = group->global(group->size() - 1);
   const ServerWire::Head head{ServerWire::Close};
   ServerWire::Head done{};
   const std::vector<double> values(kSize);
-  net::SendOp says(transport, server, ServerWire::tag(*group, 0, use, ServerWire::HandedInHead),
+  net::SendOp says(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
-  net::SendOp sends(transport, server, ServerWire::tag(*group, 0, use, ServerWire::HandedIn),
+  net::SendOp sends(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedIn),
                     as_const_view(std::span<const double>(values)), DType::Float64);
   net::SendOp ends(transport, server, ServerWire::tag(*group, kServerControlUnit, 0, ServerWire::Control),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
@@ -138,33 +139,33 @@ task::Task<void> close(comm::Communicator* group, std::uint32_t use) {
 
 task::Task<void> hand_in_twice(comm::Communicator* group, std::vector<double>* answers) {
   const std::int64_t numbers[] = {0, 1, 1, 1, 2};
-  std::uint32_t use = 0;
+  std::uint32_t context = 0;
   for (std::int64_t number : numbers) {
-    auto handing = hand_in(group, use++, number, 3);
+    auto handing = hand_in(group, context++, number, 3);
     const double answer = co_await handing;
     answers->push_back(answer);
   }
-  auto closing = close(group, use);
+  auto closing = close(group, context);
   co_await closing;
 }
 
-TEST(Service, AppliesAContributionThatIsSentAgainOnce) {
+TEST(ParameterServer, AppliesAContributionThatIsSentAgainOnce) {
   std::vector<double> answers;
   Scene scene{.workers = 1, .numbers = {.staleness = Consistency::kUnbounded, .apply = 1}};
   scene.work = [&](comm::Communicator& group, const Layout&) { return hand_in_twice(&group, &answers); };
   run(&scene);
   EXPECT_EQ(scene.sum, 9);
   EXPECT_THAT(answers, ElementsAre(3, 6, 6, 6, 9));
-  EXPECT_EQ(std::count_if(scene.acts.begin(), scene.acts.end(),
-                          [](const Act& act) { return act.kind == Kind::Repeat; }),
+  EXPECT_EQ(std::count_if(scene.events.begin(), scene.events.end(),
+                          [](const AsyncEvent& event) { return event.kind == Kind::Repeat; }),
             2);
 }
 
 /// Worker 0 does two steps, worker 1 none.
 task::Task<void> work_alone(comm::Communicator* group, std::vector<double>* answers) {
   if (group->rank() > 0) co_return;
-  for (std::uint32_t use = 0; use < 2; ++use) {
-    auto handing = hand_in(group, use, use, 1);
+  for (std::uint32_t context = 0; context < 2; ++context) {
+    auto handing = hand_in(group, context, context, 1);
     const double answer = co_await handing;
     answers->push_back(answer);
   }
@@ -172,24 +173,24 @@ task::Task<void> work_alone(comm::Communicator* group, std::vector<double>* answ
   co_await closing;
 }
 
-TEST(Service, DoesWithoutAWorkerThatIsLost) {
+TEST(ParameterServer, DoesWithoutAWorkerThatIsLost) {
   std::vector<double> answers;
   Scene scene{.workers = 2, .numbers = {.staleness = 0, .apply = 1}, .spared = {Rank(1)}};
   scene.work = [&](comm::Communicator& group, const Layout&) { return work_alone(&group, &answers); };
-  scene.later = [](comm::Losses& losses) {
-    losses.lose(Rank(1), std::make_exception_ptr(Error(ErrorKind::PeerLost, "gone")));
+  scene.later = [](comm::FailureMonitor& losses) {
+    losses.report_lost(Rank(1), std::make_exception_ptr(Error(ErrorKind::PeerLost, "gone")));
   };
   run(&scene);
   EXPECT_THAT(answers, ElementsAre(1, 2));
-  EXPECT_EQ(std::count(scene.acts.begin(), scene.acts.end(), Act{Kind::Lose, 0, 1, 0}), 1);
+  EXPECT_EQ(std::count(scene.events.begin(), scene.events.end(), AsyncEvent{Kind::Lose, 0, 1, 0}), 1);
 }
 
-TEST(Service, EndsWhenTooFewAreLeftForItsQuorum) {
+TEST(ParameterServer, EndsWhenTooFewAreLeftForItsQuorum) {
   std::vector<double> answers;
   Scene scene{.workers = 2, .numbers = {.staleness = 0, .quorum = 2, .apply = 2}, .spared = {Rank(1)}};
   scene.work = [&](comm::Communicator& group, const Layout&) { return work_alone(&group, &answers); };
-  scene.later = [](comm::Losses& losses) {
-    losses.lose(Rank(1), std::make_exception_ptr(Error(ErrorKind::PeerLost, "gone")));
+  scene.later = [](comm::FailureMonitor& losses) {
+    losses.report_lost(Rank(1), std::make_exception_ptr(Error(ErrorKind::PeerLost, "gone")));
   };
   try {
     run(&scene);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "exchange/service.h"
+#include "exchange/server/parameter_server.h"
 
 namespace taxon::exchange {
 
@@ -31,7 +31,7 @@ class Member {
     for (double& value : all(weights)) value = initial;
     servers_ = make_servers(group_, {.level = level_, .servers = roles_.dedicated});
     if (!roles_.serves(group_.rank())) co_return;
-    Service::Setup setup;
+    ParameterServer::Setup setup;
     setup.layout = &layout_;
     setup.group = &group_;
     setup.roles = roles_;
@@ -42,13 +42,13 @@ class Member {
     };
     plan::OptimiserPlan sgd;
     sgd.rule = "sgd";
-    setup.owner =
-        own_weights(optim::rule_table()[0].make(sgd, {DType::Float64, layout_.arena.size(), {}, {}}),
-                    tensor::Arena(DType::Float64, layout_.arena.size()), [](std::int64_t) { return kRate; });
-    service_ = std::make_unique<Service>(runtime_, std::move(setup));
+    setup.owner = make_weight_server(
+        optim::rule_table()[0].make(sgd, {DType::Float64, layout_.arena.size(), {}, {}}),
+        tensor::Arena(DType::Float64, layout_.arena.size()), [](std::int64_t) { return kRate; });
+    service_ = std::make_unique<ParameterServer>(runtime_, std::move(setup));
     auto opening = service_->open();
     co_await opening;
-    service_->attend(std::int64_t{0}, std::int64_t{0});
+    service_->serve(std::int64_t{0}, std::int64_t{0});
   }
   /// Hands in what `gradients` has, as one of the workers' equal shares, and waits for the weights, which
   /// come into `weights` or `into`.
@@ -57,11 +57,11 @@ class Member {
     servers_->weigh(1, roles_.workers());
     for (double& value : all(gradients)) value /= roles_.workers();
     for (const Bucket& bucket : layout_.buckets) {
-      Leg leg{static_cast<std::uint32_t>(bucket.id.value()), 0, bucket.range, {}, 0};
-      leg.lasts = lasts;
-      auto reducing = servers_->reduce(leg, gradients);
+      LevelTransfer transfer{static_cast<std::uint32_t>(bucket.id.value()), 0, bucket.range, {}, 0};
+      transfer.lasts = lasts;
+      auto reducing = servers_->reduce(transfer, gradients);
       co_await reducing;
-      auto spreading = servers_->spread(leg, into ? *into : weights);
+      auto spreading = servers_->spread(transfer, into ? *into : weights);
       co_await spreading;
     }
   }
@@ -88,7 +88,7 @@ class Member {
   std::span<double> all(const tensor::Arena& arena) const { return arena.values<double>({0, arena.size()}); }
   bool works() const { return roles_.works(group_.rank()); }
   int rank() const { return group_.rank(); }
-  const Service* service() const { return service_.get(); }
+  const ParameterServer* service() const { return service_.get(); }
 
  private:
   static constexpr std::uint32_t kToken = 0x50000000;
@@ -103,12 +103,12 @@ class Member {
   const Roles roles_;
   comm::Communicator group_;
   std::unique_ptr<Topology> servers_;
-  std::unique_ptr<Service> service_;
+  std::unique_ptr<ParameterServer> service_;
   std::int64_t token_ = 0;
 
  public:
   tensor::Arena weights, gradients;
-  bool lasts = true;  // see Leg
+  bool lasts = true;  // see LevelTransfer
 };
 
 inline plan::LevelPlan level_of(std::int64_t staleness, int apply, const char* late = "as_others",

@@ -1,4 +1,4 @@
-#include "exchange/shard.h"
+#include "exchange/layout/shard.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "data/memory_storage.h"
-#include "exchange/own_rows.h"
+#include "exchange/extensions.h"
 #include "faults/conservation.h"
 #include "faults/planted.h"
 
@@ -124,22 +124,22 @@ TEST_F(FaultSearch, AChangedMeetingIsFoundWhereNobodyKnowsWhatTheWeightsShouldBe
                              "[{topology: gossip, rule: average, graph: random}]"}) {
     SCOPED_TRACE(levels);
     data::MemoryStorage storage;
-    faults::Staging staging;
-    staging.plan = plan::override_plan(job_.recipe, {fmt::format("exchange.levels={}", levels),
-                                                     "optimiser.rule=sgd", "checkpoint.every_steps=3"});
-    staging.cluster = faults::make_cluster({3, "separate hosts", {}});
-    staging.ranks = 3;
-    staging.storage = &storage;
+    faults::RunSetup setup;
+    setup.plan = plan::override_plan(job_.recipe, {fmt::format("exchange.levels={}", levels),
+                                                   "optimiser.rule=sgd", "checkpoint.every_steps=3"});
+    setup.cluster = faults::make_cluster({3, "separate hosts", {}});
+    setup.ranks = 3;
+    setup.storage = &storage;
     job_.wrap = nullptr;
-    const auto well = faults::perform(job_, staging);
-    EXPECT_EQ(faults::check_sums(staging.plan, well, storage).value_or("well"), "well");
+    const auto well = faults::perform(job_, setup);
+    EXPECT_EQ(faults::check_sums(setup.plan, well, storage).value_or("well"), "well");
     job_.wrap = [](net::Transport& inner) -> std::unique_ptr<net::Transport> {
       return std::make_unique<Scribbling>(inner, std::chrono::microseconds(10));
     };
     data::MemoryStorage another;
-    staging.storage = &another;
-    const auto changed = faults::perform(job_, staging);
-    EXPECT_THAT(faults::check_sums(staging.plan, changed, another).value_or("well"),
+    setup.storage = &another;
+    const auto changed = faults::perform(job_, setup);
+    EXPECT_THAT(faults::check_sums(setup.plan, changed, another).value_or("well"),
                 HasSubstr("meetings moved the sum"));
   }
 }
@@ -150,20 +150,20 @@ struct Loss {
 };
 class LostWorker : public FaultSearch, public testing::WithParamInterface<Loss> {
  protected:
-  faults::Performance lose(int rank, double at) {
-    faults::Staging staging;
-    staging.plan = plan::override_plan(
+  faults::SimulatedRun lose(int rank, double at) {
+    faults::RunSetup setup;
+    setup.plan = plan::override_plan(
         job_.recipe, {fmt::format("exchange.levels={}", GetParam().levels), "mesh.servers=2",
                       "length.steps=40", "evaluation.every_epochs=0.5", "checkpoint.every_steps=6"});
-    staging.cluster = faults::make_cluster({6, "separate hosts", {}});
-    staging.cluster.detection = 2e-4;
-    staging.ranks = 6;
-    if (at > 0) staging.cluster.faults.push_back({.kind = "kill", .rank = rank, .at = at});
-    staging.limit = std::chrono::seconds(60);
+    setup.cluster = faults::make_cluster({6, "separate hosts", {}});
+    setup.cluster.detection = 2e-4;
+    setup.ranks = 6;
+    if (at > 0) setup.cluster.faults.push_back({.kind = "kill", .rank = rank, .at = at});
+    setup.limit = std::chrono::seconds(60);
     storage_ = std::make_unique<data::MemoryStorage>();
-    staging.storage = storage_.get();
-    auto seen = faults::perform(job_, staging);
-    plan_ = staging.plan;
+    setup.storage = storage_.get();
+    auto seen = faults::perform(job_, setup);
+    plan_ = setup.plan;
     return seen;
   }
   double length() { return to_seconds(lose(0, 0).report.time); }

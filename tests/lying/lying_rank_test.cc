@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "codec/codec.h"
-#include "exchange/pairs.h"
-#include "exchange/servers.h"
+#include "exchange/server/server_client.h"
+#include "exchange/topologies/pairwise.h"
 #include "support/lying_transport.h"
 #include "train/bytes.h"
 #include "train/modes.h"
@@ -87,7 +87,7 @@ struct Lies {
 
 task::Task<void> train_beside_a_liar(Lies* lies, comm::Runtime* runtime) {
   LyingTransport transport(runtime->transport, runtime->rank() == lies->liar ? lies->lie : nullptr);
-  comm::Runtime own{transport, runtime->device, runtime->journal, runtime->carrier};
+  comm::Runtime own{transport, runtime->device, runtime->recorder, runtime->carrier};
   auto training = train_over(lies->job, &own, lies->result);
   co_await training;
   if (runtime->rank() == lies->liar) lies->counts = transport.counts();

@@ -166,10 +166,10 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
     }
     EXPECT_EQ(twins.copied->copies().copies, GetParam().copied) << "the counter must count";
   }
-  const std::vector<Crossing> crossings = twins.placed->crossings();
+  const std::vector<GradientTransfer> crossings = twins.placed->crossings();
   ASSERT_EQ(static_cast<std::int64_t>(crossings.size()), parameters);
-  for (const Crossing& crossing : crossings) {
-    EXPECT_EQ(crossing.shape, Crossing::Shape::Static) << crossing.name;
+  for (const GradientTransfer& crossing : crossings) {
+    EXPECT_EQ(crossing.shape, GradientTransfer::Shape::Static) << crossing.name;
     EXPECT_EQ(crossing.steps, 8);
     EXPECT_GT(crossing.bytes, 0);
     if (crossing.why != "its layout is not the parameter's") {
@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CopiesOf,
 TEST_F(AnalyserTest, CrossingsNameTheirTensorsAndCountCopies) {
   Twins twins([] { return bundled("mlp"); });
   for (int step = 0; step < 3; ++step) twins.step(make_samples(kImages, 4));
-  const Crossing weight = twins.placed->crossings()[0], bias = twins.placed->crossings()[1];
+  const GradientTransfer weight = twins.placed->crossings()[0], bias = twins.placed->crossings()[1];
   EXPECT_EQ(weight.name, "fc1.weight");
   EXPECT_EQ(weight.bytes, 4 * 144 * 256);
   EXPECT_EQ(weight.copies, 0);
@@ -205,10 +205,10 @@ TEST_F(AnalyserTest, FactorsOfSharesThatDifferAreDynamic) {
   model.leave_factors(6);
   model.step(make_samples(kImages, 6), 1, 12);
   model.step(make_samples(kImages, 6), 1, 12);
-  EXPECT_EQ(model->crossings()[0].shape, Crossing::Shape::Static);
+  EXPECT_EQ(model->crossings()[0].shape, GradientTransfer::Shape::Static);
   model.step(make_samples(kImages, 5), 1, 12);
-  EXPECT_EQ(model->crossings()[0].shape, Crossing::Shape::Dynamic);
-  EXPECT_EQ(model->crossings()[1].shape, Crossing::Shape::Static);
+  EXPECT_EQ(model->crossings()[0].shape, GradientTransfer::Shape::Dynamic);
+  EXPECT_EQ(model->crossings()[1].shape, GradientTransfer::Shape::Static);
   EXPECT_EQ(model->crossings()[0].bytes, 4 * 5 * (144 + 256));
 }
 

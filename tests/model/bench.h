@@ -28,7 +28,7 @@ inline Samples make_samples(const data::SampleShape& shape, std::size_t count, s
 }
 
 /// Notes which marks were reached, and what the gradients held at that moment.
-class Recorder final : public tensor::Marks {
+class Recorder final : public tensor::Milestones {
  public:
   explicit Recorder(const tensor::Arena* gradients = nullptr) : gradients_(gradients) {}
   void reached(int index) override {

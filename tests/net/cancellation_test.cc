@@ -23,14 +23,14 @@ Task<void> expect_cancelled(Op& op, int& cancelled) {
 }
 
 Task<void> cancel_soon(Transport& net) {
-  task::SleepUntil pause(net.executor(), net.waits(), net.executor().now() + std::chrono::milliseconds(20));
+  task::SleepUntil pause(net.executor(), net.pending(), net.executor().now() + std::chrono::milliseconds(20));
   bool due = false;
   try {
     co_await pause;
     due = true;
   } catch (...) {
   }
-  if (due) net.waits().cancel(std::make_exception_ptr(Error(ErrorKind::Interrupted, "enough")));
+  if (due) net.pending().cancel(std::make_exception_ptr(Error(ErrorKind::Interrupted, "enough")));
 }
 
 /// Posts operations that can't finish and, beside them, a send larger than any buffer on the way, to a rank
@@ -47,7 +47,7 @@ TEST_P(Cancellation, UnwindsWhateverIsInFlight) {
       SendOp send(net, peer, Tag{.unit = 2}, ConstView(large.data(), large.size()), DType::UInt8);
       SendOp behind(net, peer, Tag{.unit = 3}, ConstView(large.data(), 1), DType::UInt8);
       int cancelled = 0;
-      task::Waits scope_waits;
+      task::PendingOps scope_waits;
       task::Scope scope(scope_waits);
       scope.spawn(expect_cancelled(recv, cancelled));
       scope.spawn(expect_cancelled(raised, cancelled));
@@ -76,7 +76,7 @@ TEST_P(Cancellation, LeavesForgottenBuffersAlone) {
       SendOp send(net, peer, Tag{}, ConstView(buffer.data(), buffer.size()), DType::UInt8);
       // Rank 0 stops looking, so this may have to be recalled too.
       int cancelled = 0;
-      task::Waits scope_waits;
+      task::PendingOps scope_waits;
       task::Scope scope(scope_waits);
       scope.spawn(expect_cancelled(send, cancelled));
       scope.spawn(cancel_soon(net));
@@ -89,7 +89,7 @@ TEST_P(Cancellation, LeavesForgottenBuffersAlone) {
       RecvOp other(net, peer, never, View(buffer.data(), 1), DType::UInt8);
       task::Yield yield(net.executor());
       co_await yield;
-      net.waits().cancel(std::make_exception_ptr(Error(ErrorKind::Interrupted, "enough")));
+      net.pending().cancel(std::make_exception_ptr(Error(ErrorKind::Interrupted, "enough")));
       EXPECT_TRUE(recv.done());
     }
     std::fill(buffer.begin(), buffer.end(), std::byte{0x55});

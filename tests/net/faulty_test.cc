@@ -30,7 +30,7 @@ std::vector<int> arrivals(std::uint64_t seed) {
       auto all = test::finish(ops);
       co_await all;
     } else {
-      task::Scope scope(net.waits());
+      task::Scope scope(net.pending());
       for (std::uint32_t i = 0; i < 20; ++i) scope.spawn(note_arrival(net, order, i));
       co_await scope.join();
     }
@@ -100,7 +100,7 @@ TEST(Faulty, ALostPeerFailsWhatIsAndWhatComes) {
     EXPECT_TRUE(held_back.done());
   };
   auto main = [](FaultyTransport& net, Task<void> wait) -> Task<void> {
-    task::Waits waits;
+    task::PendingOps waits;
     task::Scope scope(waits);
     scope.spawn(std::move(wait));
     net.lose(Rank(1));

@@ -27,7 +27,7 @@ TEST(TransportChoice, ThatABuildHasNotNamesThePackage) {
 
 TEST(TransportChoice, OfGrpcIsAnothers) {
   task::PollLoop loop;
-  task::Waits waits;
+  task::PendingOps waits;
   EXPECT_THROW(RoutedTransport(loop, waits, {.transport = "grpc"}), Error);
 }
 
@@ -44,13 +44,13 @@ constexpr Endpoint kLoopback{address(127, 0, 0, 1), 1}, kBridge{address(172, 17,
     kFar{address(192, 168, 5, 9), 3}, kNear{address(10, 0, 0, 3), 4};
 
 TEST(GrpcEndpoints, OfOtherHostsAreThoseOfASharedNetworkFirst) {
-  EXPECT_THAT(reachable({kLoopback, kBridge, kFar, kNear}, Place::OtherHost, kMine),
+  EXPECT_THAT(reachable({kLoopback, kBridge, kFar, kNear}, Locality::OtherHost, kMine),
               ElementsAre(kNear, kFar));
-  EXPECT_THAT(reachable({kLoopback, kBridge}, Place::OtherHost, kMine), IsEmpty());
+  EXPECT_THAT(reachable({kLoopback, kBridge}, Locality::OtherHost, kMine), IsEmpty());
 }
 
 TEST(GrpcEndpoints, OfThisHostAreLoopbackFirst) {
-  EXPECT_THAT(reachable({kNear, kLoopback, kBridge}, Place::SameHost, kMine),
+  EXPECT_THAT(reachable({kNear, kLoopback, kBridge}, Locality::SameHost, kMine),
               ElementsAre(kLoopback, kNear, kBridge));
 }
 
@@ -115,7 +115,7 @@ TEST_P(Grpc, NamesWhatCarriesTheBytes) {
 TEST_P(Grpc, WhoDoesNotKnowTheTokenIsRefused) {
   auto codes = run_processes(2, [&](Process& process) {
     task::PollLoop loop;
-    task::Waits waits;
+    task::PendingOps waits;
     auto net = make_transport(
         loop, waits, {.rank = Rank(process.index()), .world_size = 2, .host = "h", .transport = GetParam()});
     std::vector<PeerInfo> peers;

@@ -48,7 +48,7 @@ TEST_P(Listeners, BetweenHostsAreAtTheJobsAddressOnly) {
   auto codes = run_processes(1, [&](Process&) {
     if (!test::enter_network_of_its_own()) return kNotAllowed;
     task::PollLoop loop;
-    task::Waits waits;
+    task::PendingOps waits;
     auto net = make_transport(
         loop, waits,
         {.rank = Rank(0), .world_size = 2, .host = "here", .transport = GetParam(), .address = "10.9.0.1"});

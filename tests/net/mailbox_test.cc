@@ -54,7 +54,7 @@ TEST(Mailbox, ForgetsReceivesAnywhereInTheirQueue) {
   task::PollLoop loop;
   LoopbackWorld world(loop, 2);
   // Operations of a cancelled rank are over at once and may be queued anywhere.
-  world.waits(Rank(0)).cancel(std::make_exception_ptr(Error(ErrorKind::Interrupted, "over")));
+  world.pending(Rank(0)).cancel(std::make_exception_ptr(Error(ErrorKind::Interrupted, "over")));
   Mailbox<KeptMessage> mailbox;
   std::vector<std::unique_ptr<RecvOp>> ops;
   for (int i = 0; i < 5; ++i) {

@@ -44,7 +44,8 @@ Task<void> pass_on(Transport& net, std::size_t size, Post post) {
     co_await recv;
   } else {
     SendOp send(net, next(net), tag, view_of(out), DType::UInt8);
-    task::SleepUntil pause(net.executor(), net.waits(), net.executor().now() + std::chrono::milliseconds(2));
+    task::SleepUntil pause(net.executor(), net.pending(),
+                           net.executor().now() + std::chrono::milliseconds(2));
     co_await pause;
     RecvOp recv(net, previous(net), tag, view_of(in), DType::UInt8);
     co_await send;

@@ -19,7 +19,7 @@ using testing::Each;
 using testing::ElementsAre;
 
 Task<void> pause(Transport& net, Duration length) {
-  task::SleepUntil sleep(net.executor(), net.waits(), net.executor().now() + length);
+  task::SleepUntil sleep(net.executor(), net.pending(), net.executor().now() + length);
   co_await sleep;
 }
 
@@ -100,7 +100,7 @@ TEST_P(Processes, APeerThatLeavesIsNoErrorToWhoNeedsNothingOfIt) {
         if (net.rank() == Rank(1)) co_return;
         auto wait = pause(net, std::chrono::milliseconds(100));
         co_await wait;
-        EXPECT_EQ(net.waits().cancelled(), nullptr);
+        EXPECT_EQ(net.pending().cancelled(), nullptr);
       },
       options());
 }
@@ -135,7 +135,7 @@ TEST_P(Processes, AWorldBesideADeadRankEndsWhenItIsCancelled) {
       auto wait = pause(net, std::chrono::milliseconds(20));
       try {
         co_await wait;
-        net.waits().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "as liveness says")));
+        net.pending().cancel(std::make_exception_ptr(Error(ErrorKind::PeerLost, "as liveness says")));
       } catch (const Error& error) {  // TCP may know first
         EXPECT_EQ(error.kind(), ErrorKind::PeerLost);
       }

@@ -324,7 +324,7 @@ INSTANTIATE_TEST_SUITE_P(, TcpStrangers,
 TEST_P(TcpStrangers, ChangeNothing) {
   auto codes = run_processes(3, [](Process& process) {
     task::PollLoop loop;
-    task::Waits waits;
+    task::PendingOps waits;
     std::unique_ptr<ProcessTransport> net;
     const bool stranger = process.index() == 2;
     if (!stranger)
@@ -402,7 +402,7 @@ void expect_refusal(const std::function<ProcessTransportOptions(int rank)>& opti
           co_await send;
         }
         while (to.rank() == Rank(0) && tcp->strangers() == 0) {
-          task::SleepUntil pause(to.executor(), to.waits(),
+          task::SleepUntil pause(to.executor(), to.pending(),
                                  to.executor().now() + std::chrono::milliseconds(1));
           co_await pause;
         }
@@ -440,7 +440,7 @@ TEST(TcpEncryption, OfOneRankAloneIsRefused) {
 
 TEST(TcpEncryption, IsRefusedWhereItCannotBe) {
   task::PollLoop loop;
-  task::Waits waits;
+  task::PendingOps waits;
   EXPECT_THROW(
       make_transport(loop, waits,
                      {.transport = "ucx-tcp", .encryption = ProcessTransportOptions::Encryption::Tls}),
@@ -502,7 +502,7 @@ Task<void> meet_everybody(Transport& net) {
 /// Ranks 0 and 1 on one host, 2 and 3 on another, as far as they know.
 int run_on_two_hosts(Process& process, ProcessTransportOptions options) {
   task::PollLoop loop;
-  task::Waits waits;
+  task::PendingOps waits;
   const auto host_of = [](std::size_t rank) { return rank < 2 ? std::string("a") : std::string("b"); };
   options.rank = Rank(process.index());
   options.world_size = process.size();
@@ -553,7 +553,7 @@ TEST(TcpStrangersTest, MayTakeAllDescriptors) {
   auto codes = run_processes(3, [](Process& process) {
     const bool stranger = process.index() == 2;
     task::PollLoop loop;
-    task::Waits waits;
+    task::PendingOps waits;
     std::unique_ptr<ProcessTransport> net;
     if (!stranger)
       net = make_transport(loop, waits,

@@ -53,7 +53,7 @@ TEST(UcxPath, TheUsersChoiceWins) {
 TEST(UcxPath, DifferentHostsShareNoMemory) {
   auto codes = run_processes(2, [](Process& process) {
     task::PollLoop loop;
-    task::Waits waits;
+    task::PendingOps waits;
     RoutedTransport net(loop, waits,
                         {.rank = Rank(process.index()),
                          .world_size = 2,
@@ -99,7 +99,7 @@ TEST(UcxLimits, AskingForTooMuchMemorySaysWhatToDo) {
 TEST(UcxAddress, OfAnotherVersionIsRefused) {
   auto codes = run_processes(1, [](Process&) {
     task::PollLoop loop;
-    task::Waits waits;
+    task::PendingOps waits;
     RoutedTransport net(loop, waits, {.rank = Rank(0), .world_size = 2, .transport = "ucx-tcp"});
     PeerInfo damaged = net.self();
     damaged.address[sizeof(std::uint64_t)] ^= std::byte{1};  // behind the card's length
@@ -113,7 +113,7 @@ TEST(UcxAddress, OfAnotherVersionIsRefused) {
 
 TEST(UcxChoice, UnknownTransportsAreListed) {
   task::PollLoop loop;
-  task::Waits waits;
+  task::PendingOps waits;
   try {
     RoutedTransport net(loop, waits, {.transport = "ucx"});
     FAIL() << "nothing was thrown";

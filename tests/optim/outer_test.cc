@@ -22,13 +22,13 @@ class Outer : public ::testing::Test {
     plan.rate = rate;
     plan.momentum = momentum;
     auto rule = find_outer(name).make(plan, {DType::Float64, kElements, members, {}});
-    rule->begin(weights_, Place::same(kAll));
+    rule->begin(weights_, UpdateRange::same(kAll));
     return rule;
   }
   /// The answer's first element when the replicas' mean has moved on by `moved`.
   double answer(OuterRule& rule, double mean, double rate = 0.1) {
     for (double& value : sum_.values<double>(kAll)) value = 2 * mean;
-    rule.update(sum_, Place::same(kAll), 2, {0, 0, rate});
+    rule.update(sum_, UpdateRange::same(kAll), 2, {0, 0, rate});
     return sum_.values<double>(kAll)[0];
   }
   tensor::Arena weights_, sum_;  // the first weight is 1
@@ -98,8 +98,8 @@ TEST_F(Outer, AnElasticMeetingConservesTheSum) {
     for (auto& replica : replicas)
       for (std::size_t i = 0; i < kElements; ++i) s[i] += replica.values<double>(kAll)[i];
     const double centre = rule->centre()->values<double>(kAll)[0];
-    rule->update(sum_, Place::same(kAll), members, {});
-    for (auto& replica : replicas) rule->adopt(replica, sum_, Place::same(kAll));
+    rule->update(sum_, UpdateRange::same(kAll), members, {});
+    for (auto& replica : replicas) rule->adopt(replica, sum_, UpdateRange::same(kAll));
     EXPECT_NE(rule->centre()->values<double>(kAll)[0], centre);
     for (std::size_t i = 0; i < kElements; ++i) EXPECT_NEAR(total(i), before[i], 1e-12);
   }
@@ -109,7 +109,7 @@ TEST_F(Outer, AnElasticMeetingConservesTheSum) {
 TEST_F(Outer, ElasticWithBetaOneMeetsInTheMean) {
   auto rule = make("elastic", 1, 0, 2);
   for (double& value : sum_.values<double>(kAll)) value = 7 + 4;
-  rule->update(sum_, Place::same(kAll), 2, {});
+  rule->update(sum_, UpdateRange::same(kAll), 2, {});
   EXPECT_DOUBLE_EQ(rule->centre()->values<double>(kAll)[3], 5.5);
 }
 
@@ -119,7 +119,7 @@ TEST_F(Outer, AccumulatedCountsAPeriodsWayAsOneStep) {
   plan.rate = 0.5;
   plan.period = 4;
   auto rule = find_outer("accumulated").make(plan, {DType::Float64, kElements, 2, {}});
-  rule->begin(weights_, Place::same(kAll));
+  rule->begin(weights_, UpdateRange::same(kAll));
   EXPECT_DOUBLE_EQ(answer(*rule, 3), 1.25);
   EXPECT_DOUBLE_EQ(answer(*rule, 3.25), 1.5);
 }

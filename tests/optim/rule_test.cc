@@ -73,7 +73,7 @@ double largest_error(const std::string& name, DType type, std::vector<Range> ord
   for (std::int64_t step = 0; step < 7; ++step) {
     fill<T>(sum, static_cast<std::uint64_t>(step) + 1);
     StepClock clock{step, step * 10, 0.05 + 0.01 * static_cast<double>(step), 0.5};
-    for (Range range : order) rule->update(weights, sum, Place::same(range), clock);
+    for (Range range : order) rule->update(weights, sum, UpdateRange::same(range), clock);
     auto gradients = sum.values<T>({0, kSize});
     for (std::size_t i = 0; i < kSize; ++i)
       expected[i].step(plan, static_cast<double>(gradients[i]) * clock.gradient_scale, clock.rate, decays(i),
@@ -102,7 +102,7 @@ TEST_P(Rules, PiecesInAnyOrderGiveTheSameBits) {
     fill<float>(weights, 0);
     for (std::int64_t step = 0; step < 4; ++step) {
       fill<float>(sum, static_cast<std::uint64_t>(step) + 1);
-      for (Range range : order) rule->update(weights, sum, Place::same(range), {step, 0, 0.1, 1});
+      for (Range range : order) rule->update(weights, sum, UpdateRange::same(range), {step, 0, 0.1, 1});
     }
     auto values = weights.values<float>({0, kSize});
     return std::vector<float>(values.begin(), values.end());
@@ -121,14 +121,14 @@ TEST_P(Rules, ShowTheirWholeState) {
   auto copy = row(GetParam()).make(plan, {DType::Float32, kSize, {}});
   Arena weights(DType::Float32, kSize), twin(DType::Float32, kSize), sum(DType::Float32, kSize);
   fill<float>(sum, 1);
-  rule->update(weights, sum, Place::same({0, kSize}), {0, 0, 0.1, 1});
+  rule->update(weights, sum, UpdateRange::same({0, kSize}), {0, 0, 0.1, 1});
   std::ranges::copy(weights.values<float>({0, kSize}), twin.values<float>({0, kSize}).begin());
   auto copied = copy->state();
   for (std::size_t s = 0; s < state.size(); ++s)
     std::ranges::copy(state[s].second->values<float>({0, kSize}),
                       copied[s].second->values<float>({0, kSize}).begin());
-  rule->update(weights, sum, Place::same({0, kSize}), {1, 0, 0.1, 1});
-  copy->update(twin, sum, Place::same({0, kSize}), {1, 0, 0.1, 1});
+  rule->update(weights, sum, UpdateRange::same({0, kSize}), {1, 0, 0.1, 1});
+  copy->update(twin, sum, UpdateRange::same({0, kSize}), {1, 0, 0.1, 1});
   EXPECT_TRUE(std::ranges::equal(weights.values<float>({0, kSize}), twin.values<float>({0, kSize})));
 }
 
@@ -155,11 +155,11 @@ TEST(FrozenAdamW, FollowsTheReferenceFromWhatMembersHandIn) {
       fill<double>(sum, static_cast<std::uint64_t>(10 * step + member));
       auto mine = sum.values<double>({0, kSize});
       for (std::size_t i = 0; i < kSize; ++i) gradient[i] += mine[i];
-      if (frozen) rule->contribute(sum, Place::same({0, kSize}), 0.25);
+      if (frozen) rule->contribute(sum, UpdateRange::same({0, kSize}), 0.25);
       for (std::size_t i = 0; i < kSize; ++i) handed_in[i] += mine[i];
     }
     std::ranges::copy(handed_in, sum.values<double>({0, kSize}).begin());
-    rule->update(weights, sum, Place::same({0, kSize}), clock);
+    rule->update(weights, sum, UpdateRange::same({0, kSize}), clock);
     for (std::size_t i = 0; i < kSize; ++i) {
       Reference& r = expected[i];
       if (!frozen) {

@@ -53,7 +53,7 @@ TEST(RecordedRules, GivePyTorchsNumbers) {
     std::copy(kStart.begin(), kStart.end(), w.begin());
     for (int step = 0; step < 4; ++step) {
       for (std::size_t i = 0; i < kSize; ++i) g[i] = kGradient[i] * (static_cast<float>(step) - 1.5F);
-      rule->update(weights, sum, Place::same({0, kSize}), {step, 0, 0.1, 1});
+      rule->update(weights, sum, UpdateRange::same({0, kSize}), {step, 0, 0.1, 1});
     }
     // A few roundings of float32 apart: the order of the operations is not PyTorch's.
     for (std::size_t i = 0; i < kSize; ++i)

@@ -209,8 +209,8 @@ TEST(Timeline, ShowsAFewWholeStepsWithoutTheTestBetween) {
   const StepWindow window = middle_steps(spans, 3);
   EXPECT_EQ(window.length(), 300);
   EXPECT_EQ(middle_steps({}, 3).length(), 0);
-  const std::string svg = to_svg(
-      Timeline{.id = "t", .title = "ring", .spans = &spans, .window = window, .length_us = window.length()});
+  const std::string svg = to_svg(TimelineChart{
+      .id = "t", .title = "ring", .spans = &spans, .window = window, .length_us = window.length()});
   // Three steps of two ranks, and one of the legend.
   EXPECT_EQ(count(svg, "<rect class=\"compute\""), 7u);
   EXPECT_EQ(count(svg, "<rect class=\"talk\""), 7u);

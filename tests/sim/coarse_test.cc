@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 TEST(Schedules, EveryRowHasOne) {
   for (const CollectiveRow& row : comm::collective_table()) {
-    const Schedule& schedule = find_schedule(row);
+    const CoarseSchedule& schedule = find_schedule(row);
     EXPECT_EQ(test::row_name(row), [&] {
       std::string label = schedule.label;
       std::replace(label.begin(), label.end(), ' ', '_');
@@ -119,10 +119,10 @@ Task<void> play(comm::Runtime& doors, const Scene* scene, std::vector<double>* e
   const double start = 1 + (scene->late.empty() ? 0 : scene->late[rank]);
   // The first use of a row that shares memory opens a channel, which Coarse takes no time for.
   for (int use = 0; use < 2; ++use) {
-    task::SleepUntil ready(doors.executor(), doors.waits(), Instant(from_seconds(start + 10 * use)));
+    task::SleepUntil ready(doors.executor(), doors.pending(), Instant(from_seconds(start + 10 * use)));
     co_await ready;
     ends->assign(scene->bytes.size(), 0);
-    task::Scope uses(doors.waits());
+    task::Scope uses(doors.pending());
     for (std::uint32_t unit = 0; unit < scene->bytes.size(); ++unit) {
       comm::Call call{regions[unit].bytes().slice(0, scene->bytes[unit]), DType::Float32, unit};
       uses.spawn(use_unit(&group, scene->row, call, &(*ends)[unit]));

@@ -9,13 +9,13 @@ namespace taxon::sim {
 namespace {
 
 using std::chrono::microseconds;
-using Kind = Stretch::Kind;
+using Kind = PathSegment::Kind;
 
 tensor::Kernel kernel(const char* name, Duration time, std::vector<Duration> marks = {}) {
   tensor::Kernel made;
   made.name = name;
   made.cost.measured = time;
-  made.body = [](tensor::Marks&) {};
+  made.body = [](tensor::Milestones&) {};
   made.marks = static_cast<int>(marks.size());
   made.mark_offsets = std::move(marks);
   return made;
@@ -23,7 +23,7 @@ tensor::Kernel kernel(const char* name, Duration time, std::vector<Duration> mar
 
 task::Task<void> work(comm::Runtime* doors, const char* name, Duration time) {
   tensor::Kernel made = kernel(name, time);
-  auto done = tensor::run(doors->device, doors->waits(), tensor::Lane::Compute, std::move(made));
+  auto done = tensor::run(doors->device, doors->pending(), tensor::Stream::Compute, std::move(made));
   co_await done;
 }
 
@@ -35,7 +35,7 @@ task::Task<void> relay(comm::Runtime* doors) {
     auto first = work(doors, "prepare", microseconds(50));
     co_await first;
     tensor::Kernel backward = kernel("backward", microseconds(800), {microseconds(500)});
-    tensor::Job job(doors->device, doors->waits(), tensor::Lane::Compute, std::move(backward));
+    tensor::KernelHandle job(doors->device, doors->pending(), tensor::Stream::Compute, std::move(backward));
     auto mark = job.at(0);
     co_await mark;
     net::SendOp send(doors->transport, Rank(1), {}, View(data, sizeof data), DType::UInt8);
@@ -64,9 +64,10 @@ struct Piece {
   }
 };
 
-std::vector<Piece> pieces(const Timeline& timeline, const World& world, const std::vector<Stretch>& path) {
+std::vector<Piece> pieces(const ResourceTimeline& timeline, const World& world,
+                          const std::vector<PathSegment>& path) {
   std::vector<Piece> list;
-  for (const Stretch& stretch : path) {
+  for (const PathSegment& stretch : path) {
     std::string name;
     if (stretch.kind == Kind::Compute) name = timeline.name(stretch.name);
     if (stretch.kind == Kind::Link) name = world.links()[stretch.name].name;
@@ -76,7 +77,7 @@ std::vector<Piece> pieces(const Timeline& timeline, const World& world, const st
 }
 
 TEST(CriticalPath, GoesOverMarksMessagesAndKernels) {
-  Timeline timeline;
+  ResourceTimeline timeline;
   World world(test::separate_hosts(2), 2, {.timeline = &timeline});
   const RankBody body = [](comm::Runtime& doors) { return relay(&doors); };
   const Report report = world.run(body);
@@ -90,7 +91,7 @@ TEST(CriticalPath, GoesOverMarksMessagesAndKernels) {
                                    Piece{Kind::Link, 0, "host1 network in", microseconds(1)},
                                    Piece{Kind::Compute, 1, "after", microseconds(70)}));
   Duration sum{0};
-  for (const Stretch& stretch : path) sum += stretch.time();
+  for (const PathSegment& stretch : path) sum += stretch.time();
   EXPECT_EQ(sum, report.ranks[1].end - Instant());
 }
 
@@ -109,7 +110,7 @@ task::Task<void> collide(comm::Runtime* doors) {
 }
 
 TEST(CriticalPath, ShowsTheMessageThatALinkServedBefore) {
-  Timeline timeline;
+  ResourceTimeline timeline;
   World world(test::separate_hosts(3), 3, {.timeline = &timeline});
   const RankBody body = [](comm::Runtime& doors) { return collide(&doors); };
   const Report report = world.run(body);
@@ -121,9 +122,9 @@ TEST(CriticalPath, ShowsTheMessageThatALinkServedBefore) {
 }
 
 TEST(CriticalPath, ATimelineForgetsTheOldestFirst) {
-  Timeline timeline(4);
+  ResourceTimeline timeline(4);
   for (int i = 0; i < 5; ++i) {
-    Timeline::Service service;
+    ResourceTimeline::Service service;
     service.end = Instant(microseconds(i + 1));
     EXPECT_EQ(timeline.add(service), i);
   }

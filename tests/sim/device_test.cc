@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using task::Task;
 using tensor::Kernel;
-using tensor::Lane;
+using tensor::Stream;
 using testing::ElementsAre;
 
 /// 1 GFLOP/s and 1 GB/s.
@@ -25,7 +25,7 @@ plan::ClusterModel slow_host(int ranks, double cores = 0) {
 }
 
 struct Piece {
-  Lane lane;
+  Stream lane;
   double flops;
   std::size_t bytes = 0;
 };
@@ -33,7 +33,7 @@ using Ends = std::vector<Duration>;
 
 Task<void> work(comm::Runtime& doors, Piece piece, Ends& ends, std::size_t index) {
   Kernel kernel{"piece", {piece.flops, piece.bytes}, {}};
-  auto done = tensor::run(doors.device, doors.waits(), piece.lane, std::move(kernel));
+  auto done = tensor::run(doors.device, doors.pending(), piece.lane, std::move(kernel));
   co_await done;
   ends[index] = doors.executor().now() - Instant();
 }
@@ -46,7 +46,7 @@ std::vector<Ends> run(const plan::ClusterModel& cluster, const std::vector<std::
   for (const auto& pieces : ranks) ends.emplace_back(pieces.size());
   Report report = world.run([&](comm::Runtime& doors) {
     auto all = [](comm::Runtime& doors, const std::vector<Piece>& pieces, Ends& ends) -> Task<void> {
-      task::Scope scope(doors.waits());
+      task::Scope scope(doors.pending());
       for (std::size_t i = 0; i < pieces.size(); ++i) scope.spawn(work(doors, pieces[i], ends, i));
       co_await scope.join();
     };
@@ -60,7 +60,7 @@ std::vector<Ends> run(const plan::ClusterModel& cluster, const std::vector<std::
 Task<void> copy_holding(comm::Runtime& doors, std::size_t held) {
   const net::Region region = doors.transport.allocate(held);
   Kernel kernel{"copy", {0, 8'000'000}, {}};
-  auto done = tensor::run(doors.device, doors.waits(), Lane::Exchange, std::move(kernel));
+  auto done = tensor::run(doors.device, doors.pending(), Stream::Exchange, std::move(kernel));
   co_await done;
 }
 
@@ -76,7 +76,7 @@ TEST(VirtualDevice, WhoFitsIntoCachesIsAsFastAsThose) {
 }
 
 TEST(VirtualDevice, TheDearerOfArithmeticAndMemoryDecides) {
-  auto ends = run(slow_host(1), {{{Lane::Compute, 3e6, 1000}, {Lane::Exchange, 3, 5'000'000}}});
+  auto ends = run(slow_host(1), {{{Stream::Compute, 3e6, 1000}, {Stream::Exchange, 3, 5'000'000}}});
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(3), milliseconds(5)));
 }
 
@@ -84,21 +84,24 @@ TEST(VirtualDevice, KernelsOfAnIdleLaneAreLaunched) {
   plan::ClusterModel cluster = slow_host(1);
   cluster.hosts[0].device.launch = 1e-3;
   auto ends =
-      run(cluster, {{{Lane::Compute, 1e6}, {Lane::Compute, 2e6}, {Lane::Data, 1e6}, {Lane::Exchange, 1e6}}});
+      run(cluster,
+          {{{Stream::Compute, 1e6}, {Stream::Compute, 2e6}, {Stream::Data, 1e6}, {Stream::Exchange, 1e6}}});
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(2), milliseconds(4), milliseconds(2), milliseconds(1)));
 }
 
 TEST(VirtualDevice, KernelsOfALaneWaitForEachOther) {
-  auto ends = run(slow_host(1),
-                  {{{Lane::Compute, 1e6}, {Lane::Compute, 2e6}, {Lane::Data, 1e6}, {Lane::Compute, 0}}});
+  auto ends =
+      run(slow_host(1),
+          {{{Stream::Compute, 1e6}, {Stream::Compute, 2e6}, {Stream::Data, 1e6}, {Stream::Compute, 0}}});
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(1), milliseconds(3), milliseconds(1), milliseconds(3)));
 }
 
 TEST(VirtualDevice, CoresAreShared) {
   // Two ranks of one core each on two cores: no contention, until a third wants one.
-  EXPECT_THAT(run(slow_host(2, 2), {{{Lane::Compute, 6e6}}, {{Lane::Compute, 2e6}}})[0],
+  EXPECT_THAT(run(slow_host(2, 2), {{{Stream::Compute, 6e6}}, {{Stream::Compute, 2e6}}})[0],
               ElementsAre(milliseconds(6)));
-  auto ends = run(slow_host(2, 2), {{{Lane::Compute, 6e6}, {Lane::Exchange, 2e6}}, {{Lane::Compute, 2e6}}});
+  auto ends =
+      run(slow_host(2, 2), {{{Stream::Compute, 6e6}, {Stream::Exchange, 2e6}}, {{Stream::Compute, 2e6}}});
   // Three want a core each of two: 2/3 speed until 3 ms, when two of them are through; then alone.
   EXPECT_EQ(ends[0][1], milliseconds(3));
   EXPECT_EQ(ends[1][0], milliseconds(3));
@@ -111,18 +114,18 @@ TEST(VirtualDevice, EmulatedHostsShareTheirMachine) {
   cluster.hosts[0].machine = "lab";
   cluster.hosts[0].cores = 0.5;
   cluster.hosts[0].device = {.flops = 1e9, .memory_bandwidth = 1e9};
-  std::vector<Piece> piece{{Lane::Compute, 3e6}};
+  std::vector<Piece> piece{{Stream::Compute, 3e6}};
   EXPECT_EQ(run(cluster, {piece, piece, piece, {}})[0][0], milliseconds(3));
   EXPECT_EQ(run(cluster, {piece, piece, piece, piece})[3][0], milliseconds(4));
   // A host's own share is divided among its lanes.
-  std::vector<Piece> two{{Lane::Compute, 3e6}, {Lane::Exchange, 3e6}};
+  std::vector<Piece> two{{Stream::Compute, 3e6}, {Stream::Exchange, 3e6}};
   EXPECT_EQ(run(cluster, {two, {}, {}, {}})[0][0], milliseconds(6));
 }
 
 TEST(VirtualDevice, StragglersTakeLonger) {
   plan::ClusterModel cluster = slow_host(2);
   cluster.stragglers = {{.rank = 1, .slowdown = 3, .at = 0.002}};
-  std::vector<Piece> pieces{{Lane::Compute, 2e6}, {Lane::Compute, 2e6}};
+  std::vector<Piece> pieces{{Stream::Compute, 2e6}, {Stream::Compute, 2e6}};
   auto ends = run(cluster, {pieces, pieces});
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(2), milliseconds(4)));
   EXPECT_THAT(ends[1], ElementsAre(milliseconds(2), milliseconds(8)));
@@ -131,7 +134,7 @@ TEST(VirtualDevice, StragglersTakeLonger) {
 TEST(VirtualDevice, RandomStragglersFollowTheSeed) {
   plan::ClusterModel cluster = slow_host(1);
   cluster.stragglers = {{.host = "host", .slowdown = 2, .probability = 0.5}};
-  std::vector<Piece> pieces(40, {Lane::Compute, 1e6});
+  std::vector<Piece> pieces(40, {Stream::Compute, 1e6});
   auto last = [&](std::uint64_t seed) { return run(cluster, {pieces}, seed)[0].back(); };
   EXPECT_EQ(last(1), last(1));
   EXPECT_GT(last(1), milliseconds(45));
@@ -140,13 +143,13 @@ TEST(VirtualDevice, RandomStragglersFollowTheSeed) {
 }
 
 Task<void> marked(comm::Runtime& doors, std::vector<Duration>& times, bool& ran) {
-  Kernel kernel{"backward", {5e6, 0}, [&ran](tensor::Marks& marks) {
+  Kernel kernel{"backward", {5e6, 0}, [&ran](tensor::Milestones& marks) {
                   ran = true;
                   marks.reached(0);
                 }};
   kernel.marks = 3;
   kernel.mark_offsets = {milliseconds(4), milliseconds(1)};  // the third comes at the end
-  tensor::Job job(doors.device, doors.waits(), Lane::Compute, std::move(kernel));
+  tensor::KernelHandle job(doors.device, doors.pending(), Stream::Compute, std::move(kernel));
   for (int index : {1, 0, 2}) {
     auto reached = job.at(index);
     co_await reached;
@@ -172,7 +175,7 @@ TEST(VirtualDevice, MarksFireAtTheirOffsets) {
 
 Task<void> measured(comm::Runtime& doors) {
   Kernel kernel{"forward", {1e12, 1 << 30, milliseconds(7)}, {}};
-  auto done = tensor::run(doors.device, doors.waits(), Lane::Compute, std::move(kernel));
+  auto done = tensor::run(doors.device, doors.pending(), Stream::Compute, std::move(kernel));
   co_await done;
 }
 
@@ -182,10 +185,10 @@ TEST(VirtualDevice, AMeasuredTimeTakesThePlaceOfTheFigures) {
 }
 
 Task<void> fails(comm::Runtime& doors, bool& caught) {
-  Kernel kernel{"bad", {1e6, 0}, [](tensor::Marks&) { throw Error(ErrorKind::Data, "no"); }};
+  Kernel kernel{"bad", {1e6, 0}, [](tensor::Milestones&) { throw Error(ErrorKind::Data, "no"); }};
   std::exception_ptr error;
   try {
-    auto done = tensor::run(doors.device, doors.waits(), Lane::Compute, std::move(kernel));
+    auto done = tensor::run(doors.device, doors.pending(), Stream::Compute, std::move(kernel));
     co_await done;
   } catch (const Error&) {
     caught = true;

@@ -67,7 +67,7 @@ struct Root {
   };
 };
 
-Root sleep(EventQueue& queue, task::Waits& waits, Duration time, std::string& log, char name) {
+Root sleep(EventQueue& queue, task::PendingOps& waits, Duration time, std::string& log, char name) {
   bool cancelled = false;
   try {
     task::SleepUntil nap(queue, waits, queue.now() + time);
@@ -80,7 +80,7 @@ Root sleep(EventQueue& queue, task::Waits& waits, Duration time, std::string& lo
 
 TEST(EventQueue, CancelledTimersNeitherFireNorTakeTime) {
   EventQueue queue;
-  task::Waits waits, others;
+  task::PendingOps waits, others;
   std::string log;
   sleep(queue, waits, microseconds(5), log, 'a');
   sleep(queue, others, microseconds(9000), log, 'b');

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using task::Task;
 
 /// Notes when it is done.
-class Timed final : public Work {
+class Timed final : public CoreWork {
  public:
   explicit Timed(EventQueue& queue) : queue_(queue) {}
   void reached() override { end = queue_.now() - Instant(); }
@@ -111,7 +111,7 @@ struct Times {
 
 Task<void> compute(comm::Runtime& doors, double flops, Times& times) {
   tensor::Kernel kernel{"compute", {flops, 0}, {}};
-  auto done = tensor::run(doors.device, doors.waits(), tensor::Lane::Compute, std::move(kernel));
+  auto done = tensor::run(doors.device, doors.pending(), tensor::Stream::Compute, std::move(kernel));
   co_await done;
   times.computed = doors.executor().now() - Instant();
 }
@@ -124,7 +124,7 @@ Task<void> talk(comm::Runtime& doors, Times& times, double flops) {
     times.sent = doors.executor().now() - Instant();
     co_return;
   }
-  task::Scope beside(doors.waits());
+  task::Scope beside(doors.pending());
   if (flops > 0) beside.spawn(compute(doors, flops, times));
   net::RecvOp receive(doors.transport, Rank(0), net::Tag{}, View::phantom(kSize), DType::UInt8);
   co_await receive;

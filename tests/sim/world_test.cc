@@ -148,7 +148,7 @@ Task<void> forgetful(comm::Runtime& doors) {
   auto steps = sum_steps(doors, doors.rank() == Rank(2) ? 1 : 2, 4000);
   co_await steps;
   if (doors.rank() == Rank(2)) {
-    task::SleepUntil nap(doors.executor(), doors.waits(), doors.executor().now() + milliseconds(1));
+    task::SleepUntil nap(doors.executor(), doors.pending(), doors.executor().now() + milliseconds(1));
     co_await nap;
   }
 }
@@ -171,7 +171,7 @@ TEST(World, ARunThatCannotFinishSaysWhoWaitsForWhom) {
 
 Task<void> poll_forever(comm::Runtime& doors) {
   for (;;) {
-    task::SleepUntil nap(doors.executor(), doors.waits(), doors.executor().now() + milliseconds(1), "poll");
+    task::SleepUntil nap(doors.executor(), doors.pending(), doors.executor().now() + milliseconds(1), "poll");
     co_await nap;
   }
 }

@@ -24,7 +24,7 @@ class PassingTransport : public net::Transport {
   Rank rank() const override { return inner_.rank(); }
   int world_size() const override { return inner_.world_size(); }
   task::Executor& executor() override { return inner_.executor(); }
-  task::Waits& waits() override { return inner_.waits(); }
+  task::PendingOps& pending() override { return inner_.pending(); }
 
  protected:
   net::Transport& inner_;

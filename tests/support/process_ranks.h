@@ -14,8 +14,8 @@
 
 namespace taxon::test {
 
-/// A rank that is a process of its own: its poll loop, its Waits and the transport that the options name,
-/// connected to the others.
+/// A rank that is a process of its own: its poll loop, its PendingOps and the transport that the options
+/// name, connected to the others.
 class ProcessRank {
  public:
   ProcessRank(const Process& process, net::ProcessTransportOptions options)
@@ -46,7 +46,7 @@ class ProcessRank {
   }
   const Process& process_;
   task::PollLoop loop_;
-  task::Waits waits_;
+  task::PendingOps waits_;
   std::unique_ptr<net::ProcessTransport> transport_;
 };
 

@@ -32,7 +32,7 @@ inline task::Task<void> run_rank(const RankBody& body, net::Transport& transport
   if (error) fail(error);
 }
 
-inline task::Task<void> watch(task::Executor& executor, task::Waits& waits,
+inline task::Task<void> watch(task::Executor& executor, task::PendingOps& waits,
                               const std::function<void()>& hang) {
   bool due = false;
   try {
@@ -48,16 +48,16 @@ inline task::Task<void> run_all(const std::vector<net::Transport*>& ranks, const
   std::exception_ptr first;
   std::function<void(std::exception_ptr)> fail = [&](std::exception_ptr error) {
     if (!first) first = error;
-    for (net::Transport* rank : ranks) rank->waits().cancel(error);
+    for (net::Transport* rank : ranks) rank->pending().cancel(error);
   };
   std::function<void()> hang = [&] {
     for (net::Transport* rank : ranks)
-      for (const task::WaitInfo& wait : rank->waits().snapshot())
+      for (const task::WaitInfo& wait : rank->pending().snapshot())
         std::cerr << "rank " << rank->rank().value() << " waits in " << wait.operation << " for rank "
                   << (wait.peer ? wait.peer->value() : -1) << ": " << wait.subject << "\n";
     fail(std::make_exception_ptr(Error(ErrorKind::Deadline, "the test hangs")));
   };
-  task::Waits none, watch_waits;
+  task::PendingOps none, watch_waits;
   task::Scope watch_scope(none), scope(none);
   watch_scope.spawn(watch(ranks.front()->executor(), watch_waits, hang));
   for (net::Transport* rank : ranks) scope.spawn(run_rank(body, *rank, fail));

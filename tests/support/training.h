@@ -47,10 +47,10 @@ struct TrainingJob {
   std::int64_t stop_after = 0;  // rank 0 asks to stop when it has seen this step's report; 0: never
   bool share_memory = true;
   bool record_order = false;
-  const train::Order* follow = nullptr;
+  const train::ReplayLog* follow = nullptr;
   net::FaultyOptions faults;  // of loopback's messages
   /// Hears, in the rank's process, what it did.
-  std::function<void(const exchange::Acts& acts)> on_acts;
+  std::function<void(const exchange::AsyncEvents& events)> on_events;
 };
 
 struct TrainingResult {
@@ -67,17 +67,17 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   if (job->stop_after > 0 && rank == 0)
     recorder.on_step = [&](const train::StepReport& report) { stop = report.step >= job->stop_after; };
   data::FileStorage none;
-  train::World world{*runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
+  train::TrainContext world{*runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
   train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
   options.resume_step = job->resume_step;
   options.assignments = job->assignments;
   options.record_order = job->record_order;
   options.follow = job->follow;
-  exchange::Acts acts;
-  if (job->on_acts) options.acts = &acts;
+  exchange::AsyncEvents events;
+  if (job->on_events) options.events = &events;
   auto training = train::train(world, options);
   result->outcomes[rank] = co_await training;
-  if (job->on_acts) job->on_acts(acts);
+  if (job->on_events) job->on_events(events);
   if (rank == 0) result->parameters = model->parameters();
   recorder.on_step = nullptr;
 }
@@ -85,8 +85,8 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
 inline task::Task<void> train_rank(const TrainingJob* job, net::Transport* transport,
                                    TrainingResult* result) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   auto training = train_over(job, &runtime, result);
   co_await training;
 }

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 struct World {
   PollLoop loop;
-  Waits waits;
+  PendingOps waits;
   std::vector<std::string> log;
 };
 
@@ -271,7 +271,7 @@ TEST(PollLoop, DoesNotSleepWhenArmingFindsWork) {
 
 TEST(PollLoop, SpinsBeforeItSleeps) {
   PollLoop loop(PollOptions{.spin = 1h, .when_idle = PollOptions::WhenIdle::Spin});
-  Waits waits;
+  PendingOps waits;
   Event done(loop, waits);
   std::thread poster([&] {
     std::this_thread::sleep_for(1ms);

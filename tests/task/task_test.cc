@@ -150,7 +150,7 @@ TEST(TaskDeathTest, DoesNotDieWhileItIsSuspended) {
   EXPECT_DEATH(
       {
         PollLoop loop;
-        Waits waits;
+        PendingOps waits;
         Event event(loop, waits);
         Task<void> task = wait_on(&event);
         task.await_suspend(std::noop_coroutine());
@@ -171,7 +171,7 @@ Task<void> set_event(Event* event) {
   co_return;
 }
 
-Task<void> outer(Event* event, std::vector<int>* log, Waits* waits) {
+Task<void> outer(Event* event, std::vector<int>* log, PendingOps* waits) {
   Scope scope(*waits);
   auto waiting = wait_and_note(event, log);
   scope.spawn(std::move(waiting));
@@ -185,7 +185,7 @@ Task<void> outer(Event* event, std::vector<int>* log, Waits* waits) {
 
 TEST(Task, ResumesOthersWhileItStarts) {
   PollLoop loop;
-  Waits waits;
+  PendingOps waits;
   Event event(loop, waits);
   std::vector<int> log;
   loop.run(outer(&event, &log, &waits));

@@ -38,7 +38,7 @@ Task<void> pass_on(Event* event, std::string name, Log* log) {
 
 struct World {
   PollLoop loop;
-  Waits waits;
+  PendingOps waits;
   Log log;
 };
 
@@ -162,7 +162,8 @@ TEST(Event, TheLastWaiterMayDestroyIt) {
   EXPECT_EQ(w.log, (Log{"owner"}));
 }
 
-// --- Waits ---------------------------------------------------------------------------------------------
+// --- PendingOps
+// ---------------------------------------------------------------------------------------------
 
 Task<void> look_at_waits(World* w) {
   Event first(w->loop, w->waits), second(w->loop, w->waits);
@@ -190,7 +191,7 @@ Task<void> look_at_waits(World* w) {
   co_await join;
 }
 
-TEST(Waits, SnapshotTellsWhoWaitsForWhat) {
+TEST(PendingOps, SnapshotTellsWhoWaitsForWhat) {
   World w;
   w.loop.run(look_at_waits(&w));
 }
@@ -198,7 +199,7 @@ TEST(Waits, SnapshotTellsWhoWaitsForWhat) {
 /// A wait that tells the log when its two halves of a cancellation run.
 class Traced final : public Wait {
  public:
-  Traced(Waits& waits, std::string name, Log& log) : waits_(waits), name_(std::move(name)), log_(log) {}
+  Traced(PendingOps& waits, std::string name, Log& log) : waits_(waits), name_(std::move(name)), log_(log) {}
   WaitInfo describe() const override { return {name_, {}, {}, {}}; }
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> then) { then_ = then, list_in(waits_); }
@@ -218,7 +219,7 @@ class Traced final : public Wait {
   }
 
  private:
-  Waits& waits_;
+  PendingOps& waits_;
   std::string name_;
   Log& log_;
   std::coroutine_handle<> then_;
@@ -241,7 +242,7 @@ Task<void> cancel_two(World* w) {
   co_await join;
 }
 
-TEST(Waits, CancellationReleasesAllBeforeItResumesAny) {
+TEST(PendingOps, CancellationReleasesAllBeforeItResumesAny) {
   World w;
   EXPECT_THROW(w.loop.run(cancel_two(&w)), std::runtime_error);
   EXPECT_EQ(w.log, (Log{"release a", "release b", "resume a", "resume b"}));
@@ -263,7 +264,7 @@ Task<void> wait_after_cancel(World* w) {
   w->log.push_back("sleep: " + text);
 }
 
-TEST(Waits, LaterWaitsFailAtOnceAndTheFirstCauseCounts) {
+TEST(PendingOps, LaterWaitsFailAtOnceAndTheFirstCauseCounts) {
   World w;
   w.loop.run(wait_after_cancel(&w));
   EXPECT_EQ(w.log, (Log{"event: first", "sleep: first"}));

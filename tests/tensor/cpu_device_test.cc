@@ -19,28 +19,28 @@ using Log = std::vector<std::string>;
 struct World {
   explicit World(CpuDeviceOptions options = {}) : device(loop, std::move(options)) {}
   task::PollLoop loop;
-  task::Waits waits;
+  task::PendingOps waits;
   CpuDevice device;
   Log log;
 };
 
-Kernel kernel(std::string name, UniqueFunction<void(Marks&)> body, int marks = 0) {
+Kernel kernel(std::string name, UniqueFunction<void(Milestones&)> body, int marks = 0) {
   return Kernel{std::move(name), {}, std::move(body), marks, {}};
 }
 
-task::Task<void> run_one(World* w, Lane lane, UniqueFunction<void(Marks&)> body) {
+task::Task<void> run_one(World* w, Stream stream, UniqueFunction<void(Milestones&)> body) {
   Kernel work = kernel("one", std::move(body));
-  auto running = run(w->device, w->waits, lane, std::move(work));
+  auto running = run(w->device, w->waits, stream, std::move(work));
   co_await running;
 }
 
 TEST(CpuDevice, RunsLongLanesOnThreadsOfTheirOwnAndTheExchangeLaneOnTheExecutors) {
   World w;
   std::thread::id compute, compute_again, data, exchange, main = std::this_thread::get_id();
-  w.loop.run(run_one(&w, Lane::Compute, [&](Marks&) { compute = std::this_thread::get_id(); }));
-  w.loop.run(run_one(&w, Lane::Compute, [&](Marks&) { compute_again = std::this_thread::get_id(); }));
-  w.loop.run(run_one(&w, Lane::Data, [&](Marks&) { data = std::this_thread::get_id(); }));
-  w.loop.run(run_one(&w, Lane::Exchange, [&](Marks&) { exchange = std::this_thread::get_id(); }));
+  w.loop.run(run_one(&w, Stream::Compute, [&](Milestones&) { compute = std::this_thread::get_id(); }));
+  w.loop.run(run_one(&w, Stream::Compute, [&](Milestones&) { compute_again = std::this_thread::get_id(); }));
+  w.loop.run(run_one(&w, Stream::Data, [&](Milestones&) { data = std::this_thread::get_id(); }));
+  w.loop.run(run_one(&w, Stream::Exchange, [&](Milestones&) { exchange = std::this_thread::get_id(); }));
   EXPECT_NE(compute, std::thread::id());
   EXPECT_EQ(compute, compute_again) << "libraries keep state per thread";
   EXPECT_NE(compute, main);
@@ -50,10 +50,10 @@ TEST(CpuDevice, RunsLongLanesOnThreadsOfTheirOwnAndTheExchangeLaneOnTheExecutors
 }
 
 task::Task<void> ten_kernels(World* w, std::vector<int>* order) {
-  std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<std::unique_ptr<KernelHandle>> jobs;
   for (int i = 0; i < 10; ++i) {
-    Kernel work = kernel("k", [order, i](Marks&) { order->push_back(i); });
-    jobs.push_back(std::make_unique<Job>(w->device, w->waits, Lane::Compute, std::move(work)));
+    Kernel work = kernel("k", [order, i](Milestones&) { order->push_back(i); });
+    jobs.push_back(std::make_unique<KernelHandle>(w->device, w->waits, Stream::Compute, std::move(work)));
   }
   for (auto& job : jobs) {
     auto end = job->finished();
@@ -69,14 +69,14 @@ TEST(CpuDevice, KernelsOfALaneRunInTheOrderOfTheirStart) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-/// The compute kernel can only end when the data kernel ran: the lanes must not wait for each other.
+/// The compute kernel can only end when the data kernel ran: the streams must not wait for each other.
 task::Task<void> lanes_together(World* w) {
   std::promise<void> opened;
   std::future<void> gate = opened.get_future();
-  Kernel waiting = kernel("waits", [&gate](Marks&) { gate.wait(); });
-  Kernel opening = kernel("opens", [&opened](Marks&) { opened.set_value(); });
-  Job compute(w->device, w->waits, Lane::Compute, std::move(waiting));
-  Job data(w->device, w->waits, Lane::Data, std::move(opening));
+  Kernel waiting = kernel("waits", [&gate](Milestones&) { gate.wait(); });
+  Kernel opening = kernel("opens", [&opened](Milestones&) { opened.set_value(); });
+  KernelHandle compute(w->device, w->waits, Stream::Compute, std::move(waiting));
+  KernelHandle data(w->device, w->waits, Stream::Data, std::move(opening));
   auto end = compute.finished();
   co_await end;
   auto other = data.finished();
@@ -88,7 +88,7 @@ TEST(CpuDevice, LanesRunBesideEachOther) {
   w.loop.run(lanes_together(&w));
 }
 
-task::Task<void> wait_mark(World* w, Job* job, int index) {
+task::Task<void> wait_mark(World* w, KernelHandle* job, int index) {
   auto at = job->at(index, "bucket " + std::to_string(index));
   co_await at;
   w->log.push_back("mark " + std::to_string(index));
@@ -99,12 +99,12 @@ task::Task<void> marks_in_order(World* w) {
   std::future<void> started = go.get_future();
   Kernel work = kernel(
       "backward",
-      [&started](Marks& marks) {
+      [&started](Milestones& marks) {
         started.wait();
         for (int i : {2, 0, 1}) marks.reached(i);
       },
       4);
-  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  KernelHandle job(w->device, w->waits, Stream::Compute, std::move(work));
   task::Scope scope(w->waits);
   for (int i = 0; i < 4; ++i) {
     auto child = wait_mark(w, &job, i);
@@ -134,12 +134,12 @@ task::Task<void> mark_before_end(World* w) {
   std::future<void> wait_seen = seen.get_future();
   Kernel work = kernel(
       "backward",
-      [&wait_seen](Marks& marks) {
+      [&wait_seen](Milestones& marks) {
         marks.reached(0);
         wait_seen.wait();
       },
       1);
-  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  KernelHandle job(w->device, w->waits, Stream::Compute, std::move(work));
   auto at = job.at(0);
   co_await at;
   EXPECT_FALSE(job.done());
@@ -155,23 +155,23 @@ TEST(CpuDevice, AMarkIsSeenWhileTheKernelRuns) {
 
 TEST(CpuDevice, ExceptionsOfABodyReachWhoWaits) {
   World w;
-  for (Lane lane : {Lane::Compute, Lane::Exchange, Lane::Data})
-    EXPECT_THROW(w.loop.run(run_one(&w, lane, [](Marks&) { throw std::runtime_error("body"); })),
+  for (Stream stream : {Stream::Compute, Stream::Exchange, Stream::Data})
+    EXPECT_THROW(w.loop.run(run_one(&w, stream, [](Milestones&) { throw std::runtime_error("body"); })),
                  std::runtime_error);
   int ran = 0;
-  w.loop.run(run_one(&w, Lane::Compute, [&](Marks&) { ++ran; }));
-  EXPECT_EQ(ran, 1) << "the lane goes on";
+  w.loop.run(run_one(&w, Stream::Compute, [&](Milestones&) { ++ran; }));
+  EXPECT_EQ(ran, 1) << "the stream goes on";
 }
 
 task::Task<void> failing_marks(World* w) {
   Kernel work = kernel(
       "backward",
-      [](Marks& marks) {
+      [](Milestones& marks) {
         marks.reached(0);
         throw std::runtime_error("out of memory");
       },
       2);
-  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  KernelHandle job(w->device, w->waits, Stream::Compute, std::move(work));
   auto first = job.at(0);
   co_await first;
   std::string thrown;
@@ -202,7 +202,8 @@ TEST(CpuDevice, AnErrorDiesOnTheThreadThatReadsIt) {
     std::atomic<std::thread::id> end;
     {
       World w;
-      EXPECT_THROW(w.loop.run(run_one(&w, Lane::Compute, [&end](Marks&) { throw Witness{&end}; })), Witness);
+      EXPECT_THROW(w.loop.run(run_one(&w, Stream::Compute, [&end](Milestones&) { throw Witness{&end}; })),
+                   Witness);
     }
     ASSERT_EQ(end.load(), std::this_thread::get_id());
   }
@@ -221,12 +222,12 @@ task::Task<void> cancelled_kernel(World* w) {
   std::atomic<bool> body_over{false};
   Kernel work = kernel(
       "long",
-      [&](Marks&) {
+      [&](Milestones&) {
         gate.wait();
         body_over = true;
       },
       1);
-  Job job(w->device, w->waits, Lane::Compute, std::move(work));
+  KernelHandle job(w->device, w->waits, Stream::Compute, std::move(work));
   w->waits.cancel(std::make_exception_ptr(std::runtime_error("peer lost")));
   std::string thrown;
   try {
@@ -253,7 +254,8 @@ TEST(JobDeathTest, DoesNotDieWhileItsKernelRuns) {
         World w;
         std::promise<void> never;
         auto gate = never.get_future().share();
-        Job job(w.device, w.waits, Lane::Compute, kernel("long", [gate](Marks&) { gate.wait(); }));
+        KernelHandle job(w.device, w.waits, Stream::Compute,
+                         kernel("long", [gate](Milestones&) { gate.wait(); }));
       },
       "kernel 'long' is still running");
 }
@@ -262,20 +264,20 @@ TEST(JobDeathTest, RefusesMarksThatDoNotExist) {
   EXPECT_DEATH(
       {
         World w;
-        Job job(w.device, w.waits, Lane::Compute, kernel("k", {}, 2));
+        KernelHandle job(w.device, w.waits, Stream::Compute, kernel("k", {}, 2));
         job.at(2);
       },
       "mark 2 of 2");
   EXPECT_DEATH(
       {
         World w;
-        w.loop.run(run_one(&w, Lane::Compute, [](Marks& marks) { marks.reached(0); }));
+        w.loop.run(run_one(&w, Stream::Compute, [](Milestones& marks) { marks.reached(0); }));
       },
       "mark 0 of 0");
   EXPECT_DEATH(
       {
         World w;
-        Job job(w.device, w.waits, Lane::Exchange, kernel("k", {}, 1));
+        KernelHandle job(w.device, w.waits, Stream::Exchange, kernel("k", {}, 1));
       },
       "nobody could await its marks");
 }
@@ -292,17 +294,17 @@ struct Seen {
   Clock::duration first{0}, whole{0};  // from the beginning
 };
 
-task::Task<void> watch_kernel(World* w, Lane lane, Seen* seen) {
+task::Task<void> watch_kernel(World* w, Stream stream, Seen* seen) {
   const auto begin = Clock::now();
   Kernel work = kernel(
       "work",
-      [](Marks& marks) {
+      [](Milestones& marks) {
         work_for(milliseconds(2));
         marks.reached(0);
         work_for(milliseconds(2));
       },
       1);
-  Job job(w->device, w->waits, lane, std::move(work));
+  KernelHandle job(w->device, w->waits, stream, std::move(work));
   auto milestone = job.at(0);
   co_await milestone;
   seen->first = Clock::now() - begin;
@@ -312,35 +314,35 @@ task::Task<void> watch_kernel(World* w, Lane lane, Seen* seen) {
 }
 
 TEST(CpuDevice, ComputesAsSlowlyAsTheMachineThatItPlays) {
-  World w({.slow_motion = {.slowdown = [] { return 5; }}});
+  World w({.speed_emulator = {.slowdown = [] { return 5; }}});
   Seen compute, data;
-  w.loop.run(watch_kernel(&w, Lane::Compute, &compute));
+  w.loop.run(watch_kernel(&w, Stream::Compute, &compute));
   EXPECT_GE(compute.first, milliseconds(10)) << "milestones are as late as the end";
   EXPECT_GE(compute.whole, milliseconds(20));
   int asked = 0;
-  World once({.slow_motion = {.slowdown = [&asked] { return ++asked; }}});
-  once.loop.run(watch_kernel(&once, Lane::Data, &data));
+  World once({.speed_emulator = {.slowdown = [&asked] { return ++asked; }}});
+  once.loop.run(watch_kernel(&once, Stream::Data, &data));
   EXPECT_EQ(asked, 0);
-  once.loop.run(watch_kernel(&once, Lane::Compute, &data));
-  once.loop.run(watch_kernel(&once, Lane::Compute, &data));
+  once.loop.run(watch_kernel(&once, Stream::Compute, &data));
+  once.loop.run(watch_kernel(&once, Stream::Compute, &data));
   EXPECT_EQ(asked, 2) << "once for a kernel";
 }
 
 task::Task<void> use_the_processor(World* w, Clock::duration* whole) {
   const auto begin = Clock::now();
-  Kernel work = kernel("work", [](Marks&) {
+  Kernel work = kernel("work", [](Milestones&) {
     timespec spent{};
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
     while (spent.tv_sec == 0 && spent.tv_nsec < 3'000'000);
   });
-  auto running = run(w->device, w->waits, Lane::Compute, std::move(work));
+  auto running = run(w->device, w->waits, Stream::Compute, std::move(work));
   co_await running;
   *whole = Clock::now() - begin;
 }
 
 /// Whoever else uses the cores meanwhile takes nothing away, as long as enough is left.
 TEST(CpuDevice, CoresAreOfProcessorTime) {
-  World w({.slow_motion = {.cores = 0.1}});
+  World w({.speed_emulator = {.cores = 0.1}});
   Clock::duration whole{0};
   w.loop.run(use_the_processor(&w, &whole));
   EXPECT_GE(whole, milliseconds(25));  // 3 ms of the thread's time, most of them the kernel's

@@ -1,7 +1,7 @@
 // Codec auto: probes, decides once, says why, and goes on as it decided.
 #include "data/memory_storage.h"
 #include "support/clusters.h"
-#include "train/codec_choice.h"
+#include "train/start/codec_choice.h"
 #include "train/toy_job.h"
 #include "train/virtual_run.h"
 

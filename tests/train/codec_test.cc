@@ -8,7 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "data/memory_storage.h"
 #include "support/virtual_ranks.h"
-#include "train/kept.h"
+#include "train/state/redistribution.h"
 #include "train/toy_job.h"
 
 namespace taxon::test {

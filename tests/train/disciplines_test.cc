@@ -2,7 +2,7 @@
 // promise of each other, bit for bit.
 #include <gtest/gtest.h>
 
-#include "exchange/choose.h"
+#include "exchange/levels/algorithm_selection.h"
 #include "model/perceptron.h"
 #include "train/modes.h"
 #include "train/toy_job.h"

@@ -1,5 +1,5 @@
 // Gradients of linear layers as sufficient factors: the same mathematics, other messages.
-#include "exchange/factors.h"
+#include "exchange/compression/factors.h"
 
 #include "model/cost.h"
 #include "support/clusters.h"

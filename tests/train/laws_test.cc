@@ -8,12 +8,12 @@
 #include <set>
 #include <tuple>
 
-#include "exchange/gossip.h"
+#include "exchange/topologies/gossip.h"
 #include "support/process_log.h"
 #include "support/process_ranks.h"
-#include "train/agree.h"
 #include "train/modes.h"
-#include "train/order.h"
+#include "train/replay/replay_log.h"
+#include "train/sync/agreement.h"
 #include "train/toy_job.h"
 #include "train/virtual_run.h"
 
@@ -165,24 +165,24 @@ TEST_P(Laws, AnElasticMeetingTakesFromReplicasWhatTheCentreGets) {
 /// Every contribution that counted is in one update, and none that came too late.
 TEST_P(Laws, LateGradientsOfBackupWorkersAreNeverApplied) {
   TrainingJob job = apart(4, plan_of(served(0, 2, 2)));
-  job.on_acts = [](const exchange::Acts& acts) {
-    using Kind = exchange::Act::Kind;
+  job.on_events = [](const exchange::AsyncEvents& events) {
+    using Kind = exchange::AsyncEvent::Kind;
     std::set<std::tuple<int, int, std::int64_t>> counted, late;
-    for (const exchange::Act& act : acts) {
-      const std::tuple contribution{act.unit, act.worker, act.number};
-      if (act.kind == Kind::Admit) {
+    for (const exchange::AsyncEvent& event : events) {
+      const std::tuple contribution{event.unit, event.worker, event.number};
+      if (event.kind == Kind::Admit) {
         EXPECT_TRUE(counted.insert(contribution).second);
       }
-      if (act.kind == Kind::Drop) late.insert(contribution);
-      if (act.kind == Kind::Outdate) {
+      if (event.kind == Kind::Drop) late.insert(contribution);
+      if (event.kind == Kind::Outdate) {
         EXPECT_EQ(counted.erase(contribution), 1u);
       }
-      if (act.kind != Kind::Apply) continue;
+      if (event.kind != Kind::Apply) continue;
       EXPECT_EQ(counted.erase(contribution), 1u);
       EXPECT_EQ(late.count(contribution), 0u);
     }
     EXPECT_TRUE(counted.empty());
-    EXPECT_FALSE(acts.empty());
+    EXPECT_FALSE(events.empty());
   };
   EXPECT_FALSE(GetParam().train(job).parameters.empty());
 }
@@ -193,7 +193,7 @@ TEST_P(Laws, AnAsynchronousRunEqualsItsReplayedOrder) {
   first.record_order = true;
   const Trained recorded = GetParam().train(first);
   ASSERT_FALSE(recorded.order.empty());
-  const train::Order order = train::parse_order(recorded.order, "order");
+  const train::ReplayLog order = train::parse_order(recorded.order, "order");
   TrainingJob again = apart(4, first.plan);
   again.follow = &order;
   EXPECT_EQ(GetParam().train(again).parameters, recorded.parameters);
@@ -206,8 +206,8 @@ TEST_P(Laws, AnAsynchronousRunEqualsItsReplayedOrder) {
 
 task::Task<void> mix(net::Transport* transport, int rounds) {
   tensor::CpuDevice device(transport->executor());
-  comm::Journal journal;
-  comm::Runtime runtime{*transport, device, journal};
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{*transport, device, recorder};
   std::vector<Rank> everybody;
   for (int r = 0; r < transport->world_size(); ++r) everybody.emplace_back(r);
   comm::Communicator all(runtime, "data", everybody);

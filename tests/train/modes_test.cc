@@ -176,7 +176,7 @@ TEST_F(ExchangeModes, ADelayedUpdateUsesTheGradientOfTheStepBefore) {
   std::vector<float> inputs(100 * kInputs);
   datasets_.train->read(indices, inputs, labels);
   model.bind(binding);
-  struct None final : tensor::Marks {
+  struct None final : tensor::Milestones {
     void reached(int) override {}
   } none;
   std::vector<double> late;  // the gradient whose update is due

@@ -24,7 +24,8 @@ class Poisoned final : public model::Model {
   Poisoned(const model::PerceptronOptions& options, int rank, std::vector<Poison> poisons)
       : model_(options), rank_(rank), poisons_(std::move(poisons)) {}
 
-  model::StepOutput forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) override {
+  model::StepOutput forward_backward(const model::StepInput& input, int from,
+                                     tensor::Milestones& marks) override {
     model::StepInput share = input;
     for (const Poison& poison : poisons_) {
       if (poison.step != step_ || (poison.rank >= 0 && poison.rank != rank_)) continue;
@@ -54,7 +55,7 @@ class Poisoned final : public model::Model {
   std::vector<std::byte> random_state() const override { return model_.random_state(); }
   void set_random_state(ConstView state) override { model_.set_random_state(state); }
   model::CopyCount copies() const override { return model_.copies(); }
-  std::vector<model::Crossing> crossings() const override { return model_.crossings(); }
+  std::vector<model::GradientTransfer> crossings() const override { return model_.crossings(); }
 
  private:
   model::Perceptron model_;

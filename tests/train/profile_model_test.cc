@@ -104,7 +104,7 @@ struct Fleet {
     model::ProfileModel model(std::move(spec), std::move(order));
     data::MemoryStorage none;
     const bool first = doors->rank() == Rank(0);
-    train::World world{*doors, model, fleet->datasets, none, first ? fleet->recorder : fleet->others};
+    train::TrainContext world{*doors, model, fleet->datasets, none, first ? fleet->recorder : fleet->others};
     train::TrainOptions options{.plan = fleet->plan};
     auto training = train::train(world, options);
     train::Outcome outcome = co_await training;

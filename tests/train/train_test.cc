@@ -220,7 +220,8 @@ class ThrowsAtStep final : public model::Model {
   void bind(const model::Binding& binding) override { inner_->bind(binding); }
   void unbind() override { inner_->unbind(); }
   void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
-  model::StepOutput forward_backward(const model::StepInput& input, int from, tensor::Marks& marks) override {
+  model::StepOutput forward_backward(const model::StepInput& input, int from,
+                                     tensor::Milestones& marks) override {
     if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
     return inner_->forward_backward(input, from, marks);
   }
@@ -234,7 +235,7 @@ class ThrowsAtStep final : public model::Model {
   std::vector<std::byte> random_state() const override { return inner_->random_state(); }
   void set_random_state(ConstView state) override { inner_->set_random_state(state); }
   model::CopyCount copies() const override { return inner_->copies(); }
-  std::vector<model::Crossing> crossings() const override { return inner_->crossings(); }
+  std::vector<model::GradientTransfer> crossings() const override { return inner_->crossings(); }
 
  private:
   std::unique_ptr<model::Model> inner_;

@@ -76,7 +76,7 @@ TEST_P(Workers, GiveTheSameBitsWhereNoGradientIsBornInItsPlace) {
   EXPECT_EQ(copied.outcomes[0].parameter_hash, placed.outcomes[0].parameter_hash);
   EXPECT_LT(placed.outcomes[0].copies_per_step, copied.outcomes[0].copies_per_step);
   std::int64_t in_every_step = 0;
-  for (const model::Crossing& crossing : copied.outcomes[0].crossings) {
+  for (const model::GradientTransfer& crossing : copied.outcomes[0].crossings) {
     if (crossing.copies == 0) continue;  // its layer wrote it in place itself
     EXPECT_EQ(crossing.copies, crossing.steps) << crossing.name << ": " << crossing.why;
     ++in_every_step;

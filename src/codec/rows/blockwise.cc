@@ -17,7 +17,7 @@ class Blockwise final : public Codec {
       : kernel_(std::move(kernel)), layout_(kernel_->layout()), traits_(traits), round_{{traits.algebra}} {}
 
   std::span<const Round> rounds() const override { return round_; }
-  Price price() const override {
+  ElementCost cost() const override {
     const double bytes = 4 + layout_.bits / 8.0;
     return {kernel_->encode_flops(), bytes + 4, 3, bytes + 4};
   }
@@ -27,7 +27,8 @@ class Blockwise final : public Codec {
   }
   std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
     const Parts<View> parts = parts_of(body_of(wire), values.size());
     auto codes = as_span<std::uint8_t>(parts.codes);
     auto scales = as_span<float>(parts.scales);
@@ -47,13 +48,13 @@ class Blockwise final : public Codec {
         [&](Range range) {
           const std::size_t encoded =
               kernel_->encode(values.subspan(range.begin, range.size), scales_of(range), codes_of(range),
-                              rest == Rest::Keep, mix(use.own + range.begin), use.path);
+                              residual == Residual::Keep, mix(context.own + range.begin), context.isa);
           sealing.reach(layout_.code_bytes(range.begin + encoded));
           return encoded;
         },
         [&](Range done) {
-          if (rest == Rest::Keep)
-            kernel_->decode(scales_of(done), codes_of(done), true, values.first(done.size), use.path);
+          if (residual == Residual::Keep)
+            kernel_->decode(scales_of(done), codes_of(done), true, values.first(done.size), context.isa);
         });
     std::fill(codes.begin() + static_cast<std::ptrdiff_t>(bytes), codes.end(), std::uint8_t{0});
     std::fill(scales.begin() + static_cast<std::ptrdiff_t>(used), scales.end(), 0.0F);
@@ -61,14 +62,15 @@ class Blockwise final : public Codec {
     return finite;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
     const Opened opened =
         open(wire, wire_bytes(0, values.size()), {traits_.letters, 0, values.size(), layout_.block});
     if (!opened.finite) return fill_not_finite(values);
     const Parts<ConstView> parts = parts_of(opened.body, values.size());
     kernel_->decode(as_span<float>(parts.scales).first(layout_.blocks(values.size()) * layout_.scales),
                     as_span<std::uint8_t>(parts.codes).first(layout_.code_bytes(values.size())),
-                    into == Into::Add, values, use.path);
+                    into == Into::Add, values, context.isa);
   }
 
  private:

@@ -15,7 +15,7 @@ class ChunkTopK final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Opaque}};
     return kRounds;
   }
-  Price price() const override { return {3, 9, 2 * density_, 4 + 8 * density_}; }
+  ElementCost cost() const override { return {3, 9, 2 * density_, 4 + 8 * density_}; }
   /// Where fewer values than travel are none, zeros travel as half of the first step.
   bool keeps_zeros() const override { return false; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
@@ -23,23 +23,24 @@ class ChunkTopK final : public Codec {
   }
   std::size_t scratch_bytes(const Extent&) const override { return chunks_.scratch_bytes(); }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
-    if (!chunks_.encode(values, wire, {use.scratch, use.path, values.size()})) return false;
-    if (rest == Rest::Keep)
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
+    if (!chunks_.encode(values, wire, {context.scratch, context.isa, values.size()})) return false;
+    if (residual == Residual::Keep)
       Chunks::Reader(chunks_, wire, values.size()).for_each([&](std::size_t place, float value) {
         values[place] -= value;
       });
     return true;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use&) const override {
+  void decode(ConstView wire, std::span<float> values, Into into, const CodecContext&) const override {
     const Chunks::Reader reader(chunks_, wire, values.size());
     if (!reader.finite()) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     reader.for_each([&](std::size_t place, float value) { values[place] += value; });
   }
 
-  void clear(ConstView wire, std::span<float> values, const Use&) const override {
+  void clear(ConstView wire, std::span<float> values, const CodecContext&) const override {
     const Chunks::Reader reader(chunks_, wire, values.size());
     if (reader.finite()) reader.for_each([&](std::size_t place, float) { values[place] = 0; });
   }

@@ -17,7 +17,7 @@ class Cocktail final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Opaque}};
     return kRounds;
   }
-  Price price() const override { return {14 * drawn_, 4 + 76 * drawn_, drawn_, 4 + 8 * drawn_}; }
+  ElementCost cost() const override { return {14 * drawn_, 4 + 76 * drawn_, drawn_, 4 + 8 * drawn_}; }
   /// Where fewer values than travel are none, zeros travel as half of the first step.
   bool keeps_zeros() const override { return false; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
@@ -27,39 +27,42 @@ class Cocktail final : public Codec {
     return padded(drawn(extent.count) * sizeof(float)) + chunks_.scratch_bytes();
   }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
     const std::size_t count = drawn(values.size()), bytes = padded(count * sizeof(float));
-    auto pool = as_span<float>(use.scratch.slice(0, count * sizeof(float)));
+    auto pool = as_span<float>(context.scratch.slice(0, count * sizeof(float)));
     for (std::size_t i = 0; i < count; ++i)
-      pool[i] = values[stratified({values.size(), count}, i, use.shared)];
+      pool[i] = values[stratified({values.size(), count}, i, context.shared)];
     // A value that is not finite is one of the gradient's, drawn or not.
-    const bool finite = all_finite(values, use.path);
+    const bool finite = all_finite(values, context.isa);
     if (!finite) fill_not_finite(pool);
-    chunks_.encode(pool, wire,
-                   {use.scratch.slice(bytes, use.scratch.size() - bytes), use.path, values.size()});
-    if (finite && rest == Rest::Keep)
+    chunks_.encode(
+        pool, wire,
+        {context.scratch.slice(bytes, context.scratch.size() - bytes), context.isa, values.size()});
+    if (finite && residual == Residual::Keep)
       Chunks::Reader(chunks_, wire, {count, values.size()}).for_each([&](std::size_t i, float value) {
-        values[stratified({values.size(), count}, i, use.shared)] -= value;
+        values[stratified({values.size(), count}, i, context.shared)] -= value;
       });
     return finite;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
     const std::size_t count = drawn(values.size());
     const Chunks::Reader reader(chunks_, wire, {count, values.size()});
     if (!reader.finite()) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     reader.for_each([&](std::size_t i, float value) {
-      values[stratified({values.size(), count}, i, use.shared)] += value;
+      values[stratified({values.size(), count}, i, context.shared)] += value;
     });
   }
 
-  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
+  void clear(ConstView wire, std::span<float> values, const CodecContext& context) const override {
     const std::size_t count = drawn(values.size());
     const Chunks::Reader reader(chunks_, wire, {count, values.size()});
     if (!reader.finite()) return;
     reader.for_each([&](std::size_t i, float) {
-      values[stratified({values.size(), count}, i, use.shared)] = 0;
+      values[stratified({values.size(), count}, i, context.shared)] = 0;
     });
   }
 

@@ -42,42 +42,43 @@ class Between final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
     return kRounds;
   }
-  Settles settles() const override { return Settles::Delivered; }
+  ResidualTiming residual_timing() const override { return ResidualTiming::Delivered; }
   bool lasts() const override { return true; }
-  Price price() const override { return {1, 8, 0, 4 + 12 * chosen_.share()}; }
+  ElementCost cost() const override { return {1, 8, 0, 4 + 12 * chosen_.share()}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
     return chosen_.of(extent.count) * sizeof(float);
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
     return chosen_.of(extent.count) * sizeof(std::uint32_t);
   }
-  bool encode(int, std::span<float> values, View wire, Rest, const Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, Residual, const CodecContext& context) const override {
     auto exact = as_span<float>(wire);
-    std::span<std::uint32_t> places = places_of(values.size(), use);
-    marked(use.lasting, turn_, places);
-    const bool finite = all_finite(values, use.path);
+    std::span<std::uint32_t> places = places_of(values.size(), context);
+    marked(context.lasting, turn_, places);
+    const bool finite = all_finite(values, context.isa);
     if (!finite) fill_not_finite(exact);
     for (std::size_t i = 0; finite && i < exact.size(); ++i) exact[i] = values[places[i]];
     return finite;
   }
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
     auto exact = as_span<float>(wire);
-    if (!all_finite(exact, use.path)) return fill_not_finite(values);
+    if (!all_finite(exact, context.isa)) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
-    const std::span<const std::uint32_t> places = places_of(values.size(), use);
+    const std::span<const std::uint32_t> places = places_of(values.size(), context);
     for (std::size_t i = 0; i < exact.size(); ++i) values[places[i]] += exact[i];
   }
-  void settle(ConstView wire, std::span<float> memory, const Use& use) const override {
-    clear(wire, memory, use);
+  void settle(ConstView wire, std::span<float> memory, const CodecContext& context) const override {
+    clear(wire, memory, context);
   }
-  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
-    if (!all_finite(as_span<float>(wire), use.path)) return;
-    for (std::uint32_t place : places_of(values.size(), use)) values[place] = 0;
+  void clear(ConstView wire, std::span<float> values, const CodecContext& context) const override {
+    if (!all_finite(as_span<float>(wire), context.isa)) return;
+    for (std::uint32_t place : places_of(values.size(), context)) values[place] = 0;
   }
 
  private:
-  std::span<std::uint32_t> places_of(std::size_t count, const Use& use) const {
-    return as_span<std::uint32_t>(use.scratch.slice(0, chosen_.of(count) * sizeof(std::uint32_t)));
+  std::span<std::uint32_t> places_of(std::size_t count, const CodecContext& context) const {
+    return as_span<std::uint32_t>(context.scratch.slice(0, chosen_.of(count) * sizeof(std::uint32_t)));
   }
   const Chosen chosen_;
   const float turn_;
@@ -93,7 +94,7 @@ class Between final : public Codec {
 ///
 /// Where one member alone has the sums: Ivkin et al., "Communication-efficient distributed SGD with
 /// sketching" (Sketched-SGD), NeurIPS 2019.
-class GlobalSketch final : public Codec, public Inquiry {
+class GlobalSketch final : public Codec, public CoordinateQuery {
  public:
   explicit GlobalSketch(const plan::CodecPlan& plan)
       : chosen_(plan),
@@ -108,7 +109,7 @@ class GlobalSketch final : public Codec, public Inquiry {
   }
 
   std::span<const Round> rounds() const override { return rounds_; }
-  Settles settles() const override { return Settles::Delivered; }
+  ResidualTiming residual_timing() const override { return ResidualTiming::Delivered; }
   bool lasts() const override { return cycle() > 1; }
   int cycle() const override { return static_cast<int>(between_.size()) + 1; }
   const Codec& in_turn(std::int64_t step) const override {
@@ -116,7 +117,7 @@ class GlobalSketch final : public Codec, public Inquiry {
     if (turn == 0) return *this;
     return *between_[turn - 1];
   }
-  Price price() const override {
+  ElementCost cost() const override {
     const auto b = static_cast<double>(neighbours_);
     const double folding = neighbours_ > 1 ? 3 : 0;  // a sign, a sum, and their part of a hash
     return {folding + 4.0 * rows_ / b, 4 + 8.0 * rows_ / b, (4.0 * rows_ + 14) / b,
@@ -130,22 +131,23 @@ class GlobalSketch final : public Codec, public Inquiry {
     return Scratch::bytes(*this, extent.count);
   }
 
-  bool encode(int round, std::span<float> values, View wire, Rest, const Use& use) const override {
-    Scratch scratch(*this, values.size(), use.scratch);
+  bool encode(int round, std::span<float> values, View wire, Residual,
+              const CodecContext& context) const override {
+    Scratch scratch(*this, values.size(), context.scratch);
     if (round == 0) {
-      const bool finite = all_finite(values, use.path);
+      const bool finite = all_finite(values, context.isa);
       std::span<float> table = table_.wide() ? as_span<float>(wire) : scratch.table;
       if (finite) {
         std::span<const float> items = values;
         if (neighbours_ > 1) {
-          fold(values, neighbours_, use.shared, scratch.estimates, use.path);
+          fold(values, neighbours_, context.shared, scratch.estimates, context.isa);
           items = scratch.estimates;
         }
-        sketch(items, shape(values.size()), use.shared, table, use.path);
+        sketch(items, shape(values.size()), context.shared, table, context.isa);
       }
       if (!table_.wide()) {
         if (finite)
-          narrow(table, as_span<std::uint16_t>(wire), Half::BFloat16, use.path);
+          narrow(table, as_span<std::uint16_t>(wire), Half::BFloat16, context.isa);
         else
           std::memset(wire.data(), 0xFF, wire.size());  // NaN in every type
       } else if (!finite) {
@@ -165,62 +167,63 @@ class GlobalSketch final : public Codec, public Inquiry {
     return true;
   }
 
-  void absorb(int, std::span<const float> values, ConstView sum, const Use& use) const override {
-    Scratch scratch(*this, values.size(), use.scratch);
-    if (!table_.wide()) widen(as_span<std::uint16_t>(sum), scratch.table, Half::BFloat16, false, use.path);
+  void absorb(int, std::span<const float> values, ConstView sum, const CodecContext& context) const override {
+    Scratch scratch(*this, values.size(), context.scratch);
+    if (!table_.wide()) widen(as_span<std::uint16_t>(sum), scratch.table, Half::BFloat16, false, context.isa);
     const std::span<const float> table = table_.wide() ? as_span<float>(sum) : scratch.table;
-    *scratch.finite = all_finite(table, use.path) ? 1 : 0;
+    *scratch.finite = all_finite(table, context.isa) ? 1 : 0;
     if (!*scratch.finite) return;
-    estimate(table, shape(values.size()), use.shared, scratch.estimates, use.path);
-    *scratch.finite = select_largest(scratch.estimates, scratch.items, scratch.select, use.path) ? 1 : 0;
+    estimate(table, shape(values.size()), context.shared, scratch.estimates, context.isa);
+    *scratch.finite = select_largest(scratch.estimates, scratch.items, scratch.select, context.isa) ? 1 : 0;
     if (!*scratch.finite) return;
     spell_out(scratch.items, scratch.found);
-    if (cycle() > 1) share_out(scratch, use.lasting);
+    if (cycle() > 1) share_out(scratch, context.lasting);
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
-    Scratch scratch(*this, values.size(), use.scratch);
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
+    Scratch scratch(*this, values.size(), context.scratch);
     auto exact = as_span<float>(wire);
-    if (!choose(exact, scratch, use)) return fill_not_finite(values);
+    if (!choose(exact, scratch, context)) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     for (std::uint32_t i : scratch.chosen)
       if (scratch.candidates[i] < values.size()) values[scratch.candidates[i]] += exact[i];
   }
 
-  void settle(ConstView wire, std::span<float> memory, const Use& use) const override {
-    clear(wire, memory, use);
+  void settle(ConstView wire, std::span<float> memory, const CodecContext& context) const override {
+    clear(wire, memory, context);
   }
 
-  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
-    Scratch scratch(*this, values.size(), use.scratch);
-    if (!choose(as_span<float>(wire), scratch, use)) return;
+  void clear(ConstView wire, std::span<float> values, const CodecContext& context) const override {
+    Scratch scratch(*this, values.size(), context.scratch);
+    if (!choose(as_span<float>(wire), scratch, context)) return;
     for (std::uint32_t i : scratch.chosen)
       if (scratch.candidates[i] < values.size()) values[scratch.candidates[i]] = 0;
   }
 
-  const Inquiry* inquiry() const override { return this; }
+  const CoordinateQuery* coordinate_query() const override { return this; }
   std::size_t question_bytes(std::size_t count) const override {
     return places_bytes(candidates(count) / neighbours_);
   }
-  void ask(View question, std::size_t count, const Use& use) const override {
-    const Scratch scratch(*this, count, use.scratch);
+  void ask(View question, std::size_t count, const CodecContext& context) const override {
+    const Scratch scratch(*this, count, context.scratch);
     const bool finite = *scratch.finite != 0;
     auto places = as_span<std::uint32_t>(body_of(question));
     std::fill(places.begin(), places.end(), 0U);
     if (finite) std::copy(scratch.items.begin(), scratch.items.end(), places.begin());
     seal(question, {kQuestion, finite ? 0 : kNotFinite, items(count), scratch.items.size()});
   }
-  void hear(ConstView question, std::size_t count, const Use& use) const override {
-    const Scratch scratch(*this, count, use.scratch);
+  void receive(ConstView question, std::size_t count, const CodecContext& context) const override {
+    const Scratch scratch(*this, count, context.scratch);
     const Entries asked = open_places(question, {kQuestion, 0, items(count), scratch.items.size()});
     *scratch.finite = asked.finite ? 1 : 0;
     if (asked.finite) spell_out(asked.places, scratch.candidates);
   }
   std::size_t entries(std::size_t count) const override { return chosen(count); }
   bool find(ConstView sum, std::span<std::uint32_t> places, std::size_t count,
-            const Use& use) const override {
-    Scratch scratch(*this, count, use.scratch);
-    if (!choose(as_span<float>(sum), scratch, use)) return false;
+            const CodecContext& context) const override {
+    Scratch scratch(*this, count, context.scratch);
+    if (!choose(as_span<float>(sum), scratch, context)) return false;
     for (std::size_t i = 0; i < places.size(); ++i) places[i] = scratch.candidates[scratch.chosen[i]];
     if (!places.empty() && places.back() >= count)
       throw Error(ErrorKind::Transport, "a sum of exact values has some where there are none");
@@ -294,8 +297,8 @@ class GlobalSketch final : public Codec, public Inquiry {
   SketchShape shape(std::size_t count) const {
     return column_count_ > 0 ? sketch_of(rows_, column_count_) : sketch_shape(rows_, columns_, count);
   }
-  bool choose(std::span<const float> exact, Scratch& scratch, const Use& use) const {
-    return *scratch.finite && select_largest(exact, scratch.chosen, scratch.select, use.path);
+  bool choose(std::span<const float> exact, Scratch& scratch, const CodecContext& context) const {
+    return *scratch.finite && select_largest(exact, scratch.chosen, scratch.select, context.isa);
   }
   /// The places of items.
   void spell_out(std::span<const std::uint32_t> items, std::span<std::uint32_t> places) const {

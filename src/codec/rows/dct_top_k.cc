@@ -63,7 +63,7 @@ class DctTopK final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Opaque}};
     return kRounds;
   }
-  Price price() const override { return {2.0 * kWave + 3, 24, 2.0 * kWave, 20}; }
+  ElementCost cost() const override { return {2.0 * kWave + 3, 24, 2.0 * kWave, 20}; }
   /// A wave may lie across what lies between two tensors.
   bool keeps_zeros() const override { return false; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
@@ -73,28 +73,30 @@ class DctTopK final : public Codec {
     return 2 * whole(extent.count) * sizeof(float) + chunks_.scratch_bytes();
   }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
-    const Scratch scratch = parts(values.size(), use.scratch);
-    const bool finite = all_finite(values, use.path);
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
+    const Scratch scratch = parts(values.size(), context.scratch);
+    const bool finite = all_finite(values, context.isa);
     if (finite) {
       std::fill(std::copy(values.begin(), values.end(), scratch.values.begin()), scratch.values.end(), 0.0F);
-      run_on<Transform>(use.path, static_cast<const float*>(scratch.values.data()), &transposed(),
+      run_on<Transform>(context.isa, static_cast<const float*>(scratch.values.data()), &transposed(),
                         scratch.waves.data(), scratch.waves.size() / kWave);
     } else {
       fill_not_finite(scratch.waves);
     }
     // Finite values may have frequencies that are not.
-    if (!chunks_.encode(scratch.waves, wire, {scratch.selecting, use.path, values.size()})) return false;
-    if (rest == Rest::Keep) {
-      expand(wire, values.size(), use);
+    if (!chunks_.encode(scratch.waves, wire, {scratch.selecting, context.isa, values.size()})) return false;
+    if (residual == Residual::Keep) {
+      expand(wire, values.size(), context);
       for (std::size_t i = 0; i < values.size(); ++i) values[i] -= scratch.values[i];
     }
     return true;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
-    if (!expand(wire, values.size(), use)) return fill_not_finite(values);
-    const Scratch scratch = parts(values.size(), use.scratch);
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
+    if (!expand(wire, values.size(), context)) return fill_not_finite(values);
+    const Scratch scratch = parts(values.size(), context.scratch);
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = scratch.values[i] + (into == Into::Add ? values[i] : 0.0F);
   }
@@ -111,13 +113,13 @@ class DctTopK final : public Codec {
             scratch.slice(2 * bytes, scratch.size() - 2 * bytes)};
   }
   /// Scratch's values := what the wire stands for. False: it says that it was not finite.
-  bool expand(ConstView wire, std::size_t count, const Use& use) const {
+  bool expand(ConstView wire, std::size_t count, const CodecContext& context) const {
     const Chunks::Reader reader(chunks_, wire, {whole(count), count});
     if (!reader.finite()) return false;
-    const Scratch scratch = parts(count, use.scratch);
+    const Scratch scratch = parts(count, context.scratch);
     std::fill(scratch.waves.begin(), scratch.waves.end(), 0.0F);
     reader.for_each([&](std::size_t place, float value) { scratch.waves[place] = value; });
-    run_on<Transform>(use.path, static_cast<const float*>(scratch.waves.data()), &cosines(),
+    run_on<Transform>(context.isa, static_cast<const float*>(scratch.waves.data()), &cosines(),
                       scratch.values.data(), scratch.values.size() / kWave);
     return true;
   }

@@ -21,39 +21,42 @@ class Halves final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Divisible}};
     return kRounds;
   }
-  Price price() const override { return {2, 10, 1, 10}; }
+  ElementCost cost() const override { return {2, 10, 1, 10}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
     return sizeof(Head) + padded(extent.count * sizeof(std::uint16_t));
   }
   std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
     auto halves = as_span<std::uint16_t>(body_of(wire));
     Sealing sealing(wire, {letters_, 0, values.size(), values.size()});
     const bool finite = encode_finite(
         values.size(), kPiece,
         [&](Range piece) -> std::size_t {
           auto part = values.subspan(piece.begin, piece.size);
-          if (!narrow(part, halves.subspan(piece.begin, piece.size), kind_, use.path)) return 0;
-          if (rest == Rest::Keep) subtract(halves.subspan(piece.begin, piece.size), part, kind_, use.path);
+          if (!narrow(part, halves.subspan(piece.begin, piece.size), kind_, context.isa)) return 0;
+          if (residual == Residual::Keep)
+            subtract(halves.subspan(piece.begin, piece.size), part, kind_, context.isa);
           sealing.reach(piece.end() * sizeof(std::uint16_t));
           return piece.size;
         },
         [&](Range done) {
-          if (rest == Rest::Keep)
-            widen(halves.first(done.size), values.first(done.size), kind_, true, use.path);
+          if (residual == Residual::Keep)
+            widen(halves.first(done.size), values.first(done.size), kind_, true, context.isa);
         });
     std::fill(halves.begin() + static_cast<std::ptrdiff_t>(values.size()), halves.end(), std::uint16_t{0});
     finite ? sealing.finish() : sealing.give_up();
     return finite;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
     const Opened opened =
         open(wire, wire_bytes(0, values.size()), {letters_, 0, values.size(), values.size()});
     if (!opened.finite) return fill_not_finite(values);
     widen(as_span<std::uint16_t>(opened.body).first(values.size()), values, kind_, into == Into::Add,
-          use.path);
+          context.isa);
   }
 
  private:

@@ -26,7 +26,7 @@ class PackedTopK final : public Codec {
         letters_(letters) {}
 
   std::span<const Round> rounds() const override { return round_; }
-  Price price() const override { return {2, 5, 8 * chosen_.share(), 4 + 8 * chosen_.share()}; }
+  ElementCost cost() const override { return {2, 5, 8 * chosen_.share(), 4 + 8 * chosen_.share()}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
     return sizeof(Head) + padded(places(extent.count).bytes()) +
            values_->wire_bytes(0, chosen_.of(extent.count));
@@ -37,45 +37,48 @@ class PackedTopK final : public Codec {
            std::max(select_scratch_bytes(extent.count, k), unite_scratch_bytes(2 * k));
   }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
-    const Scratch scratch(chosen_.of(values.size()), use.scratch);
-    if (!select_largest(values, scratch.places, scratch.more, use.path)) {
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
+    const Scratch scratch(chosen_.of(values.size()), context.scratch);
+    if (!select_largest(values, scratch.places, scratch.more, context.isa)) {
       seal(wire, head(values.size(), kNotFinite));
       return false;
     }
     for (std::size_t i = 0; i < scratch.places.size(); ++i) scratch.values[i] = values[scratch.places[i]];
-    write(wire, values.size(), scratch, rest, use);
-    if (rest == Rest::Keep)
+    write(wire, values.size(), scratch, residual, context);
+    if (residual == Residual::Keep)
       for (std::size_t i = 0; i < scratch.places.size(); ++i) values[scratch.places[i]] = scratch.values[i];
     return true;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
-    const Scratch scratch(chosen_.of(values.size()), use.scratch);
-    if (!read(wire, values.size(), scratch.places, scratch.values, use)) return fill_not_finite(values);
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
+    const Scratch scratch(chosen_.of(values.size()), context.scratch);
+    if (!read(wire, values.size(), scratch.places, scratch.values, context)) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     for (std::size_t i = 0; i < scratch.places.size(); ++i) values[scratch.places[i]] += scratch.values[i];
   }
 
-  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
-    const Scratch scratch(chosen_.of(values.size()), use.scratch);
-    if (!read(wire, values.size(), scratch.places, scratch.values, use)) return;
+  void clear(ConstView wire, std::span<float> values, const CodecContext& context) const override {
+    const Scratch scratch(chosen_.of(values.size()), context.scratch);
+    if (!read(wire, values.size(), scratch.places, scratch.values, context)) return;
     for (const std::uint32_t place : scratch.places) values[place] = 0;
   }
 
-  void merge(View into, ConstView other, std::span<float> rest, const Use& use) const override {
+  void merge(View into, ConstView other, std::span<float> residual,
+             const CodecContext& context) const override {
     Head mine;
     std::memcpy(&mine, into.data(), std::min(sizeof(mine), into.size()));
     if (into.size() != wire_bytes(0, mine.count))
       throw Error(ErrorKind::Transport, "wires of different sizes can't be merged");
     const std::size_t count = mine.count, k = chosen_.of(count);
-    const Scratch scratch(k, use.scratch);
-    const bool first = read(into, count, scratch.places, scratch.values, use);
-    if (!read(other, count, scratch.other_places, scratch.other_values, use) || !first)
+    const Scratch scratch(k, context.scratch);
+    const bool first = read(into, count, scratch.places, scratch.values, context);
+    if (!read(other, count, scratch.other_places, scratch.other_values, context) || !first)
       return seal(into, head(count, kNotFinite));
     const Union both =
         unite({scratch.places, scratch.values}, {scratch.other_places, scratch.other_values}, scratch.more);
-    if (!all_finite(both.values, use.path)) return seal(into, head(count, kNotFinite));
+    if (!all_finite(both.values, context.isa)) return seal(into, head(count, kNotFinite));
     std::size_t kept = 0;
     divide(
         both, k,
@@ -84,10 +87,10 @@ class PackedTopK final : public Codec {
           scratch.values[kept++] = value;
         },
         [&](std::uint32_t place, float value) {
-          if (!rest.empty()) rest[place] += value;
+          if (!residual.empty()) residual[place] += value;
         });
-    write(into, count, scratch, Rest::Keep, use);
-    for (std::size_t i = 0; i < k && !rest.empty(); ++i) rest[scratch.places[i]] += scratch.values[i];
+    write(into, count, scratch, Residual::Keep, context);
+    for (std::size_t i = 0; i < k && !residual.empty(); ++i) residual[scratch.places[i]] += scratch.values[i];
   }
 
  private:
@@ -111,25 +114,26 @@ class PackedTopK final : public Codec {
   };
 
   /// Afterwards, with Rest::Keep, values are what the wire lacks.
-  void write(View wire, std::size_t count, const Scratch& scratch, Rest rest, const Use& use) const {
+  void write(View wire, std::size_t count, const Scratch& scratch, Residual residual,
+             const CodecContext& context) const {
     View body = body_of(wire);
     const PlacesShape shape = places(count);
     const std::size_t room = padded(shape.bytes());
     auto named = as_span<std::uint8_t>(body.slice(0, room));
     std::fill(named.begin(), named.end(), std::uint8_t{0});
     write_places(scratch.places, shape, named.first(shape.bytes()));
-    values_->encode(0, scratch.values, body.slice(room, body.size() - room), rest, use);
+    values_->encode(0, scratch.values, body.slice(room, body.size() - room), residual, context);
     seal(wire, head(count, 0));
   }
   /// False: it was not finite.
   bool read(ConstView wire, std::size_t count, std::span<std::uint32_t> at, std::span<float> values,
-            const Use& use) const {
+            const CodecContext& context) const {
     const Opened opened = open(wire, wire_bytes(0, count), head(count, 0));
     if (!opened.finite) return false;
     const PlacesShape shape = places(count);
     const std::size_t room = padded(shape.bytes());
     read_places(as_span<std::uint8_t>(opened.body.slice(0, room)).first(shape.bytes()), shape, at);
-    values_->decode(opened.body.slice(room, opened.body.size() - room), values, Into::Assign, use);
+    values_->decode(opened.body.slice(room, opened.body.size() - room), values, Into::Assign, context);
     return true;
   }
 

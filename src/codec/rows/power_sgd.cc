@@ -29,10 +29,10 @@ class PowerSgd final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}, {Algebra::Linear, DType::Float32}};
     return kRounds;
   }
-  Settles settles() const override { return Settles::Delivered; }
+  ResidualTiming residual_timing() const override { return ResidualTiming::Delivered; }
   bool keeps_zeros() const override { return false; }
   bool lasts() const override { return true; }
-  Price price() const override {
+  ElementCost cost() const override {
     const auto rank = static_cast<double>(rank_);
     return {2 * rank, 4, 2 * rank, 8};
   }
@@ -46,61 +46,63 @@ class PowerSgd final : public Codec {
            padded(sizes.right * sizeof(float));
   }
 
-  bool encode(int round, std::span<float> values, View wire, Rest, const Use& use) const override {
-    const Extent extent{values.size(), use.pieces};
+  bool encode(int round, std::span<float> values, View wire, Residual,
+              const CodecContext& context) const override {
+    const Extent extent{values.size(), context.pieces};
     auto sent = as_span<float>(wire);
-    Scratch scratch(sizes_of(extent), use.scratch);
-    const bool finite = round == 0 ? all_finite(values, use.path) : *scratch.finite != 0;
+    Scratch scratch(sizes_of(extent), context.scratch);
+    const bool finite = round == 0 ? all_finite(values, context.isa) : *scratch.finite != 0;
     if (!finite) {
       fill_not_finite(sent);
       return round != 0;
     }
     if (round == 0) {
-      fill_left(values, sent, use);
+      fill_left(values, sent, context);
     } else {
-      fill_right(values, scratch, use);
+      fill_right(values, scratch, context);
       std::copy(scratch.right.begin(), scratch.right.end(), sent.begin());
     }
     return true;
   }
 
-  void absorb(int, std::span<const float> values, ConstView sum, const Use& use) const override {
-    const Extent extent{values.size(), use.pieces};
-    Scratch scratch(sizes_of(extent), use.scratch);
+  void absorb(int, std::span<const float> values, ConstView sum, const CodecContext& context) const override {
+    const Extent extent{values.size(), context.pieces};
+    Scratch scratch(sizes_of(extent), context.scratch);
     auto left = as_span<float>(sum);
-    *scratch.finite = all_finite(left, use.path) ? 1 : 0;
+    *scratch.finite = all_finite(left, context.isa) ? 1 : 0;
     if (!*scratch.finite) return;
     std::copy(left.begin(), left.end(), scratch.left.begin());
     for_parts(extent, [&](const Part& part) {
       if (part.rank > 0)
-        orthonormalise(scratch.left.subspan(part.left_at, part.left()), part.shape.rows(), use.path);
+        orthonormalise(scratch.left.subspan(part.left_at, part.left()), part.shape.rows(), context.isa);
     });
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
-    const Extent extent{values.size(), use.pieces};
-    Scratch scratch(sizes_of(extent), use.scratch);
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
+    const Extent extent{values.size(), context.pieces};
+    Scratch scratch(sizes_of(extent), context.scratch);
     auto right = as_span<float>(wire);
-    if (!*scratch.finite || !all_finite(right, use.path)) return fill_not_finite(values);
+    if (!*scratch.finite || !all_finite(right, context.isa)) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
-    add_sum(scratch.left, right, Expand::Add, values, use);
+    add_sum(scratch.left, right, Expand::Add, values, context);
     for_parts(extent, [&](const Part& part) {
       if (part.rank == 0) return;
-      auto next = use.lasting.subspan(part.values.begin, part.right());
+      auto next = context.lasting.subspan(part.values.begin, part.right());
       std::copy_n(right.data() + part.right_at, part.right(), next.data());
-      normalise(next, part.shape.columns, use.path);
+      normalise(next, part.shape.columns, context.isa);
     });
   }
 
-  void settle(ConstView wire, std::span<float> memory, const Use& use) const override {
-    Scratch scratch(sizes_of({memory.size(), use.pieces}), use.scratch);
-    if (!*scratch.finite || !all_finite(as_span<float>(wire), use.path)) return;
-    for_parts({memory.size(), use.pieces}, [&](const Part& part) {
+  void settle(ConstView wire, std::span<float> memory, const CodecContext& context) const override {
+    Scratch scratch(sizes_of({memory.size(), context.pieces}), context.scratch);
+    if (!*scratch.finite || !all_finite(as_span<float>(wire), context.isa)) return;
+    for_parts({memory.size(), context.pieces}, [&](const Part& part) {
       auto kept = memory.subspan(part.values.begin, part.values.size);
       if (part.rank == 0)
         std::fill(kept.begin(), kept.end(), 0.0F);
       else
-        expand(factors(scratch.left, scratch.right, part), part.shape, Expand::Subtract, kept, use.path);
+        expand(factors(scratch.left, scratch.right, part), part.shape, Expand::Subtract, kept, context.isa);
     });
   }
 
@@ -149,39 +151,39 @@ class PowerSgd final : public Codec {
     });
     return sizes;
   }
-  static Factors factors(std::span<const float> left, std::span<const float> right, const Part& part) {
+  static LowRankFactors factors(std::span<const float> left, std::span<const float> right, const Part& part) {
     return {left.subspan(part.left_at, part.left()), right.subspan(part.right_at, part.right())};
   }
 
-  void fill_left(std::span<const float> values, std::span<float> sent, const Use& use) const {
-    for_parts({values.size(), use.pieces}, [&](const Part& part) {
+  void fill_left(std::span<const float> values, std::span<float> sent, const CodecContext& context) const {
+    for_parts({values.size(), context.pieces}, [&](const Part& part) {
       auto tensor = values.subspan(part.values.begin, part.values.size);
       auto left = sent.subspan(part.left_at, part.left());
       if (part.rank == 0) {
         std::copy(tensor.begin(), tensor.end(), left.begin());
         return;
       }
-      auto right = use.lasting.subspan(part.values.begin, part.right());
-      draw_where_zero(right, part.shape.columns, mix(use.shared + part.values.begin));
-      multiply(tensor, part.shape, right, left, use.path);
+      auto right = context.lasting.subspan(part.values.begin, part.right());
+      draw_where_zero(right, part.shape.columns, mix(context.shared + part.values.begin));
+      multiply(tensor, part.shape, right, left, context.isa);
     });
   }
-  void fill_right(std::span<const float> values, Scratch& scratch, const Use& use) const {
-    for_parts({values.size(), use.pieces}, [&](const Part& part) {
+  void fill_right(std::span<const float> values, Scratch& scratch, const CodecContext& context) const {
+    for_parts({values.size(), context.pieces}, [&](const Part& part) {
       if (part.rank > 0)
         multiply_transposed(values.subspan(part.values.begin, part.values.size), part.shape,
                             scratch.left.subspan(part.left_at, part.left()),
-                            scratch.right.subspan(part.right_at, part.right()), use.path);
+                            scratch.right.subspan(part.right_at, part.right()), context.isa);
     });
   }
   void add_sum(std::span<const float> left, std::span<const float> right, Expand how, std::span<float> values,
-               const Use& use) const {
-    for_parts({values.size(), use.pieces}, [&](const Part& part) {
+               const CodecContext& context) const {
+    for_parts({values.size(), context.pieces}, [&](const Part& part) {
       auto tensor = values.subspan(part.values.begin, part.values.size);
       if (part.rank == 0)
-        add(left.subspan(part.left_at, part.left()), tensor, use.path);
+        add(left.subspan(part.left_at, part.left()), tensor, context.isa);
       else
-        expand(factors(left, right, part), part.shape, how, tensor, use.path);
+        expand(factors(left, right, part), part.shape, how, tensor, context.isa);
     });
   }
   /// Signs in place of vectors of zeros: at first, and after gradients that had none of a direction.

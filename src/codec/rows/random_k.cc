@@ -20,7 +20,7 @@ class RandomK final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
     return kRounds;
   }
-  Price price() const override {
+  ElementCost cost() const override {
     const double share = chosen_.share();
     return {10 * share, 4 + 70 * share, 10 * share, 4 + 70 * share};
   }
@@ -29,31 +29,33 @@ class RandomK final : public Codec {
   }
   std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
     auto sent = as_span<float>(wire);
-    if (!all_finite(values, use.path)) {
+    if (!all_finite(values, context.isa)) {
       fill_not_finite(sent);
       return false;
     }
     for (std::size_t i = 0; i < sent.size(); ++i) {
-      float& value = values[place(values.size(), sent.size(), i, use.shared)];
+      float& value = values[place(values.size(), sent.size(), i, context.shared)];
       sent[i] = value;
-      if (rest == Rest::Keep) value = 0;
+      if (residual == Residual::Keep) value = 0;
     }
     return true;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
     auto sum = as_span<float>(wire);
-    if (!all_finite(sum, use.path)) return fill_not_finite(values);
+    if (!all_finite(sum, context.isa)) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     for (std::size_t i = 0; i < sum.size(); ++i)
-      values[place(values.size(), sum.size(), i, use.shared)] += sum[i];
+      values[place(values.size(), sum.size(), i, context.shared)] += sum[i];
   }
 
-  void clear(ConstView wire, std::span<float> values, const Use& use) const override {
+  void clear(ConstView wire, std::span<float> values, const CodecContext& context) const override {
     const std::size_t entries = wire.size() / sizeof(float);
-    for (std::size_t i = 0; i < entries; ++i) values[place(values.size(), entries, i, use.shared)] = 0;
+    for (std::size_t i = 0; i < entries; ++i) values[place(values.size(), entries, i, context.shared)] = 0;
   }
 
  private:

@@ -17,7 +17,7 @@ namespace {
 /// whole sketches at every member (count_sketch): tables travel once in place of twice, and, since they are
 /// added up decoded, in 8 or 4 bits; so do values, and what that loses stays in the memories of whoever
 /// encoded; places take a byte; and each member searches its part alone.
-class SplitSketch final : public Codec, public Asking {
+class SplitSketch final : public Codec, public PartQuery {
  public:
   explicit SplitSketch(const plan::CodecPlan& plan)
       : density_(plan.density),
@@ -30,9 +30,9 @@ class SplitSketch final : public Codec, public Asking {
     static constexpr Round kRounds[] = {{Algebra::Asked}, {Algebra::Asked}};
     return kRounds;
   }
-  Settles settles() const override { return Settles::Answered; }
-  /// Decoding is a search only where parts are owned, see Asking::price().
-  Price price() const override { return {4.0 * rows_, 4 + 8.0 * rows_, density_, 4 + 12 * density_}; }
+  ResidualTiming residual_timing() const override { return ResidualTiming::Answered; }
+  /// Decoding is a search only where parts are owned, see PartQuery::cost().
+  ElementCost cost() const override { return {4.0 * rows_, 4 + 8.0 * rows_, density_, 4 + 12 * density_}; }
   std::size_t wire_bytes(int round, const Extent& extent) const override {
     return round == 0 ? table_->wire_bytes(0, shape(extent.count).size())
                       : values_->wire_bytes(0, chosen(extent.count));
@@ -41,46 +41,49 @@ class SplitSketch final : public Codec, public Asking {
     return Scratch::bytes(*this, extent.count);
   }
 
-  bool encode(int round, std::span<float> values, View wire, Rest rest, const Use& use) const override {
-    return round == 0 ? encode_sketch(values, wire, use) : encode_values(values, wire, rest, use);
+  bool encode(int round, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
+    return round == 0 ? encode_sketch(values, wire, context) : encode_values(values, wire, residual, context);
   }
   /// Of one member alone, who owns all.
-  void absorb(int, std::span<const float> values, ConstView wire, const Use& use) const override {
-    begin(values.size(), use);
-    add(wire, values.size(), use);
-    choose(values.size(), use);
+  void absorb(int, std::span<const float> values, ConstView wire,
+              const CodecContext& context) const override {
+    begin(values.size(), context);
+    add(wire, values.size(), context);
+    choose(values.size(), context);
   }
-  void decode(ConstView wire, std::span<float> values, Into into, const Use& use) const override {
-    const Scratch scratch = heard(values.size(), use);
-    values_->decode(wire, scratch.gathered, Into::Assign, use);
+  void decode(ConstView wire, std::span<float> values, Into into,
+              const CodecContext& context) const override {
+    const Scratch scratch = heard(values.size(), context);
+    values_->decode(wire, scratch.gathered, Into::Assign, context);
     if (!*scratch.finite || !std::isfinite(scratch.gathered.empty() ? 0 : scratch.gathered[0]))
       return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     for (std::size_t i = 0; i < scratch.places.size(); ++i) values[scratch.places[i]] += scratch.gathered[i];
   }
-  void clear(ConstView, std::span<float> values, const Use& use) const override {
-    const Scratch scratch = heard(values.size(), use);
+  void clear(ConstView, std::span<float> values, const CodecContext& context) const override {
+    const Scratch scratch = heard(values.size(), context);
     if (!*scratch.finite) return;
     for (const std::uint32_t place : scratch.places) values[place] = 0;
   }
 
-  const Asking* asking() const override { return this; }
-  Price price_of_choosing() const override { return {0, 0, 4.0 * rows_ + 14, 4 + 4 + 4.0 * rows_}; }
+  const PartQuery* part_query() const override { return this; }
+  ElementCost cost_of_choosing() const override { return {0, 0, 4.0 * rows_ + 14, 4 + 4 + 4.0 * rows_}; }
   std::size_t question_bytes(std::size_t count) const override {
     return sizeof(Head) + padded(places(count).bytes());
   }
-  void begin(std::size_t count, const Use& use) const override {
-    const Scratch scratch(*this, count, use.scratch);
+  void begin(std::size_t count, const CodecContext& context) const override {
+    const Scratch scratch(*this, count, context.scratch);
     *scratch.finite = 1;
     std::fill(scratch.table.begin(), scratch.table.end(), 0.0F);
   }
-  void add(ConstView wire, std::size_t count, const Use& use) const override {
-    const Scratch scratch(*this, count, use.scratch);
-    table_->decode(wire, scratch.table, Into::Add, use);
+  void add(ConstView wire, std::size_t count, const CodecContext& context) const override {
+    const Scratch scratch(*this, count, context.scratch);
+    table_->decode(wire, scratch.table, Into::Add, context);
   }
-  void ask(View question, std::size_t count, const Use& use) const override {
-    choose(count, use);
-    const Scratch scratch(*this, count, use.scratch);
+  void ask(View question, std::size_t count, const CodecContext& context) const override {
+    choose(count, context);
+    const Scratch scratch(*this, count, context.scratch);
     const bool finite = *scratch.finite != 0;
     auto body = as_span<std::uint8_t>(body_of(question));
     const PlacesShape shape = places(count);
@@ -88,8 +91,8 @@ class SplitSketch final : public Codec, public Asking {
     if (finite) write_places(scratch.places, shape, body.first(shape.bytes()));
     seal(question, {kQuestion, finite ? 0 : kNotFinite, count, shape.places});
   }
-  void hear(ConstView question, std::size_t count, const Use& use) const override {
-    const Scratch scratch(*this, count, use.scratch);
+  void receive(ConstView question, std::size_t count, const CodecContext& context) const override {
+    const Scratch scratch(*this, count, context.scratch);
     const PlacesShape shape = places(count);
     const Opened opened = open(question, question_bytes(count), {kQuestion, 0, count, shape.places});
     if (opened.finite)
@@ -131,33 +134,34 @@ class SplitSketch final : public Codec, public Asking {
     }
   };
   /// REQUIRES that a question about as many values was heard, or asked.
-  Scratch heard(std::size_t count, const Use& use) const {
-    const Scratch scratch(*this, count, use.scratch);
+  Scratch heard(std::size_t count, const CodecContext& context) const {
+    const Scratch scratch(*this, count, context.scratch);
     if (*scratch.count != count) throw Error(ErrorKind::Transport, "an answer came for another question");
     return scratch;
   }
 
-  bool encode_sketch(std::span<const float> values, View wire, const Use& use) const {
-    const Scratch scratch(*this, values.size(), use.scratch);
-    sketch(values, shape(values.size()), use.shared, scratch.table, use.path);
+  bool encode_sketch(std::span<const float> values, View wire, const CodecContext& context) const {
+    const Scratch scratch(*this, values.size(), context.scratch);
+    sketch(values, shape(values.size()), context.shared, scratch.table, context.isa);
     // What is not finite is in some bucket of every row, and no sum makes it finite.
-    return table_->encode(0, scratch.table, wire, Rest::Stay, use);
+    return table_->encode(0, scratch.table, wire, Residual::Stay, context);
   }
-  bool encode_values(std::span<float> values, View wire, Rest rest, const Use& use) const {
-    const Scratch scratch = heard(values.size(), use);
+  bool encode_values(std::span<float> values, View wire, Residual residual,
+                     const CodecContext& context) const {
+    const Scratch scratch = heard(values.size(), context);
     for (std::size_t i = 0; i < scratch.places.size(); ++i)
       scratch.gathered[i] = *scratch.finite ? values[scratch.places[i]] : std::nanf("");
-    if (scratch.places.empty()) return values_->encode(0, scratch.gathered, wire, Rest::Stay, use);
-    const bool finite = values_->encode(0, scratch.gathered, wire, rest, use);
-    if (finite && rest == Rest::Keep)
+    if (scratch.places.empty()) return values_->encode(0, scratch.gathered, wire, Residual::Stay, context);
+    const bool finite = values_->encode(0, scratch.gathered, wire, residual, context);
+    if (finite && residual == Residual::Keep)
       for (std::size_t i = 0; i < scratch.places.size(); ++i) values[scratch.places[i]] = scratch.gathered[i];
     return finite;
   }
-  void choose(std::size_t count, const Use& use) const {
-    Scratch scratch(*this, count, use.scratch);
+  void choose(std::size_t count, const CodecContext& context) const {
+    Scratch scratch(*this, count, context.scratch);
     *scratch.count = count;
-    estimate(scratch.table, shape(count), use.shared, scratch.estimates, use.path);
-    *scratch.finite = select_largest(scratch.estimates, scratch.places, scratch.select, use.path) ? 1 : 0;
+    estimate(scratch.table, shape(count), context.shared, scratch.estimates, context.isa);
+    *scratch.finite = select_largest(scratch.estimates, scratch.places, scratch.select, context.isa) ? 1 : 0;
   }
 
   std::size_t chosen(std::size_t count) const { return entries_of(count, density_); }

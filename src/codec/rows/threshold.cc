@@ -27,7 +27,7 @@ class Threshold final : public Codec {
     static constexpr Round kRounds[] = {{Algebra::Opaque}};
     return kRounds;
   }
-  Price price() const override { return {2, 5, density_, 4 + 8 * density_}; }
+  ElementCost cost() const override { return {2, 5, density_, 4 + 8 * density_}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
     return sizeof(Head) + padded(room(extent.count) * sizeof(std::uint32_t));
   }
@@ -37,14 +37,15 @@ class Threshold final : public Codec {
                     keys_of(extent.count) * sizeof(std::uint64_t));
   }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
     auto words = as_span<std::uint32_t>(body_of(wire));
-    const Chosen chosen = choose(values, use);
+    const Chosen chosen = choose(values, context);
     std::size_t next = 0;
     for (std::uint32_t place : chosen.places) {
       const bool negative = std::signbit(values[place]);
       words[next++] = place << 1 | (negative ? 1U : 0U);
-      if (rest == Rest::Keep) values[place] -= negative ? -threshold_ : threshold_;
+      if (residual == Residual::Keep) values[place] -= negative ? -threshold_ : threshold_;
     }
     std::fill(words.begin() + static_cast<std::ptrdiff_t>(next), words.end(), kNoEntry);
     Head head = this->head(values.size());
@@ -53,14 +54,14 @@ class Threshold final : public Codec {
     return chosen.finite;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use&) const override {
+  void decode(ConstView wire, std::span<float> values, Into into, const CodecContext&) const override {
     const Words words = open_words(wire, values.size());
     if (!words.finite) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     for (std::uint32_t word : words.words) values[word >> 1] += word & 1 ? -threshold_ : threshold_;
   }
 
-  void clear(ConstView wire, std::span<float> values, const Use&) const override {
+  void clear(ConstView wire, std::span<float> values, const CodecContext&) const override {
     for (std::uint32_t word : open_words(wire, values.size()).words) values[word >> 1] = 0;
   }
 
@@ -79,15 +80,15 @@ class Threshold final : public Codec {
   std::size_t keys_of(std::size_t count) const { return room(count) + 2 * kCollectSlack; }
   Head head(std::size_t count) const { return {letters("thre"), 0, count, room(count)}; }
 
-  Chosen choose(std::span<const float> values, const Use& use) const {
+  Chosen choose(std::span<const float> values, const CodecContext& context) const {
     const std::size_t room = this->room(values.size()), bytes = padded(room * sizeof(std::uint32_t));
-    auto places = as_span<std::uint32_t>(use.scratch.slice(0, room * sizeof(std::uint32_t)));
-    const View rest = use.scratch.slice(bytes, use.scratch.size() - bytes);
+    auto places = as_span<std::uint32_t>(context.scratch.slice(0, room * sizeof(std::uint32_t)));
+    const View rest = context.scratch.slice(bytes, context.scratch.size() - bytes);
     auto keys = as_span<std::uint64_t>(rest.slice(0, keys_of(values.size()) * sizeof(std::uint64_t)));
     const std::size_t found =
-        collect_at_least(values, std::bit_cast<std::uint32_t>(threshold_), keys, use.path);
+        collect_at_least(values, std::bit_cast<std::uint32_t>(threshold_), keys, context.isa);
     if (found > room) {
-      if (!select_largest(values, places, rest, use.path)) return {{}, false};
+      if (!select_largest(values, places, rest, context.isa)) return {{}, false};
       return {places, true};
     }
     bool finite = true;

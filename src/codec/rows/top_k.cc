@@ -16,7 +16,7 @@ class TopK final : public Codec {
       : chosen_(plan), round_{{algebra}}, letters_(letters_of(algebra)) {}
 
   std::span<const Round> rounds() const override { return round_; }
-  Price price() const override { return {2, 5, chosen_.share(), 4 + 8 * chosen_.share()}; }
+  ElementCost cost() const override { return {2, 5, chosen_.share(), 4 + 8 * chosen_.share()}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
     return entries_bytes(chosen(extent.count));
   }
@@ -25,30 +25,32 @@ class TopK final : public Codec {
                     unite_scratch_bytes(2 * chosen(extent.count)));
   }
 
-  bool encode(int, std::span<float> values, View wire, Rest rest, const Use& use) const override {
+  bool encode(int, std::span<float> values, View wire, Residual residual,
+              const CodecContext& context) const override {
     const auto [places, chosen_values] = entries_to_fill(wire, chosen(values.size()));
-    const bool finite = select_largest(values, places, use.scratch, use.path);
+    const bool finite = select_largest(values, places, context.scratch, context.isa);
     if (finite)
       for (std::size_t i = 0; i < places.size(); ++i) {
         chosen_values[i] = values[places[i]];
-        if (rest == Rest::Keep) values[places[i]] = 0;
+        if (residual == Residual::Keep) values[places[i]] = 0;
       }
     finish(wire, values.size(), finite);
     return finite;
   }
 
-  void decode(ConstView wire, std::span<float> values, Into into, const Use&) const override {
+  void decode(ConstView wire, std::span<float> values, Into into, const CodecContext&) const override {
     const Entries entries = open_entries(wire, head(values.size()));
     if (!entries.finite) return fill_not_finite(values);
     if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
     for (std::size_t i = 0; i < entries.places.size(); ++i) values[entries.places[i]] += entries.values[i];
   }
 
-  void clear(ConstView wire, std::span<float> values, const Use&) const override {
+  void clear(ConstView wire, std::span<float> values, const CodecContext&) const override {
     for (std::uint32_t place : open_entries(wire, head(values.size())).places) values[place] = 0;
   }
 
-  void merge(View into, ConstView other, std::span<float> rest, const Use& use) const override;
+  void merge(View into, ConstView other, std::span<float> residual,
+             const CodecContext& context) const override;
 
  private:
   static std::uint32_t letters_of(Algebra algebra) {
@@ -74,13 +76,13 @@ class TopK final : public Codec {
   const std::uint32_t letters_;
 };
 
-void TopK::merge(View into, ConstView other, std::span<float> rest, const Use& use) const {
+void TopK::merge(View into, ConstView other, std::span<float> residual, const CodecContext& context) const {
   Head mine;
   std::memcpy(&mine, into.data(), std::min(sizeof(mine), into.size()));
   const std::size_t count = mine.count, wanted = chosen(count);
   const Entries a = open_entries(into, head(count)), b = open_entries(other, head(count));
-  const Union both = unite(a, b, use.scratch);
-  const bool finite = a.finite && b.finite && all_finite(both.values, use.path);
+  const Union both = unite(a, b, context.scratch);
+  const bool finite = a.finite && b.finite && all_finite(both.values, context.isa);
   if (!finite) return finish(into, count, false);
   const auto [places, values] = entries_to_fill(into, wanted);
   std::size_t kept = 0;
@@ -91,7 +93,7 @@ void TopK::merge(View into, ConstView other, std::span<float> rest, const Use& u
         values[kept++] = value;
       },
       [&](std::uint32_t place, float value) {
-        if (!rest.empty()) rest[place] += value;
+        if (!residual.empty()) residual[place] += value;
       });
   finish(into, count, true);
 }

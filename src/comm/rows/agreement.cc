@@ -14,19 +14,19 @@ std::string_view name_of(std::uint32_t type) {
 
 }  // namespace
 
-void Agreement::tell(Communicator& group, net::Tag tag, int member) {
+void SizeHandshake::tell(Communicator& group, net::Tag tag, int member) {
   auto& send = sends_[sends_[0] ? 1 : 0];
   ConstView bytes(reinterpret_cast<const std::byte*>(&own_), sizeof own_);
   send.emplace(group.runtime().transport, group.global(member), tag, bytes, DType::UInt8);
 }
 
-void Agreement::hear(Communicator& group, net::Tag tag, int member) {
+void SizeHandshake::receive(Communicator& group, net::Tag tag, int member) {
   int place = receives_[0] ? 1 : 0;
   View bytes(reinterpret_cast<std::byte*>(&theirs_[place]), sizeof theirs_[place]);
   receives_[place].emplace(group.runtime().transport, group.global(member), tag, bytes, DType::UInt8);
 }
 
-task::Task<void> Agreement::check(Communicator& group) {
+task::Task<void> SizeHandshake::check(Communicator& group) {
   for (int i = 0; i < 2; ++i) {
     if (!receives_[i]) continue;
     net::RecvOp* receive = &*receives_[i];

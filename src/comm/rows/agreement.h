@@ -11,13 +11,13 @@ namespace taxon::comm {
 /// size may fit each other by chance. It travels in round 0, where an unsegmented collective has its first
 /// payload, so that a rank that cuts and one that does not are found too. It costs no time: the first segment
 /// follows without waiting.
-class Agreement {
+class SizeHandshake {
  public:
-  explicit Agreement(const Call& call) : own_{call.data.size(), static_cast<std::uint32_t>(call.type)} {}
+  explicit SizeHandshake(const Call& call) : own_{call.data.size(), static_cast<std::uint32_t>(call.type)} {}
   /// Tells `member` what this rank came with. At most two members.
   void tell(Communicator& group, net::Tag tag, int member);
   /// Starts to hear what `member` came with. At most two members.
-  void hear(Communicator& group, net::Tag tag, int member);
+  void receive(Communicator& group, net::Tag tag, int member);
   /// Coroutine: throws Error{Mismatch} that names a member that came with something else.
   task::Task<void> check(Communicator& group);
 

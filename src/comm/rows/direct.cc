@@ -29,7 +29,8 @@ task::Task<void> Direct::open() {
         "Ranks disagree on which memory they share: the data of a direct collective lies in no region "
         "that all members map, as far as this rank was told. Every rank must run the same plan and the "
         "same version.",
-        ErrorContext{{}, net::describe_operation(tag), net::describe_subject(tag, group.runtime().waits())});
+        ErrorContext{
+            {}, net::describe_operation(tag), net::describe_subject(tag, group.runtime().pending())});
 }
 
 task::Task<void> Direct::in_pieces(Range bytes, tensor::Kernel (*kernel)(const Direct&, Range bytes)) {
@@ -39,9 +40,9 @@ task::Task<void> Direct::in_pieces(Range bytes, tensor::Kernel (*kernel)(const D
       task::Yield others(runtime.executor());
       co_await others;
       // The members' memory may be on its way out after a failure.
-      if (auto why = runtime.waits().cancelled()) std::rethrow_exception(why);
+      if (auto why = runtime.pending().cancelled()) std::rethrow_exception(why);
     }
-    Work work(group, kernel(*this, Range{at, std::min(kPiece, bytes.end() - at)}));
+    ExchangeKernel work(group, kernel(*this, Range{at, std::min(kPiece, bytes.end() - at)}));
     if (!work.done()) {
       auto end = work.finished();
       co_await end;

@@ -1,7 +1,7 @@
-#include "comm/recorded.h"
 #include "comm/rows/direct.h"
 #include "comm/rows/rows.h"
 #include "comm/sum.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -13,7 +13,7 @@ tensor::Kernel copy_to_all(const Direct& direct, Range bytes) {
   tensor::Kernel kernel;
   kernel.name = "copy";
   kernel.cost = {0, bytes.size * peers->members.size()};
-  kernel.body = [=](tensor::Marks&) {
+  kernel.body = [=](tensor::Milestones&) {
     const View source = peers->members[static_cast<std::size_t>(own)];
     for (std::size_t i = 0; i < peers->members.size(); ++i)
       if (static_cast<int>(i) != own)
@@ -30,7 +30,7 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "all_gather direct", call);
+  TraceScope recorded(group, "all_gather direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::AllGather);
   auto open = direct.open();

@@ -1,6 +1,6 @@
-#include "comm/recorded.h"
 #include "comm/rows/direct.h"
 #include "comm/rows/rows.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -18,7 +18,7 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "all_reduce direct", call);
+  TraceScope recorded(group, "all_reduce direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::AllReduce);
   auto open = direct.open();

@@ -1,6 +1,6 @@
-#include "comm/recorded.h"
 #include "comm/rows/direct.h"
 #include "comm/rows/rows.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -12,7 +12,7 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 
 task::Task<void> run(Communicator& group, Call call) {
   call.data = View();
-  Recorded recorded(group, "barrier direct", call);
+  TraceScope recorded(group, "barrier direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::Barrier);
   auto open = direct.open();

@@ -1,6 +1,6 @@
-#include "comm/recorded.h"
 #include "comm/rows/direct.h"
 #include "comm/rows/rows.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -45,7 +45,7 @@ task::Task<void> take(Direct& direct) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "broadcast direct", call);
+  TraceScope recorded(group, "broadcast direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::Broadcast);
   auto open = direct.open();

@@ -1,6 +1,6 @@
-#include "comm/recorded.h"
 #include "comm/rows/direct.h"
 #include "comm/rows/rows.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -20,7 +20,7 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "reduce_scatter direct", call);
+  TraceScope recorded(group, "reduce_scatter direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::ReduceScatter);
   auto open = direct.open();

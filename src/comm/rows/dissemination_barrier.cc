@@ -1,8 +1,8 @@
 #include <bit>
 
 #include "comm/in_flight.h"
-#include "comm/recorded.h"
 #include "comm/rows/rows.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -44,11 +44,11 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 
 task::Task<void> run(Communicator& group, Call call) {
   call.data = View();
-  Recorded recorded(group, "barrier dissemination", call);
+  TraceScope recorded(group, "barrier dissemination", call);
   if (group.size() == 1) co_return;
   Dissemination rounds{group, group.begin(net::Operation::Barrier, call.unit, call.lane)};
   auto body = rounds.run();
-  auto all = settle(group.runtime().waits(), std::move(body));
+  auto all = settle(group.runtime().pending(), std::move(body));
   co_await all;
 }
 

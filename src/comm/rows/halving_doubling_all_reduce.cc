@@ -3,9 +3,9 @@
 
 #include "comm/in_flight.h"
 #include "comm/kernels.h"
-#include "comm/recorded.h"
 #include "comm/rows/rows.h"
 #include "comm/rows/segments.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -41,7 +41,7 @@ class HalvingDoubling {
       co_await core;
     }
     if (folded) {
-      auto unfold = group_.rank() % 2 == 1 ? hear(group_.rank() - 1) : tell(group_.rank() + 1);
+      auto unfold = group_.rank() % 2 == 1 ? receive(group_.rank() - 1) : tell(group_.rank() + 1);
       co_await unfold;
     }
   }
@@ -67,7 +67,7 @@ class HalvingDoubling {
     return sum_kernel(call_.type, view(range), {staged(range)});
   }
   task::Task<void> sum(Range range) {
-    Work work(group_, add_staged(range));
+    ExchangeKernel work(group_, add_staged(range));
     if (work.done()) co_return;
     auto end = work.finished();
     co_await end;
@@ -98,7 +98,7 @@ class HalvingDoubling {
     auto done = sent();
     co_await done;
   }
-  task::Task<void> hear(int member) {
+  task::Task<void> receive(int member) {
     start_receive(member, kUnfoldRound, view(all_));
     auto done = received();
     co_await done;
@@ -169,12 +169,12 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "all_reduce halving_doubling", call);
+  TraceScope recorded(group, "all_reduce halving_doubling", call);
   if (group.size() == 1) co_return;
   net::Tag tag = group.begin(net::Operation::AllReduce, call.unit, call.lane);
   HalvingDoubling exchange(group, call, tag);
   auto steps = exchange.run();
-  auto all = settle(group.runtime().waits(), std::move(steps));
+  auto all = settle(group.runtime().pending(), std::move(steps));
   co_await all;
 }
 

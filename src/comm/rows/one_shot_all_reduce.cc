@@ -1,6 +1,6 @@
-#include "comm/recorded.h"
 #include "comm/rows/direct.h"
 #include "comm/rows/rows.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -27,7 +27,7 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "all_reduce one_shot", call);
+  TraceScope recorded(group, "all_reduce one_shot", call);
   if (group.size() == 1) co_return;
   net::Tag tag = group.begin(net::Operation::AllReduce, call.unit, call.lane);
   if (!Channel::is_open(group, tag, kSlotBytes)) {
@@ -40,7 +40,7 @@ task::Task<void> run(Communicator& group, Call call) {
   do {
     const std::size_t size = std::min(kSlotBytes, call.data.size() - at);
     const Range slot{channel.next_use() % 2 * kSlotBytes, size};
-    Work copy(group, put_in(call, own.slice(slot.begin, size), {at, size}));
+    ExchangeKernel copy(group, put_in(call, own.slice(slot.begin, size), {at, size}));
     if (!copy.done()) {
       auto end = copy.finished();
       co_await end;
@@ -48,8 +48,8 @@ task::Task<void> run(Communicator& group, Call call) {
     auto all_in = channel.meet(tag, call);
     co_await all_in;
     if (size > 0) {
-      Work sum(group, sum_members_kernel(call.type, call.data.slice(at, size), &channel.slots(), slot,
-                                         Write::Target));
+      ExchangeKernel sum(group, sum_members_kernel(call.type, call.data.slice(at, size), &channel.slots(),
+                                                   slot, Write::Target));
       if (!sum.done()) {
         auto end = sum.finished();
         co_await end;

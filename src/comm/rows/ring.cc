@@ -81,7 +81,7 @@ tensor::Kernel Ring::add_received(std::size_t item) const {
 
 task::Task<void> Ring::run() {
   if (segments_ > 1) {
-    agreement_.hear(group_, tag_, neighbour(-1));
+    agreement_.receive(group_, tag_, neighbour(-1));
     agreement_.tell(group_, tag_, neighbour(1));
   }
   for (std::size_t item = 0; item < std::min(receives_.size(), items_); ++item) start_receive(item);
@@ -93,7 +93,7 @@ task::Task<void> Ring::run() {
     net::RecvOp* receive = receives_.at(item);
     co_await *receive;
     if (sums(item)) {
-      Work sum(group_, add_received(item));
+      ExchangeKernel sum(group_, add_received(item));
       if (!sum.done()) {
         auto end = sum.finished();
         co_await end;

@@ -54,7 +54,7 @@ class Ring {
   std::size_t items_;     // segments times steps
   std::size_t longest_;   // bytes of the longest segment
   std::size_t ahead_;     // segments
-  Agreement agreement_;
+  SizeHandshake agreement_;
   Scratch scratch_;
   InFlight<net::SendOp> sends_;
   InFlight<net::RecvOp> receives_;

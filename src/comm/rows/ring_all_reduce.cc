@@ -1,6 +1,6 @@
-#include "comm/recorded.h"
 #include "comm/rows/ring.h"
 #include "comm/rows/rows.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -16,12 +16,12 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "all_reduce ring", call);
+  TraceScope recorded(group, "all_reduce ring", call);
   if (group.size() == 1) co_return;
   net::Tag tag = group.begin(net::Operation::AllReduce, call.unit, call.lane);
   Ring ring(group, call, tag, Ring::both(group.size()));
   auto steps = ring.run();
-  auto all = settle(group.runtime().waits(), std::move(steps));
+  auto all = settle(group.runtime().pending(), std::move(steps));
   co_await all;
 }
 

@@ -96,7 +96,7 @@ task::Task<void> Tree::up(std::size_t index) {
     co_await *receive;
   }
   if (!children_.empty()) {
-    Work sum(group_, add_children(index));
+    ExchangeKernel sum(group_, add_children(index));
     if (!sum.done()) {
       auto end = sum.finished();
       co_await end;
@@ -140,9 +140,10 @@ void Tree::agree() {
   net::Tag tag = tag_;
   tag.round = ways_ == Ways::Both ? 0 : 1;
   const bool up = ways_ == Ways::Both;
-  for (int child : children_) up ? agreement_.hear(group_, tag, child) : agreement_.tell(group_, tag, child);
+  for (int child : children_)
+    up ? agreement_.receive(group_, tag, child) : agreement_.tell(group_, tag, child);
   if (is_root()) return;
-  up ? agreement_.tell(group_, tag, parent()) : agreement_.hear(group_, tag, parent());
+  up ? agreement_.tell(group_, tag, parent()) : agreement_.receive(group_, tag, parent());
 }
 
 task::Task<void> Tree::run() {

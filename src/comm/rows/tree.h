@@ -48,7 +48,7 @@ class Tree {
   std::vector<int> children_;
   std::size_t segments_;
   std::size_t longest_;  // bytes of the longest segment
-  Agreement agreement_;
+  SizeHandshake agreement_;
   Scratch scratch_;  // what the children sent: a window of segments for each
   InFlight<net::SendOp> up_sends_;
   InFlight<net::RecvOp> down_receives_;

@@ -1,7 +1,7 @@
-#include "comm/recorded.h"
 #include "comm/rows/rows.h"
 #include "comm/rows/segments.h"
 #include "comm/rows/tree.h"
+#include "comm/trace_scope.h"
 
 namespace taxon::comm {
 namespace {
@@ -20,12 +20,12 @@ double estimate(const Shape& shape, const LinkCost& cost) {
 }
 
 task::Task<void> run(Communicator& group, Call call) {
-  Recorded recorded(group, "broadcast tree", call);
+  TraceScope recorded(group, "broadcast tree", call);
   if (group.size() == 1) co_return;
   net::Tag tag = group.begin(net::Operation::Broadcast, call.unit, call.lane);
   Tree tree(group, call, tag, Tree::Ways::Down);
   auto steps = tree.run();
-  auto all = settle(group.runtime().waits(), std::move(steps));
+  auto all = settle(group.runtime().pending(), std::move(steps));
   co_await all;
 }
 

@@ -27,7 +27,7 @@ tensor::Kernel copy_tensor(View target, ConstView source) {
   tensor::Kernel kernel;
   kernel.name = "copy";
   kernel.cost = {0, 2 * target.size()};
-  kernel.body = [=](tensor::Marks&) {
+  kernel.body = [=](tensor::Milestones&) {
     if (!target.empty()) std::memcpy(target.data(), source.data(), target.size());
   };
   const bool phantom = target.is_phantom() || source.is_phantom();
@@ -36,7 +36,7 @@ tensor::Kernel copy_tensor(View target, ConstView source) {
 }
 
 task::Task<void> copy(Communicator& group, View target, ConstView source) {
-  Work work(group, copy_tensor(target, source));
+  ExchangeKernel work(group, copy_tensor(target, source));
   if (work.done()) co_return;
   auto end = work.finished();
   co_await end;

@@ -54,7 +54,7 @@ task::Task<std::vector<std::byte>> swap_with(net::Transport& transport, Rank pee
                                              std::vector<std::byte> mine) {
   Swap swap(transport, peer, tag, std::move(mine));
   auto body = swap.run();
-  auto all = settle(transport.waits(), std::move(body));
+  auto all = settle(transport.pending(), std::move(body));
   co_await all;
   co_return std::move(swap.theirs);
 }

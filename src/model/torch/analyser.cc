@@ -54,7 +54,7 @@ void Analyser::offer(std::size_t parameter, View memory) {
   Parameter& p = parameters_[parameter];
   TAXON_CHECK(!occupied(parameter), "the place of parameter ", parameter, " is in use");
   if (!p.place || p.place->memory != memory.data() || p.place->bytes != memory.size())
-    p.place = std::make_shared<Place>(memory.data(), memory.size());
+    p.place = std::make_shared<PlacedMemory>(memory.data(), memory.size());
   p.offered = memory.size() > 0 && reinterpret_cast<std::uintptr_t>(memory.data()) % kAlignment == 0;
   p.taken.reset();
 }
@@ -220,7 +220,7 @@ bool Analyser::held_alone(const at::Tensor& tensor) {
 
 bool Analyser::placed(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.has_storage() &&
-         is_place(tensor.storage().data_ptr());
+         is_placed(tensor.storage().data_ptr());
 }
 
 }  // namespace taxon::model

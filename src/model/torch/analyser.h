@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/view.h"
-#include "model/torch/birth.h"
+#include "model/torch/gradient_placement.h"
 
 namespace torch::autograd {
 struct Node;
@@ -33,7 +33,7 @@ namespace taxon::model {
 /// traced anew. A parameter keeps a few sites, so that branches that take turns are all known after a while.
 ///
 /// Used by the thread that calls backward(), for graphs of the processor.
-class Analyser final : private Births {
+class Analyser final : private GradientPlacement {
  public:
   /// `accumulators`: of the parameters; they outlive the analyser.
   explicit Analyser(const std::vector<torch::autograd::Node*>& accumulators);
@@ -94,7 +94,7 @@ class Analyser final : private Births {
     friend bool operator==(const Site&, const Site&) = default;
   };
   struct Parameter {
-    std::shared_ptr<Place> place;
+    std::shared_ptr<PlacedMemory> place;
     bool offered = false;       // in this pass, and the gradient has not come
     std::optional<Site> taken;  // the site that got the place in this pass
     std::vector<Site> sites;    // the last one that was found is the last

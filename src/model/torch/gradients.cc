@@ -194,15 +194,15 @@ void GradientSink::note_sizes() {
     const GradientTarget& target = targets_[i];
     auto bytes = static_cast<std::int64_t>(target.slot.nbytes());
     if (target.leaves_factors()) bytes = target.rows * row_bytes(target);
-    Crossing& crossing = crossings_[i];
-    if (crossing.steps > 0 && crossing.bytes != bytes) crossing.shape = Crossing::Shape::Dynamic;
+    GradientTransfer& crossing = crossings_[i];
+    if (crossing.steps > 0 && crossing.bytes != bytes) crossing.shape = GradientTransfer::Shape::Dynamic;
     crossing.bytes = bytes;
     ++crossing.steps;
   }
 }
 
-std::vector<Crossing> GradientSink::crossings() const {
-  std::vector<Crossing> by_slot;
+std::vector<GradientTransfer> GradientSink::crossings() const {
+  std::vector<GradientTransfer> by_slot;
   for (int parameter : parameter_of_slot_) by_slot.push_back(crossings_[static_cast<std::size_t>(parameter)]);
   return by_slot;
 }
@@ -323,7 +323,7 @@ void GradientSink::store_late() {
 void GradientSink::count(std::size_t parameter, std::int64_t bytes, std::string_view why) {
   ++copies_.copies;
   copies_.bytes += bytes;
-  Crossing& crossing = crossings_[parameter];
+  GradientTransfer& crossing = crossings_[parameter];
   ++crossing.copies;
   crossing.last_copy = steps_;
   crossing.why = why;

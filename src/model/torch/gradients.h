@@ -59,7 +59,7 @@ class GradientSink {
   /// may run from begin on. Buckets are reached as soon as they are complete in the last micro-batch, the
   /// rest in end_step(), which zeroes slots that got nothing. `arena`: index into Binding::gradients.
   void begin_step(std::size_t arena);
-  void deliver_to(tensor::Marks& marks) { marks_ = &marks; }
+  void deliver_to(tensor::Milestones& marks) { marks_ = &marks; }
   void begin_micro_batch(bool last) { last_micro_batch_ = last; }
   void backward(const at::Tensor& loss);
   /// Of a piece of the graph: from the gradient of its outputs, undefined for a loss, to that of its inputs,
@@ -80,7 +80,7 @@ class GradientSink {
 
   CopyCount copies() const { return copies_; }
   /// By slot; names are the caller's.
-  std::vector<Crossing> crossings() const;
+  std::vector<GradientTransfer> crossings() const;
 
  private:
   friend class GradientArrives;
@@ -118,10 +118,10 @@ class GradientSink {
   Binding::Births births_ = Binding::Births::Placed;
   std::vector<int> parameter_of_slot_;
   std::vector<Late> late_;
-  std::vector<Crossing> crossings_;  // by parameter
-  std::int64_t steps_ = 0;           // since bind()
+  std::vector<GradientTransfer> crossings_;  // by parameter
+  std::int64_t steps_ = 0;                   // since bind()
   Progress progress_;
-  tensor::Marks* marks_ = nullptr;  // while backward passes run
+  tensor::Milestones* marks_ = nullptr;  // while backward passes run
   bool last_micro_batch_ = false;
   bool recording_ = false;
   std::vector<int> order_;

@@ -332,7 +332,7 @@ void TorchModel::forward(const StepInput& input, int until) {
   });
 }
 
-StepOutput TorchModel::forward_backward(const StepInput& input, int from, tensor::Marks& marks) {
+StepOutput TorchModel::forward_backward(const StepInput& input, int from, tensor::Milestones& marks) {
   TAXON_CHECK(gradients_->bound(), "bind() comes before the first step");
   TAXON_CHECK(input.micro_batches > 0 && input.global_size >= static_cast<std::int64_t>(input.labels.size()));
   return call("forward and backward", [&] {
@@ -416,8 +416,8 @@ StepOutput TorchModel::evaluate(std::span<const float> inputs, std::span<const s
   });
 }
 
-std::vector<Crossing> TorchModel::crossings() const {
-  std::vector<Crossing> crossings = gradients_->crossings();
+std::vector<GradientTransfer> TorchModel::crossings() const {
+  std::vector<GradientTransfer> crossings = gradients_->crossings();
   for (std::size_t slot = 0; slot < crossings.size(); ++slot)
     crossings[slot].name = spec_.parameters[static_cast<std::size_t>(bound_[slot])].name;
   return crossings;

@@ -27,7 +27,7 @@ class TorchModel final : public Model {
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
-  StepOutput forward_backward(const StepInput& input, int from, tensor::Marks& marks) override;
+  StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
   std::vector<double> buffers() const override;
   void set_buffers(std::span<const double> values) override;
@@ -36,7 +36,7 @@ class TorchModel final : public Model {
   std::vector<std::byte> random_state() const override { return stream_.bytes(); }
   void set_random_state(ConstView state) override { stream_.restore(state); }
   CopyCount copies() const override { return gradients_->copies(); }
-  std::vector<Crossing> crossings() const override;
+  std::vector<GradientTransfer> crossings() const override;
 
  private:
   struct Batch {

@@ -34,7 +34,7 @@ Path FaultyTransport::path(Rank peer) const {
 
 void FaultyTransport::lose(Rank peer) {
   lost_.insert(peer);
-  inner_.waits().cancel(peer_lost(peer, Tag{}));
+  inner_.pending().cancel(peer_lost(peer, Tag{}));
 }
 
 bool FaultyTransport::fail_if_lost(Op& op) {

@@ -32,8 +32,8 @@ class FaultyTransport final : public Transport {
   FaultyTransport(Transport& inner, FaultyOptions options);
   ~FaultyTransport() override;
 
-  /// From now on operations with `peer` fail with Error{PeerLost}, and the rank's Waits are cancelled with
-  /// it, as a broken endpoint does. Not from inside an operation's constructor.
+  /// From now on operations with `peer` fail with Error{PeerLost}, and the rank's PendingOps are cancelled
+  /// with it, as a broken endpoint does. Not from inside an operation's constructor.
   void lose(Rank peer);
 
   void start(SendOp& op) override;
@@ -52,7 +52,7 @@ class FaultyTransport final : public Transport {
   Rank rank() const override { return inner_.rank(); }
   int world_size() const override { return inner_.world_size(); }
   task::Executor& executor() override { return inner_.executor(); }
-  task::Waits& waits() override { return inner_.waits(); }
+  task::PendingOps& pending() override { return inner_.pending(); }
 
  private:
   struct Held {

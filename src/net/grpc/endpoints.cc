@@ -89,7 +89,7 @@ GrpcCard GrpcCard::unpack(ConstView bytes) {
   return card;
 }
 
-std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Place place,
+std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Locality place,
                                 const std::vector<Interface>& mine) {
   std::vector<Endpoint> found = theirs;
   auto is_mine = [&](const Endpoint& there) {
@@ -100,7 +100,7 @@ std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Place place
     return std::any_of(mine.begin(), mine.end(),
                        [&](const Interface& own) { return ((own.address ^ there.address) & own.mask) == 0; });
   };
-  if (place == Place::SameHost) {
+  if (place == Locality::SameHost) {
     std::stable_partition(found.begin(), found.end(),
                           [](const Endpoint& there) { return on_loopback(there.address); });
     return found;

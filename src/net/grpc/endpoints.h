@@ -40,11 +40,11 @@ struct GrpcCard {
   static GrpcCard unpack(ConstView bytes);
 };
 
-enum class Place { SameHost, OtherHost };
+enum class Locality { SameHost, OtherHost };
 /// The endpoints of a peer that may be reached from here, best first: on one host over loopback, otherwise by
 /// a network that both are in. Addresses that this host has itself lead nowhere else (bridges of containers
 /// have the same on many hosts).
-std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Place place,
+std::vector<Endpoint> reachable(const std::vector<Endpoint>& theirs, Locality place,
                                 const std::vector<Interface>& mine);
 
 /// "ipv4:10.0.0.2:40000,10.0.1.2:40001", which gRPC tries one after the other.

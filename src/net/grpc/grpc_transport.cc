@@ -32,7 +32,7 @@ std::array<std::uint64_t, 2> random_token() {
 
 class GrpcTransport::Impl {
  public:
-  Impl(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options, Calls calls);
+  Impl(task::Executor& executor, task::PendingOps& pending, ProcessTransportOptions options, Calls calls);
   ~Impl();
 
   void connect(const std::vector<PeerInfo>& infos);
@@ -45,7 +45,7 @@ class GrpcTransport::Impl {
   bool arm();
 
   task::Executor& executor;
-  task::Waits& waits;
+  task::PendingOps& pending;
   const ProcessTransportOptions options;
   const Calls calls;
   const std::vector<Interface> interfaces;
@@ -78,10 +78,10 @@ class GrpcTransport::Impl {
   bool all_peers(Condition holds) const;
 };
 
-GrpcTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, ProcessTransportOptions given,
+GrpcTransport::Impl::Impl(task::Executor& executor, task::PendingOps& pending, ProcessTransportOptions given,
                           Calls calls)
     : executor(executor),
-      waits(waits),
+      pending(pending),
       options(std::move(given)),
       calls(calls),
       interfaces(find_interfaces(options.address)),
@@ -94,7 +94,7 @@ GrpcTransport::Impl::Impl(task::Executor& executor, task::Waits& waits, ProcessT
 
 GrpcTransport::Impl::~Impl() {
   const Instant limit = executor.now() + kDrainLimit;
-  if (!waits.cancelled()) {
+  if (!pending.cancelled()) {
     wait_until([&] { return all_peers([](GrpcPeer& peer) { return peer.lost() || peer.idle(); }); }, limit);
     for (auto& peer : peers)
       if (peer && peer->idle()) peer->line().hang_up();
@@ -116,7 +116,7 @@ void GrpcTransport::Impl::connect(const std::vector<PeerInfo>& infos) {
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const Rank rank(static_cast<std::int32_t>(i));
     const GrpcCard card = GrpcCard::unpack(ConstView(infos[i].address.data(), infos[i].address.size()));
-    const Place place = infos[i].host == options.host ? Place::SameHost : Place::OtherHost;
+    const Locality place = infos[i].host == options.host ? Locality::SameHost : Locality::OtherHost;
     const std::vector<Endpoint> ways = reachable(card.endpoints, place, interfaces);
     if (ways.empty() && !is_self(rank))
       throw Error(ErrorKind::Transport,
@@ -173,15 +173,15 @@ bool GrpcTransport::Impl::run_events() {
 }
 
 void GrpcTransport::Impl::look_for_failures() {
-  if (inbox.broken()) return waits.cancel(inbox.broken());
+  if (inbox.broken()) return pending.cancel(inbox.broken());
   for (std::size_t r = 0; r < peers.size(); ++r) {
     const std::exception_ptr lost = peers[r] ? peers[r]->take_news() : nullptr;
     if (!lost) continue;
     // A peer that is done ends its calls; that is nothing to those who need nothing more of it.
     const Rank rank(static_cast<std::int32_t>(r));
-    const auto& spared = options.spared;
-    if (std::find(spared.begin(), spared.end(), rank) != spared.end()) continue;
-    if (peers[r]->has_queue() || inbox.awaits(rank) || awaiting.expects(rank)) return waits.cancel(lost);
+    const auto& expendable = options.expendable;
+    if (std::find(expendable.begin(), expendable.end(), rank) != expendable.end()) continue;
+    if (peers[r]->has_queue() || inbox.awaits(rank) || awaiting.expects(rank)) return pending.cancel(lost);
   }
 }
 
@@ -209,9 +209,9 @@ bool GrpcTransport::Impl::all_peers(Condition holds) const {
   return std::all_of(peers.begin(), peers.end(), [&](const auto& peer) { return !peer || holds(*peer); });
 }
 
-GrpcTransport::GrpcTransport(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options,
-                             Calls calls)
-    : impl_(std::make_unique<Impl>(executor, waits, std::move(options), calls)) {}
+GrpcTransport::GrpcTransport(task::Executor& executor, task::PendingOps& pending,
+                             ProcessTransportOptions options, Calls calls)
+    : impl_(std::make_unique<Impl>(executor, pending, std::move(options), calls)) {}
 
 GrpcTransport::~GrpcTransport() = default;
 
@@ -296,7 +296,7 @@ void GrpcTransport::count_stored(std::size_t bytes) { impl_->traffic.bytes_sent 
 Rank GrpcTransport::rank() const { return impl_->options.rank; }
 int GrpcTransport::world_size() const { return impl_->options.world_size; }
 task::Executor& GrpcTransport::executor() { return impl_->executor; }
-task::Waits& GrpcTransport::waits() { return impl_->waits; }
+task::PendingOps& GrpcTransport::pending() { return impl_->pending; }
 
 bool GrpcTransport::poll() { return impl_->poll(); }
 int GrpcTransport::event_fd() { return impl_->events->fd(); }

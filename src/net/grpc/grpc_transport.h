@@ -18,7 +18,8 @@ class GrpcTransport final : public ProcessTransport {
     Unary       // one call for each fragment, one at a time to each peer
   };
   /// Listens. Throws Error{Transport} when it can't.
-  GrpcTransport(task::Executor& executor, task::Waits& waits, ProcessTransportOptions options, Calls calls);
+  GrpcTransport(task::Executor& executor, task::PendingOps& pending, ProcessTransportOptions options,
+                Calls calls);
   ~GrpcTransport() override;
 
   PeerInfo self() const override;
@@ -43,7 +44,7 @@ class GrpcTransport final : public ProcessTransport {
   Rank rank() const override;
   int world_size() const override;
   task::Executor& executor() override;
-  task::Waits& waits() override;
+  task::PendingOps& pending() override;
 
   bool poll() override;
   int event_fd() override;

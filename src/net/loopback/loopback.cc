@@ -47,7 +47,7 @@ class LoopbackWorld::RankTransport final : public Transport {
   Rank rank() const override { return rank_; }
   int world_size() const override { return world_.size(); }
   task::Executor& executor() override { return world_.executor_; }
-  task::Waits& waits() override { return world_.waits(rank_); }
+  task::PendingOps& pending() override { return world_.pending(rank_); }
 
  private:
   RankTransport& at(Rank peer) {
@@ -156,7 +156,7 @@ LoopbackWorld::LoopbackWorld(task::Executor& executor, int size, LoopbackOptions
     : executor_(executor), options_(options), waker_(executor, [this] { completions_.run(); }) {
   TAXON_CHECK(size > 0, "size=", size);
   for (int i = 0; i < size; ++i) {
-    waits_.push_back(std::make_unique<task::Waits>());
+    pending_.push_back(std::make_unique<task::PendingOps>());
     ranks_.push_back(std::make_unique<RankTransport>(*this, Rank(i)));
   }
 }
@@ -164,7 +164,9 @@ LoopbackWorld::LoopbackWorld(task::Executor& executor, int size, LoopbackOptions
 LoopbackWorld::~LoopbackWorld() = default;
 
 Transport& LoopbackWorld::transport(Rank rank) { return *ranks_.at(static_cast<std::size_t>(rank.value())); }
-task::Waits& LoopbackWorld::waits(Rank rank) { return *waits_.at(static_cast<std::size_t>(rank.value())); }
+task::PendingOps& LoopbackWorld::pending(Rank rank) {
+  return *pending_.at(static_cast<std::size_t>(rank.value()));
+}
 
 void LoopbackWorld::complete_later(Op& op, std::exception_ptr error) {
   completions_.push(op, std::move(error));

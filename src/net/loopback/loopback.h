@@ -22,8 +22,8 @@ struct LoopbackOptions {
 /// returns. Deterministic: what happens is a function of the order of the calls. Phantom payloads are
 /// matched and counted without being copied.
 ///
-/// Owns the transports and their Waits; both outlive every operation. Executor's thread only; the executor
-/// outlives the world.
+/// Owns the transports and their PendingOps; both outlive every operation. Executor's thread only; the
+/// executor outlives the world.
 class LoopbackWorld {
  public:
   LoopbackWorld(task::Executor& executor, int size, LoopbackOptions options = {});
@@ -32,7 +32,7 @@ class LoopbackWorld {
 
   int size() const { return static_cast<int>(ranks_.size()); }
   Transport& transport(Rank rank);
-  task::Waits& waits(Rank rank);
+  task::PendingOps& pending(Rank rank);
 
  private:
   class RankTransport;
@@ -42,7 +42,7 @@ class LoopbackWorld {
   LoopbackOptions options_;
   Completions completions_;
   Waker waker_;
-  std::vector<std::unique_ptr<task::Waits>> waits_;
+  std::vector<std::unique_ptr<task::PendingOps>> pending_;
   std::vector<std::unique_ptr<RankTransport>> ranks_;
 };
 

@@ -57,9 +57,9 @@ Card UcxNetwork::card(const Region& page) const {
   return card;
 }
 
-std::unique_ptr<UcxPeer> UcxNetwork::connect(Rank rank, UcxPeer::Place place, Card card,
+std::unique_ptr<UcxPeer> UcxNetwork::connect(Rank rank, UcxPeer::Locality place, Card card,
                                              const task::Executor& executor, Completions& completions) {
-  const bool local = place == UcxPeer::Place::SameHost;
+  const bool local = place == UcxPeer::Locality::SameHost;
   const Outbox::Setting setting{
       options_.rank,
       rank,

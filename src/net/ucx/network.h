@@ -29,8 +29,8 @@ class UcxNetwork final : public Network {
   Card card(const Region& page) const;
   /// The peer that gave this card; it must die after close() and before this network. One of this host is
   /// reached at once. Throws Error{Transport} when it can't be.
-  std::unique_ptr<UcxPeer> connect(Rank rank, UcxPeer::Place place, Card card, const task::Executor& executor,
-                                   Completions& completions);
+  std::unique_ptr<UcxPeer> connect(Rank rank, UcxPeer::Locality place, Card card,
+                                   const task::Executor& executor, Completions& completions);
 
   bool poll() override;
   bool arm() override;

@@ -40,7 +40,7 @@ Lane message_lane(ucp_ep_h endpoint) {
 
 }  // namespace
 
-UcxPeer::UcxPeer(Rank rank, Place place, Card card, Outbox::Setting setting, Completions& completions,
+UcxPeer::UcxPeer(Rank rank, Locality place, Card card, Outbox::Setting setting, Completions& completions,
                  UcxContext& context, UcxMemory& memory)
     : NetworkPeer(rank),
       place_(place),
@@ -55,12 +55,12 @@ UcxPeer::UcxPeer(Rank rank, Place place, Card card, Outbox::Setting setting, Com
 
 void UcxPeer::reach() {
   if (endpoint_ != nullptr || lost) return;
-  const auto& address = place_ == Place::SameHost ? card_.all : card_.network;
+  const auto& address = place_ == Locality::SameHost ? card_.all : card_.network;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-  params.err_mode = place_ == Place::SameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_mode = place_ == Locality::SameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &UcxPeer::broke;
   params.err_handler.arg = this;
   if (ucs_status_t status = ucp_ep_create(context_.worker(), &params, &endpoint_); status != UCS_OK) {
@@ -122,7 +122,7 @@ void UcxPeer::confirm(SendWindow::Confirmation what) {
 }
 
 ucs_status_ptr_t UcxPeer::close() {
-  if (endpoint_ == nullptr || place_ == Place::SameHost) return nullptr;
+  if (endpoint_ == nullptr || place_ == Locality::SameHost) return nullptr;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = lost ? UCP_EP_CLOSE_FLAG_FORCE : 0;

@@ -11,11 +11,11 @@ namespace taxon::net {
 /// Another rank, as UCX reaches it.
 class UcxPeer final : public NetworkPeer {
  public:
-  enum class Place {
+  enum class Locality {
     SameHost,   // endpoint without failure detection, which UCX's shared memory does not have
     OtherHost,  // network devices only; a broken connection is noticed
   };
-  UcxPeer(Rank rank, Place place, Card card, Outbox::Setting setting, Completions& completions,
+  UcxPeer(Rank rank, Locality place, Card card, Outbox::Setting setting, Completions& completions,
           UcxContext& context, UcxMemory& memory);
 
   /// Makes the endpoint if there is none. A failure is set in `lost`.
@@ -38,7 +38,7 @@ class UcxPeer final : public NetworkPeer {
 
  private:
   static void broke(void* peer, ucp_ep_h endpoint, ucs_status_t status);
-  const Place place_;
+  const Locality place_;
   const Card card_;
   UcxContext& context_;
   UcxMemory& memory_;

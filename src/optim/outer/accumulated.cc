@@ -10,8 +10,8 @@ class Accumulated final : public OuterRule {
   Accumulated(const plan::LevelPlan& plan, const OuterContext& context)
       : rate_(plan.rate / plan.period), centre_(context.master, context.state, context.beside) {}
 
-  void begin(const tensor::Arena& weights, Place place) override { begin_as(weights, place, centre_); }
-  void update(const tensor::Arena& sum, Place place, double weight, const StepClock&) override {
+  void begin(const tensor::Arena& weights, UpdateRange place) override { begin_as(weights, place, centre_); }
+  void update(const tensor::Arena& sum, UpdateRange place, double weight, const StepClock&) override {
     for_master(sum, [&](auto zero) {
       using T = decltype(zero);
       auto s = sum.values<T>({place.sum, place.weights.size});

@@ -15,9 +15,9 @@ class Anchored final : public OuterRule {
         anchor_(context.master, context.state, context.beside),
         velocity_(context.master, context.state, context.beside) {}
 
-  void begin(const tensor::Arena& weights, Place place) override { begin_as(weights, place, anchor_); }
+  void begin(const tensor::Arena& weights, UpdateRange place) override { begin_as(weights, place, anchor_); }
 
-  void update(const tensor::Arena& sum, Place place, double weight, const StepClock& clock) override {
+  void update(const tensor::Arena& sum, UpdateRange place, double weight, const StepClock& clock) override {
     for_master(sum, [&](auto zero) {
       using T = decltype(zero);
       const std::size_t n = place.weights.size;

@@ -7,8 +7,8 @@ namespace {
 /// arXiv 1805.09767), and what gossip mixed.
 class Average final : public OuterRule {
  public:
-  void begin(const tensor::Arena&, Place) override {}
-  void update(const tensor::Arena& sum, Place place, double weight, const StepClock&) override {
+  void begin(const tensor::Arena&, UpdateRange) override {}
+  void update(const tensor::Arena& sum, UpdateRange place, double weight, const StepClock&) override {
     if (weight == 1) return;
     for_master(sum, [&](auto zero) {
       using T = decltype(zero);

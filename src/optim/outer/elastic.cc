@@ -12,8 +12,8 @@ class Elastic final : public OuterRule {
   Elastic(const plan::LevelPlan& plan, const OuterContext& context)
       : alpha_(plan.rate / context.members), centre_(context.master, context.state, context.beside) {}
 
-  void begin(const tensor::Arena& weights, Place place) override { begin_as(weights, place, centre_); }
-  void update(const tensor::Arena& sum, Place place, double weight, const StepClock&) override {
+  void begin(const tensor::Arena& weights, UpdateRange place) override { begin_as(weights, place, centre_); }
+  void update(const tensor::Arena& sum, UpdateRange place, double weight, const StepClock&) override {
     for_master(sum, [&](auto zero) {
       using T = decltype(zero);
       auto s = sum.values<T>({place.sum, place.weights.size});
@@ -25,7 +25,7 @@ class Elastic final : public OuterRule {
       }
     });
   }
-  void adopt(const tensor::Arena& replica, const tensor::Arena& answer, Place place) override {
+  void adopt(const tensor::Arena& replica, const tensor::Arena& answer, UpdateRange place) override {
     for_master(replica, [&](auto zero) {
       using T = decltype(zero);
       auto x = replica.values<T>(place.weights);

@@ -25,7 +25,7 @@ void for_master(const tensor::Arena& arena, Body&& body) {
 }
 
 /// A centre's or an anchor's elements of the place := the weights there.
-inline void begin_as(const tensor::Arena& weights, Place place, const tensor::Arena& centre) {
+inline void begin_as(const tensor::Arena& weights, UpdateRange place, const tensor::Arena& centre) {
   for_master(weights, [&](auto zero) {
     using T = decltype(zero);
     auto from = weights.values<T>(place.weights);

@@ -5,7 +5,7 @@
 
 namespace taxon::optim {
 
-void OuterRule::adopt(const tensor::Arena& replica, const tensor::Arena& sum, Place place) {
+void OuterRule::adopt(const tensor::Arena& replica, const tensor::Arena& sum, UpdateRange place) {
   for_master(replica, [&](auto zero) {
     using T = decltype(zero);
     auto from = sum.values<T>({place.sum, place.weights.size});

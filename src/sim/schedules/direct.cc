@@ -11,11 +11,11 @@ namespace {
 /// kernels between them (comm/channel.h, comm/rows/direct.h).
 class DirectSteps {
  public:
-  DirectSteps(Rehearsal& rehearsal, std::size_t bytes, DType type)
-      : rehearsal_(rehearsal),
+  DirectSteps(ScheduleEvaluator& evaluator, std::size_t bytes, DType type)
+      : evaluator_(evaluator),
         type_(type),
         bytes_(static_cast<double>(bytes)),
-        members_(rehearsal.members()),
+        members_(evaluator.members()),
         now_(static_cast<std::size_t>(members_)) {}
 
   DirectSteps& meet() {
@@ -26,7 +26,7 @@ class DirectSteps {
     for (int shift = 1; shift < members_; ++shift)
       for (int from : order) {
         const int to = (from + shift) % members_;
-        const Rehearsal::Sent sent = rehearsal_.send(rehearsal_.way(from, to), 0, at(from));
+        const ScheduleEvaluator::Sent sent = evaluator_.send(evaluator_.way(from, to), 0, at(from));
         auto& until = left[static_cast<std::size_t>(to)];
         until = std::max(until, sent.there);
       }
@@ -36,24 +36,24 @@ class DirectSteps {
   /// Everybody sums `bytes` of all members into `targets` places.
   DirectSteps& sum(double bytes, int targets) {
     for (int member = 0; member < members_; ++member)
-      at(member) = rehearsal_.sum(member, type_, bytes, members_, targets, at(member));
+      at(member) = evaluator_.sum(member, type_, bytes, members_, targets, at(member));
     return *this;
   }
   /// Everybody moves so many bytes, read and written.
   DirectSteps& move(double bytes, int first = 0) {
     for (int member = first; member < members_; ++member)
-      at(member) = rehearsal_.work(member, 0, bytes, at(member));
+      at(member) = evaluator_.work(member, 0, bytes, at(member));
     return *this;
   }
   /// The root raises everybody's signal, or all raise the root's.
   DirectSteps& from_root() {
     for (int to = 1; to < members_; ++to)
-      at(to) = std::max(at(to), rehearsal_.send(rehearsal_.way(0, to), 0, at(0)).there);
+      at(to) = std::max(at(to), evaluator_.send(evaluator_.way(0, to), 0, at(0)).there);
     return *this;
   }
   DirectSteps& to_root() {
     for (int from = 1; from < members_; ++from)
-      at(0) = std::max(at(0), rehearsal_.send(rehearsal_.way(from, 0), 0, at(from)).there);
+      at(0) = std::max(at(0), evaluator_.send(evaluator_.way(from, 0), 0, at(from)).there);
     return *this;
   }
 
@@ -65,7 +65,7 @@ class DirectSteps {
  private:
   Duration& at(int member) { return now_[static_cast<std::size_t>(member)]; }
 
-  Rehearsal& rehearsal_;
+  ScheduleEvaluator& evaluator_;
   DType type_;
   double bytes_;
   int members_;
@@ -77,33 +77,33 @@ constexpr int kGathered = 256;
 
 }  // namespace
 
-Timetable rehearse_direct_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  DirectSteps steps(rehearsal, bytes, type);
+CompletionTimes evaluate_direct_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  DirectSteps steps(evaluator, bytes, type);
   return {steps.meet().sum(steps.share(), steps.members()).meet().now(), 2, {}, {}};
 }
-Timetable rehearse_direct_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  DirectSteps steps(rehearsal, bytes, type);
+CompletionTimes evaluate_direct_reduce_scatter(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  DirectSteps steps(evaluator, bytes, type);
   return {steps.meet().sum(steps.share(), 1).meet().now(), 2, {}, {}};
 }
-Timetable rehearse_direct_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  DirectSteps steps(rehearsal, bytes, type);
+CompletionTimes evaluate_direct_all_gather(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  DirectSteps steps(evaluator, bytes, type);
   return {steps.meet().move(steps.share() * steps.members()).meet().now(), 2, {}, {}};
 }
-Timetable rehearse_direct_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  DirectSteps steps(rehearsal, bytes, type);
+CompletionTimes evaluate_direct_broadcast(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  DirectSteps steps(evaluator, bytes, type);
   const std::vector<Duration> first = steps.from_root().now();
   return {steps.move(2 * steps.bytes(), 1).to_root().now(), 2, {}, first};
 }
-Timetable rehearse_one_shot(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  DirectSteps steps(rehearsal, bytes, type);
+CompletionTimes evaluate_one_shot(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  DirectSteps steps(evaluator, bytes, type);
   return {steps.move(2 * steps.bytes()).meet().sum(steps.bytes(), 1).now(), 2, {}, {}};
 }
-Timetable rehearse_direct_barrier(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return {DirectSteps(rehearsal, bytes, type).meet().now(), 2, {}, {}};
+CompletionTimes evaluate_direct_barrier(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  return {DirectSteps(evaluator, bytes, type).meet().now(), 2, {}, {}};
 }
 
-Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t, DType) {
-  const int members = rehearsal.members();
+CompletionTimes evaluate_dissemination(ScheduleEvaluator& evaluator, std::size_t, DType) {
+  const int members = evaluator.members();
   std::vector<Duration> now(static_cast<std::size_t>(members));
   std::vector<int> order(static_cast<std::size_t>(members));
   std::iota(order.begin(), order.end(), 0);
@@ -115,7 +115,8 @@ Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t, DType) {
     for (int from : order) {
       const auto own = static_cast<std::size_t>(from),
                  to = static_cast<std::size_t>((from + distance) % members);
-      const Rehearsal::Sent sent = rehearsal.send(rehearsal.way(from, static_cast<int>(to)), 0, now[own]);
+      const ScheduleEvaluator::Sent sent =
+          evaluator.send(evaluator.way(from, static_cast<int>(to)), 0, now[own]);
       next[to] = std::max(next[to], sent.there);
       next[own] = std::max(next[own], sent.done);
     }
@@ -124,23 +125,23 @@ Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t, DType) {
   return {now, static_cast<double>(std::bit_width(static_cast<unsigned>(members - 1))), {}, {}};
 }
 
-Timetable rehearse_gather(Rehearsal& rehearsal, std::size_t bytes, DType) {
-  const int members = rehearsal.members(), shifts = std::min(members - 1, kGathered);
+CompletionTimes evaluate_gather(ScheduleEvaluator& evaluator, std::size_t bytes, DType) {
+  const int members = evaluator.members(), shifts = std::min(members - 1, kGathered);
   std::vector<Duration> ends(static_cast<std::size_t>(members));
   for (int i = 0; i < shifts; ++i) {
     const auto shift = 1 + static_cast<int>(static_cast<std::int64_t>(i) * (members - 1) / shifts);
     for (int from = 0; from < members; ++from) {
       const int to = (from + shift) % members;
-      const Rehearsal::Sent sent =
-          rehearsal.send(rehearsal.way(from, to), static_cast<double>(bytes), Duration(0));
+      const ScheduleEvaluator::Sent sent =
+          evaluator.send(evaluator.way(from, to), static_cast<double>(bytes), Duration(0));
       auto& end = ends[static_cast<std::size_t>(to)];
       end = std::max(end, sent.there);
     }
   }
   const std::int64_t more = (members - 1) / shifts - 1;
-  if (more > 0 && rehearsal.is_steady()) {
+  if (more > 0 && evaluator.is_steady()) {
     const Duration longest = *std::max_element(ends.begin(), ends.end());
-    rehearsal.repeat({}, more, longest);
+    evaluator.repeat({}, more, longest);
     for (Duration& end : ends) end *= more + 1;
   }
   return {ends, 1, {}, {}};

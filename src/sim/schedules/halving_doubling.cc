@@ -10,17 +10,17 @@ namespace {
 /// All members, round after round, as comm/rows/halving_doubling_all_reduce.cc goes.
 class HalvingSteps {
  public:
-  HalvingSteps(Rehearsal& rehearsal, std::size_t bytes, DType type)
-      : rehearsal_(rehearsal),
+  HalvingSteps(ScheduleEvaluator& evaluator, std::size_t bytes, DType type)
+      : evaluator_(evaluator),
         type_(type),
         bytes_(static_cast<double>(bytes)),
-        power_(static_cast<int>(std::bit_floor(static_cast<unsigned>(rehearsal.members())))),
-        surplus_(rehearsal.members() - power_),
-        now_(static_cast<std::size_t>(rehearsal.members())) {
+        power_(static_cast<int>(std::bit_floor(static_cast<unsigned>(evaluator.members())))),
+        surplus_(evaluator.members() - power_),
+        now_(static_cast<std::size_t>(evaluator.members())) {
     for (int place = 0; place < power_; ++place) order_.push_back(place);
   }
 
-  Timetable run() {
+  CompletionTimes run() {
     for (int pair = 0; pair < surplus_; ++pair) fold(2 * pair + 1, 2 * pair);
     double size = bytes_;
     for (int distance = power_ / 2; distance > 0; distance /= 2) exchange(distance, size /= 2, true);
@@ -34,12 +34,12 @@ class HalvingSteps {
   int member_at(int place) const { return place < surplus_ ? 2 * place : place + surplus_; }
 
   void fold(int from, int to) {
-    const Rehearsal::Sent sent = rehearsal_.send(rehearsal_.way(from, to), bytes_, Duration(0));
+    const ScheduleEvaluator::Sent sent = evaluator_.send(evaluator_.way(from, to), bytes_, Duration(0));
     now(from) = sent.done;
-    now(to) = rehearsal_.sum(to, type_, bytes_, 2, 1, sent.there);
+    now(to) = evaluator_.sum(to, type_, bytes_, 2, 1, sent.there);
   }
   void unfold(int from, int to) {
-    const Rehearsal::Sent sent = rehearsal_.send(rehearsal_.way(from, to), bytes_, now(from));
+    const ScheduleEvaluator::Sent sent = evaluator_.send(evaluator_.way(from, to), bytes_, now(from));
     now(from) = sent.done;
     now(to) = std::max(now(to), sent.there);
   }
@@ -48,20 +48,20 @@ class HalvingSteps {
   void exchange(int distance, double bytes, bool sums) {
     std::stable_sort(order_.begin(), order_.end(),
                      [&](int a, int b) { return now(member_at(a)) < now(member_at(b)); });
-    std::vector<Rehearsal::Sent> sent(order_.size());
+    std::vector<ScheduleEvaluator::Sent> sent(order_.size());
     for (int place : order_) {
       const int from = member_at(place), to = member_at(place ^ distance);
-      sent[static_cast<std::size_t>(place)] = rehearsal_.send(rehearsal_.way(from, to), bytes, now(from));
+      sent[static_cast<std::size_t>(place)] = evaluator_.send(evaluator_.way(from, to), bytes, now(from));
     }
     for (int place : order_) {
       const int member = member_at(place);
       Duration at = std::max(now(member), sent[static_cast<std::size_t>(place ^ distance)].there);
-      if (sums) at = rehearsal_.sum(member, type_, bytes, 2, 1, at);
+      if (sums) at = evaluator_.sum(member, type_, bytes, 2, 1, at);
       now(member) = std::max(at, sent[static_cast<std::size_t>(place)].done);
     }
   }
 
-  Rehearsal& rehearsal_;
+  ScheduleEvaluator& evaluator_;
   DType type_;
   double bytes_;
   int power_, surplus_;
@@ -71,8 +71,8 @@ class HalvingSteps {
 
 }  // namespace
 
-Timetable rehearse_halving_doubling(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return HalvingSteps(rehearsal, bytes, type).run();
+CompletionTimes evaluate_halving_doubling(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  return HalvingSteps(evaluator, bytes, type).run();
 }
 
 }  // namespace taxon::sim

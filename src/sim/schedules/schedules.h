@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "comm/collectives.h"
-#include "sim/rehearsal.h"
+#include "sim/schedule_evaluator.h"
 
 namespace taxon::sim {
 
 /// When the members of a collective end, and come in, if nothing else is under way. Counted from the
 /// beginning.
-struct Timetable {
+struct CompletionTimes {
   std::vector<Duration> ends;
   /// How often, one after the other, a message waits for its turn on the way to the last end.
   double waits = 1;
@@ -23,12 +23,12 @@ struct Timetable {
 
 /// The steps of one row of comm::collective_table(), as sim::Coarse needs them: the row's own, in the row's
 /// own pieces (comm/rows/), without a coroutine and a message each.
-struct Schedule {
+struct CoarseSchedule {
   net::Operation collective;
   std::string_view name;
   const char* label;  // in traces, as the row's own: "all_reduce ring"
   /// For two members or more. Pieces of one step are taken for equally long.
-  Timetable (*rehearse)(Rehearsal& rehearsal, std::size_t bytes, DType type);
+  CompletionTimes (*evaluate)(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
   /// What every member's data is afterwards (of reduce_scatter: its part), with the same bits as the row's;
   /// `members` are real and equal in size. Null: data stays as it is.
   std::vector<std::byte> (*outcome)(std::span<const ConstView> members, DType type);
@@ -40,26 +40,26 @@ struct Schedule {
 };
 
 /// One for each row of comm::collective_table(). sim/schedules/table.cc.
-std::span<const Schedule> schedule_table();
+std::span<const CoarseSchedule> schedule_table();
 /// That of the row. A row without one is a bug (tests/sim/coarse_test.cc).
-const Schedule& find_schedule(const comm::CollectiveRow& row);
+const CoarseSchedule& find_schedule(const comm::CollectiveRow& row);
 
 // The files of this folder.
-Timetable rehearse_ring_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_ring_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_ring_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_halving_doubling(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_tree_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_tree_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_direct_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_direct_reduce_scatter(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_direct_all_gather(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_direct_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_one_shot(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_direct_barrier(Rehearsal& rehearsal, std::size_t bytes, DType type);
-Timetable rehearse_dissemination(Rehearsal& rehearsal, std::size_t bytes, DType type);
+CompletionTimes evaluate_ring_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_ring_reduce_scatter(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_ring_all_gather(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_halving_doubling(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_tree_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_tree_broadcast(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_direct_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_direct_reduce_scatter(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_direct_all_gather(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_direct_broadcast(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_one_shot(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_direct_barrier(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_dissemination(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
 /// Communicator::gather(): everybody sends `bytes` to everybody.
-Timetable rehearse_gather(Rehearsal& rehearsal, std::size_t bytes, DType type);
+CompletionTimes evaluate_gather(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
 
 std::vector<std::byte> sum_in_order(std::span<const ConstView> members, DType type);
 std::vector<std::byte> sum_along_ring(std::span<const ConstView> members, DType type);

@@ -11,28 +11,31 @@ int root(int) { return 0; }
 
 using enum net::Operation;
 constexpr std::array kTable{
-    Schedule{AllReduce, "direct", "all_reduce direct", rehearse_direct_all_reduce, sum_in_order},
-    Schedule{AllReduce, "one_shot", "all_reduce one_shot", rehearse_one_shot, sum_in_order},
-    Schedule{AllReduce, "ring", "all_reduce ring", rehearse_ring_all_reduce, sum_along_ring},
-    Schedule{AllReduce, "halving_doubling", "all_reduce halving_doubling", rehearse_halving_doubling,
-             sum_by_halving},
-    Schedule{AllReduce, "tree", "all_reduce tree", rehearse_tree_all_reduce, sum_up_tree},
-    Schedule{ReduceScatter, "direct", "reduce_scatter direct", rehearse_direct_reduce_scatter, sum_in_order},
-    Schedule{ReduceScatter, "ring", "reduce_scatter ring", rehearse_ring_reduce_scatter, sum_along_ring},
-    Schedule{AllGather, "direct", "all_gather direct", rehearse_direct_all_gather, parts_of_all},
-    Schedule{AllGather, "ring", "all_gather ring", rehearse_ring_all_gather, parts_of_all},
-    Schedule{Broadcast, "direct", "broadcast direct", rehearse_direct_broadcast, first_of_all, root, true},
-    Schedule{Broadcast, "tree", "broadcast tree", rehearse_tree_broadcast, first_of_all, parent},
-    Schedule{Barrier, "direct", "barrier direct", rehearse_direct_barrier, nullptr},
-    Schedule{Barrier, "dissemination", "barrier dissemination", rehearse_dissemination, nullptr},
+    CoarseSchedule{AllReduce, "direct", "all_reduce direct", evaluate_direct_all_reduce, sum_in_order},
+    CoarseSchedule{AllReduce, "one_shot", "all_reduce one_shot", evaluate_one_shot, sum_in_order},
+    CoarseSchedule{AllReduce, "ring", "all_reduce ring", evaluate_ring_all_reduce, sum_along_ring},
+    CoarseSchedule{AllReduce, "halving_doubling", "all_reduce halving_doubling", evaluate_halving_doubling,
+                   sum_by_halving},
+    CoarseSchedule{AllReduce, "tree", "all_reduce tree", evaluate_tree_all_reduce, sum_up_tree},
+    CoarseSchedule{ReduceScatter, "direct", "reduce_scatter direct", evaluate_direct_reduce_scatter,
+                   sum_in_order},
+    CoarseSchedule{ReduceScatter, "ring", "reduce_scatter ring", evaluate_ring_reduce_scatter,
+                   sum_along_ring},
+    CoarseSchedule{AllGather, "direct", "all_gather direct", evaluate_direct_all_gather, parts_of_all},
+    CoarseSchedule{AllGather, "ring", "all_gather ring", evaluate_ring_all_gather, parts_of_all},
+    CoarseSchedule{Broadcast, "direct", "broadcast direct", evaluate_direct_broadcast, first_of_all, root,
+                   true},
+    CoarseSchedule{Broadcast, "tree", "broadcast tree", evaluate_tree_broadcast, first_of_all, parent},
+    CoarseSchedule{Barrier, "direct", "barrier direct", evaluate_direct_barrier, nullptr},
+    CoarseSchedule{Barrier, "dissemination", "barrier dissemination", evaluate_dissemination, nullptr},
 };
 
 }  // namespace
 
-std::span<const Schedule> schedule_table() { return kTable; }
+std::span<const CoarseSchedule> schedule_table() { return kTable; }
 
-const Schedule& find_schedule(const comm::CollectiveRow& row) {
-  for (const Schedule& schedule : kTable)
+const CoarseSchedule& find_schedule(const comm::CollectiveRow& row) {
+  for (const CoarseSchedule& schedule : kTable)
     if (schedule.collective == row.collective && schedule.name == row.name) return schedule;
   TAXON_CHECK(false, "the row ", row.name, " has no schedule");
   return kTable.front();

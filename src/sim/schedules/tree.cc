@@ -8,19 +8,19 @@ namespace taxon::sim {
 namespace {
 
 using comm::Tree;
-constexpr double kFactsBytes = 16;  // of comm::Agreement
+constexpr double kFactsBytes = 16;  // of comm::SizeHandshake
 
 /// All members of a tree, each as far as it can go: comm::Tree::run() without its coroutines. Children of i
 /// are 2 i + 1 and 2 i + 2.
-class TreeSteps final : private Rehearsal::Story {
+class TreeSteps final : private ScheduleEvaluator::Story {
  public:
-  TreeSteps(Rehearsal& rehearsal, std::size_t bytes, DType type, Tree::Ways ways)
-      : rehearsal_(rehearsal),
+  TreeSteps(ScheduleEvaluator& evaluator, std::size_t bytes, DType type, Tree::Ways ways)
+      : evaluator_(evaluator),
         type_(type),
         sums_(ways == Tree::Ways::Both),
         segments_(Tree::segments(bytes)),
         piece_(static_cast<double>(bytes) / static_cast<double>(segments_)),
-        nodes_(static_cast<std::size_t>(rehearsal.members())) {
+        nodes_(static_cast<std::size_t>(evaluator.members())) {
     for (std::size_t member = 0; member < nodes_.size(); ++member) {
       Node& node = nodes_[member];
       const std::size_t below = std::min(nodes_.size(), 2 * member + 1);
@@ -29,21 +29,21 @@ class TreeSteps final : private Rehearsal::Story {
       if (segments_ > 1) node.facts = sums_ ? node.children : member > 0 ? 1 : 0;
       if (member == 0) continue;
       const int own = static_cast<int>(member), parent = (own - 1) / 2;
-      node.up = rehearsal.way(own, parent);
-      node.down = rehearsal.way(parent, own);
+      node.up = evaluator.way(own, parent);
+      node.down = evaluator.way(parent, own);
     }
   }
 
-  Timetable run() {
+  CompletionTimes run() {
     for (std::size_t member = 0; segments_ > 1 && member < nodes_.size(); ++member) agree(member);
     for (std::size_t member = 0; member < nodes_.size(); ++member)
-      rehearsal_.resume_at(Duration(0), static_cast<int>(member));
-    rehearsal_.play(*this);
-    Timetable table;
-    table.waits = Tree::depth(rehearsal_.members()) * (sums_ ? 2 : 1) +
+      evaluator_.resume_at(Duration(0), static_cast<int>(member));
+    evaluator_.play(*this);
+    CompletionTimes table;
+    table.waits = Tree::depth(evaluator_.members()) * (sums_ ? 2 : 1) +
                   static_cast<double>(segments_ - 1) / static_cast<double>(Tree::kWindow);
     for (const Node& node : nodes_) {
-      table.ends.push_back(node.stage == Stage::Over ? node.end : Rehearsal::kNever);
+      table.ends.push_back(node.stage == Stage::Over ? node.end : ScheduleEvaluator::kNever);
       sums_ ? table.slack.push_back(node.needed) : table.first.push_back(node.first);
     }
     return table;
@@ -54,7 +54,7 @@ class TreeSteps final : private Rehearsal::Story {
   enum class Stage { Facts, Receive, Sum, SendUp, Spread, SendDown, Next, Finish, Over };
   enum class What : std::uint32_t { Facts, Up, Down };
   struct Node {
-    Rehearsal::Way up, down;  // to the parent, and from it
+    ScheduleEvaluator::Way up, down;  // to the parent, and from it
     std::size_t children = 0, facts = 0, lag = 0;
     Stage stage = Stage::Facts;
     std::size_t turn = 0;  // of the loop
@@ -73,9 +73,9 @@ class TreeSteps final : private Rehearsal::Story {
 
   void agree(std::size_t member) {
     if (sums_ && member > 0)
-      rehearsal_.post(nodes_[member].up, kFactsBytes, Duration(0), name((member - 1) / 2, What::Facts));
+      evaluator_.post(nodes_[member].up, kFactsBytes, Duration(0), name((member - 1) / 2, What::Facts));
     for (std::size_t which = 0; !sums_ && which < nodes_[member].children; ++which)
-      rehearsal_.post(child(member, which).down, kFactsBytes, Duration(0),
+      evaluator_.post(child(member, which).down, kFactsBytes, Duration(0),
                       name(2 * member + 1 + which, What::Facts));
   }
 
@@ -109,7 +109,7 @@ class TreeSteps final : private Rehearsal::Story {
   bool reached(std::size_t member, Duration when, Duration now) {
     if (when <= now) return true;
     nodes_[member].sleeping = true;
-    rehearsal_.resume_at(when, static_cast<int>(member));
+    evaluator_.resume_at(when, static_cast<int>(member));
     return false;
   }
 
@@ -133,12 +133,12 @@ class TreeSteps final : private Rehearsal::Story {
         node.stage = Stage::SendUp;
         if (node.children == 0) return true;
         const int sources = static_cast<int>(node.children) + 1;
-        return reached(member, rehearsal_.sum(static_cast<int>(member), type_, piece_, sources, 1, now), now);
+        return reached(member, evaluator_.sum(static_cast<int>(member), type_, piece_, sources, 1, now), now);
       }
       case Stage::SendUp:
         if (member > 0) {
           if (!reached(member, node.up_left[slot], now)) return false;
-          node.up_left[slot] = rehearsal_.post(node.up, piece_, now, name(member, What::Up));
+          node.up_left[slot] = evaluator_.post(node.up, piece_, now, name(member, What::Up));
         }
         node.stage = Stage::Spread;
         return true;
@@ -179,13 +179,13 @@ class TreeSteps final : private Rehearsal::Story {
     for (std::size_t which = 0; which < node.children; ++which) {
       Node& below = child(member, which);
       below.down_left[slot] =
-          rehearsal_.post(below.down, piece_, now, name(2 * member + 1 + which, What::Down));
+          evaluator_.post(below.down, piece_, now, name(2 * member + 1 + which, What::Down));
     }
     node.stage = Stage::Next;
     return true;
   }
 
-  Rehearsal& rehearsal_;
+  ScheduleEvaluator& evaluator_;
   DType type_;
   bool sums_;
   std::size_t segments_;
@@ -195,11 +195,11 @@ class TreeSteps final : private Rehearsal::Story {
 
 }  // namespace
 
-Timetable rehearse_tree_all_reduce(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return TreeSteps(rehearsal, bytes, type, Tree::Ways::Both).run();
+CompletionTimes evaluate_tree_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  return TreeSteps(evaluator, bytes, type, Tree::Ways::Both).run();
 }
-Timetable rehearse_tree_broadcast(Rehearsal& rehearsal, std::size_t bytes, DType type) {
-  return TreeSteps(rehearsal, bytes, type, Tree::Ways::Down).run();
+CompletionTimes evaluate_tree_broadcast(ScheduleEvaluator& evaluator, std::size_t bytes, DType type) {
+  return TreeSteps(evaluator, bytes, type, Tree::Ways::Down).run();
 }
 
 }  // namespace taxon::sim

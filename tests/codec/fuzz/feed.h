@@ -58,24 +58,24 @@ inline bool is_sealed(const Codec& codec) { return codec.rounds().front().algebr
 /// A message of the case's codec as it was sent, and then damaged.
 class Message {
  public:
-  Message(const Codec& codec, const Case& c, const Use& use) : codec_(codec) {
+  Message(const Codec& codec, const Case& c, const CodecContext& context) : codec_(codec) {
     std::vector<float> values(c.count);
     for (std::size_t i = 0; i < c.count; ++i)
       values[i] = std::sin(static_cast<float>(i + c.row)) * static_cast<float>(i % 17);
     for (std::size_t r = 0; r < codec.rounds().size(); ++r) {
-      if (r > 0) codec.absorb(static_cast<int>(r) - 1, values, bytes_->view(), use);
-      bytes_ = std::make_unique<Exact>(codec.wire_bytes(static_cast<int>(r), {c.count, use.pieces}));
-      codec.encode(static_cast<int>(r), values, bytes_->view(), Rest::Stay, use);
+      if (r > 0) codec.absorb(static_cast<int>(r) - 1, values, bytes_->view(), context);
+      bytes_ = std::make_unique<Exact>(codec.wire_bytes(static_cast<int>(r), {c.count, context.pieces}));
+      codec.encode(static_cast<int>(r), values, bytes_->view(), Residual::Stay, context);
       if (!is_sealed(codec)) damage(c);  // sums of either round may be anything
     }
     if (asks(codec, c)) {
-      bytes_ = std::make_unique<Exact>(codec.asking()->question_bytes(c.count));
-      codec.asking()->ask(bytes_->view(), c.count, use);
+      bytes_ = std::make_unique<Exact>(codec.part_query()->question_bytes(c.count));
+      codec.part_query()->ask(bytes_->view(), c.count, context);
     }
     if (is_sealed(codec)) damage(c);
   }
   /// The message is a question of an owner.
-  static bool asks(const Codec& codec, const Case& c) { return c.has(Case::kMerge) && codec.asking(); }
+  static bool asks(const Codec& codec, const Case& c) { return c.has(Case::kMerge) && codec.part_query(); }
   View view() const { return bytes_->view(); }
 
  private:
@@ -123,22 +123,22 @@ inline Outcome feed(std::span<const std::uint8_t> bytes) {
   const Piece matrix{{0, c.count}, 20};
   std::vector<float> lasting(codec->lasts() ? c.count : 0);
   const Exact scratch(codec->scratch_bytes({c.count, {&matrix, 1}}));
-  const Use use{scratch.view(), 1, 2, best_path(), {&matrix, 1}, lasting};
-  const Message message(*codec, c, use);
+  const CodecContext context{scratch.view(), 1, 2, best_isa(), {&matrix, 1}, lasting};
+  const Message message(*codec, c, context);
   const Exact memory(c.count * sizeof(float));
   auto values = as_span<float>(memory.view());
   try {
     if (c.has(Case::kMerge) && codec->rounds().front().algebra == Algebra::Mergeable) {
-      const Message whole(*codec, Case(std::vector<std::uint8_t>{bytes[0], bytes[1], bytes[2], 0}), use);
-      codec->merge(whole.view(), message.view(), values, use);
+      const Message whole(*codec, Case(std::vector<std::uint8_t>{bytes[0], bytes[1], bytes[2], 0}), context);
+      codec->merge(whole.view(), message.view(), values, context);
     } else if (Message::asks(*codec, c)) {
-      codec->asking()->hear(message.view(), c.count, use);
-      const Exact answer(codec->wire_bytes(1, {c.count, use.pieces}));
-      codec->encode(1, values, answer.view(), Rest::Keep, use);
+      codec->part_query()->receive(message.view(), c.count, context);
+      const Exact answer(codec->wire_bytes(1, {c.count, context.pieces}));
+      codec->encode(1, values, answer.view(), Residual::Keep, context);
     } else if (c.has(Case::kMerge) && row.sends_entries && is_sealed(*codec)) {
-      codec->clear(message.view(), values, use);
+      codec->clear(message.view(), values, context);
     } else {
-      codec->decode(message.view(), values, c.has(Case::kAdd) ? Into::Add : Into::Assign, use);
+      codec->decode(message.view(), values, c.has(Case::kAdd) ? Into::Add : Into::Assign, context);
     }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::Transport) throw;

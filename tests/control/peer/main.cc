@@ -31,7 +31,7 @@ JoinOptions options_from(char** argv) {
   options.secret = Secret::from_text("a secret for processes");
   options.version = "1";
   options.host_id = "here";
-  options.patience = {.join = milliseconds(60'000),
+  options.timeouts = {.join = milliseconds(60'000),
                       .silence = milliseconds(1500),
                       .peer = milliseconds(std::atoi(argv[4])),
                       .hang = milliseconds(8000),

@@ -1,0 +1,143 @@
+#include "exchange/compression/coded.h"
+
+#include "exchange/compression/aggregation.h"
+#include "exchange/compression/coder.h"
+#include "exchange/compression/compressed_reduce.h"
+#include "exchange/compression/differences.h"
+
+namespace taxon::exchange {
+namespace {
+
+double sent_by(const CompressedReduce& reduce, std::size_t count) {
+  const codec::Extent extent{count, reduce.context.pieces};
+  const int size = reduce.group.size();
+  if (reduce.collective == "auto") return aggregation_of(reduce.codec).sent(reduce.codec, extent, size);
+  return sent_linear_by(reduce.codec, extent, size, std::string(reduce.collective));
+}
+
+/// Everybody owns everything.
+class Coded final : public Topology {
+ public:
+  Coded(comm::Communicator& group, const TopologyContext& context) : group_(group), coder_(context) {}
+
+  Range owned(Range range) const override { return range; }
+
+  task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
+    const comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
+    if (group_.size() == 1 && coder_.chooses()) co_return 1;
+    const comm::CollectiveRow& row =
+        transfer.rows.reduce ? *transfer.rows.reduce
+                             : row_for(net::Operation::AllReduce, group_.size(), call.data.size());
+    const double dense = row.sent({group_.size(), call.data.size(), false});
+    if (transfer.rows.reduce || coder_.leaves_dense(transfer.range.size, transfer.round)) {
+      coder_.count(dense, dense);
+      auto passing = coder_.pass(group_, transfer, values);
+      co_await passing;
+      auto sum = row.run(group_, call);
+      co_await sum;
+      co_return group_.size();
+    }
+    const CompressedReduce reduce = coder_.reduce_of(group_, transfer, values);
+    coder_.count(dense, sent_by(reduce, transfer.range.size));
+    auto travelling = aggregation_of(reduce.codec).run(reduce);
+    co_await travelling;
+    ReduceKernels kernels(reduce);
+    auto concluding = kernels.conclude();
+    co_await concluding;
+    co_return group_.size();
+  }
+
+  task::Task<void> spread(LevelTransfer, const tensor::Arena&) override { co_return; }
+  task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
+  void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) override {
+    coder_.prepare(like, slots);
+  }
+  std::vector<StateArena> state() const override { return coder_.state(); }
+  const CodecWork* codec_work() const override { return &coder_.work(); }
+
+ private:
+  comm::Communicator& group_;
+  Coder coder_;
+};
+
+/// Members own parts: what `dense` is but for the way of the contributions.
+class CodedShards final : public Topology {
+ public:
+  CodedShards(comm::Communicator& group, const TopologyContext& context, std::unique_ptr<Topology> dense)
+      : group_(group), coder_(context), dense_(std::move(dense)) {}
+
+  Range owned(Range range) const override { return dense_->owned(range); }
+  bool spreads() const override { return dense_->spreads(); }
+
+  task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
+    const std::size_t bytes = values.bytes(transfer.range).size();
+    const comm::CollectiveRow& row = row_for(net::Operation::ReduceScatter, group_.size(), bytes);
+    const double dense = row.sent({group_.size(), bytes, false});
+    if (coder_.leaves_dense(transfer.range.size, transfer.round)) {
+      coder_.count(dense, dense);
+      auto passing = coder_.pass(group_, transfer, values);
+      co_await passing;
+      transfer.rows.reduce = &row;
+      auto sum = dense_->reduce(transfer, values);
+      co_return co_await sum;
+    }
+    const CompressedReduce reduce = coder_.reduce_of(group_, transfer, values);
+    coder_.count(dense, sent_to_owners(reduce.codec, transfer.range.size, group_.size()));
+    auto travelling = aggregate_at_owners(reduce);
+    co_await travelling;
+    co_return group_.size();
+  }
+
+  task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override {
+    return dense_->spread(transfer, values);
+  }
+  task::Task<double> total(double mine, std::uint16_t lane) override { return dense_->total(mine, lane); }
+  void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) override {
+    coder_.prepare(like, slots);
+  }
+  std::vector<StateArena> state() const override { return coder_.state(); }
+  const CodecWork* codec_work() const override { return &coder_.work(); }
+
+ private:
+  comm::Communicator& group_;
+  Coder coder_;
+  const std::unique_ptr<Topology> dense_;
+};
+
+std::unique_ptr<Topology> as_they_meet(comm::Communicator& group, const TopologyContext& context,
+                                       std::unique_ptr<Topology> coded) {
+  if (context.level.rule == "sum") return coded;
+  return std::make_unique<Differences>(group, std::move(coded));
+}
+
+}  // namespace
+
+std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext context) {
+  return as_they_meet(group, context, std::make_unique<Coded>(group, context));
+}
+
+std::unique_ptr<Topology> make_coded_shards(comm::Communicator& group, TopologyContext context,
+                                            std::unique_ptr<Topology> dense) {
+  return as_they_meet(group, context, std::make_unique<CodedShards>(group, context, std::move(dense)));
+}
+
+bool is_coded(const plan::LevelPlan& level) { return level.codec.name != "none"; }
+
+double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size) {
+  const bool shards = level.topology == "sharded";
+  const std::size_t bytes = extent.count * sizeof(float);
+  if (leaves_dense(level.codec, extent.count))
+    return row_for(shards ? net::Operation::ReduceScatter : net::Operation::AllReduce, size, bytes)
+        .sent({size, bytes, false});
+  auto codec = codec::find_codec(level.codec.candidate()).make(level.codec);
+  if (shards) return sent_to_owners(*codec, extent, size);
+  double sent = 0;
+  for (int turn = 0; turn < codec->cycle(); ++turn) {
+    const codec::Codec& here = codec->in_turn(turn);
+    sent += level.collective == "auto" ? aggregation_of(here).sent(here, extent, size)
+                                       : sent_linear_by(here, extent, size, level.collective);
+  }
+  return sent / codec->cycle();
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,28 @@
+#include "exchange/extensions.h"
+
+namespace taxon::exchange {
+namespace {
+
+template <class Row>
+std::vector<std::string> names_of(std::span<const Row> own, std::span<const Row> table) {
+  std::vector<std::string> names;
+  for (std::span<const Row> rows : {own, table})
+    for (const Row& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace
+
+plan::KnownNames known_names(const Extensions& own) {
+  plan::KnownNames known;
+  known.rules = names_of(own.rules, optim::rule_table());
+  known.schedules = optim::schedule_names();
+  known.topologies = known_topologies(own.topologies);
+  known.codecs = codec::known_codecs(own.codecs);
+  known.outer_rules = names_of(own.outer_rules, optim::outer_table());
+  known.graphs = names_of(own.graphs, graph_table());
+  known.lates = optim::known_lates(own.late_rules);
+  return known;
+}
+
+}  // namespace taxon::exchange

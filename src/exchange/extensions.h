@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+
+#include "codec/codec.h"
+#include "exchange/levels/topology.h"
+#include "exchange/topologies/graph.h"
+#include "optim/outer.h"
+#include "optim/rule.h"
+#include "optim/staleness.h"
+
+namespace taxon::exchange {
+
+/// Rows of a program's own beside those of the tables, and found before them. They go along with the plan
+/// that names them; what they span outlives the run.
+struct Extensions {
+  std::span<const TopologyRow> topologies;
+  std::span<const GraphRow> graphs;
+  std::span<const optim::OuterRow> outer_rules;
+  std::span<const optim::LateRow> late_rules;
+  std::span<const optim::RuleRow> rules;
+  std::span<const codec::CodecRow> codecs;
+};
+
+/// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are
+/// for the caller to add.
+plan::KnownNames known_names(const Extensions& own = {});
+
+}  // namespace taxon::exchange

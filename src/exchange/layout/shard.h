@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "exchange/layout/bucket.h"
+#include "exchange/levels/levels.h"
+
+namespace taxon::exchange {
+
+/// Says of every bucket what this rank owns, and packs it into shards. A rank that owns everything keeps the
+/// layout of the weights.
+void own(Layout& layout, const Levels& levels);
+
+/// Gives gradients the memory of a ring: a bucket's place is used again by a later one of the same step. As
+/// large as the largest segment's gradients and `in_flight` buckets, so that a segment is computed while that
+/// many are on their way, or more if that could not go on. REQUIRES: the backward pass goes through the
+/// segments from the last to the first.
+void lay_out_ring(Layout& layout, int segments, int in_flight);
+
+/// Runs of a bucket's owned elements that belong to slots: what lies between them is padding.
+std::vector<Range> owned_values(const Bucket& bucket, const tensor::ArenaLayout& arena);
+
+}  // namespace taxon::exchange

@@ -1,0 +1,211 @@
+#include "exchange/levels/levels.h"
+
+#include <algorithm>
+
+namespace taxon::exchange {
+
+bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels) {
+  return std::any_of(levels.begin(), levels.end(),
+                     [](const plan::LevelPlan& level) { return level.group != "data"; });
+}
+
+std::vector<plan::LevelPlan> summing_levels(const std::vector<plan::LevelPlan>& levels) {
+  std::vector<plan::LevelPlan> summing;
+  std::copy_if(levels.begin(), levels.end(), std::back_inserter(summing),
+               [](const plan::LevelPlan& level) { return level.rule == "sum"; });
+  return summing;
+}
+
+std::vector<plan::LevelPlan> meeting_level(const std::vector<plan::LevelPlan>& levels) {
+  std::vector<plan::LevelPlan> meeting;
+  std::copy_if(levels.begin(), levels.end(), std::back_inserter(meeting),
+               [](const plan::LevelPlan& level) { return level.rule != "sum"; });
+  return meeting;
+}
+
+const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels) {
+  auto found = std::find_if(levels.begin(), levels.end(),
+                            [](const plan::LevelPlan& level) { return level.topology == "servers"; });
+  return found == levels.end() ? nullptr : &*found;
+}
+
+bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels) {
+  return meeting_level(levels).empty() && !served_level(levels);
+}
+
+bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
+  return std::all_of(levels.begin(), levels.end(), [&](const plan::LevelPlan& level) {
+    return find_topology(level.topology, own).scheduling(level) == Scheduling::InStep;
+  });
+}
+
+bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
+  return std::none_of(levels.begin(), levels.end(), [&](const plan::LevelPlan& level) {
+    return find_topology(level.topology, own).scheduling(level) == Scheduling::Free;
+  });
+}
+
+std::vector<Rank> expendable_ranks(const plan::Plan& plan, int world_size) {
+  std::vector<Rank> expendable;
+  if (workers_keep_step(plan.exchange.levels) || plan.mesh.servers == 0) return expendable;
+  for (int rank = 1; rank < plan::workers(plan, world_size); ++rank) expendable.emplace_back(rank);
+  return expendable;
+}
+
+std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node) {
+  struct Row {
+    std::string_view name;
+    int (*first)(int rank, int node);
+    int (*stride)(int node);
+    int (*count)(int world, int node);
+  };
+  static constexpr Row kGroups[] = {
+      {"data", [](int, int) { return 0; }, [](int) { return 1; }, [](int world, int) { return world; }},
+      {"node", [](int rank, int node) { return rank - rank % node; }, [](int) { return 1; },
+       [](int, int node) { return node; }},
+      {"across", [](int rank, int node) { return rank % node; }, [](int node) { return node; },
+       [](int world, int node) { return world / node; }},
+  };
+  const auto* row =
+      std::find_if(std::begin(kGroups), std::end(kGroups), [&](const Row& r) { return r.name == group; });
+  TAXON_CHECK(row != std::end(kGroups), "no group is called ", group);
+  std::vector<Rank> members;
+  for (int i = 0; i < row->count(world, node); ++i)
+    members.emplace_back(row->first(rank.value(), node) + i * row->stride(node));
+  return members;
+}
+
+Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan, const Setup& shape) {
+  comm::Runtime& runtime = all.runtime();
+  for (const plan::LevelPlan& row : plan) {
+    Level level;
+    if (row.group != "data")
+      level.own = std::make_unique<comm::Communicator>(
+          runtime, row.group, members_of(row.group, runtime.rank(), runtime.world_size(), shape.node));
+    level.group = level.own ? level.own.get() : &all;
+    level.row = &find_topology(row.topology, shape.own.topologies);
+    level.topology = level.row->make(
+        *level.group, {row, shape.seed, shape.servers, shape.own.graphs, shape.own.codecs, shape.log});
+    levels_.push_back(std::move(level));
+  }
+}
+
+task::Task<void> Levels::establish() {
+  for (Level& level : levels_)
+    if (level.own) {
+      auto establish = level.own->establish();
+      co_await establish;
+    }
+}
+
+task::Task<void> Levels::share(const net::Region& region) {
+  for (Level& level : levels_)
+    if (level.group->size() > 1) {
+      auto share = level.group->share(region);
+      co_await share;
+    }
+}
+
+bool Levels::spreads() const {
+  return std::any_of(levels_.begin(), levels_.end(),
+                     [](const Level& level) { return level.topology->spreads(); });
+}
+
+Range Levels::owned(Range range) const { return reaching(levels_.size(), range); }
+
+Range Levels::reaching(std::size_t level, Range range) const {
+  for (std::size_t l = 0; l < level; ++l) range = levels_[l].topology->owned(range);
+  return range;
+}
+
+task::Task<double> Levels::reduce(BucketTransfer bucket, const tensor::Arena& values) {
+  LevelTransfer transfer{bucket.unit,  bucket.lane,    bucket.range,        {},
+                         bucket.round, bucket.factors, bucket.factor_arena, bucket.lasts};
+  double weight = 1;
+  for (std::size_t l = 0; l < levels_.size(); ++l) {
+    transfer.rows = (*bucket.rows)[l];
+    auto reduce = levels_[l].topology->reduce(transfer, values);
+    weight *= co_await reduce;
+    transfer.factors = nullptr;  // what goes on is a sum
+    transfer.range = levels_[l].topology->owned(transfer.range);
+  }
+  co_return weight;
+}
+
+task::Task<void> Levels::spread(BucketTransfer bucket, const tensor::Arena& values) {
+  std::vector<Range> ranges{bucket.range};
+  for (const Level& level : levels_) ranges.push_back(level.topology->owned(ranges.back()));
+  for (std::size_t l = levels_.size(); l-- > 0;) {
+    LevelTransfer transfer{bucket.unit, bucket.lane, ranges[l], (*bucket.rows)[l], bucket.round};
+    auto spread = levels_[l].topology->spread(transfer, values);
+    co_await spread;
+  }
+}
+
+void Levels::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) {
+  for (Level& level : levels_) level.topology->prepare(like, slots);
+}
+
+std::vector<Topology::StateArena> Levels::state() const {
+  std::vector<Topology::StateArena> all;
+  for (std::size_t l = 0; l < levels_.size(); ++l)
+    for (Topology::StateArena kept : levels_[l].topology->state())
+      all.push_back({"level " + std::to_string(l) + " " + kept.name, kept.values});
+  return all;
+}
+
+void Levels::begin_turn() {
+  for (Level& level : levels_) level.topology->begin_turn();
+}
+
+void Levels::weigh(std::int64_t samples, std::int64_t mean_over) {
+  for (Level& level : levels_) level.topology->weigh(samples, mean_over);
+}
+
+std::int64_t Levels::turn() const {
+  std::int64_t turn = 0;
+  for (const Level& level : levels_) turn = std::max(turn, level.topology->turn());
+  return turn;
+}
+
+void Levels::set_turn(std::int64_t turn) {
+  for (Level& level : levels_) level.topology->set_turn(turn);
+}
+
+task::Task<void> Levels::serve(std::vector<Range> units, const tensor::Arena* values,
+                               task::Scope* listeners) {
+  for (Level& level : levels_) {
+    auto attend = level.topology->serve(units, values, listeners);
+    co_await attend;
+  }
+}
+
+bool Levels::is_passive() const {
+  return std::any_of(levels_.begin(), levels_.end(),
+                     [](const Level& level) { return level.topology->is_passive(); });
+}
+
+task::Task<void> Levels::pause() {
+  for (Level& level : levels_) {
+    auto pause = level.topology->pause();
+    co_await pause;
+  }
+}
+
+task::Task<void> Levels::close(std::vector<Range> units, const tensor::Arena* values) {
+  for (Level& level : levels_) {
+    auto close = level.topology->close(units, values);
+    co_await close;
+    for (Range& unit : units) unit = level.topology->owned(unit);
+  }
+}
+
+task::Task<double> Levels::total(double mine, std::uint16_t lane) {
+  for (Level& level : levels_) {
+    auto total = level.topology->total(mine, lane);
+    mine = co_await total;
+  }
+  co_return mine;
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,345 @@
+#include "exchange/outer_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "exchange/cast.h"
+
+namespace taxon::exchange {
+namespace {
+
+// Kernels are cut so that the communication thread polls at least every few hundred microseconds.
+constexpr std::size_t kPieceElements = 256 * 1024;
+
+}  // namespace
+
+OuterLoop::OuterLoop(comm::Runtime& runtime, const Setup& setup)
+    : runtime_(runtime),
+      setup_(setup),
+      schedule_(*setup.plan),
+      scheduler_(runtime, static_cast<int>(setup.layout->buckets.size())),
+      children_(runtime.pending()),
+      listeners_(runtime.pending()) {
+  std::size_t state = 0;
+  const std::vector<Bucket>& buckets = setup.layout->buckets;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    Unit unit;
+    unit.bucket = &buckets[b];
+    unit.fragment = schedule_.fragment_of(b, buckets.size());
+    unit.rows = {buckets[b].rows[setup.level]};
+    unit.owned = setup.outer->owned(buckets[b].owned);
+    unit.state = state;
+    state += unit.owned.size;
+    units_.push_back(std::move(unit));
+  }
+  rule_ = optim::find_outer(setup.plan->rule, setup.own.outer_rules)
+              .make(*setup.plan, {setup.master->type(), state, setup.members, setup.master->bytes()});
+}
+
+task::Task<void> OuterLoop::begin() {
+  for (Unit& unit : units_) {
+    optim::UpdateRange place{unit.owned, unit.owned.begin, unit.state};
+    tensor::Kernel kernel{"anchor",
+                          {0, 2 * unit.owned.size * size_of(setup_.master->type())},
+                          [this, place](tensor::Milestones&) { rule_->begin(*setup_.master, place); }};
+    auto done = run("anchor", std::move(kernel), &unit);
+    co_await done;
+  }
+}
+
+task::Task<void> OuterLoop::serve() {
+  std::vector<Range> units;
+  for (const Unit& unit : units_) units.push_back(range(unit));
+  auto attending = setup_.outer->serve(std::move(units), setup_.master, &listeners_);
+  co_await attending;
+}
+
+task::Task<void> OuterLoop::pause() {
+  auto pausing = setup_.outer->pause();
+  co_await pausing;
+  if (!setup_.outer->is_passive()) co_return;
+  std::vector<Unit*> all;
+  for (Unit& unit : units_) all.push_back(&unit);
+  auto starting = start(all, {});
+  co_await starting;
+  auto adopting = adopt_all(std::move(all));
+  co_await adopting;
+}
+
+task::Task<void> OuterLoop::close() {
+  std::vector<Range> units;
+  for (const Unit& unit : units_) units.push_back(range(unit));
+  auto closing = setup_.outer->close(std::move(units), setup_.master);
+  co_await closing;
+  co_await listeners_.join();
+}
+
+bool OuterLoop::due_after(std::int64_t step) const {
+  return std::any_of(units_.begin(), units_.end(), [&](const Unit& unit) {
+    return schedule_.meets(unit.fragment, step) || (unit.answered && unit.adopted_after <= step);
+  });
+}
+
+task::Task<void> OuterLoop::after(optim::StepClock clock) {
+  const std::int64_t step = clock.step + 1;
+  std::vector<Unit*> due;
+  for (Unit& unit : units_)
+    if (schedule_.meets(unit.fragment, step)) due.push_back(&unit);
+  if (!due.empty()) {
+    for (Unit* unit : due) unit->adopted_after = schedule_.adopted_after(step);
+    auto starting = start(std::move(due), clock);
+    co_await starting;
+  }
+  std::vector<Unit*> answered;
+  for (Unit& unit : units_)
+    if (unit.answered && unit.adopted_after <= step) answered.push_back(&unit);
+  auto adopting = adopt_all(std::move(answered));
+  co_await adopting;
+}
+
+task::Task<void> OuterLoop::start(std::vector<Unit*> units, optim::StepClock clock) {
+  // Nobody of the last meeting is in the lane any more: its answers have been adopted.
+  if (children_.live() > 0) co_await children_.join();
+  scheduler_.begin(std::vector<int>(units_.size(), 0));
+  setup_.outer->begin_turn();
+  setup_.outer->weigh(1, 1);
+  for (Unit* unit : units) {
+    auto handing = hand_in(unit);
+    co_await handing;
+    unit->answered = std::make_unique<task::Event>(runtime_.executor(), runtime_.pending());
+  }
+  for (Unit* unit : units) children_.spawn(meet(unit, clock));
+}
+
+task::Task<void> OuterLoop::hand_in(Unit* unit) {
+  const Range all = range(*unit);
+  tensor::Kernel kernel{
+      "hand in", {0, 2 * all.size * size_of(setup_.master->type())}, [this, all](tensor::Milestones&) {
+        cast_range(*setup_.master, *setup_.handed_in, all);
+      }};
+  auto done = run("hand in", std::move(kernel), unit);
+  co_await done;
+}
+
+BucketTransfer OuterLoop::transfer(const Unit& unit, std::int64_t round) const {
+  return {static_cast<std::uint32_t>(unit.bucket->id.value()), 0, range(unit), &unit.rows, round};
+}
+
+task::Task<void> OuterLoop::meet(Unit* unit, optim::StepClock clock) {
+  auto enter = scheduler_.enter(unit->bucket->id.value(), unit->bucket->name);
+  BucketScheduler::Admission turn = co_await enter;
+  auto reducing = setup_.outer->reduce(transfer(*unit, clock.step), *setup_.handed_in);
+  const double weight = co_await reducing;
+  auto updating = update(unit, weight, clock);
+  co_await updating;
+  auto spreading = setup_.outer->spread(transfer(*unit, clock.step), *setup_.handed_in);
+  co_await spreading;
+  if (setup_.plan->inner_state == "average") {
+    auto averaging = average_inner_state(unit, clock.step);
+    co_await averaging;
+  }
+  unit->answered->set();
+}
+
+task::Task<void> OuterLoop::update(Unit* unit, double weight, optim::StepClock clock) {
+  const optim::UpdateRange owned{unit->owned, unit->owned.begin, unit->state};
+  for (std::size_t begin = owned.weights.begin; begin < owned.weights.end(); begin += kPieceElements) {
+    const Range piece{begin, std::min(kPieceElements, owned.weights.end() - begin)};
+    tensor::Kernel kernel{
+        "outer update",
+        {6.0 * static_cast<double>(piece.size), static_cast<std::size_t>(rule_->update_touches(weight)) *
+                                                    piece.size * size_of(setup_.master->type())},
+        [this, place = owned.of(piece), weight, clock](tensor::Milestones&) {
+          rule_->update(*setup_.handed_in, place, weight, clock);
+        }};
+    auto done = run("outer update", std::move(kernel), unit);
+    co_await done;
+    task::Yield others(runtime_.executor());
+    co_await others;
+  }
+}
+
+/// The replicas' momentum, as their weights, but with what is simplest: it is asked for rarely.
+task::Task<void> OuterLoop::average_inner_state(Unit* unit, std::int64_t round) {
+  const TopologyRow& topology = find_topology(setup_.plan->topology, setup_.own.topologies);
+  LevelAlgorithms rows;
+  if (topology.reduce != net::Operation::User) rows.reduce = &comm::find_row(topology.reduce, "ring");
+  if (topology.spread != net::Operation::User) rows.spread = &comm::find_row(topology.spread, "ring");
+  const std::vector<LevelAlgorithms> by_level{rows};
+  std::uint32_t number = 0;
+  for (const auto& [name, arena] : setup_.local->state()) {
+    const Range state{unit->bucket->shard, unit->bucket->owned.size};
+    const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
+    BucketTransfer transfer{kInnerStateUnit + number++ * kBucketsPerState + id, 0, state, &by_level, round};
+    auto reducing = setup_.outer->reduce(transfer, *arena);
+    const double weight = co_await reducing;
+    tensor::Kernel kernel{"inner state",
+                          {0, 2 * state.size * size_of(arena->type())},
+                          [arena = arena, part = setup_.outer->owned(state), weight](tensor::Milestones&) {
+                            dispatch(arena->type(), [&](auto zero) {
+                              using T = decltype(zero);
+                              if constexpr (std::is_floating_point_v<T>)
+                                for (T& value : arena->values<T>(part)) value *= T(1 / weight);
+                            });
+                          }};
+    auto scaling = run("inner state", std::move(kernel), unit);
+    co_await scaling;
+    auto spreading = setup_.outer->spread(transfer, *arena);
+    co_await spreading;
+  }
+}
+
+task::Task<void> OuterLoop::adopt_all(std::vector<Unit*> units) {
+  for (Unit* unit : units) {
+    auto answer = unit->answered->wait("meeting of replicas", unit->bucket->name);
+    co_await answer;
+    auto adopting = adopt(unit);
+    co_await adopting;
+    unit->answered.reset();
+  }
+}
+
+task::Task<void> OuterLoop::adopt(Unit* unit) {
+  const Range all = range(*unit);
+  const double mixing = setup_.plan->mixing;
+  const bool reset = setup_.plan->inner_state == "reset";
+  const std::size_t touches = static_cast<std::size_t>(rule_->adopt_touches()) + (mixing == 0 ? 0 : 3) +
+                              (reset ? setup_.local->state().size() : 0);
+  tensor::Kernel kernel{"adopt",
+                        {0, touches * all.size * size_of(setup_.master->type())},
+                        [this, all, mixing, reset, state = unit->bucket->shard](tensor::Milestones&) {
+                          const tensor::Arena& answer = *setup_.handed_in;
+                          dispatch(answer.type(), [&](auto zero) {
+                            using T = decltype(zero);
+                            if constexpr (std::is_floating_point_v<T>) {
+                              if (mixing == 0) return;
+                              auto own = setup_.master->values<T>(all);
+                              auto other = answer.values<T>(all);
+                              for (std::size_t i = 0; i < own.size(); ++i)
+                                other[i] += T(mixing) * (own[i] - other[i]);
+                            }
+                          });
+                          rule_->adopt(*setup_.master, answer, optim::UpdateRange::same(all));
+                          if (!reset) return;
+                          for (const auto& [name, arena] : setup_.local->state()) {
+                            View part = arena->bytes({state, all.size});
+                            std::memset(part.data(), 0, part.size());
+                          }
+                        }};
+  auto done = run("adopt", std::move(kernel), unit);
+  co_await done;
+  if (setup_.inner->spreads()) {
+    BucketTransfer inward{static_cast<std::uint32_t>(unit->bucket->id.value()), 0, unit->bucket->range,
+                          &unit->bucket->rows};
+    auto spreading = setup_.inner->spread(inward, *setup_.master);
+    co_await spreading;
+  }
+  if (setup_.compute == setup_.master) co_return;
+  tensor::Kernel cast{"cast", {0, unit->bucket->range.size * 6}, [this, unit](tensor::Milestones&) {
+                        cast_range(*setup_.master, *setup_.compute, unit->bucket->range);
+                      }};
+  auto casting = run("cast", std::move(cast), unit);
+  co_await casting;
+}
+
+task::Task<void> OuterLoop::arrive() {
+  for (Unit& unit : units_)
+    if (unit.answered) {
+      auto answer = unit.answered->wait("meeting of replicas", unit.bucket->name);
+      co_await answer;
+    }
+}
+
+void OuterLoop::resume(std::int64_t step) {
+  for (Unit& unit : units_)
+    if (auto begun = schedule_.underway(unit.fragment, step)) {
+      unit.answered = std::make_unique<task::Event>(runtime_.executor(), runtime_.pending());
+      unit.answered->set();
+      unit.adopted_after = schedule_.adopted_after(*begun);
+    }
+}
+
+task::Task<void> OuterLoop::conclude(optim::StepClock clock) {
+  const std::int64_t step = clock.step + 1;
+  std::vector<Unit*> underway, rest;
+  for (Unit& unit : units_) {
+    if (unit.answered) underway.push_back(&unit);
+    if (!schedule_.meets(unit.fragment, step)) rest.push_back(&unit);
+  }
+  auto adopting = adopt_all(std::move(underway));
+  co_await adopting;
+  if (!rest.empty()) {
+    auto starting = start(rest, clock);
+    co_await starting;
+    auto adopting_rest = adopt_all(std::move(rest));
+    co_await adopting_rest;
+  }
+  if (children_.live() > 0) co_await children_.join();
+}
+
+task::Task<void> OuterLoop::gather_consensus(comm::Communicator& all, const tensor::Arena& whole) {
+  const bool centre = rule_->shown() == optim::OuterRule::Shown::Centre;
+  const auto& ring = comm::find_row(net::Operation::AllReduce, "ring");
+  const auto& gather = comm::find_row(net::Operation::AllGather, "ring");
+  for (Unit& unit : units_) {
+    const Range bucket = unit.bucket->range;
+    tensor::Kernel copy{"show",
+                        {0, 2 * bucket.size * size_of(whole.type())},
+                        [this, &whole, &unit, bucket, centre](tensor::Milestones&) {
+                          if (!centre) return cast_range(*setup_.master, whole, bucket);
+                          ConstView own = rule_->centre()->bytes({unit.state, unit.owned.size});
+                          if (own.size() > 0)
+                            std::memcpy(whole.bytes(unit.owned).data(), own.data(), own.size());
+                        }};
+    auto copied = run("show", std::move(copy), &unit);
+    co_await copied;
+    if (all.size() == 1) continue;
+    const std::uint32_t id = kConsensusUnit + static_cast<std::uint32_t>(unit.bucket->id.value());
+    if (centre) {
+      const std::vector<LevelAlgorithms> outer_rows{{nullptr, &gather}};
+      BucketTransfer outward{id, 0, range(unit), &outer_rows};
+      auto spreading = setup_.outer->spread(outward, whole);
+      co_await spreading;
+      const std::vector<LevelAlgorithms> inner_rows(setup_.inner->size(), LevelAlgorithms{nullptr, &gather});
+      BucketTransfer inward{id, 0, bucket, &inner_rows};
+      auto passing = setup_.inner->spread(inward, whole);
+      co_await passing;
+      continue;
+    }
+    comm::Call call{whole.bytes(bucket), whole.type(), id};
+    auto summing = ring.run(all, call);
+    co_await summing;
+    tensor::Kernel scale{"show",
+                         {0, 2 * bucket.size * size_of(whole.type())},
+                         [&whole, bucket, size = all.size()](tensor::Milestones&) {
+                           dispatch(whole.type(), [&](auto zero) {
+                             using T = decltype(zero);
+                             if constexpr (std::is_floating_point_v<T>)
+                               for (T& value : whole.values<T>(bucket)) value /= T(size);
+                           });
+                         }};
+    auto scaled = run("show", std::move(scale), &unit);
+    co_await scaled;
+  }
+}
+
+task::Task<void> OuterLoop::abandon(std::exception_ptr why) {
+  if (!runtime_.pending().cancelled()) runtime_.pending().cancel(why);
+  const std::array<task::Scope*, 2> scopes = {&children_, &listeners_};
+  for (task::Scope* scope : scopes) try {
+      co_await scope->join();
+    } catch (...) {
+    }
+}
+
+task::Task<void> OuterLoop::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
+  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(),
+                  {}};
+  auto done = tensor::run(runtime_.device, runtime_.pending(), tensor::Stream::Exchange, std::move(kernel));
+  co_await done;
+  span.end = runtime_.executor().now();
+  runtime_.recorder.add(span);
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,125 @@
+#include "exchange/topologies/gossip.h"
+
+#include <deque>
+#include <map>
+
+#include "comm/in_flight.h"
+#include "comm/kernels.h"
+#include "comm/scratch.h"
+#include "comm/trace_scope.h"
+#include "exchange/topologies/graph.h"
+
+namespace taxon::exchange {
+namespace {
+
+tensor::Kernel scale_kernel(DType type, View values, double factor) {
+  return {"scale", {0, 2 * values.size()}, [type, values, factor](tensor::Milestones&) {
+            dispatch(type, [&](auto zero) {
+              using T = decltype(zero);
+              if constexpr (std::is_floating_point_v<T>)
+                for (T& value : as_span<T>(values)) value *= T(factor);
+            });
+          }};
+}
+
+/// One round of one unit: the messages of this member, which outlive the coroutine that awaits them.
+class Round {
+ public:
+  Round(comm::Communicator& group, net::Tag tag, Neighbours neighbours)
+      : group_(group), tag_(tag), neighbours_(std::move(neighbours)), weights_(neighbours_.from.size()) {}
+
+  void start(View values, DType type, double share, const std::vector<View>& places) {
+    share_ = share;
+    net::Transport& transport = group_.runtime().transport;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Rank peer = group_.global(neighbours_.from[i]);
+      receives_.emplace_back(transport, peer, of(kWeight), as_view(std::span(&weights_[i], 1)),
+                             DType::Float64);
+      receives_.emplace_back(transport, peer, of(kValues), places[i], type);
+    }
+    for (int member : neighbours_.to) {
+      const Rank peer = group_.global(member);
+      sends_.emplace_back(transport, peer, of(kWeight), as_const_view(std::span<const double>(&share_, 1)),
+                          DType::Float64);
+      sends_.emplace_back(transport, peer, of(kValues), values, type);
+    }
+  }
+  task::Task<void> all() {
+    for (net::RecvOp& receive : receives_) co_await receive;
+    for (net::SendOp& send : sends_) co_await send;
+  }
+  double received() const {
+    double sum = 0;
+    for (double weight : weights_) sum += weight;
+    return sum;
+  }
+
+ private:
+  static constexpr std::uint32_t kWeight = 0, kValues = 1;
+  net::Tag of(std::uint32_t round) const {
+    net::Tag tag = tag_;
+    tag.round = round;
+    return tag;
+  }
+  comm::Communicator& group_;
+  net::Tag tag_;
+  Neighbours neighbours_;
+  double share_ = 0;
+  std::vector<double> weights_;
+  std::deque<net::RecvOp> receives_;
+  std::deque<net::SendOp> sends_;
+};
+
+class Gossip final : public Topology {
+ public:
+  Gossip(comm::Communicator& group, TopologyContext context)
+      : group_(group), graph_(find_graph(context.level.graph, context.graphs)), seed_(context.seed) {}
+
+  Range owned(Range range) const override { return range; }
+
+  task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
+    double& weight = weights_.try_emplace({transfer.unit, transfer.lane}, 1.0).first->second;
+    Neighbours neighbours = graph_.at(group_.rank(), group_.size(), transfer.round, seed_);
+    const double share = weight / static_cast<double>(neighbours.to.size() + 1);
+    const View data = values.bytes(transfer.range);
+    const comm::Call call{data, values.type(), transfer.unit, transfer.lane};
+    comm::TraceScope recorded(group_, "gossip", call);
+    net::Tag tag = group_.begin(net::Operation::Reduce, transfer.unit, transfer.lane);
+    comm::ExchangeKernel scaling(group_, scale_kernel(values.type(), data, share));
+    auto scaled = scaling.finished();
+    co_await scaled;
+    comm::Scratch scratch(group_.scratch(), neighbours.from.size() * data.size(), data);
+    std::vector<View> places;
+    for (std::size_t i = 0; i < neighbours.from.size(); ++i)
+      places.push_back(scratch.bytes().slice(i * data.size(), data.size()));
+    Round round(group_, tag, std::move(neighbours));
+    round.start(data, values.type(), share, places);
+    auto messages = round.all();
+    auto all = comm::settle(group_.runtime().pending(), std::move(messages));
+    co_await all;
+    for (View place : places) {
+      comm::ExchangeKernel adding(group_, comm::sum_kernel(values.type(), data, {ConstView(place)}));
+      auto added = adding.finished();
+      co_await added;
+    }
+    weight = share + round.received();
+    co_return weight;
+  }
+
+  task::Task<void> spread(LevelTransfer, const tensor::Arena&) override { co_return; }
+  task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
+
+ private:
+  comm::Communicator& group_;
+  const GraphRow& graph_;
+  const std::uint64_t seed_;
+  std::map<std::pair<std::uint32_t, std::uint16_t>, double> weights_;  // of push-sum, by unit
+};
+
+}  // namespace
+
+std::unique_ptr<Topology> make_gossip(comm::Communicator& group, TopologyContext context) {
+  return std::make_unique<Gossip>(group, context);
+}
+
+}  // namespace taxon::exchange

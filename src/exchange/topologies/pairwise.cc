@@ -1,0 +1,279 @@
+#include "exchange/topologies/pairwise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/rng.h"
+#include "comm/in_flight.h"
+#include "comm/told.h"
+#include "comm/trace_scope.h"
+#include "task/scope.h"
+
+namespace taxon::exchange {
+namespace {
+
+constexpr std::size_t kPieceElements = 256 * 1024;
+constexpr std::uint32_t kHead = 0, kValues = 1, kAnswer = 2, kHeard = 3;
+
+View bytes_of(Pairwise::Head& head) { return as_view(std::span<std::int64_t>(head)); }
+ConstView bytes_of(const Pairwise::Head& head) { return as_const_view(std::span<const std::int64_t>(head)); }
+
+template <class First, class Second>
+task::Task<void> await_both(First* first, Second* second) {
+  co_await *first;
+  co_await *second;
+}
+
+template <class Body>
+void for_floats(DType type, Body&& body) {
+  dispatch(type, [&](auto zero) {
+    if constexpr (std::is_floating_point_v<decltype(zero)>) body(zero);
+  });
+}
+
+/// So that the communication thread polls in between.
+std::vector<Range> pieces_of(std::size_t size) {
+  std::vector<Range> pieces;
+  for (std::size_t begin = 0; begin < size; begin += kPieceElements)
+    pieces.push_back({begin, std::min(kPieceElements, size - begin)});
+  return pieces;
+}
+
+void copy(View to, ConstView from) {
+  if (from.size() > 0) std::memcpy(to.data(), from.data(), from.size());
+}
+
+}  // namespace
+
+Pairwise::Pairwise(comm::Communicator& group, TopologyContext context)
+    : group_(group), seed_(context.seed), log_(context.log) {}
+
+net::Tag Pairwise::tag(std::uint32_t unit, std::uint32_t context, std::uint32_t message) const {
+  net::Tag tag = group_.tag(net::Operation::Serve, unit);
+  tag.sequence = context;
+  tag.round = message;
+  return tag;
+}
+
+/// A pure function, the same for all units of a turn.
+int Pairwise::partner_at(std::int64_t round) const {
+  const auto turn = static_cast<std::uint64_t>(round) * static_cast<std::uint64_t>(group_.size()) +
+                    static_cast<std::uint64_t>(group_.rank());
+  Rng rng(seed_, "partner", turn);
+  return 2 * static_cast<int>(rng.below(static_cast<std::uint64_t>(passives())));
+}
+
+task::Task<void> Pairwise::run(tensor::Kernel kernel) {
+  comm::Runtime& runtime = group_.runtime();
+  auto done = tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
+  co_await done;
+}
+
+/// Something that changes what this member answers with, or reads it: the order decides what comes of it.
+task::Task<void> Pairwise::act(const Held* held, AsyncEvent event, tensor::Kernel kernel) {
+  auto taking = held->turns->take(event);
+  co_await taking;
+  auto done = run(std::move(kernel));
+  co_await done;
+  held->turns->over();
+}
+
+task::Task<double> Pairwise::reduce(LevelTransfer transfer, const tensor::Arena& values) {
+  comm::TraceScope recorded(group_, "pair",
+                            {values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane});
+  if (!is_passive()) {
+    auto averaging = average_with_partner(transfer, &values);
+    co_await averaging;
+    co_return 1;
+  }
+  const Held& held = held_[transfer.unit];
+  std::int64_t number = 0;
+  for (Range piece : pieces_of(transfer.range.size)) {
+    const AsyncEvent own_way{AsyncEvent::Kind::OwnWay, static_cast<std::int32_t>(transfer.unit),
+                             group_.rank(), number++};
+    tensor::Kernel kernel{"own way",
+                          {2.0 * static_cast<double>(piece.size), 4 * piece.size * size_of(values.type())},
+                          [&held, &values, transfer, piece](tensor::Milestones&) {
+                            for_floats(values.type(), [&](auto zero) {
+                              using T = decltype(zero);
+                              auto now = held.now.values<T>(piece);
+                              auto taken = held.taken.values<T>(piece);
+                              auto own = values.values<T>({transfer.range.begin + piece.begin, piece.size});
+                              for (std::size_t i = 0; i < now.size(); ++i) now[i] += own[i] - taken[i];
+                            });
+                          }};
+    auto done = act(&held, own_way, std::move(kernel));
+    co_await done;
+  }
+  co_return 1;
+}
+
+task::Task<void> Pairwise::spread(LevelTransfer transfer, const tensor::Arena& values) {
+  if (!is_passive()) co_return;
+  const Held& held = held_[transfer.unit];
+  std::int64_t number = 0;
+  for (Range piece : pieces_of(transfer.range.size)) {
+    const AsyncEvent take_over{AsyncEvent::Kind::TakeOver, static_cast<std::int32_t>(transfer.unit),
+                               group_.rank(), number++};
+    tensor::Kernel kernel{"take over",
+                          {0, 3 * piece.size * size_of(values.type())},
+                          [&held, &values, transfer, piece](tensor::Milestones&) {
+                            const ConstView now = held.now.bytes(piece);
+                            copy(held.taken.bytes(piece), now);
+                            copy(values.bytes({transfer.range.begin + piece.begin, piece.size}), now);
+                          }};
+    auto done = act(&held, take_over, std::move(kernel));
+    co_await done;
+  }
+}
+
+task::Task<void> Pairwise::average_with_partner(LevelTransfer transfer, const tensor::Arena* values) {
+  net::Transport& transport = group_.runtime().transport;
+  const int partner = partner_at(transfer.round);
+  const Rank peer = group_.global(partner);
+  const std::uint32_t context = uses_[partner]++;
+  const Head head{static_cast<std::int64_t>(Kind::Contribution), transfer.unit};
+  const View data = values->bytes(transfer.range);
+  {
+    net::SendOp says(transport, peer, tag(kPairsUnit, context, kHead), bytes_of(head), DType::Int64);
+    net::SendOp gives(transport, peer, tag(transfer.unit, context, kValues), data, values->type());
+    auto both = await_both(&says, &gives);
+    auto sent = comm::settle(group_.runtime().pending(), std::move(both));
+    co_await sent;
+  }
+  net::RecvOp takes(transport, peer, tag(transfer.unit, context, kAnswer), data, values->type());
+  co_await takes;
+}
+
+task::Task<void> Pairwise::serve(std::vector<Range> units, const tensor::Arena* values,
+                                 task::Scope* listeners) {
+  if (!is_passive()) co_return;
+  listeners_ = listeners;
+  comm::Runtime& runtime = group_.runtime();
+  for (Range range : units) {
+    held_.push_back({range,
+                     tensor::Arena(values->type(), range.size, values->bytes()),
+                     tensor::Arena(values->type(), range.size, values->bytes()),
+                     {},
+                     std::make_unique<ReplayGate>(runtime.executor(), runtime.pending())});
+    const auto unit = static_cast<std::int32_t>(held_.size() - 1);
+    held_.back().turns->open(fmt::format("pairs in bucket {}", unit), log_, AsyncEvent::Role::Passive, unit);
+    tensor::Kernel kernel{"held",
+                          {0, 3 * held_.back().now.bytes().size()},
+                          [&held = held_.back(), values](tensor::Milestones&) {
+                            copy(held.now.bytes(), values->bytes(held.range));
+                            copy(held.taken.bytes(), values->bytes(held.range));
+                          }};
+    auto filled = run(std::move(kernel));
+    co_await filled;
+  }
+  for (int member = 1; member < group_.size(); member += 2) listeners_->spawn(receive(member));
+}
+
+task::Task<void> Pairwise::receive(int member) {
+  net::Transport& transport = group_.runtime().transport;
+  const Rank peer = group_.global(member);
+  for (std::uint32_t context = 0;; ++context) {
+    Head head{};
+    net::RecvOp said(transport, peer, tag(kPairsUnit, context, kHead), bytes_of(head), DType::Int64);
+    co_await said;
+    const Kind kind{head[0]};
+    if (kind == Kind::Close) co_return;
+    if (kind == Kind::Contribution) {
+      if (head[1] < 0 || static_cast<std::size_t>(head[1]) >= held_.size())
+        throw comm::told_wrong(peer, "pairs", fmt::format("bucket {} of {}", head[1], held_.size()));
+      const auto unit = static_cast<std::uint32_t>(head[1]);
+      listeners_->spawn(answer(member, context, &held_[unit], unit));
+      continue;
+    }
+    if (kind != Kind::Pause) throw comm::told_wrong(peer, "pairs", fmt::format("a head of kind {}", head[0]));
+    ++paused_[member];
+    if (quiet_ && all_paused()) quiet_->set();
+    const Head heard{};
+    net::SendOp says(transport, peer, tag(kPairsUnit, context, kHeard), bytes_of(heard), DType::Int64);
+    co_await says;
+  }
+}
+
+/// Piece by piece, and each at one time: in between others may be averaged, which leaves the sum alone too.
+task::Task<void> Pairwise::answer(int member, std::uint32_t context, Held* held, std::uint32_t unit) {
+  net::Transport& transport = group_.runtime().transport;
+  const Rank peer = group_.global(member);
+  const DType type = held->now.type();
+  Buffer buffer;
+  if (held->unused.empty()) {
+    buffer = std::make_unique<tensor::Arena>(type, held->range.size, held->now.bytes());
+  } else {
+    buffer = std::move(held->unused.back());
+    held->unused.pop_back();
+  }
+  {
+    net::RecvOp takes(transport, peer, tag(unit, context, kValues), buffer->bytes(), type);
+    co_await takes;
+  }
+  std::int64_t number = 0;
+  for (Range piece : pieces_of(held->range.size)) {
+    const AsyncEvent average{AsyncEvent::Kind::Average, static_cast<std::int32_t>(unit), member, number++};
+    tensor::Kernel kernel{"average",
+                          {2.0 * static_cast<double>(piece.size), 4 * piece.size * size_of(type)},
+                          [held, other = buffer.get(), piece, type](tensor::Milestones&) {
+                            for_floats(type, [&](auto zero) {
+                              using T = decltype(zero);
+                              auto x = other->values<T>(piece);
+                              auto y = held->now.values<T>(piece);
+                              for (std::size_t i = 0; i < x.size(); ++i) x[i] = y[i] = (x[i] + y[i]) / 2;
+                            });
+                          }};
+    auto done = act(held, average, std::move(kernel));
+    co_await done;
+  }
+  net::SendOp gives(transport, peer, tag(unit, context, kAnswer), buffer->bytes(), type);
+  co_await gives;
+  held->unused.push_back(std::move(buffer));
+}
+
+bool Pairwise::all_paused() const {
+  for (int member = 1; member < group_.size(); member += 2)
+    if (auto found = paused_.find(member); found == paused_.end() || found->second < pauses_) return false;
+  return true;
+}
+
+task::Task<void> Pairwise::pause() {
+  ++pauses_;
+  if (!is_passive()) {
+    auto telling = tell(Kind::Pause);
+    co_await telling;
+    co_return;
+  }
+  comm::Runtime& runtime = group_.runtime();
+  if (all_paused()) co_return;
+  quiet_ = std::make_unique<task::Event>(runtime.executor(), runtime.pending());
+  auto quiet = quiet_->wait("pause", "of members that average");
+  co_await quiet;
+  quiet_.reset();
+}
+
+/// To every passive member; a pause is over when all have heard of it.
+task::Task<void> Pairwise::tell(Kind kind) {
+  if (is_passive()) co_return;
+  net::Transport& transport = group_.runtime().transport;
+  const Head head{static_cast<std::int64_t>(kind), 0};
+  for (int member = 0; member < group_.size(); member += 2) {
+    const Rank peer = group_.global(member);
+    const std::uint32_t context = uses_[member]++;
+    net::SendOp says(transport, peer, tag(kPairsUnit, context, kHead), bytes_of(head), DType::Int64);
+    co_await says;
+    if (kind != Kind::Pause) continue;
+    Head heard{};
+    net::RecvOp hears(transport, peer, tag(kPairsUnit, context, kHeard), bytes_of(heard), DType::Int64);
+    co_await hears;
+  }
+}
+
+std::unique_ptr<Topology> make_pairs(comm::Communicator& group, TopologyContext context) {
+  return std::make_unique<Pairwise>(group, context);
+}
+
+}  // namespace taxon::exchange

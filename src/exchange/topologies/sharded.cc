@@ -1,0 +1,52 @@
+#include "exchange/topologies/sharded.h"
+
+#include "exchange/compression/coded.h"
+
+namespace taxon::exchange {
+namespace {
+
+class Sharded final : public Topology {
+ public:
+  explicit Sharded(comm::Communicator& group) : group_(group) {}
+
+  bool spreads() const override { return group_.size() > 1; }
+  Range owned(Range range) const override {
+    return part(range, static_cast<std::size_t>(group_.size()), static_cast<std::size_t>(group_.rank()));
+  }
+
+  task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
+    if (group_.size() == 1) co_return 1;
+    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
+    auto scatter = transfer.rows.reduce->run(group_, call);
+    co_await scatter;
+    co_return group_.size();
+  }
+
+  task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override {
+    if (group_.size() == 1) co_return;
+    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
+    auto gather = transfer.rows.spread->run(group_, call);
+    co_await gather;
+  }
+
+  task::Task<double> total(double mine, std::uint16_t lane) override {
+    if (group_.size() == 1) co_return mine;
+    comm::Call call{as_view(std::span(&mine, 1)), DType::Float64, kTotalUnit, lane};
+    auto sum = comm::find_row(net::Operation::AllReduce, "tree").run(group_, call);
+    co_await sum;
+    co_return mine;
+  }
+
+ private:
+  comm::Communicator& group_;
+};
+
+}  // namespace
+
+std::unique_ptr<Topology> make_sharded(comm::Communicator& group, TopologyContext context) {
+  auto dense = std::make_unique<Sharded>(group);
+  if (is_coded(context.level)) return make_coded_shards(group, context, std::move(dense));
+  return dense;
+}
+
+}  // namespace taxon::exchange

@@ -1,0 +1,58 @@
+#include "train/report/step_reporter.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace taxon::train {
+
+void StepReporter::stepped(const Step& step) {
+  TAXON_CHECK(!last_, "step {} is not finished", last_->report.step);
+  last_ = step;
+  told_ = false;
+}
+
+task::Task<void> StepReporter::tell(StepCoordinator* pace, StepReduction::LocalStatus local,
+                                    StepReduction::GlobalStatus* global) {
+  std::int64_t samples = 0;
+  if (!std::exchange(told_, true)) {
+    // Of a skipped step it may be none, and sums over all steps go on.
+    local.loss_sum = last_->report.skipped && !std::isfinite(last_->loss_sum) ? 0 : last_->loss_sum;
+    local.correct = last_->correct;
+    samples = last_->own_size;
+  }
+  return pace->tell(local, samples, global);
+}
+
+void StepReporter::finish(const StepReduction::GlobalStatus& global, double norm) {
+  if (!last_) return;
+  StepReport& report = last_->report;
+  const double size = global.samples > 0 ? global.samples : static_cast<double>(last_->size);
+  report.gradient_norm = norm;
+  // A NaN of the library's has whatever sign it has.
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const double loss_sum = std::isnan(global.loss_sum) ? kNone : global.loss_sum;
+  report.loss = report.skipped ? kNone : loss_sum / size;
+  report.accuracy = global.correct / size;
+  if (report.epoch != epoch_) {
+    epoch_ = report.epoch;
+    loss_ = 0;
+    samples_ = 0;
+  }
+  if (!report.skipped) {
+    loss_ += loss_sum;
+    samples_ += static_cast<std::int64_t>(size);
+  }
+  observer_.stepped(report);
+  last_.reset();
+}
+
+task::Task<void> StepReporter::flush(StepCoordinator* pace, double norm) {
+  if (!last_) co_return;
+  StepReduction::GlobalStatus global;
+  auto telling = tell(pace, {}, &global);
+  co_await telling;
+  finish(global, norm);
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+
+#include "train/observer.h"
+#include "train/sync/step_coordinator.h"
+
+namespace taxon::train {
+
+/// The observer's steps. The loss of one is a sum over ranks that is known with the vote beside the next, so
+/// it is kept back until then.
+class StepReporter {
+ public:
+  /// `observer` outlives it.
+  explicit StepReporter(Observer& observer) : observer_(observer) {}
+
+  /// What this rank's last step gave: its own part of `size` samples of all.
+  struct Step {
+    StepReport report;
+    std::int64_t size = 0, own_size = 0;
+    double loss_sum = 0;  // over its own part
+    std::int64_t correct = 0;
+  };
+  /// REQUIRES: the step before is finished.
+  void stepped(const Step& step);
+
+  /// Tells the others of the last step, and asks all to stop if `local` does; to run beside the next step.
+  /// `global` outlives the task.
+  task::Task<void> tell(StepCoordinator* pace, StepReduction::LocalStatus local,
+                        StepReduction::GlobalStatus* global);
+  /// Gives the last step to the observer, if it still has to. `norm`: of its gradient.
+  void finish(const StepReduction::GlobalStatus& global, double norm);
+  /// Both at once, where no step comes next.
+  task::Task<void> flush(StepCoordinator* pace, double norm);
+
+  /// Mean over the steps of the last epoch that were seen.
+  double epoch_loss() const { return samples_ > 0 ? loss_ / static_cast<double>(samples_) : 0; }
+
+ private:
+  Observer& observer_;
+  std::optional<Step> last_;  // until it is finished
+  bool told_ = true;
+  double loss_ = 0;
+  std::int64_t samples_ = 0, epoch_ = -1;
+};
+
+}  // namespace taxon::train

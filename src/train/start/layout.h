@@ -1,0 +1,16 @@
+#pragma once
+
+#include "exchange/layout/bucket.h"
+#include "exchange/levels/levels.h"
+#include "model/model.h"
+#include "plan/plan.h"
+
+namespace taxon::train {
+
+/// How the model's trainable parameters lie in this rank's arenas: in the buckets of `plan`, which is
+/// resolved, with what of them the rank owns on `levels`. `own`: rows beside those of the tables. Throws
+/// Error{Usage} if gradients are to lie in a ring and the model's backward pass can't be taken in pieces.
+exchange::Layout lay_out(const plan::Plan& plan, const model::ModelSpec& spec, const exchange::Levels& levels,
+                         const exchange::Extensions& own);
+
+}  // namespace taxon::train

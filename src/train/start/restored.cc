@@ -1,0 +1,108 @@
+#include "train/start/restored.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/difference.h"
+#include "train/bytes.h"
+
+namespace taxon::train {
+namespace {
+
+// What decides what is trained, and what of it does not.
+constexpr std::string_view kDecisive[] = {"seed",       "model.",     "data.",         "batch.",
+                                          "precision.", "optimiser.", "learning_rate."};
+constexpr std::string_view kIndifferent[] = {"model.memory_format", "data.path", "data.prefetch",
+                                             "batch.micro_batches"};
+// The cosine ends with the run.
+constexpr std::string_view kLength = "length.";
+constexpr std::string_view kLimit = "length.seconds";
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw Error(ErrorKind::Checkpoint, path + ": " + what, {{}, "read checkpoint", path});
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+plan::Plan read_plan_of(const checkpoint::Checkpoint& checkpoint, const std::string& path) {
+  try {
+    return plan::parse_plan(checkpoint.plan_yaml, path + "/plan.yaml");
+  } catch (const Error& error) {
+    fail(path + "/plan.yaml", "is damaged, or another Taxon's: " + first_line(error.what()));
+  }
+}
+
+void require_buckets_of(const model::ModelSpec& spec, const plan::Plan& plan, const std::string& path) {
+  try {
+    exchange::lay_out(trainable(spec), plan.resolved.buckets, plan.precision.master);
+  } catch (const Error& error) {
+    fail(path + "/plan.yaml", "is damaged: " + first_line(error.what()));
+  }
+}
+
+bool is_decisive(const plan::Difference& difference, const plan::Plan& plan) {
+  auto begins = [&](std::string_view prefix) { return difference.key.starts_with(prefix); };
+  if (std::any_of(std::begin(kIndifferent), std::end(kIndifferent), begins)) return false;
+  if (begins(kLength) && !begins(kLimit)) return plan.learning_rate.schedule == "cosine";
+  return std::any_of(std::begin(kDecisive), std::end(kDecisive), begins);
+}
+
+std::vector<plan::Difference> decisive_differences(const plan::Plan& before, const plan::Plan& now) {
+  auto all = plan::differences(before, now);
+  std::erase_if(all, [&](const plan::Difference& difference) { return !is_decisive(difference, now); });
+  return all;
+}
+
+std::string in_words(const std::vector<plan::Difference>& differences) {
+  std::vector<std::string> words;
+  for (const plan::Difference& difference : differences) words.push_back(plan::describe(difference));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+void require_same_plan(const std::vector<plan::Difference>& all, const TrainOptions& options,
+                       const std::string& path) {
+  const auto secret = plan::not_given(all, options.assignments);
+  if (secret.empty()) return;
+  std::vector<std::string> assignments;
+  for (const plan::Difference& difference : secret)
+    assignments.push_back(fmt::format("--set {}={}", difference.key, difference.now));
+  throw Error(ErrorKind::Usage,
+              fmt::format("{} was trained otherwise: {}; take that recipe, or change it on purpose with {}",
+                          path, in_words(secret), fmt::join(assignments, " ")),
+              {{}, "resume", path});
+}
+
+}  // namespace
+
+std::optional<Restored> read_restored(const data::Storage& storage, const model::Model& model,
+                                      const TrainOptions& options) {
+  const bool any = exchange::on_divergence(options.plan) == exchange::OnDivergence::Ignore;
+  auto found = options.resume_step
+                   ? checkpoint::load_step(storage, options.out, *options.resume_step)
+                   : checkpoint::load_newest(storage, options.out,
+                                             any ? checkpoint::Weights::Any : checkpoint::Weights::Finite);
+  if (!found) return std::nullopt;
+  Restored restored{std::move(found->checkpoint), {}, {}, {}};
+  const std::string& path = found->path;
+  restored.plan = read_plan_of(restored.checkpoint, path);
+  if (restored.plan.resolved.buckets.empty()) fail(path + "/plan.yaml", "is damaged: it has no buckets");
+  restored.parameters = parameters_from(restored.checkpoint.weights, model.spec(), path);
+  const auto differences = decisive_differences(restored.plan, options.plan);
+  require_same_plan(differences, options, path);
+  require_buckets_of(model.spec(), restored.plan, path);
+  for (std::size_t rank = 0; rank < restored.checkpoint.per_rank.size(); ++rank)
+    require_rank_state(model, restored.checkpoint.per_rank[rank],
+                       fmt::format("{}/rank-{:05}.safetensors", path, rank));
+  if (const auto delayed = Delayed::find(restored.checkpoint))
+    if (delayed->clock.step != restored.checkpoint.steps - 1)
+      fail(path + "/optimiser.safetensors", "is damaged: its delayed step is not the last one");
+  for (const std::string& reason : found->passed_over)
+    restored.notices.push_back(fmt::format("{}; an older checkpoint takes its place", reason));
+  if (!found->passed_over.empty()) restored.notices.push_back("resumed from " + path);
+  if (!differences.empty())
+    restored.notices.push_back("as told, otherwise than before: " + in_words(differences));
+  return restored;
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,433 @@
+#include "train/start/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "comm/told.h"
+#include "data/sampler.h"
+#include "exchange/compression/factors.h"
+#include "exchange/levels/algorithm_selection.h"
+#include "train/bytes.h"
+#include "train/replay/replay_log.h"
+#include "train/start/codec_choice.h"
+#include "train/start/restored.h"
+#include "train/state/redistribution.h"
+#include "train/state/shard_transfer.h"
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+constexpr const char* kModelState = "state";
+
+const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::LogicalTensor>& tensors,
+                                             const std::string& name) {
+  for (const auto& tensor : tensors)
+    if (tensor.name == name) return &tensor;
+  return nullptr;
+}
+
+/// The buckets of a run that starts fresh.
+task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, const plan::Plan* plan,
+                                                         comm::Communicator* group,
+                                                         exchange::FactorGroup factors) {
+  std::vector<int> order;
+  tensor::Kernel kernel{
+      "gradient order", {}, [&order, &world, plan, group](tensor::Milestones&) {
+        const data::Dataset& train = *world.datasets.train;
+        std::int64_t batch = plan::global_batch(*plan, group->size());
+        data::Sampler sampler(plan->seed, train.size(), batch);
+        auto first = sampler.at(0, plan::workers(*plan, group->size()), 0).indices;
+        std::vector<float> inputs(first.size() * static_cast<std::size_t>(train.shape().elements()));
+        std::vector<std::int64_t> labels(first.size());
+        train.read(first, inputs, labels);
+        order = world.model.gradient_order(inputs, labels);
+      }};
+  // The order decides what happens from here on, and no weight or gradient of this run is touched.
+  kernel.runs = tensor::Kernel::Body::Always;
+  auto probe =
+      tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute, std::move(kernel));
+  co_await probe;
+  const auto& parameters = world.model.spec().parameters;
+  std::vector<exchange::Tensor> tensors;
+  for (int p : order) {
+    const model::ParameterSpec& parameter = parameters[static_cast<std::size_t>(p)];
+    tensors.push_back({parameter.name, parameter.shape, 0, parameter.linear});
+  }
+  exchange::choose_factors(tensors, *plan, factors);
+  auto buckets = exchange::cut_buckets(tensors, *plan);
+  co_return buckets;
+}
+
+/// Rank 0's values, at every rank.
+task::Task<void> spread(comm::Communicator* group, const tensor::Arena* arena) {
+  if (group->size() == 1 || arena->size() == 0) co_return;
+  comm::Call call{arena->bytes(), arena->type(), kWeightsUnit};
+  auto tree = comm::find_row(net::Operation::Broadcast, "tree").run(*group, call);
+  co_await tree;
+}
+
+/// Rank 0's plan, with what it decided. What decides a run every rank has read for itself; what else a plan
+/// says (of reports, say) may differ, and rank 0's counts for all.
+plan::Plan told_by(Rank first, const std::string& text, const plan::Plan& own) {
+  plan::Plan told;
+  try {
+    told = plan::parse_plan(text, "rank 0's plan");
+  } catch (const Error& error) {
+    throw comm::told_wrong(first, "start", error.what());
+  }
+  if (decisive_plan(told) == decisive_plan(own)) return told;
+  throw Error(
+      ErrorKind::Mismatch,
+      "rank 0 runs another plan than this rank. Every rank must be given the same recipe and settings.",
+      ErrorContext{first, "start", {}});
+}
+
+/// What this rank checks the resolved plan against.
+struct Known {
+  TrainContext world;
+  RankGroups ranks;
+  const exchange::Extensions& own;
+};
+
+void check_resolved(Rank first, const plan::Plan& plan, std::span<const exchange::LevelShape> shapes,
+                    const Known& known) {
+  const plan::ResolvedPlan& resolved = plan.resolved;
+  const comm::Communicator& group = known.ranks.group;
+  if (resolved.world_size != group.size() || resolved.node != known.ranks.node)
+    throw comm::told_wrong(
+        first, "start",
+        fmt::format("a plan for {} ranks in nodes of {}, where there are {} in nodes of {}",
+                    resolved.world_size, resolved.node, group.size(), known.ranks.node));
+  plan::Plan own = plan;
+  exchange::size_factors(own, trainable(known.world.model.spec()), {shapes.front().size, group.size()});
+  if (own.resolved.buckets != resolved.buckets)
+    throw comm::told_wrong(first, "start", "sufficient factors of other sizes than the model's");
+  for (const plan::BucketPlan& bucket : resolved.buckets) {
+    const auto rows = exchange::rows_of(bucket, plan.exchange.levels, known.own.topologies);
+    for (std::size_t l = 0; l < rows.size(); ++l)
+      for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
+        if (row &&
+            !row->applies({shapes[l].size, static_cast<std::size_t>(bucket.bytes), shapes[l].shares_memory}))
+          throw comm::told_wrong(first, "start",
+                                 fmt::format("{} travels by {}, which does not apply to level {}",
+                                             plan::describe(bucket), row->name, l));
+  }
+}
+
+}  // namespace
+
+task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body,
+                            tensor::Cost cost) {
+  tensor::Kernel kernel{std::move(name), cost, [&body](tensor::Milestones&) { body(); }};
+  auto done = tensor::run(runtime->device, runtime->pending(), tensor::Stream::Compute, std::move(kernel));
+  co_await done;
+}
+
+task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body) {
+  tensor::Kernel kernel{std::move(name), {}, [&body](tensor::Milestones&) { body(); }};
+  auto done = tensor::run(runtime->device, runtime->pending(), tensor::Stream::Data, std::move(kernel));
+  co_await done;
+}
+
+checkpoint::LogicalTensor pack_rank_state(const model::Model& model) {
+  Packer packer;
+  packer.numbers(model.buffers());
+  packer.bytes(model.random_state());
+  auto state = packer.take();
+  auto size = static_cast<std::int64_t>(state.size());
+  return {kModelState, DType::UInt8, {size}, std::move(state)};
+}
+
+namespace {
+
+struct RankState {
+  std::vector<double> buffers;
+  std::vector<std::byte> random;
+};
+
+RankState unpack(const checkpoint::LogicalTensor& tensor) {
+  Unpacker unpacker(tensor.bytes);
+  RankState state;
+  state.buffers = unpacker.numbers();
+  state.random = unpacker.bytes();
+  return state;
+}
+
+}  // namespace
+
+void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors) {
+  const auto* state = find_tensor(tensors, kModelState);
+  if (!state) return;
+  const RankState told = unpack(*state);
+  model.set_buffers(told.buffers);
+  try {
+    model.set_random_state(ConstView(told.random.data(), told.random.size()));
+  } catch (const std::exception&) {
+    throw Error(ErrorKind::Checkpoint,
+                "the checkpoint's random state of a rank is damaged: the framework refuses it");
+  }
+}
+
+void require_rank_state(const model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors,
+                        const std::string& path) {
+  const auto* state = find_tensor(tensors, kModelState);
+  bool fits = state != nullptr;
+  if (fits) try {
+      const RankState told = unpack(*state);
+      fits =
+          told.buffers.size() == model.buffers().size() && told.random.size() == model.random_state().size();
+    } catch (const Error&) {
+      fits = false;
+    }
+  if (!fits)
+    throw Error(
+        ErrorKind::Checkpoint,
+        path + ": is damaged, or of another model: it has no buffers and random state of this one's size",
+        {{}, "read checkpoint", path});
+}
+
+checkpoint::LogicalTensor Delayed::pack() const {
+  const std::vector<double> numbers = {static_cast<double>(clock.step), static_cast<double>(clock.samples),
+                                       clock.rate};
+  ConstView bytes = as_const_view(std::span(numbers));
+  return {kClock, DType::Float64, {3}, {bytes.data(), bytes.data() + bytes.size()}};
+}
+
+std::optional<Delayed> Delayed::find(const checkpoint::Checkpoint& checkpoint) {
+  const auto* packed = find_tensor(checkpoint.optimiser, kClock);
+  if (!packed || packed->bytes.size() != 3 * sizeof(double)) return {};
+  double numbers[3];
+  std::memcpy(numbers, packed->bytes.data(), sizeof numbers);
+  constexpr double kExact = 9e15;
+  if (!std::isfinite(numbers[2]) || !(numbers[0] >= 0 && numbers[0] < kExact) ||
+      !(numbers[1] >= 0 && numbers[1] < kExact))
+    throw Error(ErrorKind::Checkpoint, "the checkpoint's delayed step is damaged: its clock is none");
+  return Delayed{{static_cast<std::int64_t>(numbers[0]), static_cast<std::int64_t>(numbers[1]), numbers[2]}};
+}
+
+task::Task<int> find_node(comm::Runtime* runtime, Agreement* agreement, const plan::Plan* plan) {
+  if (!exchange::asks_for_nodes(plan->exchange.levels)) co_return 0;
+  if (plan->mesh.node > 0) co_return plan->mesh.node;
+  int first = 0;  // that shares memory with this rank
+  while (first < runtime->rank().value() && !runtime->transport.path(Rank(first)).shared_memory) ++first;
+  Packer packer;
+  packer.number(first);
+  auto gathering = agreement->gather(packer.take());
+  auto answers = co_await gathering;
+  std::vector<std::int64_t> firsts;
+  for (std::size_t m = 0; m < answers.size(); ++m) {
+    const Rank from(static_cast<std::int32_t>(m));
+    firsts.push_back(Unpacker(answers[m], from).number());
+    if (firsts.back() < 0 || firsts.back() > static_cast<std::int64_t>(m))
+      throw comm::told_wrong(from, "search for nodes", fmt::format("rank {} for the first", firsts.back()));
+  }
+  const auto node = std::count(firsts.begin(), firsts.end(), 0);
+  const auto world = static_cast<std::int64_t>(firsts.size());
+  bool regular = world % node == 0;
+  for (std::int64_t r = 0; r < world; ++r)
+    regular = regular && firsts[static_cast<std::size_t>(r)] == r - r % node;
+  if (!regular)
+    throw Error(
+        ErrorKind::Usage,
+        "exchange.levels: ranks that share memory are not consecutive or not equally many everywhere; "
+        "say with mesh.node how many consecutive ranks make a node");
+  co_return static_cast<int>(node);
+}
+
+task::Task<std::vector<exchange::LevelShape>> agree_on_shapes(RankGroups ranks) {
+  Packer packer;
+  std::vector<const comm::Communicator*> groups;
+  for (std::size_t l = 0; l < ranks.levels.size(); ++l) groups.push_back(&ranks.levels.group(l));
+  if (ranks.outer) groups.push_back(&ranks.outer->group(0));
+  for (const comm::Communicator* group : groups) packer.number(group->shares_memory() ? 1 : 0);
+  auto gathering = ranks.agreement.gather(packer.take());
+  auto answers = co_await gathering;
+  std::vector<exchange::LevelShape> shapes;
+  for (const comm::Communicator* group : groups) shapes.push_back({group->size(), true});
+  for (std::size_t m = 0; m < answers.size(); ++m) {
+    Unpacker unpacker(answers[m], ranks.group.global(static_cast<int>(m)));
+    for (exchange::LevelShape& shape : shapes) shape.shares_memory &= unpacker.number() == 1;
+  }
+  co_return shapes;
+}
+
+task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, RankGroups ranks) {
+  comm::Communicator* group = &ranks.group;
+  RunStart run_start;
+  run_start.plan = options->plan;
+  bool root = group->rank() == 0;
+  auto agreeing = agree_on_shapes(ranks);
+  std::vector<exchange::LevelShape> shapes = co_await agreeing;
+  auto probing = probe_levels(ranks, &options->plan);
+  const LevelLinks links = co_await probing;
+  plan::ResolvedPlan resolved_before;
+  if (root && options->start == TrainOptions::Start::Resume) {
+    std::optional<Restored> restored;
+    auto read = on_compute(&world.runtime, "read checkpoint",
+                           [&] { restored = read_restored(world.storage, world.model, *options); });
+    co_await read;
+    if (restored) {
+      for (const std::string& notice : restored->notices) world.observer.noticed(notice);
+      run_start.restored = std::move(restored->checkpoint);
+      run_start.parameters = std::move(restored->parameters);
+      resolved_before = std::move(restored->plan.resolved);
+    } else {
+      world.observer.noticed(
+          fmt::format("no checkpoint in {}: training starts from the beginning", options->out));
+    }
+  }
+  std::vector<std::vector<std::byte>> rank_tensors(static_cast<std::size_t>(root ? group->size() : 0));
+  if (root) {
+    plan::ResolvedPlan& resolved = run_start.plan.resolved;
+    const exchange::FactorGroup factors{shapes.front().size, group->size()};
+    if (run_start.restored) {
+      resolved = std::move(resolved_before);
+    } else {
+      auto read = on_compute(&world.runtime, "read parameters",
+                             [&] { run_start.parameters = world.model.parameters(); });
+      co_await read;
+      auto decide = decide_buckets(world, &options->plan, group, factors);
+      resolved.buckets = co_await decide;
+    }
+    // Collectives depend on the group: a run that resumes with other ranks chooses again.
+    std::vector<plan::BucketPlan> before;
+    if (run_start.restored) before = resolved.buckets;
+    const std::vector<exchange::Tensor> tensors = trainable(world.model.spec());
+    exchange::size_factors(run_start.plan, tensors, factors);
+    exchange::resolve_exchange(run_start.plan, shapes, options->own.topologies);
+    exchange::explain_factors(run_start.plan, tensors, factors);
+    const CodecChoice choice{&links, &before, &options->own};
+    auto choosing = choose_codecs(world, ranks, choice, &run_start.plan);
+    co_await choosing;
+    tell_of_codecs_inside_hosts(world.observer, run_start.plan, shapes);
+    resolved.world_size = group->size();
+    resolved.node = ranks.node;
+    resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
+    const bool same_world = run_start.restored && run_start.restored->world_size == group->size();
+    run_start.same_world = same_world;
+    std::vector<checkpoint::LogicalTensor> shares;
+    if (run_start.restored && !same_world)
+      shares = share_kept(*run_start.restored, run_start.plan, group->size());
+    for (std::size_t r = 0; r < rank_tensors.size(); ++r) {
+      Packer packer;
+      packer.tensors(same_world ? run_start.restored->per_rank[r] : shares);
+      rank_tensors[r] = packer.take();
+    }
+    if (run_start.restored && !same_world)
+      world.observer.noticed(
+          shares.empty()
+              ? "the checkpoint is of another world size: buffers, random state and what else a rank had for "
+                "itself start as in a fresh run"
+              : "the checkpoint is of another world size: buffers and random state start as in a fresh run, "
+                "and each rank gets an equal share of what all had kept and not sent");
+  }
+  Packer packer;
+  if (root) {
+    if (run_start.restored) run_start.delayed = Delayed::find(*run_start.restored);
+    packer.text(plan::write_plan(run_start.plan));
+    packer.number(run_start.restored ? 1 : 0);
+    packer.number(run_start.same_world ? 1 : 0);
+    packer.number(run_start.restored ? run_start.restored->steps : 0);
+    packer.number(run_start.restored ? run_start.restored->samples : 0);
+    packer.number(run_start.restored && !run_start.restored->optimiser.empty() ? 1 : 0);
+    packer.number(run_start.delayed ? 1 : 0);
+    if (run_start.delayed) {
+      packer.number(run_start.delayed->clock.step);
+      packer.number(run_start.delayed->clock.samples);
+      packer.real(run_start.delayed->clock.rate);
+    }
+  }
+  auto tell = ranks.agreement.broadcast(packer.take());
+  std::vector<std::byte> told = co_await tell;
+  const Rank first = group->global(0);
+  Unpacker unpacker(told, first);
+  const std::string plan = unpacker.text();
+  if (!root) run_start.plan = told_by(first, plan, options->plan);
+  if (!root) check_resolved(first, run_start.plan, shapes, {world, ranks, options->own});
+  run_start.resumed = unpacker.number() == 1;
+  run_start.same_world = unpacker.number() == 1;
+  run_start.steps = unpacker.number();
+  run_start.samples = unpacker.number();
+  run_start.has_optimiser = unpacker.number() == 1;
+  if (unpacker.number() == 1) {
+    run_start.delayed.emplace();
+    run_start.delayed->clock.step = unpacker.number();
+    run_start.delayed->clock.samples = unpacker.number();
+    run_start.delayed->clock.rate = unpacker.real();
+  }
+  const optim::StepClock clock = run_start.delayed ? run_start.delayed->clock : optim::StepClock{};
+  if (!comm::is_count(run_start.steps) || !comm::is_count(run_start.samples) ||
+      (run_start.steps > 0 && run_start.samples == 0) || !comm::is_count(clock.step) ||
+      !comm::is_count(clock.samples) || !std::isfinite(clock.rate))
+    throw comm::told_wrong(
+        first, "start",
+        fmt::format("{} steps and {} samples before this run", run_start.steps, run_start.samples));
+  if (run_start.resumed) {
+    auto handing = ranks.agreement.hand_out(std::move(rank_tensors));
+    std::vector<std::byte> own = co_await handing;
+    run_start.rank_tensors = Unpacker(own, first).tensors();
+  }
+  co_return run_start;
+}
+
+task::Task<void> restore_optimiser(TrainContext world, RankGroups ranks, const RunStart* run_start,
+                                   State* state) {
+  ShardTransfer shards(ranks.group, ranks.levels, state->layout());
+  const bool root = ranks.group.rank() == 0;
+  for (const auto& [name, arena] : state->rule().state()) {
+    tensor::Arena own;  // what rank 0 scatters
+    if (root && shards.exist())
+      own = tensor::Arena(arena->type(), state->layout().arena.size(), arena->bytes());
+    const tensor::Arena* whole = shards.exist() ? &own : arena;
+    auto fill = on_data(&world.runtime, "optimiser's state", [&, name = name] {
+      if (root) state->fill(name, run_start->restored->optimiser, *whole);
+    });
+    co_await fill;
+    auto spreading = shards.exist() ? shards.scatter(whole, arena) : spread(&ranks.group, whole);
+    co_await spreading;
+  }
+}
+
+task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_start, State* state) {
+  comm::Communicator* group = &ranks.group;
+  if (group->rank() == 0) {
+    auto fill = on_data(&world.runtime, "initial weights", [&] {
+      state->set_weights(run_start->parameters);
+      if (run_start->delayed)
+        state->fill(Delayed::kSums, run_start->restored->optimiser, state->gradients(0));
+    });
+    co_await fill;
+  }
+  std::vector<const tensor::Arena*> arenas = {&state->master(), &state->frozen()};
+  if (run_start->delayed) arenas.push_back(&state->gradients(0));
+  for (const tensor::Arena* arena : arenas) {
+    auto spreading = spread(group, arena);
+    co_await spreading;
+  }
+  // Replicas that train apart have their own, unless the checkpoint was written when they were equal.
+  const auto& levels = run_start->plan.exchange.levels;
+  const bool has_part =
+      exchange::replicas_are_equal(levels) || (!exchange::served_level(levels) && run_start->has_optimiser);
+  if (run_start->resumed && has_part) {
+    auto restoring = restore_optimiser(world, ranks, run_start, state);
+    co_await restoring;
+  }
+  auto keeping = restore_kept(world, ranks, run_start, state);
+  co_await keeping;
+  auto bind = on_compute(&world.runtime, "bind", [&] {
+    world.model.set_parameters(state->parameters());
+    restore_rank_state(world.model, run_start->rank_tensors);
+    model::Binding binding = state->binding();
+    world.model.bind(binding);
+  });
+  co_await bind;
+  state->drop_frozen();
+  run_start->restored.reset();
+  run_start->parameters = {};
+}
+
+}  // namespace taxon::train

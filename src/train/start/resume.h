@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "exchange/levels/levels.h"
+#include "train/state/state.h"
+#include "train/sync/agreement.h"
+#include "train/train.h"
+
+namespace taxon::train {
+
+/// A step whose sums were there and whose update was still to come when the checkpoint was written
+/// (exchange.delay).
+struct Delayed {
+  optim::StepClock clock;
+  static constexpr const char* kSums = "delayed";
+  static constexpr const char* kClock = "delayed clock";
+  checkpoint::LogicalTensor pack() const;
+  /// None if the checkpoint has none. Throws Error{Checkpoint} for one that is no clock.
+  static std::optional<Delayed> find(const checkpoint::Checkpoint& checkpoint);
+};
+
+/// Where training begins: the position, and the plan with its buckets. The same on every rank.
+struct RunStart {
+  plan::Plan plan;
+  std::int64_t steps = 0, samples = 0;
+  std::vector<double> parameters;                       // rank 0 only: all, in the order of the model's spec
+  std::vector<checkpoint::LogicalTensor> rank_tensors;  // of this rank alone; empty: fresh
+  bool same_world = false;                              // they are what this rank had, and all of it
+  std::optional<checkpoint::Checkpoint> restored;       // rank 0 only, with the optimiser's state
+  bool resumed = false;
+  bool has_optimiser = false;  // the checkpoint has one state for all ranks
+  std::optional<Delayed> delayed;
+};
+
+/// Who takes part: all ranks, and how they meet on the levels.
+struct RankGroups {
+  comm::Communicator& group;    // those that are there, see Membership
+  comm::Communicator& lasting;  // all that ever were
+  Agreement& agreement;
+  exchange::Levels& levels;           // that sum gradients
+  exchange::Levels* outer = nullptr;  // where replicas meet, if they do
+  int node = 0;
+};
+
+/// What of the model differs per rank: its buffers and its random state. Back: does nothing if `tensors` has
+/// none; throws Error{Checkpoint} for one that the model can't take over.
+checkpoint::LogicalTensor pack_rank_state(const model::Model& model);
+void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors);
+/// Throws Error{Checkpoint} that begins with `path` unless there is one, of as much as this model has. For
+/// bodies of kernels.
+void require_rank_state(const model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors,
+                        const std::string& path);
+
+/// Decides on rank 0 how to begin (from the newest checkpoint or fresh), in which order gradients complete,
+/// how they are cut into buckets and which collectives serve each, and tells everybody. Collective.
+task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, RankGroups ranks);
+
+/// Fills `state` and the model from `beginning` and from rank 0's checkpoint, and binds the model.
+/// Collective.
+task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_start, State* state);
+
+/// Ranks per node, for a plan whose levels ask; 0 otherwise. What the plan says, or how many consecutive
+/// ranks share memory. Throws Error{Usage} if that is not equal in all nodes. Collective.
+task::Task<int> find_node(comm::Runtime* runtime, Agreement* agreement, const plan::Plan* plan);
+
+// Bodies below don't run where payloads are phantoms; what they would have told must have its value before.
+
+/// Runs `body` on the compute stream: models are called from one thread only.
+task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body,
+                            tensor::Cost cost = {});
+/// Runs `body` on the data stream: files block.
+task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body);
+
+}  // namespace taxon::train

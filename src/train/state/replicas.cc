@@ -1,0 +1,286 @@
+#include "train/state/replicas.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "exchange/cast.h"
+#include "plan/asynchrony.h"
+
+namespace taxon::train {
+namespace {
+
+constexpr const char* kWeights = "replica";
+constexpr const char* kAnswers = "answers";
+const std::string kServer = "server ";
+const std::string kMeets = "meets ";
+
+/// Workers and servers: all ranks, or those of equal position in every node.
+comm::Communicator& served_group(RankGroups ranks) {
+  const bool nested = !ranks.outer && ranks.levels.size() > 1;
+  return nested ? ranks.levels.group(ranks.levels.size() - 1) : ranks.lasting;
+}
+
+exchange::ParameterServer::Setup make_service(RankGroups ranks, const Replicas::Setup& from) {
+  const State& state = *from.state;
+  const plan::Plan& plan = *from.plan;
+  const plan::LevelPlan& level = *exchange::served_level(plan.exchange.levels);
+  const tensor::Arena& weights = state.master();
+  auto rate = [schedule = plan.learning_rate, total = from.total](std::int64_t samples) {
+    return optim::learning_rate(schedule, samples, total);
+  };
+  exchange::ParameterServer::Setup setup;
+  setup.layout = &state.layout();
+  setup.group = &served_group(ranks);
+  for (const exchange::Bucket& bucket : state.layout().buckets)
+    setup.ranges.push_back(ranks.outer ? bucket.range
+                                       : ranks.levels.reaching(ranks.levels.size() - 1, bucket.range));
+  setup.roles = {setup.group->size(), plan.mesh.servers};
+  setup.numbers = {level.staleness, level.quorum, level.apply};
+  setup.weights = &weights;
+  setup.log = from.log;
+  setup.failures = from.failures;
+  setup.coders = std::make_unique<exchange::ServerCoders>(
+      exchange::TopologyContext{level, plan.seed, plan.mesh.servers, from.own.graphs, from.own.codecs});
+  setup.late = [&level, &weights, workers = setup.roles.workers(),
+                own = from.own.late_rules](std::size_t owned) {
+    return optim::find_late(level.late, own).make(level, {weights.type(), owned, workers, weights.bytes()});
+  };
+  if (level.rule == "sum") {
+    plan::OptimiserPlan optimiser = plan.optimiser;
+    optimiser.momentum = plan::momentum_at_servers(plan, ranks.group.size());
+    setup.owner =
+        exchange::make_weight_server(state.make_rule_of_all(optimiser),
+                                     tensor::Arena(weights.type(), weights.size(), weights.bytes()), rate);
+  } else {
+    setup.owner = exchange::make_centre_server(
+        optim::find_outer(level.rule, from.own.outer_rules)
+            .make(level, {weights.type(), weights.size(), setup.roles.workers(), weights.bytes()}),
+        rate);
+  }
+  return setup;
+}
+
+/// A packed arena of what this rank owns has no names inside.
+checkpoint::LogicalTensor flat(const std::string& name, const tensor::Arena& arena) {
+  View bytes = arena.bytes();
+  return {name,
+          arena.type(),
+          {static_cast<std::int64_t>(arena.size())},
+          {bytes.data(), bytes.data() + bytes.size()}};
+}
+
+/// True if there are tensors of an arena with this name.
+bool has(const std::vector<checkpoint::LogicalTensor>& tensors, const std::string& name) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const auto& tensor) { return tensor.name.starts_with(name + "/"); });
+}
+
+void fill_flat(const std::vector<checkpoint::LogicalTensor>& tensors, const std::string& name,
+               const tensor::Arena& arena) {
+  for (const auto& tensor : tensors)
+    if (tensor.name == name && tensor.bytes.size() == arena.bytes().size()) {
+      if (!tensor.bytes.empty()) std::memcpy(arena.bytes().data(), tensor.bytes.data(), tensor.bytes.size());
+      return;
+    }
+  throw Error(ErrorKind::Checkpoint,
+              fmt::format("the checkpoint has no {} of this size for this rank: it was written with another "
+                          "exchange.levels or precision; resume with those",
+                          name));
+}
+
+}  // namespace
+
+Replicas::Replicas(comm::Runtime& runtime, RankGroups ranks, const Setup& setup)
+    : runtime_(runtime),
+      ranks_(ranks),
+      state_(setup.state),
+      served_(exchange::served_level(setup.plan->exchange.levels)) {
+  State* state = setup.state;
+  const plan::Plan* plan = setup.plan;
+  const exchange::Roles roles{ranks.group.size(), plan->mesh.servers};
+  if (served_ && roles.serves(ranks.group.rank()))
+    server_ = std::make_unique<exchange::ParameterServer>(runtime, make_service(ranks, setup));
+  if (!ranks.outer) return;
+  const exchange::Arenas arenas = state->arenas(0);
+  outer_loop_ = std::make_unique<exchange::OuterLoop>(
+      runtime,
+      exchange::OuterLoop::Setup{&state->layout(), &plan->exchange.levels.back(), setup.own,
+                                 plan->exchange.levels.size() - 1, &ranks.levels, ranks.outer,
+                                 served_ ? roles.workers() : ranks.outer->group(0).size(), &state->rule(),
+                                 arenas.master, arenas.compute, &state->handed_in()});
+}
+
+task::Task<void> Replicas::begin(const RunStart* run_start) {
+  if (!apart()) co_return;
+  if (ranks_.outer) ranks_.outer->prepare(state_->handed_in(), state_->layout().arena.slots());
+  if (outer_loop_) {
+    auto anchoring = outer_loop_->begin();
+    co_await anchoring;
+  }
+  if (server_) {
+    auto opening = server_->open();
+    co_await opening;
+  }
+  if (run_start->same_world) {
+    auto filling = on_data(&runtime_, "replica", [&] { fill(run_start->rank_tensors); });
+    co_await filling;
+    if (outer_loop_) outer_loop_->resume(run_start->steps);
+  }
+  if (server_) server_->serve(run_start->steps, run_start->samples);
+  if (!outer_loop_) co_return;
+  auto attending = outer_loop_->serve();
+  co_await attending;
+  if (run_start->rank_tensors.empty()) co_return;
+  auto keeping = on_data(&runtime_, "replica", [&] {
+    for (const exchange::Topology::StateArena& kept : ranks_.outer->state())
+      if (run_start->same_world || has(run_start->rank_tensors, kMeets + kept.name))
+        state_->fill(kMeets + kept.name, run_start->rank_tensors, *kept.values);
+  });
+  co_await keeping;
+}
+
+void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
+  state_->fill(kWeights, tensors, state_->master());
+  for (const auto& [name, arena] : state_->rule().state()) fill_flat(tensors, name, *arena);
+  if (outer_loop_) {
+    for (const auto& [name, arena] : outer_loop_->rule().state()) fill_flat(tensors, name, *arena);
+    state_->fill(kAnswers, tensors, state_->handed_in());
+  }
+  if (server_) {
+    for (const auto& [name, arena] : server_->owner().state()) state_->fill(kServer + name, tensors, *arena);
+    for (const auto& [name, arena] : server_->state()) fill_flat(tensors, kServer + name, *arena);
+  }
+  const exchange::Arenas arenas = state_->arenas(0);
+  if (arenas.compute != arenas.master)
+    exchange::cast_range(*arenas.master, *arenas.compute, {0, arenas.master->size()});
+}
+
+task::Task<Replicas::Staleness> Replicas::count_staleness() const {
+  constexpr std::size_t kMost = 256;  // later ones are counted with these
+  std::vector<double> counts(kMost + 1);
+  if (server_) {
+    const auto& own = server_->staleness();
+    for (std::size_t late = 0; late < own.size(); ++late)
+      counts[std::min(late, kMost - 1)] += static_cast<double>(own[late]);
+    counts[kMost] = static_cast<double>(server_->dropped());
+  }
+  auto summing = ranks_.agreement.sum(std::move(counts));
+  Staleness staleness;
+  staleness.counts = co_await summing;
+  staleness.dropped = staleness.counts[kMost];
+  staleness.counts.pop_back();
+  while (staleness.counts.size() > 1 && staleness.counts.back() == 0) staleness.counts.pop_back();
+  co_return staleness;
+}
+
+std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
+  auto tensors = state_->named(kWeights, state_->master());
+  auto add = [&](std::vector<checkpoint::LogicalTensor> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(tensors));
+  };
+  for (const auto& [name, arena] : state_->rule().state()) tensors.push_back(flat(name, *arena));
+  if (outer_loop_) {
+    for (const auto& [name, arena] : outer_loop_->rule().state()) tensors.push_back(flat(name, *arena));
+    add(state_->named(kAnswers, state_->handed_in()));
+    for (const exchange::Topology::StateArena& kept : ranks_.outer->state())
+      add(state_->named(kMeets + kept.name, *kept.values));
+  }
+  if (server_) {
+    for (const auto& [name, arena] : server_->owner().state()) add(state_->named(kServer + name, *arena));
+    for (const auto& [name, arena] : server_->state()) tensors.push_back(flat(kServer + name, *arena));
+  }
+  return tensors;
+}
+
+/// A dedicated server has no step of its own that it would wait for.
+task::Task<void> Replicas::arrive() {
+  if (!served_) co_return;
+  auto agreeing = ranks_.agreement.sum({0.0});
+  co_await agreeing;
+  if (!server_) co_return;
+  auto quiet = server_->quiet();
+  co_await quiet;
+}
+
+task::Task<void> Replicas::load_consensus() {
+  if (!apart()) co_return;
+  const tensor::Arena& master = state_->master();
+  if (other_.size() == 0) other_ = tensor::Arena(master.type(), master.size(), master.bytes());
+  if (outer_loop_) {  // so that nothing else is on its way
+    auto arriving = outer_loop_->arrive();
+    co_await arriving;
+  }
+  const std::uint64_t before = runtime_.transport.traffic().bytes_sent;
+  auto servers = arrive();
+  co_await servers;
+  auto showing = served_ ? gather_owned() : outer_loop_->gather_consensus(ranks_.group, other_);
+  co_await showing;
+  consensus_bytes_ += runtime_.transport.traffic().bytes_sent - before;
+  auto swapping = swap();
+  co_await swapping;
+}
+
+/// Every server's parts, at every rank: as a sum to which each adds what it owns.
+task::Task<void> Replicas::gather_owned() {
+  auto copy = on_compute(&runtime_, "owned", [&] {
+    std::memset(other_.bytes().data(), 0, other_.bytes().size());
+    if (!server_) return;
+    for (Range range : server_->owned()) exchange::cast_range(server_->owner().values(), other_, range);
+  });
+  co_await copy;
+  if (ranks_.group.size() == 1) co_return;
+  const auto& ring = comm::find_row(net::Operation::AllReduce, "ring");
+  comm::Call call{other_.bytes(), other_.type(), exchange::kConsensusUnit};
+  auto summing = ring.run(ranks_.group, call);
+  co_await summing;
+}
+
+task::Task<void> Replicas::pause() {
+  auto pausing = outer_loop_ ? outer_loop_->pause() : ranks_.levels.pause();
+  co_await pausing;
+}
+
+task::Task<void> Replicas::close() {
+  std::vector<Range> units;
+  for (const exchange::Bucket& bucket : state_->layout().buckets) units.push_back(bucket.range);
+  auto closing =
+      outer_loop_ ? outer_loop_->close() : ranks_.levels.close(std::move(units), &state_->master());
+  co_await closing;
+  if (!server_) co_return;
+  auto ending = server_->closed();
+  co_await ending;
+}
+
+task::Task<void> Replicas::abandon(std::exception_ptr why) {
+  if (outer_loop_) {
+    auto abandoning = outer_loop_->abandon(why);
+    co_await abandoning;
+  }
+  if (server_) {
+    auto abandoning = server_->abandon(why);
+    co_await abandoning;
+  }
+}
+
+task::Task<void> Replicas::restore_local() {
+  if (!apart()) co_return;
+  auto swapping = swap();
+  co_await swapping;
+}
+
+task::Task<void> Replicas::swap() {
+  const exchange::Arenas arenas = state_->arenas(0);
+  auto body = [this, arenas] {
+    View shown = arenas.master->bytes(), other = other_.bytes();
+    std::swap_ranges(shown.data(), shown.data() + shown.size(), other.data());
+    if (arenas.compute != arenas.master)
+      exchange::cast_range(*arenas.master, *arenas.compute, {0, arenas.master->size()});
+  };
+  auto swapping = on_compute(&runtime_, "show", body, {0, 3 * arenas.master->bytes().size()});
+  co_await swapping;
+}
+
+}  // namespace taxon::train

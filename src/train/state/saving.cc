@@ -1,0 +1,132 @@
+#include "train/state/saving.h"
+
+#include <iterator>
+
+#include "checkpoint/safetensors.h"
+#include "train/bytes.h"
+#include "train/state/redistribution.h"
+
+namespace taxon::train {
+namespace {
+
+/// A run that ends when it diverges does not save what it diverged to.
+void require_finite(const checkpoint::Checkpoint& checkpoint, const plan::Plan& plan) {
+  if (exchange::on_divergence(plan) == exchange::OnDivergence::Ignore) return;
+  if (const auto name = checkpoint::find_not_finite(checkpoint))
+    throw exchange::diverged(checkpoint.steps, *name + " afterwards", {{}, "save", *name});
+}
+
+}  // namespace
+
+task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to_come) {
+  if (setup_.options->out.empty()) co_return;
+  State& state = *setup_.state;
+  if (exchange::OuterLoop* outer_loop = setup_.replicas->outer_loop()) {
+    auto arriving = outer_loop->arrive();
+    co_await arriving;
+  }
+  auto servers = setup_.replicas->arrive();
+  co_await servers;
+  Packer packer;
+  auto own = on_compute(&world_.runtime, "read state", [&] {
+    std::vector<checkpoint::LogicalTensor> tensors;
+    tensors.push_back(pack_rank_state(world_.model));
+    for (auto& tensor : pack_kept(ranks_.levels, state)) tensors.push_back(std::move(tensor));
+    if (setup_.replicas->apart())
+      for (auto& tensor : setup_.replicas->tensors()) tensors.push_back(std::move(tensor));
+    packer.tensors(tensors);
+  });
+  co_await own;
+  auto gathering = ranks_.agreement.collect(packer.take());
+  auto states = co_await gathering;
+  std::vector<checkpoint::LogicalTensor> optimiser;
+  if (!setup_.replicas->apart()) {
+    auto collecting = collect_optimiser(to_come);
+    optimiser = co_await collecting;
+  }
+  auto showing = setup_.replicas->load_consensus();
+  co_await showing;
+  std::vector<double> parameters;
+  auto read = on_compute(&world_.runtime, "read state", [&] { parameters = world_.model.parameters(); });
+  co_await read;
+  std::string path;
+  if (ranks_.group.rank() == 0) {
+    auto write = on_data(&world_.runtime, "write checkpoint", [&] {
+      checkpoint::Checkpoint out;
+      out.plan_yaml = plan::write_plan(*setup_.plan);
+      out.taxon_version = setup_.options->version;
+      out.seed = setup_.plan->seed;
+      out.world_size = ranks_.group.size();
+      out.steps = steps;
+      out.samples = samples;
+      out.weights = state.weights(parameters);
+      out.optimiser = std::move(optimiser);
+      for (std::size_t m = 0; m < states.size(); ++m)
+        out.per_rank.push_back(Unpacker(states[m], ranks_.group.global(static_cast<int>(m))).tensors());
+      require_finite(out, *setup_.plan);
+      path = checkpoint::save(world_.storage, setup_.options->out, out, setup_.plan->checkpoint.keep);
+    });
+    co_await write;
+    if (!path.empty()) world_.observer.saved(path);
+  }
+  auto hiding = setup_.replicas->restore_local();
+  co_await hiding;
+}
+
+/// Rank 0: the rule's whole state, and the sums of a step whose update is delayed.
+task::Task<std::vector<checkpoint::LogicalTensor>> Saver::collect_optimiser(ToCome to_come) {
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (const auto& [name, arena] : setup_.state->rule().state()) {
+    auto collecting = collect(name, arena, ShardTransfer::packed, &tensors);
+    co_await collecting;
+  }
+  if (to_come.exchange) {
+    auto summing = to_come.exchange->summed();
+    co_await summing;
+    auto collecting = collect(Delayed::kSums, to_come.sums, ShardTransfer::in_place, &tensors);
+    co_await collecting;
+    tensors.push_back(Delayed{to_come.exchange->step_clock()}.pack());
+  }
+  co_return tensors;
+}
+
+task::Task<void> Saver::collect(std::string name, const tensor::Arena* part, ShardTransfer::Where where,
+                                std::vector<checkpoint::LogicalTensor>* tensors) {
+  State& state = *setup_.state;
+  ShardTransfer shards(ranks_.group, ranks_.levels, state.layout());
+  const bool root = ranks_.group.rank() == 0;
+  tensor::Arena own;  // what rank 0 gathers
+  if (root && shards.exist()) own = tensor::Arena(part->type(), state.layout().arena.size(), part->bytes());
+  if (shards.exist()) {
+    auto gathering = shards.gather(part, where, &own);
+    co_await gathering;
+  }
+  if (!root) co_return;
+  const tensor::Arena* whole = shards.exist() ? &own : part;
+  auto copy = on_data(&world_.runtime, "copy state", [&] {
+    auto named = state.named(name, *whole);
+    tensors->insert(tensors->end(), std::make_move_iterator(named.begin()),
+                    std::make_move_iterator(named.end()));
+  });
+  co_await copy;
+}
+
+task::Task<void> Saver::export_model() {
+  std::vector<double> parameters, buffers;
+  auto read = on_compute(&world_.runtime, "read model", [&] {
+    parameters = world_.model.parameters();
+    buffers = world_.model.buffers();
+  });
+  co_await read;
+  std::string path = setup_.options->out + "/model.safetensors";
+  auto write = on_data(&world_.runtime, "write model", [&] {
+    auto tensors = setup_.state->weights(parameters);
+    for (auto& buffer : named_buffers(world_.model.spec(), buffers)) tensors.push_back(std::move(buffer));
+    checkpoint::write_safetensors(world_.storage, path, tensors,
+                                  {{"format", "pt"}, {"taxon", setup_.options->version}});
+  });
+  co_await write;
+  world_.observer.saved(path);
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exchange/exchange.h"
+#include "train/report/evaluation.h"
+#include "train/state/replicas.h"
+#include "train/state/shard_transfer.h"
+
+namespace taxon::train {
+
+/// Writes checkpoints and the trained model, by rank 0's hand. Everything outlives it; its calls are
+/// collective and need settled exchanges.
+class Saver {
+ public:
+  struct Setup {
+    const TrainOptions* options = nullptr;
+    const plan::Plan* plan = nullptr;  // resolved
+    State* state = nullptr;
+    Replicas* replicas = nullptr;
+    Evaluator* evaluator = nullptr;
+  };
+  Saver(TrainContext world, RankGroups ranks, const Setup& setup)
+      : world_(world), ranks_(ranks), setup_(setup) {}
+
+  /// A step whose update is still to come: its sums, once they are there.
+  struct ToCome {
+    exchange::Exchange* exchange = nullptr;  // null: there is none
+    const tensor::Arena* sums = nullptr;
+  };
+  /// Writes a checkpoint of the run after `steps` and `samples`, unless the plan wants no files.
+  task::Task<void> save(std::int64_t steps, std::int64_t samples, ToCome to_come);
+  /// model.safetensors: the weights as they are, with the model's buffers. Rank 0 alone.
+  task::Task<void> export_model();
+
+ private:
+  task::Task<std::vector<checkpoint::LogicalTensor>> collect_optimiser(ToCome to_come);
+  task::Task<void> collect(std::string name, const tensor::Arena* part, ShardTransfer::Where where,
+                           std::vector<checkpoint::LogicalTensor>* tensors);
+
+  TrainContext world_;
+  RankGroups ranks_;
+  const Setup setup_;
+};
+
+}  // namespace taxon::train

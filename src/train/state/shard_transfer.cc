@@ -1,0 +1,64 @@
+#include "train/state/shard_transfer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "train/units.h"
+
+namespace taxon::train {
+
+tensor::Arena ShardTransfer::staging(const tensor::Arena& like) const {
+  std::size_t largest = 0;
+  for (const exchange::Bucket& bucket : layout_.buckets) largest = std::max(largest, bucket.range.size);
+  return tensor::Arena(like.type(), largest, like.bytes());
+}
+
+task::Task<void> ShardTransfer::copy(std::string name, ConstView from, View to) {
+  tensor::Kernel kernel{std::move(name), {0, 2 * from.size()}, [from, to](tensor::Milestones&) {
+                          if (from.size() > 0) std::memcpy(to.data(), from.data(), from.size());
+                        }};
+  comm::Runtime& runtime = all_.runtime();
+  auto done = tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
+  co_await done;
+}
+
+task::Task<void> ShardTransfer::gather(const tensor::Arena* part, Where where, const tensor::Arena* whole) {
+  tensor::Arena staging = this->staging(*part);
+  const auto& ring = comm::find_row(net::Operation::AllGather, "ring");
+  const std::vector<exchange::LevelAlgorithms> rows(levels_.size(), {nullptr, &ring});
+  for (const exchange::Bucket& bucket : layout_.buckets) {
+    const Range staged{0, bucket.range.size};
+    auto in = copy("gather state", part->bytes({where(bucket), bucket.owned.size}),
+                   staging.bytes(levels_.owned(staged)));
+    co_await in;
+    exchange::BucketTransfer transfer{kStateUnit + static_cast<std::uint32_t>(bucket.id.value()), 0, staged,
+                                      &rows};
+    auto spread = levels_.spread(transfer, staging);
+    co_await spread;
+    if (all_.rank() != 0) continue;
+    auto out = copy("gather state", staging.bytes(staged), whole->bytes(bucket.range));
+    co_await out;
+  }
+}
+
+task::Task<void> ShardTransfer::scatter(const tensor::Arena* whole, const tensor::Arena* part) {
+  tensor::Arena staging = this->staging(*part);
+  const auto& tree = comm::find_row(net::Operation::Broadcast, "tree");
+  for (const exchange::Bucket& bucket : layout_.buckets) {
+    const Range staged{0, bucket.range.size};
+    if (all_.rank() == 0) {
+      auto in = copy("scatter state", whole->bytes(bucket.range), staging.bytes(staged));
+      co_await in;
+    }
+    if (all_.size() > 1) {
+      comm::Call call{staging.bytes(staged), staging.type(), kWeightsUnit};
+      auto spread = tree.run(all_, call);
+      co_await spread;
+    }
+    auto out = copy("scatter state", staging.bytes(levels_.owned(staged)),
+                    part->bytes({bucket.shard, bucket.owned.size}));
+    co_await out;
+  }
+}
+
+}  // namespace taxon::train

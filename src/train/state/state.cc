@@ -1,0 +1,267 @@
+#include "train/state/state.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+namespace taxon::train {
+namespace {
+
+std::vector<Range> decayed_ranges(const tensor::ArenaLayout& layout, const plan::OptimiserPlan& plan) {
+  std::vector<Range> ranges;
+  if (plan.weight_decay == 0) return ranges;
+  for (const tensor::Slot& slot : layout.slots())
+    if (plan.decay_all || slot.shape.size() > 1) ranges.push_back(slot.range);
+  return ranges;
+}
+
+std::vector<std::byte> copy_bytes(ConstView view) { return {view.data(), view.data() + view.size()}; }
+
+checkpoint::LogicalTensor copy_slot(const tensor::Arena& arena, const tensor::Slot& slot, std::string name) {
+  return {std::move(name), arena.type(), slot.shape, copy_bytes(arena.bytes(slot.range))};
+}
+
+}  // namespace
+
+std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
+  std::vector<exchange::Tensor> tensors;
+  for (std::size_t p = 0; p < spec.parameters.size(); ++p)
+    if (const auto& parameter = spec.parameters[p]; parameter.trainable)
+      tensors.push_back(
+          {parameter.name, parameter.shape, spec.segment_of(static_cast<int>(p)), parameter.linear});
+  return tensors;
+}
+
+State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
+             const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules)
+    : own_rules_(own_rules),
+      spec_(spec),
+      layout_(std::move(layout)),
+      births_(plan.transport.trace_allocations ? model::Binding::Births::Placed
+                                               : model::Binding::Births::Copied) {
+  std::vector<int> trained;  // index among the trainable -> index into the spec
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
+    if (spec.parameters[i].trainable) trained.push_back(static_cast<int>(i));
+    offsets_.push_back(next);
+    next += static_cast<std::size_t>(spec.parameters[i].count());
+  }
+  for (int tensor : layout_.tensors) parameters_.push_back(trained[static_cast<std::size_t>(tensor)]);
+  DType master = plan.precision.master;
+  for (int flight = 0; flight <= plan.exchange.delay; ++flight)
+    gradients_.emplace_back(transport, master, layout_.gradients);
+  for (int flight = 0; layout_.factors > 0 && flight <= plan.exchange.delay; ++flight)
+    factors_.emplace_back(transport, master, layout_.factors);
+  master_ = tensor::Arena(transport, master, layout_.arena.size());
+  if (!exchange::meeting_level(plan.exchange.levels).empty())
+    handed_in_ = tensor::Arena(transport, master, layout_.arena.size());
+  const View beside = master_.bytes();
+  in_ring_ = plan.exchange.gradients == "ring";
+  if (in_ring_) sums_ = tensor::Arena(master, layout_.shard, beside);
+  if (plan.precision.compute != master)
+    compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size(), beside);
+  std::size_t frozen = 0;
+  for_frozen([&](std::size_t, std::size_t count) { frozen += count; });
+  frozen_ = tensor::Arena(DType::Float64, frozen, beside);
+  rule_ = optim::find_rule(plan.optimiser.rule, own_rules_)
+              .make(plan.optimiser,
+                    {master, layout_.shard, decayed_ranges(layout_.arena, plan.optimiser), beside});
+}
+
+std::unique_ptr<optim::Rule> State::make_rule_of_all(const plan::OptimiserPlan& plan) const {
+  return optim::find_rule(plan.rule, own_rules_)
+      .make(plan,
+            {master_.type(), layout_.arena.size(), decayed_ranges(layout_.arena, plan), master_.bytes()});
+}
+
+template <class Body>
+void State::for_frozen(Body&& body) const {
+  for (std::size_t p = 0; p < spec_.parameters.size(); ++p)
+    if (!spec_.parameters[p].trainable)
+      body(offsets_[p], static_cast<std::size_t>(spec_.parameters[p].count()));
+}
+
+exchange::Arenas State::arenas(std::size_t flight) const {
+  const tensor::Arena* gradients = &gradients_[flight];
+  return {gradients, in_ring_ ? &sums_ : gradients, &master_, compute_ ? compute_.get() : &master_,
+          factors_.empty() ? nullptr : &factors_[flight]};
+}
+
+std::size_t State::slot_at(std::size_t begin) const {
+  const auto& slots = layout_.arena.slots();
+  const auto slot = std::find_if(slots.begin(), slots.end(),
+                                 [begin](const tensor::Slot& s) { return s.range.begin == begin; });
+  TAXON_CHECK(slot != slots.end(), "no slot begins at ", begin);
+  return static_cast<std::size_t>(slot - slots.begin());
+}
+
+model::Binding State::binding() const {
+  model::Binding binding{&layout_.arena, parameters_, {}, compute_ ? compute_.get() : &master_};
+  binding.births = births_;
+  if (in_ring_) binding.backward = model::Binding::Backward::InPieces;
+  for (const exchange::Bucket& bucket : layout_.buckets)
+    binding.buckets.push_back({bucket.range, bucket.gradients});
+  for (const tensor::Arena& arena : gradients_) binding.gradients.push_back(&arena);
+  for (const tensor::Arena& arena : factors_) binding.factors.push_back(&arena);
+  for (const exchange::Bucket& bucket : layout_.buckets) {
+    const exchange::SufficientFactors& factors = bucket.factors;
+    if (factors.rows == 0) continue;
+    const std::size_t outputs = factors.rows * factors.outputs;
+    binding.factor_slots.push_back({slot_at(bucket.range.begin),
+                                    factors.rows,
+                                    {factors.own.begin, outputs},
+                                    {factors.own.begin + outputs, factors.rows * factors.inputs}});
+  }
+  return binding;
+}
+
+ArenaBytes State::bytes() const {
+  ArenaBytes bytes;
+  for (const tensor::Arena& arena : gradients_) bytes.gradients += arena.bytes().size();
+  bytes.gradients += sums_.bytes().size();
+  for (const tensor::Arena& arena : factors_) bytes.gradients += arena.bytes().size();
+  bytes.weights =
+      master_.bytes().size() + handed_in_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
+  for (const auto& [name, arena] : rule_->state()) bytes.optimiser += arena->bytes().size();
+  return bytes;
+}
+
+void State::set_weights(std::span<const double> parameters) {
+  for (std::size_t s = 0; s < parameters_.size(); ++s) {
+    const tensor::Slot& slot = layout_.arena.slots()[s];
+    auto source = parameters.subspan(offset(parameters_[s]), slot.range.size);
+    dispatch(master_.type(), [&](auto zero) {
+      using T = decltype(zero);
+      auto target = master_.values<T>(slot.range);
+      for (std::size_t i = 0; i < source.size(); ++i)
+        target[i] = T(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(source[i]));
+    });
+  }
+  std::size_t next = 0;
+  for_frozen([&](std::size_t offset, std::size_t count) {
+    std::copy_n(parameters.begin() + static_cast<std::ptrdiff_t>(offset), count,
+                frozen_.values<double>({next, count}).begin());
+    next += count;
+  });
+}
+
+std::vector<double> State::parameters() const {
+  std::vector<double> all(static_cast<std::size_t>(spec_.parameter_count()));
+  auto place = [&](std::size_t offset) { return all.begin() + static_cast<std::ptrdiff_t>(offset); };
+  for (std::size_t s = 0; s < parameters_.size(); ++s)
+    dispatch(master_.type(), [&](auto zero) {
+      using T = decltype(zero);
+      using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
+      auto values = master_.values<T>(layout_.arena.slots()[s].range);
+      std::transform(values.begin(), values.end(), place(offset(parameters_[s])),
+                     [](T value) { return static_cast<double>(static_cast<Wide>(value)); });
+    });
+  std::size_t next = 0;
+  for_frozen([&](std::size_t offset, std::size_t count) {
+    auto values = frozen_.values<double>({next, count});
+    std::copy(values.begin(), values.end(), place(offset));
+    next += count;
+  });
+  return all;
+}
+
+std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> parameters) const {
+  std::vector<const tensor::Slot*> slots(spec_.parameters.size(), nullptr);
+  for (std::size_t s = 0; s < parameters_.size(); ++s)
+    slots[static_cast<std::size_t>(parameters_[s])] = &layout_.arena.slots()[s];
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (std::size_t p = 0; p < spec_.parameters.size(); ++p) {
+    const auto& parameter = spec_.parameters[p];
+    if (slots[p]) {
+      tensors.push_back(copy_slot(master_, *slots[p], parameter.name));
+      continue;
+    }
+    auto values =
+        parameters.subspan(offset(static_cast<int>(p)), static_cast<std::size_t>(parameter.count()));
+    tensors.push_back({parameter.name, DType::Float64, parameter.shape,
+                       copy_bytes(as_const_view(std::span<const double>(values)))});
+  }
+  return tensors;
+}
+
+std::vector<checkpoint::LogicalTensor> State::named(const std::string& prefix,
+                                                    const tensor::Arena& whole) const {
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (const tensor::Slot& slot : layout_.arena.slots())
+    tensors.push_back(copy_slot(whole, slot, prefix + "/" + slot.name));
+  return tensors;
+}
+
+void State::fill(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
+                 const tensor::Arena& whole) const {
+  std::map<std::string, const checkpoint::LogicalTensor*> index;
+  for (const auto& tensor : tensors) index[tensor.name] = &tensor;
+  for (const tensor::Slot& slot : layout_.arena.slots()) {
+    auto found = index.find(prefix + "/" + slot.name);
+    View target = whole.bytes(slot.range);
+    if (found == index.end() || found->second->bytes.size() != target.size())
+      throw Error(ErrorKind::Checkpoint,
+                  fmt::format("the checkpoint has no optimiser state {}/{} of this size: it was written with "
+                              "another optimiser.rule or precision; resume with that one",
+                              prefix, slot.name));
+    std::memcpy(target.data(), found->second->bytes.data(), target.size());
+  }
+}
+
+std::uint64_t State::hash() const {
+  // In the order of the model, so that the hash does not depend on how the parameters were cut into buckets.
+  std::vector<std::size_t> order(parameters_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return parameters_[a] < parameters_[b]; });
+  std::uint64_t hash = 0;
+  for (std::size_t slot : order) {
+    View bytes = master_.bytes(layout_.arena.slots()[slot].range);
+    hash = XXH64(bytes.data(), bytes.size(), hash);
+  }
+  return hash;
+}
+
+std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spec,
+                                                     std::span<const double> values) {
+  std::vector<checkpoint::LogicalTensor> tensors;
+  for (const auto& buffer : spec.buffers) {
+    const std::size_t count = buffer.count();
+    std::vector<float> narrow(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
+    values = values.subspan(count);
+    tensors.push_back({buffer.name, DType::Float32, buffer.shape, copy_bytes(as_view(std::span(narrow)))});
+  }
+  return tensors;
+}
+
+std::vector<double> parameters_from(const std::vector<checkpoint::LogicalTensor>& tensors,
+                                    const model::ModelSpec& spec, const std::string& path) {
+  std::vector<checkpoint::LogicalTensor> expected;
+  for (const auto& parameter : spec.parameters)
+    expected.push_back({parameter.name, DType::Float32, parameter.shape, {}});
+  checkpoint::require_same_model(tensors, expected, path);
+  std::map<std::string, const checkpoint::LogicalTensor*> index;
+  for (const auto& tensor : tensors) index[tensor.name] = &tensor;
+  std::vector<double> values;
+  for (const auto& parameter : spec.parameters) {
+    const auto& tensor = *index.at(parameter.name);
+    if (!is_floating(tensor.type))
+      throw Error(ErrorKind::Checkpoint,
+                  fmt::format("{}: is damaged: {} is of type {}", path, tensor.name, to_string(tensor.type)),
+                  {{}, "read checkpoint", path});
+    dispatch(tensor.type, [&](auto zero) {
+      using T = decltype(zero);
+      ConstView bytes(tensor.bytes.data(), tensor.bytes.size());
+      for (T value : as_span<T>(bytes))
+        values.push_back(
+            static_cast<double>(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(value)));
+    });
+  }
+  return values;
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,204 @@
+#include "train/sync/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "comm/told.h"
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+// Agreements are rare and small: the rows that need nothing but messages serve them.
+const comm::CollectiveRow& broadcast_row() { return comm::find_row(net::Operation::Broadcast, "tree"); }
+const comm::CollectiveRow& gather_row() { return comm::find_row(net::Operation::AllGather, "ring"); }
+const comm::CollectiveRow& sum_row() { return comm::find_row(net::Operation::AllReduce, "tree"); }
+
+/// What is long travels in pieces, and memory is taken piece by piece: a rank that tells a wrong size makes
+/// nobody take more than one piece too much.
+constexpr std::uint64_t kPiece = std::uint64_t{16} << 20;
+
+/// Makes room for the next piece of `size` bytes in all; a view of it.
+View next_piece(std::vector<std::byte>* bytes, std::uint64_t at, std::uint64_t size) {
+  const std::uint64_t more = std::min(kPiece, size - at);
+  if (bytes->size() < at + more) bytes->resize(at + more);
+  return View(bytes->data() + at, more);
+}
+
+}  // namespace
+
+Agreement::Agreement(comm::Communicator& group) : group_(group) {}
+
+task::Task<std::vector<std::byte>> Agreement::broadcast(std::vector<std::byte> bytes) {
+  if (group_.size() == 1) co_return bytes;
+  std::uint64_t size = bytes.size();
+  comm::Call head{as_view(std::span(&size, 1)), DType::UInt8, kAgreementUnit};
+  auto send_size = broadcast_row().run(group_, head);
+  co_await send_size;
+  if (group_.rank() > 0) bytes.clear();
+  std::uint64_t at = 0;
+  do {
+    comm::Call body{next_piece(&bytes, at, size), DType::UInt8, kAgreementUnit};
+    auto send_body = broadcast_row().run(group_, body);
+    co_await send_body;
+    at += body.data.size();
+  } while (at < size);
+  co_return bytes;
+}
+
+task::Task<std::vector<std::vector<std::byte>>> Agreement::gather(std::vector<std::byte> bytes) {
+  auto members = static_cast<std::size_t>(group_.size());
+  auto self = static_cast<std::size_t>(group_.rank());
+  if (members == 1) {
+    std::vector<std::vector<std::byte>> alone;
+    alone.push_back(std::move(bytes));
+    co_return alone;
+  }
+  std::vector<std::uint64_t> sizes(members, 0);
+  sizes[self] = bytes.size();
+  comm::Call head{as_view(std::span(sizes)), DType::Int64, kAgreementUnit};
+  auto share_sizes = gather_row().run(group_, head);
+  co_await share_sizes;
+  const std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<std::vector<std::byte>> result(members);
+  std::vector<std::byte> all;
+  std::uint64_t at = 0;
+  do {
+    const std::uint64_t each = std::min(kPiece, longest - at);
+    all.assign(members * each, std::byte{0});
+    const auto piece_of = [&](std::size_t m) { return std::min(each, sizes[m] - std::min(at, sizes[m])); };
+    if (piece_of(self) > 0) std::memcpy(all.data() + self * each, bytes.data() + at, piece_of(self));
+    comm::Call body{as_view(std::span(all)), DType::UInt8, kAgreementUnit};
+    auto share = gather_row().run(group_, body);
+    co_await share;
+    for (std::size_t m = 0; m < members; ++m) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(m * each);
+      result[m].insert(result[m].end(), begin, begin + static_cast<std::ptrdiff_t>(piece_of(m)));
+    }
+    at += each;
+  } while (at < longest);
+  co_return result;
+}
+
+task::Task<void> Agreement::send(int member, net::Tag tag, const std::vector<std::byte>* bytes) {
+  net::Transport& transport = group_.runtime().transport;
+  const std::uint64_t size = bytes->size();
+  net::Tag head = tag;
+  head.round = 1;
+  net::SendOp length(transport, group_.global(member), head, as_const_view(std::span(&size, 1)),
+                     DType::UInt8);
+  co_await length;
+  for (std::uint64_t at = 0; at < size; at += kPiece) {
+    ++head.round;
+    net::SendOp body(transport, group_.global(member), head,
+                     ConstView(bytes->data() + at, std::min(kPiece, size - at)), DType::UInt8);
+    co_await body;
+  }
+}
+
+task::Task<std::vector<std::byte>> Agreement::receive(int member, net::Tag tag) {
+  net::Transport& transport = group_.runtime().transport;
+  std::uint64_t size = 0;
+  net::Tag head = tag;
+  head.round = 1;
+  net::RecvOp length(transport, group_.global(member), head, as_view(std::span(&size, 1)), DType::UInt8);
+  co_await length;
+  std::vector<std::byte> bytes;
+  for (std::uint64_t at = 0; at < size; at += kPiece) {
+    ++head.round;
+    net::RecvOp body(transport, group_.global(member), head, next_piece(&bytes, at, size), DType::UInt8);
+    co_await body;
+  }
+  co_return bytes;
+}
+
+task::Task<std::vector<std::vector<std::byte>>> Agreement::collect(std::vector<std::byte> bytes) {
+  const net::Tag tag = group_.begin(net::Operation::User, kAgreementUnit);
+  std::vector<std::vector<std::byte>> all;
+  if (group_.rank() > 0) {
+    auto sending = send(0, tag, &bytes);
+    co_await sending;
+    co_return all;
+  }
+  all.push_back(std::move(bytes));
+  for (int member = 1; member < group_.size(); ++member) {
+    auto receiving = receive(member, tag);
+    std::vector<std::byte> theirs = co_await receiving;
+    all.push_back(std::move(theirs));
+  }
+  co_return all;
+}
+
+task::Task<std::vector<std::byte>> Agreement::hand_out(std::vector<std::vector<std::byte>> bytes) {
+  const net::Tag tag = group_.begin(net::Operation::User, kAgreementUnit);
+  if (group_.rank() > 0) {
+    auto receiving = receive(0, tag);
+    co_return co_await receiving;
+  }
+  for (int member = 1; member < group_.size(); ++member) {
+    auto sending = send(member, tag, &bytes[static_cast<std::size_t>(member)]);
+    co_await sending;
+  }
+  co_return std::move(bytes.front());
+}
+
+task::Task<std::vector<double>> Agreement::sum(std::vector<double> values) {
+  if (group_.size() == 1 || values.empty()) co_return values;
+  comm::Call call{as_view(std::span(values)), DType::Float64, kAgreementUnit};
+  auto sum = sum_row().run(group_, call);
+  co_await sum;
+  co_return values;
+}
+
+task::Task<void> Agreement::require_equal(std::uint64_t value, std::string what) {
+  if (group_.size() == 1) co_return;
+  // Few messages while all is well; who differs is only asked when somebody does.
+  std::uint64_t first_value = value;
+  comm::Call head{as_view(std::span(&first_value, 1)), DType::UInt8, kAgreementUnit};
+  auto tell = broadcast_row().run(group_, head);
+  co_await tell;
+  std::vector<double> differing(1, value == first_value ? 0.0 : 1.0);
+  auto counting = sum(std::move(differing));
+  differing = co_await counting;
+  if (differing[0] == 0) co_return;
+  auto naming = name_differing(value, std::move(what));
+  co_await naming;
+}
+
+task::Task<void> Agreement::name_differing(std::uint64_t value, std::string what) {
+  std::vector<std::byte> bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  auto gathering = gather(std::move(bytes));
+  auto all = co_await gathering;
+  std::map<std::uint64_t, int> votes;
+  std::vector<std::uint64_t> values;
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    const auto& one = all[m];
+    std::uint64_t v;
+    if (one.size() != sizeof v)
+      throw comm::told_wrong(group_.global(static_cast<int>(m)), "agreement",
+                             fmt::format("{} in {} bytes", what, one.size()));
+    std::memcpy(&v, one.data(), sizeof v);
+    values.push_back(v);
+    ++votes[v];
+  }
+  auto common = std::max_element(votes.begin(), votes.end(), [](auto& a, auto& b) {
+                  return a.second < b.second;
+                })->first;
+  std::string ranks;
+  std::optional<Rank> first;
+  for (std::size_t m = 0; m < values.size(); ++m)
+    if (values[m] != common) {
+      ranks += fmt::format("{}{} ({:016x})", ranks.empty() ? "" : ", ",
+                           group_.global(static_cast<int>(m)).value(), values[m]);
+      if (!first) first = group_.global(static_cast<int>(m));
+    }
+  throw Error(ErrorKind::Mismatch,
+              fmt::format("{} differ between ranks: most have {:016x}, but not rank {}", what, common, ranks),
+              {first, "agreement", what});
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,155 @@
+#include "train/sync/progress_tracker.h"
+
+#include <fmt/format.h>
+
+#include "comm/told.h"
+#include "train/units.h"
+
+namespace taxon::train {
+namespace {
+
+enum Report { Farewell, Samples, LossSum, Correct, Stop, ReportSize };
+enum Answer { AllSamples, AllLoss, AllCorrect, AllStop, Calls, AnswerSize };
+constexpr std::size_t kSize = 8;
+static_assert(ReportSize <= kSize && AnswerSize <= kSize);
+
+net::Tag tag_of(const comm::Communicator& group, std::uint32_t use, std::uint32_t round) {
+  net::Tag tag = group.tag(net::Operation::Serve, kLedgerUnit);
+  tag.sequence = use;
+  tag.round = round;
+  return tag;
+}
+
+}  // namespace
+
+ProgressTracker::ProgressTracker(comm::Communicator& group, Setup setup)
+    : group_(group),
+      setup_(std::move(setup)),
+      gate_(group.runtime().executor(), group.runtime().pending()),
+      listeners_(group.runtime().pending()) {
+  totals_.samples = static_cast<double>(setup_.samples);
+  if (group_.rank() == 0)
+    gate_.open("reports of steps", setup_.log, exchange::AsyncEvent::Role::Counter,
+               exchange::AsyncEvent::kNoUnit);
+}
+
+void ProgressTracker::open() {
+  if (group_.rank() != 0) return;
+  for (int worker = 0; worker < setup_.workers; ++worker) listeners_.spawn(serve(worker));
+}
+
+task::Task<void> ProgressTracker::serve(int worker) {
+  Loss so_far{.rank = group_.global(worker)};
+  try {
+    auto listening = receive(worker, &so_far);
+    co_await listening;
+  } catch (...) {
+    so_far.why = std::current_exception();
+  }
+  if (!so_far.why) co_return;
+  if (group_.runtime().pending().cancelled() ||
+      !comm::is_expendable_loss(setup_.failures, so_far.rank, so_far.why))
+    std::rethrow_exception(so_far.why);
+  so_far.why = setup_.failures->lost(so_far.rank);
+  if (setup_.lost) setup_.lost(so_far);
+}
+
+task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
+  net::Transport& transport = group_.runtime().transport;
+  const Rank peer = group_.global(worker);
+  for (std::uint32_t use = 0;; ++use) {
+    std::vector<double> values(kSize);
+    {
+      net::RecvOp hears(transport, peer, tag_of(group_, use, 0), as_view(std::span(values)), DType::Float64);
+      comm::GuardedOp guard(setup_.failures, transport, hears);
+      co_await hears;
+    }
+    if (values[Farewell] != 0) co_return;
+    // A loss may be anything: training can diverge.
+    if (!comm::is_count(values[Samples]) || !comm::is_count(values[Correct]))
+      throw comm::told_wrong(
+          peer, "reports of steps",
+          fmt::format("{} samples, of which {} were right", values[Samples], values[Correct]));
+    auto turn = gate_.take({exchange::AsyncEvent::Kind::Report, exchange::AsyncEvent::kNoUnit, worker, use});
+    co_await turn;
+    add(worker, use, values);
+    so_far->samples += static_cast<std::int64_t>(values[Samples]);
+    so_far->steps += values[Samples] > 0;
+    values.assign(kSize, 0.0);
+    values[AllSamples] = totals_.samples;
+    values[AllLoss] = totals_.loss_sum;
+    values[AllCorrect] = totals_.correct;
+    values[AllStop] = totals_.stop ? 1 : 0;
+    values[Calls] = static_cast<double>(totals_.calls);
+    gate_.over();  // what is heard next is none of this answer's
+    net::SendOp says(transport, peer, tag_of(group_, use, 1), as_const_view(std::span<const double>(values)),
+                     DType::Float64);
+    comm::GuardedOp guard(setup_.failures, transport, says);
+    co_await says;
+  }
+}
+
+void ProgressTracker::add(int worker, std::int64_t number, const std::vector<double>& report) {
+  totals_.samples += report[Samples];
+  totals_.loss_sum += report[LossSum];
+  totals_.correct += report[Correct];
+  const bool asked = !totals_.stop && report[Stop] != 0;
+  if (gate_.also({exchange::AsyncEvent::Kind::Stop, exchange::AsyncEvent::kNoUnit, worker, number}, asked))
+    totals_.stop = true;
+  if (!call_open_ && setup_.calls(totals_)) {
+    call_open_ = true;
+    ++totals_.calls;
+  }
+}
+
+task::Task<void> ProgressTracker::exchange(std::vector<double>* values) {
+  net::Transport& transport = group_.runtime().transport;
+  const Rank first = group_.global(0);
+  const std::uint32_t use = use_++;
+  net::SendOp says(transport, first, tag_of(group_, use, 0), as_const_view(std::span<const double>(*values)),
+                   DType::Float64);
+  co_await says;
+  if ((*values)[Farewell] != 0) co_return;
+  net::RecvOp hears(transport, first, tag_of(group_, use, 1), as_view(std::span(*values)), DType::Float64);
+  co_await hears;
+}
+
+task::Task<void> ProgressTracker::report(StepReduction::LocalStatus mine, std::int64_t samples,
+                                         Totals* totals) {
+  std::vector<double> values(kSize);
+  values[Samples] = static_cast<double>(samples);
+  values[LossSum] = mine.loss_sum;
+  values[Correct] = static_cast<double>(mine.correct);
+  values[Stop] = mine.stop ? 1 : 0;
+  auto exchanging = exchange(&values);
+  co_await exchanging;
+  const auto fell = [](double now, double before) { return !comm::is_count(now) || now < before; };
+  if (fell(values[AllSamples], totals->samples) || fell(values[AllCorrect], totals->correct) ||
+      fell(values[Calls], static_cast<double>(totals->calls)))
+    throw comm::told_wrong(
+        group_.global(0), "reports of steps",
+        fmt::format("{} samples, {} right and {} calls, after {}, {} and {}", values[AllSamples],
+                    values[AllCorrect], values[Calls], totals->samples, totals->correct, totals->calls));
+  *totals = {values[AllSamples], values[AllLoss], values[AllCorrect], values[AllStop] != 0,
+             static_cast<std::int64_t>(values[Calls])};
+}
+
+task::Task<void> ProgressTracker::close() {
+  if (works()) {
+    std::vector<double> values(kSize);
+    values[Farewell] = 1;
+    auto exchanging = exchange(&values);
+    co_await exchanging;
+  }
+  co_await listeners_.join();
+}
+
+task::Task<void> ProgressTracker::abandon(std::exception_ptr why) {
+  if (!group_.runtime().pending().cancelled()) group_.runtime().pending().cancel(why);
+  try {
+    co_await listeners_.join();
+  } catch (...) {
+  }
+}
+
+}  // namespace taxon::train
