@@ -32,22 +32,6 @@ std::string read_secret_file(const std::string& path) {
   _exit(code);
 }
 
-/// Memory or threads may be refused in a thread of a library, where nobody catches anything.
-[[noreturn]] void end_without_resources() {
-  try {
-    if (auto current = std::current_exception()) std::rethrow_exception(current);
-  } catch (const std::exception& thrown) {
-    const Error error = error_from(thrown);
-    if (error.kind() == ErrorKind::Resources) {
-      say(fmt::format("{}: {}", to_string(error.kind()), error.what()));
-      _exit(exit_code(error.kind()));
-    }
-    say(fmt::format("ended by an exception that nobody expects: {}", error.what()));
-  } catch (...) {
-  }
-  std::abort();
-}
-
 }  // namespace
 
 Environment process_environment() {
@@ -82,7 +66,7 @@ control::Secret find_secret(const plan::Plan& plan, const Environment& environme
 }
 
 int run_alone(const std::function<int()>& command) {
-  std::set_terminate(end_without_resources);
+  std::set_terminate([] { end_uncaught(say); });
   try {
     return command();
   } catch (const std::exception& other) {
@@ -95,7 +79,7 @@ int run_alone(const std::function<int()>& command) {
 int run_command(const Environment& environment, const std::function<int()>& command) {
   std::string prefix;
   if (auto rank = environment.find("RANK"); rank != environment.end()) prefix = "rank " + rank->second + ": ";
-  std::set_terminate(end_without_resources);
+  std::set_terminate([] { end_uncaught(say); });
   try {
     return command();
   } catch (const std::exception& thrown) {

@@ -176,6 +176,7 @@ class Supervisor {
     if (number == SIGCHLD) return;
     if (!is_stop_signal(number)) return signal_all(number);
     if (++stops_ == 1) {
+      first_stop_ = number;
       launch_.say(
           fmt::format("{}: the workers finish their step and write a checkpoint; once more ends them now",
                       strsignal(number)));
@@ -202,8 +203,9 @@ class Supervisor {
   }
 
   void ended(std::size_t worker, int status) {
-    if (is_orderly_stop(status)) interrupted_ = true;
-    const bool well = code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status);
+    const bool stopped = is_orderly_stop(status) || is_early_stop(status);
+    if (stopped) interrupted_ = true;
+    const bool well = code_of(status) == 0 || stopped || is_without_lost(status);
     if (well) expect_the_rest();
     if (well || culprit_ || overdue_ || stops_ > 1) return;
     const bool expendable = std::find(launch_.expendable.begin(), launch_.expendable.end(),
@@ -219,6 +221,10 @@ class Supervisor {
     suspect_ = worker;
     be_patient(sentence_of(worker));
   }
+
+  /// Ended by the signal that was handed on, which came before the worker could handle it: while the system
+  /// still loads its libraries.
+  bool is_early_stop(int status) const { return WIFSIGNALED(status) && WTERMSIG(status) == first_stop_; }
 
   std::string sentence_of(std::size_t worker) const {
     return fmt::format("rank {} (process {}) {}", rank_of(worker), workers_[worker].pid,
@@ -294,7 +300,7 @@ class Supervisor {
   std::optional<std::size_t> suspect_, culprit_;
   std::optional<std::size_t> departed_;  // the last spared one that was killed
   bool interrupted_ = false, overdue_ = false;
-  int stops_ = 0;
+  int stops_ = 0, first_stop_ = 0;  // stop signals so far, and which one was the first
   Ending ending_ = Ending::No;
   std::chrono::milliseconds patience_{0};
   std::optional<Clock::time_point> deadline_;

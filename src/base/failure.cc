@@ -1,6 +1,10 @@
 #include "base/failure.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -60,6 +64,28 @@ Error error_from(const std::exception& exception) {
     return Error(kind_of(system->code().value(), ErrorKind::Internal),
                  with_advice(what, system->code().value()));
   return Error(ErrorKind::Internal, what);
+}
+
+void end_uncaught(void (*say)(const std::string& line)) {
+  try {
+    try {
+      if (auto current = std::current_exception()) std::rethrow_exception(current);
+    } catch (const std::exception& thrown) {
+      const Error error = error_from(thrown);
+      if (error.kind() == ErrorKind::Resources) {
+        say(fmt::format("{}: {}", to_string(error.kind()), error.what()));
+        _exit(exit_code(error.kind()));
+      }
+      say(fmt::format("ended by an exception that nobody expects: {}", error.what()));
+    }
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view kLine =
+        "taxon: resources: memory ran out: fewer workers on this host need less, or raise the limit\n";
+    [[maybe_unused]] auto written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+    _exit(exit_code(ErrorKind::Resources));
+  } catch (...) {
+  }
+  std::abort();
 }
 
 }  // namespace taxon

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <string>
 
 #include "base/error.h"
 
@@ -16,5 +17,11 @@ ErrorKind kind_of(int error, ErrorKind otherwise);
 /// memory and what is_exhaustion() says of a std::system_error are Resources, with what to do about it; all
 /// else is Internal. For the places where exceptions of every type end.
 Error error_from(const std::exception& exception);
+
+/// The end of a program by an exception that nobody catches, in a thread of a library for instance: to be
+/// called by its std::terminate_handler. Lack of Resources ends it with that exit code, and all else by
+/// abort(), after `say` was given a line. Where no memory is left even for that, standard error gets a line
+/// that needs none.
+[[noreturn]] void end_uncaught(void (*say)(const std::string& line));
 
 }  // namespace taxon

@@ -216,6 +216,14 @@ TEST_F(LocalLauncher, OneSignalReachesAllWhoThenEndInTheirOwnTime) {
   EXPECT_THAT(log_, AllOf(HasSubstr("Terminated"), HasSubstr("once more ends them now")));
 }
 
+TEST_F(LocalLauncher, ASignalThatComesBeforeAWorkerHandlesItIsAStopToo) {
+  Signaller signaller(folder_, 3, {SIGINT});
+  EXPECT_EQ(run("trap 'exit 143' INT; [ $RANK = 1 ] && trap - INT; touch $FOLDER/ready2.$RANK; "
+                "while true; do sleep 0.01; done"),
+            143);
+  EXPECT_THAT(log_, testing::Not(HasSubstr("was killed")));
+}
+
 TEST_F(LocalLauncher, ASecondSignalEndsThemAtOnce) {
   Signaller signaller(folder_, 3, {SIGTERM, SIGINT});
   EXPECT_EQ(run("trap 'touch $FOLDER/ready2.$RANK' TERM; trap '' INT; touch $FOLDER/ready15.$RANK; "

@@ -1,0 +1,43 @@
+#include "base/failure.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+
+namespace taxon {
+namespace {
+
+using testing::ExitedWithCode;
+
+void print(const std::string& line) { fputs(line.c_str(), stderr); }
+void print_without_memory(const std::string&) { throw std::bad_alloc(); }
+
+template <class Exception>
+[[noreturn]] void raise(const Exception& exception) {
+  throw exception;
+}
+/// Throws where nobody catches anything, as a thread of a library does.
+template <class Exception>
+[[noreturn]] void end_by(std::terminate_handler handler, const Exception& exception) noexcept {
+  std::set_terminate(handler);
+  raise(exception);
+}
+
+TEST(EndUncaught, LackOfMemoryHasItsExitCode) {
+  EXPECT_EXIT(end_by([] { end_uncaught(print); }, std::bad_alloc()), ExitedWithCode(72),
+              "resources: memory ran out");
+}
+
+TEST(EndUncaught, LackOfMemoryIsSaidWithoutMemory) {
+  EXPECT_EXIT(end_by([] { end_uncaught(print_without_memory); }, std::bad_alloc()), ExitedWithCode(72),
+              "taxon: resources: memory ran out");
+}
+
+TEST(EndUncaught, WhatNobodyExpectsAborts) {
+  EXPECT_EXIT(end_by([] { end_uncaught(print); }, std::runtime_error("a surprise")),
+              testing::KilledBySignal(SIGABRT), "an exception that nobody expects: a surprise");
+}
+
+}  // namespace
+}  // namespace taxon
