@@ -1,6 +1,8 @@
 """tools/attack reports what is wrong and nothing else: faults that are planted in a program of a few lines, and a few cases of the
 real one. TAXON_PROGRAM is the program, TAXON_BUILD a folder for planted ones."""
 
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -54,6 +56,21 @@ train(0.1 if resumes else 1.0)
 (out / "summary.json").write_text(json.dumps({{"parameter_hash": {bits}}}))
 end(0)
 """
+
+
+class Processes(unittest.TestCase):
+    def test_one_whose_first_thread_has_ended_is_there_until_the_last_has(self):
+        loader = importlib.machinery.SourceFileLoader("attack", str(ATTACK))
+        attack = importlib.util.module_from_spec(importlib.util.spec_from_loader("attack", loader))
+        loader.exec_module(attack)
+        child = subprocess.Popen([sys.executable, "-c", "import ctypes, threading, time; "
+                                  "threading.Thread(target=time.sleep, args=(60,)).start(); ctypes.CDLL(None).pthread_exit(None)"])
+        stat = pathlib.Path(f"/proc/{child.pid}/stat")
+        self.assertTrue(attack.wait_until(lambda: ") Z " in stat.read_text(), 30))
+        self.assertIn(child.pid, attack.processes())
+        child.kill()
+        self.assertTrue(attack.wait_until(lambda: child.pid not in attack.processes(), 30))
+        child.wait()
 
 
 class Attack(unittest.TestCase):
