@@ -84,7 +84,7 @@ class CoordinateQuery {
 };
 
 /// Codecs of algebra Asked: what owners of parts do between the rounds. A count is that of the part's values.
-/// Scratch is kept from begin() to ask(), and from hear() or ask() to what is encoded and decoded next.
+/// Scratch is kept from begin() to ask(), and from receive() or ask() to what is encoded and decoded next.
 class PartQuery {
  public:
   virtual ~PartQuery() = default;
@@ -143,7 +143,7 @@ class Codec {
   virtual void decode(ConstView wire, std::span<float> values, Into into,
                       const CodecContext& context) const = 0;
 
-  /// Mergeable: `into` := both. What it has no room for is added to `rest`, of as many values as were
+  /// Mergeable: `into` := both. What it has no room for is added to `residual`, of as many values as were
   /// encoded, if there are any.
   virtual void merge(View into, ConstView other, std::span<float> residual,
                      const CodecContext& context) const;

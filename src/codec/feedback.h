@@ -42,8 +42,8 @@ class Feedback {
   /// all members' estimates. Where `sum` is not finite all begin anew.
   void conclude(std::span<float> sum, std::span<float> estimate, std::span<float> errors) const;
   bool estimates() const { return options_.kind == Kind::Difference; }
-  /// The wire of a later round that answers a question := what the memory has of it, which leaves it. `use`
-  /// has heard the question.
+  /// The wire of a later round that answers a question := what the memory has of it, which leaves it.
+  /// `context` has the question.
   void answer(Memory memory, View wire, const CodecContext& context) const;
   /// After the last round, with its sum: what the codec settles only then.
   void delivered(ConstView wire, Memory memory, const CodecContext& context) const;

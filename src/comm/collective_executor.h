@@ -14,7 +14,7 @@ class Communicator;
 
 /// Carries out what the members of a group do together. A real run's does it step by step, with messages;
 /// the virtual world may do with less (docs/simulation.md). Whoever calls a row or gathers goes through the
-/// runtime's carrier without seeing it. Executor's thread only.
+/// runtime's executor of collectives without seeing it. Executor's thread only.
 class CollectiveExecutor {
  public:
   virtual ~CollectiveExecutor() = default;

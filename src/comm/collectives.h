@@ -48,7 +48,7 @@ struct CollectiveRow {
   bool (*applies)(const Shape&);
   double (*estimate)(const Shape&, const LinkCost&);  // seconds
   double (*sent)(const Shape&);  // bytes that a member sends or stores, the members' mean
-  /// The algorithm's coroutine, for carriers (comm/collective_executor.h).
+  /// The algorithm's coroutine, for executors of collectives (comm/collective_executor.h).
   task::Task<void> (*steps)(Communicator&, Call);
 
   /// Carries the collective out. The communicator is established; it, the row and the data outlive the task.

@@ -22,7 +22,7 @@ class FailureMonitor {
     return std::find(expendable_.begin(), expendable_.end(), rank) != expendable_.end();
   }
   bool has_expendable() const { return !expendable_.empty(); }
-  /// The first time: fails what is guarded against this loss. REQUIRES: spares(rank).
+  /// The first time: fails what is guarded against this loss. REQUIRES: is_expendable(rank).
   void report_lost(Rank rank, std::exception_ptr why);
   /// Why the rank is lost; null if it is not.
   std::exception_ptr lost(Rank rank) const;
@@ -51,9 +51,9 @@ class FailureMonitor {
   std::vector<Listener*> listeners_;
 };
 
-/// Fails an operation when its peer is lost, or at once if it is. `losses` may be null: then it does nothing.
-/// Of guarded operations that one coroutine awaits one after the other, those that come later are guarded
-/// later: they fail first, while nobody waits for them.
+/// Fails an operation when its peer is lost, or at once if it is. `failures` may be null: then it does
+/// nothing. Of guarded operations that one coroutine awaits one after the other, those that come later are
+/// guarded later: they fail first, while nobody waits for them.
 class GuardedOp final : public FailureMonitor::Listener {
  public:
   GuardedOp(FailureMonitor* failures, net::Transport& transport, net::Op& op);
@@ -74,8 +74,8 @@ class GuardedEvent final : public FailureMonitor::Listener {
   task::Event& event_;
 };
 
-/// True for the error of a lost rank that is spared: of a guard, or of a transport that noticed it first, in
-/// which case it is lost from now on.
+/// True for the error of a lost rank that is expendable: of a guard, or of a transport that noticed it first,
+/// in which case it is lost from now on.
 bool is_expendable_loss(FailureMonitor* failures, Rank rank, const std::exception_ptr& error);
 
 }  // namespace taxon::comm

@@ -156,10 +156,10 @@ Endpoint peer_endpoint(int fd) {
   return endpoint;
 }
 
-void tune(int fd, std::chrono::milliseconds timeouts) {
+void tune(int fd, std::chrono::milliseconds patience) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(timeouts.count()));
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience.count()));
 }
 
 int unconfirmed_bytes(int fd) {

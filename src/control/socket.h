@@ -67,7 +67,7 @@ Endpoint local_endpoint(int fd);
 Endpoint peer_endpoint(int fd);
 /// Small messages leave at once; data that a vanished host does not confirm for `patience` ends the
 /// connection.
-void tune(int fd, std::chrono::milliseconds timeouts);
+void tune(int fd, std::chrono::milliseconds patience);
 /// Bytes that the peer's kernel has not confirmed yet.
 int unconfirmed_bytes(int fd);
 

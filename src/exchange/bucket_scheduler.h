@@ -20,7 +20,7 @@ class BucketScheduler {
   /// left.
   void begin(std::vector<int> keys);
 
-  /// Leaves the lane when it dies.
+  /// Leaves the scheduler when it dies.
   class Admission {
    public:
     Admission(BucketScheduler& lane, int index) : scheduler_(&lane), index_(index) {}

@@ -17,7 +17,7 @@ constexpr std::size_t kUpdateElements = 256 * 1024;
 constexpr std::size_t kHalvedElements = 128 * 1024;
 constexpr std::size_t kLineElements = 64;
 
-/// Keys of the buckets in the lane. The next forward pass reads the first segments first.
+/// Keys of the buckets for their scheduler. The next forward pass reads the first segments first.
 std::vector<int> lane_keys(const std::vector<Bucket>& buckets, const std::string& order) {
   std::vector<int> keys(buckets.size(), 0);
   if (order == "priority")

@@ -112,7 +112,7 @@ class Exchange {
   Levels& levels_;
   optim::Rule& rule_;
   const std::uint16_t wire_lane_;
-  const std::vector<int> order_;  // key of each bucket in the lane
+  const std::vector<int> order_;  // key of each bucket for its scheduler
   BucketScheduler outward_, back_;
   BucketScheduler updates_;
   std::unique_ptr<GlobalNormClip> scope_;  // null when no rule asks

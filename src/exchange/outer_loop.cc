@@ -99,7 +99,7 @@ task::Task<void> OuterLoop::after(optim::StepClock clock) {
 }
 
 task::Task<void> OuterLoop::start(std::vector<Unit*> units, optim::StepClock clock) {
-  // Nobody of the last meeting is in the lane any more: its answers have been adopted.
+  // Nobody of the last meeting is in the scheduler any more: its answers have been adopted.
   if (children_.live() > 0) co_await children_.join();
   scheduler_.begin(std::vector<int>(units_.size(), 0));
   setup_.outer->begin_turn();

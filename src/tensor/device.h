@@ -102,7 +102,7 @@ class Device {
   virtual task::Executor& executor() = 0;
 };
 
-/// Runs `kernel` and waits for its end. `device` and `waits` outlive the task.
+/// Runs `kernel` and waits for its end. `device` and `pending` outlive the task.
 task::Task<void> run(Device& device, task::PendingOps& pending, Stream stream, Kernel kernel);
 
 }  // namespace taxon::tensor

@@ -12,7 +12,7 @@
 namespace taxon::exchange {
 
 /// What all ways to sum wires need of a reduction: its memory, and its arithmetic as kernels of the exchange
-/// lane.
+/// stream.
 class ReduceKernels {
  public:
   explicit ReduceKernels(const CompressedReduce& reduce)

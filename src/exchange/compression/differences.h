@@ -18,7 +18,7 @@ class Differences final : public Topology {
 
   Range owned(Range range) const override { return coded_->owned(range); }
   bool spreads() const override { return coded_->spreads(); }
-  /// REQUIRES: prepare() and attend() were called.
+  /// REQUIRES: prepare() and serve() were called.
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override;
   task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override;
   task::Task<double> total(double mine, std::uint16_t lane) override { return coded_->total(mine, lane); }

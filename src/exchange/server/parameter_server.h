@@ -18,11 +18,12 @@ namespace taxon::exchange {
 
 /// A server: listens to every worker on each bucket's part that it owns, lets a controller decide what counts
 /// and who may go on, updates, answers. It runs beside whatever else its rank does. A worker that is lost,
-/// where losses spare it, counts nowhere from then on; what it handed in stays. Executor's thread only.
+/// where the failure monitor says that it is expendable, counts nowhere from then on; what it handed in
+/// stays. Executor's thread only.
 class ParameterServer {
  public:
   struct Setup {
-    const Layout* layout = nullptr;       // outlives the service
+    const Layout* layout = nullptr;       // outlives the server
     comm::Communicator* group = nullptr;  // outlives it
     std::vector<Range> ranges;            // by bucket: what the group exchanges of it; empty: all
     Roles roles;
@@ -93,7 +94,7 @@ class ParameterServer {
     std::size_t state = 0;  // where it begins in what is kept of owned elements alone
     ConsistencyController controller;
     std::vector<WorkerSlot> slots;
-    std::map<std::size_t, Contribution> pool;  // by the desk's place
+    std::map<std::size_t, Contribution> pool;  // by the controller's place
     std::size_t arrivals = 0;
     std::vector<std::uint32_t> uses;  // [worker]
     std::int64_t samples = 0;

@@ -21,7 +21,7 @@ class Pairwise final : public Topology {
   Pairwise(comm::Communicator& group, TopologyContext context);
 
   Range owned(Range range) const override { return range; }
-  /// REQUIRES: attend() was called. Active: the average with a partner. Passive: the way since the last
+  /// REQUIRES: serve() was called. Active: the average with a partner. Passive: the way since the last
   /// spread() goes into what it answers with.
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override;
   /// Passive: what it answers with by now. Active: nothing.

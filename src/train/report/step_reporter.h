@@ -7,8 +7,8 @@
 
 namespace taxon::train {
 
-/// The observer's steps. The loss of one is a sum over ranks that is known with the vote beside the next, so
-/// it is kept back until then.
+/// The observer's steps. The loss of one is a sum over ranks that is known with the reduction beside the
+/// next, so it is kept back until then.
 class StepReporter {
  public:
   /// `observer` outlives it.

@@ -60,7 +60,7 @@ void require_rank_state(const model::Model& model, const std::vector<checkpoint:
 /// how they are cut into buckets and which collectives serve each, and tells everybody. Collective.
 task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, RankGroups ranks);
 
-/// Fills `state` and the model from `beginning` and from rank 0's checkpoint, and binds the model.
+/// Fills `state` and the model from `run_start` and from rank 0's checkpoint, and binds the model.
 /// Collective.
 task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_start, State* state);
 

@@ -6,7 +6,7 @@
 namespace taxon::train {
 namespace {
 
-/// As Levels::kept() names them.
+/// As Levels::state() names them.
 constexpr std::string_view kPrefix = "level ";
 
 bool is_kept(const checkpoint::LogicalTensor& tensor) {

@@ -34,7 +34,7 @@ class Replicas {
   task::Task<void> begin(const RunStart* run_start);
   /// What servers own has all that workers did before. REQUIRES: workers are settled.
   task::Task<void> arrive();
-  /// The weights := what stands for the model, until hide() brings this rank's own back.
+  /// The weights := what stands for the model, until restore_local() brings this rank's own back.
   task::Task<void> load_consensus();
   task::Task<void> restore_local();
   /// While all come together: the others go on without this worker until its next contribution.
@@ -42,7 +42,7 @@ class Replicas {
   /// After the last step: the workers tell whoever answers them, who end.
   task::Task<void> close();
   task::Task<void> abandon(std::exception_ptr why);
-  /// What this rank sent for show() so far.
+  /// What this rank sent for load_consensus() so far.
   std::uint64_t consensus_bytes() const { return consensus_bytes_; }
   /// How late contributions were at all servers. REQUIRES: servers own something.
   struct Staleness {
@@ -66,7 +66,7 @@ class Replicas {
   std::unique_ptr<exchange::OuterLoop> outer_loop_;
   std::unique_ptr<exchange::ParameterServer> server_;
   std::uint64_t consensus_bytes_ = 0;
-  tensor::Arena other_;  // what is not shown now: made at the first show()
+  tensor::Arena other_;  // what is not shown now: made at the first load_consensus()
 };
 
 }  // namespace taxon::train

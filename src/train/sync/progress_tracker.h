@@ -10,9 +10,9 @@
 
 namespace taxon::train {
 
-/// What ranks that don't keep step tell each other beside the compute, in place of a vote: after every step a
-/// worker tells member 0 what it did and hears what all did so far. Nobody waits for a slower worker. Member
-/// 0 also says when all shall come together, which workers learn with their next answer.
+/// What ranks that don't keep step tell each other beside the compute, in place of a step reduction: after
+/// every step a worker tells member 0 what it did and hears what all did so far. Nobody waits for a slower
+/// worker. Member 0 also says when all shall come together, which workers learn with their next answer.
 class ProgressTracker {
  public:
   struct Totals {
