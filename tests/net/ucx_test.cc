@@ -6,6 +6,9 @@
 
 #include "net/routed_transport.h"
 #include "support/worlds.h"
+#if TAXON_TEST_UCX
+#include "net/ucx/context.h"
+#endif
 
 namespace taxon::net {
 namespace {
@@ -20,6 +23,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 #if TAXON_TEST_UCX
+
+// A process under a limit must not blame the peer that it could not map.
+TEST(UcxErrors, ARefusalOfMemoryIsNoLostPeer) {
+  for (ucs_status_t refusal : {UCS_ERR_SHMEM_SEGMENT, UCS_ERR_NO_MEMORY})
+    EXPECT_EQ(ucx_path_error(Rank(3), refusal).kind(), ErrorKind::Resources);
+  for (ucs_status_t broken : {UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_UNREACHABLE})
+    EXPECT_EQ(ucx_path_error(Rank(3), broken).kind(), ErrorKind::PeerLost);
+}
 
 /// The paths that rank 0 reports to rank 1 with these options, before and after a message.
 std::string path_after_greeting(Process& process, ProcessTransportOptions options) {

@@ -77,6 +77,23 @@ Error ucx_error(const std::string& what, ucs_status_t status) {
   return Error(ErrorKind::Transport, fmt::format("{}: {} (UCX)", what, ucs_status_string(status)));
 }
 
+Error ucx_path_error(Rank peer, ucs_status_t status) {
+  constexpr ucs_status_t kRefused[] = {UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE, UCS_ERR_SHMEM_SEGMENT,
+                                       UCS_ERR_EXCEEDS_LIMIT};
+  const bool refused = std::find(std::begin(kRefused), std::end(kRefused), status) != std::end(kRefused);
+  const ErrorContext context{peer, "connection", {}};
+  const std::string why = fmt::format("{} (UCX)", ucs_status_string(status));
+  if (!refused)
+    return Error(ErrorKind::PeerLost, fmt::format("the connection to rank {} broke: {}", peer.value(), why),
+                 context);
+  return Error(
+      ErrorKind::Resources,
+      fmt::format("no memory or files for the connection to rank {}: {}; raise the limits (ulimit -v, "
+                  "ulimit -n, /dev/shm)",
+                  peer.value(), why),
+      context);
+}
+
 UcxContext::UcxContext(const TransportChoice& choice, const std::string& address) {
   if (choice.tls == nullptr)
     throw Error(ErrorKind::Usage, fmt::format("transport \"{}\" goes without UCX", choice.name));

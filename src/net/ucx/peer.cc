@@ -131,9 +131,7 @@ ucs_status_ptr_t UcxPeer::close() {
   return UCS_PTR_IS_PTR(request) ? request : nullptr;
 }
 
-void UcxPeer::fail(ucs_status_t status) {
-  NetworkPeer::fail(fmt::format("{} (UCX)", ucs_status_string(status)));
-}
+void UcxPeer::fail(ucs_status_t status) { fail_with(ucx_path_error(rank, status)); }
 
 void UcxPeer::broke(void* peer, ucp_ep_h, ucs_status_t status) { static_cast<UcxPeer*>(peer)->fail(status); }
 

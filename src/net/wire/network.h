@@ -40,8 +40,10 @@ class NetworkPeer {
   virtual bool confirmed(SendWindow::Confirmation what) = 0;
   virtual Path path() const = 0;
 
-  /// The connection broke: every operation with this peer fails with it.
+  /// The connection broke: every operation with this peer fails with Error{PeerLost}.
   void fail(const std::string& why);
+  /// Or with another error, where it is not the peer that failed.
+  void fail_with(const Error& error);
   std::exception_ptr lost;
   bool lost_is_news = false;  // for the transport: it has not looked yet
 };
