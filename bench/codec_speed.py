@@ -14,9 +14,6 @@ PATHS = ("src/base", "src/codec", "bench/codec_speed.py", "bench/ours/codecs.cc"
 PROGRAM = "bench_codecs"
 LARGE, SMALL, DENSITY = 25_000_000, 2**20, 0.001
 COLUMNS = 0.02  # of a sketch's row, per value
-CODECS = ("bf16", "fp16", "int8", "int4", "qsgd", "terngrad", "natural", "sign", "sign_vote", "one_bit", "two_bit", "threshold",
-          "random_k", "top_k", "gtop_k", "count_sketch", "power_sgd", "split_top_k", "chunk_top_k", "dct_top_k", "cocktail", "split_sketch", "packed_top_k",
-          "packed_gtop_k", "packed_split_top_k")
 # (codec, operation, count) -> (the peer's request, its name, how many times faster Taxon should be)
 PEERS = {
     ("top_k", "encode", LARGE): (f"topk encode {LARGE} {DENSITY}", "torch.topk", 30),
@@ -83,7 +80,7 @@ def run(session):
     with Side("Taxon", [[session.program(PROGRAM)]], session.log_folder) as ours, \
             Side("torch", [[os.path.join(ROOT, "bench", "peers", "codecs.py")]], session.log_folder) as torch:
         for count in (SMALL,) if session.smoke() else (SMALL, LARGE):
-            for codec in CODECS:
+            for codec in ours.ask("names")["names"]:
                 for operation in ("encode", "decode"):
                     run_case(session, {"Taxon": ours, "torch": torch}, codec, operation, count)
 

@@ -1,15 +1,19 @@
 // Training with points of one's own on the axes of the exchange: a topology (median.h), an outer rule
-// (by_sign.h) and a consistency (workers at most two meetings apart). Taxon has none of the three. Each has a
-// row of the form that Taxon's tables are of, and the rows go along with the plan that names them.
+// (by_sign.h), a codec (stochastic_top_k.h) and a consistency (workers at most two meetings apart). Taxon has
+// none of the four. Each has a row of the form that Taxon's tables are of, and the rows go along with the
+// plan that names them, which may be a recipe's.
 #include <cmath>
 #include <iostream>
 
 #include "by_sign.h"
 #include "data/blobs.h"
 #include "data/memory_storage.h"
+#include "exchange/levels/algorithm_selection.h"
 #include "median.h"
 #include "model/perceptron.h"
 #include "net/loopback/loopback.h"
+#include "plan/axes.h"
+#include "stochastic_top_k.h"
 #include "task/poll_loop.h"
 #include "tensor/cpu_device.h"
 #include "train/train.h"
@@ -19,12 +23,20 @@ using namespace taxon;
 constexpr exchange::TopologyRow kTopologies[] = {
     {"median", Median::make, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count; },
-     [](const plan::LevelPlan&, std::size_t bytes, const exchange::LevelShape& shape) {
-       return static_cast<double>(bytes) * (shape.size - 1);
-     }},
+     [](const plan::LevelPlan&, std::size_t bytes, const exchange::LevelShape& shape,
+        const exchange::OwnRows&) { return static_cast<double>(bytes) * (shape.size - 1); }},
 };
 constexpr optim::OuterRow kRules[] = {{"by_sign", "one rate towards the mean", BySign::make, 1}};
-constexpr exchange::Extensions kOwn{.topologies = kTopologies, .outer_rules = kRules};
+const codec::CodecRow kCodecs[] = {stochastic_top_k()};
+const exchange::Extensions kOwn{.topologies = kTopologies, .outer_rules = kRules, .codecs = kCodecs};
+
+plan::Catalogue catalogue() {
+  plan::Catalogue known = exchange::catalogue(kOwn);
+  known.models = {"perceptron"};
+  known.datasets = {"blobs"};
+  known.transports = {"auto"};
+  return known;
+}
 
 struct Quiet final : train::Observer {
   void started(const train::RunInfo&) override {}
@@ -66,6 +78,16 @@ task::Task<void> train_all(net::LoopbackWorld* world, const plan::Plan* plan, st
 }
 
 /// What rank 0 has in the end. Throws Error for a plan that the legality table refuses.
+Result train_plan(int ranks, const plan::Plan& plan) {
+  plan::require_legal(plan::check_plan(plan, ranks, catalogue()));
+  task::PollLoop loop;
+  net::LoopbackWorld world(loop, ranks);
+  std::vector<Result> results(static_cast<std::size_t>(ranks));
+  auto all = train_all(&world, &plan, &results);
+  loop.run(std::move(all));
+  return results.front();
+}
+
 Result train_with(int ranks, plan::LevelPlan level) {
   plan::Plan plan;
   plan.precision = {DType::Float64, DType::Float64};
@@ -75,17 +97,41 @@ Result train_with(int ranks, plan::LevelPlan level) {
   plan.model.name = "perceptron";
   plan.data.dataset = "blobs";
   plan.exchange.levels = {std::move(level)};
-  plan::KnownNames known = exchange::known_names(kOwn);
-  known.models = {plan.model.name};
-  known.datasets = {plan.data.dataset};
-  known.transports = {plan.transport.kind};
-  plan::require_legal(plan::check_plan(plan, ranks, known));
-  task::PollLoop loop;
-  net::LoopbackWorld world(loop, ranks);
-  std::vector<Result> results(static_cast<std::size_t>(ranks));
-  auto all = train_all(&world, &plan, &results);
-  loop.run(std::move(all));
-  return results.front();
+  return train_plan(ranks, plan);
+}
+
+/// A recipe that names the codec and gives its key a value.
+plan::Plan read_recipe(const std::string& explore) {
+  const plan::Catalogue known = catalogue();
+  return plan::parse_plan(
+      "model: {name: perceptron}\n"
+      "data: {dataset: blobs}\n"
+      "batch: {global: 12}\n"
+      "length: {steps: 96}\n"
+      "optimiser: {rule: sgd}\n"
+      "learning_rate: {base: 0.2}\n"
+      "exchange: {levels: [{codec: {name: stochastic_top_k, density: 0.5, explore: " +
+          explore + "}}]}",
+      "recipe", {}, &known);
+}
+
+/// The reader refuses what the row's key does not allow, and says what it does.
+bool refuses(const std::string& explore) try {
+  read_recipe(explore);
+  return false;
+} catch (const Error& error) {
+  std::cout << error.what() << "\n";
+  return std::string(error.what()).find("codec.explore must be a number, at least 0 and at most 1") !=
+         std::string::npos;
+}
+
+/// Half of the bytes that the same gradient takes as it is, with a place beside each value.
+double bytes_of(const plan::Plan& plan, std::size_t values) {
+  const plan::BucketPlan bucket{.parameters = {"w"},
+                                .bytes = static_cast<std::int64_t>(values * sizeof(float))};
+  const exchange::LevelShape shapes[] = {{.size = 2}};
+  return exchange::bytes_sent(bucket, plan.exchange.levels,
+                              {.shapes = shapes, .own_rows = {.codecs = kCodecs}});
 }
 
 /// Every weight ends an even number of rates, at most `updates`, from where it began.
@@ -111,7 +157,13 @@ int main() try {
   meets.staleness = 2;
   meets.apply = 1;
   if (!counts_in_rates(train_with(4, meets), rate, 48)) return std::cout << "48 updates by sign: wrong\n", 1;
-  std::cout << "median, by_sign and a staleness of two: trained as they should\n";
+  const plan::Plan recipe = read_recipe("0.25");
+  std::cout << "what travels: " << plan::axes_of(recipe, catalogue()).compression << ", "
+            << bytes_of(recipe, 1 << 20) << " bytes of 4194304 values' bytes\n";
+  if (bytes_of(recipe, 1 << 20) != 2 * 4 * (1 << 19) + sizeof(codec::Head))
+    return std::cout << "wrong bytes\n", 1;
+  if (train_plan(4, recipe).accuracy < 0.9 || !refuses("1.5")) return std::cout << "codec: wrong\n", 1;
+  std::cout << "median, by_sign, a staleness of two and stochastic_top_k: trained as they should\n";
 } catch (const Error& error) {
   std::cout << error.what() << "\n";
   return 1;

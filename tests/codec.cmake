@@ -5,7 +5,8 @@ target_compile_definitions(codec_test PRIVATE TAXON_CODEC_CORPUS="${CMAKE_CURREN
 # `all`; the corpus and random messages are a test of every build (tests/codec/mutation_test.cc).
 find_program(TAXON_FUZZ_COMPILER NAMES clang++-14 clang++)
 if(TAXON_FUZZ_COMPILER)
-  file(GLOB fuzzed CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/*.cc ${CMAKE_SOURCE_DIR}/src/codec/*.cc ${CMAKE_SOURCE_DIR}/src/codec/rows/*.cc)
+  file(GLOB fuzzed CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/*.cc ${CMAKE_SOURCE_DIR}/src/codec/*.cc ${CMAKE_SOURCE_DIR}/src/codec/rows/*.cc
+       ${CMAKE_SOURCE_DIR}/src/plan/text.cc ${CMAKE_SOURCE_DIR}/src/plan/catalogue.cc ${CMAKE_SOURCE_DIR}/src/plan/broken.cc ${CMAKE_SOURCE_DIR}/src/plan/nearest.cc)
   # clang 14 has neither _Float16 nor the name of F16C on this processor: these two are the usual compiler's.
   set(not_fuzzed ${CMAKE_SOURCE_DIR}/src/codec/half.cc ${CMAKE_SOURCE_DIR}/src/codec/isa.cc)
   list(REMOVE_ITEM fuzzed ${not_fuzzed})
@@ -15,7 +16,7 @@ if(TAXON_FUZZ_COMPILER)
                     COMMAND ${CMAKE_CXX_COMPILER} ${fuzz_flags} -c ${not_fuzzed}
                     COMMAND ${TAXON_FUZZ_COMPILER} ${fuzz_flags} -fsanitize=fuzzer,address,undefined
                             -fno-sanitize-recover=undefined ${CMAKE_CURRENT_SOURCE_DIR}/codec/fuzz/decode_fuzz.cc ${fuzzed}
-                            half.o path.o -lfmt -lxxhash -o ${CMAKE_BINARY_DIR}/bin/codec_fuzz
+                            half.o isa.o -lfmt -lxxhash -o ${CMAKE_BINARY_DIR}/bin/codec_fuzz
                     WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/codec_fuzz
                     VERBATIM)
 endif()

@@ -87,7 +87,8 @@ CodecFigures measure_codec(const codec::CodecRow& row, const plan::CodecPlan& pl
   plan::LevelPlan level;
   level.codec = plan;
   level.codec.name = row.name;
-  const auto codec = row.make(level.codec);
+  level.codec.options = codec::options_for(row, plan.options);
+  const auto codec = row.make(level.codec.options);
   CodecFigures figures;
   double missed = 0, norm = 0;
   for (const exchange::Bucket& planned : gradient.layout.buckets) {

@@ -29,11 +29,23 @@ double parse_link(const std::string& text) {
   return bytes;
 }
 
-/// The options of the recipe's own codec, or what codecs have by themselves.
-plan::CodecPlan codec_options(const plan::Plan& plan) {
-  for (const plan::LevelPlan& level : plan.exchange.levels)
-    if (level.codec.name != "none") return level.codec;
-  return {};
+/// Of a plan whose rows' keys nobody has checked: the codec section with keys of any codec, since each takes
+/// those that it has; the first level's that has any. Throws Error{Usage} for a key that no codec has.
+plan::CodecPlan codec_options(const plan::Plan& plan, const plan::Catalogue& known) {
+  const auto& levels = plan.exchange.levels;
+  const auto level = std::find_if(levels.begin(), levels.end(), [](const plan::LevelPlan& each) {
+    return each.codec.name != "none" || !each.codec.options.given().empty();
+  });
+  if (level == levels.end()) return {};
+  for (const auto& [key, text] : level->codec.options.given()) {
+    const bool is_known = std::any_of(known.codecs.begin(), known.codecs.end(), [&](const auto& codec) {
+      return std::any_of(codec.options.begin(), codec.options.end(),
+                         [&](const plan::OptionKey& option) { return option.key == key; });
+    });
+    if (!is_known)
+      throw Error(ErrorKind::Usage, fmt::format("exchange.levels.codec.{}: no codec has it", key));
+  }
+  return level->codec;
 }
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
@@ -121,8 +133,11 @@ std::string to_json(const Findings& all) {
 }
 
 int run(const CodecsArguments& arguments) {
+  const plan::Catalogue known = catalogue();
   plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
-  plan::require_legal(plan::check_plan(plan, arguments.workers, known_names()));
+  const plan::CodecPlan options = codec_options(plan, known);
+  plan = plan::override_plan(plan, {}, &known);
+  plan::require_legal(plan::check_plan(plan, arguments.workers, known));
   if (plan.precision.master != DType::Float32)
     throw Error(ErrorKind::Usage, "precision.master must be float32 for codecs");
   Findings all{.recipe = plan.name, .steps = arguments.steps, .workers = arguments.workers};
@@ -133,7 +148,6 @@ int run(const CodecsArguments& arguments) {
   const RecordedGradient gradient =
       record_gradient(*inputs.model, *inputs.datasets.train, plan,
                       plan::pass_samples(plan, arguments.workers), arguments.steps);
-  const plan::CodecPlan options = codec_options(plan);
   all.bytes = static_cast<double>(gradient.values.size()) * sizeof(float);
   all.pass = gradient.seconds;
   all.copy = copy_bandwidth(gradient.values.size() * sizeof(float));

@@ -11,6 +11,7 @@
 #include "apps/taxon/compare_facts.h"
 #include "apps/taxon/compare_runs.h"
 #include "apps/taxon/compare_simulation.h"
+#include "apps/taxon/preflight.h"
 #include "apps/taxon/problems.h"
 #include "apps/taxon/stop_signals.h"
 #include "base/error.h"
@@ -77,7 +78,7 @@ class Measured {
       comparison_.target_accuracy = arguments.target > 1 ? arguments.target / 100 : arguments.target;
     for (const ComparedRun& run : runs_)
       if (systems_.try_emplace(run.plan.name, comparison_.systems.size()).second)
-        comparison_.systems.push_back({.name = run.plan.name, .axes = plan::axes_of(run.plan)});
+        comparison_.systems.push_back({.name = run.plan.name, .axes = plan::axes_of(run.plan, catalogue())});
   }
 
   /// The exit code: 0, that of the first failure, or that of an interruption.
@@ -134,7 +135,7 @@ class Measured {
 
   void take(report::System& system, const ComparedRun& run) {
     RunRecord record = read_record(run);
-    system.axes = plan::axes_of(record.plan);
+    system.axes = plan::axes_of(record.plan, catalogue());
     system.runs.push_back(record.finished.run);
     if (system.trace.empty()) system.trace = std::move(record.trace);
     shares_memory_ |= record.finished.transport.find("tcp") == std::string::npos && arguments_.workers > 1;

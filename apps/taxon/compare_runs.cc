@@ -67,12 +67,12 @@ std::vector<ComparedRun> read_recipes(const CompareArguments& arguments, Problem
   for (const std::string& recipe : arguments.recipes) {
     ComparedRun run{.recipe = recipe};
     auto read = [&] {
-      run.plan = plan::read_plan(recipe, arguments.overrides);
+      run.plan = read_recipe(recipe, arguments.overrides);
       std::vector<std::string> common =
           common_overrides(arguments, runs.empty() ? run.plan.seed : runs.front().plan.seed);
       if (!arguments.seeds.empty() || sets(arguments.overrides, "seed")) common.erase(common.begin());
       run.overrides = common;
-      run.plan = plan::read_plan(recipe, joined(common, arguments.overrides));
+      run.plan = read_recipe(recipe, joined(common, arguments.overrides));
       run.plan.resolved = {};
       plan::require_legal(check_run(run.plan, arguments.workers));
     };
@@ -134,7 +134,7 @@ void check_folder(ComparedRun& run, int workers, Problems& problems) {
   if (!storage.exists(plan_file)) return;
   const std::string advice = "choose another --out, or remove that folder";
   auto look = [&] {
-    plan::Plan before = plan::read_plan(plan_file);
+    plan::Plan before = read_recipe(plan_file);
     if (plan::plan_hash(before) != plan::plan_hash(run.plan))
       return problems.add(fmt::format("{} holds a run of another plan: {}", run.folder, advice));
     if (before.resolved.world_size != workers)
@@ -163,7 +163,7 @@ std::vector<ComparedRun> plan_runs(const CompareArguments& arguments, Problems& 
       run.overrides = joined(recipe.overrides, observing_overrides(arguments, recipe.plan, train_size));
       run.overrides = joined(std::move(run.overrides), arguments.overrides);
       if (!arguments.seeds.empty()) run.overrides.push_back(fmt::format("seed={}", seed));
-      run.plan = plan::read_plan(run.recipe, run.overrides);
+      run.plan = read_recipe(run.recipe, run.overrides);
       run.plan.resolved = {};
       run.folder = arguments.out + "/" + run.plan.name;
       if (!arguments.seeds.empty()) run.folder += fmt::format("/seed-{}", seed);
@@ -234,7 +234,7 @@ RunRecord read_record(const ComparedRun& run) {
   const std::string summary = run.folder + "/summary.json", metrics = run.folder + "/metrics.jsonl";
   record.finished = report::read_summary(read_text(summary), summary);
   record.finished.run.curve = report::read_curve(read_text(metrics), metrics);
-  record.plan = plan::read_plan(run.folder + "/plan.yaml");
+  record.plan = read_recipe(run.folder + "/plan.yaml");
   if (const std::string trace = run.folder + "/trace.json"; storage.exists(trace))
     record.trace = report::read_trace(read_text(trace), trace);
   return record;

@@ -7,6 +7,7 @@
 
 #include "apps/taxon/command.h"
 #include "apps/taxon/outputs.h"
+#include "apps/taxon/preflight.h"
 #include "apps/taxon/simulate_command.h"
 #include "plan/axes.h"
 #include "report/summary.h"
@@ -38,7 +39,8 @@ report::System system_of(const SimulationInput& input, const SimulationResult& r
   run.compute_seconds = mean(result, &train::StepReport::compute);
   run.exposed_seconds = mean(result, &train::StepReport::exposed);
   run.data_seconds = mean(result, &train::StepReport::data_wait);
-  report::System system{.name = input.plan.name, .axes = plan::axes_of(result.info.plan), .runs = {run}};
+  report::System system{
+      .name = input.plan.name, .axes = plan::axes_of(result.info.plan, catalogue()), .runs = {run}};
   for (const auto& spans : result.spans) {
     system.trace.emplace_back();
     for (auto& span : train::unpack_spans(train::pack_spans(spans, Duration(0))))
@@ -87,8 +89,9 @@ report::Comparison compare_simulated(const CompareArguments& arguments, Problems
           input.plan.model.name, result.info.parameters, input.ranks, input.cluster.name, arguments.steps);
       comparison.notes = {fmt::format("Costs of passes: {}.", result.costs)};
     } catch (const Error& error) {
-      comparison.systems.push_back(
-          {.name = input.plan.name, .axes = plan::axes_of(input.plan), .failures = {error.what()}});
+      comparison.systems.push_back({.name = input.plan.name,
+                                    .axes = plan::axes_of(input.plan, catalogue()),
+                                    .failures = {error.what()}});
     }
   }
   return comparison;

@@ -14,11 +14,12 @@ constexpr std::int64_t kWindowSteps = 2;
 CoreWatch::CoreWatch(train::Observer& next, CoreWatchOptions options)
     : next_(next), options_(std::move(options)), openmp_(options_.cores) {
   // A thread alone waits for no team.
-  if (options_.threads > 1 && options_.waiting == "passive") openmp_.set(Waiting::Passive);
+  if (options_.threads > 1 && options_.waiting == plan::ThreadWaiting::Passive) openmp_.set(Waiting::Passive);
 }
 
 bool CoreWatch::chooses() const {
-  return options_.threads > 1 && options_.waiting == "auto" && !refused_ && !OpenMpWaiting::is_given();
+  return options_.threads > 1 && options_.waiting == plan::ThreadWaiting::Auto && !refused_ &&
+         !OpenMpWaiting::is_given();
 }
 
 void CoreWatch::started(const train::RunInfo& info) {

@@ -12,9 +12,9 @@
 namespace taxon::app {
 
 struct CoreWatchOptions {
-  std::string waiting = "auto";  // the plan's
-  int threads = 1;               // that compute
-  int cores = 1;                 // that the process might use when it began
+  plan::ThreadWaiting waiting = plan::ThreadWaiting::Auto;  // the plan's
+  int threads = 1;                                          // that compute
+  int cores = 1;                                            // that the process might use when it began
   /// Lines for the log; empty: this rank says nothing.
   std::function<void(const std::string&)> say;
   std::function<std::optional<ThreadTime>()> pressure;  // as CorePressure::take()

@@ -36,7 +36,7 @@ void on_abort(int) {
 faults::Job make_job(const plan::Plan& recipe, const data::Datasets& datasets) {
   faults::Job job;
   job.recipe = recipe;
-  job.known = known_names();
+  job.known = catalogue();
   job.datasets = &datasets;
   job.make_model = [&datasets](const plan::Plan& plan, int rank) {
     return model::make_model({.plan = &plan.model,
@@ -108,7 +108,7 @@ class Progress {
 };
 
 int run(const FaultArguments& arguments) {
-  const plan::Plan recipe = plan::read_plan(arguments.recipe, arguments.overrides);
+  const plan::Plan recipe = read_recipe(arguments.recipe, arguments.overrides);
   const faults::Seeds seeds = arguments.replay ? faults::Seeds{*arguments.replay, *arguments.replay}
                                                : faults::parse_seeds(arguments.seeds);
   const data::FileStorage storage;

@@ -78,7 +78,8 @@ std::vector<std::string> problems_of(const AgentJob& job) {
   if (chdir(job.folder.c_str()) != 0)
     return {fmt::format("the folder {} cannot be entered there: {}", job.folder, strerror(errno))};
   try {
-    const plan::Plan plan = plan::parse_plan(job.plan, "the recipe");
+    const plan::Catalogue known = catalogue();
+    const plan::Plan plan = plan::parse_plan(job.plan, "the recipe", {}, &known);
     for (const plan::Problem& problem : check_run(plan, job.world_size))
       problems.push_back(problem.key + ": " + problem.sentence);
     if (problems.empty()) open_training_inputs(plan, data::FileStorage(), job.first_rank, job.slots);

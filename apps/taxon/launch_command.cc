@@ -417,7 +417,7 @@ std::vector<plan::Problem> problems_of_hosts(const LaunchArguments& arguments) {
 }
 
 int launch(const LaunchArguments& arguments) {
-  plan::Plan plan = plan::read_plan(arguments.train.recipe, arguments.train.overrides);
+  plan::Plan plan = read_recipe(arguments.train.recipe, arguments.train.overrides);
   AgentJob job;
   job.slots = arguments.slots;
   job.world_size = arguments.slots * static_cast<int>(arguments.hosts.size());

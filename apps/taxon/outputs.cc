@@ -111,7 +111,7 @@ class Outputs::Writer {
   }
 
   void evaluated(const train::Evaluation& evaluation) {
-    const std::string& split = info_.plan.evaluation.split;
+    const std::string split(plan::to_string(info_.plan.evaluation.split));
     progress_->say(fmt::format("{} after step {}: accuracy {:.2f} %, loss {}", split, evaluation.step,
                                evaluation.accuracy * 100, report::decimal(evaluation.loss, 4)));
     record(evaluation.step, {{"accuracy/" + split, evaluation.accuracy}, {"loss/" + split, evaluation.loss}},

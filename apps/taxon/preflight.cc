@@ -49,29 +49,34 @@ std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world
   std::vector<exchange::LevelShape> shapes;
   for (const plan::LevelPlan& level : plan.exchange.levels) {
     auto members = exchange::members_of(level.group, Rank(0), world_size, node);
-    shapes.push_back(
-        {static_cast<int>(members.size()), shares_memory && level.group != "across", plan.mesh.servers});
+    shapes.push_back({static_cast<int>(members.size()),
+                      shares_memory && level.group != plan::LevelGroup::Across, plan.mesh.servers});
   }
   return shapes;
 }
 
 }  // namespace
 
-plan::KnownNames known_names() {
-  plan::KnownNames known = exchange::known_names();
+plan::Catalogue catalogue() {
+  plan::Catalogue known = exchange::catalogue();
   known.models = names_of(model::model_table());
   known.datasets = names_of(data::dataset_table());
   known.transports = net::transport_names();
   return known;
 }
 
+plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides) {
+  const plan::Catalogue known = catalogue();
+  return plan::read_plan(path, overrides, &known);
+}
+
 std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size) {
-  std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, known_names());
+  std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, catalogue());
   for (const net::TransportChoice& choice : net::transport_choices()) {
     if (choice.name != plan.transport.kind) continue;
     if (std::string missing = net::what_is_missing(choice); !missing.empty())
       problems.push_back({"transport.kind", std::move(missing)});
-    if (plan.transport.encryption == "tls" && !net::can_encrypt(choice))
+    if (plan.transport.encryption == plan::Encryption::Tls && !net::can_encrypt(choice))
       problems.push_back({"transport.encryption", net::kHowToEncrypt});
   }
   return problems;
@@ -150,7 +155,7 @@ void print_dry_run(const plan::Plan& plan, int world_size, Printed keys) {
                        ? 0
                        : static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.compute));
   double gradients = master;
-  if (plan.exchange.gradients == "ring") {
+  if (plan.exchange.gradients == plan::GradientMemory::Ring) {
     exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
     exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
     gradients = static_cast<double>(layout.gradients * size_of(plan.precision.master)) + owned;

@@ -5,12 +5,17 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
+#include "plan/catalogue.h"
 #include "plan/plan.h"
 
 namespace taxon::app {
 
 /// Every name that a plan may use, from the tables.
-plan::KnownNames known_names();
+plan::Catalogue catalogue();
+
+/// The recipe with `overrides` laid over it; whatever is wrong with either, names and rows' keys included, is
+/// one Error{Usage}.
+plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides = {});
 /// What check_plan() says of a plan that is to be run here, and what this build lacks for it.
 std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size);
 

@@ -170,11 +170,12 @@ void Process::connect(const plan::Plan& plan) {
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
   options.transport = plan.transport.kind;
   options.address = net::job_address(options.rank, places);
-  options.payload_checksums =
-      plan.transport.checksum == "payload" ? net::PayloadChecksums::On : net::PayloadChecksums::Off;
+  options.payload_checksums = plan.transport.checksum == plan::Checksum::Payload ? net::PayloadChecksums::On
+                                                                                 : net::PayloadChecksums::Off;
   const auto secret = options_.secret.bytes();
   options.secret.assign(secret.begin(), secret.end());
-  if (plan.transport.encryption == "tls") options.encryption = net::ProcessTransportOptions::Encryption::Tls;
+  if (plan.transport.encryption == plan::Encryption::Tls)
+    options.encryption = net::ProcessTransportOptions::Encryption::Tls;
   options.connections = plan.transport.connections;
   options.expendable = options_.expendable;
   if (has_free_core(sharers_, threads_)) options.sleeps = net::ProcessTransportOptions::Sleeps::Rarely;
@@ -234,7 +235,7 @@ void Process::count_neighbours(const plan::Plan& plan) {
 
 /// Before threads of kernels start, which inherit it. Where a quota counts processor time, cores say little.
 void Process::bind(const plan::Plan& plan) {
-  if (plan.cores == "all" || usable_cores() < cores_of_affinity()) return;
+  if (plan.cores == plan::CoreShare::All || usable_cores() < cores_of_affinity()) return;
   if (const auto share = share_of_cores(neighbours_, me_, threads_); !share.empty()) bind_to(share);
 }
 

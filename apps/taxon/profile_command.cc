@@ -42,9 +42,9 @@ std::string table(const plan::ModelProfile& profile) {
 }
 
 int run(const ProfileArguments& arguments) {
-  plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
+  plan::Plan plan = read_recipe(arguments.recipe, arguments.overrides);
   if (arguments.threads > 0) plan.threads = arguments.threads;
-  plan::require_legal(plan::check_plan(plan, arguments.workers, known_names()));
+  plan::require_legal(plan::check_plan(plan, arguments.workers, catalogue()));
   data::FileStorage storage;
   TrainingInputs inputs = open_training_inputs(plan, storage, 0, 1);
   ProfilingOptions options;

@@ -55,9 +55,8 @@ SimulationInput prepare_simulation(const SimulateArguments& arguments) {
   SimulationInput input;
   Problems problems;
   input.fidelity = find_fidelity(arguments.fidelity, problems);
-  const bool has_plan = problems.collect([&] {
-    input.plan = steps_alone(plan::read_plan(arguments.recipe, arguments.overrides), arguments.steps);
-  });
+  const bool has_plan = problems.collect(
+      [&] { input.plan = steps_alone(read_recipe(arguments.recipe, arguments.overrides), arguments.steps); });
   if (arguments.cluster.empty()) problems.add("--cluster is missing: the file of a cluster (see clusters/)");
   const bool has_cluster = !arguments.cluster.empty() && problems.collect([&] {
     input.cluster = plan::read_cluster(arguments.cluster, arguments.workers);
@@ -67,7 +66,7 @@ SimulationInput prepare_simulation(const SimulateArguments& arguments) {
   input.ranks = arguments.workers;
   if (input.ranks == 0 && has_cluster) input.ranks = plan::capacity(input.cluster);
   if (has_plan && input.ranks > 0) {
-    plan::KnownNames known = known_names();
+    plan::Catalogue known = catalogue();
     // A profile stands for a model that may not be there to train.
     if (input.profile) known.models.push_back(input.profile->model);
     for (const plan::Problem& problem : plan::check_plan(input.plan, input.ranks, known))

@@ -9,8 +9,6 @@
 #include "apps/taxon/preflight.h"
 #include "base/error.h"
 #include "exchange/topologies/graph.h"
-#include "optim/outer.h"
-#include "optim/staleness.h"
 #include "plan/axes.h"
 #include "plan/survey.h"
 
@@ -23,16 +21,16 @@ struct Axis {
 };
 
 std::vector<Axis> axes() {
-  const plan::KnownNames known = known_names();
+  const plan::Catalogue known = catalogue();
   Axis optimisation{"optimisation", "who owns parameters and optimiser state?", {}};
   Axis communication{"communication", "who talks to whom?", {}};
   for (const auto& topology : known.topologies) {
-    optimisation.points.push_back("topology " + topology.name);
+    optimisation.points.push_back(fmt::format("topology {}: {}", topology.name, topology.sentence));
     if (!topology.collectives.empty())
       communication.points.push_back(
           fmt::format("{} by {}", topology.name, fmt::join(topology.collectives, ", ")));
   }
-  for (const auto& row : optim::outer_table())
+  for (const auto& row : known.outer_rules)
     optimisation.points.push_back(fmt::format("rule {}: {}", row.name, row.sentence));
   for (const auto& row : exchange::graph_table())
     communication.points.push_back(fmt::format("gossip on the graph {}", row.name));
@@ -42,10 +40,11 @@ std::vector<Axis> axes() {
       {"synchronous", "delayed (exchange.delay)", "every H steps (period, fragments, delay of a level)",
        "quorum: backup workers (quorum)", "bounded staleness (staleness)", "n-softsync (apply, staleness -1)",
        "asynchronous (staleness -1, apply 1)"}};
-  for (const auto& row : optim::late_table())
+  for (const auto& row : known.lates)
     scheduling.points.push_back(fmt::format("late {}: {}", row.name, row.sentence));
   Axis compression{"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}};
-  for (const auto& codec : known.codecs) compression.points.push_back("codec " + codec.name);
+  for (const auto& codec : known.codecs)
+    compression.points.push_back(fmt::format("codec {}: {}", codec.name, codec.sentence));
   compression.points.emplace_back(
       "sufficient factors of linear layers, by rule or always (factors of a level)");
   communication.points.emplace_back("servers, at every worker or on ranks of their own (mesh.servers)");
@@ -72,7 +71,8 @@ std::string to_json(const std::vector<plan::Plan>& plans) {
     json["axes"].push_back({{"name", axis.name}, {"question", axis.question}, {"points", axis.points}});
   for (const plan::Plan& plan : plans) {
     Json& row = json["recipes"].emplace_back(Json{{"name", plan.name}});
-    for (const auto& [axis, point] : plan::by_name(plan::axes_of(plan))) row[std::string(axis)] = point;
+    for (const auto& [axis, point] : plan::by_name(plan::axes_of(plan, catalogue())))
+      row[std::string(axis)] = point;
   }
   for (const plan::SurveyRow& row : plan::survey())
     json["survey"].push_back({{"system", std::string(row.system)},
@@ -85,7 +85,7 @@ int print_taxonomy(const TaxonomyArguments& arguments, std::ostream& out) {
   std::vector<plan::Plan> plans;
   std::string wrong;
   for (const std::string& recipe : arguments.recipes) try {
-      plans.push_back(plan::read_plan(recipe));
+      plans.push_back(read_recipe(recipe));
     } catch (const Error& error) {
       wrong += std::string(wrong.empty() ? "" : "\n") + error.what();
     }
@@ -104,7 +104,7 @@ int print_taxonomy(const TaxonomyArguments& arguments, std::ostream& out) {
     out << "\n";
   }
   for (const plan::Plan& plan : plans) {
-    const plan::Axes place = plan::axes_of(plan);
+    const plan::Axes place = plan::axes_of(plan, catalogue());
     out << fmt::format("{:<20} {}; {}; {}; {}; {}\n", plan.name, place.parallelism, place.optimisation,
                        place.scheduling, place.communication, place.compression);
   }

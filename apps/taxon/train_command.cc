@@ -152,7 +152,7 @@ std::vector<plan::Problem> problems_of_order(const TrainArguments& arguments, co
 }
 
 int run(const TrainArguments& arguments, const Environment& env) {
-  plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
+  plan::Plan plan = read_recipe(arguments.recipe, arguments.overrides);
   std::vector<plan::Problem> problems;
   Identification who = identify(env);
   for (const std::string& sentence : who.problems) problems.push_back({"environment", sentence});

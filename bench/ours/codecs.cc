@@ -91,26 +91,28 @@ void encode_all(const codec::Codec& codec, std::vector<float>& values, std::vect
   }
 }
 
-/// Entries that travel in few bits.
-bool rounds_entries(std::string_view codec) {
-  constexpr std::string_view kFew[] = {"threshold",    "chunk_top_k",  "dct_top_k",     "cocktail",
-                                       "split_sketch", "packed_top_k", "packed_gtop_k", "packed_split_top_k"};
-  return std::find(std::begin(kFew), std::end(kFew), codec) != std::end(kFew);
-}
-
 /// What travelled is the input, except what the codec may lose: entries are exact, others nearer than
 /// nothing, unless chance makes more of them; votes have signs alone.
 bool is_right(const codec::CodecRow& row, const std::vector<float>& input,
               const std::vector<float>& decoded) {
   double error = 0, norm = 0;
-  const bool exact = row.sends_entries && !rounds_entries(row.name);
+  const bool exact = row.sends_entries && !row.largest_error;
+  constexpr std::size_t kBlock = 256;
+  float scale = 0;
   for (std::size_t i = 0; i < input.size(); ++i) {
+    if (i % kBlock == 0) {
+      scale = 0;
+      for (std::size_t j = i; j < std::min(input.size(), i + kBlock); ++j)
+        scale = std::max(scale, std::abs(input[j]));
+    }
     if (row.votes && decoded[i] * input[i] < 0) return false;
     if (exact && decoded[i] != 0 && decoded[i] != input[i]) return false;
+    if (row.step && std::abs(decoded[i] - input[i]) > 1.001F * row.step(input[i], scale) + scale * 0x1p-20F)
+      return false;
     error += std::pow(static_cast<double>(decoded[i]) - input[i], 2);
     norm += std::pow(static_cast<double>(input[i]), 2);
   }
-  return row.name == "terngrad" || row.votes || error <= norm;
+  return row.step || row.votes || error <= norm;
 }
 
 /// Of the matrix that the values are, for codecs of matrices.
@@ -118,10 +120,7 @@ constexpr std::size_t kColumns = 1024;
 
 nlohmann::json measure_codec(const Request& request, const std::vector<float>& gradient) {
   const codec::CodecRow& row = codec::find_codec(request.codec);
-  plan::CodecPlan plan;
-  plan.name = request.codec;
-  plan.density = request.density;
-  auto codec = row.make(plan);
+  auto codec = row.make({{"density", request.density}});
   std::vector<float> values = gradient, decoded(request.count);
   const codec::Piece matrix{{0, request.count}, kColumns};
   const codec::Extent extent{request.count, {&matrix, 1}};
@@ -168,6 +167,12 @@ int main() {
   std::string line;
   while (std::getline(std::cin, line)) {
     taxon::bench::Request request;
+    if (line == "names") {
+      nlohmann::json names;
+      for (const taxon::codec::CodecRow& row : taxon::codec::codec_table()) names.push_back(row.name);
+      std::cout << nlohmann::json{{"names", names}}.dump() << std::endl;
+      continue;
+    }
     std::istringstream words(line);
     words >> request.codec >> request.operation >> request.count >> request.density >> request.repeats;
     if (!words) return line == "quit" ? 0 : 1;

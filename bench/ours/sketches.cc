@@ -79,24 +79,23 @@ struct Variant {
 Variant parse(const std::string& text) {
   Variant variant;
   plan::CodecPlan& codec = variant.level.codec;
-  const std::map<std::string, std::function<void(const std::string&)>> options = {
+  const std::map<std::string, std::function<void(const std::string&)>> keys = {
       {"name", [&](const std::string& value) { codec.name = value; }},
-      {"density", [&](const std::string& value) { codec.density = std::stod(value); }},
-      {"rows", [&](const std::string& value) { codec.rows = std::stoi(value); }},
-      {"bits", [&](const std::string& value) { codec.bits = std::stoi(value); }},
-      {"columns", [&](const std::string& value) { codec.columns = std::stod(value); }},
-      {"candidates", [&](const std::string& value) { codec.candidates = std::stod(value); }},
-      {"table", [&](const std::string& value) { codec.table = value; }},
-      {"reuse", [&](const std::string& value) { codec.reuse = std::stoi(value); }},
-      {"neighbours", [&](const std::string& value) { codec.neighbours = std::stoi(value); }},
       {"collective", [&](const std::string& value) { variant.level.collective = value; }},
       {"replay", [&](const std::string& value) {
          for (const std::string& ms : split(value, ';')) variant.replay.emplace_back(std::stod(ms) / 1e3);
        }}};
   for (const std::string& word : split(text, ',')) {
     const std::size_t equals = word.find('=');
-    options.at(word.substr(0, equals))(word.substr(equals + 1));
+    const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
+    if (const auto found = keys.find(key); found != keys.end())
+      found->second(value);
+    else
+      codec.options.set(key, value);
   }
+  if (const auto kept = codec::options_for(codec::find_codec(codec.name), codec.options);
+      kept != codec.options)
+    throw Error(ErrorKind::Usage, "a key of the variant is none of the codec's: " + text);
   return variant;
 }
 

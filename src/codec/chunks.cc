@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "codec/rows/rows.h"
+#include "codec/chosen.h"
 #include "codec/scan.h"
 #include "codec/select.h"
 

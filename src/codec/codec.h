@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 #include "base/view.h"
 #include "codec/isa.h"
-#include "plan/plan.h"
+#include "plan/catalogue.h"
 
 namespace taxon::codec {
 
@@ -158,23 +158,49 @@ class Codec {
   virtual const PartQuery* part_query() const { return nullptr; }
 };
 
+/// A codec, described: whatever else needs to know of it asks its row.
 struct CodecRow {
   std::string_view name;
-  std::unique_ptr<Codec> (*make)(const plan::CodecPlan& plan);
-  bool biased;         // without a memory of errors training goes wrong
-  bool sends_entries;  // clear() works, so momentum can be masked
+  // For help and docs. d: a range's values; k: those that travel; n: members.
+  std::string_view sentence;    // what travels
+  std::string_view bytes = {};  // of a wire, but for heads
+  std::string_view source = {};
+  bool biased = false;         // without a memory of errors training goes wrong
+  bool sends_entries = false;  // clear() works, so momentum can be masked
   bool votes = false;  // magnitudes don't count, so there are no errors to keep; momentum is of the values
+  /// How far a decoded value may be from what was encoded, if it travelled; `scale` is the largest magnitude
+  /// of its 256 neighbours. Null: values that travel are exact, but for chance.
+  float (*largest_error)(float value, float scale) = nullptr;
+  /// Where chance rounds a value to one of its two neighbours, without bias: how far these are apart. Null:
+  /// no chance.
+  float (*step)(float value, float scale) = nullptr;
+  std::span<const plan::LevelRule> rules = {};  // what makes no sense with its options
+  // Filled in by codec_row().
+  std::vector<plan::OptionKey> (*options)() = nullptr;
+  std::unique_ptr<Codec> (*make)(const plan::Options& options) = nullptr;
 };
+
+/// A row whose keys in a codec section are those of the struct O; `make` is a lambda without captures that
+/// makes the codec of one.
+template <class O, class Make>
+CodecRow codec_row(CodecRow row, Make) {
+  row.options = plan::option_keys<O>;
+  row.make = [](const plan::Options& options) -> std::unique_ptr<Codec> { return Make{}(options.read<O>()); };
+  return row;
+}
+
 /// codec/table.cc: none, which is no codec, is not among them.
 std::span<const CodecRow> codec_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const CodecRow& find_codec(std::string_view name, std::span<const CodecRow> own = {});
+/// Of `wanted` the keys that the row has, where it allows what is wanted.
+plan::Options options_for(const CodecRow& row, const plan::Options& wanted);
 /// True if a member's wire of a part is all that the part's owner needs of it: one round, and neither merged
 /// nor a vote.
 bool stands_alone(const CodecRow& row);
 /// True if an owner can ask for what else it needs.
 bool asks(const CodecRow& row);
 /// For plan::check_plan().
-std::vector<plan::KnownNames::Codec> known_codecs(std::span<const CodecRow> own = {});
+std::vector<plan::Catalogue::Codec> known_codecs(std::span<const CodecRow> own = {});
 
 }  // namespace taxon::codec

@@ -44,7 +44,7 @@ Datasets open_split(const plan::Plan& plan, const Storage& storage) {
                             aside, size));
   const std::shared_ptr<const Dataset> whole = std::move(datasets.train);
   datasets.train = std::make_unique<Section>(whole, 0, size - aside);
-  if (plan.evaluation.split == "validation")
+  if (plan.evaluation.split == plan::Split::Validation)
     datasets.test = std::make_unique<Section>(whole, size - aside, aside);
   return datasets;
 }

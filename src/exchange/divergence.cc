@@ -2,21 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/check.h"
-
 namespace taxon::exchange {
-
-OnDivergence on_divergence(const plan::Plan& plan) {
-  struct Row {
-    std::string_view name;
-    OnDivergence value;
-  };
-  static constexpr Row kRows[] = {
-      {"stop", OnDivergence::Stop}, {"skip", OnDivergence::Skip}, {"ignore", OnDivergence::Ignore}};
-  for (const Row& row : kRows)
-    if (row.name == plan.on_divergence) return row.value;
-  TAXON_CHECK(false, "on_divergence is ", plan.on_divergence);
-}
 
 Error diverged(std::int64_t step, const std::string& what, ErrorContext context) {
   return {

@@ -8,10 +8,6 @@
 
 namespace taxon::exchange {
 
-/// What a run does about a loss or a gradient that is not finite: on_divergence of its plan.
-enum class OnDivergence { Stop, Skip, Ignore };
-OnDivergence on_divergence(const plan::Plan& plan);
-
 /// The end of a run. `step` counts from 1; `what` is not finite, in words: "the loss of rank 2".
 Error diverged(std::int64_t step, const std::string& what, ErrorContext context = {});
 

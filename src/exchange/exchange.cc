@@ -18,9 +18,9 @@ constexpr std::size_t kHalvedElements = 128 * 1024;
 constexpr std::size_t kLineElements = 64;
 
 /// Keys of the buckets for their scheduler. The next forward pass reads the first segments first.
-std::vector<int> lane_keys(const std::vector<Bucket>& buckets, const std::string& order) {
+std::vector<int> lane_keys(const std::vector<Bucket>& buckets, plan::BucketOrder order) {
   std::vector<int> keys(buckets.size(), 0);
-  if (order == "priority")
+  if (order == plan::BucketOrder::Priority)
     for (std::size_t b = 0; b < buckets.size(); ++b) keys[b] = buckets[b].segments.front();
   return keys;
 }
@@ -41,9 +41,9 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       scope_(setup.plan->optimiser.clip_norm > 0
                  ? std::make_unique<GlobalNormClip>(runtime, setup.plan->optimiser.clip_norm)
                  : nullptr),
-      stops_(on_divergence(*setup.plan) == OnDivergence::Stop),
+      stops_(setup.plan->on_divergence == plan::OnDivergence::Stop),
       delayed_(setup.plan->exchange.delay > 0),
-      halves_(setup.plan->resolved.overlap == "backward" && aliased()),
+      halves_(setup.plan->resolved.overlap == plan::ResolvedOverlap::Backward && aliased()),
       gates_(static_cast<std::size_t>(setup.segments)),
       children_(runtime.pending()) {}
 

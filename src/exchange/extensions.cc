@@ -13,13 +13,13 @@ std::vector<std::string> names_of(std::span<const Row> own, std::span<const Row>
 
 }  // namespace
 
-plan::KnownNames known_names(const Extensions& own) {
-  plan::KnownNames known;
-  known.rules = names_of(own.rules, optim::rule_table());
+plan::Catalogue catalogue(const Extensions& own) {
+  plan::Catalogue known;
+  known.rules = optim::known_rules(own.rules);
   known.schedules = optim::schedule_names();
   known.topologies = known_topologies(own.topologies);
   known.codecs = codec::known_codecs(own.codecs);
-  known.outer_rules = names_of(own.outer_rules, optim::outer_table());
+  known.outer_rules = optim::known_outer_rules(own.outer_rules);
   known.graphs = names_of(own.graphs, graph_table());
   known.lates = optim::known_lates(own.late_rules);
   return known;

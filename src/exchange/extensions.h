@@ -24,6 +24,6 @@ struct Extensions {
 
 /// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are
 /// for the caller to add.
-plan::KnownNames known_names(const Extensions& own = {});
+plan::Catalogue catalogue(const Extensions& own = {});
 
 }  // namespace taxon::exchange

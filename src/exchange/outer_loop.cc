@@ -135,7 +135,7 @@ task::Task<void> OuterLoop::meet(Unit* unit, optim::StepClock clock) {
   co_await updating;
   auto spreading = setup_.outer->spread(transfer(*unit, clock.step), *setup_.handed_in);
   co_await spreading;
-  if (setup_.plan->inner_state == "average") {
+  if (setup_.plan->inner_state == plan::InnerState::Average) {
     auto averaging = average_inner_state(unit, clock.step);
     co_await averaging;
   }
@@ -203,7 +203,7 @@ task::Task<void> OuterLoop::adopt_all(std::vector<Unit*> units) {
 task::Task<void> OuterLoop::adopt(Unit* unit) {
   const Range all = range(*unit);
   const double mixing = setup_.plan->mixing;
-  const bool reset = setup_.plan->inner_state == "reset";
+  const bool reset = setup_.plan->inner_state == plan::InnerState::Reset;
   const std::size_t touches = static_cast<std::size_t>(rule_->adopt_touches()) + (mixing == 0 ? 0 : 3) +
                               (reset ? setup_.local->state().size() : 0);
   tensor::Kernel kernel{"adopt",

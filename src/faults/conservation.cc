@@ -7,18 +7,27 @@
 #include <string_view>
 
 #include "checkpoint/checkpoint.h"
+#include "exchange/levels/topology.h"
+#include "optim/outer.h"
 
 namespace taxon::faults {
 namespace {
 
+using Conserves = optim::OuterRow::Conserves;
+
+Conserves conserves(const plan::LevelPlan& level) {
+  for (const optim::OuterRow& row : optim::outer_table())
+    if (row.name == level.rule) return row.conserves;
+  return Conserves::Nothing;
+}
+
 bool promised(const plan::Plan& plan) {
   const auto& levels = plan.exchange.levels;
   const plan::LevelPlan& level = levels.front();
-  const bool conserving = level.rule == "elastic" || (level.rule == "average" && level.topology != "servers");
-  return levels.size() == 1 && conserving && level.codec.name == "none" && level.delay == 0 &&
-         level.mixing == 0 && plan.optimiser.rule == "sgd" && plan.optimiser.weight_decay == 0 &&
-         plan.optimiser.clip_norm == 0 && plan.precision.compute == DType::Float32 &&
-         plan.checkpoint.every_steps > 0;
+  return levels.size() == 1 && conserves(level) != Conserves::Nothing && level.codec.name == "none" &&
+         level.delay == 0 && level.mixing == 0 && optim::find_rule(plan.optimiser.rule).is_linear &&
+         plan.optimiser.weight_decay == 0 && plan.optimiser.clip_norm == 0 &&
+         plan.precision.compute == DType::Float32 && plan.checkpoint.every_steps > 0;
 }
 
 struct Sum {
@@ -36,9 +45,9 @@ void add_tensor(Sum& sum, const checkpoint::LogicalTensor& tensor) {
 
 /// The centre, if there is one: at servers by name, each with its parts; where replicas all-reduce, everybody
 /// has all of it.
-bool is_centre(const checkpoint::LogicalTensor& tensor, std::string_view topology, std::size_t rank) {
-  if (topology == "servers") return tensor.name.starts_with("server centre/");
-  return tensor.name == "centre" && (topology == "sharded" || rank == 0);
+bool is_centre(const checkpoint::LogicalTensor& tensor, plan::SumAt sum, std::size_t rank) {
+  if (sum == plan::SumAt::Servers) return tensor.name.starts_with("server centre/");
+  return tensor.name == "centre" && (sum == plan::SumAt::Parts || rank == 0);
 }
 
 }  // namespace
@@ -54,7 +63,8 @@ std::optional<std::string> check_sums(const plan::Plan& plan, const SimulatedRun
   Sum sum;
   for (std::size_t rank = 0; rank < last.per_rank.size(); ++rank)
     for (const checkpoint::LogicalTensor& tensor : last.per_rank[rank])
-      if ((rank < workers && tensor.name.starts_with("replica/")) || is_centre(tensor, level.topology, rank))
+      if ((rank < workers && tensor.name.starts_with("replica/")) ||
+          is_centre(tensor, exchange::sum_at(level), rank))
         add_tensor(sum, tensor);
   for (std::size_t rank = 0; rank < workers; ++rank) {
     const Observations& one = seen.ranks[rank];
@@ -63,10 +73,11 @@ std::optional<std::string> check_sums(const plan::Plan& plan, const SimulatedRun
     for (std::size_t step = 0; step < one.rates.size(); ++step)
       sum.add(one.rates[step] * one.gradients[step]);
   }
-  if (level.rule == "elastic") sum.add(-seen.ranks.front().before);
+  const bool centre = conserves(level) == Conserves::ReplicasAndCentre;
+  if (centre) sum.add(-seen.ranks.front().before);
   if (std::abs(sum.value) < 1e-5 * sum.magnitude + 1e-6) return {};
-  return fmt::format("meetings moved the sum of all replicas{} by {:.3g}",
-                     level.rule == "elastic" ? " and the centre" : "", sum.value);
+  return fmt::format("meetings moved the sum of all replicas{} by {:.3g}", centre ? " and the centre" : "",
+                     sum.value);
 }
 
 }  // namespace taxon::faults

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "codec/codec.h"
 
 namespace taxon::faults {
 namespace {
@@ -17,11 +18,28 @@ constexpr int kFewestRanks = 2, kMostRanks = 8;
 /// draw costs a draw.
 struct Axis {
   std::string_view key;
-  std::vector<std::string_view> values;
+  std::vector<std::string> values;
 };
 
-std::span<const Axis> axes() {
-  static const Axis kAxes[] = {
+/// Levels with a codec: between all, and at owners of parts if it can be there; with options under which it
+/// has something to do on gradients of a few hundred values.
+std::vector<std::string> coded_levels(const codec::CodecRow& row) {
+  const plan::Options options = codec::options_for(row, {{"density", 0.1},
+                                                         {"drawn", 0.5},
+                                                         {"columns", 0.2},
+                                                         {"rows", 3},
+                                                         {"rank", 1},
+                                                         {"block", 64},
+                                                         {"threshold", 0.01}});
+  std::string keys = fmt::format("name: {}", row.name);
+  for (const auto& [key, text] : options.given()) keys += fmt::format(", {}: {}", key, text);
+  std::vector<std::string> levels = {fmt::format("[{{codec: {{{}}}}}]", keys)};
+  if (codec::stands_alone(row)) levels.push_back(fmt::format("[{{topology: sharded, codec: {{{}}}}}]", keys));
+  return levels;
+}
+
+std::vector<Axis> all_axes() {
+  std::vector<Axis> axes = {
       {"exchange.levels",
        {"[{collective: auto}]", "[{collective: ring}]", "[{collective: tree}]",
         "[{collective: halving_doubling}]", "[{collective: direct}]", "[{collective: one_shot}]",
@@ -60,12 +78,7 @@ std::span<const Axis> axes() {
         "[{topology: servers, rule: elastic, period: 2, rate: 0.9}]",
         "[{topology: servers, rule: elastic, period: 2, rate: 0.9, staleness: 1, apply: 1}]",
         "[{topology: servers, rule: elastic, period: 1, rate: 0.9, staleness: -1, apply: 1}]",
-        // Compressed: one round and two, merged, divided, asked, at owners, where replicas meet, and at
-        // servers.
-        "[{codec: {name: top_k, density: 0.1}}]", "[{codec: {name: gtop_k, density: 0.1}}]",
-        "[{codec: {name: count_sketch, density: 0.05, columns: 0.2, rows: 3}}]",
-        "[{codec: {name: split_sketch, density: 0.1, columns: 0.3, rows: 1, table: int8}}]",
-        "[{codec: {name: power_sgd, rank: 1}}]", "[{codec: {name: int8}, topology: sharded}]",
+        // Compressed, beside what every codec adds: across nodes, where replicas meet, and at servers.
         "[{group: node, topology: sharded}, {group: across, codec: {name: sign}}]",
         "[{rule: average, period: 2, codec: {name: int8}}]",
         "[{topology: servers, codec: {name: int8, answer: int8}}]",
@@ -97,6 +110,13 @@ std::span<const Axis> axes() {
       {"checkpoint.every_steps", {"0", "0", "3"}},
       {"report.hash_steps", {"0", "1", "4"}},
   };
+  for (const codec::CodecRow& row : codec::codec_table())
+    for (std::string& levels : coded_levels(row)) axes.front().values.push_back(std::move(levels));
+  return axes;
+}
+
+const std::vector<Axis>& axes() {
+  static const std::vector<Axis> kAxes = all_axes();
   return kAxes;
 }
 

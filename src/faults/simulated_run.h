@@ -7,6 +7,7 @@
 
 #include "data/dataset.h"
 #include "model/model.h"
+#include "plan/catalogue.h"
 #include "sim/world.h"
 #include "train/train.h"
 
@@ -15,7 +16,7 @@ namespace taxon::faults {
 /// What is tried.
 struct Job {
   plan::Plan recipe;
-  plan::KnownNames known;  // what a plan may name
+  plan::Catalogue known;  // what a plan may name
   const data::Datasets* datasets = nullptr;
   std::function<std::unique_ptr<model::Model>(const plan::Plan&, int rank)> make_model;
   /// Puts something between the training code and the world's transport, for tests that plant a bug. Null:

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "optim/flat.h"
-#include "optim/rules.h"
+#include "optim/rule.h"
 
 namespace taxon::optim {
 namespace {
@@ -109,8 +109,15 @@ class AdamW final : public Rule {
 
 }  // namespace
 
-std::unique_ptr<Rule> make_adamw(const plan::OptimiserPlan& plan, const RuleContext& context) {
-  return std::make_unique<AdamW>(plan, context);
+/// Loshchilov and Hutter, arXiv 1711.05101; bias-corrected.
+RuleRow adamw() {
+  return {.name = "adamw",
+          .make = [](const plan::OptimiserPlan& plan, const RuleContext& context) -> std::unique_ptr<Rule> {
+            return std::make_unique<AdamW>(plan, context);
+          },
+          .state_arenas = 2,
+          .sentence = "Adam with decoupled weight decay",
+          .is_adaptive = true};
 }
 
 }  // namespace taxon::optim

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "optim/rule.h"
-#include "plan/plan.h"
+#include "plan/catalogue.h"
 #include "tensor/arena.h"
 
 namespace taxon::optim {
@@ -46,16 +46,25 @@ struct OuterContext {
   View beside = {};       // state is a phantom where this is one
 };
 
+/// An outer rule, described.
 struct OuterRow {
   std::string_view name;
   std::string_view sentence;
   std::unique_ptr<OuterRule> (*make)(const plan::LevelPlan&, const OuterContext&);
-  int state_arenas;  // for the memory plan
+  int state_arenas;                // for the memory plan
+  std::string_view replicas = {};  // what becomes of them, on the axis of optimisation; empty: its name
+  bool keeps_centre = true;
+  /// What no meeting changes the sum of, but for rounding.
+  enum class Conserves { Nothing, Replicas, ReplicasAndCentre } conserves = Conserves::Nothing;
+  std::span<const plan::LevelRule> rules = {};          // what makes no sense with it
+  std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own in a level's section
 };
-/// average, block, block_nesterov, outer_momentum, outer_nesterov, slowmo, elastic, accumulated.
-/// optim/outer/table.cc.
+/// One file for each family in optim/outer.
 std::span<const OuterRow> outer_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const OuterRow& find_outer(std::string_view name, std::span<const OuterRow> own = {});
+
+/// For plan::check_plan().
+std::vector<plan::Catalogue::Outer> known_outer_rules(std::span<const OuterRow> own = {});
 
 }  // namespace taxon::optim

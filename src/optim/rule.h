@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/view.h"
-#include "plan/plan.h"
+#include "plan/catalogue.h"
 #include "tensor/arena.h"
 
 namespace taxon::optim {
@@ -63,16 +63,23 @@ struct RuleContext {
   View beside = {};            // state is a phantom where this is one
 };
 
+/// An update rule, described.
 struct RuleRow {
   std::string_view name;
   std::unique_ptr<Rule> (*make)(const plan::OptimiserPlan&, const RuleContext&);
   int state_arenas;  // for the memory plan
+  std::string_view sentence = {};
+  bool is_linear = false;     // an update is the gradient times a number, and nothing else is kept
+  bool has_momentum = false;  // optimiser.momentum counts
+  bool is_adaptive = false;   // divides by a variance, which optimiser.freeze_steps can keep
 };
-/// sgd, momentum, nesterov (the forms of PyTorch's SGD: no dampening), adamw (Loshchilov and Hutter, arXiv
-/// 1711.05101; bias-corrected), sign.
+/// One file for each family in optim/.
 std::span<const RuleRow> rule_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const RuleRow& find_rule(std::string_view name, std::span<const RuleRow> own = {});
+
+/// For plan::check_plan().
+std::vector<plan::Catalogue::Rule> known_rules(std::span<const RuleRow> own = {});
 
 /// The learning rate after `samples` of `total` samples: linear warm-up to base, then the schedule.
 double learning_rate(const plan::RatePlan& plan, std::int64_t samples, std::int64_t total);

@@ -1,5 +1,5 @@
 #include "optim/flat.h"
-#include "optim/rules.h"
+#include "optim/rule.h"
 
 namespace taxon::optim {
 namespace {
@@ -114,17 +114,44 @@ class Momentum final : public Rule {
 
 }  // namespace
 
-std::unique_ptr<Rule> make_sgd(const plan::OptimiserPlan& plan, const RuleContext& context) {
-  return std::make_unique<Sgd>(plan, context, Plain::Gradient);
+// The forms of PyTorch's SGD: no dampening.
+RuleRow sgd() {
+  return {.name = "sgd",
+          .make = [](const plan::OptimiserPlan& plan, const RuleContext& context) -> std::unique_ptr<Rule> {
+            return std::make_unique<Sgd>(plan, context, Plain::Gradient);
+          },
+          .state_arenas = 0,
+          .sentence = "stochastic gradient descent",
+          .is_linear = true};
 }
-std::unique_ptr<Rule> make_sign(const plan::OptimiserPlan& plan, const RuleContext& context) {
-  return std::make_unique<Sgd>(plan, context, Plain::Sign);
+
+RuleRow sign() {
+  return {.name = "sign",
+          .make = [](const plan::OptimiserPlan& plan, const RuleContext& context) -> std::unique_ptr<Rule> {
+            return std::make_unique<Sgd>(plan, context, Plain::Sign);
+          },
+          .state_arenas = 0,
+          .sentence = "of gradients only signs count (signSGD)"};
 }
-std::unique_ptr<Rule> make_momentum(const plan::OptimiserPlan& plan, const RuleContext& context) {
-  return std::make_unique<Momentum>(plan, context, Velocity::Polyak);
+
+RuleRow momentum() {
+  return {.name = "momentum",
+          .make = [](const plan::OptimiserPlan& plan, const RuleContext& context) -> std::unique_ptr<Rule> {
+            return std::make_unique<Momentum>(plan, context, Velocity::Polyak);
+          },
+          .state_arenas = 1,
+          .sentence = "SGD with momentum",
+          .has_momentum = true};
 }
-std::unique_ptr<Rule> make_nesterov(const plan::OptimiserPlan& plan, const RuleContext& context) {
-  return std::make_unique<Momentum>(plan, context, Velocity::Nesterov);
+
+RuleRow nesterov() {
+  return {.name = "nesterov",
+          .make = [](const plan::OptimiserPlan& plan, const RuleContext& context) -> std::unique_ptr<Rule> {
+            return std::make_unique<Momentum>(plan, context, Velocity::Nesterov);
+          },
+          .state_arenas = 1,
+          .sentence = "SGD with Nesterov's momentum",
+          .has_momentum = true};
 }
 
 }  // namespace taxon::optim

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "optim/rule.h"
-#include "plan/plan.h"
+#include "plan/catalogue.h"
 #include "tensor/arena.h"
 
 namespace taxon::optim {
@@ -51,14 +51,15 @@ struct LateRow {
   bool keeps_served;
   /// Null: nothing is done.
   std::unique_ptr<StalenessRule> (*make)(const plan::LevelPlan&, const LateContext&);
+  std::string_view scheduling = {};                     // its words on that axis; empty: none
+  std::span<const plan::LevelRule> rules = {};          // what makes no sense with it
+  std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own in a level's section
 };
-/// as_others; less, a gradient divided by 1 + its staleness (DynSGD: Jiang et al., SIGMOD 2017);
-/// compensated and compensated_adaptively (DC-ASGD: Zheng et al., ICML 2017); moved, a replica's weights
-/// counted from where the owner is now. optim/staleness/table.cc.
+/// One file for each family in optim/staleness.
 std::span<const LateRow> late_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const LateRow& find_late(std::string_view name, std::span<const LateRow> own = {});
 /// For plan::check_plan().
-std::vector<plan::KnownNames::Late> known_lates(std::span<const LateRow> own = {});
+std::vector<plan::Catalogue::Late> known_lates(std::span<const LateRow> own = {});
 
 }  // namespace taxon::optim

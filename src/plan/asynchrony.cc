@@ -7,8 +7,9 @@
 namespace taxon::plan {
 namespace {
 
-bool has_momentum(const OptimiserPlan& optimiser) {
-  return (optimiser.rule == "momentum" || optimiser.rule == "nesterov") && optimiser.momentum > 0;
+bool has_momentum(const OptimiserPlan& optimiser, const Catalogue& known) {
+  const Catalogue::Rule* rule = known.find_rule(optimiser.rule);
+  return rule && rule->has_momentum && optimiser.momentum > 0;
 }
 
 /// Of workers that contribute as one: nodes where they meet across nodes.
@@ -23,23 +24,26 @@ double lowered(double momentum, double asynchrony) {
 
 }  // namespace
 
-double asynchrony(const Plan& plan, int world_size) {
+double asynchrony(const Plan& plan, int world_size, const Catalogue& known) {
   for (const LevelPlan& level : plan.exchange.levels)
-    if (level.topology == "servers" && level.rule == "sum" && level.staleness != 0 && level.apply > 0)
+    if (known.sum_at(level) == SumAt::Servers && level.rule == "sum" && level.staleness != 0 &&
+        level.apply > 0)
       return std::max(1.0, static_cast<double>(groups(plan, world_size)) / level.apply);
   return 1;
 }
 
-double momentum_at_servers(const Plan& plan, int world_size) {
+double momentum_at_servers(const Plan& plan, int world_size, const Catalogue& known) {
   const double given = plan.optimiser.momentum;
-  if (!has_momentum(plan.optimiser) || plan.optimiser.asynchronous_momentum == "as_given") return given;
-  return lowered(given, asynchrony(plan, world_size));
+  if (!has_momentum(plan.optimiser, known) ||
+      plan.optimiser.asynchronous_momentum == AsynchronousMomentum::AsGiven)
+    return given;
+  return lowered(given, asynchrony(plan, world_size, known));
 }
 
-std::optional<std::string> momentum_notice(const Plan& plan, int world_size) {
-  const double g = asynchrony(plan, world_size), given = plan.optimiser.momentum;
-  if (!has_momentum(plan.optimiser) || g <= 1) return {};
-  const double taken = momentum_at_servers(plan, world_size), fit = lowered(given, g);
+std::optional<std::string> momentum_notice(const Plan& plan, int world_size, const Catalogue& known) {
+  const double g = asynchrony(plan, world_size, known), given = plan.optimiser.momentum;
+  if (!has_momentum(plan.optimiser, known) || g <= 1) return {};
+  const double taken = momentum_at_servers(plan, world_size, known), fit = lowered(given, g);
   if (taken > fit)
     return fmt::format(
         "optimiser.momentum {:.3g} acts like {:.3g}, since {:.3g} asynchronous updates for each gradient add "

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "plan/catalogue.h"
 #include "plan/plan.h"
 
 namespace taxon::plan {
@@ -22,7 +23,8 @@ struct Axes {
 /// The axes' names with the points of `axes`, in the order of the struct.
 std::array<std::pair<std::string_view, std::string>, 5> by_name(const Axes& axes);
 
-/// The place of a plan. One that a run has resolved is told more exactly: by its collectives.
-Axes axes_of(const Plan& plan);
+/// The place of a plan, in the words of the rows that it names. One that a run has resolved is told more
+/// exactly: by its collectives.
+Axes axes_of(const Plan& plan, const Catalogue& catalogue);
 
 }  // namespace taxon::plan

@@ -13,6 +13,7 @@ Violation unless(bool holds, std::string instead) {
 }
 
 Violation known_name(const std::string& name, std::vector<std::string> known, std::string_view also) {
+  if (known.empty()) return {};
   if (!also.empty()) known.insert(known.begin(), std::string(also));
   if (std::find(known.begin(), known.end(), name) != known.end()) return {};
   auto near = nearest(name, known);

@@ -11,7 +11,8 @@ namespace taxon::plan {
 using Violation = std::optional<std::string>;
 
 Violation unless(bool holds, std::string instead);
-/// Broken unless `name` is one of `known`, or `also`; with a suggestion.
+/// Broken unless `name` is one of `known`, or `also`; with a suggestion. Nothing is known to be wrong where
+/// `known` is empty.
 Violation known_name(const std::string& name, std::vector<std::string> known, std::string_view also = "");
 
 }  // namespace taxon::plan

@@ -27,7 +27,7 @@ ClusterModel parse_cluster(const std::string& yaml, const std::string& origin, i
   std::vector<std::string> problems;
   read_document(yaml, origin, problems,
                 [&](const YAML::Node& root) { reader.document(root, cluster, origin); });
-  problems.insert(problems.end(), reader.problems().begin(), reader.problems().end());
+  for (std::string& problem : reader.problems()) problems.push_back(std::move(problem));
   for (const std::string& problem : cluster_problems(cluster, world_size))
     problems.push_back(fmt::format("{}: {}", origin, problem));
   if (!problems.empty()) throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(problems, "\n")));

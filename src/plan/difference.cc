@@ -34,6 +34,8 @@ void flatten(const T& section, const std::string& prefix, std::vector<Entry>& en
       entries.push_back({key, fmt::format("[{}]", fmt::join(texts, ", ")), alternatives});
     }
   });
+  if constexpr (HasOptions<T>)
+    for (const auto& [key, text] : section.options.given()) entries.push_back({prefix + key, text, ""});
 }
 
 std::vector<Entry> entries_of(Plan plan) {

@@ -12,107 +12,18 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "name",
               .sentence =
                   "none: gradients travel as they are; auto: each bucket as they are or by the codec of "
-                  "`of`, whichever is faster; or a codec of docs/compression.md: bf16, fp16, "
-                  "int8, int4, qsgd, terngrad, natural, sign, sign_vote, one_bit, two_bit, threshold, "
-                  "random_k, top_k, gtop_k, count_sketch, power_sgd, split_top_k, chunk_top_k, dct_top_k, "
-                  "cocktail, split_sketch."},
+                  "`of`, whichever is faster; or a codec, whose own keys stand in this section too."},
         p.name);
   visit(
       Field{.key = "of",
             .sentence = "Codec auto: the codec of the buckets that it makes faster, with the options of this "
                         "section; the other buckets travel as they are."},
       p.of);
-  visit(Field{.key = "density",
-              .sentence = "Share of the values that travel (random_k, top_k and its relatives and packed "
-                          "forms, count_sketch, "
-                          "split_sketch, cocktail), at most (threshold).",
-              .min = 0,
-              .max = 1,
-              .above_min = true},
-        p.density);
-  visit(Field{.key = "entries",
-              .sentence =
-                  "Number of values of a bucket that travel, in place of density (random_k, top_k, gtop_k "
-                  "and their packed forms, count_sketch); 0: as density says.",
-              .min = 0,
-              .max = 1e9},
-        p.entries);
-  visit(Field{.key = "drawn",
-              .sentence = "Share of the values, drawn by chance, of which the largest travel (cocktail).",
-              .min = 0,
-              .max = 1,
-              .above_min = true},
-        p.drawn);
-  visit(Field{.key = "bits",
-              .sentence = "Of a value (qsgd, chunk_top_k, cocktail, packed forms of top_k): 2, 4 or 8; "
-                          "split_sketch: 4 or 8.",
-              .min = 1,
-              .max = 8},
-        p.bits);
-  visit(
-      Field{
-          .key = "block",
-          .sentence =
-              "Neighbouring values that share a scale (int8, int4, qsgd, terngrad, natural, sign, "
-              "one_bit, split_sketch), or of which the largest travel (chunk_top_k, dct_top_k, cocktail): a "
-              "multiple of 64.",
-          .min = 1,
-          .max = 1 << 16},
-      p.block);
-  visit(Field{.key = "rows", .sentence = "Of a sketch: 1, 3, 5 or 7.", .min = 1, .max = 7}, p.rows);
-  visit(Field{.key = "columns",
-              .sentence = "Of a sketch's row, as a share of the values.",
-              .min = 0,
-              .max = 1,
-              .above_min = true},
-        p.columns);
-  visit(Field{.key = "column_count",
-              .sentence =
-                  "Columns of a row of a bucket's sketch, in place of columns (count_sketch); 0: as columns "
-                  "says.",
-              .min = 0,
-              .max = 1e9},
-        p.column_count);
-  visit(
-      Field{.key = "table",
-            .sentence = "What a sketch's buckets travel as: float32 or bfloat16 (count_sketch), int8 or int4 "
-                        "(split_sketch); they are summed in float32.",
-            .choices = "float32 bfloat16 int8 int4"},
-      p.table);
-  visit(Field{.key = "reuse",
-              .sentence = "Steps that one sketch serves: each sends exact values of the next best of its "
-                          "entries (count_sketch); 1: a sketch in every step.",
-              .min = 1,
-              .max = 1000},
-        p.reuse);
-  visit(Field{.key = "neighbours",
-              .sentence = "Values that follow each other and share a bucket of a sketch, so that its "
-                          "candidates are whole blocks of them; 1: each has its own.",
-              .min = 1,
-              .max = 64},
-        p.neighbours);
-  visit(Field{.key = "candidates",
-              .sentence = "Entries whose exact values are fetched after a sketch, per entry that is chosen "
-                          "among them (count_sketch).",
-              .min = 0,
-              .max = 1000,
-              .above_min = true},
-        p.candidates);
-  visit(
-      Field{.key = "threshold",
-            .sentence = "The magnitude that travels, for values that reach it (two_bit, threshold); in units "
-                        "of a worker's share of the mean gradient.",
-            .min = 0,
-            .max = 1e30,
-            .above_min = true},
-      p.threshold);
-  visit(Field{.key = "rank", .sentence = "Of a tensor's matrix (power_sgd).", .min = 1, .max = 64}, p.rank);
   visit(Field{.key = "feedback",
               .sentence =
                   "memory: what did not travel is added to the next gradient; none: it is lost; difference: "
                   "what travels is how far the gradient is from what travelled before, and all know the sum "
-                  "of that (EF21); auto: memory where the codec is biased and sends magnitudes.",
-              .choices = "auto memory difference none"},
+                  "of that (EF21); auto: memory where the codec is biased and sends magnitudes."},
         p.feedback);
   visit(
       Field{.key = "decay",
@@ -174,18 +85,13 @@ template <Like<LevelPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "group",
               .sentence = "Who meets: data, all ranks; node, those of one node; across, those of equal "
-                          "position in every node.",
-              .choices = "data node across"},
+                          "position in every node."},
         p.group);
-  visit(
-      Field{.key = "topology",
-            .sentence = "Who owns what: all_reduce, everybody everything; sharded, each member its part, "
-                        "with the optimiser's state for it (ZeRO-1); adasum, everybody everything, gradients "
-                        "combined by how much they agree (Adasum); gossip, nobody: each mixes with a few; "
-                        "pairs, nobody: each averages with a random partner, at any time (AD-PSGD); "
-                        "significant, nobody: each tells all others what of its way is significant (Gaia); "
-                        "servers, those that serve, who also update (parameter server)."},
-      p.topology);
+  visit(Field{.key = "topology",
+              .sentence =
+                  "Who owns what, and who talks to whom: a topology of the table below, whose own keys stand "
+                  "in this section too."},
+        p.topology);
   visit(Field{.key = "collective",
               .sentence = "Algorithm of sum and spread, or auto: chosen once per bucket by its cost."},
         p.collective);
@@ -197,11 +103,8 @@ void visit_fields(P& p, V&& visit) {
       p.graph);
   visit(Field{.key = "rule",
               .sentence =
-                  "sum: the sum of gradients goes on to the optimiser. Otherwise replicas are trained "
-                  "apart and meet here, last of all levels: average, their mean; block, "
-                  "block_nesterov, block momentum (BMUF); outer_momentum, outer_nesterov, an SGD over "
-                  "meetings (DiLoCo); slowmo; elastic, a centre that they pull at (EASGD); accumulated, a "
-                  "period's way counts as one step (ADAG)."},
+                  "sum: the sum of gradients goes on to the optimiser. Otherwise replicas are trained apart "
+                  "and meet here, last of all levels, by an outer rule of the table below."},
         p.rule);
   visit(Field{.key = "period", .sentence = "Steps from one meeting to the next.", .min = 1, .max = 1e9},
         p.period);
@@ -224,8 +127,7 @@ void visit_fields(P& p, V&& visit) {
               .max = 1},
         p.momentum);
   visit(Field{.key = "inner_state",
-              .sentence = "The optimiser's state of a replica at a meeting: keep, reset or average.",
-              .choices = "keep reset average"},
+              .sentence = "The optimiser's state of a replica at a meeting: keep, reset or average."},
         p.inner_state);
   visit(Field{.key = "fragments",
               .sentence =
@@ -265,30 +167,15 @@ void visit_fields(P& p, V&& visit) {
               .max = 1 << 20},
         p.apply);
   visit(Field{.key = "late",
-              .sentence = "Topology servers: what becomes of a contribution that was computed some updates "
-                          "ago. as_others: nothing. Gradients: less, divided by 1 + staleness (DynSGD); "
-                          "compensated, corrected for the way of the weights since (DC-ASGD); "
-                          "compensated_adaptively, by less where gradients are large. Weights of replicas: "
-                          "moved, as if the replica had set out from what the server has now (ADAG)."},
+              .sentence =
+                  "Topology servers: what becomes of a contribution that was computed some updates ago, a "
+                  "row of the table below."},
         p.late);
-  visit(Field{.key = "compensation",
-              .sentence = "Late compensated: lambda, of which DC-ASGD has 0.04; about 2 for "
-                          "compensated_adaptively.",
-              .min = 0,
-              .max = 1e6},
-        p.compensation);
-  visit(Field{.key = "significance",
-              .sentence = "Topology significant: what exceeds this share of its weight goes out; in step t "
-                          "the share divided by the root of t. 0: everything.",
-              .min = 0,
-              .max = 1e6},
-        p.significance);
   visit(Field{.key = "factors",
               .sentence =
                   "Gradients of linear layers' weights travel as sufficient factors, the inputs and the "
                   "gradients at the outputs for each sample, of which everybody makes the sum: auto, where "
-                  "these are fewer numbers than an all-reduce moves (Poseidon's rule); always; none.",
-              .choices = "none auto always"},
+                  "these are fewer numbers than an all-reduce moves (Poseidon's rule); always; none."},
         p.factors);
   visit(
       Field{.key = "codec",
@@ -316,20 +203,17 @@ void visit_fields(P& p, V&& visit) {
         p.in_flight);
   visit(Field{.key = "order",
               .sentence = "Which waiting bucket goes first: priority, the one that the next forward pass "
-                          "reads first; backward, the one that the backward pass completed first.",
-              .choices = "priority backward"},
+                          "reads first; backward, the one that the backward pass completed first."},
         p.order);
   visit(Field{.key = "overlap",
               .sentence =
                   "What communication hides behind: backward, the rest of the backward pass; forward, "
                   "the next forward pass too, which then waits layer by layer; auto: backward where all "
-                  "workers share memory (little to hide, and cores to lose), forward elsewhere.",
-              .choices = "auto forward backward"},
+                  "workers share memory (little to hide, and cores to lose), forward elsewhere."},
         p.overlap);
   visit(Field{.key = "gradients",
               .sentence = "Memory of gradients: whole, as much as the weights; ring, a few buckets that are "
-                          "used again as soon as their sums are with their owners (ZeRO-2).",
-              .choices = "whole ring"},
+                          "used again as soon as their sums are with their owners (ZeRO-2)."},
         p.gradients);
   visit(Field{.key = "delay",
               .sentence = "Steps between a gradient and its update: 1 hides communication behind all of the "

@@ -20,9 +20,10 @@ struct Field {
   bool above_min = false;  // min itself is not allowed
   bool below_max = false;
   Unit unit = Unit::None;
+  int multiple_of = 1;         // of whole numbers
   std::string_view one_of{};   // keys of a section with the same word here stand for each other: giving one
                                // clears those that the same source did not give
-  std::string_view choices{};  // the only words allowed, separated by spaces; empty: any
+  std::string_view choices{};  // the only words, or numbers, allowed, separated by spaces; empty: any
   std::string_view word{};     // of a section: the key that a plain word in its place gives; empty: none
 };
 

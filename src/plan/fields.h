@@ -25,8 +25,7 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "memory_format",
               .sentence = "Order of images in memory: contiguous (channel by channel), channels_last (pixel "
                           "by pixel), or "
-                          "auto, the faster one for the bundled models and contiguous for TorchScript.",
-              .choices = "auto contiguous channels_last"},
+                          "auto, the faster one for the bundled models and contiguous for TorchScript."},
         p.memory_format);
 }
 
@@ -109,8 +108,7 @@ void visit_fields(P& p, V&& visit) {
             .sentence =
                 "With asynchronous servers, which add momentum of their own. lowered: momentum is meant with "
                 "theirs, and the optimiser's is max(0, 1 - (1 - momentum) g) for g updates in the time of a "
-                "gradient; as_given: momentum is the optimiser's, with a warning.",
-            .choices = "lowered as_given"},
+                "gradient; as_given: momentum is the optimiser's, with a warning."},
       p.asynchronous_momentum);
   visit(Field{.key = "beta1",
               .sentence = "Decay of the first moment (adamw).",
@@ -222,15 +220,13 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "kind",
               .sentence = "auto, shm (one host), posix, tcp, ucx-tcp, grpc, grpc-unary (docs/transport.md)."},
         p.kind);
-  visit(Field{.key = "checksum",
-              .sentence = "What a checksum protects: the header alone, or the payload too.",
-              .choices = "header payload"},
-        p.checksum);
+  visit(
+      Field{.key = "checksum", .sentence = "What a checksum protects: the header alone, or the payload too."},
+      p.checksum);
   visit(
       Field{.key = "encryption",
             .sentence = "Of all that travels between hosts: none, or TLS 1.3 whose key comes from the job's "
-                        "secret (auto, posix, tcp).",
-            .choices = "none tls"},
+                        "secret (auto, posix, tcp)."},
       p.encryption);
   visit(
       Field{.key = "connections",
@@ -291,8 +287,7 @@ void visit_fields(P& p, V&& visit) {
   visit(
       Field{.key = "split",
             .sentence = "Samples whose accuracy and loss are reported; validation: what data.validation sets "
-                        "aside.",
-            .choices = "test validation"},
+                        "aside."},
       p.split);
 }
 
@@ -373,23 +368,20 @@ void visit_fields(P& p, V&& visit) {
       Field{.key = "cores",
             .sentence = "Where a worker's threads run: on its own share of its host's cores (share), unless "
                         "the launcher has bound it already or `threads` need more, or on all (all: for hosts "
-                        "that several jobs share).",
-            .choices = "share all"},
+                        "that several jobs share)."},
       p.cores);
   visit(Field{.key = "waiting",
               .sentence =
                   "How compute threads wait for their next work: active, by polling for some "
                   "milliseconds, which is fast where nobody else wants the cores; passive, asleep; auto: "
-                  "active, and passive while others are seen to use the cores or a quota is used up.",
-              .choices = "auto active passive"},
+                  "active, and passive while others are seen to use the cores or a quota is used up."},
         p.waiting);
   visit(Field{.key = "on_divergence",
               .sentence = "A loss or a gradient that is not finite. stop: ends the run and saves no such "
                           "weights; skip: the "
                           "step changes nothing on any rank (gradients then travel only when all ranks have "
                           "theirs; a worker "
-                          "that keeps no step with others skips alone); ignore: training goes on with it.",
-              .choices = "stop skip ignore"},
+                          "that keeps no step with others skips alone); ignore: training goes on with it."},
         p.on_divergence);
   visit(Field{.key = "model", .sentence = "What is trained."}, p.model);
   visit(Field{.key = "data", .sentence = "On what."}, p.data);

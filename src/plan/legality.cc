@@ -12,9 +12,9 @@
 
 namespace taxon::plan {
 
-Violation any_level(const LegalityInput& c, Violation (*broken)(const LevelPlan&)) {
+Violation any_level(const LegalityInput& c, Violation (*broken)(const LegalityInput&, const LevelPlan&)) {
   for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto said = broken(level)) return said;
+    if (auto said = broken(c, level)) return said;
   return {};
 }
 
@@ -86,26 +86,26 @@ Violation mesh_fits(const LegalityInput& c) {
 }
 
 Violation servers_serve(const LegalityInput& c) {
-  const auto& levels = c.plan.exchange.levels;
   const int servers = c.plan.mesh.servers;
   if (servers == 0) return {};
-  if (std::none_of(levels.begin(), levels.end(), has_servers)) return "no level has topology servers";
+  if (!any_servers(c)) return "no level has topology servers";
   return unless(servers < c.world_size, fmt::format("it is {} of {} rank(s)", servers, c.world_size));
 }
 
 Violation topologies_known(const LegalityInput& c) {
-  std::vector<std::string> names;
-  for (const auto& topology : c.known.topologies) names.push_back(topology.name);
   for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto broken = known_name(level.topology, names)) return broken;
+    if (auto broken = known_name(level.topology, names_of(c.known.topologies))) return broken;
   return {};
 }
 
 Violation collectives_known(const LegalityInput& c) {
-  for (const LevelPlan& level : c.plan.exchange.levels)
-    for (const auto& topology : c.known.topologies)
-      if (topology.name == level.topology)
-        if (auto broken = known_name(level.collective, topology.collectives, "auto")) return broken;
+  for (const LevelPlan& level : c.plan.exchange.levels) {
+    const Catalogue::Topology* topology = c.known.find_topology(level.topology);
+    if (!topology || level.collective == "auto") continue;
+    if (topology->collectives.empty())
+      return fmt::format("it is \"{}\", and no collective serves {}", level.collective, level.topology);
+    if (auto broken = known_name(level.collective, topology->collectives, "auto")) return broken;
+  }
   return {};
 }
 
@@ -123,16 +123,16 @@ Violation node_fits(const LegalityInput& c) {
 }
 
 Violation levels_nest(const LegalityInput& c) {
-  std::vector<std::string> groups;
+  using enum LevelGroup;
+  std::vector<LevelGroup> groups;
   for (const LevelPlan& level : c.plan.exchange.levels) groups.push_back(level.group);
-  bool fits =
-      groups == std::vector<std::string>{"data"} || groups == std::vector<std::string>{"node", "across"};
+  const bool fits = groups == std::vector{Data} || groups == std::vector{Node, Across};
   return unless(fits, fmt::format("they are [{}]", fmt::join(groups, ", ")));
 }
 
 Violation outer_rules_known(const LegalityInput& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto broken = known_name(level.rule, c.known.outer_rules, "sum")) return broken;
+    if (auto broken = known_name(level.rule, names_of(c.known.outer_rules), "sum")) return broken;
   return {};
 }
 
@@ -149,7 +149,7 @@ Violation rule_last(const LegalityInput& c) {
   return {};
 }
 
-Violation meeting_keys_used(const LevelPlan& level) {
+Violation meeting_keys_used(const LegalityInput&, const LevelPlan& level) {
   const LevelPlan plain{.group = level.group,
                         .topology = level.topology,
                         .collective = level.collective,
@@ -158,41 +158,31 @@ Violation meeting_keys_used(const LevelPlan& level) {
                         .quorum = level.quorum,
                         .apply = level.apply,
                         .late = level.late,
-                        .compensation = level.compensation,
-                        .significance = level.significance,
                         .factors = level.factors,
-                        .codec = level.codec};
+                        .codec = level.codec,
+                        .options = level.options};
   return unless(has_rule(level) || level == plain,
                 "rule is sum; give a rule, or take the other keys of meetings away");
 }
 
-Violation delay_within_period(const LevelPlan& level) {
+Violation delay_within_period(const LegalityInput&, const LevelPlan& level) {
   int between = level.period / level.fragments;
   return unless(level.delay == 0 || level.delay < between,
                 fmt::format("delay is {}, and something meets every {} step(s)", level.delay, between));
 }
 
-Violation fragments_divide(const LevelPlan& level) {
+Violation fragments_divide(const LegalityInput&, const LevelPlan& level) {
   return unless(level.period % level.fragments == 0,
                 fmt::format("period is {}, fragments is {}", level.period, level.fragments));
 }
 
-Violation state_at_once(const LevelPlan& level) {
-  return unless(level.inner_state != "average" || level.delay == 0, fmt::format("delay is {}", level.delay));
-}
-
-Violation elastic_at_once(const LevelPlan& level) {
-  return unless(level.rule != "elastic" || (level.delay == 0 && level.mixing == 0),
-                fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
-}
-
-Violation accumulated_over_periods(const LevelPlan& level) {
-  return unless(level.rule != "accumulated" || level.warmup_steps == 0,
-                fmt::format("warmup_steps is {}", level.warmup_steps));
+Violation state_at_once(const LegalityInput&, const LevelPlan& level) {
+  return unless(level.inner_state != InnerState::Average || level.delay == 0,
+                fmt::format("delay is {}", level.delay));
 }
 
 Violation split_there(const LegalityInput& c) {
-  return unless(c.plan.evaluation.split != "validation" || c.plan.data.validation > 0, "it is 0");
+  return unless(c.plan.evaluation.split != Split::Validation || c.plan.data.validation > 0, "it is 0");
 }
 
 Violation some_left(const LegalityInput& c) {
@@ -205,13 +195,12 @@ Violation norm_known(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   return unless(c.plan.optimiser.clip_norm == 0 ||
                     std::none_of(levels.begin(), levels.end(),
-                                 [](const LevelPlan& l) { return has_servers(l) && !has_rule(l); }),
+                                 [&](const LevelPlan& l) { return has_servers(c, l) && !has_rule(l); }),
                 fmt::format("clip_norm is {}", c.plan.optimiser.clip_norm));
 }
 
 Violation served_undelayed(const LegalityInput& c) {
-  const auto& levels = c.plan.exchange.levels;
-  return unless(c.plan.exchange.delay == 0 || std::none_of(levels.begin(), levels.end(), has_servers),
+  return unless(c.plan.exchange.delay == 0 || !any_servers(c),
                 fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
@@ -222,31 +211,34 @@ Violation meets_undelayed(const LegalityInput& c) {
 
 Violation ring_owned(const LegalityInput& c) {
   const ExchangePlan& exchange = c.plan.exchange;
-  if (exchange.gradients != "ring") return {};
-  return unless(std::any_of(exchange.levels.begin(), exchange.levels.end(), is_sharded), "none is");
+  if (exchange.gradients != GradientMemory::Ring) return {};
+  return unless(std::any_of(exchange.levels.begin(), exchange.levels.end(),
+                            [&](const LevelPlan& level) { return is_sharded(c, level); }),
+                "none is");
 }
 
 // By priority, ranks may spend their credits on different buckets, each of which waits for memory that the
 // other's hold.
 Violation ring_in_order(const LegalityInput& c) {
   const ExchangePlan& exchange = c.plan.exchange;
-  return unless(exchange.gradients != "ring" || exchange.order == "backward",
+  return unless(exchange.gradients != GradientMemory::Ring || exchange.order == BucketOrder::Backward,
                 fmt::format("order is {}", exchange.order));
 }
 
 Violation ring_once(const LegalityInput& c) {
-  return unless(c.plan.exchange.gradients != "ring" || c.plan.batch.micro_batches == 1,
+  return unless(c.plan.exchange.gradients != GradientMemory::Ring || c.plan.batch.micro_batches == 1,
                 fmt::format("batch.micro_batches is {}", c.plan.batch.micro_batches));
 }
 
 Violation ring_at_once(const LegalityInput& c) {
-  return unless(c.plan.exchange.gradients != "ring" || c.plan.exchange.delay == 0,
+  return unless(c.plan.exchange.gradients != GradientMemory::Ring || c.plan.exchange.delay == 0,
                 fmt::format("delay is {}", c.plan.exchange.delay));
 }
 
 Violation skips_whole(const LegalityInput& c) {
-  return unless(c.plan.on_divergence != "skip" || c.plan.exchange.gradients == "whole",
-                fmt::format("it is {}", c.plan.exchange.gradients));
+  return unless(
+      c.plan.on_divergence != OnDivergence::Skip || c.plan.exchange.gradients == GradientMemory::Whole,
+      fmt::format("it is {}", c.plan.exchange.gradients));
 }
 
 Violation reports_in_time(const LegalityInput& c) {
@@ -261,6 +253,8 @@ Violation frozen_named(const LegalityInput& c) {
   return unless(std::find(frozen.begin(), frozen.end(), "") == frozen.end(), "one is empty");
 }
 
+using enum LegalityRow::About;
+
 constexpr LegalityRow kRows[] = {
     {"name", "must be usable as the name of a folder",
      [](const LegalityInput& c) {
@@ -271,19 +265,20 @@ constexpr LegalityRow kRows[] = {
        return unless(c.plan.model.name.empty() != c.plan.model.torchscript.empty(),
                      c.plan.model.name.empty() ? "neither is" : "both are");
      }},
-    {"model.name", "must name a model", model_known},
+    {"model.name", "must name a model", model_known, Name},
     {"model.frozen", "must list names of parameters", frozen_named},
     {"data.dataset", "must name a kind of data set",
-     [](const LegalityInput& c) { return known_name(c.plan.data.dataset, c.known.datasets); }},
+     [](const LegalityInput& c) { return known_name(c.plan.data.dataset, c.known.datasets); }, Name},
     {"data.validation", "must leave samples to train on", some_left},
     {"evaluation.split", "validation needs data.validation above 0", split_there},
     {"batch", "exactly one of batch.global and batch.per_worker must be given, above 0", batch_given},
     {"batch.micro_batches", "must not exceed a worker's share of the batch", micro_batches_fit},
     {"precision", "master must be float64 for compute float64, and float32 otherwise", master_fits},
     {"optimiser.rule", "must name an update rule",
-     [](const LegalityInput& c) { return known_name(c.plan.optimiser.rule, c.known.rules); }},
+     [](const LegalityInput& c) { return known_name(c.plan.optimiser.rule, names_of(c.known.rules)); }, Name},
     {"learning_rate.schedule", "must name a schedule",
-     [](const LegalityInput& c) { return known_name(c.plan.learning_rate.schedule, c.known.schedules); }},
+     [](const LegalityInput& c) { return known_name(c.plan.learning_rate.schedule, c.known.schedules); },
+     Name},
     {"learning_rate.step_samples", "must be given for schedule step, and only then", steps_used},
     {"learning_rate.step_samples", "must ascend", steps_ascend},
     {"learning_rate.warmup_samples", "must end within the run", warmup_ends},
@@ -293,10 +288,11 @@ constexpr LegalityRow kRows[] = {
     {"mesh.node", "must be 0 or divide the number of workers", node_fits},
     {"exchange.levels", "must be one level over data, or one over node and then one over across",
      levels_nest},
-    {"exchange.levels", "topology must name a topology", topologies_known},
-    {"exchange.levels", "collective must be auto or name one that serves the topology", collectives_known},
-    {"exchange.levels", "rule must be sum or name an outer rule", outer_rules_known},
-    {"exchange.levels", "graph must name a graph of gossip", graphs_known},
+    {"exchange.levels", "topology must name a topology", topologies_known, Name},
+    {"exchange.levels", "collective must be auto or name one that serves the topology", collectives_known,
+     Name},
+    {"exchange.levels", "rule must be sum or name an outer rule", outer_rules_known, Name},
+    {"exchange.levels", "graph must name a graph of gossip", graphs_known, Name},
     {"exchange.levels", "a rule other than sum belongs to the last level, where replicas meet", rule_last},
     {"exchange.levels", "a period and what else describes meetings needs a rule other than sum",
      [](const LegalityInput& c) { return any_level(c, meeting_keys_used); }},
@@ -307,25 +303,6 @@ constexpr LegalityRow kRows[] = {
      [](const LegalityInput& c) { return any_level(c, delay_within_period); }},
     {"exchange.levels", "inner_state average needs delay 0",
      [](const LegalityInput& c) { return any_level(c, state_at_once); }},
-    {"exchange.levels", "rule elastic needs delay 0 and mixing 0, since both sides move by one difference",
-     [](const LegalityInput& c) { return any_level(c, elastic_at_once); }},
-    {"exchange.levels", "topology gossip needs rule average, since nobody owns what a rule would keep",
-     [](const LegalityInput& c) { return any_level(c, gossip_averages); }},
-    {"exchange.levels", "topology adasum needs rule sum, since it combines gradients",
-     [](const LegalityInput& c) { return any_level(c, adasum_of_gradients); }},
-    {"exchange.levels", "topology adasum needs a power of two of ranks that meet", adasum_in_twos},
-    {"exchange.levels", "topology pairs must be the only level", pairs_alone},
-    {"exchange.levels",
-     "topology pairs needs rule average, delay 0, mixing 0 and inner_state keep or reset, since both sides "
-     "of "
-     "a pair become its mean at once",
-     [](const LegalityInput& c) { return any_level(c, pairs_average); }},
-    {"exchange.levels",
-     "topology significant needs rule average, delay 0, mixing 0 and inner_state keep or reset, since what "
-     "stays of a replica's way is its own alone",
-     [](const LegalityInput& c) { return any_level(c, significant_averages); }},
-    {"exchange.levels", "significance belongs to topology significant",
-     [](const LegalityInput& c) { return any_level(c, significance_used); }},
     {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
     {"exchange.levels",
      "topology servers must be the only level, or lie across nodes whose level is sharded, with rule sum, "
@@ -333,7 +310,7 @@ constexpr LegalityRow kRows[] = {
      servers_placed},
     {"exchange.levels", "topology servers needs a rule that keeps a centre",
      [](const LegalityInput& c) { return any_level(c, servers_keep_a_centre); }},
-    {"exchange.levels", "staleness, quorum, apply, late and compensation belong to topology servers",
+    {"exchange.levels", "staleness, quorum, apply and late belong to topology servers",
      [](const LegalityInput& c) { return any_level(c, consistency_used); }},
     {"exchange.levels", "apply must be the same as quorum where that is above 0",
      [](const LegalityInput& c) { return any_level(c, quorum_applied); }},
@@ -342,20 +319,12 @@ constexpr LegalityRow kRows[] = {
     {"exchange.levels",
      "replicas that meet at servers need staleness 0 or apply 1, since each gets its own answer",
      [](const LegalityInput& c) { return any_level(c, replicas_answered_alone); }},
-    {"exchange.levels", "late must name what becomes of late contributions", lates_known},
+    {"exchange.levels", "late must name what becomes of late contributions", lates_known, Name},
     {"exchange.levels", "late must fit what is handed in: gradients with rule sum, otherwise weights",
-     late_corrects},
+     [](const LegalityInput& c) { return any_level(c, late_corrects); }},
     {"exchange.levels",
      "late needs staleness 0 or apply 1 where servers correct by what each worker was served last",
-     late_as_served},
-    {"exchange.levels", "late moved needs delay 0 and mixing 0, since replicas set out from what was served",
-     [](const LegalityInput& c) { return any_level(c, moved_at_once); }},
-    {"exchange.levels", "rule elastic needs late as_others, since both sides move by one difference",
-     [](const LegalityInput& c) { return any_level(c, elastic_as_handed_in); }},
-    {"exchange.levels", "compensation belongs to late compensated and compensated_adaptively",
-     [](const LegalityInput& c) { return any_level(c, compensation_used); }},
-    {"exchange.levels", "rule accumulated needs warmup_steps 0, since it divides by the period",
-     [](const LegalityInput& c) { return any_level(c, accumulated_over_periods); }},
+     [](const LegalityInput& c) { return any_level(c, late_as_served); }},
     {"optimiser.clip_norm",
      "must be 0 with topology servers and rule sum, since no server sees the whole gradient", norm_known},
     {"exchange.delay", "must be 0 with topology servers, where staleness says how late gradients may be",
@@ -369,7 +338,8 @@ constexpr LegalityRow kRows[] = {
     {"on_divergence",
      "skip needs exchange.gradients: whole, since a ring has no room for gradients that wait", skips_whole},
     {"transport.kind", "must be auto or name a transport",
-     [](const LegalityInput& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); }},
+     [](const LegalityInput& c) { return known_name(c.plan.transport.kind, c.known.transports, "auto"); },
+     Name},
     {"emulation.slow", "rank must be one of the run's, or -1 for all", slow_ranks_there},
     {"control.deadline_seconds", "must not be shorter than silence_seconds and hang_seconds",
      reports_in_time},
@@ -387,12 +357,62 @@ std::span<const LegalityRow> legality_table() {
   return kAll;
 }
 
-std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known) {
-  LegalityInput c{plan, world_size, known};
+namespace {
+
+void add(std::vector<Problem>& problems, std::string_view key, std::string_view sentence,
+         const Violation& instead) {
+  if (instead) problems.push_back({std::string(key), fmt::format("{}: {}", sentence, *instead)});
+}
+
+/// What the rows that a level names say of it themselves.
+void check_rows(const LegalityInput& c, const LevelPlan& level, std::vector<Problem>& problems) {
+  auto ask = [&](const auto* row) {
+    if (row)
+      for (const LevelRule& rule : row->rules) add(problems, rule.key, rule.sentence, rule.broken(c, level));
+  };
+  ask(c.known.find_topology(level.topology));
+  ask(c.known.find_outer(level.rule));
+  ask(c.known.find_late(level.late));
+  ask(c.known.find_codec(level.codec.candidate()));
+  if (level.codec.answer != level.codec.candidate()) ask(c.known.find_codec(level.codec.answer));
+}
+
+/// Of a plan that no reader has checked.
+void check_options(const Options& options, const std::vector<OptionKey>& keys, const std::string& prefix,
+                   const std::string& named, std::vector<Problem>& problems) {
+  for (const auto& [key, text] : options.given()) {
+    const auto row = std::find_if(keys.begin(), keys.end(), [&](const OptionKey& k) { return k.key == key; });
+    if (row == keys.end())
+      problems.push_back({prefix + key, fmt::format("{} has no such key", named)});
+    else if (!row->canonical(text))
+      problems.push_back({prefix + key, fmt::format("must be {}: it is \"{}\"", row->allowed, text)});
+  }
+}
+
+}  // namespace
+
+std::vector<Problem> check_names(const Plan& plan, const Catalogue& catalogue) {
+  const LegalityInput c{plan, 1, catalogue};
   std::vector<Problem> problems;
   for (const LegalityRow& row : legality_table())
-    if (auto instead = row.broken(c))
-      problems.push_back({std::string(row.key), fmt::format("{}: {}", row.sentence, *instead)});
+    if (row.about == LegalityRow::About::Name) add(problems, row.key, row.sentence, row.broken(c));
+  return problems;
+}
+
+std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogue& known) {
+  const LegalityInput c{plan, world_size, known};
+  std::vector<Problem> problems;
+  for (const LegalityRow& row : legality_table()) add(problems, row.key, row.sentence, row.broken(c));
+  for (const LevelPlan& level : plan.exchange.levels) {
+    const std::size_t before = problems.size();
+    if (!known.topologies.empty())
+      check_options(level.options, own_keys(level, known), "exchange.levels.",
+                    fmt::format("topology {} with rule {}", level.topology, level.rule), problems);
+    if (!known.codecs.empty())
+      check_options(level.codec.options, own_keys(level.codec, known), "exchange.levels.codec.",
+                    "codec " + level.codec.candidate(), problems);
+    if (problems.size() == before) check_rows(c, level, problems);  // rules read the options
+  }
   return problems;
 }
 

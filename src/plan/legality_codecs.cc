@@ -20,40 +20,51 @@ Violation any_coded(const LegalityInput& c, Violation (*broken)(const LegalityIn
 }
 
 Violation codecs_known(const LegalityInput& c, const LevelPlan& level) {
-  std::vector<std::string> names;
-  for (const auto& codec : c.known.codecs) names.push_back(codec.name);
+  std::vector<std::string> names = names_of(c.known.codecs);
+  if (names.empty()) return {};
   names.emplace_back("auto");
   return known_name(level.codec.name, names, "none");
 }
 
 Violation candidate_known(const LegalityInput& c, const LevelPlan& level) {
   if (level.codec.name != "auto") return {};
-  std::vector<std::string> names;
-  for (const auto& codec : c.known.codecs) names.push_back(codec.name);
-  return known_name(level.codec.of, names);
+  return known_name(level.codec.of, names_of(c.known.codecs));
 }
 
 /// What is known of the level's codec; an unknown one is another row's complaint.
-KnownNames::Codec codec_of(const LegalityInput& c, const LevelPlan& level) {
-  for (const auto& codec : c.known.codecs)
-    if (codec.name == level.codec.candidate()) return codec;
+Catalogue::Codec codec_of(const LegalityInput& c, const LevelPlan& level) {
+  if (const Catalogue::Codec* codec = c.known.find_codec(level.codec.candidate())) return *codec;
   return {.name = level.codec.candidate(), .sends_entries = true};
 }
 
 Violation answers_known(const LegalityInput& c, const LevelPlan& level) {
-  std::vector<std::string> names;
-  for (const auto& codec : c.known.codecs) names.push_back(codec.name);
-  return known_name(level.codec.answer, names, "none");
+  return known_name(level.codec.answer, names_of(c.known.codecs), "none");
 }
 
-Violation codec_carried(const LegalityInput&, const LevelPlan& level) {
-  return unless(level.topology == "all_reduce" || level.topology == "sharded" || level.topology == "servers",
-                fmt::format("it is {}", level.topology));
+bool at_servers(const LegalityInput& c, const LevelPlan& level) {
+  return c.known.sum_at(level) == SumAt::Servers;
+}
+bool at_everyone(const LegalityInput& c, const LevelPlan& level) {
+  return c.known.sum_at(level) == SumAt::Everyone;
 }
 
-Violation codec_at_servers(const LegalityInput&, const LevelPlan& level) {
-  return unless(level.topology != "servers" || (level.rule == "sum" && level.codec.warmup_density.empty() &&
-                                                level.codec.dense_steps == 0),
+/// An unknown rule is another row's complaint.
+bool is_linear(const LegalityInput& c) {
+  const Catalogue::Rule* rule = c.known.find_rule(c.plan.optimiser.rule);
+  return !rule || rule->is_linear;
+}
+bool is_adaptive(const LegalityInput& c) {
+  const Catalogue::Rule* rule = c.known.find_rule(c.plan.optimiser.rule);
+  return rule && rule->is_adaptive;
+}
+
+Violation codec_carried(const LegalityInput& c, const LevelPlan& level) {
+  return unless(c.known.sum_at(level) != SumAt::Nowhere, fmt::format("it is {}", level.topology));
+}
+
+Violation codec_at_servers(const LegalityInput& c, const LevelPlan& level) {
+  return unless(!at_servers(c, level) || (level.rule == "sum" && level.codec.warmup_density.empty() &&
+                                          level.codec.dense_steps == 0),
                 fmt::format("rule is {}, warmup_density has {} values, dense_steps is {}", level.rule,
                             level.codec.warmup_density.size(), level.codec.dense_steps));
 }
@@ -62,37 +73,36 @@ Violation answers_of_servers(const LegalityInput& c, const LevelPlan& level) {
   if (level.codec.answer == "none") return {};
   LevelPlan back = level;
   back.codec.name = level.codec.answer;
-  bool served = false;
-  for (const auto& late : c.known.lates) served = served || (late.name == level.late && late.keeps_served);
-  return unless(level.topology == "servers" && codec_of(c, back).stands_alone && !served,
+  const Catalogue::Late* late = c.known.find_late(level.late);
+  const bool served = late && late->keeps_served;
+  return unless(at_servers(c, level) && codec_of(c, back).stands_alone && !served,
                 fmt::format("topology is {}, answer is {}, late is {}", level.topology, level.codec.answer,
                             level.late));
 }
 
 Violation codec_alone(const LegalityInput& c, const LevelPlan& level) {
   const auto codec = codec_of(c, level);
-  const bool asked = codec.asks && level.topology == "servers";
-  return unless(level.topology == "all_reduce" || codec.stands_alone || asked,
+  const bool asked = codec.asks && at_servers(c, level);
+  return unless(at_everyone(c, level) || codec.stands_alone || asked,
                 fmt::format("codec is {}, topology is {}", level.codec.name, level.topology));
 }
 
 /// What a server answers is what became of the entries that counted, in this step, and of nothing else.
 Violation codec_asked(const LegalityInput& c, const LevelPlan& level) {
-  if (level.topology != "servers" || !codec_of(c, level).asks) return {};
+  if (!at_servers(c, level) || !codec_of(c, level).asks) return {};
   const bool in_step = level.staleness == 0 && level.quorum == 0 && level.apply == 0;
   const OptimiserPlan& optimiser = c.plan.optimiser;
-  return unless(
-      in_step && level.late == LevelPlan().late && level.codec.answer == "none" && level.codec.reuse == 1 &&
-          level.codec.feedback != "none" && optimiser.rule == "sgd" && optimiser.weight_decay == 0,
-      fmt::format("staleness is {}, quorum {}, apply {}, late {}, answer {}, reuse {}, feedback {}, "
-                  "optimiser.rule {}, weight_decay {}",
-                  level.staleness, level.quorum, level.apply, level.late, level.codec.answer,
-                  level.codec.reuse, level.codec.feedback, optimiser.rule, optimiser.weight_decay));
+  return unless(in_step && level.late == LevelPlan().late && level.codec.answer == "none" &&
+                    level.codec.feedback != FeedbackKind::None && is_linear(c) && optimiser.weight_decay == 0,
+                fmt::format("staleness is {}, quorum {}, apply {}, late {}, answer {}, feedback {}, "
+                            "optimiser.rule {}, weight_decay {}",
+                            level.staleness, level.quorum, level.apply, level.late, level.codec.answer,
+                            level.codec.feedback, optimiser.rule, optimiser.weight_decay));
 }
 
 Violation codec_of_replicas(const LegalityInput& c, const LevelPlan& level) {
   if (level.rule == "sum") return {};
-  return unless(level.rule != "elastic" && level.inner_state != "average" && !codec_of(c, level).votes,
+  return unless(level.inner_state != InnerState::Average && !codec_of(c, level).votes,
                 fmt::format("rule is {}, inner_state is {}, codec is {}", level.rule, level.inner_state,
                             level.codec.name));
 }
@@ -104,7 +114,7 @@ Violation codec_typed(const LegalityInput& c, const LevelPlan&) {
 
 Violation codec_in_step(const LegalityInput& c, const LevelPlan&) {
   const ExchangePlan& exchange = c.plan.exchange;
-  return unless(exchange.delay == 0 && exchange.gradients == "whole",
+  return unless(exchange.delay == 0 && exchange.gradients == GradientMemory::Whole,
                 fmt::format("delay is {}, gradients is {}", exchange.delay, exchange.gradients));
 }
 
@@ -114,31 +124,12 @@ Violation codec_chooses(const LegalityInput& c, const LevelPlan& level) {
                 fmt::format("codec is {}, collective is {}", level.codec.name, level.collective));
 }
 
-Violation sketch_lasts(const LegalityInput&, const LevelPlan& level) {
-  const CodecPlan& codec = level.codec;
+Violation density_known(const LegalityInput& c, const LevelPlan& level) {
+  const std::vector<OptionKey> keys = own_keys(level.codec, c.known);
   return unless(
-      codec.reuse == 1 || (codec.candidates == 1 && (codec.entries > 0 || codec.density * codec.reuse <= 1)),
-      fmt::format("reuse is {}, candidates {}, density {}", codec.reuse, codec.candidates, codec.density));
-}
-
-/// Codecs whose wires follow from the number of a range's values; of the others members own parts.
-bool counts_entries(const std::string& codec) {
-  constexpr std::string_view kCounted[] = {"random_k",     "top_k",         "gtop_k",
-                                           "packed_top_k", "packed_gtop_k", "count_sketch"};
-  return std::find(std::begin(kCounted), std::end(kCounted), codec) != std::end(kCounted);
-}
-
-Violation codec_counts(const LegalityInput&, const LevelPlan& level) {
-  const std::string& codec = level.codec.candidate();
-  if (level.codec.column_count > 0 && codec != "count_sketch")
-    return fmt::format("column_count is {}, codec is {}", level.codec.column_count, codec);
-  return unless(level.codec.entries == 0 || counts_entries(codec),
-                fmt::format("entries is {}, codec is {}", level.codec.entries, codec));
-}
-
-Violation codec_counted_whole(const LegalityInput&, const LevelPlan& level) {
-  return unless((level.codec.entries == 0 && level.codec.column_count == 0) || level.topology == "all_reduce",
-                fmt::format("topology is {}", level.topology));
+      level.codec.warmup_density.empty() ||
+          std::any_of(keys.begin(), keys.end(), [](const auto& key) { return key.key == "density"; }),
+      fmt::format("codec is {}", level.codec.candidate()));
 }
 
 Violation codec_global(const LegalityInput& c) {
@@ -146,55 +137,30 @@ Violation codec_global(const LegalityInput& c) {
   for (const LevelPlan& level : levels) {
     if (!level.codec.global) continue;
     if (level.codec.name == "none" || level.codec.name == "auto") return "codec is " + level.codec.name;
-    return unless(levels.size() == 1 && level.topology == "all_reduce" && level.rule == "sum" &&
-                      level.factors == "none",
+    return unless(levels.size() == 1 && at_everyone(c, level) && level.rule == "sum" &&
+                      level.factors == FactorUse::None,
                   fmt::format("there are {} level(s), topology is {}, rule is {}, factors is {}",
                               levels.size(), level.topology, level.rule, level.factors));
   }
   return {};
 }
 
-Violation codec_bits(const LegalityInput&, const LevelPlan& level) {
-  const int bits = level.codec.bits;
-  const bool two = bits == 2 && level.codec.candidate() != "split_sketch";
-  return unless(two || bits == 4 || bits == 8, fmt::format("it is {}", bits));
-}
-
-Violation codec_table_type(const LegalityInput&, const LevelPlan& level) {
-  const std::string &codec = level.codec.candidate(), &table = level.codec.table;
-  const bool whole = table == "int8" || table == "int4";
-  return unless((codec != "count_sketch" || !whole) && (codec != "split_sketch" || whole),
-                fmt::format("codec is {}, table is {}", codec, table));
-}
-
-Violation codec_block(const LegalityInput&, const LevelPlan& level) {
-  return unless(level.codec.block % 64 == 0, fmt::format("it is {}", level.codec.block));
-}
-
-Violation codec_rows(const LegalityInput&, const LevelPlan& level) {
-  return unless(level.codec.rows % 2 == 1, fmt::format("it is {}", level.codec.rows));
-}
-
-Violation codec_neighbours(const LegalityInput&, const LevelPlan& level) {
-  const int neighbours = level.codec.neighbours;
-  return unless((neighbours & (neighbours - 1)) == 0, fmt::format("it is {}", neighbours));
-}
-
 Violation codec_outside_nodes(const LegalityInput&, const LevelPlan& level) {
-  return unless(level.group != "node" || level.codec.force, "force is false");
+  return unless(level.group != LevelGroup::Node || level.codec.force, "force is false");
 }
 
 Violation codec_remembers(const LegalityInput& c, const LevelPlan& level) {
   const auto codec = codec_of(c, level);
-  return unless(!codec.biased || codec.votes || level.codec.feedback != "none" || level.codec.force,
-                fmt::format("codec is {}, feedback is none", level.codec.candidate()));
+  return unless(
+      !codec.biased || codec.votes || level.codec.feedback != FeedbackKind::None || level.codec.force,
+      fmt::format("codec is {}, feedback is none", level.codec.candidate()));
 }
 
 Violation codec_adaptive(const LegalityInput& c, const LevelPlan& level) {
   if (level.rule != "sum") return {};
   const OptimiserPlan& optimiser = c.plan.optimiser;
   const bool frozen = optimiser.freeze_steps > 0 && level.codec.dense_steps >= optimiser.freeze_steps;
-  return unless(!codec_of(c, level).biased || optimiser.rule != "adamw" || frozen || level.codec.force,
+  return unless(!codec_of(c, level).biased || !is_adaptive(c) || frozen || level.codec.force,
                 fmt::format("codec is {}, freeze_steps is {}, dense_steps is {}", level.codec.candidate(),
                             optimiser.freeze_steps, level.codec.dense_steps));
 }
@@ -204,16 +170,16 @@ Violation frozen_moments(const LegalityInput& c) {
   if (optimiser.freeze_steps == 0) return {};
   const ExchangePlan& exchange = c.plan.exchange;
   for (const LevelPlan& level : exchange.levels)
-    if (level.topology != "all_reduce" || level.rule != "sum")
+    if (!at_everyone(c, level) || level.rule != "sum")
       return fmt::format("topology is {}, rule is {}", level.topology, level.rule);
-  return unless(optimiser.rule == "adamw" && optimiser.clip_norm == 0 && exchange.delay == 0 &&
-                    exchange.gradients == "whole",
+  return unless(is_adaptive(c) && optimiser.clip_norm == 0 && exchange.delay == 0 &&
+                    exchange.gradients == GradientMemory::Whole,
                 fmt::format("optimiser.rule is {}, clip_norm is {}, delay is {}, gradients is {}",
                             optimiser.rule, optimiser.clip_norm, exchange.delay, exchange.gradients));
 }
 
 Violation momentum_once(const LegalityInput& c, const LevelPlan& level) {
-  return unless(level.codec.momentum == 0 || c.plan.optimiser.rule == "sgd",
+  return unless(level.codec.momentum == 0 || is_linear(c),
                 fmt::format("optimiser.rule is {}", c.plan.optimiser.rule));
 }
 
@@ -227,14 +193,15 @@ Violation decays_errors(const LegalityInput&, const LevelPlan& level) {
 }
 
 Violation momentum_kept(const LegalityInput& c, const LevelPlan& level) {
-  return unless(level.codec.momentum == 0 || level.codec.feedback != "none" || codec_of(c, level).votes,
-                "feedback is none");
+  return unless(
+      level.codec.momentum == 0 || level.codec.feedback != FeedbackKind::None || codec_of(c, level).votes,
+      "feedback is none");
 }
 
 Violation differences_of_gradients(const LegalityInput& c, const LevelPlan& level) {
-  if (level.codec.feedback != "difference") return {};
+  if (level.codec.feedback != FeedbackKind::Difference) return {};
   return unless(
-      level.topology == "all_reduce" && level.rule == "sum" && codec_of(c, level).stands_alone &&
+      at_everyone(c, level) && level.rule == "sum" && codec_of(c, level).stands_alone &&
           level.codec.momentum == 0 && level.codec.decay == 1 && level.codec.dense_steps == 0,
       fmt::format("topology is {}, rule is {}, codec is {}, momentum is {}, decay is {}, dense_steps "
                   "is {}",
@@ -243,7 +210,8 @@ Violation differences_of_gradients(const LegalityInput& c, const LevelPlan& leve
 }
 
 Violation votes_forget(const LegalityInput& c, const LevelPlan& level) {
-  return unless(!codec_of(c, level).votes || level.codec.feedback == "auto" || level.codec.feedback == "none",
+  return unless(!codec_of(c, level).votes || level.codec.feedback == FeedbackKind::Auto ||
+                    level.codec.feedback == FeedbackKind::None,
                 fmt::format("codec is {}", level.codec.candidate()));
 }
 
@@ -252,13 +220,15 @@ Violation masks_entries(const LegalityInput& c, const LevelPlan& level) {
                 fmt::format("codec is {}", level.codec.candidate()));
 }
 
+using enum LegalityRow::About;
+
 constexpr LegalityRow kRows[] = {
     {"exchange.levels.codec", "must be none or name a codec",
-     [](const LegalityInput& c) { return any_coded(c, codecs_known); }},
+     [](const LegalityInput& c) { return any_coded(c, codecs_known); }, Name},
     {"exchange.levels.codec.of", "must name a codec where the codec is auto",
-     [](const LegalityInput& c) { return any_coded(c, candidate_known); }},
+     [](const LegalityInput& c) { return any_coded(c, candidate_known); }, Name},
     {"exchange.levels.codec.answer", "must be none or name a codec",
-     [](const LegalityInput& c) { return any_coded(c, answers_known); }},
+     [](const LegalityInput& c) { return any_coded(c, answers_known); }, Name},
     {"exchange.levels.topology",
      "must be all_reduce, sharded or servers where a level has a codec; all_reduce with rule sum for auto",
      [](const LegalityInput& c) { return any_coded(c, codec_carried); }},
@@ -270,20 +240,19 @@ constexpr LegalityRow kRows[] = {
      "served",
      [](const LegalityInput& c) { return any_coded(c, answers_of_servers); }},
     {"exchange.levels.codec",
-     "must be one of a single round, neither merged nor voted, where each member owns a part, or "
-     "count_sketch "
-     "at servers",
+     "must be one of a single round, neither merged nor voted, where each member owns a part, or at "
+     "servers one whose second round they can hold",
      [](const LegalityInput& c) { return any_coded(c, codec_alone); }},
     {"exchange.levels.codec",
      "of two rounds at servers, whose answers are the entries that changed, needs workers in step "
      "(staleness, "
-     "quorum and apply 0, late as_others), optimiser.rule sgd with weight_decay 0, a memory of errors, reuse "
-     "1 "
-     "and answer none",
+     "quorum and apply 0, late as_others), optimiser.rule sgd with weight_decay 0, a memory of errors and "
+     "answer none",
      [](const LegalityInput& c) { return any_coded(c, codec_asked); }},
     {"exchange.levels.codec",
-     "where replicas meet needs another rule than elastic, whose replicas keep a share of what they did not "
-     "send, inner_state keep or reset, and no votes, which say nothing of how far replicas went",
+     "where replicas meet needs inner_state keep or reset, and no votes, which say nothing of how far "
+     "replicas "
+     "went",
      [](const LegalityInput& c) { return any_coded(c, codec_of_replicas); }},
     {"precision.master", "must be float32 where a level has a codec",
      [](const LegalityInput& c) { return any_coded(c, codec_typed); }},
@@ -291,38 +260,13 @@ constexpr LegalityRow kRows[] = {
      [](const LegalityInput& c) { return any_coded(c, codec_in_step); }},
     {"exchange.levels.codec",
      "needs collective auto: what wires travel by follows from their sizes; an all-reduce can be named where "
-     "it "
-     "sums the wires (random_k, count_sketch, power_sgd)",
+     "it sums the wires",
      [](const LegalityInput& c) { return any_coded(c, codec_chooses); }},
-    {"exchange.levels.codec.reuse",
-     "of more than 1 needs candidates 1, since every exact value that travels counts, and a density that "
-     "leaves "
-     "as many entries for each step",
-     [](const LegalityInput& c) { return any_coded(c, sketch_lasts); }},
-    {"exchange.levels.codec",
-     "entries needs a codec that has so many of a whole range (random_k, top_k, gtop_k and their packed "
-     "forms, "
-     "count_sketch), column_count needs count_sketch",
-     [](const LegalityInput& c) { return any_coded(c, codec_counts); }},
-    {"exchange.levels.codec",
-     "entries and column_count need topology all_reduce, where no range is cut into parts",
-     [](const LegalityInput& c) { return any_coded(c, codec_counted_whole); }},
+    {"exchange.levels.codec.warmup_density", "needs a codec whose entries are a share of the values",
+     [](const LegalityInput& c) { return any_coded(c, density_known); }},
     {"exchange.levels.codec.global",
      "needs a codec by name on a single level, of topology all_reduce, rule sum and no factors",
      codec_global},
-    {"exchange.levels.codec.bits", "must be 2, 4 or 8; of split_sketch 4 or 8",
-     [](const LegalityInput& c) { return any_coded(c, codec_bits); }},
-    {"exchange.levels.codec.table",
-     "must be float32 or bfloat16 for count_sketch, whose tables are summed as they are, and int8 or int4 "
-     "for "
-     "split_sketch",
-     [](const LegalityInput& c) { return any_coded(c, codec_table_type); }},
-    {"exchange.levels.codec.block", "must be a multiple of 64",
-     [](const LegalityInput& c) { return any_coded(c, codec_block); }},
-    {"exchange.levels.codec.rows", "must be odd, since estimates are medians",
-     [](const LegalityInput& c) { return any_coded(c, codec_rows); }},
-    {"exchange.levels.codec.neighbours", "must be a power of two",
-     [](const LegalityInput& c) { return any_coded(c, codec_neighbours); }},
     {"exchange.levels.codec",
      "inside a node mostly costs more than it saves; put it on the level across, or say force: true",
      [](const LegalityInput& c) { return any_coded(c, codec_outside_nodes); }},

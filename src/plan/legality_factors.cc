@@ -9,7 +9,7 @@
 namespace taxon::plan {
 namespace {
 
-bool has_factors(const LevelPlan& level) { return level.factors != "none"; }
+bool has_factors(const LevelPlan& level) { return level.factors != FactorUse::None; }
 
 bool any_factors(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
@@ -19,7 +19,8 @@ bool any_factors(const LegalityInput& c) {
 Violation factors_placed(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   for (std::size_t l = 0; l < levels.size(); ++l)
-    if (has_factors(levels[l]) && (l > 0 || levels[l].topology != "all_reduce" || has_rule(levels[l])))
+    if (has_factors(levels[l]) &&
+        (l > 0 || c.known.sum_at(levels[l]) != SumAt::Everyone || has_rule(levels[l])))
       return fmt::format("level {} has topology {} and rule {}", l, levels[l].topology, levels[l].rule);
   return {};
 }
@@ -31,7 +32,7 @@ Violation factors_uncoded(const LegalityInput& c) {
 }
 
 Violation factors_whole(const LegalityInput& c) {
-  return unless(c.plan.exchange.gradients == "whole" || !any_factors(c),
+  return unless(c.plan.exchange.gradients == GradientMemory::Whole || !any_factors(c),
                 fmt::format("it is {}", c.plan.exchange.gradients));
 }
 

@@ -1,85 +1,77 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "plan/legality_rows.h"
 
 namespace taxon::plan {
 
-Violation servers_keep_a_centre(const LevelPlan& level) {
-  return unless(!has_servers(level) || level.rule != "average",
-                "rule is average; use block, whose momentum is 0");
+bool any_servers(const LegalityInput& c) {
+  const auto& levels = c.plan.exchange.levels;
+  return std::any_of(levels.begin(), levels.end(),
+                     [&](const LevelPlan& level) { return has_servers(c, level); });
 }
 
-Violation consistency_used(const LevelPlan& level) {
+/// Groups of workers that push as one: each of a node's members has a part of its sum, and servers of its own
+/// across nodes.
+static bool served_as_groups(const LegalityInput& c) {
+  const auto& levels = c.plan.exchange.levels;
+  return levels.size() == 2 && is_sharded(c, levels[0]) && has_servers(c, levels[1]) &&
+         !has_rule(levels[1]) && levels[1].quorum == 0 && c.plan.mesh.servers == 0;
+}
+
+Violation servers_placed(const LegalityInput& c) {
+  const auto& levels = c.plan.exchange.levels;
+  if (levels.size() < 2 || !any_servers(c)) return {};
+  return unless(served_as_groups(c), fmt::format("there are {} levels, the first with topology {}",
+                                                 levels.size(), levels.front().topology));
+}
+
+Violation servers_keep_a_centre(const LegalityInput& c, const LevelPlan& level) {
+  const Catalogue::Outer* rule = c.known.find_outer(level.rule);
+  return unless(!has_servers(c, level) || !rule || rule->keeps_centre,
+                fmt::format("rule is {}; use block, whose momentum is 0", level.rule));
+}
+
+Violation consistency_used(const LegalityInput& c, const LevelPlan& level) {
   const LevelPlan plain;
-  return unless(has_servers(level) || (level.staleness == plain.staleness && level.quorum == plain.quorum &&
-                                       level.apply == plain.apply && level.late == plain.late &&
-                                       level.compensation == plain.compensation),
-                fmt::format("topology is {}", level.topology));
+  return unless(
+      has_servers(c, level) || (level.staleness == plain.staleness && level.quorum == plain.quorum &&
+                                level.apply == plain.apply && level.late == plain.late),
+      fmt::format("topology is {}", level.topology));
 }
 
-Violation quorum_applied(const LevelPlan& level) {
+Violation quorum_applied(const LegalityInput&, const LevelPlan& level) {
   return unless(level.quorum == 0 || level.quorum == level.apply,
                 fmt::format("quorum is {}, apply is {}", level.quorum, level.apply));
 }
 
-Violation staleness_reached(const LevelPlan& level) {
+Violation staleness_reached(const LegalityInput&, const LevelPlan& level) {
   return unless(level.staleness <= 0 || level.apply == 1, fmt::format("apply is {}", level.apply));
 }
 
-Violation replicas_answered_alone(const LevelPlan& level) {
-  return unless(!has_servers(level) || !has_rule(level) || level.staleness == 0 || level.apply == 1,
+Violation replicas_answered_alone(const LegalityInput& c, const LevelPlan& level) {
+  return unless(!has_servers(c, level) || !has_rule(level) || level.staleness == 0 || level.apply == 1,
                 fmt::format("staleness is {}, apply is {}", level.staleness, level.apply));
 }
 
 Violation lates_known(const LegalityInput& c) {
-  std::vector<std::string> names;
-  for (const auto& late : c.known.lates) names.push_back(late.name);
   for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto broken = known_name(level.late, names)) return broken;
+    if (auto broken = known_name(level.late, names_of(c.known.lates))) return broken;
   return {};
 }
 
-namespace {
-
-/// The first level that names a known row of late contributions of which `broken` says something.
-template <class Says>
-Violation any_late(const LegalityInput& c, Says broken) {
-  for (const LevelPlan& level : c.plan.exchange.levels)
-    for (const KnownNames::Late& late : c.known.lates)
-      if (late.name == level.late)
-        if (auto said = broken(level, late)) return said;
-  return {};
+Violation late_corrects(const LegalityInput& c, const LevelPlan& level) {
+  const Catalogue::Late* late = c.known.find_late(level.late);
+  return unless(!late || (has_rule(level) ? late->weights : late->gradients),
+                fmt::format("late is {}, rule is {}", level.late, level.rule));
 }
 
-}  // namespace
-
-Violation late_corrects(const LegalityInput& c) {
-  return any_late(c, [](const LevelPlan& level, const KnownNames::Late& late) {
-    return unless(has_rule(level) ? late.weights : late.gradients,
-                  fmt::format("late is {}, rule is {}", level.late, level.rule));
-  });
-}
-
-Violation late_as_served(const LegalityInput& c) {
-  return any_late(c, [](const LevelPlan& level, const KnownNames::Late& late) {
-    return unless(
-        !late.keeps_served || level.staleness == 0 || level.apply == 1,
-        fmt::format("late is {}, staleness is {}, apply is {}", level.late, level.staleness, level.apply));
-  });
-}
-
-Violation moved_at_once(const LevelPlan& level) {
-  return unless(level.late != "moved" || (level.delay == 0 && level.mixing == 0),
-                fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
-}
-
-Violation elastic_as_handed_in(const LevelPlan& level) {
-  return unless(level.rule != "elastic" || level.late == "as_others", fmt::format("late is {}", level.late));
-}
-
-Violation compensation_used(const LevelPlan& level) {
-  return unless(level.compensation == LevelPlan().compensation || level.late.starts_with("compensated"),
-                fmt::format("late is {}", level.late));
+Violation late_as_served(const LegalityInput& c, const LevelPlan& level) {
+  const Catalogue::Late* late = c.known.find_late(level.late);
+  return unless(
+      !late || !late->keeps_served || level.staleness == 0 || level.apply == 1,
+      fmt::format("late is {}, staleness is {}, apply is {}", level.late, level.staleness, level.apply));
 }
 
 }  // namespace taxon::plan

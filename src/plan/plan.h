@@ -6,8 +6,93 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "plan/choice.h"
+#include "plan/options.h"
 
 namespace taxon::plan {
+
+/// Closed choices of a plan. What the values mean stands with their keys.
+enum class MemoryFormat : std::uint8_t { Auto, Contiguous, ChannelsLast };
+enum class AsynchronousMomentum : std::uint8_t { Lowered, AsGiven };
+enum class FeedbackKind : std::uint8_t { Auto, Memory, Difference, None };
+enum class LevelGroup : std::uint8_t { Data, Node, Across };
+enum class InnerState : std::uint8_t { Keep, Reset, Average };
+enum class FactorUse : std::uint8_t { None, Auto, Always };
+enum class BucketOrder : std::uint8_t { Priority, Backward };
+enum class Overlap : std::uint8_t { Auto, Forward, Backward };
+enum class ResolvedOverlap : std::uint8_t { Undecided, Forward, Backward };
+enum class GradientMemory : std::uint8_t { Whole, Ring };
+enum class Checksum : std::uint8_t { Header, Payload };
+enum class Encryption : std::uint8_t { None, Tls };
+enum class Split : std::uint8_t { Test, Validation };
+enum class CoreShare : std::uint8_t { Share, All };
+enum class ThreadWaiting : std::uint8_t { Auto, Active, Passive };
+enum class OnDivergence : std::uint8_t { Stop, Skip, Ignore };
+
+template <>
+struct Words<MemoryFormat> {
+  static constexpr std::string_view all[] = {"auto", "contiguous", "channels_last"};
+};
+template <>
+struct Words<AsynchronousMomentum> {
+  static constexpr std::string_view all[] = {"lowered", "as_given"};
+};
+template <>
+struct Words<FeedbackKind> {
+  static constexpr std::string_view all[] = {"auto", "memory", "difference", "none"};
+};
+template <>
+struct Words<LevelGroup> {
+  static constexpr std::string_view all[] = {"data", "node", "across"};
+};
+template <>
+struct Words<InnerState> {
+  static constexpr std::string_view all[] = {"keep", "reset", "average"};
+};
+template <>
+struct Words<FactorUse> {
+  static constexpr std::string_view all[] = {"none", "auto", "always"};
+};
+template <>
+struct Words<BucketOrder> {
+  static constexpr std::string_view all[] = {"priority", "backward"};
+};
+template <>
+struct Words<Overlap> {
+  static constexpr std::string_view all[] = {"auto", "forward", "backward"};
+};
+template <>
+struct Words<GradientMemory> {
+  static constexpr std::string_view all[] = {"whole", "ring"};
+};
+template <>
+struct Words<Checksum> {
+  static constexpr std::string_view all[] = {"header", "payload"};
+};
+template <>
+struct Words<Encryption> {
+  static constexpr std::string_view all[] = {"none", "tls"};
+};
+template <>
+struct Words<Split> {
+  static constexpr std::string_view all[] = {"test", "validation"};
+};
+template <>
+struct Words<CoreShare> {
+  static constexpr std::string_view all[] = {"share", "all"};
+};
+template <>
+struct Words<ThreadWaiting> {
+  static constexpr std::string_view all[] = {"auto", "active", "passive"};
+};
+template <>
+struct Words<OnDivergence> {
+  static constexpr std::string_view all[] = {"stop", "skip", "ignore"};
+};
+template <>
+struct Words<ResolvedOverlap> {
+  static constexpr std::string_view all[] = {"", "forward", "backward"};
+};
 
 /// Every struct here is plain data with the defaults that a recipe which says nothing gets. The sentence, the
 /// key and the bounds of each field stand once, in plan/fields.h, which reading, writing, overriding and help
@@ -18,7 +103,7 @@ struct ModelPlan {
   std::string torchscript;   // path of a TorchScript file that maps a batch of inputs to logits
   std::vector<std::string>
       frozen;  // parameters (exact names, or prefixes ending in '*') that are not trained
-  std::string memory_format = "auto";  // auto, contiguous, channels_last
+  MemoryFormat memory_format = MemoryFormat::Auto;  // auto, contiguous, channels_last
   friend bool operator==(const ModelPlan&, const ModelPlan&) = default;
 };
 
@@ -52,7 +137,7 @@ struct PrecisionPlan {
 struct OptimiserPlan {
   std::string rule = "momentum";  // a row of the rule table: sgd, momentum, nesterov, adamw, sign
   double momentum = 0.9;
-  std::string asynchronous_momentum = "lowered";  // lowered, as_given
+  AsynchronousMomentum asynchronous_momentum = AsynchronousMomentum::Lowered;  // lowered, as_given
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
@@ -94,34 +179,21 @@ struct MeshPlan {
 
 /// What travels in place of gradients.
 struct CodecPlan {
-  std::string name = "none";      // a row of the codec table; none: gradients as they are; auto
-  std::string of = "bf16";        // auto: the codec of buckets that it makes faster
-  double density = 0.01;          // entries that travel, of all
-  double drawn = 0.1;             // cocktail: places of which entries are chosen, of all
-  int bits = 4;                   // of a value
-  int block = 256;                // values that share a scale
-  int rows = 5;                   // count_sketch, split_sketch
-  double columns = 0.02;          // count_sketch, split_sketch: of a row, per value
-  std::string table = "float32";  // count_sketch, split_sketch: the type of its buckets on their way
-  int reuse = 1;                  // count_sketch: steps that its candidates last
-  int neighbours = 1;             // count_sketch: values that share a bucket, and are candidates together
-  double candidates = 4;          // count_sketch: read from the sketch, per entry that is chosen
-  double threshold = 0.001;       // two_bit, threshold: the magnitude that travels
-  int rank = 2;                   // power_sgd: of a matrix
-  std::string feedback = "auto";  // memory: what did not travel is added to the next gradient; difference: of
-                                  // what travelled before; none; auto
-  double decay = 1;               // of the memory: what it keeps of itself from step to step
-  double momentum = 0;            // of the memory: velocities are added up in place of gradients
-  bool masking = true;            // velocities are cleared where entries travelled
-  std::vector<double> warmup_density;  // at the beginning, each for warmup_steps
+  std::string name = "none";                   // a row of the codec table; none: gradients as they are; auto
+  std::string of = "bf16";                     // auto: the codec of buckets that it makes faster
+  FeedbackKind feedback = FeedbackKind::Auto;  // memory: what did not travel is added to the next gradient;
+                                               // difference: of what travelled before; none; auto
+  double decay = 1;                            // of the memory: what it keeps of itself from step to step
+  double momentum = 0;                         // of the memory: velocities are added up in place of gradients
+  bool masking = true;                         // velocities are cleared where entries travelled
+  std::vector<double> warmup_density;          // at the beginning, each for warmup_steps
   std::int64_t warmup_steps = 1;
-  std::int64_t dense_steps = 0;   // at the beginning, in which everything travels as it is
-  std::int64_t dense_below = 0;   // buckets of fewer values travel as they are
-  std::string answer = "none";    // topology servers: the codec of what travels back
-  std::int64_t entries = 0;       // that travel, in place of density; 0: as density says
-  std::int64_t column_count = 0;  // of a row, in place of columns; 0: as columns says
-  bool global = false;            // one sketch and one choice of entries for the whole model
-  bool force = false;             // also inside a node
+  std::int64_t dense_steps = 0;  // at the beginning, in which everything travels as it is
+  std::int64_t dense_below = 0;  // buckets of fewer values travel as they are
+  std::string answer = "none";   // topology servers: the codec of what travels back
+  bool global = false;           // one sketch and one choice of entries for the whole model
+  bool force = false;            // also inside a node
+  Options options;               // of the codecs that are named: keys of their own
   /// The codec of what does not travel as it is.
   const std::string& candidate() const { return name == "auto" ? of : name; }
   friend bool operator==(const CodecPlan&, const CodecPlan&) = default;
@@ -129,51 +201,51 @@ struct CodecPlan {
 
 /// One level of the exchange: who meets, how, and what travels.
 struct LevelPlan {
-  std::string group = "data";           // who meets: data (all ranks), or node and then across
+  LevelGroup group = LevelGroup::Data;  // who meets: data (all ranks), or node and then across
   std::string topology = "all_reduce";  // a row of the topology table
   std::string collective = "auto";  // a row of the collective table, or auto: chosen once per bucket by cost
   std::string graph = "exponential";  // topology gossip: a row of the graph table
   // Where replicas that are trained apart meet: at most the last level.
-  std::string rule = "sum";          // sum: gradients go on to the optimiser; else a row of the outer table
-  int period = 1;                    // steps from one meeting to the next
-  std::int64_t warmup_steps = 0;     // at first they meet after every step
-  double rate = 1;                   // of the outer rule
-  double momentum = 0;               // of the outer rule
-  std::string inner_state = "keep";  // the replicas' optimiser state at a meeting: keep, reset, average
-  int fragments = 1;                 // parts of the model that meet one after the other
-  int delay = 0;                     // steps between a meeting and the adoption of what it gave
-  double mixing = 0;                 // share of its own weights that a replica keeps then
+  std::string rule = "sum";       // sum: gradients go on to the optimiser; else a row of the outer table
+  int period = 1;                 // steps from one meeting to the next
+  std::int64_t warmup_steps = 0;  // at first they meet after every step
+  double rate = 1;                // of the outer rule
+  double momentum = 0;            // of the outer rule
+  InnerState inner_state =
+      InnerState::Keep;  // the replicas' optimiser state at a meeting: keep, reset, average
+  int fragments = 1;     // parts of the model that meet one after the other
+  int delay = 0;         // steps between a meeting and the adoption of what it gave
+  double mixing = 0;     // share of its own weights that a replica keeps then
   // Topology servers: when what a worker hands in counts, and when it may go on.
   std::int64_t staleness = 0;  // clocks that a worker may be ahead; -1: without bound
   int quorum = 0;              // the common clock is that of the quorum-th fastest worker; 0: of the slowest
   int apply = 0;               // contributions that make an update; 0: one of every worker
-  std::string late = "as_others";  // contributions that are updates late: a row of the late table
-  double compensation = 0.04;      // of late compensated: lambda
-  double significance = 0.01;    // topology significant: share of a weight, in the first step, that goes out
-  std::string factors = "none";  // linear layers' gradients as sufficient factors: none, auto, always
+  std::string late = "as_others";       // contributions that are updates late: a row of the late table
+  FactorUse factors = FactorUse::None;  // linear layers' gradients as sufficient factors: none, auto, always
   CodecPlan codec;
+  Options options;  // of the topology, rule and late that are named: keys of their own
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
 
 struct ExchangePlan {
   std::int64_t bucket_bytes =
       4 << 20;  // gradients that complete one after the other travel together up to this size
-  std::int64_t slice_bytes = 4 << 20;  // a larger gradient travels in equal parts of at most this size
-  int in_flight = 4;                   // buckets that are exchanged at once
-  std::string order = "priority";      // priority: first layers first; backward: as gradients complete
-  std::string overlap = "auto";        // what hides communication: backward, forward, or auto
-  std::string gradients = "whole";     // memory: whole, or a ring of a few buckets
-  int delay = 0;                       // steps between a gradient and its update
+  std::int64_t slice_bytes = 4 << 20;         // a larger gradient travels in equal parts of at most this size
+  int in_flight = 4;                          // buckets that are exchanged at once
+  BucketOrder order = BucketOrder::Priority;  // priority: first layers first; backward: as gradients complete
+  Overlap overlap = Overlap::Auto;            // what hides communication: backward, forward, or auto
+  GradientMemory gradients = GradientMemory::Whole;  // memory: whole, or a ring of a few buckets
+  int delay = 0;                                     // steps between a gradient and its update
   std::vector<LevelPlan> levels = {LevelPlan{}};
   friend bool operator==(const ExchangePlan&, const ExchangePlan&) = default;
 };
 
 struct TransportPlan {
-  std::string kind = "auto";        // a row of net/transport_choice.h
-  std::string checksum = "header";  // header, payload
-  bool trace_allocations = true;    // gradients are born where they travel from
-  std::string encryption = "none";  // between hosts: none, tls
-  int connections = 0;              // from one rank to another over TCP; 0: as many as the path needs
+  std::string kind = "auto";                 // a row of net/transport_choice.h
+  Checksum checksum = Checksum::Header;      // header, payload
+  bool trace_allocations = true;             // gradients are born where they travel from
+  Encryption encryption = Encryption::None;  // between hosts: none, tls
+  int connections = 0;  // from one rank to another over TCP; 0: as many as the path needs
   friend bool operator==(const TransportPlan&, const TransportPlan&) = default;
 };
 
@@ -188,9 +260,9 @@ struct ControlPlan {
 };
 
 struct EvaluationPlan {
-  double every_epochs = 1;     // test accuracy and loss; 0: only at the end
-  std::int64_t batch = 500;    // samples per forward pass
-  std::string split = "test";  // test, validation
+  double every_epochs = 1;    // test accuracy and loss; 0: only at the end
+  std::int64_t batch = 500;   // samples per forward pass
+  Split split = Split::Test;  // test, validation
   friend bool operator==(const EvaluationPlan&, const EvaluationPlan&) = default;
 };
 
@@ -246,7 +318,7 @@ std::string describe(const BucketPlan& bucket);
 struct ResolvedPlan {
   int world_size = 0;
   std::string transport;
-  std::string overlap;
+  ResolvedOverlap overlap = ResolvedOverlap::Undecided;
   int node = 0;                     // ranks per node; 0: no level asks
   std::vector<BucketPlan> buckets;  // in the order in which the backward pass completes them
   friend bool operator==(const ResolvedPlan&, const ResolvedPlan&) = default;
@@ -257,10 +329,12 @@ struct ResolvedPlan {
 struct Plan {
   std::string name = "run";
   std::uint64_t seed = 1;
-  int threads = 0;               // compute threads per worker; 0: the host's cores divided by its workers
-  std::string cores = "share";   // of a worker: its share of the host's, or all
-  std::string waiting = "auto";  // of compute threads for their next work: auto, active, passive
-  std::string on_divergence = "stop";  // a loss or gradient that is not finite: stop, skip, ignore
+  int threads = 0;  // compute threads per worker; 0: the host's cores divided by its workers
+  CoreShare cores = CoreShare::Share;  // of a worker: its share of the host's, or all
+  ThreadWaiting waiting =
+      ThreadWaiting::Auto;  // of compute threads for their next work: auto, active, passive
+  OnDivergence on_divergence =
+      OnDivergence::Stop;  // a loss or gradient that is not finite: stop, skip, ignore
   ModelPlan model;
   DataPlan data;
   BatchPlan batch;
@@ -280,6 +354,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
+struct Catalogue;  // plan/catalogue.h
+
 /// One thing that is wrong with a plan. `key` is its dotted path.
 struct Problem {
   std::string key;
@@ -290,42 +366,23 @@ struct Problem {
 /// Reads a recipe. Throws Error{Usage} whose message lists every unknown key (with the nearest known one),
 /// wrong type and value out of range, with line numbers; Error{Usage} also when the file can't be read or is
 /// no YAML. `overrides` are "key.path=value", applied after the file; their mistakes join the same list.
-Plan read_plan(const std::string& path, const std::vector<std::string>& overrides = {});
+/// With a catalogue names and rows' options are checked too; without one options stay as they are written.
+Plan read_plan(const std::string& path, const std::vector<std::string>& overrides = {},
+               const Catalogue* catalogue = nullptr);
 /// The same from text; `origin` names it in messages.
 Plan parse_plan(const std::string& yaml, const std::string& origin,
-                const std::vector<std::string>& overrides = {});
+                const std::vector<std::string>& overrides = {}, const Catalogue* catalogue = nullptr);
 /// A plan with "key.path=value" applied. Throws Error{Usage} that lists their mistakes.
-Plan override_plan(Plan plan, const std::vector<std::string>& overrides);
+/// What they don't name of a row's options, and the row that they name does not have, is left out.
+Plan override_plan(Plan plan, const std::vector<std::string>& overrides,
+                   const Catalogue* catalogue = nullptr);
 /// The plan as YAML, every key, in the order of fields.h; parse_plan(write_plan(p)) == p.
 std::string write_plan(const Plan& plan);
 
-/// The legality table: every rule that the plan breaks for this world size, in the table's order. Empty:
-/// legal. Names (models, rules, collectives, ...) are checked against `known`.
-struct KnownNames {
-  struct Topology {
-    std::string name;
-    std::vector<std::string> collectives;  // that serve all its parts
-  };
-  struct Late {
-    std::string name;
-    bool gradients = true, weights = true;  // what it can correct
-    bool keeps_served = false;              // it needs what each worker was served last
-  };
-  struct Codec {
-    std::string name;
-    bool biased = false;         // needs a memory of errors
-    bool sends_entries = false;  // momentum can be masked
-    bool votes = false;          // has no errors to remember
-    bool linear = false;         // an all-reduce sums its wires
-    bool stands_alone = true;    // whoever has one member's wire of a part can decode it
-    bool asks = false;           // it needs a second round, which servers can hold
-  };
-  std::vector<std::string> models, datasets, rules, schedules, transports, outer_rules, graphs;
-  std::vector<Topology> topologies;
-  std::vector<Late> lates;
-  std::vector<Codec> codecs;
-};
-std::vector<Problem> check_plan(const Plan& plan, int world_size, const KnownNames& known);
+/// The legality table: every rule that the plan breaks for this world size, in the table's order, and those
+/// of the rows that it names. Empty: legal. Names (models, rules, collectives, ...) and rows' options are
+/// checked against the catalogue.
+std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogue& known);
 /// Throws Error{Usage} that lists `problems`, one per line, if there are any.
 void require_legal(const std::vector<Problem>& problems);
 

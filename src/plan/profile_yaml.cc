@@ -27,7 +27,7 @@ ModelProfile parse_profile(const std::string& yaml, const std::string& origin) {
   std::vector<std::string> problems;
   read_document(yaml, origin, problems,
                 [&](const YAML::Node& root) { reader.document(root, profile, origin); });
-  problems.insert(problems.end(), reader.problems().begin(), reader.problems().end());
+  for (std::string& problem : reader.problems()) problems.push_back(std::move(problem));
   for (const std::string& problem : profile_problems(profile))
     problems.push_back(fmt::format("{}: {}", origin, problem));
   if (!problems.empty()) throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(problems, "\n")));

@@ -18,4 +18,76 @@ void Reader::document(const YAML::Node& root, const std::string& origin) {
 
 void Reader::override_key(const std::string& assignment) { reader_.override_key(plan_, assignment); }
 
+namespace {
+
+/// A section with rows' keys: where it is, what it names, and all rows that it could.
+struct RowSection {
+  std::string path, known_path;
+  std::string named;           // for messages
+  bool rows_are_known = true;  // the rows that it names; otherwise that is said elsewhere
+  std::vector<OptionKey> keys;
+  std::vector<std::pair<std::string, std::vector<OptionKey>>> rows;
+};
+
+template <class Row>
+void add_rows(RowSection& section, const std::vector<Row>& rows) {
+  for (const Row& row : rows) section.rows.emplace_back(row.name, row.options);
+}
+
+/// Why a section that names other rows may not have this key. A key of another row that says what it would
+/// say anyway is passed over: plans of before this was checked have all keys of all rows.
+std::optional<std::string> refusal_of(const RowSection& section, const std::string& key,
+                                      const std::string& text) {
+  std::vector<std::string> others, own, keys = known_keys();
+  for (const auto& [name, options] : section.rows)
+    for (const OptionKey& option : options) {
+      if (option.key != key) continue;
+      if (option.canonical(text) == option.standard) return {};
+      others.push_back(name);
+    }
+  for (const OptionKey& option : section.keys) own.push_back(option.key);
+  if (!others.empty() && !section.rows_are_known) return {};
+  if (!others.empty())
+    return fmt::format("{}.{} is a key of {}; {} has {}", section.path, key, fmt::join(others, ", "),
+                       section.named,
+                       own.empty() ? "none of its own" : fmt::format("{}", fmt::join(own, ", ")));
+  for (const std::string& name : own) keys.push_back(section.known_path + name);
+  return fmt::format("{}.{} is no key{}", section.path, key,
+                     suggestion(nearest_key(section.known_path + key, keys)));
+}
+
+}  // namespace
+
+void Reader::settle(const Catalogue& catalogue) {
+  for (std::size_t l = 0; l < plan_.exchange.levels.size(); ++l) {
+    LevelPlan& level = plan_.exchange.levels[l];
+    auto settle = [this](Options& options, const RowSection& section) {
+      reader_.settle_options(
+          options, section.path, section.keys,
+          [&](const std::string& key, const std::string& text) { return refusal_of(section, key, text); });
+    };
+    auto is_known = [&](const std::string& codec) { return codec == "none" || catalogue.find_codec(codec); };
+    RowSection own{.path = fmt::format("exchange.levels[{}]", l),
+                   .known_path = "exchange.levels.",
+                   .named = fmt::format("topology {} with rule {}", level.topology, level.rule),
+                   .rows_are_known = catalogue.find_topology(level.topology) &&
+                                     catalogue.find_late(level.late) &&
+                                     (level.rule == "sum" || catalogue.find_outer(level.rule)),
+                   .keys = own_keys(level, catalogue),
+                   .rows = {}};
+    add_rows(own, catalogue.topologies);
+    add_rows(own, catalogue.outer_rules);
+    add_rows(own, catalogue.lates);
+    if (!catalogue.topologies.empty()) settle(level.options, own);
+    RowSection codec{.path = own.path + ".codec",
+                     .known_path = "exchange.levels.codec.",
+                     .named = "codec " + level.codec.candidate(),
+                     .rows_are_known = is_known(level.codec.candidate()) && is_known(level.codec.answer),
+                     .keys = own_keys(level.codec, catalogue),
+                     .rows = {}};
+    add_rows(codec, catalogue.codecs);
+    if (!catalogue.codecs.empty()) settle(level.codec.options, codec);
+  }
+}
+
 }  // namespace taxon::plan

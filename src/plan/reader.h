@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/catalogue.h"
 #include "plan/section_reader.h"
 
 namespace taxon::plan {
@@ -19,7 +20,9 @@ class Reader {
   /// See SectionReader.
   void document(const YAML::Node& root, const std::string& origin);
   void override_key(const std::string& assignment);
-  const std::vector<std::string>& problems() const { return reader_.problems(); }
+  /// After all of this source: checks the keys that are rows' own.
+  void settle(const Catalogue& catalogue);
+  std::vector<std::string> problems() const { return reader_.problems(); }
 
  private:
   Plan& plan_;

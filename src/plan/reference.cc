@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "plan/fields.h"
 #include "plan/legality.h"
 #include "plan/text.h"
 
@@ -16,7 +19,8 @@ a list is named by its index (`--set exchange.levels.0.collective=ring`). Of key
 `length.epochs` and `length.steps`) the one that an override gives takes the place of the one in the file. Whatever is
 wrong with the file and the overrides is listed at once, with line numbers, before anything starts.
 
-This page is made from `src/plan/fields.h`, `src/plan/exchange_fields.h` and `src/plan/legality.cc`.
+This page is made from `src/plan/fields.h`, `src/plan/exchange_fields.h`, `src/plan/legality.cc` and the rows of the
+tables.
 )";
 
 std::string row(std::string_view key, const std::string& standard, std::string_view kind,
@@ -50,9 +54,85 @@ void describe(T& section, const std::string& prefix, std::string& out) {
 
 constexpr std::string_view kHead = "| key | default | must be | meaning |\n|---|---|---|---|\n";
 
+/// A key that rows of the same words for it share.
+struct SharedKey {
+  OptionKey key;
+  std::vector<std::string> rows;
+};
+
+template <class Row>
+void collect(const std::vector<Row>& rows, std::vector<SharedKey>& all) {
+  for (const Row& row : rows)
+    for (const OptionKey& key : row.options) {
+      const auto same = std::find_if(all.begin(), all.end(), [&](const SharedKey& other) {
+        return other.key.key == key.key && other.key.sentence == key.sentence &&
+               other.key.standard == key.standard && other.key.allowed == key.allowed;
+      });
+      if (same == all.end())
+        all.push_back({key, {row.name}});
+      else
+        same->rows.push_back(row.name);
+    }
+}
+
+std::string table_of(const std::vector<SharedKey>& keys) {
+  std::string table = "\n| key | default | must be | meaning | of |\n|---|---|---|---|---|\n";
+  for (const SharedKey& shared : keys)
+    table += fmt::format("| `{}` | `{}` | {} | {} | {} |\n", shared.key.key, shared.key.standard,
+                         shared.key.allowed, shared.key.sentence, fmt::join(shared.rows, ", "));
+  return table;
+}
+
+std::string names_of(const std::vector<OptionKey>& options) {
+  std::vector<std::string> keys;
+  for (const OptionKey& key : options) keys.push_back("`" + key.key + "`");
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
+std::string levels_page(const Catalogue& catalogue) {
+  std::string page =
+      "\n## Topologies, outer rules and late contributions\nWhat a level's `topology`, `rule` and `late` may "
+      "name, and "
+      "the keys that its section then has beside those above.\n\n| key | name | meaning | keys of its own |\n"
+      "|---|---|---|---|\n";
+  auto add = [&](std::string_view key, const auto& rows) {
+    for (const auto& row : rows)
+      page += fmt::format("| `{}` | `{}` | {} | {} |\n", key, row.name, row.sentence, names_of(row.options));
+  };
+  add("topology", catalogue.topologies);
+  add("rule", catalogue.outer_rules);
+  add("late", catalogue.lates);
+  std::vector<SharedKey> keys;
+  collect(catalogue.topologies, keys);
+  collect(catalogue.outer_rules, keys);
+  collect(catalogue.lates, keys);
+  return page + table_of(keys);
+}
+
+std::string codecs_page(const Catalogue& catalogue) {
+  std::string page =
+      "\n## Codecs\nWhat travels by each codec of [compression.md](compression.md), for d values of which k "
+      "travel "
+      "among n members, and the keys that its section has beside those above. How wires of several members "
+      "become "
+      "one decides [how they travel](compression.md#how-wires-travel).\n\n"
+      "| codec | what travels | bytes of a wire | algebra | biased | source | keys of its own |\n"
+      "|---|---|---|---|---|---|---|\n";
+  for (const Catalogue::Codec& codec : catalogue.codecs)
+    page += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", codec.name, codec.sentence, codec.bytes,
+                        codec.algebra, codec.biased ? "yes" : "no", codec.source, names_of(codec.options));
+  std::vector<SharedKey> keys;
+  collect(catalogue.codecs, keys);
+  return page + table_of(keys);
+}
+
+std::string rule_row(std::string_view key, std::string_view sentence) {
+  return fmt::format("| `{}` | {} |\n", key, sentence);
+}
+
 }  // namespace
 
-std::string plan_reference() {
+std::string plan_reference(const Catalogue& catalogue) {
   Plan plan;
   std::string top, sections;
   visit_fields(plan, [&](const Field& field, auto& member) {
@@ -65,8 +145,19 @@ std::string plan_reference() {
     }
   });
   std::string rules = "\n## What must hold between keys\n\n| key | rule |\n|---|---|\n";
-  for (const LegalityRow& r : legality_table()) rules += fmt::format("| `{}` | {} |\n", r.key, r.sentence);
-  return fmt::format("{}\n{}{}{}{}", kIntroduction, kHead, top, sections, rules);
+  for (const LegalityRow& r : legality_table()) rules += rule_row(r.key, r.sentence);
+  auto add = [&rules](const auto& rows) {
+    for (const auto& row : rows)
+      for (const LevelRule& r : row.rules)
+        if (const std::string text = rule_row(r.key, r.sentence); rules.find(text) == std::string::npos)
+          rules += text;
+  };
+  add(catalogue.topologies);
+  add(catalogue.outer_rules);
+  add(catalogue.lates);
+  add(catalogue.codecs);
+  return fmt::format("{}\n{}{}{}{}{}{}", kIntroduction, kHead, top, sections, levels_page(catalogue),
+                     codecs_page(catalogue), rules);
 }
 
 }  // namespace taxon::plan

@@ -2,6 +2,41 @@
 
 namespace taxon::plan {
 
+std::vector<std::string> SectionReader::problems() const {
+  std::vector<Found> sorted = found_;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Found& a, const Found& b) { return a.source.order < b.source.order; });
+  std::vector<std::string> texts;
+  for (const Found& found : sorted) texts.push_back(found.source.words + ": " + found.text);
+  return texts;
+}
+
+void SectionReader::settle_options(
+    Options& options, const std::string& path, const std::vector<OptionKey>& known,
+    const std::function<std::optional<std::string>(const std::string& key, const std::string& text)>&
+        refusal) {
+  for (const auto& [key, text] : Options::Given(options.given())) {
+    const auto given =
+        std::find_if(given_options_.rbegin(), given_options_.rend(),
+                     [&](const GivenOption& option) { return option.path == path && option.key == key; });
+    const auto row =
+        std::find_if(known.begin(), known.end(), [&](const OptionKey& option) { return option.key == key; });
+    std::optional<std::string> wrong;
+    if (row == known.end()) {
+      options.erase(key);
+      if (given != given_options_.rend()) wrong = refusal(key, text);
+    } else if (const auto canonical = row->canonical(text)) {
+      options.set(key, *canonical);
+    } else {
+      // What another source gave was right for the row that it named.
+      options.erase(key);
+      if (given != given_options_.rend())
+        wrong = fmt::format("{}.{} must be {}, but is \"{}\"", path, key, row->allowed, text);
+    }
+    if (wrong) found_.push_back({given->source, *wrong});
+  }
+}
+
 // exchange.levels[0].group is the known key exchange.levels.group.
 std::string SectionReader::without_indices(const std::string& path) {
   std::string plain;
@@ -29,7 +64,7 @@ YAML::Node SectionReader::spelled_out(const Field& field, const YAML::Node& word
 
 YAML::Node SectionReader::nested(const std::string& assignment) {
   auto complain_here = [&](const std::string& text) {
-    problems_.push_back(fmt::format("--set {}: {}", assignment, text));
+    found_.push_back({{overrides_, origin_}, text});
     return YAML::Node();
   };
   auto equals = assignment.find('=');

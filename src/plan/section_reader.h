@@ -12,6 +12,7 @@
 
 #include "plan/fields.h"
 #include "plan/nearest.h"
+#include "plan/options.h"
 #include "plan/text.h"
 
 namespace taxon::plan {
@@ -51,12 +52,29 @@ class SectionReader {
   template <class Root>
   void override_key(Root& value, const std::string& assignment);
 
-  const std::vector<std::string>& problems() const { return problems_; }
+  /// In the order of lines, or of overrides.
+  std::vector<std::string> problems() const;
+
+  /// A row's keys in the section at `path` ("exchange.levels[0].codec"), once this source has been read: each
+  /// must be one of `known`, and what that allows. Of the others, those that this source gave are refused in
+  /// the words of `refusal` (none: passed over), and all are left out.
+  void settle_options(Options& options, const std::string& path, const std::vector<OptionKey>& known,
+                      const std::function<std::optional<std::string>(const std::string& key,
+                                                                     const std::string& text)>& refusal);
 
  private:
+  /// Where something stands: the line of a document, or which override it is.
+  struct Source {
+    int order = 0;
+    std::string words;
+  };
   struct Found {
-    int line;
+    Source source;
     std::string text;
+  };
+  struct GivenOption {
+    std::string path, key;
+    Source source;
   };
   template <class T>
   void section(const YAML::Node& node, T& value, const std::string& path);
@@ -68,8 +86,13 @@ class SectionReader {
   void read_list(const Field& field, const YAML::Node& node, std::vector<T>& value, const std::string& path);
   template <class T>
   void elements(const YAML::Node& node, std::vector<T>& value, const std::string& path);
+  Source source_of(const YAML::Node& node) const {
+    if (overrides_ > 0) return {overrides_, origin_};
+    const int line = node.Mark().line + 1;
+    return {line, fmt::format("{}:{}", origin_, line)};
+  }
   void complain(const YAML::Node& node, const std::string& text) {
-    found_.push_back({node.Mark().line + 1, text});
+    found_.push_back({source_of(node), text});
   }
   static std::string without_indices(const std::string& path);
   /// The section that a word stands for, which has the word's line.
@@ -83,10 +106,11 @@ class SectionReader {
 
   const std::vector<std::string>& known_keys_;
   std::string what_;
-  bool overriding_ = false;
+  std::string origin_;           // of what is being read
+  int overrides_ = 0;            // so far; 0: it is a document
   std::set<std::string> given_;  // keys that this source has set
-  std::vector<Found> found_;     // in the current document or override
-  std::vector<std::string> problems_;
+  std::vector<GivenOption> given_options_;
+  std::vector<Found> found_;
 };
 
 template <class T>
@@ -121,6 +145,12 @@ void SectionReader::section(const YAML::Node& node, T& value, const std::string&
   });
   for (const Entry& entry : entries) {
     if (entry.known) continue;
+    if constexpr (HasOptions<T>)
+      if (entry.value.IsScalar()) {
+        value.options.set(entry.key, entry.value.Scalar());
+        given_options_.push_back({path, entry.key, source_of(entry.key_node)});
+        continue;
+      }
     std::string full = join(path, entry.key);
     complain(entry.key_node,
              full + " is no key" + suggestion(nearest_key(without_indices(full), known_keys_)));
@@ -159,7 +189,7 @@ template <class T>
 void SectionReader::read_list(const Field& field, const YAML::Node& node, std::vector<T>& value,
                               const std::string& path) {
   if constexpr (Section<T>)
-    if (overriding_ && node.IsMap()) return elements(node, value, path);
+    if (overrides_ > 0 && node.IsMap()) return elements(node, value, path);
   if (!node.IsSequence())
     return complain(node, fmt::format("{} must be a list, but is {}", path, shown(node)));
   std::vector<T> list;
@@ -186,23 +216,15 @@ void SectionReader::elements(const YAML::Node& node, std::vector<T>& value, cons
 
 template <class Root>
 void SectionReader::document(const YAML::Node& root, Root& value, const std::string& origin) {
-  overriding_ = false;
-  found_.clear();
+  origin_ = origin;
   section(root, value, "");
-  std::stable_sort(found_.begin(), found_.end(),
-                   [](const Found& a, const Found& b) { return a.line < b.line; });
-  for (const Found& found : found_)
-    problems_.push_back(fmt::format("{}:{}: {}", origin, found.line, found.text));
 }
 
 template <class Root>
 void SectionReader::override_key(Root& value, const std::string& assignment) {
-  YAML::Node node = nested(assignment);
-  if (!node.IsMap()) return;
-  overriding_ = true;
-  found_.clear();
-  section(node, value, "");
-  for (const Found& found : found_) problems_.push_back(fmt::format("--set {}: {}", assignment, found.text));
+  origin_ = "--set " + assignment;
+  ++overrides_;
+  if (const YAML::Node node = nested(assignment); node.IsMap()) section(node, value, "");
 }
 
 }  // namespace taxon::plan

@@ -20,6 +20,8 @@ class SectionWriter {
       out_ << YAML::Key << std::string(field.key) << YAML::Value;
       write(field, member);
     });
+    if constexpr (HasOptions<std::remove_const_t<T>>)
+      for (const auto& [key, text] : value.options.given()) out_ << YAML::Key << key << YAML::Value << text;
     out_ << YAML::EndMap;
   }
   std::string text() const { return std::string(out_.c_str()) + "\n"; }

@@ -126,12 +126,15 @@ bool parse_integer(const Field& field, std::string_view text, Integer& value) {
   Integer number{}, product{};
   if (!parse_number(text, number)) return false;
   if (__builtin_mul_overflow(number, unit, &product)) return false;
-  if (!in_range(field, static_cast<double>(product))) return false;
+  if (!in_range(field, static_cast<double>(product)) || !is_choice(field, text)) return false;
+  if (product % static_cast<Integer>(field.multiple_of) != 0) return false;
   value = product;
   return true;
 }
 
 std::string integer_words(const Field& field) {
+  if (!field.choices.empty()) return choice_words(field);
+  if (field.multiple_of > 1) return with_range(field, fmt::format("a multiple of {}", field.multiple_of));
   return with_range(field, field.unit == Unit::Bytes ? "a number of bytes (also as 4MiB)" : "a whole number");
 }
 

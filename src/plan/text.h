@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "plan/fields.h"
+#include "base/dtype.h"
+#include "plan/choice.h"
+#include "plan/field.h"
 
 namespace taxon::plan {
 
@@ -17,6 +19,10 @@ std::string to_text(const Field& field, std::uint64_t value);
 std::string to_text(const Field& field, double value);
 std::string to_text(const Field& field, DType value);
 std::string to_text(const Field& field, const std::string& value);
+template <Choice E>
+std::string to_text(const Field&, E value) {
+  return std::string(to_string(value));
+}
 
 /// Sets `value` and returns true if `text` is what the field allows; otherwise leaves it alone. Numbers
 /// may have their unit ("4MiB", "50us", "1 Gbit/s").
@@ -27,6 +33,12 @@ bool parse_text(const Field& field, std::string_view text, std::uint64_t& value)
 bool parse_text(const Field& field, std::string_view text, double& value);
 bool parse_text(const Field& field, std::string_view text, DType& value);
 bool parse_text(const Field& field, std::string_view text, std::string& value);
+template <Choice E>
+bool parse_text(const Field&, std::string_view text, E& value) {
+  const std::optional<E> found = choice_from<E>(text);
+  if (found) value = *found;
+  return found.has_value();
+}
 
 /// What the field allows, for "must be ...": "a whole number of at least 0", "true or false".
 std::string allowed(const Field& field, const bool&);
@@ -36,5 +48,15 @@ std::string allowed(const Field& field, const std::uint64_t&);
 std::string allowed(const Field& field, const double&);
 std::string allowed(const Field& field, const DType&);
 std::string allowed(const Field& field, const std::string&);
+template <Choice E>
+std::string allowed(const Field&, const E&) {
+  std::string words;
+  for (std::string_view word : Words<E>::all) {
+    if (word.empty()) continue;
+    words += words.empty() ? "one of " : ", ";
+    words += word;
+  }
+  return words;
+}
 
 }  // namespace taxon::plan

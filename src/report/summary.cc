@@ -107,8 +107,8 @@ std::string to_json(const Summary& s) {
       {"name", s.name},
       {"taxon_version", s.version},
       {"interrupted", s.interrupted},
-      {s.split + "_accuracy", s.interrupted ? Json(nullptr) : number(s.accuracy)},
-      {s.split + "_loss", s.interrupted ? Json(nullptr) : number(s.loss)},
+      {fmt::format("{}_accuracy", s.split), s.interrupted ? Json(nullptr) : number(s.accuracy)},
+      {fmt::format("{}_loss", s.split), s.interrupted ? Json(nullptr) : number(s.loss)},
       {"train_loss", number(s.train_loss)},
       {"steps", s.steps},
       {"epochs", number(s.epochs)},
@@ -149,7 +149,7 @@ std::string to_text(const Summary& s, const std::string& folder) {
     line("interrupted",
          fmt::format("after step {}, {:.2f} epochs; continue with --resume", s.steps, s.epochs));
   else
-    line(s.split == "test" ? "test accuracy" : "validation",
+    line(s.split == plan::Split::Test ? "test accuracy" : "validation",
          fmt::format("{:.2f} %   (loss {})", s.accuracy * 100, decimal(s.loss, 4)));
   line("speed", fmt::format("{:.0f} samples/s   (step {:.2f} ms median, {:.2f} ms p95)", s.samples_per_second,
                             s.step_ms_p50, s.step_ms_p95));

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "plan/plan.h"
+
 namespace taxon::report {
 
 /// What the codec of a level did: means over ranks and steps.
@@ -43,8 +45,8 @@ struct Summary {
   std::string name;
   std::string version;
   bool interrupted = false;
-  std::string split = "test";     // whose are
-  double accuracy = 0, loss = 0;  // of the final parameters
+  plan::Split split = plan::Split::Test;  // whose are
+  double accuracy = 0, loss = 0;          // of the final parameters
   double train_loss = 0;
   std::int64_t steps = 0;
   double epochs = 0;

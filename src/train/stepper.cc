@@ -15,7 +15,7 @@ Stepper::Stepper(TrainContext world, const Setup& setup)
       setup_(setup),
       flights_(setup.state->flights()),
       next_(setup.first_step),
-      on_divergence_(exchange::on_divergence(*setup.plan)) {
+      on_divergence_(setup.plan->on_divergence) {
   for (std::size_t f = 0; f < flights_.size(); ++f)
     flights_[f].exchange = std::make_unique<exchange::Exchange>(
         runtime(), exchange::Exchange::Setup{&setup_.state->layout(),
@@ -40,7 +40,7 @@ Saver::ToCome Stepper::to_come() {
 task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64_t samples,
                                        optim::StepClock clock, task::Task<void> beside,
                                        const Divergence* agreed) {
-  const bool may_skip = on_divergence_ == exchange::OnDivergence::Skip;
+  const bool may_skip = on_divergence_ == plan::OnDivergence::Skip;
   busy_ = idle_ = Duration(0);
   next_ = clock.step;
   auto advancing = advance(input);
@@ -62,8 +62,9 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   next_ = clock.step + 1;
   std::exception_ptr error;
   try {
-    auto passing =
-        setup_.plan->exchange.gradients == "ring" ? pass_in_pieces(input, begun) : pass(input, begun);
+    auto passing = setup_.plan->exchange.gradients == plan::GradientMemory::Ring
+                       ? pass_in_pieces(input, begun)
+                       : pass(input, begun);
     done.output = co_await passing;
     auto learning = learn_divergence(clock, done.output.loss_sum);
     co_await learning;
@@ -95,7 +96,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   }
   idle_ += now() - passed;  // for ranks that are behind
   if (error) std::rethrow_exception(error);
-  if (setup_.plan->resolved.overlap == "backward") {
+  if (setup_.plan->resolved.overlap == plan::ResolvedOverlap::Backward) {
     auto all = settle();
     co_await all;
   }
@@ -107,10 +108,10 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
 /// A run that stops has its gradients looked at by the exchange, bucket by bucket.
 task::Task<void> Stepper::learn_divergence(optim::StepClock clock, double loss_sum) {
   divergence_ = {};
-  if (on_divergence_ == exchange::OnDivergence::Ignore) co_return;
+  if (on_divergence_ == plan::OnDivergence::Ignore) co_return;
   const auto rank = static_cast<double>(runtime().rank().value());
   if (!std::isfinite(loss_sum)) divergence_ = {.ranks = 1, .rank = rank, .losses = 1};
-  if (on_divergence_ == exchange::OnDivergence::Stop) co_return;
+  if (on_divergence_ == plan::OnDivergence::Stop) co_return;
   auto finding = flight_of(clock.step).exchange->find_not_finite();
   const exchange::Bucket* bucket = co_await finding;
   if (bucket) divergence_ = {.ranks = 1, .rank = rank, .bucket = static_cast<double>(bucket->id.value())};
@@ -163,7 +164,7 @@ task::Task<model::StepOutput> Stepper::run_backward(const model::StepInput* inpu
   flight.backward.push_back(std::make_unique<tensor::KernelHandle>(
       runtime().device, runtime().pending(), tensor::Stream::Compute, std::move(kernel)));
   tensor::KernelHandle& job = *flight.backward.back();
-  if (on_divergence_ != exchange::OnDivergence::Skip) flight.exchange->contribute(job, from);
+  if (on_divergence_ != plan::OnDivergence::Skip) flight.exchange->contribute(job, from);
   auto end = job.finished();
   co_await end;
   computed("forward and backward", begin);
@@ -208,7 +209,7 @@ task::Task<void> Stepper::settle() {
     gradient_norm_ = flight.exchange->gradient_norm();
   }
   // Not before: the exchange says which bucket it is, if a gradient is not finite either.
-  if (on_divergence_ == exchange::OnDivergence::Stop && divergence_.any())
+  if (on_divergence_ == plan::OnDivergence::Stop && divergence_.any())
     throw exchange::diverged(next_, fmt::format("the loss of rank {}", runtime().rank().value()),
                              {runtime().rank(), "forward", {}});
 }

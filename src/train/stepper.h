@@ -89,7 +89,7 @@ class Stepper {
   std::int64_t next_ = 0;        // the step after the last that began
   double gradient_norm_ = 0;
   Divergence divergence_;
-  const exchange::OnDivergence on_divergence_;
+  const plan::OnDivergence on_divergence_;
   Duration busy_{0}, idle_{0};  // since the last run() began
 };
 

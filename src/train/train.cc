@@ -113,7 +113,7 @@ task::Task<Outcome> Trainer::run() {
   try {
     auto preparing = prepare();
     co_await preparing;
-    announce(world_, ranks(), info());
+    announce(world_, ranks(), info(), options_.own);
     auto looping = loop();
     co_await looping;
     auto concluding = conclude();
@@ -452,8 +452,7 @@ task::Task<void> Trainer::evaluate() {
 
 /// The weights are, but too large: no model either.
 void Trainer::require_finite(const Evaluation& evaluation) const {
-  if (std::isfinite(evaluation.loss) || exchange::on_divergence(plan_) == exchange::OnDivergence::Ignore)
-    return;
+  if (std::isfinite(evaluation.loss) || plan_.on_divergence == plan::OnDivergence::Ignore) return;
   throw exchange::diverged(evaluation.step, "the loss of the test afterwards", {.operation = "test"});
 }
 
@@ -479,7 +478,7 @@ task::Task<void> Trainer::compare_weights(std::string what) {
       },
       cost);
   co_await hashing;
-  if (!finite && exchange::on_divergence(plan_) != exchange::OnDivergence::Ignore)
+  if (!finite && plan_.on_divergence != plan::OnDivergence::Ignore)
     throw exchange::diverged(steps_, fmt::format("a weight of rank {} afterwards", runtime().rank().value()),
                              {.rank = runtime().rank(), .operation = "compare weights"});
   auto same = ranks().agreement.require_equal(hash, std::move(what));

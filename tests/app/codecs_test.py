@@ -15,7 +15,7 @@ class Codecs(TaxonTest):
 
     def test_each_has_its_figures(self):
         lines, _, out = self.figures()
-        names = re.findall(r"^  codec (\w+)$", self.taxon("taxonomy").stdout, re.MULTILINE)
+        names = re.findall(r"^  codec (\w+): ", self.taxon("taxonomy").stdout, re.MULTILINE)
         self.assertGreaterEqual(len(names), 15)
         self.assertEqual(list(lines), names, out)
         # name, encode, its share of a copy (two words), decode (three words), ratio, error, ...

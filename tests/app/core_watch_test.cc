@@ -193,7 +193,7 @@ struct Quiet final : train::Observer {
 
 /// A run of which CoreWatch sees windows of half a second.
 struct WatchedRun {
-  explicit WatchedRun(const std::string& waiting, int threads = 2)
+  explicit WatchedRun(plan::ThreadWaiting waiting, int threads = 2)
       : watch(next, {.waiting = waiting,
                      .threads = threads,
                      .say = [this](const std::string& line) { lines.push_back(line); },
@@ -215,7 +215,7 @@ struct WatchedRun {
 
 TEST(CoreWatch, SaysOnceThatOthersUseTheCoresAndOnceThatTheyHaveGone) {
   if (OpenMpWaiting::is_given()) GTEST_SKIP() << kWaitingIsGiven;
-  WatchedRun run("auto");
+  WatchedRun run(plan::ThreadWaiting::Auto);
   run.windows(3, 0.05);
   EXPECT_THAT(run.lines, IsEmpty());
   run.time = ThreadTime{1, 1};
@@ -237,7 +237,7 @@ TEST(CoreWatch, SaysOnceThatOthersUseTheCoresAndOnceThatTheyHaveGone) {
 }
 
 TEST(CoreWatch, WhatThePlanSaysStays) {
-  WatchedRun active("active"), passive("passive");
+  WatchedRun active(plan::ThreadWaiting::Active), passive(plan::ThreadWaiting::Passive);
   for (WatchedRun* run : {&active, &passive}) {
     run->time = ThreadTime{1, 3};
     run->windows(30, 0.05);
@@ -250,7 +250,7 @@ TEST(CoreWatch, WhatThePlanSaysStays) {
 }
 
 TEST(CoreWatch, OneThreadWaitsForNoTeam) {
-  WatchedRun run("auto", 1);
+  WatchedRun run(plan::ThreadWaiting::Auto, 1);
   run.time = ThreadTime{1, 1};
   run.windows(30, 0.05);
   EXPECT_THAT(run.lines, ElementsAre(HasSubstr("the cores are busy")));
@@ -258,7 +258,7 @@ TEST(CoreWatch, OneThreadWaitsForNoTeam) {
 }
 
 TEST(CoreWatch, AKernelThatCountsNothingChangesNothing) {
-  WatchedRun run("auto");
+  WatchedRun run(plan::ThreadWaiting::Auto);
   run.time.reset();
   run.windows(30, 0.05);
   EXPECT_THAT(run.lines, IsEmpty());

@@ -11,7 +11,7 @@ constexpr int kMembers = 3;
 std::vector<CodecRow> rows_that_ask_owners() {
   std::vector<CodecRow> rows;
   for (const CodecRow& row : codec_table())
-    if (row.make(plan_of(row.name))->part_query()) rows.push_back(row);
+    if (row.make(options_of())->part_query()) rows.push_back(row);
   return rows;
 }
 

@@ -48,15 +48,8 @@ inline std::vector<float> whole_numbers(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-inline plan::CodecPlan plan_of(std::string_view name) {
-  plan::CodecPlan plan;
-  plan.name = name;
-  plan.density = 0.05;
-  plan.columns = 0.2;
-  plan.threshold = 0.7;
-  if (name == "split_sketch") plan.table = "int8";
-  return plan;
-}
+/// Options under which a codec has something to do on few values; a row takes those that it has.
+inline plan::Options options_of() { return {{"density", 0.05}, {"columns", 0.2}, {"threshold", 0.7}}; }
 
 /// Two matrices and a vector, the last row of either matrix maybe cut short, that fill a range.
 inline std::vector<Piece> tensors_of(std::size_t count) {
@@ -71,12 +64,12 @@ inline std::vector<Piece> tensors_of(std::size_t count) {
 /// A codec with memory for one range.
 struct Coder {
   explicit Coder(const CodecRow& row, std::size_t count, Isa path = best_isa())
-      : Coder(row, plan_of(row.name), count, path) {}
-  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::size_t count, Isa path = best_isa())
-      : Coder(row, plan, count == 0 ? std::vector<Piece>{} : tensors_of(count), path) {}
+      : Coder(row, options_of(), count, path) {}
+  Coder(const CodecRow& row, const plan::Options& options, std::size_t count, Isa path = best_isa())
+      : Coder(row, options, count == 0 ? std::vector<Piece>{} : tensors_of(count), path) {}
   /// Of tensors without gaps.
-  Coder(const CodecRow& row, const plan::CodecPlan& plan, std::vector<Piece> tensors, Isa path = best_isa())
-      : codec(row.make(plan)),
+  Coder(const CodecRow& row, const plan::Options& options, std::vector<Piece> tensors, Isa path = best_isa())
+      : codec(row.make(options)),
         count(tensors.empty() ? 0 : tensors.back().range.end()),
         pieces(std::move(tensors)),
         lasting(codec->lasts() ? count : 0),

@@ -8,16 +8,16 @@
 namespace taxon::codec::test {
 namespace {
 
-plan::CodecPlan chunk_plan(int bits) {
-  plan::CodecPlan plan;
-  plan.block = 128;
-  plan.density = 0.1;
-  plan.bits = bits;
-  return plan;
+plan::Options chunk_plan(int bits) {
+  plan::Options options;
+  options.set("block", 128);
+  options.set("density", 0.1);
+  options.set("bits", bits);
+  return options;
 }
 
-std::vector<float> encoded(const CodecRow& row, const plan::CodecPlan& plan, std::vector<float> values) {
-  Coder coder(row, plan, values.size());
+std::vector<float> encoded(const CodecRow& row, const plan::Options& options, std::vector<float> values) {
+  Coder coder(row, options, values.size());
   return coder.round_trip(values, Residual::Stay);
 }
 
@@ -50,7 +50,7 @@ TEST(ChunkTopK, SendsTheLargestOfEachChunkWithinAHalfStep) {
 }
 
 TEST(ChunkTopK, CostsTheBitsItSays) {
-  const auto codec = find_codec("chunk_top_k").make({.density = 0.01, .bits = 2, .block = 4096});
+  const auto codec = find_codec("chunk_top_k").make({{"density", 0.01}, {"bits", 2}, {"block", 4096}});
   const double count = 4096 * 256, entries = 41 * 256;
   // 16 bits of a place, 2 of a value, two float32 for each chunk.
   EXPECT_NEAR(static_cast<double>(codec->wire_bytes(0, static_cast<std::size_t>(count))),
@@ -62,24 +62,24 @@ TEST(DctTopK, HasAllOfAWaveInOneEntry) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < 64; ++i)
     values[64 + i] = static_cast<float>(std::cos(3.14159265358979 / 64 * (static_cast<double>(i) + 0.5) * 5));
-  const auto sent = encoded(find_codec("dct_top_k"), {.density = 1.0 / 256, .block = 256}, values);
+  const auto sent = encoded(find_codec("dct_top_k"), {{"density", 1.0 / 256}, {"block", 256}}, values);
   for (std::size_t i = 0; i < count; ++i) EXPECT_NEAR(sent[i], values[i], 1e-5) << i;
 }
 
 TEST(DctTopK, WithAllEntriesIsTheIdentity) {
   const std::vector<float> values = gradient(1000, 4);
-  const auto sent = encoded(find_codec("dct_top_k"), {.density = 1, .block = 256}, values);
+  const auto sent = encoded(find_codec("dct_top_k"), {{"density", 1}, {"block", 256}}, values);
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(sent[i], values[i], 1e-4) << i;
 }
 
 TEST(Cocktail, DrawsOtherPlacesWithAnotherKeyAndOneOfEachPart) {
   const std::size_t count = 2000;
   std::vector<float> values(count, 1.0F);
-  plan::CodecPlan plan = chunk_plan(8);
-  plan.drawn = 0.1;
-  plan.density = 0.05;
+  plan::Options options = chunk_plan(8);
+  options.set("drawn", 0.1);
+  options.set("density", 0.05);
   const CodecRow& row = find_codec("cocktail");
-  Coder coder(row, plan, count);
+  Coder coder(row, options, count);
   auto places = [&](std::uint64_t key) {
     coder.context.shared = key;
     const auto sent = coder.round_trip(values, Residual::Stay);

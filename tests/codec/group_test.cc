@@ -10,9 +10,13 @@
 namespace taxon::codec::test {
 namespace {
 
+plan::CodecPlan plan_of(std::string_view name) {
+  return {.name = std::string(name), .options = options_of()};
+}
+
 struct Member {
   Member(const CodecRow& row, const plan::CodecPlan& plan, std::size_t count, std::uint64_t own)
-      : coder(row, plan, count), errors(count), velocity(plan.momentum > 0 ? count : 0) {
+      : coder(row, plan.options, count), errors(count), velocity(plan.momentum > 0 ? count : 0) {
     coder.context.own = own;
   }
   Memory memory() { return {errors, velocity}; }
@@ -185,7 +189,7 @@ TEST(GTopK, ChoosesWhatTheReferenceChooses) {
   for (int size : {2, 4, 8, 3, 5}) {
     const std::size_t count = 4000;
     plan::CodecPlan plan = plan_of("gtop_k");
-    plan.density = 0.01;
+    plan.options.set("density", 0.01);
     Group group(find_codec("gtop_k"), plan, count, size);
     std::vector<std::vector<float>> gradients;
     for (int m = 0; m < size; ++m) gradients.push_back(whole_numbers(count, static_cast<std::uint64_t>(m)));
@@ -199,7 +203,7 @@ TEST(GTopK, ChoosesWhatTheReferenceChooses) {
 TEST(MomentumCorrection, WithEverythingSentAndNoMaskIsMomentumSgd) {
   const std::size_t count = 500;
   plan::CodecPlan plan = plan_of("top_k");
-  plan.density = 1;
+  plan.options.set("density", 1);
   plan.momentum = 0.9;
   for (bool masking : {false, true}) {
     plan.masking = masking;
@@ -221,7 +225,7 @@ TEST(MomentumCorrection, WithEverythingSentAndNoMaskIsMomentumSgd) {
 TEST(GlobalSketch, AppliesExactValuesOfWhatIsLargest) {
   const std::size_t count = 20000;
   plan::CodecPlan plan = plan_of("count_sketch");
-  plan.density = 0.005;
+  plan.options.set("density", 0.005);
   Group group(find_codec("count_sketch"), plan, count, 4);
   std::vector<std::vector<float>> gradients(4, std::vector<float>(count));
   for (std::size_t m = 0; m < 4; ++m) {

@@ -19,30 +19,15 @@ std::vector<CodecRow> rows_where(bool (*holds)(const CodecRow&)) {
   std::copy_if(codec_table().begin(), codec_table().end(), std::back_inserter(rows), holds);
   return rows;
 }
-bool keeps_zeros(const CodecRow& row) { return row.make(plan_of(row.name))->keeps_zeros(); }
-bool is_linear(const CodecRow& row) {
-  return row.make(plan_of(row.name))->rounds()[0].algebra == Algebra::Linear;
-}
+bool keeps_zeros(const CodecRow& row) { return row.make(options_of())->keeps_zeros(); }
+bool is_linear(const CodecRow& row) { return row.make(options_of())->rounds()[0].algebra == Algebra::Linear; }
 
 class Laws : public testing::TestWithParam<CodecRow> {};
 
 /// What a codec may be off by, where the block's largest magnitude is `scale`.
-float most_error(std::string_view name, float value, float scale) {
-  if (name == "bf16") return std::abs(value) / 256;
-  if (name == "fp16") return std::abs(value) / 2048 + 0x1p-25F;
-  if (name == "int8") return scale / 254 * 1.001F;
-  if (name == "int4") return scale / 14 * 1.001F;
-  if (name == "qsgd") return scale / 7 * 1.001F;
-  if (name == "terngrad") return scale * 1.001F;
-  if (name == "natural") return std::abs(value) * 1.001F + scale * 0x1p-125F;
-  if (name == "two_bit" || name == "threshold") return std::abs(value);
-  if (name == "power_sgd") return 20 * scale;  // see low_rank_test.cc
-  if (name == "sign" || name == "one_bit") return scale * 1.001F;
-  if (name == "chunk_top_k" || name == "cocktail") return 40 * scale;  // see chunks_test.cc
-  if (name == "dct_top_k" || name == "split_sketch") return 40 * scale;
-  if (name.starts_with("packed_")) return 40 * scale;  // see packed_test.cc
-  if (name == "sign_vote") return std::abs(value) + 1;
-  return 0;  // what travels is exact
+float most_error(const CodecRow& row, float value, float scale) {
+  if (row.step) return 1.001F * row.step(value, scale) + scale * 0x1p-125F;
+  return row.largest_error ? row.largest_error(value, scale) : 0;
 }
 
 /// Of a group of one, so that what is delivered is what was sent.
@@ -73,7 +58,7 @@ TEST_P(Laws, WhatIsSentIsNear) {
       float scale = 0;
       for (std::size_t j = i / 256 * 256; j < std::min(count, i / 256 * 256 + 256); ++j)
         scale = std::max(scale, std::abs(input[j]));
-      ASSERT_LE(std::abs(sent[i] - input[i]), most_error(GetParam().name, input[i], scale))
+      ASSERT_LE(std::abs(sent[i] - input[i]), most_error(GetParam(), input[i], scale))
           << i << " of " << count;
     }
   }
@@ -281,18 +266,17 @@ testing::AssertionResult is_rounding_by_chance(const Moments& moments) {
                                      << ")";
 }
 
-/// How far values are apart that may be sent in place of each of the input's.
-std::vector<double> steps_of(std::string_view codec, const std::vector<float>& input) {
+/// How far values are apart that may be sent in place of each of the input's; 0 where no chance decides.
+std::vector<double> steps_of(const CodecRow& row, const std::vector<float>& input) {
   const std::size_t block = 256;
   std::vector<double> steps(input.size());
-  for (std::size_t i = 0; i < input.size(); ++i) {
+  for (std::size_t i = 0; i < input.size() && row.step; ++i) {
     const auto first = input.begin() + static_cast<std::ptrdiff_t>(i / block * block);
     const auto last =
         input.begin() + static_cast<std::ptrdiff_t>(std::min(input.size(), i / block * block + block));
-    const double largest =
+    const float largest =
         std::abs(*std::max_element(first, last, [](float a, float b) { return std::abs(a) < std::abs(b); }));
-    steps[i] = codec == "natural" ? std::exp2(std::floor(std::log2(std::abs(input[i]))))
-                                  : largest / (codec == "terngrad" ? 1 : 7);
+    steps[i] = row.step(input[i], largest);
   }
   return steps;
 }
@@ -305,7 +289,7 @@ TEST_P(UnbiasedCodecs, RoundByChanceWithTheMeanAndTheVarianceOfTheory) {
     coder.context.own = mix(static_cast<std::uint64_t>(draw));
     return coder.round_trip(values, Residual::Stay);
   };
-  const std::vector<double> steps = steps_of(GetParam().name, input);
+  const std::vector<double> steps = steps_of(GetParam(), input);
   const std::vector<float> first = send(input, 0);
   bool by_chance = false;
   for (int draw = 1; draw < 20; ++draw) by_chance = by_chance || bits_of(send(input, draw)) != bits_of(first);
@@ -331,7 +315,7 @@ TEST(RoundingByChance, IsToldFromWhatIsNoiserOrBiased) {
       return sent;
     };
   };
-  const std::vector<double> steps = steps_of("qsgd", input);
+  const std::vector<double> steps = steps_of(row, input);
   EXPECT_TRUE(is_rounding_by_chance(moments_of(send(1, 1), input, steps, 1000)));
   EXPECT_FALSE(is_rounding_by_chance(moments_of(send(std::sqrt(2.0), 1), input, steps, 1000)));
   EXPECT_FALSE(is_rounding_by_chance(moments_of(send(std::sqrt(1.1), 1), input, steps, 1000)));

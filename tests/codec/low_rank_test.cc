@@ -14,9 +14,9 @@ class PowerSgd : public testing::Test {
   static constexpr std::size_t kRows = 60, kColumns = 45, kCount = kRows * kColumns;
 
   static Coder coder_of(int rank) {
-    plan::CodecPlan plan = plan_of("power_sgd");
-    plan.rank = rank;
-    return Coder(find_codec("power_sgd"), plan, {{{0, kCount}, kColumns}});
+    plan::Options options = options_of();
+    options.set("rank", rank);
+    return Coder(find_codec("power_sgd"), options, {{{0, kCount}, kColumns}});
   }
   static std::vector<float> of_rank(int rank) {
     std::vector<float> values(kCount);
@@ -63,10 +63,10 @@ TEST_F(PowerSgd, SendsMatricesOfItsRankWhole) {
 }
 
 TEST_F(PowerSgd, SendsWhatIsSmallAsItIs) {
-  plan::CodecPlan plan = plan_of("power_sgd");
-  plan.rank = 4;
+  plan::Options options = options_of();
+  options.set("rank", 4);
   const std::size_t count = 16 * 9 + 30;  // factors would not halve the matrix; and a vector
-  Coder coder(find_codec("power_sgd"), plan, {{{0, 16 * 9}, 9}, {{16 * 9, 30}, 0}});
+  Coder coder(find_codec("power_sgd"), options, {{{0, 16 * 9}, 9}, {{16 * 9, 30}, 0}});
   std::vector<float> input = gradient(count, 1);
   EXPECT_EQ(coder.round_trip(input, Residual::Stay), input);
   EXPECT_EQ(coder.wires[0].view().size(), count * sizeof(float));

@@ -17,17 +17,17 @@ std::map<std::size_t, float> entries_of(const std::vector<float>& values) {
   return entries;
 }
 
-plan::CodecPlan packed(const char* name, int bits) {
-  plan::CodecPlan plan = plan_of(name);
-  plan.bits = bits;
-  return plan;
+plan::Options packed(int bits) {
+  plan::Options options = options_of();
+  options.set("bits", bits);
+  return options;
 }
 
 TEST(PackedTopK, SendsTheSameEntriesToTheNearestStep) {
   for (int bits : {2, 4, 8}) {
     std::vector<float> values = gradient(kCount, 3), same = values;
     const auto exact = entries_of(Coder(find_codec("top_k"), kCount).round_trip(same, Residual::Stay));
-    Coder coder(find_codec("packed_top_k"), packed("packed_top_k", bits), kCount);
+    Coder coder(find_codec("packed_top_k"), packed(bits), kCount);
     std::vector<float> rest = values;
     const auto sent = entries_of(coder.round_trip(rest, Residual::Keep));
     ASSERT_EQ(exact.size(), 1000u);
@@ -52,7 +52,7 @@ TEST(PackedTopK, AnEntryTakesAByteAndItsBits) {
   // 1000 of 20000: a gap each and 78 that go on; four blocks of 256 codes and their scales; two heads.
   auto padded_to_64 = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
   for (int bits : {2, 4, 8}) {
-    const auto codec = find_codec("packed_gtop_k").make(packed("packed_gtop_k", bits));
+    const auto codec = find_codec("packed_gtop_k").make(packed(bits));
     EXPECT_EQ(codec->wire_bytes(0, kCount), 2 * sizeof(Head) + padded_to_64(1000 + kCount / 255) +
                                                 padded_to_64(4 * 256 * static_cast<std::size_t>(bits) / 8) +
                                                 64);
@@ -60,8 +60,8 @@ TEST(PackedTopK, AnEntryTakesAByteAndItsBits) {
 }
 
 TEST(PackedTopK, AMergedWireHasTheLargestOfBothAndTheRestIsKept) {
-  const plan::CodecPlan plan = packed("packed_gtop_k", 8);
-  Coder a(find_codec("packed_gtop_k"), plan, kCount), b(find_codec("packed_gtop_k"), plan, kCount);
+  const plan::Options options = packed(8);
+  Coder a(find_codec("packed_gtop_k"), options, kCount), b(find_codec("packed_gtop_k"), options, kCount);
   std::vector<float> first = gradient(kCount, 1), second = gradient(kCount, 2);
   const auto of_a = a.round_trip(first, Residual::Keep), of_b = b.round_trip(second, Residual::Keep);
   std::vector<float> dropped(kCount), merged(kCount);
@@ -82,10 +82,10 @@ TEST(PackedTopK, AMergedWireHasTheLargestOfBothAndTheRestIsKept) {
 
 TEST(CountedEntries, AreAsManyOfAnyNumberOfValues) {
   for (const char* name : {"random_k", "top_k", "gtop_k", "packed_top_k", "packed_gtop_k", "count_sketch"}) {
-    plan::CodecPlan plan = plan_of(name);
-    plan.entries = 300;
-    plan.column_count = 1000;  // of count_sketch alone
-    const auto codec = find_codec(name).make(plan);
+    plan::Options options = options_of();
+    options.set("entries", 300);
+    options.set("column_count", 1000);  // of count_sketch alone
+    const auto codec = find_codec(name).make(options);
     for (int round = 0; round < static_cast<int>(codec->rounds().size()); ++round) {
       const std::size_t bytes = codec->wire_bytes(round, 100000);
       if (!std::string_view(name).starts_with("packed_")) {
@@ -94,10 +94,10 @@ TEST(CountedEntries, AreAsManyOfAnyNumberOfValues) {
         EXPECT_GT(codec->wire_bytes(round, 1000000), bytes) << "gaps between places grow";
       }
     }
-    Coder coder(find_codec(name), plan, 5000);
+    Coder coder(find_codec(name), options, 5000);
     std::vector<float> values = gradient(5000, 9);
     EXPECT_LE(entries_of(coder.round_trip(values, Residual::Stay)).size(), 300u) << name;
-    Coder few(find_codec(name), plan, 20);  // fewer values than entries: all of them
+    Coder few(find_codec(name), options, 20);  // fewer values than entries: all of them
     std::vector<float> some = gradient(20, 9);
     const std::size_t sent = entries_of(few.round_trip(some, Residual::Stay)).size();
     EXPECT_TRUE(std::string_view(name).starts_with("packed_") ? sent > 0 : sent == 20)
@@ -106,11 +106,11 @@ TEST(CountedEntries, AreAsManyOfAnyNumberOfValues) {
 }
 
 TEST(CountedEntries, OfASketchAreItsHeaviest) {
-  plan::CodecPlan plan = plan_of("count_sketch");
-  plan.entries = 5;
-  plan.column_count = 512;
-  plan.candidates = 4;
-  Coder coder(find_codec("count_sketch"), plan, kCount);
+  plan::Options options = options_of();
+  options.set("entries", 5);
+  options.set("column_count", 512);
+  options.set("candidates", 4);
+  Coder coder(find_codec("count_sketch"), options, kCount);
   std::vector<float> values(kCount, 0.001F);
   for (std::size_t i : {7U, 500U, 9000U, 12345U, 19999U}) values[i] = 5.0F + static_cast<float>(i);
   std::vector<float> input = values;

@@ -13,9 +13,9 @@ namespace {
 
 TEST(Sign, StandsForTheMeanMagnitudeOfItsBlock) {
   const std::size_t count = 700;
-  plan::CodecPlan plan = plan_of("sign");
-  plan.block = 128;
-  Coder coder(find_codec("sign"), plan, count);
+  plan::Options options = options_of();
+  options.set("block", 128);
+  Coder coder(find_codec("sign"), options, count);
   std::vector<float> input = whole_numbers(count, 1);
   const std::vector<float> sent = coder.round_trip(input, Residual::Stay);
   for (std::size_t i = 0; i < count; ++i) {
@@ -29,9 +29,9 @@ TEST(Sign, StandsForTheMeanMagnitudeOfItsBlock) {
 
 TEST(OneBit, StandsForTheMeansOfEitherSign) {
   const std::size_t count = 700;
-  plan::CodecPlan plan = plan_of("one_bit");
-  plan.block = 128;
-  Coder coder(find_codec("one_bit"), plan, count);
+  plan::Options options = options_of();
+  options.set("block", 128);
+  Coder coder(find_codec("one_bit"), options, count);
   std::vector<float> input = whole_numbers(count, 2);
   for (std::size_t i = 256; i < 384; ++i) input[i] = std::abs(input[i]) + 1;  // a block without a negative
   const std::vector<float> sent = coder.round_trip(input, Residual::Stay);

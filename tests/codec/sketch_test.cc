@@ -77,12 +77,12 @@ TEST(Sketch, FindsHeavyHitters) {
 /// Candidates are the blocks that hold the heavy values, found with an eighth of the estimates.
 TEST(Sketch, OfBlocksFindsBlocksOfHeavyHitters) {
   const std::size_t count = 80000;
-  plan::CodecPlan plan = plan_of("count_sketch");
-  plan.density = 0.001;
-  plan.columns = 0.03;
-  plan.candidates = 8;
-  plan.neighbours = 8;
-  Coder coder(find_codec("count_sketch"), plan, count);
+  plan::Options options = options_of();
+  options.set("density", 0.001);
+  options.set("columns", 0.03);
+  options.set("candidates", 8);
+  options.set("neighbours", 8);
+  Coder coder(find_codec("count_sketch"), options, count);
   std::vector<float> values = gradient(count, 2);
   for (float& value : values) value *= 0.01F;
   std::vector<std::size_t> heavy;

@@ -13,9 +13,9 @@ float cut(float value, float threshold) {
 
 TEST(TwoBit, SendsTheThresholdOfWhatReachesIt) {
   for (std::size_t count : {1UL, 64UL, 1000UL}) {
-    plan::CodecPlan plan = plan_of("two_bit");
-    plan.threshold = 0.25;
-    Coder coder(find_codec("two_bit"), plan, count);
+    plan::Options options = options_of();
+    options.set("threshold", 0.25);
+    Coder coder(find_codec("two_bit"), options, count);
     std::vector<float> input = gradient(count, 1);
     input[0] = 0.25F;
     input[count / 2] = -0.25F;
@@ -27,10 +27,10 @@ TEST(TwoBit, SendsTheThresholdOfWhatReachesIt) {
 TEST(Threshold, SendsTheThresholdOfWhatReachesItWhileThereIsRoom) {
   const std::size_t count = 20000;
   for (double density : {0.001, 0.01, 0.2, 1.0}) {
-    plan::CodecPlan plan = plan_of("threshold");
-    plan.threshold = 2;
-    plan.density = density;
-    Coder coder(find_codec("threshold"), plan, count);
+    plan::Options options = options_of();
+    options.set("threshold", 2);
+    options.set("density", density);
+    Coder coder(find_codec("threshold"), options, count);
     std::vector<float> input = gradient(count, 2);
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), 0U);
@@ -45,10 +45,10 @@ TEST(Threshold, SendsTheThresholdOfWhatReachesItWhileThereIsRoom) {
 
 TEST(Threshold, KeepsWhatTheThresholdLacks) {
   const std::size_t count = 300;
-  plan::CodecPlan plan = plan_of("threshold");
-  plan.threshold = 0.5;
-  plan.density = 1;
-  Coder coder(find_codec("threshold"), plan, count);
+  plan::Options options = options_of();
+  options.set("threshold", 0.5);
+  options.set("density", 1);
+  Coder coder(find_codec("threshold"), options, count);
   std::vector<float> memory(count, 1.25F), total(count);
   const float taken[] = {0.5F, 0.5F, 0, 0};
   for (float step : taken) {

@@ -75,13 +75,13 @@ TEST(Split, SetsTheLastTrainingSamplesAside) {
   EXPECT_EQ(whole.train->size(), 20);
   plan.data.train_limit = 18;
   plan.data.validation = 5;
-  for (const char* split : {"test", "validation"}) {
+  for (const plan::Split split : {plan::Split::Test, plan::Split::Validation}) {
     plan.evaluation.split = split;
     const Datasets sets = open_split(plan, storage);
     ASSERT_EQ(sets.train->size(), 13);
     EXPECT_EQ(sets.train->shape().input, whole.train->shape().input);
     for (std::int64_t i = 0; i < 13; ++i) EXPECT_EQ(sample(*sets.train, i), sample(*whole.train, i));
-    const bool aside = plan.evaluation.split == "validation";
+    const bool aside = plan.evaluation.split == plan::Split::Validation;
     ASSERT_EQ(sets.test->size(), aside ? 5 : whole.test->size());
     for (std::int64_t i = 0; i < sets.test->size(); ++i)
       EXPECT_EQ(sample(*sets.test, i), aside ? sample(*whole.train, 13 + i) : sample(*whole.test, i));

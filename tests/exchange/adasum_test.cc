@@ -1,10 +1,9 @@
-#include "exchange/topologies/adasum.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 
+#include "exchange/levels/topology.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
 
@@ -39,7 +38,7 @@ task::Task<void> combine(Case* c, net::Transport* transport) {
   auto establish = all.establish();
   co_await establish;
   const plan::LevelPlan level;
-  auto adasum = make_adasum(all, {.level = level});
+  auto adasum = find_topology("adasum").make(all, {.level = level});
   constexpr Range kRange{8, kElements};
   tensor::Arena arena(*transport, DType::Float64, 16);
   const auto rank = static_cast<std::size_t>(transport->rank().value());

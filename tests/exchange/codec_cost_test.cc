@@ -15,7 +15,7 @@ plan::LevelPlan auto_level(const std::string& of) {
   plan::LevelPlan level;
   level.codec.name = "auto";
   level.codec.of = of;
-  level.codec.density = 0.01;
+  level.codec.options.set("density", 0.01);
   return level;
 }
 
@@ -32,7 +32,7 @@ TEST(Pays, CostsAreThoseOfTheRowsThatCarryIt) {
                    row_for(net::Operation::AllReduce, 4, bytes).estimate({4, bytes, false}, kLink));
   EXPECT_DOUBLE_EQ(top_k.encode, 1e-3);
   EXPECT_DOUBLE_EQ(top_k.decode, 4 * 2e-3);  // everybody's
-  const auto codec = codec::find_codec("top_k").make(auto_level("top_k").codec);
+  const auto codec = codec::find_codec("top_k").make(auto_level("top_k").codec.options);
   const std::size_t all = 4 * codec->wire_bytes(0, count);
   EXPECT_DOUBLE_EQ(top_k.wire, row_for(net::Operation::AllGather, 4, all).estimate({4, all, false}, kLink));
   EXPECT_TRUE(top_k.pays());
@@ -53,10 +53,10 @@ TEST(Pays, NotForFewValuesWhoseMessagesAreLatency) {
 
 TEST(Pays, AReusedSketchCostsItsShareOfASketch) {
   plan::LevelPlan level = auto_level("count_sketch");
-  level.codec.candidates = 1;
+  level.codec.options.set("candidates", 1);
   const codec::CodecRow& row = codec::find_codec("count_sketch");
   const double each = estimate_codec({level, 16, kLink, row}, 1 << 22, {}).wire;
-  level.codec.reuse = 8;
+  level.codec.options.set("reuse", 8);
   const double eighth = estimate_codec({level, 16, kLink, row}, 1 << 22, {}).wire;
   EXPECT_LT(eighth, 0.3 * each);
 }

@@ -26,26 +26,36 @@ struct Variant {
   void (*change)(plan::LevelPlan&);
 };
 constexpr Variant kVariants[] = {
-    {"sketch_reused", [](plan::LevelPlan& level) { level.codec.reuse = 3, level.codec.candidates = 1; }},
-    {"sketch_halved", [](plan::LevelPlan& level) { level.codec.table = "bfloat16"; }},
-    {"sketch_of_blocks", [](plan::LevelPlan& level) { level.codec.neighbours = 16; }},
+    {"sketch_reused",
+     [](plan::LevelPlan& level) {
+       level.codec.options.set("reuse", 3), level.codec.options.set("candidates", 1);
+     }},
+    {"sketch_halved", [](plan::LevelPlan& level) { level.codec.options.set("table", "bfloat16"); }},
+    {"sketch_of_blocks", [](plan::LevelPlan& level) { level.codec.options.set("neighbours", 16); }},
     {"sketch_of_blocks_reused",
      [](plan::LevelPlan& level) {
-       level.codec.neighbours = 16, level.codec.reuse = 3, level.codec.candidates = 1;
+       level.codec.options.set("neighbours", 16), level.codec.options.set("reuse", 3),
+           level.codec.options.set("candidates", 1);
      }},
     {"sketch_by_tree", [](plan::LevelPlan& level) { level.collective = "tree"; }},
     {"sketch_by_ring", [](plan::LevelPlan& level) { level.collective = "ring"; }},
     {"sketch_of_parts_in_8_bits",
      [](plan::LevelPlan& level) {
-       level.codec.name = "split_sketch", level.codec.table = "int8", level.codec.bits = 8;
+       level.codec.name = "split_sketch", level.codec.options.set("table", "int8"),
+       level.codec.options.set("bits", 8);
      }},
     {"sketch_of_parts_in_4_bits",
-     [](plan::LevelPlan& level) { level.codec.name = "split_sketch", level.codec.table = "int4"; }},
+     [](plan::LevelPlan& level) {
+       level.codec.name = "split_sketch", level.codec.options.set("table", "int4");
+     }},
     {"sketch_of_a_number",
-     [](plan::LevelPlan& level) { level.codec.entries = 30, level.codec.column_count = 100; }},
+     [](plan::LevelPlan& level) {
+       level.codec.options.set("entries", 30), level.codec.options.set("column_count", 100);
+     }},
     {"merged_entries_of_a_number_in_8_bits",
      [](plan::LevelPlan& level) {
-       level.codec.name = "packed_gtop_k", level.codec.entries = 30, level.codec.bits = 8;
+       level.codec.name = "packed_gtop_k", level.codec.options.set("entries", 30),
+       level.codec.options.set("bits", 8);
      }},
 };
 
@@ -58,9 +68,9 @@ plan::LevelPlan coded_level(std::string_view codec, std::string_view topology = 
       level.codec.name = "count_sketch";
       variant.change(level);
     }
-  level.codec.density = 0.05;
-  level.codec.columns = 0.2;
-  level.codec.feedback = "memory";
+  level.codec.options.set("density", 0.05);
+  level.codec.options.set("columns", 0.2);
+  level.codec.feedback = plan::FeedbackKind::Memory;
   return level;
 }
 
@@ -247,9 +257,10 @@ INSTANTIATE_TEST_SUITE_P(Codecs, Coded, testing::ValuesIn(all_carried()),
 
 TEST(CodedOwnRows, AreFoundBeforeThoseOfTheTable) {
   // One's own codec of the table's name, which sends everything as half the bytes.
-  const codec::CodecRow own[] = {{"top_k", codec::find_codec("bf16").make, false, false}};
+  codec::CodecRow own[] = {codec::find_codec("bf16")};
+  own[0].name = "top_k";
   Case c{coded_level("top_k"), 3, 500};
-  c.level.codec.feedback = "auto";
+  c.level.codec.feedback = plan::FeedbackKind::Auto;
   const Seen sparse = reduce_in_group(c);
   c.own.codecs = own;
   const Seen dense = reduce_in_group(c);
@@ -279,7 +290,7 @@ TEST(CodedReuse, OneSketchServesSeveralStepsWithOtherEntriesInEach) {
   EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
   // Two of three steps send no sketch.
   plan::LevelPlan each = c.level;
-  each.codec.reuse = 1;
+  each.codec.options.set("reuse", 1);
   const double sketch = coded_bytes_sent(each, c.extent(), 2) - 150 * sizeof(float);
   EXPECT_NEAR(coded_bytes_sent(c.level, c.extent(), 2), sketch / 3 + 150 * sizeof(float), 1);
 }
@@ -321,7 +332,7 @@ TEST(CodedMomentum, IsThatOfTheRuleWhenEverythingTravels) {
     c.level.topology = topology;
     c.level.codec.momentum = 0.5;
     Case entries = c, small = c, warm = c;
-    entries.level.codec.density = 1;
+    entries.level.codec.options.set("density", 1);
     entries.level.codec.masking = false;
     small.level.codec.dense_below = 1000;
     warm.level.codec.dense_steps = 1000;

@@ -23,9 +23,7 @@ plan::LevelPlan level_of(const std::string& codec, const std::string& topology) 
   level.topology = topology;
   level.rule = "average";
   level.codec.name = codec;
-  level.codec.density = 0.1;
-  level.codec.columns = 0.3;
-  level.codec.threshold = 0.05;
+  level.codec.options = {{"density", 0.1}, {"columns", 0.3}, {"threshold", 0.05}};
   return level;
 }
 
@@ -105,7 +103,7 @@ TEST_P(CodedMeeting, WhatReplicasWentIsInTheMeanOrKept) {
       if (std::string(topology) == "sharded" && !codec::stands_alone(row)) continue;
       SCOPED_TRACE(testing::Message() << topology << ", " << ranks << " ranks");
       plan::LevelPlan level = level_of(GetParam(), topology);
-      level.codec.feedback = "memory";
+      level.codec.feedback = plan::FeedbackKind::Memory;
       Seen seen{{}, std::vector<double>(kCount), std::vector<double>(kCount)};
       test::run_ranks(ranks, [&](net::Transport& t) { return meet_often(&level, ranks, &t, &seen); },
                       {.share_memory = false});

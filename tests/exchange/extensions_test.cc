@@ -15,7 +15,7 @@ using testing::Contains;
 constexpr TopologyRow kTopologies[] = {
     {"silent", nullptr, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count / 2; },
-     [](const plan::LevelPlan&, std::size_t, const LevelShape&) { return 7.0; },
+     [](const plan::LevelPlan&, std::size_t, const LevelShape&, const OwnRows&) { return 7.0; },
      [](const plan::LevelPlan&) { return Scheduling::Free; }},
     {"sharded", nullptr, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count; }, nullptr}};
@@ -61,10 +61,10 @@ TEST(Extensions, TellPaceSizesAndTraffic) {
 }
 
 TEST(Extensions, AreKnownToTheLegalityTable) {
-  const plan::KnownNames known = known_names(kOwn);
+  const plan::Catalogue known = catalogue(kOwn);
   EXPECT_THAT(known.graphs, Contains("star"));
-  EXPECT_THAT(known.outer_rules, Contains("frozen"));
-  EXPECT_THAT(known.rules, Contains("lion"));
+  EXPECT_TRUE(known.find_outer("frozen"));
+  EXPECT_TRUE(known.find_rule("lion"));
   EXPECT_EQ(known.topologies.front().name, "silent");
   EXPECT_EQ(known.lates.front().name, "forgotten");
   EXPECT_TRUE(known.lates.front().gradients && !known.lates.front().weights);

@@ -15,7 +15,7 @@ namespace {
 plan::Plan plan_with(const std::string& factors, std::int64_t batch = 128) {
   plan::Plan plan;
   plan.batch.global = batch;
-  plan.exchange.levels[0].factors = factors;
+  plan.exchange.levels[0].factors = plan::choice_from<plan::FactorUse>(factors).value();
   return plan;
 }
 
@@ -107,7 +107,7 @@ TEST(Factors, ARunThatResumesKeepsThemInItsNewSize) {
   std::int64_t bytes = 0;
   for (const plan::BucketPlan& bucket : plan.resolved.buckets) bytes += bucket.factors;
   EXPECT_EQ(bytes, 4 * 64 * (1024 + 3136));
-  plan.exchange.levels[0].factors = "none";
+  plan.exchange.levels[0].factors = plan::FactorUse::None;
   size_factors(plan, tensors(), pair);
   EXPECT_TRUE(as_factors(plan).empty());
 }

@@ -1,10 +1,9 @@
-#include "exchange/topologies/gossip.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
+#include "exchange/levels/topology.h"
 #include "exchange/topologies/graph.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
@@ -80,7 +79,7 @@ task::Task<void> mix(Mixing* mixing, net::Transport* transport) {
   comm::Communicator all(runtime, "data", everybody);
   auto establish = all.establish();
   co_await establish;
-  auto gossip = make_gossip(all, {.level = mixing->level, .seed = 5});
+  auto gossip = find_topology("gossip").make(all, {.level = mixing->level, .seed = 5});
   constexpr Range kRange{16, 1000};
   tensor::Arena arena(*transport, DType::Float64, 1040);
   const auto rank = static_cast<std::size_t>(transport->rank().value());

@@ -9,8 +9,8 @@
 namespace taxon::exchange {
 namespace {
 
-plan::LevelPlan level(std::string group, std::string topology, std::string collective = "auto") {
-  return {std::move(group), std::move(topology), std::move(collective)};
+plan::LevelPlan level(std::string_view group, std::string topology, std::string collective = "auto") {
+  return {plan::choice_from<plan::LevelGroup>(group).value(), std::move(topology), std::move(collective)};
 }
 
 struct Case {
@@ -99,9 +99,9 @@ TEST(Members, AreTheNodeOrThoseOfEqualPosition) {
     for (Rank rank : ranks) list.push_back(rank.value());
     return list;
   };
-  EXPECT_EQ(numbers(members_of("data", Rank(1), 3, 0)), (std::vector<int>{0, 1, 2}));
-  EXPECT_EQ(numbers(members_of("node", Rank(4), 6, 3)), (std::vector<int>{3, 4, 5}));
-  EXPECT_EQ(numbers(members_of("across", Rank(4), 6, 3)), (std::vector<int>{1, 4}));
+  EXPECT_EQ(numbers(members_of(plan::LevelGroup::Data, Rank(1), 3, 0)), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(numbers(members_of(plan::LevelGroup::Node, Rank(4), 6, 3)), (std::vector<int>{3, 4, 5}));
+  EXPECT_EQ(numbers(members_of(plan::LevelGroup::Across, Rank(4), 6, 3)), (std::vector<int>{1, 4}));
 }
 
 TEST(Rows, OfARecordingForOtherLevelsAreRefused) {
@@ -119,7 +119,7 @@ TEST(Resolve, NamesTheCollectivesOutwardAndBack) {
   resolve_exchange(plan, std::vector<LevelShape>{{2, true}, {4, false}});
   EXPECT_EQ(plan.resolved.buckets.front().collectives,
             (std::vector<std::string>{"reduce_scatter ring", "all_reduce tree", "all_gather ring"}));
-  EXPECT_EQ(plan.resolved.overlap, "forward");
+  EXPECT_EQ(plan.resolved.overlap, plan::ResolvedOverlap::Forward);
   EXPECT_EQ(bytes_owned(plan.resolved.buckets.front(), plan.exchange.levels,
                         std::vector<LevelShape>{{2, true}, {4, false}}),
             2000u);

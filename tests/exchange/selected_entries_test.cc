@@ -21,7 +21,7 @@ constexpr std::size_t kCount = 3000;
 plan::LevelPlan sketched(std::string_view topology) {
   plan::LevelPlan level;
   level.topology = topology;
-  level.codec = {.name = "count_sketch", .density = 0.05, .columns = 0.2};
+  level.codec = {.name = "count_sketch", .options = {{"density", 0.05}, {"columns", 0.2}}};
   level.codec.momentum = 0.5;
   return level;
 }
@@ -104,7 +104,8 @@ task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
   tensor::Arena weights(*transport, DType::Float32, layout.arena.size());
   tensor::Arena gradients(*transport, DType::Float32, layout.arena.size());
   const Roles roles{c->ranks(), c->dedicated};
-  auto servers = make_servers(group, {.level = c->level, .seed = 5, .servers = c->dedicated});
+  auto servers =
+      find_topology("servers").make(group, {.level = c->level, .seed = 5, .servers = c->dedicated});
   servers->prepare(gradients, layout.arena.slots());
   std::unique_ptr<ParameterServer> service;
   if (roles.serves(group.rank())) {
@@ -212,7 +213,7 @@ TEST_P(Asks, SendAsManyBytesAsTheClosedForm) {
   const Case c = given();
   const Seen seen = run(c, train);
   const double announced =
-      find_topology("servers").sent(c.level, kCount * sizeof(float), {c.ranks(), false, c.dedicated});
+      find_topology("servers").sent(c.level, kCount * sizeof(float), {c.ranks(), false, c.dedicated}, {});
   EXPECT_NEAR(announced, seen.bytes, 0.02 * seen.bytes);
   if (c.dedicated != 1) return;
   // P (T + 2 c k + 2 k) words at one server, and heads.
@@ -240,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Groups, Asks,
 void expect_global_sketching(int workers, int neighbours) {
   SCOPED_TRACE(testing::Message() << workers << " workers, blocks of " << neighbours);
   Case c{.workers = workers, .dedicated = 1};
-  c.level.codec.neighbours = neighbours;
+  c.level.codec.options.set("neighbours", neighbours);
   const Seen asked = run(c, train), summed = run(c, train_alike);
   for (std::size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(asked.weights[0][i], summed.weights[0][i]) << i;

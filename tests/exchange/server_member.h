@@ -29,7 +29,7 @@ class Member {
     auto establish = group_.establish();
     co_await establish;
     for (double& value : all(weights)) value = initial;
-    servers_ = make_servers(group_, {.level = level_, .servers = roles_.dedicated});
+    servers_ = find_topology("servers").make(group_, {.level = level_, .servers = roles_.dedicated});
     if (!roles_.serves(group_.rank())) co_return;
     ParameterServer::Setup setup;
     setup.layout = &layout_;
@@ -118,7 +118,7 @@ inline plan::LevelPlan level_of(std::int64_t staleness, int apply, const char* l
   level.staleness = staleness;
   level.apply = apply;
   level.late = late;
-  level.compensation = compensation;
+  level.options.set("compensation", compensation);
   return level;
 }
 

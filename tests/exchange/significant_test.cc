@@ -39,8 +39,8 @@ task::Task<void> live(Story* story, net::Transport* transport) {
   auto establish = all.establish();
   co_await establish;
   plan::LevelPlan level;
-  level.significance = story->significance;
-  auto topology = make_significant(all, {.level = level});
+  level.options.set("significance", story->significance);
+  auto topology = find_topology("significant").make(all, {.level = level});
   tensor::Arena arena(*transport, DType::Float64, kElements);
   auto values = arena.values<double>(kRange);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = begin_of(i);

@@ -33,7 +33,7 @@ class FaultSearch : public testing::Test {
  protected:
   FaultSearch() {
     job_.recipe = plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml");
-    job_.known = exchange::known_names();
+    job_.known = exchange::catalogue();
     job_.known.models = names_of(model::model_table());
     job_.known.datasets = names_of(data::dataset_table());
     job_.known.transports = {"auto"};

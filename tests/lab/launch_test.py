@@ -143,6 +143,16 @@ class Launch(unittest.TestCase):
         self.assertEqual(process.wait(200), 0, self.said())
         self.assertEqual(json.loads((self.out / "summary.json").read_text())["world_size"], 4)
 
+    def test_user_is_whom_ssh_logs_in_as(self):
+        process = self.launch(hosts="host1,host2", own=("--user", "root"))
+        self.assertEqual(process.wait(200), 0, self.said())
+        shutil.rmtree(self.out)
+        process = self.launch(hosts="host1,host2", own=("--user", "taxon-nobody"))
+        self.assertNotEqual(process.wait(100), 0)
+        for host in ("host1", "host2"):
+            self.assertIn(host, self.said())
+        self.assertFalse(self.out.exists(), "it trained as somebody else")
+
     def test_everything_that_is_wrong_anywhere_is_listed_at_once(self):
         data = self.folder / "data"
         data.mkdir(exist_ok=True)

@@ -9,6 +9,7 @@ import coroutines
 import cpp_text
 import doors
 import hash_order
+import row_names
 
 
 def check_tree(root):
@@ -25,11 +26,12 @@ def check_tree(root):
         *doors.check_doors(library),
         *hash_order.check_hash_order(library + cpp_text.read_tree(root, ["apps"])),
         *coroutines.check_coroutines(everything),
+        *row_names.check_row_names(library + cpp_text.read_tree(root, ["apps"])),
     ]
 
 
 if __name__ == "__main__":
     default = pathlib.Path(__file__).resolve().parents[2]
     violations = check_tree(sys.argv[1] if len(sys.argv) > 1 else default)
-    print("\n".join(violations) or "layers, doors, hash order and coroutines: nothing to say")
+    print("\n".join(violations) or "layers, doors, hash order, coroutines and names of rows: nothing to say")
     sys.exit(1 if violations else 0)

@@ -7,6 +7,7 @@ import arrows
 import coroutines
 import doors
 import hash_order
+import row_names
 from cpp_text import Source, code_only
 
 TABLE = """
@@ -30,6 +31,24 @@ class Text(unittest.TestCase):
 
     def test_digit_separators_are_no_literals(self):
         self.assertEqual(code_only("x = 1'000'000; co_await f(1'0);"), "x = 1'000'000; co_await f(1'0);")
+
+
+class RowNames(unittest.TestCase):
+    ROW = Source("src/codec/rows/top_k.cc", 'return codec_row<O>({.name = "top_k"}, make); if (name == "top_k") return;')
+
+    def found(self, text):
+        return row_names.check_row_names([self.ROW, Source("src/train/a.cc", text)])
+
+    def test_a_comparison_outside_the_rows_file_is_found(self):
+        self.assertEqual(len(self.found('if (codec.name == "top_k") return;')), 1)
+        self.assertEqual(len(self.found('x = "top_k" != name;')), 1)
+        self.assertEqual(len(self.found('x = name.starts_with("top_k");')), 1)
+
+    def test_other_uses_and_other_words_pass(self):
+        self.assertEqual(self.found('x = find_codec("top_k"); y = name == "none";  // == "top_k"'), [])
+
+    def test_no_rows_is_no_success(self):
+        self.assertEqual(len(row_names.check_row_names([Source("src/train/a.cc", "")])), 1)
 
 
 class Arrows(unittest.TestCase):

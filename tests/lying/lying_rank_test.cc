@@ -48,15 +48,15 @@ std::vector<Way> all_ways() {
                  },
                  true});
   for (const codec::CodecRow& row : codec::codec_table()) {
-    const auto coded = [name = std::string(row.name), masks = row.sends_entries](plan::LevelPlan level) {
-      level.codec.name = name;
-      level.codec.density = 0.2;
-      level.codec.drawn = 0.5;
-      level.codec.columns = 1;
-      level.codec.block = 64;
-      level.codec.threshold = 0.01;
-      level.codec.rank = 1;
-      level.codec.masking = masks;
+    const auto coded = [&row](plan::LevelPlan level) {
+      level.codec.name = row.name;
+      level.codec.options = codec::options_for(row, {{"density", 0.2},
+                                                     {"drawn", 0.5},
+                                                     {"columns", 1},
+                                                     {"block", 64},
+                                                     {"threshold", 0.01},
+                                                     {"rank", 1}});
+      level.codec.masking = row.sends_entries;
       return [level](plan::Plan& plan) {
         plan.exchange.levels = {level};
         plan.precision = {DType::Float32, DType::Float32};

@@ -27,7 +27,7 @@ class AnalyserTest : public ::testing::Test {
   ~AnalyserTest() override { std::filesystem::remove_all(folder_); }
 
   static std::unique_ptr<Model> bundled(const std::string& name, DType compute = DType::Float32,
-                                        const std::string& memory_format = "auto") {
+                                        plan::MemoryFormat memory_format = plan::MemoryFormat::Auto) {
     plan::ModelPlan plan{.name = name, .memory_format = memory_format};
     return make_model({.plan = &plan, .shape = kImages, .compute = compute, .seed = 11});
   }
@@ -148,7 +148,7 @@ class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subje
     if (name == "lstm") return load(lstm(), kSequences);
     if (name == "loop") return load(loop(), kSequences);
     if (name == "convolutions") return load(convolutions(), kImages);
-    if (name == "cnn_contiguous") return bundled("cnn", DType::Float32, "contiguous");
+    if (name == "cnn_contiguous") return bundled("cnn", DType::Float32, plan::MemoryFormat::Contiguous);
     return bundled(name);
   }
 };

@@ -27,7 +27,7 @@ ModelContext context_of(const plan::ModelPlan& plan, const data::SampleShape& sh
 
 std::unique_ptr<Model> make(const std::string& name, DType compute = DType::Float32,
                             std::vector<std::string> frozen = {}, const data::SampleShape& shape = kSmall,
-                            const std::string& memory_format = "auto") {
+                            plan::MemoryFormat memory_format = plan::MemoryFormat::Auto) {
   plan::ModelPlan plan{.name = name, .frozen = std::move(frozen), .memory_format = memory_format};
   return make_model(context_of(plan, shape, compute));
 }
@@ -91,7 +91,7 @@ struct Case {
   std::string model;
   DType type;
   double tolerance;
-  std::string format = "auto";
+  plan::MemoryFormat format = plan::MemoryFormat::Auto;
   int channels = 1;
   data::SampleShape shape() const { return {{channels, kSmall.input[1], kSmall.input[2]}, kSmall.classes}; }
 };
@@ -132,11 +132,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"mlp", DType::Float32, 1e-5}, Case{"mlp", DType::Float64, 1e-13},
                       Case{"lenet5", DType::Float32, 1e-5}, Case{"lenet5", DType::Float64, 1e-13},
                       Case{"cnn", DType::Float32, 1e-5}, Case{"cnn", DType::Float64, 1e-13},
-                      Case{"cnn", DType::Float64, 1e-13, "contiguous"},
-                      Case{"cnn", DType::Float64, 1e-13, "channels_last", 3},
-                      Case{"mlp", DType::Float64, 1e-13, "channels_last"},
+                      Case{"cnn", DType::Float64, 1e-13, plan::MemoryFormat::Contiguous},
+                      Case{"cnn", DType::Float64, 1e-13, plan::MemoryFormat::ChannelsLast, 3},
+                      Case{"mlp", DType::Float64, 1e-13, plan::MemoryFormat::ChannelsLast},
                       Case{"resnet18", DType::Float32, 1e-4},
-                      Case{"resnet18", DType::Float64, 1e-10, "channels_last", 3}),
+                      Case{"resnet18", DType::Float64, 1e-10, plan::MemoryFormat::ChannelsLast, 3}),
     [](const auto& info) {
       return fmt::format("{}_{}_{}_of_{}", info.param.model, to_string(info.param.type), info.param.format,
                          info.param.channels);
@@ -537,7 +537,7 @@ INSTANTIATE_TEST_SUITE_P(Models, HalfPrecision,
 
 TEST(Copies, LinearWeightsAreComputedInPlaceAndTheRestMovesInTheFirstStep) {
   const Samples samples = make_samples(kSmall, 4);
-  Bound model(make("cnn", DType::Float32, {}, kSmall, "contiguous"));
+  Bound model(make("cnn", DType::Float32, {}, kSmall, plan::MemoryFormat::Contiguous));
   model.step(samples);
   EXPECT_EQ(model->copies().copies, 6);  // of 8 parameters
   EXPECT_EQ(model->copies().bytes, 4 * (32 * 9 + 32 + 64 * 32 * 9 + 64 + 1024 + 5));

@@ -19,7 +19,7 @@ class Late : public ::testing::Test {
   std::unique_ptr<StalenessRule> make(const char* name, double compensation = 0) {
     plan::LevelPlan plan;
     plan.late = name;
-    plan.compensation = compensation;
+    plan.options.set("compensation", compensation);
     return find_late(name).make(plan, {DType::Float64, kElements, 2, {}});
   }
   void set_now(double value) { fill(now_, value); }

@@ -60,6 +60,8 @@ def main():
             expect("train", (prefix / "share" / text).read_text())
         expect(f"{prefix}/share/taxon/recipes/systems/horovod.yaml", run(prefix / "bin/taxon", "recipes"))
         expect("horovod", run(prefix / "bin/taxon", "taxonomy", "horovod", cwd=folder))
+        expect("name: horovod", run(prefix / "bin/taxon", "train", "horovod", "--dry-run", "--set", "model.name=mlp", "--set", "data.dataset=synthetic",
+                                 "--set", "data.train_limit=200", "--set", "data.test_limit=100", cwd=folder))
         run("cmake", "-S", source / "examples", "-B", examples, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
             f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON")
         run("cmake", "--build", examples, "-j", "2")

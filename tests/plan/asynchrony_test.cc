@@ -18,52 +18,52 @@ Plan served(std::int64_t staleness, int apply, double momentum = 0.9) {
 }
 
 TEST(Asynchrony, IsTheWorkersForEachContributionOfAnUpdate) {
-  EXPECT_EQ(asynchrony(served(-1, 1), 4), 4);
-  EXPECT_EQ(asynchrony(served(2, 1), 4), 4);
-  EXPECT_EQ(asynchrony(served(-1, 2), 4), 2);  // n-softsync
-  EXPECT_EQ(asynchrony(served(0, 0), 4), 1);
-  EXPECT_EQ(asynchrony(served(0, 3), 4), 1);   // backup workers
-  EXPECT_EQ(asynchrony(served(-1, 0), 4), 1);  // an update of all
-  EXPECT_EQ(asynchrony(test::legal_plan(), 4), 1);
+  EXPECT_EQ(asynchrony(served(-1, 1), 4, test::catalogue()), 4);
+  EXPECT_EQ(asynchrony(served(2, 1), 4, test::catalogue()), 4);
+  EXPECT_EQ(asynchrony(served(-1, 2), 4, test::catalogue()), 2);  // n-softsync
+  EXPECT_EQ(asynchrony(served(0, 0), 4, test::catalogue()), 1);
+  EXPECT_EQ(asynchrony(served(0, 3), 4, test::catalogue()), 1);   // backup workers
+  EXPECT_EQ(asynchrony(served(-1, 0), 4, test::catalogue()), 1);  // an update of all
+  EXPECT_EQ(asynchrony(test::legal_plan(), 4, test::catalogue()), 1);
   Plan dedicated = served(-1, 1);
   dedicated.mesh.servers = 1;
-  EXPECT_EQ(asynchrony(dedicated, 4), 3);
+  EXPECT_EQ(asynchrony(dedicated, 4, test::catalogue()), 3);
 }
 
 /// Omnivore: 1 - 1/g is what g groups add, however many workers each has.
 TEST(Asynchrony, IsOfGroupsWhereNodesContributeAsOne) {
   Plan plan = served(-1, 1);
   plan.mesh.node = 4;
-  plan.exchange.levels = {{.group = "node", .topology = "sharded"},
-                          {.group = "across", .topology = "servers", .staleness = -1, .apply = 1}};
-  EXPECT_EQ(asynchrony(plan, 8), 2);
-  EXPECT_NEAR(momentum_at_servers(plan, 8), 0.8, 1e-12);
+  plan.exchange.levels = {{.group = LevelGroup::Node, .topology = "sharded"},
+                          {.group = LevelGroup::Across, .topology = "servers", .staleness = -1, .apply = 1}};
+  EXPECT_EQ(asynchrony(plan, 8, test::catalogue()), 2);
+  EXPECT_NEAR(momentum_at_servers(plan, 8, test::catalogue()), 0.8, 1e-12);
 }
 
 TEST(Asynchrony, ReplicasHaveTheirMomentumForThemselves) {
   Plan plan = served(-1, 1);
   plan.exchange.levels[0].rule = "elastic";
-  EXPECT_EQ(asynchrony(plan, 4), 1);
-  EXPECT_EQ(momentum_at_servers(plan, 4), 0.9);
+  EXPECT_EQ(asynchrony(plan, 4, test::catalogue()), 1);
+  EXPECT_EQ(momentum_at_servers(plan, 4, test::catalogue()), 0.9);
 }
 
 // 1 - (1 - 0.9) * 2 = 0.8, with 4 workers 0.6, and none with 10 or more.
 TEST(Asynchrony, LowersMomentumByWhatItAdds) {
-  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 1), 0.9, 1e-12);
-  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 2), 0.8, 1e-12);
-  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 4), 0.6, 1e-12);
-  EXPECT_NEAR(momentum_at_servers(served(-1, 2), 4), 0.8, 1e-12);
-  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 10), 0, 1e-12);
-  EXPECT_EQ(momentum_at_servers(served(-1, 1), 100), 0);
-  EXPECT_EQ(momentum_at_servers(served(0, 0), 100), 0.9);
-  EXPECT_EQ(momentum_at_servers(served(-1, 1, 0), 4), 0);
+  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 1, test::catalogue()), 0.9, 1e-12);
+  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 2, test::catalogue()), 0.8, 1e-12);
+  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 4, test::catalogue()), 0.6, 1e-12);
+  EXPECT_NEAR(momentum_at_servers(served(-1, 2), 4, test::catalogue()), 0.8, 1e-12);
+  EXPECT_NEAR(momentum_at_servers(served(-1, 1), 10, test::catalogue()), 0, 1e-12);
+  EXPECT_EQ(momentum_at_servers(served(-1, 1), 100, test::catalogue()), 0);
+  EXPECT_EQ(momentum_at_servers(served(0, 0), 100, test::catalogue()), 0.9);
+  EXPECT_EQ(momentum_at_servers(served(-1, 1, 0), 4, test::catalogue()), 0);
 }
 
 TEST(Asynchrony, APlanMayInsistAndIsWarnedWithTheNumbers) {
   Plan plan = served(-1, 1);
-  plan.optimiser.asynchronous_momentum = "as_given";
-  EXPECT_EQ(momentum_at_servers(plan, 4), 0.9);
-  const auto warning = momentum_notice(plan, 4);
+  plan.optimiser.asynchronous_momentum = AsynchronousMomentum::AsGiven;
+  EXPECT_EQ(momentum_at_servers(plan, 4, test::catalogue()), 0.9);
+  const auto warning = momentum_notice(plan, 4, test::catalogue());
   ASSERT_TRUE(warning);
   EXPECT_THAT(*warning, HasSubstr("optimiser.momentum 0.9 acts like 0.975"));
   EXPECT_THAT(*warning, HasSubstr("4 asynchronous updates"));
@@ -71,15 +71,15 @@ TEST(Asynchrony, APlanMayInsistAndIsWarnedWithTheNumbers) {
 }
 
 TEST(Asynchrony, SaysThatItLoweredAndOtherwiseNothing) {
-  const auto notice = momentum_notice(served(-1, 1), 4);
+  const auto notice = momentum_notice(served(-1, 1), 4, test::catalogue());
   ASSERT_TRUE(notice);
   EXPECT_THAT(*notice, HasSubstr("optimiser.momentum 0.9 is 0.6 at the servers"));
-  EXPECT_FALSE(momentum_notice(served(-1, 1), 1));
-  EXPECT_FALSE(momentum_notice(served(0, 0), 4));
-  EXPECT_FALSE(momentum_notice(served(-1, 1, 0), 4));
+  EXPECT_FALSE(momentum_notice(served(-1, 1), 1, test::catalogue()));
+  EXPECT_FALSE(momentum_notice(served(0, 0), 4, test::catalogue()));
+  EXPECT_FALSE(momentum_notice(served(-1, 1, 0), 4, test::catalogue()));
   Plan plain = served(-1, 1);
   plain.optimiser.rule = "sgd";
-  EXPECT_FALSE(momentum_notice(plain, 4));
+  EXPECT_FALSE(momentum_notice(plain, 4, test::catalogue()));
 }
 
 }  // namespace

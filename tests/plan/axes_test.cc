@@ -8,7 +8,7 @@ namespace taxon::plan {
 namespace {
 
 TEST(Axes, APlanThatSaysNothingIsSynchronousAllReduce) {
-  const Axes axes = axes_of(test::legal_plan());
+  const Axes axes = axes_of(test::legal_plan(), test::catalogue());
   EXPECT_EQ(axes, (Axes{"data", "replicated", "synchronous", "all-reduce", "dense"}));
 }
 
@@ -16,7 +16,7 @@ TEST(Axes, ShardsDelaysAndCollectivesAreSeen) {
   Plan plan = test::legal_plan();
   plan.exchange.levels = {{.topology = "sharded", .collective = "halving_doubling"}};
   plan.exchange.delay = 1;
-  const Axes axes = axes_of(plan);
+  const Axes axes = axes_of(plan, test::catalogue());
   EXPECT_EQ(axes.optimisation, "sharded");
   EXPECT_EQ(axes.scheduling, "synchronous, delay 1");
   EXPECT_EQ(axes.communication, "sharded (halving-doubling)");
@@ -24,17 +24,17 @@ TEST(Axes, ShardsDelaysAndCollectivesAreSeen) {
 
 TEST(Axes, SufficientFactorsAreACompression) {
   Plan plan = test::legal_plan();
-  plan.exchange.levels[0].factors = "auto";
-  EXPECT_EQ(axes_of(plan).compression, "sufficient factors by rule");
-  plan.exchange.levels[0].factors = "always";
-  EXPECT_EQ(axes_of(plan).compression, "sufficient factors");
+  plan.exchange.levels[0].factors = FactorUse::Auto;
+  EXPECT_EQ(axes_of(plan, test::catalogue()).compression, "sufficient factors by rule");
+  plan.exchange.levels[0].factors = FactorUse::Always;
+  EXPECT_EQ(axes_of(plan, test::catalogue()).compression, "sufficient factors");
 }
 
 TEST(Axes, LevelsAreToldFromTheInsideOutward) {
   Plan plan = test::legal_plan();
-  plan.exchange.levels = {{.group = "node", .topology = "sharded"},
-                          {.group = "across", .collective = "ring"}};
-  const Axes axes = axes_of(plan);
+  plan.exchange.levels = {{.group = LevelGroup::Node, .topology = "sharded"},
+                          {.group = LevelGroup::Across, .collective = "ring"}};
+  const Axes axes = axes_of(plan, test::catalogue());
   EXPECT_EQ(axes.optimisation, "sharded");
   EXPECT_EQ(axes.communication, "node: sharded; across: all-reduce (ring)");
 }
@@ -42,24 +42,21 @@ TEST(Axes, LevelsAreToldFromTheInsideOutward) {
 TEST(Axes, ReplicasThatAreTrainedApartAreNamedByWhereTheyMeet) {
   Plan plan = test::legal_plan();
   plan.exchange.levels = {{.rule = "outer_nesterov", .period = 50, .fragments = 5, .delay = 2}};
-  Axes axes = axes_of(plan);
+  Axes axes = axes_of(plan, test::catalogue());
   EXPECT_EQ(axes.optimisation, "replicas, outer Nesterov");
   EXPECT_EQ(axes.scheduling, "synchronous, every 50 steps in 5 fragments, adopted 2 later");
   plan.exchange.levels = {{.topology = "gossip", .graph = "ring", .rule = "average"}};
-  axes = axes_of(plan);
+  axes = axes_of(plan, test::catalogue());
   EXPECT_EQ(axes.optimisation, "replicas, mixed");
   EXPECT_EQ(axes.communication, "gossip (ring)");
   plan.exchange.levels = {{.topology = "pairs", .rule = "average"}};
-  axes = axes_of(plan);
+  axes = axes_of(plan, test::catalogue());
   EXPECT_EQ(axes.optimisation, "replicas, mixed");
   EXPECT_EQ(axes.scheduling, "asynchronous");
   EXPECT_EQ(axes.communication, "pairs");
-  plan.exchange.levels = {{.topology = "significant", .rule = "average"}};
-  axes = axes_of(plan);
-  EXPECT_EQ(axes.optimisation, "replicas, mixed");
-  EXPECT_EQ(axes.scheduling, "synchronous, of what is significant");
-  plan.exchange.levels = {{.group = "node", .topology = "sharded"}, {.group = "across", .rule = "elastic"}};
-  EXPECT_EQ(axes_of(plan).optimisation, "replicas, elastic centre; sharded");
+  plan.exchange.levels = {{.group = LevelGroup::Node, .topology = "sharded"},
+                          {.group = LevelGroup::Across, .rule = "elastic"}};
+  EXPECT_EQ(axes_of(plan, test::catalogue()).optimisation, "replicas, elastic centre; sharded");
 }
 
 TEST(Axes, ServersAreToldByTheirConsistency) {
@@ -67,10 +64,10 @@ TEST(Axes, ServersAreToldByTheirConsistency) {
   LevelPlan level{.topology = "servers"};
   auto scheduling = [&] {
     plan.exchange.levels = {level};
-    return axes_of(plan).scheduling;
+    return axes_of(plan, test::catalogue()).scheduling;
   };
   EXPECT_EQ(scheduling(), "synchronous");
-  EXPECT_EQ(axes_of(plan).optimisation, "servers");
+  EXPECT_EQ(axes_of(plan, test::catalogue()).optimisation, "servers");
   level.staleness = 3;
   EXPECT_EQ(scheduling(), "staleness 3");
   level.staleness = -1;
@@ -91,11 +88,11 @@ TEST(Axes, WhatARunChoseTakesThePlaceOfAuto) {
   plan.resolved.buckets = {{.collectives = {"all_reduce direct"}},
                            {.collectives = {"all_reduce ring"}},
                            {.collectives = {"all_reduce direct"}}};
-  EXPECT_EQ(axes_of(plan).communication, "all-reduce (direct, ring)");
+  EXPECT_EQ(axes_of(plan, test::catalogue()).communication, "all-reduce (direct, ring)");
 }
 
 TEST(Axes, AreNamedInTheirOrder) {
-  const auto named = by_name(axes_of(test::legal_plan()));
+  const auto named = by_name(axes_of(test::legal_plan(), test::catalogue()));
   EXPECT_EQ(named.front().first, "parallelism");
   EXPECT_EQ(named.back().first, "compression");
   EXPECT_EQ(named.back().second, "dense");

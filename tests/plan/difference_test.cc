@@ -36,7 +36,7 @@ TEST(PlanDifferences, ThatAnAssignmentGivesAreMeant) {
   before.batch.global = 8;
   now.batch.per_worker = 4;
   now.seed = 2;
-  now.exchange.levels[0].codec.density = 0.5;
+  now.exchange.levels[0].codec.options.set("density", 0.5);
   const auto all = differences(before, now);
   EXPECT_EQ(keys_of(not_given(all, {})), keys_of(all));
   EXPECT_THAT(keys_of(not_given(all, {"seed=2"})), testing::Not(testing::Contains("seed")));

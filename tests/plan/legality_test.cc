@@ -1,5 +1,6 @@
 #include "plan/legality.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ std::vector<Illegal> illegal_plans() {
       {"data.validation: must leave samples to train on: it is 10 of 10",
        [](Plan& p) { p.data.train_limit = p.data.validation = 10; }},
       {"evaluation.split: validation needs data.validation above 0: it is 0",
-       [](Plan& p) { p.evaluation.split = "validation"; }},
+       [](Plan& p) { p.evaluation.split = Split::Validation; }},
       {"batch: exactly one of batch.global and batch.per_worker must be given, above 0: neither is",
        [](Plan& p) { p.batch.global = 0; }},
       {"batch: exactly one of batch.global and batch.per_worker must be given, above 0: both are",
@@ -81,32 +82,33 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.length.steps = 4; }},
       {"exchange.levels: factors need topology all_reduce and rule sum, and belong to the first level: what "
        "goes on from there is a sum, which has no factors: level 0 has topology sharded and rule sum",
-       [](Plan& p) { p.exchange.levels = {{.topology = "sharded", .factors = "auto"}}; }},
+       [](Plan& p) { p.exchange.levels = {{.topology = "sharded", .factors = FactorUse::Auto}}; }},
       {"exchange.levels: factors need topology all_reduce and rule sum, and belong to the first level: what "
        "goes on from there is a sum, which has no factors: level 0 has topology all_reduce and rule average",
-       [](Plan& p) { p.exchange.levels = {{.rule = "average", .factors = "auto"}}; }},
+       [](Plan& p) { p.exchange.levels = {{.rule = "average", .factors = FactorUse::Auto}}; }},
       {"exchange.levels: factors need topology all_reduce and rule sum, and belong to the first level: what "
        "goes on from there is a sum, which has no factors: level 1 has topology all_reduce and rule sum",
        [](Plan& p) {
-         p.exchange.levels = {{.group = "node"}, {.group = "across", .factors = "always"}};
+         p.exchange.levels = {{.group = LevelGroup::Node},
+                              {.group = LevelGroup::Across, .factors = FactorUse::Always}};
        }},
       {"exchange.levels: factors need codec none at their level, since a memory of errors would lack the "
        "gradients that never were: it is int8",
-       [](Plan& p) { p.exchange.levels = {{.factors = "auto", .codec = {.name = "int8"}}}; }},
+       [](Plan& p) { p.exchange.levels = {{.factors = FactorUse::Auto, .codec = {.name = "int8"}}}; }},
       {"exchange.gradients: must be whole where gradients travel as factors, since their sum is made of all: "
        "it is ring",
        [](Plan& p) {
-         p.exchange.levels = {{.group = "node", .factors = "auto"},
-                              {.group = "across", .topology = "sharded"}};
-         p.exchange.gradients = "ring";
-         p.exchange.order = "backward";
+         p.exchange.levels = {{.group = LevelGroup::Node, .factors = FactorUse::Auto},
+                              {.group = LevelGroup::Across, .topology = "sharded"}};
+         p.exchange.gradients = GradientMemory::Ring;
+         p.exchange.order = BucketOrder::Backward;
        }},
       {"optimiser.freeze_steps: must be 0 where gradients travel as factors, since what travels after these "
        "are first moments: it is 5",
        [](Plan& p) {
          p.optimiser.rule = "adamw";
          p.optimiser.freeze_steps = 5;
-         p.exchange.levels[0].factors = "auto";
+         p.exchange.levels[0].factors = FactorUse::Auto;
        }},
       {"mesh.data: must be 0 or the number of workers: it is 3, and there are 2 worker(s)",
        [](Plan& p) { p.mesh.data = 3; }},
@@ -117,7 +119,7 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels: must be one level over data, or one over node and then one over across: they are "
        "[across, node]",
        [](Plan& p) {
-         p.exchange.levels = {{.group = "across"}, {.group = "node"}};
+         p.exchange.levels = {{.group = LevelGroup::Across}, {.group = LevelGroup::Node}};
        }},
       {"exchange.levels: topology must name a topology: it is \"all-reduce\"; did you mean all_reduce?",
        [](Plan& p) { p.exchange.levels[0].topology = "all-reduce"; }},
@@ -135,7 +137,7 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels: a rule other than sum belongs to the last level, where replicas meet: level 0 has "
        "average",
        [](Plan& p) {
-         p.exchange.levels = {{.group = "node", .rule = "average"}, {.group = "across"}};
+         p.exchange.levels = {{.group = LevelGroup::Node, .rule = "average"}, {.group = LevelGroup::Across}};
        }},
       {"exchange.levels: a period and what else describes meetings needs a rule other than sum: rule is sum; "
        "give a rule, or take the other keys of meetings away",
@@ -147,37 +149,9 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.exchange.levels[0] = {.rule = "average", .period = 10, .fragments = 2, .delay = 5}; }},
       {"exchange.levels: inner_state average needs delay 0: delay is 1",
        [](Plan& p) {
-         p.exchange.levels[0] = {.rule = "average", .period = 10, .inner_state = "average", .delay = 1};
+         p.exchange.levels[0] = {
+             .rule = "average", .period = 10, .inner_state = InnerState::Average, .delay = 1};
        }},
-      {"exchange.levels: rule elastic needs delay 0 and mixing 0, since both sides move by one difference: "
-       "delay is 0, mixing is 0.5",
-       [](Plan& p) { p.exchange.levels[0] = {.rule = "elastic", .mixing = 0.5}; }},
-      {"exchange.levels: topology gossip needs rule average, since nobody owns what a rule would keep: rule "
-       "is elastic",
-       [](Plan& p) { p.exchange.levels[0] = {.topology = "gossip", .rule = "elastic"}; }},
-      {"exchange.levels: topology adasum needs rule sum, since it combines gradients: rule is average",
-       [](Plan& p) { p.exchange.levels[0] = {.topology = "adasum", .rule = "average"}; }},
-      {"exchange.levels: topology adasum needs a power of two of ranks that meet: 3 do at across",
-       [](Plan& p) {
-         p.mesh.node = 2;
-         p.exchange.levels = {{.group = "node"}, {.group = "across", .topology = "adasum"}};
-       },
-       6},
-      {"exchange.levels: topology pairs must be the only level: there are 2 levels",
-       [](Plan& p) {
-         p.exchange.levels = {{.group = "node"}, {.group = "across", .topology = "pairs", .rule = "average"}};
-       }},
-      {"exchange.levels: topology pairs needs rule average, delay 0, mixing 0 and inner_state keep or reset, "
-       "since both sides of a pair become its mean at once: rule is sum, delay is 0, mixing is 0, "
-       "inner_state "
-       "is keep",
-       [](Plan& p) { p.exchange.levels[0].topology = "pairs"; }},
-      {"exchange.levels: topology significant needs rule average, delay 0, mixing 0 and inner_state keep or "
-       "reset, since what stays of a replica's way is its own alone: rule is sum, delay is 0, mixing is 0, "
-       "inner_state is keep",
-       [](Plan& p) { p.exchange.levels[0].topology = "significant"; }},
-      {"exchange.levels: significance belongs to topology significant: topology is all_reduce",
-       [](Plan& p) { p.exchange.levels[0].significance = 0.5; }},
       {"mesh.servers: needs a level that they serve, and ranks that work: no level has topology servers",
        [](Plan& p) { p.mesh.servers = 1; }},
       {"mesh.servers: needs a level that they serve, and ranks that work: it is 2 of 2 rank(s)",
@@ -189,13 +163,14 @@ std::vector<Illegal> illegal_plans() {
        "sharded, "
        "with rule sum, quorum 0 and mesh.servers 0: there are 2 levels, the first with topology all_reduce",
        [](Plan& p) {
-         p.exchange.levels = {{.group = "node"}, {.group = "across", .topology = "servers"}};
+         p.exchange.levels = {{.group = LevelGroup::Node},
+                              {.group = LevelGroup::Across, .topology = "servers"}};
        }},
       {"exchange.levels: topology servers needs a rule that keeps a centre: rule is average; use block, "
        "whose "
        "momentum is 0",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "average"}; }},
-      {"exchange.levels: staleness, quorum, apply, late and compensation belong to topology servers: "
+      {"exchange.levels: staleness, quorum, apply and late belong to topology servers: "
        "topology is all_reduce",
        [](Plan& p) { p.exchange.levels[0].late = "less"; }},
       {"exchange.levels: apply must be the same as quorum where that is above 0: quorum is 2, apply is 0",
@@ -223,19 +198,6 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) {
          p.exchange.levels[0] = {.topology = "servers", .staleness = -1, .apply = 2, .late = "compensated"};
        }},
-      {"exchange.levels: late moved needs delay 0 and mixing 0, since replicas set out from what was served: "
-       "delay is 0, mixing is 0.5",
-       [](Plan& p) {
-         p.exchange.levels[0] = {.topology = "servers", .rule = "block", .mixing = 0.5, .late = "moved"};
-       }},
-      {"exchange.levels: rule elastic needs late as_others, since both sides move by one difference: late is "
-       "moved",
-       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "elastic", .late = "moved"}; }},
-      {"exchange.levels: compensation belongs to late compensated and compensated_adaptively: late is less",
-       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .late = "less", .compensation = 1}; }},
-      {"exchange.levels: rule accumulated needs warmup_steps 0, since it divides by the period: warmup_steps "
-       "is 3",
-       [](Plan& p) { p.exchange.levels[0] = {.rule = "accumulated", .period = 5, .warmup_steps = 3}; }},
       {"optimiser.clip_norm: must be 0 with topology servers and rule sum, since no server sees the whole "
        "gradient: "
        "clip_norm is 1",
@@ -256,27 +218,27 @@ std::vector<Illegal> illegal_plans() {
        }},
       {"exchange.gradients: ring needs a level whose topology is sharded: none is",
        [](Plan& p) {
-         p.exchange.gradients = "ring";
-         p.exchange.order = "backward";
+         p.exchange.gradients = GradientMemory::Ring;
+         p.exchange.order = BucketOrder::Backward;
        }},
       {"exchange.gradients: ring needs order: backward: order is priority",
        [](Plan& p) {
-         p.exchange.gradients = "ring";
+         p.exchange.gradients = GradientMemory::Ring;
          p.exchange.levels[0].topology = "sharded";
        }},
       {"exchange.gradients: ring needs batch.micro_batches: 1, since sums of micro-batches need whole "
        "memory: "
        "batch.micro_batches is 2",
        [](Plan& p) {
-         p.exchange.gradients = "ring";
-         p.exchange.order = "backward";
+         p.exchange.gradients = GradientMemory::Ring;
+         p.exchange.order = BucketOrder::Backward;
          p.exchange.levels[0].topology = "sharded";
          p.batch.micro_batches = 2;
        }},
       {"exchange.gradients: ring and a delay above 0 exclude each other: delay is 1",
        [](Plan& p) {
-         p.exchange.gradients = "ring";
-         p.exchange.order = "backward";
+         p.exchange.gradients = GradientMemory::Ring;
+         p.exchange.order = BucketOrder::Backward;
          p.exchange.levels[0].topology = "sharded";
          p.exchange.delay = 1;
        }},
@@ -284,10 +246,10 @@ std::vector<Illegal> illegal_plans() {
        "wait: it is "
        "ring",
        [](Plan& p) {
-         p.exchange.gradients = "ring";
-         p.exchange.order = "backward";
+         p.exchange.gradients = GradientMemory::Ring;
+         p.exchange.order = BucketOrder::Backward;
          p.exchange.levels[0].topology = "sharded";
-         p.on_divergence = "skip";
+         p.on_divergence = OnDivergence::Skip;
        }},
       {"transport.kind: must be auto or name a transport: it is \"tpc\"; did you mean tcp?",
        [](Plan& p) { p.transport.kind = "tpc"; }},
@@ -327,13 +289,14 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .answer = "int8"}; }},
       {"exchange.levels.codec: must be one of a single round, neither merged nor voted, where each member "
        "owns "
-       "a part, or count_sketch at servers: codec is gtop_k, topology is sharded",
+       "a part, or at servers one whose second round they can hold: codec is gtop_k, topology is sharded",
        [](Plan& p) {
          p.exchange.levels[0].topology = "sharded";
          p.exchange.levels[0].codec.name = "gtop_k";
        }},
       {"exchange.levels.codec: must be one of a single round, neither merged nor voted, where each member "
-       "owns a part, or count_sketch at servers: codec is count_sketch, topology is sharded",
+       "owns a part, or at servers one whose second round they can hold: codec is count_sketch, topology is "
+       "sharded",
        [](Plan& p) {
          p.exchange.levels[0].topology = "sharded";
          p.exchange.levels[0].codec.name = "count_sketch";
@@ -341,20 +304,19 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels.codec: of two rounds at servers, whose answers are the entries that changed, needs "
        "workers in step (staleness, quorum and apply 0, late as_others), optimiser.rule sgd with "
        "weight_decay "
-       "0, a memory of errors, reuse 1 and answer none: staleness is 0, quorum 0, apply 0, late as_others, "
-       "answer none, reuse 1, feedback auto, optimiser.rule sgd, weight_decay 0.1",
+       "0, a memory of errors and answer none: staleness is 0, quorum 0, apply 0, late as_others, "
+       "answer none, feedback auto, optimiser.rule sgd, weight_decay 0.1",
        [](Plan& p) {
          p.exchange.levels[0].topology = "servers";
          p.exchange.levels[0].codec.name = "count_sketch";
          p.optimiser.rule = "sgd";
          p.optimiser.weight_decay = 0.1;
        }},
-      {"exchange.levels.codec: where replicas meet needs another rule than elastic, whose replicas keep a "
-       "share "
-       "of what they did not send, inner_state keep or reset, and no votes, which say nothing of how far "
-       "replicas went: rule is elastic, inner_state is keep, codec is top_k",
+      {"exchange.levels.codec: where replicas meet needs inner_state keep or reset, and no votes, which say "
+       "nothing of "
+       "how far replicas went: rule is block, inner_state is average, codec is top_k",
        [](Plan& p) {
-         p.exchange.levels[0].rule = "elastic";
+         p.exchange.levels[0] = {.rule = "block", .inner_state = InnerState::Average};
          p.exchange.levels[0].codec.name = "top_k";
        }},
       {"precision.master: must be float32 where a level has a codec: it is float64",
@@ -369,39 +331,15 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.levels[0].codec.name = "top_k";
        }},
       {"exchange.levels.codec: needs collective auto: what wires travel by follows from their sizes; an "
-       "all-reduce can be named where it sums the wires (random_k, count_sketch, power_sgd): codec is top_k, "
+       "all-reduce can be named where it sums the wires: codec is top_k, "
        "collective is ring",
        [](Plan& p) {
          p.exchange.levels[0].collective = "ring";
          p.exchange.levels[0].codec.name = "top_k";
        }},
-      {"exchange.levels.codec.reuse: of more than 1 needs candidates 1, since every exact value that travels "
-       "counts, and a density that leaves as many entries for each step: reuse is 4, candidates 4, density "
-       "0.01",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .reuse = 4}; }},
-      {"exchange.levels.codec: entries needs a codec that has so many of a whole range (random_k, top_k, "
-       "gtop_k "
-       "and their packed forms, count_sketch), column_count needs count_sketch: entries is 7, codec is "
-       "split_sketch",
-       [](Plan& p) {
-         p.exchange.levels[0].codec = {.name = "split_sketch", .table = "int8"};
-         p.exchange.levels[0].codec.entries = 7;
-       }},
-      {"exchange.levels.codec: entries needs a codec that has so many of a whole range (random_k, top_k, "
-       "gtop_k "
-       "and their packed forms, count_sketch), column_count needs count_sketch: column_count is 64, codec is "
-       "top_k",
-       [](Plan& p) {
-         p.exchange.levels[0].codec.name = "top_k";
-         p.exchange.levels[0].codec.column_count = 64;
-       }},
-      {"exchange.levels.codec: entries and column_count need topology all_reduce, where no range is cut into "
-       "parts: topology is sharded",
-       [](Plan& p) {
-         p.exchange.levels[0].topology = "sharded";
-         p.exchange.levels[0].codec.name = "top_k";
-         p.exchange.levels[0].codec.entries = 7;
-       }},
+      {"exchange.levels.codec.warmup_density: needs a codec whose entries are a share of the values: codec "
+       "is int8",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .warmup_density = {0.5}}; }},
       {"exchange.levels.codec.global: needs a codec by name on a single level, of topology all_reduce, rule "
        "sum "
        "and no factors: codec is none",
@@ -414,33 +352,15 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.levels[0].codec = {.name = "top_k"};
          p.exchange.levels[0].codec.global = true;
        }},
-      {"exchange.levels.codec.table: must be float32 or bfloat16 for count_sketch, whose tables are summed "
-       "as "
-       "they are, and int8 or int4 for split_sketch: codec is split_sketch, table is float32",
-       [](Plan& p) { p.exchange.levels[0].codec.name = "split_sketch"; }},
-      {"exchange.levels.codec.table: must be float32 or bfloat16 for count_sketch, whose tables are summed "
-       "as "
-       "they are, and int8 or int4 for split_sketch: codec is count_sketch, table is int8",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "count_sketch", .table = "int8"}; }},
-      {"exchange.levels.codec.bits: must be 2, 4 or 8; of split_sketch 4 or 8: it is 2",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "split_sketch", .bits = 2, .table = "int8"}; }},
-      {"exchange.levels.codec.bits: must be 2, 4 or 8; of split_sketch 4 or 8: it is 3",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "qsgd", .bits = 3}; }},
-      {"exchange.levels.codec.block: must be a multiple of 64: it is 100",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .block = 100}; }},
-      {"exchange.levels.codec.neighbours: must be a power of two: it is 12",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "count_sketch", .neighbours = 12}; }},
-      {"exchange.levels.codec.rows: must be odd, since estimates are medians: it is 4",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .rows = 4}; }},
       {"exchange.levels.codec: inside a node mostly costs more than it saves; put it on the level across, or "
        "say force: true: force is false",
        [](Plan& p) {
-         p.exchange.levels = {{.group = "node"}, {.group = "across"}};
+         p.exchange.levels = {{.group = LevelGroup::Node}, {.group = LevelGroup::Across}};
          p.exchange.levels[0].codec.name = "top_k";
        }},
       {"exchange.levels.codec.feedback: a biased codec needs feedback memory, without which training goes "
        "wrong; or say force: true: codec is int8, feedback is none",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .feedback = "none"}; }},
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .feedback = FeedbackKind::None}; }},
       {"optimiser.rule: adamw divides by a variance that a biased codec falsifies; let it stay after "
        "freeze_steps, and the codec begin no earlier, with as many dense_steps; or use sgd or momentum, or "
        "say "
@@ -478,18 +398,19 @@ std::vector<Illegal> illegal_plans() {
        "none",
        [](Plan& p) {
          p.optimiser.rule = "sgd";
-         p.exchange.levels[0].codec = {.name = "qsgd", .feedback = "none", .momentum = 0.9, .masking = false};
+         p.exchange.levels[0].codec = {
+             .name = "qsgd", .feedback = FeedbackKind::None, .momentum = 0.9, .masking = false};
        }},
       {"exchange.levels.codec.feedback: difference needs topology all_reduce, rule sum, a codec of a single "
        "round, neither merged nor voted, momentum 0, decay 1 and dense_steps 0: topology is sharded, rule is "
        "sum, codec is top_k, momentum is 0, decay is 1, dense_steps is 0",
        [](Plan& p) {
          p.exchange.levels[0].topology = "sharded";
-         p.exchange.levels[0].codec = {.name = "top_k", .feedback = "difference"};
+         p.exchange.levels[0].codec = {.name = "top_k", .feedback = FeedbackKind::Difference};
        }},
       {"exchange.levels.codec.feedback: must be auto or none for a codec that votes: without magnitudes "
        "nobody knows what did not travel: codec is sign_vote",
-       [](Plan& p) { p.exchange.levels[0].codec = {.name = "sign_vote", .feedback = "memory"}; }},
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "sign_vote", .feedback = FeedbackKind::Memory}; }},
       {"exchange.levels.codec.masking: needs a codec that sends entries; use masking: false: codec is int8",
        [](Plan& p) {
          p.optimiser.rule = "sgd";
@@ -499,7 +420,7 @@ std::vector<Illegal> illegal_plans() {
 }
 
 TEST(Legality, TheLeastPlanIsLegalForEveryWorldSize) {
-  for (int n : {1, 2, 7, 1000}) EXPECT_TRUE(check_plan(test::legal_plan(), n, test::known_names()).empty());
+  for (int n : {1, 2, 7, 1000}) EXPECT_TRUE(check_plan(test::legal_plan(), n, test::catalogue()).empty());
 }
 
 TEST(Legality, EachRuleFindsWhatBreaksIt) {
@@ -508,7 +429,7 @@ TEST(Legality, EachRuleFindsWhatBreaksIt) {
   for (const Illegal& illegal : illegal_plans()) {
     Plan plan = test::legal_plan();
     illegal.change(plan);
-    auto problems = check_plan(plan, illegal.world_size, test::known_names());
+    auto problems = check_plan(plan, illegal.world_size, test::catalogue());
     std::string found;
     for (const Problem& problem : problems) found += problem.key + ": " + problem.sentence + "\n";
     ASSERT_EQ(problems.size(), 1u) << illegal.message << "\nfound\n" << found;
@@ -524,7 +445,7 @@ TEST(Legality, LegalSpecialCases) {
   auto expect_legal = [](auto change, int world_size) {
     Plan plan = test::legal_plan();
     change(plan);
-    EXPECT_TRUE(check_plan(plan, world_size, test::known_names()).empty());
+    EXPECT_TRUE(check_plan(plan, world_size, test::catalogue()).empty());
   };
   expect_legal([](Plan& p) { p.mesh.data = 3; }, 3);
   expect_legal([](Plan& p) { p.batch.global = 2; }, 5);  // ranks without samples
@@ -532,10 +453,14 @@ TEST(Legality, LegalSpecialCases) {
   expect_legal([](Plan& p) { p.precision = {DType::Float64, DType::Float64}; }, 2);
   expect_legal([](Plan& p) { p.precision = {DType::BFloat16, DType::Float32}; }, 2);
   expect_legal(
-      [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .feedback = "none", .force = true}; }, 4);
+      [](Plan& p) {
+        p.exchange.levels[0].codec = {.name = "int8", .feedback = FeedbackKind::None, .force = true};
+      },
+      4);
   expect_legal(
       [](Plan& p) {
-        p.exchange.levels = {{.group = "node", .topology = "sharded"}, {.group = "across"}};
+        p.exchange.levels = {{.group = LevelGroup::Node, .topology = "sharded"},
+                             {.group = LevelGroup::Across}};
         p.exchange.levels[1].codec.name = "top_k";
       },
       4);
@@ -543,7 +468,7 @@ TEST(Legality, LegalSpecialCases) {
       [](Plan& p) {
         p.optimiser.rule = "sgd";
         p.exchange.levels[0].codec = {
-            .name = "sign_vote", .feedback = "none", .momentum = 0.9, .masking = false};
+            .name = "sign_vote", .feedback = FeedbackKind::None, .momentum = 0.9, .masking = false};
       },
       4);
   expect_legal(
@@ -564,12 +489,56 @@ TEST(Legality, LegalSpecialCases) {
 
 TEST(Legality, CodecAutoIsJudgedAsItsCodec) {
   Plan plan = test::legal_plan();
-  plan.exchange.levels[0].codec = {.name = "auto", .of = "int8", .feedback = "none"};
-  const auto problems = check_plan(plan, 4, test::known_names());
+  plan.exchange.levels[0].codec = {.name = "auto", .of = "int8", .feedback = FeedbackKind::None};
+  const auto problems = check_plan(plan, 4, test::catalogue());
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].key, "exchange.levels.codec.feedback");
   plan.exchange.levels[0].codec.of = "qsgd";
-  EXPECT_TRUE(check_plan(plan, 4, test::known_names()).empty());
+  EXPECT_TRUE(check_plan(plan, 4, test::catalogue()).empty());
+}
+
+TEST(Legality, ARowsOptionsAreThoseThatItDescribes) {
+  Plan plan = test::legal_plan();
+  CodecPlan& codec = plan.exchange.levels[0].codec;
+  const auto problem = [&] {
+    const auto problems = check_plan(plan, 2, test::catalogue());
+    return problems.size() == 1 ? problems[0].key + ": " + problems[0].sentence
+                                : fmt::format("{} problems", problems.size());
+  };
+  codec = {.name = "top_k", .options = {{"density", 0.5}}};
+  EXPECT_EQ(problem(), "0 problems");
+  codec.options.set("density", 2);
+  EXPECT_EQ(problem(), "exchange.levels.codec.density: must be a number, above 0 and at most 1: it is \"2\"");
+  codec.options = {{"densty", 0.5}};
+  EXPECT_EQ(problem(), "exchange.levels.codec.densty: codec top_k has no such key");
+  codec = {.name = "int8", .options = {{"density", 0.5}}};
+  EXPECT_EQ(problem(), "exchange.levels.codec.density: codec int8 has no such key");
+  codec = {.name = "int8", .answer = "top_k", .options = {{"density", 0.5}}};
+  plan.exchange.levels[0].topology = "servers";
+  EXPECT_EQ(problem(), "0 problems");
+}
+
+TEST(Legality, ARowsOwnRulesAreAskedOfLevelsThatNameIt) {
+  static constexpr LevelRule kRules[] = {
+      {"exchange.levels.codec.density", "must be small inside a level of sharded topology",
+       [](const LegalityInput&, const LevelPlan& level) {
+         return unless(
+             level.topology != "sharded" || level.codec.options.read<test::SampleOptions>().density < 0.1,
+             "it is large");
+       }}};
+  Catalogue known = test::catalogue();
+  for (Catalogue::Codec& codec : known.codecs)
+    if (codec.name == "top_k") codec.rules = kRules;
+  Plan plan = test::legal_plan();
+  plan.exchange.levels[0] = {.topology = "sharded",
+                             .codec = {.name = "top_k", .options = {{"density", 0.5}}}};
+  const auto problems = check_plan(plan, 2, known);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].sentence, "must be small inside a level of sharded topology: it is large");
+  plan.exchange.levels[0].codec.options.set("density", 0.01);
+  EXPECT_TRUE(check_plan(plan, 2, known).empty());
+  plan.exchange.levels[0].codec = {.name = "int8"};
+  EXPECT_TRUE(check_plan(plan, 2, known).empty());
 }
 
 TEST(Legality, AllViolationsAreReportedTogether) {
@@ -577,7 +546,7 @@ TEST(Legality, AllViolationsAreReportedTogether) {
   plan.batch.global = 0;
   plan.length = {};
   plan.model.name = "ccn";
-  auto problems = check_plan(plan, 2, test::known_names());
+  auto problems = check_plan(plan, 2, test::catalogue());
   ASSERT_EQ(problems.size(), 3u);
   try {
     require_legal(problems);

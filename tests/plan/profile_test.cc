@@ -133,7 +133,7 @@ TEST(Profile, RecipesForSimulationFitTheirProfiles) {
   for (auto [recipe, profile] : {std::pair{"imagenet-vgg-a", "vgg_a"}, {"imagenet-resnet50", "resnet50"}}) {
     const Plan plan = read_plan(source / "recipes/simulated" / (std::string(recipe) + ".yaml"));
     EXPECT_EQ(plan.name, recipe);
-    KnownNames known = test::known_names();
+    Catalogue known = test::catalogue();
     known.models.emplace_back(profile);
     EXPECT_NO_THROW(require_legal(check_plan(plan, 128, known)));
     const ModelProfile model = read_profile(source / "profiles" / (std::string(profile) + ".yaml"));

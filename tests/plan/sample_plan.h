@@ -1,36 +1,71 @@
 #pragma once
 
+#include "plan/catalogue.h"
 #include "plan/plan.h"
 
 namespace taxon::test {
 
+/// Keys of the codec top_k of the catalogue below.
+struct SampleOptions {
+  double density = 0.01;
+  int bits = 4;
+};
+template <plan::Like<SampleOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(plan::Field{.key = "density", .sentence = "Share.", .min = 0, .max = 1, .above_min = true},
+        o.density);
+  visit(plan::Field{.key = "bits", .sentence = "Of a value.", .choices = "2 4 8"}, o.bits);
+}
+
 /// Names as the tables of a full build have them.
-inline plan::KnownNames known_names() {
+inline plan::Catalogue catalogue() {
   return {.models = {"mlp", "cnn", "resnet18", "perceptron"},
           .datasets = {"idx", "synthetic", "blobs"},
-          .rules = {"sgd", "momentum", "nesterov", "adamw"},
           .schedules = {"constant", "step", "cosine"},
           .transports = {"tcp", "shm"},
-          .outer_rules = {"average", "block_nesterov", "outer_nesterov", "elastic", "block", "accumulated"},
           .graphs = {"ring", "exponential"},
-          .topologies = {{"all_reduce", {"ring", "tree", "direct"}},
-                         {"sharded", {"ring", "direct"}},
-                         {"adasum", {}},
-                         {"gossip", {}},
-                         {"pairs", {}},
-                         {"significant", {}},
-                         {"servers", {}}},
-          .lates = {{"as_others", true, true, false},
-                    {"less", true, false, false},
-                    {"compensated", true, false, true},
-                    {"moved", false, true, true}},
-          .codecs = {{"int8", true, false},
-                     {"qsgd", false, false},
-                     {"top_k", true, true},
-                     {"gtop_k", true, true, false, false, false},
-                     {"count_sketch", true, true, false, true, false, true},
-                     {"split_sketch", true, true, false, false, false, false},
-                     {"sign_vote", true, false, true, false, false}}};
+          .rules = {{.name = "sgd", .is_linear = true},
+                    {.name = "momentum", .has_momentum = true},
+                    {.name = "nesterov", .has_momentum = true},
+                    {.name = "adamw", .is_adaptive = true}},
+          .topologies = {{.name = "all_reduce",
+                          .collectives = {"ring", "tree", "direct"},
+                          .sum = plan::SumAt::Everyone,
+                          .optimisation = "replicated"},
+                         {.name = "sharded",
+                          .collectives = {"ring", "direct"},
+                          .sum = plan::SumAt::Parts,
+                          .optimisation = "sharded"},
+                         {.name = "gossip", .has_graph = true, .scheduling = "synchronous"},
+                         {.name = "pairs", .scheduling = "asynchronous"},
+                         {.name = "servers", .sum = plan::SumAt::Servers}},
+          .outer_rules = {{.name = "average", .replicas = "averaged", .keeps_centre = false},
+                          {.name = "block_nesterov"},
+                          {.name = "outer_nesterov", .replicas = "outer Nesterov"},
+                          {.name = "elastic", .replicas = "elastic centre"},
+                          {.name = "block"}},
+          .lates = {{.name = "as_others"},
+                    {.name = "less", .weights = false},
+                    {.name = "compensated",
+                     .weights = false,
+                     .keeps_served = true,
+                     .scheduling = "delay compensated"},
+                    {.name = "moved", .gradients = false, .keeps_served = true}},
+          .codecs = {{.name = "int8", .biased = true},
+                     {.name = "qsgd"},
+                     {.name = "top_k",
+                      .biased = true,
+                      .sends_entries = true,
+                      .options = plan::option_keys<SampleOptions>()},
+                     {.name = "gtop_k", .biased = true, .sends_entries = true, .stands_alone = false},
+                     {.name = "count_sketch",
+                      .biased = true,
+                      .sends_entries = true,
+                      .linear = true,
+                      .stands_alone = false,
+                      .asks = true},
+                     {.name = "split_sketch", .biased = true, .sends_entries = true, .stands_alone = false},
+                     {.name = "sign_vote", .biased = true, .votes = true, .stands_alone = false}}};
 }
 
 /// The least that a legal plan must say.

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "plan/catalogue.h"
 #include "plan/fields.h"
 #include "plan/plan.h"
+#include "plan/sample_plan.h"
 
 namespace taxon::plan {
 namespace {
@@ -16,7 +18,8 @@ using testing::HasSubstr;
 
 std::string problems_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
   try {
-    parse_plan(yaml, "r.yaml", overrides);
+    const Catalogue known = test::catalogue();
+    parse_plan(yaml, "r.yaml", overrides, &known);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
     return error.what();
@@ -67,10 +70,8 @@ TEST(Yaml, AWordIsTheNameOfACodec) {
   EXPECT_EQ(codec_of("{codec: auto}"), codec_of("{codec: {name: auto}}"));
   EXPECT_EQ(codec_of("{codec: none}"), CodecPlan{});
   EXPECT_EQ(codec_of("{codec: }"), CodecPlan{});
-  // Over a file a word changes the name, as codec.name does, and leaves the options.
   const CodecPlan over = codec_of("{codec: {name: top_k, density: 0.25}}", {"exchange.levels.0.codec=auto"});
   EXPECT_EQ(over.name, "auto");
-  EXPECT_EQ(over.density, 0.25);
   EXPECT_EQ(codec_of("", {"exchange.levels=[{codec: sign}]"}).name, "sign");
   const Plan once = parse_plan("exchange: {levels: [{codec: auto}]}", "r.yaml");
   EXPECT_EQ(parse_plan(write_plan(once), "r.yaml"), once);
@@ -234,6 +235,8 @@ class Randomiser {
       fill(member);
     else if constexpr (std::same_as<T, bool>)
       member = rng_.below(2) == 1;
+    else if constexpr (Choice<T>)
+      member = static_cast<T>(rng_.below(std::size(Words<T>::all)));
     else if constexpr (std::same_as<T, DType>)
       member = rng_.below(2) == 1 ? DType::Float32 : DType::Float64;
     else if constexpr (std::same_as<T, double>)
@@ -270,6 +273,83 @@ TEST(Yaml, EveryPlanSurvivesWritingAndReading) {
     ASSERT_EQ(again, plan) << text;
     ASSERT_EQ(write_plan(again), text);
   }
+}
+
+class RowOptions : public testing::Test {
+ protected:
+  Plan plan_of(const std::string& codec, const std::vector<std::string>& overrides = {}) const {
+    return parse_plan("exchange:\n  levels:\n    - codec: {" + codec + "}", "r.yaml", overrides, &known_);
+  }
+  CodecPlan read(const std::string& codec, const std::vector<std::string>& overrides = {}) const {
+    return plan_of(codec, overrides).exchange.levels.at(0).codec;
+  }
+  std::string problems(const std::string& codec, const std::vector<std::string>& overrides = {}) const {
+    try {
+      read(codec, overrides);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  const Catalogue known_ = test::catalogue();
+};
+
+TEST_F(RowOptions, AreReadForTheRowThatIsNamed) {
+  const CodecPlan codec = read("name: top_k, density: 0.250, bits: 8");
+  EXPECT_EQ(codec.options, (Options{{"density", 0.25}, {"bits", 8}}));
+  EXPECT_EQ(codec.options.read<test::SampleOptions>().bits, 8);
+  EXPECT_EQ(read("name: auto, of: top_k, bits: 8").options, (Options{{"density", 0.01}, {"bits", 8}}));
+  EXPECT_EQ(read("answer: top_k, bits: 8").options, (Options{{"density", 0.01}, {"bits", 8}}));
+  // Defaults that nobody gave are spelled out.
+  EXPECT_EQ(read("name: top_k"), read("name: top_k, density: 0.01"));
+  EXPECT_EQ(plan_hash(plan_of("name: top_k")), plan_hash(plan_of("name: top_k, bits: 4")));
+}
+
+TEST_F(RowOptions, OfOtherRowsAndOfNoneAreRefusedWithTheirLine) {
+  EXPECT_EQ(problems("name: int8, density: 0.5"),
+            "r.yaml:3: exchange.levels[0].codec.density is a key of top_k; codec int8 has none of its own");
+  EXPECT_EQ(problems("density: 0.5"),
+            "r.yaml:3: exchange.levels[0].codec.density is a key of top_k; codec none has none of its own");
+  EXPECT_EQ(
+      problems("name: top_k, densty: 0.5"),
+      "r.yaml:3: exchange.levels[0].codec.densty is no key; did you mean exchange.levels.codec.density?");
+  EXPECT_EQ(problems("name: top_k, bits: 3"),
+            "r.yaml:3: exchange.levels[0].codec.bits must be one of 2, 4, 8, but is \"3\"");
+  EXPECT_EQ(problems("name: top_k, bits: [3]"), "r.yaml:3: exchange.levels[0].codec.bits is no key");
+  EXPECT_EQ(
+      problems("name: top_k", {"exchange.levels.0.codec.bits=5"}),
+      "--set exchange.levels.0.codec.bits=5: exchange.levels[0].codec.bits must be one of 2, 4, 8, but is "
+      "\"5\"");
+}
+
+// Plans of earlier versions have the keys of all rows, at their defaults.
+TEST_F(RowOptions, OfOtherRowsThatSayWhatTheyWouldSayAnywayArePassedOver) {
+  EXPECT_EQ(read("name: int8, density: 0.01, bits: 4").options, Options{});
+}
+
+TEST_F(RowOptions, AnotherRowTakesTheOldOnesAway) {
+  EXPECT_EQ(read("name: top_k, density: 0.5", {"exchange.levels.0.codec.name=int8"}),
+            CodecPlan{.name = "int8"});
+  EXPECT_EQ(read("name: top_k, density: 0.5", {"exchange.levels.0.codec.bits=8"}).options,
+            (Options{{"density", 0.5}, {"bits", 8}}));
+}
+
+TEST_F(RowOptions, UnknownNamesAndMistypedKeysComeInOneList) {
+  const std::string found = problems("name: topk, feedbak: none",
+                                     {"optimiser.rule=sdg", "exchange.levels.0.topology=al_reduce", "sed=1"});
+  for (const char* part :
+       {"r.yaml:3: exchange.levels[0].codec.feedbak is no key", "--set sed=1: sed is no key",
+        "must name an update rule: it is \"sdg\"; did you mean sgd?",
+        "must name a topology: it is \"al_reduce\"; did you mean all_reduce?",
+        "must be none or name a codec: it is \"topk\"; did you mean top_k?"})
+    EXPECT_THAT(found, HasSubstr(part));
+}
+
+TEST_F(RowOptions, SurviveWritingAndReading) {
+  Plan plan;
+  plan.exchange.levels[0].codec = read("name: top_k, density: 0.1, bits: 2");
+  EXPECT_EQ(parse_plan(write_plan(plan), "w", {}, &known_), plan);
+  EXPECT_EQ(parse_plan(write_plan(plan), "w"), plan);
 }
 
 TEST(PlanHash, CoversWhatRanksMustAgreeOn) {

@@ -31,7 +31,7 @@ TEST(RunReading, TakesFromASummaryWhatAComparisonNeeds) {
 
 TEST(RunReading, TakesWhatWasSeenOnTheValidationSetWhereThatWasEvaluated) {
   Summary summary;
-  summary.split = "validation";
+  summary.split = plan::Split::Validation;
   summary.accuracy = 0.8;
   summary.loss = 0.5;
   const SystemRun run = read_summary(to_json(summary), "summary.json").run;

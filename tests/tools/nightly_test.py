@@ -38,6 +38,13 @@ class Nightly(unittest.TestCase):
                 for program in re.findall(r"\b((?:tools|tests|bench)/[\w/.-]+)", step.command):
                     self.assertTrue((ROOT / program).exists(), program)
 
+    def test_what_was_promised_to_run_at_night_does(self):
+        commands = {step.name: step.command for step in self.nightly.STEPS}
+        self.assertIn("tools/attack", commands["attack"])
+        self.assertIn("--minutes 60", commands["attack"])
+        self.assertIn("--faults --seeds 1..100000", commands["fault-seeds"])
+        self.assertIn("TAXON_LIES=1000", commands["lying-ranks"])
+
     def run_with(self, steps, *words):
         """Exit code, and the rows that were kept."""
         with tempfile.TemporaryDirectory() as folder:

@@ -38,10 +38,10 @@ class CodecStats : public Train {
 };
 
 TEST_F(CodecStats, TimesAndBytesOfTopKAreTheClosedForms) {
-  const plan::CodecPlan codec{.name = "top_k", .density = 0.25};
+  const plan::CodecPlan codec{.name = "top_k", .options = {{"density", 0.25}}};
   const int ranks = 3;
   const TrainingResult result = run(ranks, coarse(codec));
-  const auto coder = codec::find_codec("top_k").make(codec);
+  const auto coder = codec::find_codec("top_k").make(codec.options);
   const std::size_t bytes = count() * sizeof(float);
   const auto d = static_cast<double>(count());
   // A value is read, found and taken (5 bytes) and remembered (12); everybody decodes everybody's entries.
@@ -66,7 +66,8 @@ TEST_F(CodecStats, TimesAndBytesOfTopKAreTheClosedForms) {
 }
 
 TEST_F(CodecStats, WhatTravelsAsItIsIsInTheRatio) {
-  const TrainingResult result = run(2, coarse({.name = "top_k", .density = 0.25, .dense_below = 1 << 20}));
+  const TrainingResult result =
+      run(2, coarse({.name = "top_k", .dense_below = 1 << 20, .options = {{"density", 0.25}}}));
   const train::CodecReport& report = result.outcomes[0].codecs.at(0);
   EXPECT_EQ(report.encode_seconds + report.decode_seconds, 0);
   EXPECT_EQ(report.dense_bytes, report.sent_bytes);

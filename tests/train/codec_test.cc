@@ -30,7 +30,7 @@ std::vector<Way> ways() {
   auto asks = [](const codec::CodecRow& row) { return codec::asks(row); };
   auto sized = [](const codec::CodecRow& row) { return !row.votes; };
   plan::LevelPlan difference, answers{.topology = "servers"};
-  difference.codec.feedback = "difference";
+  difference.codec.feedback = plan::FeedbackKind::Difference;
   answers.codec.answer = "int8";
   return {
       {"all_reduce", {}, any},
@@ -70,15 +70,12 @@ class TrainCoded : public Train, public ::testing::WithParamInterface<CodedWay> 
     plan.mesh.servers = way().servers;
     plan::CodecPlan& codec = plan.exchange.levels[0].codec;
     codec.name = GetParam().codec;
-    codec.density = 0.2;
-    codec.drawn = 0.5;
-    codec.columns = 1;
-    codec.block = 64;
-    codec.threshold = 0.01;
-    codec.rank = 1;
     const codec::CodecRow& row = codec::find_codec(codec.name);
+    codec.options = codec::options_for(
+        row,
+        {{"density", 0.2}, {"drawn", 0.5}, {"columns", 1}, {"block", 64}, {"threshold", 0.01}, {"rank", 1}});
     codec.masking = row.sends_entries;
-    const bool has_momentum = !way().meets() && codec.feedback != "difference";
+    const bool has_momentum = !way().meets() && codec.feedback != plan::FeedbackKind::Difference;
     if ((row.sends_entries || row.votes) && has_momentum) codec.momentum = 0.5;
     if (row.votes) plan.learning_rate.base *= 0.1;  // steps are as long as there are parameters
     return plan;
@@ -145,7 +142,7 @@ TEST_P(TrainCoded, AnotherWorldSizeSharesWhatWasKept) {
   const auto saved = checkpoint::load(storage, *checkpoint::find_latest(storage, "run"));
   Sums before;
   for (const auto& tensors : saved.per_rank) add_kept(tensors, &before);
-  const bool keeps = plan.exchange.levels[0].codec.feedback == "difference";
+  const bool keeps = plan.exchange.levels[0].codec.feedback == plan::FeedbackKind::Difference;
   EXPECT_EQ(before.empty(), !keeps && !codec::find_codec(GetParam().codec).biased);
   for (int ranks : {3, 6}) {
     const auto share = train::share_kept(saved, plan, ranks + way().servers);
@@ -206,7 +203,7 @@ TEST_F(OneBitAdam, WithoutACodecRanksAreOneWorker) {
 
 TEST_F(OneBitAdam, TrainsAndContinuesBitForBit) {
   plan::Plan plan = frozen_plan(DType::Float32);
-  plan.exchange.levels[0].codec = {.name = "one_bit", .block = 64, .dense_steps = 20};
+  plan.exchange.levels[0].codec = {.name = "one_bit", .dense_steps = 20, .options = {{"block", 64}}};
   const auto whole = run_training(job(3, plan));
   const auto& steps = whole.recorders[0].steps;
   EXPECT_LT(steps.back().loss, 0.9 * steps.front().loss);

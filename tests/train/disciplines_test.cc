@@ -64,7 +64,7 @@ TEST_F(Disciplines, WhereWorkersKeepStepThereIsNothingToCompensate) {
   const auto plain = run(plan_of(level, "momentum"));
   for (const char* late : {"compensated", "compensated_adaptively"}) {
     level.late = late;
-    level.compensation = 2;
+    level.options.set("compensation", 2);
     EXPECT_EQ(run(plan_of(level, "momentum")).parameters, plain.parameters) << late;
   }
   plan::LevelPlan blocks = meets("block_nesterov", 4, "servers");
@@ -124,7 +124,7 @@ TEST_F(Disciplines, MomentumIsLoweredAtTheServersUnlessThePlanInsists) {
   EXPECT_NE(lowered.recorders[0].notices[1].find("values to and from servers: written into place at rank 0"),
             std::string::npos);
   EXPECT_TRUE(lowered.recorders[1].notices.empty());
-  plan.optimiser.asynchronous_momentum = "as_given";
+  plan.optimiser.asynchronous_momentum = plan::AsynchronousMomentum::AsGiven;
   const auto insisted = run(plan);
   EXPECT_NE(insisted.parameters, lowered.parameters);
   EXPECT_NE(insisted.recorders[0].notices.at(0).find("acts like 0.975"), std::string::npos);
@@ -303,11 +303,11 @@ TEST_F(BytesOnTheWire, OfGossipAreWhatItsGraphSays) {
 
 TEST_F(BytesOnTheWire, OfSignificantEntriesAreFewerThanAll) {
   plan::LevelPlan level = meets("average", 1, "significant");
-  level.significance = 0;
+  level.options.set("significance", 0);
   const auto all = measure(level, 4);
   expect_near(all.sent, 3 * all.weights, "everything");
   expect_near(all.sent, all.planned, "everything");
-  level.significance = 0.01;
+  level.options.set("significance", 0.01);
   EXPECT_LT(measure(level, 4).sent, 0.5 * all.sent);
 }
 

@@ -60,7 +60,7 @@ std::vector<Mode> free_families() {
     };
   };
   plan::LevelPlan across = asynchronous();
-  across.group = "across";
+  across.group = plan::LevelGroup::Across;
   return {{"asynchronous", by(asynchronous())},
           {"dedicated", by(asynchronous(), 1)},
           {"bounded", by(served(2, 0, 1))},
@@ -73,7 +73,7 @@ std::vector<Mode> free_families() {
 
 class Divergence : public Train, public ::testing::WithParamInterface<Mode> {
  protected:
-  plan::Plan family_plan(const std::string& on_divergence = "stop") {
+  plan::Plan family_plan(plan::OnDivergence on_divergence = plan::OnDivergence::Stop) {
     plan::Plan plan = toy_plan();
     plan.exchange.slice_bytes = 64;
     plan.length.steps = 12;
@@ -137,8 +137,8 @@ TEST_P(InEveryFamily, RatesThatAreTooLargeEndTheRun) {
 }
 
 TEST_P(InEveryFamily, ASkippedStepChangesNothing) {
-  plan::Plan plan = family_plan("skip");
-  if (plan.exchange.gradients == "ring") return;  // not legal
+  plan::Plan plan = family_plan(plan::OnDivergence::Skip);
+  if (plan.exchange.gradients == plan::GradientMemory::Ring) return;  // not legal
   const auto with = run_training(poisoned(plan, {{.step = 0, .rank = 1}}));
   const auto without = run_training(poisoned(plan, {{.what = Poison::What::Nothing, .step = 0}}));
   EXPECT_EQ(with.parameters, without.parameters);
@@ -154,8 +154,8 @@ TEST_P(InEveryFamily, ASkippedStepChangesNothing) {
 }
 
 TEST_P(InEveryFamily, StepsAreSkippedOnTheWayAndARunThatWasInterruptedGoesOnAsWell) {
-  plan::Plan plan = family_plan("skip");
-  if (plan.exchange.gradients == "ring") return;
+  plan::Plan plan = family_plan(plan::OnDivergence::Skip);
+  if (plan.exchange.gradients == plan::GradientMemory::Ring) return;
   const std::vector<Poison> poisons = {{.step = 4, .rank = 3}, {.step = 5}, {.step = 11, .rank = 0}};
   TrainingJob whole = poisoned(plan, poisons);
   const auto expected = run_training(whole);
@@ -170,7 +170,7 @@ TEST_P(InEveryFamily, StepsAreSkippedOnTheWayAndARunThatWasInterruptedGoesOnAsWe
 }
 
 TEST_P(InEveryFamily, IgnoredItGoesOnAndTheLastFiniteCheckpointStays) {
-  plan::Plan plan = family_plan("ignore");
+  plan::Plan plan = family_plan(plan::OnDivergence::Ignore);
   plan.checkpoint.every_steps = 2;
   plan.checkpoint.keep = 1;
   data::MemoryStorage storage;
@@ -198,7 +198,7 @@ TEST_P(WhereNobodyWaits, TheRankIsNamed) {
 }
 
 TEST_P(WhereNobodyWaits, AWorkerSkipsAlone) {
-  plan::Plan plan = family_plan("skip");
+  plan::Plan plan = family_plan(plan::OnDivergence::Skip);
   plan.length.steps = 40;
   const auto result = run_training(poisoned(plan, {{.step = 1, .rank = 1}}));
   EXPECT_TRUE(is_finite(result.parameters));
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Families, OneFamily, ::testing::Values(modes()[0]),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(OneFamily, SkippingEndsWhereTheWeightsThemselvesAreLost) {
-  plan::Plan plan = family_plan("skip");
+  plan::Plan plan = family_plan(plan::OnDivergence::Skip);
   reach_too_far(plan);
   EXPECT_THAT(divergence_of(job(4, plan)), HasSubstr("a weight of rank"));
 }
@@ -235,7 +235,7 @@ TEST_P(OneFamily, TheLastUpdateIsLookedAt) {
 }
 
 TEST_P(OneFamily, ARunGoesOnFromFiniteWeightsOrFromAnyIfItIgnoresThem) {
-  plan::Plan plan = family_plan("ignore");
+  plan::Plan plan = family_plan(plan::OnDivergence::Ignore);
   plan.checkpoint.every_steps = 2;
   data::MemoryStorage storage;
   TrainingJob first = poisoned(plan, {{.step = 5}});
@@ -247,7 +247,7 @@ TEST_P(OneFamily, ARunGoesOnFromFiniteWeightsOrFromAnyIfItIgnoresThem) {
   rest.storage = &storage;
   rest.out = "run";
   rest.start = train::TrainOptions::Start::Resume;
-  rest.plan.on_divergence = "stop";
+  rest.plan.on_divergence = plan::OnDivergence::Stop;
   const auto result = run_training(rest);
   EXPECT_EQ(result.recorders[0].info.start_step, 4);
   EXPECT_TRUE(is_finite(result.parameters));
@@ -256,7 +256,7 @@ TEST_P(OneFamily, ARunGoesOnFromFiniteWeightsOrFromAnyIfItIgnoresThem) {
 
 TEST_P(OneFamily, NoticesOfSkippedStepsGetFewer) {
   std::vector<Poison> poisons;
-  plan::Plan plan = family_plan("skip");
+  plan::Plan plan = family_plan(plan::OnDivergence::Skip);
   plan.length.steps = 40;
   for (std::int64_t step = 2; step < 38; ++step) poisons.push_back({.step = step});
   const auto result = run_training(poisoned(plan, poisons));

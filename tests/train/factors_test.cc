@@ -16,7 +16,7 @@ class TrainFactors : public Train {
   static plan::Plan plan_with(const std::string& factors, DType type = DType::Float64) {
     plan::Plan plan = toy_plan(type);
     plan.length.steps = 30;
-    plan.exchange.levels[0].factors = factors;
+    plan.exchange.levels[0].factors = plan::choice_from<plan::FactorUse>(factors).value();
     return plan;
   }
   TrainingJob wide_job(int ranks, const plan::Plan& plan) {
@@ -94,7 +94,7 @@ TEST_F(TrainFactors, CountWhatTheySendAndInTheVirtualWorldWhatTheyCost) {
 }
 
 TEST_F(TrainFactors, TheVirtualWorldGivesLoopbacksBits) {
-  for (const char* overlap : {"forward", "backward"})
+  for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward})
     for (int ranks : {2, 3, 5}) {
       plan::Plan plan = plan_with("always", DType::Float32);
       plan.exchange.overlap = overlap;
@@ -135,7 +135,7 @@ TEST_F(TrainFactors, AModelWithoutThemDoesNotNotice) {
   plan.model.frozen = {"hidden.weight", "out.weight"};
   const auto biases = run_training(job(3, plan));
   EXPECT_TRUE(chosen(biases).empty());
-  plan.exchange.levels[0].factors = "none";
+  plan.exchange.levels[0].factors = plan::FactorUse::None;
   EXPECT_EQ(run_training(job(3, plan)).outcomes[0].parameter_hash, biases.outcomes[0].parameter_hash);
 }
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "exchange/topologies/gossip.h"
+#include "exchange/levels/topology.h"
 #include "support/process_log.h"
 #include "support/process_ranks.h"
 #include "train/modes.h"
@@ -198,9 +198,9 @@ TEST_P(Laws, AnAsynchronousRunEqualsItsReplayedOrder) {
   again.follow = &order;
   EXPECT_EQ(GetParam().train(again).parameters, recorded.parameters);
   again.plan.exchange.levels[0].late = "compensated";
-  again.plan.exchange.levels[0].compensation = 0;
+  again.plan.exchange.levels[0].options.set("compensation", 0);
   EXPECT_EQ(GetParam().train(again).parameters, recorded.parameters);
-  again.plan.exchange.levels[0].compensation = 0.5;
+  again.plan.exchange.levels[0].options.set("compensation", 0.5);
   EXPECT_NE(GetParam().train(again).parameters, recorded.parameters);
 }
 
@@ -214,7 +214,7 @@ task::Task<void> mix(net::Transport* transport, int rounds) {
   auto establish = all.establish();
   co_await establish;
   const plan::LevelPlan level;
-  auto gossip = exchange::make_gossip(all, {.level = level, .seed = 5});
+  auto gossip = exchange::find_topology("gossip").make(all, {.level = level, .seed = 5});
   constexpr Range kRange{0, 100};
   tensor::Arena arena(*transport, DType::Float64, 100);
   const double own = transport->rank().value();
@@ -277,7 +277,7 @@ TEST_P(Laws, BytesOnTheWireAreTheClosedForms) {
   expect_near(measure(gossip, 4, 0), 2);
   expect_near(measure(meets("elastic", 5), 4, 0), 2 * (n - 1) / n / 5);
   plan::LevelPlan factors = ring;
-  factors.factors = "always";
+  factors.factors = plan::FactorUse::Always;
   // Of 5 samples each, both layers: (n - 1) K (M + N). Biases and "idle" go by the ring.
   const double m = 4000, columns = kInputs + kClasses, rest = m + kClasses + 3;
   const double all = m * columns + rest, sent = (n - 1) * 5 * (2 * m + columns) + 2 * (n - 1) / n * rest;

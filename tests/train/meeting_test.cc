@@ -40,7 +40,7 @@ TEST_F(TrainMeeting, AveragingEveryStepIsSynchronousForEveryLinearRule) {
     const auto synchronous = parameters(4, apart(plan::LevelPlan{}, rule));
     EXPECT_LT(relative_distance(synchronous, parameters(4, apart(meets("average", 1), rule))), 1e-12) << rule;
     plan::LevelPlan averaged = meets("average", 1);
-    averaged.inner_state = "average";
+    averaged.inner_state = plan::InnerState::Average;
     EXPECT_LT(relative_distance(synchronous, parameters(4, apart(averaged, rule))), 1e-12) << rule;
   }
 }
@@ -65,10 +65,10 @@ TEST_F(TrainMeeting, MomentumOverRoundsChangesTheTrajectory) {
 /// Gaia's filter without a threshold.
 TEST_F(TrainMeeting, WhereAllIsSignificantReplicasAreAveraged) {
   plan::LevelPlan level = meets("average", 3, "significant");
-  level.significance = 0;
+  level.options.set("significance", 0);
   const auto averaged = parameters(4, apart(meets("average", 3), "adamw"));
   EXPECT_LT(relative_distance(averaged, parameters(4, apart(level, "adamw"))), 1e-12);
-  level.significance = 1;
+  level.options.set("significance", 1);
   EXPECT_GT(relative_distance(averaged, parameters(4, apart(level, "adamw"))), 1e-6);
 }
 
@@ -84,9 +84,9 @@ TEST_F(TrainMeeting, ShardedReplicasInANodeMeetAcrossNodes) {
   for (const char* inner : {"sharded", "all_reduce"})
     for (const char* outer : {"sharded", "all_reduce"}) {
       plan::LevelPlan node, across = meets("outer_nesterov", 1, outer);
-      node.group = "node";
+      node.group = plan::LevelGroup::Node;
       node.topology = inner;
-      across.group = "across";
+      across.group = plan::LevelGroup::Across;
       plan.exchange.levels = {node, across};
       plan.mesh.node = 2;
       EXPECT_LT(relative_distance(synchronous, parameters(4, plan)), 1e-12) << inner << " " << outer;
@@ -118,7 +118,7 @@ TEST_P(TrainWay, TwoRunsAreBitIdenticalOnAnyMemory) {
   const auto once = run_training(job(4, plan));
   TrainingJob again = job(4, plan);
   EXPECT_EQ(run_training(again).outcomes[0].parameter_hash, once.outcomes[0].parameter_hash);
-  again.plan.exchange.overlap = "forward";
+  again.plan.exchange.overlap = plan::Overlap::Forward;
   EXPECT_EQ(run_training(again).outcomes[0].parameter_hash, once.outcomes[0].parameter_hash);
 }
 

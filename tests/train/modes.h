@@ -18,8 +18,8 @@ struct Mode {
   friend std::ostream& operator<<(std::ostream& out, const Mode& mode) { return out << mode.name; }
 };
 
-inline plan::LevelPlan level(std::string group, std::string topology, std::string collective = "auto") {
-  return {std::move(group), std::move(topology), std::move(collective)};
+inline plan::LevelPlan level(std::string_view group, std::string topology, std::string collective = "auto") {
+  return {plan::choice_from<plan::LevelGroup>(group).value(), std::move(topology), std::move(collective)};
 }
 
 /// Servers by the numbers of their consistency.
@@ -36,7 +36,7 @@ inline plan::LevelPlan served(std::int64_t staleness = 0, int quorum = 0, int ap
 inline plan::LevelPlan asynchronous(std::string late = "as_others", double compensation = 0.04) {
   plan::LevelPlan level = served(-1, 0, 1);
   level.late = std::move(late);
-  level.compensation = compensation;
+  level.options.set("compensation", compensation);
   return level;
 }
 
@@ -51,8 +51,8 @@ inline std::vector<Mode> modes() {
   auto ring = [](std::function<void(plan::Plan&)> apply) {
     return [apply](plan::Plan& plan) {
       apply(plan);
-      plan.exchange.gradients = "ring";
-      plan.exchange.order = "backward";
+      plan.exchange.gradients = plan::GradientMemory::Ring;
+      plan.exchange.order = plan::BucketOrder::Backward;
     };
   };
   auto delayed = [](std::function<void(plan::Plan&)> apply) {
@@ -62,7 +62,7 @@ inline std::vector<Mode> modes() {
     };
   };
   auto factors = [](plan::LevelPlan level) {
-    level.factors = "always";
+    level.factors = plan::FactorUse::Always;
     return level;
   };
   auto as_factors = levels({factors(level("data", "all_reduce"))});
@@ -121,7 +121,7 @@ inline std::vector<Mode> meetings() {
   streaming.mixing = 0.5;
   plan::LevelPlan bmuf = meets("block_nesterov", 4, "sharded");
   bmuf.momentum = 0.75;
-  bmuf.inner_state = "reset";
+  bmuf.inner_state = plan::InnerState::Reset;
   plan::LevelPlan elastic = meets("elastic", 3);
   elastic.rate = 0.9;
   plan::LevelPlan sharded_elastic = meets("elastic", 3, "sharded");
@@ -131,11 +131,11 @@ inline std::vector<Mode> meetings() {
   plan::LevelPlan random = meets("average", 2, "gossip");
   random.graph = "random";
   random.delay = 1;
-  random.inner_state = "keep";
+  random.inner_state = plan::InnerState::Keep;
   plan::LevelPlan exponential = meets("average", 1, "gossip");
-  exponential.inner_state = "average";
+  exponential.inner_state = plan::InnerState::Average;
   plan::LevelPlan significant = meets("average", 1, "significant");
-  significant.significance = 0.05;
+  significant.options.set("significance", 0.05);
   plan::LevelPlan served;
   served.topology = "servers";
   plan::LevelPlan served_blocks = meets("block_nesterov", 4, "servers");

@@ -26,7 +26,7 @@ class TrainMode : public Train, public ::testing::WithParamInterface<Mode> {
   /// The same with one worker, which has nobody to share with.
   plan::Plan alone(plan::Plan plan) {
     plan.exchange.levels = {level("data", "all_reduce")};
-    plan.exchange.gradients = "whole";
+    plan.exchange.gradients = plan::GradientMemory::Whole;
     plan.mesh.node = 0;
     return plan;
   }
@@ -38,9 +38,10 @@ TEST_P(TrainMode, TrainsAsOneWorkerDoes) {
     plan.optimiser.clip_norm = clip;
     const auto expected = run_training(job(1, alone(plan)));
     for (bool share_memory : {true, false})
-      for (const char* overlap : {"forward", "backward"})
+      for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward})
         for (int ranks : {2, 4, 6}) {
-          SCOPED_TRACE(testing::Message() << share_memory << " " << overlap << " " << ranks << " " << clip);
+          SCOPED_TRACE(testing::Message()
+                       << share_memory << " " << plan::to_string(overlap) << " " << ranks << " " << clip);
           plan.exchange.overlap = overlap;
           TrainingJob several = job(ranks, plan);
           several.share_memory = share_memory;

@@ -117,7 +117,7 @@ std::vector<Row> rows() {
   plan::LevelPlan moved = meets_freely("accumulated", 3);
   moved.late = "moved";
   plan::LevelPlan coded = asynchronous();
-  coded.codec = {.name = "top_k", .density = 0.2, .answer = "int8"};
+  coded.codec = {.name = "top_k", .answer = "int8", .options = {{"density", 0.2}}};
   plan::LevelPlan bounded_elastic = meets_freely("elastic", 2);
   bounded_elastic.staleness = 1;
   std::vector<Row> rows = {{"asynchronous", by(asynchronous())},

@@ -29,9 +29,9 @@ TEST_F(TrainServers, WhereWorkersKeepStepTheyTrainAsOneWorkerDoes) {
   const auto expected = run_training(job(1, plan_of({}, 0)));
   for (int dedicated : {0, 1, 2})
     for (int workers : {1, 2, 4})
-      for (const char* overlap : {"forward", "backward"}) {
+      for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward}) {
         if (dedicated + workers > 5) continue;
-        SCOPED_TRACE(testing::Message() << dedicated << " " << workers << " " << overlap);
+        SCOPED_TRACE(testing::Message() << dedicated << " " << workers << " " << plan::to_string(overlap));
         plan::Plan plan = plan_of(served(), dedicated);
         plan.exchange.overlap = overlap;
         const auto result = run_training(job(workers + dedicated, plan));

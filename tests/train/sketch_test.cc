@@ -35,7 +35,7 @@ class Sketches : public ::testing::Test {
 
 /// What is published, at a density where it trains about as dense gradients do.
 plan::CodecPlan published() {
-  plan::CodecPlan codec{.name = "count_sketch", .density = 0.02, .columns = 0.04};
+  plan::CodecPlan codec{.name = "count_sketch", .options = {{"density", 0.02}, {"columns", 0.04}}};
   codec.momentum = 0.9;
   return codec;
 }
@@ -43,11 +43,11 @@ plan::CodecPlan published() {
 TEST_F(Sketches, OfHalfTheBytesInSomeStepsAloneTrainAsWell) {
   const train::Outcome dense = train({.name = "none"}), plain = train(published());
   plan::CodecPlan small = published();
-  small.candidates = 1;
-  small.table = "bfloat16";
+  small.options.set("candidates", 1);
+  small.options.set("table", "bfloat16");
   for (int reuse : {1, 4, 8, 16}) {
     SCOPED_TRACE(testing::Message() << "reuse " << reuse);
-    small.reuse = reuse;
+    small.options.set("reuse", reuse);
     const train::Outcome outcome = train(small);
     EXPECT_GE(outcome.test.accuracy, dense.test.accuracy - 0.01);
     EXPECT_LE(outcome.train_loss, 1.1 * plain.train_loss);
@@ -59,8 +59,8 @@ TEST_F(Sketches, OfHalfTheBytesInSomeStepsAloneTrainAsWell) {
 TEST_F(Sketches, OfTheWholeModelSendAsMuchForTenTimesTheValues) {
   plan::CodecPlan codec = published();
   codec.global = true;
-  codec.entries = 60;
-  codec.column_count = 160;
+  codec.options.set("entries", 60);
+  codec.options.set("column_count", 160);
   const train::Outcome small = train(codec, 64), large = train(codec, 640);
   EXPECT_EQ(small.codecs.at(0).sent_bytes, large.codecs.at(0).sent_bytes);
   // An all-reduce of 5 rows of 160 columns and one of 4 candidates for each entry, as floats, each step.

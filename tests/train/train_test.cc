@@ -55,8 +55,8 @@ TEST_F(Train, HowCommunicationIsHiddenChangesNoBit) {
     auto plain = job(3, plan);
     plain.share_memory = share_memory;
     const auto expected = run_training(plain).outcomes[0].parameter_hash;
-    for (const char* overlap : {"forward", "backward"})
-      for (const char* order : {"priority", "backward"})
+    for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward})
+      for (const auto order : {plan::BucketOrder::Priority, plan::BucketOrder::Backward})
         for (std::int64_t slice : {64, 1 << 20}) {
           plan.exchange.overlap = overlap;
           plan.exchange.order = order;
@@ -65,7 +65,8 @@ TEST_F(Train, HowCommunicationIsHiddenChangesNoBit) {
           auto tried = job(3, plan);
           tried.share_memory = share_memory;
           auto result = run_training(tried);
-          EXPECT_EQ(result.outcomes[0].parameter_hash, expected) << overlap << " " << order << " " << slice;
+          EXPECT_EQ(result.outcomes[0].parameter_hash, expected)
+              << plan::to_string(overlap) << " " << plan::to_string(order) << " " << slice;
           EXPECT_EQ(result.outcomes[2].parameter_hash, result.outcomes[0].parameter_hash);
           EXPECT_GT(result.outcomes[0].test.accuracy, 0.9);
         }

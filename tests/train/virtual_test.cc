@@ -1,4 +1,5 @@
 // Training in the virtual world: the same training code over modelled links.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "train/modes.h"
@@ -28,7 +29,7 @@ class VirtualTrain : public Train {
 TEST_F(VirtualTrain, BetweenHostsGivesLoopbacksBits) {
   for (int ranks : {2, 3, 5, 16})
     for (const char* collective : {"ring", "tree", "halving_doubling"})
-      for (const char* overlap : {"forward", "backward"}) {
+      for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward}) {
         auto plan = toy_plan(DType::Float32);
         plan.length.steps = 12;
         plan.batch.global = 20;
@@ -38,19 +39,19 @@ TEST_F(VirtualTrain, BetweenHostsGivesLoopbacksBits) {
         plan.exchange.in_flight = 2;
         TrainingJob between = job(ranks, plan);
         between.share_memory = false;
-        SCOPED_TRACE(std::string(collective) + " " + overlap + " " + std::to_string(ranks));
+        SCOPED_TRACE(fmt::format("{} {} {}", collective, overlap, ranks));
         expect_loopbacks_bits(between, separate_hosts(ranks));
       }
 }
 
 TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
   for (int ranks : {1, 2, 4, 7})
-    for (const char* order : {"priority", "backward"}) {
+    for (const auto order : {plan::BucketOrder::Priority, plan::BucketOrder::Backward}) {
       auto plan = toy_plan(DType::Float64);
       plan.length.steps = 12;
       plan.exchange.order = order;
       plan.optimiser.clip_norm = 0.5;
-      SCOPED_TRACE(std::string(order) + " " + std::to_string(ranks));
+      SCOPED_TRACE(fmt::format("{} {}", order, ranks));
       expect_loopbacks_bits(job(ranks, plan), one_host(ranks));
     }
 }
@@ -207,9 +208,9 @@ VirtualRun run_costed(const TrainingJob& job, const plan::ClusterModel& cluster,
 
 TEST_F(CostedToy, TimingTakesExactsTimeWithoutTouchingAPayload) {
   for (int ranks : {1, 2, 5})
-    for (const char* overlap : {"forward", "backward"})
+    for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward})
       for (const char* rule : {"adamw", "momentum"}) {
-        SCOPED_TRACE(std::string(overlap) + " " + rule + " " + std::to_string(ranks));
+        SCOPED_TRACE(std::string(plan::to_string(overlap)) + " " + rule + " " + std::to_string(ranks));
         auto plan = toy_plan(DType::Float32);
         plan.length.steps = 6;
         plan.exchange.overlap = overlap;
@@ -236,7 +237,7 @@ TEST_F(CostedToy, AStepTakesWhatTheHandComputes) {
   auto plan = toy_plan(DType::Float32);
   plan.length.steps = 4;
   plan.batch.global = 8;  // 4 samples a rank
-  plan.exchange.overlap = "backward";
+  plan.exchange.overlap = plan::Overlap::Backward;
   plan.exchange.bucket_bytes = 1 << 20;  // one bucket, complete at the end of the backward pass
   plan.exchange.slice_bytes = 1 << 20;
   plan.exchange.levels[0].collective = "ring";
@@ -259,8 +260,8 @@ TEST_F(CostedToy, TimesOfAStepAddUpToIt) {
   plan::LevelPlan averages{.rule = "average", .period = 3}, serves{.topology = "servers"};
   plan::LevelPlan asynchronous{.topology = "servers", .staleness = -1, .apply = 1};
   for (const plan::LevelPlan& level : {plan::LevelPlan{}, averages, serves, asynchronous})
-    for (const char* overlap : {"forward", "backward"}) {
-      SCOPED_TRACE(level.topology + " " + level.rule + " " + overlap);
+    for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward}) {
+      SCOPED_TRACE(level.topology + " " + level.rule + " " + std::string(plan::to_string(overlap)));
       auto plan = toy_plan(DType::Float32);
       plan.length.steps = 12;
       plan.evaluation.every_epochs = 0;
@@ -285,7 +286,7 @@ TEST_F(CostedToy, BucketsGoWhenTheModelSaysThatTheyAreComplete) {
   auto plan = toy_plan(DType::Float32);
   plan.length.steps = 4;
   plan.batch.global = 8;
-  plan.exchange.overlap = "backward";
+  plan.exchange.overlap = plan::Overlap::Backward;
   plan.exchange.bucket_bytes = 80;  // the out segment's weight and bias are the first
   plan.exchange.levels[0].collective = "ring";
   auto cluster = separate_hosts(2);

@@ -1,10 +1,23 @@
 #include <algorithm>
 
+#include "codec/chosen.h"
 #include "codec/chunks.h"
-#include "codec/rows/rows.h"
+#include "codec/codec.h"
 
 namespace taxon::codec {
 namespace {
+
+struct ChunkOptions {
+  double density = 0.01;
+  int bits = 4;
+  int block = 256;
+};
+template <plan::Like<ChunkOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(kDensity, o.density);
+  visit(kBits, o.bits);
+  visit(kChoiceBlock, o.block);
+}
 
 /// The entries of largest magnitude of each block, in few bits.
 class ChunkTopK final : public Codec {
@@ -55,12 +68,19 @@ class ChunkTopK final : public Codec {
 /// What SparseLoCo sends (Sarfi, Thérien, Lidin and Belilovsky, arXiv 2508.15706): top-k of chunks, with 2
 /// bits for a value.
 CodecRow chunk_top_k() {
-  return {"chunk_top_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<ChunkTopK>(Chunks::Options{static_cast<std::size_t>(plan.block),
-                                                               plan.density, plan.bits, letters("ctop")});
-          },
-          true, true};
+  return codec_row<ChunkOptions>(
+      {.name = "chunk_top_k",
+       .sentence = "the largest entries of each `block`, in `bits` bits",
+       .bytes = "k (2 + bits / 8) + 8 d / block",
+       .source = "Sarfi et al., arXiv 2508.15706 (SparseLoCo)",
+       .biased = true,
+       .sends_entries = true,
+       .largest_error = [](float,
+                           float scale) { return 40 * scale; }},  // exactly: tests/codec/chunks_test.cc
+      [](const ChunkOptions& o) -> std::unique_ptr<Codec> {
+        return std::make_unique<ChunkTopK>(
+            Chunks::Options{static_cast<std::size_t>(o.block), o.density, o.bits, letters("ctop")});
+      });
 }
 
 }  // namespace taxon::codec

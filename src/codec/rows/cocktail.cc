@@ -1,11 +1,31 @@
 #include <algorithm>
 
+#include "codec/chosen.h"
 #include "codec/chunks.h"
-#include "codec/rows/rows.h"
+#include "codec/codec.h"
 #include "codec/scan.h"
 
 namespace taxon::codec {
 namespace {
+
+struct CocktailOptions {
+  double density = 0.01;
+  double drawn = 0.1;
+  int bits = 4;
+  int block = 256;
+};
+template <plan::Like<CocktailOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(kDensity, o.density);
+  visit(plan::Field{.key = "drawn",
+                    .sentence = "Share of the values, drawn by chance, of which the largest travel.",
+                    .min = 0,
+                    .max = 1,
+                    .above_min = true},
+        o.drawn);
+  visit(kBits, o.bits);
+  visit(kChoiceBlock, o.block);
+}
 
 /// Of values at random places, one of each of equal parts, that all members draw alike, the largest of each
 /// block, in few bits.
@@ -77,14 +97,21 @@ class Cocktail final : public Codec {
 /// Wang, Lu, Yuan, Chen, Liang, De Sa, Ré and Zhang, "CocktailSGD", ICML 2023: random-k, of that top-k, of
 /// that few bits.
 CodecRow cocktail() {
-  return {"cocktail",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            const double density = std::min(1.0, plan.density / plan.drawn);
-            return std::make_unique<Cocktail>(
-                Chunks::Options{static_cast<std::size_t>(plan.block), density, plan.bits, letters("cock")},
-                plan.drawn);
-          },
-          true, true};
+  return codec_row<CocktailOptions>(
+      {.name = "cocktail",
+       .sentence =
+           "of a share `drawn` of all places, that everybody draws alike, the k largest, in `bits` bits",
+       .bytes = "k (2 + bits / 8) + 8 drawn d / block",
+       .source = "Wang et al., ICML 2023 (CocktailSGD)",
+       .biased = true,
+       .sends_entries = true,
+       .largest_error = [](float,
+                           float scale) { return 40 * scale; }},  // exactly: tests/codec/chunks_test.cc
+      [](const CocktailOptions& o) -> std::unique_ptr<Codec> {
+        const double density = std::min(1.0, o.density / o.drawn);
+        return std::make_unique<Cocktail>(
+            Chunks::Options{static_cast<std::size_t>(o.block), density, o.bits, letters("cock")}, o.drawn);
+      });
 }
 
 }  // namespace taxon::codec

@@ -3,22 +3,97 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "codec/chosen.h"
+#include "codec/codec.h"
 #include "codec/entries.h"
 #include "codec/fold.h"
 #include "codec/half.h"
-#include "codec/rows/rows.h"
 #include "codec/scan.h"
 #include "codec/select.h"
 #include "codec/sketch.h"
 #include "codec/wire.h"
+#include "plan/legality.h"
 
 namespace taxon::codec {
 namespace {
 
+struct SketchOptions {
+  ChosenOptions chosen;
+  int rows = 5;
+  double columns = 0.02;
+  std::int64_t column_count = 0;  // 0: columns says
+  DType table = DType::Float32;
+  int reuse = 1;
+  int neighbours = 1;
+  double candidates = 4;
+};
+template <plan::Like<SketchOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit_fields(o.chosen, visit);
+  visit(kSketchRows, o.rows);
+  visit(kColumns, o.columns);
+  visit(plan::Field{.key = "column_count",
+                    .sentence =
+                        "Columns of a row of a bucket's sketch, in place of columns; 0: as columns says.",
+                    .min = 0,
+                    .max = 1e9},
+        o.column_count);
+  visit(plan::Field{.key = "table",
+                    .sentence = "What a sketch's buckets travel as; they are summed as they are.",
+                    .choices = "float32 bfloat16"},
+        o.table);
+  visit(
+      plan::Field{.key = "reuse",
+                  .sentence = "Steps that one sketch serves: each sends exact values of the next best of its "
+                              "entries; 1: a sketch in every step.",
+                  .min = 1,
+                  .max = 1000},
+      o.reuse);
+  visit(plan::Field{.key = "neighbours",
+                    .sentence = "Values that follow each other and share a bucket of a sketch, so that its "
+                                "candidates are whole blocks of them; 1: each has its own.",
+                    .choices = "1 2 4 8 16 32 64"},
+        o.neighbours);
+  visit(plan::Field{.key = "candidates",
+                    .sentence =
+                        "Entries whose exact values are fetched after a sketch, per entry that is chosen "
+                        "among them.",
+                    .min = 0,
+                    .max = 1000,
+                    .above_min = true},
+        o.candidates);
+}
+
+const plan::LevelRule kSketchRules[] = {
+    kEntriesOfWholeRanges[0],
+    {"exchange.levels.codec.column_count", "needs topology all_reduce, where no range is cut into parts",
+     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
+       return plan::unless(level.codec.options.read<SketchOptions>().column_count == 0 ||
+                               c.known.sum_at(level) == plan::SumAt::Everyone,
+                           "topology is " + level.topology);
+     }},
+    {"exchange.levels.codec.reuse",
+     "of more than 1 needs candidates 1, since every exact value that travels counts, and a density that "
+     "leaves "
+     "as many entries for each step",
+     [](const plan::LegalityInput&, const plan::LevelPlan& level) {
+       const auto o = level.codec.options.read<SketchOptions>();
+       const bool enough = o.chosen.entries > 0 || o.chosen.density * o.reuse <= 1;
+       return plan::unless(
+           o.reuse == 1 || (o.candidates == 1 && enough),
+           fmt::format("reuse is {}, candidates {}, density {}", o.reuse, o.candidates, o.chosen.density));
+     }},
+    {"exchange.levels.codec.reuse", "must be 1 at servers, whose answers are of one step",
+     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
+       const int reuse = level.codec.options.read<SketchOptions>().reuse;
+       return plan::unless(c.known.sum_at(level) != plan::SumAt::Servers || reuse == 1,
+                           fmt::format("it is {}", reuse));
+     }},
+};
+
 /// What travels as bfloat16: half the bytes, and less rounding than a sketch's noise.
 struct Table {
   DType type = DType::Float32;
-  explicit Table(const std::string& name) : type(name == "bfloat16" ? DType::BFloat16 : DType::Float32) {}
   bool wide() const { return type == DType::Float32; }
 };
 
@@ -36,7 +111,7 @@ void marked(std::span<const float> marks, float turn, std::span<std::uint32_t> p
 /// A turn that needs no sketch: exact values of entries that an earlier one pointed at.
 class Between final : public Codec {
  public:
-  Between(const plan::CodecPlan& plan, int turn) : chosen_(plan), turn_(static_cast<float>(turn)) {}
+  Between(const ChosenOptions& chosen, int turn) : chosen_(chosen), turn_(static_cast<float>(turn)) {}
 
   std::span<const Round> rounds() const override {
     static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
@@ -96,16 +171,17 @@ class Between final : public Codec {
 /// sketching" (Sketched-SGD), NeurIPS 2019.
 class GlobalSketch final : public Codec, public CoordinateQuery {
  public:
-  explicit GlobalSketch(const plan::CodecPlan& plan)
-      : chosen_(plan),
-        candidates_(plan.candidates),
-        columns_(plan.columns),
-        column_count_(static_cast<std::size_t>(plan.column_count)),
-        rows_(plan.rows),
-        neighbours_(static_cast<std::size_t>(plan.neighbours)),
-        table_(plan.table),
+  explicit GlobalSketch(const SketchOptions& options)
+      : chosen_(options.chosen),
+        candidates_(options.candidates),
+        columns_(options.columns),
+        column_count_(static_cast<std::size_t>(options.column_count)),
+        rows_(options.rows),
+        neighbours_(static_cast<std::size_t>(options.neighbours)),
+        table_{options.table},
         rounds_{{Algebra::Linear, table_.type}, {Algebra::Linear, DType::Float32}} {
-    for (int turn = 1; turn < plan.reuse; ++turn) between_.push_back(std::make_unique<Between>(plan, turn));
+    for (int turn = 1; turn < options.reuse; ++turn)
+      between_.push_back(std::make_unique<Between>(options.chosen, turn));
   }
 
   std::span<const Round> rounds() const override { return rounds_; }
@@ -337,11 +413,15 @@ class GlobalSketch final : public Codec, public CoordinateQuery {
 }  // namespace
 
 CodecRow count_sketch() {
-  return {"count_sketch",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<GlobalSketch>(plan);
-          },
-          true, true};
+  return codec_row<SketchOptions>(
+      {.name = "count_sketch",
+       .sentence = "a sketch; then exact values of `candidates` k entries, the k largest of which count",
+       .bytes = "4 rows columns d + 4 candidates k",
+       .source = "Dai et al., arXiv 2108.06004 (gs-SGD); Ivkin et al., NeurIPS 2019 (Sketched-SGD)",
+       .biased = true,
+       .sends_entries = true,
+       .rules = kSketchRules},
+      [](const SketchOptions& o) -> std::unique_ptr<Codec> { return std::make_unique<GlobalSketch>(o); });
 }
 
 }  // namespace taxon::codec

@@ -3,12 +3,23 @@
 #include <cmath>
 #include <numbers>
 
+#include "codec/chosen.h"
 #include "codec/chunks.h"
-#include "codec/rows/rows.h"
+#include "codec/codec.h"
 #include "codec/scan.h"
 
 namespace taxon::codec {
 namespace {
+
+struct DctOptions {
+  double density = 0.01;
+  int block = 256;
+};
+template <plan::Like<DctOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(kDensity, o.density);
+  visit(kChoiceBlock, o.block);
+}
 
 constexpr std::size_t kWave = 64;  // values that are transformed together
 
@@ -133,12 +144,18 @@ class DctTopK final : public Codec {
 /// which the memory is if it decays. Frequencies are of 64 values that follow each other in memory, where the
 /// authors' are of squares of matrices.
 CodecRow dct_top_k() {
-  return {"dct_top_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<DctTopK>(
-                Chunks::Options{static_cast<std::size_t>(plan.block), plan.density, 32, letters("dctt")});
-          },
-          true, false};
+  return codec_row<DctOptions>(
+      {.name = "dct_top_k",
+       .sentence = "the largest frequencies of each `block`, of 64 neighbours each",
+       .bytes = "6 k",
+       .source = "Peng et al., arXiv 2411.19870 (DeMo)",
+       .biased = true,
+       .largest_error = [](float,
+                           float scale) { return 40 * scale; }},  // exactly: tests/codec/chunks_test.cc
+      [](const DctOptions& o) -> std::unique_ptr<Codec> {
+        return std::make_unique<DctTopK>(
+            Chunks::Options{static_cast<std::size_t>(o.block), o.density, 32, letters("dctt")});
+      });
 }
 
 }  // namespace taxon::codec

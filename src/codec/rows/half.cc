@@ -1,9 +1,11 @@
 #include "codec/half.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "codec/codec.h"
+#include "codec/option_fields.h"
 #include "codec/rows/finite.h"
-#include "codec/rows/rows.h"
 #include "codec/wire.h"
 
 namespace taxon::codec {
@@ -67,19 +69,24 @@ class Halves final : public Codec {
 }  // namespace
 
 CodecRow bf16() {
-  return {"bf16",
-          [](const plan::CodecPlan&) -> std::unique_ptr<Codec> {
-            return std::make_unique<Halves>(Half::BFloat16, letters("bf16"));
-          },
-          false, false};
+  return codec_row<NoOptions>({.name = "bf16",
+                               .sentence = "16 bits, to the nearest",
+                               .bytes = "2 d",
+                               .largest_error = [](float value, float) { return std::abs(value) / 256; }},
+                              [](const NoOptions&) -> std::unique_ptr<Codec> {
+                                return std::make_unique<Halves>(Half::BFloat16, letters("bf16"));
+                              });
 }
 
 CodecRow fp16() {
-  return {"fp16",
-          [](const plan::CodecPlan&) -> std::unique_ptr<Codec> {
-            return std::make_unique<Halves>(Half::Float16, letters("fp16"));
-          },
-          false, false};
+  return codec_row<NoOptions>(
+      {.name = "fp16",
+       .sentence = "16 bits, to the nearest",
+       .bytes = "2 d",
+       .largest_error = [](float value, float) { return std::abs(value) / 2048 + 0x1p-25F; }},
+      [](const NoOptions&) -> std::unique_ptr<Codec> {
+        return std::make_unique<Halves>(Half::Float16, letters("fp16"));
+      });
 }
 
 }  // namespace taxon::codec

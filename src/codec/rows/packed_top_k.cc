@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "codec/blocks.h"
+#include "codec/chosen.h"
 #include "codec/places.h"
 #include "codec/rows/blockwise.h"
-#include "codec/rows/rows.h"
 #include "codec/scan.h"
 #include "codec/select.h"
 #include "codec/unite.h"
@@ -13,15 +13,39 @@
 namespace taxon::codec {
 namespace {
 
+struct PackedOptions {
+  ChosenOptions chosen;
+  int bits = 4;
+  int block = 256;
+};
+template <plan::Like<PackedOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit_fields(o.chosen, visit);
+  visit(kBits, o.bits);
+  visit(kScaleBlock, o.block);
+}
+
+struct PackedSplitOptions {
+  double density = 0.01;
+  int bits = 4;
+  int block = 256;
+};
+template <plan::Like<PackedSplitOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(kDensity, o.density);
+  visit(kBits, o.bits);
+  visit(kScaleBlock, o.block);
+}
+
 /// The entries of largest magnitude, places in a byte or less and values in few bits. What values lose by
 /// that is as what was not chosen: it stays with whoever rounded.
 class PackedTopK final : public Codec {
  public:
-  PackedTopK(const plan::CodecPlan& plan, Algebra algebra, std::uint32_t letters)
-      : chosen_(plan),
-        values_(make_blockwise(
-            even_steps(static_cast<std::size_t>(plan.block), {(1 << (plan.bits - 1)) - 1, plan.bits}),
-            {.letters = letters})),
+  PackedTopK(const PackedOptions& options, Algebra algebra, std::uint32_t letters)
+      : chosen_(options.chosen),
+        values_(make_blockwise(even_steps(static_cast<std::size_t>(options.block),
+                                          {(1 << (options.bits - 1)) - 1, options.bits}),
+                               {.letters = letters})),
         round_{{algebra}},
         letters_(letters) {}
 
@@ -148,29 +172,52 @@ class PackedTopK final : public Codec {
   const std::uint32_t letters_;
 };
 
+float in_few_bits(float, float scale) { return 40 * scale; }  // exactly: tests/codec/packed_test.cc
+
 }  // namespace
 
 /// top_k, gtop_k and split_top_k with coded places and values of `bits` bits.
 CodecRow packed_top_k() {
-  return {"packed_top_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<PackedTopK>(plan, Algebra::Opaque, letters("ptop"));
-          },
-          true, true};
+  return codec_row<PackedOptions>(
+      {.name = "packed_top_k",
+       .sentence = "as top_k, a place in a byte (or a bit for each value), a value in `bits` bits",
+       .bytes = "k (1 + bits / 8 + 4 / block) + d / 255",
+       .source = "places and values as split_sketch has them",
+       .biased = true,
+       .sends_entries = true,
+       .largest_error = in_few_bits,
+       .rules = kEntriesOfWholeRanges},
+      [](const PackedOptions& o) -> std::unique_ptr<Codec> {
+        return std::make_unique<PackedTopK>(o, Algebra::Opaque, letters("ptop"));
+      });
 }
 CodecRow packed_gtop_k() {
-  return {"packed_gtop_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<PackedTopK>(plan, Algebra::Mergeable, letters("pgto"));
-          },
-          true, true};
+  return codec_row<PackedOptions>(
+      {.name = "packed_gtop_k",
+       .sentence = "as gtop_k, a place in a byte (or a bit for each value), a value in `bits` bits",
+       .bytes = "k (1 + bits / 8 + 4 / block) + d / 255",
+       .source = "places and values as split_sketch has them",
+       .biased = true,
+       .sends_entries = true,
+       .largest_error = in_few_bits,
+       .rules = kEntriesOfWholeRanges},
+      [](const PackedOptions& o) -> std::unique_ptr<Codec> {
+        return std::make_unique<PackedTopK>(o, Algebra::Mergeable, letters("pgto"));
+      });
 }
 CodecRow packed_split_top_k() {
-  return {"packed_split_top_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<PackedTopK>(plan, Algebra::Divisible, letters("pspl"));
-          },
-          true, true};
+  return codec_row<PackedSplitOptions>(
+      {.name = "packed_split_top_k",
+       .sentence = "as split_top_k, a place in a byte (or a bit for each value), a value in `bits` bits",
+       .bytes = "k (1 + bits / 8 + 4 / block) + d / 255, twice",
+       .source = "places and values as split_sketch has them",
+       .biased = true,
+       .sends_entries = true,
+       .largest_error = in_few_bits},
+      [](const PackedSplitOptions& o) -> std::unique_ptr<Codec> {
+        return std::make_unique<PackedTopK>(PackedOptions{{.density = o.density}, o.bits, o.block},
+                                            Algebra::Divisible, letters("pspl"));
+      });
 }
 
 }  // namespace taxon::codec

@@ -1,12 +1,21 @@
 #include <algorithm>
 
+#include "codec/codec.h"
 #include "codec/low_rank.h"
-#include "codec/rows/rows.h"
+#include "codec/option_fields.h"
 #include "codec/scan.h"
 #include "codec/wire.h"
 
 namespace taxon::codec {
 namespace {
+
+struct PowerOptions {
+  int rank = 2;
+};
+template <plan::Like<PowerOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(plan::Field{.key = "rank", .sentence = "Of a tensor's matrix.", .min = 1, .max = 64}, o.rank);
+}
 
 /// A tensor's place in the values, and in the wires: of a matrix both factors, of others their values.
 struct Part {
@@ -201,11 +210,15 @@ class PowerSgd final : public Codec {
 }  // namespace
 
 CodecRow power_sgd() {
-  return {"power_sgd",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<PowerSgd>(plan.rank);
-          },
-          true, false};
+  return codec_row<PowerOptions>(
+      {.name = "power_sgd",
+       .sentence = "both factors of each matrix, of `rank` r; other tensors as they are",
+       .bytes = "4 r (rows + columns) for a matrix",
+       .source = "Vogels et al., NeurIPS 2019",
+       .biased = true,
+       .largest_error = [](float,
+                           float scale) { return 20 * scale; }},  // exactly: tests/codec/low_rank_test.cc
+      [](const PowerOptions& o) -> std::unique_ptr<Codec> { return std::make_unique<PowerSgd>(o.rank); });
 }
 
 }  // namespace taxon::codec

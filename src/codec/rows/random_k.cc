@@ -2,7 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "codec/rows/rows.h"
+#include "codec/chosen.h"
+#include "codec/codec.h"
 #include "codec/scan.h"
 #include "codec/wire.h"
 
@@ -14,7 +15,7 @@ namespace {
 /// stratified).
 class RandomK final : public Codec {
  public:
-  explicit RandomK(const plan::CodecPlan& plan) : chosen_(plan) {}
+  explicit RandomK(const ChosenOptions& options) : chosen_(options) {}
 
   std::span<const Round> rounds() const override {
     static constexpr Round kRounds[] = {{Algebra::Linear, DType::Float32}};
@@ -67,17 +68,17 @@ class RandomK final : public Codec {
 
 }  // namespace
 
-std::size_t stratified(Draws of, std::size_t i, std::uint64_t key) {
-  const Range stratum = part({0, of.count}, of.draws, i);
-  const auto chance = static_cast<unsigned __int128>(mix(key + i));
-  return stratum.begin + static_cast<std::size_t>(chance * stratum.size >> 64);
-}
-
 CodecRow random_k() {
-  return {
-      "random_k",
-      [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> { return std::make_unique<RandomK>(plan); },
-      true, true};
+  return codec_row<ChosenOptions>({.name = "random_k",
+                                   .sentence = "k entries, at places that everybody draws alike",
+                                   .bytes = "4 k",
+                                   .source = "Stich et al., NeurIPS 2018; one of each of k equal parts",
+                                   .biased = true,
+                                   .sends_entries = true,
+                                   .rules = kEntriesOfWholeRanges},
+                                  [](const ChosenOptions& options) -> std::unique_ptr<Codec> {
+                                    return std::make_unique<RandomK>(options);
+                                  });
 }
 
 }  // namespace taxon::codec

@@ -2,14 +2,55 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "codec/blocks.h"
+#include "codec/chosen.h"
+#include "codec/codec.h"
 #include "codec/places.h"
-#include "codec/rows/rows.h"
+#include "codec/rows/blockwise.h"
 #include "codec/select.h"
 #include "codec/sketch.h"
 #include "codec/wire.h"
 
 namespace taxon::codec {
+
+/// What the buckets of a part's sketch travel as.
+enum class SketchTable : std::uint8_t { Int8, Int4 };
+
+}  // namespace taxon::codec
+
+template <>
+struct taxon::plan::Words<taxon::codec::SketchTable> {
+  static constexpr std::string_view all[] = {"int8", "int4"};
+};
+
+namespace taxon::codec {
 namespace {
+
+struct SplitSketchOptions {
+  double density = 0.01;
+  int rows = 5;
+  double columns = 0.02;
+  SketchTable table = SketchTable::Int8;
+  int bits = 4;
+  int block = 256;
+};
+template <plan::Like<SplitSketchOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(kDensity, o.density);
+  visit(kSketchRows, o.rows);
+  visit(kColumns, o.columns);
+  visit(plan::Field{.key = "table",
+                    .sentence = "What a sketch's buckets travel as; they are summed in float32."},
+        o.table);
+  visit(plan::Field{.key = "bits", .sentence = "Of a value.", .choices = "4 8"}, o.bits);
+  visit(kScaleBlock, o.block);
+}
+
+/// Values in 4 bits, or in 8.
+std::unique_ptr<Codec> in_steps(bool four, int block) {
+  return make_blockwise(even_steps(static_cast<std::size_t>(block), four ? Steps{7, 4} : Steps{127, 8}),
+                        {.letters = letters(four ? "int4" : "int8")});
+}
 
 /// gs-SGD's idea, with as little on the wire as we know how. Everybody sends each member's part's sketch to
 /// that member alone, who adds them up, chooses entries from the sum, and tells all where they are. Then
@@ -19,12 +60,12 @@ namespace {
 /// encoded; places take a byte; and each member searches its part alone.
 class SplitSketch final : public Codec, public PartQuery {
  public:
-  explicit SplitSketch(const plan::CodecPlan& plan)
-      : density_(plan.density),
-        columns_(plan.columns),
-        rows_(plan.rows),
-        table_((plan.table == "int4" ? int4() : int8()).make(plan)),
-        values_((plan.bits == 4 ? int4() : int8()).make(plan)) {}
+  explicit SplitSketch(const SplitSketchOptions& options)
+      : density_(options.density),
+        columns_(options.columns),
+        rows_(options.rows),
+        table_(in_steps(options.table == SketchTable::Int4, options.block)),
+        values_(in_steps(options.bits == 4, options.block)) {}
 
   std::span<const Round> rounds() const override {
     static constexpr Round kRounds[] = {{Algebra::Asked}, {Algebra::Asked}};
@@ -178,11 +219,18 @@ class SplitSketch final : public Codec, public PartQuery {
 /// After Dai et al., arXiv 2108.06004 (gs-SGD), with parts and owners as in Ok-Topk (Li and Hoefler, PPoPP
 /// 2022).
 CodecRow split_sketch() {
-  return {"split_sketch",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<SplitSketch>(plan);
-          },
-          true, true};
+  return codec_row<SplitSketchOptions>(
+      {.name = "split_sketch",
+       .sentence = "sketches of parts, to whoever owns them; the places that he asks for; values there, in "
+                   "`bits` bits",
+       .bytes = "about d (rows columns t / 8 + b), twice k bits / 8 (t, b: "
+                "[below](compression.md#sketches-of-parts))",
+       .source = "after gs-SGD and Ok-Topk",
+       .biased = true,
+       .sends_entries = true,
+       .largest_error = [](float,
+                           float scale) { return 40 * scale; }},  // exactly: tests/codec/asking_test.cc
+      [](const SplitSketchOptions& o) -> std::unique_ptr<Codec> { return std::make_unique<SplitSketch>(o); });
 }
 
 }  // namespace taxon::codec

@@ -3,14 +3,25 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "codec/chosen.h"
+#include "codec/codec.h"
 #include "codec/collect.h"
-#include "codec/rows/rows.h"
 #include "codec/scan.h"
 #include "codec/select.h"
 #include "codec/wire.h"
 
 namespace taxon::codec {
 namespace {
+
+struct ThresholdOptions {
+  double density = 0.01;
+  double threshold = 0.001;
+};
+template <plan::Like<ThresholdOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(kDensity, o.density);
+  visit(kThreshold, o.threshold);
+}
 
 /// A wire of words: a place and a sign each, ascending; those that are not needed follow.
 constexpr std::uint32_t kNoEntry = 0xffffffffU;
@@ -120,11 +131,17 @@ class Threshold final : public Codec {
 }  // namespace
 
 CodecRow threshold() {
-  return {"threshold",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<Threshold>(plan.density, plan.threshold);
-          },
-          true, true};
+  return codec_row<ThresholdOptions>(
+      {.name = "threshold",
+       .sentence = "places and signs of values that reach `threshold`, at most k",
+       .bytes = "4 k",
+       .source = "Strom, Interspeech 2015",
+       .biased = true,
+       .sends_entries = true,
+       .largest_error = [](float value, float) { return std::abs(value); }},
+      [](const ThresholdOptions& o) -> std::unique_ptr<Codec> {
+        return std::make_unique<Threshold>(o.density, o.threshold);
+      });
 }
 
 }  // namespace taxon::codec

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codec/rows/rows.h"
+#include "codec/entry_codec.h"
 #include "codec/scan.h"
 #include "codec/select.h"
 #include "codec/unite.h"
@@ -10,76 +10,34 @@ namespace taxon::codec {
 namespace {
 
 /// The entries of largest magnitude.
-class TopK final : public Codec {
+class TopK final : public EntryCodec {
  public:
-  TopK(const plan::CodecPlan& plan, Algebra algebra)
-      : chosen_(plan), round_{{algebra}}, letters_(letters_of(algebra)) {}
-
-  std::span<const Round> rounds() const override { return round_; }
-  ElementCost cost() const override { return {2, 5, chosen_.share(), 4 + 8 * chosen_.share()}; }
-  std::size_t wire_bytes(int, const Extent& extent) const override {
-    return entries_bytes(chosen(extent.count));
-  }
+  TopK(const ChosenOptions& options, Algebra algebra) : EntryCodec(options, letters_of(algebra), algebra) {}
   std::size_t scratch_bytes(const Extent& extent) const override {
-    return std::max(select_scratch_bytes(extent.count, chosen(extent.count)),
-                    unite_scratch_bytes(2 * chosen(extent.count)));
+    return std::max(EntryCodec::scratch_bytes(extent),
+                    unite_scratch_bytes(2 * entries_of_range(extent.count)));
   }
-
-  bool encode(int, std::span<float> values, View wire, Residual residual,
-              const CodecContext& context) const override {
-    const auto [places, chosen_values] = entries_to_fill(wire, chosen(values.size()));
-    const bool finite = select_largest(values, places, context.scratch, context.isa);
-    if (finite)
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        chosen_values[i] = values[places[i]];
-        if (residual == Residual::Keep) values[places[i]] = 0;
-      }
-    finish(wire, values.size(), finite);
-    return finite;
-  }
-
-  void decode(ConstView wire, std::span<float> values, Into into, const CodecContext&) const override {
-    const Entries entries = open_entries(wire, head(values.size()));
-    if (!entries.finite) return fill_not_finite(values);
-    if (into == Into::Assign) std::fill(values.begin(), values.end(), 0.0F);
-    for (std::size_t i = 0; i < entries.places.size(); ++i) values[entries.places[i]] += entries.values[i];
-  }
-
-  void clear(ConstView wire, std::span<float> values, const CodecContext&) const override {
-    for (std::uint32_t place : open_entries(wire, head(values.size())).places) values[place] = 0;
-  }
-
   void merge(View into, ConstView other, std::span<float> residual,
              const CodecContext& context) const override;
 
  private:
+  bool choose(std::span<const float> values, std::span<std::uint32_t> places,
+              const CodecContext& context) const override {
+    return select_largest(values, places, context.scratch, context.isa);
+  }
+  std::size_t choice_scratch_bytes(std::size_t count, std::size_t entries) const override {
+    return select_scratch_bytes(count, entries);
+  }
   static std::uint32_t letters_of(Algebra algebra) {
     if (algebra == Algebra::Mergeable) return letters("gtop");
     return algebra == Algebra::Divisible ? letters("stop") : letters("topk");
   }
-  std::size_t chosen(std::size_t count) const { return chosen_.of(count); }
-  Head head(std::size_t count) const { return {letters_, 0, count, chosen(count)}; }
-  void finish(View wire, std::size_t count, bool finite) const {
-    View body = body_of(wire);
-    const std::size_t used = chosen(count) * sizeof(float), half = body.size() / 2;
-    if (half > used) {
-      std::memset(body.data() + used, 0, half - used);
-      std::memset(body.data() + half + used, 0, half - used);
-    }
-    Head sealed = head(count);
-    sealed.flags = finite ? 0 : kNotFinite;
-    seal(wire, sealed);
-  }
-
-  const Chosen chosen_;
-  const Round round_[1];
-  const std::uint32_t letters_;
 };
 
 void TopK::merge(View into, ConstView other, std::span<float> residual, const CodecContext& context) const {
   Head mine;
   std::memcpy(&mine, into.data(), std::min(sizeof(mine), into.size()));
-  const std::size_t count = mine.count, wanted = chosen(count);
+  const std::size_t count = mine.count, wanted = entries_of_range(count);
   const Entries a = open_entries(into, head(count)), b = open_entries(other, head(count));
   const Union both = unite(a, b, context.scratch);
   const bool finite = a.finite && b.finite && all_finite(both.values, context.isa);
@@ -98,26 +56,37 @@ void TopK::merge(View into, ConstView other, std::span<float> residual, const Co
   finish(into, count, true);
 }
 
+template <Algebra kAlgebra>
+constexpr auto kMake = [](const ChosenOptions& options) -> std::unique_ptr<Codec> {
+  return std::make_unique<TopK>(options, kAlgebra);
+};
+
 }  // namespace
 
 /// Lin et al., "Deep gradient compression", ICLR 2018, and others before; exactly k entries of each member.
 CodecRow top_k() {
-  return {"top_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<TopK>(plan, Algebra::Opaque);
-          },
-          true, true};
+  return codec_row<ChosenOptions>({.name = "top_k",
+                                   .sentence = "the k largest entries of each member",
+                                   .bytes = "8 k",
+                                   .source = "Aji and Heafield, EMNLP 2017; Lin et al., ICLR 2018",
+                                   .biased = true,
+                                   .sends_entries = true,
+                                   .rules = kEntriesOfWholeRanges},
+                                  kMake<Algebra::Opaque>);
 }
 
 /// Shi et al., "A distributed synchronous SGD algorithm with global top-k sparsification for low bandwidth
 /// networks", ICDCS 2019: merged two by two, k entries in all. Other than there, whoever merges keeps what he
 /// drops, so that nothing is lost.
 CodecRow gtop_k() {
-  return {"gtop_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<TopK>(plan, Algebra::Mergeable);
-          },
-          true, true};
+  return codec_row<ChosenOptions>({.name = "gtop_k",
+                                   .sentence = "k entries of all members together",
+                                   .bytes = "8 k",
+                                   .source = "Shi et al., ICDCS 2019",
+                                   .biased = true,
+                                   .sends_entries = true,
+                                   .rules = kEntriesOfWholeRanges},
+                                  kMake<Algebra::Mergeable>);
 }
 
 /// Balanced by construction, after Ok-Topk (Li and Hoefler, PPoPP 2022): everybody sends the largest entries
@@ -125,11 +94,16 @@ CodecRow gtop_k() {
 /// There parts are cut so that a global threshold leaves them equally many entries; here parts are equally
 /// long, each with its share of the entries, so that wires have one size and nobody waits for a longer one.
 CodecRow split_top_k() {
-  return {"split_top_k",
-          [](const plan::CodecPlan& plan) -> std::unique_ptr<Codec> {
-            return std::make_unique<TopK>(plan, Algebra::Divisible);
-          },
-          true, true};
+  return codec_row<DensityOptions>(
+      {.name = "split_top_k",
+       .sentence = "the k/n largest entries of each of n parts, and of their sum",
+       .bytes = "8 k, twice",
+       .source = "after Li and Hoefler, PPoPP 2022 (Ok-Topk)",
+       .biased = true,
+       .sends_entries = true},
+      [](const DensityOptions& options) -> std::unique_ptr<Codec> {
+        return std::make_unique<TopK>(ChosenOptions{.density = options.density}, Algebra::Divisible);
+      });
 }
 
 }  // namespace taxon::codec

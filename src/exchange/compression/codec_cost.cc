@@ -16,7 +16,7 @@ std::string recorded(const plan::CodecPlan& codec) {
 }  // namespace
 
 CodecCase estimate_codec(const CodecSetting& setting, const codec::Extent& extent, const CodecTime& time) {
-  const auto codec = setting.row.make(setting.level.codec);
+  const auto codec = setting.row.make(setting.level.codec.options);
   const AggregationRow& travel = aggregation_of(*codec);
   const CodecShare share = travel.share(setting.size);
   const std::size_t bytes = extent.count * sizeof(float);

@@ -123,13 +123,14 @@ std::unique_ptr<Topology> make_coded_shards(comm::Communicator& group, TopologyC
 
 bool is_coded(const plan::LevelPlan& level) { return level.codec.name != "none"; }
 
-double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size) {
-  const bool shards = level.topology == "sharded";
+double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size,
+                        const OwnRows& own, std::span<const TopologyRow> topologies) {
+  const bool shards = sum_at(level, topologies) == plan::SumAt::Parts;
   const std::size_t bytes = extent.count * sizeof(float);
   if (leaves_dense(level.codec, extent.count))
     return row_for(shards ? net::Operation::ReduceScatter : net::Operation::AllReduce, size, bytes)
         .sent({size, bytes, false});
-  auto codec = codec::find_codec(level.codec.candidate()).make(level.codec);
+  auto codec = codec::find_codec(level.codec.candidate(), own.codecs).make(level.codec.options);
   if (shards) return sent_to_owners(*codec, extent, size);
   double sent = 0;
   for (int turn = 0; turn < codec->cycle(); ++turn) {

@@ -24,6 +24,7 @@ inline bool records_reduce(const plan::LevelPlan& level) {
 }
 /// Bytes that a member sends for the values of a range until their sum is with its owners, the members' mean.
 /// REQUIRES: a codec, topology all_reduce or sharded.
-double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size);
+double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size,
+                        const OwnRows& own = {}, std::span<const TopologyRow> topologies = {});
 
 }  // namespace taxon::exchange

@@ -8,13 +8,13 @@
 namespace taxon::exchange {
 namespace {
 
-bool estimates(const plan::CodecPlan& plan) { return plan.feedback == "difference"; }
+bool estimates(const plan::CodecPlan& plan) { return plan.feedback == plan::FeedbackKind::Difference; }
 
 }  // namespace
 
 bool keeps_errors(const plan::CodecPlan& plan, const codec::CodecRow& row) {
-  if (plan.feedback == "auto") return !row.votes && (row.biased || plan.momentum > 0);
-  return plan.feedback == "memory" || plan.feedback == "difference";
+  if (plan.feedback == plan::FeedbackKind::Auto) return !row.votes && (row.biased || plan.momentum > 0);
+  return plan.feedback == plan::FeedbackKind::Memory || plan.feedback == plan::FeedbackKind::Difference;
 }
 
 Coder::Coder(const TopologyContext& context)
@@ -27,7 +27,7 @@ Coder::Coder(const TopologyContext& context)
 /// The codecs of the warm-up, each of its density, then the plan's.
 std::vector<Coder::Stage> Coder::stages_of(const plan::CodecPlan& plan, const codec::CodecRow& row) {
   std::vector<Stage> stages;
-  auto add = [&](const plan::CodecPlan& of_stage) {
+  auto add = [&](const plan::Options& of_stage) {
     auto codec = row.make(of_stage);
     const codec::Feedback::Options options{
         .kind = estimates(plan) ? codec::Feedback::Kind::Difference : codec::Feedback::Kind::Memory,
@@ -39,12 +39,12 @@ std::vector<Coder::Stage> Coder::stages_of(const plan::CodecPlan& plan, const co
     stages.push_back({std::move(codec), std::move(feedbacks)});
   };
   for (double density : plan.warmup_density) {
-    plan::CodecPlan warm = plan;
-    warm.density = density;
-    warm.entries = 0;
+    plan::Options warm = plan.options;
+    warm.set("density", density);
+    warm.erase("entries");
     add(warm);
   }
-  add(plan);
+  add(plan.options);
   return stages;
 }
 

@@ -16,7 +16,7 @@ constexpr double kProductFlops = 8e6;
 constexpr std::size_t kColumns = 64;  // the least, and what a cut is a multiple of
 
 bool wants(const plan::Plan& plan) {
-  return !plan.exchange.levels.empty() && plan.exchange.levels.front().factors != "none";
+  return !plan.exchange.levels.empty() && plan.exchange.levels.front().factors != plan::FactorUse::None;
 }
 
 FactorCase case_of(const Tensor& tensor, const plan::Plan& plan, FactorGroup group) {
@@ -85,7 +85,7 @@ void choose_factors(std::vector<Tensor>& tensors, const plan::Plan& plan, Factor
   for (Tensor& tensor : tensors) {
     if (!tensor.linear) continue;
     const FactorCase factors = case_of(tensor, plan, group);
-    if (factors.pays() || plan.exchange.levels.front().factors == "always")
+    if (factors.pays() || plan.exchange.levels.front().factors == plan::FactorUse::Always)
       tensor.factors = bytes_of(factors, plan);
   }
 }
@@ -100,7 +100,7 @@ void size_factors(plan::Plan& plan, const std::vector<Tensor>& tensors, FactorGr
 
 void explain_factors(plan::Plan& plan, const std::vector<Tensor>& tensors, FactorGroup group) {
   if (!wants(plan)) return;
-  const bool always = plan.exchange.levels.front().factors == "always";
+  const bool always = plan.exchange.levels.front().factors == plan::FactorUse::Always;
   const auto element = static_cast<double>(size_of(plan.precision.master));
   for (plan::BucketPlan& bucket : plan.resolved.buckets)
     for (const std::string& name : bucket.parameters) {

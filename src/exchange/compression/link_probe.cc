@@ -99,7 +99,7 @@ task::Task<CodecTime> probe_codec(comm::Communicator* group, const plan::CodecPl
   const View beside = values.bytes();
   const bool keeps = keeps_errors(*plan, *row);
   auto room = [&](bool wanted) { return tensor::Arena(DType::Float32, wanted ? extent.count : 0, beside); };
-  const auto codec = row->make(*plan);
+  const auto codec = row->make(plan->options);
   const tensor::Arena errors = room(keeps), velocity = room(plan->momentum > 0),
                       lasting = room(codec->lasts());
   // The turns after the first of a cycle are alike.

@@ -107,7 +107,8 @@ class Cutter {
         slice_bytes_(plan.slice_bytes) {
     for (const plan::LevelPlan& level : plan.levels)
       if (level.codec.global) bucket_bytes_ = slice_bytes_ = std::numeric_limits<std::int64_t>::max();
-    if (plan.gradients != "whole") return;  // a ring's buckets end in the order in which they begin
+    if (plan.gradients != plan::GradientMemory::Whole)
+      return;  // a ring's buckets end in the order in which they begin
     for (const plan::LevelPlan& level : plan.levels)
       if (level.codec.name != "none") dense_below_ = std::max(dense_below_, level.codec.dense_below);
   }

@@ -89,10 +89,11 @@ const comm::CollectiveRow& choose(net::Operation collective, const std::string& 
 
 void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
                       std::span<const TopologyRow> own) {
-  const std::string& overlap = plan.exchange.overlap;
-  bool near = std::all_of(shapes.begin(), shapes.end(),
-                          [](LevelShape shape) { return shape.size == 1 || shape.shares_memory; });
-  plan.resolved.overlap = overlap != "auto" ? overlap : near ? "backward" : "forward";
+  const bool near = std::all_of(shapes.begin(), shapes.end(),
+                                [](LevelShape shape) { return shape.size == 1 || shape.shares_memory; });
+  const bool backward =
+      plan.exchange.overlap == plan::Overlap::Auto ? near : plan.exchange.overlap == plan::Overlap::Backward;
+  plan.resolved.overlap = backward ? plan::ResolvedOverlap::Backward : plan::ResolvedOverlap::Forward;
   const auto& levels = plan.exchange.levels;
   for (plan::BucketPlan& bucket : plan.resolved.buckets) {
     std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
@@ -152,7 +153,7 @@ std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::
 
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                   const Setting& setting) {
-  const auto& [shapes, pieces, own] = setting;
+  const auto& [shapes, pieces, own, own_rows] = setting;
   double sent = 0;
   std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
   std::vector<LevelAlgorithms> rows = rows_of(bucket, levels, own);
@@ -165,9 +166,9 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     if (is_coded(levels[l]) && !rows[l].reduce && !sent_by) {
       const std::size_t count = bytes[l] / sizeof(float);
       const std::vector<codec::Piece> here_pieces = first_pieces(pieces, count);
-      here += coded_bytes_sent(levels[l], {count, here_pieces}, shapes[l].size);
+      here += coded_bytes_sent(levels[l], {count, here_pieces}, shapes[l].size, own_rows, own);
     }
-    if (sent_by) here += sent_by(levels[l], bytes[l], shapes[l]);
+    if (sent_by) here += sent_by(levels[l], bytes[l], shapes[l], own_rows);
     sent += here / levels[l].period;
   }
   return sent;

@@ -44,6 +44,7 @@ struct Setting {
   std::span<const LevelShape> shapes;         // of the levels
   std::span<const codec::Piece> pieces = {};  // the tensors in the bucket: some codecs' wires depend on them
   std::span<const TopologyRow> own = {};      // of the program
+  OwnRows own_rows = {};                      // beside those
 };
 /// Bytes that a rank sends for the bucket in a step, the mean over ranks and steps.
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,

@@ -6,7 +6,7 @@ namespace taxon::exchange {
 
 bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels) {
   return std::any_of(levels.begin(), levels.end(),
-                     [](const plan::LevelPlan& level) { return level.group != "data"; });
+                     [](const plan::LevelPlan& level) { return level.group != plan::LevelGroup::Data; });
 }
 
 std::vector<plan::LevelPlan> summing_levels(const std::vector<plan::LevelPlan>& levels) {
@@ -24,8 +24,9 @@ std::vector<plan::LevelPlan> meeting_level(const std::vector<plan::LevelPlan>& l
 }
 
 const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels) {
-  auto found = std::find_if(levels.begin(), levels.end(),
-                            [](const plan::LevelPlan& level) { return level.topology == "servers"; });
+  auto found = std::find_if(levels.begin(), levels.end(), [](const plan::LevelPlan& level) {
+    return sum_at(level) == plan::SumAt::Servers;
+  });
   return found == levels.end() ? nullptr : &*found;
 }
 
@@ -52,26 +53,23 @@ std::vector<Rank> expendable_ranks(const plan::Plan& plan, int world_size) {
   return expendable;
 }
 
-std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node) {
-  struct Row {
-    std::string_view name;
+std::vector<Rank> members_of(plan::LevelGroup group, Rank rank, int world, int node) {
+  struct Row {  // of each group, in the order of the enum
     int (*first)(int rank, int node);
     int (*stride)(int node);
     int (*count)(int world, int node);
   };
   static constexpr Row kGroups[] = {
-      {"data", [](int, int) { return 0; }, [](int) { return 1; }, [](int world, int) { return world; }},
-      {"node", [](int rank, int node) { return rank - rank % node; }, [](int) { return 1; },
+      {[](int, int) { return 0; }, [](int) { return 1; }, [](int world, int) { return world; }},
+      {[](int rank, int node) { return rank - rank % node; }, [](int) { return 1; },
        [](int, int node) { return node; }},
-      {"across", [](int rank, int node) { return rank % node; }, [](int node) { return node; },
+      {[](int rank, int node) { return rank % node; }, [](int node) { return node; },
        [](int world, int node) { return world / node; }},
   };
-  const auto* row =
-      std::find_if(std::begin(kGroups), std::end(kGroups), [&](const Row& r) { return r.name == group; });
-  TAXON_CHECK(row != std::end(kGroups), "no group is called ", group);
+  const Row& row = kGroups[static_cast<std::size_t>(group)];
   std::vector<Rank> members;
-  for (int i = 0; i < row->count(world, node); ++i)
-    members.emplace_back(row->first(rank.value(), node) + i * row->stride(node));
+  for (int i = 0; i < row.count(world, node); ++i)
+    members.emplace_back(row.first(rank.value(), node) + i * row.stride(node));
   return members;
 }
 
@@ -79,9 +77,10 @@ Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan
   comm::Runtime& runtime = all.runtime();
   for (const plan::LevelPlan& row : plan) {
     Level level;
-    if (row.group != "data")
+    if (row.group != plan::LevelGroup::Data)
       level.own = std::make_unique<comm::Communicator>(
-          runtime, row.group, members_of(row.group, runtime.rank(), runtime.world_size(), shape.node));
+          runtime, std::string(plan::to_string(row.group)),
+          members_of(row.group, runtime.rank(), runtime.world_size(), shape.node));
     level.group = level.own ? level.own.get() : &all;
     level.row = &find_topology(row.topology, shape.own.topologies);
     level.topology = level.row->make(

@@ -84,8 +84,8 @@ class Levels {
   std::vector<Level> levels_;
 };
 
-/// Members of a level's group, for a rank of `world` ranks in nodes of `node`. REQUIRES: a known group.
-std::vector<Rank> members_of(const std::string& group, Rank rank, int world, int node);
+/// Members of a level's group, for a rank of `world` ranks in nodes of `node`.
+std::vector<Rank> members_of(plan::LevelGroup group, Rank rank, int world, int node);
 /// The levels that sum gradients: all but the one where replicas meet, if there is one.
 std::vector<plan::LevelPlan> summing_levels(const std::vector<plan::LevelPlan>& levels);
 /// The level where replicas meet; none if they are always equal.

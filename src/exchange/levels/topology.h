@@ -8,7 +8,7 @@
 #include "comm/collectives.h"
 #include "exchange/replay/async_event.h"
 #include "exchange/topologies/graph.h"
-#include "plan/plan.h"
+#include "plan/catalogue.h"
 #include "task/scope.h"
 #include "tensor/arena.h"
 
@@ -120,10 +120,17 @@ struct LevelShape {
   int servers = 0;  // dedicated ones among the members; 0: all serve where somebody does
 };
 
+/// Rows of a program's own that a level may name.
+struct OwnRows {
+  std::span<const GraphRow> graphs = {};
+  std::span<const codec::CodecRow> codecs = {};
+};
+
 /// How members move on: all by the same steps; as far apart as a bound allows; or as they like, so that only
 /// the count of all samples says how far training is.
 enum class Scheduling { InStep, Bounded, Free };
 
+/// A topology, described: whatever else needs to know of it asks its row.
 struct TopologyRow {
   std::string_view name;
   std::unique_ptr<Topology> (*make)(comm::Communicator& group, TopologyContext context);
@@ -132,17 +139,25 @@ struct TopologyRow {
   /// Elements of `count` that a member of a group of `size` owns, at most.
   std::size_t (*owned)(std::size_t count, int size);
   /// Bytes that leave a member in a turn for `bytes`, the members' mean; null where collectives' rows tell.
-  double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape);
+  double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape, const OwnRows& own);
   Scheduling (*scheduling)(const plan::LevelPlan& plan) = [](const plan::LevelPlan&) {
     return Scheduling::InStep;
   };
+  plan::SumAt sum = plan::SumAt::Nowhere;  // decides which codecs and rules make sense there
+  bool has_graph = false;                  // the level's graph says who talks to whom
+  std::string_view sentence = {};
+  // Its words on the axes; see plan::Catalogue.
+  std::string_view optimisation = {}, mixing = {};
+  std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own in a level's section
+  std::span<const plan::LevelRule> rules = {};          // what makes no sense with it
 };
-/// all_reduce: everybody owns everything. sharded: member i owns part i. gossip, pairs, significant:
-/// everybody has its own. servers: those that serve own parts, and update them. exchange/levels/topology.cc.
+/// One file each in exchange/topologies, and that of servers in exchange/server. exchange/levels/topology.cc.
 std::span<const TopologyRow> topology_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const TopologyRow& find_topology(std::string_view name, std::span<const TopologyRow> own = {});
+/// Of the level's topology; Nowhere for one that is in neither table.
+plan::SumAt sum_at(const plan::LevelPlan& level, std::span<const TopologyRow> own = {});
 /// Every topology with the collectives that serve both halves of it, for plan::check_plan().
-std::vector<plan::KnownNames::Topology> known_topologies(std::span<const TopologyRow> own = {});
+std::vector<plan::Catalogue::Topology> known_topologies(std::span<const TopologyRow> own = {});
 
 }  // namespace taxon::exchange

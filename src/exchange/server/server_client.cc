@@ -334,8 +334,4 @@ task::Task<void> ServerClient::close(std::vector<Range> units, const tensor::Are
   co_await telling;
 }
 
-std::unique_ptr<Topology> make_servers(comm::Communicator& group, TopologyContext context) {
-  return std::make_unique<ServerClient>(group, context);
-}
-
 }  // namespace taxon::exchange

@@ -156,6 +156,4 @@ class ServerClient final : public Topology {
   std::uint32_t signal_ = 0;            // [server], from here on: answers that it put into place
 };
 
-std::unique_ptr<Topology> make_servers(comm::Communicator& group, TopologyContext context);
-
 }  // namespace taxon::exchange

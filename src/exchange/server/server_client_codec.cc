@@ -14,7 +14,7 @@ std::unique_ptr<Coder> coder_of_answers(const TopologyContext& context) {
   plan::LevelPlan level = context.level;
   level.codec.name = level.codec.answer;
   // What an answer lacks is in the next difference.
-  level.codec.feedback = "none";
+  level.codec.feedback = plan::FeedbackKind::None;
   level.codec.momentum = 0;
   TopologyContext back{level};
   back.seed = context.seed;

@@ -1,5 +1,3 @@
-#include "exchange/topologies/adasum.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #include "comm/kernels.h"
 #include "comm/scratch.h"
 #include "comm/trace_scope.h"
+#include "exchange/levels/topology.h"
+#include "plan/legality.h"
 
 namespace taxon::exchange {
 namespace {
@@ -148,10 +148,52 @@ class Adasum final : public Topology {
   comm::Communicator& group_;
 };
 
+std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext) {
+  return std::make_unique<Adasum>(group);
+}
+
+/// 0: known when the ranks have met.
+int members_at(const plan::LegalityInput& c, plan::LevelGroup group) {
+  const int node = c.plan.mesh.node;
+  if (group == plan::LevelGroup::Data) return c.world_size;
+  if (node == 0) return 0;
+  return group == plan::LevelGroup::Node ? node : c.world_size / node;
+}
+
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels", "topology adasum needs rule sum, since it combines gradients",
+     [](const plan::LegalityInput&, const plan::LevelPlan& level) {
+       return plan::unless(level.rule == "sum", "rule is " + level.rule);
+     }},
+    {"exchange.levels", "topology adasum needs a power of two of ranks that meet",
+     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
+       const int size = members_at(c, level.group);
+       return plan::unless(size == 0 || std::has_single_bit(static_cast<unsigned>(size)),
+                           fmt::format("{} do at {}", size, level.group));
+     }},
+};
+
 }  // namespace
 
-std::unique_ptr<Topology> make_adasum(comm::Communicator& group, TopologyContext) {
-  return std::make_unique<Adasum>(group);
+/// Gradients are combined by how much they agree (Adasum: Maleki et al., MLSys 2021), two and two:
+///   A(a, b) = (1 - a.b / 2 a.a) a + (1 - a.b / 2 b.b) b,
+/// the sum of what is orthogonal and the mean of what is parallel. Contributions are parts of a mean, each a
+/// member's gradient over the number of members; the result is A of the gradients themselves. Dot products
+/// are over a unit: a bucket, or what inner levels own of it. REQUIRES: a power of two of members; otherwise
+/// the constructor throws Error{Usage}.
+TopologyRow adasum() {
+  return {.name = "adasum",
+          .make = make,
+          .reduce = net::Operation::User,
+          .spread = net::Operation::User,
+          .owned = [](std::size_t count, int) { return count; },
+          .sent =
+              [](const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const OwnRows&) {
+                return static_cast<double>(bytes) * std::bit_width(static_cast<unsigned>(shape.size - 1));
+              },
+          .sentence = "everybody owns everything; gradients are combined by how much they agree",
+          .optimisation = "replicated",
+          .rules = kRules};
 }
 
 }  // namespace taxon::exchange

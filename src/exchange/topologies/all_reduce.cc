@@ -1,7 +1,6 @@
-#include "exchange/topologies/all_reduce.h"
-
 #include "exchange/compression/coded.h"
 #include "exchange/compression/factors.h"
+#include "exchange/levels/topology.h"
 
 namespace taxon::exchange {
 namespace {
@@ -9,7 +8,7 @@ namespace {
 class AllReduce final : public Topology {
  public:
   AllReduce(comm::Communicator& group, const plan::LevelPlan& level)
-      : group_(group), has_factors_(level.factors != "none") {}
+      : group_(group), has_factors_(level.factors != plan::FactorUse::None) {}
   Range owned(Range range) const override { return range; }
 
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
@@ -52,11 +51,24 @@ class AllReduce final : public Topology {
   CodecWork work_;
 };
 
-}  // namespace
-
-std::unique_ptr<Topology> make_all_reduce(comm::Communicator& group, TopologyContext context) {
+std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
   if (is_coded(context.level)) return make_coded(group, context);
   return std::make_unique<AllReduce>(group, context.level);
+}
+
+}  // namespace
+
+/// Replicated state: reduce sums the whole bucket at every member, and since each then updates all of it with
+/// the same bits, nothing is left to spread.
+TopologyRow all_reduce() {
+  return {.name = "all_reduce",
+          .make = make,
+          .reduce = net::Operation::AllReduce,
+          .spread = net::Operation::User,
+          .owned = [](std::size_t count, int) { return count; },
+          .sum = plan::SumAt::Everyone,
+          .sentence = "everybody owns everything",
+          .optimisation = "replicated"};
 }
 
 }  // namespace taxon::exchange

@@ -1,5 +1,3 @@
-#include "exchange/topologies/gossip.h"
-
 #include <deque>
 #include <map>
 
@@ -7,7 +5,9 @@
 #include "comm/kernels.h"
 #include "comm/scratch.h"
 #include "comm/trace_scope.h"
+#include "exchange/levels/topology.h"
 #include "exchange/topologies/graph.h"
+#include "exchange/topologies/mixing.h"
 
 namespace taxon::exchange {
 namespace {
@@ -116,10 +116,41 @@ class Gossip final : public Topology {
   std::map<std::pair<std::uint32_t, std::uint16_t>, double> weights_;  // of push-sum, by unit
 };
 
+std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
+  return std::make_unique<Gossip>(group, context);
+}
+
+double sent(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape, const OwnRows& own) {
+  // Every member has as many neighbours as every other, or one of them pauses.
+  std::size_t messages = 0;
+  for (int member = 0; member < shape.size; ++member)
+    messages += find_graph(plan.graph, own.graphs).at(member, shape.size, 0, 0).to.size();
+  return static_cast<double>(messages) / shape.size * static_cast<double>(bytes + sizeof(double));
+}
+
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels", "topology gossip needs rule average, since nobody owns what a rule would keep",
+     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
+       return plan::unless(only_averages(c, level), "rule is " + level.rule);
+     }},
+};
+
 }  // namespace
 
-std::unique_ptr<Topology> make_gossip(comm::Communicator& group, TopologyContext context) {
-  return std::make_unique<Gossip>(group, context);
+/// Nobody owns anything: in each round every member keeps an equal share of what it has and sends the others
+/// to its neighbours of the level's graph, the weight with it (push-sum: Kempe, Dobra, Gehrke, FOCS 2003), so
+/// that the sum of the weights over the members stays their number.
+TopologyRow gossip() {
+  return {.name = "gossip",
+          .make = make,
+          .reduce = net::Operation::User,
+          .spread = net::Operation::User,
+          .owned = [](std::size_t count, int) { return count; },
+          .sent = sent,
+          .has_graph = true,
+          .sentence = "nobody owns anything: each mixes with its neighbours of the level's graph",
+          .mixing = "synchronous",
+          .rules = kRules};
 }
 
 }  // namespace taxon::exchange

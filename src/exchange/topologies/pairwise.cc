@@ -9,6 +9,7 @@
 #include "comm/in_flight.h"
 #include "comm/told.h"
 #include "comm/trace_scope.h"
+#include "exchange/topologies/mixing.h"
 #include "task/scope.h"
 
 namespace taxon::exchange {
@@ -272,8 +273,45 @@ task::Task<void> Pairwise::tell(Kind kind) {
   }
 }
 
-std::unique_ptr<Topology> make_pairs(comm::Communicator& group, TopologyContext context) {
+namespace {
+
+std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
   return std::make_unique<Pairwise>(group, context);
+}
+
+/// There and back, begun by every second member.
+double sent(const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const OwnRows&) {
+  const double active = shape.size / 2;
+  return active / shape.size * (2 * static_cast<double>(bytes) + static_cast<double>(sizeof(Pairwise::Head)));
+}
+
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels", "topology pairs must be the only level",
+     [](const plan::LegalityInput& c, const plan::LevelPlan&) {
+       const std::size_t levels = c.plan.exchange.levels.size();
+       return plan::unless(levels < 2, fmt::format("there are {} levels", levels));
+     }},
+    {"exchange.levels",
+     "topology pairs needs rule average, delay 0, mixing 0 and inner_state keep or reset, since both sides "
+     "of a "
+     "pair become its mean at once",
+     averages_at_once},
+};
+
+}  // namespace
+
+/// AD-PSGD: Lian et al., ICML 2018.
+TopologyRow pairs() {
+  return {.name = "pairs",
+          .make = make,
+          .reduce = net::Operation::User,
+          .spread = net::Operation::User,
+          .owned = [](std::size_t count, int) { return count; },
+          .sent = sent,
+          .scheduling = [](const plan::LevelPlan&) { return Scheduling::Free; },
+          .sentence = "nobody owns anything: each averages with a random partner, at any time (AD-PSGD)",
+          .mixing = "asynchronous",
+          .rules = kRules};
 }
 
 }  // namespace taxon::exchange

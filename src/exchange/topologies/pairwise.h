@@ -74,6 +74,4 @@ class Pairwise final : public Topology {
 /// The unit of heads: none of a bucket.
 inline constexpr std::uint32_t kPairsUnit = 0x40000011;
 
-std::unique_ptr<Topology> make_pairs(comm::Communicator& group, TopologyContext context);
-
 }  // namespace taxon::exchange

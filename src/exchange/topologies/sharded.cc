@@ -1,6 +1,5 @@
-#include "exchange/topologies/sharded.h"
-
 #include "exchange/compression/coded.h"
+#include "exchange/levels/topology.h"
 
 namespace taxon::exchange {
 namespace {
@@ -41,12 +40,29 @@ class Sharded final : public Topology {
   comm::Communicator& group_;
 };
 
-}  // namespace
-
-std::unique_ptr<Topology> make_sharded(comm::Communicator& group, TopologyContext context) {
+std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
   auto dense = std::make_unique<Sharded>(group);
   if (is_coded(context.level)) return make_coded_shards(group, context, std::move(dense));
   return dense;
+}
+
+}  // namespace
+
+/// Sharded state (ZeRO: Rajbhandari et al., SC 2020, arXiv 1910.02054): reduce scatters the sum over the
+/// members, each updates its part, and spread gathers the values. As many bytes as an all-reduce, 1/n of the
+/// optimiser's state.
+TopologyRow sharded() {
+  return {.name = "sharded",
+          .make = make,
+          .reduce = net::Operation::ReduceScatter,
+          .spread = net::Operation::AllGather,
+          .owned =
+              [](std::size_t count, int size) {
+                return part({0, count}, static_cast<std::size_t>(size), 0).size;
+              },
+          .sum = plan::SumAt::Parts,
+          .sentence = "each member owns its part, with the optimiser's state for it (ZeRO-1)",
+          .optimisation = "sharded"};
 }
 
 }  // namespace taxon::exchange

@@ -11,9 +11,24 @@
 #include "comm/scratch.h"
 #include "comm/told.h"
 #include "comm/trace_scope.h"
+#include "exchange/topologies/mixing.h"
 
 namespace taxon::exchange {
 namespace {
+
+struct SignificantOptions {
+  double significance = 0.01;
+};
+template <plan::Like<SignificantOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(plan::Field{.key = "significance",
+                    .sentence =
+                        "What exceeds this share of its weight goes out; in step t the share divided by the "
+                        "root of t. 0: everything.",
+                    .min = 0,
+                    .max = 1e6},
+        o.significance);
+}
 
 using Position = std::uint32_t;
 constexpr std::uint32_t kCount = 0, kEntries = 1;  // messages of a round
@@ -111,7 +126,7 @@ void settle_part(const Part& part, int members) {
 class Significant final : public Topology {
  public:
   Significant(comm::Communicator& group, TopologyContext context)
-      : group_(group), significance_(context.level.significance) {}
+      : group_(group), significance_(context.level.options.read<SignificantOptions>().significance) {}
 
   Range owned(Range range) const override { return range; }
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override;
@@ -282,10 +297,40 @@ task::Task<double> Significant::reduce(LevelTransfer transfer, const tensor::Are
   co_return 1;
 }
 
+std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
+  return std::make_unique<Significant>(group, context);
+}
+
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels",
+     "topology significant needs rule average, delay 0, mixing 0 and inner_state keep or reset, since what "
+     "stays of "
+     "a replica's way is its own alone",
+     averages_at_once},
+};
+
 }  // namespace
 
-std::unique_ptr<Topology> make_significant(comm::Communicator& group, TopologyContext context) {
-  return std::make_unique<Significant>(group, context);
+/// Members tell each other only what is significant (Gaia's approximate synchronous parallel: Hsieh et al.,
+/// NSDI 2017). Each member's weights are the common ones, equal everywhere, and its own way since, as far as
+/// the others don't know it. In a round t (0 is the first) those entries of its way that exceed significance
+/// / sqrt(t + 1) of their weight go to everybody, and their mean over the members into the common weights;
+/// what is below stays its own and adds up. The mean over the members' weights stays what it was.
+TopologyRow significant() {
+  return {.name = "significant",
+          .make = make,
+          .reduce = net::Operation::User,
+          .spread = net::Operation::User,
+          .owned = [](std::size_t count, int) { return count; },
+          .sent =
+              [](const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const OwnRows&) {
+                // At most: as if every entry were significant.
+                return (shape.size - 1) * static_cast<double>(bytes + sizeof(std::int64_t));
+              },
+          .sentence = "nobody owns anything: each tells all others what of its way is significant (Gaia)",
+          .mixing = "synchronous, of what is significant",
+          .options = plan::option_keys<SignificantOptions>,
+          .rules = kRules};
 }
 
 std::size_t significant_bytes(std::size_t count, std::size_t entries, std::size_t element) {

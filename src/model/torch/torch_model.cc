@@ -37,9 +37,9 @@ std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
   return values;
 }
 
-at::MemoryFormat format_of(std::string_view word, at::MemoryFormat fastest) {
-  if (word == "channels_last") return at::MemoryFormat::ChannelsLast;
-  return word == "auto" ? fastest : at::MemoryFormat::Contiguous;
+at::MemoryFormat format_of(plan::MemoryFormat format, at::MemoryFormat fastest) {
+  if (format == plan::MemoryFormat::ChannelsLast) return at::MemoryFormat::ChannelsLast;
+  return format == plan::MemoryFormat::Auto ? fastest : at::MemoryFormat::Contiguous;
 }
 
 /// Images in that order, in which layers then go on; anything else as it is.

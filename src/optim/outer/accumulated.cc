@@ -1,4 +1,7 @@
-#include "optim/outer/rows.h"
+#include <fmt/format.h>
+
+#include "optim/outer/masters.h"
+#include "plan/legality.h"
 
 namespace taxon::optim {
 namespace {
@@ -31,10 +34,24 @@ class Accumulated final : public OuterRule {
   tensor::Arena centre_;
 };
 
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels", "rule accumulated needs warmup_steps 0, since it divides by the period",
+     [](const plan::LegalityInput&, const plan::LevelPlan& level) {
+       return plan::unless(level.warmup_steps == 0, fmt::format("warmup_steps is {}", level.warmup_steps));
+     }},
+};
+
 }  // namespace
 
-std::unique_ptr<OuterRule> make_accumulated(const plan::LevelPlan& plan, const OuterContext& context) {
-  return std::make_unique<Accumulated>(plan, context);
+OuterRow accumulated() {
+  return {.name = "accumulated",
+          .sentence = "a period's way counts as one step (ADAG): rate is the step",
+          .make = [](const plan::LevelPlan& plan, const OuterContext& context) -> std::unique_ptr<OuterRule> {
+            return std::make_unique<Accumulated>(plan, context);
+          },
+          .state_arenas = 1,
+          .replicas = "accumulated",
+          .rules = kRules};
 }
 
 }  // namespace taxon::optim

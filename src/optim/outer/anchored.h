@@ -1,6 +1,6 @@
 #pragma once
 
-#include "optim/outer/rows.h"
+#include "optim/outer/masters.h"
 
 namespace taxon::optim {
 

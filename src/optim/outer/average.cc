@@ -1,4 +1,4 @@
-#include "optim/outer/rows.h"
+#include "optim/outer/masters.h"
 
 namespace taxon::optim {
 namespace {
@@ -22,8 +22,16 @@ class Average final : public OuterRule {
 
 }  // namespace
 
-std::unique_ptr<OuterRule> make_average(const plan::LevelPlan&, const OuterContext&) {
-  return std::make_unique<Average>();
+OuterRow average() {
+  return {.name = "average",
+          .sentence = "the mean of the replicas",
+          .make = [](const plan::LevelPlan&, const OuterContext&) -> std::unique_ptr<OuterRule> {
+            return std::make_unique<Average>();
+          },
+          .state_arenas = 0,
+          .replicas = "averaged",
+          .keeps_centre = false,
+          .conserves = OuterRow::Conserves::Replicas};
 }
 
 }  // namespace taxon::optim

@@ -37,11 +37,24 @@ struct Nesterov : Block {
 
 }  // namespace
 
-std::unique_ptr<OuterRule> make_block(const plan::LevelPlan& plan, const OuterContext& context) {
-  return std::make_unique<Anchored<Classical>>(plan, context);
+OuterRow block() {
+  return {.name = "block",
+          .sentence = "block momentum (BMUF): rate zeta, momentum eta",
+          .make = [](const plan::LevelPlan& plan, const OuterContext& context) -> std::unique_ptr<OuterRule> {
+            return std::make_unique<Anchored<Classical>>(plan, context);
+          },
+          .state_arenas = 2,
+          .replicas = "block momentum"};
 }
-std::unique_ptr<OuterRule> make_block_nesterov(const plan::LevelPlan& plan, const OuterContext& context) {
-  return std::make_unique<Anchored<Nesterov>>(plan, context);
+
+OuterRow block_nesterov() {
+  return {.name = "block_nesterov",
+          .sentence = "block momentum that looks ahead",
+          .make = [](const plan::LevelPlan& plan, const OuterContext& context) -> std::unique_ptr<OuterRule> {
+            return std::make_unique<Anchored<Nesterov>>(plan, context);
+          },
+          .state_arenas = 2,
+          .replicas = "block Nesterov"};
 }
 
 }  // namespace taxon::optim

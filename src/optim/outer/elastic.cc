@@ -1,4 +1,7 @@
-#include "optim/outer/rows.h"
+#include <fmt/format.h>
+
+#include "optim/outer/masters.h"
+#include "plan/legality.h"
 
 namespace taxon::optim {
 namespace {
@@ -43,10 +46,36 @@ class Elastic final : public OuterRule {
   tensor::Arena centre_;
 };
 
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels", "rule elastic needs delay 0 and mixing 0, since both sides move by one difference",
+     [](const plan::LegalityInput&, const plan::LevelPlan& level) {
+       return plan::unless(level.delay == 0 && level.mixing == 0,
+                           fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
+     }},
+    {"exchange.levels", "rule elastic needs late as_others, since both sides move by one difference",
+     [](const plan::LegalityInput&, const plan::LevelPlan& level) {
+       return plan::unless(level.late == plan::LevelPlan().late, "late is " + level.late);
+     }},
+    {"exchange.levels",
+     "rule elastic needs codec none, since replicas keep a share of what they did not send",
+     [](const plan::LegalityInput&, const plan::LevelPlan& level) {
+       return plan::unless(level.codec.name == "none", "codec is " + level.codec.name);
+     }},
+};
+
 }  // namespace
 
-std::unique_ptr<OuterRule> make_elastic(const plan::LevelPlan& plan, const OuterContext& context) {
-  return std::make_unique<Elastic>(plan, context);
+OuterRow elastic() {
+  return {
+      .name = "elastic",
+      .sentence = "elastic averaging with a centre (EASGD): rate beta; each replica moves by beta / replicas",
+      .make = [](const plan::LevelPlan& plan, const OuterContext& context) -> std::unique_ptr<OuterRule> {
+        return std::make_unique<Elastic>(plan, context);
+      },
+      .state_arenas = 1,
+      .replicas = "elastic centre",
+      .conserves = OuterRow::Conserves::ReplicasAndCentre,
+      .rules = kRules};
 }
 
 }  // namespace taxon::optim

@@ -44,14 +44,34 @@ struct SlowMo : OuterSgd {
 
 }  // namespace
 
-std::unique_ptr<OuterRule> make_outer_momentum(const plan::LevelPlan& plan, const OuterContext& context) {
-  return std::make_unique<Anchored<Polyak>>(plan, context);
+OuterRow outer_momentum() {
+  return {.name = "outer_momentum",
+          .sentence = "SGD with momentum over the rounds",
+          .make = [](const plan::LevelPlan& plan, const OuterContext& context) -> std::unique_ptr<OuterRule> {
+            return std::make_unique<Anchored<Polyak>>(plan, context);
+          },
+          .state_arenas = 2,
+          .replicas = "outer momentum"};
 }
-std::unique_ptr<OuterRule> make_outer_nesterov(const plan::LevelPlan& plan, const OuterContext& context) {
-  return std::make_unique<Anchored<Nesterov>>(plan, context);
+
+OuterRow outer_nesterov() {
+  return {.name = "outer_nesterov",
+          .sentence = "SGD with Nesterov momentum over the rounds (DiLoCo)",
+          .make = [](const plan::LevelPlan& plan, const OuterContext& context) -> std::unique_ptr<OuterRule> {
+            return std::make_unique<Anchored<Nesterov>>(plan, context);
+          },
+          .state_arenas = 2,
+          .replicas = "outer Nesterov"};
 }
-std::unique_ptr<OuterRule> make_slowmo(const plan::LevelPlan& plan, const OuterContext& context) {
-  return std::make_unique<Anchored<SlowMo>>(plan, context);
+
+OuterRow slowmo() {
+  return {.name = "slowmo",
+          .sentence = "slow momentum: rate alpha, momentum beta",
+          .make = [](const plan::LevelPlan& plan, const OuterContext& context) -> std::unique_ptr<OuterRule> {
+            return std::make_unique<Anchored<SlowMo>>(plan, context);
+          },
+          .state_arenas = 2,
+          .replicas = "slow momentum"};
 }
 
 }  // namespace taxon::optim

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "optim/outer/rows.h"
+#include "optim/outer/masters.h"
 
 namespace taxon::optim {
 
@@ -13,25 +13,41 @@ void OuterRule::adopt(const tensor::Arena& replica, const tensor::Arena& sum, Up
   });
 }
 
+/// The row of that name, from its file.
+#define TAXON_ROW(name)     \
+  [] {                      \
+    extern OuterRow name(); \
+    return name();          \
+  }()
+
 std::span<const OuterRow> outer_table() {
-  static constexpr OuterRow kRules[] = {
-      {"average", "the mean of the replicas", make_average, 0},
-      {"block", "block momentum (BMUF): rate zeta, momentum eta", make_block, 2},
-      {"block_nesterov", "block momentum that looks ahead", make_block_nesterov, 2},
-      {"outer_momentum", "SGD with momentum over the rounds", make_outer_momentum, 2},
-      {"outer_nesterov", "SGD with Nesterov momentum over the rounds (DiLoCo)", make_outer_nesterov, 2},
-      {"slowmo", "slow momentum: rate alpha, momentum beta", make_slowmo, 2},
-      {"elastic", "elastic averaging with a centre (EASGD): rate beta", make_elastic, 1},
-      {"accumulated", "a period's way counts as one step (ADAG): rate", make_accumulated, 1},
+  static const OuterRow kRules[] = {
+      TAXON_ROW(average),        TAXON_ROW(block),  TAXON_ROW(block_nesterov), TAXON_ROW(outer_momentum),
+      TAXON_ROW(outer_nesterov), TAXON_ROW(slowmo), TAXON_ROW(elastic),        TAXON_ROW(accumulated),
   };
   return kRules;
 }
+
+#undef TAXON_ROW
 
 const OuterRow& find_outer(std::string_view name, std::span<const OuterRow> own) {
   for (std::span<const OuterRow> rows : {own, outer_table()})
     for (const OuterRow& row : rows)
       if (row.name == name) return row;
   throw Error(ErrorKind::Usage, "no outer rule is called " + std::string(name));
+}
+
+std::vector<plan::Catalogue::Outer> known_outer_rules(std::span<const OuterRow> own) {
+  std::vector<plan::Catalogue::Outer> known;
+  for (std::span<const OuterRow> rows : {own, outer_table()})
+    for (const OuterRow& row : rows)
+      known.push_back({.name = std::string(row.name),
+                       .replicas = std::string(row.replicas),
+                       .keeps_centre = row.keeps_centre,
+                       .sentence = std::string(row.sentence),
+                       .options = row.options ? row.options() : std::vector<plan::OptionKey>(),
+                       .rules = row.rules});
+  return known;
 }
 
 }  // namespace taxon::optim

@@ -5,6 +5,18 @@
 namespace taxon::optim {
 namespace {
 
+struct CompensatedOptions {
+  double compensation = 0.04;
+};
+template <plan::Like<CompensatedOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(plan::Field{.key = "compensation",
+                    .sentence = "lambda, of which DC-ASGD has 0.04; about 2 where it is adaptive.",
+                    .min = 0,
+                    .max = 1e6},
+        o.compensation);
+}
+
 // Delay compensation (DC-ASGD: Zheng et al., ICML 2017, algorithm 2). g: the worker's mean gradient, of the
 // weights w_bak that it was served; w: the weights now:
 //   g := g + lambda g g (w - w_bak),
@@ -15,7 +27,7 @@ constexpr double kMeanSquareDecay = 0.95, kFloor = 1e-7;
 class Compensated final : public KeepsServed {
  public:
   Compensated(const plan::LevelPlan& plan, const LateContext& context)
-      : KeepsServed(context), lambda_(plan.compensation) {}
+      : KeepsServed(context), lambda_(plan.options.read<CompensatedOptions>().compensation) {}
   void correct(const tensor::Arena& handed_in, const tensor::Arena& now, UpdateRange place,
                const Lateness& lateness) override {
     if (lateness.share <= 0) return;  // no samples, no gradient
@@ -38,7 +50,7 @@ class CompensatedAdaptively final : public KeepsServed {
  public:
   CompensatedAdaptively(const plan::LevelPlan& plan, const LateContext& context)
       : KeepsServed(context),
-        lambda_(plan.compensation),
+        lambda_(plan.options.read<CompensatedOptions>().compensation),
         mean_square_(context.type, context.state, context.beside) {}
   void correct(const tensor::Arena& handed_in, const tensor::Arena& now, UpdateRange place,
                const Lateness& lateness) override {
@@ -71,12 +83,30 @@ class CompensatedAdaptively final : public KeepsServed {
 
 }  // namespace
 
-std::unique_ptr<StalenessRule> make_compensated(const plan::LevelPlan& plan, const LateContext& context) {
-  return std::make_unique<Compensated>(plan, context);
+LateRow compensated() {
+  return {
+      .name = "compensated",
+      .sentence = "a gradient is corrected for the way of the weights since (DC-ASGD)",
+      .corrects = LateRow::Corrects::Gradients,
+      .keeps_served = true,
+      .make = [](const plan::LevelPlan& plan, const LateContext& context) -> std::unique_ptr<StalenessRule> {
+        return std::make_unique<Compensated>(plan, context);
+      },
+      .scheduling = "delay compensated",
+      .options = plan::option_keys<CompensatedOptions>};
 }
-std::unique_ptr<StalenessRule> make_compensated_adaptively(const plan::LevelPlan& plan,
-                                                           const LateContext& context) {
-  return std::make_unique<CompensatedAdaptively>(plan, context);
+
+LateRow compensated_adaptively() {
+  return {
+      .name = "compensated_adaptively",
+      .sentence = "the same, by less where gradients are large (DC-ASGD-a)",
+      .corrects = LateRow::Corrects::Gradients,
+      .keeps_served = true,
+      .make = [](const plan::LevelPlan& plan, const LateContext& context) -> std::unique_ptr<StalenessRule> {
+        return std::make_unique<CompensatedAdaptively>(plan, context);
+      },
+      .scheduling = "delay compensated adaptively",
+      .options = plan::option_keys<CompensatedOptions>};
 }
 
 }  // namespace taxon::optim

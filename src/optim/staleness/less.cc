@@ -1,5 +1,5 @@
-#include "optim/outer/rows.h"
-#include "optim/staleness/rows.h"
+#include "optim/outer/masters.h"
+#include "optim/staleness.h"
 
 namespace taxon::optim {
 namespace {
@@ -23,8 +23,16 @@ class Less final : public StalenessRule {
 
 }  // namespace
 
-std::unique_ptr<StalenessRule> make_less(const plan::LevelPlan&, const LateContext&) {
-  return std::make_unique<Less>();
+/// DynSGD: Jiang et al., SIGMOD 2017.
+LateRow less() {
+  return {.name = "less",
+          .sentence = "a gradient is divided by 1 + its staleness (DynSGD)",
+          .corrects = LateRow::Corrects::Gradients,
+          .keeps_served = false,
+          .make = [](const plan::LevelPlan&, const LateContext&) -> std::unique_ptr<StalenessRule> {
+            return std::make_unique<Less>();
+          },
+          .scheduling = "late ones count less"};
 }
 
 }  // namespace taxon::optim

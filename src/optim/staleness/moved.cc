@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "optim/staleness/served.h"
+#include "plan/legality.h"
 
 namespace taxon::optim {
 namespace {
@@ -20,10 +23,26 @@ class Moved final : public KeepsServed {
   }
 };
 
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels", "late moved needs delay 0 and mixing 0, since replicas set out from what was served",
+     [](const plan::LegalityInput&, const plan::LevelPlan& level) {
+       return plan::unless(level.delay == 0 && level.mixing == 0,
+                           fmt::format("delay is {}, mixing is {}", level.delay, level.mixing));
+     }},
+};
+
 }  // namespace
 
-std::unique_ptr<StalenessRule> make_moved(const plan::LevelPlan&, const LateContext& context) {
-  return std::make_unique<Moved>(context);
+LateRow moved() {
+  return {.name = "moved",
+          .sentence = "a replica counts as if it had set out from what the owner has now",
+          .corrects = LateRow::Corrects::Weights,
+          .keeps_served = true,
+          .make = [](const plan::LevelPlan&, const LateContext& context) -> std::unique_ptr<StalenessRule> {
+            return std::make_unique<Moved>(context);
+          },
+          .scheduling = "late ones moved along",
+          .rules = kRules};
 }
 
 }  // namespace taxon::optim

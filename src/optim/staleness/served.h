@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "optim/outer/rows.h"
-#include "optim/staleness/rows.h"
+#include "optim/outer/masters.h"
+#include "optim/staleness.h"
 
 namespace taxon::optim {
 

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kNumbers = 4;  // of a level
 
 std::string what_travels(const plan::LevelPlan& level) {
-  return level.factors == "none" ? level.codec.candidate() : "sufficient factors";
+  return level.factors == plan::FactorUse::None ? level.codec.candidate() : "sufficient factors";
 }
 
 }  // namespace

@@ -24,13 +24,14 @@ void announce_paths(TrainContext world, RankGroups ranks) {
 
 }  // namespace
 
-void announce(TrainContext world, RankGroups ranks, const RunInfo& info) {
+void announce(TrainContext world, RankGroups ranks, const RunInfo& info, const exchange::Extensions& own) {
   world.observer.started(info);
   if (ranks.group.rank() != 0) return;
   if (const std::string hosts = plan::describe(info.plan.emulation); !hosts.empty())
     world.observer.noticed("emulated hosts: " + hosts);
   notice(world.observer, exchange::describe_factors(info.plan));
-  notice(world.observer, plan::momentum_notice(info.plan, ranks.group.size()).value_or(""));
+  const plan::Catalogue known = exchange::catalogue(own);
+  notice(world.observer, plan::momentum_notice(info.plan, ranks.group.size(), known).value_or(""));
   announce_paths(world, ranks);
 }
 

@@ -17,7 +17,8 @@ namespace {
 using exchange::CodecCase;
 
 bool weighs(const plan::LevelPlan& level, int size) {
-  return exchange::is_coded(level) && level.topology == "all_reduce" && level.rule == "sum" && size > 1;
+  return exchange::is_coded(level) && exchange::sum_at(level) == plan::SumAt::Everyone &&
+         level.rule == "sum" && size > 1;
 }
 
 bool is_auto(const plan::LevelPlan& level) { return level.codec.name == "auto"; }

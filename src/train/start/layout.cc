@@ -16,7 +16,7 @@ exchange::Layout lay_out(const plan::Plan& plan, const model::ModelSpec& spec, c
   if (levels.size() > 0)
     exchange::lay_out_factors(layout, buckets, levels.group(0).size(), levels.group(0).rank());
   exchange::own(layout, levels);
-  if (plan.exchange.gradients == "ring") {
+  if (plan.exchange.gradients == plan::GradientMemory::Ring) {
     if (!spec.divisible)
       throw Error(ErrorKind::Usage,
                   "exchange.gradients: ring needs a model whose backward pass can be taken "

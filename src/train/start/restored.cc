@@ -77,7 +77,7 @@ void require_same_plan(const std::vector<plan::Difference>& all, const TrainOpti
 
 std::optional<Restored> read_restored(const data::Storage& storage, const model::Model& model,
                                       const TrainOptions& options) {
-  const bool any = exchange::on_divergence(options.plan) == exchange::OnDivergence::Ignore;
+  const bool any = options.plan.on_divergence == plan::OnDivergence::Ignore;
   auto found = options.resume_step
                    ? checkpoint::load_step(storage, options.out, *options.resume_step)
                    : checkpoint::load_newest(storage, options.out,

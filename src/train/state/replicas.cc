@@ -50,7 +50,7 @@ exchange::ParameterServer::Setup make_service(RankGroups ranks, const Replicas::
   };
   if (level.rule == "sum") {
     plan::OptimiserPlan optimiser = plan.optimiser;
-    optimiser.momentum = plan::momentum_at_servers(plan, ranks.group.size());
+    optimiser.momentum = plan::momentum_at_servers(plan, ranks.group.size(), exchange::catalogue(from.own));
     setup.owner =
         exchange::make_weight_server(state.make_rule_of_all(optimiser),
                                      tensor::Arena(weights.type(), weights.size(), weights.bytes()), rate);

@@ -11,7 +11,7 @@ namespace {
 
 /// A run that ends when it diverges does not save what it diverged to.
 void require_finite(const checkpoint::Checkpoint& checkpoint, const plan::Plan& plan) {
-  if (exchange::on_divergence(plan) == exchange::OnDivergence::Ignore) return;
+  if (plan.on_divergence == plan::OnDivergence::Ignore) return;
   if (const auto name = checkpoint::find_not_finite(checkpoint))
     throw exchange::diverged(checkpoint.steps, *name + " afterwards", {{}, "save", *name});
 }

@@ -60,7 +60,7 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   if (!exchange::meeting_level(plan.exchange.levels).empty())
     handed_in_ = tensor::Arena(transport, master, layout_.arena.size());
   const View beside = master_.bytes();
-  in_ring_ = plan.exchange.gradients == "ring";
+  in_ring_ = plan.exchange.gradients == plan::GradientMemory::Ring;
   if (in_ring_) sums_ = tensor::Arena(master, layout_.shard, beside);
   if (plan.precision.compute != master)
     compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size(), beside);

@@ -197,8 +197,7 @@ SyncActions SyncTriggers::due(Position position) {
 std::unique_ptr<StepCoordinator> make_step_coordinator(const plan::Plan& plan,
                                                        const StepCoordinatorContext& given) {
   StepCoordinatorContext context = given;
-  if (exchange::on_divergence(plan) == exchange::OnDivergence::Skip)
-    context.carries = StepReduction::Carries::Divergences;
+  if (plan.on_divergence == plan::OnDivergence::Skip) context.carries = StepReduction::Carries::Divergences;
   const auto& levels = plan.exchange.levels;
   if (exchange::workers_keep_step(levels, context.topologies)) return std::make_unique<InStep>(context);
   if (exchange::workers_are_bounded(levels, context.topologies)) return std::make_unique<Bounded>(context);

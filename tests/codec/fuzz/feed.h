@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -32,6 +34,22 @@ class Exact {
   std::unique_ptr<void, Free> memory_;
 };
 
+/// The codec of a case: by its name and a line feed at the beginning, as the files of the corpus have it so
+/// that they stay what they are when the table changes, or else by the first byte.
+inline std::size_t row_of(std::span<const std::uint8_t>& bytes) {
+  constexpr std::size_t kLongestName = 32;
+  const auto end = std::find(
+      bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(std::min(bytes.size(), kLongestName)),
+      static_cast<std::uint8_t>('\n'));
+  const std::string name(bytes.begin(), end);
+  for (std::size_t row = 0; row < codec_table().size(); ++row)
+    if (codec_table()[row].name == name && bytes.size() >= name.size() + 4) {
+      bytes = bytes.subspan(name.size());  // the line feed is in the first byte's place
+      return row;
+    }
+  return bytes[0] % codec_table().size();
+}
+
 /// What a message went through, from the bytes of a fuzzer: four of the case, then four for each edit.
 struct Case {
   enum Flag : std::uint8_t {
@@ -46,10 +64,16 @@ struct Case {
   std::span<const std::uint8_t> edits;
 
   explicit Case(std::span<const std::uint8_t> bytes)
-      : row(bytes[0] % codec_table().size()),
+      : row(row_of(bytes)),
         count(1 + (bytes[1] + 256U * bytes[2]) % 1500),
         flags(bytes[3]),
         edits(bytes.subspan(4)) {}
+  Case undamaged() const {
+    Case whole = *this;
+    whole.flags = 0;
+    whole.edits = {};
+    return whole;
+  }
   bool has(Flag flag) const { return (flags & flag) != 0; }
 };
 
@@ -114,12 +138,7 @@ enum class Outcome { Decoded, Refused };
 inline Outcome feed(std::span<const std::uint8_t> bytes) {
   const Case c(bytes);
   const CodecRow& row = codec_table()[c.row];
-  plan::CodecPlan plan;
-  plan.name = row.name;
-  plan.density = 0.1;
-  plan.columns = 0.2;
-  plan.block = 64;
-  const auto codec = row.make(plan);
+  const auto codec = row.make({{"density", 0.1}, {"columns", 0.2}, {"block", 64}});
   const Piece matrix{{0, c.count}, 20};
   std::vector<float> lasting(codec->lasts() ? c.count : 0);
   const Exact scratch(codec->scratch_bytes({c.count, {&matrix, 1}}));
@@ -129,7 +148,7 @@ inline Outcome feed(std::span<const std::uint8_t> bytes) {
   auto values = as_span<float>(memory.view());
   try {
     if (c.has(Case::kMerge) && codec->rounds().front().algebra == Algebra::Mergeable) {
-      const Message whole(*codec, Case(std::vector<std::uint8_t>{bytes[0], bytes[1], bytes[2], 0}), context);
+      const Message whole(*codec, c.undamaged(), context);
       codec->merge(whole.view(), message.view(), values, context);
     } else if (Message::asks(*codec, c)) {
       codec->part_query()->receive(message.view(), c.count, context);

@@ -1,0 +1,52 @@
+#include "plan/catalogue.h"
+
+#include <algorithm>
+
+namespace taxon::plan {
+namespace {
+
+template <class Row>
+const Row* find(const std::vector<Row>& rows, std::string_view name) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+template <class Row>
+void add_keys(const Row* row, std::vector<OptionKey>& keys) {
+  if (!row) return;
+  for (const OptionKey& key : row->options)
+    if (std::none_of(keys.begin(), keys.end(), [&](const OptionKey& k) { return k.key == key.key; }))
+      keys.push_back(key);
+}
+
+}  // namespace
+
+const Catalogue::Rule* Catalogue::find_rule(std::string_view name) const { return find(rules, name); }
+const Catalogue::Topology* Catalogue::find_topology(std::string_view name) const {
+  return find(topologies, name);
+}
+const Catalogue::Outer* Catalogue::find_outer(std::string_view name) const { return find(outer_rules, name); }
+const Catalogue::Late* Catalogue::find_late(std::string_view name) const { return find(lates, name); }
+const Catalogue::Codec* Catalogue::find_codec(std::string_view name) const { return find(codecs, name); }
+
+SumAt Catalogue::sum_at(const LevelPlan& level) const {
+  const Topology* topology = find_topology(level.topology);
+  return topology ? topology->sum : SumAt::Nowhere;
+}
+
+std::vector<OptionKey> own_keys(const CodecPlan& codec, const Catalogue& catalogue) {
+  std::vector<OptionKey> keys;
+  add_keys(catalogue.find_codec(codec.candidate()), keys);
+  add_keys(catalogue.find_codec(codec.answer), keys);
+  return keys;
+}
+
+std::vector<OptionKey> own_keys(const LevelPlan& level, const Catalogue& catalogue) {
+  std::vector<OptionKey> keys;
+  add_keys(catalogue.find_topology(level.topology), keys);
+  add_keys(catalogue.find_outer(level.rule), keys);
+  add_keys(catalogue.find_late(level.late), keys);
+  return keys;
+}
+
+}  // namespace taxon::plan

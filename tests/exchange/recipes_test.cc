@@ -1,0 +1,216 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "exchange/extensions.h"
+#include "plan/legality.h"
+#include "plan/reader.h"
+#include "plan/reference.h"
+
+namespace taxon::exchange {
+namespace {
+
+const std::filesystem::path kSource = TAXON_SOURCE_DIR;
+
+plan::Catalogue full_catalogue() {
+  plan::Catalogue known = catalogue();
+  known.models = {"mlp", "cnn", "resnet18", "perceptron"};
+  known.datasets = {"idx", "synthetic", "blobs"};
+  return known;
+}
+
+// TAXON_WRITE_DOCS=1 exchange_test --gtest_filter=Reference.* writes the page anew.
+TEST(Reference, DocsPlanIsWhatTheTablesSay) {
+  auto path = kSource / "docs/plan.md";
+  if (std::getenv("TAXON_WRITE_DOCS")) std::ofstream(path) << plan::plan_reference(full_catalogue());
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), plan::plan_reference(full_catalogue()))
+      << "run TAXON_WRITE_DOCS=1 exchange_test --gtest_filter=Reference.*";
+}
+
+TEST(Reference, NamesEveryKey) {
+  std::string page = plan::plan_reference(full_catalogue());
+  for (std::string key : plan::known_keys()) {
+    bool listed =
+        page.find("`" + key + "`") != std::string::npos || page.find("## " + key + "\n") != std::string::npos;
+    for (auto dot = key.rfind('.'); dot != std::string::npos && dot > 0; dot = key.rfind('.', dot - 1))
+      listed |= page.find("`" + key.substr(0, dot) + "[]" + key.substr(dot) + "`") != std::string::npos;
+    EXPECT_TRUE(listed) << key;
+  }
+}
+
+TEST(Recipes, AreLegal) {
+  const plan::Catalogue known = full_catalogue();
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "recipes")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++count;
+    const plan::Plan plan = plan::read_plan(entry.path(), {}, &known);
+    for (int n : {1, 2, 4}) EXPECT_NO_THROW(plan::require_legal(plan::check_plan(plan, n, known)));
+    EXPECT_EQ(plan.resolved, plan::ResolvedPlan{});
+    EXPECT_EQ(plan.name, entry.path().stem());
+  }
+  EXPECT_GE(count, 3);
+}
+
+TEST(Recipes, OfAllKindsNameWhatIsThere) {
+  const plan::Catalogue known = catalogue();  // of models and data others tell
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kSource / "recipes"))
+    if (entry.path().extension() == ".yaml") {
+      EXPECT_NO_THROW(plan::read_plan(entry.path(), {}, &known)) << entry.path();
+    }
+}
+
+struct Misplaced {
+  std::vector<plan::LevelPlan> levels;
+  const char* message;
+  int ranks = 2;
+};
+
+std::vector<Misplaced> misplaced_rows() {
+  using enum plan::LevelGroup;
+  using enum plan::InnerState;
+  return {
+      {{{.topology = "sharded", .codec = {.name = "top_k", .options = {{"entries", 7}}}}},
+       "exchange.levels.codec.entries: needs topology all_reduce, where no range is cut into parts: topology "
+       "is "
+       "sharded"},
+      {{{.topology = "servers", .codec = {.name = "int8", .answer = "top_k", .options = {{"entries", 7}}}}},
+       "exchange.levels.codec.entries: needs topology all_reduce, where no range is cut into parts: topology "
+       "is "
+       "servers"},
+      {{{.codec = {.name = "count_sketch", .options = {{"reuse", 4}}}}},
+       "exchange.levels.codec.reuse: of more than 1 needs candidates 1, since every exact value that travels "
+       "counts, and a density that leaves as many entries for each step: reuse is 4, candidates 4, density "
+       "0.01"},
+      {{{.topology = "servers", .codec = {.name = "count_sketch", .options = {{"column_count", 64}}}}},
+       "exchange.levels.codec.column_count: needs topology all_reduce, where no range is cut into parts: "
+       "topology "
+       "is servers"},
+      {{{.topology = "servers",
+         .codec = {.name = "count_sketch", .options = {{"reuse", 2}, {"candidates", 1}}}}},
+       "exchange.levels.codec.reuse: must be 1 at servers, whose answers are of one step: it is 2"},
+      {{{.rule = "elastic", .mixing = 0.5}},
+       "exchange.levels: rule elastic needs delay 0 and mixing 0, since both sides move by one difference: "
+       "delay "
+       "is 0, mixing is 0.5"},
+      {{{.topology = "servers", .rule = "elastic", .late = "moved"}},
+       "exchange.levels: rule elastic needs late as_others, since both sides move by one difference: late is "
+       "moved"},
+      {{{.rule = "elastic", .codec = {.name = "top_k"}}},
+       "exchange.levels: rule elastic needs codec none, since replicas keep a share of what they did not "
+       "send: "
+       "codec is top_k"},
+      {{{.rule = "accumulated", .period = 5, .warmup_steps = 3}},
+       "exchange.levels: rule accumulated needs warmup_steps 0, since it divides by the period: warmup_steps "
+       "is 3"},
+      {{{.topology = "gossip", .rule = "elastic"}},
+       "exchange.levels: topology gossip needs rule average, since nobody owns what a rule would keep: rule "
+       "is "
+       "elastic"},
+      {{{.topology = "adasum", .rule = "average"}},
+       "exchange.levels: topology adasum needs rule sum, since it combines gradients: rule is average"},
+      {{{.topology = "adasum"}},
+       "exchange.levels: topology adasum needs a power of two of ranks that meet: 3 do at data",
+       3},
+      {{{.group = Node}, {.group = Across, .topology = "pairs", .rule = "average"}},
+       "exchange.levels: topology pairs must be the only level: there are 2 levels"},
+      {{{.topology = "pairs"}},
+       "exchange.levels: topology pairs needs rule average, delay 0, mixing 0 and inner_state keep or reset, "
+       "since "
+       "both sides of a pair become its mean at once: rule is sum, delay is 0, mixing is 0, inner_state is "
+       "keep"},
+      {{{.topology = "significant", .rule = "average", .inner_state = Average}},
+       "exchange.levels: topology significant needs rule average, delay 0, mixing 0 and inner_state keep or "
+       "reset, "
+       "since what stays of a replica's way is its own alone: rule is average, delay is 0, mixing is 0, "
+       "inner_state is average"},
+      {{{.topology = "servers", .rule = "block", .mixing = 0.5, .late = "moved"}},
+       "exchange.levels: late moved needs delay 0 and mixing 0, since replicas set out from what was served: "
+       "delay "
+       "is 0, mixing is 0.5"},
+      {{{.options = {{"significance", 0.5}}}},
+       "exchange.levels.significance: topology all_reduce with rule sum has no such key"},
+      {{{.topology = "servers", .late = "less", .options = {{"compensation", 1}}}},
+       "exchange.levels.compensation: topology servers with rule sum has no such key"},
+  };
+}
+
+std::size_t count_rules(const plan::Catalogue& known) {
+  std::set<std::string_view> sentences;
+  auto add = [&](const auto& rows) {
+    for (const auto& row : rows)
+      for (const plan::LevelRule& rule : row.rules) sentences.insert(rule.sentence);
+  };
+  add(known.topologies);
+  add(known.outer_rules);
+  add(known.lates);
+  add(known.codecs);
+  return sentences.size();
+}
+
+TEST(RowRules, FindWhatBreaksThem) {
+  const plan::Catalogue known = full_catalogue();
+  std::size_t rules = 0;
+  for (const Misplaced& misplaced : misplaced_rows()) {
+    plan::Plan plan;
+    plan.batch.global = 8;
+    plan.length.steps = 1;
+    plan.optimiser.rule = "sgd";
+    plan.exchange.levels = misplaced.levels;
+    const auto problems = plan::check_plan(plan, misplaced.ranks, known);
+    std::string found;
+    for (const plan::Problem& problem : problems) found += problem.key + ": " + problem.sentence + "\n";
+    EXPECT_EQ(found, misplaced.message + std::string("\n"));
+    rules += found.find("no such key") == std::string::npos;
+  }
+  EXPECT_GE(rules, count_rules(known)) << "a row's rule has no test";
+}
+
+/// Another row's keys go with it, those of the same name too where it does not allow what they say.
+TEST(RowOptions, AnOverrideThatNamesAnotherRowNeedsNoOthers) {
+  const plan::Catalogue known = catalogue();
+  const auto codec_after = [&](const std::string& codec, const std::string& name) {
+    return plan::parse_plan("exchange: {levels: [{codec: {" + codec + "}}]}", "r",
+                            {"exchange.levels.0.codec.name=" + name}, &known)
+        .exchange.levels[0]
+        .codec.options.given();
+  };
+  EXPECT_EQ(codec_after("name: count_sketch, table: bfloat16, density: 0.5", "split_sketch").at("table"),
+            "int8");
+  EXPECT_EQ(codec_after("name: qsgd, bits: 2", "split_sketch").at("bits"), "4");
+  EXPECT_EQ(codec_after("name: qsgd, bits: 2", "bf16").size(), 0u);
+}
+
+TEST(RowOptions, HaveDefaultsThatTheyAllow) {
+  auto check = [](const auto& rows) {
+    for (const auto& row : rows)
+      for (const plan::OptionKey& key : row.options)
+        EXPECT_EQ(key.canonical(key.standard), key.standard) << row.name << " " << key.key;
+  };
+  const plan::Catalogue known = catalogue();
+  check(known.topologies);
+  check(known.outer_rules);
+  check(known.lates);
+  check(known.codecs);
+}
+
+// What help and docs say of a row.
+TEST(Rows, HaveASentence) {
+  auto check = [](const auto& rows) {
+    for (const auto& row : rows) EXPECT_FALSE(row.sentence.empty()) << row.name;
+  };
+  const plan::Catalogue known = catalogue();
+  check(known.rules);
+  check(known.topologies);
+  check(known.outer_rules);
+  check(known.lates);
+  check(known.codecs);
+}
+
+}  // namespace
+}  // namespace taxon::exchange
