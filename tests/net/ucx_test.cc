@@ -26,8 +26,10 @@ using testing::HasSubstr;
 
 // A process under a limit must not blame the peer that it could not map.
 TEST(UcxErrors, ARefusalOfMemoryIsNoLostPeer) {
-  for (ucs_status_t refusal : {UCS_ERR_SHMEM_SEGMENT, UCS_ERR_NO_MEMORY})
-    EXPECT_EQ(ucx_path_error(Rank(3), refusal).kind(), ErrorKind::Resources);
+  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_NO_MEMORY).kind(), ErrorKind::Resources);
+  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_SHMEM_SEGMENT, ENOMEM).kind(), ErrorKind::Resources);
+  // What a dead peer had is gone.
+  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_SHMEM_SEGMENT, EINVAL).kind(), ErrorKind::PeerLost);
   for (ucs_status_t broken : {UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_UNREACHABLE})
     EXPECT_EQ(ucx_path_error(Rank(3), broken).kind(), ErrorKind::PeerLost);
 }

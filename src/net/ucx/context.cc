@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -77,10 +78,11 @@ Error ucx_error(const std::string& what, ucs_status_t status) {
   return Error(ErrorKind::Transport, fmt::format("{}: {} (UCX)", what, ucs_status_string(status)));
 }
 
-Error ucx_path_error(Rank peer, ucs_status_t status) {
-  constexpr ucs_status_t kRefused[] = {UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE, UCS_ERR_SHMEM_SEGMENT,
-                                       UCS_ERR_EXCEEDS_LIMIT};
-  const bool refused = std::find(std::begin(kRefused), std::end(kRefused), status) != std::end(kRefused);
+Error ucx_path_error(Rank peer, ucs_status_t status, int system_error) {
+  const bool no_mapping = status == UCS_ERR_SHMEM_SEGMENT || status == UCS_ERR_IO_ERROR;
+  const bool refused =
+      status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT ||
+      (no_mapping && (system_error == ENOMEM || system_error == EMFILE || system_error == ENFILE));
   const ErrorContext context{peer, "connection", {}};
   const std::string why = fmt::format("{} (UCX)", ucs_status_string(status));
   if (!refused)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -63,9 +64,10 @@ void UcxPeer::reach() {
   params.err_mode = place_ == Locality::SameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &UcxPeer::broke;
   params.err_handler.arg = this;
+  errno = 0;
   if (ucs_status_t status = ucp_ep_create(context_.worker(), &params, &endpoint_); status != UCS_OK) {
     endpoint_ = nullptr;
-    return fail(status);
+    return fail_with(ucx_path_error(rank, status, errno));
   }
   outbox.open(endpoint_);
 }
