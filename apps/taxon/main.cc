@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -22,8 +23,29 @@
 #include "apps/taxon/usage.h"
 #include "apps/taxon/version.h"
 #include "base/error.h"
+#include "base/failure.h"
 
 namespace {
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which are not there yet
+/// Before the initialisers of libraries, of which OpenBLAS's asks for its 128 MiB again and again where a
+/// limit leaves less, and others throw where nobody catches: a program that may not map what they need ends
+/// here, with words.
+void require_room_for_libraries(int, char**, char**) {
+  constexpr std::size_t kNeeded = std::size_t{256} << 20;
+  if (taxon::may_map(kNeeded)) return;
+  constexpr std::string_view kLine =
+      "taxon: resources: this process may not map the 256 MiB that its libraries begin with: raise the limit "
+      "of memory "
+      "(ulimit -v)\n";
+  if (write(STDERR_FILENO, kLine.data(), kLine.size()) < 0) {
+    // Nobody reads it; the exit code says the same.
+  }
+  _exit(taxon::exit_code(taxon::ErrorKind::Resources));
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kRequireRoom)(int, char**,
+                                                                         char**) = require_room_for_libraries;
+#endif
 
 constexpr const char* kFooter = "Exit codes and what to do about each: docs/errors.md.";
 

@@ -1,6 +1,7 @@
 #include "base/failure.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,6 +46,13 @@ std::string with_advice(const std::string& what, int error) {
 bool is_exhaustion(int error) {
   return error == ENOMEM || error == EAGAIN || error == EMFILE || error == ENFILE || error == EFBIG ||
          error == ENOBUFS;
+}
+
+bool may_map(std::size_t bytes) {
+  void* room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return false;
+  munmap(room, bytes);
+  return true;
 }
 
 ErrorKind kind_of(int error, ErrorKind otherwise) {

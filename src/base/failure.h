@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <string>
 
@@ -12,6 +13,10 @@ namespace taxon {
 bool is_exhaustion(int error);
 /// Resources where that is so, else `otherwise`.
 ErrorKind kind_of(int error, ErrorKind otherwise);
+
+/// Whether this process may map so many more bytes: no where a limit (ulimit -v) leaves less. Takes none of
+/// them.
+bool may_map(std::size_t bytes);
 
 /// What an exception of the standard library or of another library means: an Error stays what it is; refused
 /// memory and what is_exhaustion() says of a std::system_error are Resources, with what to do about it; all

@@ -126,6 +126,12 @@ class Limits(StartupTest):
                             "--set", "batch.global=60000", "--set", "model={name: cnn}")
         self.assertIn("memory ran out", said)
 
+    def test_less_memory_than_libraries_begin_with(self):
+        # OpenBLAS would ask for its share for ever, and a static initialiser would throw.
+        for megabytes in (600, 700):
+            said = self.limited(resource.RLIMIT_AS, megabytes << 20, "train", self.recipe, "--workers", 2, "--out", "run")
+            self.assertIn("raise the limit of memory", said)
+
     def test_threads(self):
         # A thread's stack is as large as this limit: no address space holds a second one.
         said = self.limited(resource.RLIMIT_STACK, 100 << 40, "train", self.recipe, "--out", "run")

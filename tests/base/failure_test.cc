@@ -1,6 +1,8 @@
 #include "base/failure.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <new>
 #include <stdexcept>
@@ -22,6 +24,19 @@ template <class Exception>
 [[noreturn]] void end_by(std::terminate_handler handler, const Exception& exception) noexcept {
   std::set_terminate(handler);
   raise(exception);
+}
+
+[[noreturn]] void end_with_what_a_limit_leaves(std::size_t bytes) {
+  rlimit limit{};  // of all that is mapped, libraries and stacks too
+  limit.rlim_cur = limit.rlim_max = bytes;
+  setrlimit(RLIMIT_AS, &limit);
+  _exit(may_map(bytes) ? 1 : 0);
+}
+
+TEST(MayMap, IsNoUnderALimit) {
+  constexpr std::size_t kMuch = std::size_t{1} << 30;
+  EXPECT_TRUE(may_map(kMuch));
+  EXPECT_EXIT(end_with_what_a_limit_leaves(kMuch), ExitedWithCode(0), "");
 }
 
 TEST(EndUncaught, LackOfMemoryHasItsExitCode) {

@@ -26,12 +26,12 @@ using testing::HasSubstr;
 
 // A process under a limit must not blame the peer that it could not map.
 TEST(UcxErrors, ARefusalOfMemoryIsNoLostPeer) {
-  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_NO_MEMORY).kind(), ErrorKind::Resources);
-  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_SHMEM_SEGMENT, ENOMEM).kind(), ErrorKind::Resources);
+  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_NO_MEMORY, false).kind(), ErrorKind::Resources);
+  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_SHMEM_SEGMENT, true).kind(), ErrorKind::Resources);
   // What a dead peer had is gone.
-  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_SHMEM_SEGMENT, EINVAL).kind(), ErrorKind::PeerLost);
+  EXPECT_EQ(ucx_path_error(Rank(3), UCS_ERR_SHMEM_SEGMENT, false).kind(), ErrorKind::PeerLost);
   for (ucs_status_t broken : {UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_UNREACHABLE})
-    EXPECT_EQ(ucx_path_error(Rank(3), broken).kind(), ErrorKind::PeerLost);
+    EXPECT_EQ(ucx_path_error(Rank(3), broken, true).kind(), ErrorKind::PeerLost);
 }
 
 /// The paths that rank 0 reports to rank 1 with these options, before and after a message.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -78,11 +77,9 @@ Error ucx_error(const std::string& what, ucs_status_t status) {
   return Error(ErrorKind::Transport, fmt::format("{}: {} (UCX)", what, ucs_status_string(status)));
 }
 
-Error ucx_path_error(Rank peer, ucs_status_t status, int system_error) {
-  const bool no_mapping = status == UCS_ERR_SHMEM_SEGMENT || status == UCS_ERR_IO_ERROR;
-  const bool refused =
-      status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT ||
-      (no_mapping && (system_error == ENOMEM || system_error == EMFILE || system_error == ENFILE));
+Error ucx_path_error(Rank peer, ucs_status_t status, bool is_short) {
+  const bool refused = status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT ||
+                       (status == UCS_ERR_SHMEM_SEGMENT && is_short);
   const ErrorContext context{peer, "connection", {}};
   const std::string why = fmt::format("{} (UCX)", ucs_status_string(status));
   if (!refused)

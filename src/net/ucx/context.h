@@ -15,8 +15,8 @@ namespace taxon::net {
 Error ucx_error(const std::string& what, ucs_status_t status);
 /// Why there is no way to a peer: Resources where this process was refused memory or files, which nobody else
 /// can mend, and otherwise PeerLost. UCX has one word for shared memory that may not be mapped here and for
-/// what died with the peer; `system_error`, errno after the call that failed, tells them apart.
-Error ucx_path_error(Rank peer, ucs_status_t status, int system_error = 0);
+/// what died with the peer: the former it is where this process has little left to map (`is_short`).
+Error ucx_path_error(Rank peer, ucs_status_t status, bool is_short);
 
 /// A UCX context with its worker. One thread. Settings that the user made in the environment (UCX_TLS,
 /// UCX_NET_DEVICES) win over `choice` and `address`.

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+
+#include "base/failure.h"
 
 namespace taxon::net {
 namespace {
@@ -64,10 +65,9 @@ void UcxPeer::reach() {
   params.err_mode = place_ == Locality::SameHost ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &UcxPeer::broke;
   params.err_handler.arg = this;
-  errno = 0;
   if (ucs_status_t status = ucp_ep_create(context_.worker(), &params, &endpoint_); status != UCS_OK) {
     endpoint_ = nullptr;
-    return fail_with(ucx_path_error(rank, status, errno));
+    return fail(status);
   }
   outbox.open(endpoint_);
 }
@@ -133,7 +133,11 @@ ucs_status_ptr_t UcxPeer::close() {
   return UCS_PTR_IS_PTR(request) ? request : nullptr;
 }
 
-void UcxPeer::fail(ucs_status_t status) { fail_with(ucx_path_error(rank, status)); }
+void UcxPeer::fail(ucs_status_t status) {
+  // More than a peer's segments take.
+  constexpr std::size_t kSegments = std::size_t{64} << 20;
+  fail_with(ucx_path_error(rank, status, !may_map(kSegments)));
+}
 
 void UcxPeer::broke(void* peer, ucp_ep_h, ucs_status_t status) { static_cast<UcxPeer*>(peer)->fail(status); }
 
