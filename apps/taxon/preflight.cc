@@ -66,7 +66,8 @@ plan::Catalogue catalogue() {
 }
 
 plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides) {
-  const plan::Catalogue known = catalogue();
+  plan::Catalogue known = catalogue();
+  known.models.clear();
   return plan::read_plan(path, overrides, &known);
 }
 

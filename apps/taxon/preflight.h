@@ -15,6 +15,7 @@ plan::Catalogue catalogue();
 
 /// The recipe with `overrides` laid over it; whatever is wrong with either, names and rows' keys included, is
 /// one Error{Usage}.
+/// Models are not asked: a profile may stand for one that this program lacks. check_run() asks for them.
 plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides = {});
 /// What check_plan() says of a plan that is to be run here, and what this build lacks for it.
 std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size);

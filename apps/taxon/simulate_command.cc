@@ -55,8 +55,14 @@ SimulationInput prepare_simulation(const SimulateArguments& arguments) {
   SimulationInput input;
   Problems problems;
   input.fidelity = find_fidelity(arguments.fidelity, problems);
-  const bool has_plan = problems.collect(
-      [&] { input.plan = steps_alone(read_recipe(arguments.recipe, arguments.overrides), arguments.steps); });
+  // Names of rows without keys are asked below, beside what the other files lack.
+  plan::Catalogue with_keys = catalogue();
+  with_keys.models.clear();
+  with_keys.rules.clear();
+  const bool has_plan = problems.collect([&] {
+    input.plan =
+        steps_alone(plan::read_plan(arguments.recipe, arguments.overrides, &with_keys), arguments.steps);
+  });
   if (arguments.cluster.empty()) problems.add("--cluster is missing: the file of a cluster (see clusters/)");
   const bool has_cluster = !arguments.cluster.empty() && problems.collect([&] {
     input.cluster = plan::read_cluster(arguments.cluster, arguments.workers);

@@ -17,7 +17,7 @@ ATTACK = ROOT / "tools" / "attack"
 SKIPPED = 77
 
 # What every planted program does otherwise: as a launcher with two ranks that train for a moment.
-HONEST = """#!{python}
+HONEST = """#!{python} -S
 import json, os, pathlib, signal, subprocess, sys, time
 words = sys.argv[1:]
 resumes = "--resume" in words
