@@ -366,17 +366,20 @@ struct Problem {
 /// Reads a recipe. Throws Error{Usage} whose message lists every unknown key (with the nearest known one),
 /// wrong type and value out of range, with line numbers; Error{Usage} also when the file can't be read or is
 /// no YAML. `overrides` are "key.path=value", applied after the file; their mistakes join the same list.
-/// With a catalogue names and rows' options are checked too; without one options stay as they are written.
+/// With a catalogue names and rows' keys are checked too, and those that nobody gave are spelled out with their
+/// defaults. Without one, words of a level or its codec that are no keys of all rows stay as they are written,
+/// for check_plan() to judge.
 Plan read_plan(const std::string& path, const std::vector<std::string>& overrides = {},
                const Catalogue* catalogue = nullptr);
 /// The same from text; `origin` names it in messages.
 Plan parse_plan(const std::string& yaml, const std::string& origin,
                 const std::vector<std::string>& overrides = {}, const Catalogue* catalogue = nullptr);
 /// A plan with "key.path=value" applied. Throws Error{Usage} that lists their mistakes.
-/// What they don't name of a row's options, and the row that they name does not have, is left out.
+/// With a catalogue, what the plan had of a row's keys that the row now named does not have is left out.
 Plan override_plan(Plan plan, const std::vector<std::string>& overrides,
                    const Catalogue* catalogue = nullptr);
-/// The plan as YAML, every key, in the order of fields.h; parse_plan(write_plan(p)) == p.
+/// The plan as YAML, every key, in the order of fields.h, then the rows' keys that it has; parse_plan() of it
+/// is the plan again.
 std::string write_plan(const Plan& plan);
 
 /// The legality table: every rule that the plan breaks for this world size, in the table's order, and those
