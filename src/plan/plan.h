@@ -366,9 +366,9 @@ struct Problem {
 /// Reads a recipe. Throws Error{Usage} whose message lists every unknown key (with the nearest known one),
 /// wrong type and value out of range, with line numbers; Error{Usage} also when the file can't be read or is
 /// no YAML. `overrides` are "key.path=value", applied after the file; their mistakes join the same list.
-/// With a catalogue names and rows' keys are checked too, and those that nobody gave are spelled out with their
-/// defaults. Without one, words of a level or its codec that are no keys of all rows stay as they are written,
-/// for check_plan() to judge.
+/// With a catalogue names and rows' keys are checked too, and those that nobody gave are spelled out with
+/// their defaults. Without one, words of a level or its codec that are no keys of all rows stay as they are
+/// written, for check_plan() to judge.
 Plan read_plan(const std::string& path, const std::vector<std::string>& overrides = {},
                const Catalogue* catalogue = nullptr);
 /// The same from text; `origin` names it in messages.
