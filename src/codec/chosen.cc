@@ -21,12 +21,10 @@ std::size_t stratified(Draws of, std::size_t i, std::uint64_t key) {
   return stratum.begin + static_cast<std::size_t>(chance * stratum.size >> 64);
 }
 
-const plan::LevelRule kEntriesOfWholeRanges[1] = {
-    {"exchange.levels.codec.entries", "needs topology all_reduce, where no range is cut into parts",
-     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
-       return plan::unless(level.codec.options.read<ChosenOptions>().entries == 0 ||
-                               c.known.sum_at(level) == plan::SumAt::Everyone,
-                           "topology is " + level.topology);
-     }}};
+plan::Violation entries_of_whole_ranges(const plan::LegalityInput& input, const plan::LevelPlan& level) {
+  return plan::unless(level.codec.options.read<ChosenOptions>().entries == 0 ||
+                          input.known.sum_at(level) == plan::SumAt::Everyone,
+                      "topology is " + level.topology);
+}
 
 }  // namespace taxon::codec

@@ -40,8 +40,11 @@ struct Chosen {
   double density;
   std::size_t entries = 0;  // 0: density says
 };
+plan::Violation entries_of_whole_ranges(const plan::LegalityInput& input, const plan::LevelPlan& level);
 /// `entries` is a number of a whole range's values, so no range may be cut into parts.
-extern const plan::LevelRule kEntriesOfWholeRanges[1];
+inline constexpr plan::LevelRule kEntriesOfWholeRanges[1] = {
+    {"exchange.levels.codec.entries", "needs topology all_reduce, where no range is cut into parts",
+     entries_of_whole_ranges}};
 
 /// The place of draw `i` of as many as `draws`, one of each of as many equal parts of `count` values, which
 /// is the same for all who have the key.

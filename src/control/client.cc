@@ -37,7 +37,7 @@ Error rendezvous_error(const std::string& message) {
 
 }  // namespace
 
-const Client::Row Client::kRows[] = {
+constinit const Client::Row Client::kRows[] = {
     {"refused", &Client::on_refused},   {"waiting", &Client::on_waiting}, {"welcome", &Client::on_welcome},
     {"ping", &Client::on_ping},         {"event", &Client::on_event},     {"result", &Client::on_result},
     {"farewell", &Client::on_farewell},

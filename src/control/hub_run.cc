@@ -28,7 +28,7 @@ bool is_echo(ErrorKind kind) {
 
 }  // namespace
 
-const Hub::Row Hub::kRows[] = {
+constinit const Hub::Row Hub::kRows[] = {
     {"pong", &Hub::on_pong}, {"exchange", &Hub::on_exchange}, {"waits", &Hub::on_waits},
     {"stop", &Hub::on_stop}, {"abort", &Hub::on_abort},       {"goodbye", &Hub::on_goodbye},
 };

@@ -34,7 +34,7 @@ constexpr const char* kGrpcPackage = "libgrpc++-dev";
 // System V segments vanish with their last process, however it ends, and are not limited by the size of
 // /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
 // here.
-const std::vector<TransportChoice> kChoices = {
+constexpr TransportChoice kChoices[] = {
     {"auto", "shared memory within a host, RDMA or Taxon's TCP between hosts", kShared, "self,sysv",
      "^posix,cma,tcp", Tcp::BetweenHosts, make_routed, nullptr},
     {"shm", "shared memory only; all ranks on one host", kShared, "self,sysv", "self,sysv", Tcp::None,
@@ -53,7 +53,7 @@ const std::vector<TransportChoice> kChoices = {
 
 }  // namespace
 
-const std::vector<TransportChoice>& transport_choices() { return kChoices; }
+std::span<const TransportChoice> transport_choices() { return kChoices; }
 
 std::vector<std::string> transport_names() {
   std::vector<std::string> names;

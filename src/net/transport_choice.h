@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct TransportChoice {
 };
 
 /// Every choice; the first is the default.
-const std::vector<TransportChoice>& transport_choices();
+std::span<const TransportChoice> transport_choices();
 /// Throws Error{Usage} listing the choices.
 const TransportChoice& find_transport_choice(const std::string& name);
 /// Their names, the default first.

@@ -95,29 +95,33 @@ std::string legend(const Comparison& comparison) {
 struct AgainstRow {
   const char* id;
   const char* words;
-  ChartAxis axis;
+  const char* title;
+  Quantity quantity;
   double CurvePoint::*member;
+  ChartAxis axis() const { return {title, quantity}; }
 };
-const AgainstRow kAgainst[] = {
-    {"time", "time", {"training time", Quantity::Seconds}, &CurvePoint::seconds},
-    {"samples", "samples", {"samples", Quantity::Samples}, &CurvePoint::samples},
-    {"bytes", "bytes sent", {"sent by a worker", Quantity::Bytes}, &CurvePoint::bytes}};
+constexpr AgainstRow kAgainst[] = {
+    {"time", "time", "training time", Quantity::Seconds, &CurvePoint::seconds},
+    {"samples", "samples", "samples", Quantity::Samples, &CurvePoint::samples},
+    {"bytes", "bytes sent", "sent by a worker", Quantity::Bytes, &CurvePoint::bytes}};
 
 struct MeasureRow {
   const char* id;
   Measure measure;
-  ChartAxis axis;
+  const char* title;
+  Quantity quantity;
   double CurvePoint::*member;
+  ChartAxis axis() const { return {title, quantity}; }
 };
-const MeasureRow kMeasures[] = {
-    {"accuracy", Measure::Accuracy, {"accuracy", Quantity::Share}, &CurvePoint::accuracy},
-    {"loss", Measure::Loss, {"loss", Quantity::Number}, &CurvePoint::loss}};
+constexpr MeasureRow kMeasures[] = {
+    {"accuracy", Measure::Accuracy, "accuracy", Quantity::Share, &CurvePoint::accuracy},
+    {"loss", Measure::Loss, "loss", Quantity::Number, &CurvePoint::loss}};
 
 LineChart curve_chart(const Comparison& comparison, const MeasureRow& measure, const AgainstRow& against) {
   LineChart chart{.id = fmt::format("{}-{}", measure.id, against.id),
-                  .title = fmt::format("{} against {}", measure.axis.title, against.words),
-                  .x = against.axis,
-                  .y = measure.axis};
+                  .title = fmt::format("{} against {}", measure.title, against.words),
+                  .x = against.axis(),
+                  .y = measure.axis()};
   for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
     Curve curve{comparison.systems[s].name, static_cast<int>(s), {}};
     for (const MeanPoint& point : mean_curve(comparison.systems[s], measure.measure))

@@ -9,6 +9,7 @@ import coroutines
 import cpp_text
 import doors
 import hash_order
+import initialisers
 import row_names
 
 
@@ -25,6 +26,7 @@ def check_tree(root):
         *arrows.check_build((root / "src/CMakeLists.txt").read_text(encoding="utf-8"), table),
         *doors.check_doors(library),
         *hash_order.check_hash_order(library + cpp_text.read_tree(root, ["apps"])),
+        *initialisers.check_initialisers(library + cpp_text.read_tree(root, ["apps"])),
         *coroutines.check_coroutines(everything),
         *row_names.check_row_names(library + cpp_text.read_tree(root, ["apps"])),
     ]
@@ -33,5 +35,5 @@ def check_tree(root):
 if __name__ == "__main__":
     default = pathlib.Path(__file__).resolve().parents[2]
     violations = check_tree(sys.argv[1] if len(sys.argv) > 1 else default)
-    print("\n".join(violations) or "layers, doors, hash order, coroutines and names of rows: nothing to say")
+    print("\n".join(violations) or "layers, doors, hash order, initialisers, coroutines and names of rows: nothing to say")
     sys.exit(1 if violations else 0)

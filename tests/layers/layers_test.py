@@ -7,6 +7,7 @@ import arrows
 import coroutines
 import doors
 import hash_order
+import initialisers
 import row_names
 from cpp_text import Source, code_only
 
@@ -31,6 +32,20 @@ class Text(unittest.TestCase):
 
     def test_digit_separators_are_no_literals(self):
         self.assertEqual(code_only("x = 1'000'000; co_await f(1'0);"), "x = 1'000'000; co_await f(1'0);")
+
+
+class Initialisers(unittest.TestCase):
+    def found(self, text):
+        return initialisers.check_initialisers([Source("src/codec/a.cc", text)])
+
+    def test_constants_that_code_initialises_are_found(self):
+        self.assertEqual(len(self.found("const Row kRows[] = {\n    kOther[0]};")), 1)
+        self.assertEqual(len(self.found("const std::vector<Row> kRows = {a()};\nextern const plan::Rule kRules[1];")), 2)
+        self.assertEqual(len(self.found("const Hub::Row Hub::kRows[] = {};")), 1)
+
+    def test_others_pass(self):
+        self.assertEqual(self.found("constexpr Row kRows[] = {};\nconstinit const Row A::kRows[] = {};\n"
+                                    "const Row& find(int x);\nconst Row& find(int x) {\n  const int y = 1;\n}"), [])
 
 
 class RowNames(unittest.TestCase):

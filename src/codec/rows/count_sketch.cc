@@ -64,7 +64,7 @@ void visit_fields(O& o, V&& visit) {
         o.candidates);
 }
 
-const plan::LevelRule kSketchRules[] = {
+constexpr plan::LevelRule kSketchRules[] = {
     kEntriesOfWholeRanges[0],
     {"exchange.levels.codec.column_count", "needs topology all_reduce, where no range is cut into parts",
      [](const plan::LegalityInput& c, const plan::LevelPlan& level) {

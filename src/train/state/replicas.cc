@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kWeights = "replica";
 constexpr const char* kAnswers = "answers";
-const std::string kServer = "server ";
-const std::string kMeets = "meets ";
+constexpr const char* kServer = "server ";
+constexpr const char* kMeets = "meets ";
 
 /// Workers and servers: all ranks, or those of equal position in every node.
 comm::Communicator& served_group(RankGroups ranks) {
