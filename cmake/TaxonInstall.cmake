@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Taxon)
 set(comm_modules base task plan net control tensor comm codec optim exchange)
-set(train_modules data model report checkpoint train sim faults)
+set(train_modules data model report checkpoint train sim faults launch job planner)
 
 # taxon_component(NAME module...): one target over modules, and its export set.
 function(taxon_component name)

@@ -6,24 +6,24 @@
 #include <functional>
 #include <iostream>
 
-#include "apps/taxon/calibrate_command.h"
-#include "apps/taxon/codecs_command.h"
-#include "apps/taxon/command.h"
-#include "apps/taxon/compare_command.h"
-#include "apps/taxon/completion.h"
-#include "apps/taxon/doctor.h"
-#include "apps/taxon/fault_command.h"
-#include "apps/taxon/launch_agent.h"
-#include "apps/taxon/launch_command.h"
-#include "apps/taxon/profile_command.h"
-#include "apps/taxon/recipes.h"
-#include "apps/taxon/simulate_command.h"
-#include "apps/taxon/taxonomy_command.h"
-#include "apps/taxon/train_command.h"
-#include "apps/taxon/usage.h"
-#include "apps/taxon/version.h"
+#include "apps/taxon/commands/agent.h"
+#include "apps/taxon/commands/calibrate.h"
+#include "apps/taxon/commands/codecs.h"
+#include "apps/taxon/commands/command.h"
+#include "apps/taxon/commands/compare.h"
+#include "apps/taxon/commands/doctor.h"
+#include "apps/taxon/commands/faults.h"
+#include "apps/taxon/commands/launch.h"
+#include "apps/taxon/commands/profile.h"
+#include "apps/taxon/commands/simulate.h"
+#include "apps/taxon/commands/taxonomy.h"
+#include "apps/taxon/commands/train.h"
+#include "apps/taxon/output/completion.h"
+#include "apps/taxon/output/usage.h"
+#include "apps/taxon/output/version.h"
 #include "base/error.h"
 #include "base/failure.h"
+#include "job/recipes.h"
 
 namespace {
 
@@ -65,7 +65,7 @@ CLI::Option* add_recipe(CLI::App* command, const char* name, auto& value, const 
       ->type_name("RECIPE")
       ->transform(CLI::Validator(
           [](std::string& word) {
-            word = taxon::app::find_recipe(word, taxon::app::recipe_folder());
+            word = taxon::job::find_recipe(word, taxon::job::recipe_folder());
             return std::string();
           },
           "", "a recipe"));
@@ -278,7 +278,7 @@ int print_text(const CLI::App& program, const std::string& name) {
 }
 
 int print_recipes() {
-  for (const auto& recipe : taxon::app::known_recipes(taxon::app::recipe_folder()))
+  for (const auto& recipe : taxon::job::known_recipes(taxon::job::recipe_folder()))
     std::cout << fmt::format("{:<24} {}\n", recipe.name, recipe.path);
   return 0;
 }

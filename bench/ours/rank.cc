@@ -4,7 +4,7 @@
 #include <iostream>
 #include <numeric>
 
-#include "apps/taxon/host.h"
+#include "launch/host.h"
 
 namespace taxon::bench {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 /// Nothing but the communication thread works here, so it may spin when every rank has a core. The lab's
 /// hosts share this machine's cores too.
 task::PollOptions poll_options(int ranks) {
-  if (ranks <= app::usable_cores()) {
+  if (ranks <= launch::usable_cores()) {
     return {.spin = std::chrono::microseconds(200), .when_idle = task::PollOptions::WhenIdle::Spin};
   }
   return {.spin = std::chrono::microseconds(20), .when_idle = task::PollOptions::WhenIdle::YieldCore};
@@ -27,7 +27,7 @@ control::JoinOptions join_options(const Place& place, int control_port) {
   options.port = static_cast<std::uint16_t>(control_port);
   options.secret = control::Secret::from_text(secret ? secret : "");
   options.version = "bench";
-  options.host_id = app::host_id();
+  options.host_id = launch::host_id();
   return options;
 }
 
@@ -38,16 +38,16 @@ OwnRank::OwnRank(const Place& place, int control_port, const Network& network)
   net::ProcessTransportOptions options;
   options.rank = Rank(place.rank);
   options.world_size = place.ranks;
-  options.host = app::host_id();
+  options.host = launch::host_id();
   std::vector<net::RankPlace> places;
   for (const control::Member& member : session_->members())
     places.push_back({member.host_id, member.address});
   options.address = net::job_address(options.rank, places);
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
-  options.sleeps = place.ranks <= app::usable_cores() ? net::ProcessTransportOptions::Sleeps::Rarely
-                                                      : net::ProcessTransportOptions::Sleeps::Often;
+  options.sleeps = place.ranks <= launch::usable_cores() ? net::ProcessTransportOptions::Sleeps::Rarely
+                                                         : net::ProcessTransportOptions::Sleeps::Often;
   options.transport = network.kind;
-  // As a run without servers (apps/taxon/process.cc).
+  // As a run without servers (src/job/process.cc).
   options.on_its_way = net::ProcessTransportOptions::OnItsWay::AsTcpAllows;
   if (network.encryption == "tls") options.encryption = net::ProcessTransportOptions::Encryption::Tls;
   options.connections = network.connections;

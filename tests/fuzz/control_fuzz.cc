@@ -4,8 +4,8 @@
 #include <iterator>
 #include <span>
 
-#include "app/launch_lies.h"
 #include "control/lies.h"
+#include "launch/agent_lies.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::span<const std::uint8_t> input(data, size);
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   constexpr void (*kLies[])(const taxon::test::Draw&) = {
       taxon::control::lie_to_rank_zero, taxon::control::lie_in_first_messages,
-      taxon::control::lie_as_rank_zero, taxon::app::lie_in_launch_lines};
+      taxon::control::lie_as_rank_zero, taxon::launch::lie_in_launch_lines};
   kLies[draw(std::size(kLies))](draw);
   return 0;
 }

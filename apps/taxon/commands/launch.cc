@@ -1,0 +1,68 @@
+#include "apps/taxon/commands/launch.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "apps/taxon/commands/command.h"
+#include "control/secret.h"
+#include "exchange/levels/levels.h"
+#include "job/recipes.h"
+#include "launch/ssh_launcher.h"
+
+namespace taxon::app {
+namespace {
+
+std::vector<plan::Problem> problems_of_hosts(const LaunchArguments& arguments) {
+  std::vector<plan::Problem> problems;
+  std::set<std::string> seen;
+  for (const std::string& host : arguments.hosts) {
+    if (host.empty() || host.starts_with("-"))
+      problems.push_back({"--hosts", fmt::format("'{}' is no host", host)});
+    if (!seen.insert(host).second)
+      problems.push_back(
+          {"--hosts", fmt::format("{} is there twice: several ranks of a host are its --slots", host)});
+  }
+  if (arguments.train.workers > 0)
+    problems.push_back({"--workers", "starts ranks on this host: say --slots for how many each host has"});
+  return problems;
+}
+
+int run(const LaunchArguments& arguments) {
+  plan::Plan plan = job::read_recipe(arguments.train.recipe, arguments.train.overrides);
+  launch::AgentJob job;
+  job.slots = arguments.slots;
+  job.world_size = arguments.slots * static_cast<int>(arguments.hosts.size());
+  std::vector<plan::Problem> problems = problems_of_hosts(arguments);
+  for (plan::Problem& problem : job::check_run(plan, job.world_size)) problems.push_back(std::move(problem));
+  plan::require_legal(problems);
+  const control::Secret secret = launch::find_secret(plan, launch::process_environment());
+  job.secret = secret.empty() ? control::random_secret_text()
+                              : std::string(secret.bytes().begin(), secret.bytes().end());
+  job.plan = plan::write_plan(plan);
+  job.folder = std::filesystem::current_path().string();
+  for (const std::string& word : arguments.words) {
+    // As it was typed, or the name of a recipe that was looked up.
+    const bool is_recipe =
+        word == arguments.train.recipe || std::filesystem::path(arguments.train.recipe).stem() == word;
+    job.words.push_back(is_recipe ? launch::AgentJob::kPlanWord : word);
+  }
+  if (!plan.control.secret_file.empty())  // its content is handed on
+    job.words.insert(job.words.end(), {"--set", "control.secret_file=\"\""});
+  if (arguments.train.follow_order.empty())
+    for (Rank rank : exchange::expendable_ranks(plan, job.world_size)) job.expendable.push_back(rank.value());
+  return launch::launch_over_ssh({.hosts = arguments.hosts,
+                                  .user = arguments.user,
+                                  .ssh = arguments.ssh,
+                                  .job = std::move(job),
+                                  .say = say});
+}
+
+}  // namespace
+
+int run_launch(const LaunchArguments& arguments) {
+  return run_alone([&] { return run(arguments); });
+}
+
+}  // namespace taxon::app

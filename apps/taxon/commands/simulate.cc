@@ -1,0 +1,100 @@
+#include "apps/taxon/commands/simulate.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "apps/taxon/commands/command.h"
+#include "base/error.h"
+#include "base/problems.h"
+#include "job/recipes.h"
+#include "plan/nearest.h"
+#include "planner/simulation.h"
+#include "planner/simulation_report.h"
+
+namespace taxon::app {
+namespace {
+
+const planner::FidelityRow* find_fidelity(const std::string& name, Problems& problems) {
+  std::vector<std::string> names;
+  for (const planner::FidelityRow& row : planner::fidelity_table()) {
+    if (row.name == name) return &row;
+    names.emplace_back(row.name);
+  }
+  problems.add(fmt::format("--fidelity is \"{}\"; known are {}{}", name, fmt::join(names, ", "),
+                           plan::suggestion(plan::nearest(name, names))));
+  return nullptr;
+}
+
+/// What is simulated is the plan's steps, not its tests, checkpoints and reports.
+plan::Plan steps_alone(plan::Plan plan, std::int64_t steps) {
+  plan.length = {};
+  plan.length.steps = steps;
+  plan.evaluation.every_epochs = 0;
+  plan.checkpoint = {.every_epochs = 0, .every_steps = 0};
+  plan.report.trace = false;
+  plan.report.hash_steps = 0;
+  return plan;
+}
+
+int run(const SimulateArguments& arguments) {
+  const planner::SimulationInput input = prepare_simulation(arguments);
+  const planner::SimulationResult result = simulate(input);
+  std::cout << to_text(input, result);
+  if (!arguments.json.empty()) write_file(arguments.json, to_json(input, result));
+  if (!arguments.trace.empty()) {
+    write_file(arguments.trace, planner::trace_of(result));
+    std::cout << "trace: " << arguments.trace << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) {
+  planner::SimulationInput input;
+  Problems problems;
+  input.fidelity = find_fidelity(arguments.fidelity, problems);
+  // Names of rows without keys are asked below, beside what the other files lack.
+  plan::Catalogue with_keys = job::catalogue();
+  with_keys.models.clear();
+  with_keys.rules.clear();
+  const bool has_plan = problems.collect([&] {
+    input.plan =
+        steps_alone(plan::read_plan(arguments.recipe, arguments.overrides, &with_keys), arguments.steps);
+  });
+  if (arguments.cluster.empty()) problems.add("--cluster is missing: the file of a cluster (see clusters/)");
+  const bool has_cluster = !arguments.cluster.empty() && problems.collect([&] {
+    input.cluster = plan::read_cluster(arguments.cluster, arguments.workers);
+  });
+  if (!arguments.profile.empty())
+    problems.collect([&] { input.profile = plan::read_profile(arguments.profile); });
+  input.ranks = arguments.workers;
+  if (input.ranks == 0 && has_cluster) input.ranks = plan::capacity(input.cluster);
+  if (has_plan && input.ranks > 0) {
+    plan::Catalogue known = job::catalogue();
+    // A profile stands for a model that may not be there to train.
+    if (input.profile) known.models.push_back(input.profile->model);
+    for (const plan::Problem& problem : plan::check_plan(input.plan, input.ranks, known))
+      problems.add(fmt::format("{}: {}", problem.key, problem.sentence));
+    if (!plan::describe(input.plan.emulation).empty())
+      problems.add(
+          "emulation is of real runs: say in the cluster file how fast devices are, and who is slow "
+          "(device, stragglers)");
+    if (input.profile)
+      for (const std::string& problem : plan::profile_mismatches(*input.profile, input.plan, input.ranks))
+        problems.add(fmt::format("{}: {}", arguments.profile, problem));
+  }
+  if (input.profile && input.fidelity != nullptr && !input.fidelity->takes_profile)
+    problems.add(
+        fmt::format("--profile means nothing to --fidelity {}: its models are real", input.fidelity->name));
+  input.keep_spans = !arguments.trace.empty();
+  problems.require_none();
+  return input;
+}
+
+int run_simulate(const SimulateArguments& arguments) {
+  return run_alone([&] { return run(arguments); });
+}
+
+}  // namespace taxon::app

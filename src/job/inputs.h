@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+
+#include "data/dataset.h"
+#include "model/model.h"
+#include "plan/plan.h"
+
+namespace taxon::job {
+
+/// Compute threads of one of `local_ranks` workers of this host.
+int compute_threads(const plan::Plan& plan, int local_ranks);
+
+/// What a rank trains on and with; throws Error{Data} or Error{Usage} with one clear line.
+struct TrainingInputs {
+  data::Datasets datasets;
+  std::unique_ptr<model::Model> model;
+};
+TrainingInputs open_training_inputs(const plan::Plan& plan, const data::Storage& storage, int rank,
+                                    int local_ranks);
+
+}  // namespace taxon::job

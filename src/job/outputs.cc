@@ -1,0 +1,293 @@
+#include "job/outputs.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/version.h"
+#include "launch/host.h"
+#include "report/progress.h"
+#include "report/quantiles.h"
+#include "report/summary.h"
+#include "report/tensorboard.h"
+#include "report/trace.h"
+#include "train/report/trace.h"
+#include "train/units.h"
+
+namespace taxon::job {
+namespace {
+
+/// Now: windows are made narrower while a run goes on.
+int terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
+report::ProgressOptions progress_options(const OutputsOptions& options, const plan::Plan& plan) {
+  bool live = options.terminal == Outputs::Terminal::Live;
+  return {.style = live ? report::ProgressOptions::Style::Live : report::ProgressOptions::Style::Plain,
+          .colour = options.colour,
+          .every_seconds = plan.report.every_seconds,
+          .width = terminal_width};
+}
+
+std::string host_name() {
+  char name[256] = "host";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+void to_terminal(const std::string& text) { std::cerr << text << std::flush; }
+
+ConstView view(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome) {
+  std::vector<report::CodecUse> uses;
+  for (const train::CodecReport& codec : outcome.codecs)
+    uses.push_back({codec.level, codec.codec, codec.dense_bytes, codec.sent_bytes, codec.encode_seconds * 1e3,
+                    codec.decode_seconds * 1e3});
+  return uses;
+}
+
+std::vector<report::CrossingTensor> crossing_tensors(const train::Outcome& outcome) {
+  std::vector<report::CrossingTensor> tensors;
+  for (const model::GradientTransfer& crossing : outcome.crossings) {
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, crossing.steps));
+    tensors.push_back(
+        {crossing.name, crossing.shape == model::GradientTransfer::Shape::Static ? "static" : "dynamic",
+         crossing.bytes, static_cast<double>(crossing.copies) / steps, crossing.last_copy, crossing.why});
+  }
+  return tensors;
+}
+
+class Outputs::Writer {
+ public:
+  Writer(data::Storage& storage, OutputsOptions options) : storage_(storage), options_(std::move(options)) {}
+
+  void started(const train::RunInfo& info) {
+    if (options_.run) options_.run->begin();
+    info_ = info;
+    progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
+    const auto& resolved = info.plan.resolved;
+    write("plan.yaml", plan::write_plan(info.plan));
+    progress_->say(fmt::format("{}: {} parameters, {} workers over {}, {} training samples", info.plan.name,
+                               info.parameters, resolved.world_size, resolved.transport, info.train_size));
+    for (const std::string& line : report::bucket_lines(resolved, options_.detail)) progress_->say(line);
+    if (info.start_step > 0) progress_->say(fmt::format("resumed after step {}", info.start_step));
+    if (info.plan.report.tensorboard) {
+      double now = launch::wall_clock();
+      events_ = "tensorboard/" + report::event_file_name(now, host_name());
+      append(events_, report::encode_file_version(now));
+    }
+  }
+
+  void stepped(const train::StepReport& report) {
+    double seconds = to_seconds(report.step_time);
+    step_seconds_.add(seconds);
+    compute_seconds_ += to_seconds(report.compute);
+    exposed_seconds_ += to_seconds(report.exposed);
+    coded_ = coded_ || report.encode + report.decode > Duration(0);
+    data_seconds_ += to_seconds(report.data_wait);
+    auto batch = report.samples - (seen_samples_ > 0 ? seen_samples_ : info_.start_samples);
+    seen_samples_ = report.samples;
+    window_samples_ += static_cast<double>(batch);
+    window_seconds_ += seconds;
+    if (!report.skipped) {
+      window_loss_ += report.loss;
+      window_accuracy_ += report.accuracy;
+      ++window_updates_;
+    }
+    ++window_steps_;
+    show(report);
+    if (report.step % info_.plan.report.metrics_steps == 0 || report.samples >= info_.total_samples)
+      measure(report);
+  }
+
+  void evaluated(const train::Evaluation& evaluation) {
+    const std::string split(plan::to_string(info_.plan.evaluation.split));
+    progress_->say(fmt::format("{} after step {}: accuracy {:.2f} %, loss {}", split, evaluation.step,
+                               evaluation.accuracy * 100, report::decimal(evaluation.loss, 4)));
+    record(evaluation.step, {{"accuracy/" + split, evaluation.accuracy}, {"loss/" + split, evaluation.loss}},
+           {{"samples", static_cast<double>(evaluation.samples)}, {"bytes_sent", evaluation.bytes_sent}});
+  }
+
+  void saved(const std::string& path) {
+    if (options_.run) options_.run->secured();
+    say("saved " + path);
+  }
+
+  void say(const std::string& line) { progress_ ? progress_->say(line) : to_terminal(line + "\n"); }
+
+  void finish(const train::Outcome& outcome, const report::CoreUse& cores, double seconds) {
+    progress_->finish();
+    if (!outcome.traces.empty()) write_trace(outcome);
+    report::Summary summary = summarise(outcome, seconds);
+    summary.cores = cores;
+    const std::string json = report::to_json(summary);
+    write("summary.json", json);
+    std::cout << (options_.result == OutputsOptions::Result::Json ? json
+                                                                  : report::to_text(summary, options_.folder))
+              << std::flush;
+  }
+
+ private:
+  void write(const std::string& name, const std::string& text) {
+    storage_.write_atomic(options_.folder + "/" + name, view(text));
+  }
+  void append(const std::string& name, const std::string& text) {
+    storage_.append(options_.folder + "/" + name, view(text));
+  }
+
+  void show(const train::StepReport& report) {
+    auto train_size = static_cast<double>(info_.train_size);
+    report::ProgressState state;
+    state.step = report.step;
+    state.epoch = static_cast<double>(report.samples) / train_size;
+    state.epochs = static_cast<double>(info_.total_samples) / train_size;
+    state.samples = report.samples;
+    state.total_samples = info_.total_samples;
+    state.loss = report.loss;
+    state.rate = report.rate;
+    double total = step_seconds_.sum();
+    state.samples_per_second =
+        total > 0 ? static_cast<double>(report.samples - info_.start_samples) / total : 0;
+    progress_->update(state, total);
+  }
+
+  /// One line of metrics.jsonl and one point per chart: means over the steps since the last one.
+  void measure(const train::StepReport& report) {
+    double steps = std::max(1, window_steps_);
+    std::vector<report::Scalar> scalars = {
+        {"loss/train", window_loss_ / window_updates_},
+        {"accuracy/train", window_accuracy_ / window_updates_},
+        {"learning_rate", report.rate},
+        {"throughput/samples_per_second", window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
+        {"time/step_ms", window_seconds_ / steps * 1e3},
+        {"time/compute_ms", to_seconds(report.compute) * 1e3},
+        {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3}};
+    if (info_.plan.optimiser.clip_norm > 0) scalars.push_back({"gradient_norm", report.gradient_norm});
+    if (coded_) {
+      scalars.push_back({"time/encode_ms", to_seconds(report.encode) * 1e3});
+      scalars.push_back({"time/decode_ms", to_seconds(report.decode) * 1e3});
+    }
+    record(report.step, scalars, {{"samples", static_cast<double>(report.samples)}});
+    window_samples_ = window_seconds_ = window_loss_ = window_accuracy_ = 0;
+    window_steps_ = window_updates_ = 0;
+  }
+
+  /// `where` says, beside the step and the time, where in the run the scalars were seen.
+  void record(std::int64_t step, const std::vector<report::Scalar>& scalars,
+              const std::vector<std::pair<std::string, double>>& where) {
+    std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(step)}};
+    numbers.insert(numbers.end(), where.begin(), where.end());
+    numbers.emplace_back("seconds", step_seconds_.sum());
+    for (const auto& scalar : scalars) numbers.emplace_back(scalar.tag, scalar.value);
+    append("metrics.jsonl", report::metrics_line(numbers));
+    if (!events_.empty()) append(events_, report::encode_scalars(launch::wall_clock(), step, scalars));
+  }
+
+  void write_trace(const train::Outcome& outcome) {
+    std::vector<std::vector<report::TraceSpan>> ranks;
+    for (const auto& packed : outcome.traces) {
+      ranks.emplace_back();
+      for (auto& span : train::unpack_spans(packed))
+        ranks.back().push_back(
+            {span.track, span.name, span.unit, span.bytes, span.begin_us, span.duration_us});
+    }
+    const plan::ResolvedPlan& resolved = info_.plan.resolved;
+    std::vector<std::string> names;
+    for (std::size_t b = 0; b < resolved.buckets.size(); ++b)
+      names.push_back(train::name_unit(static_cast<std::int64_t>(b), resolved));
+    write("trace.json", report::chrome_trace(ranks, names));
+  }
+
+  report::Summary summarise(const train::Outcome& outcome, double seconds) const {
+    report::Summary summary;
+    summary.name = info_.plan.name;
+    summary.version = version_number();
+    summary.interrupted = outcome.end == train::Outcome::End::Interrupted;
+    summary.split = info_.plan.evaluation.split;
+    summary.accuracy = outcome.test.accuracy;
+    summary.loss = outcome.test.loss;
+    summary.train_loss = outcome.train_loss;
+    summary.steps = outcome.steps;
+    summary.epochs = outcome.epochs;
+    summary.samples = outcome.samples;
+    double training = step_seconds_.sum();
+    if (training > 0)
+      summary.samples_per_second = static_cast<double>(outcome.samples - info_.start_samples) / training;
+    summary.step_ms_p50 = step_seconds_.at(0.5) * 1e3;
+    summary.step_ms_p95 = step_seconds_.at(0.95) * 1e3;
+    double steps = std::max<double>(1, static_cast<double>(step_seconds_.count()));
+    summary.compute_ms = compute_seconds_ / steps * 1e3;
+    summary.exposed_communication_ms = exposed_seconds_ / steps * 1e3;
+    summary.data_wait_ms = data_seconds_ / steps * 1e3;
+    summary.bytes_sent_per_step = outcome.bytes_sent_per_step;
+    summary.world_size = info_.plan.resolved.world_size;
+    summary.transport = info_.plan.resolved.transport;
+    summary.parameters = info_.parameters;
+    summary.parameter_hash = outcome.parameter_hash;
+    summary.seed = info_.plan.seed;
+    summary.wall_seconds = seconds;
+    summary.peak_rss_bytes = launch::peak_rss_bytes();
+    summary.weight_bytes = info_.arenas.weights;
+    summary.gradient_bytes = info_.arenas.gradients;
+    summary.optimiser_bytes = info_.arenas.optimiser;
+    summary.gradient_copies_per_step = outcome.copies_per_step;
+    summary.gradient_copy_bytes_per_step = outcome.copy_bytes_per_step;
+    summary.crossings = crossing_tensors(outcome);
+    summary.staleness = outcome.staleness;
+    summary.dropped = outcome.dropped;
+    summary.skipped_steps = outcome.skipped;
+    for (Rank rank : outcome.lost) summary.lost.push_back(rank.value());
+    summary.codecs = codec_uses(outcome);
+    for (const auto& bucket : info_.plan.resolved.buckets)
+      summary.buckets.push_back({bucket.bytes, bucket.collectives, bucket.reasons});
+    return summary;
+  }
+
+  data::Storage& storage_;
+  OutputsOptions options_;
+  train::RunInfo info_;
+  std::unique_ptr<report::Progress> progress_;
+  std::string events_;
+  report::Quantiles step_seconds_;
+  double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
+  double window_samples_ = 0, window_seconds_ = 0, window_loss_ = 0, window_accuracy_ = 0;
+  int window_steps_ = 0, window_updates_ = 0;  // all, and those that were not skipped
+  bool coded_ = false;                         // codecs have been at work
+  std::int64_t seen_samples_ = 0;
+};
+
+Outputs::Outputs(data::Storage& storage, OutputsOptions options) {
+  if (options.role == Role::Writer) writer_ = std::make_unique<Writer>(storage, std::move(options));
+}
+Outputs::~Outputs() = default;
+
+void Outputs::started(const train::RunInfo& info) {
+  if (writer_) writer_->started(info);
+}
+void Outputs::stepped(const train::StepReport& report) {
+  if (writer_) writer_->stepped(report);
+}
+void Outputs::evaluated(const train::Evaluation& evaluation) {
+  if (writer_) writer_->evaluated(evaluation);
+}
+void Outputs::saved(const std::string& path) {
+  if (writer_) writer_->saved(path);
+}
+void Outputs::noticed(const std::string& sentence) {
+  if (writer_) writer_->say(sentence);
+}
+void Outputs::finish(const train::Outcome& outcome, const report::CoreUse& cores, double seconds) {
+  if (writer_) writer_->finish(outcome, cores, seconds);
+}
+
+}  // namespace taxon::job

@@ -1,0 +1,46 @@
+#include "launch/environment.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+
+extern char** environ;
+
+namespace taxon::launch {
+namespace {
+
+std::string read_secret_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty())
+    throw Error(ErrorKind::Usage, fmt::format("the secret file {} can't be read or is empty", path));
+  return text.str();
+}
+
+}  // namespace
+
+Environment process_environment() {
+  Environment all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string text = *entry;
+    if (auto equals = text.find('='); equals != std::string::npos)
+      all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return all;
+}
+
+control::Secret find_secret(const plan::Plan& plan, const Environment& environment) {
+  if (!plan.control.secret_file.empty())
+    return control::Secret::from_text(read_secret_file(plan.control.secret_file));
+  if (auto text = environment.find("TAXON_SECRET"); text != environment.end())
+    return control::Secret::from_text(text->second);
+  if (auto path = environment.find("TAXON_SECRET_FILE"); path != environment.end())
+    return control::Secret::from_text(read_secret_file(path->second));
+  return {};
+}
+
+}  // namespace taxon::launch

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "plan/plan.h"
+
+namespace taxon::planner {
+
+/// Which keys of a plan are printed.
+enum class Printed { Changes, All };
+
+/// The plan, resolved if all of it is asked for, the memory that each worker needs and the bytes that it will
+/// send per step, as text. Opens data and model, and measures a pass. Throws as open_training_inputs().
+std::string dry_run(const plan::Plan& plan, int world_size, Printed keys);
+
+}  // namespace taxon::planner

@@ -1,5 +1,0 @@
-taxon_test(doctor DEPS net base LIBS ucx::ucp ucx::uct ucx::ucs ${CMAKE_DL_LIBS})
-foreach(part doctor blas_speed core_pressure core_quota host interfaces ucx_transports)
-  target_sources(doctor_test PRIVATE ${CMAKE_SOURCE_DIR}/apps/taxon/${part}.cc)
-endforeach()
-target_include_directories(doctor_test PRIVATE ${CMAKE_SOURCE_DIR})

@@ -1,0 +1,1 @@
+taxon_test(planner DEPS planner LIBS nlohmann_json::nlohmann_json)
