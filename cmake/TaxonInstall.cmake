@@ -1,6 +1,7 @@
 # What `make install` leaves: program, static libraries, headers, recipes, and the CMake package Taxon with two components.
 #   taxon::comm   base to exchange: transports, collectives, the exchange; no libtorch
-#   taxon::train  data, models, checkpoints, the step loop; needs libtorch, if it was built with it
+#   taxon::train  data, models, checkpoints, the step loop, jobs and planning; needs libtorch, if it was built with it
+# Users include <taxon/...> alone; what these headers are made of lies in taxon/detail. pkg-config's `taxon` is all of it.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Taxon)
 set(comm_modules base task plan net control tensor comm codec optim exchange)
@@ -18,7 +19,7 @@ function(taxon_component name)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT taxon_${name}_targets NAMESPACE taxon:: FILE taxon-${name}-targets.cmake DESTINATION ${package_dir})
   foreach(module ${ARGN})
-    install(DIRECTORY ${CMAKE_SOURCE_DIR}/src/${module} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/taxon
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/src/${module} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/taxon/detail
             FILES_MATCHING PATTERN "*.h" PATTERN torch EXCLUDE)
   endforeach()
 endfunction()
@@ -26,6 +27,24 @@ endfunction()
 taxon_component(comm ${comm_modules})
 taxon_component(train ${train_modules})
 target_link_libraries(taxon_component_train INTERFACE taxon_component_comm)
+
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/taxon DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(pkgconfig_modules ${comm_modules} ${train_modules})
+list(TRANSFORM pkgconfig_modules PREPEND -ltaxon_)
+list(JOIN pkgconfig_modules " " pkgconfig_modules)
+set(pkgconfig_requires "fmt yaml-cpp openssl libxxhash zlib ucx")
+set(pkgconfig_libs "-lgomp -ldl -pthread")
+if(grpcpp_FOUND)
+  string(APPEND pkgconfig_requires " grpc++")
+endif()
+if(TAXON_WITH_TORCH)
+  get_filename_component(torch_folder ${TORCH_LIBRARY} DIRECTORY)
+  string(PREPEND pkgconfig_libs "-L${torch_folder} -ltorch -ltorch_cpu -lc10 ")
+endif()
+file(RELATIVE_PATH pkgconfig_up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${CMAKE_SOURCE_DIR}/cmake/taxon.pc.in ${CMAKE_BINARY_DIR}/taxon.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/taxon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/TaxonConfig.cmake.in ${CMAKE_BINARY_DIR}/TaxonConfig.cmake
                               INSTALL_DESTINATION ${package_dir})

@@ -13,7 +13,7 @@ function(taxon_module name)
   add_library(taxon_${name} STATIC ${sources})
   set_target_properties(taxon_${name} PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME module_${name})
   target_include_directories(taxon_${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src>
-                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/taxon>)
+                             "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR};${CMAKE_INSTALL_INCLUDEDIR}/taxon/detail>")
   target_compile_features(taxon_${name} PUBLIC cxx_std_20)
   target_link_libraries(taxon_${name} PRIVATE $<BUILD_INTERFACE:taxon_flags>)
   target_link_libraries(taxon_${name} PUBLIC ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})

@@ -1,12 +1,8 @@
 // Four ranks in one process sum a vector: straight-line coroutines over a transport, no network, no threads.
+#include <taxon/comm.h>
+
 #include <iostream>
 #include <vector>
-
-#include "comm/collectives.h"
-#include "net/loopback/loopback.h"
-#include "task/poll_loop.h"
-#include "task/scope.h"
-#include "tensor/cpu_device.h"
 
 using namespace taxon;
 

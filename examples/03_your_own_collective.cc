@@ -1,15 +1,10 @@
 // A collective of one's own: a star, where member 0 collects, sums and spreads. It has the form of a row of
 // Taxon's table, runs over any transport, and is compared with the table's ring.
+#include <taxon/comm.h>
+
 #include <cstring>
 #include <iostream>
 #include <vector>
-
-#include "comm/collectives.h"
-#include "comm/sum.h"
-#include "net/loopback/loopback.h"
-#include "task/poll_loop.h"
-#include "task/scope.h"
-#include "tensor/cpu_device.h"
 
 using namespace taxon;
 

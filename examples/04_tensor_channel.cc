@@ -1,14 +1,9 @@
 // Tensors without messages: rank 0 makes them, rank 1 uses them, first of a known shape, then of any. Two
 // ranks in one process, to be short; with processes it is the same (02_all_reduce_processes.cc).
+#include <taxon/comm.h>
+
 #include <algorithm>
 #include <iostream>
-
-#include "comm/tensors/dynamic.h"
-#include "comm/tensors/static.h"
-#include "net/loopback/loopback.h"
-#include "task/poll_loop.h"
-#include "task/scope.h"
-#include "tensor/cpu_device.h"
 
 using namespace taxon;
 using comm::TensorShape;

@@ -1,16 +1,11 @@
 // A codec of one's own: neighbours travel as their mean, at half the bytes. Its wires are plain numbers whose
 // sums make sense, so any all-reduce carries them; what a mean lacks stays in the memory of errors.
+#include <taxon/codec.h>
+#include <taxon/comm.h>
+
 #include <cmath>
 #include <iostream>
 #include <vector>
-
-#include "codec/scan.h"
-#include "codec/wire.h"
-#include "exchange/compression/aggregation.h"
-#include "net/loopback/loopback.h"
-#include "task/poll_loop.h"
-#include "task/scope.h"
-#include "tensor/cpu_device.h"
 
 using namespace taxon;
 

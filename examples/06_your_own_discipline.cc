@@ -2,21 +2,18 @@
 // (by_sign.h), a codec (stochastic_top_k.h) and a consistency (workers at most two meetings apart). Taxon has
 // none of the four. Each has a row of the form that Taxon's tables are of, and the rows go along with the
 // plan that names them, which may be a recipe's.
+#include <taxon/comm.h>
+#include <taxon/dataset.h>
+#include <taxon/model.h>
+#include <taxon/plan.h>
+#include <taxon/train.h>
+
 #include <cmath>
 #include <iostream>
 
 #include "by_sign.h"
-#include "data/blobs.h"
-#include "data/memory_storage.h"
-#include "exchange/levels/algorithm_selection.h"
 #include "median.h"
-#include "model/perceptron.h"
-#include "net/loopback/loopback.h"
-#include "plan/axes.h"
 #include "stochastic_top_k.h"
-#include "task/poll_loop.h"
-#include "tensor/cpu_device.h"
-#include "train/train.h"
 
 using namespace taxon;
 

@@ -2,13 +2,13 @@
 // mean, however far that is, so that one bit for each weight would do on the way back.
 #pragma once
 
+#include <taxon/rule.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "optim/outer.h"
 
 class BySign final : public taxon::optim::OuterRule {
  public:

@@ -2,14 +2,12 @@
 // which a member that lies cannot pull far, in place of the sum.
 #pragma once
 
+#include <taxon/topology.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
-
-#include "comm/kernels.h"
-#include "comm/scratch.h"
-#include "exchange/levels/topology.h"
 
 class Median final : public taxon::exchange::Topology {
  public:

@@ -2,14 +2,11 @@
 // the rest are the largest, so that what is small everywhere gets its turn before it has grown.
 #pragma once
 
+#include <taxon/codec.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
-
-#include "codec/entry_codec.h"
-#include "codec/scan.h"
-#include "codec/select.h"
-#include "codec/wire.h"
 
 struct StochasticTopKOptions {
   taxon::codec::ChosenOptions chosen;  // density, or entries

@@ -271,9 +271,9 @@ void Process::on_event(const control::Event& event) {
 }
 
 /// Tells the session once a second what this rank waits for.
-task::Task<void> Process::watch() {
+task::Task<void> Process::watch(task::PendingOps* waits) {
   for (;;) {
-    task::SleepUntil sleep(loop_, watch_waits_, loop_.now() + std::chrono::seconds(1));
+    task::SleepUntil sleep(loop_, *waits, loop_.now() + std::chrono::seconds(1));
     bool over = false;
     try {
       co_await sleep;
@@ -286,16 +286,18 @@ task::Task<void> Process::watch() {
 }
 
 task::Task<void> Process::guard(task::Task<void> main) {
-  task::Scope beside(watch_waits_);
-  if (session_) beside.spawn(watch());
+  task::PendingOps waits;
+  task::Scope beside(waits);
+  if (session_) beside.spawn(watch(&waits));
   std::exception_ptr error;
   try {
     co_await main;
   } catch (...) {
     error = std::current_exception();
   }
-  watch_waits_.cancel(std::make_exception_ptr(Error(ErrorKind::Internal, "the run is over")));
+  waits.cancel(std::make_exception_ptr(Error(ErrorKind::Internal, "the run is over")));
   co_await beside.join();
+  if (session_) session_->report_waits({}, loop_.now());
   if (error) std::rethrow_exception(error);
 }
 
@@ -303,10 +305,21 @@ void Process::run(task::Task<void> main) {
   try {
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
+  } catch (const std::exception& error) {
+    fail(error_from(error));
+  }
+}
+
+void Process::leave() {
+  try {
     if (session_) session_->leave();
   } catch (const std::exception& error) {
     fail(error_from(error));
   }
+}
+
+void Process::abandon(const std::string& why) {
+  if (session_) session_->abort(ErrorKind::Internal, why);
 }
 
 void Process::fail(const Error& error) {

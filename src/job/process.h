@@ -53,9 +53,14 @@ class Process {
   /// What to add to this rank's times to get rank 0's.
   Duration clock_offset() const { return clock_offset_; }
 
-  /// Runs `main` as this rank; then says goodbye. When it fails, tells the others why and throws the error
-  /// that names the first culprit.
+  /// Runs `main` as this rank, any number of times. When it fails, tells the others why and throws the error
+  /// that names the first culprit; then nothing else may be called.
   void run(task::Task<void> main);
+  /// Says goodbye, so that the end of this process is no loss. Fails as run(). Nothing else may be called
+  /// afterwards.
+  void leave();
+  /// Tells the others that this rank fails, and why. Nothing else may be called afterwards.
+  void abandon(const std::string& why);
 
  private:
   void join(const plan::Plan& plan);
@@ -65,12 +70,12 @@ class Process {
   void begin();
   void on_event(const control::Event& event);
   task::Task<void> guard(task::Task<void> main);
-  task::Task<void> watch();
+  task::Task<void> watch(task::PendingOps* waits);
   [[noreturn]] void fail(const Error& error);
 
   ProcessOptions options_;
   task::PollLoop loop_;
-  task::PendingOps pending_, watch_waits_;
+  task::PendingOps pending_;
   comm::FlightRecorder recorder_;
   comm::FailureMonitor failures_;
   std::unique_ptr<control::Session> session_;

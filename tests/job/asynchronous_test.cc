@@ -78,6 +78,7 @@ std::vector<int> run_ranks_as_processes(const Scene& run, const ProcessLog& log)
     try {
       job::Process real(run.plan, std::move(options));
       real.run(train_here(&run, &real, &log, &outcome));
+      real.leave();
     } catch (const Error& error) {
       log.say(fmt::format("[{}] error: {}", process.index(), error.what()));
       return exit_code(error.kind());

@@ -87,6 +87,7 @@ std::uint64_t run_rank(int rank, int port, const ProcessLog& log) {
   std::uint64_t hash = 0;
   job::Process process(plan, options_of(rank, port, log, stop));
   process.run(train_here(&plan, &process.runtime(), &datasets, &hash));
+  process.leave();
   return hash;
 }
 
@@ -187,6 +188,7 @@ TEST(Stuck, ARankWithAnotherBucketSizeIsNamedAtOnce) {
     job::Process real(plan, options_of(process.index(), port, log, stop));
     try {
       real.run(sum_buckets(&real.runtime()));
+      real.leave();
     } catch (const Error& error) {
       log.say(fmt::format("[{}] {}", process.index(), error.what()));
       return exit_code(error.kind());

@@ -30,11 +30,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_processes(program, count):
+def run_processes(count, *command):
     """One process per rank, found through the environment; none is left behind."""
     port = str(free_port())
     ranks = [
-        subprocess.Popen([str(program)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                          env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_PORT": port})
         for rank in range(count)
     ]
@@ -66,7 +66,7 @@ def main():
             f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_EXPORT_NO_PACKAGE_REGISTRY=ON")
         run("cmake", "--build", examples, "-j", "2")
         expect("rank 3 holds 10 five times", run(examples / "01_hello_ranks"))
-        for rank, output in enumerate(run_processes(examples / "02_all_reduce_processes", 3)):
+        for rank, output in enumerate(run_processes(3, examples / "02_all_reduce_processes")):
             expect(f"rank {rank} of 3", output)
             expect("every value is 6", output)
         expect("star and ring agree", run(examples / "03_your_own_collective"))
@@ -75,6 +75,16 @@ def main():
         expect("step 3: the largest is 3", tensors)
         expect("float32[3, 100]: the largest is 30", tensors)
         expect("trained as they should", run(examples / "06_your_own_discipline"))
+        for rank, output in enumerate(run_processes(2, examples / "07_train", source / "recipes/blobs-perceptron.yaml")):
+            expect(f"rank {rank}: accuracy ", output)
+
+        expect("taxon\n", run("ls", prefix / "include"))
+        flags = run("pkg-config", "--cflags", "--libs", "taxon",
+                    env={**os.environ, "PKG_CONFIG_PATH": str(next(prefix.glob("lib*/**/pkgconfig")))}).split()
+        built = pathlib.Path(folder, "by_pkg_config")
+        run("g++", "-std=c++20", source / "examples/02_all_reduce_processes.cc", "-o", built, *flags)
+        for output in run_processes(2, built):
+            expect("every value is 3", output)
     print("package: installed, built against and run")
 
 

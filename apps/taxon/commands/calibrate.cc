@@ -48,6 +48,7 @@ int run_rank(const CalibrateArguments& arguments, const launch::Identity& identi
   calibration.say = identity.rank == 0 ? say : [](const std::string&) {};
   planner::Calibration result;
   process.run(keep(calibrate(&process.runtime(), &calibration), &result));
+  process.leave();
   if (identity.rank != 0) return 0;
   write_file(arguments.out, planner::cluster_text(result));
   std::cout << (arguments.json ? to_json(result, arguments.out)

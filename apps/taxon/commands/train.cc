@@ -118,6 +118,7 @@ class RankRun {
     train::TrainContext world{process.runtime(), *inputs.model, inputs.datasets, storage_, watch};
     train::Outcome outcome;
     process.run(capture(train::train(world, std::move(train)), &outcome));
+    process.leave();
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     if (outcome.order) write_file(arguments_.record_order, train::to_text(*outcome.order));
     if (root) outputs.finish(outcome, watch.use(), seconds);

@@ -1,0 +1,127 @@
+#include "job/job.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "base/version.h"
+#include "comm/collectives.h"
+#include "exchange/levels/levels.h"
+#include "launch/environment.h"
+#include "launch/identity.h"
+
+namespace taxon::job {
+namespace {
+
+// Of a data centre's network; only which algorithm is taken depends on it.
+constexpr comm::LinkCost kCost{.latency = 5e-6, .bandwidth = 1e9, .reduce = 1e-10};
+
+task::Task<void> establish(comm::Communicator* group) {
+  auto establishing = group->establish();
+  co_await establishing;
+}
+
+task::Task<void> collect(comm::Communicator* group, net::Operation operation, comm::Call call) {
+  const comm::Shape shape{.size = group->size(), .bytes = call.data.size()};
+  auto run = comm::choose_row(operation, shape, kCost).run(*group, call);
+  co_await run;
+}
+
+std::vector<Rank> all_ranks(int size) {
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < size; ++rank) ranks.emplace_back(rank);
+  return ranks;
+}
+
+launch::Identity identity_of(const launch::Environment& environment) {
+  launch::Identification who = launch::identify(environment);
+  if (!who.problems.empty()) throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(who.problems, "\n")));
+  return who.identity;
+}
+
+ProcessOptions process_options(const plan::Plan& plan, const JobOptions& options) {
+  const launch::Environment environment = launch::process_environment();
+  ProcessOptions process;
+  process.identity = identity_of(environment);
+  process.secret = launch::find_secret(plan, environment);
+  process.version = version_number();
+  process.stop = options.stop;
+  process.say = options.say ? options.say : [](const std::string&) {};
+  process.expendable = exchange::expendable_ranks(plan, process.identity.world_size);
+  process.note = launch::Note::of(environment);
+  return process;
+}
+
+}  // namespace
+
+struct Job::Core {
+  Core(const plan::Plan& the_plan, JobOptions the_options, ProcessOptions of_process)
+      : plan(the_plan),
+        options(std::move(the_options)),
+        identity(of_process.identity),
+        process(plan, std::move(of_process)),
+        world(process.runtime(), "job", all_ranks(identity.world_size)) {}
+
+  const plan::Plan plan;
+  const JobOptions options;
+  const launch::Identity identity;
+  Process process;
+  comm::Communicator world;
+  const int exceptions = std::uncaught_exceptions();  // that unwound the stack when the job was joined
+  bool over = false;
+};
+
+Job::Job(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Job::Job(Job&& other) noexcept = default;
+
+Job Job::from_environment(const plan::Plan& plan, JobOptions options) {
+  ProcessOptions process = process_options(plan, options);
+  Job job(std::make_unique<Core>(plan, std::move(options), std::move(process)));
+  job.run(establish(&job.world()));
+  return job;
+}
+
+Job::~Job() {
+  if (!core_ || core_->over) return;
+  try {
+    if (std::uncaught_exceptions() > core_->exceptions)
+      core_->process.abandon("its program ended by an exception");
+    else
+      leave();
+  } catch (const std::exception& error) {
+    if (core_->options.say) core_->options.say(error.what());
+  }
+}
+
+int Job::rank() const { return core_->identity.rank; }
+int Job::size() const { return core_->identity.world_size; }
+const plan::Plan& Job::plan() const { return core_->plan; }
+const JobOptions& Job::options() const { return core_->options; }
+const launch::Identity& Job::identity() const { return core_->identity; }
+comm::Communicator& Job::world() { return core_->world; }
+Process& Job::process() { return core_->process; }
+
+void Job::all_reduce(std::span<float> values) {
+  run(collect(&core_->world, net::Operation::AllReduce, {as_view(values), DType::Float32}));
+}
+
+void Job::all_reduce(std::span<double> values) {
+  run(collect(&core_->world, net::Operation::AllReduce, {as_view(values), DType::Float64}));
+}
+
+void Job::barrier() { run(collect(&core_->world, net::Operation::Barrier, {})); }
+
+void Job::run(task::Task<void> task) {
+  TAXON_CHECK(!core_->over, "the job is over");
+  core_->over = true;  // unless all goes well
+  core_->process.run(std::move(task));
+  core_->over = false;
+}
+
+void Job::leave() {
+  barrier();  // nobody takes memory away that others still read
+  core_->over = true;
+  core_->process.leave();
+}
+
+}  // namespace taxon::job

@@ -1,0 +1,45 @@
+#include "job/training.h"
+
+#include "base/version.h"
+#include "data/held_folder.h"
+#include "exchange/extensions.h"
+#include "net/transport_choice.h"
+#include "plan/legality.h"
+
+namespace taxon::job {
+namespace {
+
+task::Task<void> capture(task::Task<train::Outcome> training, train::Outcome* outcome) {
+  *outcome = co_await training;
+}
+
+}  // namespace
+
+TrainingInputs open_training_inputs(Job& job) {
+  plan::Plan plan = job.plan();
+  plan.threads = job.process().threads();
+  return open_training_inputs(plan, data::FileStorage(), job.rank(), job.identity().local_world_size);
+}
+
+train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, train::Observer& observer,
+                     train::TrainOptions options) {
+  // Model and data are here already, whatever the plan calls them.
+  plan::Catalogue known = exchange::catalogue(options.own);
+  known.models = {job.plan().model.name};
+  known.datasets = {job.plan().data.dataset};
+  known.transports = net::transport_names();
+  plan::require_legal(plan::check_plan(job.plan(), job.size(), known));
+  options.plan = job.plan();
+  options.version = version_number();
+  options.clock_offset = job.process().clock_offset();
+  options.stop = job.options().stop;
+  options.failures = &job.process().failures();
+  data::FileStorage files;
+  data::HeldFolder storage(files, options.out);
+  train::TrainContext world{job.process().runtime(), model, data, storage, observer};
+  train::Outcome outcome;
+  job.run(capture(train::train(world, std::move(options)), &outcome));
+  return outcome;
+}
+
+}  // namespace taxon::job

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "job/inputs.h"
+#include "job/job.h"
+#include "train/train.h"
+
+namespace taxon::job {
+
+/// The data and the model of the job's plan. Throws Error{Data} or Error{Usage} with one clear line.
+TrainingInputs open_training_inputs(Job& job);
+
+/// Trains as the job's plan says, from the first broadcast to the final test. Collective over all ranks.
+/// `model` is not bound yet, and equal on every rank up to its weights, of which rank 0's count; `observer`
+/// is called on this thread, on every rank. `options`: where files go and how the run starts; `plan`,
+/// `version`, `clock_offset`, `stop` and `failures` are the job's. Throws Error: Usage for a plan that makes
+/// no sense, else as train::train().
+train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, train::Observer& observer,
+                     train::TrainOptions options = {});
+
+}  // namespace taxon::job
