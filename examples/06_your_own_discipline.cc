@@ -98,7 +98,7 @@ Result train_with(int ranks, plan::LevelPlan level) {
 }
 
 /// A recipe that names the codec and gives its key a value.
-plan::Plan read_recipe(const std::string& explore) {
+plan::Plan codec_recipe(const std::string& explore) {
   const plan::Catalogue known = catalogue();
   return plan::parse_plan(
       "model: {name: perceptron}\n"
@@ -114,7 +114,7 @@ plan::Plan read_recipe(const std::string& explore) {
 
 /// The reader refuses what the row's key does not allow, and says what it does.
 bool refuses(const std::string& explore) try {
-  read_recipe(explore);
+  codec_recipe(explore);
   return false;
 } catch (const Error& error) {
   std::cout << error.what() << "\n";
@@ -154,7 +154,7 @@ int main() try {
   meets.staleness = 2;
   meets.apply = 1;
   if (!counts_in_rates(train_with(4, meets), rate, 48)) return std::cout << "48 updates by sign: wrong\n", 1;
-  const plan::Plan recipe = read_recipe("0.25");
+  const plan::Plan recipe = codec_recipe("0.25");
   std::cout << "what travels: " << plan::axes_of(recipe, catalogue()).compression << ", "
             << bytes_of(recipe, 1 << 20) << " bytes of 4194304 values' bytes\n";
   if (bytes_of(recipe, 1 << 20) != 2 * 4 * (1 << 19) + sizeof(codec::Head))

@@ -31,6 +31,7 @@ std::vector<int> run_ranks(const std::function<int(job::Job)>& program, const Pr
   return run_processes(kRanks, [&](Process& process) {
     setenv("RANK", std::to_string(process.index()).c_str(), 1);
     setenv("WORLD_SIZE", std::to_string(kRanks).c_str(), 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
     try {
       return program(job::Job::from_environment(plan_over_tcp()));

@@ -35,7 +35,8 @@ def run_processes(count, *command):
     port = str(free_port())
     ranks = [
         subprocess.Popen([str(word) for word in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_PORT": port})
+                         env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
+                              "MASTER_PORT": port})
         for rank in range(count)
     ]
     try:
