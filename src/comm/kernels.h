@@ -20,8 +20,8 @@ tensor::Kernel sum_members_kernel(DType type, View target, const std::vector<Vie
 tensor::Kernel copy_kernel(View target, ConstView source);
 
 /// A kernel of the exchange stream, started at once. A device that runs it on the spot costs its user no
-/// suspension: `Work work(group, kernel); if (!work.done()) { auto end = work.finished(); co_await end; }`.
-/// The bodies above do not fail.
+/// suspension: `Work work(group, kernel); if (!work.done()) co_await work.finished();`. The bodies above do
+/// not fail.
 class ExchangeKernel {
  public:
   ExchangeKernel(Communicator& group, tensor::Kernel kernel)

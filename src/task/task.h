@@ -76,8 +76,8 @@ class Promise<void> : public PromiseBase {
 
 /// A coroutine that starts when it is awaited, on the awaiter's thread, and is awaited once. Exceptions
 /// travel to the awaiter. The frame dies with the Task, which must not happen while it is suspended
-/// (checked). GCC 12: write `auto t = f(...); co_await t;`, in two statements, whenever an argument or the
-/// task itself is not trivial.
+/// (checked). GCC 12: `co_await f(x);` takes names, scalars and calls as arguments; what braces, lambdas or
+/// `?:` build is named in a statement before, as CONTRIBUTING.md says.
 template <class T = void>
 class [[nodiscard]] Task {
  public:

@@ -25,8 +25,8 @@ class Milestones {
 };
 
 /// A piece of arithmetic. `body` runs on the device; it touches no coroutine state and does not block on
-/// other kernels. Named in two statements, never inside a co_await expression: the body often owns captures
-/// (GCC 12).
+/// other kernels. Named in a statement of its own, never built inside a co_await expression (GCC 12):
+/// `co_await run(device, pending, stream, std::move(kernel));`.
 struct Kernel {
   std::string name;
   Cost cost;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The checks find what was planted, and nothing else."""
 
+import pathlib
+import re
 import unittest
 
 import arrows
@@ -9,7 +11,7 @@ import doors
 import hash_order
 import initialisers
 import row_names
-from cpp_text import Source, code_only
+from cpp_text import Source, closing, code_only
 
 TABLE = """
 | folder | what it holds | may include |
@@ -228,16 +230,80 @@ class Coroutines(unittest.TestCase):
     def test_planted_expressions_are_found(self):
         for text in (
             "co_await f(Call{view, type});",
+            "co_await f({view, type});",
+            "co_await f(Call(view, type));",
+            "co_await f(plan::Call(view, type));",
+            "co_await f(g(h({})));",
             'co_await f("name");',
+            'co_await f(name + "suffix");',
             "co_await Options{1};",
-            "co_await f(x);",
-            "auto x = co_await net.send(peer, tag);",
+            "co_await Options(1);",
+            "co_await task::Yield(executor);",
+            "co_await Object{}.f(x);",
+            "co_await (n > 1 ? f(x) : g(x));",
+            "co_await f(n > 1 ? make(x) : y);",
+            "co_await f(n > 1 && make(x).ready());",
+            "auto x = co_await task ? make(1) : make(2);",
+            "auto x = co_await f(y) == 1 ? make(1) : make(2);",
+            "auto x = n > 1 ? co_await f(y) : make(2);",
+            "co_await f([x] { return x; });",
+            "co_await f([] { return 1; });",
+            "co_await f(x, co_await task);",
+            "co_await co_await f(x);",
+            "co_await f(x = y);",
+            "co_await f(new Object);",
             "co_await [&]() -> Task<void> { return g(); }();",
             "use(Options{1}, co_await task);",
             "use(co_await first, co_await second);",
             'std::string s = co_await name + "suffix";',
         ):
             self.assertGreaterEqual(self.count("{ " + text + " }"), 1, text)
+
+    def test_calls_of_names_and_calls_pass(self):
+        for text in (
+            "co_await f();",
+            "co_await f(x, 1'000, -1.5e-3, nullptr, true);",
+            "co_await object.member->f(*p, &q, a.b->c[i + 1], std::move(d));",
+            "co_await levels_[l].topology->reduce(transfer, values);",
+            "co_await tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));",
+            "co_await f<net::SendOp>(&puts, static_cast<std::int64_t>(n) << 2);",
+            "co_await f(n == 1, (a + b) * c % d, ~mask & !flag);",
+            "co_await f(g(h(x)), make<std::vector<int>>(x));",
+            "co_await f(std::vector<int>(3, x));",
+            "co_await row_for(operation, group.size(), bytes).run(group, call);",
+            "co_return co_await f(x);",
+            "co_return 1 + co_await f(x);",
+            "const auto [a, b] = co_await f(x);",
+            "weight *= co_await f(x);",
+            "if (!co_await f(x)) co_return;",
+            "if (n > 1) co_await f(x);",
+            "else co_await f(x);",
+            "while (co_await f(x) < 3) step();",
+            "for (auto* p : all) co_await p->f(x);",
+            "(void)co_await f(x);",
+            "if (co_await f(x)) y = z ? 1 : 2;",
+        ):
+            self.assertEqual(self.count("{ " + text + " }"), 0, text)
+
+    def test_operands_that_the_compiler_is_tried_with_pass(self):
+        tried = pathlib.Path(__file__).resolve().parents[1] / "task" / "coroutine_forms_test.cc"
+        code = code_only(tried.read_text(encoding="utf-8"))
+        begins = [match.end() for match in re.finditer(r"\bTAXON_OPERAND\((?!\.)", code)]
+        operands = [code[begin : closing(code, begin - 1)] for begin in begins]
+        self.assertGreater(len(operands), 50)
+        for operand in operands:
+            self.assertEqual(self.count("{ auto v = co_await " + operand + "; }"), 0, operand)
+
+    def test_default_arguments_that_braces_build_are_found(self):
+        for declaration, count in (
+            ("Task<void> f(int n, Call call = {});", 1),
+            ("Task<void> f(int n, const Call& call = Call{1, 2}, int m = 0);", 1),
+            ("Task<void> f(int n, std::string text = {}, std::optional<Rank> peer = {});", 0),
+            ("Task<void> f(int n, int m = 3);", 0),
+        ):
+            self.assertEqual(self.count(declaration + " Task<void> g() { co_await f(1); }"), count, declaration)
+            self.assertEqual(self.count(declaration + " Task<void> g() { co_await h(f(1)); }"), count, declaration)
+            self.assertEqual(self.count(declaration + " Task<void> g() { auto task = f(1); co_await task; }"), 0, declaration)
 
     def test_await_in_a_catch_block_is_found(self):
         self.assertEqual(self.count("try { a(); } catch (const Error& e) { if (x) { co_await t; } }"), 1)
