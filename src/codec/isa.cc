@@ -2,13 +2,25 @@
 
 #include <vector>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace taxon::codec {
 namespace {
+
+#if defined(__x86_64__)
+/// Not of __builtin_cpu_supports, whose clang knows no "f16c".
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 std::vector<Isa> supported() {
   std::vector<Isa> list{Isa::Portable};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) list.push_back(Isa::Avx2);
+  if (__builtin_cpu_supports("avx2") && has_f16c()) list.push_back(Isa::Avx2);
   if (list.size() == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
     list.push_back(Isa::Avx512);
