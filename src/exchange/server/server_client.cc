@@ -3,70 +3,67 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <deque>
 
-#include "comm/in_flight.h"
+#include "comm/kernels.h"
 #include "comm/paths.h"
-#include "comm/scratch.h"
 #include "comm/told.h"
 #include "comm/trace_scope.h"
+#include "task/scope.h"
 
 namespace taxon::exchange {
 namespace {
 
-using Head = ServerWire::Head;
+/// Room for wires of these bytes, one after the other; none for none.
+class WireRoom {
+ public:
+  WireRoom(comm::ScratchPool& scratch, const std::vector<std::size_t>& sizes, View beside)
+      : room_(scratch, total(sizes), beside) {
+    std::size_t begin = 0;
+    for (std::size_t bytes : sizes) {
+      wires.push_back(room_.bytes().slice(begin, bytes));
+      begin += codec::padded(bytes);
+    }
+  }
 
-View bytes_of(Head& head) { return as_view(std::span<std::int64_t>(head)); }
-ConstView bytes_of(const Head& head) { return as_const_view(std::span<const std::int64_t>(head)); }
-View bytes_of(ServerWire::Told& told) { return as_view(std::span<ServerWire::Told>(&told, 1)); }
-ConstView bytes_of(const ServerWire::Told& told) {
-  return as_const_view(std::span<const ServerWire::Told>(&told, 1));
-}
+ private:
+  static std::size_t total(const std::vector<std::size_t>& sizes) {
+    std::size_t bytes = 0;
+    for (std::size_t size : sizes) bytes += codec::padded(size);
+    return bytes;
+  }
+  comm::Scratch room_;
 
-template <class Op>
-task::Task<void> await_all(std::deque<Op>* ops) {
-  for (Op& op : *ops) co_await op;
-}
-template <class First, class Second>
-task::Task<void> await_all(std::deque<First>* first, std::deque<Second>* second) {
-  for (First& op : *first) co_await op;
-  for (Second& op : *second) co_await op;
-}
+ public:
+  std::vector<View> wires;
+};
 
-/// Waits for operations that the caller's frame owns; when one fails, the network lets go of all first.
-template <class... Ops>
-task::Task<void> settled(comm::Communicator& group, std::deque<Ops>*... ops) {
-  auto waiting = await_all(ops...);
-  return comm::settle(group.runtime().pending(), std::move(waiting));
+task::Task<void> tell_server(Channel* server, ServerWire::Head said) {
+  auto saying =
+      server->say(ServerWire::Control, as_const_view(std::span<const std::int64_t>(said)), DType::Int64);
+  co_await saying;
+  auto hearing = server->hear(ServerWire::ControlDone, as_view(std::span<std::int64_t>(said)), DType::Int64);
+  co_await hearing;
+  server->next_use();
 }
 
 }  // namespace
-
-net::Tag ServerWire::tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t context,
-                         Message message) {
-  net::Tag tag = group.tag(net::Operation::Serve, unit);
-  tag.sequence = context;
-  tag.round = message;
-  return tag;
-}
 
 ServerClient::ServerClient(comm::Communicator& group, TopologyContext context)
     : group_(group), roles_{group.size(), context.servers}, log_(context.log), coders_(context) {
   if (log_.follow) replay_.emplace("turns", *log_.follow, AsyncEvent::Role::Worker, AsyncEvent::kNoUnit);
   if (!roles_.works(group.rank())) return;
   net::Transport& transport = group.runtime().transport;
-  for (int server = 0; server < roles_.servers(); ++server)
-    shares_.push_back(transport.path(group.global(roles_.member_of_server(server))).shared_memory);
-  written_.resize(shares_.size());
-  came_.resize(shares_.size());
-  if (std::count(shares_.begin(), shares_.end(), true) > 0)
-    signal_ = transport.allot_signals(static_cast<std::uint32_t>(shares_.size()));
-}
-
-bool ServerClient::places(Range range, int server) const {
-  return shares_[static_cast<std::size_t>(server)] && sizes(Wires::Contribution, range).empty() &&
-         sizes(Wires::Answer, range).empty();
+  bool shares = false;
+  for (int server = 0; server < roles_.servers(); ++server) {
+    const int member = roles_.member_of_server(server);
+    servers_.push_back({member, transport.path(group.global(member)).shared_memory});
+    shares = shares || servers_.back().shares_memory;
+  }
+  std::uint32_t signal = shares ? transport.allot_signals(static_cast<std::uint32_t>(servers_.size())) : 0;
+  for (ChannelPeer& server : servers_) {
+    server.signal = signal++;
+    controls_.push_back(std::make_unique<Channel>(group, server, kServerControlUnit));
+  }
 }
 
 /// Which answers have come by now decides, and so does who computed how fast: a step may begin while answers
@@ -83,71 +80,53 @@ void ServerClient::begin_turn() {
   log_.note({AsyncEvent::Kind::Turn, AsyncEvent::kNoUnit, group_.rank(), turn_});
 }
 
-ServerClient::Line& ServerClient::line(std::uint32_t unit) {
-  Line& line = lines_[unit];
-  line.versions.resize(static_cast<std::size_t>(roles_.servers()), first_version_);
-  line.places.resize(line.versions.size());
-  line.wanted.resize(line.versions.size());
+ServerClient::Line& ServerClient::line(const LevelTransfer& transfer) {
+  auto [found, first] = lines_.try_emplace(transfer.unit);
+  Line& line = found->second;
+  if (!first) return line;
+  const bool direct =
+      sizes(Wires::Contribution, transfer.range).empty() && sizes(Wires::Answer, transfer.range).empty();
+  for (ChannelPeer& server : servers_) {
+    line.servers.push_back(std::make_unique<Channel>(group_, server, transfer.unit, direct,
+                                                     ServerWire::kContributions, ServerWire::kAnswers));
+    line.answers.push_back({0, first_version_});
+  }
   return line;
 }
 
 task::Task<void> ServerClient::hand_in(LevelTransfer transfer, const tensor::Arena& values,
                                        ServerWire::Kind kind) {
-  net::Transport& transport = group_.runtime().transport;
-  Line& line = this->line(transfer.unit);
-  const std::int64_t number = kind == ServerWire::Contribution ? line.handed_in++ : line.handed_in;
-  const std::vector<std::size_t> sizes = this->sizes(Wires::Contribution, transfer.range);
-  comm::Scratch room(group_.scratch(), room_for(sizes), values.bytes(transfer.range));
-  const std::vector<View> wires = wires_in(room.bytes(), sizes);
-  const bool coded = !wires.empty();
-  if (coded && kind == ServerWire::Contribution) {
-    auto encoding = encode(transfer, &values, wires);
+  const bool counts = kind == ServerWire::Contribution;
+  Line& line = this->line(transfer);
+  const WireRoom room(group_.scratch(), sizes(Wires::Contribution, transfer.range),
+                      values.bytes(transfer.range));
+  const bool coded = !room.wires.empty();
+  if (coded && counts) {
+    auto encoding = encode(transfer, &values, room.wires);
     co_await encoding;
-  } else if (coders_.contributions && kind == ServerWire::Contribution) {
+  } else if (coders_.contributions && counts) {
     auto passing = coders_.contributions->pass(group_, transfer, values);
     co_await passing;
   }
   line.from = &values, line.range = transfer.range;
-  std::deque<Head> heads;
-  std::deque<ServerWire::Told> told;
-  std::deque<RemoteWindow> places;
-  std::deque<net::SendOp> sends;
-  std::deque<net::PutOp> puts;
+  const std::int64_t number = line.handed_in;
+  line.handed_in += counts;
+  task::Scope sends(group_.runtime().pending());
   // Each worker begins with another server, so that they don't all queue at one link.
   for (int i = 0; i < roles_.servers(); ++i) {
     const int server = (group_.rank() + i) % roles_.servers();
     const auto s = static_cast<std::size_t>(server);
-    const Rank peer = group_.global(roles_.member_of_server(server));
-    const net::Tag head_tag = ServerWire::tag(group_, transfer.unit, line.context, ServerWire::HandedInHead);
-    const net::Tag tag = ServerWire::tag(group_, transfer.unit, line.context, ServerWire::HandedIn);
+    Channel& channel = *line.servers[s];
     const Range part = roles_.part_of(transfer.range, server);
-    const View bytes = values.bytes(part);
-    Head head{kind, clock_, line.versions[s], samples_, mean_over_, number, transfer.round};
-    if (!this->places(transfer.range, server)) {
-      heads.push_back(head);
-      sends.emplace_back(transport, peer, head_tag, bytes_of(std::as_const(heads.back())), DType::Int64);
-      sends.emplace_back(transport, peer, tag, coded ? ConstView(wires[s]) : bytes,
-                         coded ? DType::UInt8 : values.type());
-      continue;
-    }
-    ServerWire::Told& says = told.emplace_back();
-    if (kind == ServerWire::Contribution) {
-      if (transfer.lasts)
-        says.place = describe_window(values, part, signal_ + static_cast<std::uint32_t>(server));
-      line.wanted[s] = says.place.packed > 0;
-      if (line.places[s]) {
-        const RemoteWindow& to = places.emplace_back(std::exchange(line.places[s], {}));
-        head[ServerWire::Written] = static_cast<std::int64_t>(++written_[s]);
-        puts.emplace_back(transport, bytes, &to.region(), to.offset(), to.signal(), written_[s]);
-      } else {
-        sends.emplace_back(transport, peer, tag, bytes, values.type());
-      }
-    }
-    says.head = head;
-    sends.emplace_back(transport, peer, head_tag, bytes_of(std::as_const(says)), DType::UInt8);
+    const Head head{kind,   clock_,        line.answers[s][ServerWire::Version], samples_, mean_over_,
+                    number, transfer.round};
+    const ConstView bytes = coded ? room.wires[s] : values.bytes(part);
+    const DType type = coded ? DType::UInt8 : values.type();
+    WindowDescriptor wanted;
+    if (channel.placed() && transfer.lasts) wanted = describe_window(values, part, servers_[s].signal);
+    sends.spawn(counts ? channel.send(head, bytes, type, wanted) : channel.send_last(head, bytes, type));
   }
-  auto sent = settled(group_, &puts, &sends);
-  co_await sent;
+  co_await sends.join();
 }
 
 task::Task<double> ServerClient::reduce(LevelTransfer transfer, const tensor::Arena& values) {
@@ -163,125 +142,55 @@ task::Task<void> ServerClient::spread(LevelTransfer transfer, const tensor::Aren
   if (!roles_.works(group_.rank())) co_return;
   comm::TraceScope recorded(group_, "answer",
                             {values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane});
-  net::Transport& transport = group_.runtime().transport;
-  Line& line = this->line(transfer.unit);
+  Line& line = this->line(transfer);
   const bool asked = this->asked(transfer.range);
   if (asked) {
     auto responding = respond(transfer, &values);
     co_await responding;
   }
-  const std::vector<std::size_t> sizes = this->sizes(Wires::Answer, transfer.range);
-  comm::Scratch room(group_.scratch(), room_for(sizes), values.bytes(transfer.range));
-  const std::vector<View> wires = wires_in(room.bytes(), sizes);
-  const bool coded = !wires.empty();
-  std::vector<Head> heads(static_cast<std::size_t>(roles_.servers()));
-  std::vector<ServerWire::Told> told(heads.size());
-  std::deque<net::RecvOp> receives;
-  for (int server = 0; server < roles_.servers(); ++server) {
-    const auto s = static_cast<std::size_t>(server);
-    const Rank peer = group_.global(roles_.member_of_server(server));
-    const net::Tag tag = ServerWire::tag(group_, transfer.unit, line.context, ServerWire::AnswerHead);
-    if (places(transfer.range, server)) {
-      receives.emplace_back(transport, peer, tag, bytes_of(told[s]), DType::UInt8);
-      continue;
-    }
-    receives.emplace_back(transport, peer, tag, bytes_of(heads[s]), DType::Int64);
-    receives.emplace_back(transport, peer,
-                          ServerWire::tag(group_, transfer.unit, line.context, ServerWire::Answer),
-                          coded ? wires[s] : values.bytes(roles_.part_of(transfer.range, server)),
-                          coded ? DType::UInt8 : values.type());
-  }
-  auto received = settled(group_, &receives);
-  co_await received;
-  for (int server = 0; server < roles_.servers(); ++server) {
-    const auto s = static_cast<std::size_t>(server);
-    if (places(transfer.range, server)) heads[s] = told[s].head;
-    check(line, server, heads[s]);
-  }
-  auto taking = take_placed(transfer, &values, &told);
-  co_await taking;
-  for (std::size_t server = 0; server < heads.size(); ++server) {
-    const Head& head = heads[server];
-    line.versions[server] = head[ServerWire::Version];
-    answered_ = std::max(answered_, head[ServerWire::CommonClock]);
-  }
-  ++line.context;
+  const WireRoom room(group_.scratch(), sizes(Wires::Answer, transfer.range), values.bytes(transfer.range));
+  const bool coded = !room.wires.empty();
+  task::Scope answers(group_.runtime().pending());
+  for (int server = 0; server < roles_.servers(); ++server)
+    answers.spawn(take_answer(transfer, &values,
+                              coded ? room.wires[static_cast<std::size_t>(server)]
+                                    : values.bytes(roles_.part_of(transfer.range, server)),
+                              server));
+  co_await answers.join();
+  for (const Head& answer : line.answers) answered_ = std::max(answered_, answer[ServerWire::CommonClock]);
+  for (auto& channel : line.servers) channel->next_use();
   if (!coded) co_return;
-  auto decoding = asked ? take_over(transfer, &values, wires) : decode(transfer, &values, wires);
+  auto decoding = asked ? take_over(transfer, &values, room.wires) : decode(transfer, &values, room.wires);
   co_await decoding;
+}
+
+task::Task<void> ServerClient::take_answer(LevelTransfer transfer, const tensor::Arena* values, View into,
+                                           int server) {
+  Line& line = this->line(transfer);
+  const auto s = static_cast<std::size_t>(server);
+  Channel& channel = *line.servers[s];
+  const DType type = sizes(Wires::Answer, transfer.range).empty() ? values->type() : DType::UInt8;
+  auto receiving = channel.receive(into, type);
+  const Head head = co_await receiving;
+  check(line, server, head);
+  line.answers[s] = head;
+  const bool in_place = channel.accept(into.size());
+  auto taking = channel.receive_values(into, type);
+  co_await taking;
+  if (!in_place || (line.from == values && line.range == transfer.range)) co_return;
+  // It lies where the contribution was handed in from.
+  const View source = line.from->bytes(roles_.part_of(line.range, server));
+  comm::ExchangeKernel copy(group_, comm::copy_kernel(into, source));
+  auto copied = copy.finished();
+  co_await copied;
 }
 
 void ServerClient::check(const Line& line, int server, const Head& head) const {
   const std::int64_t clock = head[ServerWire::CommonClock], version = head[ServerWire::Version];
-  const std::int64_t before = line.versions[static_cast<std::size_t>(server)];
+  const std::int64_t before = line.answers[static_cast<std::size_t>(server)][ServerWire::Version];
   if (comm::is_count(clock) && comm::is_count(version) && version >= before) return;
   throw comm::told_wrong(group_.global(roles_.member_of_server(server)), "answer",
                          fmt::format("clock {} and version {} after version {}", clock, version, before));
-}
-
-/// Where the next contribution may go, and that the answer is where this rank wants it.
-void ServerClient::believe(LevelTransfer transfer, Line& line, int server, const ServerWire::Told& told) {
-  const auto s = static_cast<std::size_t>(server);
-  const Rank peer = group_.global(roles_.member_of_server(server));
-  const auto written = static_cast<std::uint64_t>(told.head[ServerWire::AnswerWritten]);
-  // At most one answer of each unit is on its way.
-  if (written > came_[s] + lines_.size() || (written > 0 && !line.wanted[s]))
-    throw comm::told_wrong(
-        peer, "answer",
-        fmt::format("{} answers written into place here, where {} came before", written, came_[s]));
-  const std::size_t bytes = roles_.part_of(transfer.range, server).size * size_of(line.from->type());
-  line.places[s] = RemoteWindow(told.place, peer, bytes, group_.runtime().transport.signals());
-}
-
-/// The rest of an answer whose head has come: what was written into place, and messages where it was not.
-task::Task<void> ServerClient::take_placed(LevelTransfer transfer, const tensor::Arena* values,
-                                           std::vector<ServerWire::Told>* told) {
-  net::Transport& transport = group_.runtime().transport;
-  Line& line = this->line(transfer.unit);
-  for (int server = 0; server < roles_.servers(); ++server)  // before anything is on its way
-    if (places(transfer.range, server))
-      believe(transfer, line, server, (*told)[static_cast<std::size_t>(server)]);
-  std::deque<net::RecvOp> receives;
-  std::deque<net::AwaitSignalOp> writes;
-  for (int server = 0; server < roles_.servers(); ++server) {
-    if (!places(transfer.range, server)) continue;
-    const auto s = static_cast<std::size_t>(server);
-    const Rank peer = group_.global(roles_.member_of_server(server));
-    const net::Tag tag = ServerWire::tag(group_, transfer.unit, line.context, ServerWire::Answer);
-    const auto written = static_cast<std::uint64_t>((*told)[s].head[ServerWire::AnswerWritten]);
-    if (written == 0) {
-      receives.emplace_back(transport, peer, tag, values->bytes(roles_.part_of(transfer.range, server)),
-                            values->type());
-      continue;
-    }
-    ++came_[s];
-    writes.emplace_back(transport, peer, tag, signal_ + static_cast<std::uint32_t>(server), written);
-  }
-  auto came = settled(group_, &writes, &receives);
-  co_await came;
-  if (line.from == values && line.range == transfer.range) co_return;
-  for (int server = 0; server < roles_.servers(); ++server) {
-    if (!places(transfer.range, server) ||
-        (*told)[static_cast<std::size_t>(server)].head[ServerWire::AnswerWritten] == 0)
-      continue;
-    auto copied =
-        copy(transfer, values, roles_.part_of(line.range, server), roles_.part_of(transfer.range, server));
-    co_await copied;
-  }
-}
-
-/// From what was handed in, where an answer was written, to where it is wanted.
-task::Task<void> ServerClient::copy(LevelTransfer transfer, const tensor::Arena* values, Range from,
-                                    Range to) {
-  comm::Runtime& runtime = group_.runtime();
-  tensor::Kernel kernel{
-      "answer",
-      {0, 2 * values->bytes(to).size()},
-      [source = line(transfer.unit).from->bytes(from), target = values->bytes(to)](tensor::Milestones&) {
-        if (!target.empty()) std::memcpy(target.data(), source.data(), target.size());
-      }};
-  auto done = tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
-  co_await done;
 }
 
 std::string ServerClient::paths() const {
@@ -289,7 +198,7 @@ std::string ServerClient::paths() const {
   const bool coded = coders_.contributions || coders_.answers;
   std::vector<Rank> written, sent;
   for (int server = 0; server < roles_.servers(); ++server) {
-    const bool placed = shares_[static_cast<std::size_t>(server)] && !coded;
+    const bool placed = servers_[static_cast<std::size_t>(server)].shares_memory && !coded;
     (placed ? written : sent).push_back(group_.global(roles_.member_of_server(server)));
   }
   std::vector<std::string> ways;
@@ -302,25 +211,10 @@ std::string ServerClient::paths() const {
 
 task::Task<void> ServerClient::tell(ServerWire::Kind kind) {
   if (!roles_.works(group_.rank())) co_return;
-  net::Transport& transport = group_.runtime().transport;
   const Head said{kind, clock_};
-  std::deque<Head> heard;
-  std::deque<net::SendOp> sends;
-  std::deque<net::RecvOp> receives;
-  for (int server = 0; server < roles_.servers(); ++server) {
-    const Rank peer = group_.global(roles_.member_of_server(server));
-    receives.emplace_back(transport, peer,
-                          ServerWire::tag(group_, kServerControlUnit, told_, ServerWire::ControlDone),
-                          bytes_of(heard.emplace_back()), DType::Int64);
-    sends.emplace_back(transport, peer,
-                       ServerWire::tag(group_, kServerControlUnit, told_, ServerWire::Control),
-                       bytes_of(said), DType::Int64);
-  }
-  ++told_;
-  auto received = settled(group_, &receives);
-  co_await received;
-  auto sent = settled(group_, &sends);
-  co_await sent;
+  task::Scope servers(group_.runtime().pending());
+  for (auto& server : controls_) servers.spawn(tell_server(server.get(), said));
+  co_await servers.join();
 }
 
 task::Task<void> ServerClient::close(std::vector<Range> units, const tensor::Arena* values) {

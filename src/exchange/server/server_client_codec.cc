@@ -7,26 +7,6 @@
 #include "task/scope.h"
 
 namespace taxon::exchange {
-namespace {
-
-std::unique_ptr<Coder> coder_of_answers(const TopologyContext& context) {
-  if (context.level.codec.answer == "none") return {};
-  plan::LevelPlan level = context.level;
-  level.codec.name = level.codec.answer;
-  // What an answer lacks is in the next difference.
-  level.codec.feedback = plan::FeedbackKind::None;
-  level.codec.momentum = 0;
-  TopologyContext back{level};
-  back.seed = context.seed;
-  back.codecs = context.codecs;
-  return std::make_unique<Coder>(back);
-}
-
-}  // namespace
-
-ServerCoders::ServerCoders(const TopologyContext& context)
-    : contributions(is_coded(context.level) ? std::make_unique<Coder>(context) : nullptr),
-      answers(coder_of_answers(context)) {}
 
 void ServerClient::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) {
   if (coders_.answers) coders_.answers->know(slots);
@@ -65,22 +45,6 @@ std::vector<std::size_t> ServerClient::sizes(Wires kind, Range range) const {
   return sizes;
 }
 
-std::vector<View> ServerClient::wires_in(View room, const std::vector<std::size_t>& sizes) {
-  std::vector<View> wires;
-  std::size_t begin = 0;
-  for (std::size_t bytes : sizes) {
-    wires.push_back(room.slice(begin, bytes));
-    begin += codec::padded(bytes);
-  }
-  return wires;
-}
-
-std::size_t ServerClient::room_for(const std::vector<std::size_t>& sizes) {
-  std::size_t bytes = 0;
-  for (std::size_t size : sizes) bytes += codec::padded(size);
-  return bytes;
-}
-
 task::Task<void> ServerClient::encode(LevelTransfer transfer, const tensor::Arena* values,
                                       std::vector<View> wires) {
   std::size_t bytes = 0;
@@ -105,7 +69,7 @@ task::Task<void> ServerClient::decode(LevelTransfer transfer, const tensor::Aren
   for (std::size_t server = 0; server < wires.size(); ++server) {
     LevelTransfer part = transfer;
     part.range = roles_.part_of(transfer.range, static_cast<int>(server));
-    part.round = ServerCoders::round_of_answer(lines_.at(transfer.unit).versions[server]);
+    part.round = ServerCoders::round_of_answer(lines_.at(transfer.unit).answers[server][ServerWire::Version]);
     const CompressedReduce reduce = coders_.answers->reduce_of_part(group_, part, values->bytes(part.range));
     ReduceKernels kernels(reduce);
     auto decoding = kernels.decode(wires[server], kernels.all(), codec::Into::Add,
@@ -128,28 +92,22 @@ task::Task<void> ServerClient::respond(LevelTransfer transfer, const tensor::Are
 }
 
 task::Task<void> ServerClient::respond_to(int server, LevelTransfer transfer, const tensor::Arena* values) {
-  net::Transport& transport = group_.runtime().transport;
-  const std::uint32_t context = line(transfer.unit).context;
   const auto s = static_cast<std::size_t>(server);
-  const Rank peer = group_.global(roles_.member_of_server(server));
+  Channel& channel = *line(transfer).servers[s];
   comm::Scratch question(group_.scratch(), sizes(Wires::Question, transfer.range)[s],
                          values->bytes(transfer.range));
   comm::Scratch response(group_.scratch(), sizes(Wires::Response, transfer.range)[s],
                          values->bytes(transfer.range));
-  {
-    net::RecvOp hears(transport, peer, ServerWire::tag(group_, transfer.unit, context, ServerWire::Question),
-                      question.bytes(), DType::UInt8);
-    co_await hears;
-  }
+  auto hearing = channel.hear(ServerWire::Question, question.bytes());
+  co_await hearing;
   {
     const CompressedReduce reduce = part_reduce(transfer, values, server);
     ReduceKernels kernels(reduce);
     auto responding = kernels.respond(question.bytes(), response.bytes(), roles_.member_of_server(server));
     co_await responding;
   }
-  net::SendOp tells(transport, peer, ServerWire::tag(group_, transfer.unit, context, ServerWire::Response),
-                    response.bytes(), DType::UInt8);
-  co_await tells;
+  auto saying = channel.say(ServerWire::Response, response.bytes());
+  co_await saying;
 }
 
 task::Task<void> ServerClient::take_over(LevelTransfer transfer, const tensor::Arena* values,

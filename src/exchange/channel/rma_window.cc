@@ -1,4 +1,4 @@
-#include "exchange/server/rma_window.h"
+#include "exchange/channel/rma_window.h"
 
 #include <fmt/format.h>
 
