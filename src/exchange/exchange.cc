@@ -5,6 +5,7 @@
 #include <string>
 
 #include "exchange/cast.h"
+#include "exchange/kernels.h"
 #include "exchange/layout/shard.h"
 #include "tensor/finite.h"
 
@@ -333,12 +334,9 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
 }
 
 task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket) {
-  comm::Span span{"exchange", name, bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(), {}};
-  auto done = tensor::run(runtime_.device, runtime_.pending(), tensor::Stream::Exchange, std::move(kernel));
-  co_await done;
-  span.end = runtime_.executor().now();
-  updating_ += span.end - span.begin;
-  runtime_.recorder.add(span);
+  auto running = run_kernel(runtime_, name, bucket->id.value(), std::move(kernel));
+  const Duration took = co_await running;
+  updating_ += took;
 }
 
 }  // namespace taxon::exchange

@@ -5,9 +5,8 @@
 namespace taxon::exchange {
 
 task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::int64_t unit,
-                                tensor::Cost cost, UniqueFunction<void(tensor::Milestones&)> body) {
-  comm::Span span{"exchange", name, unit, cost.bytes, runtime.executor().now(), {}};
-  tensor::Kernel kernel{name, cost, std::move(body)};
+                                tensor::Kernel kernel) {
+  comm::Span span{"exchange", name, unit, kernel.cost.bytes, runtime.executor().now(), {}};
   auto done = tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
   co_await done;
   span.end = runtime.executor().now();

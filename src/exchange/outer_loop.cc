@@ -5,15 +5,9 @@
 #include <cstring>
 
 #include "exchange/cast.h"
+#include "exchange/kernels.h"
 
 namespace taxon::exchange {
-namespace {
-
-// Kernels are cut so that the communication thread polls at least every few hundred microseconds.
-constexpr std::size_t kPieceElements = 256 * 1024;
-
-}  // namespace
-
 OuterLoop::OuterLoop(comm::Runtime& runtime, const Setup& setup)
     : runtime_(runtime),
       setup_(setup),
@@ -40,10 +34,9 @@ OuterLoop::OuterLoop(comm::Runtime& runtime, const Setup& setup)
 task::Task<void> OuterLoop::begin() {
   for (Unit& unit : units_) {
     optim::UpdateRange place{unit.owned, unit.owned.begin, unit.state};
-    tensor::Kernel kernel{"anchor",
-                          {0, 2 * unit.owned.size * size_of(setup_.master->type())},
-                          [this, place](tensor::Milestones&) { rule_->begin(*setup_.master, place); }};
-    auto done = run("anchor", std::move(kernel), &unit);
+    auto done = run_kernel(runtime_, "anchor", unit.bucket->id.value(),
+                           {0, 2 * unit.owned.size * size_of(setup_.master->type())},
+                           [this, place](tensor::Milestones&) { rule_->begin(*setup_.master, place); });
     co_await done;
   }
 }
@@ -114,11 +107,9 @@ task::Task<void> OuterLoop::start(std::vector<Unit*> units, optim::StepClock clo
 
 task::Task<void> OuterLoop::hand_in(Unit* unit) {
   const Range all = range(*unit);
-  tensor::Kernel kernel{
-      "hand in", {0, 2 * all.size * size_of(setup_.master->type())}, [this, all](tensor::Milestones&) {
-        cast_range(*setup_.master, *setup_.handed_in, all);
-      }};
-  auto done = run("hand in", std::move(kernel), unit);
+  auto done = run_kernel(
+      runtime_, "hand in", unit->bucket->id.value(), {0, 2 * all.size * size_of(setup_.master->type())},
+      [this, all](tensor::Milestones&) { cast_range(*setup_.master, *setup_.handed_in, all); });
   co_await done;
 }
 
@@ -144,16 +135,14 @@ task::Task<void> OuterLoop::meet(Unit* unit, optim::StepClock clock) {
 
 task::Task<void> OuterLoop::update(Unit* unit, double weight, optim::StepClock clock) {
   const optim::UpdateRange owned{unit->owned, unit->owned.begin, unit->state};
-  for (std::size_t begin = owned.weights.begin; begin < owned.weights.end(); begin += kPieceElements) {
-    const Range piece{begin, std::min(kPieceElements, owned.weights.end() - begin)};
-    tensor::Kernel kernel{
-        "outer update",
+  for (Range piece : kernel_pieces(owned.weights)) {
+    auto done = run_kernel(
+        runtime_, "outer update", unit->bucket->id.value(),
         {6.0 * static_cast<double>(piece.size), static_cast<std::size_t>(rule_->update_touches(weight)) *
                                                     piece.size * size_of(setup_.master->type())},
         [this, place = owned.of(piece), weight, clock](tensor::Milestones&) {
           rule_->update(*setup_.handed_in, place, weight, clock);
-        }};
-    auto done = run("outer update", std::move(kernel), unit);
+        });
     co_await done;
     task::Yield others(runtime_.executor());
     co_await others;
@@ -174,16 +163,15 @@ task::Task<void> OuterLoop::average_inner_state(Unit* unit, std::int64_t round) 
     BucketTransfer transfer{kInnerStateUnit + number++ * kBucketsPerState + id, 0, state, &by_level, round};
     auto reducing = setup_.outer->reduce(transfer, *arena);
     const double weight = co_await reducing;
-    tensor::Kernel kernel{"inner state",
-                          {0, 2 * state.size * size_of(arena->type())},
-                          [arena = arena, part = setup_.outer->owned(state), weight](tensor::Milestones&) {
-                            dispatch(arena->type(), [&](auto zero) {
-                              using T = decltype(zero);
-                              if constexpr (std::is_floating_point_v<T>)
-                                for (T& value : arena->values<T>(part)) value *= T(1 / weight);
-                            });
-                          }};
-    auto scaling = run("inner state", std::move(kernel), unit);
+    auto scaling = run_kernel(
+        runtime_, "inner state", unit->bucket->id.value(), {0, 2 * state.size * size_of(arena->type())},
+        [arena = arena, part = setup_.outer->owned(state), weight](tensor::Milestones&) {
+          dispatch(arena->type(), [&](auto zero) {
+            using T = decltype(zero);
+            if constexpr (std::is_floating_point_v<T>)
+              for (T& value : arena->values<T>(part)) value *= T(1 / weight);
+          });
+        });
     co_await scaling;
     auto spreading = setup_.outer->spread(transfer, *arena);
     co_await spreading;
@@ -206,28 +194,27 @@ task::Task<void> OuterLoop::adopt(Unit* unit) {
   const bool reset = setup_.plan->inner_state == plan::InnerState::Reset;
   const std::size_t touches = static_cast<std::size_t>(rule_->adopt_touches()) + (mixing == 0 ? 0 : 3) +
                               (reset ? setup_.local->state().size() : 0);
-  tensor::Kernel kernel{"adopt",
-                        {0, touches * all.size * size_of(setup_.master->type())},
-                        [this, all, mixing, reset, state = unit->bucket->shard](tensor::Milestones&) {
-                          const tensor::Arena& answer = *setup_.handed_in;
-                          dispatch(answer.type(), [&](auto zero) {
-                            using T = decltype(zero);
-                            if constexpr (std::is_floating_point_v<T>) {
-                              if (mixing == 0) return;
-                              auto own = setup_.master->values<T>(all);
-                              auto other = answer.values<T>(all);
-                              for (std::size_t i = 0; i < own.size(); ++i)
-                                other[i] += T(mixing) * (own[i] - other[i]);
-                            }
-                          });
-                          rule_->adopt(*setup_.master, answer, optim::UpdateRange::same(all));
-                          if (!reset) return;
-                          for (const auto& [name, arena] : setup_.local->state()) {
-                            View part = arena->bytes({state, all.size});
-                            std::memset(part.data(), 0, part.size());
-                          }
-                        }};
-  auto done = run("adopt", std::move(kernel), unit);
+  auto done = run_kernel(runtime_, "adopt", unit->bucket->id.value(),
+                         {0, touches * all.size * size_of(setup_.master->type())},
+                         [this, all, mixing, reset, state = unit->bucket->shard](tensor::Milestones&) {
+                           const tensor::Arena& answer = *setup_.handed_in;
+                           dispatch(answer.type(), [&](auto zero) {
+                             using T = decltype(zero);
+                             if constexpr (std::is_floating_point_v<T>) {
+                               if (mixing == 0) return;
+                               auto own = setup_.master->values<T>(all);
+                               auto other = answer.values<T>(all);
+                               for (std::size_t i = 0; i < own.size(); ++i)
+                                 other[i] += T(mixing) * (own[i] - other[i]);
+                             }
+                           });
+                           rule_->adopt(*setup_.master, answer, optim::UpdateRange::same(all));
+                           if (!reset) return;
+                           for (const auto& [name, arena] : setup_.local->state()) {
+                             View part = arena->bytes({state, all.size});
+                             std::memset(part.data(), 0, part.size());
+                           }
+                         });
   co_await done;
   if (setup_.inner->spreads()) {
     BucketTransfer inward{static_cast<std::uint32_t>(unit->bucket->id.value()), 0, unit->bucket->range,
@@ -236,10 +223,10 @@ task::Task<void> OuterLoop::adopt(Unit* unit) {
     co_await spreading;
   }
   if (setup_.compute == setup_.master) co_return;
-  tensor::Kernel cast{"cast", {0, unit->bucket->range.size * 6}, [this, unit](tensor::Milestones&) {
-                        cast_range(*setup_.master, *setup_.compute, unit->bucket->range);
-                      }};
-  auto casting = run("cast", std::move(cast), unit);
+  auto casting = run_kernel(runtime_, "cast", unit->bucket->id.value(), {0, unit->bucket->range.size * 6},
+                            [this, unit](tensor::Milestones&) {
+                              cast_range(*setup_.master, *setup_.compute, unit->bucket->range);
+                            });
   co_await casting;
 }
 
@@ -284,15 +271,13 @@ task::Task<void> OuterLoop::gather_consensus(comm::Communicator& all, const tens
   const auto& gather = comm::find_row(net::Operation::AllGather, "ring");
   for (Unit& unit : units_) {
     const Range bucket = unit.bucket->range;
-    tensor::Kernel copy{"show",
-                        {0, 2 * bucket.size * size_of(whole.type())},
-                        [this, &whole, &unit, bucket, centre](tensor::Milestones&) {
-                          if (!centre) return cast_range(*setup_.master, whole, bucket);
-                          ConstView own = rule_->centre()->bytes({unit.state, unit.owned.size});
-                          if (own.size() > 0)
-                            std::memcpy(whole.bytes(unit.owned).data(), own.data(), own.size());
-                        }};
-    auto copied = run("show", std::move(copy), &unit);
+    auto copied =
+        run_kernel(runtime_, "show", unit.bucket->id.value(), {0, 2 * bucket.size * size_of(whole.type())},
+                   [this, &whole, &unit, bucket, centre](tensor::Milestones&) {
+                     if (!centre) return cast_range(*setup_.master, whole, bucket);
+                     ConstView own = rule_->centre()->bytes({unit.state, unit.owned.size});
+                     if (own.size() > 0) std::memcpy(whole.bytes(unit.owned).data(), own.data(), own.size());
+                   });
     co_await copied;
     if (all.size() == 1) continue;
     const std::uint32_t id = kConsensusUnit + static_cast<std::uint32_t>(unit.bucket->id.value());
@@ -310,16 +295,15 @@ task::Task<void> OuterLoop::gather_consensus(comm::Communicator& all, const tens
     comm::Call call{whole.bytes(bucket), whole.type(), id};
     auto summing = ring.run(all, call);
     co_await summing;
-    tensor::Kernel scale{"show",
-                         {0, 2 * bucket.size * size_of(whole.type())},
-                         [&whole, bucket, size = all.size()](tensor::Milestones&) {
-                           dispatch(whole.type(), [&](auto zero) {
-                             using T = decltype(zero);
-                             if constexpr (std::is_floating_point_v<T>)
-                               for (T& value : whole.values<T>(bucket)) value /= T(size);
-                           });
-                         }};
-    auto scaled = run("show", std::move(scale), &unit);
+    auto scaled =
+        run_kernel(runtime_, "show", unit.bucket->id.value(), {0, 2 * bucket.size * size_of(whole.type())},
+                   [&whole, bucket, size = all.size()](tensor::Milestones&) {
+                     dispatch(whole.type(), [&](auto zero) {
+                       using T = decltype(zero);
+                       if constexpr (std::is_floating_point_v<T>)
+                         for (T& value : whole.values<T>(bucket)) value /= T(size);
+                     });
+                   });
     co_await scaled;
   }
 }
@@ -331,15 +315,6 @@ task::Task<void> OuterLoop::abandon(std::exception_ptr why) {
       co_await scope->join();
     } catch (...) {
     }
-}
-
-task::Task<void> OuterLoop::run(const char* name, tensor::Kernel kernel, const Unit* unit) {
-  comm::Span span{"exchange", name, unit->bucket->id.value(), kernel.cost.bytes, runtime_.executor().now(),
-                  {}};
-  auto done = tensor::run(runtime_.device, runtime_.pending(), tensor::Stream::Exchange, std::move(kernel));
-  co_await done;
-  span.end = runtime_.executor().now();
-  runtime_.recorder.add(span);
 }
 
 }  // namespace taxon::exchange

@@ -85,7 +85,6 @@ class OuterLoop {
   task::Task<void> adopt(Unit* unit);
   task::Task<void> start(std::vector<Unit*> units, optim::StepClock clock);
   task::Task<void> adopt_all(std::vector<Unit*> units);
-  task::Task<void> run(const char* name, tensor::Kernel kernel, const Unit* unit);
   BucketTransfer transfer(const Unit& unit, std::int64_t round) const;
 
   comm::Runtime& runtime_;

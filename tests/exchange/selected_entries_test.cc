@@ -106,7 +106,7 @@ task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
   const Roles roles{c->ranks(), c->dedicated};
   auto servers =
       find_topology("servers").make(group, {.level = c->level, .seed = 5, .servers = c->dedicated});
-  servers->prepare(gradients, layout.arena.slots());
+  servers->stateful()->prepare(gradients, layout.arena.slots());
   std::unique_ptr<ParameterServer> service;
   if (roles.serves(group.rank())) {
     service = std::make_unique<ParameterServer>(runtime, setup_of(*c, layout, group, weights));
@@ -117,8 +117,8 @@ task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
   const Range range = layout.buckets[0].range;
   const std::uint64_t before = transport->traffic().bytes_sent;
   for (int step = 0; step < kSteps && roles.works(group.rank()); ++step) {
-    servers->begin_turn();
-    servers->weigh(1, roles.workers());
+    servers->asynchronous()->begin_turn();
+    servers->asynchronous()->weigh(1, roles.workers());
     hand_in(*c, group.rank(), step, gradients.values<float>(range));
     const LevelTransfer transfer{0, 0, range, {}, step};
     auto reducing = servers->reduce(transfer, gradients);
@@ -133,10 +133,10 @@ task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
     auto& mine = seen->weights[static_cast<std::size_t>(group.rank())];
     auto values = weights.values<float>(range);
     mine.assign(values.begin(), values.end());
-    keep(servers->state(), range, seen);
+    keep(servers->stateful()->state(), range, seen);
   }
   std::vector<Range> units{range};
-  auto closing = servers->close(std::move(units), &gradients);
+  auto closing = servers->asynchronous()->close(std::move(units), &gradients);
   co_await closing;
   if (service) {
     auto closed = service->closed();

@@ -53,8 +53,8 @@ class Member {
   /// Hands in what `gradients` has, as one of the workers' equal shares, and waits for the weights, which
   /// come into `weights` or `into`.
   task::Task<void> turn(const tensor::Arena* into = nullptr) {
-    servers_->begin_turn();
-    servers_->weigh(1, roles_.workers());
+    servers_->asynchronous()->begin_turn();
+    servers_->asynchronous()->weigh(1, roles_.workers());
     for (double& value : all(gradients)) value /= roles_.workers();
     for (const Bucket& bucket : layout_.buckets) {
       LevelTransfer transfer{static_cast<std::uint32_t>(bucket.id.value()), 0, bucket.range, {}, 0};
@@ -68,7 +68,7 @@ class Member {
   task::Task<void> end() {
     std::vector<Range> units;
     for (const Bucket& bucket : layout_.buckets) units.push_back(bucket.range);
-    auto closing = servers_->close(std::move(units), &gradients);
+    auto closing = servers_->asynchronous()->close(std::move(units), &gradients);
     co_await closing;
     if (!service_) co_return;
     auto closed = service_->closed();

@@ -44,7 +44,7 @@ task::Task<void> live(Story* story, net::Transport* transport) {
   tensor::Arena arena(*transport, DType::Float64, kElements);
   auto values = arena.values<double>(kRange);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = begin_of(i);
-  auto attending = topology->serve({kRange}, &arena, nullptr);
+  auto attending = topology->asynchronous()->serve({kRange}, &arena, nullptr);
   co_await attending;
   const int rank = transport->rank().value();
   const std::uint64_t before = transport->traffic().bytes_sent;
@@ -57,7 +57,7 @@ task::Task<void> live(Story* story, net::Transport* transport) {
   const auto at = static_cast<std::size_t>(rank);
   story->bytes[at] = transport->traffic().bytes_sent - before;
   story->values[at].assign(values.begin(), values.end());
-  auto common = topology->state().at(0).values->values<double>(kRange);
+  auto common = topology->stateful()->state().at(0).values->values<double>(kRange);
   story->common[at].assign(common.begin(), common.end());
   for (double outside : arena.values<double>({0, 16})) EXPECT_EQ(outside, 0);
   for (double outside : arena.values<double>({1016, 24})) EXPECT_EQ(outside, 0);

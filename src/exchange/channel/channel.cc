@@ -13,11 +13,15 @@ task::Task<void> await_both(First* first, Second* second) {
   co_await *second;
 }
 
-View bytes_of(Channel::Head& head) { return as_view(std::span<std::int64_t>(head)); }
-ConstView bytes_of(const Channel::Head& head) { return as_const_view(std::span<const std::int64_t>(head)); }
-View bytes_of(Channel::PlacedHead& head) { return as_view(std::span<Channel::PlacedHead>(&head, 1)); }
-ConstView bytes_of(const Channel::PlacedHead& head) {
-  return as_const_view(std::span<const Channel::PlacedHead>(&head, 1));
+View bytes_of(ValueChannel::Head& head) { return as_view(std::span<std::int64_t>(head)); }
+ConstView bytes_of(const ValueChannel::Head& head) {
+  return as_const_view(std::span<const std::int64_t>(head));
+}
+View bytes_of(ValueChannel::PlacedHead& head) {
+  return as_view(std::span<ValueChannel::PlacedHead>(&head, 1));
+}
+ConstView bytes_of(const ValueChannel::PlacedHead& head) {
+  return as_const_view(std::span<const ValueChannel::PlacedHead>(&head, 1));
 }
 
 }  // namespace
@@ -30,15 +34,13 @@ net::Tag channel_tag(const comm::Communicator& group, std::uint32_t unit, std::u
   return tag;
 }
 
-Channel::Channel(comm::Communicator& group, ChannelPeer& peer, std::uint32_t unit, bool placed, Direction out,
-                 Direction in, comm::FailureMonitor* failures)
-    : group_(group),
+ValueChannel::ValueChannel(comm::Communicator& group, ChannelPeer& peer, std::uint32_t unit, bool placed,
+                           Direction out, Direction in, comm::FailureMonitor* failures)
+    : Channel(group, peer.member, unit, 0, failures),
       peer_(peer),
-      unit_(unit),
       placed_(placed && peer.shares_memory),
       out_(out),
-      in_(in),
-      failures_(failures) {
+      in_(in) {
   peer.channels += placed_;
 }
 
@@ -59,7 +61,7 @@ task::Task<void> Channel::both(First* first, Second* second) {
   std::rethrow_exception(error);
 }
 
-task::Task<void> Channel::send(Head head, ConstView values, DType type, WindowDescriptor wanted) {
+task::Task<void> ValueChannel::send(Head head, ConstView values, DType type, WindowDescriptor wanted) {
   const RemoteWindow to = std::exchange(wanted_, {});
   offered_ = wanted.packed > 0;
   PlacedHead told{head, wanted};
@@ -80,13 +82,13 @@ task::Task<void> Channel::send(Head head, ConstView values, DType type, WindowDe
   co_await sent;
 }
 
-task::Task<void> Channel::send_last(Head head, ConstView values, DType type) {
+task::Task<void> ValueChannel::send_last(Head head, ConstView values, DType type) {
   if (!placed_) return send(head, values, type, {});
   heard_ = {head, {}};  // nothing is heard any more
   return say(out_.head, bytes_of(std::as_const(heard_)));
 }
 
-task::Task<Channel::Head> Channel::receive(View values, DType type) {
+task::Task<ValueChannel::Head> ValueChannel::receive(View values, DType type) {
   if (placed_) {
     auto hearing = hear(in_.head, bytes_of(heard_));
     co_await hearing;
@@ -99,7 +101,7 @@ task::Task<Channel::Head> Channel::receive(View values, DType type) {
   co_return heard_.head;
 }
 
-bool Channel::accept(std::size_t bytes) {
+bool ValueChannel::read_credit(std::size_t bytes) {
   if (!placed_) return false;
   const auto written = static_cast<std::uint64_t>(heard_.head[in_.written]);
   if (written > peer_.came + peer_.channels || (written > 0 && !offered_))
@@ -111,7 +113,7 @@ bool Channel::accept(std::size_t bytes) {
   return written > 0;
 }
 
-task::Task<void> Channel::receive_values(View into, DType type) {
+task::Task<void> ValueChannel::receive_values(View into, DType type) {
   if (!placed_) co_return;
   const auto written = static_cast<std::uint64_t>(heard_.head[in_.written]);
   if (written == 0) {

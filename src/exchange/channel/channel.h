@@ -23,13 +23,42 @@ struct ChannelPeer {
 net::Tag channel_tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use,
                      std::uint32_t message);
 
-/// One end of request and answer between two members of a group: values with a head ahead of them go one way,
-/// then others come back; that is one use. Between ends that share memory, each head says where in its
-/// sender's memory the values of the other direction may be written. That is the credit: nothing is written
-/// over that is in use, and where no place is free the values come as a message. The loss of an expendable
-/// peer fails this channel's waits alone (comm::FailureMonitor). Executor's thread only; group and peer
-/// outlive it.
+/// One end of request and answer between two members of a group, message by message: the uses of one unit,
+/// which both ends count. The loss of an expendable peer fails this channel's waits alone
+/// (comm::FailureMonitor). Executor's thread only; the group outlives it.
 class Channel {
+ public:
+  Channel(comm::Communicator& group, int member, std::uint32_t unit, std::uint32_t use = 0,
+          comm::FailureMonitor* failures = nullptr)
+      : group_(group), member_(member), unit_(unit), use_(use), failures_(failures) {}
+  Channel(const Channel&) = delete;
+
+  Rank rank() const { return group_.global(member_); }
+  net::Transport& transport() const { return group_.runtime().transport; }
+  std::uint32_t use() const { return use_; }
+  void next_use() { ++use_; }
+
+  /// `message` tells the messages of one use apart. `bytes` outlive the coroutine.
+  task::Task<void> say(std::uint32_t message, ConstView bytes, DType type = DType::UInt8);
+  task::Task<void> hear(std::uint32_t message, View bytes, DType type = DType::UInt8);
+
+ protected:
+  net::Tag tag(std::uint32_t message) const { return channel_tag(group_, unit_, use_, message); }
+  template <class First, class Second>
+  task::Task<void> both(First* first, Second* second);
+
+  comm::Communicator& group_;
+  const int member_;
+  const std::uint32_t unit_;
+  std::uint32_t use_;
+  comm::FailureMonitor* const failures_;
+};
+
+/// A channel whose use is a contribution and its answer: values with a head ahead of them, one way and then
+/// the other. Between ends that share memory, each head says where in its sender's memory the values of the
+/// other direction may be written. That is the credit: nothing is written over that is in use, and where no
+/// place is free the values come as a message. The peer's counts outlive it.
+class ValueChannel : public Channel {
  public:
   using Head = std::array<std::int64_t, 8>;
   /// One direction, in which both ends agree.
@@ -46,51 +75,29 @@ class Channel {
   };
 
   /// `placed`: values travel as they are, so that they may be written into place where memory is shared.
-  Channel(comm::Communicator& group, ChannelPeer& peer, std::uint32_t unit, bool placed, Direction out,
-          Direction in, comm::FailureMonitor* failures = nullptr);
-  /// For messages of their own alone.
-  Channel(comm::Communicator& group, ChannelPeer& peer, std::uint32_t unit,
-          comm::FailureMonitor* failures = nullptr)
-      : Channel(group, peer, unit, false, {}, {}, failures) {}
-  Channel(const Channel&) = delete;
+  ValueChannel(comm::Communicator& group, ChannelPeer& peer, std::uint32_t unit, bool placed, Direction out,
+               Direction in, comm::FailureMonitor* failures = nullptr);
 
   bool placed() const { return placed_; }
-  Rank rank() const { return group_.global(peer_.member); }
-  net::Transport& transport() const { return group_.runtime().transport; }
-
   /// Sends values behind their head; `wanted`: where those that come back may be written. Values that are in
   /// place already are none (see place()).
   task::Task<void> send(Head head, ConstView values, DType type, WindowDescriptor wanted);
-  /// The same of a head that no values need to follow: some do, whatever they are, where heads are posted
-  /// with them.
+  /// Sends a head after which nothing comes; `values`, whatever they are, where the peer listens for both.
   task::Task<void> send_last(Head head, ConstView values, DType type);
   /// The next head; where the channel is not placed, the values come with it, to `values`.
   task::Task<Head> receive(View values, DType type);
   /// Reads what that head says of places: where `bytes` bytes may go next. True if its own values are written
   /// to where this end wanted them. Throws Error{Mismatch} for what no peer of this run may say.
-  bool accept(std::size_t bytes);
+  bool read_credit(std::size_t bytes);
   /// Then the values, as far as they have not come: to `into`, unless they are written into place.
   task::Task<void> receive_values(View into, DType type);
   /// Where the peer wants the next values, in this process's address space; empty if it can't be written so.
   View place() const { return wanted_ ? wanted_.map(transport()) : View(); }
-  void next_use() { ++use_; }
-
-  /// A message of its own within the current use.
-  task::Task<void> say(std::uint32_t message, ConstView bytes, DType type = DType::UInt8);
-  task::Task<void> hear(std::uint32_t message, View bytes, DType type = DType::UInt8);
 
  private:
-  net::Tag tag(std::uint32_t message) const { return channel_tag(group_, unit_, use_, message); }
-  template <class First, class Second>
-  task::Task<void> both(First* first, Second* second);
-
-  comm::Communicator& group_;
   ChannelPeer& peer_;
-  const std::uint32_t unit_;
   const bool placed_;
   const Direction out_, in_;
-  comm::FailureMonitor* const failures_;
-  std::uint32_t use_ = 0;
   PlacedHead heard_;
   RemoteWindow wanted_;   // by the peer
   bool offered_ = false;  // the peer was told where to write

@@ -15,76 +15,42 @@ double sent_by(const CompressedReduce& reduce, std::size_t count) {
   return sent_linear_by(reduce.codec, extent, size, std::string(reduce.collective));
 }
 
-/// Everybody owns everything.
-class Coded final : public Topology {
+/// Who owns what is the dense topology's matter, and so is what travels as it is; contributions to it travel
+/// through the codec.
+class Coded final : public Topology, public Stateful {
  public:
-  Coded(comm::Communicator& group, const TopologyContext& context) : group_(group), coder_(context) {}
-
-  Range owned(Range range) const override { return range; }
-
-  task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
-    const comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
-    if (group_.size() == 1 && coder_.chooses()) co_return 1;
-    const comm::CollectiveRow& row =
-        transfer.rows.reduce ? *transfer.rows.reduce
-                             : row_for(net::Operation::AllReduce, group_.size(), call.data.size());
-    const double dense = row.sent({group_.size(), call.data.size(), false});
-    if (transfer.rows.reduce || coder_.leaves_dense(transfer.range.size, transfer.round)) {
-      coder_.count(dense, dense);
-      auto passing = coder_.pass(group_, transfer, values);
-      co_await passing;
-      auto sum = row.run(group_, call);
-      co_await sum;
-      co_return group_.size();
-    }
-    const CompressedReduce reduce = coder_.reduce_of(group_, transfer, values);
-    coder_.count(dense, sent_by(reduce, transfer.range.size));
-    auto travelling = aggregation_of(reduce.codec).run(reduce);
-    co_await travelling;
-    ReduceKernels kernels(reduce);
-    auto concluding = kernels.conclude();
-    co_await concluding;
-    co_return group_.size();
-  }
-
-  task::Task<void> spread(LevelTransfer, const tensor::Arena&) override { co_return; }
-  task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
-  void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) override {
-    coder_.prepare(like, slots);
-  }
-  std::vector<StateArena> state() const override { return coder_.state(); }
-  const CodecWork* codec_work() const override { return &coder_.work(); }
-
- private:
-  comm::Communicator& group_;
-  Coder coder_;
-};
-
-/// Members own parts: what `dense` is but for the way of the contributions.
-class CodedShards final : public Topology {
- public:
-  CodedShards(comm::Communicator& group, const TopologyContext& context, std::unique_ptr<Topology> dense)
-      : group_(group), coder_(context), dense_(std::move(dense)) {}
+  Coded(comm::Communicator& group, const TopologyContext& context, std::unique_ptr<Topology> dense,
+        bool parts)
+      : group_(group), coder_(context), dense_(std::move(dense)), parts_(parts) {}
 
   Range owned(Range range) const override { return dense_->owned(range); }
   bool spreads() const override { return dense_->spreads(); }
 
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
+    if (group_.size() == 1 && coder_.chooses()) co_return 1;
+    const bool recorded = !parts_ && transfer.rows.reduce;  // and so it was decided that the values travel
     const std::size_t bytes = values.bytes(transfer.range).size();
-    const comm::CollectiveRow& row = row_for(net::Operation::ReduceScatter, group_.size(), bytes);
-    const double dense = row.sent({group_.size(), bytes, false});
-    if (coder_.leaves_dense(transfer.range.size, transfer.round)) {
+    if (!recorded)
+      transfer.rows.reduce =
+          &row_for(parts_ ? net::Operation::ReduceScatter : net::Operation::AllReduce, group_.size(), bytes);
+    const double dense = transfer.rows.reduce->sent({group_.size(), bytes, false});
+    if (recorded || coder_.leaves_dense(transfer.range.size, transfer.round)) {
       coder_.count(dense, dense);
       auto passing = coder_.pass(group_, transfer, values);
       co_await passing;
-      transfer.rows.reduce = &row;
       auto sum = dense_->reduce(transfer, values);
       co_return co_await sum;
     }
     const CompressedReduce reduce = coder_.reduce_of(group_, transfer, values);
-    coder_.count(dense, sent_to_owners(reduce.codec, transfer.range.size, group_.size()));
-    auto travelling = aggregate_at_owners(reduce);
+    coder_.count(dense, parts_ ? sent_to_owners(reduce.codec, transfer.range.size, group_.size())
+                               : sent_by(reduce, transfer.range.size));
+    auto travelling = parts_ ? aggregate_at_owners(reduce) : aggregation_of(reduce.codec).run(reduce);
     co_await travelling;
+    if (!parts_) {
+      ReduceKernels kernels(reduce);
+      auto concluding = kernels.conclude();
+      co_await concluding;
+    }
     co_return group_.size();
   }
 
@@ -92,33 +58,27 @@ class CodedShards final : public Topology {
     return dense_->spread(transfer, values);
   }
   task::Task<double> total(double mine, std::uint16_t lane) override { return dense_->total(mine, lane); }
+  const CodecWork* codec_work() const override { return &coder_.work(); }
+  Stateful* stateful() override { return this; }
+  std::vector<StateArena> state() const override { return coder_.state(); }
   void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) override {
     coder_.prepare(like, slots);
   }
-  std::vector<StateArena> state() const override { return coder_.state(); }
-  const CodecWork* codec_work() const override { return &coder_.work(); }
 
  private:
   comm::Communicator& group_;
   Coder coder_;
   const std::unique_ptr<Topology> dense_;
+  const bool parts_;
 };
-
-std::unique_ptr<Topology> as_they_meet(comm::Communicator& group, const TopologyContext& context,
-                                       std::unique_ptr<Topology> coded) {
-  if (context.level.rule == "sum") return coded;
-  return std::make_unique<Differences>(group, std::move(coded));
-}
 
 }  // namespace
 
-std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext context) {
-  return as_they_meet(group, context, std::make_unique<Coded>(group, context));
-}
-
-std::unique_ptr<Topology> make_coded_shards(comm::Communicator& group, TopologyContext context,
-                                            std::unique_ptr<Topology> dense) {
-  return as_they_meet(group, context, std::make_unique<CodedShards>(group, context, std::move(dense)));
+std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext context,
+                                     std::unique_ptr<Topology> dense, bool parts) {
+  auto coded = std::make_unique<Coded>(group, context, std::move(dense), parts);
+  if (context.level.rule == "sum") return coded;
+  return std::make_unique<Differences>(group, std::move(coded));
 }
 
 bool is_coded(const plan::LevelPlan& level) { return level.codec.name != "none"; }

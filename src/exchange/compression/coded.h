@@ -8,12 +8,12 @@
 
 namespace taxon::exchange {
 
-/// Topologies of all_reduce and of sharded whose contributions travel through the level's codec: every owner
-/// gets the same sum of what members sent, and keeps what did not travel in a memory that is a part of the
-/// training's state. Where replicas meet, what travels is how far they went, see Differences.
-std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext context);
-std::unique_ptr<Topology> make_coded_shards(comm::Communicator& group, TopologyContext context,
-                                            std::unique_ptr<Topology> dense);
+/// The topology `dense`, all_reduce's or with `parts` sharded's, whose contributions travel through the
+/// level's codec: every owner gets the same sum of what members sent, and keeps what did not travel in a
+/// memory that is a part of the training's state. Where replicas meet, what travels is how far they went, see
+/// Differences.
+std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext context,
+                                     std::unique_ptr<Topology> dense, bool parts);
 
 /// True if the level has a codec.
 bool is_coded(const plan::LevelPlan& level);

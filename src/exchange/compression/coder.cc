@@ -112,8 +112,8 @@ void Coder::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slo
   prepared_ = true;
 }
 
-std::vector<Topology::StateArena> Coder::state() const {
-  std::vector<Topology::StateArena> kept;
+std::vector<StateArena> Coder::state() const {
+  std::vector<StateArena> kept;
   if (errors_.size() > 0) kept.push_back({"errors", &errors_});
   if (velocity_.size() > 0) kept.push_back({"velocity", &velocity_});
   if (lasting_.size() > 0) kept.push_back({"factors", &lasting_});

@@ -42,11 +42,11 @@ class Coder {
   }
   const CodecWork& work() const { return work_; }
 
-  /// As those of Topology. Without a call to prepare() the first reduction's values are one vector.
+  /// As those of Stateful. Without a call to prepare() the first reduction's values are one vector.
   void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots);
   /// What reduce_of_part() needs of it.
   void know(std::span<const tensor::Slot> slots) { slots_.assign(slots.begin(), slots.end()); }
-  std::vector<Topology::StateArena> state() const;
+  std::vector<StateArena> state() const;
 
  private:
   struct Stage {

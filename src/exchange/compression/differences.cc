@@ -44,11 +44,11 @@ task::Task<void> Differences::spread(LevelTransfer transfer, const tensor::Arena
 
 void Differences::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) {
   agreed_ = tensor::Arena(like.type(), like.size(), like.bytes());
-  coded_->prepare(like, slots);
+  coded_->stateful()->prepare(like, slots);
 }
 
-std::vector<Topology::StateArena> Differences::state() const {
-  std::vector<StateArena> kept = coded_->state();
+std::vector<StateArena> Differences::state() const {
+  std::vector<StateArena> kept = coded_->stateful()->state();
   if (agreed_.size() > 0) kept.push_back({"agreed", &agreed_});
   return kept;
 }

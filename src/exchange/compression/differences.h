@@ -11,13 +11,16 @@ namespace taxon::exchange {
 /// since all agreed last, which is small, and not where it stands. What is agreed begins as the weights that
 /// all have when they attend, and becomes whatever is spread after a meeting. Around a codec that loses
 /// nothing it changes roundings alone. A part of the training's state, the same at every member: "agreed".
-class Differences final : public Topology {
+class Differences final : public Topology, public Stateful, public Asynchronous {
  public:
+  /// `coded` is stateful.
   Differences(comm::Communicator& group, std::unique_ptr<Topology> coded)
       : group_(group), coded_(std::move(coded)) {}
 
   Range owned(Range range) const override { return coded_->owned(range); }
   bool spreads() const override { return coded_->spreads(); }
+  Stateful* stateful() override { return this; }
+  Asynchronous* asynchronous() override { return this; }
   /// REQUIRES: prepare() and serve() were called.
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override;
   task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override;

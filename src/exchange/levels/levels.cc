@@ -85,6 +85,7 @@ Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan
     level.row = &find_topology(row.topology, shape.own.topologies);
     level.topology = level.row->make(
         *level.group, {row, shape.seed, shape.servers, shape.own.graphs, shape.own.codecs, shape.log});
+    if (Asynchronous* asynchronous = level.topology->asynchronous()) asynchronous_.push_back(asynchronous);
     levels_.push_back(std::move(level));
   }
 }
@@ -142,59 +143,68 @@ task::Task<void> Levels::spread(BucketTransfer bucket, const tensor::Arena& valu
 }
 
 void Levels::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) {
-  for (Level& level : levels_) level.topology->prepare(like, slots);
+  for (Level& level : levels_)
+    if (Stateful* stateful = level.topology->stateful()) stateful->prepare(like, slots);
 }
 
-std::vector<Topology::StateArena> Levels::state() const {
-  std::vector<Topology::StateArena> all;
+std::vector<StateArena> Levels::state() const {
+  std::vector<StateArena> all;
   for (std::size_t l = 0; l < levels_.size(); ++l)
-    for (Topology::StateArena kept : levels_[l].topology->state())
-      all.push_back({"level " + std::to_string(l) + " " + kept.name, kept.values});
+    if (const Stateful* stateful = levels_[l].topology->stateful())
+      for (const StateArena& kept : stateful->state())
+        all.push_back({"level " + std::to_string(l) + " " + kept.name, kept.values});
   return all;
 }
 
+std::string Levels::paths(std::size_t level) const {
+  const Asynchronous* asynchronous = levels_[level].topology->asynchronous();
+  return asynchronous ? asynchronous->paths() : std::string();
+}
+
 void Levels::begin_turn() {
-  for (Level& level : levels_) level.topology->begin_turn();
+  for (Asynchronous* level : asynchronous_) level->begin_turn();
 }
 
 void Levels::weigh(std::int64_t samples, std::int64_t mean_over) {
-  for (Level& level : levels_) level.topology->weigh(samples, mean_over);
+  for (Asynchronous* level : asynchronous_) level->weigh(samples, mean_over);
 }
 
 std::int64_t Levels::turn() const {
   std::int64_t turn = 0;
-  for (const Level& level : levels_) turn = std::max(turn, level.topology->turn());
+  for (const Asynchronous* level : asynchronous_) turn = std::max(turn, level->turn());
   return turn;
 }
 
 void Levels::set_turn(std::int64_t turn) {
-  for (Level& level : levels_) level.topology->set_turn(turn);
+  for (Asynchronous* level : asynchronous_) level->set_turn(turn);
 }
 
 task::Task<void> Levels::serve(std::vector<Range> units, const tensor::Arena* values,
                                task::Scope* listeners) {
-  for (Level& level : levels_) {
-    auto attend = level.topology->serve(units, values, listeners);
+  for (Asynchronous* level : asynchronous_) {
+    auto attend = level->serve(units, values, listeners);
     co_await attend;
   }
 }
 
 bool Levels::is_passive() const {
-  return std::any_of(levels_.begin(), levels_.end(),
-                     [](const Level& level) { return level.topology->is_passive(); });
+  return std::any_of(asynchronous_.begin(), asynchronous_.end(),
+                     [](const Asynchronous* level) { return level->is_passive(); });
 }
 
 task::Task<void> Levels::pause() {
-  for (Level& level : levels_) {
-    auto pause = level.topology->pause();
+  for (Asynchronous* level : asynchronous_) {
+    auto pause = level->pause();
     co_await pause;
   }
 }
 
 task::Task<void> Levels::close(std::vector<Range> units, const tensor::Arena* values) {
   for (Level& level : levels_) {
-    auto close = level.topology->close(units, values);
-    co_await close;
+    if (Asynchronous* asynchronous = level.topology->asynchronous()) {
+      auto close = asynchronous->close(units, values);
+      co_await close;
+    }
     for (Range& unit : units) unit = level.topology->owned(unit);
   }
 }

@@ -58,13 +58,13 @@ class Levels {
 
   /// What this rank keeps from step to step, named by level: "level 0 errors".
   void prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots = {});
-  std::vector<Topology::StateArena> state() const;
+  std::vector<StateArena> state() const;
   /// What a level's codec did so far; null without one.
   const CodecWork* codec_work(std::size_t level) const { return levels_[level].topology->codec_work(); }
   /// How its values come and go; empty where collectives' rows tell.
-  std::string paths(std::size_t level) const { return levels_[level].topology->paths(); }
+  std::string paths(std::size_t level) const;
 
-  // For ranks that don't keep step, see Topology.
+  // For ranks that don't keep step, see Asynchronous.
   void begin_turn();
   void weigh(std::int64_t samples, std::int64_t mean_over);
   std::int64_t turn() const;
@@ -82,6 +82,7 @@ class Levels {
     std::unique_ptr<Topology> topology;
   };
   std::vector<Level> levels_;
+  std::vector<Asynchronous*> asynchronous_;  // those that have something of it
 };
 
 /// Members of a level's group, for a rank of `world` ranks in nodes of `node`.

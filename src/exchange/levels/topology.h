@@ -44,42 +44,29 @@ struct LevelTransfer {
   bool lasts = true;  // false: what was reduced is others' memory as soon as reduce() is over
 };
 
-/// Where contributions of one level meet: two halves, with the next level or the update between them at
-/// whoever owns the range. Collective over the level's group; arenas outlive the tasks.
-class Topology {
+/// Memory of a member's own that lasts from step to step, by name: of the layout of the values that it
+/// reduces.
+struct StateArena {
+  std::string name;
+  const tensor::Arena* values;
+};
+
+/// Something with memory that is a part of the training's state.
+class Stateful {
  public:
-  virtual ~Topology() = default;
-  /// The part of a range that this member owns: it gets the sum there and hands it on or updates it. Depends
-  /// on the range's size alone, apart from where it begins.
-  virtual Range owned(Range range) const = 0;
-  /// Afterwards owned(transfer.range) of `values` holds the sum over the group, with the same bits wherever
-  /// it is owned; the rest of the range is undefined. Returns how many contributions that sum is worth, each
-  /// member's being worth one: what the mean divides by.
-  virtual task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) = 0;
-  /// Afterwards every member has the owners' values of the range in `values`.
-  virtual task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) = 0;
-  /// The sum over the owners of `mine`, which each has for its part and equally wherever one part is owned.
-  /// The same bits at every member.
-  virtual task::Task<double> total(double mine, std::uint16_t lane) = 0;
-  /// True if some owner has values that others lack: the same at every member.
-  virtual bool spreads() const { return false; }
-
-  /// What a member keeps of its own from step to step, a part of the training's state: of the layout of the
-  /// values that it reduces. None before prepare().
-  struct StateArena {
-    std::string name;
-    const tensor::Arena* values;
-  };
-  virtual std::vector<StateArena> state() const { return {}; }
+  virtual ~Stateful() = default;
+  /// None before prepare(); where others attend to make it, before Asynchronous::serve().
+  virtual std::vector<StateArena> state() const = 0;
   /// Makes room for it, zeroed, beside an arena that will be reduced, whose tensors are `slots`; if there are
-  /// none the arena is one vector. (A topology that attends makes it then.)
+  /// none the arena is one vector.
   virtual void prepare(const tensor::Arena&, std::span<const tensor::Slot>) {}
-  /// What its codec did so far; null without one.
-  virtual const CodecWork* codec_work() const { return nullptr; }
-  /// How values come and go, in words for the log, where it is not by the rows of collectives.
-  virtual std::string paths() const { return {}; }
+};
 
-  // For members that don't keep step.
+/// What a member does beside its steps, or out of step with the others. A member that has something of this
+/// overrides that; the rest is what members do that keep step.
+class Asynchronous {
+ public:
+  virtual ~Asynchronous() = default;
   /// A step, or a meeting, begins. Contributions of the turn before may still be on their way out.
   virtual void begin_turn() {}
   /// From now on contributions belong to the turn that began last. What they are worth: samples, and how many
@@ -98,6 +85,36 @@ class Topology {
   virtual task::Task<void> pause() { co_return; }
   /// For good. `values`: an arena in which `units` lie; what it holds does not matter.
   virtual task::Task<void> close(std::vector<Range>, const tensor::Arena*) { co_return; }
+  /// How values come and go, in words for the log.
+  virtual std::string paths() const { return {}; }
+};
+
+/// Where contributions of one level meet: two halves, with the next level or the update between them at
+/// whoever owns the range. Collective over the level's group; arenas outlive the tasks.
+class Topology {
+ public:
+  using StateArena = exchange::StateArena;
+  virtual ~Topology() = default;
+  /// The part of a range that this member owns: it gets the sum there and hands it on or updates it. Depends
+  /// on the range's size alone, apart from where it begins.
+  virtual Range owned(Range range) const = 0;
+  /// Afterwards owned(transfer.range) of `values` holds the sum over the group, with the same bits wherever
+  /// it is owned; the rest of the range is undefined. Returns how many contributions that sum is worth, each
+  /// member's being worth one: what the mean divides by.
+  virtual task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) = 0;
+  /// Afterwards every member has the owners' values of the range in `values`.
+  virtual task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) = 0;
+  /// The sum over the owners of `mine`, which each has for its part and equally wherever one part is owned.
+  /// The same bits at every member.
+  virtual task::Task<double> total(double mine, std::uint16_t lane) = 0;
+
+  /// True if some owner has values that others lack: the same at every member.
+  virtual bool spreads() const { return false; }
+  /// What its codec did so far; null without one.
+  virtual const CodecWork* codec_work() const { return nullptr; }
+  /// The same object as what else it is; null: nothing of it lasts, or runs beside the steps.
+  virtual Stateful* stateful() { return nullptr; }
+  virtual Asynchronous* asynchronous() { return nullptr; }
 };
 
 /// The unit of total()'s messages: none of a bucket.

@@ -27,7 +27,7 @@ ParameterServer::ParameterServer(comm::Runtime& runtime, Setup setup)
   update_.prepare(std::move(parts), wholes, setup_.layout->arena.slots(), roles.workers(), setup_.late);
   for (int worker = 0; worker < roles.workers(); ++worker)
     workers_.push_back({worker, runtime.transport.path(setup_.group->global(worker)).shared_memory});
-  for (auto& unit : units_) unit->connect(&workers_);
+  for (auto& unit : units_) unit->attach(&workers_);
   std::vector<ServerChannel*> channels;
   for (const ChannelPeer& worker : workers_)
     for (auto& unit : units_) channels.push_back(&unit->channel(worker.member));
@@ -94,8 +94,7 @@ task::Task<void> ParameterServer::while_here(int worker, task::Task<void> servin
 
 /// A pause is over, and so is the end, when all units know.
 task::Task<void> ParameterServer::handle_control(int worker) {
-  Channel channel(*setup_.group, workers_[static_cast<std::size_t>(worker)], kServerControlUnit,
-                  setup_.failures);
+  Channel channel(*setup_.group, worker, kServerControlUnit, 0, setup_.failures);
   for (std::int64_t number = 0;; ++number, channel.next_use()) {
     ServerWire::Head head{};
     const View said = as_view(std::span<std::int64_t>(head));

@@ -158,7 +158,7 @@ ServedUnit::ServedUnit(const ServerSetup& setup, ServerUpdate& update, const Buc
     replay_.emplace(bucket.name, *setup.log.follow, static_cast<std::int32_t>(bucket.id.value()));
 }
 
-void ServedUnit::connect(std::vector<ChannelPeer>* workers) {
+void ServedUnit::attach(std::vector<ChannelPeer>* workers) {
   for (ChannelPeer& worker : *workers)
     slot(worker.member).channel =
         std::make_unique<ServerChannel>(*setup_.group, worker, part_, update_, setup_.failures);

@@ -45,7 +45,7 @@ class ServedUnit {
   ServedUnit(const ServerSetup& setup, ServerUpdate& update, const Bucket& bucket, Range owned,
              ServerCounts* counts);
   /// After the part says how its values travel.
-  void connect(std::vector<ChannelPeer>* workers);
+  void attach(std::vector<ChannelPeer>* workers);
   /// Everybody begins after so many updates and samples.
   void set_out(std::int64_t version, std::int64_t samples);
 

@@ -37,7 +37,7 @@ task::Task<Contribution> ServerChannel::receive(const ConsistencyController* cou
   if (came.at(ServerWire::Written) > 0 && window_.empty())
     throw comm::told_wrong(channel_.rank(), "hand in",
                            part_.bucket->name + " was written to where a contribution waits for its update");
-  if (channel_.accept(part_.range.size * size_of(type))) {
+  if (channel_.read_credit(part_.range.size * size_of(type))) {
     came.values = Buffer(window_.back().release(), ReturnArena{&window_});
     window_.pop_back();
   } else {

@@ -32,7 +32,7 @@ class ServerChannel {
 
   OwnedPart& part_;
   ServerUpdate& update_;
-  Channel channel_;
+  ValueChannel channel_;
   const ChannelPeer& peer_;
   const tensor::Arena wire_;                // of a coded contribution
   const tensor::Arena* windows_ = nullptr;  // of all channels

@@ -62,7 +62,7 @@ ServerClient::ServerClient(comm::Communicator& group, TopologyContext context)
   std::uint32_t signal = shares ? transport.allot_signals(static_cast<std::uint32_t>(servers_.size())) : 0;
   for (ChannelPeer& server : servers_) {
     server.signal = signal++;
-    controls_.push_back(std::make_unique<Channel>(group, server, kServerControlUnit));
+    controls_.push_back(std::make_unique<Channel>(group, server.member, kServerControlUnit));
   }
 }
 
@@ -87,8 +87,8 @@ ServerClient::Line& ServerClient::line(const LevelTransfer& transfer) {
   const bool direct =
       sizes(Wires::Contribution, transfer.range).empty() && sizes(Wires::Answer, transfer.range).empty();
   for (ChannelPeer& server : servers_) {
-    line.servers.push_back(std::make_unique<Channel>(group_, server, transfer.unit, direct,
-                                                     ServerWire::kContributions, ServerWire::kAnswers));
+    line.servers.push_back(std::make_unique<ValueChannel>(group_, server, transfer.unit, direct,
+                                                          ServerWire::kContributions, ServerWire::kAnswers));
     line.answers.push_back({0, first_version_});
   }
   return line;
@@ -116,7 +116,7 @@ task::Task<void> ServerClient::hand_in(LevelTransfer transfer, const tensor::Are
   for (int i = 0; i < roles_.servers(); ++i) {
     const int server = (group_.rank() + i) % roles_.servers();
     const auto s = static_cast<std::size_t>(server);
-    Channel& channel = *line.servers[s];
+    ValueChannel& channel = *line.servers[s];
     const Range part = roles_.part_of(transfer.range, server);
     const Head head{kind,   clock_,        line.answers[s][ServerWire::Version], samples_, mean_over_,
                     number, transfer.round};
@@ -168,13 +168,13 @@ task::Task<void> ServerClient::take_answer(LevelTransfer transfer, const tensor:
                                            int server) {
   Line& line = this->line(transfer);
   const auto s = static_cast<std::size_t>(server);
-  Channel& channel = *line.servers[s];
+  ValueChannel& channel = *line.servers[s];
   const DType type = sizes(Wires::Answer, transfer.range).empty() ? values->type() : DType::UInt8;
   auto receiving = channel.receive(into, type);
   const Head head = co_await receiving;
   check(line, server, head);
   line.answers[s] = head;
-  const bool in_place = channel.accept(into.size());
+  const bool in_place = channel.read_credit(into.size());
   auto taking = channel.receive_values(into, type);
   co_await taking;
   if (!in_place || (line.from == values && line.range == transfer.range)) co_return;

@@ -11,12 +11,14 @@ namespace taxon::exchange {
 /// A worker's side of a parameter server: what it hands in goes to the owners of its parts, and their answers
 /// come back when its consistency lets it go on. The other side is a ParameterServer at every member that
 /// serves.
-class ServerClient final : public Topology {
+class ServerClient final : public Topology, public Stateful, public Asynchronous {
  public:
   ServerClient(comm::Communicator& group, TopologyContext context);
 
   Range owned(Range range) const override { return {range.begin, 0}; }
   bool spreads() const override { return true; }
+  Stateful* stateful() override { return this; }
+  Asynchronous* asynchronous() override { return this; }
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override;
   task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override;
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
@@ -43,7 +45,7 @@ class ServerClient final : public Topology {
  private:
   using Head = ServerWire::Head;
   struct Line {
-    std::vector<std::unique_ptr<Channel>> servers;
+    std::vector<std::unique_ptr<ValueChannel>> servers;
     std::vector<Head> answers;            // [server]: that came last
     std::int64_t handed_in = 0;           // contributions
     const tensor::Arena* from = nullptr;  // what was handed in last, where answers may be put

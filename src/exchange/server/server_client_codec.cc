@@ -13,7 +13,7 @@ void ServerClient::prepare(const tensor::Arena& like, std::span<const tensor::Sl
   if (coders_.contributions && roles_.works(group_.rank())) coders_.contributions->prepare(like, slots);
 }
 
-std::vector<Topology::StateArena> ServerClient::state() const {
+std::vector<StateArena> ServerClient::state() const {
   return coders_.contributions ? coders_.contributions->state() : std::vector<StateArena>();
 }
 

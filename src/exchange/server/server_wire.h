@@ -32,14 +32,14 @@ struct ServerWire {
     Response
   };
   enum Kind : std::int64_t { Contribution, Pause, Close };
-  using Head = Channel::Head;
+  using Head = ValueChannel::Head;
   // Of HandedInHead and Control.
   enum Field { KindOf, Clock, Base, Samples, MeanOver, Number, Round, Written };
   // Of AnswerHead.
   enum AnswerField { CommonClock, Version, AnswerWritten };
-  static constexpr Channel::Direction kContributions{HandedInHead, HandedIn, Written, "hand in",
-                                                     "contributions"};
-  static constexpr Channel::Direction kAnswers{AnswerHead, Answer, AnswerWritten, "answer", "answers"};
+  static constexpr ValueChannel::Direction kContributions{HandedInHead, HandedIn, Written, "hand in",
+                                                          "contributions"};
+  static constexpr ValueChannel::Direction kAnswers{AnswerHead, Answer, AnswerWritten, "answer", "answers"};
   /// Of the unit's `use`-th exchange between a worker and a server.
   static net::Tag tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use,
                       Message message) {

@@ -52,8 +52,9 @@ class AllReduce final : public Topology {
 };
 
 std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
-  if (is_coded(context.level)) return make_coded(group, context);
-  return std::make_unique<AllReduce>(group, context.level);
+  auto dense = std::make_unique<AllReduce>(group, context.level);
+  if (is_coded(context.level)) return make_coded(group, context, std::move(dense), false);
+  return dense;
 }
 
 }  // namespace

@@ -2,44 +2,28 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/rng.h"
-#include "comm/in_flight.h"
 #include "comm/told.h"
 #include "comm/trace_scope.h"
+#include "exchange/kernels.h"
 #include "exchange/topologies/mixing.h"
 #include "task/scope.h"
 
 namespace taxon::exchange {
 namespace {
 
-constexpr std::size_t kPieceElements = 256 * 1024;
 constexpr std::uint32_t kHead = 0, kValues = 1, kAnswer = 2, kHeard = 3;
 
 View bytes_of(Pairwise::Head& head) { return as_view(std::span<std::int64_t>(head)); }
 ConstView bytes_of(const Pairwise::Head& head) { return as_const_view(std::span<const std::int64_t>(head)); }
-
-template <class First, class Second>
-task::Task<void> await_both(First* first, Second* second) {
-  co_await *first;
-  co_await *second;
-}
 
 template <class Body>
 void for_floats(DType type, Body&& body) {
   dispatch(type, [&](auto zero) {
     if constexpr (std::is_floating_point_v<decltype(zero)>) body(zero);
   });
-}
-
-/// So that the communication thread polls in between.
-std::vector<Range> pieces_of(std::size_t size) {
-  std::vector<Range> pieces;
-  for (std::size_t begin = 0; begin < size; begin += kPieceElements)
-    pieces.push_back({begin, std::min(kPieceElements, size - begin)});
-  return pieces;
 }
 
 void copy(View to, ConstView from) {
@@ -50,13 +34,6 @@ void copy(View to, ConstView from) {
 
 Pairwise::Pairwise(comm::Communicator& group, TopologyContext context)
     : group_(group), seed_(context.seed), log_(context.log) {}
-
-net::Tag Pairwise::tag(std::uint32_t unit, std::uint32_t context, std::uint32_t message) const {
-  net::Tag tag = group_.tag(net::Operation::Serve, unit);
-  tag.sequence = context;
-  tag.round = message;
-  return tag;
-}
 
 /// A pure function, the same for all units of a turn.
 int Pairwise::partner_at(std::int64_t round) const {
@@ -91,7 +68,7 @@ task::Task<double> Pairwise::reduce(LevelTransfer transfer, const tensor::Arena&
   }
   const Held& held = held_[transfer.unit];
   std::int64_t number = 0;
-  for (Range piece : pieces_of(transfer.range.size)) {
+  for (Range piece : kernel_pieces({0, transfer.range.size})) {
     const AsyncEvent own_way{AsyncEvent::Kind::OwnWay, static_cast<std::int32_t>(transfer.unit),
                              group_.rank(), number++};
     tensor::Kernel kernel{"own way",
@@ -115,7 +92,7 @@ task::Task<void> Pairwise::spread(LevelTransfer transfer, const tensor::Arena& v
   if (!is_passive()) co_return;
   const Held& held = held_[transfer.unit];
   std::int64_t number = 0;
-  for (Range piece : pieces_of(transfer.range.size)) {
+  for (Range piece : kernel_pieces({0, transfer.range.size})) {
     const AsyncEvent take_over{AsyncEvent::Kind::TakeOver, static_cast<std::int32_t>(transfer.unit),
                                group_.rank(), number++};
     tensor::Kernel kernel{"take over",
@@ -131,21 +108,17 @@ task::Task<void> Pairwise::spread(LevelTransfer transfer, const tensor::Arena& v
 }
 
 task::Task<void> Pairwise::average_with_partner(LevelTransfer transfer, const tensor::Arena* values) {
-  net::Transport& transport = group_.runtime().transport;
   const int partner = partner_at(transfer.round);
-  const Rank peer = group_.global(partner);
-  const std::uint32_t context = uses_[partner]++;
+  const std::uint32_t use = uses_[partner]++;
+  Channel heads(group_, partner, kPairsUnit, use), channel(group_, partner, transfer.unit, use);
   const Head head{static_cast<std::int64_t>(Kind::Contribution), transfer.unit};
   const View data = values->bytes(transfer.range);
-  {
-    net::SendOp says(transport, peer, tag(kPairsUnit, context, kHead), bytes_of(head), DType::Int64);
-    net::SendOp gives(transport, peer, tag(transfer.unit, context, kValues), data, values->type());
-    auto both = await_both(&says, &gives);
-    auto sent = comm::settle(group_.runtime().pending(), std::move(both));
-    co_await sent;
-  }
-  net::RecvOp takes(transport, peer, tag(transfer.unit, context, kAnswer), data, values->type());
-  co_await takes;
+  task::Scope sends(group_.runtime().pending());
+  sends.spawn(heads.say(kHead, bytes_of(head), DType::Int64));
+  sends.spawn(channel.say(kValues, data, values->type()));
+  co_await sends.join();
+  auto hearing = channel.hear(kAnswer, data, values->type());
+  co_await hearing;
 }
 
 task::Task<void> Pairwise::serve(std::vector<Range> units, const tensor::Arena* values,
@@ -154,10 +127,9 @@ task::Task<void> Pairwise::serve(std::vector<Range> units, const tensor::Arena* 
   listeners_ = listeners;
   comm::Runtime& runtime = group_.runtime();
   for (Range range : units) {
-    held_.push_back({range,
+    held_.push_back({range, tensor::Arena(values->type(), range.size, values->bytes()),
                      tensor::Arena(values->type(), range.size, values->bytes()),
-                     tensor::Arena(values->type(), range.size, values->bytes()),
-                     {},
+                     BufferPool(values->type(), range.size, values->bytes()),
                      std::make_unique<ReplayGate>(runtime.executor(), runtime.pending())});
     const auto unit = static_cast<std::int32_t>(held_.size() - 1);
     held_.back().turns->open(fmt::format("pairs in bucket {}", unit), log_, AsyncEvent::Role::Passive, unit);
@@ -174,48 +146,38 @@ task::Task<void> Pairwise::serve(std::vector<Range> units, const tensor::Arena* 
 }
 
 task::Task<void> Pairwise::receive(int member) {
-  net::Transport& transport = group_.runtime().transport;
-  const Rank peer = group_.global(member);
-  for (std::uint32_t context = 0;; ++context) {
+  for (Channel heads(group_, member, kPairsUnit);; heads.next_use()) {
     Head head{};
-    net::RecvOp said(transport, peer, tag(kPairsUnit, context, kHead), bytes_of(head), DType::Int64);
-    co_await said;
+    auto hearing = heads.hear(kHead, bytes_of(head), DType::Int64);
+    co_await hearing;
     const Kind kind{head[0]};
     if (kind == Kind::Close) co_return;
     if (kind == Kind::Contribution) {
       if (head[1] < 0 || static_cast<std::size_t>(head[1]) >= held_.size())
-        throw comm::told_wrong(peer, "pairs", fmt::format("bucket {} of {}", head[1], held_.size()));
+        throw comm::told_wrong(heads.rank(), "pairs", fmt::format("bucket {} of {}", head[1], held_.size()));
       const auto unit = static_cast<std::uint32_t>(head[1]);
-      listeners_->spawn(answer(member, context, &held_[unit], unit));
+      listeners_->spawn(answer(member, heads.use(), &held_[unit], unit));
       continue;
     }
-    if (kind != Kind::Pause) throw comm::told_wrong(peer, "pairs", fmt::format("a head of kind {}", head[0]));
+    if (kind != Kind::Pause)
+      throw comm::told_wrong(heads.rank(), "pairs", fmt::format("a head of kind {}", head[0]));
     ++paused_[member];
     if (quiet_ && all_paused()) quiet_->set();
     const Head heard{};
-    net::SendOp says(transport, peer, tag(kPairsUnit, context, kHeard), bytes_of(heard), DType::Int64);
-    co_await says;
+    auto saying = heads.say(kHeard, bytes_of(heard), DType::Int64);
+    co_await saying;
   }
 }
 
 /// Piece by piece, and each at one time: in between others may be averaged, which leaves the sum alone too.
-task::Task<void> Pairwise::answer(int member, std::uint32_t context, Held* held, std::uint32_t unit) {
-  net::Transport& transport = group_.runtime().transport;
-  const Rank peer = group_.global(member);
+task::Task<void> Pairwise::answer(int member, std::uint32_t use, Held* held, std::uint32_t unit) {
+  Channel channel(group_, member, unit, use);
   const DType type = held->now.type();
-  Buffer buffer;
-  if (held->unused.empty()) {
-    buffer = std::make_unique<tensor::Arena>(type, held->range.size, held->now.bytes());
-  } else {
-    buffer = std::move(held->unused.back());
-    held->unused.pop_back();
-  }
-  {
-    net::RecvOp takes(transport, peer, tag(unit, context, kValues), buffer->bytes(), type);
-    co_await takes;
-  }
+  const Buffer buffer = held->unused.take();
+  auto hearing = channel.hear(kValues, buffer->bytes(), type);
+  co_await hearing;
   std::int64_t number = 0;
-  for (Range piece : pieces_of(held->range.size)) {
+  for (Range piece : kernel_pieces({0, held->range.size})) {
     const AsyncEvent average{AsyncEvent::Kind::Average, static_cast<std::int32_t>(unit), member, number++};
     tensor::Kernel kernel{"average",
                           {2.0 * static_cast<double>(piece.size), 4 * piece.size * size_of(type)},
@@ -230,9 +192,8 @@ task::Task<void> Pairwise::answer(int member, std::uint32_t context, Held* held,
     auto done = act(held, average, std::move(kernel));
     co_await done;
   }
-  net::SendOp gives(transport, peer, tag(unit, context, kAnswer), buffer->bytes(), type);
-  co_await gives;
-  held->unused.push_back(std::move(buffer));
+  auto saying = channel.say(kAnswer, buffer->bytes(), type);
+  co_await saying;
 }
 
 bool Pairwise::all_paused() const {
@@ -259,17 +220,15 @@ task::Task<void> Pairwise::pause() {
 /// To every passive member; a pause is over when all have heard of it.
 task::Task<void> Pairwise::tell(Kind kind) {
   if (is_passive()) co_return;
-  net::Transport& transport = group_.runtime().transport;
   const Head head{static_cast<std::int64_t>(kind), 0};
   for (int member = 0; member < group_.size(); member += 2) {
-    const Rank peer = group_.global(member);
-    const std::uint32_t context = uses_[member]++;
-    net::SendOp says(transport, peer, tag(kPairsUnit, context, kHead), bytes_of(head), DType::Int64);
-    co_await says;
+    Channel heads(group_, member, kPairsUnit, uses_[member]++);
+    auto saying = heads.say(kHead, bytes_of(head), DType::Int64);
+    co_await saying;
     if (kind != Kind::Pause) continue;
     Head heard{};
-    net::RecvOp hears(transport, peer, tag(kPairsUnit, context, kHeard), bytes_of(heard), DType::Int64);
-    co_await hears;
+    auto hearing = heads.hear(kHeard, bytes_of(heard), DType::Int64);
+    co_await hearing;
   }
 }
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "exchange/channel/buffer_pool.h"
+#include "exchange/channel/channel.h"
 #include "exchange/levels/topology.h"
 #include "exchange/replay/replay_gate.h"
 
@@ -16,7 +18,7 @@ namespace taxon::exchange {
 /// their values; whatever came meanwhile and their own way are added up when their turn comes. Nobody waits
 /// for anybody but an active member for one answer, so there is no circle to close. An average of a pair
 /// leaves the sum over all members as it is, element by element.
-class Pairwise final : public Topology {
+class Pairwise final : public Topology, public Asynchronous {
  public:
   Pairwise(comm::Communicator& group, TopologyContext context);
 
@@ -27,6 +29,7 @@ class Pairwise final : public Topology {
   /// Passive: what it answers with by now. Active: nothing.
   task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override;
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
+  Asynchronous* asynchronous() override { return this; }
 
   task::Task<void> serve(std::vector<Range> units, const tensor::Arena* values,
                          task::Scope* listeners) override;
@@ -39,22 +42,20 @@ class Pairwise final : public Topology {
   using Head = std::array<std::int64_t, 2>;  // kind, unit
 
  private:
-  using Buffer = std::unique_ptr<tensor::Arena>;
-  struct Held {                  // of a passive member, one for each unit
-    Range range;                 // of the members' values
-    tensor::Arena now;           // what it answers with
-    tensor::Arena taken;         // what this member had when it last took that over
-    std::vector<Buffer> unused;  // for what comes
+  struct Held {           // of a passive member, one for each unit
+    Range range;          // of the members' values
+    tensor::Arena now;    // what it answers with
+    tensor::Arena taken;  // what this member had when it last took that over
+    BufferPool unused;    // for what comes
     std::unique_ptr<ReplayGate> turns;
   };
   static bool passive(int member) { return member % 2 == 0; }
   int actives() const { return group_.size() / 2; }
   int passives() const { return group_.size() - actives(); }
   int partner_at(std::int64_t round) const;
-  net::Tag tag(std::uint32_t unit, std::uint32_t context, std::uint32_t message) const;
   task::Task<void> average_with_partner(LevelTransfer transfer, const tensor::Arena* values);
   task::Task<void> receive(int member);
-  task::Task<void> answer(int member, std::uint32_t context, Held* held, std::uint32_t unit);
+  task::Task<void> answer(int member, std::uint32_t use, Held* held, std::uint32_t unit);
   task::Task<void> tell(Kind kind);
   task::Task<void> run(tensor::Kernel kernel);
   task::Task<void> act(const Held* held, AsyncEvent event, tensor::Kernel kernel);

@@ -42,7 +42,7 @@ class Sharded final : public Topology {
 
 std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
   auto dense = std::make_unique<Sharded>(group);
-  if (is_coded(context.level)) return make_coded_shards(group, context, std::move(dense));
+  if (is_coded(context.level)) return make_coded(group, context, std::move(dense), true);
   return dense;
 }
 

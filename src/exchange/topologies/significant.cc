@@ -123,7 +123,7 @@ void settle_part(const Part& part, int members) {
   }
 }
 
-class Significant final : public Topology {
+class Significant final : public Topology, public Stateful, public Asynchronous {
  public:
   Significant(comm::Communicator& group, TopologyContext context)
       : group_(group), significance_(context.level.options.read<SignificantOptions>().significance) {}
@@ -132,6 +132,8 @@ class Significant final : public Topology {
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override;
   task::Task<void> spread(LevelTransfer, const tensor::Arena&) override { co_return; }
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
+  Stateful* stateful() override { return this; }
+  Asynchronous* asynchronous() override { return this; }
 
   task::Task<void> serve(std::vector<Range> units, const tensor::Arena* values, task::Scope*) override {
     common_ = tensor::Arena(values->type(), values->size(), values->bytes());

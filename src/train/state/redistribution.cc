@@ -68,7 +68,7 @@ task::Task<void> restore_kept(TrainContext world, RankGroups ranks, const RunSta
   const auto& tensors = run_start->rank_tensors;
   if (std::none_of(tensors.begin(), tensors.end(), is_kept)) co_return;
   auto filling = on_data(&world.runtime, "memory of errors", [&] {
-    for (const exchange::Topology::StateArena& kept : ranks.levels.state())
+    for (const exchange::StateArena& kept : ranks.levels.state())
       state->fill(kept.name, tensors, *kept.values);
   });
   co_await filling;
@@ -76,7 +76,7 @@ task::Task<void> restore_kept(TrainContext world, RankGroups ranks, const RunSta
 
 std::vector<checkpoint::LogicalTensor> pack_kept(const exchange::Levels& levels, const State& state) {
   std::vector<checkpoint::LogicalTensor> tensors;
-  for (const exchange::Topology::StateArena& kept : levels.state()) {
+  for (const exchange::StateArena& kept : levels.state()) {
     auto named = state.named(kept.name, *kept.values);
     std::move(named.begin(), named.end(), std::back_inserter(tensors));
   }

@@ -135,7 +135,7 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   co_await attending;
   if (run_start->rank_tensors.empty()) co_return;
   auto keeping = on_data(&runtime_, "replica", [&] {
-    for (const exchange::Topology::StateArena& kept : ranks_.outer->state())
+    for (const exchange::StateArena& kept : ranks_.outer->state())
       if (run_start->same_world || has(run_start->rank_tensors, kMeets + kept.name))
         state_->fill(kMeets + kept.name, run_start->rank_tensors, *kept.values);
   });
@@ -185,7 +185,7 @@ std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
   if (outer_loop_) {
     for (const auto& [name, arena] : outer_loop_->rule().state()) tensors.push_back(flat(name, *arena));
     add(state_->named(kAnswers, state_->handed_in()));
-    for (const exchange::Topology::StateArena& kept : ranks_.outer->state())
+    for (const exchange::StateArena& kept : ranks_.outer->state())
       add(state_->named(kMeets + kept.name, *kept.values));
   }
   if (server_) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "comm/told.h"
+#include "exchange/channel/channel.h"
 #include "train/units.h"
 
 namespace taxon::train {
@@ -12,13 +13,7 @@ enum Report { Farewell, Samples, LossSum, Correct, Stop, ReportSize };
 enum Answer { AllSamples, AllLoss, AllCorrect, AllStop, Calls, AnswerSize };
 constexpr std::size_t kSize = 8;
 static_assert(ReportSize <= kSize && AnswerSize <= kSize);
-
-net::Tag tag_of(const comm::Communicator& group, std::uint32_t use, std::uint32_t round) {
-  net::Tag tag = group.tag(net::Operation::Serve, kLedgerUnit);
-  tag.sequence = use;
-  tag.round = round;
-  return tag;
-}
+enum Message : std::uint32_t { kReport, kAnswer };
 
 }  // namespace
 
@@ -55,20 +50,16 @@ task::Task<void> ProgressTracker::serve(int worker) {
 }
 
 task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
-  net::Transport& transport = group_.runtime().transport;
-  const Rank peer = group_.global(worker);
-  for (std::uint32_t use = 0;; ++use) {
+  for (exchange::Channel channel(group_, worker, kLedgerUnit, 0, setup_.failures);; channel.next_use()) {
+    const std::int64_t use = channel.use();
     std::vector<double> values(kSize);
-    {
-      net::RecvOp hears(transport, peer, tag_of(group_, use, 0), as_view(std::span(values)), DType::Float64);
-      comm::GuardedOp guard(setup_.failures, transport, hears);
-      co_await hears;
-    }
+    auto hearing = channel.hear(kReport, as_view(std::span(values)), DType::Float64);
+    co_await hearing;
     if (values[Farewell] != 0) co_return;
     // A loss may be anything: training can diverge.
     if (!comm::is_count(values[Samples]) || !comm::is_count(values[Correct]))
       throw comm::told_wrong(
-          peer, "reports of steps",
+          channel.rank(), "reports of steps",
           fmt::format("{} samples, of which {} were right", values[Samples], values[Correct]));
     auto turn = gate_.take({exchange::AsyncEvent::Kind::Report, exchange::AsyncEvent::kNoUnit, worker, use});
     co_await turn;
@@ -82,10 +73,8 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
     values[AllStop] = totals_.stop ? 1 : 0;
     values[Calls] = static_cast<double>(totals_.calls);
     gate_.over();  // what is heard next is none of this answer's
-    net::SendOp says(transport, peer, tag_of(group_, use, 1), as_const_view(std::span<const double>(values)),
-                     DType::Float64);
-    comm::GuardedOp guard(setup_.failures, transport, says);
-    co_await says;
+    auto saying = channel.say(kAnswer, as_const_view(std::span<const double>(values)), DType::Float64);
+    co_await saying;
   }
 }
 
@@ -103,15 +92,12 @@ void ProgressTracker::add(int worker, std::int64_t number, const std::vector<dou
 }
 
 task::Task<void> ProgressTracker::exchange(std::vector<double>* values) {
-  net::Transport& transport = group_.runtime().transport;
-  const Rank first = group_.global(0);
-  const std::uint32_t use = use_++;
-  net::SendOp says(transport, first, tag_of(group_, use, 0), as_const_view(std::span<const double>(*values)),
-                   DType::Float64);
-  co_await says;
+  exchange::Channel channel(group_, 0, kLedgerUnit, use_++);
+  auto saying = channel.say(kReport, as_const_view(std::span<const double>(*values)), DType::Float64);
+  co_await saying;
   if ((*values)[Farewell] != 0) co_return;
-  net::RecvOp hears(transport, first, tag_of(group_, use, 1), as_view(std::span(*values)), DType::Float64);
-  co_await hears;
+  auto hearing = channel.hear(kAnswer, as_view(std::span(*values)), DType::Float64);
+  co_await hearing;
 }
 
 task::Task<void> ProgressTracker::report(StepReduction::LocalStatus mine, std::int64_t samples,
