@@ -1,36 +1,14 @@
-// A collective of one's own: a star, where member 0 collects, sums and spreads. It has the form of a row of
-// Taxon's table, runs over any transport, and is compared with the table's ring.
+// A collective of one's own (star.h), which has the form of a row of Taxon's table and runs over any
+// transport, compared with the table's ring.
 #include <taxon/comm.h>
 
 #include <cstring>
 #include <iostream>
 #include <vector>
 
-using namespace taxon;
+#include "star.h"
 
-// An operation of the network starts where it is named and is awaited later. begin() gives the same tag to
-// all members, so that a message can only meet its own receiver.
-task::Task<void> star(comm::Communicator& group, comm::Call call) {
-  net::Transport& transport = group.runtime().transport;
-  net::Tag tag = group.begin(net::Operation::User, call.unit, call.lane);
-  if (group.rank() != 0) {
-    net::SendOp send(transport, group.global(0), tag, call.data, call.type);
-    co_await send;
-  } else {
-    std::vector<std::byte> theirs(call.data.size());
-    View other(theirs.data(), theirs.size());
-    for (int member = 1; member < group.size(); ++member) {  // in order: the same bits in every run
-      net::RecvOp receive(transport, group.global(member), tag, other, call.type);
-      co_await receive;
-      const ConstView both[] = {call.data, other};
-      comm::sum_into(call.type, call.data, both);
-    }
-  }
-  comm::Shape shape{group.size(), call.data.size(), false};
-  const auto& row = comm::choose_row(net::Operation::Broadcast, shape, {5e-6, 1e9, 1e-10});
-  auto spread = row.run(group, call);
-  co_await spread;
-}
+using namespace taxon;
 
 task::Task<void> rank(net::Transport* transport, int* disagreements) {
   tensor::CpuDevice device(transport->executor());
@@ -47,7 +25,7 @@ task::Task<void> rank(net::Transport* transport, int* disagreements) {
   std::vector<double> two = one;
   comm::Call by_star{as_view(std::span(one)), DType::Float64},
       by_ring{as_view(std::span(two)), DType::Float64};
-  auto first = star(world, by_star);
+  auto first = star().run(world, by_star);
   co_await first;
   auto second = comm::find_row(net::Operation::AllReduce, "ring").run(world, by_ring);
   co_await second;

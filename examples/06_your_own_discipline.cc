@@ -21,7 +21,7 @@ constexpr exchange::TopologyRow kTopologies[] = {
     {"median", Median::make, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count; },
      [](const plan::LevelPlan&, std::size_t bytes, const exchange::LevelShape& shape,
-        const exchange::OwnRows&) { return static_cast<double>(bytes) * (shape.size - 1); }},
+        const exchange::Extensions&) { return static_cast<double>(bytes) * (shape.size - 1); }},
 };
 constexpr optim::OuterRow kRules[] = {{"by_sign", "one rate towards the mean", BySign::make, 1}};
 const codec::CodecRow kCodecs[] = {stochastic_top_k()};
@@ -127,8 +127,7 @@ double bytes_of(const plan::Plan& plan, std::size_t values) {
   const plan::BucketPlan bucket{.parameters = {"w"},
                                 .bytes = static_cast<std::int64_t>(values * sizeof(float))};
   const exchange::LevelShape shapes[] = {{.size = 2}};
-  return exchange::bytes_sent(bucket, plan.exchange.levels,
-                              {.shapes = shapes, .own_rows = {.codecs = kCodecs}});
+  return exchange::bytes_sent(bucket, plan.exchange.levels, {.shapes = shapes, .own = {.codecs = kCodecs}});
 }
 
 /// Every weight ends an even number of rates, at most `updates`, from where it began.

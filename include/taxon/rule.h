@@ -4,3 +4,5 @@
 /// (optim::OuterRule).
 #include "optim/outer.h"
 #include "optim/rule.h"
+#include "optim/schedule.h"
+#include "optim/staleness.h"

@@ -2,6 +2,7 @@
 
 #include "planner/simulation.h"
 #include "planner/simulation_report.h"
+#include "sim/world.h"
 
 /// A plan on a cluster that is only described, on virtual time.
 namespace taxon {

@@ -1,47 +1,39 @@
 #include "base/error.h"
+#include "base/table_row.h"
 #include "codec/codec.h"
 
 namespace taxon::codec {
 
-/// The codec of that name, from its file under codec/rows.
-#define TAXON_ROW(name)     \
-  [] {                      \
-    extern CodecRow name(); \
-    return name();          \
-  }()
-
 std::span<const CodecRow> codec_table() {
   static const CodecRow kRows[] = {
-      TAXON_ROW(bf16),
-      TAXON_ROW(fp16),
-      TAXON_ROW(int8),
-      TAXON_ROW(int4),
-      TAXON_ROW(qsgd),
-      TAXON_ROW(terngrad),
-      TAXON_ROW(natural),
-      TAXON_ROW(sign),
-      TAXON_ROW(sign_vote),
-      TAXON_ROW(one_bit),
-      TAXON_ROW(two_bit),
-      TAXON_ROW(threshold),
-      TAXON_ROW(random_k),
-      TAXON_ROW(top_k),
-      TAXON_ROW(gtop_k),
-      TAXON_ROW(count_sketch),
-      TAXON_ROW(power_sgd),
-      TAXON_ROW(split_top_k),
-      TAXON_ROW(chunk_top_k),
-      TAXON_ROW(dct_top_k),
-      TAXON_ROW(cocktail),
-      TAXON_ROW(split_sketch),
-      TAXON_ROW(packed_top_k),
-      TAXON_ROW(packed_gtop_k),
-      TAXON_ROW(packed_split_top_k),
+      TAXON_ROW(CodecRow, bf16),
+      TAXON_ROW(CodecRow, fp16),
+      TAXON_ROW(CodecRow, int8),
+      TAXON_ROW(CodecRow, int4),
+      TAXON_ROW(CodecRow, qsgd),
+      TAXON_ROW(CodecRow, terngrad),
+      TAXON_ROW(CodecRow, natural),
+      TAXON_ROW(CodecRow, sign),
+      TAXON_ROW(CodecRow, sign_vote),
+      TAXON_ROW(CodecRow, one_bit),
+      TAXON_ROW(CodecRow, two_bit),
+      TAXON_ROW(CodecRow, threshold),
+      TAXON_ROW(CodecRow, random_k),
+      TAXON_ROW(CodecRow, top_k),
+      TAXON_ROW(CodecRow, gtop_k),
+      TAXON_ROW(CodecRow, count_sketch),
+      TAXON_ROW(CodecRow, power_sgd),
+      TAXON_ROW(CodecRow, split_top_k),
+      TAXON_ROW(CodecRow, chunk_top_k),
+      TAXON_ROW(CodecRow, dct_top_k),
+      TAXON_ROW(CodecRow, cocktail),
+      TAXON_ROW(CodecRow, split_sketch),
+      TAXON_ROW(CodecRow, packed_top_k),
+      TAXON_ROW(CodecRow, packed_gtop_k),
+      TAXON_ROW(CodecRow, packed_split_top_k),
   };
   return kRows;
 }
-
-#undef TAXON_ROW
 
 const CodecRow& find_codec(std::string_view name, std::span<const CodecRow> own) {
   for (std::span<const CodecRow> rows : {own, codec_table()})

@@ -61,10 +61,12 @@ std::string_view name_of(net::Operation collective);
 /// Every row, grouped by collective. comm/table.cc.
 std::span<const CollectiveRow> collective_table();
 
-/// The row of that name. Throws Error{Usage} listing the names that exist.
-const CollectiveRow& find_row(net::Operation collective, std::string_view name);
-/// The applicable row with the smallest estimate; ties go to the earlier row. A pure function: every rank
-/// that asks with equal arguments gets the same answer.
-const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost);
+/// The row of that name, one's own first. Throws Error{Usage} listing the names that exist.
+const CollectiveRow& find_row(net::Operation collective, std::string_view name,
+                              std::span<const CollectiveRow> own = {});
+/// The applicable row with the smallest estimate; ties go to the earlier row, one's own first. A pure
+/// function: every rank that asks with equal arguments gets the same answer.
+const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost,
+                                std::span<const CollectiveRow> own = {});
 
 }  // namespace taxon::comm

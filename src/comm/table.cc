@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <array>
-
-#include "comm/rows/rows.h"
+#include "base/check.h"
+#include "base/table_row.h"
+#include "comm/collectives.h"
 
 namespace taxon::comm {
 std::string_view name_of(net::Operation collective) {
@@ -23,37 +23,44 @@ std::string_view name_of(net::Operation collective) {
 }
 
 std::span<const CollectiveRow> collective_table() {
-  static const std::array kTable{
-      direct_all_reduce(),     one_shot_all_reduce(),   ring_all_reduce(),     halving_doubling_all_reduce(),
-      tree_all_reduce(),       direct_reduce_scatter(), ring_reduce_scatter(), direct_all_gather(),
-      ring_all_gather(),       direct_broadcast(),      tree_broadcast(),      direct_barrier(),
-      dissemination_barrier(),
+  static const CollectiveRow kTable[] = {
+      TAXON_ROW(CollectiveRow, direct_all_reduce),     TAXON_ROW(CollectiveRow, one_shot_all_reduce),
+      TAXON_ROW(CollectiveRow, ring_all_reduce),       TAXON_ROW(CollectiveRow, halving_doubling_all_reduce),
+      TAXON_ROW(CollectiveRow, tree_all_reduce),       TAXON_ROW(CollectiveRow, direct_reduce_scatter),
+      TAXON_ROW(CollectiveRow, ring_reduce_scatter),   TAXON_ROW(CollectiveRow, direct_all_gather),
+      TAXON_ROW(CollectiveRow, ring_all_gather),       TAXON_ROW(CollectiveRow, direct_broadcast),
+      TAXON_ROW(CollectiveRow, tree_broadcast),        TAXON_ROW(CollectiveRow, direct_barrier),
+      TAXON_ROW(CollectiveRow, dissemination_barrier),
   };
   return kTable;
 }
 
-const CollectiveRow& find_row(net::Operation collective, std::string_view name) {
+const CollectiveRow& find_row(net::Operation collective, std::string_view name,
+                              std::span<const CollectiveRow> own) {
   std::string names;
-  for (const CollectiveRow& row : collective_table()) {
-    if (row.collective != collective) continue;
-    if (row.name == name) return row;
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
-  }
+  for (std::span<const CollectiveRow> rows : {own, collective_table()})
+    for (const CollectiveRow& row : rows) {
+      if (row.collective != collective) continue;
+      if (row.name == name) return row;
+      names += (names.empty() ? "" : ", ") + std::string(row.name);
+    }
   throw Error(ErrorKind::Usage,
               fmt::format("There is no {} called '{}'; there are: {}.", name_of(collective), name, names));
 }
 
-const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost) {
+const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost,
+                                std::span<const CollectiveRow> own) {
   const CollectiveRow* best = nullptr;
   double least = 0;
-  for (const CollectiveRow& row : collective_table()) {
-    if (row.collective != collective || !row.applies(shape)) continue;
-    double seconds = row.estimate(shape, cost);
-    if (best == nullptr || seconds < least) {
-      best = &row;
-      least = seconds;
+  for (std::span<const CollectiveRow> rows : {own, collective_table()})
+    for (const CollectiveRow& row : rows) {
+      if (row.collective != collective || !row.applies(shape)) continue;
+      double seconds = row.estimate(shape, cost);
+      if (best == nullptr || seconds < least) {
+        best = &row;
+        least = seconds;
+      }
     }
-  }
   TAXON_CHECK(best != nullptr, "no row of ", name_of(collective), " applies");
   return *best;
 }

@@ -16,8 +16,8 @@ std::vector<std::string> names_of(std::span<const Row> own, std::span<const Row>
 plan::Catalogue catalogue(const Extensions& own) {
   plan::Catalogue known;
   known.rules = optim::known_rules(own.rules);
-  known.schedules = optim::schedule_names();
-  known.topologies = known_topologies(own.topologies);
+  known.schedules = optim::known_schedules(own.schedules);
+  known.topologies = known_topologies(own.topologies, own.collectives);
   known.codecs = codec::known_codecs(own.codecs);
   known.outer_rules = optim::known_outer_rules(own.outer_rules);
   known.graphs = names_of(own.graphs, graph_table());

@@ -7,6 +7,7 @@
 #include "exchange/topologies/graph.h"
 #include "optim/outer.h"
 #include "optim/rule.h"
+#include "optim/schedule.h"
 #include "optim/staleness.h"
 
 namespace taxon::exchange {
@@ -20,6 +21,8 @@ struct Extensions {
   std::span<const optim::LateRow> late_rules;
   std::span<const optim::RuleRow> rules;
   std::span<const codec::CodecRow> codecs;
+  std::span<const comm::CollectiveRow> collectives;
+  std::span<const optim::ScheduleRow> schedules;
 };
 
 /// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are

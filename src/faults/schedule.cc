@@ -63,15 +63,19 @@ void kill(Scene& scene, plan::FaultModel& fault) {
 }
 
 struct Row {
-  const char* kind;
+  plan::FaultKind kind;
   std::uint64_t chance;  // in percent
   int hosts;             // that there must be
   void (*draw)(Scene&, plan::FaultModel&);
 };
 constexpr Row kRows[] = {
-    {"delay", 60, 1, delay},         {"delay", 20, 1, delay},       {"slow_device", 30, 1, slow_device},
-    {"slow_link", 30, 2, slow_link}, {"cut_link", 40, 2, cut_link}, {"kill", 50, 1, kill},
-    {"kill", 10, 1, kill},
+    {plan::FaultKind::Delay, 60, 1, delay},
+    {plan::FaultKind::Delay, 20, 1, delay},
+    {plan::FaultKind::SlowDevice, 30, 1, slow_device},
+    {plan::FaultKind::SlowLink, 30, 2, slow_link},
+    {plan::FaultKind::CutLink, 40, 2, cut_link},
+    {plan::FaultKind::Kill, 50, 1, kill},
+    {plan::FaultKind::Kill, 10, 1, kill},
 };
 
 }  // namespace
@@ -86,8 +90,8 @@ FaultSchedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int 
     plan::FaultModel fault;
     fault.kind = row.kind;
     row.draw(scene, fault);
-    schedule.kills |= fault.kind == "kill";
-    schedule.cuts_for_good |= fault.kind == "cut_link" && fault.until == 0;
+    schedule.kills |= fault.kind == plan::FaultKind::Kill;
+    schedule.cuts_for_good |= fault.kind == plan::FaultKind::CutLink && fault.until == 0;
     cluster.faults.push_back(std::move(fault));
   }
   cluster.detection = scene.between(1e-2, 10) * length;
@@ -98,14 +102,14 @@ FaultSchedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int 
 std::vector<std::string> describe(const FaultSchedule& schedule) {
   std::vector<std::string> lines;
   for (const plan::FaultModel& fault : schedule.cluster.faults) {
-    std::string line = fault.kind;
+    std::string line(plan::to_string(fault.kind));
     if (fault.rank >= 0) line += fmt::format(" rank {}", fault.rank);
     if (!fault.host.empty()) line += " " + fault.host;
     if (!fault.peer.empty()) line += " to " + fault.peer;
     if (fault.factor > 0) line += fmt::format(" {:.1f} times", fault.factor);
     if (fault.bound > 0) line += fmt::format(" up to {}", format_seconds(fault.bound));
     line += fmt::format(" at {}", format_seconds(fault.at));
-    if (fault.kind != "kill" && fault.until == 0) line += " for good";
+    if (fault.kind != plan::FaultKind::Kill && fault.until == 0) line += " for good";
     if (fault.until > 0) line += fmt::format(" until {}", format_seconds(fault.until));
     lines.push_back(std::move(line));
   }

@@ -61,6 +61,9 @@ struct RuleContext {
   std::size_t state = 0;       // elements of each state arena
   std::vector<Range> decayed;  // ranges of the weights that weight_decay shrinks, sorted
   View beside = {};            // state is a phantom where this is one
+  /// Of rows that say `by_tensor`: where each tensor lies in the weights, sorted. update() then gets ranges
+  /// that end where tensors end.
+  std::vector<Range> tensors = {};
 };
 
 /// An update rule, described.
@@ -71,19 +74,17 @@ struct RuleRow {
   std::string_view sentence = {};
   bool is_linear = false;     // an update is the gradient times a number, and nothing else is kept
   bool has_momentum = false;  // optimiser.momentum counts
-  bool is_adaptive = false;   // divides by a variance, which optimiser.freeze_steps can keep
+  bool by_tensor = false;     // it needs whole tensors, for their norms
+  std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own beside those of `optimiser`
+  std::span<const plan::PlanRule> rules = {};           // what makes no sense with it
 };
-/// One file for each family in optim/.
+/// One file for each family in optim/rules.
 std::span<const RuleRow> rule_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const RuleRow& find_rule(std::string_view name, std::span<const RuleRow> own = {});
 
 /// For plan::check_plan().
 std::vector<plan::Catalogue::Rule> known_rules(std::span<const RuleRow> own = {});
-
-/// The learning rate after `samples` of `total` samples: linear warm-up to base, then the schedule.
-double learning_rate(const plan::RatePlan& plan, std::int64_t samples, std::int64_t total);
-std::vector<std::string> schedule_names();
 
 /// Sum of squares of a range in float64, in a fixed order (pairwise by blocks), so that every rank computes
 /// the same number.

@@ -22,6 +22,9 @@ void add_keys(const Row* row, std::vector<OptionKey>& keys) {
 }  // namespace
 
 const Catalogue::Rule* Catalogue::find_rule(std::string_view name) const { return find(rules, name); }
+const Catalogue::Schedule* Catalogue::find_schedule(std::string_view name) const {
+  return find(schedules, name);
+}
 const Catalogue::Topology* Catalogue::find_topology(std::string_view name) const {
   return find(topologies, name);
 }
@@ -47,6 +50,16 @@ std::vector<OptionKey> own_keys(const LevelPlan& level, const Catalogue& catalog
   add_keys(catalogue.find_outer(level.rule), keys);
   add_keys(catalogue.find_late(level.late), keys);
   return keys;
+}
+
+std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue& catalogue) {
+  const Catalogue::Rule* rule = catalogue.find_rule(optimiser.rule);
+  return rule ? rule->options : std::vector<OptionKey>();
+}
+
+std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue) {
+  const Catalogue::Schedule* schedule = catalogue.find_schedule(rate.schedule);
+  return schedule ? schedule->options : std::vector<OptionKey>();
 }
 
 }  // namespace taxon::plan

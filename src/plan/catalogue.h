@@ -13,11 +13,17 @@ namespace taxon::plan {
 
 struct LegalityInput;
 
-/// What makes no sense with a row that a level names; it stands with the row.
-struct LevelRule {
+/// What makes no sense with a row that a plan names; it stands with the row.
+struct PlanRule {
   std::string_view key;
   std::string_view sentence;  // what must hold
   /// Nothing when it holds; otherwise what the plan says instead.
+  Violation (*broken)(const LegalityInput&);
+};
+/// The same for a row that a level names.
+struct LevelRule {
+  std::string_view key;
+  std::string_view sentence;
   Violation (*broken)(const LegalityInput&, const LevelPlan&);
 };
 
@@ -78,9 +84,19 @@ struct Catalogue {
     std::string sentence = {};
     bool is_linear = false;     // an update is the gradient times a number, and nothing else is kept
     bool has_momentum = false;  // optimiser.momentum counts
-    bool is_adaptive = false;   // divides by a variance, which optimiser.freeze_steps can keep
+    bool by_tensor = false;     // it needs whole tensors, for their norms
+    std::vector<OptionKey> options = {};
+    std::span<const PlanRule> rules = {};
   };
-  std::vector<std::string> models, datasets, schedules, transports, graphs;
+  struct Schedule {
+    std::string name;
+    std::string sentence = {};
+    bool knows_the_end = false;  // its rates depend on how long the run is
+    std::vector<OptionKey> options = {};
+    std::span<const PlanRule> rules = {};
+  };
+  std::vector<std::string> models, datasets, transports, graphs;
+  std::vector<Schedule> schedules;
   std::vector<Rule> rules;
   std::vector<Topology> topologies;
   std::vector<Outer> outer_rules;
@@ -89,6 +105,7 @@ struct Catalogue {
 
   // Null for a name that no row has.
   const Rule* find_rule(std::string_view name) const;
+  const Schedule* find_schedule(std::string_view name) const;
   const Topology* find_topology(std::string_view name) const;
   const Outer* find_outer(std::string_view name) const;
   const Late* find_late(std::string_view name) const;
@@ -109,5 +126,7 @@ std::vector<std::string> names_of(const std::vector<Row>& rows) {
 /// The keys that a section may have beside those that all have: those of the rows that it names.
 std::vector<OptionKey> own_keys(const CodecPlan& codec, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const LevelPlan& level, const Catalogue& catalogue);
+std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue& catalogue);
+std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue);
 
 }  // namespace taxon::plan

@@ -115,10 +115,11 @@ class Check {
   }
 
   void fault(const FaultModel& item, const std::string& path) {
-    if (item.kind.empty())
+    if (item.kind == FaultKind::Missing)
       return complain(path + ".kind is missing: kill, slow_device, slow_link, cut_link or delay");
-    const bool kill = item.kind == "kill", cut = item.kind == "cut_link", delay = item.kind == "delay";
-    const bool link = cut || item.kind == "slow_link", slow = item.kind.starts_with("slow_");
+    const bool kill = item.kind == FaultKind::Kill, cut = item.kind == FaultKind::CutLink;
+    const bool delay = item.kind == FaultKind::Delay, link = cut || item.kind == FaultKind::SlowLink;
+    const bool slow = item.kind == FaultKind::SlowDevice || item.kind == FaultKind::SlowLink;
     window(item, path);
     if (kill) {
       if (item.rank < 0) complain(path + ".rank is missing: whom to kill");

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/choice.h"
+
 namespace taxon::plan {
 
 /// What the virtual world is made of. Plain data like Plan: keys, sentences and bounds of each field stand in
@@ -81,8 +83,14 @@ struct StragglerModel {
 };
 
 /// One line of the fault script.
+enum class FaultKind : std::uint8_t { Missing, Kill, SlowDevice, SlowLink, CutLink, Delay };
+template <>
+struct Words<FaultKind> {
+  static constexpr std::string_view all[] = {"", "kill", "slow_device", "slow_link", "cut_link", "delay"};
+};
+
 struct FaultModel {
-  std::string kind;  // kill, slow_device, slow_link, cut_link, delay
+  FaultKind kind = FaultKind::Missing;
   int rank = -1;
   std::string host;
   std::string peer;  // cut_link: only between host and this one

@@ -172,10 +172,7 @@ void visit_fields(P& p, V&& visit) {
 
 template <Like<FaultModel> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(
-      Field{
-          .key = "kind", .sentence = "What happens.", .choices = "kill slow_device slow_link cut_link delay"},
-      p.kind);
+  visit(Field{.key = "kind", .sentence = "What happens."}, p.kind);
   visit(Field{.key = "rank", .sentence = "kill, slow_device, delay: to this rank, or -1.", .min = -1},
         p.rank);
   visit(Field{.key = "host", .sentence = "slow_device, slow_link, cut_link, delay: to this host."}, p.host);

@@ -25,13 +25,9 @@ void flatten(const T& section, const std::string& prefix, std::vector<Entry>& en
       flatten(member, key + ".", entries);
     } else if constexpr (requires { to_text(field, member); }) {
       entries.push_back({key, to_text(field, member), alternatives});
-    } else if constexpr (Section<typename M::value_type>) {
+    } else {
       for (std::size_t i = 0; i < member.size(); ++i)
         flatten(member[i], fmt::format("{}[{}].", key, i), entries);
-    } else {
-      std::vector<std::string> texts;
-      for (const auto& element : member) texts.push_back(to_text(field, element));
-      entries.push_back({key, fmt::format("[{}]", fmt::join(texts, ", ")), alternatives});
     }
   });
   if constexpr (HasOptions<T>)

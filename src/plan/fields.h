@@ -92,13 +92,9 @@ void visit_fields(P& p, V&& visit) {
 
 template <Like<OptimiserPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(
-      Field{.key = "rule",
-            .sentence =
-                "Update rule: sgd, momentum, nesterov, adamw, or sign, of whose gradients only signs count."},
-      p.rule);
+  visit(Field{.key = "rule", .sentence = "Update rule; see below."}, p.rule);
   visit(Field{.key = "momentum",
-              .sentence = "Decay of the velocity (momentum, nesterov).",
+              .sentence = "Decay of the velocity, where the rule has one (momentum, nesterov).",
               .min = 0,
               .max = 1,
               .below_max = true},
@@ -110,30 +106,6 @@ void visit_fields(P& p, V&& visit) {
                 "theirs, and the optimiser's is max(0, 1 - (1 - momentum) g) for g updates in the time of a "
                 "gradient; as_given: momentum is the optimiser's, with a warning."},
       p.asynchronous_momentum);
-  visit(Field{.key = "beta1",
-              .sentence = "Decay of the first moment (adamw).",
-              .min = 0,
-              .max = 1,
-              .below_max = true},
-        p.beta1);
-  visit(Field{.key = "beta2",
-              .sentence = "Decay of the second moment (adamw).",
-              .min = 0,
-              .max = 1,
-              .below_max = true},
-        p.beta2);
-  visit(Field{.key = "epsilon",
-              .sentence = "Added to the root of the second moment (adamw).",
-              .min = 0,
-              .above_min = true},
-        p.epsilon);
-  visit(
-      Field{.key = "freeze_steps",
-            .sentence = "adamw: after so many steps the second moment stays as it is, and what workers hand "
-                        "in is their first moments (1-bit Adam); 0: never.",
-            .min = 0,
-            .max = 1e12},
-      p.freeze_steps);
   visit(Field{.key = "weight_decay",
               .sentence = "Shrinks weights: added to gradients, for adamw and sign taken off directly.",
               .min = 0},
@@ -149,21 +121,9 @@ void visit_fields(P& p, V&& visit) {
 template <Like<RatePlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "base", .sentence = "Learning rate after the warm-up.", .min = 0}, p.base);
-  visit(Field{.key = "schedule", .sentence = "What follows the warm-up: constant, step or cosine."},
-        p.schedule);
+  visit(Field{.key = "schedule", .sentence = "What follows the warm-up; see below."}, p.schedule);
   visit(Field{.key = "warmup_samples", .sentence = "Samples of a linear rise from 0 to base.", .min = 0},
         p.warmup_samples);
-  visit(Field{.key = "step_samples",
-              .sentence = "Schedule step: after each of these the rate is multiplied by step_factor.",
-              .min = 1},
-        p.step_samples);
-  visit(Field{.key = "step_factor", .sentence = "See step_samples.", .min = 0, .above_min = true},
-        p.step_factor);
-  visit(Field{.key = "final_fraction",
-              .sentence = "Schedule cosine: the rate ends at base times this.",
-              .min = 0,
-              .max = 1},
-        p.final_fraction);
 }
 
 template <Like<LengthPlan> P, class V>

@@ -59,18 +59,13 @@ Violation master_fits(const LegalityInput& c) {
   return unless(fits, fmt::format("compute is {}, master is {}", to_string(compute), to_string(master)));
 }
 
-Violation steps_used(const LegalityInput& c) {
-  const RatePlan& rate = c.plan.learning_rate;
-  bool is_step = rate.schedule == "step";
-  return unless(is_step == !rate.step_samples.empty(),
-                is_step ? "schedule is step and step_samples is empty"
-                        : fmt::format("schedule is {} and step_samples is not empty", rate.schedule));
-}
-
-Violation steps_ascend(const LegalityInput& c) {
-  const auto& steps = c.plan.learning_rate.step_samples;
-  return unless(std::adjacent_find(steps.begin(), steps.end(), std::greater_equal<>()) == steps.end(),
-                fmt::format("it is [{}]", fmt::join(steps, ", ")));
+Violation tensors_whole(const LegalityInput& c) {
+  const Catalogue::Rule* rule = c.known.find_rule(c.plan.optimiser.rule);
+  if (!rule || !rule->by_tensor) return {};
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (is_sharded(c, level) || (has_servers(c, level) && !has_rule(level)))
+      return fmt::format("it is {}, topology is {}", rule->name, level.topology);
+  return {};
 }
 
 Violation warmup_ends(const LegalityInput& c) {
@@ -277,10 +272,10 @@ constexpr LegalityRow kRows[] = {
     {"optimiser.rule", "must name an update rule",
      [](const LegalityInput& c) { return known_name(c.plan.optimiser.rule, names_of(c.known.rules)); }, Name},
     {"learning_rate.schedule", "must name a schedule",
-     [](const LegalityInput& c) { return known_name(c.plan.learning_rate.schedule, c.known.schedules); },
+     [](const LegalityInput& c) {
+       return known_name(c.plan.learning_rate.schedule, names_of(c.known.schedules));
+     },
      Name},
-    {"learning_rate.step_samples", "must be given for schedule step, and only then", steps_used},
-    {"learning_rate.step_samples", "must ascend", steps_ascend},
     {"learning_rate.warmup_samples", "must end within the run", warmup_ends},
     {"length", "exactly one of length.epochs, length.steps and length.samples must be given, above 0",
      length_given},
@@ -325,6 +320,9 @@ constexpr LegalityRow kRows[] = {
     {"exchange.levels",
      "late needs staleness 0 or apply 1 where servers correct by what each worker was served last",
      [](const LegalityInput& c) { return any_level(c, late_as_served); }},
+    {"optimiser.rule",
+     "that needs norms of whole tensors needs whole sums: no topology sharded or servers with rule sum",
+     tensors_whole},
     {"optimiser.clip_norm",
      "must be 0 with topology servers and rule sum, since no server sees the whole gradient", norm_known},
     {"exchange.delay", "must be 0 with topology servers, where staleness says how late gradients may be",
@@ -364,7 +362,14 @@ void add(std::vector<Problem>& problems, std::string_view key, std::string_view 
   if (instead) problems.push_back({std::string(key), fmt::format("{}: {}", sentence, *instead)});
 }
 
-/// What the rows that a level names say of it themselves.
+/// What the row that a section of the plan names says of it itself.
+template <class Row>
+void check_row(const LegalityInput& c, const Row* row, std::vector<Problem>& problems) {
+  if (row)
+    for (const PlanRule& rule : row->rules) add(problems, rule.key, rule.sentence, rule.broken(c));
+}
+
+/// The same of the rows that a level names.
 void check_rows(const LegalityInput& c, const LevelPlan& level, std::vector<Problem>& problems) {
   auto ask = [&](const auto* row) {
     if (row)
@@ -403,6 +408,18 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
   const LegalityInput c{plan, world_size, known};
   std::vector<Problem> problems;
   for (const LegalityRow& row : legality_table()) add(problems, row.key, row.sentence, row.broken(c));
+  // Rules of rows read the options.
+  const std::size_t named = problems.size();
+  if (!known.rules.empty())
+    check_options(plan.optimiser.options, own_keys(plan.optimiser, known), "optimiser.",
+                  "rule " + plan.optimiser.rule, problems);
+  if (!known.schedules.empty())
+    check_options(plan.learning_rate.options, own_keys(plan.learning_rate, known), "learning_rate.",
+                  "schedule " + plan.learning_rate.schedule, problems);
+  if (problems.size() == named) {
+    check_row(c, known.find_rule(plan.optimiser.rule), problems);
+    check_row(c, known.find_schedule(plan.learning_rate.schedule), problems);
+  }
   for (const LevelPlan& level : plan.exchange.levels) {
     const std::size_t before = problems.size();
     if (!known.topologies.empty())
@@ -411,7 +428,7 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
     if (!known.codecs.empty())
       check_options(level.codec.options, own_keys(level.codec, known), "exchange.levels.codec.",
                     "codec " + level.codec.candidate(), problems);
-    if (problems.size() == before) check_rows(c, level, problems);  // rules read the options
+    if (problems.size() == before) check_rows(c, level, problems);
   }
   return problems;
 }

@@ -53,10 +53,6 @@ bool is_linear(const LegalityInput& c) {
   const Catalogue::Rule* rule = c.known.find_rule(c.plan.optimiser.rule);
   return !rule || rule->is_linear;
 }
-bool is_adaptive(const LegalityInput& c) {
-  const Catalogue::Rule* rule = c.known.find_rule(c.plan.optimiser.rule);
-  return rule && rule->is_adaptive;
-}
 
 Violation codec_carried(const LegalityInput& c, const LevelPlan& level) {
   return unless(c.known.sum_at(level) != SumAt::Nowhere, fmt::format("it is {}", level.topology));
@@ -156,28 +152,6 @@ Violation codec_remembers(const LegalityInput& c, const LevelPlan& level) {
       fmt::format("codec is {}, feedback is none", level.codec.candidate()));
 }
 
-Violation codec_adaptive(const LegalityInput& c, const LevelPlan& level) {
-  if (level.rule != "sum") return {};
-  const OptimiserPlan& optimiser = c.plan.optimiser;
-  const bool frozen = optimiser.freeze_steps > 0 && level.codec.dense_steps >= optimiser.freeze_steps;
-  return unless(!codec_of(c, level).biased || !is_adaptive(c) || frozen || level.codec.force,
-                fmt::format("codec is {}, freeze_steps is {}, dense_steps is {}", level.codec.candidate(),
-                            optimiser.freeze_steps, level.codec.dense_steps));
-}
-
-Violation frozen_moments(const LegalityInput& c) {
-  const OptimiserPlan& optimiser = c.plan.optimiser;
-  if (optimiser.freeze_steps == 0) return {};
-  const ExchangePlan& exchange = c.plan.exchange;
-  for (const LevelPlan& level : exchange.levels)
-    if (!at_everyone(c, level) || level.rule != "sum")
-      return fmt::format("topology is {}, rule is {}", level.topology, level.rule);
-  return unless(is_adaptive(c) && optimiser.clip_norm == 0 && exchange.delay == 0 &&
-                    exchange.gradients == GradientMemory::Whole,
-                fmt::format("optimiser.rule is {}, clip_norm is {}, delay is {}, gradients is {}",
-                            optimiser.rule, optimiser.clip_norm, exchange.delay, exchange.gradients));
-}
-
 Violation momentum_once(const LegalityInput& c, const LevelPlan& level) {
   return unless(level.codec.momentum == 0 || is_linear(c),
                 fmt::format("optimiser.rule is {}", c.plan.optimiser.rule));
@@ -273,16 +247,6 @@ constexpr LegalityRow kRows[] = {
     {"exchange.levels.codec.feedback",
      "a biased codec needs feedback memory, without which training goes wrong; or say force: true",
      [](const LegalityInput& c) { return any_coded(c, codec_remembers); }},
-    {"optimiser.rule",
-     "adamw divides by a variance that a biased codec falsifies; let it stay after freeze_steps, and the "
-     "codec "
-     "begin no earlier, with as many dense_steps; or use sgd or momentum, or say force: true",
-     [](const LegalityInput& c) { return any_coded(c, codec_adaptive); }},
-    {"optimiser.freeze_steps",
-     "needs optimiser.rule adamw, levels of topology all_reduce with rule sum, clip_norm 0, exchange.delay 0 "
-     "and "
-     "exchange.gradients whole, since what travels are first moments that all have alike",
-     frozen_moments},
     {"optimiser.rule", "must be sgd where a codec has momentum, which would be applied twice",
      [](const LegalityInput& c) { return any_coded(c, momentum_once); }},
     {"exchange.levels.codec.momentum", "needs rule sum: where replicas meet the rule has momentum",

@@ -36,11 +36,6 @@ Violation factors_whole(const LegalityInput& c) {
                 fmt::format("it is {}", c.plan.exchange.gradients));
 }
 
-Violation factors_unfrozen(const LegalityInput& c) {
-  return unless(c.plan.optimiser.freeze_steps == 0 || !any_factors(c),
-                fmt::format("it is {}", c.plan.optimiser.freeze_steps));
-}
-
 constexpr LegalityRow kRows[] = {
     {"exchange.levels",
      "factors need topology all_reduce and rule sum, and belong to the first level: what goes on from there "
@@ -52,9 +47,6 @@ constexpr LegalityRow kRows[] = {
      factors_uncoded},
     {"exchange.gradients", "must be whole where gradients travel as factors, since their sum is made of all",
      factors_whole},
-    {"optimiser.freeze_steps",
-     "must be 0 where gradients travel as factors, since what travels after these are first moments",
-     factors_unfrozen},
 };
 
 }  // namespace

@@ -135,28 +135,22 @@ struct PrecisionPlan {
 };
 
 struct OptimiserPlan {
-  std::string rule = "momentum";  // a row of the rule table: sgd, momentum, nesterov, adamw, sign
-  double momentum = 0.9;
+  std::string rule = "momentum";                                               // a row of the rule table
+  double momentum = 0.9;                                                       // where the rule has one
   AsynchronousMomentum asynchronous_momentum = AsynchronousMomentum::Lowered;  // lowered, as_given
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  std::int64_t freeze_steps =
-      0;  // adamw: the second moment stays after these, and first ones travel; 0: never
   double weight_decay = 0;
   bool decay_all = false;  // false: one-dimensional parameters (biases, norms) are not decayed
   double clip_norm = 0;    // global gradient norm; 0: none
+  Options options;         // of the rule: keys of its own
   friend bool operator==(const OptimiserPlan&, const OptimiserPlan&) = default;
 };
 
 /// Learning rate as a function of the samples that the whole job consumed.
 struct RatePlan {
   double base = 0.05;
-  std::string schedule = "cosine";         // constant, step, cosine
-  std::int64_t warmup_samples = 0;         // linear from 0 to base
-  std::vector<std::int64_t> step_samples;  // step: after each of these the rate is multiplied by step_factor
-  double step_factor = 0.1;
-  double final_fraction = 0;  // cosine: ends at base * final_fraction
+  std::string schedule = "cosine";  // a row of the schedule table
+  std::int64_t warmup_samples = 0;  // linear from 0 to base
+  Options options;                  // of the schedule: keys of its own
   friend bool operator==(const RatePlan&, const RatePlan&) = default;
 };
 

@@ -59,13 +59,30 @@ std::optional<std::string> refusal_of(const RowSection& section, const std::stri
 }  // namespace
 
 void Reader::settle(const Catalogue& catalogue) {
+  auto settle = [this](Options& options, const RowSection& section) {
+    if (section.rows.empty()) return;  // nobody could ask
+    reader_.settle_options(
+        options, section.path, section.keys,
+        [&](const std::string& key, const std::string& text) { return refusal_of(section, key, text); });
+  };
+  RowSection rule{.path = "optimiser",
+                  .known_path = "optimiser.",
+                  .named = "rule " + plan_.optimiser.rule,
+                  .rows_are_known = catalogue.find_rule(plan_.optimiser.rule) != nullptr,
+                  .keys = own_keys(plan_.optimiser, catalogue),
+                  .rows = {}};
+  add_rows(rule, catalogue.rules);
+  settle(plan_.optimiser.options, rule);
+  RowSection schedule{.path = "learning_rate",
+                      .known_path = "learning_rate.",
+                      .named = "schedule " + plan_.learning_rate.schedule,
+                      .rows_are_known = catalogue.find_schedule(plan_.learning_rate.schedule) != nullptr,
+                      .keys = own_keys(plan_.learning_rate, catalogue),
+                      .rows = {}};
+  add_rows(schedule, catalogue.schedules);
+  settle(plan_.learning_rate.options, schedule);
   for (std::size_t l = 0; l < plan_.exchange.levels.size(); ++l) {
     LevelPlan& level = plan_.exchange.levels[l];
-    auto settle = [this](Options& options, const RowSection& section) {
-      reader_.settle_options(
-          options, section.path, section.keys,
-          [&](const std::string& key, const std::string& text) { return refusal_of(section, key, text); });
-    };
     auto is_known = [&](const std::string& codec) { return codec == "none" || catalogue.find_codec(codec); };
     RowSection own{.path = fmt::format("exchange.levels[{}]", l),
                    .known_path = "exchange.levels.",
@@ -78,7 +95,7 @@ void Reader::settle(const Catalogue& catalogue) {
     add_rows(own, catalogue.topologies);
     add_rows(own, catalogue.outer_rules);
     add_rows(own, catalogue.lates);
-    if (!catalogue.topologies.empty()) settle(level.options, own);
+    settle(level.options, own);
     RowSection codec{.path = own.path + ".codec",
                      .known_path = "exchange.levels.codec.",
                      .named = "codec " + level.codec.candidate(),
@@ -86,7 +103,7 @@ void Reader::settle(const Catalogue& catalogue) {
                      .keys = own_keys(level.codec, catalogue),
                      .rows = {}};
     add_rows(codec, catalogue.codecs);
-    if (!catalogue.codecs.empty()) settle(level.codec.options, codec);
+    settle(level.codec.options, codec);
   }
 }
 

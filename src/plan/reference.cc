@@ -42,12 +42,8 @@ void describe(T& section, const std::string& prefix, std::string& out) {
       out += row(key, to_text(field, member), allowed(field, member), field);
     } else {
       typename M::value_type element{};
-      if constexpr (Section<typename M::value_type>) {
-        out += row(key, "", "a list of sections", field);
-        describe(element, key + "[].", out);
-      } else {
-        out += row(key, "", "a list; each " + allowed(field, element), field);
-      }
+      out += row(key, "", "a list of sections", field);
+      describe(element, key + "[].", out);
     }
   });
 }
@@ -89,23 +85,36 @@ std::string names_of(const std::vector<OptionKey>& options) {
   return fmt::format("{}", fmt::join(keys, ", "));
 }
 
+/// Rows that a key may name, and what they have of their own.
+template <class Row>
+void add_names(std::string& page, std::string_view key, const std::vector<Row>& rows,
+               std::vector<SharedKey>& keys) {
+  for (const Row& row : rows)
+    page += fmt::format("| `{}` | `{}` | {} | {} |\n", key, row.name, row.sentence, names_of(row.options));
+  collect(rows, keys);
+}
+
 std::string levels_page(const Catalogue& catalogue) {
   std::string page =
       "\n## Topologies, outer rules and late contributions\nWhat a level's `topology`, `rule` and `late` may "
       "name, and "
       "the keys that its section then has beside those above.\n\n| key | name | meaning | keys of its own |\n"
       "|---|---|---|---|\n";
-  auto add = [&](std::string_view key, const auto& rows) {
-    for (const auto& row : rows)
-      page += fmt::format("| `{}` | `{}` | {} | {} |\n", key, row.name, row.sentence, names_of(row.options));
-  };
-  add("topology", catalogue.topologies);
-  add("rule", catalogue.outer_rules);
-  add("late", catalogue.lates);
   std::vector<SharedKey> keys;
-  collect(catalogue.topologies, keys);
-  collect(catalogue.outer_rules, keys);
-  collect(catalogue.lates, keys);
+  add_names(page, "topology", catalogue.topologies, keys);
+  add_names(page, "rule", catalogue.outer_rules, keys);
+  add_names(page, "late", catalogue.lates, keys);
+  return page + table_of(keys);
+}
+
+std::string rules_page(const Catalogue& catalogue) {
+  std::string page =
+      "\n## Update rules and schedules\nWhat `optimiser.rule` and `learning_rate.schedule` may name, and the "
+      "keys that these sections then have beside those above.\n\n| key | name | meaning | keys of its own |\n"
+      "|---|---|---|---|\n";
+  std::vector<SharedKey> keys;
+  add_names(page, "rule", catalogue.rules, keys);
+  add_names(page, "schedule", catalogue.schedules, keys);
   return page + table_of(keys);
 }
 
@@ -148,16 +157,18 @@ std::string plan_reference(const Catalogue& catalogue) {
   for (const LegalityRow& r : legality_table()) rules += rule_row(r.key, r.sentence);
   auto add = [&rules](const auto& rows) {
     for (const auto& row : rows)
-      for (const LevelRule& r : row.rules)
+      for (const auto& r : row.rules)
         if (const std::string text = rule_row(r.key, r.sentence); rules.find(text) == std::string::npos)
           rules += text;
   };
+  add(catalogue.rules);
+  add(catalogue.schedules);
   add(catalogue.topologies);
   add(catalogue.outer_rules);
   add(catalogue.lates);
   add(catalogue.codecs);
-  return fmt::format("{}\n{}{}{}{}{}{}", kIntroduction, kHead, top, sections, levels_page(catalogue),
-                     codecs_page(catalogue), rules);
+  return fmt::format("{}\n{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, rules_page(catalogue),
+                     levels_page(catalogue), codecs_page(catalogue), rules);
 }
 
 }  // namespace taxon::plan

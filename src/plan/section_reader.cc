@@ -56,6 +56,17 @@ std::string SectionReader::shown(const YAML::Node& node) {
   return '"' + node.Scalar() + '"';
 }
 
+std::optional<std::string> SectionReader::option_text(const YAML::Node& node) {
+  if (node.IsScalar()) return node.Scalar();
+  if (!node.IsSequence()) return {};
+  std::vector<std::string> elements;
+  for (const YAML::Node& element : node) {
+    if (!element.IsScalar()) return {};
+    elements.push_back(element.Scalar());
+  }
+  return fmt::format("[{}]", fmt::join(elements, ", "));
+}
+
 YAML::Node SectionReader::spelled_out(const Field& field, const YAML::Node& word) {
   YAML::Node section(YAML::NodeType::Map);
   section.force_insert(std::string(field.word), word);

@@ -98,6 +98,8 @@ class SectionReader {
   /// The section that a word stands for, which has the word's line.
   static YAML::Node spelled_out(const Field& field, const YAML::Node& word);
   static std::string shown(const YAML::Node& node);
+  /// Of a value, or a list of values as to_text() has it; nothing else is an option.
+  static std::optional<std::string> option_text(const YAML::Node& node);
   static std::string join(const std::string& path, std::string_view key) {
     return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
   }
@@ -146,8 +148,8 @@ void SectionReader::section(const YAML::Node& node, T& value, const std::string&
   for (const Entry& entry : entries) {
     if (entry.known) continue;
     if constexpr (HasOptions<T>)
-      if (entry.value.IsScalar()) {
-        value.options.set(entry.key, entry.value.Scalar());
+      if (const auto text = option_text(entry.value)) {
+        value.options.set(entry.key, *text);
         given_options_.push_back({path, entry.key, source_of(entry.key_node)});
         continue;
       }

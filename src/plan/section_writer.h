@@ -21,7 +21,13 @@ class SectionWriter {
       write(field, member);
     });
     if constexpr (HasOptions<std::remove_const_t<T>>)
-      for (const auto& [key, text] : value.options.given()) out_ << YAML::Key << key << YAML::Value << text;
+      for (const auto& [key, text] : value.options.given()) {
+        out_ << YAML::Key << key << YAML::Value;
+        if (text.starts_with('['))
+          out_ << YAML::Load(text);  // a list
+        else
+          out_ << text;
+      }
     out_ << YAML::EndMap;
   }
   std::string text() const { return std::string(out_.c_str()) + "\n"; }

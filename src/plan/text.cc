@@ -206,4 +206,19 @@ std::string allowed(const Field& field, const std::string&) {
   return field.choices.empty() ? "text" : choice_words(field);
 }
 
+std::vector<std::string_view> list_elements(std::string_view text) {
+  std::vector<std::string_view> elements;
+  text.remove_prefix(1);
+  text.remove_suffix(1);
+  while (!text.empty()) {
+    const auto comma = std::min(text.find(','), text.size());
+    std::string_view element = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    while (element.starts_with(' ')) element.remove_prefix(1);
+    while (element.ends_with(' ')) element.remove_suffix(1);
+    elements.push_back(element);
+  }
+  return elements;
+}
+
 }  // namespace taxon::plan

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/dtype.h"
 #include "plan/choice.h"
@@ -57,6 +58,30 @@ std::string allowed(const Field&, const E&) {
     words += word;
   }
   return words;
+}
+
+/// Lists of values: "[1, 2]".
+std::vector<std::string_view> list_elements(std::string_view text);
+template <class T>
+requires requires(const Field& field, T value) { to_text(field, value); }
+std::string to_text(const Field& field, const std::vector<T>& list) {
+  std::string text;
+  for (const T& element : list) text += (text.empty() ? "" : ", ") + to_text(field, element);
+  return "[" + text + "]";
+}
+template <class T>
+requires requires(const Field& field, T value) { to_text(field, value); }
+bool parse_text(const Field& field, std::string_view text, std::vector<T>& list) {
+  if (!text.starts_with('[') || !text.ends_with(']')) return false;
+  std::vector<T> parsed;
+  for (std::string_view element : list_elements(text))
+    if (!parse_text(field, element, parsed.emplace_back())) return false;
+  list = std::move(parsed);
+  return true;
+}
+template <class T>
+std::string allowed(const Field& field, const std::vector<T>&) {
+  return "a list; each " + allowed(field, T{});
 }
 
 }  // namespace taxon::plan

@@ -17,6 +17,8 @@ void spell_out_options(Plan& plan, const Catalogue& catalogue) {
     for (const OptionKey& key : keys)
       if (!options.given().contains(key.key)) options.set(key.key, key.standard);
   };
+  spell_out(plan.optimiser.options, own_keys(plan.optimiser, catalogue));
+  spell_out(plan.learning_rate.options, own_keys(plan.learning_rate, catalogue));
   for (LevelPlan& level : plan.exchange.levels) {
     spell_out(level.options, own_keys(level, catalogue));
     spell_out(level.codec.options, own_keys(level.codec, catalogue));

@@ -91,17 +91,13 @@ Bandwidth update_speed(double seconds, const tensor::Arena& gradients) {
   tensor::Arena weights(DType::Float32, gradients.size());
   plan::OptimiserPlan momentum;
   momentum.rule = "momentum";
-  for (const optim::RuleRow& row : optim::rule_table()) {
-    if (row.name != momentum.rule) continue;
-    auto rule = row.make(momentum, {DType::Float32, gradients.size(), {}});
-    Walk walk(std::min(kUpdateElements, gradients.size() / 4), gradients.size());
-    return bytes_per_second(seconds, [&] {
-      const Range range = walk.next();
-      rule->update(weights, gradients, optim::UpdateRange::same(range), {.rate = 0.1});
-      return 5 * range.size * sizeof(float);
-    });
-  }
-  return {};
+  auto rule = optim::find_rule(momentum.rule).make(momentum, {DType::Float32, gradients.size(), {}});
+  Walk walk(std::min(kUpdateElements, gradients.size() / 4), gradients.size());
+  return bytes_per_second(seconds, [&] {
+    const Range range = walk.next();
+    rule->update(weights, gradients, optim::UpdateRange::same(range), {.rate = 0.1});
+    return 5 * range.size * sizeof(float);
+  });
 }
 
 }  // namespace

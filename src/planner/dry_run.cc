@@ -67,7 +67,8 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
   const exchange::FactorGroup group{shapes.front().size, world_size};
   exchange::choose_factors(tensors, plan, group);
   resolved.resolved.world_size = world_size;
-  resolved.resolved.buckets = exchange::cut_buckets(tensors, plan);
+  const optim::RuleRow& rule = optim::find_rule(plan.optimiser.rule);
+  resolved.resolved.buckets = exchange::cut_buckets(tensors, plan, exchange::slices_for(rule));
   exchange::resolve_exchange(resolved, shapes);
   exchange::explain_factors(resolved, tensors, group);
   std::string text = (keys == Printed::All ? plan::write_plan(resolved)
@@ -85,9 +86,6 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
     sent += exchange::bytes_sent(bucket, plan.exchange.levels, {shapes, pieces});
     owned += static_cast<double>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes));
   }
-  int state_arenas = 0;
-  for (const auto& row : optim::rule_table())
-    if (row.name == plan.optimiser.rule) state_arenas = row.state_arenas;
   auto master = static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.master));
   double compute = plan.precision.compute == plan.precision.master
                        ? 0
@@ -101,14 +99,14 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
   for (const plan::BucketPlan& bucket : resolved.resolved.buckets)
     gradients += static_cast<double>(bucket.factors) * group.members;
   gradients *= 1 + plan.exchange.delay;
-  double arenas = master + gradients + owned * state_arenas + compute;
+  double arenas = master + gradients + owned * rule.state_arenas + compute;
   text += fmt::format("# {} parameters, {} of them trained; {} workers, {} samples per step\n",
                       spec.parameter_count(), trained, world_size, plan::global_batch(plan, world_size));
   text += fmt::format(
       "# memory per worker: {} (weights {}, gradients {}, optimiser state {}{}), and about {} for a forward "
       "and backward pass of {} samples\n",
       format_bytes(arenas + static_cast<double>(pass)), format_bytes(master), format_bytes(gradients),
-      format_bytes(owned * state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
+      format_bytes(owned * rule.state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
       format_bytes(static_cast<double>(pass)), labels.size());
   text += fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),
                       resolved.resolved.buckets.size());

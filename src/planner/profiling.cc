@@ -106,17 +106,16 @@ class Bench {
 class Update {
  public:
   Update(const plan::Plan& plan, Bench& bench) : gradients_(bench.gradients()), weights_(&bench.weights()) {
-    const optim::RuleRow* row = nullptr;
-    for (const optim::RuleRow& each : optim::rule_table())
-      if (each.name == plan.optimiser.rule) row = &each;
-    TAXON_CHECK(row != nullptr, plan.optimiser.rule);
     const tensor::ArenaLayout& layout = bench.layout();
     range_ = {0, layout.size()};
     if (weights_->type() != layout.type()) {
       master_ = tensor::Arena(layout.type(), layout.size());
       weights_ = &master_;
     }
-    rule_ = row->make(plan.optimiser, {layout.type(), layout.size(), {}});
+    std::vector<Range> tensors;
+    for (const tensor::Slot& slot : layout.slots()) tensors.push_back(slot.range);
+    rule_ = optim::find_rule(plan.optimiser.rule)
+                .make(plan.optimiser, {layout.type(), layout.size(), {}, {}, std::move(tensors)});
   }
 
   void run() {

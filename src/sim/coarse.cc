@@ -39,12 +39,17 @@ Coarse::Coarse(EventQueue& queue, Wiring& wiring, Faults& faults)
 Coarse::~Coarse() = default;
 
 task::Task<void> Coarse::run(const comm::CollectiveRow& row, comm::Communicator& group, comm::Call call) {
+  const CoarseSchedule* schedule = find_schedule(row);
+  if (!schedule) {  // message by message
+    auto steps = row.steps(group, call);
+    co_await steps;
+    co_return;
+  }
   if (row.collective == net::Operation::Barrier) call.data = View();
-  const CoarseSchedule& schedule = find_schedule(row);
-  comm::TraceScope recorded(group, schedule.label, call);
+  comm::TraceScope recorded(group, schedule->label, call);
   if (group.size() == 1) co_return;
   if (auto why = group.runtime().pending().cancelled()) std::rethrow_exception(why);
-  Subject subject{&schedule, group.begin(row.collective, call.unit, call.lane), call.data.size(), call.type};
+  Subject subject{schedule, group.begin(row.collective, call.unit, call.lane), call.data.size(), call.type};
   Rendezvous& rendezvous = this->rendezvous(group, subject);
   Entry::Payload payload{call.data, call.data};
   const comm::Shape shape{group.size(), call.data.size(), group.shares_memory()};

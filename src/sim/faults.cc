@@ -37,11 +37,11 @@ Faults::Faults(const plan::ClusterModel& cluster, std::uint64_t seed)
     made.factor = fault.factor;
     made.bound = from_seconds(fault.bound);
     made.peer = host_index(hosts, fault.peer);
-    if (fault.kind == "kill") kills_.push_back({fault.rank, made.begin});
-    if (fault.kind == "slow_device") slow_devices_.push_back(made);
-    if (fault.kind == "slow_link") slow_links_.push_back(made);
-    if (fault.kind == "cut_link") cuts_.push_back(made);
-    if (fault.kind == "delay") delays_.push_back(made);
+    if (fault.kind == plan::FaultKind::Kill) kills_.push_back({fault.rank, made.begin});
+    if (fault.kind == plan::FaultKind::SlowDevice) slow_devices_.push_back(made);
+    if (fault.kind == plan::FaultKind::SlowLink) slow_links_.push_back(made);
+    if (fault.kind == plan::FaultKind::CutLink) cuts_.push_back(made);
+    if (fault.kind == plan::FaultKind::Delay) delays_.push_back(made);
   }
 }
 

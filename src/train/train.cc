@@ -66,7 +66,7 @@ class Trainer {
   task::Task<void> save();
   task::Task<void> meet(optim::StepClock clock);
   optim::StepClock clock_at(std::int64_t step, std::int64_t samples) const {
-    return {step, samples, optim::learning_rate(plan_.learning_rate, samples, total_)};
+    return {step, samples, rate_->at(samples)};
   }
   task::Task<void> next_step();
   task::Task<void> catch_up();
@@ -99,6 +99,7 @@ class Trainer {
   std::vector<ProgressTracker::Loss> untold_;  // until it is known that the others do go on
   std::int64_t skipped_ = 0;
   std::int64_t total_ = 0;
+  std::optional<optim::LearningRate> rate_;
   std::int64_t steps_ = 0, samples_ = 0;
   optim::StepClock clock_;  // of the last step
   std::int64_t saved_at_ = -1;
@@ -145,6 +146,7 @@ task::Task<void> Trainer::prepare() {
   co_await restoring;
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, present(), train.size());
+  rate_.emplace(plan_.learning_rate, total_, options_.own.schedules);
   workers_ = plan::workers(plan_, present());
   shares_.emplace(runtime().rank(), ranks(), workers_);
   replicas_ = std::make_unique<Replicas>(

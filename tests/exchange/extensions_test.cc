@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "exchange/compression/coded.h"
 #include "exchange/levels/algorithm_selection.h"
 #include "exchange/levels/levels.h"
 #include "support/errors.h"
@@ -15,7 +16,7 @@ using testing::Contains;
 constexpr TopologyRow kTopologies[] = {
     {"silent", nullptr, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count / 2; },
-     [](const plan::LevelPlan&, std::size_t, const LevelShape&, const OwnRows&) { return 7.0; },
+     [](const plan::LevelPlan&, std::size_t, const LevelShape&, const Extensions&) { return 7.0; },
      [](const plan::LevelPlan&) { return Scheduling::Free; }},
     {"sharded", nullptr, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count; }, nullptr}};
@@ -24,7 +25,16 @@ constexpr optim::OuterRow kOuter[] = {{"frozen", "nothing moves", nullptr, 0}};
 constexpr optim::LateRow kLate[] = {
     {"forgotten", "late gradients count nothing", optim::LateRow::Corrects::Gradients, true, nullptr}};
 constexpr optim::RuleRow kRules[] = {{"lion", nullptr, 1}};
-constexpr Extensions kOwn{kTopologies, kGraphs, kOuter, kLate, kRules};
+constexpr comm::CollectiveRow kCollectives[] = {
+    {net::Operation::AllReduce, "free", [](const comm::Shape&) { return true; },
+     [](const comm::Shape&, const comm::LinkCost&) { return 0.0; }, [](const comm::Shape&) { return 1.0; },
+     nullptr}};
+constexpr Extensions kOwn{.topologies = kTopologies,
+                          .graphs = kGraphs,
+                          .outer_rules = kOuter,
+                          .late_rules = kLate,
+                          .rules = kRules,
+                          .collectives = kCollectives};
 
 TEST(Extensions, AreFoundBeforeThoseOfTheTables) {
   EXPECT_EQ(&find_topology("sharded", kTopologies), &kTopologies[1]);
@@ -52,12 +62,31 @@ TEST(Extensions, TellPaceSizesAndTraffic) {
   plan.exchange.levels = levels;
   plan.resolved.buckets = {{.parameters = {"w"}, .bytes = 40}};
   const LevelShape shapes[] = {{3, false}};
-  resolve_exchange(plan, shapes, kTopologies);
+  resolve_exchange(plan, shapes, kOwn);
   const plan::BucketPlan& bucket = plan.resolved.buckets[0];
   EXPECT_TRUE(bucket.collectives.empty());
-  EXPECT_EQ(rows_of(bucket, levels, kTopologies).size(), 1u);
-  EXPECT_EQ(bytes_owned(bucket, levels, shapes, kTopologies), 20u);
-  EXPECT_EQ(bytes_sent(bucket, levels, {.shapes = shapes, .own = kTopologies}), 7);
+  EXPECT_EQ(rows_of(bucket, levels, kOwn).size(), 1u);
+  EXPECT_EQ(bytes_owned(bucket, levels, shapes, kOwn), 20u);
+  EXPECT_EQ(bytes_sent(bucket, levels, {.shapes = shapes, .own = kOwn}), 7);
+}
+
+/// Named, or chosen because it is the cheapest; also for the wires of a codec that an all-reduce sums.
+TEST(Extensions, CollectivesServeLevelsAndAreWeighedAgainstTheTables) {
+  const LevelShape shapes[] = {{3, false}};
+  for (const char* collective : {"free", "auto"}) {
+    plan::Plan plan;
+    plan.exchange.levels = {{.collective = collective}};
+    plan.resolved.buckets = {{.parameters = {"w"}, .bytes = 40}};
+    resolve_exchange(plan, shapes, kOwn);
+    const plan::BucketPlan& bucket = plan.resolved.buckets[0];
+    EXPECT_EQ(bucket.collectives, (std::vector<std::string>{"all_reduce free"}));
+    EXPECT_EQ(rows_of(bucket, plan.exchange.levels, kOwn)[0].reduce, &kCollectives[0]);
+    EXPECT_THROW(rows_of(bucket, plan.exchange.levels), Error);
+    EXPECT_EQ(bytes_sent(bucket, plan.exchange.levels, {.shapes = shapes, .own = kOwn}), 1);
+  }
+  const plan::LevelPlan coded{.collective = "free", .codec = {.name = "random_k"}};
+  EXPECT_EQ(coded_bytes_sent(coded, {100, {}}, 3, kOwn), 1);
+  EXPECT_THROW(coded_bytes_sent(coded, {100, {}}, 3), Error);
 }
 
 TEST(Extensions, AreKnownToTheLegalityTable) {
@@ -69,6 +98,9 @@ TEST(Extensions, AreKnownToTheLegalityTable) {
   EXPECT_EQ(known.lates.front().name, "forgotten");
   EXPECT_TRUE(known.lates.front().gradients && !known.lates.front().weights);
   EXPECT_EQ(known.topologies.size(), topology_table().size() + 2);
+  EXPECT_THAT(known.find_topology("all_reduce")->collectives, Contains("free"));
+  EXPECT_EQ(known.find_topology("all_reduce")->collectives.size(),
+            catalogue().find_topology("all_reduce")->collectives.size() + 1);
 }
 
 }  // namespace

@@ -140,12 +140,60 @@ std::vector<Misplaced> misplaced_rows() {
   };
 }
 
+struct Misruled {
+  plan::OptimiserPlan optimiser;
+  plan::RatePlan rate;
+  plan::LevelPlan level;
+  const char* message;
+};
+
+std::vector<Misruled> misruled_rows() {
+  auto adamw = [](int freeze_steps) {
+    return plan::OptimiserPlan{.rule = "adamw", .options = {{"freeze_steps", freeze_steps}}};
+  };
+  return {
+      {adamw(0),
+       {},
+       {.codec = {.name = "int8"}},
+       "optimiser.rule: adamw divides by a variance that a biased codec falsifies; let it stay after "
+       "freeze_steps, and the codec begin no earlier, with as many dense_steps; or use sgd or momentum, or "
+       "say force: true: codec is int8, freeze_steps is 0, dense_steps is 0"},
+      {adamw(9),
+       {},
+       {.topology = "sharded"},
+       "optimiser.freeze_steps: needs levels of topology all_reduce with rule sum, clip_norm 0, "
+       "exchange.delay 0 and exchange.gradients whole, since what travels are first moments that all have "
+       "alike: topology is sharded, rule is sum"},
+      {adamw(5),
+       {},
+       {.factors = plan::FactorUse::Auto},
+       "optimiser.freeze_steps: must be 0 where gradients travel as factors, since what travels after these "
+       "are first moments: it is 5"},
+      {{},
+       {.schedule = "step", .options = {{"step_samples", "[2, 2]"}}},
+       {},
+       "learning_rate.step_samples: must be given for schedule step, in ascending order: it is [2, 2]"},
+      {{},
+       {.schedule = "step"},
+       {},
+       "learning_rate.step_samples: must be given for schedule step, in "
+       "ascending order: it is []"},
+      {{},
+       {.options = {{"step_samples", "[2]"}}},
+       {},
+       "learning_rate.step_samples: schedule cosine has no such key"},
+      {{.options = {{"beta1", 0.5}}}, {}, {}, "optimiser.beta1: rule momentum has no such key"},
+  };
+}
+
 std::size_t count_rules(const plan::Catalogue& known) {
   std::set<std::string_view> sentences;
   auto add = [&](const auto& rows) {
     for (const auto& row : rows)
-      for (const plan::LevelRule& rule : row.rules) sentences.insert(rule.sentence);
+      for (const auto& rule : row.rules) sentences.insert(rule.sentence);
   };
+  add(known.rules);
+  add(known.schedules);
   add(known.topologies);
   add(known.outer_rules);
   add(known.lates);
@@ -168,6 +216,21 @@ TEST(RowRules, FindWhatBreaksThem) {
     EXPECT_EQ(found, misplaced.message + std::string("\n"));
     rules += found.find("no such key") == std::string::npos;
   }
+  std::set<std::string> of_plans;
+  for (const Misruled& misruled : misruled_rows()) {
+    plan::Plan plan;
+    plan.batch.global = 8;
+    plan.length.steps = 1;
+    plan.optimiser = misruled.optimiser;
+    plan.learning_rate = misruled.rate;
+    plan.exchange.levels = {misruled.level};
+    std::string found;
+    for (const plan::Problem& problem : plan::check_plan(plan, 2, known))
+      found += problem.key + ": " + problem.sentence + "\n";
+    EXPECT_EQ(found, misruled.message + std::string("\n"));
+    if (found.find("no such key") == std::string::npos) of_plans.insert(found.substr(0, 60));
+  }
+  rules += of_plans.size();
   EXPECT_GE(rules, count_rules(known)) << "a row's rule has no test";
 }
 
@@ -186,6 +249,30 @@ TEST(RowOptions, AnOverrideThatNamesAnotherRowNeedsNoOthers) {
   EXPECT_EQ(codec_after("name: qsgd, bits: 2", "bf16").size(), 0u);
 }
 
+/// Plans of before rows had keys of their own have all keys of all rows.
+TEST(RowOptions, OfAnotherRowAreRefusedUnlessTheySayItsDefault) {
+  const plan::Catalogue known = catalogue();
+  EXPECT_EQ(plan::parse_plan("optimiser: {rule: sgd, beta1: 0.9, freeze_steps: 0}\n"
+                             "learning_rate: {schedule: constant, step_samples: [], final_fraction: 0}",
+                             "r", {}, &known)
+                .optimiser.options,
+            plan::Options{});
+  try {
+    plan::parse_plan("optimiser: {rule: sgd, beta2: 0.5}\nlearning_rate: {schedule: step, step_samples: 7}",
+                     "r", {}, &known);
+    ADD_FAILURE() << "read";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "r:1: optimiser.beta2 is a key of adamw; rule sgd has none of its own\n"
+        "r:2: learning_rate.step_samples must be a list; each a whole number, at least 1, but is \"7\"");
+  }
+  const plan::Plan step =
+      plan::parse_plan("learning_rate: {schedule: step, step_samples: [5, 10]}", "r", {}, &known);
+  EXPECT_EQ(step.learning_rate.options.given().at("step_samples"), "[5, 10]");
+  EXPECT_EQ(plan::parse_plan(plan::write_plan(step), "r", {}, &known), step);
+}
+
 TEST(RowOptions, HaveDefaultsThatTheyAllow) {
   auto check = [](const auto& rows) {
     for (const auto& row : rows)
@@ -193,6 +280,8 @@ TEST(RowOptions, HaveDefaultsThatTheyAllow) {
         EXPECT_EQ(key.canonical(key.standard), key.standard) << row.name << " " << key.key;
   };
   const plan::Catalogue known = catalogue();
+  check(known.rules);
+  check(known.schedules);
   check(known.topologies);
   check(known.outer_rules);
   check(known.lates);
@@ -206,6 +295,8 @@ TEST(Rows, HaveASentence) {
   };
   const plan::Catalogue known = catalogue();
   check(known.rules);
+  check(known.rules);
+  check(known.schedules);
   check(known.topologies);
   check(known.outer_rules);
   check(known.lates);

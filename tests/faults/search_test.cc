@@ -158,7 +158,7 @@ class LostWorker : public FaultSearch, public testing::WithParamInterface<Loss> 
     setup.cluster = faults::make_cluster({6, "separate hosts", {}});
     setup.cluster.detection = 2e-4;
     setup.ranks = 6;
-    if (at > 0) setup.cluster.faults.push_back({.kind = "kill", .rank = rank, .at = at});
+    if (at > 0) setup.cluster.faults.push_back({.kind = plan::FaultKind::Kill, .rank = rank, .at = at});
     setup.limit = std::chrono::seconds(60);
     storage_ = std::make_unique<data::MemoryStorage>();
     setup.storage = storage_.get();

@@ -76,6 +76,7 @@ def main():
         expect("step 3: the largest is 3", tensors)
         expect("float32[3, 100]: the largest is 30", tensors)
         expect("trained as they should", run(examples / "06_your_own_discipline"))
+        expect("trained and simulated as it should", run(examples / "08_your_own_rules"))
         for rank, output in enumerate(run_processes(2, examples / "07_train", source / "recipes/blobs-perceptron.yaml")):
             expect(f"rank {rank}: accuracy ", output)
 

@@ -59,17 +59,6 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.optimiser.rule = "adamW"; }},
       {"learning_rate.schedule: must name a schedule: it is \"cosin\"; did you mean cosine?",
        [](Plan& p) { p.learning_rate.schedule = "cosin"; }},
-      {"learning_rate.step_samples: must be given for schedule step, and only then: schedule is step and "
-       "step_samples is empty",
-       [](Plan& p) { p.learning_rate.schedule = "step"; }},
-      {"learning_rate.step_samples: must be given for schedule step, and only then: schedule is cosine and "
-       "step_samples is not empty",
-       [](Plan& p) { p.learning_rate.step_samples = {1}; }},
-      {"learning_rate.step_samples: must ascend: it is [2, 2]",
-       [](Plan& p) {
-         p.learning_rate.schedule = "step";
-         p.learning_rate.step_samples = {2, 2};
-       }},
       {"learning_rate.warmup_samples: must end within the run: it is 11, and length.samples is 10",
        [](Plan& p) {
          p.length = {.samples = 10};
@@ -102,13 +91,6 @@ std::vector<Illegal> illegal_plans() {
                               {.group = LevelGroup::Across, .topology = "sharded"}};
          p.exchange.gradients = GradientMemory::Ring;
          p.exchange.order = BucketOrder::Backward;
-       }},
-      {"optimiser.freeze_steps: must be 0 where gradients travel as factors, since what travels after these "
-       "are first moments: it is 5",
-       [](Plan& p) {
-         p.optimiser.rule = "adamw";
-         p.optimiser.freeze_steps = 5;
-         p.exchange.levels[0].factors = FactorUse::Auto;
        }},
       {"mesh.data: must be 0 or the number of workers: it is 3, and there are 2 worker(s)",
        [](Plan& p) { p.mesh.data = 3; }},
@@ -197,6 +179,13 @@ std::vector<Illegal> illegal_plans() {
        "served last: late is compensated, staleness is -1, apply is 2",
        [](Plan& p) {
          p.exchange.levels[0] = {.topology = "servers", .staleness = -1, .apply = 2, .late = "compensated"};
+       }},
+      {"optimiser.rule: that needs norms of whole tensors needs whole sums: no topology sharded or servers "
+       "with "
+       "rule sum: it is lars, topology is sharded",
+       [](Plan& p) {
+         p.optimiser.rule = "lars";
+         p.exchange.levels[0].topology = "sharded";
        }},
       {"optimiser.clip_norm: must be 0 with topology servers and rule sum, since no server sees the whole "
        "gradient: "
@@ -361,22 +350,6 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels.codec.feedback: a biased codec needs feedback memory, without which training goes "
        "wrong; or say force: true: codec is int8, feedback is none",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "int8", .feedback = FeedbackKind::None}; }},
-      {"optimiser.rule: adamw divides by a variance that a biased codec falsifies; let it stay after "
-       "freeze_steps, and the codec begin no earlier, with as many dense_steps; or use sgd or momentum, or "
-       "say "
-       "force: true: codec is int8, freeze_steps is 0, dense_steps is 0",
-       [](Plan& p) {
-         p.optimiser.rule = "adamw";
-         p.exchange.levels[0].codec.name = "int8";
-       }},
-      {"optimiser.freeze_steps: needs optimiser.rule adamw, levels of topology all_reduce with rule sum, "
-       "clip_norm 0, exchange.delay 0 and exchange.gradients whole, since what travels are first moments "
-       "that "
-       "all have alike: topology is sharded, rule is sum",
-       [](Plan& p) {
-         p.optimiser = {.rule = "adamw", .freeze_steps = 9};
-         p.exchange.levels[0].topology = "sharded";
-       }},
       {"optimiser.rule: must be sgd where a codec has momentum, which would be applied twice: optimiser.rule "
        "is momentum",
        [](Plan& p) { p.exchange.levels[0].codec = {.name = "top_k", .momentum = 0.9}; }},
@@ -476,12 +449,6 @@ TEST(Legality, LegalSpecialCases) {
         p.optimiser.rule = "adamw";
         p.exchange.levels[0] = {.topology = "sharded", .rule = "outer_nesterov", .period = 9};
         p.exchange.levels[0].codec.name = "int8";
-      },
-      4);
-  expect_legal(
-      [](Plan& p) {
-        p.optimiser = {.rule = "adamw", .freeze_steps = 90};
-        p.exchange.levels[0].codec = {.name = "int8", .dense_steps = 90};
       },
       4);
   expect_legal([](Plan& p) { p.model = {.name = "", .torchscript = "m.pt"}; }, 2);

@@ -53,8 +53,8 @@ exchange:
   EXPECT_EQ(p.batch.per_worker, 64);
   EXPECT_EQ(p.precision.compute, DType::BFloat16);
   EXPECT_TRUE(p.optimiser.decay_all);
-  EXPECT_EQ(p.optimiser.epsilon, 1e-6);
-  EXPECT_EQ(p.learning_rate.step_samples, (std::vector<std::int64_t>{100, 200}));
+  EXPECT_EQ(p.optimiser.options, (Options{{"epsilon", "1e-6"}}));
+  EXPECT_EQ(p.learning_rate.options, (Options{{"step_samples", "[100, 200]"}}));
   EXPECT_EQ(p.exchange.bucket_bytes, 4096);
   ASSERT_EQ(p.exchange.levels.size(), 1u);
   EXPECT_EQ(p.exchange.levels[0].collective, "ring");
@@ -97,9 +97,9 @@ TEST(Yaml, BytesMayHaveAUnit) {
 
 TEST(Yaml, AllProblemsAreListedAtOnceByLine) {
   EXPECT_EQ(
-      problems_of("learning_rate:\n"
-                  "  bse: 0.1\n"
-                  "  final_fraction: 1.5\n"
+      problems_of("evaluation:\n"
+                  "  bach: 1\n"
+                  "  every_epochs: -1\n"
                   "batch: 64\n"
                   "optimizer: {rule: sgd}\n"
                   "report: {trace: maybe}\n"
@@ -107,8 +107,8 @@ TEST(Yaml, AllProblemsAreListedAtOnceByLine) {
                   "seed: 2\n"
                   "model: {frozen: fc}\n"
                   "precision: {compute: int32}\n"),
-      "r.yaml:2: learning_rate.bse is no key; did you mean learning_rate.base?\n"
-      "r.yaml:3: learning_rate.final_fraction must be a number, at least 0 and at most 1, but is \"1.5\"\n"
+      "r.yaml:2: evaluation.bach is no key; did you mean evaluation.batch?\n"
+      "r.yaml:3: evaluation.every_epochs must be a number, at least 0 and at most 1000000, but is \"-1\"\n"
       "r.yaml:4: batch must be a section of keys, but is \"64\"\n"
       "r.yaml:5: optimizer is no key; did you mean optimiser?\n"
       "r.yaml:6: report.trace must be true or false, but is \"maybe\"\n"
@@ -120,11 +120,11 @@ TEST(Yaml, AllProblemsAreListedAtOnceByLine) {
 
 TEST(Yaml, ProblemsOfFileAndOverridesJoin) {
   EXPECT_EQ(
-      problems_of("sed: 1\n", {"length.epochs=many", "learning_rate.bse=1", "nonsense"}),
+      problems_of("sed: 1\n", {"length.epochs=many", "evaluation.bach=1", "nonsense"}),
       "r.yaml:1: sed is no key; did you mean seed?\n"
       "--set length.epochs=many: length.epochs must be a number, at least 0 and at most 1000000, but is "
       "\"many\"\n"
-      "--set learning_rate.bse=1: learning_rate.bse is no key; did you mean learning_rate.base?\n"
+      "--set evaluation.bach=1: evaluation.bach is no key; did you mean evaluation.batch?\n"
       "--set nonsense: must read key.path=value");
 }
 
@@ -178,7 +178,7 @@ TEST(Overrides, ReplaceWhatTheFileSays) {
                        "data.path=", "exchange.levels=[{collective: tree}]", "seed=8"});
   EXPECT_EQ(p.seed, 8u);
   EXPECT_EQ(p.learning_rate.base, 0.1);
-  EXPECT_EQ(p.learning_rate.step_samples, (std::vector<std::int64_t>{10, 20}));
+  EXPECT_EQ(p.learning_rate.options, (Options{{"step_samples", "[10, 20]"}}));
   EXPECT_EQ(p.name, "a=b");
   EXPECT_EQ(p.data.path, "");
   ASSERT_EQ(p.exchange.levels.size(), 1u);
@@ -315,7 +315,9 @@ TEST_F(RowOptions, OfOtherRowsAndOfNoneAreRefusedWithTheirLine) {
       "r.yaml:3: exchange.levels[0].codec.densty is no key; did you mean exchange.levels.codec.density?");
   EXPECT_EQ(problems("name: top_k, bits: 3"),
             "r.yaml:3: exchange.levels[0].codec.bits must be one of 2, 4, 8, but is \"3\"");
-  EXPECT_EQ(problems("name: top_k, bits: [3]"), "r.yaml:3: exchange.levels[0].codec.bits is no key");
+  EXPECT_EQ(problems("name: top_k, bits: [3]"),
+            "r.yaml:3: exchange.levels[0].codec.bits must be one of 2, 4, 8, but is \"[3]\"");
+  EXPECT_EQ(problems("name: top_k, bits: {of: 3}"), "r.yaml:3: exchange.levels[0].codec.bits is no key");
   EXPECT_EQ(
       problems("name: top_k", {"exchange.levels.0.codec.bits=5"}),
       "--set exchange.levels.0.codec.bits=5: exchange.levels[0].codec.bits must be one of 2, 4, 8, but is "

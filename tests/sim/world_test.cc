@@ -189,7 +189,7 @@ TEST(World, AKilledRankReachesAllOthers) {
     plan::ClusterModel cluster = share ? test::one_host(5) : separate_hosts(5);
     cluster.hosts[0].device = {.flops = 1e9, .memory_bandwidth = 1e9};
     cluster.detection = 0.25;
-    cluster.faults = {{.kind = "kill", .rank = 3, .at = 0.0021}};
+    cluster.faults = {{.kind = plan::FaultKind::Kill, .rank = 3, .at = 0.0021}};
     World world(cluster, 5);
     auto body = [](comm::Runtime& doors, const char* name) -> Task<void> {
       test::Member member(doors, 400'000);
@@ -267,18 +267,18 @@ TEST(World, ACutLinkHoldsMessagesUntilItIsWhole) {
     return report.time;
   };
   const Duration whole = time();
-  cluster.faults = {{.kind = "cut_link", .host = "host1", .until = 0.5}};
+  cluster.faults = {{.kind = plan::FaultKind::CutLink, .host = "host1", .until = 0.5}};
   EXPECT_GE(time(), milliseconds(500));
   EXPECT_LT(time(), milliseconds(500) + whole);
   cluster.faults[0].peer = "host0";  // a ring sends from 0 to 1
   EXPECT_GE(time(), milliseconds(500));
-  cluster.faults[0] = {.kind = "slow_link", .host = "host2", .factor = 50};
+  cluster.faults[0] = {.kind = plan::FaultKind::SlowLink, .host = "host2", .factor = 50};
   EXPECT_GT(time(), whole);
 }
 
 TEST(World, ALinkThatStaysCutIsAHang) {
   plan::ClusterModel cluster = separate_hosts(3);
-  cluster.faults = {{.kind = "cut_link", .host = "host1", .peer = "host2", .at = 1e-6}};
+  cluster.faults = {{.kind = plan::FaultKind::CutLink, .host = "host1", .peer = "host2", .at = 1e-6}};
   World world(cluster, 3);
   Report report = world.run([](comm::Runtime& doors) { return sum_steps(doors, 2, 3000); });
   ASSERT_TRUE(report.hang);

@@ -49,6 +49,7 @@ struct TrainingJob {
   bool record_order = false;
   const train::ReplayLog* follow = nullptr;
   net::FaultyOptions faults;  // of loopback's messages
+  exchange::Extensions own = {};
   /// Hears, in the rank's process, what it did.
   std::function<void(const exchange::AsyncEvents& events)> on_events;
 };
@@ -73,6 +74,7 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   options.assignments = job->assignments;
   options.record_order = job->record_order;
   options.follow = job->follow;
+  options.own = job->own;
   exchange::AsyncEvents events;
   if (job->on_events) options.events = &events;
   auto training = train::train(world, options);

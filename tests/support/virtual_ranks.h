@@ -7,7 +7,7 @@
 namespace taxon::test {
 
 inline plan::ClusterModel delayed(plan::ClusterModel cluster, double bound = 300e-6) {
-  cluster.faults.push_back({.kind = "delay", .bound = bound});
+  cluster.faults.push_back({.kind = plan::FaultKind::Delay, .bound = bound});
   return cluster;
 }
 

@@ -185,7 +185,7 @@ class OneBitAdam : public Train {
   static plan::Plan frozen_plan(DType type) {
     plan::Plan plan = toy_plan(type);
     plan.optimiser.rule = "adamw";
-    plan.optimiser.freeze_steps = 20;
+    plan.optimiser.options.set("freeze_steps", 20);
     plan.learning_rate.base = 0.02;
     plan.length.steps = 120;
     return plan;
@@ -197,7 +197,7 @@ TEST_F(OneBitAdam, WithoutACodecRanksAreOneWorker) {
   const auto one = run_training(job(1, plan)).parameters;
   EXPECT_LT(relative_distance(one, run_training(job(4, plan)).parameters), 1e-10);
   plan::Plan unfrozen = plan;
-  unfrozen.optimiser.freeze_steps = 0;
+  unfrozen.optimiser.options.set("freeze_steps", 0);
   EXPECT_GT(relative_distance(one, run_training(job(1, unfrozen)).parameters), 1e-4);
 }
 

@@ -146,7 +146,7 @@ TEST_F(VirtualTrain, WithCoarseCollectivesGivesLoopbacksBits) {
 
 TEST_F(VirtualTrain, TheLossOfARankEndsAllAndNamesIt) {
   auto cluster = separate_hosts(4);
-  cluster.faults.push_back({.kind = "kill", .rank = 2, .at = 2e-3});
+  cluster.faults.push_back({.kind = plan::FaultKind::Kill, .rank = 2, .at = 2e-3});
   TrainingJob doomed = job(4, toy_plan());
   doomed.share_memory = false;
   try {
@@ -172,7 +172,8 @@ TEST_F(VirtualTrain, TheLossOfARankAtAnyInstantEndsAll) {
     for (int i = 0; i < instants; ++i) {
       SCOPED_TRACE(level.topology + " " + level.rule + " " + std::to_string(i));
       auto cluster = separate_hosts(4);
-      cluster.faults.push_back({.kind = "kill", .rank = 2, .at = to_seconds(whole) / 2 * i / instants});
+      cluster.faults.push_back(
+          {.kind = plan::FaultKind::Kill, .rank = 2, .at = to_seconds(whole) / 2 * i / instants});
       const VirtualRun run = run_in_world(doomed, cluster, {});
       ASSERT_TRUE(run.report.failure);
       try {

@@ -1,5 +1,5 @@
 #include "comm/rows/direct.h"
-#include "comm/rows/rows.h"
+#include "comm/rows/sent.h"
 #include "comm/sum.h"
 #include "comm/trace_scope.h"
 

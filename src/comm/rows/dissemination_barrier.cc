@@ -1,7 +1,7 @@
 #include <bit>
 
 #include "comm/in_flight.h"
-#include "comm/rows/rows.h"
+#include "comm/rows/sent.h"
 #include "comm/trace_scope.h"
 
 namespace taxon::comm {

@@ -3,8 +3,8 @@
 
 #include "comm/in_flight.h"
 #include "comm/kernels.h"
-#include "comm/rows/rows.h"
 #include "comm/rows/segments.h"
+#include "comm/rows/sent.h"
 #include "comm/trace_scope.h"
 
 namespace taxon::comm {

@@ -1,5 +1,5 @@
 #include "comm/rows/ring.h"
-#include "comm/rows/rows.h"
+#include "comm/rows/sent.h"
 #include "comm/trace_scope.h"
 
 namespace taxon::comm {

@@ -1,5 +1,5 @@
-#include "comm/rows/rows.h"
 #include "comm/rows/segments.h"
+#include "comm/rows/sent.h"
 #include "comm/rows/tree.h"
 #include "comm/trace_scope.h"
 

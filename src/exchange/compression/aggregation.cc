@@ -53,8 +53,9 @@ const comm::CollectiveRow& row_for(net::Operation collective, int size, std::siz
 
 namespace {
 
-const comm::CollectiveRow& summing_row(std::string_view collective, int size, std::size_t bytes) {
-  return choose(net::Operation::AllReduce, std::string(collective), {size, bytes, false});
+const comm::CollectiveRow& summing_row(std::string_view collective, int size, std::size_t bytes,
+                                       std::span<const comm::CollectiveRow> own) {
+  return choose(net::Operation::AllReduce, std::string(collective), {size, bytes, false}, own);
 }
 
 }  // namespace
@@ -72,7 +73,8 @@ task::Task<void> aggregate_linear(CompressedReduce reduce) {
                            : kernels.encode_next(static_cast<int>(r), wires[r - 1]->bytes(), wire);
     co_await encoding;
     comm::Call call{wire, reduce.codec.rounds()[r].type, reduce.call.unit, reduce.call.lane};
-    auto sum = summing_row(reduce.collective, reduce.group.size(), bytes).run(reduce.group, call);
+    auto sum = summing_row(reduce.collective, reduce.group.size(), bytes, reduce.own_collectives)
+                   .run(reduce.group, call);
     co_await sum;
   }
   auto decoding = kernels.decode(wires[rounds - 1]->bytes(), kernels.all(), codec::Into::Assign);
@@ -82,11 +84,11 @@ task::Task<void> aggregate_linear(CompressedReduce reduce) {
 }
 
 double sent_linear_by(const codec::Codec& codec, const codec::Extent& extent, int size,
-                      const std::string& collective) {
+                      const std::string& collective, std::span<const comm::CollectiveRow> own) {
   double sent = 0;
   for (std::size_t r = 0; r < codec.rounds().size(); ++r) {
     const std::size_t bytes = codec.wire_bytes(static_cast<int>(r), extent);
-    sent += summing_row(collective, size, bytes).sent({size, bytes, false});
+    sent += summing_row(collective, size, bytes, own).sent({size, bytes, false});
   }
   return sent;
 }

@@ -25,7 +25,8 @@ struct CompressedReduce {
   View estimate{};                // of the range, for feedback of kind Difference
   codec::CodecContext context{};  // keys of chance, pieces and what lasts; scratch is the reduction's own
   CodecWork* work = nullptr;      // is added to; null: nobody asks
-  std::string_view collective = "auto";  // that sums linear wires
+  std::string_view collective = "auto";                       // that sums linear wires
+  std::span<const comm::CollectiveRow> own_collectives = {};  // beside those of the table
 };
 
 /// How often a member encodes and decodes a range's values in one exchange. Mergers count as decoding.
@@ -64,7 +65,7 @@ double sent_linear(const codec::Codec& codec, const codec::Extent& extent, int s
 double seconds_linear(const codec::Codec& codec, const codec::Extent& extent, const AggregationLinks& links);
 /// By a named all-reduce.
 double sent_linear_by(const codec::Codec& codec, const codec::Extent& extent, int size,
-                      const std::string& collective);
+                      const std::string& collective, std::span<const comm::CollectiveRow> own = {});
 /// opaque: every member gets every wire, and adds them up in the order of members.
 task::Task<void> aggregate_opaque(CompressedReduce reduce);
 double sent_opaque(const codec::Codec& codec, const codec::Extent& extent, int size);

@@ -32,7 +32,7 @@ std::string reason(const std::string& codec, const CodecCase& costs);
 struct CodecLevel {
   const std::vector<plan::LevelPlan>& levels;
   std::size_t level = 0;
-  std::span<const TopologyRow> own = {};
+  Extensions own = {};
 };
 /// Of a plan that rank 0 resolves: writes what became of a bucket, and why, where resolve_exchange() wrote an
 /// all-reduce.

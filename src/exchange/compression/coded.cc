@@ -12,7 +12,7 @@ double sent_by(const CompressedReduce& reduce, std::size_t count) {
   const codec::Extent extent{count, reduce.context.pieces};
   const int size = reduce.group.size();
   if (reduce.collective == "auto") return aggregation_of(reduce.codec).sent(reduce.codec, extent, size);
-  return sent_linear_by(reduce.codec, extent, size, std::string(reduce.collective));
+  return sent_linear_by(reduce.codec, extent, size, std::string(reduce.collective), reduce.own_collectives);
 }
 
 /// Who owns what is the dense topology's matter, and so is what travels as it is; contributions to it travel
@@ -84,8 +84,8 @@ std::unique_ptr<Topology> make_coded(comm::Communicator& group, TopologyContext 
 bool is_coded(const plan::LevelPlan& level) { return level.codec.name != "none"; }
 
 double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size,
-                        const OwnRows& own, std::span<const TopologyRow> topologies) {
-  const bool shards = sum_at(level, topologies) == plan::SumAt::Parts;
+                        const Extensions& own) {
+  const bool shards = sum_at(level, own.topologies) == plan::SumAt::Parts;
   const std::size_t bytes = extent.count * sizeof(float);
   if (leaves_dense(level.codec, extent.count))
     return row_for(shards ? net::Operation::ReduceScatter : net::Operation::AllReduce, size, bytes)
@@ -95,8 +95,9 @@ double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& exten
   double sent = 0;
   for (int turn = 0; turn < codec->cycle(); ++turn) {
     const codec::Codec& here = codec->in_turn(turn);
-    sent += level.collective == "auto" ? aggregation_of(here).sent(here, extent, size)
-                                       : sent_linear_by(here, extent, size, level.collective);
+    sent += level.collective == "auto"
+                ? aggregation_of(here).sent(here, extent, size)
+                : sent_linear_by(here, extent, size, level.collective, own.collectives);
   }
   return sent / codec->cycle();
 }

@@ -4,7 +4,7 @@
 
 #include "codec/codec.h"
 #include "exchange/compression/coder.h"
-#include "exchange/levels/topology.h"
+#include "exchange/extensions.h"
 
 namespace taxon::exchange {
 
@@ -25,6 +25,6 @@ inline bool records_reduce(const plan::LevelPlan& level) {
 /// Bytes that a member sends for the values of a range until their sum is with its owners, the members' mean.
 /// REQUIRES: a codec, topology all_reduce or sharded.
 double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& extent, int size,
-                        const OwnRows& own = {}, std::span<const TopologyRow> topologies = {});
+                        const Extensions& own = {});
 
 }  // namespace taxon::exchange

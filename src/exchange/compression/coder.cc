@@ -20,6 +20,7 @@ bool keeps_errors(const plan::CodecPlan& plan, const codec::CodecRow& row) {
 Coder::Coder(const TopologyContext& context)
     : plan_(context.level.codec),
       collective_(context.level.collective),
+      own_collectives_(context.collectives),
       seed_(codec::mix(context.seed)),
       stages_(stages_of(plan_, codec::find_codec(plan_.candidate(), context.codecs))),
       keeps_(keeps_errors(plan_, codec::find_codec(plan_.candidate(), context.codecs))) {}
@@ -94,6 +95,7 @@ CompressedReduce Coder::reduce_of_part(comm::Communicator& group, const LevelTra
   CompressedReduce reduce{group, stage.codec->in_turn(transfer.round), stage.feedbacks[turn], call};
   reduce.work = &work_;
   reduce.collective = collective_;
+  reduce.own_collectives = own_collectives_;
   reduce.context.shared = shared;
   reduce.context.own = own;
   reduce.context.pieces = pieces(transfer.range);

@@ -59,6 +59,7 @@ class Coder {
 
   const plan::CodecPlan plan_;
   const std::string collective_;
+  const std::span<const comm::CollectiveRow> own_collectives_;
   const std::uint64_t seed_;
   const std::vector<Stage> stages_;
   const bool keeps_;

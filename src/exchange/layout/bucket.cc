@@ -192,7 +192,8 @@ std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DT
   return cutter.finish();
 }
 
-std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, const plan::Plan& plan) {
+std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, const plan::Plan& plan,
+                                          Slices slices) {
   // The first piece comes before any answer and the last answer after any piece: so much is lost.
   constexpr std::int64_t kPieces = 24;
   constexpr std::int64_t kLeastPiece = 64 << 10;  // below, messages cost more than that
@@ -205,6 +206,7 @@ std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, co
     sizes.bucket_bytes = std::min(sizes.bucket_bytes, piece);
     sizes.slice_bytes = std::min(sizes.slice_bytes, piece);
   }
+  if (slices == Slices::None) sizes.slice_bytes = std::numeric_limits<std::int64_t>::max();
   return cut_buckets(tensors, type, sizes);
 }
 

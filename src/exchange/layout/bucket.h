@@ -7,6 +7,7 @@
 #include "base/named.h"
 #include "base/view.h"
 #include "exchange/levels/topology.h"
+#include "optim/rule.h"
 #include "plan/plan.h"
 #include "tensor/arena.h"
 
@@ -49,7 +50,13 @@ std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, DT
 /// The same for a whole plan: in its master type, and with dedicated servers into parts of the model that are
 /// small enough for answers to travel while contributions still do. Each link of a worker and a server
 /// carries as much one way as the other; a model in one piece would use one way at a time.
-std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, const plan::Plan& plan);
+/// `slices`: None for an update rule that needs whole tensors, whatever slice_bytes says.
+enum class Slices { AsPlanned, None };
+inline Slices slices_for(const optim::RuleRow& rule) {
+  return rule.by_tensor ? Slices::None : Slices::AsPlanned;
+}
+std::vector<plan::BucketPlan> cut_buckets(const std::vector<Tensor>& tensors, const plan::Plan& plan,
+                                          Slices slices = Slices::AsPlanned);
 
 /// The arenas' layout and the buckets' ranges for recorded buckets, with whole gradients of which this rank
 /// owns everything. Throws Error{Mismatch} if a parameter is

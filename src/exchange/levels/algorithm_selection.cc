@@ -25,14 +25,15 @@ struct Half {
 
 /// Outward, then back: the order in which a bucket's collectives are recorded. What a codec's wires travel by
 /// follows from their sizes.
-std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
+std::vector<Half> halves(const std::vector<plan::LevelPlan>& levels, const Extensions& own) {
   std::vector<Half> list;
   for (std::size_t l = 0; l < levels.size(); ++l)
-    if (net::Operation reduce = find_topology(levels[l].topology, own).reduce;
+    if (net::Operation reduce = find_topology(levels[l].topology, own.topologies).reduce;
         reduce != net::Operation::User && records_reduce(levels[l]))
       list.push_back({l, reduce, true});
   for (std::size_t l = levels.size(); l-- > 0;)
-    if (net::Operation spread = find_topology(levels[l].topology, own).spread; spread != net::Operation::User)
+    if (net::Operation spread = find_topology(levels[l].topology, own.topologies).spread;
+        spread != net::Operation::User)
       list.push_back({l, spread, false});
   return list;
 }
@@ -44,12 +45,12 @@ bool sums_factors(const plan::BucketPlan& bucket, const Half& half) {
 
 /// Bytes of a bucket that reach each level, which is what the one before it owns; and last, what a rank owns.
 std::vector<std::size_t> bytes_at(std::int64_t bytes, const std::vector<plan::LevelPlan>& levels,
-                                  std::span<const LevelShape> shapes, std::span<const TopologyRow> own) {
+                                  std::span<const LevelShape> shapes, const Extensions& own) {
   std::vector<std::size_t> list;
   auto next = static_cast<std::size_t>(bytes);
   for (std::size_t l = 0; l < levels.size(); ++l) {
     list.push_back(next);
-    next = find_topology(levels[l].topology, own).owned(next, shapes[l].size);
+    next = find_topology(levels[l].topology, own.topologies).owned(next, shapes[l].size);
   }
   list.push_back(next);
   return list;
@@ -76,9 +77,9 @@ comm::LinkCost nominal_cost(bool shares_memory) {
 }
 
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
-                                  const comm::Shape& shape) {
-  if (name == "auto") return comm::choose_row(collective, shape, nominal_cost(shape.shares_memory));
-  const comm::CollectiveRow& row = comm::find_row(collective, name);
+                                  const comm::Shape& shape, std::span<const comm::CollectiveRow> own) {
+  if (name == "auto") return comm::choose_row(collective, shape, nominal_cost(shape.shares_memory), own);
+  const comm::CollectiveRow& row = comm::find_row(collective, name, own);
   if (!row.applies(shape))
     throw Error(
         ErrorKind::Usage,
@@ -87,8 +88,7 @@ const comm::CollectiveRow& choose(net::Operation collective, const std::string& 
   return row;
 }
 
-void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
-                      std::span<const TopologyRow> own) {
+void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes, const Extensions& own) {
   const bool near = std::all_of(shapes.begin(), shapes.end(),
                                 [](LevelShape shape) { return shape.size == 1 || shape.shares_memory; });
   const bool backward =
@@ -106,7 +106,7 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
         row = kFactors;
       else if (shape.size > 1)
         row = choose(half.collective, levels[half.level].collective,
-                     {shape.size, bytes[half.level], shape.shares_memory})
+                     {shape.size, bytes[half.level], shape.shares_memory}, own.collectives)
                   .name;
       bucket.collectives.push_back(word(half.collective, row));
     }
@@ -114,8 +114,7 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
 }
 
 std::vector<LevelAlgorithms> rows_of(const plan::BucketPlan& bucket,
-                                     const std::vector<plan::LevelPlan>& levels,
-                                     std::span<const TopologyRow> own) {
+                                     const std::vector<plan::LevelPlan>& levels, const Extensions& own) {
   std::vector<LevelAlgorithms> rows(levels.size());
   std::vector<Half> list = halves(levels, own);
   if (bucket.collectives.size() != list.size())
@@ -133,13 +132,14 @@ std::vector<LevelAlgorithms> rows_of(const plan::BucketPlan& bucket,
     if (list[i].reduces && is_coded(levels[list[i].level]) && name == levels[list[i].level].codec.of)
       continue;
     LevelAlgorithms& level = rows[list[i].level];
-    (list[i].reduces ? level.reduce : level.spread) = &comm::find_row(list[i].collective, name);
+    (list[i].reduces ? level.reduce : level.spread) =
+        &comm::find_row(list[i].collective, name, own.collectives);
   }
   return rows;
 }
 
 std::size_t place_of_sum(const std::vector<plan::LevelPlan>& levels, std::size_t level,
-                         std::span<const TopologyRow> own) {
+                         const Extensions& own) {
   const std::vector<Half> list = halves(levels, own);
   const auto found = std::find_if(list.begin(), list.end(),
                                   [level](const Half& half) { return half.level == level && half.reduces; });
@@ -147,13 +147,13 @@ std::size_t place_of_sum(const std::vector<plan::LevelPlan>& levels, std::size_t
 }
 
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                        std::span<const LevelShape> shapes, std::span<const TopologyRow> own) {
+                        std::span<const LevelShape> shapes, const Extensions& own) {
   return bytes_at(bucket.bytes, levels, shapes, own).back();
 }
 
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                   const Setting& setting) {
-  const auto& [shapes, pieces, own, own_rows] = setting;
+  const auto& [shapes, pieces, own] = setting;
   double sent = 0;
   std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
   std::vector<LevelAlgorithms> rows = rows_of(bucket, levels, own);
@@ -162,13 +162,13 @@ double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelP
     for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
       if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
     if (l == 0 && bucket.factors > 0) here += (shapes[l].size - 1) * static_cast<double>(bucket.factors);
-    const auto sent_by = find_topology(levels[l].topology, own).sent;
+    const auto sent_by = find_topology(levels[l].topology, own.topologies).sent;
     if (is_coded(levels[l]) && !rows[l].reduce && !sent_by) {
       const std::size_t count = bytes[l] / sizeof(float);
       const std::vector<codec::Piece> here_pieces = first_pieces(pieces, count);
-      here += coded_bytes_sent(levels[l], {count, here_pieces}, shapes[l].size, own_rows, own);
+      here += coded_bytes_sent(levels[l], {count, here_pieces}, shapes[l].size, own);
     }
-    if (sent_by) here += sent_by(levels[l], bytes[l], shapes[l], own_rows);
+    if (sent_by) here += sent_by(levels[l], bytes[l], shapes[l], own);
     sent += here / levels[l].period;
   }
   return sent;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "codec/codec.h"
-#include "exchange/levels/topology.h"
+#include "exchange/extensions.h"
 #include "plan/plan.h"
 
 namespace taxon::exchange {
@@ -17,34 +17,31 @@ comm::LinkCost nominal_cost(bool shares_memory);
 /// The row that serves `shape`: the named one, or for "auto" the cheapest by nominal cost. Throws
 /// Error{Usage} if the named row does not exist or does not apply.
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
-                                  const comm::Shape& shape);
+                                  const comm::Shape& shape, std::span<const comm::CollectiveRow> own = {});
 
 /// Decides what hides communication, and names the collectives of every bucket: outward level by level for
 /// the sum, then back for what is spread; "none" for a group of one. `shapes`: by level. `own`, here and
-/// below: topologies beside those of the table.
-void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes,
-                      std::span<const TopologyRow> own = {});
+/// below: rows beside those of the tables.
+void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes, const Extensions& own = {});
 
 /// The rows that a bucket's recorded names mean, by level. Throws Error{Mismatch} if they don't fit the
 /// levels: the recording belongs to another plan.
 std::vector<LevelAlgorithms> rows_of(const plan::BucketPlan& bucket,
-                                     const std::vector<plan::LevelPlan>& levels,
-                                     std::span<const TopologyRow> own = {});
+                                     const std::vector<plan::LevelPlan>& levels, const Extensions& own = {});
 
 /// Which of a bucket's recorded collectives sums at the level; as many as there are: none does.
 std::size_t place_of_sum(const std::vector<plan::LevelPlan>& levels, std::size_t level,
-                         std::span<const TopologyRow> own = {});
+                         const Extensions& own = {});
 
 /// Bytes of the bucket that a rank owns, at most.
 std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
-                        std::span<const LevelShape> shapes, std::span<const TopologyRow> own = {});
+                        std::span<const LevelShape> shapes, const Extensions& own = {});
 
 /// What, beside the bucket and its levels, decides how many bytes travel.
 struct Setting {
   std::span<const LevelShape> shapes;         // of the levels
   std::span<const codec::Piece> pieces = {};  // the tensors in the bucket: some codecs' wires depend on them
-  std::span<const TopologyRow> own = {};      // of the program
-  OwnRows own_rows = {};                      // beside those
+  Extensions own = {};                        // of the program
 };
 /// Bytes that a rank sends for the bucket in a step, the mean over ranks and steps.
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,

@@ -83,8 +83,8 @@ Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan
           members_of(row.group, runtime.rank(), runtime.world_size(), shape.node));
     level.group = level.own ? level.own.get() : &all;
     level.row = &find_topology(row.topology, shape.own.topologies);
-    level.topology = level.row->make(
-        *level.group, {row, shape.seed, shape.servers, shape.own.graphs, shape.own.codecs, shape.log});
+    level.topology = level.row->make(*level.group, {row, shape.seed, shape.servers, shape.own.graphs,
+                                                    shape.own.codecs, shape.log, shape.own.collectives});
     if (Asynchronous* asynchronous = level.topology->asynchronous()) asynchronous_.push_back(asynchronous);
     levels_.push_back(std::move(level));
   }

@@ -128,6 +128,7 @@ struct TopologyContext {
   std::span<const GraphRow> graphs = {};  // beside those of the table
   std::span<const codec::CodecRow> codecs = {};
   EventLog log = {};
+  std::span<const comm::CollectiveRow> collectives = {};
 };
 
 /// What a level's group is like, on every rank.
@@ -137,11 +138,7 @@ struct LevelShape {
   int servers = 0;  // dedicated ones among the members; 0: all serve where somebody does
 };
 
-/// Rows of a program's own that a level may name.
-struct OwnRows {
-  std::span<const GraphRow> graphs = {};
-  std::span<const codec::CodecRow> codecs = {};
-};
+struct Extensions;  // exchange/extensions.h
 
 /// How members move on: all by the same steps; as far apart as a bound allows; or as they like, so that only
 /// the count of all samples says how far training is.
@@ -156,7 +153,8 @@ struct TopologyRow {
   /// Elements of `count` that a member of a group of `size` owns, at most.
   std::size_t (*owned)(std::size_t count, int size);
   /// Bytes that leave a member in a turn for `bytes`, the members' mean; null where collectives' rows tell.
-  double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape, const OwnRows& own);
+  double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape,
+                 const Extensions& own);
   Scheduling (*scheduling)(const plan::LevelPlan& plan) = [](const plan::LevelPlan&) {
     return Scheduling::InStep;
   };
@@ -175,6 +173,7 @@ const TopologyRow& find_topology(std::string_view name, std::span<const Topology
 /// Of the level's topology; Nowhere for one that is in neither table.
 plan::SumAt sum_at(const plan::LevelPlan& level, std::span<const TopologyRow> own = {});
 /// Every topology with the collectives that serve both halves of it, for plan::check_plan().
-std::vector<plan::Catalogue::Topology> known_topologies(std::span<const TopologyRow> own = {});
+std::vector<plan::Catalogue::Topology> known_topologies(
+    std::span<const TopologyRow> own = {}, std::span<const comm::CollectiveRow> own_collectives = {});
 
 }  // namespace taxon::exchange

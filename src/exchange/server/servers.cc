@@ -1,6 +1,7 @@
 #include "codec/codec.h"
 #include "exchange/compression/coder.h"
 #include "exchange/compression/selected_entries.h"
+#include "exchange/extensions.h"
 #include "exchange/server/server_client.h"
 
 namespace taxon::exchange {
@@ -11,7 +12,7 @@ std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext contex
 }
 
 /// There and back, except what a server hands to itself. Heads are counted, control is not.
-double sent(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape, const OwnRows& rows) {
+double sent(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape, const Extensions& rows) {
   const Roles roles{shape.size, shape.servers};
   const double head = sizeof(ServerWire::Head);
   const double own = shape.servers > 0 ? 0 : 1;  // a worker's servers that are itself

@@ -188,7 +188,7 @@ TopologyRow adasum() {
           .spread = net::Operation::User,
           .owned = [](std::size_t count, int) { return count; },
           .sent =
-              [](const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const OwnRows&) {
+              [](const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const Extensions&) {
                 return static_cast<double>(bytes) * std::bit_width(static_cast<unsigned>(shape.size - 1));
               },
           .sentence = "everybody owns everything; gradients are combined by how much they agree",

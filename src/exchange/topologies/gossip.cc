@@ -5,6 +5,7 @@
 #include "comm/kernels.h"
 #include "comm/scratch.h"
 #include "comm/trace_scope.h"
+#include "exchange/extensions.h"
 #include "exchange/levels/topology.h"
 #include "exchange/topologies/graph.h"
 #include "exchange/topologies/mixing.h"
@@ -120,7 +121,7 @@ std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext contex
   return std::make_unique<Gossip>(group, context);
 }
 
-double sent(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape, const OwnRows& own) {
+double sent(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape, const Extensions& own) {
   // Every member has as many neighbours as every other, or one of them pauses.
   std::size_t messages = 0;
   for (int member = 0; member < shape.size; ++member)

@@ -239,7 +239,7 @@ std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext contex
 }
 
 /// There and back, begun by every second member.
-double sent(const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const OwnRows&) {
+double sent(const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const Extensions&) {
   const double active = shape.size / 2;
   return active / shape.size * (2 * static_cast<double>(bytes) + static_cast<double>(sizeof(Pairwise::Head)));
 }

@@ -325,7 +325,7 @@ TopologyRow significant() {
           .spread = net::Operation::User,
           .owned = [](std::size_t count, int) { return count; },
           .sent =
-              [](const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const OwnRows&) {
+              [](const plan::LevelPlan&, std::size_t bytes, const LevelShape& shape, const Extensions&) {
                 // At most: as if every entry were significant.
                 return (shape.size - 1) * static_cast<double>(bytes + sizeof(std::int64_t));
               },

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/table_row.h"
 #include "optim/outer/masters.h"
 
 namespace taxon::optim {
@@ -13,22 +14,15 @@ void OuterRule::adopt(const tensor::Arena& replica, const tensor::Arena& sum, Up
   });
 }
 
-/// The row of that name, from its file.
-#define TAXON_ROW(name)     \
-  [] {                      \
-    extern OuterRow name(); \
-    return name();          \
-  }()
-
 std::span<const OuterRow> outer_table() {
   static const OuterRow kRules[] = {
-      TAXON_ROW(average),        TAXON_ROW(block),  TAXON_ROW(block_nesterov), TAXON_ROW(outer_momentum),
-      TAXON_ROW(outer_nesterov), TAXON_ROW(slowmo), TAXON_ROW(elastic),        TAXON_ROW(accumulated),
+      TAXON_ROW(OuterRow, average),        TAXON_ROW(OuterRow, block),
+      TAXON_ROW(OuterRow, block_nesterov), TAXON_ROW(OuterRow, outer_momentum),
+      TAXON_ROW(OuterRow, outer_nesterov), TAXON_ROW(OuterRow, slowmo),
+      TAXON_ROW(OuterRow, elastic),        TAXON_ROW(OuterRow, accumulated),
   };
   return kRules;
 }
-
-#undef TAXON_ROW
 
 const OuterRow& find_outer(std::string_view name, std::span<const OuterRow> own) {
   for (std::span<const OuterRow> rows : {own, outer_table()})

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/table_row.h"
 #include "optim/staleness.h"
 
 namespace taxon::optim {
@@ -13,22 +14,16 @@ static LateRow as_others() {
           }};
 }
 
-/// The row of that name, from its file.
-#define TAXON_ROW(name)    \
-  [] {                     \
-    extern LateRow name(); \
-    return name();         \
-  }()
-
 std::span<const LateRow> late_table() {
   static const LateRow kRules[] = {
-      as_others(),      TAXON_ROW(less), TAXON_ROW(compensated), TAXON_ROW(compensated_adaptively),
-      TAXON_ROW(moved),
+      as_others(),
+      TAXON_ROW(LateRow, less),
+      TAXON_ROW(LateRow, compensated),
+      TAXON_ROW(LateRow, compensated_adaptively),
+      TAXON_ROW(LateRow, moved),
   };
   return kRules;
 }
-
-#undef TAXON_ROW
 
 const LateRow& find_late(std::string_view name, std::span<const LateRow> own) {
   for (std::span<const LateRow> rows : {own, late_table()})

@@ -41,8 +41,9 @@ struct CoarseSchedule {
 
 /// One for each row of comm::collective_table(). sim/schedules/table.cc.
 std::span<const CoarseSchedule> schedule_table();
-/// That of the row. A row without one is a bug (tests/sim/coarse_test.cc).
-const CoarseSchedule& find_schedule(const comm::CollectiveRow& row);
+/// That of the row; null for a row of a program's own (those of the table all have one:
+/// tests/sim/coarse_test.cc).
+const CoarseSchedule* find_schedule(const comm::CollectiveRow& row);
 
 // The files of this folder.
 CompletionTimes evaluate_ring_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);

@@ -31,7 +31,7 @@ class LevelChoice {
       : world_(world),
         ranks_(ranks),
         choice_(choice),
-        place_{plan.exchange.levels, level, choice.own->topologies},
+        place_{plan.exchange.levels, level, *choice.own},
         plan_(plan.exchange.levels[level]),
         row_(codec::find_codec(plan_.codec.candidate(), choice.own->codecs)),
         buckets_(plan.resolved.buckets),

@@ -12,7 +12,7 @@ exchange::Layout lay_out(const plan::Plan& plan, const model::ModelSpec& spec, c
   const auto& buckets = plan.resolved.buckets;
   auto layout = exchange::lay_out(trainable(spec), buckets, plan.precision.master);
   for (std::size_t b = 0; b < layout.buckets.size(); ++b)
-    layout.buckets[b].rows = exchange::rows_of(buckets[b], plan.exchange.levels, own.topologies);
+    layout.buckets[b].rows = exchange::rows_of(buckets[b], plan.exchange.levels, own);
   if (levels.size() > 0)
     exchange::lay_out_factors(layout, buckets, levels.group(0).size(), levels.group(0).rank());
   exchange::own(layout, levels);

@@ -15,7 +15,7 @@ constexpr std::string_view kDecisive[] = {"seed",       "model.",     "data.",  
                                           "precision.", "optimiser.", "learning_rate."};
 constexpr std::string_view kIndifferent[] = {"model.memory_format", "data.path", "data.prefetch",
                                              "batch.micro_batches"};
-// The cosine ends with the run.
+// Of schedules that know the end of the run.
 constexpr std::string_view kLength = "length.";
 constexpr std::string_view kLimit = "length.seconds";
 
@@ -25,9 +25,10 @@ constexpr std::string_view kLimit = "length.seconds";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-plan::Plan read_plan_of(const checkpoint::Checkpoint& checkpoint, const std::string& path) {
+plan::Plan read_plan_of(const checkpoint::Checkpoint& checkpoint, const plan::Catalogue& known,
+                        const std::string& path) {
   try {
-    return plan::parse_plan(checkpoint.plan_yaml, path + "/plan.yaml");
+    return plan::parse_plan(checkpoint.plan_yaml, path + "/plan.yaml", {}, &known);
   } catch (const Error& error) {
     fail(path + "/plan.yaml", "is damaged, or another Taxon's: " + first_line(error.what()));
   }
@@ -41,16 +42,19 @@ void require_buckets_of(const model::ModelSpec& spec, const plan::Plan& plan, co
   }
 }
 
-bool is_decisive(const plan::Difference& difference, const plan::Plan& plan) {
+bool is_decisive(const plan::Difference& difference, const plan::Plan& plan, const plan::Catalogue& known) {
   auto begins = [&](std::string_view prefix) { return difference.key.starts_with(prefix); };
   if (std::any_of(std::begin(kIndifferent), std::end(kIndifferent), begins)) return false;
-  if (begins(kLength) && !begins(kLimit)) return plan.learning_rate.schedule == "cosine";
+  const plan::Catalogue::Schedule* schedule = known.find_schedule(plan.learning_rate.schedule);
+  if (begins(kLength) && !begins(kLimit)) return schedule && schedule->knows_the_end;
   return std::any_of(std::begin(kDecisive), std::end(kDecisive), begins);
 }
 
-std::vector<plan::Difference> decisive_differences(const plan::Plan& before, const plan::Plan& now) {
+std::vector<plan::Difference> decisive_differences(const plan::Plan& before, const plan::Plan& now,
+                                                   const plan::Catalogue& known) {
   auto all = plan::differences(before, now);
-  std::erase_if(all, [&](const plan::Difference& difference) { return !is_decisive(difference, now); });
+  std::erase_if(all,
+                [&](const plan::Difference& difference) { return !is_decisive(difference, now, known); });
   return all;
 }
 
@@ -85,10 +89,13 @@ std::optional<Restored> read_restored(const data::Storage& storage, const model:
   if (!found) return std::nullopt;
   Restored restored{std::move(found->checkpoint), {}, {}, {}};
   const std::string& path = found->path;
-  restored.plan = read_plan_of(restored.checkpoint, path);
+  const plan::Catalogue known = exchange::catalogue(options.own);
+  restored.plan = read_plan_of(restored.checkpoint, known, path);
   if (restored.plan.resolved.buckets.empty()) fail(path + "/plan.yaml", "is damaged: it has no buckets");
   restored.parameters = parameters_from(restored.checkpoint.weights, model.spec(), path);
-  const auto differences = decisive_differences(restored.plan, options.plan);
+  // Both with their rows' keys spelled out.
+  const auto differences =
+      decisive_differences(restored.plan, plan::override_plan(options.plan, {}, &known), known);
   require_same_plan(differences, options, path);
   require_buckets_of(model.spec(), restored.plan, path);
   for (std::size_t rank = 0; rank < restored.checkpoint.per_rank.size(); ++rank)

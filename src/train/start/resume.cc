@@ -31,9 +31,10 @@ const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::Logic
 }
 
 /// The buckets of a run that starts fresh.
-task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, const plan::Plan* plan,
+task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, const TrainOptions* options,
                                                          comm::Communicator* group,
                                                          exchange::FactorGroup factors) {
+  const plan::Plan* plan = &options->plan;
   std::vector<int> order;
   tensor::Kernel kernel{
       "gradient order", {}, [&order, &world, plan, group](tensor::Milestones&) {
@@ -58,8 +59,8 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, con
     tensors.push_back({parameter.name, parameter.shape, 0, parameter.linear});
   }
   exchange::choose_factors(tensors, *plan, factors);
-  auto buckets = exchange::cut_buckets(tensors, *plan);
-  co_return buckets;
+  co_return exchange::cut_buckets(tensors, *plan,
+                                  exchange::slices_for(optim::find_rule(plan->optimiser.rule, options->own.rules)));
 }
 
 /// Rank 0's values, at every rank.
@@ -107,7 +108,7 @@ void check_resolved(Rank first, const plan::Plan& plan, std::span<const exchange
   if (own.resolved.buckets != resolved.buckets)
     throw comm::told_wrong(first, "start", "sufficient factors of other sizes than the model's");
   for (const plan::BucketPlan& bucket : resolved.buckets) {
-    const auto rows = exchange::rows_of(bucket, plan.exchange.levels, known.own.topologies);
+    const auto rows = exchange::rows_of(bucket, plan.exchange.levels, known.own);
     for (std::size_t l = 0; l < rows.size(); ++l)
       for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
         if (row &&
@@ -290,7 +291,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
       auto read = on_compute(&world.runtime, "read parameters",
                              [&] { run_start.parameters = world.model.parameters(); });
       co_await read;
-      auto decide = decide_buckets(world, &options->plan, group, factors);
+      auto decide = decide_buckets(world, options, group, factors);
       resolved.buckets = co_await decide;
     }
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
@@ -298,7 +299,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     if (run_start.restored) before = resolved.buckets;
     const std::vector<exchange::Tensor> tensors = trainable(world.model.spec());
     exchange::size_factors(run_start.plan, tensors, factors);
-    exchange::resolve_exchange(run_start.plan, shapes, options->own.topologies);
+    exchange::resolve_exchange(run_start.plan, shapes, options->own);
     exchange::explain_factors(run_start.plan, tensors, factors);
     const CodecChoice choice{&links, &before, &options->own};
     auto choosing = choose_codecs(world, ranks, choice, &run_start.plan);

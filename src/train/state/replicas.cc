@@ -28,9 +28,8 @@ exchange::ParameterServer::Setup make_service(RankGroups ranks, const Replicas::
   const plan::Plan& plan = *from.plan;
   const plan::LevelPlan& level = *exchange::served_level(plan.exchange.levels);
   const tensor::Arena& weights = state.master();
-  auto rate = [schedule = plan.learning_rate, total = from.total](std::int64_t samples) {
-    return optim::learning_rate(schedule, samples, total);
-  };
+  auto rate = [rate = optim::LearningRate(plan.learning_rate, from.total, from.own.schedules)](
+                  std::int64_t samples) { return rate.at(samples); };
   exchange::ParameterServer::Setup setup;
   setup.layout = &state.layout();
   setup.group = &served_group(ranks);

@@ -19,6 +19,14 @@ std::vector<Range> decayed_ranges(const tensor::ArenaLayout& layout, const plan:
   return ranges;
 }
 
+/// Where a rule that asks finds tensors.
+std::vector<Range> tensor_ranges(const tensor::ArenaLayout& layout, const optim::RuleRow& row) {
+  std::vector<Range> ranges;
+  if (row.by_tensor)
+    for (const tensor::Slot& slot : layout.slots()) ranges.push_back(slot.range);
+  return ranges;
+}
+
 std::vector<std::byte> copy_bytes(ConstView view) { return {view.data(), view.data() + view.size()}; }
 
 checkpoint::LogicalTensor copy_slot(const tensor::Arena& arena, const tensor::Slot& slot, std::string name) {
@@ -67,9 +75,9 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   std::size_t frozen = 0;
   for_frozen([&](std::size_t, std::size_t count) { frozen += count; });
   frozen_ = tensor::Arena(DType::Float64, frozen, beside);
-  rule_ = optim::find_rule(plan.optimiser.rule, own_rules_)
-              .make(plan.optimiser,
-                    {master, layout_.shard, decayed_ranges(layout_.arena, plan.optimiser), beside});
+  const optim::RuleRow& row = optim::find_rule(plan.optimiser.rule, own_rules_);
+  rule_ = row.make(plan.optimiser, {master, layout_.shard, decayed_ranges(layout_.arena, plan.optimiser),
+                                    beside, tensor_ranges(layout_.arena, row)});
 }
 
 std::unique_ptr<optim::Rule> State::make_rule_of_all(const plan::OptimiserPlan& plan) const {

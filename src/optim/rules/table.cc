@@ -1,23 +1,16 @@
 #include "base/error.h"
+#include "base/table_row.h"
 #include "optim/rule.h"
 
 namespace taxon::optim {
 
-/// The row of that name, from its file.
-#define TAXON_ROW(name)    \
-  [] {                     \
-    extern RuleRow name(); \
-    return name();         \
-  }()
-
 std::span<const RuleRow> rule_table() {
   static const RuleRow kRules[] = {
-      TAXON_ROW(sgd), TAXON_ROW(momentum), TAXON_ROW(nesterov), TAXON_ROW(adamw), TAXON_ROW(sign),
+      TAXON_ROW(RuleRow, sgd),   TAXON_ROW(RuleRow, momentum), TAXON_ROW(RuleRow, nesterov),
+      TAXON_ROW(RuleRow, adamw), TAXON_ROW(RuleRow, sign),
   };
   return kRules;
 }
-
-#undef TAXON_ROW
 
 const RuleRow& find_rule(std::string_view name, std::span<const RuleRow> own) {
   for (std::span<const RuleRow> rows : {own, rule_table()})
@@ -34,7 +27,9 @@ std::vector<plan::Catalogue::Rule> known_rules(std::span<const RuleRow> own) {
                        .sentence = std::string(row.sentence),
                        .is_linear = row.is_linear,
                        .has_momentum = row.has_momentum,
-                       .is_adaptive = row.is_adaptive});
+                       .by_tensor = row.by_tensor,
+                       .options = row.options ? row.options() : std::vector<plan::OptionKey>(),
+                       .rules = row.rules});
   return known;
 }
 

@@ -1,0 +1,62 @@
+// Rows of a program's own reach the training that names them.
+#include "train/toy_job.h"
+
+namespace taxon::test {
+namespace {
+
+/// Every tensor moves by the rate, along its gradient (normalised SGD by tensors).
+class ByLength final : public optim::Rule {
+ public:
+  explicit ByLength(const optim::RuleContext& context) : tensors_(context.tensors) {}
+  void update(const tensor::Arena& weights, const tensor::Arena& sum, optim::UpdateRange place,
+              const optim::StepClock& clock) override {
+    for (const Range& tensor : tensors_) {
+      if (tensor.begin < place.weights.begin || tensor.end() > place.weights.end()) continue;
+      const optim::UpdateRange at = place.of(tensor);
+      auto w = weights.values<double>(at.weights), g = sum.values<double>({at.sum, tensor.size});
+      double square = 0;
+      for (double value : g) square += value * value;
+      if (square == 0) continue;
+      for (std::size_t i = 0; i < w.size(); ++i) w[i] -= clock.rate * g[i] / std::sqrt(square);
+    }
+  }
+  std::vector<std::pair<std::string, tensor::Arena*>> state() override { return {}; }
+
+ private:
+  std::vector<Range> tensors_;
+};
+
+constexpr optim::RuleRow kRules[] = {
+    {.name = "by_length",
+     .make = [](const plan::OptimiserPlan&, const optim::RuleContext& context) -> std::unique_ptr<optim::Rule> {
+       return std::make_unique<ByLength>(context);
+     },
+     .by_tensor = true}};
+constexpr optim::ScheduleRow kSchedules[] = {
+    {.name = "linear",
+     .make = [](const plan::RatePlan&, double total) -> std::function<double(double)> {
+       return [total](double samples) { return 1 - samples / total; };
+     }}};
+
+class OwnRows : public Train {};
+
+TEST_F(OwnRows, SeeWholeTensorsHoweverManyRanksAndWhateverSlices) {
+  plan::Plan plan = toy_plan();
+  plan.optimiser.rule = "by_length";
+  plan.learning_rate = {.base = 0.1, .schedule = "linear"};
+  TrainingJob one = job(1, plan);
+  one.own = {.rules = kRules, .schedules = kSchedules};
+  const TrainingResult expected = run_training(one);
+  EXPECT_GT(expected.outcomes[0].test.accuracy, 0.8);
+  // The last step's rate is a step's share of the base.
+  EXPECT_NEAR(expected.recorders[0].steps.back().rate, 0.1 / 50, 1e-12);
+  for (std::int64_t slices : {64, 4 << 20}) {
+    TrainingJob four = job(4, plan);
+    four.own = one.own;
+    four.plan.exchange.slice_bytes = slices;
+    EXPECT_LT(relative_distance(expected.parameters, run_training(four).parameters), 1e-9) << slices;
+  }
+}
+
+}  // namespace
+}  // namespace taxon::test
