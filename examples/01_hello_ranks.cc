@@ -14,14 +14,12 @@ task::Task<void> rank(net::Transport* transport) {
   std::vector<Rank> everybody;
   for (int r = 0; r < runtime.world_size(); ++r) everybody.push_back(Rank(r));
   comm::Communicator world(runtime, "world", everybody);
-  auto establish = world.establish();
-  co_await establish;
+  co_await world.establish();
 
   std::vector<float> mine(5, static_cast<float>(runtime.rank().value() + 1));
   comm::Call call{as_view(std::span(mine)), DType::Float32};
   const auto& ring = comm::find_row(net::Operation::AllReduce, "ring");
-  auto sum = ring.run(world, call);  // a task is named first and awaited next
-  co_await sum;
+  co_await ring.run(world, call);  // a task is named first and awaited next
   std::cout << "rank " << runtime.rank().value() << " holds " << mine[0] << " five times\n";
 }
 

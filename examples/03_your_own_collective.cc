@@ -17,16 +17,14 @@ task::Task<void> rank(net::Transport* transport, int* disagreements) {
   std::vector<Rank> everybody;
   for (int r = 0; r < runtime.world_size(); ++r) everybody.push_back(Rank(r));
   comm::Communicator world(runtime, "world", everybody);
-  auto establish = world.establish();
-  co_await establish;
+  co_await world.establish();
 
   std::vector<double> one(1009);  // a length that no number of ranks divides
   for (std::size_t i = 0; i < one.size(); ++i) one[i] = static_cast<double>(i) * (runtime.rank().value() + 1);
   std::vector<double> two = one;
   comm::Call by_star{as_view(std::span(one)), DType::Float64},
       by_ring{as_view(std::span(two)), DType::Float64};
-  auto first = star().run(world, by_star);
-  co_await first;
+  co_await star().run(world, by_star);
   auto second = comm::find_row(net::Operation::AllReduce, "ring").run(world, by_ring);
   co_await second;
   *disagreements += one != two;  // small whole numbers: the sums are exact, whatever their order

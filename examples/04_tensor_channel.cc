@@ -24,24 +24,19 @@ task::Task<void> known_shape(comm::Communicator* group, comm::TensorArena* arena
     std::vector<float> gradient(1024);
     for (int step = 1; step <= 3; ++step) {
       gradient[static_cast<std::size_t>(step)] = static_cast<float>(step);
-      auto sent = sender->send(as_view(std::span<float>(gradient)));
-      co_await sent;  // the gradient may be overwritten now
+      co_await sender->send(as_view(std::span<float>(gradient)));  // the gradient may be overwritten now
     }
-    auto closed = sender->close();
-    co_await closed;
+    co_await sender->close();
     co_return;
   }
   auto opening = comm::StaticReceiver::open(*group, *arena, route, shape, {.depth = 2});
   auto receiver = co_await opening;
   for (int step = 1; step <= 3; ++step) {
-    auto receiving = receiver->receive();
-    comm::ReceivedTensor tensor = co_await receiving;
+    comm::ReceivedTensor tensor = co_await receiver->receive();
     std::cout << "step " << step << ": the largest is " << largest(tensor.bytes()) << "\n";
-    auto released = receiver->release(std::move(tensor));
-    co_await released;  // the sender may use its place again
+    co_await receiver->release(std::move(tensor));  // the sender may use its place again
   }
-  auto closed = receiver->close();
-  co_await closed;
+  co_await receiver->close();
 }
 
 // The shape is known when the tensor is: it is born in the arena, and rank 1 uses it there.
@@ -57,24 +52,20 @@ task::Task<void> any_shape(comm::Communicator* group, comm::TensorArena* arena) 
       comm::TensorBlock block = co_await allocating;
       auto values = as_span<float>(block.bytes());
       std::fill(values.begin(), values.end(), static_cast<float>(10 * length));
-      auto sent = sender->send(std::move(block), shape);
-      co_await sent;  // the memory comes back to the arena when rank 1 has released it
+      co_await sender->send(std::move(block),
+                            shape);  // the memory comes back to the arena when rank 1 has released it
     }
-    auto closed = sender->close();
-    co_await closed;
+    co_await sender->close();
     co_return;
   }
   auto opening = comm::DynamicReceiver::open(*group, *arena, route, {.depth = 4}, comm::TensorRead::InPlace);
   auto receiver = co_await opening;
   for (int length = 1; length <= 3; ++length) {
-    auto receiving = receiver->receive();
-    comm::ReceivedTensor tensor = co_await receiving;
+    comm::ReceivedTensor tensor = co_await receiver->receive();
     std::cout << tensor.shape().describe() << ": the largest is " << largest(tensor.bytes()) << "\n";
-    auto released = receiver->release(std::move(tensor));
-    co_await released;
+    co_await receiver->release(std::move(tensor));
   }
-  auto closed = receiver->close();
-  co_await closed;
+  co_await receiver->close();
 }
 
 task::Task<void> rank(net::Transport* transport) {
@@ -83,10 +74,8 @@ task::Task<void> rank(net::Transport* transport) {
   comm::Runtime runtime{*transport, device, recorder};
   comm::Communicator group(runtime, "world", {Rank(0), Rank(1)});
   comm::TensorArena arena(*transport, {.bytes = 1 << 20});
-  auto first = known_shape(&group, &arena);
-  co_await first;
-  auto second = any_shape(&group, &arena);
-  co_await second;
+  co_await known_shape(&group, &arena);
+  co_await any_shape(&group, &arena);
 }
 
 task::Task<void> both(net::LoopbackWorld* world) {

@@ -52,8 +52,7 @@ task::Task<void> rank(net::Transport* transport, Books* books) {
   std::vector<Rank> everybody;
   for (int r = 0; r < runtime.world_size(); ++r) everybody.push_back(Rank(r));
   comm::Communicator world(runtime, "world", everybody);
-  auto establish = world.establish();
-  co_await establish;
+  co_await world.establish();
 
   const PairMeans codec;
   const codec::Feedback feedback(codec, {});
@@ -64,8 +63,7 @@ task::Task<void> rank(net::Transport* transport, Books* books) {
           static_cast<float>((i * i + 7 * i) % 13) * (runtime.rank().value() + step);
     comm::Call call{as_view(std::span(gradient)), DType::Float32};
     exchange::CompressedReduce trip{world, codec, feedback, call, true, as_view(std::span(errors))};
-    auto travelling = exchange::aggregation_of(codec).run(trip);  // gradient: the sum of what all ranks sent
-    co_await travelling;
+    co_await exchange::aggregation_of(codec).run(trip);  // gradient: the sum of what all ranks sent
     if (runtime.rank() == Rank(0))
       for (float sum : gradient) books->applied += sum;
   }

@@ -57,8 +57,7 @@ task::Task<void> train_here(net::Transport* transport, const plan::Plan* plan, R
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
   comm::Runtime runtime{*transport, device, recorder};
-  auto training = train_rank(&runtime, plan, result);
-  co_await training;
+  co_await train_rank(&runtime, plan, result);
 }
 
 task::Task<void> train_all(net::LoopbackWorld* world, const plan::Plan* plan, std::vector<Result>* results) {
@@ -124,8 +123,7 @@ bool refuses(const std::string& trust) try {
 
 int main() try {
   const plan::Plan recipe = read_recipe("0.02");
-  const plan::BucketPlan bucket{
-      .parameters = {"w"}, .bytes = 1 << 20, .collectives = {"all_reduce star"}};
+  const plan::BucketPlan bucket{.parameters = {"w"}, .bytes = 1 << 20, .collectives = {"all_reduce star"}};
   const exchange::LevelShape shapes[] = {{.size = 4}};
   std::cout << "optimisation: " << plan::axes_of(recipe, catalogue()).optimisation << ", "
             << exchange::bytes_sent(bucket, recipe.exchange.levels, {.shapes = shapes, .own = kOwn})

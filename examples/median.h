@@ -27,8 +27,7 @@ class Median final : public taxon::exchange::Topology {
     const auto rank = static_cast<std::size_t>(group_.rank());
     taxon::comm::ExchangeKernel copying(
         group_, taxon::comm::copy_kernel(all.slice(rank * own.size(), own.size()), own));
-    auto copied = copying.finished();
-    co_await copied;
+    co_await copying.finished();
     taxon::comm::Call call{all, values.type(), transfer.unit, transfer.lane};
     auto gathered = taxon::comm::find_row(taxon::net::Operation::AllGather, "ring").run(group_, call);
     co_await gathered;
@@ -39,8 +38,7 @@ class Median final : public taxon::exchange::Topology {
       find_medians(taxon::as_span<double>(all), taxon::as_span<double>(own));
     };
     taxon::comm::ExchangeKernel finding(group_, std::move(kernel));
-    auto found = finding.finished();
-    co_await found;
+    co_await finding.finished();
     co_return group_.size();
   }
   taxon::task::Task<void> spread(taxon::exchange::LevelTransfer, const taxon::tensor::Arena&) override {

@@ -26,8 +26,7 @@ inline taxon::task::Task<void> run_star(taxon::comm::Communicator& group, taxon:
   }
   comm::Shape shape{group.size(), call.data.size(), false};
   const auto& row = comm::choose_row(net::Operation::Broadcast, shape, {5e-6, 1e9, 1e-10});
-  auto spread = row.run(group, call);
-  co_await spread;
+  co_await row.run(group, call);
 }
 
 inline taxon::comm::CollectiveRow star() {

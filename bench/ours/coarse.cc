@@ -44,8 +44,7 @@ struct Outcome {
 };
 
 Task<void> use(comm::Communicator* group, const Job* job, comm::Call call, double* end) {
-  auto done = job->row->run(*group, call);
-  co_await done;
+  co_await job->row->run(*group, call);
   *end = std::max(*end, to_seconds(group->runtime().executor().now() - Instant()) - kStart);
 }
 
@@ -60,8 +59,7 @@ std::vector<Rank> members_of(const Job& job, const comm::Runtime& doors) {
 Task<void> body(comm::Runtime& doors, const Job* job, Outcome* outcome) {
   const Situation& situation = *job->situation;
   comm::Communicator group(doors, "group", members_of(*job, doors));
-  auto known = group.establish();
-  co_await known;
+  co_await group.establish();
   std::vector<std::size_t> sizes;
   for (int i = 0; i < situation.uses; ++i)
     sizes.push_back(i == 0 ? job->bytes : sizes.back() / situation.ratio / 4 * 4);

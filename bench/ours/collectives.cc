@@ -49,8 +49,7 @@ class OwnAllReduce final : public AllReduce {
     net::Region& region = regions_[bytes_];
     if (!region) {
       region = rank_.transport().allocate(bytes_);
-      auto shared = rank_.group().share(region);
-      co_await shared;
+      co_await rank_.group().share(region);
     }
     call_.data = region.bytes();
   }
@@ -64,13 +63,11 @@ class OwnAllReduce final : public AllReduce {
   }
 
   task::Task<void> run_block() {
-    auto entered = barrier_->run(rank_.group(), call_);
-    co_await entered;
+    co_await barrier_->run(rank_.group(), call_);
     const double cpu_before = cpu_seconds();
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < iterations_; ++i) {
-      auto reduced = all_reduce_->run(rank_.group(), call_);
-      co_await reduced;
+      co_await all_reduce_->run(rank_.group(), call_);
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     seconds_ = took.count() / iterations_;

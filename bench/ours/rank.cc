@@ -75,8 +75,7 @@ OwnRank::~OwnRank() {
 }
 
 task::Task<void> OwnRank::serve() {
-  auto established = group_->establish();
-  co_await established;
+  co_await group_->establish();
   for (;;) {
     while (jobs_.empty()) {
       arrived_ = std::make_unique<task::Event>(loop_, waits_);
@@ -91,8 +90,7 @@ task::Task<void> OwnRank::serve() {
     }
     std::exception_ptr error;
     try {
-      auto task = (*job->work)();
-      co_await task;
+      co_await (*job->work)();
     } catch (...) {
       error = std::current_exception();
     }

@@ -73,8 +73,7 @@ Task<void> use(comm::Communicator* group, net::Operation operation, View data) {
 Task<void> ring(comm::Runtime& doors) {
   comm::Communicator world(doors, "world", ranks(0, doors.world_size()));
   tensor::Arena gradients(doors.transport, DType::Float32, kVggParameters);
-  auto sum = use(&world, net::Operation::AllReduce, gradients.bytes());
-  co_await sum;
+  co_await use(&world, net::Operation::AllReduce, gradients.bytes());
 }
 
 /// Sums inside the host, of the parts between hosts, and spreads inside.
@@ -84,26 +83,21 @@ Task<void> hierarchical(comm::Runtime& doors) {
   comm::Communicator node(doors, "node", ranks(rank - place, kDevices));
   comm::Communicator across(doors, "across", ranks(place, doors.world_size() / kDevices, kDevices));
   tensor::Arena gradients(doors.transport, DType::Float32, kVggParameters);
-  auto inward = use(&node, net::Operation::ReduceScatter, gradients.bytes());
-  co_await inward;
+  co_await use(&node, net::Operation::ReduceScatter, gradients.bytes());
   const Range own = part({0, kVggParameters}, kDevices, static_cast<std::size_t>(place));
-  auto between = use(&across, net::Operation::AllReduce, gradients.bytes(own));
-  co_await between;
-  auto outward = use(&node, net::Operation::AllGather, gradients.bytes());
-  co_await outward;
+  co_await use(&across, net::Operation::AllReduce, gradients.bytes(own));
+  co_await use(&node, net::Operation::AllGather, gradients.bytes());
 }
 
 /// The groups of a large job get to know each other, agree on something small, and sum.
 Task<void> large_job(comm::Runtime& doors) {
   comm::Communicator world(doors, "world", ranks(0, doors.world_size()));
-  auto known = world.establish();
-  co_await known;
+  co_await world.establish();
   std::vector<double> votes(4);
   comm::Call call{as_view(std::span(votes)), DType::Float64};
   auto vote = comm::find_row(net::Operation::AllReduce, "tree").run(world, call);
   co_await vote;
-  auto sums = hierarchical(doors);
-  co_await sums;
+  co_await hierarchical(doors);
 }
 
 struct Case {

@@ -141,8 +141,7 @@ class Exchanges {
   task::Task<void> run_blocks() {
     outcome_ = {};
     if (!established_) {
-      auto establish = group_.establish();
-      co_await establish;
+      co_await group_.establish();
       established_ = true;
     }
     const std::size_t count = request_->bytes / sizeof(float);

@@ -115,12 +115,10 @@ class DynamicLines final : public Lines {
     for (int from = 0; from < 2; ++from) {
       const comm::TensorRoute route{from, 1 - from, 0};
       if (sends(from)) {
-        auto opening = DynamicSender::open(rank_.group(), *arena_, route, options);
-        sender_ = co_await opening;
+        sender_ = co_await DynamicSender::open(rank_.group(), *arena_, route, options);
       } else {
-        auto opening =
-            DynamicReceiver::open(rank_.group(), *arena_, route, options, comm::TensorRead::InPlace);
-        receiver_ = co_await opening;
+        receiver_ =
+            co_await DynamicReceiver::open(rank_.group(), *arena_, route, options, comm::TensorRead::InPlace);
       }
     }
     for (const TensorShape& shape : shapes_) {
@@ -197,64 +195,51 @@ class ChannelSteps final : public StepSide {
 
   task::Task<void> close() {
     if (!lines_) co_return;
-    auto released = release_all();
-    co_await released;
-    auto closed = lines_->close();
-    co_await closed;
-    auto met = meet();
-    co_await met;
+    co_await release_all();
+    co_await lines_->close();
+    co_await meet();
     lines_.reset();
   }
 
   task::Task<void> release_all() {
     for (std::size_t v = 0; v < pulled_.size(); ++v) {
-      auto released = lines_->release(v, std::move(pulled_[v]));
-      co_await released;
+      co_await lines_->release(v, std::move(pulled_[v]));
     }
     pulled_.clear();
   }
 
   task::Task<void> work() {
-    auto met = meet();
-    co_await met;
+    co_await meet();
     for (std::uint64_t number = run_.first; number < run_.first + run_.count; ++number) {
       const auto begin = replay_.compute(run_.compute);  // with the variables of the step before
-      auto stepping = exchange(number);
-      co_await stepping;
+      co_await exchange(number);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       seconds_.push_back(took.count());
     }
   }
 
   task::Task<void> exchange(std::uint64_t number) {
-    auto released = release_all();
-    co_await released;
+    co_await release_all();
     for (std::size_t v = 0; v < elements_.size(); ++v) {
       write_pattern(lines_->own(v), elements_[v], number);
-      auto sent = lines_->send(v);
-      co_await sent;
+      co_await lines_->send(v);
     }
     check_.expect(number);
     for (std::size_t v = 0; v < elements_.size(); ++v) {
-      auto receiving = lines_->receive(v);
-      ReceivedTensor tensor = co_await receiving;
+      ReceivedTensor tensor = co_await lines_->receive(v);
       check_.use(v, as_span<float>(tensor.bytes()).data());
       pulled_.push_back(std::move(tensor));
     }
   }
 
   task::Task<void> serve() {
-    auto met = meet();
-    co_await met;
+    co_await meet();
     for (std::uint64_t step = 0; step < run_.count; ++step)
       for (std::size_t v = 0; v < elements_.size(); ++v) {
-        auto receiving = lines_->receive(v);
-        ReceivedTensor gradient = co_await receiving;
+        ReceivedTensor gradient = co_await lines_->receive(v);
         add_to(lines_->own(v), as_span<float>(gradient.bytes()).data(), elements_[v]);
-        auto released = lines_->release(v, std::move(gradient));
-        co_await released;
-        auto sent = lines_->send(v);
-        co_await sent;
+        co_await lines_->release(v, std::move(gradient));
+        co_await lines_->send(v);
       }
   }
 

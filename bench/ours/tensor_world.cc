@@ -98,8 +98,7 @@ Task<void> handle(comm::Runtime* doors, Job* job, Direction direction, Duration 
 }
 
 Task<void> send(comm::Runtime* doors, Job* job, Rank to, net::Tag tag) {
-  auto handling = handle(doors, job, Out, job->sending(tag.unit));
-  co_await handling;
+  co_await handle(doors, job, Out, job->sending(tag.unit));
   net::SendOp sent(doors->transport, to, tag, ConstView::phantom(job->bytes(tag.unit)), DType::Float32);
   co_await sent;
 }
@@ -107,30 +106,26 @@ Task<void> send(comm::Runtime* doors, Job* job, Rank to, net::Tag tag) {
 Task<void> receive(comm::Runtime* doors, Job* job, Rank from, net::Tag tag) {
   net::RecvOp came(doors->transport, from, tag, View::phantom(job->bytes(tag.unit)), DType::Float32);
   co_await came;
-  auto handling = handle(doors, job, In, job->receiving(tag.unit));
-  co_await handling;
+  co_await handle(doors, job, In, job->receiving(tag.unit));
 }
 
 /// A worker's two halves of one connection.
 Task<void> push(comm::Runtime* doors, Job* job, int host, int step) {
   for (std::size_t v = 0; v < job->variables.size(); ++v) {
     if (!job->is_at(v, host)) continue;
-    auto sent = send(doors, job, server(host), tag_of(Gradient, v, step));
-    co_await sent;
+    co_await send(doors, job, server(host), tag_of(Gradient, v, step));
   }
 }
 Task<void> pull(comm::Runtime* doors, Job* job, int host, int step) {
   for (std::size_t v = 0; v < job->variables.size(); ++v) {
     if (!job->is_at(v, host)) continue;
-    auto came = receive(doors, job, server(host), tag_of(Variable, v, step));
-    co_await came;
+    co_await receive(doors, job, server(host), tag_of(Variable, v, step));
   }
 }
 
 Task<void> work(comm::Runtime* doors, Job* job) {
   for (int step = 0; step < kSteps; ++step) {
-    auto computing = spend(doors, job->compute);
-    co_await computing;
+    co_await spend(doors, job->compute);
     task::Scope connections(doors->pending());
     // Each worker begins with another server.
     for (int i = 0; i < kHosts; ++i) {
@@ -138,8 +133,7 @@ Task<void> work(comm::Runtime* doors, Job* job) {
       connections.spawn(push(doors, job, host, step));
       connections.spawn(pull(doors, job, host, step));
     }
-    auto all = connections.join();
-    co_await all;
+    co_await connections.join();
     Instant& end = job->ends[static_cast<std::size_t>(step)];
     end = std::max(end, doors->executor().now());
   }
@@ -164,8 +158,7 @@ Task<void> answer(comm::Runtime* doors, Job* job, ServerState* server, int host,
     if (!job->is_at(v, own)) continue;
     auto complete = server->complete[v]->wait("gradients");
     co_await complete;
-    auto sent = send(doors, job, worker(host), tag_of(Variable, v, step));
-    co_await sent;
+    co_await send(doors, job, worker(host), tag_of(Variable, v, step));
   }
 }
 
@@ -182,8 +175,7 @@ Task<void> serve(comm::Runtime* doors, Job* job) {
       connections.spawn(take(doors, job, &server, host, own, step));
       connections.spawn(answer(doors, job, &server, host, own, step));
     }
-    auto all = connections.join();
-    co_await all;
+    co_await connections.join();
   }
 }
 

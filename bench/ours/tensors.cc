@@ -78,21 +78,17 @@ class ChannelSide final : public TensorSide {
   task::Task<void> close() {
     for (int from = 0; from < 2; ++from) {  // in the same order at both ends
       if (from == rank_.group().rank() && static_sender_) {
-        auto closed = static_sender_->close();
-        co_await closed;
+        co_await static_sender_->close();
       }
       if (from != rank_.group().rank() && static_receiver_) {
-        auto closed = static_receiver_->close();
-        co_await closed;
+        co_await static_receiver_->close();
       }
     }
     if (sender_) {
-      auto closed = sender_->close();
-      co_await closed;
+      co_await sender_->close();
     }
     if (receiver_) {
-      auto closed = receiver_->close();
-      co_await closed;
+      co_await receiver_->close();
     }
     static_sender_.reset();
     static_receiver_.reset();
@@ -105,19 +101,16 @@ class ChannelSide final : public TensorSide {
   }
 
   task::Task<void> reopen() {
-    auto closed = close();
-    co_await closed;
+    co_await close();
     comm::Communicator& group = rank_.group();
     const auto elements = static_cast<std::int64_t>(content_.elements());
     shape_ = TensorShape::of(DType::Float32, {elements});
     const std::size_t each = (shape_.bytes() + 4095) / 4096 * 4096;
     arena_.emplace(rank_.transport(), comm::TensorArenaOptions{.bytes = (kDepth + 1) * each});
     if (is_static()) {
-      auto opened = open_static(group);
-      co_await opened;
+      co_await open_static(group);
     } else {
-      auto opened = open_dynamic(group);
-      co_await opened;
+      co_await open_dynamic(group);
     }
     outside_.assign(content_.elements(), 0.0F);
   }
@@ -176,18 +169,15 @@ class ChannelSide final : public TensorSide {
 
   task::Task<void> send_static() {
     for (std::uint64_t number = first_; number < first_ + count_; ++number) {
-      auto sent = static_sender_->send(produced(number));
-      co_await sent;
+      co_await static_sender_->send(produced(number));
     }
   }
 
   task::Task<void> receive_static() {
     for (std::uint64_t number = first_; number < first_ + count_; ++number) {
-      auto receiving = static_receiver_->receive();
-      ReceivedTensor tensor = co_await receiving;
+      ReceivedTensor tensor = co_await static_receiver_->receive();
       if (way_ != Way::Written || number <= kWarmUp) consumer_.take(floats(tensor.bytes()), number);
-      auto released = static_receiver_->release(std::move(tensor));
-      co_await released;
+      co_await static_receiver_->release(std::move(tensor));
     }
   }
 
@@ -195,40 +185,33 @@ class ChannelSide final : public TensorSide {
     for (std::uint64_t number = first_; number < first_ + count_; ++number)
       for (int from = 0; from < 2; ++from) {
         if (from == rank_.group().rank()) {
-          auto sent = static_sender_->send(produced(number));
-          co_await sent;
+          co_await static_sender_->send(produced(number));
           continue;
         }
-        auto receiving = static_receiver_->receive();
-        ReceivedTensor tensor = co_await receiving;
+        ReceivedTensor tensor = co_await static_receiver_->receive();
         consumer_.take(floats(tensor.bytes()), number);
-        auto released = static_receiver_->release(std::move(tensor));
-        co_await released;
+        co_await static_receiver_->release(std::move(tensor));
       }
   }
 
   task::Task<void> send_dynamic() {
     for (std::uint64_t number = first_; number < first_ + count_; ++number) {
       if (way_ == Way::Copied) {
-        auto sent = sender_->send_copy(produced(number), shape_);
-        co_await sent;
+        co_await sender_->send_copy(produced(number), shape_);
         continue;
       }
       // The receiver has released this block's last use: send() waited for the credit of the one before.
       TensorBlock& block = blocks_[number % blocks_.size()];
       content_.write(floats(block.bytes()), number);
-      auto sent = sender_->send(block, shape_);
-      co_await sent;
+      co_await sender_->send(block, shape_);
     }
   }
 
   task::Task<void> receive_dynamic() {
     for (std::uint64_t number = first_; number < first_ + count_; ++number) {
-      auto receiving = receiver_->receive();
-      ReceivedTensor tensor = co_await receiving;
+      ReceivedTensor tensor = co_await receiver_->receive();
       consumer_.take(floats(tensor.bytes()), number);
-      auto released = receiver_->release(std::move(tensor));
-      co_await released;
+      co_await receiver_->release(std::move(tensor));
     }
   }
 

@@ -33,8 +33,7 @@ task::Task<void> FabricRing::send(std::uint64_t number, CallBuffer& call) {
   const CallHead head{number, whole.size() - CallBuffer::kHead};
   std::memcpy(whole.data(), &head, sizeof head);
   for (std::size_t at = 0; at < whole.size(); at += kChunk) {
-    auto sent = send_chunk(whole.slice(at, std::min(kChunk, whole.size() - at)));
-    co_await sent;
+    co_await send_chunk(whole.slice(at, std::min(kChunk, whole.size() - at)));
   }
 }
 
@@ -58,13 +57,11 @@ task::Task<bool> FabricRing::take(std::uint64_t number, View target) {
   CallHead head;
   for (std::size_t at = 0; at < whole; at += kChunk) {
     const std::size_t skip = at == 0 ? CallBuffer::kHead : 0;
-    auto arriving = await_chunk(std::min(kChunk, whole - at));
-    const ConstView chunk = co_await arriving;
+    const ConstView chunk = co_await await_chunk(std::min(kChunk, whole - at));
     if (at == 0) std::memcpy(&head, chunk.data(), sizeof head);
     std::memcpy(target.data() + at + skip - CallBuffer::kHead, chunk.data() + skip, chunk.size() - skip);
     if (chunk_ - given_back_ >= kChunks / 2) {
-      auto given = give_back();
-      co_await given;
+      co_await give_back();
     }
   }
   co_return head.number == number&& head.bytes == target.size();

@@ -65,13 +65,11 @@ class RpcSide final : public TensorSide {
 
   task::Task<void> send_call(std::uint64_t number) {
     content_.write(call_.payload(), number);
-    auto sent = ring_->send(number, call_);
-    co_await sent;
+    co_await ring_->send(number, call_);
   }
 
   task::Task<void> take_call(std::uint64_t number) {
-    auto taking = ring_->take(number, as_view(std::span<float>(tensor_)));
-    const bool expected = co_await taking;
+    const bool expected = co_await ring_->take(number, as_view(std::span<float>(tensor_)));
     if (!expected) consumer_.fail();
     consumer_.take(tensor_.data(), number);
   }

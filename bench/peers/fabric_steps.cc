@@ -50,30 +50,24 @@ class RpcSteps final : public StepSide {
     co_await met;
   }
   task::Task<void> open() {
-    auto first = up_->open();
-    co_await first;
-    auto second = down_->open();
-    co_await second;
+    co_await up_->open();
+    co_await down_->open();
   }
   task::Task<void> leave() {
-    auto met = meet();
-    co_await met;
+    co_await meet();
     up_.reset();
     down_.reset();
   }
 
   task::Task<void> work() {
-    auto met = meet();
-    co_await met;
+    co_await meet();
     for (std::uint64_t number = run_.first; number < run_.first + run_.count; ++number) {
       const auto begin = replay_.compute(run_.compute);
       check_.expect(number);
       task::Scope pushing(rank_.transport().pending());
       pushing.spawn(push(number));
-      auto pulling = pull(number);
-      co_await pulling;
-      auto pushed = pushing.join();
-      co_await pushed;
+      co_await pull(number);
+      co_await pushing.join();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       seconds_.push_back(took.count());
     }
@@ -82,31 +76,26 @@ class RpcSteps final : public StepSide {
   task::Task<void> push(std::uint64_t number) {
     for (std::size_t v = 0; v < own_.size(); ++v) {
       write_pattern(own_[v].payload(), taken_[v].size(), number);
-      auto sent = up_->send(number, own_[v]);
-      co_await sent;
+      co_await up_->send(number, own_[v]);
     }
   }
 
   task::Task<void> pull(std::uint64_t number) {
     for (std::size_t v = 0; v < taken_.size(); ++v) {
-      auto taking = down_->take(number, as_view(std::span(taken_[v])));
-      const bool expected = co_await taking;
+      const bool expected = co_await down_->take(number, as_view(std::span(taken_[v])));
       if (!expected) check_.fail();
       check_.use(v, taken_[v].data());
     }
   }
 
   task::Task<void> serve() {
-    auto met = meet();
-    co_await met;
+    co_await meet();
     for (std::uint64_t number = run_.first; number < run_.first + run_.count; ++number)
       for (std::size_t v = 0; v < own_.size(); ++v) {
-        auto taking = up_->take(number, as_view(std::span(taken_[v])));
-        const bool expected = co_await taking;
+        const bool expected = co_await up_->take(number, as_view(std::span(taken_[v])));
         if (!expected) throw std::runtime_error("a call of another step came");
         add_to(own_[v].payload(), taken_[v].data(), taken_[v].size());
-        auto sent = down_->send(number, own_[v]);
-        co_await sent;
+        co_await down_->send(number, own_[v]);
       }
   }
 

@@ -71,8 +71,7 @@ task::Task<void> Channel::open(Communicator& group, net::Tag tag, const Call& ca
   std::size_t slot = round_up(slot_bytes);
   channel->region_ = transport.allocate(2 * slot);
   ++opening.round;
-  auto mapping = group.map_all(opening, channel->region_);
-  channel->slots_ = co_await mapping;
+  channel->slots_ = co_await group.map_all(opening, channel->region_);
   if (channel->slots_.empty())
     throw Error(ErrorKind::Transport,
                 "ranks of one host could not map each other's memory: is /dev/shm large enough, and do the "

@@ -165,8 +165,7 @@ task::Task<std::vector<View>> Communicator::map_all(net::Tag tag, const net::Reg
 
 task::Task<void> Communicator::share(const net::Region& region) {
   net::Tag tag = begin(net::Operation::ShareRegions, 1);
-  auto mapping = map_all(tag, region);
-  auto views = co_await mapping;
+  auto views = co_await map_all(tag, region);
   if (!region) co_return;
   // A region that died left its addresses to this one.
   std::erase_if(shared_, [&](const Shared& old) { return overlap(old.own, region.bytes()); });

@@ -61,8 +61,7 @@ task::Task<Batch> Loader::next() {
   fill();
   Prefetch& front = *queue_.front();
   Instant begin = runtime_.executor().now();
-  auto end = front.job->finished();
-  co_await end;
+  co_await front.job->finished();
   if (auto why = runtime_.pending().cancelled()) std::rethrow_exception(why);
   Batch batch = std::move(front.batch);
   queue_.pop_front();
@@ -77,8 +76,7 @@ task::Task<Batch> Loader::next() {
 task::Task<void> Loader::close() {
   while (!queue_.empty()) {
     try {
-      auto end = queue_.front()->job->finished();
-      co_await end;
+      co_await queue_.front()->job->finished();
     } catch (...) {  // whoever closes no longer wants the batch, nor what went wrong with it
     }
     queue_.pop_front();

@@ -127,57 +127,47 @@ task::Task<void> Exchange::abandon(std::exception_ptr why) {
 /// Every line is one axis of the taxonomy.
 task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::KernelHandle* backward, Sums sums) {
   if (sums == Sums::ToCome) {
-    auto reducing = reduce(bucket, backward);  // communication: contributions meet
-    co_await reducing;
+    co_await reduce(bucket, backward);  // communication: contributions meet
   }
   summed_[static_cast<std::size_t>(bucket->id.value())]->set();
   optim::StepClock clock = clock_;
   if (scope_) {  // optimisation: scalars over all buckets
-    auto agree = clip(bucket);
-    clock.gradient_scale = co_await agree;
+    clock.gradient_scale = co_await clip(bucket);
   }
   if (aliased() || delayed_) {  // scheduling: weights never change under a running job
     auto safe = safe_point_->wait("backward", bucket->name);
     co_await safe;
   }
-  auto updating = update(bucket, clock);  // optimisation: the owner updates
-  co_await updating;
-  auto spreading = spread(bucket);  // communication: values travel back
-  co_await spreading;
+  co_await update(bucket, clock);  // optimisation: the owner updates
+  co_await spread(bucket);         // communication: values travel back
   if (!aliased()) {
     auto safe = safe_point_->wait("backward", bucket->name);
     co_await safe;
-    auto cast = adopt(bucket);
-    co_await cast;
+    co_await adopt(bucket);
   }
   adopted(*bucket);
 }
 
 task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::KernelHandle* backward) {
-  auto complete = backward->at(bucket->id.value(), bucket->name);
-  co_await complete;
+  co_await backward->at(bucket->id.value(), bucket->name);
   auto enter = outward_.enter(bucket->id.value(), bucket->name);  // overlap: by priority, bounded in flight
   {
     BucketScheduler::Admission turn = co_await enter;
     if (stops_) {  // before a codec or a sum hides whose it was
-      auto checking = require_finite(bucket);
-      co_await checking;
+      co_await require_finite(bucket);
     }
     if (rule_.contributes(clock_)) {
-      auto contributing = contribute(bucket);
-      co_await contributing;
+      co_await contribute(bucket);
     }
     BucketTransfer outward = transfer(*bucket, bucket->gradients);
     if (bucket->factors.rows > 0) {
       outward.factors = &bucket->factors;
       outward.factor_arena = arenas_.factors;
     }
-    auto reduce = levels_.reduce(outward, *arenas_.gradients);
-    co_await reduce;
+    co_await levels_.reduce(outward, *arenas_.gradients);
   }
   if (in_ring()) {
-    auto keeping = keep(bucket);
-    co_await keeping;
+    co_await keep(bucket);
   }
 }
 
@@ -197,8 +187,7 @@ task::Task<bool> Exchange::is_finite(const Bucket* bucket) {
 }
 
 task::Task<void> Exchange::require_finite(const Bucket* bucket) {
-  auto checking = is_finite(bucket);
-  const bool finite = co_await checking;
+  const bool finite = co_await is_finite(bucket);
   if (finite) co_return;
   const Rank rank = runtime_.rank();
   throw diverged(clock_.step + 1,
@@ -208,8 +197,7 @@ task::Task<void> Exchange::require_finite(const Bucket* bucket) {
 
 task::Task<const Bucket*> Exchange::find_not_finite() {
   for (const Bucket& bucket : buckets()) {
-    auto checking = is_finite(&bucket);
-    const bool finite = co_await checking;
+    const bool finite = co_await is_finite(&bucket);
     if (!finite) co_return &bucket;
   }
   co_return nullptr;
@@ -263,12 +251,10 @@ task::Task<double> Exchange::clip(const Bucket* bucket) {
   auto done = run("gradient norm", std::move(norm), bucket);
   co_await done;
   if (scope_->give(bucket->id.value(), squared)) {
-    auto total = levels_.total(scope_->given(), wire_lane_);
-    double sum = co_await total;
+    double sum = co_await levels_.total(scope_->given(), wire_lane_);
     scope_->release(sum);
   }
-  auto factor = scope_->factor(bucket->name);
-  co_return co_await factor;
+  co_return co_await scope_->factor(bucket->name);
 }
 
 tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock) {
@@ -281,12 +267,10 @@ tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim:
 }
 
 task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) {
-  auto first = updates_.enter(bucket->id.value(), bucket->name);
-  BucketScheduler::Admission turn = co_await first;
+  BucketScheduler::Admission turn = co_await updates_.enter(bucket->id.value(), bucket->name);
   const Range owned = bucket->owned;
   if (!halves_ || owned.size < kHalvedElements) {
-    auto all = update_here(bucket, owned, clock);
-    co_await all;
+    co_await update_here(bucket, owned, clock);
     co_return;
   }
   const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;
@@ -300,8 +284,7 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
     error = std::current_exception();
   }
   Instant waited = runtime_.executor().now();
-  auto end = beside.finished();
-  co_await end;
+  co_await beside.finished();
   updating_ += runtime_.executor().now() - waited;
   if (error) std::rethrow_exception(error);
 }
@@ -319,10 +302,8 @@ task::Task<void> Exchange::update_here(const Bucket* bucket, Range range, optim:
 
 task::Task<void> Exchange::spread(const Bucket* bucket) {
   if (!levels_.spreads()) co_return;
-  auto enter = back_.enter(bucket->id.value(), bucket->name);
-  BucketScheduler::Admission turn = co_await enter;
-  auto spread = levels_.spread(transfer(*bucket, bucket->range), *arenas_.master);
-  co_await spread;
+  BucketScheduler::Admission turn = co_await back_.enter(bucket->id.value(), bucket->name);
+  co_await levels_.spread(transfer(*bucket, bucket->range), *arenas_.master);
 }
 
 task::Task<void> Exchange::adopt(const Bucket* bucket) {
@@ -334,8 +315,7 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
 }
 
 task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket) {
-  auto running = run_kernel(runtime_, name, bucket->id.value(), std::move(kernel));
-  const Duration took = co_await running;
+  const Duration took = co_await run_kernel(runtime_, name, bucket->id.value(), std::move(kernel));
   updating_ += took;
 }
 

@@ -7,8 +7,7 @@ namespace taxon::exchange {
 task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::int64_t unit,
                                 tensor::Kernel kernel) {
   comm::Span span{"exchange", name, unit, kernel.cost.bytes, runtime.executor().now(), {}};
-  auto done = tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
-  co_await done;
+  co_await tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
   span.end = runtime.executor().now();
   runtime.recorder.add(span);
   co_return span.end - span.begin;

@@ -44,27 +44,23 @@ task::Task<void> OuterLoop::begin() {
 task::Task<void> OuterLoop::serve() {
   std::vector<Range> units;
   for (const Unit& unit : units_) units.push_back(range(unit));
-  auto attending = setup_.outer->serve(std::move(units), setup_.master, &listeners_);
-  co_await attending;
+  co_await setup_.outer->serve(std::move(units), setup_.master, &listeners_);
 }
 
 task::Task<void> OuterLoop::pause() {
-  auto pausing = setup_.outer->pause();
-  co_await pausing;
+  co_await setup_.outer->pause();
   if (!setup_.outer->is_passive()) co_return;
   std::vector<Unit*> all;
   for (Unit& unit : units_) all.push_back(&unit);
   auto starting = start(all, {});
   co_await starting;
-  auto adopting = adopt_all(std::move(all));
-  co_await adopting;
+  co_await adopt_all(std::move(all));
 }
 
 task::Task<void> OuterLoop::close() {
   std::vector<Range> units;
   for (const Unit& unit : units_) units.push_back(range(unit));
-  auto closing = setup_.outer->close(std::move(units), setup_.master);
-  co_await closing;
+  co_await setup_.outer->close(std::move(units), setup_.master);
   co_await listeners_.join();
 }
 
@@ -81,14 +77,12 @@ task::Task<void> OuterLoop::after(optim::StepClock clock) {
     if (schedule_.meets(unit.fragment, step)) due.push_back(&unit);
   if (!due.empty()) {
     for (Unit* unit : due) unit->adopted_after = schedule_.adopted_after(step);
-    auto starting = start(std::move(due), clock);
-    co_await starting;
+    co_await start(std::move(due), clock);
   }
   std::vector<Unit*> answered;
   for (Unit& unit : units_)
     if (unit.answered && unit.adopted_after <= step) answered.push_back(&unit);
-  auto adopting = adopt_all(std::move(answered));
-  co_await adopting;
+  co_await adopt_all(std::move(answered));
 }
 
 task::Task<void> OuterLoop::start(std::vector<Unit*> units, optim::StepClock clock) {
@@ -98,8 +92,7 @@ task::Task<void> OuterLoop::start(std::vector<Unit*> units, optim::StepClock clo
   setup_.outer->begin_turn();
   setup_.outer->weigh(1, 1);
   for (Unit* unit : units) {
-    auto handing = hand_in(unit);
-    co_await handing;
+    co_await hand_in(unit);
     unit->answered = std::make_unique<task::Event>(runtime_.executor(), runtime_.pending());
   }
   for (Unit* unit : units) children_.spawn(meet(unit, clock));
@@ -118,17 +111,12 @@ BucketTransfer OuterLoop::transfer(const Unit& unit, std::int64_t round) const {
 }
 
 task::Task<void> OuterLoop::meet(Unit* unit, optim::StepClock clock) {
-  auto enter = scheduler_.enter(unit->bucket->id.value(), unit->bucket->name);
-  BucketScheduler::Admission turn = co_await enter;
-  auto reducing = setup_.outer->reduce(transfer(*unit, clock.step), *setup_.handed_in);
-  const double weight = co_await reducing;
-  auto updating = update(unit, weight, clock);
-  co_await updating;
-  auto spreading = setup_.outer->spread(transfer(*unit, clock.step), *setup_.handed_in);
-  co_await spreading;
+  BucketScheduler::Admission turn = co_await scheduler_.enter(unit->bucket->id.value(), unit->bucket->name);
+  const double weight = co_await setup_.outer->reduce(transfer(*unit, clock.step), *setup_.handed_in);
+  co_await update(unit, weight, clock);
+  co_await setup_.outer->spread(transfer(*unit, clock.step), *setup_.handed_in);
   if (setup_.plan->inner_state == plan::InnerState::Average) {
-    auto averaging = average_inner_state(unit, clock.step);
-    co_await averaging;
+    co_await average_inner_state(unit, clock.step);
   }
   unit->answered->set();
 }
@@ -161,8 +149,7 @@ task::Task<void> OuterLoop::average_inner_state(Unit* unit, std::int64_t round) 
     const Range state{unit->bucket->shard, unit->bucket->owned.size};
     const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
     BucketTransfer transfer{kInnerStateUnit + number++ * kBucketsPerState + id, 0, state, &by_level, round};
-    auto reducing = setup_.outer->reduce(transfer, *arena);
-    const double weight = co_await reducing;
+    const double weight = co_await setup_.outer->reduce(transfer, *arena);
     auto scaling = run_kernel(
         runtime_, "inner state", unit->bucket->id.value(), {0, 2 * state.size * size_of(arena->type())},
         [arena = arena, part = setup_.outer->owned(state), weight](tensor::Milestones&) {
@@ -173,8 +160,7 @@ task::Task<void> OuterLoop::average_inner_state(Unit* unit, std::int64_t round) 
           });
         });
     co_await scaling;
-    auto spreading = setup_.outer->spread(transfer, *arena);
-    co_await spreading;
+    co_await setup_.outer->spread(transfer, *arena);
   }
 }
 
@@ -182,8 +168,7 @@ task::Task<void> OuterLoop::adopt_all(std::vector<Unit*> units) {
   for (Unit* unit : units) {
     auto answer = unit->answered->wait("meeting of replicas", unit->bucket->name);
     co_await answer;
-    auto adopting = adopt(unit);
-    co_await adopting;
+    co_await adopt(unit);
     unit->answered.reset();
   }
 }
@@ -219,8 +204,7 @@ task::Task<void> OuterLoop::adopt(Unit* unit) {
   if (setup_.inner->spreads()) {
     BucketTransfer inward{static_cast<std::uint32_t>(unit->bucket->id.value()), 0, unit->bucket->range,
                           &unit->bucket->rows};
-    auto spreading = setup_.inner->spread(inward, *setup_.master);
-    co_await spreading;
+    co_await setup_.inner->spread(inward, *setup_.master);
   }
   if (setup_.compute == setup_.master) co_return;
   auto casting = run_kernel(runtime_, "cast", unit->bucket->id.value(), {0, unit->bucket->range.size * 6},
@@ -254,13 +238,10 @@ task::Task<void> OuterLoop::conclude(optim::StepClock clock) {
     if (unit.answered) underway.push_back(&unit);
     if (!schedule_.meets(unit.fragment, step)) rest.push_back(&unit);
   }
-  auto adopting = adopt_all(std::move(underway));
-  co_await adopting;
+  co_await adopt_all(std::move(underway));
   if (!rest.empty()) {
-    auto starting = start(rest, clock);
-    co_await starting;
-    auto adopting_rest = adopt_all(std::move(rest));
-    co_await adopting_rest;
+    co_await start(rest, clock);
+    co_await adopt_all(std::move(rest));
   }
   if (children_.live() > 0) co_await children_.join();
 }
@@ -284,17 +265,14 @@ task::Task<void> OuterLoop::gather_consensus(comm::Communicator& all, const tens
     if (centre) {
       const std::vector<LevelAlgorithms> outer_rows{{nullptr, &gather}};
       BucketTransfer outward{id, 0, range(unit), &outer_rows};
-      auto spreading = setup_.outer->spread(outward, whole);
-      co_await spreading;
+      co_await setup_.outer->spread(outward, whole);
       const std::vector<LevelAlgorithms> inner_rows(setup_.inner->size(), LevelAlgorithms{nullptr, &gather});
       BucketTransfer inward{id, 0, bucket, &inner_rows};
-      auto passing = setup_.inner->spread(inward, whole);
-      co_await passing;
+      co_await setup_.inner->spread(inward, whole);
       continue;
     }
     comm::Call call{whole.bytes(bucket), whole.type(), id};
-    auto summing = ring.run(all, call);
-    co_await summing;
+    co_await ring.run(all, call);
     auto scaled =
         run_kernel(runtime_, "show", unit.bucket->id.value(), {0, 2 * bucket.size * size_of(whole.type())},
                    [&whole, bucket, size = all.size()](tensor::Milestones&) {

@@ -16,15 +16,11 @@ namespace {
 // Of a data centre's network; only which algorithm is taken depends on it.
 constexpr comm::LinkCost kCost{.latency = 5e-6, .bandwidth = 1e9, .reduce = 1e-10};
 
-task::Task<void> establish(comm::Communicator* group) {
-  auto establishing = group->establish();
-  co_await establishing;
-}
+task::Task<void> establish(comm::Communicator* group) { co_await group->establish(); }
 
 task::Task<void> collect(comm::Communicator* group, net::Operation operation, comm::Call call) {
   const comm::Shape shape{.size = group->size(), .bytes = call.data.size()};
-  auto run = comm::choose_row(operation, shape, kCost).run(*group, call);
-  co_await run;
+  co_await comm::choose_row(operation, shape, kCost).run(*group, call);
 }
 
 std::vector<Rank> all_ranks(int size) {

@@ -91,18 +91,15 @@ Task<void> Calibrator::compute_in_turns() {
       launch::CorePressure pressure;
       own_.alone = probe_compute(options_.seconds, options_.threads);
       own_.queued_share = pressure.take_share().value_or(-1);
-      auto launching = probe_launch(&runtime_);
-      own_.alone.launch = co_await launching;
+      own_.alone.launch = co_await probe_launch(&runtime_);
     }
-    auto sharing = share(&own_);
-    result_.ranks = co_await sharing;
+    result_.ranks = co_await share(&own_);
   }
 }
 
 Task<void> Calibrator::compute_together() {
   own_.together = probe_matrix(2 * options_.seconds, options_.threads);
-  auto sharing = share(&own_);
-  result_.ranks = co_await sharing;
+  result_.ranks = co_await share(&own_);
 }
 
 /// The first ranks of hosts, and the first two ranks of each host that has two.
@@ -127,10 +124,8 @@ std::vector<std::pair<int, int>> Calibrator::pairs() const {
 
 Task<void> Calibrator::probe_links() {
   for (auto [first, second] : pairs()) {
-    auto probing = probe_link(&group_, first, second, options_.seconds);
-    const LinkFigures mine = co_await probing;
-    auto sharing = share(&mine);
-    const std::vector<LinkFigures> all = co_await sharing;
+    const LinkFigures mine = co_await probe_link(&group_, first, second, options_.seconds);
+    const std::vector<LinkFigures> all = co_await share(&mine);
     result_.links.push_back(all[static_cast<std::size_t>(first)]);
   }
 }
@@ -143,15 +138,12 @@ Task<void> Calibrator::crowd_links() {
     if (link.shares_memory) co_return;
     slowest = slowest == 0 ? link.bandwidth : std::min(slowest, link.bandwidth);
   }
-  auto probing = probe_crowd(&group_, slowest, 2 * options_.seconds);
-  own_.crowd = co_await probing;
-  auto sharing = share(&own_);
-  result_.ranks = co_await sharing;
+  own_.crowd = co_await probe_crowd(&group_, slowest, 2 * options_.seconds);
+  result_.ranks = co_await share(&own_);
 }
 
 Task<Calibration> Calibrator::run() {
-  auto establishing = group_.establish();
-  co_await establishing;
+  co_await group_.establish();
   const launch::ProcessorQuota quota = launch::core_quota();
   own_.host = launch::host_id();
   own_.machine = own_.host.substr(0, own_.host.find('/'));
@@ -160,18 +152,14 @@ Task<Calibration> Calibrator::run() {
   own_.period = quota.period;
   own_.threads = options_.threads;
   own_.cache = static_cast<double>(launch::largest_cache());
-  auto sharing = share(&own_);
-  result_.ranks = co_await sharing;
+  result_.ranks = co_await share(&own_);
   options_.say("measuring compute: one rank after the other, then all at once");
-  auto in_turns = compute_in_turns();
-  co_await in_turns;
-  auto together = compute_together();
-  co_await together;
+  co_await compute_in_turns();
+  co_await compute_together();
   if (group_.size() > 1) options_.say(fmt::format("measuring {} pairs of ranks", pairs().size()));
   auto links = probe_links();
   co_await links;
-  auto crowding = crowd_links();
-  co_await crowding;
+  co_await crowd_links();
   result_.cluster = fit_cluster(result_.ranks, result_.links);
   co_return std::move(result_);
 }
@@ -182,8 +170,7 @@ std::string rate(double bytes_per_second) { return format_bytes(bytes_per_second
 
 Task<Calibration> calibrate(comm::Runtime* runtime, const CalibrationOptions* options) {
   Calibrator calibrator(*runtime, *options);
-  auto running = calibrator.run();
-  co_return co_await running;
+  co_return co_await calibrator.run();
 }
 
 std::string cluster_text(const Calibration& calibration) {

@@ -113,9 +113,7 @@ task::Task<double> probe_launch(comm::Runtime* runtime) {
   while (seconds.size() < kKernels) {
     tensor::Kernel nothing{"nothing", {}, [](tensor::Milestones&) {}};
     const Instant begin = runtime->executor().now();
-    auto running =
-        tensor::run(runtime->device, runtime->pending(), tensor::Stream::Compute, std::move(nothing));
-    co_await running;
+    co_await tensor::run(runtime->device, runtime->pending(), tensor::Stream::Compute, std::move(nothing));
     seconds.push_back(to_seconds(runtime->executor().now() - begin));
   }
   auto middle = seconds.begin() + kKernels / 2;

@@ -145,18 +145,15 @@ Task<void> Pair::stream(Stream* stream) {
     }
     start(i + kAhead);
   }
-  auto over = trade(0);
-  co_await over;
+  co_await trade(0);
   stream->processor = thread_seconds() - before;
 }
 
 Task<void> Pair::measure_round_trip() {
   constexpr int kWarm = 20, kRounds = 300;
-  auto warm = bounce(kWarm);
-  co_await warm;
+  co_await bounce(kWarm);
   const double begin = now(), before = thread_seconds();
-  auto rounds = bounce(kRounds);
-  co_await rounds;
+  co_await bounce(kRounds);
   figures_.half_round_trip = (now() - begin) / (2 * kRounds);
   // Each end sends and receives once a round: their costs can't be told apart here.
   figures_.send_time = figures_.receive_time = (thread_seconds() - before) / (2 * kRounds);
@@ -165,8 +162,7 @@ Task<void> Pair::measure_round_trip() {
 Task<void> Pair::measure_signal() {
   constexpr int kRounds = 300;
   const std::uint32_t own = transport_.allot_signals(1);
-  auto told = trade(own);
-  const double index = co_await told;
+  const double index = co_await trade(own);
   const auto theirs = static_cast<std::uint32_t>(index);
   const double begin = now();
   for (std::uint64_t i = 1; i <= kRounds; ++i) {
@@ -186,8 +182,7 @@ Task<void> Pair::measure_signal() {
 
 Task<void> Pair::measure_interval() {
   Stream small{.count = 2000, .size = kSmall, .sends = leads_, .receives = !leads_};
-  auto streaming = stream(&small);
-  co_await streaming;
+  co_await stream(&small);
   auto told = trade(leads_ ? 0 : static_cast<double>(kSmall) / small.rate());
   const double theirs = co_await told;
   figures_.interval = leads_ ? theirs : static_cast<double>(kSmall) / small.rate();
@@ -195,27 +190,22 @@ Task<void> Pair::measure_interval() {
 
 Task<void> Pair::measure_streams(double seconds) {
   Stream trial{.count = kTrial, .sends = leads_, .receives = !leads_};
-  auto trying = stream(&trial);
-  co_await trying;
+  co_await stream(&trial);
   auto told = trade(leads_ ? 0 : std::max(32.0, seconds * trial.rate() / kSegment));
   double count = co_await told;
   if (!leads_) count = std::max(32.0, seconds * trial.rate() / kSegment);
   Stream one{.count = static_cast<std::size_t>(count), .sends = leads_, .receives = !leads_};
-  auto streaming = stream(&one);
-  co_await streaming;
+  co_await stream(&one);
   const double bytes = static_cast<double>(one.count * kSegment);
   auto rate = trade(leads_ ? 0 : one.rate());
   const double theirs = co_await rate;
   figures_.bandwidth = leads_ ? theirs : one.rate();
-  auto cost = trade(one.processor);
-  const double other = co_await cost;
+  const double other = co_await trade(one.processor);
   figures_.send_speed = bytes / (leads_ ? one.processor : other);
   figures_.receive_speed = bytes / (leads_ ? other : one.processor);
   Stream both{.count = one.count, .sends = true, .receives = true};
-  auto crossing = stream(&both);
-  co_await crossing;
-  auto back = trade(both.rate());
-  const double theirs_back = co_await back;
+  co_await stream(&both);
+  const double theirs_back = co_await trade(both.rate());
   figures_.both_ways = (both.rate() + theirs_back) / 2;
 }
 
@@ -227,16 +217,14 @@ Task<void> Pair::measure_burst() {
                            transport_.executor().now() + from_seconds(kPauseSeconds));
     co_await sleep;
     Stream drops{.count = kDrops, .size = kDropBytes, .sends = leads_, .receives = !leads_};
-    auto streaming = stream(&drops);
-    co_await streaming;
+    co_await stream(&drops);
     double found = 0;
     if (!leads_) {
       const std::vector<double>& at = drops.arrivals;
       const double expected = (at.back() - at.front()) * std::min(figures_.bandwidth, figures_.both_ways);
       found = static_cast<double>((kDrops - 1) * kDropBytes) - expected;
     }
-    auto told = trade(found);
-    const double theirs = co_await told;
+    const double theirs = co_await trade(found);
     ahead.push_back(std::max(0.0, leads_ ? theirs : found));
   }
   figures_.burst = median(std::move(ahead));
@@ -263,30 +251,23 @@ Task<void> Pair::measure_buffered() {
     net::Op* own = leads_ ? static_cast<net::Op*>(sends.at(i)) : receives.at(i);
     co_await *own;
   }
-  auto told = trade(done);
-  const double theirs = co_await told;
+  const double theirs = co_await trade(done);
   figures_.buffered = leads_ ? done : theirs;
 }
 
 Task<LinkFigures> Pair::run(double seconds) {
   const net::Path path = transport_.path(peer_);
   figures_.shares_memory = path.shared_memory;
-  auto round_trip = measure_round_trip();
-  co_await round_trip;
+  co_await measure_round_trip();
   if (figures_.shares_memory) {
-    auto signals = measure_signal();
-    co_await signals;
+    co_await measure_signal();
   }
-  auto interval = measure_interval();
-  co_await interval;
-  auto streams = measure_streams(seconds);
-  co_await streams;
+  co_await measure_interval();
+  co_await measure_streams(seconds);
   if (!figures_.shares_memory) {
-    auto burst = measure_burst();
-    co_await burst;
+    co_await measure_burst();
   }
-  auto buffered = measure_buffered();
-  co_await buffered;
+  co_await measure_buffered();
   figures_.fragment = static_cast<double>(transport_.path(peer_).fragment);
   co_return figures_;
 }
@@ -341,16 +322,14 @@ class Crowd {
 Task<double> probe_crowd(comm::Communicator* group, double bandwidth, double seconds) {
   constexpr double kFewest = 64, kMost = 2048;
   Crowd crowd(*group);
-  auto running = crowd.run(static_cast<std::size_t>(
+  co_return co_await crowd.run(static_cast<std::size_t>(
       std::clamp(seconds * bandwidth / static_cast<double>(kSegment), kFewest, kMost)));
-  co_return co_await running;
 }
 
 Task<LinkFigures> probe_link(comm::Communicator* group, int first, int second, double seconds) {
   if (group->rank() != first && group->rank() != second) co_return LinkFigures{};
   Pair pair(*group, first, second);
-  auto measured = pair.run(seconds);
-  co_return co_await measured;
+  co_return co_await pair.run(seconds);
 }
 
 }  // namespace taxon::planner

@@ -196,8 +196,7 @@ class Profiling {
     Update rule(self->plan_, bench);
     Figures figures(self->spec_.segments.size(), self->order_.size());
     for (int step = -self->options_.warm_up; step < self->options_.steps; ++step) {
-      auto passing = self->step(step, &bench, &rule, &figures);
-      co_await passing;
+      co_await self->step(step, &bench, &rule, &figures);
     }
     self->describe();
     self->fill(figures);
@@ -211,8 +210,7 @@ class Profiling {
     task::Scope beside(pending_);
     beside.spawn(kernel(tensor::Stream::Data, [&](tensor::Milestones&) { next = read_next(of); }));
     beside.spawn(pass_and_update(bench, rule, of));
-    auto both = beside.join();
-    co_await both;
+    co_await beside.join();
     batch_ = std::move(next);
   }
 

@@ -41,8 +41,7 @@ Coarse::~Coarse() = default;
 task::Task<void> Coarse::run(const comm::CollectiveRow& row, comm::Communicator& group, comm::Call call) {
   const CoarseSchedule* schedule = find_schedule(row);
   if (!schedule) {  // message by message
-    auto steps = row.steps(group, call);
-    co_await steps;
+    co_await row.steps(group, call);
     co_return;
   }
   if (row.collective == net::Operation::Barrier) call.data = View();

@@ -162,8 +162,7 @@ class World::Run final : private Action {
   static Root run_rank(Run* run, int rank) {
     std::exception_ptr error;
     try {
-      auto task = run->body_(run->parts_.places[static_cast<std::size_t>(rank)]->runtime);
-      co_await task;
+      co_await run->body_(run->parts_.places[static_cast<std::size_t>(rank)]->runtime);
     } catch (...) {
       error = std::current_exception();
     }

@@ -20,10 +20,7 @@ task::Event::Waiter KernelHandle::at(int index, std::string subject) {
   return marks_[static_cast<std::size_t>(index)]->wait(kernel_.name, std::move(subject));
 }
 
-task::Task<void> KernelHandle::finished() {
-  auto end = finished_.wait(kernel_.name);
-  co_await end;
-}
+task::Task<void> KernelHandle::finished() { co_await finished_.wait(kernel_.name); }
 
 std::exception_ptr KernelHandle::run_body() {
   try {
@@ -51,8 +48,7 @@ void KernelHandle::reached(int index) {
 
 task::Task<void> run(Device& device, task::PendingOps& pending, Stream stream, Kernel kernel) {
   KernelHandle job(device, pending, stream, std::move(kernel));
-  auto end = job.finished();
-  co_await end;
+  co_await job.finished();
 }
 
 }  // namespace taxon::tensor

@@ -43,10 +43,8 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   const bool may_skip = on_divergence_ == plan::OnDivergence::Skip;
   busy_ = idle_ = Duration(0);
   next_ = clock.step;
-  auto advancing = advance(input);
-  int begun = co_await advancing;
-  auto settling = settle();
-  co_await settling;
+  int begun = co_await advance(input);
+  co_await settle();
   Done done;
   done.gradient_norm_before = gradient_norm_;
   task::Scope companions(runtime().pending());
@@ -66,8 +64,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
                        ? pass_in_pieces(input, begun)
                        : pass(input, begun);
     done.output = co_await passing;
-    auto learning = learn_divergence(clock, done.output.loss_sum);
-    co_await learning;
+    co_await learn_divergence(clock, done.output.loss_sum);
     if (may_skip) {
       companions.spawn(std::move(beside));
       const Instant passed = now();
@@ -75,8 +72,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
       idle_ += now() - passed;
       done.skipped = agreed->any();
       if (done.skipped) {
-        auto checking = require_finite_weights(clock);
-        co_await checking;
+        co_await require_finite_weights(clock);
       } else {
         begin_exchange();
         flight.exchange->contribute(*flight.backward.back(), 0);
@@ -97,8 +93,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   idle_ += now() - passed;  // for ranks that are behind
   if (error) std::rethrow_exception(error);
   if (setup_.plan->resolved.overlap == plan::ResolvedOverlap::Backward) {
-    auto all = settle();
-    co_await all;
+    co_await settle();
   }
   done.busy = busy_;
   done.idle = idle_;
@@ -112,8 +107,7 @@ task::Task<void> Stepper::learn_divergence(optim::StepClock clock, double loss_s
   const auto rank = static_cast<double>(runtime().rank().value());
   if (!std::isfinite(loss_sum)) divergence_ = {.ranks = 1, .rank = rank, .losses = 1};
   if (on_divergence_ == plan::OnDivergence::Stop) co_return;
-  auto finding = flight_of(clock.step).exchange->find_not_finite();
-  const exchange::Bucket* bucket = co_await finding;
+  const exchange::Bucket* bucket = co_await flight_of(clock.step).exchange->find_not_finite();
   if (bucket) divergence_ = {.ranks = 1, .rank = rank, .bucket = static_cast<double>(bucket->id.value())};
 }
 
@@ -132,8 +126,7 @@ task::Task<void> Stepper::require_finite_weights(optim::StepClock clock) {
 
 task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int begun) {
   auto cost = model::step_cost(world_.model.spec(), *input, begun, setup_.state->binding());
-  auto running = run_backward(input, 0, std::move(cost));
-  co_return co_await running;
+  co_return co_await run_backward(input, 0, std::move(cost));
 }
 
 /// Segment by segment, each when there is room for its gradients.
@@ -141,11 +134,9 @@ task::Task<model::StepOutput> Stepper::pass_in_pieces(const model::StepInput* in
   const model::ModelSpec& spec = world_.model.spec();
   model::StepOutput output;
   for (int from = static_cast<int>(spec.segments.size()) - 1; from >= 0; --from) {
-    auto waiting = wait_for(flight_of(next_ - 1).exchange->room(from));
-    co_await waiting;
+    co_await wait_for(flight_of(next_ - 1).exchange->room(from));
     model::StepCost cost{model::piece_cost(spec, *input, begun, from), {}};
-    auto running = run_backward(input, from, std::move(cost));
-    output = co_await running;
+    output = co_await run_backward(input, from, std::move(cost));
   }
   co_return output;
 }
@@ -165,8 +156,7 @@ task::Task<model::StepOutput> Stepper::run_backward(const model::StepInput* inpu
       runtime().device, runtime().pending(), tensor::Stream::Compute, std::move(kernel)));
   tensor::KernelHandle& job = *flight.backward.back();
   if (on_divergence_ != plan::OnDivergence::Skip) flight.exchange->contribute(job, from);
-  auto end = job.finished();
-  co_await end;
+  co_await job.finished();
   computed("forward and backward", begin);
   co_return output;
 }
@@ -184,8 +174,7 @@ task::Task<int> Stepper::advance(const model::StepInput* input) {
   exchange::Exchange& due = *flight_of(next_).exchange;
   int next = 0;
   while (next < segments) {
-    auto waiting = wait_for(due.ready(next));
-    co_await waiting;
+    co_await wait_for(due.ready(next));
     int until = next + 1;
     while (until < segments && due.is_ready(until)) ++until;
     if (until == segments) break;
@@ -204,8 +193,7 @@ task::Task<void> Stepper::settle() {
   for (std::int64_t step = next_ - static_cast<std::int64_t>(flights_.size()); step < next_; ++step) {
     Flight& flight = flight_of(step);
     if (!flight.exchange->underway() || !flight.may_update) continue;
-    auto waiting = wait_for(flight.exchange->finish());
-    co_await waiting;
+    co_await wait_for(flight.exchange->finish());
     gradient_norm_ = flight.exchange->gradient_norm();
   }
   // Not before: the exchange says which bucket it is, if a gradient is not finite either.
@@ -218,8 +206,7 @@ task::Task<void> Stepper::drain() {
   for (std::int64_t step = next_ - static_cast<std::int64_t>(flights_.size()); step < next_; ++step) {
     Flight& flight = flight_of(step);
     if (flight.exchange->underway() && !flight.may_update) allow_update(flight);
-    auto settling = settle();
-    co_await settling;
+    co_await settle();
   }
 }
 
@@ -245,8 +232,7 @@ void Stepper::computed(const char* what, Instant begin) {
 
 task::Task<void> Stepper::abandon(std::exception_ptr why) {
   for (Flight& flight : flights_) {
-    auto abandoning = flight.exchange->abandon(why);
-    co_await abandoning;
+    co_await flight.exchange->abandon(why);
   }
 }
 

@@ -112,27 +112,21 @@ task::Task<Outcome> Trainer::run() {
   Outcome outcome;
   std::exception_ptr error;
   try {
-    auto preparing = prepare();
-    co_await preparing;
+    co_await prepare();
     announce(world_, ranks(), info(), options_.own);
-    auto looping = loop();
-    co_await looping;
-    auto concluding = conclude();
-    outcome = co_await concluding;
+    co_await loop();
+    outcome = co_await conclude();
   } catch (...) {
     error = std::current_exception();
   }
-  auto tidying = tidy(error);
-  co_await tidying;
+  co_await tidy(error);
   if (error) std::rethrow_exception(error);
   co_return outcome;
 }
 
 task::Task<void> Trainer::prepare() {
-  auto establishing = groups_.establish();
-  co_await establishing;
-  auto beginning_task = begin(world_, &options_, ranks());
-  RunStart run_start = co_await beginning_task;
+  co_await groups_.establish();
+  RunStart run_start = co_await begin(world_, &options_, ranks());
   plan_ = run_start.plan;
   steps_ = first_step_ = run_start.steps;
   samples_ = run_start.samples;
@@ -140,10 +134,8 @@ task::Task<void> Trainer::prepare() {
   exchange::Layout layout = lay_out(plan_, world_.model.spec(), groups_.levels(), options_.own);
   state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), world_.model.spec(),
                                    options_.own.rules);
-  auto sharing = groups_.share(state_.get());
-  co_await sharing;
-  auto restoring = restore(world_, ranks(), &run_start, state_.get());
-  co_await restoring;
+  co_await groups_.share(state_.get());
+  co_await restore(world_, ranks(), &run_start, state_.get());
   const data::Dataset& train = *world_.datasets.train;
   total_ = plan::total_samples(plan_, present(), train.size());
   rate_.emplace(plan_.learning_rate, total_, options_.own.schedules);
@@ -155,8 +147,7 @@ task::Task<void> Trainer::prepare() {
   auto same = compare_weights("initial parameters");
   co_await same;
   meter_.begin_bytes();  // before workers that are faster may be served
-  auto parting = replicas_->begin(&run_start);
-  co_await parting;
+  co_await replicas_->begin(&run_start);
   const RankGroups everybody = ranks();
   evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody.group, everybody.agreement);
   saver_ = std::make_unique<Saver>(
@@ -169,8 +160,7 @@ task::Task<void> Trainer::prepare() {
   for (exchange::Levels* served : {&everybody.levels, everybody.outer})
     if (served) served->set_turn(steps_);
   coordinator_ = make_pace();
-  auto establish_pace = coordinator_->establish();
-  co_await establish_pace;
+  co_await coordinator_->establish();
   const std::int64_t batch = plan::global_batch(plan_, everybody.group.size());
   data::Sampler sampler(plan_.seed, train.size(), batch);
   if (steps_ > 0) {  // of the last step, which began before its samples
@@ -212,38 +202,31 @@ RunInfo Trainer::info() const {
 task::Task<void> Trainer::loop() {
   // Here and no earlier: what this starts is unwound only if the loop fails.
   if (delayed_) stepper_->go_on_with(*delayed_);
-  auto parting = part();
-  co_await parting;
+  co_await part();
   meter_.begin_steps();
   bool ended = coordinator_->counts_own() && samples_ >= total_;
   while (!ended) {
     if (coordinator_->steps()) {
-      auto stepping = next_step();
-      co_await stepping;
+      co_await next_step();
     }
     const std::optional<SyncActions> due = coordinator_->due({steps_, samples_});
     if (!due) continue;
-    auto coming = come_together(*due);
-    ended = co_await coming;
+    ended = co_await come_together(*due);
   }
   // An interrupted run saves what a delay has not updated yet.
   auto ending = interrupted_ ? stepper_->settle() : stepper_->drain();
   co_await ending;
-  auto flushing = flush_report();
-  co_await flushing;
+  co_await flush_report();
 }
 
 /// The next step, if the others' have not all been done meanwhile.
 task::Task<void> Trainer::next_step() {
-  auto skipping = catch_up();
-  co_await skipping;
+  co_await catch_up();
   if (coordinator_->counts_own() && samples_ >= total_) co_return;
   const Instant asked = meter_.now();
-  auto next = loader_->next();
-  data::Batch batch = co_await next;
+  data::Batch batch = co_await loader_->next();
   meter_.waited_for_data(asked);
-  auto stepping = step(&batch);
-  co_await stepping;
+  co_await step(&batch);
 }
 
 /// Leaves out the steps that faster workers did without this one.
@@ -251,8 +234,7 @@ task::Task<void> Trainer::catch_up() {
   exchange::Levels& levels = ranks().levels;
   levels.begin_turn();
   while (steps_ < levels.turn() && (!coordinator_->counts_own() || samples_ < total_)) {
-    auto next = loader_->next();
-    data::Batch skipped = co_await next;
+    data::Batch skipped = co_await loader_->next();
     ++steps_;
     samples_ += skipped.global_size;
   }
@@ -260,45 +242,35 @@ task::Task<void> Trainer::catch_up() {
 
 /// Servers go on without this rank until it contributes again.
 task::Task<void> Trainer::pause() {
-  auto settling = stepper_->settle();
-  co_await settling;
+  co_await stepper_->settle();
   if (replicas_->outer_loop()) {
-    auto arriving = replicas_->outer_loop()->arrive();
-    co_await arriving;
+    co_await replicas_->outer_loop()->arrive();
   }
-  auto pausing = replicas_->pause();
-  co_await pausing;
+  co_await replicas_->pause();
 }
 
 /// Every rank comes here equally often. True when training is over.
 task::Task<bool> Trainer::come_together(SyncActions mine) {
   Position position{steps_, samples_};
   if (coordinator_->pauses()) {
-    auto pausing = pause();
-    co_await pausing;
+    co_await pause();
   }
   if (Membership* membership = groups_.membership()) {
-    auto calling = membership->call();
-    co_await calling;
+    co_await membership->call();
   }
-  auto agreeing = coordinator_->agree(mine, asked_to_stop(), &position);
-  const SyncActions what = co_await agreeing;
+  const SyncActions what = co_await coordinator_->agree(mine, asked_to_stop(), &position);
   samples_ = position.samples;
   interrupted_ = what.stop && what.interrupted;
   if (what.end || what.stop) co_return true;
-  auto settling = stepper_->settle();
-  co_await settling;
+  co_await stepper_->settle();
   const Instant begin = meter_.now();
   if (what.evaluate) {
-    auto testing = evaluate();
-    co_await testing;
+    co_await evaluate();
   }
   if (what.save) {
-    auto saving = save();
-    co_await saving;
+    co_await save();
   }
-  auto parting = part();
-  co_await parting;
+  co_await part();
   meter_.leave_out(begin);
   co_return false;
 }
@@ -307,8 +279,7 @@ task::Task<bool> Trainer::come_together(SyncActions mine) {
 task::Task<void> Trainer::part() {
   Membership* membership = groups_.membership();
   if (!membership) co_return;
-  auto parting = membership->part();
-  co_await parting;
+  co_await membership->part();
   for (const ProgressTracker::Loss& loss : std::exchange(untold_, {})) tell_of(loss);
 }
 
@@ -350,9 +321,9 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
                                          .divergence = stepper_->divergence()};
   const model::StepInput input{batch->inputs, batch->labels, shares_->mean_over(batch->global_size),
                                plan_.batch.micro_batches, stepper_->binding_of(steps_)};
-  auto running = stepper_->run(&input, shares_->contributed(batch->global_size), clock,
-                               reports_.tell(coordinator_.get(), local, &global), &global.divergence);
-  const Stepper::Done done = co_await running;
+  const Stepper::Done done =
+      co_await stepper_->run(&input, shares_->contributed(batch->global_size), clock,
+                             reports_.tell(coordinator_.get(), local, &global), &global.divergence);
   reports_.finish(global, done.gradient_norm_before);
   report.skipped = done.skipped;
   if (done.skipped) tell_of_skipped(report.step, global.divergence);
@@ -361,11 +332,9 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   steps_ = report.step;
   samples_ = coordinator_->samples(report.samples);
   reports_.stepped({report, batch->global_size, batch->size(), done.output.loss_sum, done.output.correct});
-  auto outer_loop = meet(clock);
-  co_await outer_loop;
+  co_await meet(clock);
   if (!replicas_->apart() && plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
-    auto settling = stepper_->settle();
-    co_await settling;
+    co_await stepper_->settle();
     auto same = compare_weights("parameters");
     co_await same;
   }
@@ -375,11 +344,9 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
 task::Task<void> Trainer::meet(optim::StepClock clock) {
   exchange::OuterLoop* outer_loop = replicas_->outer_loop();
   if (!outer_loop || !outer_loop->due_after(steps_)) co_return;
-  auto settling = stepper_->settle();
-  co_await settling;
+  co_await stepper_->settle();
   const Instant begin = meter_.now();
-  auto after = outer_loop->after(clock);
-  co_await after;
+  co_await outer_loop->after(clock);
   meter_.met(begin);
 }
 
@@ -417,20 +384,16 @@ bool Trainer::out_of_time() const {
 /// Ends what a failure, of the preparations too, left in flight; and gives back what is not this object's.
 task::Task<void> Trainer::tidy(std::exception_ptr error) {
   if (error && stepper_) {
-    auto abandoning = stepper_->abandon(error);
-    co_await abandoning;
+    co_await stepper_->abandon(error);
   }
   if (error && replicas_) {
-    auto abandoning = replicas_->abandon(error);
-    co_await abandoning;
+    co_await replicas_->abandon(error);
   }
   if (error && coordinator_) {
-    auto abandoning = coordinator_->abandon(error);
-    co_await abandoning;
+    co_await coordinator_->abandon(error);
   }
   if (loader_) {
-    auto closing = loader_->close();
-    co_await closing;
+    co_await loader_->close();
   }
   // The arenas die with this object; the model lives on.
   auto unbinding = on_compute(&runtime(), "unbind", [this] { world_.model.unbind(); });
@@ -439,15 +402,12 @@ task::Task<void> Trainer::tidy(std::exception_ptr error) {
 
 /// On the way. REQUIRES: settled.
 task::Task<void> Trainer::evaluate() {
-  auto flushing = flush_report();
-  co_await flushing;
+  co_await flush_report();
   const auto sent = static_cast<double>(bytes_of_training());
-  auto showing = replicas_->load_consensus();
-  co_await showing;
+  co_await replicas_->load_consensus();
   auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
   const Evaluation seen = co_await evaluating;
-  auto hiding = replicas_->restore_local();
-  co_await hiding;
+  co_await replicas_->restore_local();
   world_.observer.evaluated(seen);
   require_finite(seen);
 }
@@ -461,8 +421,7 @@ void Trainer::require_finite(const Evaluation& evaluation) const {
 task::Task<void> Trainer::save() {
   if (saved_at_ == samples_) co_return;
   const std::uint64_t before = bytes_of_training();
-  auto saving = saver_->save(steps_, samples_, stepper_->to_come());
-  co_await saving;
+  co_await saver_->save(steps_, samples_, stepper_->to_come());
   meter_.leave_out(bytes_of_training() - before);
   saved_at_ = samples_;
 }
@@ -483,24 +442,19 @@ task::Task<void> Trainer::compare_weights(std::string what) {
   if (!finite && plan_.on_divergence != plan::OnDivergence::Ignore)
     throw exchange::diverged(steps_, fmt::format("a weight of rank {} afterwards", runtime().rank().value()),
                              {.rank = runtime().rank(), .operation = "compare weights"});
-  auto same = ranks().agreement.require_equal(hash, std::move(what));
-  co_await same;
+  co_await ranks().agreement.require_equal(hash, std::move(what));
   hash_ = hash;
 }
 
 task::Task<Outcome> Trainer::conclude() {
-  auto saving = save();
-  co_await saving;
+  co_await save();
   if (replicas_->apart()) {  // from here on all have what stands for the model
     if (exchange::OuterLoop* outer_loop = replicas_->outer_loop();
         outer_loop && !exchange::served_level(plan_.exchange.levels) && coordinator_->counts_own()) {
-      auto last = outer_loop->conclude(clock_);
-      co_await last;
+      co_await outer_loop->conclude(clock_);
     }
-    auto closing = replicas_->close();
-    co_await closing;
-    auto showing = replicas_->load_consensus();
-    co_await showing;
+    co_await replicas_->close();
+    co_await replicas_->load_consensus();
   }
   const RankGroups everybody = ranks();
   Outcome outcome;
@@ -518,15 +472,13 @@ task::Task<Outcome> Trainer::conclude() {
     world_.observer.evaluated(outcome.test);
     require_finite(outcome.test);
   }
-  auto summing = everybody.agreement.sum(std::move(sums));
-  sums = co_await summing;
+  sums = co_await everybody.agreement.sum(std::move(sums));
   const double steps = std::max(1.0, sums[1] / workers_);
   outcome.bytes_sent_per_step = sums[0] / steps / everybody.group.size();
   outcome.codecs =
       coding_->reports_of(std::span<const double>(sums).subspan(3), steps * everybody.group.size());
   if (exchange::served_level(plan_.exchange.levels)) {
-    auto counting = replicas_->count_staleness();
-    const Replicas::Staleness staleness = co_await counting;
+    const Replicas::Staleness staleness = co_await replicas_->count_staleness();
     outcome.staleness = staleness.counts;
     outcome.dropped = staleness.dropped;
   }
@@ -543,29 +495,23 @@ task::Task<Outcome> Trainer::conclude() {
   outcome.crossings = world_.model.crossings();
   const bool exports = !interrupted_ && !options_.out.empty();
   if (exports) {
-    auto averaging = evaluator_->average_buffers();
-    co_await averaging;
+    co_await evaluator_->average_buffers();
   }
   if (auto notice = chronicler_.compare(hash_)) world_.observer.noticed(*notice);
   if (options_.record_order) {
-    auto gathering =
-        chronicler_.gather(&everybody.group, &everybody.agreement, everybody.lasting.size(), hash_);
-    outcome.order = co_await gathering;
+    outcome.order =
+        co_await chronicler_.gather(&everybody.group, &everybody.agreement, everybody.lasting.size(), hash_);
   }
   if (plan_.report.trace) {
-    auto gathering = everybody.agreement.gather(pack_spans(runtime().recorder.all(), options_.clock_offset));
-    outcome.traces = co_await gathering;
+    outcome.traces =
+        co_await everybody.agreement.gather(pack_spans(runtime().recorder.all(), options_.clock_offset));
   }
-  auto parting = part();
-  co_await parting;
+  co_await part();
   if (exports && runtime().rank() == Rank(0)) {
-    auto exporting = saver_->export_model();
-    co_await exporting;
+    co_await saver_->export_model();
   }
-  auto draining = stepper_->drain();
-  co_await draining;
-  auto closing = coordinator_->close();
-  co_await closing;
+  co_await stepper_->drain();
+  co_await coordinator_->close();
   // Those, too, that only the last list had.
   if (runtime().rank() == Rank(0)) outcome.lost = lost_;
   co_return outcome;
@@ -575,8 +521,7 @@ task::Task<Outcome> Trainer::conclude() {
 
 task::Task<Outcome> train(TrainContext world, TrainOptions options) {
   Trainer trainer(world, options);
-  auto running = trainer.run();
-  co_return co_await running;
+  co_return co_await trainer.run();
 }
 
 }  // namespace taxon::train

@@ -15,8 +15,7 @@ constexpr std::size_t kPiece = std::size_t{512} << 10;
 
 task::Task<void> Direct::open() {
   if (!Channel::is_open(group, tag, 0)) {
-    auto opened = Channel::open(group, tag, call, 0);
-    co_await opened;
+    co_await Channel::open(group, tag, call, 0);
   }
   channel = group.channel(tag).get();
   if (call.data.empty()) co_return;
@@ -44,8 +43,7 @@ task::Task<void> Direct::in_pieces(Range bytes, tensor::Kernel (*kernel)(const D
     }
     ExchangeKernel work(group, kernel(*this, Range{at, std::min(kPiece, bytes.end() - at)}));
     if (!work.done()) {
-      auto end = work.finished();
-      co_await end;
+      co_await work.finished();
     }
   }
 }

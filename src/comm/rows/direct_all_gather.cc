@@ -33,16 +33,12 @@ task::Task<void> run(Communicator& group, Call call) {
   TraceScope recorded(group, "all_gather direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::AllGather);
-  auto open = direct.open();
-  co_await open;
+  co_await direct.open();
   Range own = elements_part(call, group.size(), group.rank());
-  auto enter = direct.channel->meet(direct.tag, call);
-  co_await enter;
-  auto copies = direct.in_pieces(own, copy_to_all);
-  co_await copies;
+  co_await direct.channel->meet(direct.tag, call);
+  co_await direct.in_pieces(own, copy_to_all);
   group.runtime().transport.count_stored(own.size * static_cast<std::size_t>(group.size() - 1));
-  auto leave = direct.channel->meet(direct.tag, call);
-  co_await leave;
+  co_await direct.channel->meet(direct.tag, call);
 }
 
 }  // namespace

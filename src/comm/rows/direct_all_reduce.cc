@@ -21,16 +21,12 @@ task::Task<void> run(Communicator& group, Call call) {
   TraceScope recorded(group, "all_reduce direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::AllReduce);
-  auto open = direct.open();
-  co_await open;
+  co_await direct.open();
   Range own = lines_part(call.data.size(), group.size(), group.rank());
-  auto enter = direct.channel->meet(direct.tag, call);
-  co_await enter;
-  auto sums = direct.in_pieces(own, sum);
-  co_await sums;
+  co_await direct.channel->meet(direct.tag, call);
+  co_await direct.in_pieces(own, sum);
   group.runtime().transport.count_stored(own.size * static_cast<std::size_t>(group.size() - 1));
-  auto leave = direct.channel->meet(direct.tag, call);
-  co_await leave;
+  co_await direct.channel->meet(direct.tag, call);
 }
 
 }  // namespace

@@ -15,10 +15,8 @@ task::Task<void> run(Communicator& group, Call call) {
   TraceScope recorded(group, "barrier direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::Barrier);
-  auto open = direct.open();
-  co_await open;
-  auto enter = direct.channel->meet(direct.tag, call);
-  co_await enter;
+  co_await direct.open();
+  co_await direct.channel->meet(direct.tag, call);
 }
 
 }  // namespace

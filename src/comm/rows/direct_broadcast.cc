@@ -22,34 +22,29 @@ task::Task<void> give(Direct& direct) {
   Channel& channel = *direct.channel;
   channel.advance();
   for (int member = 1; member < direct.group.size(); ++member) {
-    auto told = channel.raise(member, direct.call);
-    co_await told;
+    co_await channel.raise(member, direct.call);
   }
   channel.advance();
   for (int member = 1; member < direct.group.size(); ++member) {
-    auto taken = channel.wait(member, direct.tag, direct.call);
-    co_await taken;
+    co_await channel.wait(member, direct.tag, direct.call);
   }
 }
 
 task::Task<void> take(Direct& direct) {
   Channel& channel = *direct.channel;
   channel.advance();
-  auto given = channel.wait(0, direct.tag, direct.call);
-  co_await given;
+  co_await channel.wait(0, direct.tag, direct.call);
   auto copies = direct.in_pieces({0, direct.call.data.size()}, copy);
   co_await copies;
   channel.advance();
-  auto told = channel.raise(0, direct.call);
-  co_await told;
+  co_await channel.raise(0, direct.call);
 }
 
 task::Task<void> run(Communicator& group, Call call) {
   TraceScope recorded(group, "broadcast direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::Broadcast);
-  auto open = direct.open();
-  co_await open;
+  co_await direct.open();
   auto turn = group.rank() == 0 ? give(direct) : take(direct);
   co_await turn;
 }

@@ -23,14 +23,10 @@ task::Task<void> run(Communicator& group, Call call) {
   TraceScope recorded(group, "reduce_scatter direct", call);
   if (group.size() == 1) co_return;
   Direct direct(group, call, net::Operation::ReduceScatter);
-  auto open = direct.open();
-  co_await open;
-  auto enter = direct.channel->meet(direct.tag, call);
-  co_await enter;
-  auto sums = direct.in_pieces(elements_part(call, group.size(), group.rank()), sum);
-  co_await sums;
-  auto leave = direct.channel->meet(direct.tag, call);
-  co_await leave;
+  co_await direct.open();
+  co_await direct.channel->meet(direct.tag, call);
+  co_await direct.in_pieces(elements_part(call, group.size(), group.rank()), sum);
+  co_await direct.channel->meet(direct.tag, call);
 }
 
 }  // namespace

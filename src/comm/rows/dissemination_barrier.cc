@@ -48,8 +48,7 @@ task::Task<void> run(Communicator& group, Call call) {
   if (group.size() == 1) co_return;
   Dissemination rounds{group, group.begin(net::Operation::Barrier, call.unit, call.lane)};
   auto body = rounds.run();
-  auto all = settle(group.runtime().pending(), std::move(body));
-  co_await all;
+  co_await settle(group.runtime().pending(), std::move(body));
 }
 
 }  // namespace

@@ -37,8 +37,7 @@ class HalvingDoubling {
       co_await fold;
     }
     if (!folded || group_.rank() % 2 == 0) {
-      auto core = exchange_parts();
-      co_await core;
+      co_await exchange_parts();
     }
     if (folded) {
       auto unfold = group_.rank() % 2 == 1 ? receive(group_.rank() - 1) : tell(group_.rank() + 1);
@@ -69,8 +68,7 @@ class HalvingDoubling {
   task::Task<void> sum(Range range) {
     ExchangeKernel work(group_, add_staged(range));
     if (work.done()) co_return;
-    auto end = work.finished();
-    co_await end;
+    co_await work.finished();
   }
   task::Task<void> sent() {
     net::SendOp* op = send_.at(0);
@@ -83,25 +81,20 @@ class HalvingDoubling {
 
   task::Task<void> give_to(int member) {
     start_send(member, kFoldRound, all_);
-    auto done = sent();
-    co_await done;
+    co_await sent();
   }
   task::Task<void> take_from(int member) {
     start_receive(member, kFoldRound, staged(all_));
-    auto done = received();
-    co_await done;
-    auto added = sum(all_);
-    co_await added;
+    co_await received();
+    co_await sum(all_);
   }
   task::Task<void> tell(int member) {
     start_send(member, kUnfoldRound, all_);
-    auto done = sent();
-    co_await done;
+    co_await sent();
   }
   task::Task<void> receive(int member) {
     start_receive(member, kUnfoldRound, view(all_));
-    auto done = received();
-    co_await done;
+    co_await received();
   }
 
   /// Places among the members that do not give their vector away.
@@ -127,21 +120,16 @@ class HalvingDoubling {
       start_receive(halving.member, round, staged(halving.kept));
       start_send(halving.member, round, halving.given);
       ++round;
-      auto come = received();
-      co_await come;
-      auto added = sum(halving.kept);
-      co_await added;
-      auto gone = sent();
-      co_await gone;
+      co_await received();
+      co_await sum(halving.kept);
+      co_await sent();
     }
     for (std::size_t i = plan.size(); i-- > 0;) {
       start_receive(plan[i].member, round, view(plan[i].given));
       start_send(plan[i].member, round, plan[i].kept);
       ++round;
-      auto come = received();
-      co_await come;
-      auto gone = sent();
-      co_await gone;
+      co_await received();
+      co_await sent();
     }
   }
 
@@ -174,8 +162,7 @@ task::Task<void> run(Communicator& group, Call call) {
   net::Tag tag = group.begin(net::Operation::AllReduce, call.unit, call.lane);
   HalvingDoubling exchange(group, call, tag);
   auto steps = exchange.run();
-  auto all = settle(group.runtime().pending(), std::move(steps));
-  co_await all;
+  co_await settle(group.runtime().pending(), std::move(steps));
 }
 
 }  // namespace

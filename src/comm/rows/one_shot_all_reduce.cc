@@ -31,8 +31,7 @@ task::Task<void> run(Communicator& group, Call call) {
   if (group.size() == 1) co_return;
   net::Tag tag = group.begin(net::Operation::AllReduce, call.unit, call.lane);
   if (!Channel::is_open(group, tag, kSlotBytes)) {
-    auto opened = Channel::open(group, tag, call, kSlotBytes);
-    co_await opened;
+    co_await Channel::open(group, tag, call, kSlotBytes);
   }
   Channel& channel = *group.channel(tag);
   const View own = channel.slots()[static_cast<std::size_t>(group.rank())];
@@ -42,17 +41,14 @@ task::Task<void> run(Communicator& group, Call call) {
     const Range slot{channel.next_use() % 2 * kSlotBytes, size};
     ExchangeKernel copy(group, put_in(call, own.slice(slot.begin, size), {at, size}));
     if (!copy.done()) {
-      auto end = copy.finished();
-      co_await end;
+      co_await copy.finished();
     }
-    auto all_in = channel.meet(tag, call);
-    co_await all_in;
+    co_await channel.meet(tag, call);
     if (size > 0) {
       ExchangeKernel sum(group, sum_members_kernel(call.type, call.data.slice(at, size), &channel.slots(),
                                                    slot, Write::Target));
       if (!sum.done()) {
-        auto end = sum.finished();
-        co_await end;
+        co_await sum.finished();
       }
     }
     at += size;

@@ -87,16 +87,14 @@ task::Task<void> Ring::run() {
   for (std::size_t item = 0; item < std::min(receives_.size(), items_); ++item) start_receive(item);
   std::size_t sent = 0;
   while (sent < std::min(sends_.size(), items_)) start_send(sent++);
-  auto agreed = agreement_.check(group_);
-  co_await agreed;
+  co_await agreement_.check(group_);
   for (std::size_t item = 0; item < items_; ++item) {
     net::RecvOp* receive = receives_.at(item);
     co_await *receive;
     if (sums(item)) {
       ExchangeKernel sum(group_, add_received(item));
       if (!sum.done()) {
-        auto end = sum.finished();
-        co_await end;
+        co_await sum.finished();
       }
     }
     // The send of this item is over before another one takes its place; so all sends up to it are, and a

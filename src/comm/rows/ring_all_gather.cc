@@ -19,8 +19,7 @@ task::Task<void> run(Communicator& group, Call call) {
   net::Tag tag = group.begin(net::Operation::AllGather, call.unit, call.lane);
   Ring ring(group, call, tag, Ring::gather(group.size()));
   auto steps = ring.run();
-  auto all = settle(group.runtime().pending(), std::move(steps));
-  co_await all;
+  co_await settle(group.runtime().pending(), std::move(steps));
 }
 
 }  // namespace

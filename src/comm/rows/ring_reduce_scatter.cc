@@ -20,8 +20,7 @@ task::Task<void> run(Communicator& group, Call call) {
   net::Tag tag = group.begin(net::Operation::ReduceScatter, call.unit, call.lane);
   Ring ring(group, call, tag, Ring::reduce(group.size()));
   auto steps = ring.run();
-  auto all = settle(group.runtime().pending(), std::move(steps));
-  co_await all;
+  co_await settle(group.runtime().pending(), std::move(steps));
 }
 
 }  // namespace

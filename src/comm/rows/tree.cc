@@ -98,8 +98,7 @@ task::Task<void> Tree::up(std::size_t index) {
   if (!children_.empty()) {
     ExchangeKernel sum(group_, add_children(index));
     if (!sum.done()) {
-      auto end = sum.finished();
-      co_await end;
+      co_await sum.finished();
     }
     if (index + kWindow < segments_) start_receive_up(index + kWindow);
   }
@@ -152,19 +151,16 @@ task::Task<void> Tree::run() {
   const std::size_t window = std::min(kWindow, segments_);
   for (std::size_t i = 0; sums && i < window; ++i) start_receive_up(i);
   for (std::size_t i = 0; !sums && !is_root() && i < window; ++i) start_receive_down(i);
-  auto agreed = agreement_.check(group_);
-  co_await agreed;
+  co_await agreement_.check(group_);
   // Summing, a member that is not the root lets its way down lag two windows behind its way up: a receive
   // down overwrites the segment, whose send up, one window earlier, must be over.
   const std::size_t lag = sums && !is_root() ? kLag : 0;
   for (std::size_t i = 0; i < segments_ + lag; ++i) {
     if (sums && i < segments_) {
-      auto going_up = up(i);
-      co_await going_up;
+      co_await up(i);
     }
     if (i >= lag) {
-      auto going_down = down(i - lag);
-      co_await going_down;
+      co_await down(i - lag);
       if (!sums && !is_root() && i + kWindow < segments_) start_receive_down(i + kWindow);
     }
     if (lag > 0 && i >= kWindow && i - kWindow < segments_) {
@@ -173,8 +169,7 @@ task::Task<void> Tree::run() {
       start_receive_down(i - kWindow);
     }
   }
-  auto rest = finish();
-  co_await rest;
+  co_await finish();
 }
 
 }  // namespace taxon::comm

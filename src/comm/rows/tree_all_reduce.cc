@@ -27,8 +27,7 @@ task::Task<void> run(Communicator& group, Call call) {
   net::Tag tag = group.begin(net::Operation::AllReduce, call.unit, call.lane);
   Tree tree(group, call, tag, Tree::Ways::Both);
   auto steps = tree.run();
-  auto all = settle(group.runtime().pending(), std::move(steps));
-  co_await all;
+  co_await settle(group.runtime().pending(), std::move(steps));
 }
 
 }  // namespace

@@ -25,8 +25,7 @@ task::Task<void> run(Communicator& group, Call call) {
   net::Tag tag = group.begin(net::Operation::Broadcast, call.unit, call.lane);
   Tree tree(group, call, tag, Tree::Ways::Down);
   auto steps = tree.run();
-  auto all = settle(group.runtime().pending(), std::move(steps));
-  co_await all;
+  co_await settle(group.runtime().pending(), std::move(steps));
 }
 
 }  // namespace

@@ -124,8 +124,7 @@ task::Task<TensorBlock> TensorArena::allocate(std::size_t size, std::string labe
                       "anything to release. Give it more memory, or release tensors earlier.\n{}",
                       in_words(size), label, in_words(used_), in_words(capacity()), map()),
           ErrorContext{{}, "tensor channel", label});
-    auto released = (*lender)->wait_for_release();
-    co_await released;
+    co_await (*lender)->wait_for_release();
   }
 }
 

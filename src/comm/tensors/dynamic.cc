@@ -38,8 +38,7 @@ tensor::Kernel copy_tensor(View target, ConstView source) {
 task::Task<void> copy(Communicator& group, View target, ConstView source) {
   ExchangeKernel work(group, copy_tensor(target, source));
   if (work.done()) co_return;
-  auto end = work.finished();
-  co_await end;
+  co_await work.finished();
 }
 
 }  // namespace
@@ -57,8 +56,7 @@ task::Task<std::unique_ptr<DynamicSender>> DynamicSender::open(Communicator& gro
   auto sender = std::make_unique<DynamicSender>(group, arena, route, options);
   sender->released_ = sender->end_.transport().allot_signals(1);
   TensorEnd::Facts facts{.kind = TensorEnd::Kind::Dynamic, .first_signal = sender->released_};
-  auto opening = sender->end_.open(facts, &arena);
-  const auto theirs = co_await opening;
+  const auto theirs = co_await sender->end_.open(facts, &arena);
   sender->arrived_ = theirs.facts.first_signal;
   sender->there_ = theirs.arena;
   sender->metadata_ = theirs.facts.control;
@@ -107,8 +105,7 @@ task::Task<void> DynamicSender::send_copy(ConstView tensor, TensorShape shape) {
   auto copied = copy(end_.group(), block.bytes(), tensor);
   co_await copied;
   end_.counters.copied += tensor.size();
-  auto sent = send(std::move(block), shape);
-  co_await sent;
+  co_await send(std::move(block), shape);
 }
 
 void DynamicSender::reclaim() {
@@ -151,16 +148,14 @@ task::Task<std::unique_ptr<DynamicReceiver>> DynamicReceiver::open(Communicator&
   receiver->arrived_ = receiver->end_.transport().allot_signals(1);
   TensorEnd::Facts facts{
       .kind = TensorEnd::Kind::Dynamic, .first_signal = receiver->arrived_, .control = receiver->metadata_};
-  auto opening = receiver->end_.open(facts, &arena);
-  const auto theirs = co_await opening;
+  const auto theirs = co_await receiver->end_.open(facts, &arena);
   receiver->released_ = theirs.facts.first_signal;
   receiver->there_ = theirs.arena;
   receiver->mapped_ = MappedArena(receiver->end_.transport(), receiver->there_);
   receiver->end_.path = !receiver->mapped_           ? TensorPath::Messages
                         : read == TensorRead::Copied ? TensorPath::ReadCopied
                                                      : TensorPath::ReadInPlace;
-  auto agreed = receiver->end_.agree(static_cast<std::byte>(receiver->end_.path), kMapping);
-  co_await agreed;
+  co_await receiver->end_.agree(static_cast<std::byte>(receiver->end_.path), kMapping);
   co_return std::move(receiver);
 }
 
@@ -207,8 +202,7 @@ task::Task<ReceivedTensor> DynamicReceiver::receive() {
         end_.path == TensorPath::ReadCopied ? copy_out(tensor, incoming) : take_message(tensor, incoming);
     co_await taking;
     end_.counters.copied += incoming.block.size;
-    auto given = credit(sequence);
-    co_await given;
+    co_await credit(sequence);
   }
   check_payload(tensor.bytes_, tensor.checksum_, sequence, "arrived damaged");
   ++end_.counters.tensors;
@@ -221,8 +215,7 @@ task::Task<void> DynamicReceiver::copy_out(ReceivedTensor& tensor, const Incomin
   auto allocating = arena_.allocate(incoming.block.size, "a tensor from " + end_.name());
   tensor.block_ = co_await allocating;
   tensor.bytes_ = tensor.block_.bytes();
-  auto copied = copy(end_.group(), tensor.bytes_, source);
-  co_await copied;
+  co_await copy(end_.group(), tensor.bytes_, source);
   if (!mapped_.still_good(incoming.block))
     throw end_.error(ErrorKind::Transport,
                      fmt::format("the sender gave tensor {} up while it was copied", incoming.sequence));
@@ -257,8 +250,7 @@ task::Task<void> DynamicReceiver::release(ReceivedTensor tensor) {
   if (!mapped_.still_good(tensor.there_))
     throw end_.error(ErrorKind::Transport,
                      fmt::format("the sender gave tensor {} up while it was in use", tensor.sequence_));
-  auto given = credit(tensor.sequence_);
-  co_await given;
+  co_await credit(tensor.sequence_);
 }
 
 task::Task<void> DynamicReceiver::close() {

@@ -54,8 +54,7 @@ task::Task<std::vector<std::byte>> swap_with(net::Transport& transport, Rank pee
                                              std::vector<std::byte> mine) {
   Swap swap(transport, peer, tag, std::move(mine));
   auto body = swap.run();
-  auto all = settle(transport.pending(), std::move(body));
-  co_await all;
+  co_await settle(transport.pending(), std::move(body));
   co_return std::move(swap.theirs);
 }
 
@@ -118,8 +117,7 @@ task::Task<TensorEnd::Opening> TensorEnd::open(Facts facts, const TensorArena* a
     const auto packed = arena->share().pack();
     mine.insert(mine.end(), packed.begin(), packed.end());
   }
-  auto swapping = swap_with(transport(), peer_, tag(0, kOpeningRound), std::move(mine));
-  const auto answer = co_await swapping;
+  const auto answer = co_await swap_with(transport(), peer_, tag(0, kOpeningRound), std::move(mine));
 
   Opening opening;
   if (answer.size() < sizeof facts) throw error(ErrorKind::Mismatch, "the other end is of another version");
@@ -151,8 +149,8 @@ task::Task<TensorEnd::Opening> TensorEnd::open(Facts facts, const TensorArena* a
 
 task::Task<std::byte> TensorEnd::agree(std::byte mine, std::uint32_t round) {
   std::vector<std::byte> byte(1, mine);
-  auto swapping = swap_with(transport(), peer_, tag(0, kOpeningRound + 2 * round), std::move(byte));
-  const auto answer = co_await swapping;
+  const auto answer =
+      co_await swap_with(transport(), peer_, tag(0, kOpeningRound + 2 * round), std::move(byte));
   if (answer.size() != 1) throw error(ErrorKind::Mismatch, "the other end is of another version");
   co_return answer[0];
 }

@@ -34,8 +34,7 @@ task::Task<std::unique_ptr<StaticSender>> StaticSender::open(Communicator& group
   auto sender = std::make_unique<StaticSender>(group, route, shape, options);
   sender->released_ = sender->end_.transport().allot_signals(1);
   TensorEnd::Facts facts{.kind = TensorEnd::Kind::Static, .first_signal = sender->released_, .shape = shape};
-  auto opening = sender->end_.open(facts, nullptr);
-  const auto theirs = co_await opening;
+  const auto theirs = co_await sender->end_.open(facts, nullptr);
   sender->arrived_ = theirs.facts.first_signal;
   sender->arena_ = theirs.arena;
   sender->slots_ = theirs.facts.slots;
@@ -82,8 +81,7 @@ task::Task<void> StaticSender::send_in_turn(ConstView tensor) {
     seen_released_ = credit.seen;
   }
   if (end_.checked()) {
-    auto written = write_checked(tensor, place_of(sequence));
-    co_await written;
+    co_await write_checked(tensor, place_of(sequence));
   } else {
     net::PutOp put(end_.transport(), tensor, &arena_.payload, place_of(sequence), {end_.peer(), arrived_},
                    sequence);
@@ -152,8 +150,7 @@ task::Task<std::unique_ptr<StaticReceiver>> StaticReceiver::open(Communicator& g
                          .first_signal = receiver->arrived_,
                          .shape = shape,
                          .slots = receiver->slots_.remote()};
-  auto opening = receiver->end_.open(facts, &arena);
-  const auto theirs = co_await opening;
+  const auto theirs = co_await receiver->end_.open(facts, &arena);
   receiver->released_ = theirs.facts.first_signal;
   const bool shared = receiver->end_.transport().path(receiver->end_.peer()).shared_memory;
   receiver->end_.path = shared ? TensorPath::Written : TensorPath::Messages;

@@ -51,8 +51,7 @@ task::Task<void> Channel::both(First* first, Second* second) {
   comm::GuardedOp other(failures_, transport(), *second);
   std::exception_ptr error;
   try {
-    auto done = await_both(first, second);
-    co_await done;
+    co_await await_both(first, second);
   } catch (...) {
     error = std::current_exception();
   }
@@ -70,16 +69,14 @@ task::Task<void> ValueChannel::send(Head head, ConstView values, DType type, Win
     net::PutOp puts(transport(), values, values.empty() ? nullptr : &to.region(), to.offset(), to.signal(),
                     peer_.written);
     net::SendOp says(transport(), rank(), tag(out_.head), bytes_of(std::as_const(told)), DType::UInt8);
-    auto sent = both(&puts, &says);
-    co_await sent;
+    co_await both(&puts, &says);
     co_return;
   }
   net::SendOp says(transport(), rank(), tag(out_.head),
                    placed_ ? bytes_of(std::as_const(told)) : bytes_of(std::as_const(head)),
                    placed_ ? DType::UInt8 : DType::Int64);
   net::SendOp gives(transport(), rank(), tag(out_.values), values, type);
-  auto sent = both(&says, &gives);
-  co_await sent;
+  co_await both(&says, &gives);
 }
 
 task::Task<void> ValueChannel::send_last(Head head, ConstView values, DType type) {
@@ -90,14 +87,12 @@ task::Task<void> ValueChannel::send_last(Head head, ConstView values, DType type
 
 task::Task<ValueChannel::Head> ValueChannel::receive(View values, DType type) {
   if (placed_) {
-    auto hearing = hear(in_.head, bytes_of(heard_));
-    co_await hearing;
+    co_await hear(in_.head, bytes_of(heard_));
     co_return heard_.head;
   }
   net::RecvOp says(transport(), rank(), tag(in_.head), bytes_of(heard_.head), DType::Int64);
   net::RecvOp gives(transport(), rank(), tag(in_.values), values, type);
-  auto received = both(&says, &gives);
-  co_await received;
+  co_await both(&says, &gives);
   co_return heard_.head;
 }
 
@@ -117,8 +112,7 @@ task::Task<void> ValueChannel::receive_values(View into, DType type) {
   if (!placed_) co_return;
   const auto written = static_cast<std::uint64_t>(heard_.head[in_.written]);
   if (written == 0) {
-    auto hearing = hear(in_.values, into, type);
-    co_await hearing;
+    co_await hear(in_.values, into, type);
     co_return;
   }
   net::AwaitSignalOp came(transport(), rank(), tag(in_.values), peer_.signal, written);

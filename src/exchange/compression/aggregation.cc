@@ -73,14 +73,11 @@ task::Task<void> aggregate_linear(CompressedReduce reduce) {
                            : kernels.encode_next(static_cast<int>(r), wires[r - 1]->bytes(), wire);
     co_await encoding;
     comm::Call call{wire, reduce.codec.rounds()[r].type, reduce.call.unit, reduce.call.lane};
-    auto sum = summing_row(reduce.collective, reduce.group.size(), bytes, reduce.own_collectives)
-                   .run(reduce.group, call);
-    co_await sum;
+    co_await summing_row(reduce.collective, reduce.group.size(), bytes, reduce.own_collectives)
+        .run(reduce.group, call);
   }
-  auto decoding = kernels.decode(wires[rounds - 1]->bytes(), kernels.all(), codec::Into::Assign);
-  co_await decoding;
-  auto delivering = kernels.deliver(wires[rounds - 1]->bytes());
-  co_await delivering;
+  co_await kernels.decode(wires[rounds - 1]->bytes(), kernels.all(), codec::Into::Assign);
+  co_await kernels.deliver(wires[rounds - 1]->bytes());
 }
 
 double sent_linear_by(const codec::Codec& codec, const codec::Extent& extent, int size,
@@ -113,11 +110,9 @@ task::Task<void> aggregate_opaque(CompressedReduce reduce) {
   const auto size = static_cast<std::size_t>(reduce.group.size());
   comm::Scratch wires(reduce.group.scratch(), size * each, reduce.call.data);
   auto wire_of = [&wires, each](std::size_t member) { return wires.bytes().slice(member * each, each); };
-  auto encoding = kernels.encode(kernels.all(), wire_of(static_cast<std::size_t>(reduce.group.rank())), 0);
-  co_await encoding;
+  co_await kernels.encode(kernels.all(), wire_of(static_cast<std::size_t>(reduce.group.rank())), 0);
   comm::Call call{wires.bytes(), DType::UInt8, reduce.call.unit, reduce.call.lane};
-  auto gather = row_for(net::Operation::AllGather, reduce.group.size(), size * each).run(reduce.group, call);
-  co_await gather;
+  co_await row_for(net::Operation::AllGather, reduce.group.size(), size * each).run(reduce.group, call);
   for (std::size_t member = 0; member < size; ++member) {
     auto decoding =
         kernels.decode(wire_of(member), kernels.all(), member == 0 ? codec::Into::Assign : codec::Into::Add,
@@ -144,12 +139,10 @@ task::Task<void> sum_at_owners(ReduceKernels* kernels) {
   PartWires parts(*kernels, 0);
   const int size = kernels->group().size();
   for (int member = 0; member < size; ++member) {
-    auto encoding =
-        kernels->encode(kernels->part_of(member), parts.mine(member), static_cast<std::uint64_t>(member) + 1);
-    co_await encoding;
+    co_await kernels->encode(kernels->part_of(member), parts.mine(member),
+                             static_cast<std::uint64_t>(member) + 1);
   }
-  auto swapping = parts.swap(*kernels);
-  co_await swapping;
+  co_await parts.swap(*kernels);
   for (int member = 0; member < size; ++member) {
     auto decoding = kernels->decode(parts.theirs(member), kernels->own_part(),
                                     member == 0 ? codec::Into::Assign : codec::Into::Add, member);
@@ -161,8 +154,7 @@ task::Task<void> sum_at_owners(ReduceKernels* kernels) {
 
 task::Task<void> aggregate_at_owners(CompressedReduce reduce) {
   ReduceKernels kernels(reduce);
-  auto summing = sum_at_owners(&kernels);
-  co_await summing;
+  co_await sum_at_owners(&kernels);
 }
 
 double sent_to_owners(const codec::Codec& codec, const codec::Extent& extent, int size) {
@@ -171,20 +163,16 @@ double sent_to_owners(const codec::Codec& codec, const codec::Extent& extent, in
 
 task::Task<void> aggregate_divisible(CompressedReduce reduce) {
   ReduceKernels kernels(reduce);
-  auto summing = sum_at_owners(&kernels);
-  co_await summing;
+  co_await sum_at_owners(&kernels);
   GatheredWires sums(kernels, reduce.codec.wire_bytes(0, kernels.part_of(0).size));
-  auto encoding = kernels.encode_sum(
+  co_await kernels.encode_sum(
       kernels.own_part(), sums.of(reduce.group.rank(), reduce.codec.wire_bytes(0, kernels.own_part().size)),
       0);
-  co_await encoding;
-  auto gathering = sums.gather(kernels);
-  co_await gathering;
+  co_await sums.gather(kernels);
   for (int member = 0; member < reduce.group.size(); ++member) {
     const Range range = kernels.part_of(member);
-    auto decoding = kernels.decode(sums.of(member, reduce.codec.wire_bytes(0, range.size)), range,
-                                   codec::Into::Assign, member);
-    co_await decoding;
+    co_await kernels.decode(sums.of(member, reduce.codec.wire_bytes(0, range.size)), range,
+                            codec::Into::Assign, member);
   }
 }
 
@@ -205,8 +193,7 @@ task::Task<void> aggregate_mergeable(CompressedReduce reduce) {
   const std::size_t bytes = reduce.codec.wire_bytes(0, kernels.count());
   comm::Scratch wire(reduce.group.scratch(), bytes, reduce.call.data);
   comm::Scratch other(reduce.group.scratch(), bytes, reduce.call.data);
-  auto encoding = kernels.encode(kernels.all(), wire.bytes(), 0);
-  co_await encoding;
+  co_await kernels.encode(kernels.all(), wire.bytes(), 0);
   net::Tag tag = reduce.group.begin(net::Operation::Reduce, reduce.call.unit, reduce.call.lane);
   net::Transport& transport = reduce.group.runtime().transport;
   for (int step = 1; step < size; step *= 2, ++tag.round) {
@@ -218,14 +205,11 @@ task::Task<void> aggregate_mergeable(CompressedReduce reduce) {
     if (rank + step >= size) continue;
     net::RecvOp receive(transport, reduce.group.global(rank + step), tag, other.bytes(), DType::UInt8);
     co_await receive;
-    auto merging = kernels.merge(wire.bytes(), other.bytes(), rank + step);
-    co_await merging;
+    co_await kernels.merge(wire.bytes(), other.bytes(), rank + step);
   }
   comm::Call call{wire.bytes(), DType::UInt8, reduce.call.unit, reduce.call.lane};
-  auto spread = row_for(net::Operation::Broadcast, size, bytes).run(reduce.group, call);
-  co_await spread;
-  auto decoding = kernels.decode(wire.bytes(), kernels.all(), codec::Into::Assign, 0);
-  co_await decoding;
+  co_await row_for(net::Operation::Broadcast, size, bytes).run(reduce.group, call);
+  co_await kernels.decode(wire.bytes(), kernels.all(), codec::Into::Assign, 0);
 }
 
 double sent_mergeable(const codec::Codec& codec, const codec::Extent& extent, int size) {

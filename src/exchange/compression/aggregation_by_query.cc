@@ -59,26 +59,20 @@ task::Task<void> aggregate_by_query(CompressedReduce reduce) {
   {
     PartWires first(kernels, 0);
     for (int member = 0; member < size; ++member) {
-      auto encoding =
-          kernels.encode(kernels.part_of(member), first.mine(member), static_cast<std::uint64_t>(member) + 1);
-      co_await encoding;
+      co_await kernels.encode(kernels.part_of(member), first.mine(member),
+                              static_cast<std::uint64_t>(member) + 1);
     }
-    auto swapping = first.swap(kernels);
-    co_await swapping;
+    co_await first.swap(kernels);
     const std::vector<View> wires = first.all_of_theirs();
-    auto inquiring = kernels.inquire(wires, kernels.own_part(), question(rank));
-    co_await inquiring;
+    co_await kernels.inquire(wires, kernels.own_part(), question(rank));
   }
-  auto asking_all = questions.gather(kernels);
-  co_await asking_all;
+  co_await questions.gather(kernels);
   {
     PartWires second(kernels, 1);
     for (int member = 0; member < size; ++member) {
-      auto answering = kernels.answer(question(member), kernels.part_of(member), second.mine(member), member);
-      co_await answering;
+      co_await kernels.answer(question(member), kernels.part_of(member), second.mine(member), member);
     }
-    auto swapping = second.swap(kernels);
-    co_await swapping;
+    co_await second.swap(kernels);
     for (int member = 0; member < size; ++member) {
       auto decoding = kernels.decode_answer(question(rank), second.theirs(member), kernels.own_part(),
                                             member == 0 ? codec::Into::Assign : codec::Into::Add, member);
@@ -89,14 +83,11 @@ task::Task<void> aggregate_by_query(CompressedReduce reduce) {
   const auto sum = [&](int member) {
     return sums.of(member, reduce.codec.wire_bytes(1, kernels.part_of(member).size));
   };
-  auto encoding = kernels.encode_sum(kernels.own_part(), sum(rank), 0, 1);
-  co_await encoding;
-  auto gathering = sums.gather(kernels);
-  co_await gathering;
+  co_await kernels.encode_sum(kernels.own_part(), sum(rank), 0, 1);
+  co_await sums.gather(kernels);
   for (int member = 0; member < size; ++member) {
-    auto decoding = kernels.decode_answer(question(member), sum(member), kernels.part_of(member),
-                                          codec::Into::Assign, member);
-    co_await decoding;
+    co_await kernels.decode_answer(question(member), sum(member), kernels.part_of(member),
+                                   codec::Into::Assign, member);
   }
 }
 

@@ -36,10 +36,8 @@ class Coded final : public Topology, public Stateful {
     const double dense = transfer.rows.reduce->sent({group_.size(), bytes, false});
     if (recorded || coder_.leaves_dense(transfer.range.size, transfer.round)) {
       coder_.count(dense, dense);
-      auto passing = coder_.pass(group_, transfer, values);
-      co_await passing;
-      auto sum = dense_->reduce(transfer, values);
-      co_return co_await sum;
+      co_await coder_.pass(group_, transfer, values);
+      co_return co_await dense_->reduce(transfer, values);
     }
     const CompressedReduce reduce = coder_.reduce_of(group_, transfer, values);
     coder_.count(dense, parts_ ? sent_to_owners(reduce.codec, transfer.range.size, group_.size())
@@ -48,8 +46,7 @@ class Coded final : public Topology, public Stateful {
     co_await travelling;
     if (!parts_) {
       ReduceKernels kernels(reduce);
-      auto concluding = kernels.conclude();
-      co_await concluding;
+      co_await kernels.conclude();
     }
     co_return group_.size();
   }

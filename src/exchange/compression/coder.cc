@@ -78,8 +78,7 @@ task::Task<void> Coder::pass(comm::Communicator& group, LevelTransfer transfer, 
   if (plan_.momentum == 0) co_return;
   const CompressedReduce reduce = this->reduce_of(group, transfer, values);
   ReduceKernels kernels(reduce);
-  auto passing = kernels.pass();
-  co_await passing;
+  co_await kernels.pass();
 }
 
 CompressedReduce Coder::reduce_of_part(comm::Communicator& group, const LevelTransfer& transfer,

@@ -7,8 +7,7 @@ namespace taxon::exchange {
 
 task::Task<void> Differences::run(tensor::Kernel kernel) {
   comm::ExchangeKernel work(group_, std::move(kernel));
-  auto done = work.finished();
-  co_await done;
+  co_await work.finished();
 }
 
 task::Task<void> Differences::add_agreed(Range range, const tensor::Arena* values, float times) {
@@ -23,23 +22,18 @@ task::Task<void> Differences::add_agreed(Range range, const tensor::Arena* value
 }
 
 task::Task<double> Differences::reduce(LevelTransfer transfer, const tensor::Arena& values) {
-  auto leaving = add_agreed(transfer.range, &values, -1);
-  co_await leaving;
-  auto summing = coded_->reduce(transfer, values);
-  const double weight = co_await summing;
-  auto arriving = add_agreed(coded_->owned(transfer.range), &values, static_cast<float>(weight));
-  co_await arriving;
+  co_await add_agreed(transfer.range, &values, -1);
+  const double weight = co_await coded_->reduce(transfer, values);
+  co_await add_agreed(coded_->owned(transfer.range), &values, static_cast<float>(weight));
   meeting_.insert(transfer.unit);
   co_return weight;
 }
 
 task::Task<void> Differences::spread(LevelTransfer transfer, const tensor::Arena& values) {
-  auto spreading = coded_->spread(transfer, values);
-  co_await spreading;
+  co_await coded_->spread(transfer, values);
   // Other values than those of a meeting are spread too, to be shown.
   if (meeting_.erase(transfer.unit) == 0) co_return;
-  auto copied = run(comm::copy_kernel(agreed_.bytes(transfer.range), values.bytes(transfer.range)));
-  co_await copied;
+  co_await run(comm::copy_kernel(agreed_.bytes(transfer.range), values.bytes(transfer.range)));
 }
 
 void Differences::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slots) {
@@ -55,8 +49,7 @@ std::vector<StateArena> Differences::state() const {
 
 task::Task<void> Differences::serve(std::vector<Range> units, const tensor::Arena* values, task::Scope*) {
   for (Range unit : units) {
-    auto copied = run(comm::copy_kernel(agreed_.bytes(unit), values->bytes(unit)));
-    co_await copied;
+    co_await run(comm::copy_kernel(agreed_.bytes(unit), values->bytes(unit)));
   }
 }
 

@@ -158,8 +158,7 @@ task::Task<void> sum_factors(comm::Communicator* group, LevelTransfer transfer, 
   if (group->size() > 1) {
     const comm::Call call{transfer.factor_arena->bytes(factors.all), transfer.factor_arena->type(),
                           transfer.unit, transfer.lane};
-    auto gathering = row_for(net::Operation::AllGather, group->size(), call.data.size()).run(*group, call);
-    co_await gathering;
+    co_await row_for(net::Operation::AllGather, group->size(), call.data.size()).run(*group, call);
   }
   const std::size_t step = columns_of(factors);
   for (std::size_t begin = 0; begin < factors.inputs; begin += step) {

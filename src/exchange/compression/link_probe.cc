@@ -32,8 +32,7 @@ task::Task<double> shift(comm::Communicator* group, const tensor::Arena* out, co
     net::RecvOp receive(transport, group->global(last), tag, in->bytes(), DType::UInt8);
     net::SendOp send(transport, group->global(next), tag, out->bytes(), DType::UInt8);
     auto both = both_of(&receive, &send);
-    auto settled = comm::settle(group->runtime().pending(), std::move(both));
-    co_await settled;
+    co_await comm::settle(group->runtime().pending(), std::move(both));
   }
   co_return to_seconds(group->runtime().executor().now() - begin) / rounds;
 }
@@ -50,8 +49,7 @@ void fill(std::span<float> values) {
 
 task::Task<double> seconds_of(comm::Communicator* group, tensor::Kernel kernel) {
   comm::ExchangeKernel work(*group, std::move(kernel));
-  auto end = work.finished();
-  co_await end;
+  co_await work.finished();
   co_return to_seconds(group->runtime().executor().now() - work.since());
 }
 
@@ -63,16 +61,12 @@ task::Task<void> alone(const CompressedReduce* reduce) {
   for (std::size_t r = 0; r < rounds; ++r)
     wires.emplace_back(DType::UInt8, reduce->codec.wire_bytes(static_cast<int>(r), kernels.extent()),
                        reduce->call.data);
-  auto encoding = kernels.encode(kernels.all(), wires[0].bytes(), 0);
-  co_await encoding;
+  co_await kernels.encode(kernels.all(), wires[0].bytes(), 0);
   for (std::size_t r = 1; r < rounds; ++r) {
-    auto next = kernels.encode_next(static_cast<int>(r), wires[r - 1].bytes(), wires[r].bytes());
-    co_await next;
+    co_await kernels.encode_next(static_cast<int>(r), wires[r - 1].bytes(), wires[r].bytes());
   }
-  auto decoding = kernels.decode(wires.back().bytes(), kernels.all(), codec::Into::Assign);
-  co_await decoding;
-  auto delivering = kernels.deliver(wires.back().bytes());
-  co_await delivering;
+  co_await kernels.decode(wires.back().bytes(), kernels.all(), codec::Into::Assign);
+  co_await kernels.deliver(wires.back().bytes());
 }
 
 }  // namespace
@@ -81,13 +75,10 @@ task::Task<comm::LinkCost> probe_link(comm::Communicator* group) {
   net::Transport& transport = group->runtime().transport;
   const tensor::Arena out(transport, DType::UInt8, kLarge), in(transport, DType::UInt8, kLarge);
   const tensor::Arena little(transport, DType::UInt8, kSmall), back(transport, DType::UInt8, kSmall);
-  auto small = shift(group, &little, &back, kSmallRounds);
-  const double latency = co_await small;
-  auto large = shift(group, &out, &in, kLargeRounds);
-  const double seconds = co_await large;
+  const double latency = co_await shift(group, &little, &back, kSmallRounds);
+  const double seconds = co_await shift(group, &out, &in, kLargeRounds);
   tensor::Kernel sum = comm::sum_kernel(DType::Float32, out.bytes(), {in.bytes()});
-  auto summing = seconds_of(group, std::move(sum));
-  const double sums = co_await summing;
+  const double sums = co_await seconds_of(group, std::move(sum));
   const comm::LinkCost link{latency, kLarge / std::max(seconds - latency, 1e-12), sums / kLarge};
   co_return link;
 }
@@ -111,8 +102,7 @@ task::Task<CodecTime> probe_codec(comm::Communicator* group, const plan::CodecPl
       tensor::Kernel filling{"probe", {}, [&values, all = Range{0, extent.count}](tensor::Milestones&) {
                                fill(values.values<float>(all));
                              }};
-      auto filled = seconds_of(group, std::move(filling));
-      co_await filled;
+      co_await seconds_of(group, std::move(filling));
       const codec::Codec& here = codec->in_turn(turn);
       const codec::Feedback feedback(
           here, {.momentum = static_cast<float>(plan->momentum), .masking = plan->masking});
@@ -126,8 +116,7 @@ task::Task<CodecTime> probe_codec(comm::Communicator* group, const plan::CodecPl
       if (keeps) reduce.errors = errors.bytes();
       if (velocity.size() > 0) reduce.velocity = velocity.bytes();
       if (lasting.size() > 0) reduce.lasting = lasting.bytes();
-      auto travelling = alone(&reduce);
-      co_await travelling;
+      co_await alone(&reduce);
       const double share = (turn == 0 ? 1.0 : codec->cycle() - 1.0) / codec->cycle();
       mean.encode += share * to_seconds(work.encode);
       mean.decode += share * to_seconds(work.decode);

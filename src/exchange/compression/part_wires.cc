@@ -48,15 +48,13 @@ task::Task<void> PartWires::swap(const ReduceKernels& kernels) {
     sends.emplace_back(transport, group.global(to), tag, mine(to), DType::UInt8);
   }
   auto messages = all_of(&receives, &sends);
-  auto all = comm::settle(group.runtime().pending(), std::move(messages));
-  co_await all;
+  co_await comm::settle(group.runtime().pending(), std::move(messages));
 }
 
 task::Task<void> GatheredWires::gather(const ReduceKernels& kernels) {
   const comm::Call call{all_.bytes(), DType::UInt8, kernels.reduce().call.unit, kernels.reduce().call.lane};
-  auto gather =
-      row_for(net::Operation::AllGather, kernels.group().size(), call.data.size()).run(kernels.group(), call);
-  co_await gather;
+  co_await row_for(net::Operation::AllGather, kernels.group().size(), call.data.size())
+      .run(kernels.group(), call);
 }
 
 double sent_to_owners(const codec::Codec& codec, int round, const codec::Extent& extent, int size) {

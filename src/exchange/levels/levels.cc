@@ -93,16 +93,14 @@ Levels::Levels(comm::Communicator& all, const std::vector<plan::LevelPlan>& plan
 task::Task<void> Levels::establish() {
   for (Level& level : levels_)
     if (level.own) {
-      auto establish = level.own->establish();
-      co_await establish;
+      co_await level.own->establish();
     }
 }
 
 task::Task<void> Levels::share(const net::Region& region) {
   for (Level& level : levels_)
     if (level.group->size() > 1) {
-      auto share = level.group->share(region);
-      co_await share;
+      co_await level.group->share(region);
     }
 }
 
@@ -124,8 +122,7 @@ task::Task<double> Levels::reduce(BucketTransfer bucket, const tensor::Arena& va
   double weight = 1;
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     transfer.rows = (*bucket.rows)[l];
-    auto reduce = levels_[l].topology->reduce(transfer, values);
-    weight *= co_await reduce;
+    weight *= co_await levels_[l].topology->reduce(transfer, values);
     transfer.factors = nullptr;  // what goes on is a sum
     transfer.range = levels_[l].topology->owned(transfer.range);
   }
@@ -137,8 +134,7 @@ task::Task<void> Levels::spread(BucketTransfer bucket, const tensor::Arena& valu
   for (const Level& level : levels_) ranges.push_back(level.topology->owned(ranges.back()));
   for (std::size_t l = levels_.size(); l-- > 0;) {
     LevelTransfer transfer{bucket.unit, bucket.lane, ranges[l], (*bucket.rows)[l], bucket.round};
-    auto spread = levels_[l].topology->spread(transfer, values);
-    co_await spread;
+    co_await levels_[l].topology->spread(transfer, values);
   }
 }
 
@@ -182,8 +178,7 @@ void Levels::set_turn(std::int64_t turn) {
 task::Task<void> Levels::serve(std::vector<Range> units, const tensor::Arena* values,
                                task::Scope* listeners) {
   for (Asynchronous* level : asynchronous_) {
-    auto attend = level->serve(units, values, listeners);
-    co_await attend;
+    co_await level->serve(units, values, listeners);
   }
 }
 
@@ -194,16 +189,14 @@ bool Levels::is_passive() const {
 
 task::Task<void> Levels::pause() {
   for (Asynchronous* level : asynchronous_) {
-    auto pause = level->pause();
-    co_await pause;
+    co_await level->pause();
   }
 }
 
 task::Task<void> Levels::close(std::vector<Range> units, const tensor::Arena* values) {
   for (Level& level : levels_) {
     if (Asynchronous* asynchronous = level.topology->asynchronous()) {
-      auto close = asynchronous->close(units, values);
-      co_await close;
+      co_await asynchronous->close(units, values);
     }
     for (Range& unit : units) unit = level.topology->owned(unit);
   }
@@ -211,8 +204,7 @@ task::Task<void> Levels::close(std::vector<Range> units, const tensor::Arena* va
 
 task::Task<double> Levels::total(double mine, std::uint16_t lane) {
   for (Level& level : levels_) {
-    auto total = level.topology->total(mine, lane);
-    mine = co_await total;
+    mine = co_await level.topology->total(mine, lane);
   }
   co_return mine;
 }

@@ -42,8 +42,7 @@ std::vector<Range> ParameterServer::owned() const {
 
 task::Task<void> ParameterServer::open() {
   for (auto& unit : units_) {
-    auto filling = update_.begin(&unit->part());
-    co_await filling;
+    co_await update_.begin(&unit->part());
   }
 }
 
@@ -58,8 +57,7 @@ void ParameterServer::serve(std::int64_t version, std::int64_t samples) {
 
 task::Task<void> ParameterServer::quiet() {
   for (auto& unit : units_) {
-    auto waiting = unit->quiet();
-    co_await waiting;
+    co_await unit->quiet();
   }
 }
 
@@ -88,8 +86,7 @@ task::Task<void> ParameterServer::while_here(int worker, task::Task<void> servin
   if (!comm::is_expendable_loss(setup_.failures, setup_.group->global(worker), error))
     std::rethrow_exception(error);
   if (!unit) co_return;
-  auto losing = unit->lose(worker);
-  co_await losing;
+  co_await unit->lose(worker);
 }
 
 /// A pause is over, and so is the end, when all units know.
@@ -98,19 +95,16 @@ task::Task<void> ParameterServer::handle_control(int worker) {
   for (std::int64_t number = 0;; ++number, channel.next_use()) {
     ServerWire::Head head{};
     const View said = as_view(std::span<std::int64_t>(head));
-    auto hearing = channel.hear(ServerWire::Control, said, DType::Int64);
-    co_await hearing;
+    co_await channel.hear(ServerWire::Control, said, DType::Int64);
     const std::int64_t kind = head[ServerWire::KindOf];
     if (kind != ServerWire::Pause && kind != ServerWire::Close)
       throw comm::told_wrong(channel.rank(), "pause", fmt::format("a word of kind {}", kind));
     for (auto& unit : units_) unit->ask_pause(worker);
     for (auto& unit : units_) {
-      auto pausing = unit->pause(worker, number);
-      co_await pausing;
+      co_await unit->pause(worker, number);
     }
     head = {};
-    auto saying = channel.say(ServerWire::ControlDone, said, DType::Int64);
-    co_await saying;
+    co_await channel.say(ServerWire::ControlDone, said, DType::Int64);
     if (kind == ServerWire::Close) co_return;
   }
 }

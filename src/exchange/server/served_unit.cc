@@ -11,8 +11,7 @@ namespace taxon::exchange {
 task::Task<void> ServedUnit::serve(int worker) {
   WorkerSlot& slot = this->slot(worker);
   while (!slot.closed) {
-    auto receiving = slot.channel->receive(&controller_);
-    Contribution contribution = co_await receiving;
+    Contribution contribution = co_await slot.channel->receive(&controller_);
     slot.closed = contribution.closes();
     if (!slot.closed) {
       slot.waits = true;
@@ -21,8 +20,7 @@ task::Task<void> ServedUnit::serve(int worker) {
     }
     if (!replay_ && !slot.closed) admit(worker);
     if (replay_ || !slot.closed) {
-      auto settling = settle();
-      co_await settling;
+      co_await settle();
     }
     if (slot.closed) co_return;
     {
@@ -31,8 +29,7 @@ task::Task<void> ServedUnit::serve(int worker) {
       auto going = slot.may_go->wait(replay_ ? kFollowed : "slower workers", describe(), rank);
       co_await going;
     }
-    auto replying = slot.channel->reply(slot.head, slot.answer.get());
-    co_await replying;
+    co_await slot.channel->reply(slot.head, slot.answer.get());
     if (!update_.answers_values()) slot.last = std::move(slot.answer);
     slot.answer.reset();
   }
@@ -68,8 +65,7 @@ task::Task<void> ServedUnit::settle() {
     auto going = replay_ ? follow() : release();
     co_await going;
     if (replay_ || !controller_.full()) continue;
-    auto updating = update();
-    co_await updating;
+    co_await update();
     again_ = true;
   }
   settling_ = false;
@@ -85,8 +81,7 @@ task::Task<void> ServedUnit::release() {
     if (!slot.waits || !(at_once || slot.applied) || !controller_.may_go(worker)) continue;
     // One whose contribution fills the pool sees the update that it makes.
     if (at_once && !slot.applied && controller_.full()) continue;
-    auto giving = give(worker);
-    co_await giving;
+    co_await give(worker);
   }
 }
 
@@ -119,8 +114,7 @@ task::Task<void> ServedUnit::update() {
   pending.scale = shares > 0 ? 1 / shares : 0;
   auto summing = update_.sum(&part_, &pool);
   const Buffer sum = co_await summing;
-  auto applying = update_.apply(&part_, sum.get(), pending);
-  co_await applying;
+  co_await update_.apply(&part_, sum.get(), pending);
   for (const ConsistencyController::Pooled& pooled : counted) {
     WorkerSlot& slot = this->slot(pooled.worker);
     slot.applied = true;
@@ -133,9 +127,8 @@ task::Task<void> ServedUnit::update() {
 task::Task<void> ServedUnit::give(int worker) {
   WorkerSlot& slot = this->slot(worker);
   if (!slot.answer) {
-    auto answering =
-        update_.answer(&part_, worker, controller_.version(), nullptr, slot.channel->place_of_answer());
-    slot.answer = co_await answering;
+    slot.answer = co_await update_.answer(&part_, worker, controller_.version(), nullptr,
+                                          slot.channel->place_of_answer());
   }
   slot.head[ServerWire::CommonClock] = std::max(controller_.clock(worker), controller_.common());
   slot.head[ServerWire::Version] = controller_.version();
@@ -186,11 +179,9 @@ task::Task<void> ServedUnit::follow() {
     if (!event) co_return;
     AsyncEvent::Kind kind = event->kind;
     if (kind == AsyncEvent::Kind::Update) {
-      auto updating = update();
-      co_await updating;
+      co_await update();
     } else if (kind == AsyncEvent::Kind::Answer) {
-      auto giving = give(event->worker);
-      co_await giving;
+      co_await give(event->worker);
     } else if (kind == AsyncEvent::Kind::Pause) {
       make_pause(event->worker, event->number);
     } else {
@@ -210,8 +201,7 @@ task::Task<void> ServedUnit::lose(int worker) {
                 fmt::format("rank {} was lost, and the {} workers that are left make no quorum of {}",
                             rank.value(), controller_.present(), setup_.numbers.quorum),
                 {.rank = rank});
-  auto settling = settle();
-  co_await settling;
+  co_await settle();
 }
 
 void ServedUnit::ask_pause(int worker) {
@@ -221,10 +211,8 @@ void ServedUnit::ask_pause(int worker) {
 
 task::Task<void> ServedUnit::pause(int worker, std::int64_t number) {
   if (!replay_) make_pause(worker, number);
-  auto settling = settle();
-  co_await settling;
-  auto paused = slot(worker).paused->wait(kFollowed, describe());
-  co_await paused;
+  co_await settle();
+  co_await slot(worker).paused->wait(kFollowed, describe());
 }
 
 void ServedUnit::make_pause(int worker, std::int64_t number) {

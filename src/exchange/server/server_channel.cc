@@ -29,9 +29,7 @@ task::Task<Contribution> ServerChannel::receive(const ConsistencyController* cou
   check(came.head, *counts);
   if (came.closes()) co_return came;
   if (coded) {
-    auto decoding =
-        update_.decode(&part_, peer_.member, came.at(ServerWire::Round), into, came.values->bytes());
-    co_await decoding;
+    co_await update_.decode(&part_, peer_.member, came.at(ServerWire::Round), into, came.values->bytes());
   }
   if (!channel_.placed()) co_return came;
   if (came.at(ServerWire::Written) > 0 && window_.empty())
@@ -43,8 +41,7 @@ task::Task<Contribution> ServerChannel::receive(const ConsistencyController* cou
   } else {
     came.values = part_.values.take();
   }
-  auto taking = channel_.receive_values(came.values->bytes(), type);
-  co_await taking;
+  co_await channel_.receive_values(came.values->bytes(), type);
   co_return came;
 }
 
@@ -60,8 +57,7 @@ task::Task<void> ServerChannel::reply(ServerWire::Head head, const tensor::Arena
   net::Transport& transport = channel_.transport();
   if (in_place_ && channel_.rank() != transport.rank()) transport.count_stored(answer->bytes().size());
   const ConstView values = std::exchange(in_place_, false) ? ConstView() : answer->bytes();
-  auto sending = channel_.send(head, values, answer->type(), next);
-  co_await sending;
+  co_await channel_.send(head, values, answer->type(), next);
   channel_.next_use();
 }
 

@@ -38,11 +38,8 @@ class WireRoom {
 };
 
 task::Task<void> tell_server(Channel* server, ServerWire::Head said) {
-  auto saying =
-      server->say(ServerWire::Control, as_const_view(std::span<const std::int64_t>(said)), DType::Int64);
-  co_await saying;
-  auto hearing = server->hear(ServerWire::ControlDone, as_view(std::span<std::int64_t>(said)), DType::Int64);
-  co_await hearing;
+  co_await server->say(ServerWire::Control, as_const_view(std::span<const std::int64_t>(said)), DType::Int64);
+  co_await server->hear(ServerWire::ControlDone, as_view(std::span<std::int64_t>(said)), DType::Int64);
   server->next_use();
 }
 
@@ -102,11 +99,9 @@ task::Task<void> ServerClient::hand_in(LevelTransfer transfer, const tensor::Are
                       values.bytes(transfer.range));
   const bool coded = !room.wires.empty();
   if (coded && counts) {
-    auto encoding = encode(transfer, &values, room.wires);
-    co_await encoding;
+    co_await encode(transfer, &values, room.wires);
   } else if (coders_.contributions && counts) {
-    auto passing = coders_.contributions->pass(group_, transfer, values);
-    co_await passing;
+    co_await coders_.contributions->pass(group_, transfer, values);
   }
   line.from = &values, line.range = transfer.range;
   const std::int64_t number = line.handed_in;
@@ -133,8 +128,7 @@ task::Task<double> ServerClient::reduce(LevelTransfer transfer, const tensor::Ar
   if (!roles_.works(group_.rank())) co_return 1;
   comm::TraceScope recorded(group_, "hand in",
                             {values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane});
-  auto handing = hand_in(transfer, values, ServerWire::Contribution);
-  co_await handing;
+  co_await hand_in(transfer, values, ServerWire::Contribution);
   co_return 1;
 }
 
@@ -145,8 +139,7 @@ task::Task<void> ServerClient::spread(LevelTransfer transfer, const tensor::Aren
   Line& line = this->line(transfer);
   const bool asked = this->asked(transfer.range);
   if (asked) {
-    auto responding = respond(transfer, &values);
-    co_await responding;
+    co_await respond(transfer, &values);
   }
   const WireRoom room(group_.scratch(), sizes(Wires::Answer, transfer.range), values.bytes(transfer.range));
   const bool coded = !room.wires.empty();
@@ -170,19 +163,16 @@ task::Task<void> ServerClient::take_answer(LevelTransfer transfer, const tensor:
   const auto s = static_cast<std::size_t>(server);
   ValueChannel& channel = *line.servers[s];
   const DType type = sizes(Wires::Answer, transfer.range).empty() ? values->type() : DType::UInt8;
-  auto receiving = channel.receive(into, type);
-  const Head head = co_await receiving;
+  const Head head = co_await channel.receive(into, type);
   check(line, server, head);
   line.answers[s] = head;
   const bool in_place = channel.read_credit(into.size());
-  auto taking = channel.receive_values(into, type);
-  co_await taking;
+  co_await channel.receive_values(into, type);
   if (!in_place || (line.from == values && line.range == transfer.range)) co_return;
   // It lies where the contribution was handed in from.
   const View source = line.from->bytes(roles_.part_of(line.range, server));
   comm::ExchangeKernel copy(group_, comm::copy_kernel(into, source));
-  auto copied = copy.finished();
-  co_await copied;
+  co_await copy.finished();
 }
 
 void ServerClient::check(const Line& line, int server, const Head& head) const {
@@ -224,8 +214,7 @@ task::Task<void> ServerClient::close(std::vector<Range> units, const tensor::Are
         hand_in({static_cast<std::uint32_t>(unit), 0, units[unit], {}, 0}, *values, ServerWire::Close);
     co_await handing;
   }
-  auto telling = tell(ServerWire::Close);
-  co_await telling;
+  co_await tell(ServerWire::Close);
 }
 
 }  // namespace taxon::exchange

@@ -57,9 +57,8 @@ task::Task<void> ServerClient::encode(LevelTransfer transfer, const tensor::Aren
   const CompressedReduce reduce = coders_.contributions->reduce_of(group_, transfer, *values);
   ReduceKernels kernels(reduce);
   for (std::size_t server = 0; server < wires.size(); ++server) {
-    auto encoding =
-        kernels.encode(roles_.part_of(kernels.all(), static_cast<int>(server)), wires[server], server + 1);
-    co_await encoding;
+    co_await kernels.encode(roles_.part_of(kernels.all(), static_cast<int>(server)), wires[server],
+                            server + 1);
   }
 }
 
@@ -72,9 +71,8 @@ task::Task<void> ServerClient::decode(LevelTransfer transfer, const tensor::Aren
     part.round = ServerCoders::round_of_answer(lines_.at(transfer.unit).answers[server][ServerWire::Version]);
     const CompressedReduce reduce = coders_.answers->reduce_of_part(group_, part, values->bytes(part.range));
     ReduceKernels kernels(reduce);
-    auto decoding = kernels.decode(wires[server], kernels.all(), codec::Into::Add,
-                                   roles_.member_of_server(static_cast<int>(server)));
-    co_await decoding;
+    co_await kernels.decode(wires[server], kernels.all(), codec::Into::Add,
+                            roles_.member_of_server(static_cast<int>(server)));
   }
 }
 
@@ -98,16 +96,13 @@ task::Task<void> ServerClient::respond_to(int server, LevelTransfer transfer, co
                          values->bytes(transfer.range));
   comm::Scratch response(group_.scratch(), sizes(Wires::Response, transfer.range)[s],
                          values->bytes(transfer.range));
-  auto hearing = channel.hear(ServerWire::Question, question.bytes());
-  co_await hearing;
+  co_await channel.hear(ServerWire::Question, question.bytes());
   {
     const CompressedReduce reduce = part_reduce(transfer, values, server);
     ReduceKernels kernels(reduce);
-    auto responding = kernels.respond(question.bytes(), response.bytes(), roles_.member_of_server(server));
-    co_await responding;
+    co_await kernels.respond(question.bytes(), response.bytes(), roles_.member_of_server(server));
   }
-  auto saying = channel.say(ServerWire::Response, response.bytes());
-  co_await saying;
+  co_await channel.say(ServerWire::Response, response.bytes());
 }
 
 task::Task<void> ServerClient::take_over(LevelTransfer transfer, const tensor::Arena* values,
@@ -115,8 +110,7 @@ task::Task<void> ServerClient::take_over(LevelTransfer transfer, const tensor::A
   for (std::size_t server = 0; server < wires.size(); ++server) {
     const CompressedReduce reduce = part_reduce(transfer, values, static_cast<int>(server));
     ReduceKernels kernels(reduce);
-    auto taking = kernels.take_over(wires[server], roles_.member_of_server(static_cast<int>(server)));
-    co_await taking;
+    co_await kernels.take_over(wires[server], roles_.member_of_server(static_cast<int>(server)));
   }
 }
 

@@ -29,10 +29,8 @@ LevelTransfer transfer_of(const OwnedPart& part, std::int64_t round) {
 }
 
 task::Task<void> ask(Channel* worker, View question, View response) {
-  auto saying = worker->say(ServerWire::Question, question);
-  co_await saying;
-  auto hearing = worker->hear(ServerWire::Response, response);
-  co_await hearing;
+  co_await worker->say(ServerWire::Question, question);
+  co_await worker->hear(ServerWire::Response, response);
 }
 
 }  // namespace
@@ -89,8 +87,7 @@ task::Task<void> ServerCodecs::decode(const OwnedPart* part, int worker, std::in
   const CompressedReduce reduce =
       coders_->contributions->reduce_of_part(group_, transfer_of(*part, round), values);
   ReduceKernels kernels(reduce);
-  auto decoding = kernels.decode(wire, kernels.all(), codec::Into::Assign, worker);
-  co_await decoding;
+  co_await kernels.decode(wire, kernels.all(), codec::Into::Assign, worker);
 }
 
 task::Task<void> ServerCodecs::answer_difference(const OwnedPart* part, int worker, std::int64_t version,
@@ -111,27 +108,23 @@ task::Task<void> ServerCodecs::answer_difference(const OwnedPart* part, int work
   {
     const CompressedReduce reduce = coders_->answers->reduce_of_part(group_, transfer, way.bytes());
     ReduceKernels kernels(reduce);
-    auto encoding = kernels.encode(kernels.all(), wire, 0);
-    co_await encoding;
+    co_await kernels.encode(kernels.all(), wire, 0);
   }
   const CompressedReduce reduce = coders_->answers->reduce_of_part(group_, transfer, given);
   ReduceKernels kernels(reduce);
-  auto decoding = kernels.decode(wire, kernels.all(), codec::Into::Add);
-  co_await decoding;
+  co_await kernels.decode(wire, kernels.all(), codec::Into::Add);
 }
 
 task::Task<void> ServerCodecs::query(OwnedPart* part, std::int64_t round, std::vector<View> wires,
                                      std::vector<Channel*> workers, View values) {
   const codec::Codec& codec = *part->asks;
-  auto adding = add_wires(part, codec.rounds()[0].type, &wires);
-  co_await adding;
+  co_await add_wires(part, codec.rounds()[0].type, &wires);
   const CompressedReduce reduce =
       coders_->contributions->reduce_of_part(group_, transfer_of(*part, round), values);
   ReduceKernels kernels(reduce);
   comm::ScratchPool& scratch = group_.scratch();
   comm::Scratch question(scratch, codec.coordinate_query()->question_bytes(part->range.size), values);
-  auto asking = kernels.ask(wires[0], question.bytes());
-  co_await asking;
+  co_await kernels.ask(wires[0], question.bytes());
   const std::size_t each = codec.wire_bytes(1, part->range.size);
   comm::Scratch room(scratch, workers.size() * codec::padded(each), values);
   std::vector<View> responses;
@@ -141,12 +134,9 @@ task::Task<void> ServerCodecs::query(OwnedPart* part, std::int64_t round, std::v
     questions.spawn(ask(worker, question.bytes(), responses.back()));
   }
   co_await questions.join();
-  auto summing = add_wires(part, codec.rounds()[1].type, &responses);
-  co_await summing;
-  auto decoding = kernels.decode(responses[0], kernels.all(), codec::Into::Assign);
-  co_await decoding;
-  auto finding = kernels.find(responses[0], &part->chosen);
-  co_await finding;
+  co_await add_wires(part, codec.rounds()[1].type, &responses);
+  co_await kernels.decode(responses[0], kernels.all(), codec::Into::Assign);
+  co_await kernels.find(responses[0], &part->chosen);
 }
 
 /// The first := the sum of all, in their order.

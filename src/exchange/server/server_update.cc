@@ -57,8 +57,7 @@ task::Task<Buffer> ServerUpdate::sum(OwnedPart* part, std::vector<PooledContribu
       workers.push_back(pooled.worker);
     }
     const std::int64_t round = pool->front().contribution.at(ServerWire::Round);
-    auto querying = codecs_.query(part, round, std::move(wires), std::move(workers), sum->bytes());
-    co_await querying;
+    co_await codecs_.query(part, round, std::move(wires), std::move(workers), sum->bytes());
     co_return sum;
   }
   const DType type = weights_.type();

@@ -99,8 +99,7 @@ class Adasum final : public Topology {
     net::RecvOp takes(transport, peer, tag, views.b, type);
     net::SendOp gives(transport, peer, tag, views.a, type);
     auto both = await_both(&takes, &gives);
-    auto swapped = comm::settle(group_.runtime().pending(), std::move(both));
-    co_await swapped;
+    co_await comm::settle(group_.runtime().pending(), std::move(both));
   }
 
   /// out := scale * A(vectors.a, vectors.b); `out` is one of them.
@@ -116,8 +115,7 @@ class Adasum final : public Topology {
                                                          as_span<T>(ConstView(piece.b)), &dots);
                               });
                             }};
-      auto done = run(std::move(kernel));
-      co_await done;
+      co_await run(std::move(kernel));
     }
     std::size_t begin = 0;
     for (Pair piece : pieces_of(vectors.a, vectors.b)) {
@@ -134,15 +132,13 @@ class Adasum final : public Topology {
                                 for (std::size_t i = 0; i < o.size(); ++i) o[i] = of_a * a[i] + of_b * b[i];
                               });
                             }};
-      auto done = run(std::move(kernel));
-      co_await done;
+      co_await run(std::move(kernel));
     }
   }
 
   task::Task<void> run(tensor::Kernel kernel) {
     comm::ExchangeKernel work(group_, std::move(kernel));
-    auto done = work.finished();
-    co_await done;
+    co_await work.finished();
   }
 
   comm::Communicator& group_;

@@ -14,15 +14,13 @@ class AllReduce final : public Topology {
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
     if (transfer.factors) {
       count(transfer, values);
-      auto sum = sum_factors(&group_, transfer, &values, &work_);
-      co_await sum;
+      co_await sum_factors(&group_, transfer, &values, &work_);
       co_return group_.size();
     }
     if (group_.size() == 1) co_return 1;
     comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
     count(transfer, values);
-    auto sum = transfer.rows.reduce->run(group_, call);
-    co_await sum;
+    co_await transfer.rows.reduce->run(group_, call);
     co_return group_.size();
   }
 

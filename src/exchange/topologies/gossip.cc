@@ -87,8 +87,7 @@ class Gossip final : public Topology {
     comm::TraceScope recorded(group_, "gossip", call);
     net::Tag tag = group_.begin(net::Operation::Reduce, transfer.unit, transfer.lane);
     comm::ExchangeKernel scaling(group_, scale_kernel(values.type(), data, share));
-    auto scaled = scaling.finished();
-    co_await scaled;
+    co_await scaling.finished();
     comm::Scratch scratch(group_.scratch(), neighbours.from.size() * data.size(), data);
     std::vector<View> places;
     for (std::size_t i = 0; i < neighbours.from.size(); ++i)
@@ -96,12 +95,10 @@ class Gossip final : public Topology {
     Round round(group_, tag, std::move(neighbours));
     round.start(data, values.type(), share, places);
     auto messages = round.all();
-    auto all = comm::settle(group_.runtime().pending(), std::move(messages));
-    co_await all;
+    co_await comm::settle(group_.runtime().pending(), std::move(messages));
     for (View place : places) {
       comm::ExchangeKernel adding(group_, comm::sum_kernel(values.type(), data, {ConstView(place)}));
-      auto added = adding.finished();
-      co_await added;
+      co_await adding.finished();
     }
     weight = share + round.received();
     co_return weight;

@@ -45,16 +45,13 @@ int Pairwise::partner_at(std::int64_t round) const {
 
 task::Task<void> Pairwise::run(tensor::Kernel kernel) {
   comm::Runtime& runtime = group_.runtime();
-  auto done = tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
-  co_await done;
+  co_await tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
 }
 
 /// Something that changes what this member answers with, or reads it: the order decides what comes of it.
 task::Task<void> Pairwise::act(const Held* held, AsyncEvent event, tensor::Kernel kernel) {
-  auto taking = held->turns->take(event);
-  co_await taking;
-  auto done = run(std::move(kernel));
-  co_await done;
+  co_await held->turns->take(event);
+  co_await run(std::move(kernel));
   held->turns->over();
 }
 
@@ -62,8 +59,7 @@ task::Task<double> Pairwise::reduce(LevelTransfer transfer, const tensor::Arena&
   comm::TraceScope recorded(group_, "pair",
                             {values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane});
   if (!is_passive()) {
-    auto averaging = average_with_partner(transfer, &values);
-    co_await averaging;
+    co_await average_with_partner(transfer, &values);
     co_return 1;
   }
   const Held& held = held_[transfer.unit];
@@ -82,8 +78,7 @@ task::Task<double> Pairwise::reduce(LevelTransfer transfer, const tensor::Arena&
                               for (std::size_t i = 0; i < now.size(); ++i) now[i] += own[i] - taken[i];
                             });
                           }};
-    auto done = act(&held, own_way, std::move(kernel));
-    co_await done;
+    co_await act(&held, own_way, std::move(kernel));
   }
   co_return 1;
 }
@@ -102,8 +97,7 @@ task::Task<void> Pairwise::spread(LevelTransfer transfer, const tensor::Arena& v
                             copy(held.taken.bytes(piece), now);
                             copy(values.bytes({transfer.range.begin + piece.begin, piece.size}), now);
                           }};
-    auto done = act(&held, take_over, std::move(kernel));
-    co_await done;
+    co_await act(&held, take_over, std::move(kernel));
   }
 }
 
@@ -117,8 +111,7 @@ task::Task<void> Pairwise::average_with_partner(LevelTransfer transfer, const te
   sends.spawn(heads.say(kHead, bytes_of(head), DType::Int64));
   sends.spawn(channel.say(kValues, data, values->type()));
   co_await sends.join();
-  auto hearing = channel.hear(kAnswer, data, values->type());
-  co_await hearing;
+  co_await channel.hear(kAnswer, data, values->type());
 }
 
 task::Task<void> Pairwise::serve(std::vector<Range> units, const tensor::Arena* values,
@@ -139,8 +132,7 @@ task::Task<void> Pairwise::serve(std::vector<Range> units, const tensor::Arena* 
                             copy(held.now.bytes(), values->bytes(held.range));
                             copy(held.taken.bytes(), values->bytes(held.range));
                           }};
-    auto filled = run(std::move(kernel));
-    co_await filled;
+    co_await run(std::move(kernel));
   }
   for (int member = 1; member < group_.size(); member += 2) listeners_->spawn(receive(member));
 }
@@ -148,8 +140,7 @@ task::Task<void> Pairwise::serve(std::vector<Range> units, const tensor::Arena* 
 task::Task<void> Pairwise::receive(int member) {
   for (Channel heads(group_, member, kPairsUnit);; heads.next_use()) {
     Head head{};
-    auto hearing = heads.hear(kHead, bytes_of(head), DType::Int64);
-    co_await hearing;
+    co_await heads.hear(kHead, bytes_of(head), DType::Int64);
     const Kind kind{head[0]};
     if (kind == Kind::Close) co_return;
     if (kind == Kind::Contribution) {
@@ -164,8 +155,7 @@ task::Task<void> Pairwise::receive(int member) {
     ++paused_[member];
     if (quiet_ && all_paused()) quiet_->set();
     const Head heard{};
-    auto saying = heads.say(kHeard, bytes_of(heard), DType::Int64);
-    co_await saying;
+    co_await heads.say(kHeard, bytes_of(heard), DType::Int64);
   }
 }
 
@@ -174,8 +164,7 @@ task::Task<void> Pairwise::answer(int member, std::uint32_t use, Held* held, std
   Channel channel(group_, member, unit, use);
   const DType type = held->now.type();
   const Buffer buffer = held->unused.take();
-  auto hearing = channel.hear(kValues, buffer->bytes(), type);
-  co_await hearing;
+  co_await channel.hear(kValues, buffer->bytes(), type);
   std::int64_t number = 0;
   for (Range piece : kernel_pieces({0, held->range.size})) {
     const AsyncEvent average{AsyncEvent::Kind::Average, static_cast<std::int32_t>(unit), member, number++};
@@ -189,11 +178,9 @@ task::Task<void> Pairwise::answer(int member, std::uint32_t use, Held* held, std
                               for (std::size_t i = 0; i < x.size(); ++i) x[i] = y[i] = (x[i] + y[i]) / 2;
                             });
                           }};
-    auto done = act(held, average, std::move(kernel));
-    co_await done;
+    co_await act(held, average, std::move(kernel));
   }
-  auto saying = channel.say(kAnswer, buffer->bytes(), type);
-  co_await saying;
+  co_await channel.say(kAnswer, buffer->bytes(), type);
 }
 
 bool Pairwise::all_paused() const {
@@ -205,8 +192,7 @@ bool Pairwise::all_paused() const {
 task::Task<void> Pairwise::pause() {
   ++pauses_;
   if (!is_passive()) {
-    auto telling = tell(Kind::Pause);
-    co_await telling;
+    co_await tell(Kind::Pause);
     co_return;
   }
   comm::Runtime& runtime = group_.runtime();
@@ -223,12 +209,10 @@ task::Task<void> Pairwise::tell(Kind kind) {
   const Head head{static_cast<std::int64_t>(kind), 0};
   for (int member = 0; member < group_.size(); member += 2) {
     Channel heads(group_, member, kPairsUnit, uses_[member]++);
-    auto saying = heads.say(kHead, bytes_of(head), DType::Int64);
-    co_await saying;
+    co_await heads.say(kHead, bytes_of(head), DType::Int64);
     if (kind != Kind::Pause) continue;
     Head heard{};
-    auto hearing = heads.hear(kHeard, bytes_of(heard), DType::Int64);
-    co_await hearing;
+    co_await heads.hear(kHeard, bytes_of(heard), DType::Int64);
   }
 }
 

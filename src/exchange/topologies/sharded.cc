@@ -16,16 +16,14 @@ class Sharded final : public Topology {
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
     if (group_.size() == 1) co_return 1;
     comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
-    auto scatter = transfer.rows.reduce->run(group_, call);
-    co_await scatter;
+    co_await transfer.rows.reduce->run(group_, call);
     co_return group_.size();
   }
 
   task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override {
     if (group_.size() == 1) co_return;
     comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
-    auto gather = transfer.rows.spread->run(group_, call);
-    co_await gather;
+    co_await transfer.rows.spread->run(group_, call);
   }
 
   task::Task<double> total(double mine, std::uint16_t lane) override {

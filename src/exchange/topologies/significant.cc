@@ -138,8 +138,7 @@ class Significant final : public Topology, public Stateful, public Asynchronous 
   task::Task<void> serve(std::vector<Range> units, const tensor::Arena* values, task::Scope*) override {
     common_ = tensor::Arena(values->type(), values->size(), values->bytes());
     for (Range unit : units) {
-      auto copied = run(comm::copy_kernel(common_.bytes(unit), values->bytes(unit)));
-      co_await copied;
+      co_await run(comm::copy_kernel(common_.bytes(unit), values->bytes(unit)));
     }
   }
   std::vector<StateArena> state() const override {
@@ -151,8 +150,7 @@ class Significant final : public Topology, public Stateful, public Asynchronous 
   class Mail;
   task::Task<void> run(tensor::Kernel kernel) {
     comm::ExchangeKernel work(group_, std::move(kernel));
-    auto done = work.finished();
-    co_await done;
+    co_await work.finished();
   }
   task::Task<std::size_t> choose(const Part* part);
 
@@ -256,8 +254,7 @@ task::Task<std::size_t> Significant::choose(const Part* part) {
                                 pack<T>(part->outgoing, entries, positions);
                             });
                           }};
-  auto chosen = run(std::move(choosing));
-  co_await chosen;
+  co_await run(std::move(choosing));
   co_return entries;
 }
 
@@ -276,12 +273,9 @@ task::Task<double> Significant::reduce(LevelTransfer transfer, const tensor::Are
                   room.slice(data.size(), data.size()),
                   room.slice(2 * data.size(), members * data.size()),
                   significance_ / std::sqrt(static_cast<double>(transfer.round) + 1)};
-  auto choosing = choose(&part);
-  const std::size_t entries = co_await choosing;
-  auto telling = mail.tell(static_cast<std::int64_t>(entries));
-  co_await telling;
-  auto exchanging = mail.exchange(part);
-  co_await exchanging;
+  const std::size_t entries = co_await choose(&part);
+  co_await mail.tell(static_cast<std::int64_t>(entries));
+  co_await mail.exchange(part);
   tensor::Kernel adding{"significant entries",
                         {static_cast<double>(members * part.count()), (members + 4) * data.size()},
                         [this, &part, &mail](tensor::Milestones&) {
@@ -294,8 +288,7 @@ task::Task<double> Significant::reduce(LevelTransfer transfer, const tensor::Are
                             settle_part<T>(part, group_.size());
                           });
                         }};
-  auto added = run(std::move(adding));
-  co_await added;
+  co_await run(std::move(adding));
   co_return 1;
 }
 

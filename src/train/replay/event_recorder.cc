@@ -14,8 +14,7 @@ exchange::EventLog EventRecorder::log() {
 task::Task<std::optional<ReplayLog>> EventRecorder::gather(const comm::Communicator* group,
                                                            Agreement* agreement, int ranks,
                                                            std::uint64_t parameter_hash) {
-  auto collecting = agreement->collect(pack_acts(*log().record));
-  const auto packed = co_await collecting;
+  const auto packed = co_await agreement->collect(pack_acts(*log().record));
   if (rank_ != Rank(0)) co_return std::nullopt;
   ReplayLog order{decisive_plan(options_.plan), parameter_hash, {}};
   order.ranks.resize(static_cast<std::size_t>(ranks));

@@ -15,8 +15,7 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
   if (!world_.model.spec().buffers.empty()) {
     auto remember = on_compute(&world_.runtime, "buffers", [&] { own = world_.model.buffers(); });
     co_await remember;
-    auto averaging = average_buffers();
-    co_await averaging;
+    co_await average_buffers();
   }
   std::vector<double> sums(3, 0.0);
   sums[2] = evaluation.bytes_sent;
@@ -35,8 +34,7 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
       },
       cost);
   co_await pass;
-  auto summing = agreement_.sum(std::move(sums));
-  auto total = co_await summing;
+  auto total = co_await agreement_.sum(std::move(sums));
   auto size = static_cast<double>(test.size());
   evaluation.loss = std::isnan(total[0]) ? std::numeric_limits<double>::quiet_NaN() : total[0] / size;
   evaluation.accuracy = total[1] / size;
@@ -74,8 +72,7 @@ task::Task<void> Evaluator::average_buffers() {
   std::vector<double> values(buffer_count());
   auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });
   co_await read;
-  auto summing = agreement_.sum(std::move(values));
-  values = co_await summing;
+  values = co_await agreement_.sum(std::move(values));
   for (double& value : values) value /= group_.size();
   auto write = on_compute(&world_.runtime, "buffers", [&] { world_.model.set_buffers(values); });
   co_await write;

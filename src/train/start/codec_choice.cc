@@ -43,8 +43,7 @@ class LevelChoice {
         keep(buckets_[b], (*choice_.before)[b]);
         continue;
       }
-      auto weighing = weigh(b);
-      co_await weighing;
+      co_await weigh(b);
     }
     tell();
   }
@@ -66,8 +65,7 @@ class LevelChoice {
     const std::vector<codec::Piece> pieces = exchange::pieces_of(layout_.arena.slots(), range);
     const codec::Extent extent{range.size, pieces};
     comm::Communicator* group = &ranks_.levels.group(place_.level);
-    auto probing = exchange::probe_codec(group, &plan_.codec, extent, &row_);
-    const exchange::CodecTime time = co_await probing;
+    const exchange::CodecTime time = co_await exchange::probe_codec(group, &plan_.codec, extent, &row_);
     const CodecCase costs = exchange::estimate_codec({plan_, group->size(), link(), row_}, extent, time);
     if (is_auto(plan_)) exchange::record_choice(buckets_[b], place_, costs);
     served_ += costs.pays() ? 1 : 0;
@@ -114,15 +112,13 @@ task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan) {
   for (std::size_t l = 0; l < ranks.levels.size(); ++l) {
     comm::Communicator* group = &ranks.levels.group(l);
     if (!weighs(plan->exchange.levels[l], group->size())) continue;
-    auto probing = exchange::probe_link(group);
-    const comm::LinkCost own = co_await probing;
+    const comm::LinkCost own = co_await exchange::probe_link(group);
     links[l] = own;
     for (double figure : {own.latency, own.bandwidth, own.reduce}) packer.real(figure);
   }
   if (std::none_of(links.begin(), links.end(), [](const auto& link) { return link.has_value(); }))
     co_return links;
-  auto gathering = ranks.agreement.gather(packer.take());
-  const auto answers = co_await gathering;
+  const auto answers = co_await ranks.agreement.gather(packer.take());
   for (std::size_t m = 0; m < answers.size(); ++m) {
     const Rank from = ranks.group.global(static_cast<int>(m));
     Unpacker unpacker(answers[m], from);
@@ -145,8 +141,7 @@ task::Task<void> choose_codecs(TrainContext world, RankGroups ranks, CodecChoice
   for (std::size_t l = 0; l < choice.links->size(); ++l) {
     if (!(*choice.links)[l]) continue;
     LevelChoice level(world, ranks, choice, l, *plan);
-    auto choosing = level.choose();
-    co_await choosing;
+    co_await level.choose();
   }
 }
 

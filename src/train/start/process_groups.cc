@@ -28,21 +28,17 @@ task::Task<void> ProcessGroups::establish() {
   auto establish = group_.establish();
   co_await establish;
   if (all_) {
-    auto establish_all = all_->establish();
-    co_await establish_all;
+    co_await all_->establish();
   }
-  auto finding = find_node(&runtime_, &agreement_, &options_.plan);
-  node_ = co_await finding;
+  node_ = co_await find_node(&runtime_, &agreement_, &options_.plan);
   const auto& levels = options_.plan.exchange.levels;
   const exchange::Levels::Setup shape{node_, options_.plan.seed, options_.plan.mesh.servers, options_.own,
                                       log_};
   levels_ = std::make_unique<exchange::Levels>(lasting(), exchange::summing_levels(levels), shape);
-  auto establish_levels = levels_->establish();
-  co_await establish_levels;
+  co_await levels_->establish();
   if (auto meeting = exchange::meeting_level(levels); !meeting.empty()) {
     outer_ = std::make_unique<exchange::Levels>(lasting(), meeting, shape);
-    auto establish_outer = outer_->establish();
-    co_await establish_outer;
+    co_await outer_->establish();
   }
 }
 
@@ -51,16 +47,13 @@ task::Task<void> ProcessGroups::establish() {
 task::Task<void> ProcessGroups::share(const State* state) {
   if (group_.size() == 1) co_return;
   if (outer_) {
-    auto share = outer_->share(state->handed_in().region());
-    co_await share;
+    co_await outer_->share(state->handed_in().region());
   }
   for (std::size_t f = 0; f < state->flights(); ++f) {
-    auto share = levels_->share(state->gradients(f).region());
-    co_await share;
+    co_await levels_->share(state->gradients(f).region());
   }
   if (!levels_->spreads()) co_return;
-  auto share = levels_->share(state->master().region());
-  co_await share;
+  co_await levels_->share(state->master().region());
 }
 
 }  // namespace taxon::train

@@ -49,9 +49,8 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, con
       }};
   // The order decides what happens from here on, and no weight or gradient of this run is touched.
   kernel.runs = tensor::Kernel::Body::Always;
-  auto probe =
-      tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute, std::move(kernel));
-  co_await probe;
+  co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
+                       std::move(kernel));
   const auto& parameters = world.model.spec().parameters;
   std::vector<exchange::Tensor> tensors;
   for (int p : order) {
@@ -59,8 +58,8 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, con
     tensors.push_back({parameter.name, parameter.shape, 0, parameter.linear});
   }
   exchange::choose_factors(tensors, *plan, factors);
-  co_return exchange::cut_buckets(tensors, *plan,
-                                  exchange::slices_for(optim::find_rule(plan->optimiser.rule, options->own.rules)));
+  co_return exchange::cut_buckets(
+      tensors, *plan, exchange::slices_for(optim::find_rule(plan->optimiser.rule, options->own.rules)));
 }
 
 /// Rank 0's values, at every rank.
@@ -124,14 +123,12 @@ void check_resolved(Rank first, const plan::Plan& plan, std::span<const exchange
 task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body,
                             tensor::Cost cost) {
   tensor::Kernel kernel{std::move(name), cost, [&body](tensor::Milestones&) { body(); }};
-  auto done = tensor::run(runtime->device, runtime->pending(), tensor::Stream::Compute, std::move(kernel));
-  co_await done;
+  co_await tensor::run(runtime->device, runtime->pending(), tensor::Stream::Compute, std::move(kernel));
 }
 
 task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body) {
   tensor::Kernel kernel{std::move(name), {}, [&body](tensor::Milestones&) { body(); }};
-  auto done = tensor::run(runtime->device, runtime->pending(), tensor::Stream::Data, std::move(kernel));
-  co_await done;
+  co_await tensor::run(runtime->device, runtime->pending(), tensor::Stream::Data, std::move(kernel));
 }
 
 checkpoint::LogicalTensor pack_rank_state(const model::Model& model) {
@@ -217,8 +214,7 @@ task::Task<int> find_node(comm::Runtime* runtime, Agreement* agreement, const pl
   while (first < runtime->rank().value() && !runtime->transport.path(Rank(first)).shared_memory) ++first;
   Packer packer;
   packer.number(first);
-  auto gathering = agreement->gather(packer.take());
-  auto answers = co_await gathering;
+  auto answers = co_await agreement->gather(packer.take());
   std::vector<std::int64_t> firsts;
   for (std::size_t m = 0; m < answers.size(); ++m) {
     const Rank from(static_cast<std::int32_t>(m));
@@ -245,8 +241,7 @@ task::Task<std::vector<exchange::LevelShape>> agree_on_shapes(RankGroups ranks) 
   for (std::size_t l = 0; l < ranks.levels.size(); ++l) groups.push_back(&ranks.levels.group(l));
   if (ranks.outer) groups.push_back(&ranks.outer->group(0));
   for (const comm::Communicator* group : groups) packer.number(group->shares_memory() ? 1 : 0);
-  auto gathering = ranks.agreement.gather(packer.take());
-  auto answers = co_await gathering;
+  auto answers = co_await ranks.agreement.gather(packer.take());
   std::vector<exchange::LevelShape> shapes;
   for (const comm::Communicator* group : groups) shapes.push_back({group->size(), true});
   for (std::size_t m = 0; m < answers.size(); ++m) {
@@ -261,10 +256,8 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   RunStart run_start;
   run_start.plan = options->plan;
   bool root = group->rank() == 0;
-  auto agreeing = agree_on_shapes(ranks);
-  std::vector<exchange::LevelShape> shapes = co_await agreeing;
-  auto probing = probe_levels(ranks, &options->plan);
-  const LevelLinks links = co_await probing;
+  std::vector<exchange::LevelShape> shapes = co_await agree_on_shapes(ranks);
+  const LevelLinks links = co_await probe_levels(ranks, &options->plan);
   plan::ResolvedPlan resolved_before;
   if (root && options->start == TrainOptions::Start::Resume) {
     std::optional<Restored> restored;
@@ -291,8 +284,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
       auto read = on_compute(&world.runtime, "read parameters",
                              [&] { run_start.parameters = world.model.parameters(); });
       co_await read;
-      auto decide = decide_buckets(world, options, group, factors);
-      resolved.buckets = co_await decide;
+      resolved.buckets = co_await decide_buckets(world, options, group, factors);
     }
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
     std::vector<plan::BucketPlan> before;
@@ -302,8 +294,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     exchange::resolve_exchange(run_start.plan, shapes, options->own);
     exchange::explain_factors(run_start.plan, tensors, factors);
     const CodecChoice choice{&links, &before, &options->own};
-    auto choosing = choose_codecs(world, ranks, choice, &run_start.plan);
-    co_await choosing;
+    co_await choose_codecs(world, ranks, choice, &run_start.plan);
     tell_of_codecs_inside_hosts(world.observer, run_start.plan, shapes);
     resolved.world_size = group->size();
     resolved.node = ranks.node;
@@ -342,8 +333,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
       packer.real(run_start.delayed->clock.rate);
     }
   }
-  auto tell = ranks.agreement.broadcast(packer.take());
-  std::vector<std::byte> told = co_await tell;
+  std::vector<std::byte> told = co_await ranks.agreement.broadcast(packer.take());
   const Rank first = group->global(0);
   Unpacker unpacker(told, first);
   const std::string plan = unpacker.text();
@@ -368,8 +358,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
         first, "start",
         fmt::format("{} steps and {} samples before this run", run_start.steps, run_start.samples));
   if (run_start.resumed) {
-    auto handing = ranks.agreement.hand_out(std::move(rank_tensors));
-    std::vector<std::byte> own = co_await handing;
+    std::vector<std::byte> own = co_await ranks.agreement.hand_out(std::move(rank_tensors));
     run_start.rank_tensors = Unpacker(own, first).tensors();
   }
   co_return run_start;
@@ -406,19 +395,16 @@ task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_sta
   std::vector<const tensor::Arena*> arenas = {&state->master(), &state->frozen()};
   if (run_start->delayed) arenas.push_back(&state->gradients(0));
   for (const tensor::Arena* arena : arenas) {
-    auto spreading = spread(group, arena);
-    co_await spreading;
+    co_await spread(group, arena);
   }
   // Replicas that train apart have their own, unless the checkpoint was written when they were equal.
   const auto& levels = run_start->plan.exchange.levels;
   const bool has_part =
       exchange::replicas_are_equal(levels) || (!exchange::served_level(levels) && run_start->has_optimiser);
   if (run_start->resumed && has_part) {
-    auto restoring = restore_optimiser(world, ranks, run_start, state);
-    co_await restoring;
+    co_await restore_optimiser(world, ranks, run_start, state);
   }
-  auto keeping = restore_kept(world, ranks, run_start, state);
-  co_await keeping;
+  co_await restore_kept(world, ranks, run_start, state);
   auto bind = on_compute(&world.runtime, "bind", [&] {
     world.model.set_parameters(state->parameters());
     restore_rank_state(world.model, run_start->rank_tensors);

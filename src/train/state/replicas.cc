@@ -116,12 +116,10 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   if (!apart()) co_return;
   if (ranks_.outer) ranks_.outer->prepare(state_->handed_in(), state_->layout().arena.slots());
   if (outer_loop_) {
-    auto anchoring = outer_loop_->begin();
-    co_await anchoring;
+    co_await outer_loop_->begin();
   }
   if (server_) {
-    auto opening = server_->open();
-    co_await opening;
+    co_await server_->open();
   }
   if (run_start->same_world) {
     auto filling = on_data(&runtime_, "replica", [&] { fill(run_start->rank_tensors); });
@@ -130,8 +128,7 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   }
   if (server_) server_->serve(run_start->steps, run_start->samples);
   if (!outer_loop_) co_return;
-  auto attending = outer_loop_->serve();
-  co_await attending;
+  co_await outer_loop_->serve();
   if (run_start->rank_tensors.empty()) co_return;
   auto keeping = on_data(&runtime_, "replica", [&] {
     for (const exchange::StateArena& kept : ranks_.outer->state())
@@ -200,8 +197,7 @@ task::Task<void> Replicas::arrive() {
   auto agreeing = ranks_.agreement.sum({0.0});
   co_await agreeing;
   if (!server_) co_return;
-  auto quiet = server_->quiet();
-  co_await quiet;
+  co_await server_->quiet();
 }
 
 task::Task<void> Replicas::load_consensus() {
@@ -209,17 +205,14 @@ task::Task<void> Replicas::load_consensus() {
   const tensor::Arena& master = state_->master();
   if (other_.size() == 0) other_ = tensor::Arena(master.type(), master.size(), master.bytes());
   if (outer_loop_) {  // so that nothing else is on its way
-    auto arriving = outer_loop_->arrive();
-    co_await arriving;
+    co_await outer_loop_->arrive();
   }
   const std::uint64_t before = runtime_.transport.traffic().bytes_sent;
-  auto servers = arrive();
-  co_await servers;
+  co_await arrive();
   auto showing = served_ ? gather_owned() : outer_loop_->gather_consensus(ranks_.group, other_);
   co_await showing;
   consensus_bytes_ += runtime_.transport.traffic().bytes_sent - before;
-  auto swapping = swap();
-  co_await swapping;
+  co_await swap();
 }
 
 /// Every server's parts, at every rank: as a sum to which each adds what it owns.
@@ -233,8 +226,7 @@ task::Task<void> Replicas::gather_owned() {
   if (ranks_.group.size() == 1) co_return;
   const auto& ring = comm::find_row(net::Operation::AllReduce, "ring");
   comm::Call call{other_.bytes(), other_.type(), exchange::kConsensusUnit};
-  auto summing = ring.run(ranks_.group, call);
-  co_await summing;
+  co_await ring.run(ranks_.group, call);
 }
 
 task::Task<void> Replicas::pause() {
@@ -249,25 +241,21 @@ task::Task<void> Replicas::close() {
       outer_loop_ ? outer_loop_->close() : ranks_.levels.close(std::move(units), &state_->master());
   co_await closing;
   if (!server_) co_return;
-  auto ending = server_->closed();
-  co_await ending;
+  co_await server_->closed();
 }
 
 task::Task<void> Replicas::abandon(std::exception_ptr why) {
   if (outer_loop_) {
-    auto abandoning = outer_loop_->abandon(why);
-    co_await abandoning;
+    co_await outer_loop_->abandon(why);
   }
   if (server_) {
-    auto abandoning = server_->abandon(why);
-    co_await abandoning;
+    co_await server_->abandon(why);
   }
 }
 
 task::Task<void> Replicas::restore_local() {
   if (!apart()) co_return;
-  auto swapping = swap();
-  co_await swapping;
+  co_await swap();
 }
 
 task::Task<void> Replicas::swap() {

@@ -22,11 +22,9 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
   if (setup_.options->out.empty()) co_return;
   State& state = *setup_.state;
   if (exchange::OuterLoop* outer_loop = setup_.replicas->outer_loop()) {
-    auto arriving = outer_loop->arrive();
-    co_await arriving;
+    co_await outer_loop->arrive();
   }
-  auto servers = setup_.replicas->arrive();
-  co_await servers;
+  co_await setup_.replicas->arrive();
   Packer packer;
   auto own = on_compute(&world_.runtime, "read state", [&] {
     std::vector<checkpoint::LogicalTensor> tensors;
@@ -37,15 +35,12 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
     packer.tensors(tensors);
   });
   co_await own;
-  auto gathering = ranks_.agreement.collect(packer.take());
-  auto states = co_await gathering;
+  auto states = co_await ranks_.agreement.collect(packer.take());
   std::vector<checkpoint::LogicalTensor> optimiser;
   if (!setup_.replicas->apart()) {
-    auto collecting = collect_optimiser(to_come);
-    optimiser = co_await collecting;
+    optimiser = co_await collect_optimiser(to_come);
   }
-  auto showing = setup_.replicas->load_consensus();
-  co_await showing;
+  co_await setup_.replicas->load_consensus();
   std::vector<double> parameters;
   auto read = on_compute(&world_.runtime, "read state", [&] { parameters = world_.model.parameters(); });
   co_await read;
@@ -69,22 +64,18 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
     co_await write;
     if (!path.empty()) world_.observer.saved(path);
   }
-  auto hiding = setup_.replicas->restore_local();
-  co_await hiding;
+  co_await setup_.replicas->restore_local();
 }
 
 /// Rank 0: the rule's whole state, and the sums of a step whose update is delayed.
 task::Task<std::vector<checkpoint::LogicalTensor>> Saver::collect_optimiser(ToCome to_come) {
   std::vector<checkpoint::LogicalTensor> tensors;
   for (const auto& [name, arena] : setup_.state->rule().state()) {
-    auto collecting = collect(name, arena, ShardTransfer::packed, &tensors);
-    co_await collecting;
+    co_await collect(name, arena, ShardTransfer::packed, &tensors);
   }
   if (to_come.exchange) {
-    auto summing = to_come.exchange->summed();
-    co_await summing;
-    auto collecting = collect(Delayed::kSums, to_come.sums, ShardTransfer::in_place, &tensors);
-    co_await collecting;
+    co_await to_come.exchange->summed();
+    co_await collect(Delayed::kSums, to_come.sums, ShardTransfer::in_place, &tensors);
     tensors.push_back(Delayed{to_come.exchange->step_clock()}.pack());
   }
   co_return tensors;
@@ -98,8 +89,7 @@ task::Task<void> Saver::collect(std::string name, const tensor::Arena* part, Sha
   tensor::Arena own;  // what rank 0 gathers
   if (root && shards.exist()) own = tensor::Arena(part->type(), state.layout().arena.size(), part->bytes());
   if (shards.exist()) {
-    auto gathering = shards.gather(part, where, &own);
-    co_await gathering;
+    co_await shards.gather(part, where, &own);
   }
   if (!root) co_return;
   const tensor::Arena* whole = shards.exist() ? &own : part;

@@ -18,8 +18,7 @@ task::Task<void> ShardTransfer::copy(std::string name, ConstView from, View to) 
                           if (from.size() > 0) std::memcpy(to.data(), from.data(), from.size());
                         }};
   comm::Runtime& runtime = all_.runtime();
-  auto done = tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
-  co_await done;
+  co_await tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
 }
 
 task::Task<void> ShardTransfer::gather(const tensor::Arena* part, Where where, const tensor::Arena* whole) {
@@ -33,8 +32,7 @@ task::Task<void> ShardTransfer::gather(const tensor::Arena* part, Where where, c
     co_await in;
     exchange::BucketTransfer transfer{kStateUnit + static_cast<std::uint32_t>(bucket.id.value()), 0, staged,
                                       &rows};
-    auto spread = levels_.spread(transfer, staging);
-    co_await spread;
+    co_await levels_.spread(transfer, staging);
     if (all_.rank() != 0) continue;
     auto out = copy("gather state", staging.bytes(staged), whole->bytes(bucket.range));
     co_await out;
@@ -52,8 +50,7 @@ task::Task<void> ShardTransfer::scatter(const tensor::Arena* whole, const tensor
     }
     if (all_.size() > 1) {
       comm::Call call{staging.bytes(staged), staging.type(), kWeightsUnit};
-      auto spread = tree.run(all_, call);
-      co_await spread;
+      co_await tree.run(all_, call);
     }
     auto out = copy("scatter state", staging.bytes(levels_.owned(staged)),
                     part->bytes({bucket.shard, bucket.owned.size}));

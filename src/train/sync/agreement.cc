@@ -36,14 +36,12 @@ task::Task<std::vector<std::byte>> Agreement::broadcast(std::vector<std::byte> b
   if (group_.size() == 1) co_return bytes;
   std::uint64_t size = bytes.size();
   comm::Call head{as_view(std::span(&size, 1)), DType::UInt8, kAgreementUnit};
-  auto send_size = broadcast_row().run(group_, head);
-  co_await send_size;
+  co_await broadcast_row().run(group_, head);
   if (group_.rank() > 0) bytes.clear();
   std::uint64_t at = 0;
   do {
     comm::Call body{next_piece(&bytes, at, size), DType::UInt8, kAgreementUnit};
-    auto send_body = broadcast_row().run(group_, body);
-    co_await send_body;
+    co_await broadcast_row().run(group_, body);
     at += body.data.size();
   } while (at < size);
   co_return bytes;
@@ -60,8 +58,7 @@ task::Task<std::vector<std::vector<std::byte>>> Agreement::gather(std::vector<st
   std::vector<std::uint64_t> sizes(members, 0);
   sizes[self] = bytes.size();
   comm::Call head{as_view(std::span(sizes)), DType::Int64, kAgreementUnit};
-  auto share_sizes = gather_row().run(group_, head);
-  co_await share_sizes;
+  co_await gather_row().run(group_, head);
   const std::uint64_t longest = *std::max_element(sizes.begin(), sizes.end());
   std::vector<std::vector<std::byte>> result(members);
   std::vector<std::byte> all;
@@ -72,8 +69,7 @@ task::Task<std::vector<std::vector<std::byte>>> Agreement::gather(std::vector<st
     const auto piece_of = [&](std::size_t m) { return std::min(each, sizes[m] - std::min(at, sizes[m])); };
     if (piece_of(self) > 0) std::memcpy(all.data() + self * each, bytes.data() + at, piece_of(self));
     comm::Call body{as_view(std::span(all)), DType::UInt8, kAgreementUnit};
-    auto share = gather_row().run(group_, body);
-    co_await share;
+    co_await gather_row().run(group_, body);
     for (std::size_t m = 0; m < members; ++m) {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(m * each);
       result[m].insert(result[m].end(), begin, begin + static_cast<std::ptrdiff_t>(piece_of(m)));
@@ -119,14 +115,12 @@ task::Task<std::vector<std::vector<std::byte>>> Agreement::collect(std::vector<s
   const net::Tag tag = group_.begin(net::Operation::User, kAgreementUnit);
   std::vector<std::vector<std::byte>> all;
   if (group_.rank() > 0) {
-    auto sending = send(0, tag, &bytes);
-    co_await sending;
+    co_await send(0, tag, &bytes);
     co_return all;
   }
   all.push_back(std::move(bytes));
   for (int member = 1; member < group_.size(); ++member) {
-    auto receiving = receive(member, tag);
-    std::vector<std::byte> theirs = co_await receiving;
+    std::vector<std::byte> theirs = co_await receive(member, tag);
     all.push_back(std::move(theirs));
   }
   co_return all;
@@ -135,12 +129,10 @@ task::Task<std::vector<std::vector<std::byte>>> Agreement::collect(std::vector<s
 task::Task<std::vector<std::byte>> Agreement::hand_out(std::vector<std::vector<std::byte>> bytes) {
   const net::Tag tag = group_.begin(net::Operation::User, kAgreementUnit);
   if (group_.rank() > 0) {
-    auto receiving = receive(0, tag);
-    co_return co_await receiving;
+    co_return co_await receive(0, tag);
   }
   for (int member = 1; member < group_.size(); ++member) {
-    auto sending = send(member, tag, &bytes[static_cast<std::size_t>(member)]);
-    co_await sending;
+    co_await send(member, tag, &bytes[static_cast<std::size_t>(member)]);
   }
   co_return std::move(bytes.front());
 }
@@ -148,8 +140,7 @@ task::Task<std::vector<std::byte>> Agreement::hand_out(std::vector<std::vector<s
 task::Task<std::vector<double>> Agreement::sum(std::vector<double> values) {
   if (group_.size() == 1 || values.empty()) co_return values;
   comm::Call call{as_view(std::span(values)), DType::Float64, kAgreementUnit};
-  auto sum = sum_row().run(group_, call);
-  co_await sum;
+  co_await sum_row().run(group_, call);
   co_return values;
 }
 
@@ -158,21 +149,17 @@ task::Task<void> Agreement::require_equal(std::uint64_t value, std::string what)
   // Few messages while all is well; who differs is only asked when somebody does.
   std::uint64_t first_value = value;
   comm::Call head{as_view(std::span(&first_value, 1)), DType::UInt8, kAgreementUnit};
-  auto tell = broadcast_row().run(group_, head);
-  co_await tell;
+  co_await broadcast_row().run(group_, head);
   std::vector<double> differing(1, value == first_value ? 0.0 : 1.0);
-  auto counting = sum(std::move(differing));
-  differing = co_await counting;
+  differing = co_await sum(std::move(differing));
   if (differing[0] == 0) co_return;
-  auto naming = name_differing(value, std::move(what));
-  co_await naming;
+  co_await name_differing(value, std::move(what));
 }
 
 task::Task<void> Agreement::name_differing(std::uint64_t value, std::string what) {
   std::vector<std::byte> bytes(sizeof value);
   std::memcpy(bytes.data(), &value, sizeof value);
-  auto gathering = gather(std::move(bytes));
-  auto all = co_await gathering;
+  auto all = co_await gather(std::move(bytes));
   std::map<std::uint64_t, int> votes;
   std::vector<std::uint64_t> values;
   for (std::size_t m = 0; m < all.size(); ++m) {

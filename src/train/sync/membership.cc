@@ -38,21 +38,18 @@ task::Task<void> Membership::call() {
   for (int member = 0; member < all_.size(); ++member)
     if (here_[static_cast<std::size_t>(member)] != 0) members.push_back(all_.global(member));
   present_.narrow("present", std::move(members));
-  auto establishing = present_.establish();
-  co_await establishing;
+  co_await present_.establish();
 }
 
 task::Task<void> Membership::part() {
   watches_.clear();
   if (all_.rank() != 0) {
-    auto saying = say(kParted);
-    co_await saying;
+    co_await say(kParted);
   } else {
     for (int member = 1; member < all_.size(); ++member) {
       if (here_[static_cast<std::size_t>(member)] == 0) continue;
       std::int64_t parted = 0;
-      auto hearing = receive(member, kParted, &parted);
-      co_await hearing;
+      co_await receive(member, kParted, &parted);
     }
   }
   together_ = false;
@@ -89,8 +86,7 @@ task::Task<void> Membership::count() {
   for (int member = 1; member < all_.size(); ++member) {
     std::int64_t& here = here_[static_cast<std::size_t>(member)];
     if (here == 0) continue;
-    auto hearing = receive(member, kHere, &here);
-    co_await hearing;
+    co_await receive(member, kHere, &here);
   }
   // Who came and was lost while others were awaited: it was said already that they go on.
   for (int member = 1; member < all_.size(); ++member)
@@ -108,8 +104,7 @@ task::Task<void> Membership::count() {
 task::Task<void> Membership::ask() {
   net::Transport& transport = all_.runtime().transport;
   const Rank first = all_.global(0);
-  auto saying = say(kHere);
-  co_await saying;
+  co_await say(kHere);
   const std::vector<std::int64_t> before = here_;
   net::RecvOp hears(transport, first, tag(kList), as_view(std::span(here_)), DType::Int64);
   co_await hears;

@@ -36,8 +36,7 @@ void ProgressTracker::open() {
 task::Task<void> ProgressTracker::serve(int worker) {
   Loss so_far{.rank = group_.global(worker)};
   try {
-    auto listening = receive(worker, &so_far);
-    co_await listening;
+    co_await receive(worker, &so_far);
   } catch (...) {
     so_far.why = std::current_exception();
   }
@@ -53,8 +52,7 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
   for (exchange::Channel channel(group_, worker, kLedgerUnit, 0, setup_.failures);; channel.next_use()) {
     const std::int64_t use = channel.use();
     std::vector<double> values(kSize);
-    auto hearing = channel.hear(kReport, as_view(std::span(values)), DType::Float64);
-    co_await hearing;
+    co_await channel.hear(kReport, as_view(std::span(values)), DType::Float64);
     if (values[Farewell] != 0) co_return;
     // A loss may be anything: training can diverge.
     if (!comm::is_count(values[Samples]) || !comm::is_count(values[Correct]))
@@ -73,8 +71,7 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
     values[AllStop] = totals_.stop ? 1 : 0;
     values[Calls] = static_cast<double>(totals_.calls);
     gate_.over();  // what is heard next is none of this answer's
-    auto saying = channel.say(kAnswer, as_const_view(std::span<const double>(values)), DType::Float64);
-    co_await saying;
+    co_await channel.say(kAnswer, as_const_view(std::span<const double>(values)), DType::Float64);
   }
 }
 
@@ -93,11 +90,9 @@ void ProgressTracker::add(int worker, std::int64_t number, const std::vector<dou
 
 task::Task<void> ProgressTracker::exchange(std::vector<double>* values) {
   exchange::Channel channel(group_, 0, kLedgerUnit, use_++);
-  auto saying = channel.say(kReport, as_const_view(std::span<const double>(*values)), DType::Float64);
-  co_await saying;
+  co_await channel.say(kReport, as_const_view(std::span<const double>(*values)), DType::Float64);
   if ((*values)[Farewell] != 0) co_return;
-  auto hearing = channel.hear(kAnswer, as_view(std::span(*values)), DType::Float64);
-  co_await hearing;
+  co_await channel.hear(kAnswer, as_view(std::span(*values)), DType::Float64);
 }
 
 task::Task<void> ProgressTracker::report(StepReduction::LocalStatus mine, std::int64_t samples,
@@ -107,8 +102,7 @@ task::Task<void> ProgressTracker::report(StepReduction::LocalStatus mine, std::i
   values[LossSum] = mine.loss_sum;
   values[Correct] = static_cast<double>(mine.correct);
   values[Stop] = mine.stop ? 1 : 0;
-  auto exchanging = exchange(&values);
-  co_await exchanging;
+  co_await exchange(&values);
   const auto fell = [](double now, double before) { return !comm::is_count(now) || now < before; };
   if (fell(values[AllSamples], totals->samples) || fell(values[AllCorrect], totals->correct) ||
       fell(values[Calls], static_cast<double>(totals->calls)))
@@ -124,8 +118,7 @@ task::Task<void> ProgressTracker::close() {
   if (works()) {
     std::vector<double> values(kSize);
     values[Farewell] = 1;
-    auto exchanging = exchange(&values);
-    co_await exchanging;
+    co_await exchange(&values);
   }
   co_await listeners_.join();
 }

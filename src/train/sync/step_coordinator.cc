@@ -28,8 +28,7 @@ class InStep final : public StepCoordinator {
   task::Task<void> establish() override { return reduction_.establish(); }
   task::Task<void> tell(StepReduction::LocalStatus mine, std::int64_t,
                         StepReduction::GlobalStatus* global) override {
-    auto casting = reduction_.cast(mine, global);
-    co_await casting;
+    co_await reduction_.cast(mine, global);
     stop_ = global->stop;
   }
   std::optional<SyncActions> due(Position position) override {
@@ -69,11 +68,9 @@ class Apart : public StepCoordinator {
                         StepReduction::GlobalStatus* global) override {
     const ProgressTracker::Totals before = seen_;
     Divergence divergence = mine.divergence ? *mine.divergence : Divergence();
-    auto reporting = tracker_.report(mine, samples, &seen_);
-    co_await reporting;
+    co_await tracker_.report(mine, samples, &seen_);
     if (node_) {
-      auto agreeing = see_as_first(&divergence);
-      co_await agreeing;
+      co_await see_as_first(&divergence);
     }
     *global = {.stop = seen_.stop,
                .loss_sum = seen_.loss_sum - before.loss_sum,
@@ -89,8 +86,7 @@ class Apart : public StepCoordinator {
     flags[Save] = mine.save;
     flags[Stop] = mine.stop;
     flags[Asked] = asked_to_stop;
-    auto summing = context_.agreement.sum(std::move(flags));
-    flags = co_await summing;
+    flags = co_await context_.agreement.sum(std::move(flags));
     // Everybody is here: the tracker has heard of all steps, and hears of no other until the next sum is
     // known.
     enum Count { Calls, Samples, CountCount };
@@ -100,8 +96,7 @@ class Apart : public StepCoordinator {
       counts[Samples] = counts_own() ? static_cast<double>(position->samples) : tracker_.totals().samples;
       tracker_.came_together();
     }
-    auto counting = context_.agreement.sum(std::move(counts));
-    counts = co_await counting;
+    counts = co_await context_.agreement.sum(std::move(counts));
     answered_ = counted(counts[Calls]);
     const std::int64_t samples = counted(counts[Samples]);
     if (!counts_own() || !steps()) position->samples = samples;
@@ -123,8 +118,7 @@ class Apart : public StepCoordinator {
     const bool all = context_.carries == StepReduction::Carries::Divergences;
     if (all)
       seen.insert(seen.end(), {divergence->ranks, divergence->rank, divergence->losses, divergence->bucket});
-    auto summing = node_->sum(std::move(seen));
-    seen = co_await summing;
+    seen = co_await node_->sum(std::move(seen));
     seen_ = {static_cast<double>(counted(seen[0])), seen[1], seen[2], seen[3] > 0, counted(seen[4])};
     if (all) *divergence = {seen[5], seen[6], seen[7], seen[8]};
   }

@@ -28,8 +28,7 @@ StepReduction::StepReduction(comm::Communicator& group, Carries carries)
 
 task::Task<void> StepReduction::establish() {
   if (group_.size() == 1) co_return;
-  auto share = group_.share(values_.region());
-  co_await share;
+  co_await group_.share(values_.region());
   bool mapped = group_.peers(values_.bytes()).mapped();
   row_ =
       &exchange::choose(net::Operation::AllReduce, "auto", {group_.size(), values_.bytes().size(), mapped});
@@ -51,8 +50,7 @@ task::Task<void> StepReduction::cast(LocalStatus mine, GlobalStatus* result) {
   }
   if (group_.size() > 1) {
     comm::Call call{values_.bytes(), DType::Float64, kVoteUnit};
-    auto sum = row_->run(group_, call);
-    co_await sum;
+    co_await row_->run(group_, call);
   }
   *result = {.stop = values[Stop] > 0,
              .loss_sum = values[LossSum],
