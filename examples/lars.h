@@ -5,6 +5,7 @@
 
 #include <taxon/rule.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -27,6 +28,7 @@ class Lars final : public taxon::optim::Rule {
       : trust_(plan.options.read<LarsOptions>().trust),
         momentum_(plan.momentum),
         decay_(plan.weight_decay),
+        decayed_(context.decayed),
         tensors_(context.tensors),
         velocity_(context.master, context.state, context.beside) {}
 
@@ -52,23 +54,27 @@ class Lars final : public taxon::optim::Rule {
     const std::size_t n = at.weights.size;
     auto w = weights.values<T>(at.weights), g = sum.values<T>({at.sum, n});
     auto v = velocity_.values<T>({at.state, n});
+    const bool decays = std::any_of(decayed_.begin(), decayed_.end(), [&](const taxon::Range& range) {
+      return range.begin == at.weights.begin;
+    });
+    const double decay = decays ? decay_ : 0;
     double weight_square = 0, gradient_square = 0;
     for (std::size_t i = 0; i < n; ++i) {
       const double scaled = g[i] * clock.gradient_scale;
       weight_square += double(w[i]) * w[i];
       gradient_square += scaled * scaled;
     }
-    const double length = std::sqrt(weight_square), below = std::sqrt(gradient_square) + decay_ * length;
+    const double length = std::sqrt(weight_square), below = std::sqrt(gradient_square) + decay * length;
     // What begins at zero has no length to be in proportion to.
     const double lambda = length > 0 && below > 0 ? trust_ * length / below : 1;
     for (std::size_t i = 0; i < n; ++i) {
-      v[i] = T(momentum_ * v[i] + clock.rate * lambda * (g[i] * clock.gradient_scale + decay_ * w[i]));
+      v[i] = T(momentum_ * v[i] + clock.rate * lambda * (g[i] * clock.gradient_scale + decay * w[i]));
       w[i] -= v[i];
     }
   }
 
   double trust_, momentum_, decay_;
-  std::vector<taxon::Range> tensors_;
+  std::vector<taxon::Range> decayed_, tensors_;
   taxon::tensor::Arena velocity_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/// A rule of one's own: how weights change by gradients (optim::Rule), or where replicas meet
-/// (optim::OuterRule).
+/// A rule of one's own: how weights change by gradients (optim::Rule), by which rates (optim::ScheduleRow),
+/// where replicas meet (optim::OuterRule), and what becomes of late contributions (optim::StalenessRule).
 #include "optim/outer.h"
 #include "optim/rule.h"
 #include "optim/schedule.h"

@@ -44,7 +44,7 @@ Calm find_shape(const Job& job, std::uint64_t seed) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Calm calm{draw_shape(seed, attempt), {}, {}};
     const int ranks = calm.shape.ranks;
-    calm.setup = {lay_over(job.recipe, calm.shape), make_cluster(calm.shape), ranks, seed};
+    calm.setup = {lay_over(job.recipe, calm.shape, job.known), make_cluster(calm.shape), ranks, seed};
     const auto problems = plan::check_plan(calm.setup.plan, ranks, job.known);
     if (!problems.empty()) {
       last = problems.front().key + ": " + problems.front().sentence;

@@ -169,8 +169,8 @@ JobShape draw_shape(std::uint64_t seed, int attempt) {
   return shape;
 }
 
-plan::Plan lay_over(const plan::Plan& recipe, const JobShape& shape) {
-  return plan::override_plan(recipe, shape.settings);
+plan::Plan lay_over(const plan::Plan& recipe, const JobShape& shape, const plan::Catalogue& known) {
+  return plan::override_plan(recipe, shape.settings, &known);
 }
 
 plan::ClusterModel make_cluster(const JobShape& shape) {

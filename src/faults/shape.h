@@ -21,7 +21,7 @@ struct JobShape {
 JobShape draw_shape(std::uint64_t seed, int attempt);
 
 /// The recipe with the shape's settings. Throws Error{Usage} if the recipe does not know one.
-plan::Plan lay_over(const plan::Plan& recipe, const JobShape& shape);
+plan::Plan lay_over(const plan::Plan& recipe, const JobShape& shape, const plan::Catalogue& known);
 /// The cluster without faults.
 plan::ClusterModel make_cluster(const JobShape& shape);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <utility>
 
 #include "base/version.h"
 #include "comm/collectives.h"
@@ -81,7 +82,7 @@ Job::~Job() {
   if (!core_ || core_->over) return;
   try {
     if (std::uncaught_exceptions() > core_->exceptions)
-      core_->process.abandon("its program ended by an exception");
+      fail(Error(ErrorKind::Internal, "its program ended by an exception"));
     else
       leave();
   } catch (const std::exception& error) {
@@ -108,10 +109,15 @@ void Job::all_reduce(std::span<double> values) {
 void Job::barrier() { run(collect(&core_->world, net::Operation::Barrier, {})); }
 
 void Job::run(task::Task<void> task) {
-  TAXON_CHECK(!core_->over, "the job is over");
+  if (core_->over) throw Error(ErrorKind::Usage, "the job is over");
   core_->over = true;  // unless all goes well
   core_->process.run(std::move(task));
   core_->over = false;
+}
+
+void Job::fail(const Error& error) {
+  if (std::exchange(core_->over, true)) return;
+  core_->process.abandon(error);
 }
 
 void Job::leave() {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "comm/communicator.h"
 #include "job/process.h"
 #include "plan/plan.h"
@@ -23,7 +24,7 @@ struct JobOptions {
 
 /// This process as one rank of a job of many. All ranks make the same calls in the same order, each on one
 /// thread. A call that fails throws the Error that names the first culprit, on every rank, and the job is
-/// over then.
+/// over then: other calls throw Error{Usage}. A program that fails by itself and catches that says fail().
 class Job {
  public:
   /// Joins the job that the launcher started this process for: torchrun, mpirun, srun, `taxon launch`, or
@@ -60,6 +61,8 @@ class Job {
   /// Waits for the other ranks and says goodbye, so that the end of this process is no loss. Nothing else may
   /// be called afterwards.
   void leave();
+  /// Tells the others that this rank fails, and why; the job is over. What was over is over already.
+  void fail(const Error& error);
 
  private:
   struct Core;

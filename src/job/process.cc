@@ -266,7 +266,7 @@ void Process::on_event(const control::Event& event) {
     if (options_.identity.rank == (about_root ? 1 : 0)) options_.say(control::describe(event));
     return;
   }
-  alarm(kLastResortSeconds);
+  if (runs_) alarm(kLastResortSeconds);
   loop_.post([this, error = control::error_of(event)] { pending_.cancel(std::make_exception_ptr(error)); });
 }
 
@@ -303,8 +303,10 @@ task::Task<void> Process::guard(task::Task<void> main) {
 
 void Process::run(task::Task<void> main) {
   try {
+    runs_ = true;
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
+    runs_ = false;
   } catch (const std::exception& error) {
     fail(error_from(error));
   }
@@ -318,8 +320,8 @@ void Process::leave() {
   }
 }
 
-void Process::abandon(const std::string& why) {
-  if (session_) session_->abort(ErrorKind::Internal, why);
+void Process::abandon(const Error& why) {
+  if (session_) session_->abort(why.kind(), why.what());
 }
 
 void Process::fail(const Error& error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,7 +61,7 @@ class Process {
   /// afterwards.
   void leave();
   /// Tells the others that this rank fails, and why. Nothing else may be called afterwards.
-  void abandon(const std::string& why);
+  void abandon(const Error& why);
 
  private:
   void join(const plan::Plan& plan);
@@ -88,7 +89,8 @@ class Process {
   /// place.
   std::vector<std::vector<int>> neighbours_;
   int me_ = 0;
-  int sharers_ = 1;  // ranks that may use this one's cores, itself included
+  std::atomic<bool> runs_ = false;  // a task, which a fatal event unwinds
+  int sharers_ = 1;                 // ranks that may use this one's cores, itself included
   int threads_ = 1;
   Duration clock_offset_{0};
 };

@@ -1,5 +1,6 @@
 #include "job/training.h"
 
+#include "base/failure.h"
 #include "base/version.h"
 #include "data/held_folder.h"
 #include "exchange/extensions.h"
@@ -13,12 +14,25 @@ task::Task<void> capture(task::Task<train::Outcome> training, train::Outcome* ou
   *outcome = co_await training;
 }
 
+/// What fails on this rank alone the others hear of too, in its own words.
+template <class Body>
+auto told(Job& job, Body&& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    job.fail(error_from(error));
+    throw;
+  }
+}
+
 }  // namespace
 
 TrainingInputs open_training_inputs(Job& job) {
   plan::Plan plan = job.plan();
   plan.threads = job.process().threads();
-  return open_training_inputs(plan, data::FileStorage(), job.rank(), job.identity().local_world_size);
+  return told(job, [&] {
+    return open_training_inputs(plan, data::FileStorage(), job.rank(), job.identity().local_world_size);
+  });
 }
 
 train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, train::Observer& observer,
@@ -28,7 +42,7 @@ train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, 
   known.models = {job.plan().model.name};
   known.datasets = {job.plan().data.dataset};
   known.transports = net::transport_names();
-  plan::require_legal(plan::check_plan(job.plan(), job.size(), known));
+  told(job, [&] { plan::require_legal(plan::check_plan(job.plan(), job.size(), known)); });
   options.plan = job.plan();
   options.version = version_number();
   options.clock_offset = job.process().clock_offset();

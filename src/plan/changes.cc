@@ -30,10 +30,16 @@ std::optional<YAML::Node> changes(const YAML::Node& node, const YAML::Node& usua
 
 }  // namespace
 
-std::string write_changes(const Plan& plan) {
+std::string write_changes(const Plan& plan, const Catalogue* catalogue) {
   Plan asked = plan;
   asked.resolved = {};
-  const auto kept = changes(YAML::Load(write_plan(asked)), YAML::Load(write_plan(Plan{})));
+  Plan named, usual;
+  named.optimiser.rule = plan.optimiser.rule;
+  named.learning_rate.schedule = plan.learning_rate.schedule;
+  if (catalogue) named = override_plan(std::move(named), {}, catalogue);
+  usual.optimiser.options = named.optimiser.options;
+  usual.learning_rate.options = named.learning_rate.options;
+  const auto kept = changes(YAML::Load(write_plan(asked)), YAML::Load(write_plan(usual)));
   return kept ? YAML::Dump(*kept) + "\n" : "{}\n";
 }
 

@@ -56,7 +56,7 @@ std::string SectionReader::shown(const YAML::Node& node) {
   return '"' + node.Scalar() + '"';
 }
 
-std::optional<std::string> SectionReader::option_text(const YAML::Node& node) {
+std::optional<std::string> option_text(const YAML::Node& node) {
   if (node.IsScalar()) return node.Scalar();
   if (!node.IsSequence()) return {};
   std::vector<std::string> elements;

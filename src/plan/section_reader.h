@@ -35,6 +35,9 @@ void collect_keys(T& section, const std::string& prefix, std::vector<std::string
   });
 }
 
+/// An option's text: of a value, or of a list of values as to_text() has it. Nothing else is an option.
+std::optional<std::string> option_text(const YAML::Node& node);
+
 /// Lays YAML over a section of keys (a plan, a cluster) and collects what is wrong with it. One reader per
 /// source: a file is one, all overrides together are another. `known_keys` serves suggestions and outlives
 /// the reader.
@@ -98,8 +101,6 @@ class SectionReader {
   /// The section that a word stands for, which has the word's line.
   static YAML::Node spelled_out(const Field& field, const YAML::Node& word);
   static std::string shown(const YAML::Node& node);
-  /// Of a value, or a list of values as to_text() has it; nothing else is an option.
-  static std::optional<std::string> option_text(const YAML::Node& node);
   static std::string join(const std::string& path, std::string_view key) {
     return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
   }

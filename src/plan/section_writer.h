@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,15 @@ class SectionWriter {
     if constexpr (HasOptions<std::remove_const_t<T>>)
       for (const auto& [key, text] : value.options.given()) {
         out_ << YAML::Key << key << YAML::Value;
-        if (text.starts_with('['))
-          out_ << YAML::Load(text);  // a list
+        if (const auto list = plain_list(text))
+          out_ << *list;
         else
           out_ << text;
       }
     out_ << YAML::EndMap;
   }
+  /// A list of values that reads back as this text; none for any other text.
+  static std::optional<YAML::Node> plain_list(const std::string& text);
   std::string text() const { return std::string(out_.c_str()) + "\n"; }
 
  private:

@@ -71,9 +71,10 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
   resolved.resolved.buckets = exchange::cut_buckets(tensors, plan, exchange::slices_for(rule));
   exchange::resolve_exchange(resolved, shapes);
   exchange::explain_factors(resolved, tensors, group);
+  const plan::Catalogue known = exchange::catalogue();
   std::string text = (keys == Printed::All ? plan::write_plan(resolved)
                                            : "# what differs from the defaults (--all: every key)\n" +
-                                                 plan::write_changes(plan)) +
+                                                 plan::write_changes(plan, &known)) +
                      "\n";
 
   std::int64_t trained = 0;

@@ -100,13 +100,13 @@ task::Task<double> hand_in(comm::Communicator* group, std::uint32_t context, std
   const Rank server = group->global(group->size() - 1);
   ServerWire::Head head{ServerWire::Contribution, number, 0, 1, 1, number}, answer_head{};
   std::vector<double> values(kSize, value), answer(kSize);
-  net::SendOp says(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedInHead),
+  net::SendOp says(transport, server, channel_tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
-  net::SendOp sends(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedIn),
+  net::SendOp sends(transport, server, channel_tag(*group, 0, context, ServerWire::HandedIn),
                     as_const_view(std::span<const double>(values)), DType::Float64);
-  net::RecvOp hears(transport, server, ServerWire::tag(*group, 0, context, ServerWire::AnswerHead),
+  net::RecvOp hears(transport, server, channel_tag(*group, 0, context, ServerWire::AnswerHead),
                     as_view(std::span<std::int64_t>(answer_head)), DType::Int64);
-  net::RecvOp gets(transport, server, ServerWire::tag(*group, 0, context, ServerWire::Answer),
+  net::RecvOp gets(transport, server, channel_tag(*group, 0, context, ServerWire::Answer),
                    as_view(std::span(answer)), DType::Float64);
   co_await says;
   co_await sends;
@@ -122,14 +122,13 @@ task::Task<void> close(comm::Communicator* group, std::uint32_t context) {
   const ServerWire::Head head{ServerWire::Close};
   ServerWire::Head done{};
   const std::vector<double> values(kSize);
-  net::SendOp says(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedInHead),
+  net::SendOp says(transport, server, channel_tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
-  net::SendOp sends(transport, server, ServerWire::tag(*group, 0, context, ServerWire::HandedIn),
+  net::SendOp sends(transport, server, channel_tag(*group, 0, context, ServerWire::HandedIn),
                     as_const_view(std::span<const double>(values)), DType::Float64);
-  net::SendOp ends(transport, server, ServerWire::tag(*group, kServerControlUnit, 0, ServerWire::Control),
+  net::SendOp ends(transport, server, channel_tag(*group, kServerControlUnit, 0, ServerWire::Control),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
-  net::RecvOp hears(transport, server,
-                    ServerWire::tag(*group, kServerControlUnit, 0, ServerWire::ControlDone),
+  net::RecvOp hears(transport, server, channel_tag(*group, kServerControlUnit, 0, ServerWire::ControlDone),
                     as_view(std::span<std::int64_t>(done)), DType::Int64);
   co_await says;
   co_await sends;

@@ -271,6 +271,13 @@ TEST(RowOptions, OfAnotherRowAreRefusedUnlessTheySayItsDefault) {
       plan::parse_plan("learning_rate: {schedule: step, step_samples: [5, 10]}", "r", {}, &known);
   EXPECT_EQ(step.learning_rate.options.given().at("step_samples"), "[5, 10]");
   EXPECT_EQ(plan::parse_plan(plan::write_plan(step), "r", {}, &known), step);
+  EXPECT_NE(plan::write_plan(step).find("step_samples: [5, 10]"), std::string::npos);
+  // Whatever a text looks like, it is read as it was written.
+  for (const char* text : {"[5,10]", "[a: b]", "[~]", "[conv", "[a]b", "[\"a, b\", c]", "*x"}) {
+    plan::Plan odd;
+    odd.optimiser.options.set("own", text);
+    EXPECT_EQ(plan::parse_plan(plan::write_plan(odd), "r"), odd) << text;
+  }
 }
 
 TEST(RowOptions, HaveDefaultsThatTheyAllow) {

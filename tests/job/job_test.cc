@@ -75,6 +75,24 @@ TEST(Job, AnExceptionOfOneRanksProgramEndsTheOthers) {
                                 fmt::format("\\[{}\\] .*rank 1 .*its program ended by an exception", rank)));
 }
 
+/// What only one rank can't open, the others hear of in that one's words, although its program goes on.
+TEST(Job, AFailureThatTheProgramCatchesEndsTheOthers) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job job) -> int {
+    if (job.rank() == 1) {
+      job.fail(Error(ErrorKind::Storage, "no such data"));
+      job.fail(Error(ErrorKind::Storage, "said once"));
+    }
+    job.barrier();
+    return 0;
+  };
+  EXPECT_THAT(run_ranks(program, log), Each(1));
+  EXPECT_THAT(log.read(), HasSubstr("[1] the job is over\n"));
+  for (int rank : {0, 2})
+    EXPECT_THAT(log.read(), testing::ContainsRegex(fmt::format("\\[{}\\] .*rank 1 .*no such data", rank)));
+}
+
 TEST(Job, TrainsBesideSumsOfItsOwn) {
   TAXON_SKIP_UCX;
   const ProcessLog log;

@@ -93,6 +93,8 @@ TEST_F(Resume, WithAnotherSeedBatchRateOrModelIsRefusedUnlessToldExactlyThat) {
       {"learning_rate.base=0.5", [](plan::Plan& plan) { plan.learning_rate.base = 0.5; }},
       {"optimiser.momentum=0.5", [](plan::Plan& plan) { plan.optimiser.momentum = 0.5; }},
       {"length.steps=48", [](plan::Plan& plan) { plan.length.steps = 48; }},
+      {"learning_rate.schedule=constant",  // whose keys are others
+       [](plan::Plan& plan) { plan.learning_rate.schedule = "constant"; }},
       {"model.name=mlp", [](plan::Plan& plan) { plan.model.name = "mlp"; }},
   };
   for (const Change& change : changes) {

@@ -135,7 +135,9 @@ std::string to_json(const Findings& all) {
 
 int run(const CodecsArguments& arguments) {
   const plan::Catalogue known = job::catalogue();
-  plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides);
+  plan::Catalogue but_codecs = known;  // of which the recipe's keys are for several
+  but_codecs.codecs.clear();
+  plan::Plan plan = plan::read_plan(arguments.recipe, arguments.overrides, &but_codecs);
   const plan::CodecPlan options = codec_options(plan, known);
   plan = plan::override_plan(plan, {}, &known);
   plan::require_legal(plan::check_plan(plan, arguments.workers, known));

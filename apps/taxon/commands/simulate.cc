@@ -55,10 +55,9 @@ planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) 
   planner::SimulationInput input;
   Problems problems;
   input.fidelity = find_fidelity(arguments.fidelity, problems);
-  // Names of rows without keys are asked below, beside what the other files lack.
+  // Names of models are asked below, beside what the other files lack.
   plan::Catalogue with_keys = job::catalogue();
   with_keys.models.clear();
-  with_keys.rules.clear();
   const bool has_plan = problems.collect([&] {
     input.plan =
         steps_alone(plan::read_plan(arguments.recipe, arguments.overrides, &with_keys), arguments.steps);

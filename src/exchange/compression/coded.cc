@@ -15,8 +15,7 @@ double sent_by(const CompressedReduce& reduce, std::size_t count) {
   return sent_linear_by(reduce.codec, extent, size, std::string(reduce.collective), reduce.own_collectives);
 }
 
-/// Who owns what is the dense topology's matter, and so is what travels as it is; contributions to it travel
-/// through the codec.
+/// The dense topology says who owns what, and carries what the codec leaves as it is.
 class Coded final : public Topology, public Stateful {
  public:
   Coded(comm::Communicator& group, const TopologyContext& context, std::unique_ptr<Topology> dense,
@@ -28,7 +27,8 @@ class Coded final : public Topology, public Stateful {
 
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
     if (group_.size() == 1 && coder_.chooses()) co_return 1;
-    const bool recorded = !parts_ && transfer.rows.reduce;  // and so it was decided that the values travel
+    const bool recorded =
+        !parts_ && transfer.rows.reduce;  // and so it was decided that the values travel as they are
     const std::size_t bytes = values.bytes(transfer.range).size();
     if (!recorded)
       transfer.rows.reduce =

@@ -48,7 +48,7 @@ bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, std::span<c
 
 std::vector<Rank> expendable_ranks(const plan::Plan& plan, int world_size) {
   std::vector<Rank> expendable;
-  if (workers_keep_step(plan.exchange.levels) || plan.mesh.servers == 0) return expendable;
+  if (plan.mesh.servers == 0 || workers_keep_step(plan.exchange.levels)) return expendable;
   for (int rank = 1; rank < plan::workers(plan, world_size); ++rank) expendable.emplace_back(rank);
   return expendable;
 }

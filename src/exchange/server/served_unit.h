@@ -62,7 +62,6 @@ class ServedUnit {
   void finish() const;
 
   OwnedPart& part() { return part_; }
-  const OwnedPart& part() const { return part_; }
   ServerChannel& channel(int worker) { return *slot(worker).channel; }
 
  private:

@@ -24,7 +24,7 @@ task::Task<Contribution> ServerChannel::receive(const ConsistencyController* cou
     came.values = part_.take_contribution();
     into = coded ? wire_.bytes() : came.values->bytes();
   }
-  auto receiving = channel_.receive(into, coded ? DType::UInt8 : part_.asks ? DType::UInt8 : type);
+  auto receiving = channel_.receive(into, part_.contribution_wire ? DType::UInt8 : type);
   came.head = co_await receiving;
   check(came.head, *counts);
   if (came.closes()) co_return came;

@@ -148,7 +148,7 @@ task::Task<void> ServerClient::spread(LevelTransfer transfer, const tensor::Aren
     answers.spawn(take_answer(transfer, &values,
                               coded ? room.wires[static_cast<std::size_t>(server)]
                                     : values.bytes(roles_.part_of(transfer.range, server)),
-                              server));
+                              coded ? DType::UInt8 : values.type(), server));
   co_await answers.join();
   for (const Head& answer : line.answers) answered_ = std::max(answered_, answer[ServerWire::CommonClock]);
   for (auto& channel : line.servers) channel->next_use();
@@ -158,11 +158,10 @@ task::Task<void> ServerClient::spread(LevelTransfer transfer, const tensor::Aren
 }
 
 task::Task<void> ServerClient::take_answer(LevelTransfer transfer, const tensor::Arena* values, View into,
-                                           int server) {
+                                           DType type, int server) {
   Line& line = this->line(transfer);
   const auto s = static_cast<std::size_t>(server);
   ValueChannel& channel = *line.servers[s];
-  const DType type = sizes(Wires::Answer, transfer.range).empty() ? values->type() : DType::UInt8;
   const Head head = co_await channel.receive(into, type);
   check(line, server, head);
   line.answers[s] = head;

@@ -54,7 +54,8 @@ class ServerClient final : public Topology, public Stateful, public Asynchronous
   Line& line(const LevelTransfer& transfer);
   task::Task<void> hand_in(LevelTransfer transfer, const tensor::Arena& values, ServerWire::Kind kind);
   /// One server's answer, to `into`, which lies in `values` or is a wire.
-  task::Task<void> take_answer(LevelTransfer transfer, const tensor::Arena* values, View into, int server);
+  task::Task<void> take_answer(LevelTransfer transfer, const tensor::Arena* values, View into, DType type,
+                               int server);
   /// Throws Error{Mismatch} for a head of an answer that no server of this run may send.
   void check(const Line& line, int server, const Head& head) const;
   task::Task<void> tell(ServerWire::Kind kind);

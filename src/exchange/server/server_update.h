@@ -26,11 +26,12 @@ struct PooledContribution {
 /// answer. Executor's thread only.
 class ServerUpdate {
  public:
-  /// The group and the weights outlive it. A null rule: late contributions count as others.
+  /// The group and the weights outlive it.
   ServerUpdate(comm::Communicator& group, const tensor::Arena& weights, std::unique_ptr<ServerState> owner,
                std::unique_ptr<ServerCoders> coders);
-  /// Completes parts whose ranges are known. `wholes`: elements of their units.
   using LateRule = std::function<std::unique_ptr<optim::StalenessRule>(std::size_t owned)>;
+  /// Completes parts whose ranges are known. `wholes`: elements of their units. An empty `late`: late
+  /// contributions count as others.
   void prepare(std::vector<OwnedPart*> parts, const std::vector<std::size_t>& wholes,
                const std::vector<tensor::Slot>& slots, int workers, const LateRule& late);
 

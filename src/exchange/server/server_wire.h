@@ -40,11 +40,6 @@ struct ServerWire {
   static constexpr ValueChannel::Direction kContributions{HandedInHead, HandedIn, Written, "hand in",
                                                           "contributions"};
   static constexpr ValueChannel::Direction kAnswers{AnswerHead, Answer, AnswerWritten, "answer", "answers"};
-  /// Of the unit's `use`-th exchange between a worker and a server.
-  static net::Tag tag(const comm::Communicator& group, std::uint32_t unit, std::uint32_t use,
-                      Message message) {
-    return channel_tag(group, unit, use, message);
-  }
 };
 /// The unit of Control messages: none of a bucket.
 inline constexpr std::uint32_t kServerControlUnit = 0x40000010;

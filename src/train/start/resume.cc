@@ -280,6 +280,13 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     const exchange::FactorGroup factors{shapes.front().size, group->size()};
     if (run_start.restored) {
       resolved = std::move(resolved_before);
+      const optim::RuleRow& rule = optim::find_rule(options->plan.optimiser.rule, options->own.rules);
+      if (rule.by_tensor && std::any_of(resolved.buckets.begin(), resolved.buckets.end(),
+                                        [](const plan::BucketPlan& bucket) { return bucket.parts > 1; }))
+        throw Error(ErrorKind::Usage,
+                    fmt::format("optimiser.rule {} needs whole tensors, and the checkpoint's "
+                                "run cut some into slices; train anew",
+                                rule.name));
     } else {
       auto read = on_compute(&world.runtime, "read parameters",
                              [&] { run_start.parameters = world.model.parameters(); });
