@@ -81,8 +81,8 @@ TEST(Job, AFailureThatTheProgramCatchesEndsTheOthers) {
   const ProcessLog log;
   const auto program = [](job::Job job) -> int {
     if (job.rank() == 1) {
-      job.fail(Error(ErrorKind::Storage, "no such data"));
-      job.fail(Error(ErrorKind::Storage, "said once"));
+      job.fail(Error(ErrorKind::Data, "no such data"));
+      job.fail(Error(ErrorKind::Data, "said once"));
     }
     job.barrier();
     return 0;
