@@ -96,7 +96,7 @@ Result simulate(int ranks, const plan::Plan& plan) {
   return results.front();
 }
 
-plan::Plan read_recipe(const std::string& trust, std::vector<std::string> overrides = {}) {
+plan::Plan recipe_with(const std::string& trust, std::vector<std::string> overrides = {}) {
   const plan::Catalogue known = catalogue();
   return plan::parse_plan(
       "model: {name: perceptron}\n"
@@ -114,7 +114,7 @@ plan::Plan read_recipe(const std::string& trust, std::vector<std::string> overri
 
 /// The reader refuses what the row's key does not allow, and says what it does.
 bool refuses(const std::string& trust) try {
-  read_recipe(trust);
+  recipe_with(trust);
   return false;
 } catch (const Error& error) {
   std::cout << error.what() << "\n";
@@ -122,7 +122,7 @@ bool refuses(const std::string& trust) try {
 }
 
 int main() try {
-  const plan::Plan recipe = read_recipe("0.02");
+  const plan::Plan recipe = recipe_with("0.02");
   const plan::BucketPlan bucket{.parameters = {"w"}, .bytes = 1 << 20, .collectives = {"all_reduce star"}};
   const exchange::LevelShape shapes[] = {{.size = 4}};
   std::cout << "optimisation: " << plan::axes_of(recipe, catalogue()).optimisation << ", "
@@ -131,7 +131,7 @@ int main() try {
   const Result four = train_with(4, recipe);
   if (four.accuracy < 0.9) return std::cout << "lars did not train: " << four.accuracy << "\n", 1;
   // Tensors are whole, whatever the plan says of slices.
-  if (train_with(4, read_recipe("0.02", {"exchange.slice_bytes=64"})).parameters != four.parameters)
+  if (train_with(4, recipe_with("0.02", {"exchange.slice_bytes=64"})).parameters != four.parameters)
     return std::cout << "slices change what lars does\n", 1;
   if (simulate(4, recipe).parameters != four.parameters)
     return std::cout << "the virtual world has other bits\n", 1;
