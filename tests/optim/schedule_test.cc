@@ -33,18 +33,16 @@ TEST(LearningRate, FallsAlongACosine) {
 }
 
 TEST(LearningRate, FollowsAScheduleOfTheProgramsOwnFirst) {
-  const ScheduleRow own[] = {{.name = "cosine",
-                              .make = [](const plan::RatePlan&, double total) -> std::function<double(double)> {
-                                return [total](double samples) { return 1 - samples / total; };
-                              }}};
+  const ScheduleRow own[] = {
+      {.name = "cosine", .make = [](const plan::RatePlan&, double total) -> std::function<double(double)> {
+         return [total](double samples) { return 1 - samples / total; };
+       }}};
   EXPECT_DOUBLE_EQ(LearningRate(plan_of("cosine"), 1000, own).at(500), 0.2);
   EXPECT_EQ(known_schedules(own).front().name, "cosine");
   EXPECT_EQ(known_schedules(own).size(), schedule_table().size() + 1);
 }
 
-TEST(LearningRate, OfNoScheduleIsRefused) {
-  EXPECT_THROW(LearningRate(plan_of("cosin"), 1000), Error);
-}
+TEST(LearningRate, OfNoScheduleIsRefused) { EXPECT_THROW(LearningRate(plan_of("cosin"), 1000), Error); }
 
 }  // namespace
 }  // namespace taxon::optim

@@ -28,13 +28,11 @@ class ByLength final : public optim::Rule {
 
 constexpr optim::RuleRow kRules[] = {
     {.name = "by_length",
-     .make = [](const plan::OptimiserPlan&, const optim::RuleContext& context) -> std::unique_ptr<optim::Rule> {
-       return std::make_unique<ByLength>(context);
-     },
+     .make = [](const plan::OptimiserPlan&, const optim::RuleContext& context)
+         -> std::unique_ptr<optim::Rule> { return std::make_unique<ByLength>(context); },
      .by_tensor = true}};
 constexpr optim::ScheduleRow kSchedules[] = {
-    {.name = "linear",
-     .make = [](const plan::RatePlan&, double total) -> std::function<double(double)> {
+    {.name = "linear", .make = [](const plan::RatePlan&, double total) -> std::function<double(double)> {
        return [total](double samples) { return 1 - samples / total; };
      }}};
 

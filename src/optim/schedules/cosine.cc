@@ -12,9 +12,10 @@ struct CosineOptions {
 };
 template <plan::Like<CosineOptions> O, class V>
 void visit_fields(O& o, V&& visit) {
-  visit(plan::Field{
-            .key = "final_fraction", .sentence = "The rate ends at base times this.", .min = 0, .max = 1},
-        o.final_fraction);
+  visit(
+      plan::Field{
+          .key = "final_fraction", .sentence = "The rate ends at base times this.", .min = 0, .max = 1},
+      o.final_fraction);
 }
 
 }  // namespace
