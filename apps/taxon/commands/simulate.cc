@@ -49,15 +49,23 @@ int run(const SimulateArguments& arguments) {
   return 0;
 }
 
+/// True also where the recipe can't be read, which is told otherwise.
+bool names_known_rule(const SimulateArguments& arguments, const plan::Catalogue& known) try {
+  return known.find_rule(plan::read_plan(arguments.recipe, arguments.overrides).optimiser.rule) != nullptr;
+} catch (const Error&) {
+  return true;
+}
+
 }  // namespace
 
 planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) {
   planner::SimulationInput input;
   Problems problems;
   input.fidelity = find_fidelity(arguments.fidelity, problems);
-  // Names of models are asked below, beside what the other files lack.
+  // Names of models and of an unknown rule are told below, beside what the other files lack.
   plan::Catalogue with_keys = job::catalogue();
   with_keys.models.clear();
+  if (!names_known_rule(arguments, with_keys)) with_keys.rules.clear();
   const bool has_plan = problems.collect([&] {
     input.plan =
         steps_alone(plan::read_plan(arguments.recipe, arguments.overrides, &with_keys), arguments.steps);
