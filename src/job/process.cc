@@ -306,6 +306,7 @@ void Process::run(task::Task<void> main) {
     runs_ = true;
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
+    if (transport_) transport_->drain();  // nobody may wait for what is here while this rank computes
     runs_ = false;
   } catch (const std::exception& error) {
     fail(error_from(error));

@@ -54,8 +54,7 @@ struct PeerInfo {
 /// A transport whose ranks are processes. In two phases: construct everywhere, exchange self(), connect()
 /// everywhere. allocate() may be called in between; operations may start after connect(). Executor's thread
 /// only; must be added to the poll loop while operations are in flight. After the rank's PendingOps are
-/// cancelled it is only good for destruction. A clean destruction waits up to two seconds for what was sent
-/// to leave this process.
+/// cancelled it is only good for destruction. A clean destruction drains.
 class ProcessTransport : public Transport, public task::Pollable {
  public:
   virtual PeerInfo self() const = 0;
@@ -64,6 +63,10 @@ class ProcessTransport : public Transport, public task::Pollable {
   virtual void connect(const std::vector<PeerInfo>& peers) = 0;
   /// Fragments of other job epochs that came and were thrown away.
   virtual std::uint64_t stale_fragments() const = 0;
+  /// Progresses until what was sent has left this process, for at most two seconds. An operation is done once
+  /// its payload is the caller's again; the network may hold a copy until the peer looks. For a rank that
+  /// stops polling for a while, or its peers wait as long for that copy.
+  virtual void drain() = 0;
 };
 
 }  // namespace taxon::net

@@ -74,6 +74,7 @@ class RoutedTransport::Impl {
   bool poll();
   bool arm();
   bool look_for_signals();
+  void drain();
 
   task::Executor& executor;
   task::PendingOps& pending;
@@ -97,7 +98,6 @@ class RoutedTransport::Impl {
   unsigned polls_ = 0;  // while signals were awaited
   bool needs(const NetworkPeer& peer) const;
   void look_for_failures();
-  void drain();
 };
 
 namespace {
@@ -415,6 +415,7 @@ bool RoutedTransport::arm() { return impl_->arm(); }
 void RoutedTransport::disarm() { impl_->page.announce_awake(); }
 
 std::uint64_t RoutedTransport::stale_fragments() const { return impl_->inbox.stale(); }
+void RoutedTransport::drain() { impl_->drain(); }
 
 const UcxPeer* RoutedTransport::ucx_peer(Rank rank) const {
   return dynamic_cast<const UcxPeer*>(&impl_->peer(rank));

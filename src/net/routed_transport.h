@@ -26,6 +26,7 @@ class RoutedTransport final : public ProcessTransport {
   PeerInfo self() const override;
   void connect(const std::vector<PeerInfo>& peers) override;
   std::uint64_t stale_fragments() const override;
+  void drain() override;
 
   void start(SendOp& op) override;
   void start(RecvOp& op) override;

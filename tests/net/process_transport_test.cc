@@ -187,6 +187,45 @@ TEST_P(Processes, ASenderWaitsForAReceiverThatDoesNotLook) {
   EXPECT_THAT(codes, Each(0));
 }
 
+/// More than shared memory's queue of 64 holds, and less than queue and copies: all operations are done.
+Task<void> send_ahead(Transport& net, std::size_t messages) {
+  std::vector<std::byte> payload(4 << 10, std::byte{6});
+  for (std::size_t i = 0; i < messages; ++i) {
+    SendOp send(net, Rank(1), Tag{.unit = 7}, ConstView(payload.data(), payload.size()), DType::UInt8);
+    co_await send;
+  }
+}
+Task<void> receive_all(Transport& net, std::size_t messages) {
+  std::vector<std::byte> bytes(4 << 10);
+  for (std::size_t i = 0; i < messages; ++i) {
+    RecvOp recv(net, Rank(0), Tag{.unit = 7}, View(bytes.data(), bytes.size()), DType::UInt8);
+    co_await recv;
+    EXPECT_EQ(bytes.back(), std::byte{6});
+  }
+}
+
+// The sender's loop rests once its operations are done, with copies of fragments that found no room.
+TEST(SharedMemory, DrainsSoThatASenderNeedNotPollOn) {
+  constexpr std::size_t kAhead = 72;
+  auto codes = run_processes(2, [&](Process& process) {
+    setenv("UCX_MM_FIFO_SIZE", "64", 1);
+    ProcessRank rank(process, {.transport = "shm"});
+    rank.run(test::greet);
+    if (process.index() == 0) {
+      test::run_transports(rank.loop(), {&rank.transport()},
+                           [](Transport& net) { return send_ahead(net, kAhead); });
+      process.barrier();
+      rank.transport().drain();
+    } else {
+      process.barrier();
+      rank.run([](Transport& net) { return receive_all(net, kAhead); });
+    }
+    process.barrier();
+    return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
 class OverTcp : public Processes {};
 INSTANTIATE_TEST_SUITE_P(Transports, OverTcp,
                          testing::ValuesIn(test::built({"tcp", "ucx-tcp", "grpc", "grpc-unary"})), name_of);

@@ -78,6 +78,7 @@ TEST(UcxPath, DifferentHostsShareNoMemory) {
     net.connect(peers);
     loop.add(net);
     test::run_transports(loop, {&net}, greet);
+    net.drain();
     EXPECT_THAT(net.path(Rank(1 - process.index())).name, HasSubstr("tcp"));
     EXPECT_FALSE(net.path(Rank(1 - process.index())).shared_memory);
     process.barrier();

@@ -34,7 +34,10 @@ class ProcessRank {
   net::ProcessTransport& transport() { return *transport_; }
   task::PollLoop& loop() { return loop_; }
   const Process& process() const { return process_; }
-  void run(const RankBody& body) { run_transports(loop_, {transport_.get()}, body); }
+  void run(const RankBody& body) {
+    run_transports(loop_, {transport_.get()}, body);
+    transport_->drain();  // who runs nothing may wait in ways that do not poll
+  }
 
  private:
   static net::ProcessTransportOptions with_place(const Process& process,

@@ -43,6 +43,7 @@ class GrpcTransport::Impl {
   void put_here(const PutOp& op);
   bool poll();
   bool arm();
+  void drain(Instant limit);
 
   task::Executor& executor;
   task::PendingOps& pending;
@@ -95,7 +96,7 @@ GrpcTransport::Impl::Impl(task::Executor& executor, task::PendingOps& pending, P
 GrpcTransport::Impl::~Impl() {
   const Instant limit = executor.now() + kDrainLimit;
   if (!pending.cancelled()) {
-    wait_until([&] { return all_peers([](GrpcPeer& peer) { return peer.lost() || peer.idle(); }); }, limit);
+    drain(limit);
     for (auto& peer : peers)
       if (peer && peer->idle()) peer->line().hang_up();
     wait_until([&] { return all_peers([](GrpcPeer& peer) { return peer.lost() || peer.closed(); }); }, limit);
@@ -196,6 +197,10 @@ bool GrpcTransport::Impl::poll() {
 bool GrpcTransport::Impl::arm() {
   if (!completions.empty() || awaiting.any_is_up()) return false;
   return events->arm();
+}
+
+void GrpcTransport::Impl::drain(Instant limit) {
+  wait_until([&] { return all_peers([](GrpcPeer& peer) { return peer.lost() || peer.idle(); }); }, limit);
 }
 
 template <class Condition>
@@ -304,5 +309,6 @@ bool GrpcTransport::arm() { return impl_->arm(); }
 void GrpcTransport::disarm() { impl_->events->disarm(); }
 
 std::uint64_t GrpcTransport::stale_fragments() const { return impl_->inbox.stale(); }
+void GrpcTransport::drain() { impl_->drain(impl_->executor.now() + kDrainLimit); }
 
 }  // namespace taxon::net
