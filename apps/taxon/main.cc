@@ -158,8 +158,12 @@ CLI::Option* add_fault_search(CLI::App* simulate, taxon::app::FaultArguments& ar
   auto* seeds = simulate->add_option("--seeds", arguments.seeds, "The seeds to try")
                     ->type_name("FIRST..LAST")
                     ->needs(faults);
+  auto* table = simulate->add_option("--table", arguments.table,
+                                     "Write how the runs ended, by what they were made of (Markdown)");
+  table->needs(faults);
   simulate->add_option("--replay", arguments.replay, "Try this seed alone and say all that is known of it")
       ->excludes(seeds)
+      ->excludes(table)
       ->needs(faults);
   for (const char* other :
        {"--cluster", "--workers", "--profile", "--fidelity", "--steps", "--trace", "--json"})

@@ -127,15 +127,6 @@ Seeds parse_seeds(const std::string& text) {
   return seeds;
 }
 
-void Tally::add(const Trial& trial) {
-  ++trials;
-  findings += !trial.findings.empty();
-  resumed += trial.resumed;
-  messages += trial.seen.report.messages;
-  seconds += to_seconds(trial.seen.report.time);
-  ++endings[trial.ending];
-}
-
 Tally search(const Job& job, Seeds seeds, const std::function<GoOn(const Trial&)>& show) {
   Tally tally;
   for (std::uint64_t seed = seeds.first;; ++seed) {

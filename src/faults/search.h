@@ -1,23 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <map>
+#include <string>
 
-#include "faults/checks.h"
-#include "faults/shape.h"
+#include "faults/tally.h"
 
 namespace taxon::faults {
-
-/// One seed: a shape, a schedule of faults, and what came of it.
-struct Trial {
-  std::uint64_t seed = 0;
-  JobShape shape;
-  FaultSchedule schedule;
-  SimulatedRun seen;
-  Ending ending = Ending::Complete;
-  bool resumed = false;               // from a checkpoint, or from the beginning, after the disturbed run
-  std::vector<std::string> findings;  // what must not be
-};
 
 /// Everything about the trial follows from the seed: whoever has it can repeat it. Runs the shape without
 /// faults, then twice with them; and if the plan keeps checkpoints and the run did not end well, once more
@@ -30,16 +19,6 @@ struct Seeds {
 };
 /// "1..10000" or "17". Throws Error{Usage}.
 Seeds parse_seeds(const std::string& text);
-
-struct Tally {
-  std::uint64_t trials = 0;
-  std::uint64_t findings = 0;  // trials with at least one
-  std::uint64_t resumed = 0;
-  std::uint64_t messages = 0;  // delivered
-  double seconds = 0;          // of virtual time
-  std::map<Ending, std::uint64_t> endings;
-  void add(const Trial& trial);
-};
 
 enum class GoOn { Yes, No };
 /// Tries one seed after the other, shows each trial, and stops when told to.

@@ -77,12 +77,12 @@ TEST_P(FaultSchedules, HaveNoFinding) {
         << fmt::format("{}", fmt::join(describe(trial.schedule), "\n"));
     return faults::GoOn::Yes;
   });
-  EXPECT_EQ(tally.trials, 100u);
+  EXPECT_EQ(tally.all.trials, 100u);
   EXPECT_GT(disciplines.size(), 25u);
   // The schedules do reach into the runs. (One in a hundred is survived, of which LostWorker is about.)
   for (Ending ending : {Ending::Complete, Ending::Lost, Ending::Stuck})
-    EXPECT_TRUE(tally.endings.count(ending)) << to_string(ending);
-  EXPECT_GT(tally.resumed, 0u);
+    EXPECT_TRUE(tally.all.endings.count(ending)) << to_string(ending);
+  EXPECT_GT(tally.all.resumed, 0u);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, FaultSchedules,
                          testing::Values(faults::Seeds{1, 100}, faults::Seeds{101, 200},

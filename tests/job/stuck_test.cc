@@ -26,6 +26,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 
 constexpr int kRanks = 4, kOdd = 2;
+constexpr std::chrono::seconds kHangLimit{60};
 
 /// Stops its process in the middle of a bucket: before the second message that it sends for bucket 1 of the
 /// fourth step.

@@ -1,6 +1,8 @@
 // What must hold of messages in every transport.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "base/rng.h"
@@ -23,9 +25,9 @@ std::vector<std::byte> pattern(std::size_t size, Rank source, const Tag& tag) {
   std::vector<std::byte> bytes(size);
   std::uint64_t word = static_cast<std::uint64_t>(source.value()) * 0x9e3779b97f4a7c15ULL + tag.unit * 31 +
                        tag.sequence * 0x1000003ULL + 1;
-  for (std::size_t i = 0; i < size; ++i) {
-    if (i % 8 == 0) word = word * 6364136223846793005ULL + 1442695040888963407ULL;
-    bytes[i] = static_cast<std::byte>(word >> (8 * (i % 8)));
+  for (std::size_t i = 0; i < size; i += sizeof word) {
+    word = word * 6364136223846793005ULL + 1442695040888963407ULL;
+    std::memcpy(bytes.data() + i, &word, std::min(sizeof word, size - i));
   }
   return bytes;
 }

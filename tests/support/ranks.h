@@ -15,8 +15,11 @@ namespace taxon::test {
 /// What every rank runs. The callable outlives its coroutines, so that a lambda may capture here.
 using RankBody = std::function<task::Task<void>(net::Transport&)>;
 
-/// Fails a test that hangs long before the test driver kills it, and says who waits for what.
-constexpr std::chrono::seconds kHangLimit{60};
+/// Fails a test that hangs long before the test driver kills it, and says who waits for what: so many looks
+/// in a row find every rank in the same waits. Between two of them all that is ready runs, however long that
+/// takes on a busy machine or under a sanitizer.
+constexpr int kLooks = 60;
+constexpr std::chrono::seconds kLookEvery{1};
 
 namespace detail {
 
@@ -32,16 +35,37 @@ inline task::Task<void> run_rank(const RankBody& body, net::Transport& transport
   if (error) fail(error);
 }
 
-inline task::Task<void> watch(task::Executor& executor, task::PendingOps& waits,
-                              const std::function<void()>& hang) {
-  bool due = false;
-  try {
-    task::SleepUntil limit(executor, waits, executor.now() + Duration(kHangLimit));
-    co_await limit;
-    due = true;
-  } catch (...) {  // the ranks are done
+struct RankWait {
+  Rank rank;
+  task::WaitInfo wait;
+  bool operator==(const RankWait& other) const {
+    return rank == other.rank && wait.since == other.wait.since && wait.operation == other.wait.operation &&
+           wait.subject == other.wait.subject;
   }
-  if (due) hang();
+};
+inline std::vector<RankWait> waits_of(const std::vector<net::Transport*>& ranks) {
+  std::vector<RankWait> all;
+  for (net::Transport* rank : ranks)
+    for (task::WaitInfo& wait : rank->pending().snapshot()) all.push_back({rank->rank(), std::move(wait)});
+  return all;
+}
+
+inline task::Task<void> watch(const std::vector<net::Transport*>& ranks, task::PendingOps& waits,
+                              const std::function<void()>& hang) {
+  task::Executor& executor = ranks.front()->executor();
+  std::vector<RankWait> last;
+  try {
+    for (int alike = 0; alike < kLooks;) {
+      task::SleepUntil look(executor, waits, executor.now() + Duration(kLookEvery));
+      co_await look;
+      std::vector<RankWait> now = waits_of(ranks);
+      alike = now == last ? alike + 1 : 0;
+      last = std::move(now);
+    }
+  } catch (...) {  // the ranks are done
+    co_return;
+  }
+  hang();
 }
 
 inline task::Task<void> run_all(const std::vector<net::Transport*>& ranks, const RankBody& body) {
@@ -51,15 +75,14 @@ inline task::Task<void> run_all(const std::vector<net::Transport*>& ranks, const
     for (net::Transport* rank : ranks) rank->pending().cancel(error);
   };
   std::function<void()> hang = [&] {
-    for (net::Transport* rank : ranks)
-      for (const task::WaitInfo& wait : rank->pending().snapshot())
-        std::cerr << "rank " << rank->rank().value() << " waits in " << wait.operation << " for rank "
-                  << (wait.peer ? wait.peer->value() : -1) << ": " << wait.subject << "\n";
+    for (const auto& [rank, wait] : waits_of(ranks))
+      std::cerr << "rank " << rank.value() << " waits in " << wait.operation << " for rank "
+                << (wait.peer ? wait.peer->value() : -1) << ": " << wait.subject << "\n";
     fail(std::make_exception_ptr(Error(ErrorKind::Deadline, "the test hangs")));
   };
   task::PendingOps none, watch_waits;
   task::Scope watch_scope(none), scope(none);
-  watch_scope.spawn(watch(ranks.front()->executor(), watch_waits, hang));
+  watch_scope.spawn(watch(ranks, watch_waits, hang));
   for (net::Transport* rank : ranks) scope.spawn(run_rank(body, *rank, fail));
   co_await scope.join();
   watch_waits.cancel(std::make_exception_ptr(Error(ErrorKind::Internal, "over")));

@@ -11,6 +11,7 @@
 #include "apps/taxon/commands/command.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "base/version.h"
 #include "data/split.h"
 #include "faults/search.h"
 #include "job/recipes.h"
@@ -78,13 +79,27 @@ void print_trial(const faults::Trial& trial) {
 }
 
 void print_tally(const faults::Tally& tally, double seconds) {
-  std::cout << fmt::format("{} schedules in {} ({:.0f}/s): {} messages in {} of virtual time\n", tally.trials,
-                           format_seconds(seconds), static_cast<double>(tally.trials) / seconds,
-                           tally.messages, format_seconds(tally.seconds));
-  for (const auto& [ending, count] : tally.endings)
+  std::cout << fmt::format("{} schedules in {} ({:.0f}/s): {} messages in {} of virtual time\n",
+                           tally.all.trials, format_seconds(seconds),
+                           static_cast<double>(tally.all.trials) / seconds, tally.messages,
+                           format_seconds(tally.seconds));
+  for (const auto& [ending, count] : tally.all.endings)
     std::cout << fmt::format("  {:>6} {}\n", count, to_string(ending));
-  std::cout << fmt::format("  {:>6} of them resumed from their checkpoints, to the end\n", tally.resumed);
-  std::cout << fmt::format("  {:>6} with findings\n", tally.findings);
+  std::cout << fmt::format("  {:>6} of them resumed from their checkpoints, to the end\n", tally.all.resumed);
+  std::cout << fmt::format("  {:>6} with findings\n", tally.all.findings);
+}
+
+void write_table(const FaultArguments& arguments, const faults::Tally& tally) {
+  std::string command =
+      fmt::format("taxon simulate {} --faults --seeds {}", arguments.recipe, arguments.seeds);
+  for (const std::string& assignment : arguments.overrides) command += fmt::format(" --set {}", assignment);
+  write_file(
+      arguments.table,
+      fmt::format("# Schedules of faults, by what the runs were made of\n"
+                  "`{}`, Taxon {}: {} schedules with {} messages, {} with findings. A schedule counts in "
+                  "one line for each key.\n\n{}",
+                  command, version_number(), tally.all.trials, tally.messages, tally.all.findings,
+                  faults::table_of(tally)));
 }
 
 /// A line of progress every two seconds.
@@ -114,6 +129,7 @@ int run(const FaultArguments& arguments) {
   const data::FileStorage storage;
   const data::Datasets datasets = data::open_split(recipe, storage);
   const faults::Job job = make_job(recipe, datasets);
+  if (!arguments.table.empty()) write_table(arguments, {});  // what can't be written is known at once
   const std::atomic<bool>& stop = launch::install_stop_signals();
   seed_in_trial = seeds.first;
   std::signal(SIGABRT, on_abort);
@@ -126,8 +142,9 @@ int run(const FaultArguments& arguments) {
     return stop ? faults::GoOn::No : faults::GoOn::Yes;
   });
   if (!arguments.replay) print_tally(tally, progress.seconds());
-  if (tally.findings > 0) return exit_code(ErrorKind::Internal);
-  const bool whole = tally.trials == seeds.last - seeds.first + 1;
+  if (!arguments.table.empty()) write_table(arguments, tally);
+  if (tally.all.findings > 0) return exit_code(ErrorKind::Internal);
+  const bool whole = tally.all.trials == seeds.last - seeds.first + 1;
   return whole ? 0 : exit_code(ErrorKind::Interrupted);
 }
 
