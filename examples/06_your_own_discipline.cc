@@ -17,12 +17,7 @@
 
 using namespace taxon;
 
-constexpr exchange::TopologyRow kTopologies[] = {
-    {"median", Median::make, net::Operation::User, net::Operation::User,
-     [](std::size_t count, int) { return count; },
-     [](const plan::LevelPlan&, std::size_t bytes, const exchange::LevelShape& shape,
-        const exchange::Extensions&) { return static_cast<double>(bytes) * (shape.size - 1); }},
-};
+const exchange::TopologyRow kTopologies[] = {median()};
 constexpr optim::OuterRow kRules[] = {{"by_sign", "one rate towards the mean", BySign::make, 1}};
 const codec::CodecRow kCodecs[] = {stochastic_top_k()};
 const exchange::Extensions kOwn{.topologies = kTopologies, .outer_rules = kRules, .codecs = kCodecs};
@@ -150,8 +145,7 @@ int main() try {
   if (!counts_in_rates(train_with(4, meets), rate, 12)) return std::cout << "12 meetings by sign: wrong\n", 1;
   // Four workers meet the servers 12 times each, in whatever order; nobody is more than two meetings ahead.
   meets.topology = "servers";
-  meets.staleness = 2;
-  meets.apply = 1;
+  meets.options = {{"staleness", 2}, {"apply", 1}};
   if (!counts_in_rates(train_with(4, meets), rate, 48)) return std::cout << "48 updates by sign: wrong\n", 1;
   const plan::Plan recipe = codec_recipe("0.25");
   std::cout << "what travels: " << plan::axes_of(recipe, catalogue()).compression << ", "

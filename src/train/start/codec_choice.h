@@ -13,8 +13,9 @@ namespace taxon::train {
 /// By level of a plan: what the slowest member's links reach; nothing where no codec needs to know.
 using LevelLinks = std::vector<std::optional<comm::LinkCost>>;
 
-/// Collective: probes the links of levels that have a codec.
-task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan);
+/// Collective: probes the links of levels that have a codec. `own`: rows beside those of the tables.
+task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan,
+                                    const exchange::Extensions* own);
 
 /// What rank 0 decides codecs by. Everything outlives the decision.
 struct CodecChoice {

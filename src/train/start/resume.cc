@@ -257,7 +257,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   run_start.plan = options->plan;
   bool root = group->rank() == 0;
   std::vector<exchange::LevelShape> shapes = co_await agree_on_shapes(ranks);
-  const LevelLinks links = co_await probe_levels(ranks, &options->plan);
+  const LevelLinks links = co_await probe_levels(ranks, &options->plan, &options->own);
   plan::ResolvedPlan resolved_before;
   if (root && options->start == TrainOptions::Start::Resume) {
     std::optional<Restored> restored;
