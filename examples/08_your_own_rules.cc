@@ -37,7 +37,8 @@ struct Quiet final : taxon::Observer {
 taxon::SimulationResult simulate(const taxon::Plan& plan, int ranks) {
   taxon::SimulationInput input{.plan = plan, .ranks = ranks, .own = kOwn};
   for (int rank = 0; rank < ranks; ++rank)
-    input.cluster.hosts.push_back({.device = {.flops = 1e9 / (1 + rank % 2), .memory_bandwidth = 1e9},
+    input.cluster.hosts.push_back({.name = "host" + std::to_string(rank),
+                                   .device = {.flops = 1e9 / (1 + rank % 2), .memory_bandwidth = 1e9},
                                    .network = {.latency = 50e-6, .overhead = 5e-6, .bandwidth = 125e6}});
   input.fidelity = &taxon::planner::fidelity_table().front();  // exact: every rank trains its own model
   return taxon::simulate(input);
@@ -57,7 +58,7 @@ int main(int argc, char** argv) try {
   std::cout << taxon::dry_run(plan, job.size(), taxon::Printed::Changes, kOwn);
   const taxon::SimulationResult simulated = simulate(plan, job.size());
   std::cout << "trained: accuracy " << outcome.test.accuracy << "; simulated: accuracy "
-            << simulated.outcome.test.accuracy << ", " << to_seconds(simulated.median) << " s a step, "
+            << simulated.outcome.test.accuracy << ", " << taxon::to_seconds(simulated.median) << " s a step, "
             << (simulated.outcome.parameter_hash == outcome.parameter_hash ? "the same bits" : "other bits")
             << "\n";
 } catch (const taxon::Error& error) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 struct DynamicSspOptions {
@@ -39,15 +40,19 @@ class DynamicSsp final : public taxon::exchange::ConsistencyRule {
   }
   void arrived(int worker, taxon::Instant now, Clocks clocks) override {
     Seen& seen = seen_[index(worker)];
-    seen.interval = seen.pushes++ > 0 ? now - seen.last : taxon::Duration(0);
-    seen.last = now;
-    const int slowest = furthest_behind(clocks);
+    if (seen.last) seen.interval = now - seen.set_out;
+    seen.last = seen.set_out = now;
     const std::int64_t reached = at(clocks, worker).reached();
-    const bool leads = std::all_of(clocks.begin(), clocks.end(), [&](const taxon::exchange::WorkerClock& w) {
-      return !w.takes_part || w.reached() <= reached;
-    });
-    if (leads && reached >= seen.granted && reached - at(clocks, slowest).clock > options_.lower)
-      seen.granted = reached + extra_steps(seen, seen_[index(slowest)]);
+    const bool used_up = seen.granted > 0 && reached >= seen.granted;
+    if (used_up) seen.granted = 0;
+    if (!used_up && seen.granted == 0 && behind(worker, clocks) > options_.lower && is_first(worker, clocks))
+      if (const std::int64_t extra = extra_steps(seen, seen_[index(slowest(clocks))]); extra > 0)
+        seen.granted = reached + extra;
+    for (int w = 0; w < static_cast<int>(seen_.size()); ++w) {
+      const bool waits = behind(w, clocks) > lead(w, clocks);
+      if (seen_[index(w)].waits && !waits) seen_[index(w)].set_out = now;
+      seen_[index(w)].waits = waits;
+    }
   }
   std::string describe(Clocks clocks) const override {
     std::string leads;
@@ -58,19 +63,30 @@ class DynamicSsp final : public taxon::exchange::ConsistencyRule {
 
  private:
   struct Seen {
-    std::int64_t pushes = 0;
-    taxon::Instant last{};        // A[p][0] in the paper
-    taxon::Duration interval{0};  // A[p][0] - A[p][1]; 0: not known yet
-    std::int64_t granted = 0;     // the clock at which it stops to be checked again
+    std::optional<taxon::Instant> last;  // A[p][0] in the paper: when it handed in
+    taxon::Instant set_out{};            // when it went on from there: waiting is no part of a step
+    taxon::Duration interval{0};         // what its last step took; 0: not known yet
+    std::int64_t granted = 0;  // where it stops, though it could go on by now; 0: nothing is granted
+    bool waits = false;
   };
   static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }
   static const taxon::exchange::WorkerClock& at(Clocks clocks, int worker) { return clocks[index(worker)]; }
-  static int furthest_behind(Clocks clocks) {
-    int slowest = -1;
-    for (int w = 0; w < static_cast<int>(clocks.size()); ++w)
-      if (at(clocks, w).takes_part && (slowest < 0 || at(clocks, w).clock < at(clocks, slowest).clock))
+  static int slowest(Clocks clocks) {
+    int slowest = 0;
+    for (int w = 1; w < static_cast<int>(clocks.size()); ++w)
+      if (at(clocks, w).takes_part &&
+          (!at(clocks, slowest).takes_part || at(clocks, w).reached() < at(clocks, slowest).reached()))
         slowest = w;
     return slowest;
+  }
+  /// Steps that the slowest is behind a worker.
+  static std::int64_t behind(int worker, Clocks clocks) {
+    return at(clocks, worker).reached() - at(clocks, slowest(clocks)).reached();
+  }
+  static bool is_first(int worker, Clocks clocks) {
+    return std::all_of(clocks.begin(), clocks.end(), [&](const taxon::exchange::WorkerClock& other) {
+      return !other.takes_part || other.reached() <= at(clocks, worker).reached();
+    });
   }
   /// r in 0 .. s_upper - s_lower for which some push of the slowest, A_s + k I_s, comes nearest to the push
   /// A_p + r I_p at which the worker would stop; the fewest of several.
@@ -79,7 +95,7 @@ class DynamicSsp final : public taxon::exchange::ConsistencyRule {
     std::int64_t best = 0;
     taxon::Duration least = taxon::Duration::max();
     for (std::int64_t r = 0; r <= options_.upper - options_.lower; ++r) {
-      const taxon::Duration stops = worker.last + r * worker.interval - slowest.last;
+      const taxon::Duration stops = *worker.last + r * worker.interval - *slowest.last;
       const std::int64_t k = std::max<std::int64_t>(1, stops / slowest.interval);
       const taxon::Duration apart = std::min(std::chrono::abs(stops - k * slowest.interval),
                                              std::chrono::abs(stops - (k + 1) * slowest.interval));

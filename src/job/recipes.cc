@@ -92,7 +92,7 @@ plan::Catalogue catalogue(const exchange::Extensions& own) {
 }
 
 static plan::Catalogue without_models(const exchange::Extensions& own) {
-  plan::Catalogue known = catalogue(own);
+  plan::Catalogue known = job::catalogue(own);
   known.models.clear();
   return known;
 }
@@ -111,7 +111,7 @@ plan::Plan parse_recipe(const std::string& yaml, const std::string& origin,
 
 std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size,
                                      const exchange::Extensions& own) {
-  std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, catalogue(own));
+  std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, job::catalogue(own));
   for (const net::TransportChoice& choice : net::transport_choices()) {
     if (choice.name != plan.transport.kind) continue;
     if (std::string missing = net::what_is_missing(choice); !missing.empty())

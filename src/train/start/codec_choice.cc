@@ -149,11 +149,12 @@ task::Task<void> choose_codecs(TrainContext world, RankGroups ranks, CodecChoice
 }
 
 void tell_of_codecs_inside_hosts(Observer& observer, const plan::Plan& plan,
-                                 std::span<const exchange::LevelShape> shapes) {
+                                 std::span<const exchange::LevelShape> shapes,
+                                 const exchange::Extensions& own) {
   for (std::size_t l = 0; l < shapes.size(); ++l) {
     const plan::LevelPlan& level = plan.exchange.levels[l];
     const exchange::LevelShape& shape = shapes[l];
-    if (!exchange::is_coded(level) || level.codec.force || weighs(level, shape.size)) continue;
+    if (!exchange::is_coded(level) || level.codec.force || weighs(level, shape.size, own)) continue;
     if (shape.size == 1 || !shape.shares_memory) continue;
     observer.noticed(
         fmt::format("level {}: its {} members are on one host, where codec {} mostly costs more than it "

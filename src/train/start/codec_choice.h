@@ -31,6 +31,7 @@ task::Task<void> choose_codecs(TrainContext world, RankGroups ranks, CodecChoice
 /// At rank 0: names codecs between ranks that share memory, as they may not stand inside a node, at levels
 /// where choose_codecs() does not weigh what they cost. `shapes`: by level.
 void tell_of_codecs_inside_hosts(Observer& observer, const plan::Plan& plan,
-                                 std::span<const exchange::LevelShape> shapes);
+                                 std::span<const exchange::LevelShape> shapes,
+                                 const exchange::Extensions& own);
 
 }  // namespace taxon::train
