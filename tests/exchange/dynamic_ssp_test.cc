@@ -16,8 +16,8 @@ ConsistencyController controller(int workers, std::int64_t lower, std::int64_t u
 
 Instant second(int s) { return Instant(from_seconds(s)); }
 
-/// Worker 0 needs a second for a step and the others `slow` of them; each begins its next step when it may. Where worker
-/// 0 was, step by step, when it had to wait: how far ahead of the slowest.
+/// Worker 0 needs a second for a step and the others `slow` of them; each begins its next step when it may.
+/// Where worker 0 was, step by step, when it had to wait: how far ahead of the slowest.
 std::vector<std::int64_t> waits_of(ConsistencyController clocks, int workers, int slow, int seconds) {
   std::vector<std::int64_t> steps(static_cast<std::size_t>(workers)), waits;
   std::vector<int> ready(static_cast<std::size_t>(workers), slow);  // when it hands in next; 0: it waits
@@ -39,7 +39,8 @@ std::vector<std::int64_t> waits_of(ConsistencyController clocks, int workers, in
   return waits;
 }
 
-/// Before anybody's time is known it stops like SSP of the lower bound; then where the slowest is about to hand in.
+/// Before anybody's time is known it stops like SSP of the lower bound; then where the slowest is about to
+/// hand in.
 TEST(DynamicSsp, StopsWhereTheSlowestIsAboutToHandIn) {
   const std::vector<std::int64_t> waits = waits_of(controller(2, 1, 4), 2, 3, 60);
   ASSERT_GE(waits.size(), 5u);
