@@ -17,23 +17,10 @@
 
 using namespace taxon;
 
-constexpr exchange::TopologyRow kTopologies[] = {
-    {"median", Median::make, net::Operation::User, net::Operation::User,
-     [](std::size_t count, int) { return count; },
-     [](const plan::LevelPlan&, std::size_t bytes, const exchange::LevelShape& shape,
-        const exchange::Extensions&) { return static_cast<double>(bytes) * (shape.size - 1); }},
-};
+const exchange::TopologyRow kTopologies[] = {median()};
 constexpr optim::OuterRow kRules[] = {{"by_sign", "one rate towards the mean", BySign::make, 1}};
 const codec::CodecRow kCodecs[] = {stochastic_top_k()};
 const exchange::Extensions kOwn{.topologies = kTopologies, .outer_rules = kRules, .codecs = kCodecs};
-
-plan::Catalogue catalogue() {
-  plan::Catalogue known = exchange::catalogue(kOwn);
-  known.models = {"perceptron"};
-  known.datasets = {"blobs"};
-  known.transports = {"auto"};
-  return known;
-}
 
 struct Quiet final : train::Observer {
   void started(const train::RunInfo&) override {}
@@ -76,7 +63,7 @@ task::Task<void> train_all(net::LoopbackWorld* world, const plan::Plan* plan, st
 
 /// What rank 0 has in the end. Throws Error for a plan that the legality table refuses.
 Result train_plan(int ranks, const plan::Plan& plan) {
-  plan::require_legal(plan::check_plan(plan, ranks, catalogue()));
+  plan::require_legal(plan::check_plan(plan, ranks, taxon::catalogue(kOwn)));
   task::PollLoop loop;
   net::LoopbackWorld world(loop, ranks);
   std::vector<Result> results(static_cast<std::size_t>(ranks));
@@ -99,7 +86,7 @@ Result train_with(int ranks, plan::LevelPlan level) {
 
 /// A recipe that names the codec and gives its key a value.
 plan::Plan codec_recipe(const std::string& explore) {
-  const plan::Catalogue known = catalogue();
+  const plan::Catalogue known = taxon::catalogue(kOwn);
   return plan::parse_plan(
       "model: {name: perceptron}\n"
       "data: {dataset: blobs}\n"
@@ -150,11 +137,10 @@ int main() try {
   if (!counts_in_rates(train_with(4, meets), rate, 12)) return std::cout << "12 meetings by sign: wrong\n", 1;
   // Four workers meet the servers 12 times each, in whatever order; nobody is more than two meetings ahead.
   meets.topology = "servers";
-  meets.staleness = 2;
-  meets.apply = 1;
+  meets.options = {{"staleness", 2}, {"apply", 1}};
   if (!counts_in_rates(train_with(4, meets), rate, 48)) return std::cout << "48 updates by sign: wrong\n", 1;
   const plan::Plan recipe = codec_recipe("0.25");
-  std::cout << "what travels: " << plan::axes_of(recipe, catalogue()).compression << ", "
+  std::cout << "what travels: " << plan::axes_of(recipe, taxon::catalogue(kOwn)).compression << ", "
             << bytes_of(recipe, 1 << 20) << " bytes of 4194304 values' bytes\n";
   if (bytes_of(recipe, 1 << 20) != 2 * 4 * (1 << 19) + sizeof(codec::Head))
     return std::cout << "wrong bytes\n", 1;

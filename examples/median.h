@@ -59,3 +59,17 @@ class Median final : public taxon::exchange::Topology {
   }
   taxon::comm::Communicator& group_;
 };
+
+inline taxon::exchange::TopologyRow median() {
+  return {
+      .name = "median",
+      .make = Median::make,
+      .reduce = taxon::net::Operation::User,  // it sends its messages itself
+      .spread = taxon::net::Operation::User,
+      .owned = [](std::size_t count, int) { return count; },
+      .sent =
+          [](const taxon::plan::LevelPlan&, std::size_t bytes, const taxon::exchange::LevelShape& shape,
+             const taxon::exchange::Extensions&) { return static_cast<double>(bytes) * (shape.size - 1); },
+      .sentence = "the median of what members hand in stands for its mean",
+      .optimisation = "replicated"};
+}

@@ -21,6 +21,7 @@ plan::Catalogue catalogue(const Extensions& own) {
   known.codecs = codec::known_codecs(own.codecs);
   known.outer_rules = optim::known_outer_rules(own.outer_rules);
   known.graphs = names_of(own.graphs, graph_table());
+  known.consistencies = known_consistencies(own.consistencies);
   known.lates = optim::known_lates(own.late_rules);
   return known;
 }

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "codec/codec.h"
+#include "exchange/consistency/rule.h"
 #include "exchange/levels/topology.h"
 #include "exchange/topologies/graph.h"
 #include "optim/outer.h"
@@ -23,6 +24,7 @@ struct Extensions {
   std::span<const codec::CodecRow> codecs;
   std::span<const comm::CollectiveRow> collectives;
   std::span<const optim::ScheduleRow> schedules;
+  std::span<const ConsistencyRow> consistencies;
 };
 
 /// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are

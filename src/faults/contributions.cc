@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "exchange/consistency/rule.h"
+
 namespace taxon::faults {
 namespace {
 
@@ -127,9 +129,10 @@ class Unit {
 ServerOracle bookkeeping_of(const plan::LevelPlan& level, int workers) {
   ServerOracle book;
   book.workers = workers;
-  book.staleness = level.staleness;
-  book.dropping = level.quorum == 0 ? Dropping::Forbidden : Dropping::Allowed;
-  book.all_at_once = level.staleness == 0 && level.quorum == 0 && level.apply == 0;
+  const plan::ConsistencyBounds bounds = exchange::find_consistency(level.consistency).bounds(level);
+  book.staleness = bounds.lead;
+  book.dropping = bounds.drops() ? Dropping::Allowed : Dropping::Forbidden;
+  book.all_at_once = bounds.in_step();
   return book;
 }
 

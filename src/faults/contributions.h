@@ -14,7 +14,7 @@ enum class Dropping { Forbidden, Allowed };
 /// What a unit's owner must not do with contributions, as far as it is seen from what it did.
 struct ServerOracle {
   int workers = 1;
-  std::int64_t staleness = 0;  // see exchange::Consistency
+  std::int64_t staleness = 0;  // see plan::ConsistencyBounds
   Dropping dropping = Dropping::Forbidden;
   bool all_at_once = false;  // every update is made of one contribution of every worker
   bool complete = false;     // the run ended well: nothing may be left over

@@ -44,7 +44,7 @@ ProcessOptions process_options(const plan::Plan& plan, const JobOptions& options
   process.version = version_number();
   process.stop = options.stop;
   process.say = options.say ? options.say : [](const std::string&) {};
-  process.expendable = exchange::expendable_ranks(plan, process.identity.world_size);
+  process.expendable = exchange::expendable_ranks(plan, process.identity.world_size, options.own);
   process.note = launch::Note::of(environment);
   return process;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "exchange/extensions.h"
 #include "job/process.h"
 #include "plan/plan.h"
 #include "task/task.h"
@@ -20,6 +21,8 @@ struct JobOptions {
   /// Set from outside (a signal): joining ends with Error{Interrupted}, and a training run in order. Outlives
   /// the job. Null: nobody asks.
   const std::atomic<bool>* stop = nullptr;
+  /// What the plan names beside rows of the tables.
+  exchange::Extensions own = {};
 };
 
 /// This process as one rank of a job of many. All ranks make the same calls in the same order, each on one

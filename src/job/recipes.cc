@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
-#include "exchange/extensions.h"
 #include "model/model.h"
 #include "net/transport_choice.h"
 #include "plan/nearest.h"
@@ -84,22 +83,35 @@ std::string find_recipe(const std::string& word, const std::string& folder) {
               fmt::format("there is no file \"{}\", and {}{}", word, where, suggestions(word, names)));
 }
 
-plan::Catalogue catalogue() {
-  plan::Catalogue known = exchange::catalogue();
+plan::Catalogue catalogue(const exchange::Extensions& own) {
+  plan::Catalogue known = exchange::catalogue(own);
   known.models = names_of(model::model_table());
   known.datasets = names_of(data::dataset_table());
   known.transports = net::transport_names();
   return known;
 }
 
-plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides) {
-  plan::Catalogue known = catalogue();
+static plan::Catalogue without_models(const exchange::Extensions& own) {
+  plan::Catalogue known = job::catalogue(own);
   known.models.clear();
+  return known;
+}
+
+plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides,
+                       const exchange::Extensions& own) {
+  const plan::Catalogue known = without_models(own);
   return plan::read_plan(path, overrides, &known);
 }
 
-std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size) {
-  std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, catalogue());
+plan::Plan parse_recipe(const std::string& yaml, const std::string& origin,
+                        const std::vector<std::string>& overrides, const exchange::Extensions& own) {
+  const plan::Catalogue known = without_models(own);
+  return plan::parse_plan(yaml, origin, overrides, &known);
+}
+
+std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size,
+                                     const exchange::Extensions& own) {
+  std::vector<plan::Problem> problems = plan::check_plan(plan, world_size, job::catalogue(own));
   for (const net::TransportChoice& choice : net::transport_choices()) {
     if (choice.name != plan.transport.kind) continue;
     if (std::string missing = net::what_is_missing(choice); !missing.empty())

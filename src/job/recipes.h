@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "exchange/extensions.h"
 #include "plan/catalogue.h"
 #include "plan/plan.h"
 
@@ -28,14 +29,19 @@ std::vector<KnownRecipe> known_recipes(const std::string& folder);
 /// Error{Usage} that lists the nearest names.
 std::string find_recipe(const std::string& word, const std::string& folder);
 
-/// Every name that a plan may use, from the tables.
-plan::Catalogue catalogue();
+/// Every name that a plan may use: from the tables, and those of a program's own rows.
+plan::Catalogue catalogue(const exchange::Extensions& own = {});
 
 /// The recipe with `overrides` laid over it; whatever is wrong with either, names and rows' keys included, is
-/// one Error{Usage}.
+/// one Error{Usage}. `own`, here and below: what it may name beside rows of the tables.
 /// Models are not asked: a profile may stand for one that this program lacks. check_run() asks for them.
-plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides = {});
+plan::Plan read_recipe(const std::string& path, const std::vector<std::string>& overrides = {},
+                       const exchange::Extensions& own = {});
+/// The same of a recipe's text; `origin` names it in messages.
+plan::Plan parse_recipe(const std::string& yaml, const std::string& origin,
+                        const std::vector<std::string>& overrides = {}, const exchange::Extensions& own = {});
 /// What check_plan() says of a plan that is to be run here, and what this build lacks for it.
-std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size);
+std::vector<plan::Problem> check_run(const plan::Plan& plan, int world_size,
+                                     const exchange::Extensions& own = {});
 
 }  // namespace taxon::job

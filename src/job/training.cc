@@ -38,7 +38,7 @@ TrainingInputs open_training_inputs(Job& job) {
 train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, train::Observer& observer,
                      train::TrainOptions options) {
   // Model and data are here already, whatever the plan calls them.
-  plan::Catalogue known = exchange::catalogue(options.own);
+  plan::Catalogue known = exchange::catalogue(job.options().own);
   known.models = {job.plan().model.name};
   known.datasets = {job.plan().data.dataset};
   known.transports = net::transport_names();
@@ -47,6 +47,7 @@ train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, 
   options.version = version_number();
   options.clock_offset = job.process().clock_offset();
   options.stop = job.options().stop;
+  options.own = job.options().own;
   options.failures = &job.process().failures();
   data::FileStorage files;
   data::HeldFolder storage(files, options.out);

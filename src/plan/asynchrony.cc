@@ -25,10 +25,12 @@ double lowered(double momentum, double asynchrony) {
 }  // namespace
 
 double asynchrony(const Plan& plan, int world_size, const Catalogue& known) {
-  for (const LevelPlan& level : plan.exchange.levels)
-    if (known.sum_at(level) == SumAt::Servers && level.rule == "sum" && level.staleness != 0 &&
-        level.apply > 0)
-      return std::max(1.0, static_cast<double>(groups(plan, world_size)) / level.apply);
+  for (const LevelPlan& level : plan.exchange.levels) {
+    if (known.sum_at(level) != SumAt::Servers || level.rule != "sum") continue;
+    const ConsistencyBounds bounds = known.bounds_of(level);
+    if (bounds.lead != 0 && bounds.apply > 0)
+      return std::max(1.0, static_cast<double>(groups(plan, world_size)) / bounds.apply);
+  }
   return 1;
 }
 

@@ -52,13 +52,9 @@ std::string optimisation(const Plan& plan, const Catalogue& known) {
   return fmt::format("{}", fmt::join(owners, "; "));
 }
 
-/// When a worker of servers may go on, and what makes an update (consistency as its numbers).
+/// When a worker of servers may go on, and what makes an update.
 std::string consistency(const LevelPlan& level, const Catalogue& known) {
-  std::string text = "synchronous";
-  if (level.staleness < 0) text = "asynchronous";
-  if (level.staleness > 0) text = fmt::format("staleness {}", level.staleness);
-  if (level.quorum > 0) text += fmt::format(", quorum {}", level.quorum);
-  if (level.apply > 1) text += fmt::format(", {} an update", level.apply);
+  std::string text = known.bounds_of(level).words;
   if (const Catalogue::Late* late = known.find_late(level.late); late && !late->scheduling.empty())
     text += fmt::format(", {}", late->scheduling);
   return text;

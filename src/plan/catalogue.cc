@@ -1,5 +1,7 @@
 #include "plan/catalogue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace taxon::plan {
@@ -29,12 +31,26 @@ const Catalogue::Topology* Catalogue::find_topology(std::string_view name) const
   return find(topologies, name);
 }
 const Catalogue::Outer* Catalogue::find_outer(std::string_view name) const { return find(outer_rules, name); }
+const Catalogue::Consistency* Catalogue::find_consistency(std::string_view name) const {
+  return find(consistencies, name);
+}
 const Catalogue::Late* Catalogue::find_late(std::string_view name) const { return find(lates, name); }
 const Catalogue::Codec* Catalogue::find_codec(std::string_view name) const { return find(codecs, name); }
 
 SumAt Catalogue::sum_at(const LevelPlan& level) const {
   const Topology* topology = find_topology(level.topology);
   return topology ? topology->sum : SumAt::Nowhere;
+}
+
+ConsistencyBounds Catalogue::bounds_of(const LevelPlan& level) const {
+  const Consistency* row = find_consistency(level.consistency);
+  if (!row || !row->bounds) return {};
+  const auto& given = level.options.given();
+  const bool allowed = std::all_of(row->options.begin(), row->options.end(), [&](const OptionKey& key) {
+    const auto text = given.find(key.key);
+    return text == given.end() || key.canonical(text->second);
+  });
+  return allowed ? row->bounds(level) : ConsistencyBounds();
 }
 
 std::vector<OptionKey> own_keys(const CodecPlan& codec, const Catalogue& catalogue) {
@@ -48,8 +64,17 @@ std::vector<OptionKey> own_keys(const LevelPlan& level, const Catalogue& catalog
   std::vector<OptionKey> keys;
   add_keys(catalogue.find_topology(level.topology), keys);
   add_keys(catalogue.find_outer(level.rule), keys);
+  if (catalogue.sum_at(level) == SumAt::Servers)
+    add_keys(catalogue.find_consistency(level.consistency), keys);
   add_keys(catalogue.find_late(level.late), keys);
   return keys;
+}
+
+std::string named_rows(const LevelPlan& level, const Catalogue& catalogue) {
+  std::string rows = fmt::format("topology {} with rule {}", level.topology, level.rule);
+  if (catalogue.sum_at(level) == SumAt::Servers)
+    rows += fmt::format(" and consistency {}", level.consistency);
+  return rows;
 }
 
 std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue& catalogue) {

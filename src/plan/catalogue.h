@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/broken.h"
+#include "plan/consistency.h"
 #include "plan/options.h"
 #include "plan/plan.h"
 
@@ -57,6 +58,13 @@ struct Catalogue {
     std::vector<OptionKey> options = {};
     std::span<const LevelRule> rules = {};
   };
+  struct Consistency {
+    std::string name;
+    ConsistencyBounds (*bounds)(const LevelPlan&) = nullptr;  // null: those of workers in step
+    std::string sentence = {};
+    std::vector<OptionKey> options = {};
+    std::span<const LevelRule> rules = {};
+  };
   struct Late {
     std::string name;
     bool gradients = true, weights = true;  // what it can correct
@@ -100,6 +108,7 @@ struct Catalogue {
   std::vector<Rule> rules;
   std::vector<Topology> topologies;
   std::vector<Outer> outer_rules;
+  std::vector<Consistency> consistencies;
   std::vector<Late> lates;
   std::vector<Codec> codecs;
 
@@ -108,11 +117,14 @@ struct Catalogue {
   const Schedule* find_schedule(std::string_view name) const;
   const Topology* find_topology(std::string_view name) const;
   const Outer* find_outer(std::string_view name) const;
+  const Consistency* find_consistency(std::string_view name) const;
   const Late* find_late(std::string_view name) const;
   const Codec* find_codec(std::string_view name) const;
 
   /// Of the level's topology.
   SumAt sum_at(const LevelPlan& level) const;
+  /// Of servers; those of workers in step for a name that no row has, or values that its keys don't allow.
+  ConsistencyBounds bounds_of(const LevelPlan& level) const;
 };
 
 /// Names of rows, in their order.
@@ -128,5 +140,7 @@ std::vector<OptionKey> own_keys(const CodecPlan& codec, const Catalogue& catalog
 std::vector<OptionKey> own_keys(const LevelPlan& level, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue);
+/// Those of a level, for messages: "topology servers with rule sum and consistency clocks".
+std::string named_rows(const LevelPlan& level, const Catalogue& catalogue);
 
 }  // namespace taxon::plan

@@ -146,26 +146,11 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 1},
         p.mixing);
-  visit(Field{.key = "staleness",
-              .sentence =
-                  "Topology servers: steps that a worker may be ahead of the common clock (SSP); 0: none; "
-                  "-1: any number (asynchronous).",
-              .min = -1,
-              .max = 1e9},
-        p.staleness);
-  visit(Field{.key = "quorum",
-              .sentence =
-                  "Topology servers: the common clock is that of the so-many-th fastest worker, and what "
-                  "comes later is dropped (backup workers); 0: of the slowest.",
-              .min = 0,
-              .max = 1 << 20},
-        p.quorum);
-  visit(Field{.key = "apply",
-              .sentence = "Topology servers: contributions that make an update (n-softsync); 0: one of every "
-                          "worker.",
-              .min = 0,
-              .max = 1 << 20},
-        p.apply);
+  visit(
+      Field{.key = "consistency",
+            .sentence = "Topology servers: when what a worker hands in counts, and when it may go on, a row "
+                        "of the table below."},
+      p.consistency);
   visit(Field{.key = "late",
               .sentence =
                   "Topology servers: what becomes of a contribution that was computed some updates ago, a "

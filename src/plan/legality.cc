@@ -149,9 +149,7 @@ Violation meeting_keys_used(const LegalityInput&, const LevelPlan& level) {
                         .topology = level.topology,
                         .collective = level.collective,
                         .graph = level.graph,
-                        .staleness = level.staleness,
-                        .quorum = level.quorum,
-                        .apply = level.apply,
+                        .consistency = level.consistency,
                         .late = level.late,
                         .factors = level.factors,
                         .codec = level.codec,
@@ -301,31 +299,30 @@ constexpr LegalityRow kRows[] = {
     {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
     {"exchange.levels",
      "topology servers must be the only level, or lie across nodes whose level is sharded, with rule sum, "
-     "quorum 0 and mesh.servers 0",
+     "a consistency without a quorum and mesh.servers 0",
      servers_placed},
     {"exchange.levels", "topology servers needs a rule that keeps a centre",
      [](const LegalityInput& c) { return any_level(c, servers_keep_a_centre); }},
-    {"exchange.levels", "staleness, quorum, apply and late belong to topology servers",
+    {"exchange.levels", "consistency must name when workers of servers may go on", consistencies_known, Name},
+    {"exchange.levels", "consistency and late belong to topology servers",
      [](const LegalityInput& c) { return any_level(c, consistency_used); }},
-    {"exchange.levels", "apply must be the same as quorum where that is above 0",
-     [](const LegalityInput& c) { return any_level(c, quorum_applied); }},
-    {"exchange.levels", "a staleness above 0 needs apply 1, or clocks wait for each other as with 0",
-     [](const LegalityInput& c) { return any_level(c, staleness_reached); }},
     {"exchange.levels",
-     "replicas that meet at servers need staleness 0 or apply 1, since each gets its own answer",
+     "replicas that meet at servers need a consistency by which nobody goes on before an update took in what "
+     "it handed in (clocks: staleness 0 or apply 1), since each gets its own answer",
      [](const LegalityInput& c) { return any_level(c, replicas_answered_alone); }},
     {"exchange.levels", "late must name what becomes of late contributions", lates_known, Name},
     {"exchange.levels", "late must fit what is handed in: gradients with rule sum, otherwise weights",
      [](const LegalityInput& c) { return any_level(c, late_corrects); }},
     {"exchange.levels",
-     "late needs staleness 0 or apply 1 where servers correct by what each worker was served last",
+     "late needs such a consistency too (clocks: staleness 0 or apply 1) where servers correct by what each "
+     "worker was served last",
      [](const LegalityInput& c) { return any_level(c, late_as_served); }},
     {"optimiser.rule",
      "that needs norms of whole tensors needs whole sums: no topology sharded or servers with rule sum",
      tensors_whole},
     {"optimiser.clip_norm",
      "must be 0 with topology servers and rule sum, since no server sees the whole gradient", norm_known},
-    {"exchange.delay", "must be 0 with topology servers, where staleness says how late gradients may be",
+    {"exchange.delay", "must be 0 with topology servers, whose consistency says how late gradients may be",
      served_undelayed},
     {"exchange.delay", "replicas that meet have a delay of their own, that of their level", meets_undelayed},
     {"exchange.gradients", "ring needs a level whose topology is sharded", ring_owned},
@@ -377,6 +374,7 @@ void check_rows(const LegalityInput& c, const LevelPlan& level, std::vector<Prob
   };
   ask(c.known.find_topology(level.topology));
   ask(c.known.find_outer(level.rule));
+  if (has_servers(c, level)) ask(c.known.find_consistency(level.consistency));
   ask(c.known.find_late(level.late));
   ask(c.known.find_codec(level.codec.candidate()));
   if (level.codec.answer != level.codec.candidate()) ask(c.known.find_codec(level.codec.answer));
@@ -423,8 +421,8 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
   for (const LevelPlan& level : plan.exchange.levels) {
     const std::size_t before = problems.size();
     if (!known.topologies.empty())
-      check_options(level.options, own_keys(level, known), "exchange.levels.",
-                    fmt::format("topology {} with rule {}", level.topology, level.rule), problems);
+      check_options(level.options, own_keys(level, known), "exchange.levels.", named_rows(level, known),
+                    problems);
     if (!known.codecs.empty())
       check_options(level.codec.options, own_keys(level.codec, known), "exchange.levels.codec.",
                     "codec " + level.codec.candidate(), problems);

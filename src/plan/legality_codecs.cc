@@ -86,13 +86,13 @@ Violation codec_alone(const LegalityInput& c, const LevelPlan& level) {
 /// What a server answers is what became of the entries that counted, in this step, and of nothing else.
 Violation codec_asked(const LegalityInput& c, const LevelPlan& level) {
   if (!at_servers(c, level) || !codec_of(c, level).asks) return {};
-  const bool in_step = level.staleness == 0 && level.quorum == 0 && level.apply == 0;
+  const ConsistencyBounds bounds = c.known.bounds_of(level);
   const OptimiserPlan& optimiser = c.plan.optimiser;
-  return unless(in_step && level.late == LevelPlan().late && level.codec.answer == "none" &&
+  return unless(bounds.in_step() && level.late == LevelPlan().late && level.codec.answer == "none" &&
                     level.codec.feedback != FeedbackKind::None && is_linear(c) && optimiser.weight_decay == 0,
-                fmt::format("staleness is {}, quorum {}, apply {}, late {}, answer {}, feedback {}, "
-                            "optimiser.rule {}, weight_decay {}",
-                            level.staleness, level.quorum, level.apply, level.late, level.codec.answer,
+                fmt::format("consistency is {} ({}), late {}, answer {}, feedback {}, optimiser.rule {}, "
+                            "weight_decay {}",
+                            level.consistency, bounds.words, level.late, level.codec.answer,
                             level.codec.feedback, optimiser.rule, optimiser.weight_decay));
 }
 
@@ -218,10 +218,9 @@ constexpr LegalityRow kRows[] = {
      "servers one whose second round they can hold",
      [](const LegalityInput& c) { return any_coded(c, codec_alone); }},
     {"exchange.levels.codec",
-     "of two rounds at servers, whose answers are the entries that changed, needs workers in step "
-     "(staleness, "
-     "quorum and apply 0, late as_others), optimiser.rule sgd with weight_decay 0, a memory of errors and "
-     "answer none",
+     "of two rounds at servers, whose answers are the entries that changed, needs a consistency that keeps "
+     "workers in step, late as_others, optimiser.rule sgd with weight_decay 0, a memory of errors and answer "
+     "none",
      [](const LegalityInput& c) { return any_coded(c, codec_asked); }},
     {"exchange.levels.codec",
      "where replicas meet needs inner_state keep or reset, and no votes, which say nothing of how far "

@@ -23,9 +23,8 @@ bool any_servers(const LegalityInput& c);
 // plan/legality_servers.cc: when a worker of servers may go on, and what becomes of late contributions.
 Violation servers_placed(const LegalityInput& c);
 Violation servers_keep_a_centre(const LegalityInput& c, const LevelPlan& level);
+Violation consistencies_known(const LegalityInput& c);
 Violation consistency_used(const LegalityInput& c, const LevelPlan& level);
-Violation quorum_applied(const LegalityInput& c, const LevelPlan& level);
-Violation staleness_reached(const LegalityInput& c, const LevelPlan& level);
 Violation replicas_answered_alone(const LegalityInput& c, const LevelPlan& level);
 Violation lates_known(const LegalityInput& c);
 Violation late_corrects(const LegalityInput& c, const LevelPlan& level);

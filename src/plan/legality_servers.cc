@@ -17,7 +17,7 @@ bool any_servers(const LegalityInput& c) {
 static bool served_as_groups(const LegalityInput& c) {
   const auto& levels = c.plan.exchange.levels;
   return levels.size() == 2 && is_sharded(c, levels[0]) && has_servers(c, levels[1]) &&
-         !has_rule(levels[1]) && levels[1].quorum == 0 && c.plan.mesh.servers == 0;
+         !has_rule(levels[1]) && !c.known.bounds_of(levels[1]).drops() && c.plan.mesh.servers == 0;
 }
 
 Violation servers_placed(const LegalityInput& c) {
@@ -35,24 +35,19 @@ Violation servers_keep_a_centre(const LegalityInput& c, const LevelPlan& level) 
 
 Violation consistency_used(const LegalityInput& c, const LevelPlan& level) {
   const LevelPlan plain;
-  return unless(
-      has_servers(c, level) || (level.staleness == plain.staleness && level.quorum == plain.quorum &&
-                                level.apply == plain.apply && level.late == plain.late),
-      fmt::format("topology is {}", level.topology));
-}
-
-Violation quorum_applied(const LegalityInput&, const LevelPlan& level) {
-  return unless(level.quorum == 0 || level.quorum == level.apply,
-                fmt::format("quorum is {}, apply is {}", level.quorum, level.apply));
-}
-
-Violation staleness_reached(const LegalityInput&, const LevelPlan& level) {
-  return unless(level.staleness <= 0 || level.apply == 1, fmt::format("apply is {}", level.apply));
+  return unless(has_servers(c, level) || (level.consistency == plain.consistency && level.late == plain.late),
+                fmt::format("topology is {}", level.topology));
 }
 
 Violation replicas_answered_alone(const LegalityInput& c, const LevelPlan& level) {
-  return unless(!has_servers(c, level) || !has_rule(level) || level.staleness == 0 || level.apply == 1,
-                fmt::format("staleness is {}, apply is {}", level.staleness, level.apply));
+  return unless(!has_servers(c, level) || !has_rule(level) || c.known.bounds_of(level).answers_what_it_took(),
+                fmt::format("consistency is {} ({})", level.consistency, c.known.bounds_of(level).words));
+}
+
+Violation consistencies_known(const LegalityInput& c) {
+  for (const LevelPlan& level : c.plan.exchange.levels)
+    if (auto broken = known_name(level.consistency, names_of(c.known.consistencies))) return broken;
+  return {};
 }
 
 Violation lates_known(const LegalityInput& c) {
@@ -69,9 +64,9 @@ Violation late_corrects(const LegalityInput& c, const LevelPlan& level) {
 
 Violation late_as_served(const LegalityInput& c, const LevelPlan& level) {
   const Catalogue::Late* late = c.known.find_late(level.late);
-  return unless(
-      !late || !late->keeps_served || level.staleness == 0 || level.apply == 1,
-      fmt::format("late is {}, staleness is {}, apply is {}", level.late, level.staleness, level.apply));
+  return unless(!late || !late->keeps_served || c.known.bounds_of(level).answers_what_it_took(),
+                fmt::format("late is {}, consistency is {} ({})", level.late, level.consistency,
+                            c.known.bounds_of(level).words));
 }
 
 }  // namespace taxon::plan

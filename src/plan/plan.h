@@ -211,13 +211,11 @@ struct LevelPlan {
   int delay = 0;         // steps between a meeting and the adoption of what it gave
   double mixing = 0;     // share of its own weights that a replica keeps then
   // Topology servers: when what a worker hands in counts, and when it may go on.
-  std::int64_t staleness = 0;  // clocks that a worker may be ahead; -1: without bound
-  int quorum = 0;              // the common clock is that of the quorum-th fastest worker; 0: of the slowest
-  int apply = 0;               // contributions that make an update; 0: one of every worker
+  std::string consistency = "clocks";   // a row of the consistency table
   std::string late = "as_others";       // contributions that are updates late: a row of the late table
   FactorUse factors = FactorUse::None;  // linear layers' gradients as sufficient factors: none, auto, always
   CodecPlan codec;
-  Options options;  // of the topology, rule and late that are named: keys of their own
+  Options options;  // of the topology, rule, consistency and late that are named: keys of their own
   friend bool operator==(const LevelPlan&, const LevelPlan&) = default;
 };
 

@@ -86,14 +86,16 @@ void Reader::settle(const Catalogue& catalogue) {
     auto is_known = [&](const std::string& codec) { return codec == "none" || catalogue.find_codec(codec); };
     RowSection own{.path = fmt::format("exchange.levels[{}]", l),
                    .known_path = "exchange.levels.",
-                   .named = fmt::format("topology {} with rule {}", level.topology, level.rule),
+                   .named = named_rows(level, catalogue),
                    .rows_are_known = catalogue.find_topology(level.topology) &&
+                                     catalogue.find_consistency(level.consistency) &&
                                      catalogue.find_late(level.late) &&
                                      (level.rule == "sum" || catalogue.find_outer(level.rule)),
                    .keys = own_keys(level, catalogue),
                    .rows = {}};
     add_rows(own, catalogue.topologies);
     add_rows(own, catalogue.outer_rules);
+    add_rows(own, catalogue.consistencies);
     add_rows(own, catalogue.lates);
     settle(level.options, own);
     RowSection codec{.path = own.path + ".codec",

@@ -96,13 +96,14 @@ void add_names(std::string& page, std::string_view key, const std::vector<Row>& 
 
 std::string levels_page(const Catalogue& catalogue) {
   std::string page =
-      "\n## Topologies, outer rules and late contributions\nWhat a level's `topology`, `rule` and `late` may "
-      "name, and "
-      "the keys that its section then has beside those above.\n\n| key | name | meaning | keys of its own |\n"
+      "\n## Topologies, outer rules, consistency and late contributions\nWhat a level's `topology`, `rule`, "
+      "`consistency` and `late` may name, and the keys that its section then has beside those above.\n\n| "
+      "key | name | meaning | keys of its own |\n"
       "|---|---|---|---|\n";
   std::vector<SharedKey> keys;
   add_names(page, "topology", catalogue.topologies, keys);
   add_names(page, "rule", catalogue.outer_rules, keys);
+  add_names(page, "consistency", catalogue.consistencies, keys);
   add_names(page, "late", catalogue.lates, keys);
   return page + table_of(keys);
 }
@@ -165,6 +166,7 @@ std::string plan_reference(const Catalogue& catalogue) {
   add(catalogue.schedules);
   add(catalogue.topologies);
   add(catalogue.outer_rules);
+  add(catalogue.consistencies);
   add(catalogue.lates);
   add(catalogue.codecs);
   return fmt::format("{}\n{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, rules_page(catalogue),

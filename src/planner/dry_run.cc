@@ -15,6 +15,7 @@
 #include "launch/host.h"
 #include "net/transport_choice.h"
 #include "optim/rule.h"
+#include "plan/axes.h"
 #include "plan/changes.h"
 
 namespace taxon::planner {
@@ -46,7 +47,7 @@ std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world
 
 }  // namespace
 
-std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
+std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const exchange::Extensions& own) {
   data::FileStorage storage;
   job::TrainingInputs training = job::open_training_inputs(plan, storage, 0, world_size);
   const model::ModelSpec& spec = training.model->spec();
@@ -67,11 +68,11 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
   const exchange::FactorGroup group{shapes.front().size, world_size};
   exchange::choose_factors(tensors, plan, group);
   resolved.resolved.world_size = world_size;
-  const optim::RuleRow& rule = optim::find_rule(plan.optimiser.rule);
+  const optim::RuleRow& rule = optim::find_rule(plan.optimiser.rule, own.rules);
   resolved.resolved.buckets = exchange::cut_buckets(tensors, plan, exchange::slices_for(rule));
-  exchange::resolve_exchange(resolved, shapes);
+  exchange::resolve_exchange(resolved, shapes, own);
   exchange::explain_factors(resolved, tensors, group);
-  const plan::Catalogue known = exchange::catalogue();
+  const plan::Catalogue known = exchange::catalogue(own);
   std::string text = (keys == Printed::All ? plan::write_plan(resolved)
                                            : "# what differs from the defaults (--all: every key)\n" +
                                                  plan::write_changes(plan, &known)) +
@@ -84,8 +85,9 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
   for (std::size_t b = 0; b < placed.buckets.size(); ++b) {
     const auto& bucket = resolved.resolved.buckets[b];
     const auto pieces = exchange::pieces_of(placed.arena.slots(), placed.buckets[b].range);
-    sent += exchange::bytes_sent(bucket, plan.exchange.levels, {shapes, pieces});
-    owned += static_cast<double>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes));
+    sent +=
+        exchange::bytes_sent(bucket, plan.exchange.levels, {.shapes = shapes, .pieces = pieces, .own = own});
+    owned += static_cast<double>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes, own));
   }
   auto master = static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.master));
   double compute = plan.precision.compute == plan.precision.master
@@ -101,6 +103,9 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys) {
     gradients += static_cast<double>(bucket.factors) * group.members;
   gradients *= 1 + plan.exchange.delay;
   double arenas = master + gradients + owned * rule.state_arenas + compute;
+  const plan::Axes axes = plan::axes_of(resolved, known);
+  text += fmt::format("# on the axes: {}; {}; {}; {}; {}\n", axes.parallelism, axes.optimisation,
+                      axes.scheduling, axes.communication, axes.compression);
   text += fmt::format("# {} parameters, {} of them trained; {} workers, {} samples per step\n",
                       spec.parameter_count(), trained, world_size, plan::global_batch(plan, world_size));
   text += fmt::format(

@@ -134,6 +134,7 @@ class SimulatedJob {
     train::TrainContext world{*doors, *model, job->inputs_.datasets, job->world_.storage(), job->logs_[rank]};
     train::TrainOptions options;
     options.plan = job->input_.plan;
+    options.own = job->input_.own;
     auto training = train::train(world, std::move(options));
     train::Outcome outcome = co_await training;
     if (rank == 0) job->outcome_ = std::move(outcome);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "exchange/extensions.h"
 #include "model/model.h"
 #include "plan/cluster.h"
 #include "plan/plan.h"
@@ -28,7 +29,8 @@ struct SimulationInput {
   int ranks = 1;
   std::optional<plan::ModelProfile> profile;
   const FidelityRow* fidelity = nullptr;
-  bool keep_spans = false;  // for a trace
+  bool keep_spans = false;        // for a trace
+  exchange::Extensions own = {};  // what the plan names beside rows of the tables
 };
 
 /// What ranks train on and with.

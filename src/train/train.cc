@@ -182,7 +182,7 @@ std::unique_ptr<StepCoordinator> Trainer::make_pace() {
       plan_,
       {everybody.lasting, everybody.agreement, workers_, plan::global_batch(plan_, everybody.group.size()),
        SyncTriggers(plan_, static_cast<double>(world_.datasets.train->size()), total_, here), here,
-       groups_.failures(), [this](const ProgressTracker::Loss& loss) { lost(loss); }, options_.own.topologies,
+       groups_.failures(), [this](const ProgressTracker::Loss& loss) { lost(loss); }, options_.own,
        everybody.levels.size() > 1 ? &everybody.levels.group(0) : nullptr, chronicler_.log()});
 }
 
@@ -482,7 +482,7 @@ task::Task<Outcome> Trainer::conclude() {
     outcome.staleness = staleness.counts;
     outcome.dropped = staleness.dropped;
   }
-  outcome.skipped = exchange::workers_keep_step(plan_.exchange.levels, options_.own.topologies)
+  outcome.skipped = exchange::workers_keep_step(plan_.exchange.levels, options_.own)
                         ? skipped_
                         : static_cast<std::int64_t>(sums[2]);
   outcome.train_loss = reports_.epoch_loss();

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "base/rng.h"
+#include "exchange/consistency/clocks.h"
 
 namespace taxon::exchange {
 namespace {
@@ -20,7 +23,7 @@ std::vector<int> workers_of(const std::vector<ConsistencyController::Pooled>& up
 }
 
 TEST(ConsistencyController, SynchronousWaitsForAllAndSumsInRankOrder) {
-  ConsistencyController kernels(3, {});
+  ConsistencyController kernels(3, make_clocks({}));
   for (int w : {2, 0}) {
     EXPECT_EQ(kernels.arrive(w, 0, 0), Arrival::Pooled);
     EXPECT_FALSE(kernels.full());
@@ -34,7 +37,7 @@ TEST(ConsistencyController, SynchronousWaitsForAllAndSumsInRankOrder) {
 }
 
 TEST(ConsistencyController, BoundedStalenessLetsOneRunSoFarAhead) {
-  ConsistencyController kernels(2, {.staleness = 2, .apply = 1});
+  ConsistencyController kernels(2, make_clocks({.staleness = 2, .apply = 1}));
   for (std::int64_t clock = 0; clock < 3; ++clock) {
     EXPECT_EQ(kernels.arrive(0, clock, clock), Arrival::Pooled);
     kernels.take();
@@ -48,7 +51,7 @@ TEST(ConsistencyController, BoundedStalenessLetsOneRunSoFarAhead) {
 }
 
 TEST(ConsistencyController, AsynchronousNeverWaits) {
-  ConsistencyController kernels(2, {.staleness = kUnbounded, .apply = 1});
+  ConsistencyController kernels(2, make_clocks({.staleness = kUnbounded, .apply = 1}));
   for (std::int64_t clock = 0; clock < 50; ++clock) {
     kernels.arrive(0, clock, clock);
     EXPECT_TRUE(kernels.full());
@@ -58,7 +61,7 @@ TEST(ConsistencyController, AsynchronousNeverWaits) {
 }
 
 TEST(ConsistencyController, BackupWorkersDropWhatComesLateAndTheirClockJumps) {
-  ConsistencyController kernels(3, {.quorum = 2, .apply = 2});
+  ConsistencyController kernels(3, make_clocks({.quorum = 2, .apply = 2}));
   for (std::int64_t clock = 0; clock < 4; ++clock) {
     kernels.arrive(0, clock, clock);
     EXPECT_FALSE(kernels.full());
@@ -76,7 +79,7 @@ TEST(ConsistencyController, BackupWorkersDropWhatComesLateAndTheirClockJumps) {
 /// what it handed in went into a later update, this owner would have it at 2 and others would not, and
 /// workers could wait for each other at different owners.
 TEST(ConsistencyController, AQuorumsUpdateLeavesNobodyBehindInThePool) {
-  ConsistencyController kernels(4, {.quorum = 2, .apply = 2});
+  ConsistencyController kernels(4, make_clocks({.quorum = 2, .apply = 2}));
   for (int w : {0, 1, 2}) EXPECT_EQ(kernels.arrive(w, 0, 0), Arrival::Pooled);
   EXPECT_EQ(workers_of(kernels.take()), (std::vector{0, 1}));
   EXPECT_EQ(workers_of(kernels.drop_late()), std::vector{2});
@@ -88,7 +91,7 @@ TEST(ConsistencyController, AQuorumsUpdateLeavesNobodyBehindInThePool) {
 }
 
 TEST(ConsistencyController, WithoutAQuorumNothingInThePoolIsEverTooLate) {
-  ConsistencyController kernels(3, {.staleness = 1, .apply = 1});
+  ConsistencyController kernels(3, make_clocks({.staleness = 1, .apply = 1}));
   for (int w : {0, 1, 2}) kernels.arrive(w, 0, 0);
   for (int w : {0, 1, 2}) {
     EXPECT_EQ(workers_of(kernels.take()), std::vector{w});
@@ -97,7 +100,7 @@ TEST(ConsistencyController, WithoutAQuorumNothingInThePoolIsEverTooLate) {
 }
 
 TEST(ConsistencyController, SoftsyncUpdatesOfSoManyAndWaitsForNobody) {
-  ConsistencyController kernels(4, {.staleness = kUnbounded, .apply = 2});
+  ConsistencyController kernels(4, make_clocks({.staleness = kUnbounded, .apply = 2}));
   kernels.arrive(3, 0, 0);
   EXPECT_FALSE(kernels.full());
   EXPECT_TRUE(kernels.may_go(3));
@@ -108,7 +111,7 @@ TEST(ConsistencyController, SoftsyncUpdatesOfSoManyAndWaitsForNobody) {
 }
 
 TEST(ConsistencyController, WhoPausesHoldsNobodyUp) {
-  ConsistencyController kernels(3, {});
+  ConsistencyController kernels(3, make_clocks({}));
   kernels.arrive(0, 0, 0);
   kernels.arrive(1, 0, 0);
   EXPECT_FALSE(kernels.full());
@@ -124,7 +127,7 @@ TEST(ConsistencyController, WhoPausesHoldsNobodyUp) {
 }
 
 TEST(ConsistencyController, WhoComesBackFirstGetsNoFurtherAhead) {
-  ConsistencyController kernels(3, {.staleness = 1, .apply = 1});
+  ConsistencyController kernels(3, make_clocks({.staleness = 1, .apply = 1}));
   for (int w : {0, 1}) kernels.pause(w);
   EXPECT_TRUE(kernels.may_go(2));
   kernels.leave(2);  // the last that had not paused
@@ -140,7 +143,7 @@ TEST(ConsistencyController, WhoComesBackFirstGetsNoFurtherAhead) {
 }
 
 TEST(ConsistencyController, APoolIsAsLargeAfterAPauseAsBefore) {
-  ConsistencyController kernels(2, {.staleness = kUnbounded, .apply = 2});
+  ConsistencyController kernels(2, make_clocks({.staleness = kUnbounded, .apply = 2}));
   for (int w : {0, 1}) kernels.pause(w);
   kernels.arrive(0, 0, 0);
   EXPECT_FALSE(kernels.full());
@@ -149,7 +152,7 @@ TEST(ConsistencyController, APoolIsAsLargeAfterAPauseAsBefore) {
 /// Contributions of different clocks in one update leave nobody waiting for the slower of them, also when the
 /// workers that were fastest have paused.
 TEST(ConsistencyController, AQuorumOfDifferentClocksGoesOnTogether) {
-  ConsistencyController kernels(4, {.quorum = 2, .apply = 2});
+  ConsistencyController kernels(4, make_clocks({.quorum = 2, .apply = 2}));
   kernels.arrive(1, 0, 0);
   kernels.arrive(2, 0, 0);
   kernels.take();
@@ -168,13 +171,42 @@ TEST(ConsistencyController, AQuorumOfDifferentClocksGoesOnTogether) {
   EXPECT_EQ(kernels.arrive(1, 2, 1), Arrival::Dropped);
 }
 
+std::unique_ptr<ConsistencyRule> sampled(std::int64_t staleness, int sample) {
+  plan::LevelPlan level;
+  level.options = {{"staleness", staleness}, {"sample", sample}};
+  return find_consistency("sampled").make(level, {.workers = 5, .seed = 1, .unit = 2});
+}
+
+/// Of four others it draws as many as it says, others in another step, and waits for those alone.
+TEST(ConsistencyController, SampledWaitsForThoseThatItDraws) {
+  const auto rule = sampled(1, 2);
+  std::vector<WorkerClock> workers(5);
+  std::set<std::set<int>> samples;
+  for (std::int64_t step = 1; step <= 20; ++step) {
+    workers[3].handed_in = step;
+    std::set<int> sample;
+    for (int other : {0, 1, 2, 4})
+      if (rule->waits_for(3, other, workers)) sample.insert(other);
+    EXPECT_EQ(sample.size(), 2u);
+    samples.insert(sample);
+  }
+  EXPECT_GT(samples.size(), 2u);
+  ConsistencyController everybody(2, sampled(1, 1));  // one other: bounded staleness
+  for (std::int64_t step = 0; step < 2; ++step) {
+    everybody.is_new(0, step);
+    everybody.arrive(0, step, step);
+    everybody.take();
+    EXPECT_EQ(everybody.may_go(0), step < 1);
+  }
+}
+
 /// Several units decide by themselves, each in its own order of arrivals: however workers are dropped,
 /// somebody can go on at every unit where he waits.
 TEST(ConsistencyController, UnitsThatDecideApartNeverCloseACircle) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     constexpr int kWorkers = 4, kUnits = 4;
-    std::vector<ConsistencyController> desks(kUnits,
-                                             ConsistencyController(kWorkers, {.quorum = 3, .apply = 3}));
+    std::vector<ConsistencyController> desks;
+    for (int u = 0; u < kUnits; ++u) desks.emplace_back(kWorkers, make_clocks({.quorum = 3, .apply = 3}));
     Rng rng(seed, "arrivals");
     std::vector<std::int64_t> clock(kWorkers, 0), next(kWorkers, 0);
     // Of each worker and unit: 0 on its way there, 1 waits there, 2 answered.
@@ -223,16 +255,21 @@ TEST(ConsistencyController, UnitsThatDecideApartNeverCloseACircle) {
 /// Whatever the order of arrivals: nobody is further ahead than the bound, nothing counts twice or is lost
 /// that was not dropped, and somebody can always go on.
 TEST(ConsistencyController, HoldsItsPromisesForRandomArrivals) {
-  const std::vector<Consistency> kinds = {{},
-                                          {.staleness = 1, .apply = 1},
-                                          {.staleness = 3, .apply = 1},
-                                          {.staleness = kUnbounded, .apply = 1},
-                                          {.staleness = kUnbounded, .apply = 3},
-                                          {.quorum = 3, .apply = 3}};
-  for (const Consistency& numbers : kinds)
+  struct Kind {
+    Consistency numbers;
+    std::function<std::unique_ptr<ConsistencyRule>(Consistency)> make = make_clocks;
+  };
+  const std::vector<Kind> kinds = {{{}},
+                                   {{.staleness = 1, .apply = 1}},
+                                   {{.staleness = 3, .apply = 1}},
+                                   {{.staleness = kUnbounded, .apply = 1}},
+                                   {{.staleness = kUnbounded, .apply = 3}},
+                                   {{.quorum = 3, .apply = 3}},
+                                   {{.staleness = kUnbounded}, [](Consistency) { return sampled(1, 2); }}};
+  for (const auto& [numbers, make] : kinds)
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
       constexpr int kWorkers = 5;
-      ConsistencyController kernels(kWorkers, numbers);
+      ConsistencyController kernels(kWorkers, make(numbers));
       Rng rng(seed, "arrivals");
       std::vector<std::int64_t> clock(kWorkers, 0), base(kWorkers, 0);
       std::vector<char> computing(kWorkers, 1);

@@ -17,7 +17,7 @@ constexpr TopologyRow kTopologies[] = {
     {"silent", nullptr, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count / 2; },
      [](const plan::LevelPlan&, std::size_t, const LevelShape&, const Extensions&) { return 7.0; },
-     [](const plan::LevelPlan&) { return Scheduling::Free; }},
+     [](const plan::LevelPlan&, const Extensions&) { return Scheduling::Free; }},
     {"sharded", nullptr, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count; }, nullptr}};
 constexpr GraphRow kGraphs[] = {{"star", nullptr}};
@@ -29,12 +29,18 @@ constexpr comm::CollectiveRow kCollectives[] = {
     {net::Operation::AllReduce, "free", [](const comm::Shape&) { return true; },
      [](const comm::Shape&, const comm::LinkCost&) { return 0.0; }, [](const comm::Shape&) { return 1.0; },
      nullptr}};
+constexpr ConsistencyRow kConsistencies[] = {
+    {.name = "patient",
+     .sentence = "all wait for all, some day",
+     .make = nullptr,
+     .bounds = [](const plan::LevelPlan&) { return plan::ConsistencyBounds{.lead = 7, .apply = 1}; }}};
 constexpr Extensions kOwn{.topologies = kTopologies,
                           .graphs = kGraphs,
                           .outer_rules = kOuter,
                           .late_rules = kLate,
                           .rules = kRules,
-                          .collectives = kCollectives};
+                          .collectives = kCollectives,
+                          .consistencies = kConsistencies};
 
 TEST(Extensions, AreFoundBeforeThoseOfTheTables) {
   EXPECT_EQ(&find_topology("sharded", kTopologies), &kTopologies[1]);
@@ -44,6 +50,7 @@ TEST(Extensions, AreFoundBeforeThoseOfTheTables) {
   EXPECT_EQ(&optim::find_outer("frozen", kOuter), &kOuter[0]);
   EXPECT_EQ(&optim::find_late("forgotten", kLate), &kLate[0]);
   EXPECT_EQ(&optim::find_rule("lion", kRules), &kRules[0]);
+  EXPECT_EQ(&find_consistency("patient", kConsistencies), &kConsistencies[0]);
 }
 
 TEST(Extensions, AreNobodyElses) {
@@ -52,12 +59,13 @@ TEST(Extensions, AreNobodyElses) {
   EXPECT_THROW(optim::find_outer("frozen"), Error);
   EXPECT_THROW(optim::find_late("forgotten"), Error);
   EXPECT_THROW(optim::find_rule("lion"), Error);
+  EXPECT_THROW(find_consistency("patient"), Error);
 }
 
 TEST(Extensions, TellPaceSizesAndTraffic) {
   const std::vector<plan::LevelPlan> levels = {{.topology = "silent"}};
-  EXPECT_FALSE(workers_keep_step(levels, kTopologies));
-  EXPECT_FALSE(workers_are_bounded(levels, kTopologies));
+  EXPECT_FALSE(workers_keep_step(levels, kOwn));
+  EXPECT_FALSE(workers_are_bounded(levels, kOwn));
   plan::Plan plan;
   plan.exchange.levels = levels;
   plan.resolved.buckets = {{.parameters = {"w"}, .bytes = 40}};
@@ -89,6 +97,16 @@ TEST(Extensions, CollectivesServeLevelsAndAreWeighedAgainstTheTables) {
   EXPECT_THROW(coded_bytes_sent(coded, {100, {}}, 3), Error);
 }
 
+TEST(Extensions, OfServersSayWhetherWorkersKeepStep) {
+  const std::vector<plan::LevelPlan> levels = {{.topology = "servers", .consistency = "patient"}};
+  EXPECT_FALSE(workers_keep_step(levels, kOwn));
+  EXPECT_TRUE(workers_are_bounded(levels, kOwn));
+  plan::Plan plan;
+  plan.mesh.servers = 1;
+  plan.exchange.levels = levels;
+  EXPECT_EQ(expendable_ranks(plan, 4, kOwn), (std::vector{Rank(1), Rank(2)}));
+}
+
 TEST(Extensions, AreKnownToTheLegalityTable) {
   const plan::Catalogue known = catalogue(kOwn);
   EXPECT_THAT(known.graphs, Contains("star"));
@@ -96,6 +114,8 @@ TEST(Extensions, AreKnownToTheLegalityTable) {
   EXPECT_TRUE(known.find_rule("lion"));
   EXPECT_EQ(known.topologies.front().name, "silent");
   EXPECT_EQ(known.lates.front().name, "forgotten");
+  EXPECT_EQ(known.consistencies.front().name, "patient");
+  EXPECT_EQ(known.bounds_of({.consistency = "patient"}).lead, 7);
   EXPECT_TRUE(known.lates.front().gradients && !known.lates.front().weights);
   EXPECT_EQ(known.topologies.size(), topology_table().size() + 2);
   EXPECT_THAT(known.find_topology("all_reduce")->collectives, Contains("free"));

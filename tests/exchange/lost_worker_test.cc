@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "exchange/consistency/clocks.h"
 #include "exchange/server/parameter_server.h"
 #include "support/runtimes.h"
 
@@ -55,7 +56,12 @@ task::Task<void> serve(Scene* scene, comm::Communicator* group, const Layout* la
   setup.layout = layout;
   setup.group = group;
   setup.roles = {group->size(), 1};
-  setup.numbers = scene->numbers;
+  plan::LevelPlan level{.topology = "servers"};
+  level.options = {{"staleness", scene->numbers.staleness},
+                   {"quorum", scene->numbers.quorum},
+                   {"apply", scene->numbers.apply}};
+  setup.level = &level;
+  setup.consistency = &find_consistency(level.consistency);
   setup.owner = std::make_unique<Adder>(weights);
   setup.weights = &weights;
   setup.log.record = &scene->events;

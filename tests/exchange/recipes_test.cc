@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "exchange/extensions.h"
+#include "plan/axes.h"
 #include "plan/legality.h"
 #include "plan/reader.h"
 #include "plan/reference.h"
@@ -133,10 +134,20 @@ std::vector<Misplaced> misplaced_rows() {
        "exchange.levels: late moved needs delay 0 and mixing 0, since replicas set out from what was served: "
        "delay "
        "is 0, mixing is 0.5"},
+      {{{.topology = "servers", .options = {{"quorum", 2}}}},
+       "exchange.levels: apply must be the same as quorum where that is above 0: quorum is 2, apply is 0"},
+      {{{.topology = "servers", .options = {{"staleness", 2}}}},
+       "exchange.levels: a staleness above 0 needs apply 1, or clocks wait for each other as with 0: apply "
+       "is "
+       "0"},
+      {{{.options = {{"staleness", 2}}}},
+       "exchange.levels.staleness: topology all_reduce with rule sum has no such key"},
+      {{{.topology = "servers", .consistency = "sampled", .options = {{"quorum", 2}}}},
+       "exchange.levels.quorum: topology servers with rule sum and consistency sampled has no such key"},
       {{{.options = {{"significance", 0.5}}}},
        "exchange.levels.significance: topology all_reduce with rule sum has no such key"},
       {{{.topology = "servers", .late = "less", .options = {{"compensation", 1}}}},
-       "exchange.levels.compensation: topology servers with rule sum has no such key"},
+       "exchange.levels.compensation: topology servers with rule sum and consistency clocks has no such key"},
   };
 }
 
@@ -196,6 +207,7 @@ std::size_t count_rules(const plan::Catalogue& known) {
   add(known.schedules);
   add(known.topologies);
   add(known.outer_rules);
+  add(known.consistencies);
   add(known.lates);
   add(known.codecs);
   return sentences.size();
@@ -249,6 +261,30 @@ TEST(RowOptions, AnOverrideThatNamesAnotherRowNeedsNoOthers) {
   EXPECT_EQ(codec_after("name: qsgd, bits: 2", "bf16").size(), 0u);
 }
 
+TEST(RowOptions, OfConsistencyAreThoseOfTheRuleThatServersFollow) {
+  const plan::Catalogue known = catalogue();
+  const plan::Plan ssp =
+      plan::parse_plan("exchange: {levels: [{topology: servers, staleness: 2, apply: 1}]}", "r", {}, &known);
+  EXPECT_EQ(known.bounds_of(ssp.exchange.levels[0]).lead, 2);
+  EXPECT_EQ(plan::axes_of(ssp, known).scheduling, "staleness 2");
+  const plan::Plan other = plan::override_plan(
+      ssp, {"exchange.levels.0.consistency=sampled", "exchange.levels.0.sample=2"}, &known);
+  EXPECT_EQ(plan::axes_of(other, known).scheduling, "staleness 2 to 2 sampled");
+  EXPECT_FALSE(other.exchange.levels[0].options.given().contains("apply"));
+  EXPECT_EQ(known.bounds_of(other.exchange.levels[0]).scheduling(), plan::Scheduling::Free);
+  try {
+    plan::parse_plan("exchange: {levels: [{topology: servers, sample: 2, staleness: -2}]}", "r", {}, &known);
+    ADD_FAILURE() << "read";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "r:1: exchange.levels[0].sample is a key of sampled; topology servers with rule sum and "
+        "consistency clocks has staleness, quorum, apply\n"
+        "r:1: exchange.levels[0].staleness must be a whole number, at least -1 and at most 1000000000, "
+        "but is \"-2\"");
+  }
+}
+
 /// Plans of before rows had keys of their own have all keys of all rows.
 TEST(RowOptions, OfAnotherRowAreRefusedUnlessTheySayItsDefault) {
   const plan::Catalogue known = catalogue();
@@ -291,6 +327,7 @@ TEST(RowOptions, HaveDefaultsThatTheyAllow) {
   check(known.schedules);
   check(known.topologies);
   check(known.outer_rules);
+  check(known.consistencies);
   check(known.lates);
   check(known.codecs);
 }
@@ -306,6 +343,7 @@ TEST(Rows, HaveASentence) {
   check(known.schedules);
   check(known.topologies);
   check(known.outer_rules);
+  check(known.consistencies);
   check(known.lates);
   check(known.codecs);
 }

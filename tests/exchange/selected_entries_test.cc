@@ -69,6 +69,8 @@ ParameterServer::Setup setup_of(const Case& c, const Layout& layout, comm::Commu
   setup.layout = &layout;
   setup.group = &group;
   setup.roles = {c.ranks(), c.dedicated};
+  setup.level = &c.level;
+  setup.consistency = &find_consistency(c.level.consistency);
   setup.weights = &weights;
   setup.coders =
       std::make_unique<ServerCoders>(TopologyContext{.level = c.level, .seed = 5, .servers = c.dedicated});

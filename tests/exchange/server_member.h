@@ -35,7 +35,8 @@ class Member {
     setup.layout = &layout_;
     setup.group = &group_;
     setup.roles = roles_;
-    setup.numbers = {level_.staleness, level_.quorum, level_.apply};
+    setup.level = &level_;
+    setup.consistency = &find_consistency(level_.consistency);
     setup.weights = &weights;
     setup.late = [this](std::size_t owned) {
       return optim::find_late(level_.late).make(level_, {DType::Float64, owned, roles_.workers(), {}});
@@ -115,9 +116,8 @@ inline plan::LevelPlan level_of(std::int64_t staleness, int apply, const char* l
                                 double compensation = 0) {
   plan::LevelPlan level;
   level.topology = "servers";
-  level.staleness = staleness;
-  level.apply = apply;
   level.late = late;
+  level.options = {{"staleness", staleness}, {"apply", apply}};
   level.options.set("compensation", compensation);
   return level;
 }

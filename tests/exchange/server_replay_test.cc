@@ -45,6 +45,17 @@ TEST(ServerReplay, WaitsForTheWorkerThatIsNextAndForNoOther) {
   EXPECT_EQ(replay.where(), "1 of 2");
 }
 
+/// When a contribution came is told as soon as it is there.
+TEST(ServerReplay, TellsTheTimeOfAContributionThatIsThere) {
+  ServerReplay replay = replay_of({{Kind::Time, 1}, {Kind::Admit, 1}});
+  Workers workers(2);
+  EXPECT_EQ(replay.next(workers, false), nullptr);
+  workers[1] = {.came = true, .waits = true};
+  EXPECT_EQ(replay.next(workers, false)->kind, Kind::Time);
+  replay.done(Kind::Time);
+  EXPECT_EQ(replay.next(workers, false)->kind, Kind::Admit);
+}
+
 TEST(ServerReplay, IsOverWhenAllWasDone) {
   ServerReplay replay = replay_of({{Kind::Update, 0}, {Kind::Apply, 1}, {Kind::Answer, 1}});
   Workers workers(2);

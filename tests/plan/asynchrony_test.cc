@@ -13,7 +13,7 @@ using testing::HasSubstr;
 Plan served(std::int64_t staleness, int apply, double momentum = 0.9) {
   Plan plan = test::legal_plan();
   plan.optimiser.momentum = momentum;
-  plan.exchange.levels = {{.topology = "servers", .staleness = staleness, .apply = apply}};
+  plan.exchange.levels = {{.topology = "servers", .options = {{"staleness", staleness}, {"apply", apply}}}};
   return plan;
 }
 
@@ -34,8 +34,9 @@ TEST(Asynchrony, IsTheWorkersForEachContributionOfAnUpdate) {
 TEST(Asynchrony, IsOfGroupsWhereNodesContributeAsOne) {
   Plan plan = served(-1, 1);
   plan.mesh.node = 4;
-  plan.exchange.levels = {{.group = LevelGroup::Node, .topology = "sharded"},
-                          {.group = LevelGroup::Across, .topology = "servers", .staleness = -1, .apply = 1}};
+  plan.exchange.levels = {
+      {.group = LevelGroup::Node, .topology = "sharded"},
+      {.group = LevelGroup::Across, .topology = "servers", .options = {{"staleness", -1}, {"apply", 1}}}};
   EXPECT_EQ(asynchrony(plan, 8, test::catalogue()), 2);
   EXPECT_NEAR(momentum_at_servers(plan, 8, test::catalogue()), 0.8, 1e-12);
 }

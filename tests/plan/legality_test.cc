@@ -143,7 +143,8 @@ std::vector<Illegal> illegal_plans() {
        }},
       {"exchange.levels: topology servers must be the only level, or lie across nodes whose level is "
        "sharded, "
-       "with rule sum, quorum 0 and mesh.servers 0: there are 2 levels, the first with topology all_reduce",
+       "with rule sum, a consistency without a quorum and mesh.servers 0: there are 2 levels, the first with "
+       "topology all_reduce",
        [](Plan& p) {
          p.exchange.levels = {{.group = LevelGroup::Node},
                               {.group = LevelGroup::Across, .topology = "servers"}};
@@ -152,19 +153,18 @@ std::vector<Illegal> illegal_plans() {
        "whose "
        "momentum is 0",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "average"}; }},
-      {"exchange.levels: staleness, quorum, apply and late belong to topology servers: "
+      {"exchange.levels: consistency and late belong to topology servers: "
        "topology is all_reduce",
        [](Plan& p) { p.exchange.levels[0].late = "less"; }},
-      {"exchange.levels: apply must be the same as quorum where that is above 0: quorum is 2, apply is 0",
-       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .quorum = 2}; }},
-      {"exchange.levels: a staleness above 0 needs apply 1, or clocks wait for each other as with 0: apply "
-       "is 0",
-       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .staleness = 2}; }},
-      {"exchange.levels: replicas that meet at servers need staleness 0 or apply 1, since each gets its own "
-       "answer: "
-       "staleness is -1, apply is 2",
+      {"exchange.levels: consistency must name when workers of servers may go on: it is \"clock\"; did you "
+       "mean clocks?",
+       [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .consistency = "clock"}; }},
+      {"exchange.levels: replicas that meet at servers need a consistency by which nobody goes on before an "
+       "update took in what it handed in (clocks: staleness 0 or apply 1), since each gets its own answer: "
+       "consistency is clocks (lead -1, quorum 0, apply 2)",
        [](Plan& p) {
-         p.exchange.levels[0] = {.topology = "servers", .rule = "elastic", .staleness = -1, .apply = 2};
+         p.exchange.levels[0] = {
+             .topology = "servers", .rule = "elastic", .options = {{"staleness", -1}, {"apply", 2}}};
        }},
       {"exchange.levels: late must name what becomes of late contributions: it is \"lesss\"; did you mean "
        "less?",
@@ -175,10 +175,12 @@ std::vector<Illegal> illegal_plans() {
       {"exchange.levels: late must fit what is handed in: gradients with rule sum, otherwise weights: late "
        "is less, rule is block",
        [](Plan& p) { p.exchange.levels[0] = {.topology = "servers", .rule = "block", .late = "less"}; }},
-      {"exchange.levels: late needs staleness 0 or apply 1 where servers correct by what each worker was "
-       "served last: late is compensated, staleness is -1, apply is 2",
+      {"exchange.levels: late needs such a consistency too (clocks: staleness 0 or apply 1) where servers "
+       "correct by what each worker was served last: late is compensated, consistency is clocks (lead -1, "
+       "quorum 0, apply 2)",
        [](Plan& p) {
-         p.exchange.levels[0] = {.topology = "servers", .staleness = -1, .apply = 2, .late = "compensated"};
+         p.exchange.levels[0] = {
+             .topology = "servers", .late = "compensated", .options = {{"staleness", -1}, {"apply", 2}}};
        }},
       {"optimiser.rule: that needs norms of whole tensors needs whole sums: no topology sharded or servers "
        "with "
@@ -194,7 +196,7 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.levels[0].topology = "servers";
          p.optimiser.clip_norm = 1;
        }},
-      {"exchange.delay: must be 0 with topology servers, where staleness says how late gradients may be: "
+      {"exchange.delay: must be 0 with topology servers, whose consistency says how late gradients may be: "
        "delay is 1",
        [](Plan& p) {
          p.exchange.levels[0].topology = "servers";
@@ -291,9 +293,8 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.levels[0].codec.name = "count_sketch";
        }},
       {"exchange.levels.codec: of two rounds at servers, whose answers are the entries that changed, needs "
-       "workers in step (staleness, quorum and apply 0, late as_others), optimiser.rule sgd with "
-       "weight_decay "
-       "0, a memory of errors and answer none: staleness is 0, quorum 0, apply 0, late as_others, "
+       "a consistency that keeps workers in step, late as_others, optimiser.rule sgd with weight_decay 0, a "
+       "memory of errors and answer none: consistency is clocks (lead 0, quorum 0, apply 0), late as_others, "
        "answer none, feedback auto, optimiser.rule sgd, weight_decay 0.1",
        [](Plan& p) {
          p.exchange.levels[0].topology = "servers";

@@ -17,6 +17,23 @@ void visit_fields(O& o, V&& visit) {
   visit(plan::Field{.key = "bits", .sentence = "Of a value.", .choices = "2 4 8"}, o.bits);
 }
 
+/// Keys of the consistency clocks.
+struct SampleClocks {
+  std::int64_t staleness = 0;
+  int quorum = 0, apply = 0;
+};
+template <plan::Like<SampleClocks> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(plan::Field{.key = "staleness", .sentence = "Lead.", .min = -1}, o.staleness);
+  visit(plan::Field{.key = "quorum", .sentence = "Of workers.", .min = 0}, o.quorum);
+  visit(plan::Field{.key = "apply", .sentence = "Contributions.", .min = 0}, o.apply);
+}
+inline plan::ConsistencyBounds sample_bounds(const plan::LevelPlan& level) {
+  const SampleClocks clocks = level.options.read<SampleClocks>();
+  return {clocks.staleness, clocks.quorum, clocks.apply,
+          fmt::format("lead {}, quorum {}, apply {}", clocks.staleness, clocks.quorum, clocks.apply)};
+}
+
 /// Names as the tables of a full build have them.
 inline plan::Catalogue catalogue() {
   return {.models = {"mlp", "cnn", "resnet18", "perceptron"},
@@ -45,6 +62,9 @@ inline plan::Catalogue catalogue() {
                           {.name = "outer_nesterov", .replicas = "outer Nesterov"},
                           {.name = "elastic", .replicas = "elastic centre"},
                           {.name = "block"}},
+          .consistencies = {{.name = "clocks",
+                             .bounds = sample_bounds,
+                             .options = plan::option_keys<SampleClocks>()}},
           .lates = {{.name = "as_others"},
                     {.name = "less", .weights = false},
                     {.name = "compensated",

@@ -57,6 +57,18 @@ TEST_F(Auto, IsTheCodecWhereLinksAreSlow) {
     EXPECT_TRUE(bucket.reasons.at(0).starts_with("bf16: ")) << bucket.reasons[0];
 }
 
+TEST_F(Auto, IsWeighedForATopologyOfTheProgramsOwn) {
+  exchange::TopologyRow row = exchange::find_topology("all_reduce");
+  row.name = "mine";
+  const exchange::TopologyRow rows[] = {row};
+  plan::Plan plan = plan_with("auto");
+  plan.exchange.levels[0].topology = "mine";
+  TrainingJob own = wide_job(kRanks, plan);
+  own.own.topologies = rows;
+  for (const std::string& by : served(run_virtual_training(own, slow_links())))
+    EXPECT_EQ(by, "all_reduce bf16");
+}
+
 TEST_F(Auto, IsDenseWhereCodecsAreSlow) {
   const TrainingResult chosen = run(plan_with("auto"), slow_codecs());
   for (const std::string& by : served(chosen)) EXPECT_NE(by, "all_reduce bf16");

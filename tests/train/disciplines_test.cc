@@ -184,8 +184,7 @@ class TrainInGroups : public Disciplines {
   plan::Plan in_groups(std::int64_t staleness, int apply) {
     auto plan = plan_of(plan::LevelPlan{});
     plan.exchange.levels = {level("node", "sharded"), level("across", "servers")};
-    plan.exchange.levels[1].staleness = staleness;
-    plan.exchange.levels[1].apply = apply;
+    plan.exchange.levels[1].options = {{"staleness", staleness}, {"apply", apply}};
     plan.mesh.node = 2;
     return plan;
   }

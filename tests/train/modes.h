@@ -26,9 +26,7 @@ inline plan::LevelPlan level(std::string_view group, std::string topology, std::
 inline plan::LevelPlan served(std::int64_t staleness = 0, int quorum = 0, int apply = 0) {
   plan::LevelPlan level;
   level.topology = "servers";
-  level.staleness = staleness;
-  level.quorum = quorum;
-  level.apply = apply;
+  level.options = {{"staleness", staleness}, {"quorum", quorum}, {"apply", apply}};
   return level;
 }
 

@@ -75,7 +75,7 @@ std::vector<std::string> refusals(const plan::Plan& plan, int ranks, const train
 TEST(Order, OfAnotherPlanOrNumberOfRanksOrOfALossIsRefused) {
   plan::Plan plan = toy_plan();
   plan.exchange.levels[0].topology = "servers";
-  plan.exchange.levels[0].staleness = -1;
+  plan.exchange.levels[0].options.set("staleness", -1);
   EXPECT_THAT(train::problems_of_recording(plan), testing::IsEmpty());
   train::ReplayLog order{train::decisive_plan(plan), 1, std::vector<exchange::AsyncEvents>(4)};
   EXPECT_THAT(refusals(plan, 4, order), testing::IsEmpty());
@@ -85,7 +85,7 @@ TEST(Order, OfAnotherPlanOrNumberOfRanksOrOfALossIsRefused) {
   other.report.hash_steps = 7;
   EXPECT_THAT(refusals(other, 4, order), testing::IsEmpty());
   other.learning_rate.base = 0.25;
-  other.exchange.levels[0].staleness = 3;
+  other.exchange.levels[0].options.set("staleness", 3);
   order.ranks[1].push_back({Kind::Lose, 0, 2, 0});
   EXPECT_THAT(refusals(other, 3, order),
               testing::ElementsAre("order.txt is of 4 ranks, and this run has 3: start as many",
@@ -94,6 +94,26 @@ TEST(Order, OfAnotherPlanOrNumberOfRanksOrOfALossIsRefused) {
                                    "order.txt is of a run that lost rank 2: that can't be followed"));
   EXPECT_THAT(train::problems_of_recording(toy_plan()), testing::SizeIs(1));
 }
+
+/// How many contributions make an update depends on when the last one came.
+class Timely final : public exchange::ConsistencyRule {
+ public:
+  std::int64_t lead(int, exchange::WorkerClocks) const override { return kUnbounded; }
+  int apply(exchange::WorkerClocks) const override { return size_; }
+  void arrived(int, Instant now, exchange::WorkerClocks) override {
+    size_ = 1 + static_cast<int>(now.time_since_epoch().count() / 1000 % 2);
+  }
+
+ private:
+  int size_ = 1;
+};
+constexpr exchange::ConsistencyRow kConsistencies[] = {
+    {.name = "timely",
+     .sentence = "one or two contributions make an update",
+     .make = [](const plan::LevelPlan&, const exchange::ConsistencyContext&)
+         -> std::unique_ptr<exchange::ConsistencyRule> { return std::make_unique<Timely>(); },
+     .bounds = [](const plan::LevelPlan&) { return plan::ConsistencyBounds{.lead = -1, .apply = 1}; },
+     .reads_times = true}};
 
 /// One way not to keep step.
 struct Row {
@@ -105,7 +125,7 @@ struct Row {
 
 plan::LevelPlan meets_freely(std::string rule, int period, std::string topology = "servers") {
   plan::LevelPlan level = meets(std::move(rule), period, std::move(topology));
-  if (level.topology == "servers") level.staleness = -1, level.apply = 1;
+  if (level.topology == "servers") level.options = {{"staleness", -1}, {"apply", 1}};
   if (level.rule == "elastic") level.rate = 0.9;
   return level;
 }
@@ -119,20 +139,23 @@ std::vector<Row> rows() {
   plan::LevelPlan coded = asynchronous();
   coded.codec = {.name = "top_k", .answer = "int8", .options = {{"density", 0.2}}};
   plan::LevelPlan bounded_elastic = meets_freely("elastic", 2);
-  bounded_elastic.staleness = 1;
-  std::vector<Row> rows = {{"asynchronous", by(asynchronous())},
-                           {"less", by(asynchronous("less"))},
-                           {"compensated", by(asynchronous("compensated_adaptively", 2))},
-                           {"bounded", by(served(2, 0, 1))},
-                           {"quorum", by(served(0, 2, 2))},
-                           {"softsync", by(served(-1, 0, 2))},
-                           {"elastic", by(meets_freely("elastic", 3))},
-                           {"bounded_elastic", by(bounded_elastic)},
-                           {"accumulated", by(moved)},
-                           {"coded", [coded](plan::Plan& plan) {
-                              plan.exchange.levels = {coded};
-                              plan.precision = {DType::Float32, DType::Float32};
-                            }}};
+  bounded_elastic.options.set("staleness", 1);
+  std::vector<Row> rows = {
+      {"asynchronous", by(asynchronous())},
+      {"less", by(asynchronous("less"))},
+      {"compensated", by(asynchronous("compensated_adaptively", 2))},
+      {"bounded", by(served(2, 0, 1))},
+      {"quorum", by(served(0, 2, 2))},
+      {"softsync", by(served(-1, 0, 2))},
+      {"timely", by({.topology = "servers", .consistency = "timely"})},
+      {"sampled", by({.topology = "servers", .consistency = "sampled", .options = {{"staleness", 1}}})},
+      {"elastic", by(meets_freely("elastic", 3))},
+      {"bounded_elastic", by(bounded_elastic)},
+      {"accumulated", by(moved)},
+      {"coded", [coded](plan::Plan& plan) {
+         plan.exchange.levels = {coded};
+         plan.precision = {DType::Float32, DType::Float32};
+       }}};
   const std::size_t by_servers = rows.size();
   for (std::size_t r = 0; r < by_servers; ++r)
     rows.push_back({rows[r].name + "_dedicated",
@@ -145,8 +168,7 @@ std::vector<Row> rows() {
   rows.push_back({"pairs_now_and_then", by(meets_freely("average", 3, "pairs")), 5});
   rows.push_back({"groups", [](plan::Plan& plan) {
                     plan.exchange.levels = {level("node", "sharded"), level("across", "servers")};
-                    plan.exchange.levels[1].staleness = -1;
-                    plan.exchange.levels[1].apply = 1;
+                    plan.exchange.levels[1].options = {{"staleness", -1}, {"apply", 1}};
                     plan.mesh.node = 2;
                   }});
   return rows;
@@ -165,6 +187,7 @@ class Followed : public Train, public testing::WithParamInterface<Row> {
     GetParam().apply(plan);
     TrainingJob job = Train::job(GetParam().ranks, plan);
     job.share_memory = false;
+    job.own.consistencies = kConsistencies;
     return job;
   }
   static TrainingJob delayed_by(TrainingJob job, std::uint64_t seed) {

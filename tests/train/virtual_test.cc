@@ -87,8 +87,7 @@ TEST_F(VirtualTrain, AsynchronousRunsAreRepeatedBitForBit) {
     plan.length.steps = 30;
     plan.learning_rate.base = 0.05;
     plan.exchange.levels[0].topology = "servers";
-    plan.exchange.levels[0].staleness = staleness;
-    plan.exchange.levels[0].apply = 1;
+    plan.exchange.levels[0].options = {{"staleness", staleness}, {"apply", 1}};
     TrainingJob training = job(4, plan);
     training.share_memory = false;
     plan::ClusterModel cluster = delayed(separate_hosts(4));
@@ -259,7 +258,7 @@ TEST_F(CostedToy, AStepTakesWhatTheHandComputes) {
 /// Whoever waits for whom, in whichever discipline: what a rank says of a step's time adds up to it.
 TEST_F(CostedToy, TimesOfAStepAddUpToIt) {
   plan::LevelPlan averages{.rule = "average", .period = 3}, serves{.topology = "servers"};
-  plan::LevelPlan asynchronous{.topology = "servers", .staleness = -1, .apply = 1};
+  plan::LevelPlan asynchronous{.topology = "servers", .options = {{"staleness", -1}, {"apply", 1}}};
   for (const plan::LevelPlan& level : {plan::LevelPlan{}, averages, serves, asynchronous})
     for (const auto overlap : {plan::Overlap::Forward, plan::Overlap::Backward}) {
       SCOPED_TRACE(level.topology + " " + level.rule + " " + std::string(plan::to_string(overlap)));

@@ -40,6 +40,8 @@ std::vector<Axis> axes() {
       {"synchronous", "delayed (exchange.delay)", "every H steps (period, fragments, delay of a level)",
        "quorum: backup workers (quorum)", "bounded staleness (staleness)", "n-softsync (apply, staleness -1)",
        "asynchronous (staleness -1, apply 1)"}};
+  for (const auto& row : known.consistencies)
+    scheduling.points.push_back(fmt::format("consistency {}: {}", row.name, row.sentence));
   for (const auto& row : known.lates)
     scheduling.points.push_back(fmt::format("late {}: {}", row.name, row.sentence));
   Axis compression{"compression", "what travels?", {"dense", "bfloat16 compute with float32 masters"}};

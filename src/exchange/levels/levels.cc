@@ -34,21 +34,21 @@ bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels) {
   return meeting_level(levels).empty() && !served_level(levels);
 }
 
-bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
+bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, const Extensions& own) {
   return std::all_of(levels.begin(), levels.end(), [&](const plan::LevelPlan& level) {
-    return find_topology(level.topology, own).scheduling(level) == Scheduling::InStep;
+    return find_topology(level.topology, own.topologies).scheduling(level, own) == Scheduling::InStep;
   });
 }
 
-bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own) {
+bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, const Extensions& own) {
   return std::none_of(levels.begin(), levels.end(), [&](const plan::LevelPlan& level) {
-    return find_topology(level.topology, own).scheduling(level) == Scheduling::Free;
+    return find_topology(level.topology, own.topologies).scheduling(level, own) == Scheduling::Free;
   });
 }
 
-std::vector<Rank> expendable_ranks(const plan::Plan& plan, int world_size) {
+std::vector<Rank> expendable_ranks(const plan::Plan& plan, int world_size, const Extensions& own) {
   std::vector<Rank> expendable;
-  if (plan.mesh.servers == 0 || workers_keep_step(plan.exchange.levels)) return expendable;
+  if (plan.mesh.servers == 0 || workers_keep_step(plan.exchange.levels, own)) return expendable;
   for (int rank = 1; rank < plan::workers(plan, world_size); ++rank) expendable.emplace_back(rank);
   return expendable;
 }

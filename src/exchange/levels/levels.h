@@ -96,12 +96,12 @@ const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels);
 /// True if every rank has the same weights after every step.
 bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels);
 /// True if no worker is ever a step ahead of another, or behind. `own`: topologies beside those of the table.
-bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own = {});
+bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, const Extensions& own = {});
 /// False where workers run ahead without limit, and only the count of all samples says how far training is.
-bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, std::span<const TopologyRow> own = {});
+bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, const Extensions& own = {});
 /// The ranks whose loss the others survive: those that only work, where servers of their own hold the weights
 /// and nobody waits for all. Not rank 0, which counts for all.
-std::vector<Rank> expendable_ranks(const plan::Plan& plan, int world_size);
+std::vector<Rank> expendable_ranks(const plan::Plan& plan, int world_size, const Extensions& own = {});
 /// True if a level of the plan needs to know the nodes.
 bool asks_for_nodes(const std::vector<plan::LevelPlan>& levels);
 

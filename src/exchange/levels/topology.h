@@ -140,9 +140,7 @@ struct LevelShape {
 
 struct Extensions;  // exchange/extensions.h
 
-/// How members move on: all by the same steps; as far apart as a bound allows; or as they like, so that only
-/// the count of all samples says how far training is.
-enum class Scheduling { InStep, Bounded, Free };
+using plan::Scheduling;
 
 /// A topology, described: whatever else needs to know of it asks its row.
 struct TopologyRow {
@@ -155,9 +153,8 @@ struct TopologyRow {
   /// Bytes that leave a member in a turn for `bytes`, the members' mean; null where collectives' rows tell.
   double (*sent)(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& shape,
                  const Extensions& own);
-  Scheduling (*scheduling)(const plan::LevelPlan& plan) = [](const plan::LevelPlan&) {
-    return Scheduling::InStep;
-  };
+  Scheduling (*scheduling)(const plan::LevelPlan& plan, const Extensions& own) =
+      [](const plan::LevelPlan&, const Extensions&) { return Scheduling::InStep; };
   plan::SumAt sum = plan::SumAt::Nowhere;  // decides which codecs and rules make sense there
   bool has_graph = false;                  // the level's graph says who talks to whom
   std::string_view sentence = {};

@@ -19,6 +19,7 @@ struct AsyncEvent {
     Answer,   // a worker gets values and may go on; `number`: updates before that
     Pause,    // a worker counts nowhere until it hands in again; `number`: pauses of its before
     Lose,     // a worker is gone for good
+    Time,     // a contribution that counts next came at; `number`: picoseconds by the rank's clock
     // Of a worker.
     Turn,  // it begins its turn `number`, which may be further than the next; of no unit
     // Of the rank that counts for all; of no unit.

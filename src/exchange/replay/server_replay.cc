@@ -28,6 +28,7 @@ const AsyncEvent* ServerReplay::next(std::span<const Worker> workers, bool full)
     case AsyncEvent::Kind::Admit:
     case AsyncEvent::Kind::Drop:
     case AsyncEvent::Kind::Repeat:
+    case AsyncEvent::Kind::Time:
       return once(worker.came);
     case AsyncEvent::Kind::Pause:
       if (worker.waits) return once(false);

@@ -4,25 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "exchange/consistency/rule.h"
+
 namespace taxon::exchange {
 
-/// When what a worker hands in counts, and when it may go on: three of the five numbers of consistency (the
-/// other two, period and delay, are the worker's own). Synchronous {0, all, all}; bounded staleness (SSP: Ho
-/// et al., NeurIPS 2013) {s, all, 1}; asynchronous {unbounded, all, 1}; backup workers (Chen et al., arXiv
-/// 1604.00981) {0, k, k}; n-softsync (Zhang et al., IJCAI 2016) {unbounded, all, c}.
-struct Consistency {
-  static constexpr std::int64_t kUnbounded = -1;
-  static constexpr int kAll = 0;
-  std::int64_t staleness = 0;  // clocks that a worker may be ahead of the common clock
-  int quorum = kAll;           // the common clock is that of the quorum-th fastest worker
-  int apply = kAll;            // contributions that make an update
-};
-
 /// The clocks of one unit's workers at its owner: which contributions count, which make the next update, who
-/// may go on. Pure data, no network: what it answers depends on the order of the calls alone.
+/// may go on, by a consistency rule. Pure data, no network: what it answers depends on the order of the calls
+/// alone, and on the times that it is told where the rule reads them.
 class ConsistencyController {
  public:
-  ConsistencyController(int workers, Consistency numbers);
+  static constexpr Instant kUntimed{};  // for rules that read no times
+  ConsistencyController(int workers, std::unique_ptr<ConsistencyRule> rule);
   /// Everybody begins after so many updates.
   void set_out(std::int64_t version);
 
@@ -31,8 +23,8 @@ class ConsistencyController {
     Dropped,  // too late: its worker's clock jumps to the common one
   };
   /// Worker `w`, who computed with the values of `base`, hands in its contribution of `clock` (its own count;
-  /// it may have jumped elsewhere).
-  Arrival arrive(int w, std::int64_t clock, std::int64_t base);
+  /// it may have jumped elsewhere). `now`: when it came, for rules that read times.
+  Arrival arrive(int w, std::int64_t clock, std::int64_t base, Instant now = kUntimed);
   /// False if worker `w` handed in its `number`-th contribution (0 is the first) before: one that it sends
   /// again because no answer came must not count twice.
   bool is_new(int w, std::int64_t number);
@@ -64,25 +56,20 @@ class ConsistencyController {
   /// Workers that have not left.
   int present() const;
 
-  std::int64_t clock(int w) const { return workers_[static_cast<std::size_t>(w)].clock; }
+  std::int64_t clock(int w) const { return worker(w).clock; }
   /// The largest of all.
   std::int64_t furthest() const;
   /// Contributions that worker `w` handed in.
-  std::int64_t handed_in(int w) const { return workers_[static_cast<std::size_t>(w)].handed_in; }
+  std::int64_t handed_in(int w) const { return worker(w).handed_in; }
   /// The quorum-th largest clock of those that take part; how far training is when none does. With a quorum
   /// of some it never falls.
-  std::int64_t common() const;
+  std::int64_t common() const { return common_for(-1); }
   std::int64_t version() const { return version_; }
-  /// "version 7, clocks 7 7 6+1 (5), common 7": +1 is in the pool, in brackets pauses.
+  /// "version 7, clocks 7 7 6+1 (5), common 7": +1 is in the pool, in brackets pauses; and what the rule
+  /// says.
   std::string describe() const;
 
  private:
-  struct Worker {
-    std::int64_t clock = 0;
-    int pooled = 0;
-    bool takes_part = true, present = true;
-    std::int64_t handed_in = 0;
-  };
   struct Waiting {
     int worker = 0;
     std::size_t place = 0;
@@ -91,9 +78,16 @@ class ConsistencyController {
   int taking_part() const;
   void go_on_together();
   int needed() const;
+  std::int64_t lead(int w) const;
+  /// Of those that `w` waits for; w < 0: of all.
+  std::int64_t common_for(int w) const;
+  /// Clocks that it is behind the common one, beyond what it may: it counts no more.
+  bool is_late(int w, std::int64_t common) const;
+  WorkerClock& worker(int w) { return workers_[static_cast<std::size_t>(w)]; }
+  const WorkerClock& worker(int w) const { return workers_[static_cast<std::size_t>(w)]; }
 
-  std::vector<Worker> workers_;
-  const Consistency numbers_;
+  std::vector<WorkerClock> workers_;
+  std::unique_ptr<ConsistencyRule> rule_;
   std::vector<Waiting> pool_;
   std::size_t arrivals_ = 0;
   std::int64_t reached_ = 0;  // by a quorum of some

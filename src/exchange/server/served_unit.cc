@@ -49,12 +49,20 @@ AsyncEvent::Kind ServedUnit::admit(int worker) {
     return AsyncEvent::Kind::Repeat;
   }
   const std::size_t place = arrivals_++;
-  if (controller_.arrive(worker, contribution.at(ServerWire::Clock), contribution.at(ServerWire::Base)) ==
-      ConsistencyController::Arrival::Dropped)
+  if (controller_.arrive(worker, contribution.at(ServerWire::Clock), contribution.at(ServerWire::Base),
+                         time_of_arrival(worker)) == ConsistencyController::Arrival::Dropped)
     return drop(worker, AsyncEvent::Kind::Drop, number);
   note(AsyncEvent::Kind::Admit, worker, number);
   pool_.emplace(place, std::move(contribution));
   return AsyncEvent::Kind::Admit;
+}
+
+/// For rules that read times: now, or what the order that is followed says.
+Instant ServedUnit::time_of_arrival(int worker) const {
+  if (!setup_.consistency->reads_times) return {};
+  const Instant now = replay_ ? came_ : runtime().executor().now();
+  note(AsyncEvent::Kind::Time, worker, now.time_since_epoch().count());
+  return now;
 }
 
 /// Updates and answers as long as there is something to do. One at a time: who comes meanwhile is seen to.
@@ -142,10 +150,13 @@ task::Task<void> ServedUnit::give(int worker) {
 ServedUnit::ServedUnit(const ServerSetup& setup, ServerUpdate& update, const Bucket& bucket, Range owned,
                        ServerCounts* counts)
     : setup_(setup),
+      quorum_(setup.consistency->bounds(*setup.level).quorum),
       update_(update),
       counts_(counts),
       part_{&bucket, owned},
-      controller_(setup.roles.workers(), setup.numbers),
+      controller_(setup.roles.workers(),
+                  setup.consistency->make(*setup.level, {setup.roles.workers(), setup.seed,
+                                                         static_cast<std::uint32_t>(part_.id())})),
       slots_(static_cast<std::size_t>(setup.roles.workers())) {
   if (setup.log.follow)
     replay_.emplace(bucket.name, *setup.log.follow, static_cast<std::int32_t>(bucket.id.value()));
@@ -182,6 +193,8 @@ task::Task<void> ServedUnit::follow() {
       co_await update();
     } else if (kind == AsyncEvent::Kind::Answer) {
       co_await give(event->worker);
+    } else if (kind == AsyncEvent::Kind::Time) {
+      came_ = Instant(Duration(event->number));
     } else if (kind == AsyncEvent::Kind::Pause) {
       make_pause(event->worker, event->number);
     } else {
@@ -196,10 +209,10 @@ task::Task<void> ServedUnit::lose(int worker) {
   controller_.leave(worker);
   note(AsyncEvent::Kind::Lose, worker, 0);
   const Rank rank = setup_.group->global(worker);
-  if (controller_.present() < setup_.numbers.quorum)
+  if (controller_.present() < quorum_)
     throw Error(ErrorKind::PeerLost,
                 fmt::format("rank {} was lost, and the {} workers that are left make no quorum of {}",
-                            rank.value(), controller_.present(), setup_.numbers.quorum),
+                            rank.value(), controller_.present(), quorum_),
                 {.rank = rank});
   co_await settle();
 }

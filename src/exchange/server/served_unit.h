@@ -16,7 +16,9 @@ struct ServerSetup {
   comm::Communicator* group = nullptr;  // outlives it
   std::vector<Range> ranges;            // by bucket: what the group exchanges of it; empty: all
   Roles roles;
-  Consistency numbers;
+  const plan::LevelPlan* level = nullptr;  // outlives it
+  std::uint64_t seed = 0;                  // of the plan
+  const ConsistencyRow* consistency = nullptr;
   std::unique_ptr<ServerState> owner;
   const tensor::Arena* weights = nullptr;  // its memory starts as these; also says type and world
   /// Makes what corrects late contributions, for so many owned elements; empty: they count as others.
@@ -76,6 +78,7 @@ class ServedUnit {
     std::unique_ptr<task::Event> may_go, paused;
   };
   AsyncEvent::Kind admit(int worker);
+  Instant time_of_arrival(int worker) const;
   AsyncEvent::Kind drop(int worker, AsyncEvent::Kind why, std::int64_t number);
   task::Task<void> settle();
   task::Task<void> follow();
@@ -89,6 +92,7 @@ class ServedUnit {
   comm::Runtime& runtime() const { return setup_.group->runtime(); }
 
   const ServerSetup& setup_;
+  const int quorum_;  // of present workers; with fewer the run ends
   ServerUpdate& update_;
   ServerCounts* const counts_;
   OwnedPart part_;
@@ -100,6 +104,7 @@ class ServedUnit {
   bool settling_ = false, again_ = false;
   std::unique_ptr<task::Event> idle_;   // somebody waits for the end of settling
   std::optional<ServerReplay> replay_;  // to follow
+  Instant came_{};                      // what came last, by the order that is followed
 };
 
 }  // namespace taxon::exchange

@@ -33,10 +33,8 @@ double sent(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& sh
   return roles.workers() * (roles.servers() - own) * there_and_back / shape.size;
 }
 
-Scheduling scheduling(const plan::LevelPlan& level) {
-  if (level.staleness < 0) return Scheduling::Free;
-  return level.staleness == 0 && level.quorum == 0 && level.apply == 0 ? Scheduling::InStep
-                                                                       : Scheduling::Bounded;
+Scheduling scheduling(const plan::LevelPlan& level, const Extensions& own) {
+  return find_consistency(level.consistency, own.consistencies).bounds(level).scheduling();
 }
 
 }  // namespace

@@ -251,7 +251,7 @@ TopologyRow pairs() {
           .spread = net::Operation::User,
           .owned = [](std::size_t count, int) { return count; },
           .sent = sent,
-          .scheduling = [](const plan::LevelPlan&) { return Scheduling::Free; },
+          .scheduling = [](const plan::LevelPlan&, const Extensions&) { return Scheduling::Free; },
           .sentence = "nobody owns anything: each averages with a random partner, at any time (AD-PSGD)",
           .mixing = "asynchronous",
           .rules = kRules};

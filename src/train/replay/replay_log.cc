@@ -29,13 +29,13 @@ struct KindRow {
   AsyncEvent::Kind kind;
 };
 constexpr KindRow kKinds[] = {
-    {"admit", AsyncEvent::Kind::Admit},        {"drop", AsyncEvent::Kind::Drop},
-    {"repeat", AsyncEvent::Kind::Repeat},      {"update", AsyncEvent::Kind::Update},
-    {"answer", AsyncEvent::Kind::Answer},      {"pause", AsyncEvent::Kind::Pause},
-    {"lose", AsyncEvent::Kind::Lose},          {"turn", AsyncEvent::Kind::Turn},
-    {"report", AsyncEvent::Kind::Report},      {"stop", AsyncEvent::Kind::Stop},
-    {"average", AsyncEvent::Kind::Average},    {"own_way", AsyncEvent::Kind::OwnWay},
-    {"take_over", AsyncEvent::Kind::TakeOver},
+    {"admit", AsyncEvent::Kind::Admit},    {"drop", AsyncEvent::Kind::Drop},
+    {"repeat", AsyncEvent::Kind::Repeat},  {"update", AsyncEvent::Kind::Update},
+    {"answer", AsyncEvent::Kind::Answer},  {"pause", AsyncEvent::Kind::Pause},
+    {"lose", AsyncEvent::Kind::Lose},      {"time", AsyncEvent::Kind::Time},
+    {"turn", AsyncEvent::Kind::Turn},      {"report", AsyncEvent::Kind::Report},
+    {"stop", AsyncEvent::Kind::Stop},      {"average", AsyncEvent::Kind::Average},
+    {"own_way", AsyncEvent::Kind::OwnWay}, {"take_over", AsyncEvent::Kind::TakeOver},
 };
 
 std::string_view name_of(AsyncEvent::Kind kind) {
@@ -126,8 +126,7 @@ ReplayLog parse_order(const std::string& text, const std::string& origin) {
   return order;
 }
 
-std::vector<plan::Problem> problems_of_recording(const plan::Plan& plan,
-                                                 std::span<const exchange::TopologyRow> own) {
+std::vector<plan::Problem> problems_of_recording(const plan::Plan& plan, const exchange::Extensions& own) {
   if (!exchange::workers_keep_step(plan.exchange.levels, own)) return {};
   return {{"--record-order",
            "has nothing to record where workers keep step: the same plan comes to the same bits anyway"}};

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/levels/topology.h"
+#include "exchange/extensions.h"
 #include "plan/plan.h"
 
 namespace taxon::train {
@@ -27,9 +27,9 @@ std::string to_text(const ReplayLog& order);
 /// The reverse. Throws Error{Data} that names `origin` and the line.
 ReplayLog parse_order(const std::string& text, const std::string& origin);
 
-/// Why a run of this plan can't be recorded; empty: it can. `own`: topologies beside those of the table.
+/// Why a run of this plan can't be recorded; empty: it can. `own`: rows beside those of the tables.
 std::vector<plan::Problem> problems_of_recording(const plan::Plan& plan,
-                                                 std::span<const exchange::TopologyRow> own = {});
+                                                 const exchange::Extensions& own = {});
 /// Why it can't follow the order, which was read from `origin`.
 std::vector<plan::Problem> problems_of_following(const plan::Plan& plan, int world_size,
                                                  const ReplayLog& order, const std::string& origin);

@@ -16,9 +16,11 @@ namespace {
 
 using exchange::CodecCase;
 
-bool weighs(const plan::LevelPlan& level, int size) {
-  return exchange::is_coded(level) && exchange::sum_at(level) == plan::SumAt::Everyone &&
-         level.rule == "sum" && size > 1;
+/// Where everybody gets the sum by a collective, whose place the codec may take.
+bool weighs(const plan::LevelPlan& level, int size, const exchange::Extensions& own) {
+  const exchange::TopologyRow& topology = exchange::find_topology(level.topology, own.topologies);
+  return exchange::is_coded(level) && topology.sum == plan::SumAt::Everyone &&
+         topology.reduce == net::Operation::AllReduce && level.rule == "sum" && size > 1;
 }
 
 bool is_auto(const plan::LevelPlan& level) { return level.codec.name == "auto"; }
@@ -106,12 +108,13 @@ class LevelChoice {
 
 }  // namespace
 
-task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan) {
+task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan,
+                                    const exchange::Extensions* own) {
   LevelLinks links(plan->exchange.levels.size());
   Packer packer;
   for (std::size_t l = 0; l < ranks.levels.size(); ++l) {
     comm::Communicator* group = &ranks.levels.group(l);
-    if (!weighs(plan->exchange.levels[l], group->size())) continue;
+    if (!weighs(plan->exchange.levels[l], group->size(), *own)) continue;
     const comm::LinkCost own = co_await exchange::probe_link(group);
     links[l] = own;
     for (double figure : {own.latency, own.bandwidth, own.reduce}) packer.real(figure);
@@ -146,11 +149,12 @@ task::Task<void> choose_codecs(TrainContext world, RankGroups ranks, CodecChoice
 }
 
 void tell_of_codecs_inside_hosts(Observer& observer, const plan::Plan& plan,
-                                 std::span<const exchange::LevelShape> shapes) {
+                                 std::span<const exchange::LevelShape> shapes,
+                                 const exchange::Extensions& own) {
   for (std::size_t l = 0; l < shapes.size(); ++l) {
     const plan::LevelPlan& level = plan.exchange.levels[l];
     const exchange::LevelShape& shape = shapes[l];
-    if (!exchange::is_coded(level) || level.codec.force || weighs(level, shape.size)) continue;
+    if (!exchange::is_coded(level) || level.codec.force || weighs(level, shape.size, own)) continue;
     if (shape.size == 1 || !shape.shares_memory) continue;
     observer.noticed(
         fmt::format("level {}: its {} members are on one host, where codec {} mostly costs more than it "

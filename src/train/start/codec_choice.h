@@ -13,8 +13,9 @@ namespace taxon::train {
 /// By level of a plan: what the slowest member's links reach; nothing where no codec needs to know.
 using LevelLinks = std::vector<std::optional<comm::LinkCost>>;
 
-/// Collective: probes the links of levels that have a codec.
-task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan);
+/// Collective: probes the links of levels that have a codec. `own`: rows beside those of the tables.
+task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan,
+                                    const exchange::Extensions* own);
 
 /// What rank 0 decides codecs by. Everything outlives the decision.
 struct CodecChoice {
@@ -30,6 +31,7 @@ task::Task<void> choose_codecs(TrainContext world, RankGroups ranks, CodecChoice
 /// At rank 0: names codecs between ranks that share memory, as they may not stand inside a node, at levels
 /// where choose_codecs() does not weigh what they cost. `shapes`: by level.
 void tell_of_codecs_inside_hosts(Observer& observer, const plan::Plan& plan,
-                                 std::span<const exchange::LevelShape> shapes);
+                                 std::span<const exchange::LevelShape> shapes,
+                                 const exchange::Extensions& own);
 
 }  // namespace taxon::train

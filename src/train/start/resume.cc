@@ -257,7 +257,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   run_start.plan = options->plan;
   bool root = group->rank() == 0;
   std::vector<exchange::LevelShape> shapes = co_await agree_on_shapes(ranks);
-  const LevelLinks links = co_await probe_levels(ranks, &options->plan);
+  const LevelLinks links = co_await probe_levels(ranks, &options->plan, &options->own);
   plan::ResolvedPlan resolved_before;
   if (root && options->start == TrainOptions::Start::Resume) {
     std::optional<Restored> restored;
@@ -302,7 +302,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     exchange::explain_factors(run_start.plan, tensors, factors);
     const CodecChoice choice{&links, &before, &options->own};
     co_await choose_codecs(world, ranks, choice, &run_start.plan);
-    tell_of_codecs_inside_hosts(world.observer, run_start.plan, shapes);
+    tell_of_codecs_inside_hosts(world.observer, run_start.plan, shapes, options->own);
     resolved.world_size = group->size();
     resolved.node = ranks.node;
     resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;

@@ -37,7 +37,9 @@ exchange::ParameterServer::Setup make_service(RankGroups ranks, const Replicas::
     setup.ranges.push_back(ranks.outer ? bucket.range
                                        : ranks.levels.reaching(ranks.levels.size() - 1, bucket.range));
   setup.roles = {setup.group->size(), plan.mesh.servers};
-  setup.numbers = {level.staleness, level.quorum, level.apply};
+  setup.level = &level;
+  setup.seed = plan.seed;
+  setup.consistency = &exchange::find_consistency(level.consistency, from.own.consistencies);
   setup.weights = &weights;
   setup.log = from.log;
   setup.failures = from.failures;

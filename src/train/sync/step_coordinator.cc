@@ -193,8 +193,8 @@ std::unique_ptr<StepCoordinator> make_step_coordinator(const plan::Plan& plan,
   StepCoordinatorContext context = given;
   if (plan.on_divergence == plan::OnDivergence::Skip) context.carries = StepReduction::Carries::Divergences;
   const auto& levels = plan.exchange.levels;
-  if (exchange::workers_keep_step(levels, context.topologies)) return std::make_unique<InStep>(context);
-  if (exchange::workers_are_bounded(levels, context.topologies)) return std::make_unique<Bounded>(context);
+  if (exchange::workers_keep_step(levels, context.own)) return std::make_unique<InStep>(context);
+  if (exchange::workers_are_bounded(levels, context.own)) return std::make_unique<Bounded>(context);
   return std::make_unique<Free>(context);
 }
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "exchange/levels/topology.h"
+#include "exchange/extensions.h"
 #include "plan/plan.h"
 #include "train/sync/agreement.h"
 #include "train/sync/progress_tracker.h"
@@ -91,7 +91,7 @@ struct StepCoordinatorContext {
   Position begin;
   comm::FailureMonitor* failures = nullptr;
   std::function<void(const ProgressTracker::Loss&)> lost;  // at rank 0
-  std::span<const exchange::TopologyRow> topologies = {};  // beside those of the table
+  exchange::Extensions own = {};                           // rows beside those of the tables
   comm::Communicator* node = nullptr;  // those that keep step with this rank, if there are some
   exchange::EventLog log = {};
   StepReduction::Carries carries = StepReduction::Carries::Totals;
