@@ -99,7 +99,7 @@ nlohmann::json train(const Common& common, const Settings& settings) {
   if (!common.weights.empty()) begin_with(model, common.weights);
   // As Module.to(memory_format=...) of Python, which the C++ module lacks.
   for (auto& parameter : model->parameters())
-    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(settings.format));
+    if (parameter.dim() == 4) parameter.set_data(parameter.detach().clone(settings.format));
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(settings.rate).momentum(0.9));
   std::vector<double> step_seconds, compute_seconds;
   std::vector<at::Tensor> losses;
