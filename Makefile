@@ -2,35 +2,49 @@
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 WORKERS ?= 2
-TAXON := build/release/bin/taxon
+# A release of PyTorch on PyPI, such as 2.15, in place of Debian's libtorch; its builds lie beside the others.
+TORCH ?=
+suffix := $(if $(TORCH),-torch-$(TORCH))
+TAXON := build/release$(suffix)/bin/taxon
+# $(call configure,PRESET)
+configure = cmake --preset $(1) -B build/$(1)$(suffix) -DTAXON_TORCH=$(TORCH)
 
 # One compiler cache serves clones in other folders too, where ccache is installed.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build quickstart test install sanitized asan tsan nightly format lint fresh clean
+.PHONY: help deps build quickstart test test-torch install sanitized asan tsan nightly format lint fresh clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
 deps: ## install the Debian packages that are missing (root or sudo; asks nothing)
 	@tools/install-packages
+ifneq ($(TORCH),)
+	@python3 -m pip --version >/dev/null 2>&1 || tools/install-packages python3-pip
+	@tools/fetch-torch $(TORCH) build/torch >/dev/null
+endif
 
-build: deps ## Release build; the program is build/release/bin/taxon
-	@cmake --preset release -DTAXON_WITH_TESTS=OFF
-	@cmake --build build/release -j $(JOBS)
+build: deps ## Release build; the program is build/release/bin/taxon (TORCH=2.15: with that release of PyPI)
+	@$(call configure,release) -DTAXON_WITH_TESTS=OFF
+	@cmake --build build/release$(suffix) -j $(JOBS)
 
 quickstart: build ## build, then train a CNN on Fashion-MNIST with 2 workers
 	$(TAXON) train recipes/fashion-mnist-cnn.yaml --workers $(WORKERS) --out runs/quickstart --overwrite
 
 test: deps ## build and run every test
-	@cmake --preset dev
-	@cmake --build build/dev -j $(JOBS)
-	@ctest --test-dir build/dev -j $(JOBS) --output-on-failure
+	@$(call configure,dev)
+	@cmake --build build/dev$(suffix) -j $(JOBS)
+	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure
+
+test-torch: deps ## build and run the tests that libtorch takes part in, nothing else (TORCH=2.15: with that release of PyPI)
+	@$(call configure,dev)
+	@cmake --build build/dev$(suffix) -j $(JOBS) --target model_test train_torch_test taxon
+	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure --no-tests=error -L '^(model|train_torch)$$'
 
 install: build ## install program, libraries, headers and CMake packages under PREFIX=/usr/local
-	@cmake --install build/release --prefix $(PREFIX)
+	@cmake --install build/release$(suffix) --prefix $(PREFIX)
 
 # What the gate has time for: decoders of what others sent under one sanitizer, what has threads under the other.
 ASAN_SHARE := task plan net control codec
@@ -47,9 +61,9 @@ sanitized: deps ## the gate's share of asan and tsan
 	$(call sanitize,tsan,$(TSAN_SHARE))
 
 asan: deps ## every test under AddressSanitizer and UBSan
-	@cmake --preset asan
-	@cmake --build build/asan -j $(JOBS)
-	@ctest --test-dir build/asan -j $(JOBS) --output-on-failure
+	@$(call configure,asan)
+	@cmake --build build/asan$(suffix) -j $(JOBS)
+	@ctest --test-dir build/asan$(suffix) -j $(JOBS) --output-on-failure
 
 tsan: deps ## the tests of the modules without libtorch under ThreadSanitizer
 	@cmake --preset tsan

@@ -39,8 +39,16 @@ if(grpcpp_FOUND)
   string(APPEND pkgconfig_requires " grpc++")
 endif()
 if(TAXON_WITH_TORCH)
-  get_filename_component(torch_folder ${TORCH_LIBRARY} DIRECTORY)
-  string(PREPEND pkgconfig_libs "-L${torch_folder} -ltorch -ltorch_cpu -lc10 ")
+  if(TAXON_TORCH)
+    # What a wheel's libtorch is becomes a part of the installation, so that this can outlive the build.
+    set(torch_install_dir ${CMAKE_INSTALL_LIBDIR}/taxon/libtorch)
+    install(DIRECTORY ${TAXON_TORCH_LIBRARY_DIR}/ DESTINATION ${torch_install_dir})
+    file(RELATIVE_PATH torch_from_bin /${CMAKE_INSTALL_BINDIR} /${torch_install_dir})
+    set_target_properties(taxon PROPERTIES INSTALL_RPATH "\$ORIGIN/${torch_from_bin}")
+    string(PREPEND pkgconfig_libs "-L\${libdir}/taxon/libtorch -Wl,-rpath,\${libdir}/taxon/libtorch -ltorch_cpu -lc10 ")
+  else()
+    string(PREPEND pkgconfig_libs "-L${TAXON_TORCH_LIBRARY_DIR} -ltorch -ltorch_cpu -lc10 ")
+  endif()
 endif()
 file(RELATIVE_PATH pkgconfig_up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/taxon.pc.in ${CMAKE_BINARY_DIR}/taxon.pc @ONLY)
@@ -51,6 +59,6 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/TaxonConfig.cmake.in ${C
 # 0.x promises nothing between minor versions.
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/TaxonConfig.cmake ${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake
-              ${CMAKE_SOURCE_DIR}/cmake/FindxxHash.cmake ${CMAKE_SOURCE_DIR}/cmake/Findgrpcpp.cmake DESTINATION ${package_dir})
+              ${CMAKE_SOURCE_DIR}/cmake/LibtorchTargets.cmake ${CMAKE_SOURCE_DIR}/cmake/FindxxHash.cmake ${CMAKE_SOURCE_DIR}/cmake/Findgrpcpp.cmake DESTINATION ${package_dir})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes ${CMAKE_SOURCE_DIR}/clusters ${CMAKE_SOURCE_DIR}/profiles
         DESTINATION ${CMAKE_INSTALL_DATADIR}/taxon)

@@ -14,8 +14,14 @@ class BuildFailed(Exception):
     pass
 
 
-def build(build_dir, targets):
-    configure = ["cmake", "-S", ROOT, "--preset", "release", "-B", build_dir, "-DTAXON_WITH_BENCH=ON"]
+def beside(build_dir, release):
+    """Where the programs with the libtorch of that release of PyPI lie; without one, those with the system's."""
+    return f"{build_dir}-torch-{release}" if release else build_dir
+
+
+def build(build_dir, targets, release=""):
+    configure = ["cmake", "-S", ROOT, "--preset", "release", "-B", beside(build_dir, release), "-DTAXON_WITH_BENCH=ON", f"-DTAXON_TORCH={release}"]
+    build_dir = beside(build_dir, release)
     for command in (configure, ["cmake", "--build", build_dir, "--target", *targets]):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
         if done.returncode != 0:

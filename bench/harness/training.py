@@ -13,10 +13,12 @@ from harness.side import Side
 
 BATCH = 64  # per worker
 SEED, SAMPLES, EPOCHS = 1, 60000, 3  # of bench/recipes/cnn.yaml and its data
-PARAMETERS = 3241354
+PARAMETERS = 3241354  # of the cnn
+OF_MODEL = {"cnn": PARAMETERS, "resnet18": 11172810}
 RECIPE = os.path.join(ROOT, "bench", "recipes", "cnn.yaml")
 PEERS = os.path.join(ROOT, "bench", "peers")
 DDP = os.path.join(PEERS, "ddp.py")
+TORCH_LOOP = os.path.join(PEERS, "torch_loop.py")
 ORDER = os.path.join(PEERS, "order.py")
 # Where rank 0 listens in the lab; DDP holds its port as long as its group lives.
 LAB_PORTS = {"DDP": 29600, "Taxon": 29650}
@@ -37,6 +39,7 @@ class Work:
     alone_steps: int  # without communication
     test_samples: int
     rate: float = 0.001
+    model: str = "cnn"
 
 
 @dataclasses.dataclass
@@ -50,10 +53,11 @@ class Training:
     accuracy: float = None
     parameters: int = PARAMETERS
     details: dict = dataclasses.field(default_factory=dict)
+    model: str = "cnn"
 
     def __post_init__(self):
-        if self.parameters != PARAMETERS:
-            raise WrongModel(f"the sides train different models: {self.parameters} parameters, not {PARAMETERS}")
+        if self.parameters != OF_MODEL[self.model]:
+            raise WrongModel(f"the sides train different models: {self.parameters} parameters, not the {self.model}'s {OF_MODEL[self.model]}")
 
     def samples_per_second(self):
         return self.workers * BATCH / self.step
@@ -85,14 +89,14 @@ def commands_for(workers, cluster, command):
 class Weights:
     """A safetensors file with the weights that Taxon begins with: those after one step at rate 0. For the peers, as long as the `with` block lives."""
 
-    def __init__(self, session):
-        self.session = session
+    def __init__(self, session, model="cnn"):
+        self.session, self.model = session, model
         self.folder = tempfile.TemporaryDirectory(prefix="taxon-bench-")
         self.path = ""
 
     def __enter__(self):
         if not self.session.peers_only:
-            command = [self.session.program("taxon"), "train", RECIPE, "--out", self.folder.name, "--overwrite", "--set", "length.steps=1", "--set", "learning_rate.base=0",
+            command = [self.session.program("taxon"), "train", RECIPE, "--out", self.folder.name, "--overwrite", "--set", f"model.name={self.model}", "--set", "length.steps=1", "--set", "learning_rate.base=0",
                        "--set", "data.test_limit=1", "--set", "report.tensorboard=false", "--set", "checkpoint.every_epochs=0"]
             run_group("weights", [command], job_environments(1, None, "Taxon"), self.session.log_folder)
             self.path = os.path.join(self.folder.name, "model.safetensors")
@@ -105,7 +109,7 @@ class Weights:
 def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None):
     """Its summary, and the loss of every step."""
     sets = [f"length.steps={work.steps}", f"threads={threads or threads_for(workers)}", f"data.test_limit={work.test_samples}",
-            f"learning_rate.base={work.rate}", f"model.memory_format={memory_format}", "report.metrics_steps=1", *overrides]
+            f"learning_rate.base={work.rate}", f"model.name={work.model}", f"model.memory_format={memory_format}", "report.metrics_steps=1", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", RECIPE, "--out", out, *(word for one in sets for word in ("--set", one))]
         run_group(f"Taxon {workers}", commands_for(workers, cluster, command), job_environments(workers, cluster, "Taxon"),
@@ -121,7 +125,7 @@ def run_taxon(session, workers, work, memory_format, cluster=None, threads=None,
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
     return Training(workers, summary["step_ms"]["p50"] / 1e3, summary["compute_ms"] / 1e3,
                     summary["exposed_communication_ms"] / 1e3, losses, summary["test_accuracy"], summary["parameters"],
-                    {key: summary[key] for key in kept})
+                    {key: summary[key] for key in kept}, work.model)
 
 
 class Ddp:
@@ -150,12 +154,14 @@ class Ddp:
 class Plain:
     """Plain libtorch processes that know nothing of each other, on their own cores."""
 
-    def __init__(self, session, processes, weights="", threads=1):
+    def __init__(self, session, processes, weights="", threads=1, model="cnn", program=None, environment=None):
+        """`program`: another than the loop in C++, with the same options, requests and answers."""
         self.folder = tempfile.TemporaryDirectory(prefix="taxon-bench-")
-        command = [session.program("bench_libtorch_loop"), "--threads", str(threads), "--weights", weights, "--order", self.order()]
-        env = [{"OMP_NUM_THREADS": str(threads)}]
+        command = [program or session.program("bench_libtorch_loop"), "--model", model, "--threads", str(threads), "--weights", weights, "--order", self.order()]
+        env = [{"OMP_NUM_THREADS": str(threads), **(environment or {})}]
         commands = equal.bound_workers(processes, command)
-        self.sides = [Side(f"plain {i}", [commands[i]], session.log_folder, env) for i in range(processes)]
+        name = os.path.basename(command[0]).partition(".")[0] + f" {model}"
+        self.sides = [Side(f"{name} {i}", [commands[i]], session.log_folder, env) for i in range(processes)]
 
     def order(self):
         """A file of the indices of the first epochs, 8 bytes each, as one worker of Taxon takes them."""
@@ -170,7 +176,8 @@ class Plain:
             side.send(request)
         results = [side.receive(request, timeout=1800) for side in self.sides[:at_once]]
         step = statistics.harmonic_mean([settled(result["seconds"]) for result in results])
-        return Training(at_once, step, losses=tuple(results[0]["losses"]), accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"])
+        return Training(at_once, step, losses=tuple(results[0]["losses"]), accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"],
+                        details={key: results[0][key] for key in ("version",) if key in results[0]}, model=work.model)
 
     def __enter__(self):
         return self

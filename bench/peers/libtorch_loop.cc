@@ -1,8 +1,8 @@
-// One plain libtorch process that trains the cnn of docs/benchmarks.md, as a sensible user would write it.
+// One plain libtorch process that trains a network of docs/benchmarks.md, as a sensible user would write it.
 // Answers each line `train {"steps", "batch", "rate", "test_samples", "memory_format"}` with a line of JSON:
 // the seconds and the loss of each step, of it the seconds of forward and backward, and the test accuracy.
-// [--threads T] [--data FOLDER] [--weights SAFETENSORS] [--order FILE]: where it begins, and in which order
-// it takes samples.
+// [--model NAME] [--threads T] [--data FOLDER] [--weights SAFETENSORS] [--order FILE]: what it trains, where
+// it begins, and in which order it takes samples.
 #include <torch/data.h>
 #include <torch/nn.h>
 #include <torch/optim.h>
@@ -16,17 +16,11 @@
 #include <nlohmann/json.hpp>
 
 #include "peers/fashion_mnist.h"
+#include "peers/networks.h"
 #include "side/channel.h"
 
 namespace taxon::bench {
 namespace {
-
-torch::nn::Sequential cnn() {
-  using namespace torch::nn;
-  return Sequential(Conv2d(Conv2dOptions(1, 32, 3).padding(1)), ReLU(), MaxPool2d(2),
-                    Conv2d(Conv2dOptions(32, 64, 3).padding(1)), ReLU(), MaxPool2d(2), Flatten(),
-                    Linear(64 * 7 * 7, 1024), ReLU(), Linear(1024, 10));
-}
 
 double accuracy(torch::nn::Sequential& model, const Dataset& data, std::int64_t samples) {
   const torch::NoGradGuard no_gradients;
@@ -62,8 +56,10 @@ Settings settings_from(const nlohmann::json& request) {
       .format = format == "channels_last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous};
 }
 
-/// What is the same in every request: data, where training begins, and in which order it takes samples.
+/// What is the same in every request: the network, data, where training begins, and in which order it takes
+/// samples.
 struct Common {
+  std::string model;
   Dataset data, test;
   std::string weights;  // a safetensors file with conv1.weight and so on; empty: drawn from a seed
   at::Tensor order;     // indices, epoch after epoch; empty: drawn from a seed
@@ -82,32 +78,28 @@ at::Tensor order_in(const std::string& path) {
   return torch::from_blob(bytes.data(), {count}, torch::kInt64).clone();
 }
 
-/// The parameters in the file's order of layers: those of a name that ends in "weight" or "bias" of layer by
-/// layer, as the model has them.
+/// The parameters as the file has them, by their names.
 void begin_with(torch::nn::Sequential& model, const std::string& path) {
   const std::string bytes = contents(path);
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   const auto head = nlohmann::json::parse(bytes.substr(sizeof length, length));
-  constexpr const char* kNames[] = {"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
-                                    "fc1.weight",   "fc1.bias",   "fc2.weight",   "fc2.bias"};
   const torch::NoGradGuard no_gradients;
-  auto parameters = model->parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto& at = head.at(kNames[i]);
+  for (auto& parameter : model->named_parameters()) {
+    const auto& at = head.at(parameter.key());
     std::string values = bytes.substr(sizeof length + length + at.at("data_offsets")[0].get<std::size_t>(),
-                                      static_cast<std::size_t>(parameters[i].numel()) * sizeof(float));
-    parameters[i].copy_(torch::from_blob(values.data(), parameters[i].sizes(), torch::kFloat32));
+                                      static_cast<std::size_t>(parameter->numel()) * sizeof(float));
+    parameter->copy_(torch::from_blob(values.data(), parameter->sizes(), torch::kFloat32));
   }
 }
 
 nlohmann::json train(const Common& common, const Settings& settings) {
   torch::manual_seed(1);
-  auto model = cnn();
+  auto model = plain_network(common.model);
   if (!common.weights.empty()) begin_with(model, common.weights);
   // As Module.to(memory_format=...) of Python, which the C++ module lacks.
   for (auto& parameter : model->parameters())
-    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(settings.format));
+    if (parameter.dim() == 4) parameter.set_data(parameter.detach().clone(settings.format));
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(settings.rate).momentum(0.9));
   std::vector<double> step_seconds, compute_seconds;
   std::vector<at::Tensor> losses;
@@ -150,7 +142,8 @@ int main(int argc, char** argv) {
   using namespace taxon::bench;
   const std::string folder = option(argc, argv, "data", "/usr/share/datasets/fashion-mnist");
   torch::set_num_threads(std::stoi(option(argc, argv, "threads", "1")));
-  const Common common{.data = load_fashion_mnist(folder, "train"),
+  const Common common{.model = option(argc, argv, "model", "cnn"),
+                      .data = load_fashion_mnist(folder, "train"),
                       .test = load_fashion_mnist(folder, "t10k"),
                       .weights = option(argc, argv, "weights", ""),
                       .order = order_in(option(argc, argv, "order", ""))};

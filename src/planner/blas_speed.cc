@@ -23,6 +23,21 @@ Sgemm find_sgemm() {
   return reinterpret_cast<Sgemm>(found);
 }
 
+/// What the library says about itself; empty: nothing that is understood.
+std::string description() {
+  using OpenBlas = const char* (*)();
+  if (auto describe = reinterpret_cast<OpenBlas>(dlsym(RTLD_DEFAULT, "openblas_get_config")))
+    return describe();
+  using Mkl = void (*)(char*, int);
+  if (auto describe = reinterpret_cast<Mkl>(dlsym(RTLD_DEFAULT, "MKL_Get_Version_String"))) {
+    char text[200] = "";
+    describe(text, sizeof text - 1);
+    const std::string words = text;
+    return words.substr(0, words.find(" for "));
+  }
+  return {};
+}
+
 double time_product(Sgemm sgemm, int n) {
   std::vector<float> a(static_cast<std::size_t>(n) * n, 0.5f), b = a, c(a.size());
   const float one = 1, zero = 0;
@@ -41,9 +56,8 @@ Blas find_blas() {
   std::error_code ignored;
   auto real = std::filesystem::canonical(where.dli_fname, ignored);
   blas.library = ignored ? where.dli_fname : real.string();
-  using Describe = const char* (*)();
-  if (auto describe = reinterpret_cast<Describe>(dlsym(RTLD_DEFAULT, "openblas_get_config")))
-    blas.build = describe();
+  blas.in_libtorch = std::filesystem::path(blas.library).filename().string().starts_with("libtorch");
+  blas.build = description();
   constexpr int kPthreads = 1;  // openblas_get_parallel(): 0 serial, 1 threads of its own, 2 OpenMP
   using Parallel = int (*)();
   if (auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "openblas_get_parallel")))

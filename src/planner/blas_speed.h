@@ -8,6 +8,7 @@ namespace taxon::planner {
 struct Blas {
   std::string library;       // real path of the shared object; empty: there is none
   std::string build;         // what the library says about itself, if it does
+  bool in_libtorch = false;  // a part of libtorch, which no system setting replaces
   bool own_threads = false;  // keeps a thread pool of its own beside libtorch's OpenMP threads
   double gflops = 0;         // float32 matrix product, best of several
   double median_gflops = 0;  // of the same products

@@ -15,6 +15,7 @@
 #include "launch/core_quota.h"
 #include "launch/host.h"
 #include "launch/interfaces.h"
+#include "model/framework_facts.h"
 #include "net/transport_choice.h"
 #include "net/ucx/transports.h"
 #include "planner/blas_speed.h"
@@ -96,8 +97,9 @@ Finding blas() {
   if (blas.library.empty()) return {"BLAS", "none", Verdict::Missing, "apt-get install libopenblas0-openmp"};
   Finding found{
       "BLAS",
-      fmt::format("{}, {:.0f} GFLOP/s in float32 ({:.0f} in the median{})", blas.library, blas.gflops,
-                  blas.median_gflops, busy ? "; the cores were busy: not to be trusted" : ""),
+      fmt::format("{}, {:.0f} GFLOP/s in float32 ({:.0f} in the median{})",
+                  blas.in_libtorch ? fmt::format("{} in {}", blas.build, blas.library) : blas.library,
+                  blas.gflops, blas.median_gflops, busy ? "; the cores were busy: not to be trusted" : ""),
       Verdict::Good,
       {}};
   constexpr const char* kChoose =
@@ -108,13 +110,28 @@ Finding blas() {
   // The reference BLAS reaches about 3 per core on any machine, vectorised ones over 20.
   if (blas.gflops < 10.0 * launch::usable_cores()) {
     found.verdict = Verdict::Poor;
-    found.advice = fmt::format("{}; if it is OpenBLAS already, something else uses the cores.", kChoose);
+    found.advice =
+        blas.in_libtorch
+            ? "It is a part of libtorch: something else uses the cores, or it does not know this processor."
+            : fmt::format("{}; if it is OpenBLAS already, something else uses the cores.", kChoose);
   } else if (blas.own_threads && launch::usable_cores() > 1) {
     found.verdict = Verdict::Poor;
     found.advice = fmt::format(
         "Its threads fight with libtorch's: a worker with two threads computes 1.4x slower. {}.", kChoose);
   }
   return found;
+}
+
+/// None in a build without it.
+std::vector<Finding> framework() {
+  const model::FrameworkFacts facts = model::framework_facts();
+  if (facts.version.empty()) return {};
+  return {{"libtorch",
+           fmt::format("{}, {}, {} instructions", facts.version,
+                       facts.onednn.empty() ? "no oneDNN" : fmt::format("oneDNN {}", facts.onednn),
+                       facts.instructions.empty() ? "unknown" : facts.instructions),
+           Verdict::Good,
+           {}}};
 }
 
 std::string joined(const std::set<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
@@ -256,7 +273,9 @@ const char* word(Verdict verdict) {
 }  // namespace
 
 std::vector<Finding> examine_machine() {
-  std::vector<Finding> all{cores(), load(), memory(), blas()};
+  std::vector<Finding> all{cores(), load(), memory()};
+  for (Finding& finding : framework()) all.push_back(std::move(finding));
+  all.push_back(blas());
   for (Finding& finding : transports()) all.push_back(std::move(finding));
   for (const Finding& finding : {shared_memory(), locked_memory(), open_files(), clock_source()})
     all.push_back(finding);

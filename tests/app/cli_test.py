@@ -138,7 +138,7 @@ class Json(TaxonTest):
 
     def test_version(self):
         facts = self.json("--version", "--json")
-        self.assertEqual(list(facts), ["taxon", "libtorch", "BLAS", "UCX", "compiler", "build", "sanitizers"])
+        self.assertEqual(list(facts), ["taxon", "libtorch", "BLAS", "oneDNN", "UCX", "compiler", "build", "sanitizers"])
         for name, value in facts.items():
             self.assertIn(f"{name}: {value}", self.taxon("--version").stdout)
 
@@ -149,7 +149,7 @@ class Json(TaxonTest):
         for finding in findings:
             self.assertEqual(list(finding), ["subject", "value", "verdict", "advice"])
             self.assertIn(finding["verdict"], ("good", "poor", "missing"))
-        self.assertLessEqual({"cores", "load", "memory", "BLAS"}, {finding["subject"] for finding in findings})
+        self.assertLessEqual({"cores", "load", "memory", "libtorch", "BLAS"}, {finding["subject"] for finding in findings})
 
     def test_taxonomy(self):
         found = self.json("taxonomy", "horovod", "--json")

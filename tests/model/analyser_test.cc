@@ -1,4 +1,5 @@
 // Gradients that are born where they travel from: no copies once the sites are traced, and the same bits.
+#include <ATen/Context.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -133,12 +134,17 @@ class Twins {
 
 struct Subject {
   std::string name;
-  std::int64_t copied;    // gradients that no layer writes into the arena itself
-  std::int64_t rest = 0;  // those of another layout than their parameters
+  std::int64_t copied;     // gradients that no layer writes into the arena itself
+  std::int64_t rest = 0;   // those of another layout than their parameters
+  std::int64_t known = 3;  // steps until every length of the graph has been traced
 };
 
 class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subject> {
  protected:
+  // What oneDNN's recurrent layers, which newer releases of libtorch take, allocate depends on the length of
+  // the sequence; the graph is meant here.
+  CopiesOf() { at::globalContext().setUserEnabledMkldnn(GetParam().name != "lstm"); }
+  ~CopiesOf() override { at::globalContext().setUserEnabledMkldnn(true); }
   const data::SampleShape& shape() const {
     const std::string& name = GetParam().name;
     return name == "lstm" || name == "loop" ? kSequences : kImages;
@@ -153,7 +159,7 @@ class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subje
   }
 };
 
-TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
+TEST_P(CopiesOf, AreZeroOnceAllIsTracedWithTheSameBits) {
   Twins twins([this] { return make(); });
   const auto parameters = static_cast<std::int64_t>(twins.placed->spec().parameters.size());
   for (std::uint64_t step = 0; step < 8; ++step) {
@@ -161,7 +167,7 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
     if (step == 0) {
       EXPECT_EQ(copies, GetParam().copied);
     }
-    if (step >= 3) {
+    if (static_cast<std::int64_t>(step) >= GetParam().known) {
       EXPECT_EQ(copies, GetParam().rest) << "in step " << step + 1;
     }
     EXPECT_EQ(twins.copied->copies().copies, GetParam().copied) << "the counter must count";
@@ -173,7 +179,7 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
     EXPECT_EQ(crossing.steps, 8);
     EXPECT_GT(crossing.bytes, 0);
     if (crossing.why != "its layout is not the parameter's") {
-      EXPECT_LT(crossing.last_copy, 4) << crossing.name << " " << crossing.why;
+      EXPECT_LE(crossing.last_copy, GetParam().known) << crossing.name << " " << crossing.why;
     }
   }
 }
@@ -181,7 +187,7 @@ TEST_P(CopiesOf, AreZeroFromTheFourthStepOnWithTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Models, CopiesOf,
                          ::testing::Values(Subject{"mlp", 3}, Subject{"lenet5", 7}, Subject{"cnn", 6, 1},
                                            Subject{"cnn_contiguous", 6}, Subject{"resnet18", 61},
-                                           Subject{"lstm", 5}, Subject{"loop", 4},
+                                           Subject{"lstm", 5, 0, 5}, Subject{"loop", 4},
                                            Subject{"convolutions", 6}),
                          [](const auto& info) { return info.param.name; });
 

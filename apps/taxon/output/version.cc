@@ -7,23 +7,25 @@
 #include <vector>
 
 #include "base/version.h"
+#include "model/framework_facts.h"
 #include "net/ucx/transports.h"
 #include "planner/blas_speed.h"
 
 namespace taxon::app {
 namespace {
 
-// Set by the build. libtorch's own header names its branch, not its release.
-constexpr const char* kTorchVersion = TAXON_TORCH_VERSION;
+// Set by the build.
 constexpr const char* kBuildType = TAXON_BUILD_TYPE;
 constexpr const char* kSanitizers = TAXON_SANITIZERS;
 
 std::vector<std::pair<std::string, std::string>> version_facts() {
   const planner::Blas blas = planner::find_blas();
+  const model::FrameworkFacts framework = model::framework_facts();
   const std::string sanitizers = kSanitizers;
   return {{"taxon", version_number()},
-          {"libtorch", kTorchVersion},
+          {"libtorch", framework.version},
           {"BLAS", blas.library.empty() ? "none" : fmt::format("{} {}", blas.library, blas.build)},
+          {"oneDNN", framework.onednn.empty() ? "none" : framework.onednn},
           {"UCX", net::ucx_version()},
           {"compiler", fmt::format("g++ {}", __VERSION__)},
           {"build", kBuildType},

@@ -23,6 +23,8 @@ constexpr std::size_t kMostRoles = 64;
 /// Of one parameter: those of branches that take turns.
 constexpr std::size_t kMostSites = 4;
 constexpr std::size_t kAlignment = 64;  // libtorch's
+/// When a node runs among the nodes of its group in the pass.
+enum When : std::uint32_t { kOnly = 1, kFirst = 2, kSecond = 4, kLast = 8, kBetween = 16 };
 
 std::uint64_t extended(std::uint64_t way, std::uint64_t step) {
   return (way ^ step) * 0x9e3779b97f4a7c15ULL + (way >> 29);
@@ -142,7 +144,11 @@ void Analyser::enter(Roles roles) {
 
 Analyser::Site Analyser::site_of(const Role& role, std::uint32_t ordinal) const {
   const Group& group = groups_[role.group];
-  return {role.way, ordinal, group.left == 0, group.nodes == 1};
+  if (group.nodes == 1) return {role.way, ordinal, kOnly};
+  const std::uint32_t before = group.nodes - group.left - 1;  // of its group
+  const std::uint32_t when =
+      (before == 0 ? kFirst : 0U) | (before == 1 ? kSecond : 0U) | (group.left == 0 ? kLast : 0U);
+  return {role.way, ordinal, when == 0 ? kBetween : when};
 }
 
 c10::DataPtr Analyser::birth(std::size_t bytes, c10::Allocator& usual) {
@@ -159,10 +165,10 @@ c10::DataPtr Analyser::birth(std::size_t bytes, c10::Allocator& usual) {
       counted = true;
     }
     const Site site = site_of(roles_[i], ordinal);
-    const bool known =
-        std::find(parameter.sites.begin(), parameter.sites.end(), site) != parameter.sites.end();
-    if (known && parameter.offered && !parameter.taken) {
-      parameter.taken = site;
+    const auto known = std::find_if(parameter.sites.begin(), parameter.sites.end(),
+                                    [&](const Site& other) { return other.may_be(site); });
+    if (known != parameter.sites.end() && parameter.offered && !parameter.taken) {
+      parameter.taken = *known;
       given = &parameter;
     }
   }
@@ -196,15 +202,24 @@ void Analyser::learn(std::size_t index, const void* memory) {
   const auto birth = std::find_if(births_.rbegin(), births_.rend(),
                                   [&](const Birth& candidate) { return candidate.memory == memory; });
   if (birth == births_.rend()) return;
-  for (std::uint32_t i = birth->roles.begin; i < birth->roles.end; ++i) {
-    if (roles_[i].parameter != index) continue;
-    auto& sites = parameters_[index].sites;
-    const Site site = birth->sites[i - birth->roles.begin];
-    std::erase(sites, site);
-    sites.push_back(site);
-    if (sites.size() > kMostSites) sites.erase(sites.begin());
-    return;
-  }
+  const Role* nearest = nullptr;  // longer ways lead through other uses of the parameter
+  for (std::uint32_t i = birth->roles.begin; i < birth->roles.end; ++i)
+    if (roles_[i].parameter == index && (!nearest || roles_[i].length < nearest->length))
+      nearest = &roles_[i];
+  if (!nearest) return;
+  const auto place = static_cast<std::size_t>(nearest - &roles_[birth->roles.begin]);
+  learn_site(parameters_[index].sites, birth->sites[place]);
+}
+
+/// What was known of the same site is now known better.
+void Analyser::learn_site(std::vector<Site>& sites, Site found) {
+  std::erase_if(sites, [&](const Site& known) {
+    const bool same = known.may_be(found);
+    if (same) found.when &= known.when;
+    return same;
+  });
+  sites.push_back(found);
+  if (sites.size() > kMostSites) sites.erase(sites.begin());
 }
 
 bool Analyser::occupied(std::size_t parameter) const {

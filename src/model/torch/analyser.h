@@ -24,13 +24,15 @@ namespace taxon::model {
 ///
 /// An allocation site is the n-th allocation of so many bytes inside a node of the backward graph, and the
 /// node is known by its way to the parameter: the types of the nodes from there to the parameter's
-/// accumulator that hand the gradient on as it is, and which of their outputs; and by whether it is the only
-/// one of that way or the last to run, since there autograd makes the sum of all. So a site does not say how
-/// often the graph repeats, and is known again in a graph of another length. The site of a gradient is found
-/// by tracing: the memory in which it arrives is looked up among the allocations of the pass. From the
-/// next pass on that site allocates in the parameter's place. Whether the gradient really arrived there is
-/// checked every time; if not (another branch was taken, an operation was put in between) it is copied, and
-/// traced anew. A parameter keeps a few sites, so that branches that take turns are all known after a while.
+/// accumulator that hand the gradient on as it is, and which of their outputs; and by when it runs among
+/// those of that way: it is the only one, or the first, the second or the last. Autograd makes the sum of all
+/// in the last one, or begins it in the second one and adds the others to it there, as newer releases of
+/// libtorch do. So a site does not say how often the graph repeats, and is known again in a graph of another
+/// length; one that was seen as the second and the last of two is either. The site of a gradient is found by
+/// tracing: the memory in which it arrives is looked up among the allocations of the pass. From the next pass
+/// on that site allocates in the parameter's place. Whether the gradient really arrived there is checked
+/// every time; if not (another branch was taken, an operation was put in between) it is copied, and traced
+/// anew. A parameter keeps a few sites, so that branches that take turns are all known after a while.
 ///
 /// Used by the thread that calls backward(), for graphs of the processor.
 class Analyser final : private GradientPlacement {
@@ -89,8 +91,10 @@ class Analyser final : private GradientPlacement {
   struct Site {
     std::uint64_t way;
     std::uint32_t ordinal;  // among the allocations of the gradient's size in the node
-    bool last;              // of its group, in the pass: where autograd makes the sum of all
-    bool only;              // of its group, in the graph
+    std::uint32_t when;     // the node runs in its group: bits, of which it may be any
+    bool may_be(const Site& other) const {
+      return way == other.way && ordinal == other.ordinal && (when & other.when) != 0;
+    }
     friend bool operator==(const Site&, const Site&) = default;
   };
   struct Parameter {
@@ -113,6 +117,7 @@ class Analyser final : private GradientPlacement {
   void count_nodes();
   void enter(Roles roles);
   Site site_of(const Role& role, std::uint32_t ordinal) const;
+  static void learn_site(std::vector<Site>& sites, Site found);
   void learn(std::size_t index, const void* memory);
 
   std::unordered_map<torch::autograd::Node*, std::uint32_t> accumulators_;

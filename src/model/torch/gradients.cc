@@ -48,6 +48,12 @@ class GradientArrives final : public torch::autograd::FunctionPreHook {
   const std::size_t parameter_;
 };
 
+struct GradientSink::Accumulator {
+  // Autograd itself keeps a weak reference. Which class of pointers holds nodes is the release's choice.
+  decltype(torch::autograd::impl::grad_accumulator(at::Tensor())) node;
+  const void* hook;
+};
+
 GradientSink::GradientSink(std::vector<at::Tensor> parameters, const std::vector<int>& segments)
     : parameters_(std::move(parameters)), targets_(parameters_.size()) {
   std::vector<torch::autograd::Node*> nodes;

@@ -84,10 +84,7 @@ class GradientSink {
 
  private:
   friend class GradientArrives;
-  struct Accumulator {
-    std::shared_ptr<torch::autograd::Node> node;  // autograd itself keeps a weak reference
-    const void* hook;
-  };
+  struct Accumulator;
   /// What had to wait until no tensor holds its slot.
   struct Late {
     std::size_t parameter;
