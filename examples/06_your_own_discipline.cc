@@ -30,7 +30,7 @@ const exchange::Extensions kOwn{.topologies = kTopologies, .outer_rules = kRules
 plan::Catalogue catalogue() {
   plan::Catalogue known = exchange::catalogue(kOwn);
   known.models = {"perceptron"};
-  known.datasets = {"blobs"};
+  known.datasets = data::known_datasets();
   known.transports = {"auto"};
   return known;
 }

@@ -22,7 +22,7 @@ const exchange::Extensions kOwn{.rules = kRules, .collectives = kCollectives};
 plan::Catalogue catalogue() {
   plan::Catalogue known = exchange::catalogue(kOwn);
   known.models = {"perceptron"};
-  known.datasets = {"blobs"};
+  known.datasets = data::known_datasets();
   known.transports = {"auto"};
   return known;
 }

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "data/transform.h"
 #include "exchange/extensions.h"
 #include "plan/legality.h"
 #include "plan/reader.h"
@@ -18,7 +19,8 @@ const std::filesystem::path kSource = TAXON_SOURCE_DIR;
 plan::Catalogue full_catalogue() {
   plan::Catalogue known = catalogue();
   known.models = {"mlp", "cnn", "resnet18", "perceptron"};
-  known.datasets = {"idx", "synthetic", "blobs"};
+  known.datasets = data::known_datasets();
+  known.transforms = data::known_transforms();
   return known;
 }
 
