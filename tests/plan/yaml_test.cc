@@ -381,7 +381,7 @@ TEST(DataKeys, AreThoseOfTheDataSetAndItsTransforms) {
   EXPECT_EQ(problem("transforms: [crp]"),
             "data.transforms: must name transforms: it is \"crp\"; did you mean crop?");
   EXPECT_EQ(problem("validation_share: 1"),
-            "r.yaml:1: data.validation_share must be a number of at least 0 and less than 1, but is \"1\"");
+            "r.yaml:1: data.validation_share must be a number, at least 0 and below 1, but is \"1\"");
 }
 
 TEST(PlanHash, CoversWhatRanksMustAgreeOn) {
