@@ -33,8 +33,8 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/taxon DESTINATION ${CMAKE_INSTALL_
 set(pkgconfig_modules ${comm_modules} ${train_modules})
 list(TRANSFORM pkgconfig_modules PREPEND -ltaxon_)
 list(JOIN pkgconfig_modules " " pkgconfig_modules)
-set(pkgconfig_requires "fmt yaml-cpp openssl libxxhash zlib ucx")
-set(pkgconfig_libs "-lgomp -ldl -pthread")
+set(pkgconfig_requires "fmt yaml-cpp openssl libxxhash zlib libturbojpeg libpng libarchive ucx")
+set(pkgconfig_libs "-lcsv -lgomp -ldl -pthread")
 if(grpcpp_FOUND)
   string(APPEND pkgconfig_requires " grpc++")
 endif()
@@ -59,6 +59,7 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/TaxonConfig.cmake.in ${C
 # 0.x promises nothing between minor versions.
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/TaxonConfig.cmake ${CMAKE_BINARY_DIR}/TaxonConfigVersion.cmake
-              ${CMAKE_SOURCE_DIR}/cmake/LibtorchTargets.cmake ${CMAKE_SOURCE_DIR}/cmake/FindxxHash.cmake ${CMAKE_SOURCE_DIR}/cmake/Findgrpcpp.cmake DESTINATION ${package_dir})
+              ${CMAKE_SOURCE_DIR}/cmake/LibtorchTargets.cmake ${CMAKE_SOURCE_DIR}/cmake/FindxxHash.cmake ${CMAKE_SOURCE_DIR}/cmake/Findgrpcpp.cmake
+              ${CMAKE_SOURCE_DIR}/cmake/FindTurboJPEG.cmake ${CMAKE_SOURCE_DIR}/cmake/FindCsv.cmake DESTINATION ${package_dir})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/recipes ${CMAKE_SOURCE_DIR}/clusters ${CMAKE_SOURCE_DIR}/profiles
         DESTINATION ${CMAKE_INSTALL_DATADIR}/taxon)

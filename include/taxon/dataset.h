@@ -1,6 +1,7 @@
 #pragma once
 
-/// What is trained on: a data set of the table, or a class of one's own that implements data::Dataset.
+/// What is trained on: a data set of the table, a format or a transform of one's own as a row
+/// (data::OwnRows), or a class of one's own that implements data::Dataset.
 #include "data/blobs.h"
 #include "data/dataset.h"
 #include "data/memory_storage.h"

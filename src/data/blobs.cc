@@ -8,7 +8,6 @@ namespace taxon::data {
 namespace {
 
 constexpr std::uint64_t kCentreSeed = 7;
-constexpr std::int64_t kTrain = 400, kTest = 100;
 
 }  // namespace
 
@@ -34,12 +33,6 @@ void Blobs::read(std::span<const std::int64_t> indices, std::span<float> inputs,
                 inputs.begin() + static_cast<std::ptrdiff_t>(i * width));
     labels[i] = labels_[index];
   }
-}
-
-Datasets open_blobs(const plan::DataPlan& plan, const Storage&) {
-  auto size = [](std::int64_t limit, std::int64_t standard) { return limit > 0 ? limit : standard; };
-  return {std::make_unique<Blobs>(BlobOptions{.size = size(plan.train_limit, kTrain), .seed = 1}),
-          std::make_unique<Blobs>(BlobOptions{.size = size(plan.test_limit, kTest), .seed = 2})};
 }
 
 }  // namespace taxon::data

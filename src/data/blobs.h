@@ -29,7 +29,4 @@ class Blobs final : public Dataset {
   std::vector<std::int64_t> labels_;
 };
 
-/// Row of dataset_table().
-Datasets open_blobs(const plan::DataPlan& plan, const Storage& storage);
-
 }  // namespace taxon::data

@@ -2,14 +2,22 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "base/error.h"
-#include "data/blobs.h"
-#include "data/image_dataset.h"
+#include "data/selection.h"
 
 namespace taxon::data {
 namespace {
 
-constexpr DatasetRow kRows[] = {{"idx", open_idx}, {"synthetic", open_synthetic}, {"blobs", open_blobs}};
+void require_same(const plan::DataPlan& plan, const Dataset& train, const Dataset* other,
+                  std::string_view name) {
+  if (!other || other->shape() == train.shape()) return;
+  auto words = [](const Dataset& set) {
+    return fmt::format("{} of {} classes", describe(set.shape()), set.shape().classes);
+  };
+  throw Error(ErrorKind::Data, fmt::format("data: the {} set of {} has {}, but the training set has {}", name,
+                                           plan.path, words(*other), words(train)));
+}
 
 }  // namespace
 
@@ -18,16 +26,26 @@ tensor::Cost Dataset::cost(std::int64_t samples) const {
   return {0, static_cast<std::size_t>(samples * shape().elements()) * (sizeof(float) + 1)};
 }
 
-std::span<const DatasetRow> dataset_table() { return kRows; }
+void Dataset::read_tokens(std::span<const std::int64_t>, std::span<std::int64_t>,
+                          std::span<std::int64_t>) const {
+  TAXON_CHECK(false, "inputs are ", to_string(shape().input_type));
+}
 
-Datasets open_datasets(const plan::DataPlan& plan, const Storage& storage) {
-  std::vector<std::string_view> names;
-  for (const DatasetRow& row : kRows) {
-    if (row.name == plan.dataset) return row.open(plan, storage);
-    names.push_back(row.name);
-  }
-  throw Error(ErrorKind::Usage, fmt::format("data.dataset: there is no data set called \"{}\"; known are {}",
-                                            plan.dataset, fmt::join(names, ", ")));
+Datasets open_datasets(const plan::DataPlan& plan, const Storage& storage, std::span<const DatasetRow> own) {
+  const DatasetRow& row = find_dataset(plan.dataset, own);
+  auto faults = std::make_shared<FaultLog>(plan.faulty);
+  Datasets sets = row.open({plan, storage, faults});
+  sets.faults = std::move(faults);
+  require_same(plan, *sets.train, sets.test.get(), "test");
+  require_same(plan, *sets.train, sets.validation.get(), "validation");
+  const bool drawn = row.by_class || plan.split_seed != 0;
+  auto limit = [&](std::unique_ptr<Dataset>& set, std::int64_t size) {
+    if (set && size > 0 && size < set->size())
+      set = select(std::move(set), drawn ? Order::Drawn : Order::AsTheyLie, plan.split_seed, 0, size);
+  };
+  limit(sets.train, plan.train_limit);
+  limit(sets.test, plan.test_limit);
+  return sets;
 }
 
 }  // namespace taxon::data

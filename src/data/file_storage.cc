@@ -196,6 +196,13 @@ std::vector<std::byte> FileStorage::read_range(const std::string& path, std::uin
   return bytes;
 }
 
+std::uint64_t FileStorage::size(const std::string& path) const {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) fail_read(path, errno);
+  if (S_ISDIR(info.st_mode)) fail_read(path, "it is a folder");
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
 bool FileStorage::exists(const std::string& path) const {
   std::error_code ignored;
   return fs::exists(path, ignored);

@@ -22,6 +22,7 @@ class HeldFolder final : public Storage {
                                     std::size_t size) const override {
     return storage_.read_range(path, offset, size);
   }
+  std::uint64_t size(const std::string& path) const override { return storage_.size(path); }
   bool exists(const std::string& path) const override { return storage_.exists(path); }
   std::vector<std::string> list(const std::string& folder) const override { return storage_.list(folder); }
   void write_atomic(const std::string& path, ConstView bytes) override;

@@ -1,16 +1,12 @@
 #include "data/image_dataset.h"
 
-#include <algorithm>
-
 namespace taxon::data {
 
-ImageDataset::ImageDataset(Content content, const plan::DataPlan& plan, std::int64_t limit)
+ImageDataset::ImageDataset(Content content, const plan::DataPlan& plan)
     : content_(std::move(content)),
       size_(static_cast<std::int64_t>(content_.labels.size())),
       scale_(static_cast<float>(1 / (255 * plan.deviation))),
-      shift_(static_cast<float>(-plan.mean / plan.deviation)) {
-  if (limit > 0) size_ = std::min(size_, limit);
-}
+      shift_(static_cast<float>(-plan.mean / plan.deviation)) {}
 
 void ImageDataset::read(std::span<const std::int64_t> indices, std::span<float> inputs,
                         std::span<std::int64_t> labels) const {

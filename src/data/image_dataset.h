@@ -15,10 +15,9 @@ class ImageDataset final : public Dataset {
     SampleShape shape;
     std::vector<std::byte> bytes;  // the pixels begin at `offset`
     std::size_t offset = 0;
-    std::vector<std::uint8_t> labels;
+    std::vector<std::int32_t> labels;
   };
-  /// Uses the first `limit` samples; 0: all.
-  ImageDataset(Content content, const plan::DataPlan& plan, std::int64_t limit);
+  ImageDataset(Content content, const plan::DataPlan& plan);
   std::int64_t size() const override { return size_; }
   const SampleShape& shape() const override { return content_.shape; }
   void read(std::span<const std::int64_t> indices, std::span<float> inputs,
@@ -29,9 +28,5 @@ class ImageDataset final : public Dataset {
   std::int64_t size_;
   float scale_, shift_;  // pixel * scale + shift
 };
-
-/// Rows of dataset_table().
-Datasets open_idx(const plan::DataPlan& plan, const Storage& storage);
-Datasets open_synthetic(const plan::DataPlan& plan, const Storage& storage);
 
 }  // namespace taxon::data

@@ -1,13 +1,15 @@
 #include "data/loader.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace taxon::data {
 
-/// A batch in the making: the kernel writes into it until the job ended.
+/// A batch in the making: the kernels write into it until the last of them ended.
 struct Loader::Prefetch {
   Batch batch;
-  std::optional<tensor::KernelHandle> job;
+  std::deque<tensor::KernelHandle> jobs;
 };
 
 Loader::Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch,
@@ -29,30 +31,74 @@ void Loader::fill() {
   while (queue_.size() < static_cast<std::size_t>(prefetch_) && ahead_ < total_) {
     Sampler::Position place = sampler_.position_of(ahead_);
     const int rank = runtime_.rank().value();
-    const bool works = rank < workers_;
     std::size_t share = 0;
-    if (works)
+    if (rank < workers_)
       share = part({0, static_cast<std::size_t>(place.size)}, static_cast<std::size_t>(workers_),
                    static_cast<std::size_t>(rank))
                   .size;
-    std::size_t elements = share * static_cast<std::size_t>(dataset_.shape().elements());
+    const auto targets = static_cast<std::size_t>(dataset_.shape().targets());
     auto prefetch = std::make_unique<Prefetch>();
     // Sizes are decided here, not by the kernel: the virtual world skips bodies.
-    prefetch->batch = {place.epoch, ahead_, place.size, {}, std::vector<std::int64_t>(share)};
-    tensor::Kernel kernel;
-    kernel.name = "read batch";
-    kernel.cost = dataset_.cost(static_cast<std::int64_t>(share));
-    kernel.body = [this, works, batch = &prefetch->batch, elements](tensor::Milestones&) {
-      if (!works) return;
-      // The data stream runs one kernel at a time, so the sampler's cache needs no lock.
-      Sampler::Batch drawn = sampler_.at(batch->first, workers_, runtime_.rank().value());
-      batch->inputs.resize(elements);
-      dataset_.read(drawn.indices, batch->inputs, batch->labels);
-    };
-    prefetch->job.emplace(runtime_.device, runtime_.pending(), tensor::Stream::Data, std::move(kernel));
+    prefetch->batch = {.epoch = place.epoch,
+                       .first = ahead_,
+                       .global_size = place.size,
+                       .labels = std::vector<std::int64_t>(share * targets),
+                       .targets = static_cast<std::int64_t>(targets)};
+    start(*prefetch, share);
     queue_.push_back(std::move(prefetch));
     ahead_ += place.size;
   }
+}
+
+void Loader::start(Prefetch& prefetch, std::size_t share) {
+  const auto elements = static_cast<std::size_t>(dataset_.shape().elements());
+  const auto targets = static_cast<std::size_t>(dataset_.shape().targets());
+  const bool has_tokens = dataset_.shape().input_type == DType::Int64;
+  const auto parts = static_cast<std::size_t>(parts_);
+  // One part makes room itself, on the thread that fills it.
+  if (parts > 1 && has_tokens) prefetch.batch.tokens.resize(share * elements);
+  if (parts > 1 && !has_tokens) prefetch.batch.inputs.resize(share * elements);
+  for (std::size_t p = 0; p < parts; ++p) {
+    const Range mine = part({0, share}, parts, p);
+    tensor::Kernel kernel;
+    kernel.name = "read batch";
+    kernel.cost = dataset_.cost(static_cast<std::int64_t>(mine.size));
+    kernel.body = [this, mine, share, elements, targets, has_tokens,
+                   batch = &prefetch.batch](tensor::Milestones&) {
+      if (share == 0) return;
+      const std::vector<std::int64_t> drawn = draw(*batch);
+      const auto indices = std::span(drawn).subspan(mine.begin, mine.size);
+      const auto labels = std::span(batch->labels).subspan(mine.begin * targets, mine.size * targets);
+      if (mine.size == share && has_tokens) batch->tokens.resize(share * elements);
+      if (mine.size == share && !has_tokens) batch->inputs.resize(share * elements);
+      if (has_tokens)
+        dataset_.read_tokens(
+            indices, std::span(batch->tokens).subspan(mine.begin * elements, mine.size * elements), labels);
+      else
+        dataset_.read_epoch(batch->epoch, indices,
+                            std::span(batch->inputs).subspan(mine.begin * elements, mine.size * elements),
+                            labels);
+    };
+    prefetch.jobs.emplace_back(runtime_.device, runtime_.pending(), tensor::Stream::Data, std::move(kernel));
+  }
+}
+
+/// On a thread of the data stream.
+std::vector<std::int64_t> Loader::draw(const Batch& batch) {
+  std::lock_guard lock(drawing_);
+  return sampler_.at(batch.first, workers_, runtime_.rank().value()).indices;
+}
+
+/// More parts for the batches that are prepared from now on, if the step waited for this one.
+void Loader::widen(Duration waited) {
+  constexpr int kShareOfStep = 50;  // of a step's time: what may be waited without anything being done
+  const Instant now = runtime_.executor().now();
+  const Duration step = now - asked_;
+  const bool is_first = asked_ == Instant{};
+  asked_ = now;
+  const int most = runtime_.device.threads(tensor::Stream::Data);
+  if (is_first || !dataset_.is_slow() || waited * kShareOfStep <= step) return;
+  parts_ = std::min(2 * parts_, most);
 }
 
 task::Task<Batch> Loader::next() {
@@ -61,7 +107,9 @@ task::Task<Batch> Loader::next() {
   fill();
   Prefetch& front = *queue_.front();
   Instant begin = runtime_.executor().now();
-  co_await front.job->finished();
+  for (tensor::KernelHandle& job : front.jobs) {
+    co_await job.finished();
+  }
   if (auto why = runtime_.pending().cancelled()) std::rethrow_exception(why);
   Batch batch = std::move(front.batch);
   queue_.pop_front();
@@ -69,15 +117,18 @@ task::Task<Batch> Loader::next() {
   comm::Span waited{"data", "wait for batch",         -1, batch.inputs.size() * sizeof(float),
                     begin,  runtime_.executor().now()};
   runtime_.recorder.add(waited);
+  widen(waited.end - waited.begin);
   fill();
   co_return std::move(batch);
 }
 
 task::Task<void> Loader::close() {
   while (!queue_.empty()) {
-    try {
-      co_await queue_.front()->job->finished();
-    } catch (...) {  // whoever closes no longer wants the batch, nor what went wrong with it
+    for (tensor::KernelHandle& job : queue_.front()->jobs) {
+      try {
+        co_await job.finished();
+      } catch (...) {  // whoever closes no longer wants the batch, nor what went wrong with it
+      }
     }
     queue_.pop_front();
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "comm/runtime.h"
@@ -14,14 +15,18 @@ namespace taxon::data {
 /// A prepared share of one global batch.
 struct Batch {
   std::int64_t epoch = 0;
-  std::int64_t first = 0;        // samples consumed before it
-  std::int64_t global_size = 0;  // samples of the whole job in this step
-  std::vector<float> inputs;     // size() * elements per sample
+  std::int64_t first = 0;            // samples consumed before it
+  std::int64_t global_size = 0;      // samples of the whole job in this step
+  std::vector<float> inputs;         // size() * elements per sample, or
+  std::vector<std::int64_t> tokens;  // these, as the data set's shape says
   std::vector<std::int64_t> labels;
-  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+  std::int64_t targets = 1;  // labels per sample
+  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()) / targets; }
 };
 
-/// Prepares batches ahead of the step on the device's data stream.
+/// Prepares batches ahead of the step on the device's data stream. Where reading takes long and the stream
+/// has several threads, a share is prepared in parts beside each other: twice as many as before whenever a
+/// step had to wait. What comes out is the same, however many parts there are.
 class Loader {
  public:
   /// Everything referenced outlives the loader. Starts at `consumed` samples and ends when `total` are
@@ -33,12 +38,17 @@ class Loader {
   /// one may pass it. Throws the cancellation's error. REQUIRES: not at the end.
   task::Task<Batch> next();
   bool at_end() const { return position_ >= total_; }
+  /// In which a share is prepared now.
+  int parts() const { return parts_; }
   /// Waits for what is being prepared; on every path before destruction.
   task::Task<void> close();
 
  private:
   struct Prefetch;
   void fill();
+  void start(Prefetch& prefetch, std::size_t share);
+  std::vector<std::int64_t> draw(const Batch& batch);
+  void widen(Duration waited);
   comm::Runtime& runtime_;
   const Dataset& dataset_;
   Sampler sampler_;
@@ -47,6 +57,9 @@ class Loader {
   std::int64_t ahead_;     // of the next batch to prepare
   std::int64_t total_;
   int workers_;
+  int parts_ = 1;
+  Instant asked_{};     // when the last batch was asked for
+  std::mutex drawing_;  // protects sampler_ where parts of a share run beside each other
   std::deque<std::unique_ptr<Prefetch>> queue_;
 };
 

@@ -50,6 +50,11 @@ std::vector<std::byte> MemoryStorage::read_range(const std::string& path, std::u
   return {range.begin(), range.end()};
 }
 
+std::uint64_t MemoryStorage::size(const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  return readable(path).size();
+}
+
 bool MemoryStorage::exists(const std::string& path) const {
   std::lock_guard lock(mutex_);
   std::string name = normal(path);

@@ -23,6 +23,7 @@ class MemoryStorage final : public Storage {
   std::vector<std::byte> read(const std::string& path) const override;
   std::vector<std::byte> read_range(const std::string& path, std::uint64_t offset,
                                     std::size_t size) const override;
+  std::uint64_t size(const std::string& path) const override;
   bool exists(const std::string& path) const override;
   std::vector<std::string> list(const std::string& folder) const override;
   void write_atomic(const std::string& path, ConstView bytes) override;

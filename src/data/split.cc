@@ -2,51 +2,54 @@
 
 #include <fmt/format.h>
 
-#include "base/check.h"
+#include <cmath>
+
 #include "base/error.h"
+#include "data/selection.h"
 
 namespace taxon::data {
 namespace {
 
-/// Consecutive samples of a data set.
-class Section final : public Dataset {
- public:
-  Section(std::shared_ptr<const Dataset> whole, std::int64_t first, std::int64_t size)
-      : whole_(std::move(whole)), first_(first), size_(size) {}
-  std::int64_t size() const override { return size_; }
-  const SampleShape& shape() const override { return whole_->shape(); }
-  void read(std::span<const std::int64_t> indices, std::span<float> inputs,
-            std::span<std::int64_t> labels) const override {
-    std::vector<std::int64_t> there(indices.begin(), indices.end());
-    for (std::int64_t& index : there) {
-      TAXON_CHECK(index >= 0 && index < size_, "index ", index, " of ", size_);
-      index += first_;
-    }
-    whole_->read(there, inputs, labels);
-  }
-  tensor::Cost cost(std::int64_t samples) const override { return whole_->cost(samples); }
+/// How many training samples are set aside.
+std::int64_t count_aside(const plan::DataPlan& plan, std::int64_t size) {
+  if (plan.validation_share == 0) return plan.validation;
+  return std::max<std::int64_t>(1, std::llround(plan.validation_share * static_cast<double>(size)));
+}
 
- private:
-  const std::shared_ptr<const Dataset> whole_;
-  const std::int64_t first_, size_;
-};
-
-}  // namespace
-
-Datasets open_split(const plan::Plan& plan, const Storage& storage) {
-  Datasets datasets = open_datasets(plan.data, storage);
-  const std::int64_t aside = plan.data.validation, size = datasets.train->size();
-  if (aside == 0) return datasets;
+void set_aside(const plan::DataPlan& plan, Order order, Datasets& sets) {
+  const std::int64_t size = sets.train->size(), aside = count_aside(plan, size);
+  if (aside == 0) return;
   if (aside >= size)
     throw Error(ErrorKind::Usage,
                 fmt::format("data.validation: it is {}, and there are {} training samples; leave some to "
                             "train on",
                             aside, size));
-  const std::shared_ptr<const Dataset> whole = std::move(datasets.train);
-  datasets.train = std::make_unique<Section>(whole, 0, size - aside);
-  if (plan.evaluation.split == plan::Split::Validation)
-    datasets.test = std::make_unique<Section>(whole, size - aside, aside);
-  return datasets;
+  const std::shared_ptr<const Dataset> whole = std::move(sets.train);
+  sets.train = select(whole, order, plan.split_seed, 0, size - aside);
+  sets.validation = select(whole, order, plan.split_seed, size - aside, aside);
+}
+
+void require_samples(const plan::DataPlan& plan, const Dataset* set, std::string_view name) {
+  if (set && set->size() > 0) return;
+  throw Error(ErrorKind::Usage,
+              fmt::format("data: {} has no {} samples{}", plan.path, name,
+                          set ? ""
+                              : "; give data.test_path, or set training samples aside and evaluate on "
+                                "these: data.validation_share=0.1 and evaluation.split=validation"));
+}
+
+}  // namespace
+
+Datasets open_split(const plan::Plan& plan, const Storage& storage, const OwnRows& own) {
+  Datasets sets = open_datasets(plan.data, storage, own.datasets);
+  const bool drawn = find_dataset(plan.data.dataset, own.datasets).by_class || plan.data.split_seed != 0;
+  set_aside(plan.data, drawn ? Order::Drawn : Order::AsTheyLie, sets);
+  if (plan.evaluation.split == plan::Split::Validation) sets.test = std::move(sets.validation);
+  require_samples(plan.data, sets.train.get(), "training");
+  require_samples(plan.data, sets.test.get(), "test");
+  sets.train = transformed(std::move(sets.train), plan.data, Chance::Training, plan.seed, own.transforms);
+  sets.test = transformed(std::move(sets.test), plan.data, Chance::None, plan.seed, own.transforms);
+  return sets;
 }
 
 }  // namespace taxon::data

@@ -17,6 +17,8 @@ class Storage {
   /// `size` bytes from `offset`. Throws Error{Data} if the file is shorter.
   virtual std::vector<std::byte> read_range(const std::string& path, std::uint64_t offset,
                                             std::size_t size) const = 0;
+  /// Of a file, in bytes. Throws Error{Data}.
+  virtual std::uint64_t size(const std::string& path) const = 0;
   virtual bool exists(const std::string& path) const = 0;
   /// Names (not paths) in a folder, sorted; empty if there is no such folder.
   virtual std::vector<std::string> list(const std::string& folder) const = 0;
@@ -35,6 +37,7 @@ class FileStorage final : public Storage {
   std::vector<std::byte> read(const std::string& path) const override;
   std::vector<std::byte> read_range(const std::string& path, std::uint64_t offset,
                                     std::size_t size) const override;
+  std::uint64_t size(const std::string& path) const override;
   bool exists(const std::string& path) const override;
   std::vector<std::string> list(const std::string& folder) const override;
   void write_atomic(const std::string& path, ConstView bytes) override;

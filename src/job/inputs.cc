@@ -15,6 +15,7 @@ TrainingInputs open_training_inputs(const plan::Plan& plan, const data::Storage&
                                     int local_ranks) {
   TrainingInputs inputs;
   inputs.datasets = data::open_split(plan, storage);
+  data::require_labelled_numbers(inputs.datasets.train->shape(), plan.data.dataset);
   model::ModelContext context;
   context.plan = &plan.model;
   context.shape = inputs.datasets.train->shape();

@@ -13,9 +13,11 @@ int compute_threads(const plan::Plan& plan, int local_ranks);
 
 /// What a rank trains on and with; throws Error{Data} or Error{Usage} with one clear line.
 struct TrainingInputs {
+  std::shared_ptr<const data::Storage> files = {};  // that the data sets read, where nobody else keeps it
   data::Datasets datasets;
   std::unique_ptr<model::Model> model;
 };
+/// `storage` outlives them.
 TrainingInputs open_training_inputs(const plan::Plan& plan, const data::Storage& storage, int rank,
                                     int local_ranks);
 

@@ -108,9 +108,11 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
       failures_(options_.expendable) {
   cores_ = launch::allowed_cores();
   threads_ = compute_threads(plan, options_.identity.local_world_size);
-  require_threads(threads_ + kOtherThreads);
+  const int data_threads = plan.data.threads > 0 ? plan.data.threads : threads_;
+  require_threads(threads_ + data_threads - 1 + kOtherThreads);
   device_ = std::make_unique<tensor::CpuDevice>(
-      loop_, tensor::CpuDeviceOptions{.speed_emulator = emulated_host(plan, options_.identity.rank)});
+      loop_, tensor::CpuDeviceOptions{.speed_emulator = emulated_host(plan, options_.identity.rank),
+                                      .data_threads = data_threads});
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
     runtime_ =

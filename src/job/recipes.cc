@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "data/transform.h"
 #include "model/model.h"
 #include "net/transport_choice.h"
 #include "plan/nearest.h"
@@ -86,7 +87,8 @@ std::string find_recipe(const std::string& word, const std::string& folder) {
 plan::Catalogue catalogue(const exchange::Extensions& own) {
   plan::Catalogue known = exchange::catalogue(own);
   known.models = names_of(model::model_table());
-  known.datasets = names_of(data::dataset_table());
+  known.datasets = data::known_datasets();
+  known.transforms = data::known_transforms();
   known.transports = net::transport_names();
   return known;
 }

@@ -31,16 +31,18 @@ TrainingInputs open_training_inputs(Job& job) {
   plan::Plan plan = job.plan();
   plan.threads = job.process().threads();
   return told(job, [&] {
-    return open_training_inputs(plan, data::FileStorage(), job.rank(), job.identity().local_world_size);
+    auto files = std::make_shared<const data::FileStorage>();
+    TrainingInputs inputs = open_training_inputs(plan, *files, job.rank(), job.identity().local_world_size);
+    inputs.files = std::move(files);
+    return inputs;
   });
 }
 
 train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, train::Observer& observer,
                      train::TrainOptions options) {
-  // Model and data are here already, whatever the plan calls them.
+  // Model and data are here already, whatever the plan calls them and says of them.
   plan::Catalogue known = exchange::catalogue(job.options().own);
   known.models = {job.plan().model.name};
-  known.datasets = {job.plan().data.dataset};
   known.transports = net::transport_names();
   told(job, [&] { plan::require_legal(plan::check_plan(job.plan(), job.size(), known)); });
   options.plan = job.plan();

@@ -27,6 +27,12 @@ const Catalogue::Rule* Catalogue::find_rule(std::string_view name) const { retur
 const Catalogue::Schedule* Catalogue::find_schedule(std::string_view name) const {
   return find(schedules, name);
 }
+const Catalogue::Dataset* Catalogue::find_dataset(std::string_view name) const {
+  return find(datasets, name);
+}
+const Catalogue::Transform* Catalogue::find_transform(std::string_view name) const {
+  return find(transforms, name);
+}
 const Catalogue::Topology* Catalogue::find_topology(std::string_view name) const {
   return find(topologies, name);
 }
@@ -85,6 +91,16 @@ std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue&
 std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue) {
   const Catalogue::Schedule* schedule = catalogue.find_schedule(rate.schedule);
   return schedule ? schedule->options : std::vector<OptionKey>();
+}
+
+std::vector<OptionKey> own_keys(const DataPlan& data, const Catalogue& catalogue) {
+  const Catalogue::Dataset* dataset = catalogue.find_dataset(data.dataset);
+  return dataset ? dataset->options : std::vector<OptionKey>();
+}
+
+std::vector<OptionKey> own_keys(const TransformPlan& transform, const Catalogue& catalogue) {
+  const Catalogue::Transform* row = catalogue.find_transform(transform.name);
+  return row ? row->options : std::vector<OptionKey>();
 }
 
 }  // namespace taxon::plan

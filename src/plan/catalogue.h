@@ -103,7 +103,21 @@ struct Catalogue {
     std::vector<OptionKey> options = {};
     std::span<const PlanRule> rules = {};
   };
-  std::vector<std::string> models, datasets, transports, graphs;
+  struct Dataset {
+    std::string name;
+    std::string sentence = {};
+    std::vector<OptionKey> options = {};
+    std::span<const PlanRule> rules = {};
+  };
+  struct Transform {
+    std::string name;
+    std::string sentence = {};
+    std::vector<OptionKey> options = {};
+  };
+  std::vector<std::string> models;
+  std::vector<Dataset> datasets;
+  std::vector<std::string> transports, graphs;
+  std::vector<Transform> transforms;
   std::vector<Schedule> schedules;
   std::vector<Rule> rules;
   std::vector<Topology> topologies;
@@ -115,6 +129,8 @@ struct Catalogue {
   // Null for a name that no row has.
   const Rule* find_rule(std::string_view name) const;
   const Schedule* find_schedule(std::string_view name) const;
+  const Dataset* find_dataset(std::string_view name) const;
+  const Transform* find_transform(std::string_view name) const;
   const Topology* find_topology(std::string_view name) const;
   const Outer* find_outer(std::string_view name) const;
   const Consistency* find_consistency(std::string_view name) const;
@@ -142,5 +158,7 @@ std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue&
 std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue);
 /// Those of a level, for messages: "topology servers with rule sum and consistency clocks".
 std::string named_rows(const LevelPlan& level, const Catalogue& catalogue);
+std::vector<OptionKey> own_keys(const DataPlan& data, const Catalogue& catalogue);
+std::vector<OptionKey> own_keys(const TransformPlan& transform, const Catalogue& catalogue);
 
 }  // namespace taxon::plan

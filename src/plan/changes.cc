@@ -36,9 +36,11 @@ std::string write_changes(const Plan& plan, const Catalogue* catalogue) {
   Plan named, usual;
   named.optimiser.rule = plan.optimiser.rule;
   named.learning_rate.schedule = plan.learning_rate.schedule;
+  named.data.dataset = plan.data.dataset;
   if (catalogue) named = override_plan(std::move(named), {}, catalogue);
   usual.optimiser.options = named.optimiser.options;
   usual.learning_rate.options = named.learning_rate.options;
+  usual.data.options = named.data.options;
   const auto kept = changes(YAML::Load(write_plan(asked)), YAML::Load(write_plan(usual)));
   return kept ? YAML::Dump(*kept) + "\n" : "{}\n";
 }

@@ -29,15 +29,18 @@ void visit_fields(P& p, V&& visit) {
         p.memory_format);
 }
 
+template <Like<TransformPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "name", .sentence = "Transform; see below."}, p.name);
+}
+
 template <Like<DataPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(
-      Field{
-          .key = "dataset",
-          .sentence =
-              "Kind of data set: idx (the MNIST family's files), synthetic (seeded noise) or blobs (tiny)."},
-      p.dataset);
-  visit(Field{.key = "path", .sentence = "Folder of the data set's files."}, p.path);
+  visit(Field{.key = "dataset", .sentence = "Kind of data set; see below."}, p.dataset);
+  visit(Field{.key = "path", .sentence = "Where the data set lies: its file, or the folder of its files."},
+        p.path);
+  visit(Field{.key = "test_path", .sentence = "The same of the test set, where that does not lie at path."},
+        p.test_path);
   visit(Field{.key = "mean", .sentence = "Subtracted from pixels after scaling them to [0, 1]."}, p.mean);
   visit(
       Field{.key = "deviation", .sentence = "What is left is divided by this.", .min = 0, .above_min = true},
@@ -51,10 +54,41 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "validation",
               .sentence = "The last so many of these training samples are set aside: to choose "
                           "hyperparameters by, see evaluation.split.",
-              .min = 0},
+              .min = 0,
+              .one_of = "validation"},
         p.validation);
+  visit(Field{.key = "validation_share",
+              .sentence = "The same as a share of the training samples.",
+              .min = 0,
+              .max = 1,
+              .below_max = true,
+              .one_of = "validation"},
+        p.validation_share);
+  visit(Field{.key = "validation_path",
+              .sentence = "Where samples to choose hyperparameters by lie, if they are a set of their own.",
+              .one_of = "validation"},
+        p.validation_path);
+  visit(Field{.key = "split_seed",
+              .sentence = "Draws the order in which samples are the first or the last; 0: as they lie in "
+                          "the files, but drawn where they may lie class by class."},
+        p.split_seed);
+  visit(
+      Field{.key = "faulty",
+            .sentence = "A sample that cannot be read or has a label that there is not. stop: ends the run; "
+                        "skip: it is left out, counted and named."},
+      p.faulty);
   visit(Field{.key = "prefetch", .sentence = "Batches prepared ahead of the step.", .min = 1, .max = 1024},
         p.prefetch);
+  visit(Field{.key = "threads",
+              .sentence = "That prepare a worker's batches, at most: as many are used as keep steps from "
+                          "waiting; 0: as many as it has cores.",
+              .min = 0,
+              .max = 1024},
+        p.threads);
+  visit(Field{.key = "transforms",
+              .sentence = "What is done to each sample, in this order; a plain word is a transform's name.",
+              .word = "name"},
+        p.transforms);
 }
 
 template <Like<BatchPlan> P, class V>

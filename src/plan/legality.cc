@@ -175,7 +175,23 @@ Violation state_at_once(const LegalityInput&, const LevelPlan& level) {
 }
 
 Violation split_there(const LegalityInput& c) {
-  return unless(c.plan.evaluation.split != Split::Validation || c.plan.data.validation > 0, "it is 0");
+  const DataPlan& data = c.plan.data;
+  return unless(c.plan.evaluation.split != Split::Validation || data.validation > 0 ||
+                    data.validation_share > 0 || !data.validation_path.empty(),
+                "there is none");
+}
+
+Violation split_once(const LegalityInput& c) {
+  const DataPlan& data = c.plan.data;
+  const int given = (data.validation > 0 ? 1 : 0) + (data.validation_share > 0 ? 1 : 0) +
+                    (data.validation_path.empty() ? 0 : 1);
+  return unless(given <= 1, fmt::format("{} are", given));
+}
+
+Violation transforms_known(const LegalityInput& c) {
+  for (const TransformPlan& transform : c.plan.data.transforms)
+    if (const Violation unknown = known_name(transform.name, names_of(c.known.transforms))) return unknown;
+  return {};
 }
 
 Violation some_left(const LegalityInput& c) {
@@ -261,9 +277,16 @@ constexpr LegalityRow kRows[] = {
     {"model.name", "must name a model", model_known, Name},
     {"model.frozen", "must list names of parameters", frozen_named},
     {"data.dataset", "must name a kind of data set",
-     [](const LegalityInput& c) { return known_name(c.plan.data.dataset, c.known.datasets); }, Name},
+     [](const LegalityInput& c) { return known_name(c.plan.data.dataset, names_of(c.known.datasets)); },
+     Name},
+    {"data.transforms", "must name transforms", transforms_known, Name},
     {"data.validation", "must leave samples to train on", some_left},
-    {"evaluation.split", "validation needs data.validation above 0", split_there},
+    {"data.validation",
+     "at most one of data.validation, data.validation_share and data.validation_path may be given",
+     split_once},
+    {"evaluation.split",
+     "validation needs data.validation or data.validation_share above 0, or data.validation_path",
+     split_there},
     {"batch", "exactly one of batch.global and batch.per_worker must be given, above 0", batch_given},
     {"batch.micro_batches", "must not exceed a worker's share of the batch", micro_batches_fit},
     {"precision", "master must be float64 for compute float64, and float32 otherwise", master_fits},
@@ -414,7 +437,15 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
   if (!known.schedules.empty())
     check_options(plan.learning_rate.options, own_keys(plan.learning_rate, known), "learning_rate.",
                   "schedule " + plan.learning_rate.schedule, problems);
+  if (!known.datasets.empty())
+    check_options(plan.data.options, own_keys(plan.data, known), "data.", "data set " + plan.data.dataset,
+                  problems);
+  if (!known.transforms.empty())
+    for (const TransformPlan& transform : plan.data.transforms)
+      check_options(transform.options, own_keys(transform, known), "data.transforms.",
+                    "transform " + transform.name, problems);
   if (problems.size() == named) {
+    check_row(c, known.find_dataset(plan.data.dataset), problems);
     check_row(c, known.find_rule(plan.optimiser.rule), problems);
     check_row(c, known.find_schedule(plan.learning_rate.schedule), problems);
   }

@@ -28,6 +28,7 @@ enum class Split : std::uint8_t { Test, Validation };
 enum class CoreShare : std::uint8_t { Share, All };
 enum class ThreadWaiting : std::uint8_t { Auto, Active, Passive };
 enum class OnDivergence : std::uint8_t { Stop, Skip, Ignore };
+enum class OnFaulty : std::uint8_t { Stop, Skip };
 
 template <>
 struct Words<MemoryFormat> {
@@ -90,6 +91,10 @@ struct Words<OnDivergence> {
   static constexpr std::string_view all[] = {"stop", "skip", "ignore"};
 };
 template <>
+struct Words<OnFaulty> {
+  static constexpr std::string_view all[] = {"stop", "skip"};
+};
+template <>
 struct Words<ResolvedOverlap> {
   static constexpr std::string_view all[] = {"", "forward", "backward"};
 };
@@ -107,16 +112,31 @@ struct ModelPlan {
   friend bool operator==(const ModelPlan&, const ModelPlan&) = default;
 };
 
+/// What is done to every sample when it is read.
+struct TransformPlan {
+  std::string name;  // a row of the transform table
+  Options options;   // of the transform: keys of its own
+  friend bool operator==(const TransformPlan&, const TransformPlan&) = default;
+};
+
 struct DataPlan {
   std::string dataset = "idx";  // a row of the dataset table
   std::string path = "/usr/share/datasets/fashion-mnist";
-  double mean = 0.2860;          // subtracted after scaling pixels to [0, 1]
+  std::string test_path;         // of the test set, where it does not lie with the training set
+  double mean = 0.2860;          // of pixels, subtracted after scaling them to [0, 1]
   double deviation = 0.3530;     // then divided by
   std::int64_t train_limit = 0;  // use only the first so many training samples; 0: all
   std::int64_t test_limit = 0;
-  std::int64_t validation =
-      0;             // the last so many training samples are set aside to choose hyperparameters by
-  int prefetch = 2;  // batches prepared ahead
+  // Samples to choose hyperparameters by: at most one of these three.
+  std::int64_t validation = 0;            // the last so many training samples
+  double validation_share = 0;            // the last samples, as a share of the training samples
+  std::string validation_path;            // a set of its own
+  std::uint64_t split_seed = 0;           // draws the order that first and last are meant in; 0: see fields.h
+  OnFaulty faulty = OnFaulty::Stop;       // a sample that can't be read: stop, skip
+  int prefetch = 2;                       // batches prepared ahead
+  int threads = 0;                        // that prepare them, at most; 0: as many as compute threads
+  std::vector<TransformPlan> transforms;  // in this order
+  Options options;                        // of the data set: keys of its own
   friend bool operator==(const DataPlan&, const DataPlan&) = default;
 };
 

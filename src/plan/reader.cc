@@ -81,6 +81,25 @@ void Reader::settle(const Catalogue& catalogue) {
                       .rows = {}};
   add_rows(schedule, catalogue.schedules);
   settle(plan_.learning_rate.options, schedule);
+  RowSection dataset{.path = "data",
+                     .known_path = "data.",
+                     .named = "data set " + plan_.data.dataset,
+                     .rows_are_known = catalogue.find_dataset(plan_.data.dataset) != nullptr,
+                     .keys = own_keys(plan_.data, catalogue),
+                     .rows = {}};
+  add_rows(dataset, catalogue.datasets);
+  settle(plan_.data.options, dataset);
+  for (std::size_t t = 0; t < plan_.data.transforms.size(); ++t) {
+    TransformPlan& transform = plan_.data.transforms[t];
+    RowSection own{.path = fmt::format("data.transforms[{}]", t),
+                   .known_path = "data.transforms.",
+                   .named = "transform " + transform.name,
+                   .rows_are_known = catalogue.find_transform(transform.name) != nullptr,
+                   .keys = own_keys(transform, catalogue),
+                   .rows = {}};
+    add_rows(own, catalogue.transforms);
+    settle(transform.options, own);
+  }
   for (std::size_t l = 0; l < plan_.exchange.levels.size(); ++l) {
     LevelPlan& level = plan_.exchange.levels[l];
     auto is_known = [&](const std::string& codec) { return codec == "none" || catalogue.find_codec(codec); };

@@ -119,6 +119,17 @@ std::string rules_page(const Catalogue& catalogue) {
   return page + table_of(keys);
 }
 
+std::string data_page(const Catalogue& catalogue) {
+  std::string page =
+      "\n## Data sets and transforms\nWhat `data.dataset` and an element of `data.transforms` may name, and "
+      "the keys that these sections then have beside those above; [data.md](data.md) has examples.\n\n"
+      "| key | name | meaning | keys of its own |\n|---|---|---|---|\n";
+  std::vector<SharedKey> keys;
+  add_names(page, "dataset", catalogue.datasets, keys);
+  add_names(page, "transforms", catalogue.transforms, keys);
+  return page + table_of(keys);
+}
+
 std::string codecs_page(const Catalogue& catalogue) {
   std::string page =
       "\n## Codecs\nWhat travels by each codec of [compression.md](compression.md), for d values of which k "
@@ -162,6 +173,7 @@ std::string plan_reference(const Catalogue& catalogue) {
         if (const std::string text = rule_row(r.key, r.sentence); rules.find(text) == std::string::npos)
           rules += text;
   };
+  add(catalogue.datasets);
   add(catalogue.rules);
   add(catalogue.schedules);
   add(catalogue.topologies);
@@ -169,8 +181,8 @@ std::string plan_reference(const Catalogue& catalogue) {
   add(catalogue.consistencies);
   add(catalogue.lates);
   add(catalogue.codecs);
-  return fmt::format("{}\n{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, rules_page(catalogue),
-                     levels_page(catalogue), codecs_page(catalogue), rules);
+  return fmt::format("{}\n{}{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, data_page(catalogue),
+                     rules_page(catalogue), levels_page(catalogue), codecs_page(catalogue), rules);
 }
 
 }  // namespace taxon::plan

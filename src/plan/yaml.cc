@@ -19,6 +19,9 @@ void spell_out_options(Plan& plan, const Catalogue& catalogue) {
   };
   spell_out(plan.optimiser.options, own_keys(plan.optimiser, catalogue));
   spell_out(plan.learning_rate.options, own_keys(plan.learning_rate, catalogue));
+  spell_out(plan.data.options, own_keys(plan.data, catalogue));
+  for (TransformPlan& transform : plan.data.transforms)
+    spell_out(transform.options, own_keys(transform, catalogue));
   for (LevelPlan& level : plan.exchange.levels) {
     spell_out(level.options, own_keys(level, catalogue));
     spell_out(level.codec.options, own_keys(level.codec, catalogue));

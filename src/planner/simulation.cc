@@ -39,9 +39,11 @@ class BlankSamples final : public data::Dataset {
 
 SimulatedInputs make_exact(const SimulationInput& input) {
   SimulatedInputs inputs;
-  data::FileStorage storage;
-  inputs.datasets = data::open_split(input.plan, storage);
+  auto files = std::make_shared<const data::FileStorage>();
+  inputs.datasets = data::open_split(input.plan, *files);
+  inputs.files = std::move(files);
   const data::Dataset* train = inputs.datasets.train.get();
+  data::require_labelled_numbers(train->shape(), input.plan.data.dataset);
   inputs.make_model = [&plan = input.plan, ranks = input.ranks, train](int rank) {
     model::ModelContext context;
     context.plan = &plan.model;

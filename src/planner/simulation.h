@@ -35,6 +35,7 @@ struct SimulationInput {
 
 /// What ranks train on and with.
 struct SimulatedInputs {
+  std::shared_ptr<const data::Storage> files = {};  // that the data sets read
   data::Datasets datasets;
   std::function<std::unique_ptr<model::Model>(int rank)> make_model;
   std::string costs;  // where the time of passes comes from, in words

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -10,72 +11,91 @@
 
 namespace taxon::tensor {
 
+/// The threads of one stream.
 class CpuDevice::Worker {
  public:
-  Worker(task::Executor& executor, const std::vector<int>& cores, const char* name,
-         SpeedEmulator::Options speed_emulator)
-      : executor_(executor),
-        cores_(cores),
-        name_(name),
-        slow_motion_(std::move(speed_emulator)),
-        thread_([this] { loop(); }) {}
+  struct Options {
+    const char* name;
+    std::vector<int> cores;
+    SpeedEmulator::Options speed_emulator = {};
+    int most = 1;  // threads
+  };
+  Worker(task::Executor& executor, Options options) : executor_(executor), options_(std::move(options)) {}
   ~Worker() {
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    ready_.notify_one();
-    thread_.join();
+    ready_.notify_all();
+    for (Thread& thread : threads_) thread.thread.join();
   }
   void push(KernelHandle& job) {
     {
       std::lock_guard lock(mutex_);
       jobs_.push_back(&job);
+      if (static_cast<int>(jobs_.size()) > idle_ && static_cast<int>(threads_.size()) < options_.most) grow();
     }
     ready_.notify_one();
   }
-  /// If the caller is its thread. Libraries' threads may reach milestones, too.
+  /// If the caller is one of its threads. Libraries' threads may reach milestones, too.
   void catch_up() {
-    if (std::this_thread::get_id() == thread_.get_id()) slow_motion_.catch_up();
+    if (SpeedEmulator* mine = emulator_here()) mine->catch_up();
   }
 
  private:
-  void loop() {
-    pthread_setname_np(pthread_self(), name_);
+  struct Thread {
+    explicit Thread(SpeedEmulator::Options speed_emulator) : slow_motion(std::move(speed_emulator)) {}
+    SpeedEmulator slow_motion;
+    std::thread thread;
+  };
+  SpeedEmulator* emulator_here() {
+    std::lock_guard lock(mutex_);
+    for (Thread& thread : threads_)
+      if (std::this_thread::get_id() == thread.thread.get_id()) return &thread.slow_motion;
+    return nullptr;
+  }
+  // Under the lock.
+  void grow() {
+    Thread& thread = threads_.emplace_back(options_.speed_emulator);
+    thread.thread = std::thread([this, &thread] { loop(thread.slow_motion); });
+  }
+  void loop(SpeedEmulator& slow_motion) {
+    pthread_setname_np(pthread_self(), options_.name);
     place();
     for (;;) {
       KernelHandle* job;
       {
         std::unique_lock lock(mutex_);
+        ++idle_;
         ready_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+        --idle_;
         if (jobs_.empty()) return;
         job = jobs_.front();
         jobs_.pop_front();
       }
-      slow_motion_.begin();
+      slow_motion.begin();
       std::exception_ptr error = job->run_body();
-      slow_motion_.catch_up();
+      slow_motion.catch_up();
       // Moved: its only owner is the executor's thread, which reads it and lets it go.
       executor_.post([job, error = std::move(error)]() mutable { job->ended(std::move(error)); });
     }
   }
   void place() {
-    if (cores_.empty()) return;
+    if (options_.cores.empty()) return;
     cpu_set_t set;
     CPU_ZERO(&set);
-    for (int core : cores_) CPU_SET(static_cast<unsigned>(core), &set);
+    for (int core : options_.cores) CPU_SET(static_cast<unsigned>(core), &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal only costs speed
   }
 
   task::Executor& executor_;
-  const std::vector<int> cores_;
-  const char* const name_;
-  SpeedEmulator slow_motion_;
+  const Options options_;
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<KernelHandle*> jobs_;  // protected by mutex_
-  bool stopping_ = false;           // protected by mutex_
-  std::thread thread_;              // last: it starts when everything else exists
+  std::deque<KernelHandle*> jobs_;  // protected by mutex_, as are
+  bool stopping_ = false;           // these
+  int idle_ = 0;
+  std::deque<Thread> threads_;
 };
 
 CpuDevice::CpuDevice(task::Executor& executor, CpuDeviceOptions options)
@@ -85,11 +105,16 @@ CpuDevice::~CpuDevice() = default;
 CpuDevice::Worker& CpuDevice::worker(Stream stream) {
   auto& slot = stream == Stream::Compute ? compute_ : data_;
   if (slot) return *slot;
-  slot = stream == Stream::Compute ? std::make_unique<Worker>(executor_, options_.compute_cores,
-                                                              "taxon-compute", options_.speed_emulator)
-                                   : std::make_unique<Worker>(executor_, options_.compute_cores, "taxon-data",
-                                                              SpeedEmulator::Options{});
+  Worker::Options options{
+      .name = "taxon-compute", .cores = options_.compute_cores, .speed_emulator = options_.speed_emulator};
+  if (stream != Stream::Compute)
+    options = {.name = "taxon-data", .cores = options_.compute_cores, .most = threads(stream)};
+  slot = std::make_unique<Worker>(executor_, std::move(options));
   return *slot;
+}
+
+int CpuDevice::threads(Stream stream) const {
+  return stream == Stream::Data ? std::max(1, options_.data_threads) : 1;
 }
 
 void CpuDevice::start(Stream stream, KernelHandle& job) {

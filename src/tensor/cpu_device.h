@@ -13,12 +13,13 @@ struct CpuDeviceOptions {
   /// process.
   std::vector<int> compute_cores;
   SpeedEmulator::Options speed_emulator = {};  // of the compute stream
+  int data_threads = 1;                        // of the data stream, at most
 };
 
 /// The real device: one long-lived thread for the compute stream (libtorch's autograd and OpenMP keep state
-/// per thread) and one for the data stream. Kernels of the exchange stream run on the executor's own thread
-/// at once: they are short, and their bytes are warm in its cache. Threads start at the first kernel of their
-/// stream and end with the device.
+/// per thread) and one or more for the data stream. Kernels of the exchange stream run on the executor's own
+/// thread at once: they are short, and their bytes are warm in its cache. Threads start with the first kernel
+/// of their stream that finds none idle, and end with the device.
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(task::Executor& executor, CpuDeviceOptions options = {});
@@ -26,6 +27,7 @@ class CpuDevice final : public Device {
   void start(Stream stream, KernelHandle& job) override;
   void mark(KernelHandle& job, int index) override;
   task::Executor& executor() override { return executor_; }
+  int threads(Stream stream) const override;
 
  private:
   class Worker;

@@ -41,7 +41,8 @@ struct Kernel {
   enum class Body { OnPayload, Always } runs = Body::OnPayload;
 };
 
-/// Kernels of one stream run in the order in which they were started; streams run beside each other.
+/// Kernels of one stream begin in the order in which they were started, and run one after the other unless
+/// the device has several threads for it; streams run beside each other.
 enum class Stream {
   Compute,   // forward, backward, local updates: may take long
   Exchange,  // sums, casts, encoding: short pieces that the communication waits for
@@ -100,6 +101,8 @@ class Device {
   /// Called by Job::reached on whatever thread the body runs: hands the milestone to the executor's thread.
   virtual void mark(KernelHandle& job, int index) = 0;
   virtual task::Executor& executor() = 0;
+  /// How many of the stream's kernels may run beside each other: one, but for the data stream.
+  virtual int threads(Stream) const { return 1; }
 };
 
 /// Runs `kernel` and waits for its end. `device` and `pending` outlive the task.

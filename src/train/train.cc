@@ -49,6 +49,8 @@ class Trainer {
   void lost(const ProgressTracker::Loss& loss);
   task::Task<void> part();
   void tell_of(const ProgressTracker::Loss& loss);
+  data::FaultLog* told_faults() const;
+  void tell(const std::optional<std::string>& news);
   void tell_of_skipped(std::int64_t step, const Divergence& divergence);
   void require_finite(const Evaluation& evaluation) const;
 
@@ -226,6 +228,7 @@ task::Task<void> Trainer::next_step() {
   const Instant asked = meter_.now();
   data::Batch batch = co_await loader_->next();
   meter_.waited_for_data(asked);
+  if (data::FaultLog* faults = told_faults()) tell(faults->news());
   co_await step(&batch);
 }
 
@@ -350,6 +353,15 @@ task::Task<void> Trainer::meet(optim::StepClock clock) {
   meter_.met(begin);
 }
 
+/// Rank 0's own: others' are for whoever runs them to tell of. Null: none are kept, or they are another's.
+data::FaultLog* Trainer::told_faults() const {
+  return world_.runtime.rank() == Rank(0) ? world_.datasets.faults.get() : nullptr;
+}
+
+void Trainer::tell(const std::optional<std::string>& news) {
+  if (news) world_.observer.noticed(*news);
+}
+
 /// The first ones, and then ever fewer.
 void Trainer::tell_of_skipped(std::int64_t step, const Divergence& divergence) {
   constexpr std::int64_t kFirst = 4;
@@ -409,6 +421,7 @@ task::Task<void> Trainer::evaluate() {
   const Evaluation seen = co_await evaluating;
   co_await replicas_->restore_local();
   world_.observer.evaluated(seen);
+  if (data::FaultLog* faults = told_faults()) tell(faults->rest());
   require_finite(seen);
 }
 
@@ -470,6 +483,7 @@ task::Task<Outcome> Trainer::conclude() {
     auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
     outcome.test = co_await evaluating;
     world_.observer.evaluated(outcome.test);
+    if (data::FaultLog* faults = told_faults()) tell(faults->rest());
     require_finite(outcome.test);
   }
   sums = co_await everybody.agreement.sum(std::move(sums));

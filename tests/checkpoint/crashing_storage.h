@@ -33,6 +33,7 @@ class CrashingStorage final : public data::Storage {
     auto first = all.begin() + static_cast<std::ptrdiff_t>(offset);
     return {first, first + static_cast<std::ptrdiff_t>(size)};
   }
+  std::uint64_t size(const std::string& path) const override { return read(path).size(); }
   bool exists(const std::string& path) const override { return files.contains(path) || !below(path).empty(); }
   std::vector<std::string> list(const std::string& folder) const override {
     std::set<std::string> names;

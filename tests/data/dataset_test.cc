@@ -88,6 +88,49 @@ TEST(Split, SetsTheLastTrainingSamplesAside) {
   }
 }
 
+TEST(Split, AShareOrASetOfItsOwn) {
+  MemoryStorage storage;
+  test::put_dataset(storage);
+  plan::Plan plan;
+  plan.data = plan_of_d();
+  plan.data.validation_share = 0.3;
+  plan.evaluation.split = plan::Split::Validation;
+  EXPECT_EQ(open_split(plan, storage).train->size(), 14);
+  EXPECT_EQ(open_split(plan, storage).test->size(), 6);
+  plan.data.validation_share = 0;
+  plan.data.validation_path = "/d";
+  EXPECT_EQ(open_split(plan, storage).train->size(), 20);
+  EXPECT_EQ(open_split(plan, storage).test->size(), 20);
+}
+
+/// The first pixels, which tell samples apart.
+std::vector<float> first_pixels(const Dataset& set) {
+  std::vector<float> pixels;
+  for (std::int64_t i = 0; i < set.size(); ++i) pixels.push_back(sample(set, i)[0]);
+  return pixels;
+}
+
+TEST(Split, DrawnByItsSeedAlone) {
+  MemoryStorage storage;
+  test::put_dataset(storage);
+  plan::Plan plan;
+  plan.data = plan_of_d();
+  plan.data.validation = 6;
+  plan.data.split_seed = 3;
+  plan.evaluation.split = plan::Split::Validation;
+  const Datasets sets = open_split(plan, storage);
+  std::vector<float> aside = first_pixels(*sets.test), rest = first_pixels(*sets.train);
+  plan.seed = 99;
+  EXPECT_EQ(first_pixels(*open_split(plan, storage).test), aside);
+  plan.data.split_seed = 4;
+  EXPECT_NE(first_pixels(*open_split(plan, storage).test), aside);
+  plan = {.data = plan_of_d()};
+  std::vector<float> all = first_pixels(*open_split(plan, storage).train), both = rest;
+  both.insert(both.end(), aside.begin(), aside.end());
+  EXPECT_NE(both, all);
+  EXPECT_THAT(both, testing::UnorderedElementsAreArray(all));
+}
+
 TEST(Split, LeavesSomethingToTrainOn) {
   MemoryStorage storage;
   test::put_dataset(storage);
@@ -216,14 +259,16 @@ TEST(Gzip, UnpacksWhatShrankALot) {
 
 TEST(Datasets, UnknownNamesAreAUsersMistake) {
   plan::DataPlan plan;
-  plan.dataset = "cifar";
+  plan.dataset = "cifa";
   try {
     open_datasets(plan, MemoryStorage());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
-    EXPECT_STREQ(error.what(),
-                 "data.dataset: there is no data set called \"cifar\"; known are idx, synthetic, blobs");
+    EXPECT_STREQ(
+        error.what(),
+        "data.dataset: there is no data set called \"cifa\"; known are idx, cifar, images, webdataset, "
+        "npy, csv, text, tokens, synthetic, blobs");
   }
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "support/runtimes.h"
@@ -26,12 +28,23 @@ class Numbers final : public Dataset {
   }
   int reads() const { return reads_; }
   void fail_at(int read) { fail_at_ = read; }
+  bool is_slow() const override { return is_slow_; }
+  /// The epoch shows in the inputs, and a read takes a while.
+  void slow_down() { is_slow_ = true; }
+  void read_epoch(std::int64_t epoch, std::span<const std::int64_t> indices, std::span<float> inputs,
+                  std::span<std::int64_t> labels) const override {
+    read(indices, inputs, labels);
+    if (!is_slow_) return;
+    for (float& value : inputs) value += 1000 * static_cast<float>(epoch);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 
  private:
   SampleShape shape_{{2}, 10};
   std::int64_t size_;
   mutable std::atomic<int> reads_{0};
   int fail_at_ = -1;
+  bool is_slow_ = false;
 };
 
 task::Task<void> load_all(comm::Runtime* runtime, const Dataset* dataset, std::int64_t from, std::int64_t to,
@@ -87,6 +100,79 @@ TEST(Loader, RanksWithoutSamplesGetEmptyShares) {
   EXPECT_EQ(batches[0][1].size(), 1);
   EXPECT_EQ(batches[3][1].size(), 0);
   EXPECT_EQ(batches[3][1].global_size, 1);
+}
+
+task::Task<void> load_by_threads(comm::Runtime* runtime, const Dataset* dataset, int threads,
+                                 std::vector<Batch>* out, int* parts) {
+  tensor::CpuDevice device(runtime->executor(), {.data_threads = threads});
+  comm::Runtime wide{runtime->transport, device, runtime->recorder};
+  Loader loader(wide, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 84, 1);
+  while (!loader.at_end()) {
+    auto next = loader.next();
+    Batch batch = co_await next;
+    out->push_back(std::move(batch));
+  }
+  *parts = loader.parts();
+  auto closed = loader.close();
+  co_await closed;
+}
+
+TEST(Loader, ThreadsShareASlowBatchAndChangeNothing) {
+  Numbers slow(21), quick(21);
+  slow.slow_down();
+  std::vector<Batch> by_one, by_three;
+  int one = 0, three = 0, in_memory = 0;
+  test::RuntimeBody alone = [&](comm::Runtime& r) { return load_by_threads(&r, &slow, 1, &by_one, &one); };
+  test::RuntimeBody shared = [&](comm::Runtime& r) {
+    return load_by_threads(&r, &slow, 3, &by_three, &three);
+  };
+  std::vector<Batch> ignored;
+  test::RuntimeBody plain = [&](comm::Runtime& r) {
+    return load_by_threads(&r, &quick, 3, &ignored, &in_memory);
+  };
+  for (const auto& body : {alone, shared, plain}) test::run_runtimes(1, body);
+  EXPECT_EQ(one, 1);
+  EXPECT_EQ(three, 3);
+  EXPECT_EQ(in_memory, 1);
+  ASSERT_EQ(by_one.size(), by_three.size());
+  for (std::size_t i = 0; i < by_one.size(); ++i) {
+    EXPECT_EQ(by_one[i].inputs, by_three[i].inputs);
+    EXPECT_EQ(by_one[i].labels, by_three[i].labels);
+  }
+  EXPECT_GE(by_three.back().inputs[0], 3000);  // of the fourth epoch
+}
+
+/// Windows of two tokens.
+class Words final : public Dataset {
+ public:
+  std::int64_t size() const override { return 5; }
+  const SampleShape& shape() const override { return shape_; }
+  void read(std::span<const std::int64_t>, std::span<float>, std::span<std::int64_t>) const override {
+    FAIL();
+  }
+  void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
+                   std::span<std::int64_t> targets) const override {
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      for (std::size_t k = 0; k < 2; ++k) {
+        inputs[2 * i + k] = indices[i];
+        targets[2 * i + k] = indices[i] + 1;
+      }
+  }
+
+ private:
+  SampleShape shape_{.input = {2}, .classes = 6, .input_type = DType::Int64, .target = {2}};
+};
+
+TEST(Loader, TokensHaveAsManyTargets) {
+  Words words;
+  std::vector<Batch> batches;
+  test::RuntimeBody body = [&](comm::Runtime& r) { return load_all(&r, &words, 0, 5, &batches); };
+  test::run_runtimes(1, body);
+  ASSERT_EQ(batches.size(), 1u);
+  EXPECT_EQ(batches[0].size(), 5);
+  EXPECT_TRUE(batches[0].inputs.empty());
+  ASSERT_EQ(batches[0].tokens.size(), 10u);
+  EXPECT_EQ(batches[0].labels[9], batches[0].tokens[9] + 1);
 }
 
 TEST(Loader, StartsInTheMiddle) {

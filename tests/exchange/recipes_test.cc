@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "data/transform.h"
 #include "exchange/extensions.h"
 #include "plan/axes.h"
 #include "plan/legality.h"
@@ -19,7 +20,8 @@ const std::filesystem::path kSource = TAXON_SOURCE_DIR;
 plan::Catalogue full_catalogue() {
   plan::Catalogue known = catalogue();
   known.models = {"mlp", "cnn", "resnet18", "perceptron"};
-  known.datasets = {"idx", "synthetic", "blobs"};
+  known.datasets = data::known_datasets();
+  known.transforms = data::known_transforms();
   return known;
 }
 

@@ -35,7 +35,7 @@ class FaultSearch : public testing::Test {
     job_.recipe = plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml");
     job_.known = exchange::catalogue();
     job_.known.models = names_of(model::model_table());
-    job_.known.datasets = names_of(data::dataset_table());
+    job_.known.datasets = data::known_datasets();
     job_.known.transports = {"auto"};
     datasets_ = data::open_datasets(job_.recipe.data, data::MemoryStorage());
     job_.datasets = &datasets_;

@@ -37,7 +37,18 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.data.dataset = "idxx"; }},
       {"data.validation: must leave samples to train on: it is 10 of 10",
        [](Plan& p) { p.data.train_limit = p.data.validation = 10; }},
-      {"evaluation.split: validation needs data.validation above 0: it is 0",
+      {"data.validation: at most one of data.validation, data.validation_share and data.validation_path may "
+       "be given: 2 are",
+       [](Plan& p) {
+         p.data.validation = 1;
+         p.data.validation_path = "there";
+       }},
+      {"data.transforms: must name transforms: it is \"flp\"; did you mean flip?",
+       [](Plan& p) {
+         p.data.transforms = {{.name = "flip"}, {.name = "flp"}};
+       }},
+      {"evaluation.split: validation needs data.validation or data.validation_share above 0, or "
+       "data.validation_path: there is none",
        [](Plan& p) { p.evaluation.split = Split::Validation; }},
       {"batch: exactly one of batch.global and batch.per_worker must be given, above 0: neither is",
        [](Plan& p) { p.batch.global = 0; }},

@@ -37,9 +37,13 @@ inline plan::ConsistencyBounds sample_bounds(const plan::LevelPlan& level) {
 /// Names as the tables of a full build have them.
 inline plan::Catalogue catalogue() {
   return {.models = {"mlp", "cnn", "resnet18", "perceptron"},
-          .datasets = {"idx", "synthetic", "blobs"},
+          .datasets = {{.name = "idx"},
+                       {.name = "synthetic"},
+                       {.name = "blobs"},
+                       {.name = "table", .options = plan::option_keys<SampleOptions>()}},
           .transports = {"tcp", "shm"},
           .graphs = {"ring", "exponential"},
+          .transforms = {{.name = "flip"}, {.name = "crop", .options = plan::option_keys<SampleOptions>()}},
           .schedules = {{.name = "constant"}, {.name = "step"}, {.name = "cosine"}},
           .rules = {{.name = "sgd", .is_linear = true},
                     {.name = "momentum", .has_momentum = true},

@@ -354,6 +354,36 @@ TEST_F(RowOptions, SurviveWritingAndReading) {
   EXPECT_EQ(parse_plan(write_plan(plan), "w"), plan);
 }
 
+TEST(DataKeys, AreThoseOfTheDataSetAndItsTransforms) {
+  const Catalogue known = test::catalogue();
+  auto read = [&](const std::string& data) {
+    return parse_plan("data: {" + data + "}", "r.yaml", {}, &known);
+  };
+  auto problem = [&](const std::string& data) -> std::string {
+    try {
+      read(data);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  const Plan plan = read("dataset: table, bits: 2, transforms: [flip, {name: crop, density: 0.5}]");
+  EXPECT_EQ(plan.data.options, (Options{{"bits", 2}, {"density", 0.01}}));
+  ASSERT_EQ(plan.data.transforms.size(), 2u);
+  EXPECT_EQ(plan.data.transforms[0].name, "flip");
+  EXPECT_EQ(plan.data.transforms[1].options, (Options{{"bits", 4}, {"density", 0.5}}));
+  EXPECT_EQ(parse_plan(write_plan(plan), "w", {}, &known), plan);
+  EXPECT_EQ(problem("bits: 2"), "r.yaml:1: data.bits is a key of table; data set idx has none of its own");
+  EXPECT_EQ(problem("dataset: table, bits: 3"), "r.yaml:1: data.bits must be one of 2, 4, 8, but is \"3\"");
+  EXPECT_EQ(problem("pth: x"), "r.yaml:1: data.pth is no key; did you mean data.path?");
+  EXPECT_EQ(problem("transforms: [{name: flip, bits: 2}]"),
+            "r.yaml:1: data.transforms[0].bits is a key of crop; transform flip has none of its own");
+  EXPECT_EQ(problem("transforms: [crp]"),
+            "data.transforms: must name transforms: it is \"crp\"; did you mean crop?");
+  EXPECT_EQ(problem("validation_share: 1"),
+            "r.yaml:1: data.validation_share must be a number, at least 0 and below 1, but is \"1\"");
+}
+
 TEST(PlanHash, CoversWhatRanksMustAgreeOn) {
   Plan plan;
   std::string hash = plan_hash(plan);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <latch>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -47,6 +48,35 @@ TEST(CpuDevice, RunsLongLanesOnThreadsOfTheirOwnAndTheExchangeLaneOnTheExecutors
   EXPECT_NE(data, main);
   EXPECT_NE(data, compute);
   EXPECT_EQ(exchange, main);
+}
+
+task::Task<void> two_at_once(World* w, int threads, bool* met) {
+  tensor::CpuDevice device(w->loop, {.data_threads = threads});
+  EXPECT_EQ(device.threads(Stream::Data), threads);
+  EXPECT_EQ(device.threads(Stream::Compute), 1);
+  std::latch both(2);
+  bool first_met = false;
+  auto wait_for_other = [&both](bool* met_here) {
+    return [&both, met_here](Milestones&) {
+      both.count_down();
+      for (int tries = 0; tries < 1000 && !both.try_wait(); ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      *met_here = both.try_wait();
+    };
+  };
+  Kernel first = kernel("first", wait_for_other(&first_met)), second = kernel("second", wait_for_other(met));
+  KernelHandle one(device, w->waits, Stream::Data, std::move(first));
+  KernelHandle other(device, w->waits, Stream::Data, std::move(second));
+  co_await one.finished();
+  co_await other.finished();
+  *met = *met && first_met;
+}
+
+TEST(CpuDevice, KernelsOfTheDataStreamRunBesideEachOtherOnSeveralThreads) {
+  World w;
+  bool met = false;
+  w.loop.run(two_at_once(&w, 2, &met));
+  EXPECT_TRUE(met);
 }
 
 task::Task<void> ten_kernels(World* w, std::vector<int>* order) {

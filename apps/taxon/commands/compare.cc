@@ -13,6 +13,7 @@
 #include "apps/taxon/commands/compare_simulation.h"
 #include "base/error.h"
 #include "base/problems.h"
+#include "data/dataset.h"
 #include "data/storage.h"
 #include "job/recipes.h"
 #include "launch/stop_signals.h"
@@ -152,12 +153,11 @@ class Measured {
 
   std::string subject() const {
     const plan::Plan& plan = runs_.front().plan;
-    std::string text =
-        fmt::format("{} trained on {} ({}) by {} worker{}", fmt::join(models_, ", "), plan.data.dataset,
-                    plan.data.path, arguments_.workers, arguments_.workers == 1 ? "" : "s");
-    if (plan.data.dataset != "idx")
-      text = fmt::format("{} trained on {} by {} worker{}", fmt::join(models_, ", "), plan.data.dataset,
-                         arguments_.workers, arguments_.workers == 1 ? "" : "s");
+    const bool has_path = data::find_dataset(plan.data.dataset).has_path;
+    const std::string text =
+        fmt::format("{} trained on {}{} by {} worker{}", fmt::join(models_, ", "), plan.data.dataset,
+                    has_path ? fmt::format(" ({})", plan.data.path) : "", arguments_.workers,
+                    arguments_.workers == 1 ? "" : "s");
     std::set<std::uint64_t> seeds;
     for (const ComparedRun& run : runs_) seeds.insert(run.plan.seed);
     return text + fmt::format(", seed{} {}.", seeds.size() == 1 ? "" : "s", fmt::join(seeds, ", "));

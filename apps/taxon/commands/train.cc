@@ -84,6 +84,7 @@ class RankRun {
       told.threads = process.threads();
       inputs = job::open_training_inputs(told, storage_, identity_.rank, identity_.local_world_size);
     }
+    if (!root) inputs.datasets.faults->rest();  // all find the same before the run, and rank 0 tells
     if (root) data::remove_abandoned_files(out);
     job::Outputs outputs(
         storage_,
@@ -121,6 +122,7 @@ class RankRun {
     process.leave();
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     if (outcome.order) write_file(arguments_.record_order, train::to_text(*outcome.order));
+    if (!root) tell_of_faults(*inputs.datasets.faults);
     if (root) outputs.finish(outcome, watch.use(), seconds);
     if (outcome.end == train::Outcome::End::Interrupted) return exit_code(ErrorKind::Interrupted);
     return outcome.lost.empty() ? 0 : launch::kWithoutLostExit;
@@ -132,6 +134,11 @@ class RankRun {
     if (identity_.rank == 0) return [&outputs](const std::string& line) { outputs.noticed(line); };
     if (!process.is_first_of_machine()) return {};
     return [rank = identity_.rank](const std::string& line) { say(fmt::format("rank {}: {}", rank, line)); };
+  }
+
+  /// Of this rank's share: rank 0 has told of its own on the way.
+  void tell_of_faults(data::FaultLog& faults) const {
+    if (const auto news = faults.rest()) say(fmt::format("rank {}: {}", identity_.rank, *news));
   }
 
   static task::Task<void> capture(task::Task<train::Outcome> training, train::Outcome* outcome) {

@@ -35,7 +35,7 @@ ImageDataset::Content make(std::string_view purpose, std::int64_t size) {
   for (std::int64_t i = 0; i < size; ++i) {
     Rng rng(kSeed, purpose, static_cast<std::uint64_t>(i));
     auto label = rng.below(kClasses);
-    content.labels.push_back(static_cast<std::uint8_t>(label));
+    content.labels.push_back(static_cast<std::int32_t>(label));
     for (std::size_t k = 0; k < kPixels; k += 2) {
       std::uint64_t bits = rng();
       for (std::size_t half = 0; half < 2; ++half) {
@@ -47,12 +47,23 @@ ImageDataset::Content make(std::string_view purpose, std::int64_t size) {
   return content;
 }
 
+Datasets open(const OpenContext& context) {
+  const plan::DataPlan& plan = context.plan;
+  auto size = [](std::int64_t limit, std::int64_t standard) { return limit > 0 ? limit : standard; };
+  return {std::make_unique<ImageDataset>(make("synthetic train", size(plan.train_limit, kTrain)), plan),
+          std::make_unique<ImageDataset>(make("synthetic test", size(plan.test_limit, kTest)), plan)};
+}
+
 }  // namespace
 
-Datasets open_synthetic(const plan::DataPlan& plan, const Storage&) {
-  auto size = [](std::int64_t limit, std::int64_t standard) { return limit > 0 ? limit : standard; };
-  return {std::make_unique<ImageDataset>(make("synthetic train", size(plan.train_limit, kTrain)), plan, 0),
-          std::make_unique<ImageDataset>(make("synthetic test", size(plan.test_limit, kTest)), plan, 0)};
+DatasetRow synthetic() {
+  return {.name = "synthetic",
+          .sentence =
+              "Reads nothing: ten random pictures of 28x28 pixels, each sample one of them under strong "
+              "noise, 6000 to train and 1000 to test unless limits say otherwise; the same on every "
+              "machine and for every seed.",
+          .open = open,
+          .has_path = false};
 }
 
 }  // namespace taxon::data

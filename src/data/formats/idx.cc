@@ -1,9 +1,10 @@
+#include "data/idx.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/idx.h"
 #include "data/image_dataset.h"
 
 namespace taxon::data {
@@ -26,9 +27,9 @@ std::string find(const Storage& storage, const std::string& folder, const std::s
        "folder of the four IDX files");
 }
 
-std::vector<std::uint8_t> read_labels(const Storage& storage, const std::string& path) {
+std::vector<std::int32_t> read_labels(const Storage& storage, const std::string& path) {
   IdxFile file = parse_idx(storage.read(path), 1, path);
-  std::vector<std::uint8_t> labels;
+  std::vector<std::int32_t> labels;
   labels.reserve(file.elements().size());
   for (std::byte element : file.elements()) {
     auto label = std::to_integer<std::uint8_t>(element);
@@ -57,17 +58,31 @@ Half read_half(const Storage& storage, const std::string& folder, const std::str
   return {path, {shape, std::move(images.bytes), images.header, std::move(labels)}};
 }
 
-}  // namespace
-
-Datasets open_idx(const plan::DataPlan& plan, const Storage& storage) {
-  Half train = read_half(storage, plan.path, "train"), test = read_half(storage, plan.path, "t10k");
+Datasets open(const OpenContext& context) {
+  const plan::DataPlan& plan = context.plan;
+  Half train = read_half(context.storage, plan.path, "train");
+  Half test = read_half(context.storage, plan.test_path.empty() ? plan.path : plan.test_path, "t10k");
   const auto& a = train.content.shape.input;
   const auto& b = test.content.shape.input;
   if (a != b)
     fail(test.path,
          fmt::format("has images of {}x{} pixels, but {} of {}x{}", b[1], b[2], train.path, a[1], a[2]));
-  return {std::make_unique<ImageDataset>(std::move(train.content), plan, plan.train_limit),
-          std::make_unique<ImageDataset>(std::move(test.content), plan, plan.test_limit)};
+  Datasets sets{std::make_unique<ImageDataset>(std::move(train.content), plan),
+                std::make_unique<ImageDataset>(std::move(test.content), plan)};
+  if (!plan.validation_path.empty())
+    sets.validation = std::make_unique<ImageDataset>(
+        read_half(context.storage, plan.validation_path, "train").content, plan);
+  return sets;
+}
+
+}  // namespace
+
+DatasetRow idx() {
+  return {.name = "idx",
+          .sentence =
+              "The four IDX files of the MNIST family (MNIST, Fashion-MNIST, KMNIST), gzipped or not, "
+              "in the folder `path`; ten classes.",
+          .open = open};
 }
 
 }  // namespace taxon::data

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "data/encoded_images.h"
+#include "data/halves.h"
+
+namespace taxon::data {
+namespace {
+
+/// Sub-folders that have something in them, in the order of their names: the index of one is its label.
+std::vector<std::string> classes_of(const Storage& storage, const std::string& folder) {
+  std::vector<std::string> classes;
+  for (std::string& name : storage.list(folder))
+    if (!name.starts_with('.') && !storage.list(folder + "/" + name).empty())
+      classes.push_back(std::move(name));
+  return classes;
+}
+
+/// The files of one folder's sub-folders.
+class ImageFolder final : public ImageSource {
+ public:
+  /// `classes`: those of the training set.
+  ImageFolder(const OpenContext& context, std::string folder, const std::vector<std::string>& classes)
+      : storage_(context.storage), folder_(std::move(folder)), classes_(classes) {
+    for (const std::string& name : classes_of(storage_, folder_)) {
+      const auto found = std::lower_bound(classes.begin(), classes.end(), name);
+      if (found == classes.end() || *found != name) {
+        context.faults->found(folder_ + "/" + name, "is a class that the training set does not have");
+        continue;
+      }
+      for (std::string& file : storage_.list(folder_ + "/" + name))
+        if (!file.starts_with('.'))
+          files_.push_back({static_cast<std::int32_t>(found - classes.begin()), std::move(file)});
+    }
+  }
+  std::int64_t size() const override { return std::ssize(files_); }
+  std::int64_t label(std::int64_t index) const override { return at(index).label; }
+  std::string name(std::int64_t index) const override {
+    return fmt::format("{}/{}/{}", folder_, classes_[static_cast<std::size_t>(at(index).label)],
+                       at(index).name);
+  }
+  std::vector<std::byte> bytes(std::int64_t index) const override { return storage_.read(name(index)); }
+  std::vector<std::byte> head(std::int64_t index, std::size_t most) const override {
+    const std::string path = name(index);
+    return storage_.read_range(path, 0, std::min<std::uint64_t>(most, storage_.size(path)));
+  }
+
+ private:
+  struct File {
+    std::int32_t label;
+    std::string name;
+  };
+  const File& at(std::int64_t index) const { return files_[static_cast<std::size_t>(index)]; }
+
+  const Storage& storage_;
+  const std::string folder_;
+  const std::vector<std::string> classes_;
+  std::vector<File> files_;
+};
+
+Datasets open(const OpenContext& context) {
+  const auto options = context.plan.options.read<ImageOptions>();
+  const Halves halves = find_folders(context);
+  const std::vector<std::string> classes = classes_of(context.storage, halves.train);
+  if (classes.size() < 2)
+    throw Error(ErrorKind::Data,
+                fmt::format("{}: has {} sub-folder{} with images in it, and one for each class is wanted",
+                            halves.train, classes.size(), classes.size() == 1 ? "" : "s"),
+                {{}, "read", halves.train});
+  std::optional<ImageExtents> extents;
+  auto half = [&](const std::string& folder) -> std::unique_ptr<Dataset> {
+    if (folder.empty()) return nullptr;
+    auto source = std::make_unique<ImageFolder>(context, folder, classes);
+    if (!extents) extents = common_extents(*source, options, *context.faults);
+    return std::make_unique<EncodedImages>(std::move(source), options, *extents,
+                                           static_cast<int>(classes.size()), context);
+  };
+  Datasets sets{.train = half(halves.train)};
+  sets.test = half(halves.test);
+  sets.validation = half(halves.validation);
+  return sets;
+}
+
+}  // namespace
+
+DatasetRow images() {
+  return {.name = "images",
+          .sentence =
+              "JPEG and PNG files in one sub-folder for each class; `path` holds them, or folders "
+              "train and test (or val) that do.",
+          .open = open,
+          .options = plan::option_keys<ImageOptions>,
+          .by_class = true};
+}
+
+}  // namespace taxon::data

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "data/dataset.h"
+
+namespace taxon::data {
+
+/// Where the parts of a data set lie; empty: there is none.
+struct Halves {
+  std::string train, test, validation;
+};
+
+/// A training set is the file `path`, or lies in the folder of that name as train<ending>, with test<ending>,
+/// or else val<ending>, beside it; `endings` are tried in turn. The plan's test_path and validation_path are
+/// files, or such folders. Throws Error{Data} if there is no training set, or none where the plan has a path.
+Halves find_files(const OpenContext& context, std::span<const std::string_view> endings);
+
+/// The same where each set is a folder: path/train and path/test, or else path/val; or `path` itself, if
+/// there is no train in it, and the plan's test_path and validation_path.
+Halves find_folders(const OpenContext& context);
+
+}  // namespace taxon::data

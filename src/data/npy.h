@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/view.h"
+
+namespace taxon::data {
+
+/// One array as NumPy saves it (numpy.lib.format, versions 1 to 3): a magic string, a header that is a Python
+/// dictionary, the elements.
+struct NpyFile {
+  char kind = 'f';        // f: floating, i: signed, u: unsigned, b: true or false
+  std::size_t width = 4;  // bytes of an element
+  std::vector<std::int64_t> extents;
+  std::vector<std::byte> bytes;  // the whole file
+  std::size_t header = 0;        // what comes before the elements
+  std::span<const std::byte> elements() const { return std::span(bytes).subspan(header); }
+  std::size_t count() const { return elements().size() / width; }
+  double number(std::size_t index) const;
+};
+
+/// Throws Error{Data} naming `path` unless `bytes` are an array of little-endian numbers of 1, 2 (whole
+/// ones), 4 or 8 bytes in C order, with at least one extent and exactly as many elements as its extents say.
+NpyFile parse_npy(std::vector<std::byte> bytes, const std::string& path);
+
+}  // namespace taxon::data

@@ -1,0 +1,107 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/opened.h"
+
+namespace taxon::data {
+namespace {
+
+using test::failure_of;
+using test::put;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Csv : public testing::Test {
+ protected:
+  Csv() { put(storage_, "/d/train.csv", std::string("x,y,class\n1,2,0\n3,-4e1,1\n")); }
+  Datasets open(plan::Options options) {
+    plan_.options = std::move(options);
+    return open_datasets(plan_, storage_);
+  }
+  void train(const std::string& text) { put(storage_, "/d/train.csv", text); }
+  std::string failure(plan::Options options = {}) {
+    plan_.options = std::move(options);
+    return failure_of(plan_, storage_);
+  }
+  MemoryStorage storage_;
+  plan::DataPlan plan_ = test::data_plan("csv");
+};
+
+TEST_F(Csv, ColumnsAndTheLabel) {
+  const Datasets sets = open({{"standardise", false}});
+  EXPECT_EQ(sets.train->shape(), (SampleShape{.input = {2}, .classes = 2}));
+  EXPECT_THAT(test::all_of(*sets.train).first, ElementsAre(1, 2, 3, -40));
+  EXPECT_THAT(test::all_of(*sets.train).second, ElementsAre(0, 1));
+  EXPECT_EQ(sets.test, nullptr);
+}
+
+TEST_F(Csv, TheLabelByNamePlaceAndNumber) {
+  train("0,5,6\r\n1,7,8\r\n");
+  for (const char* label : {"first", "1"})
+    EXPECT_THAT(test::all_of(*open({{"label", label}, {"standardise", false}}).train).first,
+                ElementsAre(5, 6, 7, 8));
+  train("class;a;b\n0;5;6\n1;\"7\";8");
+  EXPECT_THAT(
+      test::all_of(*open({{"label", "class"}, {"separator", ";"}, {"standardise", false}}).train).first,
+      ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(failure({{"label", "klass"}, {"separator", ";"}}),
+              HasSubstr("data.label: /d/train.csv has no column \"klass\"; its columns are class, a, b"));
+  EXPECT_THAT(failure({{"separator", ";;"}}), HasSubstr("data.separator: must be one character, or tab"));
+}
+
+TEST_F(Csv, StandardisedByTheTrainingSet) {
+  put(storage_, "/d/test.csv", std::string("x,y,class\n2,2,1\n"));
+  const Datasets sets = open({});
+  EXPECT_THAT(test::all_of(*sets.train).first, ElementsAre(-1, 1, 1, -1));
+  EXPECT_THAT(test::all_of(*sets.test).first, ElementsAre(0, 1));
+}
+
+TEST_F(Csv, Shaped) {
+  train("1,2,3,4,0\n5,6,7,8,1\n");
+  EXPECT_THAT(open({{"shape", "[1, 2, 2]"}}).train->shape().input, ElementsAre(1, 2, 2));
+  EXPECT_THAT(failure({{"shape", "[3]"}}),
+              HasSubstr("data.shape: [3] are 3 numbers, and /d/train.csv has 4 columns beside the label"));
+}
+
+TEST_F(Csv, FaultyRowsAreNamedByTheirNumberInTheFile) {
+  train("1,2,0\n\n3,4\n5,six,0\n7,8,1\n9,inf,1\n1,1,1.5\n");
+  EXPECT_THAT(failure(), HasSubstr("/d/train.csv: row 3: has 2 fields, and the first row has 3"));
+  plan_.faulty = plan::OnFaulty::Skip;
+  const Datasets sets = open({{"standardise", false}});
+  EXPECT_THAT(test::all_of(*sets.train).first, ElementsAre(1, 2, 7, 8));
+  const std::string news = sets.faults->news().value();
+  EXPECT_THAT(news, HasSubstr("4 faulty samples are left out"));
+  EXPECT_THAT(news, HasSubstr("row 4: its field 2 is \"six\""));
+  EXPECT_THAT(news, HasSubstr("row 6: its field 2 is \"inf\""));
+  EXPECT_THAT(news, HasSubstr("row 7: its label is 1.5, and whole numbers from 0 to 1 are wanted"));
+}
+
+TEST_F(Csv, LinesMayEndInTwoCharacters) {
+  train("a,b\r\n1,0\r\n\r\n2\r\n");
+  EXPECT_THAT(failure(), HasSubstr("row 4: has 1 field, and"));
+}
+
+TEST_F(Csv, HeadersAreAsTheOptionSays) {
+  EXPECT_THAT(failure({{"header", "no"}}), HasSubstr("row 1: its field 1 is \"x\""));
+  train("1,0\n2,1\n");
+  EXPECT_EQ(open({{"header", "yes"}}).train->size(), 1);
+  train("1,2\n");
+  EXPECT_THAT(failure({{"header", "yes"}}), HasSubstr("/d/train.csv: has no row of numbers"));
+}
+
+TEST_F(Csv, BrokenFiles) {
+  train("1,2,0\n3,\"4,1\n");
+  EXPECT_THAT(failure(), HasSubstr("its quotes do not match"));
+  train("");
+  EXPECT_THAT(failure(), HasSubstr("/d/train.csv: has no row of numbers"));
+  train("1\n2\n");
+  EXPECT_THAT(failure(), HasSubstr("data.separator: /d/train.csv has one column only"));
+  train("1,2,0\n");
+  put(storage_, "/d/test.csv", std::string("1,2,3,0\n"));
+  EXPECT_THAT(failure(), HasSubstr("/d/test.csv: has 4 columns, and the training set has 3"));
+  plan_.path = "/d/other.csv";
+  EXPECT_THAT(failure(), HasSubstr("/d/other.csv: there is no such file or folder"));
+}
+
+}  // namespace
+}  // namespace taxon::data

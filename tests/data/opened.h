@@ -1,0 +1,47 @@
+#pragma once
+
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "data/dataset.h"
+#include "data/memory_storage.h"
+
+namespace taxon::test {
+
+inline plan::DataPlan data_plan(std::string dataset, plan::Options options = {}) {
+  return {
+      .dataset = std::move(dataset), .path = "/d", .mean = 0, .deviation = 1, .options = std::move(options)};
+}
+
+inline void put(data::Storage& storage, const std::string& path, const std::string& text) {
+  storage.write_atomic(path, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+}
+inline void put(data::Storage& storage, const std::string& path, const std::vector<std::byte>& bytes) {
+  storage.write_atomic(path, {bytes.data(), bytes.size()});
+}
+
+/// Inputs and labels of all samples.
+inline std::pair<std::vector<float>, std::vector<std::int64_t>> all_of(const data::Dataset& set) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(set.size())), labels(indices.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  std::vector<float> inputs(indices.size() * static_cast<std::size_t>(set.shape().elements()));
+  set.read(indices, inputs, labels);
+  return {inputs, labels};
+}
+
+/// What opening, or reading all of it, ends by; empty: by nothing.
+inline std::string failure_of(const plan::DataPlan& plan, const data::Storage& storage) {
+  try {
+    const data::Datasets sets = data::open_datasets(plan, storage);
+    for (const data::Dataset* set : {sets.train.get(), sets.test.get()})
+      if (set && set->shape().input_type == DType::Float32) all_of(*set);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace taxon::test
