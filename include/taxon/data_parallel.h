@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "job/own_loop.h"
+#include "model/torch/framework.h"
 #include "model/torch/module_model.h"
 #include "taxon/job.h"
 
