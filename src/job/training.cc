@@ -48,7 +48,7 @@ train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, 
   options.plan = job.plan();
   options.version = version_number();
   options.clock_offset = job.process().clock_offset();
-  options.stop = job.options().stop;
+  if (options.stop == nullptr) options.stop = job.options().stop;
   options.own = job.options().own;
   options.failures = &job.process().failures();
   data::FileStorage files;

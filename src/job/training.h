@@ -12,8 +12,8 @@ TrainingInputs open_training_inputs(Job& job);
 /// Trains as the job's plan says, from the first broadcast to the final test. Collective over all ranks.
 /// `model` is not bound yet, and equal on every rank up to its weights, of which rank 0's count; `observer`
 /// is called on this thread, on every rank. `options`: where files go and how the run starts; `plan`,
-/// `version`, `clock_offset`, `stop`, `failures` and `own` are the job's. Throws Error: Usage for a plan that
-/// makes no sense, else as train::train().
+/// `version`, `clock_offset`, `failures` and `own` are the job's, and so is `stop` where there is none.
+/// Throws Error: Usage for a plan that makes no sense, else as train::train().
 train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, train::Observer& observer,
                      train::TrainOptions options = {});
 

@@ -74,6 +74,8 @@ class Trainer {
   task::Task<void> catch_up();
   task::Task<void> pause();
   task::Task<bool> come_together(SyncActions mine);
+  /// Where there is nothing to test with, whoever has the model does that.
+  bool tests() const { return world_.datasets.test->size() > 0; }
   bool works() const { return world_.runtime.rank().value() < workers_; }
   /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
   std::uint64_t bytes_of_training() const { return meter_.bytes() - replicas_->consensus_bytes(); }
@@ -414,6 +416,7 @@ task::Task<void> Trainer::tidy(std::exception_ptr error) {
 
 /// On the way. REQUIRES: settled.
 task::Task<void> Trainer::evaluate() {
+  if (!tests()) co_return;
   co_await flush_report();
   const auto sent = static_cast<double>(bytes_of_training());
   co_await replicas_->load_consensus();
@@ -479,7 +482,7 @@ task::Task<Outcome> Trainer::conclude() {
   std::vector<double> sums = {sent, works() ? static_cast<double>(steps_ - first_step_) : 0,
                               static_cast<double>(skipped_)};
   coding_->give(sums);
-  if (!interrupted_) {
+  if (!interrupted_ && tests()) {
     auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
     outcome.test = co_await evaluating;
     world_.observer.evaluated(outcome.test);

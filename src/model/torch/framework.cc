@@ -87,6 +87,21 @@ void RandomStream::restore(ConstView bytes) {
   state_ = state;
 }
 
+RandomStream RandomStream::of_framework() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  RandomStream stream;
+  stream.state_ = generator.get_state();
+  return stream;
+}
+
+void RandomStream::give_to_framework() const { exchange_generator_state(state_); }
+
+void use_threads(int threads) {
+  exchange_threads(threads);
+  exchange_blas_threads(threads);
+}
+
 FrameworkCall::FrameworkCall(RandomStream& stream, int threads)
     : turn_(framework_mutex()),
       stream_(stream),

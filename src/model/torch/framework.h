@@ -21,8 +21,14 @@ class RandomStream {
   /// Throws Error{Checkpoint} if `bytes` is not a state that bytes() gave.
   void restore(ConstView bytes);
 
+  /// That of the framework's default generator, as it is; and back. For programs whose own thread draws from
+  /// it, while that does not.
+  static RandomStream of_framework();
+  void give_to_framework() const;
+
  private:
   friend class FrameworkCall;
+  RandomStream() = default;
   at::Tensor state_;
 };
 
@@ -42,6 +48,9 @@ class FrameworkCall {
   int outer_threads_;
   int outer_blas_threads_;
 };
+
+/// The framework's kernels on this thread use so many threads from now on.
+void use_threads(int threads);
 
 /// The framework's kernels on this thread use no other thread, for this object's life. For calls outside the
 /// compute thread: OpenMP keeps a team for every thread that ever used one, counts them all, and lets none of

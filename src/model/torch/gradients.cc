@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -216,28 +215,27 @@ std::vector<GradientTransfer> GradientSink::crossings() const {
 void GradientSink::abandon_step() {
   marks_ = nullptr;
   recording_ = false;
+  pass_.reset();
   late_.clear();
   for (GradientTarget& target : targets_) target.direct = false;
 }
 
 void GradientSink::backward(const at::Tensor& loss) {
-  offer_slots();
-  {
-    std::optional<Analyser::Pass> pass;
-    if (births_ == Binding::Births::Placed) pass.emplace(*analyser_, loss.grad_fn().get());
-    loss.backward();
-  }
+  begin_pass(loss.grad_fn().get());
+  loss.backward();
   end_pass();
+}
+
+void GradientSink::begin_pass(torch::autograd::Node* root) {
+  offer_slots();
+  if (births_ == Binding::Births::Placed) pass_.emplace(*analyser_, root);
 }
 
 at::Tensor GradientSink::backward(const at::Tensor& outputs, const at::Tensor& gradient,
                                   const at::Tensor& inputs) {
-  offer_slots();
-  {
-    std::optional<Analyser::Pass> pass;
-    if (births_ == Binding::Births::Placed) pass.emplace(*analyser_, outputs.grad_fn().get());
-    outputs.backward(gradient);
-  }
+  begin_pass(outputs.grad_fn().get());
+  outputs.backward(gradient);
+  pass_.reset();
   at::Tensor result = inputs.grad();
   if (Analyser::placed(result)) {  // it outlives the pass
     inputs.mutable_grad().reset();
@@ -259,6 +257,7 @@ void GradientSink::offer_slots() {
 }
 
 void GradientSink::end_pass() {
+  pass_.reset();
   store_late();
   for (std::size_t i = 0; i < targets_.size(); ++i)
     if (analyser_->occupied(i))

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/progress.h"
@@ -62,6 +63,10 @@ class GradientSink {
   void deliver_to(tensor::Milestones& marks) { marks_ = &marks; }
   void begin_micro_batch(bool last) { last_micro_batch_ = last; }
   void backward(const at::Tensor& loss);
+  /// The same around a backward pass that somebody else runs on this thread: before its first node, which is
+  /// `root`, hands anything on, and when it is over.
+  void begin_pass(torch::autograd::Node* root);
+  void end_pass();
   /// Of a piece of the graph: from the gradient of its outputs, undefined for a loss, to that of its inputs,
   /// which are a leaf. Undefined: they have none.
   at::Tensor backward(const at::Tensor& outputs, const at::Tensor& gradient, const at::Tensor& inputs);
@@ -95,7 +100,6 @@ class GradientSink {
   void keep(std::size_t parameter, const at::Tensor& gradient);
   void store(std::size_t parameter, const at::Tensor& gradient);
   void store_late();
-  void end_pass();
   void note_sizes();
   void count(std::size_t parameter, std::int64_t bytes, std::string_view why);
   void complete(GradientTarget& target, std::size_t end);
@@ -114,6 +118,7 @@ class GradientSink {
   std::unique_ptr<Analyser> analyser_;
   Binding::Births births_ = Binding::Births::Placed;
   std::vector<int> parameter_of_slot_;
+  std::optional<Analyser::Pass> pass_;  // that runs
   std::vector<Late> late_;
   std::vector<GradientTransfer> crossings_;  // by parameter
   std::int64_t steps_ = 0;                   // since bind()

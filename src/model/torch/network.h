@@ -10,13 +10,9 @@
 #include "base/error.h"
 #include "data/sample_shape.h"
 #include "model/torch/gradients.h"
+#include "model/torch/named_tensor.h"
 
 namespace taxon::model {
-
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
 
 enum class Mode { Train, Evaluate };
 
@@ -47,9 +43,6 @@ class Network {
   /// What to blame when forward or backward fails.
   virtual ErrorKind fault() const = 0;
 };
-
-/// Casts in place the tensors that are floating-point; everybody who holds one sees it.
-void cast_floating(const std::vector<NamedTensor>& tensors, at::ScalarType type);
 
 /// The built-in networks, initialised as PyTorch does by default (uniform in +-1/sqrt(fan in)), with float32
 /// values drawn from the default generator. They throw Error{Usage} for shapes that they can't take.

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "model/model.h"
+#include "model/torch/bound_tensors.h"
 #include "model/torch/framework.h"
-#include "model/torch/gradients.h"
 #include "model/torch/network.h"
 
 namespace taxon::model {
@@ -21,7 +21,7 @@ class TorchModel final : public Model {
   /// does not map inputs of that shape to logits; and what `build` throws.
   TorchModel(std::string name, const ModelContext& context, const Builder& build);
 
-  const ModelSpec& spec() const override { return spec_; }
+  const ModelSpec& spec() const override { return tensors_->spec(); }
   std::vector<int> gradient_order(std::span<const float> inputs,
                                   std::span<const std::int64_t> labels) override;
   void bind(const Binding& binding) override;
@@ -29,14 +29,14 @@ class TorchModel final : public Model {
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
-  std::vector<double> buffers() const override;
-  void set_buffers(std::span<const double> values) override;
-  std::vector<double> parameters() const override;
-  void set_parameters(std::span<const double> values) override;
+  std::vector<double> buffers() const override { return tensors_->buffers(); }
+  void set_buffers(std::span<const double> values) override { tensors_->set_buffers(values); }
+  std::vector<double> parameters() const override { return tensors_->parameter_values(); }
+  void set_parameters(std::span<const double> values) override { tensors_->set_parameter_values(values); }
   std::vector<std::byte> random_state() const override { return stream_.bytes(); }
   void set_random_state(ConstView state) override { stream_.restore(state); }
-  CopyCount copies() const override { return gradients_->copies(); }
-  std::vector<GradientTransfer> crossings() const override;
+  CopyCount copies() const override { return tensors_->gradients().copies(); }
+  std::vector<GradientTransfer> crossings() const override { return tensors_->crossings(); }
 
  private:
   struct Batch {
@@ -48,9 +48,6 @@ class TorchModel final : public Model {
     std::int64_t correct = 0;
   };
 
-  void collect_tensors();
-  void freeze(const std::vector<std::string>& patterns);
-  void describe();
   void probe();
   Batch batch(std::span<const float> inputs, std::span<const std::int64_t> labels, Range samples) const;
   /// One stage's part of a graph that was cut between the stages.
@@ -85,21 +82,18 @@ class TorchModel final : public Model {
   template <class Body>
   auto call(const char* operation, const Body& body);
 
+  const std::string name_;
   data::SampleShape shape_;
   at::ScalarType compute_;
   at::MemoryFormat format_ = at::MemoryFormat::Contiguous;  // of inputs
   int threads_ = 1;                                         // of the compute thread
   RandomStream stream_;
   std::unique_ptr<Network> network_;
-  std::vector<NamedTensor> parameters_, buffers_;  // each tensor once, in the order of the spec
-  std::vector<int> trainable_;                     // indices into parameters_
-  ModelSpec spec_;
-  int stages_ = 1;             // of the network; as many as segments, or one
-  std::vector<int> bound_;     // slot -> index into the spec's parameters
+  std::unique_ptr<BoundTensors> tensors_;  // the network's
+  int stages_ = 1;                         // of the network; as many as segments, or one
   std::optional<Pass> begun_;  // of the first micro-batch of a step whose backward pass has not begun
   Binding::Backward backward_ = Binding::Backward::Whole;
-  std::optional<Backward> pieces_;           // of a step that comes in pieces, from the first to the last
-  std::unique_ptr<GradientSink> gradients_;  // of the trainable parameters, in that order
+  std::optional<Backward> pieces_;  // of a step that comes in pieces, from the first to the last
 };
 
 }  // namespace taxon::model

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "job/own_loop.h"
+#include "model/torch/framework.h"
+#include "model/torch/module_model.h"
+#include "taxon/job.h"
+
+/// A program's own training loop over a torch::nn::Module, on the ranks of a job. Needs libtorch's headers.
+namespace taxon {
+
+using DataParallelOptions = job::OwnLoopOptions;
+
+/// Trains `net` with whatever exchange the job's plan says: dense, sharded, compressed, local steps, servers.
+/// The program computes the passes, on one thread; the plan says how many samples a step has, what updates
+/// the weights, and how long training takes.
+///
+///     taxon::DataParallel model(job, net, {.samples = set.size()});
+///     while (model.active()) {
+///       auto [x, y] = set.take(model.share());
+///       auto loss = criterion(model.forward(x), y);  // a mean over the share
+///       loss.backward();                             // buckets travel meanwhile
+///       model.step();
+///     }
+///
+/// The module's parameters become views of memory that gradients and updates live in, and are its own again
+/// when the object dies. All floating-point tensors of it are cast to the plan's precision.compute.
+/// Parameters that a step does not use have a gradient of zero. Weights begin as rank 0's. `Net`: a holder
+/// made by TORCH_MODULE, or a pointer to a module.
+template <class Net>
+class DataParallel {
+ public:
+  /// Waits for all ranks, and for the first step. Throws as taxon::train().
+  DataParallel(Job& job, Net net, DataParallelOptions options)
+      : net_(std::move(net)),
+        model_(*net_, job.plan().precision.compute, job.plan().model.frozen),
+        loop_(job, model_, model_.turns(), std::move(options)) {
+    model::use_threads(job.process().threads());
+  }
+  ~DataParallel() {
+    if (active()) model_.abandon_passes();
+  }
+
+  /// A step waits for this rank's gradients. False: the run is over, or this rank is a server.
+  bool active() const { return loop_.step() != nullptr; }
+  /// Which samples of the training set are this rank's in this step: shuffled by the plan's seed, the same
+  /// whatever the number of ranks. Who takes others takes as many. REQUIRES: active().
+  std::span<const std::int64_t> share() const { return loop_.step()->labels; }
+
+  /// The module's forward pass. Tensors, vectors and tuples of them come back ready for backward(): of a loss
+  /// that is a mean over the share. Without gradients (torch::NoGradGuard), and after the end, as the
+  /// module's.
+  template <class... Inputs>
+  auto forward(Inputs&&... inputs) {
+    return weighted(net_->forward(std::forward<Inputs>(inputs)...));
+  }
+  /// While it lives backward passes are not the step's last: their gradients add up, and none travels.
+  class NoSync {
+   public:
+    explicit NoSync(model::ModuleModel& model) : model_(model) { model_.set_last(false); }
+    ~NoSync() { model_.set_last(true); }
+    NoSync(const NoSync&) = delete;
+
+   private:
+    model::ModuleModel& model_;
+  };
+  NoSync no_sync() { return NoSync(model_); }
+
+  /// Ends the step: returns when weights are updated and the next one may begin; false when the run is over.
+  /// `loss`: the share's mean, for reports. Throws as taxon::train(), and Error{Usage} for a step without a
+  /// backward pass. REQUIRES: active().
+  bool step(double loss = 0) {
+    const auto samples = static_cast<double>(share().size());
+    model_.end_passes();
+    loop_.next({loss * samples, 0});
+    return active();
+  }
+  /// The step that is computed now is the run's last, on every rank.
+  void stop() { loop_.stop(); }
+
+  const Net& module() const { return net_; }
+  /// What came of the run. REQUIRES: it is over.
+  const train::Outcome& outcome() const { return loop_.outcome(); }
+
+ private:
+  at::Tensor weighted(at::Tensor output) {
+    return active() ? model_.weighted({std::move(output)}).front() : output;
+  }
+  std::vector<at::Tensor> weighted(std::vector<at::Tensor> outputs) {
+    return active() ? model_.weighted(std::move(outputs)) : outputs;
+  }
+  template <class... Tensors>
+  std::tuple<Tensors...> weighted(std::tuple<Tensors...> outputs) {
+    const std::vector<at::Tensor> all =
+        std::apply([&](auto&... each) { return weighted(std::vector<at::Tensor>{each...}); }, outputs);
+    std::size_t next = 0;
+    std::apply([&](auto&... each) { ((each = all[next++]), ...); }, outputs);
+    return outputs;
+  }
+
+  Net net_;
+  model::ModuleModel model_;
+  job::OwnLoop loop_;
+};
+
+}  // namespace taxon

@@ -1,0 +1,88 @@
+#include "job/own_loop.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+
+namespace taxon::job {
+namespace {
+
+/// As many samples as the program has; each has its index for a label, and nothing else.
+class Indices final : public data::Dataset {
+ public:
+  explicit Indices(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  const data::SampleShape& shape() const override { return shape_; }
+  void read(std::span<const std::int64_t> indices, std::span<float>,
+            std::span<std::int64_t> labels) const override {
+    std::copy(indices.begin(), indices.end(), labels.begin());
+  }
+
+ private:
+  const std::int64_t size_;
+  const data::SampleShape shape_{{0}, 0};
+};
+
+class Notices final : public train::Observer {
+ public:
+  explicit Notices(const JobOptions& options) : options_(options) {}
+  void started(const train::RunInfo&) override {}
+  void stepped(const train::StepReport&) override {}
+  void evaluated(const train::Evaluation&) override {}
+  void saved(const std::string&) override {}
+  void noticed(const std::string& sentence) override {
+    if (options_.say) options_.say(sentence);
+  }
+
+ private:
+  const JobOptions& options_;
+};
+
+}  // namespace
+
+OwnLoop::OwnLoop(Job& job, model::Model& model, model::StepTurns& turns, OwnLoopOptions options)
+    : job_(job), turns_(turns), own_observer_(std::make_unique<Notices>(job.options())) {
+  if (options.samples <= 0)
+    throw Error(ErrorKind::Usage, "say how many samples the training set has, which epochs are counted by");
+  data_ = {std::make_unique<Indices>(options.samples), std::make_unique<Indices>(0)};
+  options.train.stop = &stop_;
+  train::Observer* observer = options.observer != nullptr ? options.observer : own_observer_.get();
+  run_ = std::thread([this, &model, observer, options = std::move(options.train)]() mutable {
+    std::exception_ptr error;
+    try {
+      outcome_ = train(job_, model, data_, *observer, std::move(options));
+    } catch (...) {
+      error = std::current_exception();
+    }
+    turns_.end(error);
+  });
+  try {
+    await();
+  } catch (...) {
+    run_.join();
+    throw;
+  }
+}
+
+OwnLoop::~OwnLoop() {
+  if (!run_.joinable()) return;
+  const char* why = std::uncaught_exceptions() > 0
+                        ? "its program ended by an exception"
+                        : "its program left the training loop before the run's end";
+  turns_.leave(std::make_exception_ptr(Error(ErrorKind::Usage, why)));
+  run_.join();
+}
+
+void OwnLoop::await() {
+  if (job_.options().stop != nullptr && job_.options().stop->load()) stop();
+  if (turns_.await() == nullptr) run_.join();
+}
+
+void OwnLoop::next(const model::StepOutput& output) {
+  turns_.give_back(output);
+  await();
+}
+
+}  // namespace taxon::job

@@ -1,0 +1,159 @@
+#include "model/torch/bound_tensors.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "model/frozen.h"
+#include "model/torch/framework.h"
+
+namespace taxon::model {
+namespace {
+
+/// Each tensor once, under its first name.
+std::vector<NamedTensor> distinct(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> list;
+  std::set<const at::TensorImpl*> seen;
+  for (const NamedTensor& item : tensors)
+    if (seen.insert(item.tensor.unsafeGetTensorImpl()).second) list.push_back(item);
+  return list;
+}
+
+std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
+  OneThread alone;
+  std::vector<double> values;
+  for (const NamedTensor& item : tensors) {
+    at::Tensor wide = item.tensor.detach().to(at::kDouble).contiguous();
+    values.insert(values.end(), wide.data_ptr<double>(), wide.data_ptr<double>() + wide.numel());
+  }
+  return values;
+}
+
+void assign(const std::vector<NamedTensor>& tensors, std::span<const double> values) {
+  std::size_t count = 0;
+  for (const NamedTensor& item : tensors) count += static_cast<std::size_t>(item.tensor.numel());
+  TAXON_CHECK(values.size() == count, values.size(), " values for ", count);
+  OneThread alone;
+  at::NoGradGuard no_grad;
+  auto* next = const_cast<double*>(values.data());  // from_blob has no const form; only read
+  for (const NamedTensor& item : tensors) {
+    at::Tensor target = item.tensor;
+    target.copy_(at::from_blob(next, target.sizes(), at::kDouble));
+    next += target.numel();
+  }
+}
+
+}  // namespace
+
+void cast_floating(const std::vector<NamedTensor>& tensors, at::ScalarType type) {
+  for (const NamedTensor& item : tensors)
+    if (item.tensor.is_floating_point() && item.tensor.scalar_type() != type) {
+      const bool trained = item.tensor.requires_grad();
+      at::Tensor tensor = item.tensor;
+      tensor.set_data(tensor.detach().to(type));
+      tensor.requires_grad_(trained);
+    }
+}
+
+BoundTensors::BoundTensors(Source source)
+    : parameters_(distinct(source.parameters)), buffers_(distinct(source.buffers)) {
+  spec_.name = std::move(source.model);
+  std::set<const void*> memory;
+  for (const NamedTensor& item : parameters_)
+    if (item.tensor.numel() > 0 && !memory.insert(item.tensor.data_ptr()).second)
+      throw Error(ErrorKind::Data,
+                  fmt::format("model {}: parameter {} is a view of another parameter; share the "
+                              "parameter itself instead",
+                              spec_.name, item.name));
+  freeze(source.frozen);
+  describe(source.stages);
+  std::vector<at::Tensor> trained;
+  std::vector<int> segments;
+  for (int index : trainable_) {
+    trained.push_back(parameters_[static_cast<std::size_t>(index)].tensor);
+    segments.push_back(spec_.segment_of(index));
+  }
+  gradients_ = std::make_unique<GradientSink>(std::move(trained), segments);
+}
+
+void BoundTensors::freeze(const std::vector<std::string>& patterns) {
+  std::vector<std::string> names;
+  for (const NamedTensor& item : parameters_) names.push_back(item.name);
+  const std::vector<bool> frozen = find_frozen(spec_.name, names, patterns);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (frozen[i]) at::Tensor(parameters_[i].tensor).requires_grad_(false);
+  const auto trained = [](const NamedTensor& item) { return item.tensor.requires_grad(); };
+  if (std::none_of(parameters_.begin(), parameters_.end(), trained))
+    throw Error(patterns.empty() ? ErrorKind::Data : ErrorKind::Usage,
+                fmt::format("model {} has no parameter to train; {}", spec_.name,
+                            patterns.empty() ? "export it without torch.jit.freeze and with requires_grad"
+                                             : "freeze fewer (model.frozen)"));
+}
+
+void BoundTensors::describe(const std::vector<std::string>& stages) {
+  for (const std::string& stage : stages) spec_.segments.push_back({stage, {}, 0});
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& [name, tensor] = parameters_[i];
+    const int index = static_cast<int>(i);
+    spec_.parameters.push_back({name, tensor.sizes().vec(), tensor.requires_grad()});
+    if (tensor.requires_grad()) trainable_.push_back(index);
+    const std::size_t dot = name.find('.');
+    const std::string child = dot == std::string::npos ? spec_.name : name.substr(0, dot);
+    auto segment = std::find_if(
+        spec_.segments.begin(), spec_.segments.end(),
+        [&, &name = name](const Segment& s) { return s.name == child || name.starts_with(s.name + "."); });
+    if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{child, {}, 0});
+    segment->parameters.push_back(index);
+  }
+  for (const auto& [name, tensor] : buffers_) spec_.buffers.push_back({name, tensor.sizes().vec()});
+}
+
+void BoundTensors::bind(const Binding& binding) {
+  const auto& slots = binding.layout->slots();
+  TAXON_CHECK(slots.size() == trainable_.size(), slots.size(), " slots for ", trainable_.size(),
+              " parameters");
+  const at::ScalarType type = scalar_type(binding.weights->type());
+  std::vector<int> order;
+  at::NoGradGuard no_grad;
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+    const auto trained = std::find(trainable_.begin(), trainable_.end(), binding.parameters[slot]);
+    TAXON_CHECK(trained != trainable_.end(), "slot ", slot, " is not of a trainable parameter");
+    order.push_back(static_cast<int>(trained - trainable_.begin()));
+    at::Tensor parameter = parameters_[static_cast<std::size_t>(*trained)].tensor;
+    TAXON_CHECK(parameter.sizes() == at::IntArrayRef(slots[slot].shape), slots[slot].name);
+    TAXON_CHECK(parameter.scalar_type() == type, slots[slot].name, " is of another type than the weights");
+    at::Tensor view =
+        at::from_blob(binding.weights->bytes(slots[slot].range).data(), parameter.sizes(), type);
+    view.copy_(parameter);
+    parameter.set_data(view);
+  }
+  gradients_->bind(binding, order);
+  bound_ = binding.parameters;
+}
+
+void BoundTensors::unbind() {
+  at::NoGradGuard no_grad;
+  for (int parameter : trainable_) {
+    at::Tensor tensor = parameters_[static_cast<std::size_t>(parameter)].tensor;
+    tensor.set_data(tensor.detach().clone());
+  }
+  gradients_->unbind();
+}
+
+std::vector<GradientTransfer> BoundTensors::crossings() const {
+  std::vector<GradientTransfer> crossings = gradients_->crossings();
+  for (std::size_t slot = 0; slot < crossings.size(); ++slot)
+    crossings[slot].name = spec_.parameters[static_cast<std::size_t>(bound_[slot])].name;
+  return crossings;
+}
+
+std::vector<double> BoundTensors::buffers() const { return flattened(buffers_); }
+void BoundTensors::set_buffers(std::span<const double> values) { assign(buffers_, values); }
+std::vector<double> BoundTensors::parameter_values() const { return flattened(parameters_); }
+void BoundTensors::set_parameter_values(std::span<const double> values) { assign(parameters_, values); }
+
+}  // namespace taxon::model

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "model/torch/gradients.h"
+#include "model/torch/named_tensor.h"
+
+namespace taxon::model {
+
+/// The tensors of one network: what a Model says of them, and where they lie during training. Whoever runs
+/// the network's passes calls from one thread at a time.
+class BoundTensors {
+ public:
+  struct Source {
+    std::string model;
+    std::vector<NamedTensor> parameters, buffers;  // shared tensors may come several times
+    /// Of Network::stages(): a parameter whose name begins with a stage's is in that segment, others in the
+    /// segment of their child.
+    std::vector<std::string> stages;
+    std::vector<std::string> frozen;  // patterns, as ModelPlan::frozen
+  };
+  /// Throws Error{Usage} for frozen names that no parameter has, Error{Data} for a parameter that is a view
+  /// of another one, and where nothing is left to train.
+  explicit BoundTensors(Source source);
+
+  ModelSpec& spec() { return spec_; }
+  const ModelSpec& spec() const { return spec_; }
+  const std::vector<NamedTensor>& parameters() const { return parameters_; }  // in the order of the spec
+  const std::vector<int>& trainable() const { return trainable_; }            // indices into parameters()
+  GradientSink& gradients() { return *gradients_; }
+  const GradientSink& gradients() const { return *gradients_; }
+
+  /// As Model's. The weights' type is that of the parameters.
+  void bind(const Binding& binding);
+  void unbind();
+  std::vector<double> buffers() const;
+  void set_buffers(std::span<const double> values);
+  std::vector<double> parameter_values() const;
+  void set_parameter_values(std::span<const double> values);
+  std::vector<GradientTransfer> crossings() const;
+
+ private:
+  void freeze(const std::vector<std::string>& patterns);
+  void describe(const std::vector<std::string>& stages);
+
+  std::vector<NamedTensor> parameters_, buffers_;  // each tensor once
+  std::vector<int> trainable_;
+  ModelSpec spec_;
+  std::vector<int> bound_;                   // slot -> index into the spec's parameters
+  std::unique_ptr<GradientSink> gradients_;  // of the trainable parameters, in that order
+};
+
+}  // namespace taxon::model

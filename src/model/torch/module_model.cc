@@ -1,0 +1,129 @@
+#include "model/torch/module_model.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/nn/module.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "model/torch/framework.h"
+
+namespace taxon::model {
+
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+namespace {
+
+BoundTensors::Source source_of(torch::nn::Module& module, DType compute,
+                               const std::vector<std::string>& frozen) {
+  BoundTensors::Source source;
+  source.model = module.name();
+  for (const auto& item : module.named_parameters()) source.parameters.push_back({item.key(), item.value()});
+  for (const auto& item : module.named_buffers()) source.buffers.push_back({item.key(), item.value()});
+  source.frozen = frozen;
+  cast_floating(source.parameters, scalar_type(compute));
+  cast_floating(source.buffers, scalar_type(compute));
+  return source;
+}
+
+}  // namespace
+
+/// The last node of a forward pass, and the first of its backward pass.
+class WeightedOutputs final : public Node {
+ public:
+  WeightedOutputs(ModuleModel& model, torch::autograd::edge_list outputs, double weight)
+      : Node(std::move(outputs)), model_(model), weight_(weight) {}
+
+  variable_list apply(variable_list&& gradients) override {
+    model_.begin_pass(this);
+    variable_list weighted;
+    for (const at::Tensor& gradient : gradients)
+      weighted.push_back(gradient.defined() && weight_ != 1 ? gradient * weight_ : gradient);
+    return weighted;
+  }
+
+ private:
+  ModuleModel& model_;
+  const double weight_;
+};
+
+ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen)
+    : tensors_(source_of(module, compute, frozen)) {}
+
+ModuleModel::~ModuleModel() = default;
+
+std::vector<at::Tensor> ModuleModel::weighted(std::vector<at::Tensor> outputs) {
+  if (!at::GradMode::is_enabled()) return outputs;
+  const StepInput* const step = turns_.current();
+  if (step == nullptr) throw Error(ErrorKind::Usage, "a forward pass for training after the end of the run");
+  const double weight = static_cast<double>(step->labels.size()) / static_cast<double>(step->global_size);
+  const auto node =
+      std::shared_ptr<Node>(new WeightedOutputs(*this, torch::autograd::collect_next_edges(outputs), weight),
+                            torch::autograd::deleteNode);
+  for (at::Tensor& output : outputs) {
+    const bool differentiable = output.requires_grad();
+    output = output.detach();
+    if (differentiable)
+      torch::autograd::create_gradient_edge(output, node);
+    else
+      node->add_input_metadata(Node::undefined_input());
+  }
+  return outputs;
+}
+
+void ModuleModel::begin_pass(Node* root) {
+  if (passes_ == Passes::Last)
+    throw Error(ErrorKind::Usage,
+                "a second backward pass in one step: let all passes but the last run under no_sync()");
+  passes_ = last_ ? Passes::Last : Passes::Some;
+  GradientSink& gradients = tensors_.gradients();
+  gradients.begin_micro_batch(last_);
+  gradients.begin_pass(root);
+  torch::autograd::Engine::get_default_engine().queue_callback([&gradients] { gradients.end_pass(); });
+}
+
+void ModuleModel::end_passes() {
+  if (passes_ != Passes::Last)
+    throw Error(ErrorKind::Usage,
+                passes_ == Passes::None
+                    ? "a step without a backward pass from what forward() returned"
+                    : "a step whose backward passes all ran under no_sync(): the last one must not");
+  tensors_.gradients().end_step();
+}
+
+std::vector<int> ModuleModel::gradient_order(std::span<const float>, std::span<const std::int64_t>) {
+  return {tensors_.trainable().rbegin(), tensors_.trainable().rend()};
+}
+
+/// The owner computes it with the rest.
+void ModuleModel::forward(const StepInput&, int) {}
+
+StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Milestones& marks) {
+  GradientSink& gradients = tensors_.gradients();
+  gradients.begin_step(input.gradients);
+  gradients.deliver_to(marks);
+  if (input.labels.empty()) {
+    gradients.end_step();
+    return {};
+  }
+  passes_ = Passes::None;
+  return turns_.ask(input);
+}
+
+StepOutput ModuleModel::evaluate(std::span<const float>, std::span<const std::int64_t> labels) {
+  TAXON_CHECK(labels.empty(), "the owner's loop tests the model");
+  return {};
+}
+
+std::vector<std::byte> ModuleModel::random_state() const { return RandomStream::of_framework().bytes(); }
+
+void ModuleModel::set_random_state(ConstView state) {
+  RandomStream stream = RandomStream::of_framework();
+  stream.restore(state);
+  stream.give_to_framework();
+}
+
+}  // namespace taxon::model

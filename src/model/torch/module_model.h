@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "model/step_turns.h"
+#include "model/torch/bound_tensors.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace taxon::model {
+
+/// A module whose passes its owner computes in a loop and on a thread of its own, as a Model for train(). A
+/// step is asked for on the compute stream, taken by the owner, and given back with its gradients, which
+/// leave bucket by bucket while the owner's backward pass runs.
+///
+/// Its gradients are found in the order in which the module's parameters are registered, backwards, as its
+/// passes are unknown before the first step.
+class ModuleModel final : public Model {
+ public:
+  /// The module's floating-point tensors are cast to `compute`. Throws as BoundTensors.
+  ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen);
+  ~ModuleModel() override;
+
+  /// Steps are asked for and given back here.
+  StepTurns& turns() { return turns_; }
+
+  // On the owner's thread, between StepTurns::await() and give_back():
+
+  /// `outputs` of a forward pass of the step, in the same memory: the backward pass makes of gradients of a
+  /// mean over the share this rank's part of those of a mean over the global batch.
+  std::vector<at::Tensor> weighted(std::vector<at::Tensor> outputs);
+  /// Whether backward passes are the step's last from now on; of the others gradients add up.
+  void set_last(bool last) { last_ = last; }
+  /// All backward passes are over. Throws Error{Usage} if there was none.
+  void end_passes();
+  /// They will not be.
+  void abandon_passes() { tensors_.gradients().abandon_step(); }
+
+  const ModelSpec& spec() const override { return tensors_.spec(); }
+  std::vector<int> gradient_order(std::span<const float> inputs,
+                                  std::span<const std::int64_t> labels) override;
+  void bind(const Binding& binding) override { tensors_.bind(binding); }
+  void unbind() override { tensors_.unbind(); }
+  void forward(const StepInput& input, int until) override;
+  StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
+  StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
+  std::vector<double> buffers() const override { return tensors_.buffers(); }
+  void set_buffers(std::span<const double> values) override { tensors_.set_buffers(values); }
+  std::vector<double> parameters() const override { return tensors_.parameter_values(); }
+  void set_parameters(std::span<const double> values) override { tensors_.set_parameter_values(values); }
+  /// The framework's default generator, which dropout draws from.
+  std::vector<std::byte> random_state() const override;
+  void set_random_state(ConstView state) override;
+  CopyCount copies() const override { return tensors_.gradients().copies(); }
+  std::vector<GradientTransfer> crossings() const override { return tensors_.crossings(); }
+
+ private:
+  friend class WeightedOutputs;
+  void begin_pass(torch::autograd::Node* root);
+
+  BoundTensors tensors_;
+  StepTurns turns_;
+  bool last_ = true;
+  enum class Passes { None, Some, Last } passes_ = Passes::None;  // of the step
+};
+
+}  // namespace taxon::model

@@ -1,0 +1,315 @@
+// A program's own loop, as ranks that are processes.
+#include "taxon/data_parallel.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "control/job.h"
+#include "support/process_log.h"
+#include "support/processes.h"
+
+namespace taxon::test {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr std::int64_t kSamples = 100, kInputs = 6, kOutputs = 3;
+
+/// Two layers, a parameter that no pass uses, and one that is not trained.
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    torch::manual_seed(3);
+    first = register_module("first", torch::nn::Linear(kInputs, 8));
+    second = register_module("second", torch::nn::Linear(8, kOutputs));
+    unused = register_parameter("unused", torch::ones({4}));
+    fixed = register_parameter("fixed", torch::full({kOutputs}, 0.5), false);
+    to(torch::kFloat64);  // a run casts it to its own type
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return second(torch::tanh(first(x.to(fixed.scalar_type())))) + fixed;
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  torch::Tensor unused, fixed;
+};
+TORCH_MODULE(Net);
+
+struct Set {
+  torch::Tensor x, y;
+  Set() {
+    torch::manual_seed(9);
+    x = torch::randn({kSamples, kInputs}, torch::kFloat64);
+    y = torch::randint(kOutputs, {kSamples}, torch::kLong);
+  }
+  std::pair<torch::Tensor, torch::Tensor> take(std::span<const std::int64_t> share) const {
+    const auto indices = torch::tensor(std::vector<std::int64_t>(share.begin(), share.end()), torch::kLong);
+    return {x.index_select(0, indices), y.index_select(0, indices)};
+  }
+};
+
+plan::Plan plan_with(const std::vector<std::string>& settings) {
+  std::vector<std::string> all = {"transport.kind=tcp", "optimiser.rule=momentum",
+                                  "learning_rate.schedule=constant", "batch.global=23", "length.steps=12"};
+  all.insert(all.end(), settings.begin(), settings.end());
+  return plan::override_plan(plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml"), all);
+}
+const std::vector<std::string> kDouble = {"precision.compute=float64", "precision.master=float64"};
+
+void say_parameters(const torch::nn::Module& net, const ProcessLog& log) {
+  std::string line = "parameters";
+  for (const auto& item : net.named_parameters()) {
+    const torch::Tensor values = item.value().to(torch::kFloat64).contiguous();
+    for (std::int64_t i = 0; i < values.numel(); ++i)
+      line += fmt::format(" {:a}", values.data_ptr<double>()[i]);
+  }
+  log.say(line);
+}
+
+/// [process][parameter]
+std::vector<std::vector<double>> parameters_in(const ProcessLog& log) {
+  std::vector<std::vector<double>> all;
+  std::istringstream lines(log.read());
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("parameters ")) continue;
+    std::istringstream words(line.substr(11));
+    std::vector<double> values;
+    for (std::string word; words >> word;) values.push_back(std::strtod(word.c_str(), nullptr));
+    all.push_back(values);
+  }
+  return all;
+}
+
+using Program = std::function<void(job::Job&, const ProcessLog&)>;
+
+/// Runs `program` as so many ranks of a launcher that speaks by plain variables; their exit codes.
+std::vector<int> run_ranks(int ranks, const plan::Plan& plan, const Program& program, const ProcessLog& log) {
+  const int port = control::free_port();
+  return run_processes(ranks, [&](Process& process) {
+    setenv("RANK", std::to_string(process.index()).c_str(), 1);
+    setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
+    try {
+      job::Job job = job::Job::from_environment(plan);
+      program(job, log);
+      job.leave();
+      return testing::Test::HasFailure() ? 2 : 0;
+    } catch (const std::exception& error) {
+      log.say(fmt::format("[{}] {}", process.index(), error.what()));
+      return 1;
+    }
+  });
+}
+
+void train(job::Job& job, const ProcessLog& log) {
+  const Set set;
+  Net net;
+  DataParallel model(job, net, {.samples = kSamples});
+  while (model.active()) {
+    auto [x, y] = set.take(model.share());
+    auto loss = torch::nn::functional::cross_entropy(model.forward(x), y);
+    loss.backward();
+    model.step(loss.item<double>());
+  }
+  EXPECT_EQ(model.outcome().samples, 2 * kSamples + 2 * 23);  // the fifth step of an epoch takes what is left
+  // Each gradient is born where it travels from, once its place is known.
+  EXPECT_EQ(model.outcome().copies_per_step, 0);
+  say_parameters(*net, log);
+}
+
+/// The same by hand, in the samples' order of one rank.
+void train_plainly(job::Job& job, const ProcessLog& log) {
+  const Set set;
+  std::vector<std::vector<std::int64_t>> order;
+  {
+    Net net;
+    DataParallel model(job, net, {.samples = kSamples});
+    while (model.active()) {
+      order.emplace_back(model.share().begin(), model.share().end());
+      model.forward(set.take(model.share()).first).sum().backward();
+      model.step();
+    }
+  }
+  Net net;
+  torch::optim::SGD rule(net->parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));
+  for (const auto& share : order) {
+    auto [x, y] = set.take(share);
+    rule.zero_grad();
+    torch::nn::functional::cross_entropy(net->forward(x), y).backward();
+    rule.step();
+  }
+  say_parameters(*net, log);
+}
+
+class DataParallelRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Of, DataParallelRanks, testing::Values(1, 2, 3, 4));
+
+TEST_P(DataParallelRanks, TrainToWhatOneProcessTrainsTo) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log, plain;
+  const plan::Plan plan = plan_with(kDouble);
+  ASSERT_THAT(run_ranks(1, plan, train_plainly, plain), Each(0)) << plain.read();
+  ASSERT_THAT(run_ranks(GetParam(), plan, train, log), Each(0)) << log.read();
+  const auto all = parameters_in(log);
+  const auto expected = parameters_in(plain).at(0);
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(GetParam()));
+  for (const auto& values : all)
+    EXPECT_THAT(values, testing::Pointwise(testing::DoubleNear(1e-10), expected));
+}
+
+class DataParallelFamilies : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, DataParallelFamilies,
+    testing::Values("[{topology: sharded}]", "[{codec: {name: top_k, density: 0.1}}]",
+                    "[{codec: {name: power_sgd, rank: 1}}]", "[{topology: sharded, codec: {name: int8}}]",
+                    "[{rule: average, period: 3}]", "[{topology: gossip, rule: average, graph: ring}]",
+                    "[{topology: servers}]", "[{topology: servers, staleness: 2, apply: 1}]",
+                    "[{topology: servers, rule: elastic, period: 2, rate: 0.9}]"),
+    [](const auto& info) { return std::to_string(info.index); });
+
+TEST_P(DataParallelFamilies, TrainTheOwnLoopsModel) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job& job, const ProcessLog& log) {
+    const Set set;
+    Net net;
+    const auto loss_of_all = [&] {
+      torch::NoGradGuard none;
+      return torch::nn::functional::cross_entropy(net->forward(set.x), set.y).item<double>();
+    };
+    const double before = loss_of_all();
+    {
+      DataParallel model(job, net, {.samples = kSamples});
+      while (model.active()) {
+        auto [x, y] = set.take(model.share());
+        torch::nn::functional::cross_entropy(model.forward(x), y).backward();
+        model.step();
+      }
+    }
+    EXPECT_LT(loss_of_all(), before);
+    say_parameters(*net, log);
+  };
+  const plan::Plan plan = plan_with({fmt::format("exchange.levels={}", GetParam()), "length.steps=40"});
+  ASSERT_THAT(run_ranks(3, plan, program, log), Each(0)) << log.read();
+  const auto all = parameters_in(log);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0], all[1]);
+  EXPECT_EQ(all[0], all[2]);
+}
+
+TEST(DataParallel, PassesUnderNoSyncAddUpToOne) {
+  TAXON_SKIP_UCX;
+  const ProcessLog whole, halves;
+  const auto in_halves = [](job::Job& job, const ProcessLog& log) {
+    const Set set;
+    Net net;
+    DataParallel model(job, net, {.samples = kSamples});
+    while (model.active()) {
+      auto [x, y] = set.take(model.share());
+      const std::int64_t size = y.size(0), half = size / 2;
+      const auto backward = [&](std::int64_t begin, std::int64_t end) {
+        const auto loss = torch::nn::functional::cross_entropy(
+            model.forward(x.slice(0, begin, end)), y.slice(0, begin, end),
+            torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+        (loss / static_cast<double>(size)).backward();
+      };
+      {
+        const auto guard = model.no_sync();
+        backward(0, half);
+      }
+      backward(half, size);
+      model.step();
+    }
+    say_parameters(*net, log);
+  };
+  const plan::Plan plan = plan_with(kDouble);
+  ASSERT_THAT(run_ranks(2, plan, train, whole), Each(0)) << whole.read();
+  ASSERT_THAT(run_ranks(2, plan, in_halves, halves), Each(0)) << halves.read();
+  EXPECT_THAT(parameters_in(halves).at(0),
+              testing::Pointwise(testing::DoubleNear(1e-10), parameters_in(whole).at(0)));
+}
+
+TEST(DataParallel, AStoppedRunGoesOnFromItsCheckpointToTheSameEnd) {
+  TAXON_SKIP_UCX;
+  const std::string folder = fmt::format("{}/own-loop-{}", testing::TempDir(), getpid());
+  const auto part = [&](train::TrainOptions::Start start, std::int64_t stop_after) {
+    return [=](job::Job& job, const ProcessLog& log) {
+      const Set set;
+      Net net;
+      DataParallel model(job, net, {.samples = kSamples, .train = {.out = folder, .start = start}});
+      for (std::int64_t step = 1; model.active(); ++step) {
+        if (step == stop_after) model.stop();
+        auto [x, y] = set.take(model.share());
+        torch::nn::functional::cross_entropy(torch::dropout(model.forward(x), 0.2, true), y).backward();
+        model.step();
+      }
+      say_parameters(*net, log);
+    };
+  };
+  using Start = train::TrainOptions::Start;
+  const plan::Plan plan = plan_with({"exchange.levels=[{codec: {name: top_k, density: 0.1}}]"});
+  const ProcessLog whole, first, second;
+  ASSERT_THAT(run_ranks(2, plan, part(Start::Fresh, 0), whole), Each(0)) << whole.read();
+  std::filesystem::remove_all(folder);
+  ASSERT_THAT(run_ranks(2, plan, part(Start::Fresh, 7), first), Each(0)) << first.read();
+  ASSERT_THAT(run_ranks(2, plan, part(Start::Resume, 0), second), Each(0)) << second.read();
+  std::filesystem::remove_all(folder);
+  EXPECT_NE(parameters_in(first).at(0), parameters_in(whole).at(0));
+  EXPECT_EQ(parameters_in(second).at(0), parameters_in(whole).at(0));
+}
+
+struct Misuse {
+  const char* name;
+  void (*loop)(DataParallel<Net>&, const torch::Tensor&);
+  const char* words;
+};
+class DataParallelMisuse : public testing::TestWithParam<Misuse> {};
+INSTANTIATE_TEST_SUITE_P(
+    Of, DataParallelMisuse,
+    testing::Values(Misuse{"NoBackward", [](DataParallel<Net>& model, const torch::Tensor&) { model.step(); },
+                           "without a backward pass"},
+                    Misuse{"TwoBackwards",
+                           [](DataParallel<Net>& model, const torch::Tensor& x) {
+                             model.forward(x).sum().backward();
+                             model.forward(x).sum().backward();
+                           },
+                           "a second backward pass"},
+                    Misuse{"NoLastBackward",
+                           [](DataParallel<Net>& model, const torch::Tensor& x) {
+                             const auto guard = model.no_sync();
+                             model.forward(x).sum().backward();
+                             model.step();
+                           },
+                           "all ran under no_sync"},
+                    Misuse{"LeftEarly", [](DataParallel<Net>&, const torch::Tensor&) {},
+                           "left the training loop"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(DataParallelMisuse, EndsAllRanksInWords) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job& job, const ProcessLog&) {
+    const Set set;
+    Net net;
+    DataParallel model(job, net, {.samples = kSamples});
+    const bool odd = job.rank() == 1;
+    while (model.active()) {
+      const auto x = set.take(model.share()).first;
+      if (odd) return GetParam().loop(model, x);
+      model.forward(x).sum().backward();
+      model.step();
+    }
+  };
+  EXPECT_THAT(run_ranks(3, plan_with({}), program, log), Each(1));
+  EXPECT_THAT(log.read(), HasSubstr(GetParam().words));
+  for (int rank : {0, 2})
+    EXPECT_THAT(log.read(), testing::ContainsRegex(fmt::format("\\[{}\\] .*rank 1", rank)));
+}
+
+}  // namespace
+}  // namespace taxon::test
