@@ -7,6 +7,10 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Taxon)
 set(comm_modules base task plan net control tensor comm codec optim exchange)
 set(train_modules data model report checkpoint train sim faults launch job planner)
 
+if(NOT TAXON_WITH_TORCH)
+  set(without_torch PATTERN torch EXCLUDE)
+endif()
+
 # taxon_component(NAME module...): one target over modules, and its export set.
 function(taxon_component name)
   add_library(taxon_component_${name} INTERFACE)
@@ -20,7 +24,7 @@ function(taxon_component name)
   install(EXPORT taxon_${name}_targets NAMESPACE taxon:: FILE taxon-${name}-targets.cmake DESTINATION ${package_dir})
   foreach(module ${ARGN})
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/src/${module} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/taxon/detail
-            FILES_MATCHING PATTERN "*.h" PATTERN torch EXCLUDE)
+            FILES_MATCHING PATTERN "*.h" ${without_torch})
   endforeach()
 endfunction()
 

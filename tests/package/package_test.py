@@ -120,6 +120,12 @@ def main():
         expect("float32[3, 100]: the largest is 30", tensors)
         expect("trained as they should", run(examples / "06_your_own_discipline"))
         try_own_rows(examples / "08_your_own_rules", source / "examples")
+        if (examples / "09_your_own_loop").exists():
+            # Of a target with a variance of 16.
+            for output in run_processes(2, examples / "09_your_own_loop", source / "recipes/blobs-perceptron.yaml",
+                                        "length.steps=200", "learning_rate.base=0.01"):
+                if not float(output.split()[1]) < 8:
+                    sys.exit(f"an own loop did not learn: {output}")
         for rank, output in enumerate(run_processes(2, examples / "07_train", source / "recipes/blobs-perceptron.yaml")):
             expect(f"rank {rank}: accuracy ", output)
 
