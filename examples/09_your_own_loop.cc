@@ -15,8 +15,7 @@ int main(int argc, char** argv) try {
   taxon::DataParallel model(job, net, {.samples = x.size(0)});
   while (model.active()) {
     const auto share = torch::tensor(at::ArrayRef(model.share().data(), model.share().size()));
-    auto loss = torch::mse_loss(model.forward(x.index({share})), y.index({share}));
-    loss.backward();  // buckets travel meanwhile
+    torch::mse_loss(model.forward(x.index({share})), y.index({share})).backward();
     model.step();
   }
   std::cout << "loss " << torch::mse_loss(model.forward(x), y).item<double>() << "\n";
