@@ -9,7 +9,7 @@
 #include "job/own_loop.h"
 #include "model/torch/framework.h"
 #include "model/torch/module_model.h"
-#include "taxon/job.h"
+#include "taxon/train.h"
 
 /// A program's own training loop over a torch::nn::Module, on the ranks of a job. Needs libtorch's headers.
 namespace taxon {
