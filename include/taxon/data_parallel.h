@@ -38,8 +38,9 @@ class DataParallel {
   /// Waits for all ranks, and for the first step. Throws as taxon::train().
   DataParallel(Job& job, Net net, DataParallelOptions options)
       : net_(std::move(net)),
-        model_(*net_, job.plan().precision.compute, job.plan().model.frozen),
-        loop_(job, model_, model_.turns(), std::move(options)) {
+        model_(*net_, job.plan().precision.compute, job.plan().model.frozen,
+               [this](const model::StepInput& step) { return turns_.ask(step); }),
+        loop_(job, model_, turns_, std::move(options)) {
     model::use_threads(job.process().threads());
   }
   ~DataParallel() {
@@ -89,10 +90,10 @@ class DataParallel {
 
  private:
   at::Tensor weighted(at::Tensor output) {
-    return active() ? model_.weighted({std::move(output)}).front() : output;
+    return active() ? model_.weighted(*loop_.step(), {std::move(output)}).front() : output;
   }
   std::vector<at::Tensor> weighted(std::vector<at::Tensor> outputs) {
-    return active() ? model_.weighted(std::move(outputs)) : outputs;
+    return active() ? model_.weighted(*loop_.step(), std::move(outputs)) : outputs;
   }
   template <class... Tensors>
   std::tuple<Tensors...> weighted(std::tuple<Tensors...> outputs) {
@@ -104,6 +105,7 @@ class DataParallel {
   }
 
   Net net_;
+  job::StepTurns turns_;
   model::ModuleModel model_;
   job::OwnLoop loop_;
 };

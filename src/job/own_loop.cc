@@ -42,7 +42,7 @@ class Notices final : public train::Observer {
 
 }  // namespace
 
-OwnLoop::OwnLoop(Job& job, model::Model& model, model::StepTurns& turns, OwnLoopOptions options)
+OwnLoop::OwnLoop(Job& job, model::Model& model, StepTurns& turns, OwnLoopOptions options)
     : job_(job), turns_(turns), own_observer_(std::make_unique<Notices>(job.options())) {
   if (options.samples <= 0)
     throw Error(ErrorKind::Usage, "say how many samples the training set has, which epochs are counted by");

@@ -5,8 +5,8 @@
 #include <optional>
 #include <thread>
 
+#include "job/step_turns.h"
 #include "job/training.h"
-#include "model/step_turns.h"
 
 namespace taxon::job {
 
@@ -24,7 +24,7 @@ struct OwnLoopOptions {
 class OwnLoop {
  public:
   /// Starts the run, and waits for its first step. Everything outlives the loop. Throws as train().
-  OwnLoop(Job& job, model::Model& model, model::StepTurns& turns, OwnLoopOptions options);
+  OwnLoop(Job& job, model::Model& model, StepTurns& turns, OwnLoopOptions options);
   /// A run that is not over fails: its program left the loop.
   ~OwnLoop();
   OwnLoop(const OwnLoop&) = delete;
@@ -42,7 +42,7 @@ class OwnLoop {
   void await();
 
   Job& job_;
-  model::StepTurns& turns_;
+  StepTurns& turns_;
   std::atomic<bool> stop_ = false;
   std::unique_ptr<train::Observer> own_observer_;
   data::Datasets data_;

@@ -50,16 +50,15 @@ class WeightedOutputs final : public Node {
   const double weight_;
 };
 
-ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen)
-    : tensors_(source_of(module, compute, frozen)) {}
+ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
+                         Owner owner)
+    : tensors_(source_of(module, compute, frozen)), owner_(std::move(owner)) {}
 
 ModuleModel::~ModuleModel() = default;
 
-std::vector<at::Tensor> ModuleModel::weighted(std::vector<at::Tensor> outputs) {
+std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector<at::Tensor> outputs) {
   if (!at::GradMode::is_enabled()) return outputs;
-  const StepInput* const step = turns_.current();
-  if (step == nullptr) throw Error(ErrorKind::Usage, "a forward pass for training after the end of the run");
-  const double weight = static_cast<double>(step->labels.size()) / static_cast<double>(step->global_size);
+  const double weight = static_cast<double>(step.labels.size()) / static_cast<double>(step.global_size);
   const auto node =
       std::shared_ptr<Node>(new WeightedOutputs(*this, torch::autograd::collect_next_edges(outputs), weight),
                             torch::autograd::deleteNode);
@@ -110,7 +109,7 @@ StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Mi
     return {};
   }
   passes_ = Passes::None;
-  return turns_.ask(input);
+  return owner_(input);
 }
 
 StepOutput ModuleModel::evaluate(std::span<const float>, std::span<const std::int64_t> labels) {

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "model/model.h"
-#include "model/step_turns.h"
 #include "model/torch/bound_tensors.h"
 
 namespace torch::nn {
@@ -13,26 +13,24 @@ class Module;
 
 namespace taxon::model {
 
-/// A module whose passes its owner computes in a loop and on a thread of its own, as a Model for train(). A
-/// step is asked for on the compute stream, taken by the owner, and given back with its gradients, which
+/// A module whose passes its owner computes, on a thread of its own, as a Model for train(). Its gradients
 /// leave bucket by bucket while the owner's backward pass runs.
 ///
-/// Its gradients are found in the order in which the module's parameters are registered, backwards, as its
-/// passes are unknown before the first step.
+/// Their order is taken to be that in which the module's parameters are registered, backwards, as its passes
+/// are unknown before the first step.
 class ModuleModel final : public Model {
  public:
+  /// Has the owner compute a step; returns when end_passes() was called for it. Called on the compute stream.
+  using Owner = std::function<StepOutput(const StepInput& step)>;
   /// The module's floating-point tensors are cast to `compute`. Throws as BoundTensors.
-  ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen);
+  ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen, Owner owner);
   ~ModuleModel() override;
 
-  /// Steps are asked for and given back here.
-  StepTurns& turns() { return turns_; }
-
-  // On the owner's thread, between StepTurns::await() and give_back():
+  // On the owner's thread, while it has a step:
 
   /// `outputs` of a forward pass of the step, in the same memory: the backward pass makes of gradients of a
   /// mean over the share this rank's part of those of a mean over the global batch.
-  std::vector<at::Tensor> weighted(std::vector<at::Tensor> outputs);
+  std::vector<at::Tensor> weighted(const StepInput& step, std::vector<at::Tensor> outputs);
   /// Whether backward passes are the step's last from now on; of the others gradients add up.
   void set_last(bool last) { last_ = last; }
   /// All backward passes are over. Throws Error{Usage} if there was none.
@@ -63,7 +61,7 @@ class ModuleModel final : public Model {
   void begin_pass(torch::autograd::Node* root);
 
   BoundTensors tensors_;
-  StepTurns turns_;
+  const Owner owner_;
   bool last_ = true;
   enum class Passes { None, Some, Last } passes_ = Passes::None;  // of the step
 };

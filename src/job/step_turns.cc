@@ -1,12 +1,12 @@
-#include "model/step_turns.h"
+#include "job/step_turns.h"
 
 #include <utility>
 
 #include "base/check.h"
 
-namespace taxon::model {
+namespace taxon::job {
 
-StepOutput StepTurns::ask(const StepInput& input) {
+model::StepOutput StepTurns::ask(const model::StepInput& input) {
   std::unique_lock<std::mutex> lock(mutex_);
   asked_ = &input;
   state_ = State::Asked;
@@ -23,7 +23,7 @@ void StepTurns::end(std::exception_ptr error) {
   changed_.notify_all();
 }
 
-const StepInput* StepTurns::await() {
+const model::StepInput* StepTurns::await() {
   std::unique_lock<std::mutex> lock(mutex_);
   TAXON_CHECK(current_ == nullptr, "a step was not given back");
   changed_.wait(lock, [this] { return state_ == State::Asked || state_ == State::Ended; });
@@ -32,7 +32,7 @@ const StepInput* StepTurns::await() {
   return current_;
 }
 
-void StepTurns::give_back(const StepOutput& output) {
+void StepTurns::give_back(const model::StepOutput& output) {
   const std::lock_guard<std::mutex> lock(mutex_);
   TAXON_CHECK(current_ != nullptr, "no step to give back");
   current_ = nullptr;
@@ -47,4 +47,4 @@ void StepTurns::leave(std::exception_ptr why) {
   changed_.notify_all();
 }
 
-}  // namespace taxon::model
+}  // namespace taxon::job
