@@ -35,7 +35,10 @@ def read_set(folder, prefix, limit):
 
 
 def jpeg(pixels, height, width, quality):
-    from PIL import Image
+    try:
+        from PIL import Image
+    except ImportError:
+        sys.exit("export_fashion_mnist: JPEG needs Pillow: apt-get install python3-pil")
     out = io.BytesIO()
     Image.frombytes("L", (width, height), pixels).save(out, "JPEG", quality=quality)
     return out.getvalue()
