@@ -60,6 +60,11 @@ class DataParallel {
   auto forward(Inputs&&... inputs) {
     return weighted(net_->forward(std::forward<Inputs>(inputs)...));
   }
+  /// What a term of the loss that goes around forward()'s outputs (a penalty on weights) is multiplied with,
+  /// or it counts as often as there are ranks: the share's part of the step's samples. REQUIRES: active().
+  double weight() const {
+    return static_cast<double>(share().size()) / static_cast<double>(loop_.step()->global_size);
+  }
   /// While it lives backward passes are not the step's last: their gradients add up, and none travels.
   class NoSync {
    public:

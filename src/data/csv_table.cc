@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -16,13 +17,19 @@ namespace {
 
 constexpr std::size_t kChunk = 1 << 20;
 
+/// What spreadsheets put before UTF-8.
+constexpr std::array kMark = {std::byte{0xef}, std::byte{0xbb}, std::byte{0xbf}};
+bool begins_with_mark(const std::vector<std::byte>& bytes) {
+  return bytes.size() >= kMark.size() && std::equal(kMark.begin(), kMark.end(), bytes.begin());
+}
+
 std::optional<double> number_of(const std::string& field) {
   const std::size_t first = field.find_first_not_of(" \t+"), last = field.find_last_not_of(" \t");
   if (first == std::string::npos) return {};
   double value = 0;
   const char* end = field.data() + last + 1;
   const auto [at, error] = std::from_chars(field.data() + first, end, value);
-  if (error != std::errc() || at != end || !std::isfinite(value)) return {};
+  if (error != std::errc() || at != end || !std::isfinite(static_cast<float>(value))) return {};
   return value;
 }
 
@@ -135,9 +142,10 @@ CsvTable read_csv(const Storage& storage, const std::string& path, char separato
   for (std::uint64_t at = 0; at < size; at += kChunk) {
     const std::vector<std::byte> chunk =
         storage.read_range(path, at, std::min<std::uint64_t>(kChunk, size - at));
-    const std::size_t done =
-        csv_parse(parser.get(), chunk.data(), chunk.size(), Events::field, Events::row, &events);
-    require(done == chunk.size(), at + done);
+    const std::size_t mark = at == 0 && begins_with_mark(chunk) ? kMark.size() : 0;
+    const std::size_t done = csv_parse(parser.get(), chunk.data() + mark, chunk.size() - mark, Events::field,
+                                       Events::row, &events);
+    require(done == chunk.size() - mark, at + mark + done);
   }
   const bool ended = csv_fini(parser.get(), Events::field, Events::row, &events) == 0;
   require(ended, size);

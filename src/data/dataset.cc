@@ -48,4 +48,19 @@ Datasets open_datasets(const plan::DataPlan& plan, const Storage& storage, std::
   return sets;
 }
 
+void read_usable(const Dataset& whole, std::int64_t size,
+                 const std::function<std::int64_t(std::int64_t)>& in_whole,
+                 std::span<const std::int64_t> indices, std::span<float> inputs,
+                 std::span<std::int64_t> labels) {
+  const auto elements = static_cast<std::size_t>(whole.shape().elements());
+  TAXON_CHECK(inputs.size() == indices.size() * elements && labels.size() == indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    std::int64_t tried = 0;
+    while (tried < size && !whole.read_usable(in_whole((indices[i] + tried) % size),
+                                              inputs.subspan(i * elements, elements), labels[i]))
+      ++tried;
+    if (tried == size) throw Error(ErrorKind::Data, "data: there is no sample that can be read any more");
+  }
+}
+
 }  // namespace taxon::data

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +36,14 @@ class Dataset {
                           std::span<float> inputs, std::span<std::int64_t> labels) const {
     read(indices, inputs, labels);
   }
+  /// Reads one sample. False: it turns out to be faulty, which the log of faults has, and the plan says to
+  /// leave such out.
+  virtual bool read_usable(std::int64_t index, std::span<float> input, std::int64_t& label) const {
+    read({&index, 1}, input, {&label, 1});
+    return true;
+  }
+  /// Whether read_usable() may say no.
+  virtual bool may_leave_out() const { return false; }
   /// As read(). REQUIRES: inputs are int64.
   virtual void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
                            std::span<std::int64_t> targets) const;
@@ -43,6 +52,13 @@ class Dataset {
   /// What reading so many samples costs, for the virtual world.
   virtual tensor::Cost cost(std::int64_t samples) const;
 };
+
+/// What read() does where samples may turn out to be faulty: of the `size` samples of a set, which are those
+/// that `in_whole` says, the next one takes a faulty one's place. Throws Error{Data} if all are faulty.
+void read_usable(const Dataset& whole, std::int64_t size,
+                 const std::function<std::int64_t(std::int64_t)>& in_whole,
+                 std::span<const std::int64_t> indices, std::span<float> inputs,
+                 std::span<std::int64_t> labels);
 
 /// What a plan names.
 struct Datasets {

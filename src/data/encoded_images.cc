@@ -94,23 +94,19 @@ void EncodedImages::read_file(std::int64_t file, std::span<float> input) const {
   for (float& value : input) value = value * scale_ + shift_;
 }
 
+bool EncodedImages::read_usable(std::int64_t index, std::span<float> input, std::int64_t& label) const {
+  TAXON_CHECK(index >= 0 && index < size(), "index ", index, " of ", size());
+  const std::int64_t file = usable_[static_cast<std::size_t>(index)];
+  label = source_->label(file);
+  const auto fault = fault_of([&] { read_file(file, input); });
+  if (fault) faults_->found(source_->name(file), *fault);
+  return !fault;
+}
+
 void EncodedImages::read(std::span<const std::int64_t> indices, std::span<float> inputs,
                          std::span<std::int64_t> labels) const {
-  const auto elements = static_cast<std::size_t>(shape_.elements());
-  TAXON_CHECK(inputs.size() == indices.size() * elements && labels.size() == indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    TAXON_CHECK(indices[i] >= 0 && indices[i] < size(), "index ", indices[i], " of ", size());
-    auto place = static_cast<std::size_t>(indices[i]);
-    for (std::size_t tried = 0;; ++tried, place = (place + 1) % usable_.size()) {
-      if (tried == usable_.size())
-        throw Error(ErrorKind::Data, "data: there is no image that can be read any more");
-      const std::int64_t file = usable_[place];
-      const auto fault = fault_of([&] { read_file(file, inputs.subspan(i * elements, elements)); });
-      labels[i] = source_->label(file);
-      if (!fault) break;
-      faults_->found(source_->name(file), *fault);
-    }
-  }
+  data::read_usable(
+      *this, size(), [](std::int64_t index) { return index; }, indices, inputs, labels);
 }
 
 }  // namespace taxon::data

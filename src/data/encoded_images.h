@@ -41,6 +41,8 @@ class EncodedImages final : public Dataset {
   const SampleShape& shape() const override { return shape_; }
   void read(std::span<const std::int64_t> indices, std::span<float> inputs,
             std::span<std::int64_t> labels) const override;
+  bool read_usable(std::int64_t index, std::span<float> input, std::int64_t& label) const override;
+  bool may_leave_out() const override { return true; }
   bool is_slow() const override { return true; }
 
  private:

@@ -20,10 +20,13 @@ class Selection final : public Dataset {
   const SampleShape& shape() const override { return whole_->shape(); }
   void read(std::span<const std::int64_t> indices, std::span<float> inputs,
             std::span<std::int64_t> labels) const override {
-    whole_->read(in_whole(indices), inputs, labels);
+    if (!whole_->may_leave_out()) return whole_->read(in_whole(indices), inputs, labels);
+    data::read_usable(
+        *whole_, size_, [this](std::int64_t index) { return in_whole(index); }, indices, inputs, labels);
   }
   void read_epoch(std::int64_t epoch, std::span<const std::int64_t> indices, std::span<float> inputs,
                   std::span<std::int64_t> labels) const override {
+    if (whole_->may_leave_out()) return read(indices, inputs, labels);
     whole_->read_epoch(epoch, in_whole(indices), inputs, labels);
   }
   void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
@@ -36,11 +39,12 @@ class Selection final : public Dataset {
  private:
   std::vector<std::int64_t> in_whole(std::span<const std::int64_t> indices) const {
     std::vector<std::int64_t> there(indices.begin(), indices.end());
-    for (std::int64_t& index : there) {
-      TAXON_CHECK(index >= 0 && index < size_, "index ", index, " of ", size_);
-      index = drawn_.empty() ? first_ + index : drawn_[static_cast<std::size_t>(index)];
-    }
+    for (std::int64_t& index : there) index = in_whole(index);
     return there;
+  }
+  std::int64_t in_whole(std::int64_t index) const {
+    TAXON_CHECK(index >= 0 && index < size_, "index ", index, " of ", size_);
+    return drawn_.empty() ? first_ + index : drawn_[static_cast<std::size_t>(index)];
   }
 
   const std::shared_ptr<const Dataset> whole_;

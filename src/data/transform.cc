@@ -63,7 +63,10 @@ class Transformed final : public Dataset {
     const std::size_t before = elements(whole_->shape().input), after = elements(shape_.input);
     TAXON_CHECK(inputs.size() == indices.size() * after, inputs.size(), " of ", indices.size(), " samples");
     std::vector<float> from(indices.size() * before), here(largest_), there(largest_);
-    whole_->read(indices, from, labels);
+    if (epoch)
+      whole_->read_epoch(*epoch, indices, from, labels);
+    else
+      whole_->read(indices, from, labels);
     const std::string purpose = fmt::format("transforms of epoch {}", epoch.value_or(0));
     for (std::size_t i = 0; i < indices.size(); ++i) {
       std::optional<Rng> rng;

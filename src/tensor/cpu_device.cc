@@ -32,8 +32,10 @@ class CpuDevice::Worker {
   void push(KernelHandle& job) {
     {
       std::lock_guard lock(mutex_);
+      // First, as it may fail: a job that waits then is the others'.
+      if (static_cast<int>(jobs_.size()) + 1 > idle_ && static_cast<int>(threads_.size()) < options_.most)
+        grow();
       jobs_.push_back(&job);
-      if (static_cast<int>(jobs_.size()) > idle_ && static_cast<int>(threads_.size()) < options_.most) grow();
     }
     ready_.notify_one();
   }
@@ -57,7 +59,12 @@ class CpuDevice::Worker {
   // Under the lock.
   void grow() {
     Thread& thread = threads_.emplace_back(options_.speed_emulator);
-    thread.thread = std::thread([this, &thread] { loop(thread.slow_motion); });
+    try {
+      thread.thread = std::thread([this, &thread] { loop(thread.slow_motion); });
+    } catch (...) {
+      threads_.pop_back();
+      if (threads_.empty()) throw;
+    }
   }
   void loop(SpeedEmulator& slow_motion) {
     pthread_setname_np(pthread_self(), options_.name);

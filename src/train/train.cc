@@ -75,7 +75,7 @@ class Trainer {
   task::Task<void> pause();
   task::Task<bool> come_together(SyncActions mine);
   /// Where there is nothing to test with, whoever has the model does that.
-  bool tests() const { return world_.datasets.test->size() > 0; }
+  bool tests() const { return world_.datasets.test && world_.datasets.test->size() > 0; }
   bool works() const { return world_.runtime.rank().value() < workers_; }
   /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
   std::uint64_t bytes_of_training() const { return meter_.bytes() - replicas_->consensus_bytes(); }
@@ -129,6 +129,7 @@ task::Task<Outcome> Trainer::run() {
 }
 
 task::Task<void> Trainer::prepare() {
+  data::require_labelled_numbers(world_.datasets.train->shape(), plan_.data.dataset);
   co_await groups_.establish();
   RunStart run_start = co_await begin(world_, &options_, ranks());
   plan_ = run_start.plan;
@@ -195,7 +196,7 @@ RunInfo Trainer::info() const {
   info.plan = plan_;
   info.parameters = world_.model.spec().parameter_count();
   info.train_size = world_.datasets.train->size();
-  info.test_size = world_.datasets.test->size();
+  info.test_size = tests() ? world_.datasets.test->size() : 0;
   info.total_samples = total_;
   info.start_step = steps_;
   info.start_samples = samples_;
@@ -511,7 +512,7 @@ task::Task<Outcome> Trainer::conclude() {
   outcome.copy_bytes_per_step = world_.model.copies().bytes;
   outcome.crossings = world_.model.crossings();
   const bool exports = !interrupted_ && !options_.out.empty();
-  if (exports) {
+  if (exports || !tests()) {  // whoever tests the model has the one that others would get
     co_await evaluator_->average_buffers();
   }
   if (auto notice = chronicler_.compare(hash_)) world_.observer.noticed(*notice);

@@ -56,6 +56,18 @@ TEST_F(Csv, StandardisedByTheTrainingSet) {
   EXPECT_THAT(test::all_of(*sets.test).first, ElementsAre(0, 1));
 }
 
+TEST_F(Csv, AByteOrderMarkIsNoPartOfTheFirstField) {
+  train(
+      "\xef\xbb\xbf"
+      "1,2,0\n3,4,1\n");
+  EXPECT_THAT(test::all_of(*open({{"standardise", false}}).train).first, ElementsAre(1, 2, 3, 4));
+}
+
+TEST_F(Csv, WhatIsNoFiniteFloatIsRefused) {
+  train("1,2,0\n3e300,4,1\n");
+  EXPECT_THAT(failure(), HasSubstr("row 2: its field 1 is \"3e300\", and a finite number is wanted"));
+}
+
 TEST_F(Csv, Shaped) {
   train("1,2,3,4,0\n5,6,7,8,1\n");
   EXPECT_THAT(open({{"shape", "[1, 2, 2]"}}).train->shape().input, ElementsAre(1, 2, 2));

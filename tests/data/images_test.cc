@@ -5,6 +5,7 @@
 #include "data/decode_image.h"
 #include "data/image_files.h"
 #include "data/opened.h"
+#include "data/selection.h"
 #include "data/split.h"
 
 namespace taxon::data {
@@ -112,6 +113,27 @@ TEST_F(Images, TheNextSampleTakesTheFaultyOnesPlace) {
   EXPECT_THAT(sets.faults->news().value(),
               HasSubstr("1 faulty sample is left out so far: /d/train/cat/1.jpg: "));
   EXPECT_FALSE(sets.faults->rest());
+}
+
+// What was set aside takes no training sample's place, nor the other way round.
+TEST_F(Images, AFaultyOnesPlaceIsTakenFromItsOwnPartOfTheSet) {
+  cut("/d/train/cat/1.jpg");
+  plan_.faulty = plan::OnFaulty::Skip;
+  const std::shared_ptr<const Dataset> whole = open().train;  // its first is faulty
+  ASSERT_EQ(whole->size(), 3);
+  const auto whole_inputs = test::all_of(*whole).first;
+  const auto two = select(whole, Order::AsTheyLie, 0, 0, 2), last = select(whole, Order::AsTheyLie, 0, 2, 1);
+  EXPECT_EQ(test::all_of(*two).second.size(), 2u);
+  const auto elements = whole_inputs.size() / 3;
+  const auto inputs = test::all_of(*two).first;
+  const std::vector<float> second(whole_inputs.begin() + static_cast<std::ptrdiff_t>(elements),
+                                  whole_inputs.begin() + static_cast<std::ptrdiff_t>(2 * elements));
+  for (std::size_t sample = 0; sample < 2; ++sample)
+    EXPECT_TRUE(std::equal(second.begin(), second.end(),
+                           inputs.begin() + static_cast<std::ptrdiff_t>(sample * elements)));
+  const auto first_alone = select(whole, Order::AsTheyLie, 0, 0, 1);
+  EXPECT_THROW(test::all_of(*first_alone), Error);
+  EXPECT_EQ(test::all_of(*last).second, (std::vector<std::int64_t>{1}));
 }
 
 TEST_F(Images, WhatIsFoundBeforeTheRunIsNoSampleAtAll) {

@@ -234,6 +234,33 @@ TEST(DataParallel, PassesUnderNoSyncAddUpToOne) {
               testing::Pointwise(testing::DoubleNear(1e-10), parameters_in(whole).at(0)));
 }
 
+/// A loss from two forward passes at once, with a penalty that goes around them.
+TEST(DataParallel, TermsOfOneLossMayGoThroughSeveralPassesAndAroundThem) {
+  TAXON_SKIP_UCX;
+  const ProcessLog one, three;
+  const auto program = [](job::Job& job, const ProcessLog& log) {
+    const Set set;
+    Net net;
+    DataParallel model(job, net, {.samples = kSamples});
+    while (model.active()) {
+      auto [x, y] = set.take(model.share());
+      auto loss = torch::nn::functional::cross_entropy(model.forward(x), y) +
+                  model.forward(-x).pow(2).mean() + net->second->weight.pow(2).sum() * 0.01 * model.weight();
+      loss.backward();
+      model.step();
+    }
+    say_parameters(*net, log);
+    // The run is over, and gradients are the framework's.
+    net->forward(set.x).sum().backward();
+    EXPECT_TRUE(net->first->weight.grad().defined());
+  };
+  const plan::Plan plan = plan_with(kDouble);
+  ASSERT_THAT(run_ranks(1, plan, program, one), Each(0)) << one.read();
+  ASSERT_THAT(run_ranks(3, plan, program, three), Each(0)) << three.read();
+  EXPECT_THAT(parameters_in(three).at(0),
+              testing::Pointwise(testing::DoubleNear(1e-10), parameters_in(one).at(0)));
+}
+
 TEST(DataParallel, AStoppedRunGoesOnFromItsCheckpointToTheSameEnd) {
   TAXON_SKIP_UCX;
   const std::string folder = fmt::format("{}/own-loop-{}", testing::TempDir(), getpid());

@@ -64,8 +64,11 @@ struct ConsistencyRow {
   std::string_view name;
   std::string_view sentence;
   std::unique_ptr<ConsistencyRule> (*make)(const plan::LevelPlan& level, const ConsistencyContext& context);
-  /// What it allows at most, and its words on the axis of scheduling.
+  /// What it allows at most, and its words on the axis of scheduling; null: those of workers in step.
   plan::ConsistencyBounds (*bounds)(const plan::LevelPlan& level);
+  plan::ConsistencyBounds bounds_of(const plan::LevelPlan& level) const {
+    return bounds != nullptr ? bounds(level) : plan::ConsistencyBounds();
+  }
   bool reads_times = false;  // when contributions came matters: a recorded order has the times too
   std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own in a level's section
   std::span<const plan::LevelRule> rules = {};          // what makes no sense with it

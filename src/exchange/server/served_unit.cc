@@ -150,7 +150,7 @@ task::Task<void> ServedUnit::give(int worker) {
 ServedUnit::ServedUnit(const ServerSetup& setup, ServerUpdate& update, const Bucket& bucket, Range owned,
                        ServerCounts* counts)
     : setup_(setup),
-      quorum_(setup.consistency->bounds(*setup.level).quorum),
+      quorum_(setup.consistency->bounds_of(*setup.level).quorum),
       update_(update),
       counts_(counts),
       part_{&bucket, owned},

@@ -34,7 +34,7 @@ double sent(const plan::LevelPlan& plan, std::size_t bytes, const LevelShape& sh
 }
 
 Scheduling scheduling(const plan::LevelPlan& level, const Extensions& own) {
-  return find_consistency(level.consistency, own.consistencies).bounds(level).scheduling();
+  return find_consistency(level.consistency, own.consistencies).bounds_of(level).scheduling();
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ class GradientArrives final : public torch::autograd::FunctionPreHook {
  public:
   GradientArrives(GradientSink& sink, std::size_t parameter) : sink_(sink), parameter_(parameter) {}
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    if (!sink_.takes()) return gradients;
     sink_.arrived(parameter_, gradients[0]);
     return torch::autograd::variable_list(1);
   }

@@ -51,6 +51,8 @@ class GradientSink {
   /// The arenas may die afterwards.
   void unbind();
   bool bound() const { return !slots_.empty(); }
+  /// Otherwise gradients go where the framework puts them.
+  bool takes() const { return bound() || recording_; }
 
   /// From here to stop_recording() hooks only note in which order gradients come.
   void start_recording();

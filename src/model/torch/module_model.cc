@@ -73,7 +73,9 @@ std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector
   return outputs;
 }
 
+/// Where a pass goes through the outputs of several forward passes the first of its nodes begins it.
 void ModuleModel::begin_pass(Node* root) {
+  if (in_pass_) return;
   if (passes_ == Passes::Last)
     throw Error(ErrorKind::Usage,
                 "a second backward pass in one step: let all passes but the last run under no_sync()");
@@ -81,7 +83,11 @@ void ModuleModel::begin_pass(Node* root) {
   GradientSink& gradients = tensors_.gradients();
   gradients.begin_micro_batch(last_);
   gradients.begin_pass(root);
-  torch::autograd::Engine::get_default_engine().queue_callback([&gradients] { gradients.end_pass(); });
+  in_pass_ = true;
+  torch::autograd::Engine::get_default_engine().queue_callback([this] {
+    in_pass_ = false;
+    tensors_.gradients().end_pass();
+  });
 }
 
 void ModuleModel::end_passes() {
@@ -109,6 +115,7 @@ StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Mi
     return {};
   }
   passes_ = Passes::None;
+  in_pass_ = false;
   return owner_(input);
 }
 

@@ -63,6 +63,7 @@ class ModuleModel final : public Model {
   BoundTensors tensors_;
   const Owner owner_;
   bool last_ = true;
+  bool in_pass_ = false;                                          // a backward pass runs
   enum class Passes { None, Some, Last } passes_ = Passes::None;  // of the step
 };
 
