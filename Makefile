@@ -14,7 +14,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build quickstart test test-torch install sanitized asan tsan nightly format lint fresh clean
+.PHONY: help deps build quickstart test test-torch install sanitized asan tsan clang nightly format lint fresh clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z%-]*\):.* ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -69,6 +69,12 @@ tsan: deps ## the tests of the modules without libtorch under ThreadSanitizer
 	@cmake --preset tsan
 	@cmake --build build/tsan -j $(JOBS)
 	@ctest --test-dir build/tsan -j $(JOBS) --output-on-failure
+
+clang: deps ## the tests of the modules without libtorch, built by a second compiler
+	@command -v clang++-16 >/dev/null || tools/install-packages clang-16
+	@cmake --preset clang
+	@cmake --build build/clang -j $(JOBS)
+	@ctest --test-dir build/clang -j $(JOBS) --output-on-failure
 
 nightly: ## what is too long for .ci/run: sanitizers, faults from 100,000 seeds, the suite again and again
 	@tools/nightly

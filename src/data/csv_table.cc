@@ -24,11 +24,12 @@ bool begins_with_mark(const std::vector<std::byte>& bytes) {
 }
 
 std::optional<double> number_of(const std::string& field) {
-  const std::size_t first = field.find_first_not_of(" \t+"), last = field.find_last_not_of(" \t");
+  const std::size_t first = field.find_first_not_of(" \t"), last = field.find_last_not_of(" \t");
   if (first == std::string::npos) return {};
   double value = 0;
-  const char* end = field.data() + last + 1;
-  const auto [at, error] = std::from_chars(field.data() + first, end, value);
+  const char *begin = field.data() + first, *end = field.data() + last + 1;
+  if (*begin == '+' && begin + 1 != end && begin[1] != '-') ++begin;  // from_chars takes none
+  const auto [at, error] = std::from_chars(begin, end, value);
   if (error != std::errc() || at != end || !std::isfinite(static_cast<float>(value))) return {};
   return value;
 }

@@ -18,8 +18,18 @@ struct Halves {
 /// files, or such folders. Throws Error{Data} if there is no training set, or none where the plan has a path.
 Halves find_files(const OpenContext& context, std::span<const std::string_view> endings);
 
-/// The same where each set is a folder: path/train and path/test, or else path/val; or `path` itself, if
-/// there is no train in it, and the plan's test_path and validation_path.
+/// The data sets that `open(path)` makes of those files, the training set's first.
+template <class Open>
+Datasets open_files(const OpenContext& context, std::span<const std::string_view> endings, Open&& open) {
+  const Halves files = find_files(context, endings);
+  Datasets sets{.train = open(files.train)};
+  if (!files.test.empty()) sets.test = open(files.test);
+  if (!files.validation.empty()) sets.validation = open(files.validation);
+  return sets;
+}
+
+/// As find_files() where each set is a folder: path/train and path/test, or else path/val; or `path` itself,
+/// if there is no train in it, and the plan's test_path and validation_path.
 Halves find_folders(const OpenContext& context);
 
 }  // namespace taxon::data

@@ -15,13 +15,20 @@ std::int64_t count_windows(std::int64_t tokens, std::int64_t context) {
   return tokens > context ? (tokens - 1) / context : 0;
 }
 
-void refuse_windows(std::vector<char>& refused, std::int64_t windows, std::int64_t context,
+bool refuse_windows(std::vector<char>& refused, std::int64_t windows, std::int64_t context,
                     std::int64_t position) {
   refused.resize(static_cast<std::size_t>(windows));
+  bool is_new = false, is_used = false;
   const std::int64_t last =
       position / context;  // an input of this one, and perhaps a target of the one before
   for (std::int64_t window : {last, position % context == 0 ? last - 1 : last})
-    if (window >= 0 && window < windows) refused[static_cast<std::size_t>(window)] = 1;
+    if (window >= 0 && window < windows) {
+      char& mark = refused[static_cast<std::size_t>(window)];
+      is_used = true;
+      is_new = is_new || mark == 0;
+      mark = 1;
+    }
+  return is_new || !is_used;
 }
 
 void scan_file(const Storage& storage, const std::string& path,

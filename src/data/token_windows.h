@@ -41,8 +41,9 @@ class TokenWindows final : public Dataset {
 
 /// Windows in a file of so many tokens.
 std::int64_t count_windows(std::int64_t tokens, std::int64_t context);
-/// Marks the windows that token `position` is an input or a target of.
-void refuse_windows(std::vector<char>& refused, std::int64_t windows, std::int64_t context,
+/// Marks the windows that token `position` is an input or a target of. False: there are some, and all had
+/// been marked before: a file full of faults is told of once for each window.
+bool refuse_windows(std::vector<char>& refused, std::int64_t windows, std::int64_t context,
                     std::int64_t position);
 
 /// Calls `each` with consecutive pieces of the file, and where they begin. Throws Error{Data}.

@@ -47,6 +47,7 @@ OwnLoop::OwnLoop(Job& job, model::Model& model, StepTurns& turns, OwnLoopOptions
   if (options.samples <= 0)
     throw Error(ErrorKind::Usage, "say how many samples the training set has, which epochs are counted by");
   data_ = {std::make_unique<Indices>(options.samples), std::make_unique<Indices>(0)};
+  asked_to_stop_ = options.train.stop != nullptr ? options.train.stop : job.options().stop;
   options.train.stop = &stop_;
   train::Observer* observer = options.observer != nullptr ? options.observer : own_observer_.get();
   run_ = std::thread([this, &model, observer, options = std::move(options.train)]() mutable {
@@ -76,7 +77,7 @@ OwnLoop::~OwnLoop() {
 }
 
 void OwnLoop::await() {
-  if (job_.options().stop != nullptr && job_.options().stop->load()) stop();
+  if (asked_to_stop_ != nullptr && asked_to_stop_->load()) stop();
   if (turns_.await() == nullptr) run_.join();
 }
 

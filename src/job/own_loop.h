@@ -43,6 +43,7 @@ class OwnLoop {
 
   Job& job_;
   StepTurns& turns_;
+  const std::atomic<bool>* asked_to_stop_ = nullptr;  // by the program
   std::atomic<bool> stop_ = false;
   std::unique_ptr<train::Observer> own_observer_;
   data::Datasets data_;

@@ -27,7 +27,7 @@ constexpr auto kMakeUnary = &make_grpc<GrpcTransport::Calls::Unary>;
 constexpr decltype(TransportChoice::make) kMakeStreaming = nullptr, kMakeUnary = nullptr;
 #endif
 
-constexpr auto kShared = TransportChoice::Memory::Shared, kApart = TransportChoice::Memory::Apart;
+constexpr auto kShared = TransportChoice::Memory::Shared;
 using Tcp = TransportChoice::Tcp;
 constexpr const char* kGrpcPackage = "libgrpc++-dev";
 
@@ -35,20 +35,44 @@ constexpr const char* kGrpcPackage = "libgrpc++-dev";
 // /dev/shm, which containers keep at 64 MB. Copies through the kernel (cma) are not used by any protocol
 // here.
 constexpr TransportChoice kChoices[] = {
-    {"auto", "shared memory within a host, RDMA or Taxon's TCP between hosts", kShared, "self,sysv",
-     "^posix,cma,tcp", Tcp::BetweenHosts, make_routed, nullptr},
-    {"shm", "shared memory only; all ranks on one host", kShared, "self,sysv", "self,sysv", Tcp::None,
-     make_routed, nullptr},
-    {"posix", "like auto, with regions in /dev/shm, where System V shared memory is forbidden", kShared,
-     "self,posix", "^sysv,cma,tcp", Tcp::BetweenHosts, make_routed, nullptr},
-    {"tcp", "Taxon's TCP only, also within a host", kApart, nullptr, nullptr, Tcp::Always, make_routed,
-     nullptr},
-    {"ucx-tcp", "to compare with: UCX's TCP only, which trusts its network", kApart, "self,tcp", "self,tcp",
-     Tcp::None, make_routed, nullptr},
-    {"grpc", "to compare and debug with: gRPC, one stream per direction", kApart, nullptr, nullptr, Tcp::None,
-     kMakeStreaming, kGrpcPackage},
-    {"grpc-unary", "to compare and debug with: gRPC, one call per fragment", kApart, nullptr, nullptr,
-     Tcp::None, kMakeUnary, kGrpcPackage},
+    {.name = "auto",
+     .explanation = "shared memory within a host, RDMA or Taxon's TCP between hosts",
+     .memory = kShared,
+     .tls_within_host = "self,sysv",
+     .tls = "^posix,cma,tcp",
+     .tcp = Tcp::BetweenHosts,
+     .make = make_routed},
+    {.name = "shm",
+     .explanation = "shared memory only; all ranks on one host",
+     .memory = kShared,
+     .tls_within_host = "self,sysv",
+     .tls = "self,sysv",
+     .leaves_host = false,
+     .make = make_routed},
+    {.name = "posix",
+     .explanation = "like auto, with regions in /dev/shm, where System V shared memory is forbidden",
+     .memory = kShared,
+     .tls_within_host = "self,posix",
+     .tls = "^sysv,cma,tcp",
+     .tcp = Tcp::BetweenHosts,
+     .make = make_routed},
+    {.name = "tcp",
+     .explanation = "Taxon's TCP only, also within a host",
+     .tcp = Tcp::Always,
+     .make = make_routed},
+    {.name = "ucx-tcp",
+     .explanation = "to compare with: UCX's TCP only, which trusts its network",
+     .tls_within_host = "self,tcp",
+     .tls = "self,tcp",
+     .make = make_routed},
+    {.name = "grpc",
+     .explanation = "to compare and debug with: gRPC, one stream per direction",
+     .make = kMakeStreaming,
+     .package = kGrpcPackage},
+    {.name = "grpc-unary",
+     .explanation = "to compare and debug with: gRPC, one call per fragment",
+     .make = kMakeUnary,
+     .package = kGrpcPackage},
 };
 
 }  // namespace
@@ -72,7 +96,7 @@ const TransportChoice& find_transport_choice(const std::string& name) {
 
 bool can_encrypt(const TransportChoice& choice) {
   // Within a host nothing is to be hidden from.
-  return choice.tcp != Tcp::None || choice.name == std::string_view("shm");
+  return choice.tcp != Tcp::None || !choice.leaves_host;
 }
 
 std::string what_is_missing(const TransportChoice& choice) {

@@ -11,21 +11,23 @@ namespace taxon::net {
 
 /// One value of the plan's `transport.kind`.
 struct TransportChoice {
-  const char* name;
-  const char* explanation;
+  const char* name = nullptr;
+  const char* explanation = nullptr;
   /// Of ranks on one host.
-  enum class Memory { Shared, Apart } memory;
+  enum class Memory { Shared, Apart } memory = Memory::Apart;
   /// What UCX may use, as in UCX_TLS, where all ranks are on one host, and where they are not. Null: it goes
   /// without UCX.
-  const char* tls_within_host;
-  const char* tls;
+  const char* tls_within_host = nullptr;
+  const char* tls = nullptr;
   /// Where Taxon's own TCP carries what shared memory and RDMA do not.
-  enum class Tcp { None, BetweenHosts, Always } tcp;
+  enum class Tcp { None, BetweenHosts, Always } tcp = Tcp::None;
+  /// False: it refuses ranks on several hosts.
+  bool leaves_host = true;
   /// Null: this build has none.
   std::unique_ptr<ProcessTransport> (*make)(task::Executor& executor, task::PendingOps& waits,
-                                            ProcessTransportOptions options);
+                                            ProcessTransportOptions options) = nullptr;
   /// Debian's package that a build must find to have it. Null: every build has it.
-  const char* package;
+  const char* package = nullptr;
 };
 
 /// Every choice; the first is the default.

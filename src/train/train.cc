@@ -64,6 +64,7 @@ class Trainer {
   task::Task<void> tidy(std::exception_ptr error);
   task::Task<void> flush_report() { return reports_.flush(coordinator_.get(), stepper_->gradient_norm()); }
   task::Task<void> evaluate();
+  task::Task<void> compare_data();
   task::Task<void> compare_weights(std::string what);
   task::Task<void> save();
   task::Task<void> meet(optim::StepClock clock);
@@ -142,6 +143,7 @@ task::Task<void> Trainer::prepare() {
   co_await groups_.share(state_.get());
   co_await restore(world_, ranks(), &run_start, state_.get());
   const data::Dataset& train = *world_.datasets.train;
+  co_await compare_data();
   total_ = plan::total_samples(plan_, present(), train.size());
   rate_.emplace(plan_.learning_rate, total_, options_.own.schedules);
   workers_ = plan::workers(plan_, present());
@@ -441,6 +443,15 @@ task::Task<void> Trainer::save() {
   co_await saver_->save(steps_, samples_, stepper_->to_come());
   meter_.leave_out(bytes_of_training() - before);
   saved_at_ = samples_;
+}
+
+/// Makes sure that all ranks opened as many samples of the same shape: with others they would take each
+/// other's shares, and end at different steps.
+task::Task<void> Trainer::compare_data() {
+  const data::Dataset& train = *world_.datasets.train;
+  std::string sets = fmt::format("{} samples of {}, {} to test with", train.size(), describe(train.shape()),
+                                 tests() ? world_.datasets.test->size() : 0);
+  co_await ranks().agreement.require_equal(std::move(sets), "the data sets");
 }
 
 /// Hashes the master weights and makes sure that all ranks have the same.

@@ -88,6 +88,26 @@ TEST_F(Csv, FaultyRowsAreNamedByTheirNumberInTheFile) {
   EXPECT_THAT(news, HasSubstr("row 7: its label is 1.5, and whole numbers from 0 to 1 are wanted"));
 }
 
+TEST_F(Csv, RowsThatAreLeftOutDoNotScaleTheOthers) {
+  train("0,0,0\n1000,1000,0.5\n2,4,1\n");
+  plan_.faulty = plan::OnFaulty::Skip;
+  EXPECT_THAT(test::all_of(*open({}).train).first, ElementsAre(-1, -1, 1, 1));
+}
+
+TEST_F(Csv, ColumnsOfAllSetsHaveTheSameNames) {
+  put(storage_, "/d/test.csv", std::string("y,x,class\n2,2,1\n"));
+  EXPECT_THAT(failure(), HasSubstr("/d/test.csv: its column 1 is \"y\", and the training set's is \"x\""));
+}
+
+TEST_F(Csv, SignsOfNumbers) {
+  train("+1,-2,0\n+.5,+2e+1,1\n");
+  EXPECT_THAT(test::all_of(*open({{"standardise", false}}).train).first, ElementsAre(1, -2, 0.5, 20));
+  for (const char* text : {"++5", "+-5", "+", "+ 5"}) {
+    train(std::string("1,0\n") + text + ",1\n");
+    EXPECT_THAT(failure(), HasSubstr("row 2: its field 1 is \"")) << text;
+  }
+}
+
 TEST_F(Csv, LinesMayEndInTwoCharacters) {
   train("a,b\r\n1,0\r\n\r\n2\r\n");
   EXPECT_THAT(failure(), HasSubstr("row 4: has 1 field, and"));

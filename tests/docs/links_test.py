@@ -82,9 +82,9 @@ class Comparison(unittest.TestCase):
 
     def test_a_test_that_is_missing_is_noticed(self):
         self.assertIn("is no file", wrong_link("A.B", "../tests/nowhere.cc"))
-        self.assertIn("has no test", wrong_link("ConsistencyController.DoesNotExist", "../tests/exchange/consistency_test.cc"))
+        self.assertIn("has no test", wrong_link("ConsistencyController.DoesNotExist", "../tests/exchange/consistency_controller_test.cc"))
         self.assertIn("has no test", wrong_link("Systems.test_nothing", "../tests/app/systems_test.py"))
-        self.assertEqual(wrong_link("ConsistencyController.AsynchronousNeverWaits", "../tests/exchange/consistency_test.cc"), "")
+        self.assertEqual(wrong_link("ConsistencyController.AsynchronousNeverWaits", "../tests/exchange/consistency_controller_test.cc"), "")
 
 
 def misplaced(text):

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "exchange/server/consistency.h"
+#include "exchange/server/consistency_controller.h"
 
 namespace taxon::exchange {
 namespace {

@@ -39,7 +39,8 @@ struct TrainingJob {
   plan::Plan plan;
   std::function<std::unique_ptr<model::Model>(int rank)> make_model;
   const data::Datasets* datasets = nullptr;
-  data::Storage* storage = nullptr;  // null: no files
+  std::map<int, const data::Datasets*> own_datasets = {};  // of ranks that have others
+  data::Storage* storage = nullptr;                        // null: no files
   std::string out;
   train::TrainOptions::Start start = train::TrainOptions::Start::Fresh;
   std::optional<std::int64_t> resume_step;
@@ -68,7 +69,9 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   if (job->stop_after > 0 && rank == 0)
     recorder.on_step = [&](const train::StepReport& report) { stop = report.step >= job->stop_after; };
   data::FileStorage none;
-  train::TrainContext world{*runtime, *model, *job->datasets, job->storage ? *job->storage : none, recorder};
+  const auto own = job->own_datasets.find(runtime->rank().value());
+  const data::Datasets& datasets = own == job->own_datasets.end() ? *job->datasets : *own->second;
+  train::TrainContext world{*runtime, *model, datasets, job->storage ? *job->storage : none, recorder};
   train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
   options.resume_step = job->resume_step;
   options.assignments = job->assignments;

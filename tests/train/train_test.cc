@@ -261,6 +261,28 @@ TEST_F(Train, AFailureOfOneRankUnwindsAll) {
   }
 }
 
+TEST_F(Train, ARankWithOtherDataIsNamed) {
+  data::Datasets fewer, smaller;
+  fewer.train = std::make_unique<data::Blobs>(samples(99, 1));
+  fewer.test = std::make_unique<data::Blobs>(samples(37, 2));
+  smaller.train = std::make_unique<data::Blobs>(samples(100, 1));
+  smaller.test = std::make_unique<data::Blobs>(samples(36, 2));
+  for (const auto* others : {&fewer, &smaller}) {
+    TrainingJob mixed = job(3, toy_plan());
+    mixed.own_datasets = {{1, others}};
+    try {
+      run_training(mixed);
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Mismatch);
+      EXPECT_THAT(error.what(),
+                  testing::HasSubstr("the data sets differ between ranks: most have 100 samples of "
+                                     "inputs float32 [6] and one int64 label, 37 to test with, but "
+                                     "not rank 1 ("));
+    }
+  }
+}
+
 TEST_F(Train, ReportsEveryStepOnceWithTheLossOfThatStep) {
   auto one = run_training(job(1, toy_plan()));
   auto three = run_training(job(3, toy_plan()));

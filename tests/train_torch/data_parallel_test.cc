@@ -290,6 +290,48 @@ TEST(DataParallel, AStoppedRunGoesOnFromItsCheckpointToTheSameEnd) {
   EXPECT_EQ(parameters_in(second).at(0), parameters_in(whole).at(0));
 }
 
+TEST(DataParallel, EndsWhenTheProgramsOwnFlagSaysSo) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job& job, const ProcessLog&) {
+    const Set set;
+    Net net;
+    std::atomic<bool> stop = false;
+    DataParallel model(job, net, {.samples = kSamples, .train = {.stop = &stop}});
+    std::int64_t steps = 0;
+    for (; model.active(); ++steps) {
+      stop = steps == 3;
+      model.forward(set.take(model.share()).first).sum().backward();
+      model.step();
+    }
+    EXPECT_EQ(model.outcome().end, train::Outcome::End::Interrupted);
+    EXPECT_LT(steps, 10);
+  };
+  EXPECT_THAT(run_ranks(2, plan_with({}), program, log), Each(0)) << log.read();
+}
+
+TEST(DataParallel, ABackwardPassAfterItsEndIsRefused) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job& job, const ProcessLog&) {
+    const Set set;
+    Net net;
+    at::Tensor kept;
+    {
+      DataParallel model(job, net, {.samples = kSamples});
+      while (model.active()) {
+        const auto x = set.take(model.share()).first;
+        kept = model.forward(x).sum();
+        model.forward(x).sum().backward();
+        model.step();
+      }
+    }
+    kept.backward();
+  };
+  EXPECT_THAT(run_ranks(1, plan_with({}), program, log), Each(1));
+  EXPECT_THAT(log.read(), HasSubstr("a backward pass through outputs of a DataParallel that is gone"));
+}
+
 struct Misuse {
   const char* name;
   void (*loop)(DataParallel<Net>&, const torch::Tensor&);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "data/csv_table.h"
@@ -89,7 +89,7 @@ struct Scale {
 };
 
 Scale scale_of(const CsvTable& table) {
-  const std::size_t n = table.columns, rows = table.rows.size();
+  const std::size_t n = table.columns, rows = table.values.size() / n;
   Scale scale{std::vector<double>(n), std::vector<double>(n, 1)};
   for (std::size_t i = 0; i < table.values.size(); ++i) scale.mean[i % n] += table.values[i];
   for (double& mean : scale.mean) mean /= static_cast<double>(rows);
@@ -107,20 +107,33 @@ class Opener {
       : context_(context), options_(context.plan.options.read<CsvOptions>()), classes_(options_.classes) {}
 
   std::unique_ptr<Dataset> open(const std::string& path) {
-    if (path.empty()) return nullptr;
-    const CsvTable table =
+    CsvTable table =
         read_csv(context_.storage, path, separator_of(options_.separator), options_.header, *context_.faults);
     const std::size_t label = label_column(options_, table, path);
     if (table.columns < 2) misuse(fmt::format("data.separator: {} has one column only", path));
+    if (columns_ == 0) columns_ = table.columns, header_ = table.header;
+    require_columns(table, path);
     if (classes_ == 0) classes_ = largest(table, label, path) + 1;
+    const std::vector<std::int64_t> labels = take_labels(table, label, path);
     if (options_.standardise && scale_.mean.empty()) scale_ = scale_of(table);
-    if (options_.standardise && scale_.mean.size() != table.columns)
-      throw Error(ErrorKind::Data, fmt::format("{}: has {} columns, and the training set has {}", path,
-                                               table.columns, scale_.mean.size()));
-    return make(table, label, path);
+    return make(table, label, labels, path);
   }
 
  private:
+  /// As many columns as the training set has, of the same names in the same order.
+  void require_columns(const CsvTable& table, const std::string& path) const {
+    auto fail = [&](std::string why) {
+      throw Error(ErrorKind::Data, fmt::format("{}: {}", path, why), {{}, "read", path});
+    };
+    if (table.columns != columns_)
+      fail(fmt::format("has {} columns, and the training set has {}", table.columns, columns_));
+    if (table.header.empty() || header_.empty()) return;
+    for (std::size_t c = 0; c < columns_; ++c)
+      if (table.header[c] != header_[c])
+        fail(fmt::format("its column {} is \"{}\", and the training set's is \"{}\"", c + 1, table.header[c],
+                         header_[c]));
+  }
+
   static int largest(const CsvTable& table, std::size_t label, const std::string& path) {
     double most = 0;
     for (std::size_t r = 0; r < table.rows.size(); ++r)
@@ -131,17 +144,13 @@ class Opener {
     return static_cast<int>(most);
   }
 
-  std::unique_ptr<Dataset> make(const CsvTable& table, std::size_t label, const std::string& path) const {
-    SampleShape shape{.input = options_.shape, .classes = classes_};
-    const auto columns = static_cast<std::int64_t>(table.columns - 1);
-    if (shape.input.empty()) shape.input = {columns};
-    if (shape.elements() != columns)
-      misuse(fmt::format("data.shape: [{}] are {} numbers, and {} has {} columns beside the label",
-                         fmt::join(shape.input, ", "), shape.elements(), path, columns));
-    std::vector<float> values;
+  /// The labels. Rows whose label is none are faulty, and leave the table.
+  std::vector<std::int64_t> take_labels(CsvTable& table, std::size_t label, const std::string& path) const {
     std::vector<std::int64_t> labels;
+    std::vector<double> values;
+    values.reserve(table.values.size());
     for (std::size_t r = 0; r < table.rows.size(); ++r) {
-      const double* row = table.values.data() + r * table.columns;
+      const auto row = std::span(table.values).subspan(r * table.columns, table.columns);
       if (row[label] != std::floor(row[label]) || row[label] < 0 || row[label] >= classes_) {
         context_.faults->found(fmt::format("{}: row {}", path, table.rows[r]),
                                fmt::format("its label is {}, and whole numbers from 0 to {} are wanted",
@@ -149,28 +158,41 @@ class Opener {
         continue;
       }
       labels.push_back(static_cast<std::int64_t>(row[label]));
-      for (std::size_t c = 0; c < table.columns; ++c)
-        if (c != label)
-          values.push_back(static_cast<float>(
-              options_.standardise ? (row[c] - scale_.mean[c]) * scale_.factor[c] : row[c]));
+      values.insert(values.end(), row.begin(), row.end());
     }
+    table.values = std::move(values);
+    return labels;
+  }
+
+  std::unique_ptr<Dataset> make(const CsvTable& table, std::size_t label, std::vector<std::int64_t> labels,
+                                const std::string& path) const {
+    SampleShape shape{.input = options_.shape, .classes = classes_};
+    const auto columns = static_cast<std::int64_t>(table.columns - 1);
+    if (shape.input.empty()) shape.input = {columns};
+    if (shape.elements() != columns)
+      misuse(fmt::format("data.shape: [{}] are {} numbers, and {} has {} columns beside the label",
+                         fmt::join(shape.input, ", "), shape.elements(), path, columns));
+    std::vector<float> values;
+    for (std::size_t i = 0; i < table.values.size(); ++i)
+      if (const std::size_t c = i % table.columns; c != label)
+        values.push_back(static_cast<float>(
+            options_.standardise ? (table.values[i] - scale_.mean[c]) * scale_.factor[c] : table.values[i]));
     return std::make_unique<NumberDataset>(std::move(shape), std::move(values), std::move(labels));
   }
 
   const OpenContext& context_;
   const CsvOptions options_;
   int classes_;
+  // Of the training set, which is opened first.
+  std::size_t columns_ = 0;
+  std::vector<std::string> header_;
   Scale scale_;
 };
 
 Datasets open(const OpenContext& context) {
   constexpr std::string_view kEndings[] = {".csv", ".tsv", ".txt"};
-  const Halves halves = find_files(context, kEndings);
   Opener opener(context);
-  Datasets sets{.train = opener.open(halves.train)};
-  sets.test = opener.open(halves.test);
-  sets.validation = opener.open(halves.validation);
-  return sets;
+  return open_files(context, kEndings, [&](const std::string& path) { return opener.open(path); });
 }
 
 }  // namespace

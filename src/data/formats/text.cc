@@ -43,7 +43,6 @@ void visit_fields(O& o, V&& visit) {
 
 std::unique_ptr<Dataset> open_file(const OpenContext& context, const TextOptions& options,
                                    const std::string& path) {
-  if (path.empty()) return nullptr;
   TokenWindows::File file{.path = path,
                           .tokens = static_cast<std::int64_t>(context.storage.size(path)),
                           .context = options.context};
@@ -55,9 +54,9 @@ std::unique_ptr<Dataset> open_file(const OpenContext& context, const TextOptions
                             path, file.tokens, options.context),
                 {{}, "read", path});
   auto refuse = [&](const Utf8Check::Fault& fault) {
-    context.faults->found(fmt::format("{}: line {}, byte {}", path, fault.line, fault.byte),
-                          std::string(fault.why));
-    refuse_windows(file.refused, windows, options.context, static_cast<std::int64_t>(fault.byte));
+    if (refuse_windows(file.refused, windows, options.context, static_cast<std::int64_t>(fault.byte)))
+      context.faults->found(fmt::format("{}: line {}, byte {}", path, fault.line, fault.byte),
+                            std::string(fault.why));
   };
   Utf8Check check;
   if (options.encoding == Encoding::Utf8)
@@ -71,11 +70,8 @@ std::unique_ptr<Dataset> open_file(const OpenContext& context, const TextOptions
 Datasets open(const OpenContext& context) {
   constexpr std::string_view kEndings[] = {".txt"};
   const auto options = context.plan.options.read<TextOptions>();
-  const Halves halves = find_files(context, kEndings);
-  Datasets sets{.train = open_file(context, options, halves.train)};
-  sets.test = open_file(context, options, halves.test);
-  sets.validation = open_file(context, options, halves.validation);
-  return sets;
+  return open_files(context, kEndings,
+                    [&](const std::string& path) { return open_file(context, options, path); });
 }
 
 }  // namespace

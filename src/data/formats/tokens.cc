@@ -40,7 +40,6 @@ class Opener {
         vocabulary_(options_.vocabulary) {}
 
   std::unique_ptr<Dataset> open(const std::string& path) {
-    if (path.empty()) return nullptr;
     const auto width = static_cast<std::uint64_t>(options_.token_bytes);
     const std::uint64_t size = context_.storage.size(path);
     if (size % width != 0)
@@ -61,9 +60,9 @@ class Opener {
     if (vocabulary_ == 0) vocabulary_ = largest(path) + 1;
     each(path, [&](std::int64_t position, std::uint32_t token) {
       if (token < static_cast<std::uint32_t>(vocabulary_)) return;
-      context_.faults->found(fmt::format("{}: token {}", path, position),
-                             fmt::format("is {}, and the vocabulary ends at {}", token, vocabulary_ - 1));
-      refuse_windows(file.refused, windows, options_.context, position);
+      if (refuse_windows(file.refused, windows, options_.context, position))
+        context_.faults->found(fmt::format("{}: token {}", path, position),
+                               fmt::format("is {}, and the vocabulary ends at {}", token, vocabulary_ - 1));
     });
     return std::make_unique<TokenWindows>(context_.storage, std::move(file), vocabulary_);
   }
@@ -99,12 +98,8 @@ class Opener {
 
 Datasets open(const OpenContext& context) {
   constexpr std::string_view kEndings[] = {".bin"};
-  const Halves halves = find_files(context, kEndings);
   Opener opener(context);
-  Datasets sets{.train = opener.open(halves.train)};
-  sets.test = opener.open(halves.test);
-  sets.validation = opener.open(halves.validation);
-  return sets;
+  return open_files(context, kEndings, [&](const std::string& path) { return opener.open(path); });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "exchange/server/consistency.h"
+#include "exchange/server/consistency_controller.h"
 #include "exchange/server/server_update.h"
 
 namespace taxon::exchange {

@@ -34,11 +34,15 @@ BoundTensors::Source source_of(torch::nn::Module& module, DType compute,
 /// The last node of a forward pass, and the first of its backward pass.
 class WeightedOutputs final : public Node {
  public:
-  WeightedOutputs(ModuleModel& model, torch::autograd::edge_list outputs, double weight)
-      : Node(std::move(outputs)), model_(model), weight_(weight) {}
+  WeightedOutputs(std::weak_ptr<ModuleModel* const> model, torch::autograd::edge_list outputs, double weight)
+      : Node(std::move(outputs)), model_(std::move(model)), weight_(weight) {}
 
   variable_list apply(variable_list&& gradients) override {
-    model_.begin_pass(this);
+    const auto model = model_.lock();
+    if (!model)
+      throw Error(ErrorKind::Usage,
+                  "a backward pass through outputs of a DataParallel that is gone: let it live as long");
+    (*model)->begin_pass(this);
     variable_list weighted;
     for (const at::Tensor& gradient : gradients)
       weighted.push_back(gradient.defined() && weight_ != 1 ? gradient * weight_ : gradient);
@@ -46,7 +50,7 @@ class WeightedOutputs final : public Node {
   }
 
  private:
-  ModuleModel& model_;
+  const std::weak_ptr<ModuleModel* const> model_;
   const double weight_;
 };
 
@@ -60,7 +64,7 @@ std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector
   if (!at::GradMode::is_enabled()) return outputs;
   const double weight = static_cast<double>(step.labels.size()) / static_cast<double>(step.global_size);
   const auto node =
-      std::shared_ptr<Node>(new WeightedOutputs(*this, torch::autograd::collect_next_edges(outputs), weight),
+      std::shared_ptr<Node>(new WeightedOutputs(alive_, torch::autograd::collect_next_edges(outputs), weight),
                             torch::autograd::deleteNode);
   for (at::Tensor& output : outputs) {
     const bool differentiable = output.requires_grad();

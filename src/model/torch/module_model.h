@@ -62,6 +62,8 @@ class ModuleModel final : public Model {
 
   BoundTensors tensors_;
   const Owner owner_;
+  // What nodes of a graph that outlives the model find out by that it is gone.
+  const std::shared_ptr<ModuleModel* const> alive_ = std::make_shared<ModuleModel* const>(this);
   bool last_ = true;
   bool in_pass_ = false;                                          // a backward pass runs
   enum class Passes { None, Some, Last } passes_ = Passes::None;  // of the step

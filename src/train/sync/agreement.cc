@@ -28,6 +28,16 @@ View next_piece(std::vector<std::byte>* bytes, std::uint64_t at, std::uint64_t s
   return View(bytes->data() + at, more);
 }
 
+/// Of what ranks compare in words, in bytes.
+constexpr std::size_t kMostWords = 4096;
+
+/// FNV-1a: the same on every machine.
+std::uint64_t digest(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 }  // namespace
 
 Agreement::Agreement(comm::Communicator& group) : group_(group) {}
@@ -144,33 +154,45 @@ task::Task<std::vector<double>> Agreement::sum(std::vector<double> values) {
   co_return values;
 }
 
-task::Task<void> Agreement::require_equal(std::uint64_t value, std::string what) {
-  if (group_.size() == 1) co_return;
-  // Few messages while all is well; who differs is only asked when somebody does.
+/// Few messages while all is well; who differs is only asked when somebody does.
+task::Task<bool> Agreement::is_equal(std::uint64_t value) {
+  if (group_.size() == 1) co_return true;
   std::uint64_t first_value = value;
   comm::Call head{as_view(std::span(&first_value, 1)), DType::UInt8, kAgreementUnit};
   co_await broadcast_row().run(group_, head);
   std::vector<double> differing(1, value == first_value ? 0.0 : 1.0);
   differing = co_await sum(std::move(differing));
-  if (differing[0] == 0) co_return;
-  co_await name_differing(value, std::move(what));
+  co_return differing[0] == 0;
 }
 
-task::Task<void> Agreement::name_differing(std::uint64_t value, std::string what) {
-  std::vector<std::byte> bytes(sizeof value);
-  std::memcpy(bytes.data(), &value, sizeof value);
+task::Task<void> Agreement::require_equal(std::uint64_t value, std::string what) {
+  const bool equal = co_await is_equal(value);
+  if (equal) co_return;
+  std::string words = fmt::format("{:016x}", value);
+  co_await name_differing(std::move(words), std::move(what));
+}
+
+task::Task<void> Agreement::require_equal(std::string value, std::string what) {
+  const bool equal = co_await is_equal(digest(value));
+  if (equal) co_return;
+  co_await name_differing(std::move(value), std::move(what));
+}
+
+task::Task<void> Agreement::name_differing(std::string value, std::string what) {
+  std::vector<std::byte> bytes(value.size());
+  std::memcpy(bytes.data(), value.data(), value.size());
   auto all = co_await gather(std::move(bytes));
-  std::map<std::uint64_t, int> votes;
-  std::vector<std::uint64_t> values;
+  std::map<std::string, int> votes;
+  std::vector<std::string> values;
   for (std::size_t m = 0; m < all.size(); ++m) {
     const auto& one = all[m];
-    std::uint64_t v;
-    if (one.size() != sizeof v)
+    values.emplace_back(reinterpret_cast<const char*>(one.data()), std::min(one.size(), kMostWords));
+    const bool printable =
+        std::all_of(values.back().begin(), values.back().end(), [](char c) { return c >= ' ' && c <= '~'; });
+    if (one.size() > kMostWords || !printable)
       throw comm::told_wrong(group_.global(static_cast<int>(m)), "agreement",
-                             fmt::format("{} in {} bytes", what, one.size()));
-    std::memcpy(&v, one.data(), sizeof v);
-    values.push_back(v);
-    ++votes[v];
+                             fmt::format("{} in {} bytes that are no words", what, one.size()));
+    ++votes[values.back()];
   }
   auto common = std::max_element(votes.begin(), votes.end(), [](auto& a, auto& b) {
                   return a.second < b.second;
@@ -179,12 +201,12 @@ task::Task<void> Agreement::name_differing(std::uint64_t value, std::string what
   std::optional<Rank> first;
   for (std::size_t m = 0; m < values.size(); ++m)
     if (values[m] != common) {
-      ranks += fmt::format("{}{} ({:016x})", ranks.empty() ? "" : ", ",
-                           group_.global(static_cast<int>(m)).value(), values[m]);
+      ranks += fmt::format("{}{} ({})", ranks.empty() ? "" : ", ", group_.global(static_cast<int>(m)).value(),
+                           values[m]);
       if (!first) first = group_.global(static_cast<int>(m));
     }
   throw Error(ErrorKind::Mismatch,
-              fmt::format("{} differ between ranks: most have {:016x}, but not rank {}", what, common, ranks),
+              fmt::format("{} differ between ranks: most have {}, but not rank {}", what, common, ranks),
               {first, "agreement", what});
 }
 

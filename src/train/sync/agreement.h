@@ -28,12 +28,15 @@ class Agreement {
   task::Task<std::vector<double>> sum(std::vector<double> values);
   /// Throws Error{Mismatch} that names the members which differ from the most frequent value.
   task::Task<void> require_equal(std::uint64_t value, std::string what);
+  /// The same of a few words, which the error quotes.
+  task::Task<void> require_equal(std::string value, std::string what);
 
  private:
   task::Task<void> send(int member, net::Tag tag, const std::vector<std::byte>* bytes);
   task::Task<std::vector<std::byte>> receive(int member, net::Tag tag);
+  task::Task<bool> is_equal(std::uint64_t value);
   /// Throws the error of require_equal(). REQUIRES: some values differ.
-  task::Task<void> name_differing(std::uint64_t value, std::string what);
+  task::Task<void> name_differing(std::string value, std::string what);
 
   comm::Communicator& group_;
 };

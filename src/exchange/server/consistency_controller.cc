@@ -1,4 +1,4 @@
-#include "exchange/server/consistency.h"
+#include "exchange/server/consistency_controller.h"
 
 #include <fmt/format.h>
 
