@@ -33,13 +33,14 @@ Sampler::Batch Sampler::at(std::int64_t consumed, int world_size, int rank) {
 }
 
 const std::vector<std::int64_t>& Sampler::order(std::int64_t epoch) {
-  if (epoch == cached_epoch_) return cached_;
-  cached_.resize(static_cast<std::size_t>(size_));
-  std::iota(cached_.begin(), cached_.end(), 0);
+  auto& [held, indices] = cached_[static_cast<std::size_t>(epoch) % cached_.size()];
+  if (epoch == held) return indices;
+  indices.resize(static_cast<std::size_t>(size_));
+  std::iota(indices.begin(), indices.end(), 0);
   Rng rng(seed_, "epoch order", static_cast<std::uint64_t>(epoch));
-  for (std::size_t i = cached_.size(); i > 1; --i) std::swap(cached_[i - 1], cached_[rng.below(i)]);
-  cached_epoch_ = epoch;
-  return cached_;
+  for (std::size_t i = indices.size(); i > 1; --i) std::swap(indices[i - 1], indices[rng.below(i)]);
+  held = epoch;
+  return indices;
 }
 
 }  // namespace taxon::data

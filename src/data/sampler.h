@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -37,8 +38,12 @@ class Sampler {
   const std::vector<std::int64_t>& order(std::int64_t epoch);
   std::uint64_t seed_;
   std::int64_t size_, global_batch_;
-  std::int64_t cached_epoch_ = -1;
-  std::vector<std::int64_t> cached_;
+  /// Two neighbouring epochs, since batches of both are prepared at once where one ends.
+  struct Order {
+    std::int64_t epoch = -1;
+    std::vector<std::int64_t> indices;
+  };
+  std::array<Order, 2> cached_;
 };
 
 }  // namespace taxon::data

@@ -34,6 +34,13 @@ class FetchTorch(unittest.TestCase):
                 subprocess.run(["g++", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={1 - old}", f"-Wl,-soname,{name}", source, *linked, "-o", cls.made / kind / name],
                                check=True)
 
+        # Whatever newer releases may load, of whatever name.
+        (cls.made / "more").mkdir()
+        subprocess.run(["g++", "-shared", "-fPIC", "-Wl,-soname,libmystery.so.1", "-x", "c++", os.devnull, "-o", cls.made / "more/libmystery.so.1"], check=True)
+        shutil.copy(cls.made / "new/libc10.so", cls.made / "more")
+        subprocess.run(["g++", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so", "-Wl,--no-as-needed", "-x", "c++", os.devnull, "-x", "none", cls.made / "more/libmystery.so.1",
+                        "-o", cls.made / "more/libtorch_cpu.so"], check=True)
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -117,6 +124,8 @@ class FetchTorch(unittest.TestCase):
     def test_a_library_that_nobody_has(self):
         self.torch("2.15.0", requires=())
         self.assertIn("libcudart.so.13", self.refused("2.15"))
+        self.torch("2.16.0", "more", ())
+        self.assertIn("libmystery.so.1", self.refused("2.16"))
 
 
 if __name__ == "__main__":

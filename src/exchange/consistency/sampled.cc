@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
+#include <map>
 
 #include "base/rng.h"
 #include "exchange/consistency/rule.h"
@@ -38,15 +38,21 @@ class Sampled final : public ConsistencyRule {
   std::int64_t lead(int, WorkerClocks) const override { return options_.staleness; }
   int apply(WorkerClocks) const override { return 1; }
   bool waits_for(int worker, int other, WorkerClocks workers) const override {
-    std::vector<int> others;
-    for (int w = 0; w < static_cast<int>(workers.size()); ++w)
-      if (w != worker) others.push_back(w);
+    const auto others = workers.size() - 1;
+    std::map<std::size_t, int> moved;  // Fisher-Yates over the others, of which few are drawn
+    const auto at = [&](std::size_t i) {
+      const auto found = moved.find(i);
+      if (found != moved.end()) return found->second;
+      return static_cast<int>(i) + (static_cast<int>(i) < worker ? 0 : 1);
+    };
     const std::int64_t step = workers[static_cast<std::size_t>(worker)].handed_in;
     Rng rng(seed_, fmt::format("sample {} {} {}", unit_, worker, step));
-    const std::size_t drawn = std::min(static_cast<std::size_t>(options_.sample), others.size());
+    const std::size_t drawn = std::min(static_cast<std::size_t>(options_.sample), others);
     for (std::size_t i = 0; i < drawn; ++i) {
-      std::swap(others[i], others[i + rng.below(others.size() - i)]);
-      if (others[i] == other) return true;
+      const std::size_t j = i + rng.below(others - i);
+      const int picked = at(j);
+      if (picked == other) return true;
+      moved[j] = at(i);
     }
     return false;
   }
