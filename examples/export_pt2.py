@@ -4,7 +4,7 @@
     export_pt2.py FILE.py:FACTORY OUT.pt2 --shape 1,28,28
 
 FACTORY is a function or class without arguments that gives a torch.nn.Module from a batch of inputs, [batch, *SHAPE], to logits, [batch, classes].
-Its present values are where training starts. Parameters with requires_grad=False stay as they are. Needs PyTorch 2.8 or newer.
+Its present values are where training starts. Parameters with requires_grad=False stay as they are. Needs PyTorch 2.9 or newer.
 """
 import argparse
 import importlib.util

@@ -29,9 +29,10 @@ std::unique_ptr<Model> make_script(const ModelContext&) {
   throw Error(ErrorKind::Usage, "model.torchscript: this build has no libtorch; build with TAXON_WITH_TORCH");
 }
 std::unique_ptr<Model> make_exported(const ModelContext& context) {
-  throw Error(ErrorKind::Usage,
-              fmt::format("model.name: this build has no libtorch, which {} needs; build with TAXON_WITH_TORCH",
-                          context.plan->name));
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("model.name: this build has no libtorch, which {} needs; build with TAXON_WITH_TORCH",
+                  context.plan->name));
 }
 #endif
 
@@ -47,10 +48,11 @@ std::unique_ptr<Model> make_model(const ModelContext& context) {
     if (row.name == context.plan->name) return row.make(context);
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("model.name: there is no model \"{}\"; there are {}, any program of "
-                          "torch.export as a file that ends in .pt2, and any TorchScript file by model.torchscript",
-                          context.plan->name, names));
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("model.name: there is no model \"{}\"; there are {}, any program of "
+                  "torch.export as a file that ends in .pt2, and any TorchScript file by model.torchscript",
+                  context.plan->name, names));
 }
 
 }  // namespace taxon::model

@@ -24,10 +24,10 @@ struct ItemRow {
 
 /// Element types, layouts and memory formats are numbers in a schema.
 constexpr ItemRow kItems[] = {
-    {c10::TypeKind::TensorType, Item::Tensor},   {c10::TypeKind::IntType, Item::Int},
-    {c10::TypeKind::SymIntType, Item::Int},      {c10::TypeKind::FloatType, Item::Double},
-    {c10::TypeKind::SymFloatType, Item::Double}, {c10::TypeKind::BoolType, Item::Bool},
-    {c10::TypeKind::NumberType, Item::Number},   {c10::TypeKind::StringType, Item::Text},
+    {c10::TypeKind::TensorType, Item::Tensor},    {c10::TypeKind::IntType, Item::Int},
+    {c10::TypeKind::SymIntType, Item::Int},       {c10::TypeKind::FloatType, Item::Double},
+    {c10::TypeKind::SymFloatType, Item::Double},  {c10::TypeKind::BoolType, Item::Bool},
+    {c10::TypeKind::NumberType, Item::Number},    {c10::TypeKind::StringType, Item::Text},
     {c10::TypeKind::DeviceObjType, Item::Device},
 };
 
@@ -51,37 +51,50 @@ IValue wrapped(const at::Scalar& number) { return at::native::wrapped_scalar_ten
 
 IValue number(std::int64_t value, Item item) {
   switch (item) {
-    case Item::Tensor: return wrapped(value);
+    case Item::Tensor:
+      return wrapped(value);
     case Item::Int:
-    case Item::Number: return value;
-    case Item::Double: return static_cast<double>(value);
-    case Item::Bool: return value != 0;
+    case Item::Number:
+      return value;
+    case Item::Double:
+      return static_cast<double>(value);
+    case Item::Bool:
+      return value != 0;
     case Item::Text:
-    case Item::Device: break;
+    case Item::Device:
+      break;
   }
   misfit("is a number");
 }
 IValue number(double value, Item item) {
   switch (item) {
-    case Item::Tensor: return wrapped(value);
+    case Item::Tensor:
+      return wrapped(value);
     case Item::Number:
-    case Item::Double: return value;
+    case Item::Double:
+      return value;
     case Item::Int:
     case Item::Bool:
     case Item::Text:
-    case Item::Device: break;
+    case Item::Device:
+      break;
   }
   misfit("is a fraction");
 }
 IValue number(bool value, Item item) {
   switch (item) {
-    case Item::Tensor: return wrapped(value);
+    case Item::Tensor:
+      return wrapped(value);
     case Item::Number:
-    case Item::Bool: return value;
-    case Item::Int: return static_cast<std::int64_t>(value);
-    case Item::Double: return static_cast<double>(value);
+    case Item::Bool:
+      return value;
+    case Item::Int:
+      return static_cast<std::int64_t>(value);
+    case Item::Double:
+      return static_cast<double>(value);
     case Item::Text:
-    case Item::Device: break;
+    case Item::Device:
+      break;
   }
   misfit("is a truth value");
 }
@@ -114,8 +127,7 @@ struct Constant {
   }
   IValue operator()(const ValueName&) const { misfit("is no constant"); }
   template <class Code>
-    requires std::is_enum_v<Code>
-  IValue operator()(Code value) const {
+  requires std::is_enum_v<Code> IValue operator()(Code value) const {
     if (type.item != Item::Int) misfit("is a number of an enumeration");
     return code(value);
   }
@@ -149,7 +161,9 @@ ArgumentType type_of(const c10::Argument& argument) {
   throw std::invalid_argument(fmt::format("is of type {}", argument.type()->str()));
 }
 
-IValue constant(const Literal& literal, const ArgumentType& type) { return std::visit(Constant{type}, literal); }
+IValue constant(const Literal& literal, const ArgumentType& type) {
+  return std::visit(Constant{type}, literal);
+}
 
 IValue item(IValue value, const ArgumentType& type) {
   if (value.isInt()) return number(value.toInt(), type.item);
@@ -165,12 +179,18 @@ IValue list(std::span<const IValue> items, const ArgumentType& type) {
       if (type.optional_items)
         return list_of<OptionalTensor>(items, [](const IValue& v) { return v.toOptional<at::Tensor>(); });
       return list_of<at::Tensor>(items, [](const IValue& v) { return v.toTensor(); });
-    case Item::Int: return list_of<std::int64_t>(items, [](const IValue& v) { return v.toInt(); });
-    case Item::Double: return list_of<double>(items, [](const IValue& v) { return v.toDouble(); });
-    case Item::Bool: return list_of<bool>(items, [](const IValue& v) { return v.toBool(); });
-    case Item::Text: return list_of<std::string>(items, [](const IValue& v) { return v.toStringRef(); });
-    case Item::Number: return list_of<at::Scalar>(items, [](const IValue& v) { return v.toScalar(); });
-    case Item::Device: break;
+    case Item::Int:
+      return list_of<std::int64_t>(items, [](const IValue& v) { return v.toInt(); });
+    case Item::Double:
+      return list_of<double>(items, [](const IValue& v) { return v.toDouble(); });
+    case Item::Bool:
+      return list_of<bool>(items, [](const IValue& v) { return v.toBool(); });
+    case Item::Text:
+      return list_of<std::string>(items, [](const IValue& v) { return v.toStringRef(); });
+    case Item::Number:
+      return list_of<at::Scalar>(items, [](const IValue& v) { return v.toScalar(); });
+    case Item::Device:
+      break;
   }
   misfit("is a list of devices");
 }

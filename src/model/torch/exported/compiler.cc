@@ -24,7 +24,8 @@ const Argument* find(const Node& node, const std::string& name) {
 }
 
 bool is_none(const Argument* argument) {
-  return argument && argument->items.size() == 1 && std::holds_alternative<std::monostate>(argument->items[0]);
+  return argument && argument->items.size() == 1 &&
+         std::holds_alternative<std::monostate>(argument->items[0]);
 }
 
 bool has_mode(const c10::FunctionSchema& schema) {
@@ -44,16 +45,18 @@ void Interpreter::Compiler::run() {
     throw Error(ErrorKind::Data, fmt::format("can't be trained with libtorch {}: {}", TORCH_VERSION, list));
   }
   if (flags_ > 0 && flags_in_training_ == 0)
-    throw Error(ErrorKind::Data,
-                "was exported in evaluation mode, in which dropout is off and batch norm learns no statistics: call "
-                "model.train() before torch.export.export");
+    throw Error(
+        ErrorKind::Data,
+        "was exported in evaluation mode, in which dropout is off and batch norm learns no statistics: call "
+        "model.train() before torch.export.export");
   for (const std::string& name : target_.graph_.outputs) target_.outputs_.push_back(slot_of(name));
   for (const BufferMutation& mutation : target_.graph_.mutations) {
-    const auto buffer = std::find_if(target_.graph_.inputs.begin(), target_.graph_.inputs.end(), [&](const Input& i) {
-      return i.kind == Input::Kind::Buffer && i.target == mutation.buffer;
-    });
+    const auto buffer = std::find_if(
+        target_.graph_.inputs.begin(), target_.graph_.inputs.end(),
+        [&](const Input& i) { return i.kind == Input::Kind::Buffer && i.target == mutation.buffer; });
     if (buffer == target_.graph_.inputs.end())
-      throw Error(ErrorKind::Data, fmt::format("its graph is damaged: there is no buffer {}", mutation.buffer));
+      throw Error(ErrorKind::Data,
+                  fmt::format("its graph is damaged: there is no buffer {}", mutation.buffer));
     target_.mutations_.emplace_back(slot_of(buffer->value), slot_of(mutation.value));
   }
   find_last_reads();
@@ -76,7 +79,8 @@ void Interpreter::Compiler::add_node(std::uint32_t index) {
   Instruction instruction{.callee = *std::move(callee), .node = index};
   const auto& schema = instruction.callee.schema();
   if (target_.graph_.is_decomposed && instruction.callee.is_random() && !has_mode(schema))
-    report(node, "whose noise evaluation can't do without: save what torch.export.export gives, not decomposed");
+    report(node,
+           "whose noise evaluation can't do without: save what torch.export.export gives, not decomposed");
   for (const Argument& given : node.arguments)
     if (!schema.argumentIndexWithName(given.name))
       report(node, fmt::format("which has no argument {} in this libtorch", given.name));
@@ -106,7 +110,8 @@ void Interpreter::Compiler::add_node(std::uint32_t index) {
   target_.instructions_.push_back(std::move(instruction));
 }
 
-void Interpreter::Compiler::add_argument(Instruction& instruction, std::uint32_t index, const Argument& given) {
+void Interpreter::Compiler::add_argument(Instruction& instruction, std::uint32_t index,
+                                         const Argument& given) {
   const c10::Argument& wanted = instruction.callee.schema().arguments()[index];
   if (is_none(&given)) {
     instruction.arguments[index] = IValue();
@@ -130,13 +135,15 @@ void Interpreter::Compiler::add_list(Instruction& instruction, std::uint32_t ind
   ListOperand operand{.argument = index, .type = type};
   for (const Literal& literal : given.items) {
     const auto* name = std::get_if<ValueName>(&literal);
-    if (name) operand.open.emplace_back(static_cast<std::uint32_t>(operand.items.size()), slot_of(name->name));
+    if (name)
+      operand.open.emplace_back(static_cast<std::uint32_t>(operand.items.size()), slot_of(name->name));
     operand.items.push_back(name ? IValue() : constant(literal, type));
   }
   // One number stands for as many as the operator wants.
   if (!given.is_list) operand.items.resize(static_cast<std::size_t>(type.length), operand.items.at(0));
   if (!given.is_list && !operand.open.empty())
-    for (std::uint32_t i = 1; i < operand.items.size(); ++i) operand.open.emplace_back(i, operand.open[0].second);
+    for (std::uint32_t i = 1; i < operand.items.size(); ++i)
+      operand.open.emplace_back(i, operand.open[0].second);
   if (operand.open.empty())
     instruction.arguments[index] = list(operand.items, type);
   else
@@ -157,7 +164,8 @@ void Interpreter::Compiler::add_mode(Instruction& instruction, std::uint32_t ind
   }
   const Node& node = target_.graph_.nodes[instruction.node];
   const std::string statistics(row->statistics);
-  const bool has_none = schema.argumentIndexWithName(statistics) && (!find(node, statistics) || is_none(find(node, statistics)));
+  const bool has_none = schema.argumentIndexWithName(statistics) &&
+                        (!find(node, statistics) || is_none(find(node, statistics)));
   if (!value.isBool() || has_none) return;
   ++flags_;
   if (!value.toBool()) return;
@@ -182,7 +190,8 @@ void Interpreter::Compiler::follow_memory(Instruction& instruction) {
   }
 }
 
-std::vector<Interpreter::Slot> Interpreter::Compiler::sources(const Instruction& instruction, std::uint32_t argument) {
+std::vector<Interpreter::Slot> Interpreter::Compiler::sources(const Instruction& instruction,
+                                                              std::uint32_t argument) {
   std::vector<Slot> slots;
   for (const Operand& operand : instruction.operands)
     if (operand.argument == argument) slots.push_back(operand.slot);
@@ -196,7 +205,8 @@ void Interpreter::Compiler::find_last_reads() {
   std::vector<char> read(memory_.size(), 0);
   for (const Slot slot : target_.outputs_) read[slot] = 1;
   for (const auto& [buffer, value] : target_.mutations_) read[buffer] = read[value] = 1;
-  for (auto instruction = target_.instructions_.rbegin(); instruction != target_.instructions_.rend(); ++instruction) {
+  for (auto instruction = target_.instructions_.rbegin(); instruction != target_.instructions_.rend();
+       ++instruction) {
     const auto see = [&](Slot slot) {
       if (slot != kNowhere && !std::exchange(read[slot], 1)) instruction->last_reads.push_back(slot);
     };

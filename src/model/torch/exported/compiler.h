@@ -21,7 +21,8 @@ class Interpreter::Compiler {
   void add_inputs();
   void add_node(std::uint32_t index);
   void add_argument(Instruction& instruction, std::uint32_t index, const Argument& given);
-  void add_list(Instruction& instruction, std::uint32_t index, const Argument& given, const ArgumentType& type);
+  void add_list(Instruction& instruction, std::uint32_t index, const Argument& given,
+                const ArgumentType& type);
   void add_mode(Instruction& instruction, std::uint32_t index, const Argument* given);
   void follow_memory(Instruction& instruction);
   void find_last_reads();

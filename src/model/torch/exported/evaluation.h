@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-
 namespace taxon::model::exported {
 
 /// An exported graph has the mode that it was exported in baked into the arguments of dropout, batch norm and

@@ -9,8 +9,8 @@
 
 namespace taxon::model::exported {
 
-// What a program of torch.export says, as plain data in its own terms. Source: torch/_export/serde/schema.py of
-// PyTorch 2.15, version 8 of the schema.
+// What a program of torch.export says, as plain data in its own terms. Source: torch/_export/serde/schema.py
+// of PyTorch 2.15, version 8 of the schema.
 
 /// Numbers of the schema's enumerations.
 enum class ScalarTypeCode : int {};
@@ -25,8 +25,8 @@ struct DeviceName {
   std::string type;
 };
 /// std::monostate is None.
-using Literal = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::string, ScalarTypeCode,
-                             LayoutCode, MemoryFormatCode, DeviceName>;
+using Literal = std::variant<std::monostate, ValueName, bool, std::int64_t, double, std::string,
+                             ScalarTypeCode, LayoutCode, MemoryFormatCode, DeviceName>;
 
 struct Argument {
   std::string name;  // of the operator's schema

@@ -25,7 +25,8 @@ constexpr std::string_view kWhole = "TRAINING", kDecomposed = "ATEN";
 
 json parse(const std::string& text, std::string_view what) {
   json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded() || !parsed.is_object()) fail(fmt::format("its {} is damaged: no JSON object", what));
+  if (parsed.is_discarded() || !parsed.is_object())
+    fail(fmt::format("its {} is damaged: no JSON object", what));
   return parsed;
 }
 
@@ -107,7 +108,8 @@ constexpr ArgumentKind kArgumentKinds[] = {
     {"as_layout", false, [](const json& value) { return Literal(static_cast<LayoutCode>(whole(value))); }},
     {"as_memory_format", false,
      [](const json& value) { return Literal(static_cast<MemoryFormatCode>(whole(value))); }},
-    {"as_device", false, [](const json& value) { return Literal(DeviceName{value.at("type").get<std::string>()}); }},
+    {"as_device", false,
+     [](const json& value) { return Literal(DeviceName{value.at("type").get<std::string>()}); }},
 };
 
 /// The items of an argument, or of what a node gives. Throws Error{Data} for kinds without a row.
@@ -247,7 +249,8 @@ Input parse_input(const json& spec) {
 void parse_output(const json& spec, Graph& graph) {
   const auto [kind, content] = variant_of(spec);
   if (kind == "buffer_mutation") {
-    graph.mutations.push_back({value_name(content.at("arg")).name, content.at("buffer_name").get<std::string>()});
+    graph.mutations.push_back(
+        {value_name(content.at("arg")).name, content.at("buffer_name").get<std::string>()});
     return;
   }
   if (kind != "user_output") fail(fmt::format("gives {}, which can't be trained here", kind));
@@ -261,9 +264,10 @@ void require_version(const json& program) {
   const json& writer = optional(program, "torch_version");
   const std::string by = writer.is_string() ? writer.get<std::string>() : "an unknown release";
   if (whole(version.at("major")) != kMajor)
-    fail(fmt::format("has version {}.{} of torch.export's schema, written by PyTorch {}; version {} can be read: "
-                     "export with PyTorch 2.8 to 2.15",
-                     whole(version.at("major")), whole(version.at("minor")), by, kMajor));
+    fail(fmt::format(
+        "has version {}.{} of torch.export's schema, written by PyTorch {}; version {} can be read: "
+        "export with PyTorch 2.9 to 2.15",
+        whole(version.at("major")), whole(version.at("minor")), by, kMajor));
 }
 
 /// Whether the graph was decomposed.
@@ -273,7 +277,8 @@ bool parse_dialect(const json& program) {
   for (const json& item : dialects.is_array() ? dialects : json::array()) {
     const std::string dialect = item.get<std::string>();
     if (dialect != kWhole && dialect != kDecomposed)
-      fail(fmt::format("is in dialect {} of torch.export; save what torch.export.export gives, as it is", dialect));
+      fail(fmt::format("is in dialect {} of torch.export; save what torch.export.export gives, as it is",
+                       dialect));
     is_decomposed = is_decomposed || dialect == kDecomposed;
   }
   return is_decomposed;
@@ -311,7 +316,8 @@ Graph parse_graph(const std::string& text) {
     for (const auto& [name, meta] : body.at("tensor_values").items())
       graph.tensors[name] = parse_meta(meta, /*stored=*/false);
     parse_ranges(program.at("range_constraints"), graph);
-    for (const json& spec : module.at("signature").at("input_specs")) graph.inputs.push_back(parse_input(spec));
+    for (const json& spec : module.at("signature").at("input_specs"))
+      graph.inputs.push_back(parse_input(spec));
     for (const json& spec : module.at("signature").at("output_specs")) parse_output(spec, graph);
     for (const json& node : body.at("nodes")) graph.nodes.push_back(parse_node(node));
     return graph;
@@ -330,16 +336,6 @@ std::map<std::string, Payload> parse_payloads(const std::string& text, const std
     }
     return payloads;
   });
-}
-
-std::string operator_name(const Node& node) {
-  constexpr std::string_view kPrefix = "torch.ops.";
-  return node.target.starts_with(kPrefix) ? node.target.substr(kPrefix.size()) : node.target;
-}
-
-std::string place_of(const Node& node) {
-  return fmt::format("operator {} at node {}{}", operator_name(node), node.name.empty() ? "?" : node.name,
-                     node.place.empty() ? "" : " (" + node.place + ")");
 }
 
 }  // namespace taxon::model::exported

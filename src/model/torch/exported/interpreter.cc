@@ -32,8 +32,7 @@ void Interpreter::push_arguments(const Instruction& instruction, const std::vect
   }
   for (const ListOperand& operand : instruction.lists) {
     std::vector<IValue> items = operand.items;
-    for (const auto& [index, slot] : operand.open)
-      items[index] = item(values[slot], operand.type);
+    for (const auto& [index, slot] : operand.open) items[index] = item(values[slot], operand.type);
     stack[operand.argument] = list(items, operand.type);
   }
   if (mode == Mode::Evaluate)
@@ -50,15 +49,15 @@ void Interpreter::take_results(const Instruction& instruction, Stack& stack, std
     }
     const auto list = stack[i].toTensorVector();
     if (list.size() != result.slots.size())
-      throw std::runtime_error(fmt::format("it gave {} tensors, and {} when it was exported", list.size(),
-                                           result.slots.size()));
+      throw std::runtime_error(
+          fmt::format("it gave {} tensors, and {} when it was exported", list.size(), result.slots.size()));
     for (std::size_t j = 0; j < list.size(); ++j)
       if (result.slots[j] != kNowhere) values[result.slots[j]] = list[j];
   }
 }
 
-std::vector<at::Tensor> Interpreter::run(std::span<const at::Tensor> stored, std::span<const at::Tensor> inputs,
-                                         Mode mode) const {
+std::vector<at::Tensor> Interpreter::run(std::span<const at::Tensor> stored,
+                                         std::span<const at::Tensor> inputs, Mode mode) const {
   TAXON_CHECK(stored.size() == stored_.size(), stored.size(), " stored tensors for ", stored_.size());
   TAXON_CHECK(inputs.size() == inputs_.size(), inputs.size(), " inputs for ", inputs_.size());
   std::vector<IValue> values(slots_);
@@ -79,7 +78,8 @@ std::vector<at::Tensor> Interpreter::run(std::span<const at::Tensor> stored, std
       for (const Slot slot : instruction.last_reads) values[slot] = IValue();
     }
   } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("{} in {}", reason_of(error), place_of(graph_.nodes[current->node])));
+    throw std::runtime_error(
+        fmt::format("{} in {}", reason_of(error), place_of(graph_.nodes[current->node])));
   }
   if (mode == Mode::Train) {
     at::NoGradGuard no_grad;

@@ -20,9 +20,9 @@ namespace taxon::model::exported {
 /// would record the Python code. One thread at a time.
 class Interpreter {
  public:
-  /// Throws Error{Data}, which lists every operator that this libtorch has not, or not with the arguments that
-  /// the graph gives it, with its node; and for a graph that was exported in evaluation mode, or reads values
-  /// that no node before gives.
+  /// Throws Error{Data}, which lists every operator that this libtorch has not, or not with the arguments
+  /// that the graph gives it, with its node; and for a graph that was exported in evaluation mode, or reads
+  /// values that no node before gives.
   explicit Interpreter(Graph graph);
 
   /// From now on constants of the graph that name `exported` as an element type name `type`.
@@ -61,7 +61,7 @@ class Interpreter {
   struct Instruction {
     Operator callee;
     std::uint32_t node;
-    std::vector<c10::IValue> arguments;  // constants in their places
+    std::vector<c10::IValue> arguments;                             // constants in their places
     std::vector<std::pair<std::uint32_t, c10::IValue>> evaluation;  // argument, what it is in that mode
     std::vector<std::pair<std::uint32_t, at::ScalarType>> types;    // arguments that name an element type
     std::vector<Operand> operands;
@@ -79,8 +79,8 @@ class Interpreter {
   Graph graph_;
   std::vector<Instruction> instructions_;
   std::size_t slots_ = 0;
-  std::vector<Slot> stored_, inputs_;             // kNowhere: nobody reads it
-  std::vector<char> changes_;                     // of stored_: a node may write there
+  std::vector<Slot> stored_, inputs_;  // kNowhere: nobody reads it
+  std::vector<char> changes_;          // of stored_: a node may write there
   std::vector<Slot> outputs_;
   std::vector<std::pair<Slot, Slot>> mutations_;  // buffer, its next value
 };

@@ -1,3 +1,5 @@
+#include "model/torch/network.h"
+
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +9,6 @@
 #include "model/torch/exported/interpreter.h"
 #include "model/torch/exported/program.h"
 #include "model/torch/exported/weights.h"
-#include "model/torch/network.h"
 
 namespace taxon::model {
 namespace {
@@ -20,7 +21,8 @@ using exported::TensorMeta;
 
 const TensorMeta& meta_of(const Graph& graph, const std::string& value) {
   const auto meta = graph.tensors.find(value);
-  if (meta == graph.tensors.end()) fail(fmt::format("its graph is damaged: it does not say what {} is", value));
+  if (meta == graph.tensors.end())
+    fail(fmt::format("its graph is damaged: it does not say what {} is", value));
   return meta->second;
 }
 
@@ -40,7 +42,8 @@ const std::string& single_input(const Graph& graph) {
       found = &input.value;
       ++count;
     }
-  if (count != 1) fail(fmt::format("takes {} tensors, and a data set gives it one, the batch of inputs", count));
+  if (count != 1)
+    fail(fmt::format("takes {} tensors, and a data set gives it one, the batch of inputs", count));
   return *found;
 }
 
@@ -48,9 +51,10 @@ const std::string& single_input(const Graph& graph) {
 void require_fit(const Graph& graph, const data::SampleShape& shape) {
   const TensorMeta& input = meta_of(graph, single_input(graph));
   if (input.sizes.empty() || input.sizes[0])
-    fail(fmt::format("takes inputs of shape {} only, all of one batch size: export it with dynamic_shapes=({{0: "
-                     "torch.export.Dim(\"batch\")}},)",
-                     shape_text(input)));
+    fail(fmt::format(
+        "takes inputs of shape {} only, all of one batch size: export it with dynamic_shapes=({{0: "
+        "torch.export.Dim(\"batch\")}},)",
+        shape_text(input)));
   bool fits = input.sizes.size() == shape.input.size() + 1;
   for (std::size_t i = 1; fits && i < input.sizes.size(); ++i)
     fits = !input.sizes[i] || *input.sizes[i] == shape.input[i - 1];
@@ -60,11 +64,14 @@ void require_fit(const Graph& graph, const data::SampleShape& shape) {
   if (!at::isFloatingType(exported::scalar_type(input.type)))
     fail(fmt::format("takes inputs of type {}, and the data set's are numbers with fractions",
                      c10::toString(exported::scalar_type(input.type))));
-  if (graph.outputs.size() != 1) fail(fmt::format("gives {} tensors rather than one of logits", graph.outputs.size()));
+  if (graph.outputs.size() != 1)
+    fail(fmt::format("gives {} tensors rather than one of logits", graph.outputs.size()));
   const TensorMeta& output = meta_of(graph, graph.outputs[0]);
-  const bool gives_logits = output.sizes.size() == 2 && (!output.sizes[1] || *output.sizes[1] == shape.classes);
+  const bool gives_logits =
+      output.sizes.size() == 2 && (!output.sizes[1] || *output.sizes[1] == shape.classes);
   if (!gives_logits)
-    fail(fmt::format("gives logits of shape {}, and the data set wants [batch, {}]", shape_text(output), shape.classes));
+    fail(fmt::format("gives logits of shape {}, and the data set wants [batch, {}]", shape_text(output),
+                     shape.classes));
 }
 
 /// A program out of a file of torch.export.
@@ -76,7 +83,8 @@ class ExportedNetwork final : public Network {
     require_fit(graph, shape);
     const TensorMeta& input = meta_of(graph, single_input(graph));
     type_ = exported::scalar_type(input.type);
-    if (const auto range = graph.symbols.find(input.symbols[0]); range != graph.symbols.end()) batch_ = range->second;
+    if (const auto range = graph.symbols.find(input.symbols[0]); range != graph.symbols.end())
+      batch_ = range->second;
   }
 
   std::vector<NamedTensor> parameters() const override { return program_.parameters; }
@@ -85,9 +93,10 @@ class ExportedNetwork final : public Network {
   at::Tensor forward(int, at::Tensor inputs) override {
     const std::int64_t size = inputs.size(0);
     if (batch_.max && size > *batch_.max)
-      fail(fmt::format("the program was exported for batches of at most {}, and this one has {}: export it with a "
-                       "larger Dim(max=...), or train with more micro-batches",
-                       *batch_.max, size));
+      fail(fmt::format(
+          "the program was exported for batches of at most {}, and this one has {}: export it with a "
+          "larger Dim(max=...), or train with more micro-batches",
+          *batch_.max, size));
     return interpreter_.run(program_.stored, std::span(&inputs, 1), mode_).at(0);
   }
   void set_mode(Mode mode) override { mode_ = mode; }

@@ -20,8 +20,8 @@ std::optional<c10::OperatorHandle> find_in_dispatcher(std::string_view target) {
   target.remove_prefix(kPrefix.size());
   const std::size_t space = target.find('.'), overload = target.rfind('.');
   if (space == std::string_view::npos || space == overload) return {};
-  const std::string name =
-      std::string(target.substr(0, space)) + "::" + std::string(target.substr(space + 1, overload - space - 1));
+  const std::string name = std::string(target.substr(0, space)) +
+                           "::" + std::string(target.substr(space + 1, overload - space - 1));
   const std::string_view variant = target.substr(overload + 1);
   const auto found =
       c10::Dispatcher::singleton().findSchema({name, variant == "default" ? "" : std::string(variant)});

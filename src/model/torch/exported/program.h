@@ -13,9 +13,9 @@ namespace taxon::model::exported {
 /// What a file of torch.export.save holds.
 struct Program {
   Graph graph;
-  std::vector<at::Tensor> stored;               // in the order of the graph's inputs
+  std::vector<at::Tensor> stored;                // in the order of the graph's inputs
   std::vector<NamedTensor> parameters, buffers;  // of these, under PyTorch's names
-  std::vector<at::Tensor> constants;            // and the rest
+  std::vector<at::Tensor> constants;             // and the rest
 };
 
 /// Throws Error{Data}, whose words follow the file's name, for a file that is none of these, was written by

@@ -16,8 +16,9 @@ using c10::IValue;
 using torch::jit::Stack;
 
 double real(const IValue& number) {
-  return number.isInt() ? static_cast<double>(number.toInt())
-                        : number.isBool() ? static_cast<double>(number.toBool()) : number.toDouble();
+  return number.isInt()    ? static_cast<double>(number.toInt())
+         : number.isBool() ? static_cast<double>(number.toBool())
+                           : number.toDouble();
 }
 std::int64_t whole(const IValue& number) {
   return number.isBool() ? static_cast<std::int64_t>(number.toBool()) : number.toInt();

@@ -12,10 +12,9 @@ namespace taxon::model::exported {
 namespace {
 
 /// In the order of the schema's enumeration, whose first is "unknown".
-constexpr at::ScalarType kTypes[] = {at::kByte,          at::kChar,          at::kShort, at::kInt,
-                                     at::kLong,          at::kHalf,          at::kFloat, at::kDouble,
-                                     at::kComplexHalf,   at::kComplexFloat,  at::kComplexDouble,
-                                     at::kBool,          at::kBFloat16};
+constexpr at::ScalarType kTypes[] = {
+    at::kByte,   at::kChar,        at::kShort,        at::kInt,           at::kLong, at::kHalf,    at::kFloat,
+    at::kDouble, at::kComplexHalf, at::kComplexFloat, at::kComplexDouble, at::kBool, at::kBFloat16};
 
 /// Elements of a tensor whose strides let several of them share memory: an expanded one.
 constexpr std::int64_t kMostExpanded = 1 << 26;
@@ -35,7 +34,8 @@ std::int64_t product(const std::string& name, std::int64_t a, std::int64_t b) {
 at::ScalarType scalar_type(ScalarTypeCode code) {
   const int number = static_cast<int>(code);
   if (number < 1 || number > static_cast<int>(std::size(kTypes)))
-    throw Error(ErrorKind::Data, fmt::format("has tensors of element type {}, which is not known here", number));
+    throw Error(ErrorKind::Data,
+                fmt::format("has tensors of element type {}, which is not known here", number));
   return kTypes[number - 1];
 }
 
@@ -82,7 +82,8 @@ at::Tensor Weights::read(const std::string& name, const Payload& payload) const 
   // from_blob has no const form; only read.
   auto* memory = const_cast<std::byte*>(bytes.data());
   const at::Tensor flat = at::from_blob(memory, {stored}, type);
-  at::Tensor own = flat.as_strided(sizes, meta.strides, meta.storage_offset).clone(at::MemoryFormat::Contiguous);
+  at::Tensor own =
+      flat.as_strided(sizes, meta.strides, meta.storage_offset).clone(at::MemoryFormat::Contiguous);
   return own.requires_grad_(meta.requires_grad && at::isFloatingType(type));
 }
 

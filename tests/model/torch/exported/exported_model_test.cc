@@ -19,8 +19,9 @@ const data::SampleShape kImages{{1, 6, 6}, 5};
 const data::SampleShape kRows{{6}, 5};
 const data::SampleShape kSequences{{4, 6}, 5};
 
-std::unique_ptr<Model> load(const std::string& path, const data::SampleShape& shape, DType compute = DType::Float32,
-                            std::vector<std::string> frozen = {}, int rank = 0) {
+std::unique_ptr<Model> load(const std::string& path, const data::SampleShape& shape,
+                            DType compute = DType::Float32, std::vector<std::string> frozen = {},
+                            int rank = 0) {
   plan::ModelPlan plan{.name = path, .frozen = std::move(frozen)};
   return make_model({.plan = &plan, .shape = shape, .compute = compute, .seed = 3, .rank = rank});
 }
@@ -113,7 +114,8 @@ TEST(ExportedModel, BuffersChangeInTrainingAndRoundTrip) {
 
 TEST(ExportedModel, DropoutDiffersByRankAndStepAndContinues) {
   const Samples samples = make_samples(kRows, 16);
-  Bound first(load(path_of("dropout.pt2"), kRows)), second(load(path_of("dropout.pt2"), kRows, DType::Float32, {}, 1));
+  Bound first(load(path_of("dropout.pt2"), kRows)),
+      second(load(path_of("dropout.pt2"), kRows, DType::Float32, {}, 1));
   first.step(samples);
   second.step(samples);
   EXPECT_NE(first.all_gradients(), second.all_gradients());
@@ -136,10 +138,10 @@ TEST(ExportedModel, FrozenByThePlan) {
 TEST(ExportedModel, InputsAreNotWrittenTo) {
   // relu_ of the batch itself.
   Forged forged("tied");
-  const std::string path =
-      forged.graph("torch.ops.aten.tanh.default", "torch.ops.aten.relu_.default")
-          .graph("{\"as_tensor\": {\"name\": \"linear\"}}, \"kind\"", "{\"as_tensor\": {\"name\": \"x\"}}, \"kind\"")
-          .save();
+  const std::string path = forged.graph("torch.ops.aten.tanh.default", "torch.ops.aten.relu_.default")
+                               .graph("{\"as_tensor\": {\"name\": \"linear\"}}, \"kind\"",
+                                      "{\"as_tensor\": {\"name\": \"x\"}}, \"kind\"")
+                               .save();
   const Samples samples = make_samples(kRows, 4), before = samples;
   Bound model(load(path, kRows));
   model.step(samples);
@@ -158,9 +160,13 @@ TEST(ExportedModel, ShapesThatDoNotFitTheDataAreSaidWithBoth) {
 }
 
 TEST(ExportedModel, BatchesOfOneSize) {
-  const std::string batch = "{\"as_expr\": {\"expr_str\": \"Symbol('s77', positive=True, integer=True)\", \"hint\": {\"as_int\": 6}}}";
-  EXPECT_THAT(complaint(Forged("mlp").graph(batch, "{\"as_int\": 6}").save(), kImages),
-              HasSubstr("takes inputs of shape [6, 1, 6, 6] only, all of one batch size: export it with dynamic_shapes"));
+  const std::string batch =
+      "{\"as_expr\": {\"expr_str\": \"Symbol('s77', positive=True, integer=True)\", \"hint\": {\"as_int\": "
+      "6}}}";
+  EXPECT_THAT(
+      complaint(Forged("mlp").graph(batch, "{\"as_int\": 6}").save(), kImages),
+      HasSubstr(
+          "takes inputs of shape [6, 1, 6, 6] only, all of one batch size: export it with dynamic_shapes"));
 }
 
 TEST(ExportedModel, BatchesLargerThanExportedFor) {

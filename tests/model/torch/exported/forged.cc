@@ -52,7 +52,8 @@ std::string Forged::save(Packing packing) const {
   const std::string path = (folder_ / "forged.pt2").string();
   archive* zip = archive_write_new();
   archive_write_set_format_zip(zip);
-  archive_write_set_options(zip, packing == Packing::Stored ? "zip:compression=store" : "zip:compression=deflate");
+  archive_write_set_options(zip,
+                            packing == Packing::Stored ? "zip:compression=store" : "zip:compression=deflate");
   EXPECT_EQ(archive_write_open_filename(zip, path.c_str()), ARCHIVE_OK);
   for (const auto& [name, contents] : members_) {
     archive_entry* entry = archive_entry_new();

@@ -15,7 +15,8 @@ class Forged {
   ~Forged();
   Forged(const Forged&) = delete;
 
-  /// Replaces a text in the graph, or in the table of weights, everywhere. Fails the test where it is not there.
+  /// Replaces a text in the graph, or in the table of weights, everywhere. Fails the test where it is not
+  /// there.
   Forged& graph(const std::string& old_text, const std::string& new_text);
   Forged& weights(const std::string& old_text, const std::string& new_text);
   Forged& remove(const std::string& member);

@@ -210,6 +210,10 @@ class Sizes(nn.Module):
         return self.head(torch.where((row >= batch // 2)[:, None], y.flip(1), y))
 
 
+def rms_norm():
+    return nn.Sequential(nn.Linear(6, 8), nn.RMSNorm(8), nn.SiLU(), nn.Linear(8, 5))
+
+
 class Double(nn.Module):
     def __init__(self):
         super().__init__()
@@ -245,6 +249,7 @@ NETWORKS = {
     "dropout": (Dropout, [numbers(6)], 0.1),
     "statistics": (Statistics, [numbers(6)], 0.2),
     "sizes": (Sizes, [numbers(6)], 0.2),
+    "rms_norm": (rms_norm, [numbers(6)], 0.2),
     "double": (Double, [numbers(4, 6)], 0.3),
 }
 RANDOM = {"dropout"}

@@ -19,10 +19,10 @@ struct Reference {
   std::vector<Input> inputs;
   double rate = 0;
   bool is_double = false;
-  bool is_random = false;  // nothing is known of its training
-  double evaluation = 0;   // loss before training
-  double loss = 0;         // of the first step
-  double trained = 0;      // after 100 steps
+  bool is_random = false;                   // nothing is known of its training
+  double evaluation = 0;                    // loss before training
+  double loss = 0;                          // of the first step
+  double trained = 0;                       // after 100 steps
   std::vector<Summary> gradients, buffers;  // of the first step, and after it
 };
 
