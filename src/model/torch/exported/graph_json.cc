@@ -156,7 +156,7 @@ std::string place_in_python(const std::string& trace) {
       const std::size_t quote = rest.find('"'), comma = rest.find(", line ");
       if (quote == std::string_view::npos || comma == std::string_view::npos) continue;
       const std::string_view path = rest.substr(0, quote);
-      const bool library = path.find("torch/") != std::string_view::npos;
+      const bool library = path.starts_with("torch/") || path.find("-packages/torch/") != path.npos;
       wants_code = !library || in_library;
       if (!wants_code) continue;
       in_library = library;

@@ -161,7 +161,7 @@ TEST(ExportedModel, ShapesThatDoNotFitTheDataAreSaidWithBoth) {
 
 TEST(ExportedModel, BatchesOfOneSize) {
   const std::string batch =
-      "{\"as_expr\": {\"expr_str\": \"Symbol('s77', positive=True, integer=True)\", \"hint\": {\"as_int\": "
+      "{\"as_expr\": {\"expr_str\": \"Symbol('s31', positive=True, integer=True)\", \"hint\": {\"as_int\": "
       "6}}}";
   EXPECT_THAT(
       complaint(Forged("mlp").graph(batch, "{\"as_int\": 6}").save(), kImages),

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "model/torch/exported/archive.h"
 #include "model/torch/exported/forged.h"
 #include "model/torch/exported/interpreter.h"
 #include "model/torch/exported/networks.h"
