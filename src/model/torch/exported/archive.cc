@@ -26,7 +26,7 @@ class ZipReader {
     if (!archive_) fail("no memory to read it");
     archive_read_support_format_zip_seekable(get());
     if (archive_read_open_filename(get(), path.c_str(), kBlock) != ARCHIVE_OK)
-      fail(fmt::format("is no zip archive, as torch.export.save writes: {}", why()));
+      fail(fmt::format("is no zip archive, as torch.export.save writes, or is cut short: {}", why()));
   }
   /// Null: there are no more.
   archive_entry* next() {

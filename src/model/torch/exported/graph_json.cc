@@ -143,7 +143,8 @@ Returned parse_returned(const json& output, const Node& node) {
   return returned;
 }
 
-/// Of a stack trace the innermost line outside PyTorch itself, which is the user's, or the last one.
+/// Of a stack trace the innermost line outside PyTorch itself and what it generates, which is the user's, or
+/// the last one.
 std::string place_in_python(const std::string& trace) {
   std::istringstream lines(trace);
   std::string line, best, code;
@@ -156,7 +157,8 @@ std::string place_in_python(const std::string& trace) {
       const std::size_t quote = rest.find('"'), comma = rest.find(", line ");
       if (quote == std::string_view::npos || comma == std::string_view::npos) continue;
       const std::string_view path = rest.substr(0, quote);
-      const bool library = path.starts_with("torch/") || path.find("-packages/torch/") != path.npos;
+      const bool library =
+          path.starts_with("torch/") || path.starts_with('<') || path.find("-packages/torch/") != path.npos;
       wants_code = !library || in_library;
       if (!wants_code) continue;
       in_library = library;
