@@ -1,1 +1,4 @@
 taxon_test(model DEPS model LIBS ${TORCH_LIBRARIES})
+
+taxon_test(exported FOLDER model/torch/exported DEPS model LIBS ${TORCH_LIBRARIES} LibArchive::LibArchive nlohmann_json::nlohmann_json)
+target_compile_definitions(exported_test PRIVATE TAXON_NETWORKS="${CMAKE_CURRENT_SOURCE_DIR}/model/torch/exported/networks")

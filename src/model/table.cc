@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "model/model.h"
 #include "model/perceptron.h"
+#include "plan/model_file.h"
 #if TAXON_WITH_TORCH
 #include "model/torch/builders.h"
 #endif
@@ -22,9 +23,16 @@ constexpr ModelRow kRows[] = {
 
 #if TAXON_WITH_TORCH
 std::unique_ptr<Model> make_script(const ModelContext& context) { return build_script(context); }
+std::unique_ptr<Model> make_exported(const ModelContext& context) { return build_exported(context); }
 #else
 std::unique_ptr<Model> make_script(const ModelContext&) {
   throw Error(ErrorKind::Usage, "model.torchscript: this build has no libtorch; build with TAXON_WITH_TORCH");
+}
+std::unique_ptr<Model> make_exported(const ModelContext& context) {
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("model.name: this build has no libtorch, which {} needs; build with TAXON_WITH_TORCH",
+                  context.plan->name));
 }
 #endif
 
@@ -34,15 +42,17 @@ std::span<const ModelRow> model_table() { return kRows; }
 
 std::unique_ptr<Model> make_model(const ModelContext& context) {
   if (!context.plan->torchscript.empty()) return make_script(context);
+  if (plan::is_model_file(context.plan->name)) return make_exported(context);
   std::string names;
   for (const ModelRow& row : model_table()) {
     if (row.name == context.plan->name) return row.make(context);
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
-  throw Error(ErrorKind::Usage,
-              fmt::format("model.name: there is no model \"{}\"; there are {}, and any TorchScript file by "
-                          "model.torchscript",
-                          context.plan->name, names));
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("model.name: there is no model \"{}\"; there are {}, any program of "
+                  "torch.export as a file that ends in .pt2, and any TorchScript file by model.torchscript",
+                  context.plan->name, names));
 }
 
 }  // namespace taxon::model

@@ -12,7 +12,9 @@ namespace taxon::plan {
 template <Like<ModelPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "name",
-              .sentence = "Model of the model table: mlp, lenet5, cnn, resnet18 or perceptron.",
+              .sentence =
+                  "Model of the model table: mlp, lenet5, cnn, resnet18 or perceptron; or the path of a "
+                  "program of torch.export, which ends in .pt2.",
               .one_of = "model"},
         p.name);
   visit(Field{.key = "torchscript",

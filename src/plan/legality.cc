@@ -9,6 +9,7 @@
 #include "plan/legality_codecs.h"
 #include "plan/legality_factors.h"
 #include "plan/legality_rows.h"
+#include "plan/model_file.h"
 
 namespace taxon::plan {
 
@@ -29,7 +30,8 @@ bool usable_as_file_name(const std::string& name) {
 }
 
 Violation model_known(const LegalityInput& c) {
-  if (c.plan.model.name.empty()) return {};  // a TorchScript file, or the row above complains
+  // Files are opened before the run, and the row above complains where nothing is given.
+  if (c.plan.model.name.empty() || is_model_file(c.plan.model.name)) return {};
   return known_name(c.plan.model.name, c.known.models);
 }
 
@@ -274,7 +276,7 @@ constexpr LegalityRow kRows[] = {
        return unless(c.plan.model.name.empty() != c.plan.model.torchscript.empty(),
                      c.plan.model.name.empty() ? "neither is" : "both are");
      }},
-    {"model.name", "must name a model", model_known, Name},
+    {"model.name", "must name a model, or a file that ends in .pt2", model_known, Name},
     {"model.frozen", "must list names of parameters", frozen_named},
     {"data.dataset", "must name a kind of data set",
      [](const LegalityInput& c) { return known_name(c.plan.data.dataset, names_of(c.known.datasets)); },

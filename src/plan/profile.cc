@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
+#include "plan/model_file.h"
 #include "plan/nearest.h"
 #include "plan/plan.h"
 
@@ -138,9 +138,7 @@ std::vector<std::string> profile_problems(const ModelProfile& profile) { return 
 
 std::vector<std::string> profile_mismatches(const ModelProfile& profile, const Plan& plan, int world_size) {
   std::vector<std::string> problems;
-  const std::string wanted = plan.model.name.empty()
-                                 ? std::filesystem::path(plan.model.torchscript).stem().string()
-                                 : plan.model.name;
+  const std::string wanted = model_label(plan.model);
   if (profile.model != wanted)
     problems.push_back(
         fmt::format("it is of model \"{}\", but the recipe trains \"{}\"", profile.model, wanted));

@@ -34,7 +34,7 @@ struct SegmentProfile {
 };
 
 struct ModelProfile {
-  std::string model;                // as model.name, or the TorchScript file's name without its ending
+  std::string model;                // as model.name, or its file's name without folder and ending
   std::string source;               // where the figures come from: a machine, a paper
   std::int64_t batch = 0;           // samples of one forward and backward pass; 0: counted, not measured
   DType compute = DType::Float32;   // what it was measured in

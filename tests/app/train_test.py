@@ -251,6 +251,11 @@ class WrongInput(TaxonTest):
         self.assertIn("/nowhere", result.stderr)
         result = self.taxon("train", self.recipe, "--out", "run", "--set", "model={torchscript: missing.pt}", code=65)
         self.assertIn("missing.pt", result.stderr)
+        result = self.taxon("train", self.recipe, "--out", "run", "--set", "model.name=missing.pt2", code=65)
+        self.assertIn("missing.pt2", result.stderr)
+        network = pathlib.Path(__file__).parent.parent / "model/torch/exported/networks/mlp.pt2"
+        result = self.taxon("train", self.recipe, "--out", "run", "--set", f"model.name={network}", code=65)
+        self.assertIn("takes inputs of shape [batch, 1, 6, 6], and the data set's are [batch, 1, 28, 28]", result.stderr)
         self.assertFalse((self.folder / "run" / "summary.json").exists())
 
     def test_an_unwritable_output_folder(self):

@@ -464,6 +464,7 @@ TEST(Legality, LegalSpecialCases) {
       },
       4);
   expect_legal([](Plan& p) { p.model = {.name = "", .torchscript = "m.pt"}; }, 2);
+  expect_legal([](Plan& p) { p.model.name = "folder/m.pt2"; }, 2);
 }
 
 TEST(Legality, CodecAutoIsJudgedAsItsCodec) {

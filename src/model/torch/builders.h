@@ -14,6 +14,8 @@ std::unique_ptr<Model> build_cnn(const ModelContext& context);
 std::unique_ptr<Model> build_resnet18(const ModelContext& context);
 /// The file of context.plan->torchscript.
 std::unique_ptr<Model> build_script(const ModelContext& context);
+/// The program of torch.export in the file of context.plan->name.
+std::unique_ptr<Model> build_exported(const ModelContext& context);
 
 /// What framework_facts() says in a build with libtorch.
 FrameworkFacts facts_of_libtorch();

@@ -52,5 +52,9 @@ std::unique_ptr<Network> make_cnn(const data::SampleShape& shape);
 std::unique_ptr<Network> make_resnet18(const data::SampleShape& shape);
 /// Throws Error{Data} if the file is missing or is no TorchScript module.
 std::unique_ptr<Network> load_script(const std::string& path);
+/// A file of torch.export.save. Throws Error{Data} if it is missing, cut short, or of another kind or
+/// version, if it has operators that this libtorch has not, and if it does not map inputs of that shape to
+/// logits.
+std::unique_ptr<Network> load_exported(const std::string& path, const data::SampleShape& shape);
 
 }  // namespace taxon::model

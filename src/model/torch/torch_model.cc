@@ -320,5 +320,10 @@ std::unique_ptr<Model> build_script(const ModelContext& context) {
   return std::make_unique<TorchModel>(std::filesystem::path(path).stem().string(), context,
                                       [&] { return load_script(path); });
 }
+std::unique_ptr<Model> build_exported(const ModelContext& context) {
+  const std::string& path = context.plan->name;
+  return std::make_unique<TorchModel>(std::filesystem::path(path).stem().string(), context,
+                                      [&] { return load_exported(path, context.shape); });
+}
 
 }  // namespace taxon::model

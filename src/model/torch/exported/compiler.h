@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/torch/exported/graph.h"
+#include "model/torch/exported/interpreter.h"
+
+namespace taxon::model::exported {
+
+/// Makes instructions of a graph's nodes.
+class Interpreter::Compiler {
+ public:
+  explicit Compiler(Interpreter& target) : target_(target) {}
+  /// Throws as Interpreter's constructor.
+  void run();
+
+ private:
+  void add_inputs();
+  void add_node(std::uint32_t index);
+  void add_argument(Instruction& instruction, std::uint32_t index, const Argument& given);
+  void add_list(Instruction& instruction, std::uint32_t index, const Argument& given,
+                const ArgumentType& type);
+  void add_mode(Instruction& instruction, std::uint32_t index, const Argument* given);
+  void follow_memory(Instruction& instruction);
+  void find_last_reads();
+
+  Slot new_slot(const std::string& value);
+  Slot slot_of(const std::string& value) const;
+  /// The slot that an argument of the instruction comes from; kNowhere: it is no tensor of an earlier node.
+  static std::vector<Slot> sources(const Instruction& instruction, std::uint32_t argument);
+  void report(const Node& node, const std::string& why);
+
+  Interpreter& target_;
+  std::map<std::string, Slot> slots_;
+  std::vector<Slot> memory_;  // of each slot, that input's in whose memory it lies; kNowhere: in its own
+  std::map<std::string, std::string> problems_;  // by operator, the first node's
+  std::vector<std::string> order_;               // of the operators with problems
+  int flags_ = 0, flags_in_training_ = 0;
+};
+
+}  // namespace taxon::model::exported

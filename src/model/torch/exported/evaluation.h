@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string_view>
+
+namespace taxon::model::exported {
+
+/// An exported graph has the mode that it was exported in baked into the arguments of dropout, batch norm and
+/// their like. By the names that such arguments have in PyTorch's schemas they are found again.
+struct ModeArgument {
+  std::string_view name;
+  /// True in training, false in evaluation. If not, it is a probability of dropout, 0 in evaluation.
+  bool is_flag;
+  /// Where this argument is None the flag stays as it is: there are no running statistics to evaluate with.
+  std::string_view statistics;
+};
+
+/// The row of an argument of that name; null: it does not depend on the mode.
+const ModeArgument* mode_argument(std::string_view name);
+
+}  // namespace taxon::model::exported

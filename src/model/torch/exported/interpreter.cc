@@ -1,0 +1,93 @@
+#include "model/torch/exported/interpreter.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "base/check.h"
+#include "model/torch/exported/compiler.h"
+#include "model/torch/reason.h"
+
+namespace taxon::model::exported {
+
+using c10::IValue;
+using torch::jit::Stack;
+
+Interpreter::Interpreter(Graph graph) : graph_(std::move(graph)) { Compiler(*this).run(); }
+
+void Interpreter::compute_in(at::ScalarType exported, at::ScalarType type) {
+  for (Instruction& instruction : instructions_)
+    for (const auto& [argument, named] : instruction.types)
+      if (named == exported) instruction.arguments[argument] = static_cast<std::int64_t>(type);
+}
+
+void Interpreter::push_arguments(const Instruction& instruction, const std::vector<IValue>& values, Mode mode,
+                                 Stack& stack) const {
+  stack.assign(instruction.arguments.begin(), instruction.arguments.end());
+  for (const Operand& operand : instruction.operands) {
+    stack[operand.argument] = item(values[operand.slot], operand.type);
+  }
+  for (const ListOperand& operand : instruction.lists) {
+    std::vector<IValue> items = operand.items;
+    for (const auto& [index, slot] : operand.open) items[index] = item(values[slot], operand.type);
+    stack[operand.argument] = list(items, operand.type);
+  }
+  if (mode == Mode::Evaluate)
+    for (const auto& [argument, value] : instruction.evaluation) stack[argument] = value;
+}
+
+void Interpreter::take_results(const Instruction& instruction, Stack& stack, std::vector<IValue>& values) {
+  TAXON_CHECK(stack.size() == instruction.results.size(), stack.size(), " results");
+  for (std::size_t i = 0; i < instruction.results.size(); ++i) {
+    const Result& result = instruction.results[i];
+    if (!result.is_list) {
+      if (result.slots[0] != kNowhere) values[result.slots[0]] = std::move(stack[i]);
+      continue;
+    }
+    const auto list = stack[i].toTensorVector();
+    if (list.size() != result.slots.size())
+      throw std::runtime_error(
+          fmt::format("it gave {} tensors, and {} when it was exported", list.size(), result.slots.size()));
+    for (std::size_t j = 0; j < list.size(); ++j)
+      if (result.slots[j] != kNowhere) values[result.slots[j]] = list[j];
+  }
+}
+
+std::vector<at::Tensor> Interpreter::run(std::span<const at::Tensor> stored,
+                                         std::span<const at::Tensor> inputs, Mode mode) const {
+  TAXON_CHECK(stored.size() == stored_.size(), stored.size(), " stored tensors for ", stored_.size());
+  TAXON_CHECK(inputs.size() == inputs_.size(), inputs.size(), " inputs for ", inputs_.size());
+  std::vector<IValue> values(slots_);
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const bool is_kept = mode == Mode::Train || changes_[stored_[i]] == 0;
+    values[stored_[i]] = is_kept ? stored[i] : stored[i].detach().clone();
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    values[inputs_[i]] = changes_[inputs_[i]] == 0 ? inputs[i] : inputs[i].clone();
+  Stack stack;
+  const Instruction* current = nullptr;
+  try {
+    for (const Instruction& instruction : instructions_) {
+      current = &instruction;
+      push_arguments(instruction, values, mode, stack);
+      instruction.callee.call(stack);
+      take_results(instruction, stack, values);
+      for (const Slot slot : instruction.last_reads) values[slot] = IValue();
+    }
+  } catch (const std::exception& error) {
+    throw std::runtime_error(
+        fmt::format("{} in {}", reason_of(error), place_of(graph_.nodes[current->node])));
+  }
+  if (mode == Mode::Train) {
+    at::NoGradGuard no_grad;
+    for (const auto& [buffer, next] : mutations_) values[buffer].toTensor().copy_(values[next].toTensor());
+  }
+  std::vector<at::Tensor> outputs;
+  for (const Slot slot : outputs_) outputs.push_back(values[slot].toTensor());
+  return outputs;
+}
+
+}  // namespace taxon::model::exported

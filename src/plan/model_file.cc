@@ -1,0 +1,14 @@
+#include "plan/model_file.h"
+
+#include <filesystem>
+
+namespace taxon::plan {
+
+bool is_model_file(std::string_view name) { return name.ends_with(".pt2"); }
+
+std::string model_label(const ModelPlan& model) {
+  if (!model.name.empty() && !is_model_file(model.name)) return model.name;
+  return std::filesystem::path(model.name.empty() ? model.torchscript : model.name).stem().string();
+}
+
+}  // namespace taxon::plan
