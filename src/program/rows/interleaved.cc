@@ -70,9 +70,8 @@ struct Interleaved {
 /// 2021: each rank has `chunks` stages that are not neighbours, which cuts the bubble by as much and sends as
 /// many times more. Two stages a rank, the second marked by ':
 ///
-///     rank 0  F0  F1  F0' F1' F2  .   B0' --- F3  B1' --- F2' B0  --- F3' B1  --- .   B2' --- .   B3' --- B2
-///     --- B3  --- rank 1  .   F0  F1  F0' B0' --- F1' B1' --- F2  B0  --- F3  B1  --- F2' B2' --- F3' B3'
-///     --- B2  --- B3  --- .   .
+///     rank 0  F0  F1  F0' F1' .   .   B0' --- .   B1' --- B0  --- B1  ---
+///     rank 1  .   F0  F1  F0' B0' --- F1' B1' --- B0  --- B1  --- .   .
 ScheduleRow interleaved() {
   return schedule_row<Interleaved>({.name = "interleaved",
                                     .sentence = "1f1b with several stages a rank",
