@@ -321,13 +321,17 @@ int most_versions(const std::vector<Action>& actions, int stage) {
   std::map<int, std::size_t> last_use;
   for (std::size_t i = 0; i < actions.size(); ++i)
     if (actions[i].stage == stage && computes(actions[i].kind)) last_use[actions[i].version] = i;
-  int newest = 0, most = 1;
+  std::vector<int> ends(actions.size(), 0);  // versions that are no longer the newest, by their last use
+  int newest = 0, older = 0, most = 1;
   for (std::size_t i = 0; i < actions.size(); ++i) {
+    older -= ends[i];
     if (actions[i].stage != stage || actions[i].kind != ActionKind::Update) continue;
+    if (const auto last = last_use.find(newest); last != last_use.end() && last->second > i) {
+      ++older;
+      ++ends[last->second];
+    }
     newest = actions[i].version;
-    int kept = 1;
-    for (const auto& [version, last] : last_use) kept += version < newest && last > i;
-    most = std::max(most, kept);
+    most = std::max(most, 1 + older);
   }
   return most;
 }

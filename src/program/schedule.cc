@@ -49,6 +49,9 @@ std::vector<std::string> shape_problems(const ScheduleRow& row, const Shape& sha
     problems.push_back(fmt::format("stages must be at least 1, but are {}", shape.stages));
   if (shape.micros < 1)
     problems.push_back(fmt::format("micro-batches must be at least 1, but are {}", shape.micros));
+  if (const std::int64_t passes = std::int64_t{shape.stages} * shape.micros; passes > kMostPasses)
+    problems.push_back(fmt::format("{} stages of {} micro-batches are more than the {} passes of a program",
+                                   shape.stages, shape.micros, kMostPasses));
   if (!problems.empty()) return problems;
   problems = row.problems(shape, options);
   if (const int ranks = row.ranks(shape, options); ranks < 1 || shape.stages % ranks != 0)

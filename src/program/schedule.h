@@ -16,6 +16,9 @@ struct Shape {
   int micros = 1;  // micro-batches from one flush to the next
 };
 
+/// Stages times micro-batches of one program, at most: it is a list of all of them.
+inline constexpr std::int64_t kMostPasses = 100'000;
+
 /// Rows without keys of their own.
 struct NoOptions {};
 template <plan::Like<NoOptions> O, class V>

@@ -33,7 +33,7 @@ double seconds_of(const Action& action, const StageCost& cost) {
 class Evaluation {
  public:
   Evaluation(const Program& program, std::span<const StageCost> costs)
-      : program_(program), costs_(costs), ranks_(program.ranks.size()) {}
+      : program_(program), costs_(costs), memory_(stage_memory(program)), ranks_(program.ranks.size()) {}
 
   Timeline run() {
     // Ranks take turns; each goes as far as what it waits for is known.
@@ -110,16 +110,16 @@ class Evaluation {
       most = std::max(most, kept);
       if (makes_weight_gradient(action.kind)) kept -= cost(action.stage).activation_bytes;
     }
-    const std::vector<StageMemory> stages = stage_memory(program_);
     for (int stage = 0; stage < program_.stages; ++stage)
       if (program_.rank_at(stage) == rank)
-        always += stages[static_cast<std::size_t>(stage)].versions * cost(stage).weight_bytes +
+        always += memory_[static_cast<std::size_t>(stage)].versions * cost(stage).weight_bytes +
                   cost(stage).state_bytes;
     return most + always;
   }
 
   const Program& program_;
   std::span<const StageCost> costs_;
+  const std::vector<StageMemory> memory_;
   std::vector<RankState> ranks_;
   std::map<std::tuple<ActionKind, int, int>, double> arrivals_;  // of what was sent
   std::map<std::tuple<ActionKind, int, int>, double> ways_;      // free from, by kind and ends

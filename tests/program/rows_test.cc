@@ -152,6 +152,7 @@ TEST(Refusals, AreSentences) {
   EXPECT_THAT(refusal("interleaved", {7, 8}), HasSubstr("7 stages are no multiple of chunks (2)"));
   EXPECT_THAT(refusal("data_parallel", {2, 4}), HasSubstr("one stage, the whole model, not 2"));
   EXPECT_THAT(refusal("pipedream_2bw", {4, 8}, {{"micros_per_update", 2}}), HasSubstr("2 is fewer than 4"));
+  EXPECT_THAT(refusal("gpipe", {1 << 20, 1 << 20}), HasSubstr("more than the 100000 passes of a program"));
   EXPECT_THAT(refusal("pipedream_2bw", {4, 9}), HasSubstr("9 micro-batches are no multiple of the 4"));
 }
 
