@@ -4,7 +4,7 @@
 # Users include <taxon/...> alone; what these headers are made of lies in taxon/detail. pkg-config's `taxon` is all of it.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Taxon)
-set(comm_modules base task plan net control tensor comm codec optim exchange)
+set(comm_modules base task plan program parallel net control tensor comm codec optim exchange)
 set(train_modules data model report checkpoint train sim faults launch job planner)
 
 if(NOT TAXON_WITH_TORCH)

@@ -14,7 +14,9 @@
 #include "apps/taxon/commands/doctor.h"
 #include "apps/taxon/commands/faults.h"
 #include "apps/taxon/commands/launch.h"
+#include "apps/taxon/commands/parallel.h"
 #include "apps/taxon/commands/profile.h"
+#include "apps/taxon/commands/schedule.h"
 #include "apps/taxon/commands/simulate.h"
 #include "apps/taxon/commands/taxonomy.h"
 #include "apps/taxon/commands/train.h"
@@ -227,6 +229,54 @@ CLI::App* add_codecs(CLI::App& program, taxon::app::CodecsArguments& arguments) 
   return codecs;
 }
 
+CLI::App* add_parallel(CLI::App& program, taxon::app::ParallelArguments& arguments) {
+  CLI::App* parallel = program.add_subcommand(
+      "parallel", "Say how each layer of a network is best divided over workers: by data, model or both");
+  parallel->add_option("network", arguments.network, "The network (default: list those that there are)")
+      ->type_name("NETWORK");
+  parallel
+      ->add_option("--workers", arguments.workers, "Workers (default: as many as the cluster holds, or one)")
+      ->check(CLI::PositiveNumber);
+  parallel->add_option("--batch", arguments.batch, "Samples of a step (default: as published)")
+      ->check(CLI::PositiveNumber);
+  parallel->add_option("--overlap", arguments.overlap,
+                       "How much of the sending hides behind receiving, from 0 to 1 (default: 0)");
+  parallel->add_option("--cluster", arguments.cluster, "The cluster file (see clusters/), for times");
+  parallel->add_option("--set", arguments.options, "A key of the network's own: --set layers=24")
+      ->type_name("KEY=VALUE")
+      ->take_all();
+  add_json(parallel, arguments.json);
+  parallel->footer(kFooter);
+  return parallel;
+}
+
+CLI::App* add_schedule(CLI::App& program, taxon::app::ScheduleArguments& arguments) {
+  CLI::App* schedule =
+      program.add_subcommand("schedule", "Draw a schedule of a pipeline, with its bubble and its memory");
+  schedule->add_option("schedule", arguments.row, "The schedule (default: list those that there are)")
+      ->type_name("SCHEDULE");
+  schedule->add_option("--stages", arguments.stages, "Stages of the model (default: 4)");
+  schedule->add_option("--micro-batches", arguments.micros,
+                       "Micro-batches from one flush to the next (default: 8)");
+  schedule->add_option("--set", arguments.options, "A key of the schedule's own: --set chunks=2")
+      ->type_name("KEY=VALUE")
+      ->take_all();
+  schedule->add_option(
+      "--network", arguments.network,
+      "Cut this network into the stages and say how long a step takes (taxon parallel lists them)");
+  schedule->add_option("--network-set", arguments.network_options, "A key of the network's own")
+      ->type_name("KEY=VALUE")
+      ->take_all();
+  schedule->add_option("--batch", arguments.batch, "Samples of all micro-batches (default: one each)")
+      ->check(CLI::PositiveNumber);
+  schedule->add_option(
+      "--cluster", arguments.cluster,
+      "What a stage's worker and its link can do (default: 1 TFLOP/s, and transfers take no time)");
+  add_json(schedule, arguments.json);
+  schedule->footer(kFooter);
+  return schedule;
+}
+
 CLI::App* add_taxonomy(CLI::App& program, taxon::app::TaxonomyArguments& arguments) {
   CLI::App* taxonomy =
       program.add_subcommand("taxonomy", "Print the axes, every point on them, and where recipes stand");
@@ -317,6 +367,8 @@ int main(int argc, char** argv) {
   taxon::app::ProfileArguments profile;
   taxon::app::CalibrateArguments calibrate;
   taxon::app::CodecsArguments codecs;
+  taxon::app::ParallelArguments parallel;
+  taxon::app::ScheduleArguments schedule;
   taxon::app::TaxonomyArguments taxonomy;
   taxon::app::DoctorArguments doctor;
   taxon::app::LaunchArguments launch;
@@ -341,6 +393,8 @@ int main(int argc, char** argv) {
   commands.emplace_back(add_profile(program, profile), [&] { return run_profile(profile); });
   commands.emplace_back(add_calibrate(program, calibrate), [&] { return run_calibrate(calibrate); });
   commands.emplace_back(add_codecs(program, codecs), [&] { return run_codecs(codecs); });
+  commands.emplace_back(add_parallel(program, parallel), [&] { return run_parallel(parallel); });
+  commands.emplace_back(add_schedule(program, schedule), [&] { return run_schedule(schedule); });
   commands.emplace_back(add_taxonomy(program, taxonomy), [&] { return run_taxonomy(taxonomy); });
   commands.emplace_back(program.add_subcommand("recipes", "List the recipes that come with Taxon, by name"),
                         print_recipes);

@@ -181,7 +181,8 @@ def coarse(found, mark):
     return head("situation", "cluster", "ranks", *columns) + [line(row) for row in found]
 
 
-DOCS, RESULTS, CODECS, SIMULATION = "docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md"
+DOCS, RESULTS, CODECS, SIMULATION, PARALLELISM = ("docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md",
+                                                     "docs/parallelism.md")
 LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "servers", "slow-links", "time-to-accuracy")
 
 
@@ -194,6 +195,29 @@ BEST = "the better of each"
 
 # With the recipes' sizes: what else they are asked beside their steps.
 LEARNERS = ("gtopk", "gtopk-packed", "ok-topk", "ok-topk-packed", "dgc", "powersgd", "sketched-sgd", "gs-sgd", "gs-sgd-split")
+
+
+def scaling(found, mark):
+    """Times as fast as one node, by technique."""
+    cases = dict.fromkeys((row.settings["network"], row.ranks) for row in found)
+    techniques = list(dict.fromkeys(row.settings["technique"] for row in found))
+    lines = head("network", "nodes", "published", *techniques, "wanted")
+    for name, ranks in cases:
+        rows_ = {row.settings["technique"]: row for row in found if (row.settings["network"], row.ranks) == (name, ranks)}
+        with_goal = next((row for row in rows_.values() if row.goal), None)
+        lines.append(cells(name + mark(next(iter(rows_.values()))), str(ranks), format_number(next((row.theirs for row in rows_.values() if row.theirs), None), "x"),
+                           *(format_number(rows_[one].ours if one in rows_ else None, "x") for one in techniques), goal_of(with_goal) if with_goal else ""))
+    return lines
+
+
+def assumed(found, mark):
+    """Times as fast as one node, by what is assumed otherwise."""
+    cases = list(dict.fromkeys((row.settings["network"], row.ranks, row.settings["published"]) for row in found))
+    lines = head("assumed", *(f"{name}, {ranks} nodes (published {published:g}x)" for name, ranks, published in cases))
+    for words in dict.fromkeys(row.settings["assumption"] for row in found):
+        rows_ = {(row.settings["network"], row.ranks): row for row in found if row.settings["assumption"] == words}
+        lines.append(cells(words, *((format_number(rows_[name, ranks].ours, "x") + mark(rows_[name, ranks])) if (name, ranks) in rows_ else "-" for name, ranks, _ in cases)))
+    return lines
 
 
 def by_sizes(sizes):
@@ -210,6 +234,8 @@ TABLES = (
     *(Table(f"{bench} goals", DOCS, bench, claims, is_claim) for bench in ("collectives", "transport", "tensor-rpc", "step", "torch", "codecs", "time-to-accuracy", "servers",
                                                                         "slow-links", "real-vs-virtual", "gs-sgd")),
     Table("simulator", DOCS, "simulator", listing, lambda row: not is_claim(row) and not is_coarse(row)),
+    Table("pcl-dnn", PARALLELISM, "pcl-dnn", scaling, lambda row: "technique" in row.settings),
+    Table("pcl-dnn assumptions", PARALLELISM, "pcl-dnn", assumed, lambda row: "assumption" in row.settings),
     Table("coarse", SIMULATION, "simulator", coarse, is_coarse),
     Table("gs-sgd", DOCS, "gs-sgd", exchanges, lambda row: row.transport == "tcp"),
     Table("rivals, equal shares", CODECS, "gs-sgd", rivals, by_sizes("1 % each")),

@@ -3,15 +3,18 @@
 namespace taxon::plan {
 namespace {
 
-constexpr std::string_view kPipelines = "stages of layers on other hosts: model parallelism";
-constexpr std::string_view kTensors = "tensors split over hosts inside layers: model parallelism";
+// Of the first axis there is what can be known before a run; training has data parallelism alone.
+constexpr std::string_view kPipelines =
+    "training by stages on other hosts: taxon schedule draws, checks and costs its schedule";
+constexpr std::string_view kTensors =
+    "training with tensors split over hosts: taxon parallel says where it pays";
 
 constexpr SurveyRow kRows[] = {
     {"AD-PSGD", "ad-psgd", ""},
     {"BAGUA", "1bit-adam d-psgd qsgd",
      "gossip of compressed differences; its algorithms for single GPUs' nodes"},
     {"BigDL", "bigdl", ""},
-    {"Bosen, Petuum", "bosen", "order by magnitude, bounds of values; STRADS, which splits the model"},
+    {"Bosen, Petuum", "bosen", "order by magnitude, bounds of values"},
     {"BytePS", "byteps", "shares of servers by their hosts' bandwidth"},
     {"Caffe2", "caffe2", ""},
     {"CaffeOnSpark", "bigdl", "Spark's executors"},
@@ -23,7 +26,9 @@ constexpr SurveyRow kRows[] = {
     {"Deeplearning4j", "strom sparknet",
      "thresholds that adapt, and workers that don't wait for each other's signs"},
     {"dist-keras", "adag downpour dynsgd eamsgd easgd", ""},
-    {"DistBelief", "downpour", "replicas split over hosts; Adagrad at servers; Sandblaster's L-BFGS"},
+    {"DistBelief", "downpour",
+     "replicas split over hosts, whose model parallelism needs layers that hold parts; Adagrad at servers; "
+     "Sandblaster's L-BFGS"},
     {"EASGD, EAMSGD", "easgd easgd-sync eamsgd", ""},
     {"Elephas", "downpour", "Spark's executors"},
     {"FireCaffe", "firecaffe", ""},
@@ -35,8 +40,12 @@ constexpr SurveyRow kRows[] = {
      "a random partner who gets weights and is not waited for; ad-psgd and sgp stand nearest"},
     {"GPipe", "", kPipelines},
     {"Horovod", "horovod adasum", ""},
-    {"Intel PCL-DNN, MLSL", "p3", "fully connected layers split over hosts: model parallelism"},
-    {"Megatron-LM", "", kTensors},
+    {"Intel PCL-DNN, MLSL", "p3",
+     "training with fully connected layers split over groups: taxon parallel says into which, bench/run "
+     "pcl-dnn "
+     "simulates it"},
+    {"Megatron-LM", "",
+     "training with tensors split over hosts, and by stages: taxon schedule has its interleaved schedule"},
     {"Mesh-TensorFlow", "", kTensors},
     {"MPCA SGD", "", "the text with its rule was not to be had; easgd stands nearest"},
     {"MXNet", "mxnet-sync mxnet-async mxnet-2bit", "groups of layers on other devices: model parallelism"},
@@ -47,6 +56,7 @@ constexpr SurveyRow kRows[] = {
      "sparse parameters at servers beside dense ones by all-reduce: all parameters are dense here"},
     {"Parameter Server", "li-parameter-server", "filters of messages; replicated ranges of keys"},
     {"PipeDream", "", kPipelines},
+    {"PipeDream-2BW, PipeDream-Flush", "", kPipelines},
     {"Poseidon", "poseidon", ""},
     {"PowerAI DDL", "", "rings of several colours at once over a torus: a message takes one ring here"},
     {"Project Adam", "",
@@ -58,9 +68,14 @@ constexpr SurveyRow kRows[] = {
     {"SINGA", "mxnet-sync downpour", "groups whose layers are split; Hogwild inside a process"},
     {"SparkNet", "sparknet", ""},
     {"SpeeDO", "downpour easgd", ""},
+    {"STRADS", "",
+     "blocks of parameters that a scheduler hands to workers by their dependences: no worker has a part of "
+     "the "
+     "model here"},
     {"Strom", "strom", "workers that don't wait for each other"},
     {"TensorFlow", "tensorflow-backup", "operations placed on other hosts: model parallelism"},
     {"Theano-MPI", "easgd horovod", ""},
+    {"Zero bubble", "", kPipelines},
 };
 
 }  // namespace

@@ -4,9 +4,9 @@ import re
 
 # Where rows of the tables of a plan stand, each as `.name = "..."`.
 _ROWS = ("src/codec/rows/", "src/exchange/topologies/", "src/exchange/server/servers.cc",
-         "src/exchange/consistency/", "src/optim/", "src/data/formats/", "src/data/transforms/")
-_NAME = re.compile(r'\.name = "([a-z0-9_]+)"')
-_COMPARED = re.compile(r'(?:[=!]=\s*"([a-z0-9_]+)"|"([a-z0-9_]+)"\s*[=!]=|starts_with\("([a-z0-9_]+)"\))')
+         "src/exchange/consistency/", "src/optim/", "src/data/formats/", "src/data/transforms/", "src/program/rows/", "src/parallel/networks/")
+_NAME = re.compile(r'\.name = "([a-z0-9_-]+)"')
+_COMPARED = re.compile(r'(?:[=!]=\s*"([a-z0-9_-]+)"|"([a-z0-9_-]+)"\s*[=!]=|starts_with\("([a-z0-9_-]+)"\))')
 
 
 def names_of(sources):

@@ -115,6 +115,7 @@ def main():
             expect("every value is 6", output)
         expect("star and ring agree", run(examples / "03_your_own_collective"))
         expect("nothing was lost", run(examples / "05_your_own_codec"))
+        expect("both have the bubble that their papers say", run(examples / "10_your_own_schedule"))
         tensors = run(examples / "04_tensor_channel")
         expect("step 3: the largest is 3", tensors)
         expect("float32[3, 100]: the largest is 30", tensors)

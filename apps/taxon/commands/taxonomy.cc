@@ -11,6 +11,7 @@
 #include "job/recipes.h"
 #include "plan/axes.h"
 #include "plan/survey.h"
+#include "program/schedule.h"
 
 namespace taxon::app {
 namespace {
@@ -51,10 +52,15 @@ std::vector<Axis> axes() {
       "sufficient factors of linear layers, by rule or always (factors of a level)");
   communication.points.emplace_back("servers, at every worker or on ranks of their own (mesh.servers)");
   communication.points.emplace_back("levels: in a node, then across nodes, where servers may be too");
-  return {{"parallelism", "what is split?", {"data"}},
-          std::move(optimisation),
-          std::move(scheduling),
-          std::move(communication),
+  Axis parallelism{"parallelism", "what is split?", {"data"}};
+  for (const auto& row : program::schedule_table())
+    if (row.parallelism != "data")
+      parallelism.points.push_back(
+          fmt::format("{}, drawn and costed (taxon schedule), not trained yet: {}: {}", row.parallelism,
+                      row.name, row.sentence));
+  parallelism.points.emplace_back(
+      "data, model or hybrid for each layer, computed (taxon parallel), not trained yet");
+  return {std::move(parallelism), std::move(optimisation), std::move(scheduling), std::move(communication),
           std::move(compression)};
 }
 

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "parallel/network.h"
+#include "program/schedule.h"
+
 namespace taxon::app {
 namespace {
 
@@ -48,6 +51,10 @@ std::vector<std::string> choices_of(const CLI::App& command, const CLI::App& pro
   std::vector<std::string> names;
   if (command.get_name() == "completion")
     for (const TextRow& row : text_table()) names.emplace_back(row.name);
+  if (command.get_name() == "schedule")
+    for (const program::ScheduleRow& row : program::schedule_table()) names.emplace_back(row.name);
+  if (command.get_name() == "parallel")
+    for (const parallel::NetworkRow& row : parallel::network_table()) names.emplace_back(row.name);
   if (&command == &program)
     for (const CLI::App* each : commands_of(program)) names.push_back(each->get_name());
   return names;

@@ -1,0 +1,1 @@
+taxon_test(parallel DEPS parallel)

@@ -1,0 +1,2 @@
+taxon_test(program DEPS program)
+target_compile_definitions(program_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
