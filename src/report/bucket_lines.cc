@@ -20,10 +20,15 @@ std::string names_of(const plan::BucketPlan& bucket, Detail detail) {
   return fmt::format("{} and {} more", plan::describe(first), bucket.parameters.size() - kShownNames);
 }
 
+/// Where no row of a collective carries a bucket, the levels' codecs say how its values travel.
+std::string way_of(const plan::BucketPlan& bucket) {
+  return bucket.collectives.empty() ? "its codec" : fmt::format("{}", fmt::join(bucket.collectives, ", "));
+}
+
 std::vector<std::string> lines_of(const plan::BucketPlan& bucket, std::size_t number, Detail detail) {
-  std::vector<std::string> lines = {
-      fmt::format("bucket {}: {} of {} by {}", number, format_bytes(static_cast<double>(bucket.bytes)),
-                  names_of(bucket, detail), fmt::join(bucket.collectives, ", "))};
+  std::vector<std::string> lines = {fmt::format("bucket {}: {} of {} by {}", number,
+                                                format_bytes(static_cast<double>(bucket.bytes)),
+                                                names_of(bucket, detail), way_of(bucket))};
   for (const std::string& reason : bucket.reasons)
     lines.push_back(fmt::format("bucket {}: {}", number, reason));
   if (detail == Detail::Screen)
@@ -36,7 +41,7 @@ std::string rest_of(const std::vector<plan::BucketPlan>& buckets, std::size_t fr
   std::map<std::string, int> ways;
   for (std::size_t b = from; b < buckets.size(); ++b) {
     bytes += static_cast<double>(buckets[b].bytes);
-    ++ways[fmt::format("{}", fmt::join(buckets[b].collectives, ", "))];
+    ++ways[way_of(buckets[b])];
   }
   std::string how;
   for (const auto& [way, count] : ways)

@@ -451,7 +451,8 @@ task::Task<void> Trainer::compare_data() {
   const data::Dataset& train = *world_.datasets.train;
   std::string sets = fmt::format("{} samples of {}, {} to test with", train.size(), describe(train.shape()),
                                  tests() ? world_.datasets.test->size() : 0);
-  co_await ranks().agreement.require_equal(std::move(sets), "the data sets");
+  std::string what = "the data sets";
+  co_await ranks().agreement.require_equal(std::move(sets), std::move(what));
 }
 
 /// Hashes the master weights and makes sure that all ranks have the same.

@@ -11,6 +11,7 @@ import doors
 import hash_order
 import initialisers
 import row_names
+import row_tables
 
 
 def check_tree(root):
@@ -29,11 +30,12 @@ def check_tree(root):
         *initialisers.check_initialisers(library + cpp_text.read_tree(root, ["apps"])),
         *coroutines.check_coroutines(everything),
         *row_names.check_row_names(library + cpp_text.read_tree(root, ["apps"])),
+        *row_tables.check_row_tables(library),
     ]
 
 
 if __name__ == "__main__":
     default = pathlib.Path(__file__).resolve().parents[2]
     violations = check_tree(sys.argv[1] if len(sys.argv) > 1 else default)
-    print("\n".join(violations) or "layers, doors, hash order, initialisers, coroutines and names of rows: nothing to say")
+    print("\n".join(violations) or "layers, doors, hash order, initialisers, coroutines, names of rows and their tables: nothing to say")
     sys.exit(1 if violations else 0)

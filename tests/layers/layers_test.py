@@ -11,6 +11,7 @@ import doors
 import hash_order
 import initialisers
 import row_names
+import row_tables
 from cpp_text import Source, closing, code_only
 
 TABLE = """
@@ -66,6 +67,23 @@ class RowNames(unittest.TestCase):
 
     def test_no_rows_is_no_success(self):
         self.assertEqual(len(row_names.check_row_names([Source("src/train/a.cc", "")])), 1)
+
+
+class RowTables(unittest.TestCase):
+    ROW = Source("src/codec/rows/top_k.cc", 'namespace taxon::codec {\nCodecRow top_k() {\n  return {};\n}\n}')
+
+    def found(self, *sources):
+        return row_tables.check_row_tables([self.ROW, *sources])
+
+    def test_a_row_that_no_table_names_is_found(self):
+        self.assertEqual(len(self.found(Source("src/codec/table.cc", "TAXON_ROW(CodecRow, top_k_two)"))), 1)
+        self.assertEqual(len(self.found(Source("src/codec/other.cc", "top_k();"))), 1)
+
+    def test_one_that_a_table_names_passes(self):
+        self.assertEqual(self.found(Source("src/codec/table.cc", "TAXON_ROW(CodecRow, top_k)")), [])
+
+    def test_no_rows_is_no_success(self):
+        self.assertEqual(len(row_tables.check_row_tables([Source("src/train/a.cc", "")])), 1)
 
 
 class Arrows(unittest.TestCase):

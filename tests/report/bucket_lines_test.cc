@@ -49,6 +49,14 @@ TEST(BucketLines, AllOfThemWithAllTheyHold) {
   EXPECT_THAT(lines[0], HasSubstr("layer89.weight by ring"));
 }
 
+TEST(BucketLines, CodecsHaveWaysOfTheirOwn) {
+  plan::ResolvedPlan resolved = plan_of(9, 1);
+  for (auto& bucket : resolved.buckets) bucket.collectives.clear();
+  const auto lines = bucket_lines(resolved, Detail::Screen);
+  EXPECT_EQ(lines.front(), "bucket 0: 2.0 MiB of layer0.weight by its codec");
+  EXPECT_EQ(lines.back(), "and 6 more buckets: 12.0 MiB by its codec (--verbose: all)");
+}
+
 TEST(BucketLines, OneWorkerSendsNothing) {
   EXPECT_THAT(bucket_lines(plan_of(3, 1, 1), Detail::All), IsEmpty());
 }

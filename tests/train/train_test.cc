@@ -1,5 +1,6 @@
 #include "train/train.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -137,7 +137,7 @@ class PackedTopK final : public Codec {
     }
   };
 
-  /// Afterwards, with Rest::Keep, values are what the wire lacks.
+  /// Afterwards, with Residual::Keep, values are what the wire lacks.
   void write(View wire, std::size_t count, const Scratch& scratch, Residual residual,
              const CodecContext& context) const {
     View body = body_of(wire);
