@@ -132,9 +132,9 @@ class Codec {
   virtual std::size_t wire_bytes(int round, const Extent& extent) const = 0;
   virtual std::size_t scratch_bytes(const Extent& extent) const = 0;
 
-  /// Fills the wire. Residual::Keep only for codecs that settle when encoded, or answered; afterwards values +
-  /// what the wire decodes to = the values before, up to one rounding. False: some value was not finite, and
-  /// `values` are as they were, with Residual::Keep up to one rounding.
+  /// Fills the wire. Residual::Keep only for codecs that settle when encoded, or answered; afterwards values
+  /// + what the wire decodes to = the values before, up to one rounding. False: some value was not finite,
+  /// and `values` are as they were, with Residual::Keep up to one rounding.
   virtual bool encode(int round, std::span<float> values, View wire, Residual residual,
                       const CodecContext& context) const = 0;
   /// The sum of all members' wires of a round that is not the last.
