@@ -130,7 +130,8 @@ std::string to_text(const Findings& all) {
                       sums.data / 1e6, sums.chosen / 1e6);
   text += rounding_note(all) + cluster_text(all);
   return text +
-         "ratio: operations of a worker for each byte that it sends, in data parallelism and as chosen; G*: "
+         "of data, of it: operations of a worker for each byte that it sends, in data parallelism and as "
+         "chosen; G*: "
          "where "
          "the bytes of a hybrid are least (docs/parallelism.md)\n";
 }
