@@ -276,7 +276,7 @@ constexpr LegalityRow kRows[] = {
        return unless(c.plan.model.name.empty() != c.plan.model.torchscript.empty(),
                      c.plan.model.name.empty() ? "neither is" : "both are");
      }},
-    {"model.name", "must name a model, or a file that ends in .pt2", model_known, Name},
+    {"model.name", "must name a model", model_known, Name},
     {"model.frozen", "must list names of parameters", frozen_named},
     {"data.dataset", "must name a kind of data set",
      [](const LegalityInput& c) { return known_name(c.plan.data.dataset, names_of(c.known.datasets)); },
