@@ -50,7 +50,7 @@ task::Task<void> train_rank(net::Transport* transport, const plan::Plan* plan, R
   auto training = train::train(world, std::move(options));
   const train::Outcome outcome = co_await training;
   result->after = model.parameters();
-  result->accuracy = outcome.test.accuracy;
+  result->accuracy = outcome.test.scores["accuracy"];
 }
 
 task::Task<void> train_all(net::LoopbackWorld* world, const plan::Plan* plan, std::vector<Result>* results) {

@@ -20,7 +20,7 @@ int main(int argc, char** argv) try {
   Progress progress;
   const taxon::Outcome outcome = train(job, *inputs.model, inputs.datasets, progress);
   job.leave();
-  std::cout << "rank " << job.rank() << ": accuracy " << outcome.test.accuracy << "\n";
+  std::cout << "rank " << job.rank() << ": accuracy " << outcome.test.scores["accuracy"] << "\n";
 } catch (const taxon::Error& error) {
   std::cerr << error.what() << "\n";
   return exit_code(error.kind());

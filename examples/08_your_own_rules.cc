@@ -57,8 +57,9 @@ int main(int argc, char** argv) try {
 
   std::cout << taxon::dry_run(plan, job.size(), taxon::Printed::Changes, kOwn);
   const taxon::SimulationResult simulated = simulate(plan, job.size());
-  std::cout << "trained: accuracy " << outcome.test.accuracy << "; simulated: accuracy "
-            << simulated.outcome.test.accuracy << ", " << taxon::to_seconds(simulated.median) << " s a step, "
+  std::cout << "trained: accuracy " << outcome.test.scores["accuracy"] << "; simulated: accuracy "
+            << simulated.outcome.test.scores["accuracy"] << ", " << taxon::to_seconds(simulated.median)
+            << " s a step, "
             << (simulated.outcome.parameter_hash == outcome.parameter_hash ? "the same bits" : "other bits")
             << "\n";
 } catch (const taxon::Error& error) {

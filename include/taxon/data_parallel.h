@@ -83,7 +83,7 @@ class DataParallel {
   bool step(double loss = 0) {
     const auto samples = static_cast<double>(share().size());
     model_.end_passes();
-    loop_.next({loss * samples, 0});
+    loop_.next({.loss_sum = loss * samples});
     return active();
   }
   /// The step that is computed now is the run's last, on every rank.

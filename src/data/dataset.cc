@@ -31,6 +31,21 @@ void Dataset::read_tokens(std::span<const std::int64_t>, std::span<std::int64_t>
   TAXON_CHECK(false, "inputs are ", to_string(shape().input_type));
 }
 
+Samples read_samples(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  const SampleShape& shape = dataset.shape();
+  const std::size_t elements = indices.size() * static_cast<std::size_t>(shape.elements());
+  Samples samples;
+  samples.labels.resize(indices.size() * static_cast<std::size_t>(shape.targets()));
+  if (shape.input_type == DType::Int64) {
+    samples.tokens.resize(elements);
+    dataset.read_tokens(indices, samples.tokens, samples.labels);
+  } else {
+    samples.numbers.resize(elements);
+    dataset.read(indices, samples.numbers, samples.labels);
+  }
+  return samples;
+}
+
 Datasets open_datasets(const plan::DataPlan& plan, const Storage& storage, std::span<const DatasetRow> own) {
   const DatasetRow& row = find_dataset(plan.dataset, own);
   auto faults = std::make_shared<FaultLog>(plan.faulty);

@@ -53,6 +53,16 @@ class Dataset {
   virtual tensor::Cost cost(std::int64_t samples) const;
 };
 
+/// Samples that were read.
+struct Samples {
+  std::vector<float> numbers;        // inputs, or
+  std::vector<std::int64_t> tokens;  // these, as the data set's shape says
+  std::vector<std::int64_t> labels;  // as many of each sample as the shape says
+  Inputs inputs() const { return tokens.empty() ? Inputs(numbers) : Inputs(tokens); }
+};
+/// As Dataset::read(), or read_tokens(), into memory of its own.
+Samples read_samples(const Dataset& dataset, std::span<const std::int64_t> indices);
+
 /// What read() does where samples may turn out to be faulty: of the `size` samples of a set, which are those
 /// that `in_whole` says, the next one takes a faulty one's place. Throws Error{Data} if all are faulty.
 void read_usable(const Dataset& whole, std::int64_t size,
@@ -85,8 +95,9 @@ struct DatasetRow {
   Datasets (*open)(const OpenContext& context) = nullptr;
   std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own beside those of `data`
   std::span<const plan::PlanRule> rules = {};           // what makes no sense with it
-  bool by_class = false;  // samples may lie class by class: which are the first is always drawn
-  bool has_path = true;   // `data.path` says where it lies
+  bool by_class = false;      // samples may lie class by class: which are the first is always drawn
+  bool has_path = true;       // `data.path` says where it lies
+  bool gives_tokens = false;  // samples are tokens, with one target each
 };
 /// One file for each format in data/formats.
 std::span<const DatasetRow> dataset_table();

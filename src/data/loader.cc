@@ -39,11 +39,12 @@ void Loader::fill() {
     const auto targets = static_cast<std::size_t>(dataset_.shape().targets());
     auto prefetch = std::make_unique<Prefetch>();
     // Sizes are decided here, not by the kernel: the virtual world skips bodies.
-    prefetch->batch = {.epoch = place.epoch,
-                       .first = ahead_,
-                       .global_size = place.size,
-                       .labels = std::vector<std::int64_t>(share * targets),
-                       .targets = static_cast<std::int64_t>(targets)};
+    prefetch->batch = {
+        .epoch = place.epoch,
+        .first = ahead_,
+        .global_size = place.size,
+        .samples = {.numbers = {}, .tokens = {}, .labels = std::vector<std::int64_t>(share * targets)},
+        .targets = static_cast<std::int64_t>(targets)};
     start(*prefetch, share);
     queue_.push_back(std::move(prefetch));
     ahead_ += place.size;
@@ -56,8 +57,8 @@ void Loader::start(Prefetch& prefetch, std::size_t share) {
   const bool has_tokens = dataset_.shape().input_type == DType::Int64;
   const auto parts = static_cast<std::size_t>(parts_);
   // One part makes room itself, on the thread that fills it.
-  if (parts > 1 && has_tokens) prefetch.batch.tokens.resize(share * elements);
-  if (parts > 1 && !has_tokens) prefetch.batch.inputs.resize(share * elements);
+  if (parts > 1 && has_tokens) prefetch.batch.samples.tokens.resize(share * elements);
+  if (parts > 1 && !has_tokens) prefetch.batch.samples.numbers.resize(share * elements);
   for (std::size_t p = 0; p < parts; ++p) {
     const Range mine = part({0, share}, parts, p);
     tensor::Kernel kernel;
@@ -68,16 +69,17 @@ void Loader::start(Prefetch& prefetch, std::size_t share) {
       if (share == 0) return;
       const std::vector<std::int64_t> drawn = draw(*batch);
       const auto indices = std::span(drawn).subspan(mine.begin, mine.size);
-      const auto labels = std::span(batch->labels).subspan(mine.begin * targets, mine.size * targets);
-      if (mine.size == share && has_tokens) batch->tokens.resize(share * elements);
-      if (mine.size == share && !has_tokens) batch->inputs.resize(share * elements);
+      const auto labels = std::span(batch->samples.labels).subspan(mine.begin * targets, mine.size * targets);
+      if (mine.size == share && has_tokens) batch->samples.tokens.resize(share * elements);
+      if (mine.size == share && !has_tokens) batch->samples.numbers.resize(share * elements);
       if (has_tokens)
         dataset_.read_tokens(
-            indices, std::span(batch->tokens).subspan(mine.begin * elements, mine.size * elements), labels);
+            indices, std::span(batch->samples.tokens).subspan(mine.begin * elements, mine.size * elements),
+            labels);
       else
-        dataset_.read_epoch(batch->epoch, indices,
-                            std::span(batch->inputs).subspan(mine.begin * elements, mine.size * elements),
-                            labels);
+        dataset_.read_epoch(
+            batch->epoch, indices,
+            std::span(batch->samples.numbers).subspan(mine.begin * elements, mine.size * elements), labels);
     };
     prefetch.jobs.emplace_back(runtime_.device, runtime_.pending(), tensor::Stream::Data, std::move(kernel));
   }
@@ -114,8 +116,13 @@ task::Task<Batch> Loader::next() {
   Batch batch = std::move(front.batch);
   queue_.pop_front();
   position_ += batch.global_size;
-  comm::Span waited{"data", "wait for batch",         -1, batch.inputs.size() * sizeof(float),
-                    begin,  runtime_.executor().now()};
+  comm::Span waited{
+      "data",
+      "wait for batch",
+      -1,
+      batch.samples.numbers.size() * sizeof(float) + batch.samples.tokens.size() * sizeof(std::int64_t),
+      begin,
+      runtime_.executor().now()};
   runtime_.recorder.add(waited);
   widen(waited.end - waited.begin);
   fill();

@@ -15,13 +15,11 @@ namespace taxon::data {
 /// A prepared share of one global batch.
 struct Batch {
   std::int64_t epoch = 0;
-  std::int64_t first = 0;            // samples consumed before it
-  std::int64_t global_size = 0;      // samples of the whole job in this step
-  std::vector<float> inputs;         // size() * elements per sample, or
-  std::vector<std::int64_t> tokens;  // these, as the data set's shape says
-  std::vector<std::int64_t> labels;
+  std::int64_t first = 0;        // samples consumed before it
+  std::int64_t global_size = 0;  // samples of the whole job in this step
+  Samples samples;
   std::int64_t targets = 1;  // labels per sample
-  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()) / targets; }
+  std::int64_t size() const { return static_cast<std::int64_t>(samples.labels.size()) / targets; }
 };
 
 /// Prepares batches ahead of the step on the device's data stream. Where reading takes long and the stream

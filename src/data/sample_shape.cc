@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-
 namespace taxon::data {
 namespace {
 
@@ -24,18 +22,6 @@ std::string describe(const SampleShape& shape) {
   return shape.target.empty()
              ? inputs + " and one int64 label"
              : fmt::format("{} and targets int64 [{}]", inputs, fmt::join(shape.target, ", "));
-}
-
-void require_labelled_numbers(const SampleShape& shape, std::string_view dataset) {
-  if (shape.input_type == DType::Float32 && shape.target.empty()) return;
-  SampleShape wanted = shape;
-  wanted.input_type = DType::Float32;
-  wanted.target.clear();
-  throw Error(
-      ErrorKind::Usage,
-      fmt::format("model: samples must have {}, and data set {} gives {}; choose another data set, or a "
-                  "model of your own that takes these",
-                  describe(wanted), dataset, describe(shape)));
 }
 
 }  // namespace taxon::data

@@ -38,13 +38,14 @@ void scan_file(const Storage& storage, const std::string& path,
     each(at, storage.read_range(path, at, std::min(kPiece, size - at)));
 }
 
-TokenWindows::TokenWindows(const Storage& storage, File file, int vocabulary)
+TokenWindows::TokenWindows(const Storage& storage, File file, int vocabulary, bool bytes)
     : storage_(storage),
       file_(std::move(file)),
       shape_{.input = {file_.context},
              .classes = vocabulary,
              .input_type = DType::Int64,
-             .target = {file_.context}},
+             .target = {file_.context},
+             .bytes = bytes},
       size_(count_windows(file_.tokens, file_.context)) {
   if (std::find(file_.refused.begin(), file_.refused.end(), 1) == file_.refused.end()) return;
   for (std::int64_t window = 0; window < size_; ++window)

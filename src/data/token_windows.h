@@ -21,7 +21,7 @@ class TokenWindows final : public Dataset {
     std::vector<char> refused;  // windows that are not used: 1; empty: all are
   };
   /// `storage` outlives it.
-  TokenWindows(const Storage& storage, File file, int vocabulary);
+  TokenWindows(const Storage& storage, File file, int vocabulary, bool bytes = false);
   std::int64_t size() const override { return size_; }
   const SampleShape& shape() const override { return shape_; }
   /// REQUIRES that it is not called: inputs are tokens.

@@ -14,8 +14,7 @@ class ModelProbe final : public model::Model {
       : inner_(std::move(inner)), observations_(observations) {}
 
   const model::ModelSpec& spec() const override { return inner_->spec(); }
-  std::vector<int> gradient_order(std::span<const float> inputs,
-                                  std::span<const std::int64_t> labels) override {
+  std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override {
     return inner_->gradient_order(inputs, labels);
   }
   void bind(const model::Binding& binding) override;
@@ -26,8 +25,12 @@ class ModelProbe final : public model::Model {
   void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
   model::StepOutput forward_backward(const model::StepInput& input, int from,
                                      tensor::Milestones& marks) override;
-  model::StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override {
+  model::StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override {
     return inner_->evaluate(inputs, labels);
+  }
+  std::vector<std::int64_t> write(std::span<const std::int64_t> prompt, int count,
+                                  std::uint64_t seed) override {
+    return inner_->write(prompt, count, seed);
   }
   std::vector<double> buffers() const override { return inner_->buffers(); }
   void set_buffers(std::span<const double> values) override { inner_->set_buffers(values); }

@@ -15,9 +15,9 @@ TrainingInputs open_training_inputs(const plan::Plan& plan, const data::Storage&
                                     int local_ranks) {
   TrainingInputs inputs;
   inputs.datasets = data::open_split(plan, storage);
-  data::require_labelled_numbers(inputs.datasets.train->shape(), plan.data.dataset);
   model::ModelContext context;
   context.plan = &plan.model;
+  context.task = &plan.task;
   context.shape = inputs.datasets.train->shape();
   context.compute = plan.precision.compute;
   context.seed = plan.seed;

@@ -48,6 +48,17 @@ ConstView view(const std::string& text) {
 
 }  // namespace
 
+std::vector<report::Score> scores_of(const model::Scores& scores) {
+  using Kind = report::ScoreKind;
+  std::vector<report::Score> all;
+  for (const model::Metric& metric : scores.metrics)
+    all.push_back({{std::string(metric.name),
+                    metric.unit == model::Metric::Unit::Share ? Kind::Unit::Share : Kind::Unit::Number,
+                    metric.better == model::Metric::Better::More ? Kind::Better::More : Kind::Better::Less},
+                   scores.value(metric)});
+  return all;
+}
+
 std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome) {
   std::vector<report::CodecUse> uses;
   for (const train::CodecReport& codec : outcome.codecs)
@@ -100,8 +111,10 @@ class Outputs::Writer {
     window_samples_ += static_cast<double>(batch);
     window_seconds_ += seconds;
     if (!report.skipped) {
-      window_loss_ += report.loss;
-      window_accuracy_ += report.accuracy;
+      window_.metrics = report.scores.metrics;
+      window_.means.loss += report.loss;
+      for (std::size_t i = 0; i < model::kMostCounts; ++i)
+        window_.means.shares[i] += report.scores.means.shares[i];
       ++window_updates_;
     }
     ++window_steps_;
@@ -112,9 +125,16 @@ class Outputs::Writer {
 
   void evaluated(const train::Evaluation& evaluation) {
     const std::string split(plan::to_string(info_.plan.evaluation.split));
-    progress_->say(fmt::format("{} after step {}: accuracy {:.2f} %, loss {}", split, evaluation.step,
-                               evaluation.accuracy * 100, report::decimal(evaluation.loss, 4)));
-    record(evaluation.step, {{"accuracy/" + split, evaluation.accuracy}, {"loss/" + split, evaluation.loss}},
+    std::string words;
+    std::vector<report::Scalar> scalars;
+    for (const report::Score& score : scores_of(evaluation.scores)) {
+      words += fmt::format("{} {}, ", report::title_of(score.kind), report::text_of(score));
+      scalars.push_back({score.kind.name + "/" + split, score.value});
+    }
+    scalars.push_back({"loss/" + split, evaluation.loss});
+    progress_->say(fmt::format("{} after step {}: {}loss {}", split, evaluation.step, words,
+                               report::decimal(evaluation.loss, 4)));
+    record(evaluation.step, scalars,
            {{"samples", static_cast<double>(evaluation.samples)}, {"bytes_sent", evaluation.bytes_sent}});
   }
 
@@ -164,21 +184,25 @@ class Outputs::Writer {
   /// One line of metrics.jsonl and one point per chart: means over the steps since the last one.
   void measure(const train::StepReport& report) {
     double steps = std::max(1, window_steps_);
-    std::vector<report::Scalar> scalars = {
-        {"loss/train", window_loss_ / window_updates_},
-        {"accuracy/train", window_accuracy_ / window_updates_},
-        {"learning_rate", report.rate},
-        {"throughput/samples_per_second", window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
-        {"time/step_ms", window_seconds_ / steps * 1e3},
-        {"time/compute_ms", to_seconds(report.compute) * 1e3},
-        {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3}};
+    window_.means.loss /= window_updates_;
+    for (double& share : window_.means.shares) share /= window_updates_;
+    std::vector<report::Scalar> scalars = {{"loss/train", window_.means.loss}};
+    for (const report::Score& score : scores_of(window_))
+      scalars.push_back({score.kind.name + "/train", score.value});
+    scalars.insert(scalars.end(), {{"learning_rate", report.rate},
+                                   {"throughput/samples_per_second",
+                                    window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
+                                   {"time/step_ms", window_seconds_ / steps * 1e3},
+                                   {"time/compute_ms", to_seconds(report.compute) * 1e3},
+                                   {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3}});
     if (info_.plan.optimiser.clip_norm > 0) scalars.push_back({"gradient_norm", report.gradient_norm});
     if (coded_) {
       scalars.push_back({"time/encode_ms", to_seconds(report.encode) * 1e3});
       scalars.push_back({"time/decode_ms", to_seconds(report.decode) * 1e3});
     }
     record(report.step, scalars, {{"samples", static_cast<double>(report.samples)}});
-    window_samples_ = window_seconds_ = window_loss_ = window_accuracy_ = 0;
+    window_samples_ = window_seconds_ = 0;
+    window_.means = {};
     window_steps_ = window_updates_ = 0;
   }
 
@@ -214,7 +238,9 @@ class Outputs::Writer {
     summary.version = version_number();
     summary.interrupted = outcome.end == train::Outcome::End::Interrupted;
     summary.split = info_.plan.evaluation.split;
-    summary.accuracy = outcome.test.accuracy;
+    summary.scores = scores_of(outcome.test.scores);
+    summary.prompt = outcome.prompt;
+    summary.written = outcome.written;
     summary.loss = outcome.test.loss;
     summary.train_loss = outcome.train_loss;
     summary.steps = outcome.steps;
@@ -260,7 +286,8 @@ class Outputs::Writer {
   std::string events_;
   report::Quantiles step_seconds_;
   double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
-  double window_samples_ = 0, window_seconds_ = 0, window_loss_ = 0, window_accuracy_ = 0;
+  double window_samples_ = 0, window_seconds_ = 0;
+  model::Scores window_;                       // sums over its steps, until they are measured
   int window_steps_ = 0, window_updates_ = 0;  // all, and those that were not skipped
   bool coded_ = false;                         // codecs have been at work
   std::int64_t seen_samples_ = 0;

@@ -40,6 +40,8 @@ class Outputs final : public train::Observer {
 };
 
 /// As reports show it.
+/// A task's scores as reports have them.
+std::vector<report::Score> scores_of(const model::Scores& scores);
 std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome);
 
 struct OutputsOptions {

@@ -86,7 +86,8 @@ std::string find_recipe(const std::string& word, const std::string& folder) {
 
 plan::Catalogue catalogue(const exchange::Extensions& own) {
   plan::Catalogue known = exchange::catalogue(own);
-  known.models = names_of(model::model_table());
+  known.models = model::known_models();
+  known.tasks = model::known_tasks();
   known.datasets = data::known_datasets();
   known.transforms = data::known_transforms();
   known.transports = net::transport_names();
@@ -95,7 +96,7 @@ plan::Catalogue catalogue(const exchange::Extensions& own) {
 
 static plan::Catalogue without_models(const exchange::Extensions& own) {
   plan::Catalogue known = job::catalogue(own);
-  known.models.clear();
+  known.may_lack_models = true;
   return known;
 }
 

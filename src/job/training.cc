@@ -42,7 +42,7 @@ train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, 
                      train::TrainOptions options) {
   // Model and data are here already, whatever the plan calls them and says of them.
   plan::Catalogue known = exchange::catalogue(job.options().own);
-  known.models = {job.plan().model.name};
+  known.models.clear();
   known.transports = net::transport_names();
   told(job, [&] { plan::require_legal(plan::check_plan(job.plan(), job.size(), known)); });
   options.plan = job.plan();

@@ -79,7 +79,7 @@ Work backward_work(const ModelSpec& spec, const Binding& binding) {
 }  // namespace
 
 double micro_batch_samples(const StepInput& input) {
-  return static_cast<double>(input.labels.size()) / std::max(1, input.micro_batches);
+  return static_cast<double>(input.samples()) / std::max(1, input.micro_batches);
 }
 
 tensor::Cost forward_cost(const ModelSpec& spec, double samples, int from, int until) {

@@ -27,6 +27,12 @@ int ModelSpec::segment_of(int parameter) const {
   return 0;
 }
 
+StepOutput& StepOutput::operator+=(const StepOutput& other) {
+  loss_sum += other.loss_sum;
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+  return *this;
+}
+
 const FactorSlot* Binding::factors_of(std::size_t slot) const {
   const auto found = std::find_if(factor_slots.begin(), factor_slots.end(),
                                   [slot](const FactorSlot& factors) { return factors.slot == slot; });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "data/sample_shape.h"
+#include "model/task.h"
 #include "plan/plan.h"
 #include "tensor/arena.h"
 #include "tensor/device.h"
@@ -61,6 +63,7 @@ struct ModelSpec {
   int segment_of(int parameter) const;
   /// Whether the backward pass can be taken in pieces, segment by segment.
   bool divisible = false;
+  Task task = {};  // what passes count, and the metrics made of it
 };
 
 /// Elements of a bucket: in the weights, and in the gradients.
@@ -100,15 +103,21 @@ struct Binding {
 
 /// One worker's share of a step.
 struct StepInput {
-  std::span<const float> inputs;
+  data::Inputs inputs;
   std::span<const std::int64_t> labels;
   std::int64_t global_size = 0;  // samples of the whole job in this step
   int micro_batches = 1;
   std::size_t gradients = 0;  // index into Binding::gradients
+  std::int64_t targets = 1;   // labels of a sample, as the data set's shape says
+  std::size_t samples() const { return labels.size() / static_cast<std::size_t>(targets); }
+  /// Labels of the whole job in this step: what a mean is taken over.
+  double global_labels() const { return static_cast<double>(global_size * targets); }
 };
+/// Sums over labels.
 struct StepOutput {
-  double loss_sum = 0;  // of the share
-  std::int64_t correct = 0;
+  double loss_sum = 0;                             // of the share
+  std::array<std::int64_t, kMostCounts> counts{};  // see Task::among
+  StepOutput& operator+=(const StepOutput& other);
 };
 
 /// How gradients got into the arena in the last step.
@@ -140,8 +149,7 @@ class Model {
   /// The order in which the backward pass completes the trainable parameters' gradients, found by one
   /// backward pass over the given samples that leaves no trace; parameters that got no gradient come last, in
   /// the order of the spec.
-  virtual std::vector<int> gradient_order(std::span<const float> inputs,
-                                          std::span<const std::int64_t> labels) = 0;
+  virtual std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) = 0;
 
   /// Moves the parameters into `binding.weights` (values kept, cast to its type) and sends gradients to
   /// `binding.gradients` from now on.
@@ -155,7 +163,8 @@ class Model {
   /// with growing `until`; forward_backward() with the same input goes on from there.
   virtual void forward(const StepInput& input, int until) = 0;
   /// The rest of the step's forward pass, or all of it, and backward. Afterwards gradients[slot] is this
-  /// worker's part of the mean gradient over the global batch: the sum over its samples / global_size. Slots
+  /// worker's part of the gradient of the mean loss over the labels of the global batch: the sum over its own
+  /// labels / global_labels(). Slots
   /// without a gradient, and all slots of an empty share, are zero. Where the binding says so factors are
   /// there instead, of all micro-batches, and their slots are as they were. marks.reached(b) as soon as
   /// bucket b is complete; every bucket is reached by the end.
@@ -166,8 +175,14 @@ class Model {
   /// from == 0 otherwise.
   virtual StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) = 0;
 
-  /// Loss and correct predictions in evaluation mode.
-  virtual StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) = 0;
+  /// Loss and counts in evaluation mode.
+  virtual StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) = 0;
+  /// Tokens that follow `prompt`, each drawn by the probability that the model gives it; the draws follow
+  /// from `seed`. Empty: it is no model of tokens.
+  virtual std::vector<std::int64_t> write(std::span<const std::int64_t> /*prompt*/, int /*count*/,
+                                          std::uint64_t /*seed*/) {
+    return {};
+  }
 
   /// All buffers, one after the other in the order of the spec, as float64 (exact for float32 and for
   /// counters).
@@ -189,6 +204,7 @@ class Model {
 /// What a model is built from.
 struct ModelContext {
   const plan::ModelPlan* plan = nullptr;
+  const plan::TaskPlan* task = nullptr;  // null: what fits the shape
   data::SampleShape shape;
   DType compute = DType::Float32;
   std::uint64_t seed = 0;  // initial weights: equal on every rank
@@ -198,13 +214,22 @@ struct ModelContext {
 
 struct ModelRow {
   std::string_view name;
-  std::string_view summary;  // "conv 32-64, fc 1024: 3.24 M parameters"
-  std::unique_ptr<Model> (*make)(const ModelContext&);
+  std::string_view sentence;  // "conv 32-64, fc 1024: 3.24 M parameters"
+  /// Throws Error{Usage} for samples of a shape that it can't take.
+  std::unique_ptr<Model> (*make)(const ModelContext&) = nullptr;
+  bool takes_tokens = false;                            // or numbers
+  std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own beside those of `model`
+  std::span<const plan::PlanRule> rules = {};           // what makes no sense with it
 };
-/// mlp, lenet5, cnn, resnet18, perceptron; without libtorch only the last.
+/// One file for each: those of libtorch in torch/networks, which a build without it lacks.
 std::span<const ModelRow> model_table();
-/// The table's model, or the TorchScript file. Throws Error{Usage} for unknown names, Error{Data} for a file
-/// that can't be loaded or does not map inputs of that shape to logits.
+/// For plan::check_plan().
+std::vector<plan::Catalogue::Model> known_models();
+/// The context's task, for samples of its shape.
+Task task_of(const ModelContext& context);
+/// The table's model, or the TorchScript file. Throws Error{Usage} for unknown names and for samples that the
+/// model does not take, Error{Data} for a file that can't be loaded or does not map inputs of that shape to
+/// logits.
 std::unique_ptr<Model> make_model(const ModelContext& context);
 
 }  // namespace taxon::model

@@ -30,6 +30,7 @@ Perceptron::Perceptron(const PerceptronOptions& options)
       back_(hidden_) {
   const std::int64_t d = options.shape.elements(), h = options.hidden, c = options.shape.classes;
   spec_.name = "perceptron";
+  spec_.task = options.task;
   spec_.parameters = {
       {"hidden.weight", {h, d}}, {"hidden.bias", {h}}, {"out.weight", {c, h}}, {"out.bias", {c}}};
   for (int weight : {kHiddenWeight, kOutWeight})
@@ -65,7 +66,7 @@ void Perceptron::freeze(const std::vector<std::string>& patterns) {
     throw Error(ErrorKind::Usage, "model perceptron has no parameter to train; freeze fewer (model.frozen)");
 }
 
-std::vector<int> Perceptron::gradient_order(std::span<const float>, std::span<const std::int64_t>) {
+std::vector<int> Perceptron::gradient_order(data::Inputs, std::span<const std::int64_t>) {
   std::vector<int> order;
   for (int parameter : {kOutBias, kOutWeight, kHiddenBias, kHiddenWeight, kIdle})
     if (auto index = static_cast<std::size_t>(parameter);
@@ -153,17 +154,17 @@ void Perceptron::begin_backward(const StepInput& input) {
   for (const auto& value : values_) gradients_.emplace_back(value.size(), 0.0);
   output_ = {};
   for (std::size_t n = 0; n < input.labels.size(); ++n)
-    sample(input.inputs.data() + n * inputs_, input.labels[n], output_, &gradients_,
+    sample(input.inputs.numbers.data() + n * inputs_, input.labels[n], output_, &gradients_,
            1.0 / static_cast<double>(input.global_size));
   seen_ += static_cast<double>(input.labels.size());
   progress_.begin();
 }
 
-StepOutput Perceptron::evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) {
+StepOutput Perceptron::evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) {
   load_all();
   StepOutput output;
   for (std::size_t n = 0; n < labels.size(); ++n)
-    sample(inputs.data() + n * inputs_, labels[n], output, nullptr, 0);
+    sample(inputs.numbers.data() + n * inputs_, labels[n], output, nullptr, 0);
   return output;
 }
 
@@ -179,17 +180,23 @@ void Perceptron::sample(const float* input, std::int64_t label, StepOutput& outp
     logits_[c] = values_[kOutBias][c];
     for (std::size_t h = 0; h < hidden_; ++h) logits_[c] += out_weight[c * hidden_ + h] * activations_[h];
   }
-  const auto best = std::max_element(logits_.begin(), logits_.end());
-  const double most = *best;
+  const double most = *std::max_element(logits_.begin(), logits_.end());
   double total = 0;
   for (double logit : logits_) total += std::exp(logit - most);
-  output.loss_sum += std::log(total) + most - logits_[static_cast<std::size_t>(label)];
-  output.correct += best - logits_.begin() == label;
+  const double log_total = std::log(total) + most;
+  // A label's share is spread over all classes in training.
+  const double spread = gradients == nullptr ? 0 : spec_.task.label_smoothing;
+  const double everywhere = spread / static_cast<double>(classes_);
+  output.loss_sum += (1 - spread) * (log_total - logits_[static_cast<std::size_t>(label)]);
+  if (spread > 0)
+    for (double logit : logits_) output.loss_sum += everywhere * (log_total - logit);
+  count(static_cast<std::size_t>(label), output);
   if (gradients == nullptr) return;
   const bool leaves = !binding_.factor_slots.empty();
   std::fill(back_.begin(), back_.end(), 0.0);
   for (std::size_t c = 0; c < classes_; ++c) {
-    const double g = (std::exp(logits_[c] - most) / total - (static_cast<std::int64_t>(c) == label)) * scale;
+    const double wanted = (static_cast<std::int64_t>(c) == label ? 1 - spread : 0) + everywhere;
+    const double g = (std::exp(logits_[c] - most) / total - wanted) * scale;
     (*gradients)[kOutBias][c] += g;
     for (std::size_t h = 0; h < hidden_; ++h) {
       (*gradients)[kOutWeight][c * hidden_ + h] += g * activations_[h];
@@ -209,6 +216,14 @@ void Perceptron::sample(const float* input, std::int64_t label, StepOutput& outp
   }
 }
 
+void Perceptron::count(std::size_t label, StepOutput& output) const {
+  // Of equal ones the first is the likeliest.
+  std::int64_t before = 0;
+  for (std::size_t c = 0; c < classes_; ++c)
+    before += logits_[c] > logits_[label] || (c < label && logits_[c] == logits_[label]);
+  for (std::size_t i = 0; i < spec_.task.counts(); ++i) output.counts[i] += before < spec_.task.among[i];
+}
+
 std::vector<double> Perceptron::parameters() const {
   std::vector<double> all;
   for (const auto& value : values_) all.insert(all.end(), value.begin(), value.end());
@@ -222,9 +237,20 @@ void Perceptron::set_parameters(std::span<const double> values) {
   }
 }
 
-std::unique_ptr<Model> build_perceptron(const ModelContext& context) {
-  return std::make_unique<Perceptron>(
-      PerceptronOptions{.shape = context.shape, .seed = context.seed, .frozen = context.plan->frozen});
+namespace {
+
+std::unique_ptr<Model> build(const ModelContext& context) {
+  return std::make_unique<Perceptron>(PerceptronOptions{.shape = context.shape,
+                                                        .seed = context.seed,
+                                                        .frozen = context.plan->frozen,
+                                                        .task = task_of(context)});
+}
+
+}  // namespace
+
+ModelRow perceptron() {
+  return {
+      .name = "perceptron", .sentence = "fc 16, without libtorch: for simulations and tests.", .make = build};
 }
 
 }  // namespace taxon::model

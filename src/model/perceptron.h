@@ -21,6 +21,7 @@ struct PerceptronOptions {
   std::vector<std::string> frozen;  // as in plan::ModelPlan
   int idle = 0;                     // elements of a parameter that never gets a gradient; 0: there is none
   PassSeconds hidden_seconds, out_seconds;  // through the segments, in the virtual world
+  Task task = make_task({}, {});            // of classes
 };
 
 /// A two-layer perceptron (tanh, softmax cross-entropy) in plain C++: all that the training loop needs of a
@@ -34,12 +35,12 @@ class Perceptron final : public Model {
   explicit Perceptron(const PerceptronOptions& options);
 
   const ModelSpec& spec() const override { return spec_; }
-  std::vector<int> gradient_order(std::span<const float>, std::span<const std::int64_t>) override;
+  std::vector<int> gradient_order(data::Inputs, std::span<const std::int64_t>) override;
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
-  StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
+  StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override;
   std::vector<double> buffers() const override { return {seen_}; }
   void set_buffers(std::span<const double> values) override { seen_ = values[0]; }
   std::vector<double> parameters() const override;
@@ -66,6 +67,8 @@ class Perceptron final : public Model {
   void begin_backward(const StepInput& input);
   /// One sample's loss; its gradient times `scale` is added to `gradients`, unless that is null.
   void sample(const float* input, std::int64_t label, StepOutput& output, Values* gradients, double scale);
+  /// Of one sample with these logits.
+  void count(std::size_t label, StepOutput& output) const;
 
   std::size_t inputs_, hidden_, classes_;
   ModelSpec spec_;
@@ -80,8 +83,5 @@ class Perceptron final : public Model {
   std::vector<double> activations_, logits_, back_;  // of one sample
   double seen_ = 0;
 };
-
-/// A row of the model table.
-std::unique_ptr<Model> build_perceptron(const ModelContext& context);
 
 }  // namespace taxon::model

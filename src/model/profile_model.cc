@@ -29,6 +29,7 @@ ModelSpec spec_of(const plan::ModelProfile& profile) {
   ModelSpec spec;
   spec.name = profile.model;
   spec.divisible = profile.divisible;
+  spec.task.among = {1};  // what a classification sends beside its gradients
   const double batch = static_cast<double>(std::max<std::int64_t>(1, profile.batch));
   double total = 0;
   for (const plan::SegmentProfile& segment : profile.segments) {

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/table_row.h"
 #include "model/model.h"
-#include "model/perceptron.h"
 #include "plan/model_file.h"
 #if TAXON_WITH_TORCH
 #include "model/torch/builders.h"
@@ -10,16 +10,6 @@
 
 namespace taxon::model {
 namespace {
-
-constexpr ModelRow kRows[] = {
-#if TAXON_WITH_TORCH
-    {"mlp", "fc 256-128: 0.24 M parameters", build_mlp},
-    {"lenet5", "conv 6-16, fc 120-84: 0.06 M parameters", build_lenet5},
-    {"cnn", "conv 32-64, fc 1024: 3.24 M parameters", build_cnn},
-    {"resnet18", "18 layers with batch norm, 3 x 3 stem: 11.2 M parameters", build_resnet18},
-#endif
-    {"perceptron", "fc 16, without libtorch: for simulations and tests", build_perceptron},
-};
 
 #if TAXON_WITH_TORCH
 std::unique_ptr<Model> make_script(const ModelContext& context) { return build_script(context); }
@@ -36,16 +26,54 @@ std::unique_ptr<Model> make_exported(const ModelContext& context) {
 }
 #endif
 
+std::unique_ptr<Model> make(const ModelRow& row, const ModelContext& context) {
+  const bool are_tokens = context.shape.input_type == DType::Int64;
+  if (are_tokens != row.takes_tokens)
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("model {} takes {}, and samples of the data set have {}; choose another model or "
+                    "data set",
+                    row.name, row.takes_tokens ? "tokens" : "numbers", data::describe(context.shape)));
+  return row.make(context);
+}
+
 }  // namespace
 
-std::span<const ModelRow> model_table() { return kRows; }
+std::span<const ModelRow> model_table() {
+  static const ModelRow kRows[] = {
+#if TAXON_WITH_TORCH
+    TAXON_ROW(ModelRow, mlp),
+    TAXON_ROW(ModelRow, lenet5),
+    TAXON_ROW(ModelRow, cnn),
+    TAXON_ROW(ModelRow, resnet18),
+    TAXON_ROW(ModelRow, gpt),
+#endif
+    TAXON_ROW(ModelRow, perceptron),
+  };
+  return kRows;
+}
+
+std::vector<plan::Catalogue::Model> known_models() {
+  std::vector<plan::Catalogue::Model> known;
+  for (const ModelRow& row : model_table())
+    known.push_back({.name = std::string(row.name),
+                     .sentence = std::string(row.sentence),
+                     .takes_tokens = row.takes_tokens,
+                     .options = row.options ? row.options() : std::vector<plan::OptionKey>(),
+                     .rules = row.rules});
+  return known;
+}
+
+Task task_of(const ModelContext& context) {
+  return make_task(context.task ? *context.task : plan::TaskPlan(), context.shape);
+}
 
 std::unique_ptr<Model> make_model(const ModelContext& context) {
   if (!context.plan->torchscript.empty()) return make_script(context);
   if (plan::is_model_file(context.plan->name)) return make_exported(context);
   std::string names;
   for (const ModelRow& row : model_table()) {
-    if (row.name == context.plan->name) return row.make(context);
+    if (row.name == context.plan->name) return make(row, context);
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
   throw Error(

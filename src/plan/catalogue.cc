@@ -27,6 +27,8 @@ const Catalogue::Rule* Catalogue::find_rule(std::string_view name) const { retur
 const Catalogue::Schedule* Catalogue::find_schedule(std::string_view name) const {
   return find(schedules, name);
 }
+const Catalogue::Model* Catalogue::find_model(std::string_view name) const { return find(models, name); }
+const Catalogue::Task* Catalogue::find_task(std::string_view name) const { return find(tasks, name); }
 const Catalogue::Dataset* Catalogue::find_dataset(std::string_view name) const {
   return find(datasets, name);
 }
@@ -81,6 +83,16 @@ std::string named_rows(const LevelPlan& level, const Catalogue& catalogue) {
   if (catalogue.sum_at(level) == SumAt::Servers)
     rows += fmt::format(" and consistency {}", level.consistency);
   return rows;
+}
+
+std::vector<OptionKey> own_keys(const ModelPlan& model, const Catalogue& catalogue) {
+  const Catalogue::Model* row = catalogue.find_model(model.name);
+  return row ? row->options : std::vector<OptionKey>();
+}
+
+std::vector<OptionKey> own_keys(const TaskPlan& task, const Catalogue& catalogue) {
+  const Catalogue::Task* row = catalogue.find_task(task.name);
+  return row ? row->options : std::vector<OptionKey>();
 }
 
 std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue& catalogue) {

@@ -103,18 +103,34 @@ struct Catalogue {
     std::vector<OptionKey> options = {};
     std::span<const PlanRule> rules = {};
   };
+  struct Model {
+    std::string name;
+    std::string sentence = {};
+    bool takes_tokens = false;
+    std::vector<OptionKey> options = {};
+    std::span<const PlanRule> rules = {};
+  };
+  struct Task {
+    std::string name;
+    std::string sentence = {};
+    std::vector<OptionKey> options = {};
+  };
   struct Dataset {
     std::string name;
     std::string sentence = {};
     std::vector<OptionKey> options = {};
     std::span<const PlanRule> rules = {};
+    bool gives_tokens = false;
   };
   struct Transform {
     std::string name;
     std::string sentence = {};
     std::vector<OptionKey> options = {};
   };
-  std::vector<std::string> models;
+  std::vector<Model> models;
+  /// A plan may name models that `models` lacks, with whatever keys: a profile may stand for them.
+  bool may_lack_models = false;
+  std::vector<Task> tasks;
   std::vector<Dataset> datasets;
   std::vector<std::string> transports, graphs;
   std::vector<Transform> transforms;
@@ -129,6 +145,8 @@ struct Catalogue {
   // Null for a name that no row has.
   const Rule* find_rule(std::string_view name) const;
   const Schedule* find_schedule(std::string_view name) const;
+  const Model* find_model(std::string_view name) const;
+  const Task* find_task(std::string_view name) const;
   const Dataset* find_dataset(std::string_view name) const;
   const Transform* find_transform(std::string_view name) const;
   const Topology* find_topology(std::string_view name) const;
@@ -154,6 +172,8 @@ std::vector<std::string> names_of(const std::vector<Row>& rows) {
 /// The keys that a section may have beside those that all have: those of the rows that it names.
 std::vector<OptionKey> own_keys(const CodecPlan& codec, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const LevelPlan& level, const Catalogue& catalogue);
+std::vector<OptionKey> own_keys(const ModelPlan& model, const Catalogue& catalogue);
+std::vector<OptionKey> own_keys(const TaskPlan& task, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue);
 /// Those of a level, for messages: "topology servers with rule sum and consistency clocks".

@@ -34,10 +34,14 @@ std::string write_changes(const Plan& plan, const Catalogue* catalogue) {
   Plan asked = plan;
   asked.resolved = {};
   Plan named, usual;
+  named.model.name = plan.model.name;
+  named.task.name = plan.task.name;
   named.optimiser.rule = plan.optimiser.rule;
   named.learning_rate.schedule = plan.learning_rate.schedule;
   named.data.dataset = plan.data.dataset;
   if (catalogue) named = override_plan(std::move(named), {}, catalogue);
+  usual.model.options = named.model.options;
+  usual.task.options = named.task.options;
   usual.optimiser.options = named.optimiser.options;
   usual.learning_rate.options = named.learning_rate.options;
   usual.data.options = named.data.options;

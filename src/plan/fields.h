@@ -13,8 +13,8 @@ template <Like<ModelPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "name",
               .sentence =
-                  "Model of the model table: mlp, lenet5, cnn, resnet18 or perceptron; or the path of a "
-                  "program of torch.export, which ends in .pt2.",
+                  "Model of the table, see below; or the path of a program of torch.export, which ends in "
+                  ".pt2.",
               .one_of = "model"},
         p.name);
   visit(Field{.key = "torchscript",
@@ -29,6 +29,14 @@ void visit_fields(P& p, V&& visit) {
                           "by pixel), or "
                           "auto, the faster one for the bundled models and contiguous for TorchScript."},
         p.memory_format);
+}
+
+template <Like<TaskPlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "name",
+              .sentence = "Task of the table, see below; auto: language_model where samples are tokens, and "
+                          "otherwise classification."},
+        p.name);
 }
 
 template <Like<TransformPlan> P, class V>
@@ -280,11 +288,10 @@ void visit_fields(P& p, V&& visit) {
               .max = 1e6},
         p.every_epochs);
   visit(Field{.key = "batch", .sentence = "Samples per forward pass.", .min = 1, .max = 1e9}, p.batch);
-  visit(
-      Field{.key = "split",
-            .sentence = "Samples whose accuracy and loss are reported; validation: what data.validation sets "
-                        "aside."},
-      p.split);
+  visit(Field{.key = "split",
+              .sentence = "Samples whose scores and loss are reported; validation: what data.validation sets "
+                          "aside."},
+        p.split);
 }
 
 template <Like<CheckpointPlan> P, class V>
@@ -380,6 +387,10 @@ void visit_fields(P& p, V&& visit) {
                           "that keeps no step with others skips alone); ignore: training goes on with it."},
         p.on_divergence);
   visit(Field{.key = "model", .sentence = "What is trained."}, p.model);
+  visit(Field{.key = "task",
+              .sentence = "What it is trained and judged by; a plain word is a task's name.",
+              .word = "name"},
+        p.task);
   visit(Field{.key = "data", .sentence = "On what."}, p.data);
   visit(Field{.key = "batch", .sentence = "Samples per step."}, p.batch);
   visit(Field{.key = "precision", .sentence = "Types of numbers."}, p.precision);

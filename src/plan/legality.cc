@@ -32,7 +32,21 @@ bool usable_as_file_name(const std::string& name) {
 Violation model_known(const LegalityInput& c) {
   // Files are opened before the run, and the row above complains where nothing is given.
   if (c.plan.model.name.empty() || is_model_file(c.plan.model.name)) return {};
-  return known_name(c.plan.model.name, c.known.models);
+  if (c.known.may_lack_models) return {};
+  return known_name(c.plan.model.name, names_of(c.known.models));
+}
+
+Violation model_fits_data(const LegalityInput& c) {
+  const Catalogue::Model* model = c.known.find_model(c.plan.model.name);
+  const Catalogue::Dataset* data = c.known.find_dataset(c.plan.data.dataset);
+  if (!model || !data || model->takes_tokens == data->gives_tokens) return {};
+  auto what = [](bool tokens) { return tokens ? "tokens" : "numbers"; };
+  return fmt::format("{} takes {}, and data set {} gives {}", model->name, what(model->takes_tokens),
+                     data->name, what(data->gives_tokens));
+}
+
+Violation task_known(const LegalityInput& c) {
+  return known_name(c.plan.task.name, names_of(c.known.tasks), "auto");
 }
 
 Violation batch_given(const LegalityInput& c) {
@@ -277,6 +291,8 @@ constexpr LegalityRow kRows[] = {
                      c.plan.model.name.empty() ? "neither is" : "both are");
      }},
     {"model.name", "must name a model", model_known, Name},
+    {"model.name", "must take what the data set gives", model_fits_data},
+    {"task.name", "must be auto or name a task", task_known, Name},
     {"model.frozen", "must list names of parameters", frozen_named},
     {"data.dataset", "must name a kind of data set",
      [](const LegalityInput& c) { return known_name(c.plan.data.dataset, names_of(c.known.datasets)); },
@@ -433,6 +449,11 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
   for (const LegalityRow& row : legality_table()) add(problems, row.key, row.sentence, row.broken(c));
   // Rules of rows read the options.
   const std::size_t named = problems.size();
+  if (!known.models.empty() && (!known.may_lack_models || known.find_model(plan.model.name)))
+    check_options(plan.model.options, own_keys(plan.model, known), "model.", "model " + plan.model.name,
+                  problems);
+  if (!known.tasks.empty())
+    check_options(plan.task.options, own_keys(plan.task, known), "task.", "task " + plan.task.name, problems);
   if (!known.rules.empty())
     check_options(plan.optimiser.options, own_keys(plan.optimiser, known), "optimiser.",
                   "rule " + plan.optimiser.rule, problems);
@@ -447,6 +468,7 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
       check_options(transform.options, own_keys(transform, known), "data.transforms.",
                     "transform " + transform.name, problems);
   if (problems.size() == named) {
+    check_row(c, known.find_model(plan.model.name), problems);
     check_row(c, known.find_dataset(plan.data.dataset), problems);
     check_row(c, known.find_rule(plan.optimiser.rule), problems);
     check_row(c, known.find_schedule(plan.learning_rate.schedule), problems);

@@ -109,7 +109,15 @@ struct ModelPlan {
   std::vector<std::string>
       frozen;  // parameters (exact names, or prefixes ending in '*') that are not trained
   MemoryFormat memory_format = MemoryFormat::Auto;  // auto, contiguous, channels_last
+  Options options;                                  // of the model: keys of its own
   friend bool operator==(const ModelPlan&, const ModelPlan&) = default;
+};
+
+/// What the model is trained and judged by.
+struct TaskPlan {
+  std::string name = "auto";  // a row of the task table, or auto: the first that fits the data
+  Options options;            // of the task: keys of its own
+  friend bool operator==(const TaskPlan&, const TaskPlan&) = default;
 };
 
 /// What is done to every sample when it is read.
@@ -272,7 +280,7 @@ struct ControlPlan {
 };
 
 struct EvaluationPlan {
-  double every_epochs = 1;    // test accuracy and loss; 0: only at the end
+  double every_epochs = 1;    // test scores and loss; 0: only at the end
   std::int64_t batch = 500;   // samples per forward pass
   Split split = Split::Test;  // test, validation
   friend bool operator==(const EvaluationPlan&, const EvaluationPlan&) = default;
@@ -348,6 +356,7 @@ struct Plan {
   OnDivergence on_divergence =
       OnDivergence::Stop;  // a loss or gradient that is not finite: stop, skip, ignore
   ModelPlan model;
+  TaskPlan task;
   DataPlan data;
   BatchPlan batch;
   PrecisionPlan precision;

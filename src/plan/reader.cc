@@ -65,6 +65,23 @@ void Reader::settle(const Catalogue& catalogue) {
         options, section.path, section.keys,
         [&](const std::string& key, const std::string& text) { return refusal_of(section, key, text); });
   };
+  RowSection model{.path = "model",
+                   .known_path = "model.",
+                   .named = plan_.model.name.empty() ? "a TorchScript file" : "model " + plan_.model.name,
+                   .rows_are_known = plan_.model.name.empty() || catalogue.find_model(plan_.model.name),
+                   .keys = own_keys(plan_.model, catalogue),
+                   .rows = {}};
+  add_rows(model, catalogue.models);
+  // One that is not there may have any keys.
+  if (model.rows_are_known || !catalogue.may_lack_models) settle(plan_.model.options, model);
+  RowSection task{.path = "task",
+                  .known_path = "task.",
+                  .named = "task " + plan_.task.name,
+                  .rows_are_known = plan_.task.name == "auto" || catalogue.find_task(plan_.task.name),
+                  .keys = own_keys(plan_.task, catalogue),
+                  .rows = {}};
+  add_rows(task, catalogue.tasks);
+  settle(plan_.task.options, task);
   RowSection rule{.path = "optimiser",
                   .known_path = "optimiser.",
                   .named = "rule " + plan_.optimiser.rule,

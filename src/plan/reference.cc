@@ -108,6 +108,18 @@ std::string levels_page(const Catalogue& catalogue) {
   return page + table_of(keys);
 }
 
+std::string models_page(const Catalogue& catalogue) {
+  std::string page =
+      "\n## Models and tasks\nWhat `model.name` and `task` may name, and the keys that these sections then "
+      "have "
+      "beside those above; [models.md](models.md) has examples.\n\n| key | name | meaning | keys of its own "
+      "|\n|---|---|---|---|\n";
+  std::vector<SharedKey> keys;
+  add_names(page, "model", catalogue.models, keys);
+  add_names(page, "task", catalogue.tasks, keys);
+  return page + table_of(keys);
+}
+
 std::string rules_page(const Catalogue& catalogue) {
   std::string page =
       "\n## Update rules and schedules\nWhat `optimiser.rule` and `learning_rate.schedule` may name, and the "
@@ -173,6 +185,7 @@ std::string plan_reference(const Catalogue& catalogue) {
         if (const std::string text = rule_row(r.key, r.sentence); rules.find(text) == std::string::npos)
           rules += text;
   };
+  add(catalogue.models);
   add(catalogue.datasets);
   add(catalogue.rules);
   add(catalogue.schedules);
@@ -181,8 +194,9 @@ std::string plan_reference(const Catalogue& catalogue) {
   add(catalogue.consistencies);
   add(catalogue.lates);
   add(catalogue.codecs);
-  return fmt::format("{}\n{}{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, data_page(catalogue),
-                     rules_page(catalogue), levels_page(catalogue), codecs_page(catalogue), rules);
+  return fmt::format("{}\n{}{}{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, models_page(catalogue),
+                     data_page(catalogue), rules_page(catalogue), levels_page(catalogue),
+                     codecs_page(catalogue), rules);
 }
 
 }  // namespace taxon::plan

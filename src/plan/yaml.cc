@@ -17,6 +17,8 @@ void spell_out_options(Plan& plan, const Catalogue& catalogue) {
     for (const OptionKey& key : keys)
       if (!options.given().contains(key.key)) options.set(key.key, key.standard);
   };
+  spell_out(plan.model.options, own_keys(plan.model, catalogue));
+  spell_out(plan.task.options, own_keys(plan.task, catalogue));
   spell_out(plan.optimiser.options, own_keys(plan.optimiser, catalogue));
   spell_out(plan.learning_rate.options, own_keys(plan.learning_rate, catalogue));
   spell_out(plan.data.options, own_keys(plan.data, catalogue));

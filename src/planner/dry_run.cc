@@ -22,13 +22,9 @@ namespace taxon::planner {
 namespace {
 
 /// A share of the first batch, for what must be measured by a pass through the model.
-void read_share(const plan::Plan& plan, const data::Dataset& train, int world_size,
-                std::vector<float>& inputs, std::vector<std::int64_t>& labels) {
+data::Samples read_share(const plan::Plan& plan, const data::Dataset& train, int world_size) {
   data::Sampler sampler(plan.seed, train.size(), plan::global_batch(plan, world_size));
-  auto indices = sampler.at(0, world_size, 0).indices;
-  inputs.resize(indices.size() * static_cast<std::size_t>(train.shape().elements()));
-  labels.resize(indices.size());
-  train.read(indices, inputs, labels);
+  return data::read_samples(train, sampler.at(0, world_size, 0).indices);
 }
 
 /// As far as a plan tells: nodes are what it says, or all workers of this machine.
@@ -51,11 +47,9 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const 
   data::FileStorage storage;
   job::TrainingInputs training = job::open_training_inputs(plan, storage, 0, world_size);
   const model::ModelSpec& spec = training.model->spec();
-  std::vector<float> inputs;
-  std::vector<std::int64_t> labels;
-  read_share(plan, *training.datasets.train, world_size, inputs, labels);
+  const data::Samples share = read_share(plan, *training.datasets.train, world_size);
   std::uint64_t before = launch::peak_rss_bytes();
-  std::vector<int> order = training.model->gradient_order(inputs, labels);
+  std::vector<int> order = training.model->gradient_order(share.inputs(), share.labels);
   std::uint64_t pass = launch::peak_rss_bytes() - before;
 
   plan::Plan resolved = plan;
@@ -113,7 +107,8 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const 
       "and backward pass of {} samples\n",
       format_bytes(arenas + static_cast<double>(pass)), format_bytes(master), format_bytes(gradients),
       format_bytes(owned * rule.state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
-      format_bytes(static_cast<double>(pass)), labels.size());
+      format_bytes(static_cast<double>(pass)),
+      static_cast<std::int64_t>(share.labels.size()) / training.datasets.train->shape().targets());
   text += fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),
                       resolved.resolved.buckets.size());
   return text;

@@ -170,10 +170,6 @@ class Profiling {
   }
 
  private:
-  struct Batch {
-    std::vector<float> inputs;
-    std::vector<std::int64_t> labels;
-  };
   using Body = UniqueFunction<void(tensor::Milestones&)>;
 
   /// What is measured of every step, in seconds.
@@ -189,7 +185,7 @@ class Profiling {
   /// written.
   static task::Task<void> measure(Profiling* self) {
     auto ordering = self->kernel(tensor::Stream::Compute, [self](tensor::Milestones&) {
-      self->order_ = self->model_.gradient_order(self->batch_.inputs, self->batch_.labels);
+      self->order_ = self->model_.gradient_order(self->batch_.inputs(), self->batch_.labels);
     });
     co_await ordering;
     Bench bench(self->model_, self->plan_, self->order_);
@@ -206,7 +202,7 @@ class Profiling {
   task::Task<void> step(int step, Bench* bench, Update* rule, Figures* figures) {
     Figures ignored(spec_.segments.size(), order_.size());
     Figures* of = step < 0 ? &ignored : figures;
-    Batch next;
+    data::Samples next;
     task::Scope beside(pending_);
     beside.spawn(kernel(tensor::Stream::Data, [&](tensor::Milestones&) { next = read_next(of); }));
     beside.spawn(pass_and_update(bench, rule, of));
@@ -228,7 +224,10 @@ class Profiling {
   }
 
   void pass(Bench& bench, Figures& figures) {
-    const model::StepInput input{batch_.inputs, batch_.labels, options_.samples, 1};
+    const model::StepInput input{.inputs = batch_.inputs(),
+                                 .labels = batch_.labels,
+                                 .global_size = options_.samples,
+                                 .targets = shape_.targets()};
     const std::size_t segments = spec_.segments.size();
     for (std::size_t s = 0; s < segments; ++s)
       figures.forward.add(s, watch_.seconds_of([&] { model_.forward(input, static_cast<int>(s) + 1); }));
@@ -245,14 +244,12 @@ class Profiling {
 
   /// As the loader does: into memory of its own, and what no cache holds. Never what an epoch's end cuts
   /// short.
-  Batch read_next(Figures* figures) {
-    Batch batch;
+  data::Samples read_next(Figures* figures) {
+    data::Samples batch;
     const double seconds = watch_.seconds_of([&] {
       const std::int64_t whole = train_.size() / options_.samples;
       const auto indices = sampler_.at(batches_++ % whole * options_.samples, 1, 0).indices;
-      batch.labels.resize(indices.size());
-      batch.inputs.resize(indices.size() * static_cast<std::size_t>(shape_.elements()));
-      train_.read(indices, batch.inputs, batch.labels);
+      batch = data::read_samples(train_, indices);
     });
     figures->read.add(0, seconds);
     return batch;
@@ -327,7 +324,7 @@ class Profiling {
   task::PendingOps pending_;
   tensor::CpuDevice device_{loop_};
   std::int64_t batches_ = 0;  // read so far
-  Batch batch_;               // of the step
+  data::Samples batch_;       // of the step
   std::vector<int> order_;
   plan::ModelProfile profile_;
   Measured backward_;

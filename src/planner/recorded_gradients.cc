@@ -15,18 +15,8 @@ class NoMarks final : public tensor::Milestones {
   void reached(int) override {}
 };
 
-struct Batch {
-  std::vector<float> inputs;
-  std::vector<std::int64_t> labels;
-};
-
-Batch read_batch(const data::Dataset& train, data::Sampler& sampler, std::int64_t consumed) {
-  const auto indices = sampler.at(consumed, 1, 0).indices;
-  Batch batch;
-  batch.inputs.resize(indices.size() * static_cast<std::size_t>(train.shape().elements()));
-  batch.labels.resize(indices.size());
-  train.read(indices, batch.inputs, batch.labels);
-  return batch;
+data::Samples read_batch(const data::Dataset& train, data::Sampler& sampler, std::int64_t consumed) {
+  return data::read_samples(train, sampler.at(consumed, 1, 0).indices);
 }
 
 exchange::Layout lay_out(const model::ModelSpec& spec, const plan::Plan& plan, const std::vector<int>& order,
@@ -47,12 +37,13 @@ exchange::Layout lay_out(const model::ModelSpec& spec, const plan::Plan& plan, c
 RecordedGradient record_gradient(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
                                  std::int64_t samples, int steps) {
   data::Sampler sampler(plan.seed, train.size(), samples);
-  Batch batch = read_batch(train, sampler, 0);
+  data::Samples batch = read_batch(train, sampler, 0);
   if (batch.labels.empty())
     throw Error(ErrorKind::Usage, "a pass has more samples than the training set: give a smaller batch");
   model::Binding binding;
   RecordedGradient recorded{
-      lay_out(model.spec(), plan, model.gradient_order(batch.inputs, batch.labels), &binding.parameters), {}};
+      lay_out(model.spec(), plan, model.gradient_order(batch.inputs(), batch.labels), &binding.parameters),
+      {}};
   const exchange::Layout& layout = recorded.layout;
   tensor::Arena weights(plan.precision.compute, layout.arena.size());
   recorded.values = tensor::Arena(DType::Float32, layout.arena.size());
@@ -67,8 +58,11 @@ RecordedGradient record_gradient(model::Model& model, const data::Dataset& train
   for (int step = 0; step < steps; ++step) {
     if (step > 0) batch = read_batch(train, sampler, step * samples);
     const auto begin = std::chrono::steady_clock::now();
-    const model::StepInput input{batch.inputs, batch.labels, static_cast<std::int64_t>(batch.labels.size()),
-                                 1};
+    const std::int64_t targets = train.shape().targets();
+    const model::StepInput input{.inputs = batch.inputs(),
+                                 .labels = batch.labels,
+                                 .global_size = static_cast<std::int64_t>(batch.labels.size()) / targets,
+                                 .targets = targets};
     model.forward_backward(input, 0, marks);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     // Weights of a compute copy that is not float32 stay where they are.

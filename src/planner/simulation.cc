@@ -25,6 +25,11 @@ class BlankSamples final : public data::Dataset {
     std::fill(inputs.begin(), inputs.end(), 0.0F);
     std::fill(labels.begin(), labels.end(), 0);
   }
+  void read_tokens(std::span<const std::int64_t>, std::span<std::int64_t> inputs,
+                   std::span<std::int64_t> targets) const override {
+    std::fill(inputs.begin(), inputs.end(), 0);
+    std::fill(targets.begin(), targets.end(), 0);
+  }
   tensor::Cost cost(std::int64_t samples) const override {
     tensor::Cost cost = Dataset::cost(samples);
     cost.measured = from_seconds(reading_ * static_cast<double>(samples));
@@ -43,10 +48,10 @@ SimulatedInputs make_exact(const SimulationInput& input) {
   inputs.datasets = data::open_split(input.plan, *files);
   inputs.files = std::move(files);
   const data::Dataset* train = inputs.datasets.train.get();
-  data::require_labelled_numbers(train->shape(), input.plan.data.dataset);
   inputs.make_model = [&plan = input.plan, ranks = input.ranks, train](int rank) {
     model::ModelContext context;
     context.plan = &plan.model;
+    context.task = &plan.task;
     context.shape = train->shape();
     context.compute = plan.precision.compute;
     context.seed = plan.seed;
@@ -64,10 +69,9 @@ std::pair<model::ModelSpec, std::vector<int>> shape_of_recipe(const SimulationIn
   data::FileStorage storage;
   job::TrainingInputs training = job::open_training_inputs(input.plan, storage, 0, 1);
   *shape = training.datasets.train->shape();
-  std::vector<std::int64_t> first = {0, 1}, labels(first.size());
-  std::vector<float> inputs(first.size() * static_cast<std::size_t>(shape->elements()));
-  training.datasets.train->read(first, inputs, labels);
-  std::vector<int> order = training.model->gradient_order(inputs, labels);
+  const std::vector<std::int64_t> first = {0, 1};
+  const data::Samples samples = data::read_samples(*training.datasets.train, first);
+  std::vector<int> order = training.model->gradient_order(samples.inputs(), samples.labels);
   return {training.model->spec(), std::move(order)};
 }
 

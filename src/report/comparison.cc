@@ -43,7 +43,7 @@ std::optional<Estimate> estimate(const std::vector<double>& values) {
 }
 
 const CurvePoint* first_reaching(const SystemRun& run, double accuracy) {
-  auto reaches = [&](const CurvePoint& point) { return point.accuracy >= accuracy; };
+  auto reaches = [&](const CurvePoint& point) { return point.score >= accuracy; };
   const auto found = std::find_if(run.curve.begin(), run.curve.end(), reaches);
   return found == run.curve.end() ? nullptr : &*found;
 }
@@ -63,8 +63,8 @@ std::vector<MeanPoint> mean_curve(const System& system, Measure of) {
       mean.at.samples += point.samples / runs;
       mean.at.bytes += point.bytes / runs;
       mean.at.loss += point.loss / runs;
-      mean.at.accuracy += point.accuracy / runs;
-      values.push_back(of == Measure::Accuracy ? point.accuracy : point.loss);
+      mean.at.score += point.score / runs;
+      values.push_back(of == Measure::Score ? point.score : point.loss);
     }
     if (auto spread = estimate(values)) mean.error = spread->error;
     curve.push_back(mean);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/axes.h"
+#include "report/score.h"
 #include "report/summary.h"
 #include "report/trace.h"
 
@@ -20,7 +21,7 @@ struct CurvePoint {
   double seconds = 0;  // of training until then
   double samples = 0;  // that the whole job consumed
   double bytes = 0;    // that a rank sent, mean over ranks
-  double loss = 0, accuracy = 0;
+  double loss = 0, score = 0;
 };
 
 /// How many updates happened between reading weights and using what was computed from them.
@@ -40,7 +41,7 @@ std::optional<CodecWorth> worth_of(const std::vector<CodecUse>& uses);
 /// What one run of a system was seen to do. What does not exist is no number (NaN).
 struct SystemRun {
   std::uint64_t seed = 0;
-  double accuracy = 0, loss = 0;  // of the final parameters, on what runs were evaluated on
+  double score = 0, loss = 0;  // of the final parameters, on what runs were evaluated on
   double samples_per_second = 0, seconds_per_step = 0, bytes_per_step = 0;
   double compute_seconds = 0, exposed_seconds = 0, data_seconds = 0;  // of a step
   std::optional<CodecWorth> codecs;
@@ -66,6 +67,7 @@ struct Comparison {
   std::string subject;                                     // what was trained on what, one sentence
   std::vector<std::pair<std::string, std::string>> facts;  // machine, command, versions
   std::vector<std::string> notes;                          // what a reader must know
+  ScoreKind score;                                         // what runs were scored by
   std::optional<double> target_accuracy;                   // share
   std::vector<System> systems;
 };
@@ -78,12 +80,12 @@ struct Estimate {
 /// Of the values that are numbers; nothing if there are none.
 std::optional<Estimate> estimate(const std::vector<double>& values);
 
-/// The first test of a run that reaches an accuracy; null: none does.
+/// The first test of a run whose score is an accuracy as high; null: none is.
 const CurvePoint* first_reaching(const SystemRun& run, double accuracy);
 
 /// The mean curve of a system's runs, test by test: its longest part that all have. `error` is that of the
-/// accuracy or the loss, whichever `of` asks for.
-enum class Measure { Accuracy, Loss };
+/// score or the loss, whichever `of` asks for.
+enum class Measure { Score, Loss };
 struct MeanPoint {
   CurvePoint at;
   double error = 0;

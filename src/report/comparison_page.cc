@@ -41,9 +41,9 @@ std::string header(const Comparison& comparison) {
 
 // ---- tables
 
-std::string heading_of(const ComparisonColumn& column) {
+std::string heading_of(const Comparison& comparison, const ComparisonColumn& column) {
   return fmt::format("<th scope=\"col\"{}>{}</th>", column.group == Group::Result ? " class=\"number\"" : "",
-                     escape(column.title));
+                     escape(title_in(comparison, column)));
 }
 
 std::string cell_of(const Comparison& comparison, std::size_t system, const ComparisonColumn& column) {
@@ -59,7 +59,7 @@ std::string table(const Comparison& comparison, Group group, const std::string& 
   const auto columns = used_columns(comparison, group);
   std::string html = "<div class=\"wide\" tabindex=\"0\"><table class=\"sorts\">\n<caption><span>" +
                      escape(caption) + "</span></caption>\n<thead><tr><th scope=\"col\">system</th>";
-  for (const ComparisonColumn* column : columns) html += heading_of(*column);
+  for (const ComparisonColumn* column : columns) html += heading_of(comparison, *column);
   html += "</tr></thead>\n<tbody>\n";
   for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
     html += fmt::format("<tr><th scope=\"row\">{}</th>", escape(comparison.systems[s].name));
@@ -106,30 +106,32 @@ constexpr AgainstRow kAgainst[] = {
     {"bytes", "bytes sent", "sent by a worker", Quantity::Bytes, &CurvePoint::bytes}};
 
 struct MeasureRow {
-  const char* id;
   Measure measure;
-  const char* title;
-  Quantity quantity;
   double CurvePoint::*member;
-  ChartAxis axis() const { return {title, quantity}; }
 };
-constexpr MeasureRow kMeasures[] = {
-    {"accuracy", Measure::Accuracy, "accuracy", Quantity::Share, &CurvePoint::accuracy},
-    {"loss", Measure::Loss, "loss", Quantity::Number, &CurvePoint::loss}};
+constexpr MeasureRow kMeasures[] = {{Measure::Score, &CurvePoint::score}, {Measure::Loss, &CurvePoint::loss}};
+
+ScoreKind kind_of(const Comparison& comparison, const MeasureRow& measure) {
+  if (measure.measure == Measure::Score) return comparison.score;
+  return {"loss", ScoreKind::Unit::Number, ScoreKind::Better::Less};
+}
 
 LineChart curve_chart(const Comparison& comparison, const MeasureRow& measure, const AgainstRow& against) {
-  LineChart chart{.id = fmt::format("{}-{}", measure.id, against.id),
-                  .title = fmt::format("{} against {}", measure.title, against.words),
+  const ScoreKind kind = kind_of(comparison, measure);
+  const std::string title = title_of(kind);
+  const bool is_share = kind.unit == ScoreKind::Unit::Share;
+  LineChart chart{.id = fmt::format("{}-{}", kind.name, against.id),
+                  .title = fmt::format("{} against {}", title, against.words),
                   .x = against.axis(),
-                  .y = measure.axis()};
+                  .y = {title, is_share ? Quantity::Share : Quantity::Number}};
   for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
     Curve curve{comparison.systems[s].name, static_cast<int>(s), {}};
     for (const MeanPoint& point : mean_curve(comparison.systems[s], measure.measure))
       curve.points.push_back({point.at.*against.member, point.at.*measure.member, point.error});
     if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
   }
-  if (measure.measure == Measure::Accuracy) chart.begin = LineChart::Begin::LaterHalves;
-  if (measure.measure == Measure::Accuracy && comparison.target_accuracy)
+  if (kind.better == ScoreKind::Better::More) chart.begin = LineChart::Begin::LaterHalves;
+  if (kind.better == ScoreKind::Better::More && comparison.target_accuracy)
     chart.goal = LineChart::Goal{*comparison.target_accuracy,
                                  fmt::format("target {:g} %", *comparison.target_accuracy * 100)};
   return chart;
@@ -150,7 +152,7 @@ std::string curves(const Comparison& comparison) {
   const bool several = has_several_runs(comparison);
   return section(
       "Learning curves",
-      std::string("Each mark is a test of the whole set that runs are evaluated on. Axes of accuracy begin "
+      std::string("Each mark is a test of the whole set that runs are evaluated on. Axes of shares begin "
                   "where the later half of the "
                   "tests does; what came below is cut off. Time is that of training, tests and "
                   "checkpoints left out; bytes are the payload that a worker sent, mean over the "

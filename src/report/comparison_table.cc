@@ -15,6 +15,9 @@ namespace {
 using Group = ComparisonColumn::Group;
 using Better = ComparisonColumn::Better;
 
+/// The column that each comparison names otherwise.
+constexpr std::string_view kScore = "score";
+
 std::vector<double> of_runs(const System& system, double SystemRun::*member) {
   std::vector<double> values;
   for (const SystemRun& run : system.runs) values.push_back(run.*member);
@@ -52,9 +55,11 @@ Cell scheduling(const Comparison&, const System& system) { return {system.axes.s
 Cell communication(const Comparison&, const System& system) { return {system.axes.communication, {}}; }
 Cell compression(const Comparison&, const System& system) { return {system.axes.compression, {}}; }
 
-Cell accuracy(const Comparison&, const System& system) {
-  return number_cell(of_runs(system, &SystemRun::accuracy),
-                     [](const Estimate& e) { return with_error(e, 0.01, 2, " %"); });
+Cell score(const Comparison& comparison, const System& system) {
+  const bool is_share = comparison.score.unit == ScoreKind::Unit::Share;
+  return number_cell(of_runs(system, &SystemRun::score), [is_share](const Estimate& e) {
+    return is_share ? with_error(e, 0.01, 2, " %") : with_error(e, 1, 4, "");
+  });
 }
 Cell loss(const Comparison&, const System& system) {
   return number_cell(of_runs(system, &SystemRun::loss),
@@ -137,7 +142,7 @@ constexpr ComparisonColumn kColumns[] = {
     {"communication", "communication", Group::Place, Better::Neither, communication},
     {"compression", "compression", Group::Place, Better::Neither, compression},
     {"runs", "runs", Group::Result, Better::Neither, seeds},
-    {"accuracy", "accuracy", Group::Result, Better::More, accuracy},
+    {kScore, kScore, Group::Result, Better::AsScored, score},
     {"loss", "loss", Group::Result, Better::Less, loss},
     {"seconds_to_target", "time to target", Group::Result, Better::Less, time_to_target},
     {"bytes_to_target", "sent to target", Group::Result, Better::Less, bytes_to_target},
@@ -188,6 +193,10 @@ std::string plain(double value) { return std::isfinite(value) ? fmt::format("{}"
 
 std::span<const ComparisonColumn> comparison_columns() { return kColumns; }
 
+std::string title_in(const Comparison& comparison, const ComparisonColumn& column) {
+  return column.better == Better::AsScored ? title_of(comparison.score) : std::string(column.title);
+}
+
 std::vector<const ComparisonColumn*> used_columns(const Comparison& comparison, Group group) {
   std::vector<const ComparisonColumn*> used;
   for (const ComparisonColumn& column : kColumns)
@@ -205,7 +214,9 @@ int best_system(const Comparison& comparison, const ComparisonColumn& column) {
   for (std::size_t s = 0; s < comparison.systems.size(); ++s) {
     const Cell cell = column.cell(comparison, comparison.systems[s]);
     if (!cell.number) continue;
-    const double value = cell.number->mean * (column.better == Better::More ? 1 : -1);
+    const bool more = column.better == Better::AsScored ? comparison.score.better == ScoreKind::Better::More
+                                                        : column.better == Better::More;
+    const double value = cell.number->mean * (more ? 1 : -1);
     if (best < 0 || value > found) best = static_cast<int>(s), found = value;
   }
   return best;
@@ -224,7 +235,7 @@ std::string to_text(const Comparison& comparison) {
   if (!text.empty()) text += "\n";
   for (const ComparisonColumn* column : used_columns(comparison, Group::Result)) columns.push_back(column);
   std::vector<std::vector<std::string>> rows(1, {"system"});
-  for (const ComparisonColumn* column : columns) rows.front().emplace_back(column->title);
+  for (const ComparisonColumn* column : columns) rows.front().push_back(title_in(comparison, *column));
   std::string failures;
   for (const System& system : comparison.systems) {
     rows.push_back({system.name});
@@ -243,8 +254,9 @@ std::string to_text(const Comparison& comparison) {
 std::string to_csv(const Comparison& comparison) {
   std::string text = "system";
   for (const ComparisonColumn& column : kColumns) {
-    text += fmt::format(",{}", column.key);
-    if (column.group == Group::Result) text += fmt::format(",{}_error", column.key);
+    const std::string_view key = column.better == Better::AsScored ? comparison.score.name : column.key;
+    text += fmt::format(",{}", key);
+    if (column.group == Group::Result) text += fmt::format(",{}_error", key);
   }
   text += ",origin,failure\n";
   for (const System& system : comparison.systems) {
@@ -264,13 +276,12 @@ std::string to_csv(const Comparison& comparison) {
 }
 
 std::string curves_csv(const Comparison& comparison) {
-  std::string text = "system,seed,samples,seconds,bytes,loss,accuracy\n";
+  std::string text = fmt::format("system,seed,samples,seconds,bytes,loss,{}\n", comparison.score.name);
   for (const System& system : comparison.systems)
     for (const SystemRun& run : system.runs)
       for (const CurvePoint& point : run.curve)
-        text +=
-            fmt::format("{},{},{},{},{},{},{}\n", quoted(system.name), run.seed, plain(point.samples),
-                        plain(point.seconds), plain(point.bytes), plain(point.loss), plain(point.accuracy));
+        text += fmt::format("{},{},{},{},{},{},{}\n", quoted(system.name), run.seed, plain(point.samples),
+                            plain(point.seconds), plain(point.bytes), plain(point.loss), plain(point.score));
   return text;
 }
 

@@ -22,10 +22,13 @@ struct ComparisonColumn {
   std::string_view key;    // in the CSV
   std::string_view title;  // for people
   enum class Group { Place, Result } group;
-  enum class Better { Neither, More, Less } better;
+  enum class Better { Neither, More, Less, AsScored } better;
   Cell (*cell)(const Comparison&, const System&);
 };
 std::span<const ComparisonColumn> comparison_columns();
+
+/// For people, in this comparison: scores have the name of what runs were scored by.
+std::string title_in(const Comparison& comparison, const ComparisonColumn& column);
 
 /// The columns in which some system has an entry.
 std::vector<const ComparisonColumn*> used_columns(const Comparison& comparison,

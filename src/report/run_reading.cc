@@ -35,11 +35,21 @@ Json section(const Json& json, const char* key) {
   return found != json.end() && found->is_object() ? *found : Json::object();
 }
 
-/// Of the samples that the run was evaluated on: `pattern` with a split in it.
-std::string evaluated_key(const Json& json, std::string_view pattern) {
+/// Of the samples that the run was evaluated on: the key with a split between these.
+std::string evaluated_key(const Json& json, const std::string& before, const std::string& after) {
   for (const char* split : {"test", "validation"})
-    if (std::string key = fmt::format(fmt::runtime(pattern), split); json.contains(key)) return key;
+    if (std::string key = before + split + after; json.contains(key)) return key;
   return {};
+}
+
+/// Of runs from before there were several: accuracy.
+ScoreKind score_kind(const Json& json) {
+  ScoreKind kind;
+  if (!json.contains("name")) return kind;
+  kind.name = json.value("name", kind.name);
+  if (json.value("unit", "share") != "share") kind.unit = ScoreKind::Unit::Number;
+  if (json.value("better", "more") != "more") kind.better = ScoreKind::Better::Less;
+  return kind;
 }
 
 std::optional<Staleness> staleness(const Json& json) {
@@ -79,8 +89,9 @@ FinishedRun read_summary(const std::string& text, const std::string& origin) {
     FinishedRun finished;
     SystemRun& run = finished.run;
     run.seed = json.value("seed", std::uint64_t{0});
-    run.accuracy = number(json, evaluated_key(json, "{}_accuracy"));
-    run.loss = number(json, evaluated_key(json, "{}_loss"));
+    finished.score = score_kind(section(json, "metric"));
+    run.score = number(json, evaluated_key(json, "", "_" + finished.score.name));
+    run.loss = number(json, evaluated_key(json, "", "_loss"));
     run.samples_per_second = number(json, "samples_per_second");
     run.seconds_per_step = number(section(json, "step_ms"), "p50") / 1e3;
     run.bytes_per_step = number(json, "bytes_sent_per_step");
@@ -100,16 +111,17 @@ FinishedRun read_summary(const std::string& text, const std::string& origin) {
   }
 }
 
-std::vector<CurvePoint> read_curve(const std::string& lines, const std::string& origin) {
+std::vector<CurvePoint> read_curve(const std::string& lines, const std::string& origin,
+                                   const ScoreKind& score) {
   std::istringstream stream(lines);
   std::map<double, CurvePoint> by_step;
   for (std::string line; std::getline(stream, line);) {
     const Json json = parse(line, origin);
-    const std::string accuracy = evaluated_key(json, "accuracy/{}");
-    if (accuracy.empty()) continue;
+    const std::string scored = evaluated_key(json, score.name + "/", "");
+    if (scored.empty()) continue;
     by_step[number(json, "step")] = {number(json, "seconds"), number(json, "samples"),
-                                     number(json, "bytes_sent"), number(json, evaluated_key(json, "loss/{}")),
-                                     number(json, accuracy)};
+                                     number(json, "bytes_sent"),
+                                     number(json, evaluated_key(json, "loss/", "")), number(json, scored)};
   }
   std::vector<CurvePoint> curve;
   for (const auto& [step, point] : by_step) curve.push_back(point);

@@ -12,6 +12,7 @@ namespace taxon::report {
 
 struct FinishedRun {
   SystemRun run;  // without its curve
+  ScoreKind score = {};
   bool interrupted = false;
   int world_size = 0;
   std::int64_t parameters = 0;
@@ -20,7 +21,8 @@ struct FinishedRun {
 FinishedRun read_summary(const std::string& json, const std::string& origin);
 
 /// The tests of a run, in their order. Of a step that a resumed run repeated the later line counts.
-std::vector<CurvePoint> read_curve(const std::string& lines, const std::string& origin);
+std::vector<CurvePoint> read_curve(const std::string& lines, const std::string& origin,
+                                   const ScoreKind& score = {});
 
 /// The spans of each rank.
 std::vector<std::vector<TraceSpan>> read_trace(const std::string& json, const std::string& origin);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/units.h"
 #include "report/progress.h"
@@ -97,60 +98,94 @@ std::string describe(const std::vector<CrossingTensor>& crossings, std::int64_t 
   return text;
 }
 
+namespace {
+
+Json json_of(const ScoreKind& kind) {
+  return {{"name", kind.name},
+          {"unit", kind.unit == ScoreKind::Unit::Share ? "share" : "number"},
+          {"better", kind.better == ScoreKind::Better::More ? "more" : "less"}};
+}
+
+/// The first score stands beside the split, the others in brackets.
+std::string result_name(const Summary& s) {
+  const bool of_test = s.split == plan::Split::Test;
+  if (s.scores.empty()) return of_test ? "test" : "validation";
+  const ScoreKind& first = s.scores.front().kind;
+  if (of_test) return "test " + title_of(first);
+  return first == ScoreKind() ? "validation" : "validation " + title_of(first);
+}
+
+std::string result(const Summary& s) {
+  const std::string loss = "loss " + decimal(s.loss, 4);
+  if (s.scores.empty()) return loss;
+  std::string rest;
+  for (const Score& score : std::span(s.scores).subspan(1))
+    rest += fmt::format("{} {}, ", title_of(score.kind), text_of(score));
+  return fmt::format("{}   ({}{})", text_of(s.scores.front()), rest, loss);
+}
+
+/// In quotes; what is no plain letter, or what a terminal would take for an order, is escaped.
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
 std::string to_json(const Summary& s) {
   Json buckets = Json::array();
   for (const auto& bucket : s.buckets) {
     buckets.push_back({{"bytes", bucket.bytes}, {"collectives", bucket.collectives}});
     if (!bucket.reasons.empty()) buckets.back()["reasons"] = bucket.reasons;
   }
-  Json json = {
-      {"name", s.name},
-      {"taxon_version", s.version},
-      {"interrupted", s.interrupted},
-      {fmt::format("{}_accuracy", s.split), s.interrupted ? Json(nullptr) : number(s.accuracy)},
-      {fmt::format("{}_loss", s.split), s.interrupted ? Json(nullptr) : number(s.loss)},
-      {"train_loss", number(s.train_loss)},
-      {"steps", s.steps},
-      {"epochs", number(s.epochs)},
-      {"samples", s.samples},
-      {"samples_per_second", number(s.samples_per_second)},
-      {"step_ms", {{"p50", number(s.step_ms_p50)}, {"p95", number(s.step_ms_p95)}}},
-      {"compute_ms", number(s.compute_ms)},
-      {"exposed_communication_ms", number(s.exposed_communication_ms)},
-      {"data_wait_ms", number(s.data_wait_ms)},
-      {"bytes_sent_per_step", number(s.bytes_sent_per_step)},
-      {"world_size", s.world_size},
-      {"transport", s.transport},
-      {"parameters", s.parameters},
-      {"parameter_hash", fmt::format("{:016x}", s.parameter_hash)},
-      {"seed", s.seed},
-      {"wall_seconds", number(s.wall_seconds)},
-      {"peak_rss_bytes", s.peak_rss_bytes},
-      {"arena_bytes",
-       {{"weights", s.weight_bytes}, {"gradients", s.gradient_bytes}, {"optimiser", s.optimiser_bytes}}},
-      {"gradient_copies_per_step", s.gradient_copies_per_step},
-      {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
-      {"crossing_tensors", json_of(s.crossings)},
-      {"buckets", std::move(buckets)}};
+  Json json = {{"name", s.name}, {"taxon_version", s.version}, {"interrupted", s.interrupted}};
+  for (const Score& score : s.scores)
+    json[fmt::format("{}_{}", s.split, score.kind.name)] =
+        s.interrupted ? Json(nullptr) : number(score.value);
+  json[fmt::format("{}_loss", s.split)] = s.interrupted ? Json(nullptr) : number(s.loss);
+  if (!s.scores.empty()) json["metric"] = json_of(s.scores.front().kind);
+  json.update(
+      Json{{"train_loss", number(s.train_loss)},
+           {"steps", s.steps},
+           {"epochs", number(s.epochs)},
+           {"samples", s.samples},
+           {"samples_per_second", number(s.samples_per_second)},
+           {"step_ms", {{"p50", number(s.step_ms_p50)}, {"p95", number(s.step_ms_p95)}}},
+           {"compute_ms", number(s.compute_ms)},
+           {"exposed_communication_ms", number(s.exposed_communication_ms)},
+           {"data_wait_ms", number(s.data_wait_ms)},
+           {"bytes_sent_per_step", number(s.bytes_sent_per_step)},
+           {"world_size", s.world_size},
+           {"transport", s.transport},
+           {"parameters", s.parameters},
+           {"parameter_hash", fmt::format("{:016x}", s.parameter_hash)},
+           {"seed", s.seed},
+           {"wall_seconds", number(s.wall_seconds)},
+           {"peak_rss_bytes", s.peak_rss_bytes},
+           {"arena_bytes",
+            {{"weights", s.weight_bytes}, {"gradients", s.gradient_bytes}, {"optimiser", s.optimiser_bytes}}},
+           {"gradient_copies_per_step", s.gradient_copies_per_step},
+           {"gradient_copy_bytes_per_step", s.gradient_copy_bytes_per_step},
+           {"crossing_tensors", json_of(s.crossings)},
+           {"buckets", std::move(buckets)}});
   if (s.cores.threads > 0) json["cores"] = json_of(s.cores);
   if (!s.codecs.empty()) json["codecs"] = json_of(s.codecs);
   if (!s.lost.empty()) json["lost_ranks"] = s.lost;
   if (s.skipped_steps > 0) json["skipped_steps"] = s.skipped_steps;
   if (!s.staleness.empty()) json["staleness"] = staleness(s);
+  if (!s.written.empty()) json["sample"] = {{"prompt", s.prompt}, {"written", s.written}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string to_text(const Summary& s, const std::string& folder) {
   std::string text;
   auto line = [&](const char* what, const std::string& value) {
-    text += fmt::format("{:<16}{}\n", what, value);
+    text += fmt::format("{:<16}{}{}\n", what, std::string_view(what).size() < 16 ? "" : " ", value);
   };
   if (s.interrupted)
     line("interrupted",
          fmt::format("after step {}, {:.2f} epochs; continue with --resume", s.steps, s.epochs));
   else
-    line(s.split == plan::Split::Test ? "test accuracy" : "validation",
-         fmt::format("{:.2f} %   (loss {})", s.accuracy * 100, decimal(s.loss, 4)));
+    line(result_name(s).c_str(), result(s));
   line("speed", fmt::format("{:.0f} samples/s   (step {:.2f} ms median, {:.2f} ms p95)", s.samples_per_second,
                             s.step_ms_p50, s.step_ms_p95));
   line("per step",
@@ -169,6 +204,7 @@ std::string to_text(const Summary& s, const std::string& folder) {
                               s.world_size, s.samples, s.steps, format_seconds(s.wall_seconds)));
   if (s.skipped_steps > 0)
     line("skipped", fmt::format("{} steps whose loss or gradient was not finite", s.skipped_steps));
+  if (!s.written.empty()) line("writes", "after " + quoted(s.prompt) + ": " + quoted(s.written));
   line("outputs", folder + "/");
   if (!s.lost.empty())
     line("lost", fmt::format("rank{} {} on the way; the other workers went on (exit code 3)",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "report/score.h"
 
 namespace taxon::report {
 
@@ -46,7 +47,8 @@ struct Summary {
   std::string version;
   bool interrupted = false;
   plan::Split split = plan::Split::Test;  // whose are
-  double accuracy = 0, loss = 0;          // of the final parameters
+  std::vector<Score> scores;              // of the final parameters; the first says most
+  double loss = 0;                        // theirs
   double train_loss = 0;
   std::int64_t steps = 0;
   double epochs = 0;
@@ -81,6 +83,7 @@ struct Summary {
   };
   std::vector<Bucket> buckets;
   std::vector<CodecUse> codecs;  // of the levels that have one
+  std::string prompt, written;   // by a model of bytes, of the test set's beginning
 };
 
 /// Of counts by staleness, from 0; 0 of none.

@@ -29,12 +29,14 @@ struct RunInfo {
   ArenaBytes arenas;                               // of this rank
 };
 
-/// One step of the whole job. Loss and accuracy are means over the global batch; times are this rank's.
+/// One step of the whole job. Loss and scores are means over the labels of the global batch; times are this
+/// rank's.
 struct StepReport {
   std::int64_t step = 0;  // 1 is the first
   std::int64_t epoch = 0;
   std::int64_t samples = 0;  // of the whole job, this step included
-  double loss = 0, accuracy = 0;
+  double loss = 0;
+  model::Scores scores;
   double rate = 0;
   double gradient_norm = 0;  // 0 unless clipping asked for it
   bool skipped = false;      // since something was not finite (on_divergence); loss is no number then
@@ -48,7 +50,8 @@ struct StepReport {
 
 struct Evaluation {
   std::int64_t step = 0, samples = 0;
-  double loss = 0, accuracy = 0;
+  double loss = 0;  // mean over labels, as the scores are
+  model::Scores scores;
   double bytes_sent = 0;  // payload of a rank in this process's part of the run, mean over ranks
 };
 
@@ -76,6 +79,7 @@ struct CodecReport {
 struct Outcome {
   enum class End { Complete, Interrupted } end = End::Complete;
   Evaluation test;                      // of the final parameters
+  std::string prompt, written;          // rank 0: what a model of bytes wrote after the test set's beginning
   double train_loss = 0;                // mean over the last epoch's worth of steps that were seen
   std::int64_t steps = 0, samples = 0;  // since the beginning of training
   double epochs = 0;

@@ -37,7 +37,7 @@ class Trainer {
         options_(options),
         chronicler_(world.runtime.rank(), options),
         groups_(world.runtime, options, chronicler_.log()),
-        reports_(world.observer),
+        reports_(world.observer, world.model.spec().task.metrics, world.datasets.train->shape().targets()),
         meter_(world.runtime) {}
 
   task::Task<Outcome> run();
@@ -65,6 +65,7 @@ class Trainer {
   task::Task<void> flush_report() { return reports_.flush(coordinator_.get(), stepper_->gradient_norm()); }
   task::Task<void> evaluate();
   task::Task<void> compare_data();
+  task::Task<void> write(Outcome* outcome);
   task::Task<void> compare_weights(std::string what);
   task::Task<void> save();
   task::Task<void> meet(optim::StepClock clock);
@@ -130,7 +131,6 @@ task::Task<Outcome> Trainer::run() {
 }
 
 task::Task<void> Trainer::prepare() {
-  data::require_labelled_numbers(world_.datasets.train->shape(), plan_.data.dataset);
   co_await groups_.establish();
   RunStart run_start = co_await begin(world_, &options_, ranks());
   plan_ = run_start.plan;
@@ -190,7 +190,8 @@ std::unique_ptr<StepCoordinator> Trainer::make_pace() {
       {everybody.lasting, everybody.agreement, workers_, plan::global_batch(plan_, everybody.group.size()),
        SyncTriggers(plan_, static_cast<double>(world_.datasets.train->size()), total_, here), here,
        groups_.failures(), [this](const ProgressTracker::Loss& loss) { lost(loss); }, options_.own,
-       everybody.levels.size() > 1 ? &everybody.levels.group(0) : nullptr, chronicler_.log()});
+       everybody.levels.size() > 1 ? &everybody.levels.group(0) : nullptr, chronicler_.log(),
+       StepReduction::Carries::Totals, world_.model.spec().task.counts()});
 }
 
 RunInfo Trainer::info() const {
@@ -327,8 +328,9 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   StepReduction::GlobalStatus global;
   const StepReduction::LocalStatus local{.stop = asked_to_stop() || out_of_time(),
                                          .divergence = stepper_->divergence()};
-  const model::StepInput input{batch->inputs, batch->labels, shares_->mean_over(batch->global_size),
-                               plan_.batch.micro_batches, stepper_->binding_of(steps_)};
+  const model::StepInput input{
+      batch->samples.inputs(),   batch->samples.labels,        shares_->mean_over(batch->global_size),
+      plan_.batch.micro_batches, stepper_->binding_of(steps_), batch->targets};
   const Stepper::Done done =
       co_await stepper_->run(&input, shares_->contributed(batch->global_size), clock,
                              reports_.tell(coordinator_.get(), local, &global), &global.divergence);
@@ -339,7 +341,7 @@ task::Task<void> Trainer::step(const data::Batch* batch) {
   meter_.end_step(done, report);
   steps_ = report.step;
   samples_ = coordinator_->samples(report.samples);
-  reports_.stepped({report, batch->global_size, batch->size(), done.output.loss_sum, done.output.correct});
+  reports_.stepped({report, batch->global_size, batch->size(), done.output});
   co_await meet(clock);
   if (!replicas_->apart() && plan_.report.hash_steps > 0 && steps_ % plan_.report.hash_steps == 0) {
     co_await stepper_->settle();
@@ -437,6 +439,23 @@ void Trainer::require_finite(const Evaluation& evaluation) const {
   throw exchange::diverged(evaluation.step, "the loss of the test afterwards", {.operation = "test"});
 }
 
+/// What a model of bytes writes, at rank 0, after the test set's beginning.
+task::Task<void> Trainer::write(Outcome* outcome) {
+  const int count = world_.model.spec().task.written_tokens;
+  const data::Dataset& test = *world_.datasets.test;
+  if (count == 0 || !test.shape().bytes || runtime().rank() != Rank(0)) co_return;
+  auto writing = on_compute(&runtime(), "write", [this, outcome, count, &test] {
+    constexpr std::size_t kPrompt = 32;
+    constexpr std::int64_t kFirst[] = {0};
+    const std::vector<std::int64_t> tokens = data::read_samples(test, kFirst).tokens;
+    const auto prompt = std::span(tokens).first(std::min(kPrompt, tokens.size()));
+    for (std::int64_t byte : prompt) outcome->prompt += static_cast<char>(byte);
+    for (std::int64_t byte : world_.model.write(prompt, count, plan_.seed))
+      outcome->written += static_cast<char>(byte);
+  });
+  co_await writing;
+}
+
 task::Task<void> Trainer::save() {
   if (saved_at_ == samples_) co_return;
   const std::uint64_t before = bytes_of_training();
@@ -501,6 +520,7 @@ task::Task<Outcome> Trainer::conclude() {
     world_.observer.evaluated(outcome.test);
     if (data::FaultLog* faults = told_faults()) tell(faults->rest());
     require_finite(outcome.test);
+    co_await write(&outcome);
   }
   sums = co_await everybody.agreement.sum(std::move(sums));
   const double steps = std::max(1.0, sums[1] / workers_);

@@ -77,11 +77,11 @@ TEST(Loader, HandsOutTheSamplersSharesInOrder) {
         EXPECT_EQ(batch.first, consumed);
         EXPECT_EQ(batch.epoch, expected.epoch);
         EXPECT_EQ(batch.global_size, expected.size);
-        ASSERT_EQ(batch.labels.size(), expected.indices.size());
-        ASSERT_EQ(batch.inputs.size(), 2 * expected.indices.size());
+        ASSERT_EQ(batch.samples.labels.size(), expected.indices.size());
+        ASSERT_EQ(batch.samples.numbers.size(), 2 * expected.indices.size());
         for (std::size_t i = 0; i < expected.indices.size(); ++i) {
-          EXPECT_EQ(batch.inputs[2 * i + 1], static_cast<float>(expected.indices[i]));
-          EXPECT_EQ(batch.labels[i], expected.indices[i] % 10);
+          EXPECT_EQ(batch.samples.numbers[2 * i + 1], static_cast<float>(expected.indices[i]));
+          EXPECT_EQ(batch.samples.labels[i], expected.indices[i] % 10);
         }
         consumed += batch.global_size;
       }

@@ -139,18 +139,17 @@ TEST(Tokens, TheTestSetHasTheTrainingSetsVocabulary) {
               HasSubstr("/d/test.bin: token 1: is 4, and the vocabulary ends at 3"));
 }
 
-TEST(Tokens, ModelsOfNumbersRefuseThem) {
-  try {
-    require_labelled_numbers({.input = {2}, .classes = 9, .input_type = DType::Int64, .target = {2}},
-                             "tokens");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::Usage);
-    EXPECT_THAT(error.what(),
-                HasSubstr("samples must have inputs float32 [2] and one int64 label, and data set "
-                          "tokens gives inputs int64 [2] and targets int64 [2]"));
-  }
-  require_labelled_numbers({.input = {1, 28, 28}, .classes = 10}, "idx");
+TEST(Tokens, SamplesAreReadWithATargetForEach) {
+  MemoryStorage storage;
+  put(storage, "/d/train.bin", uint16s({1, 2, 3, 4, 5}));
+  put(storage, "/d/test.bin", uint16s({1, 2, 3}));
+  const Datasets sets = open_datasets(test::data_plan("tokens", {{"context", 2}}), storage);
+  const std::int64_t both[] = {1, 0};
+  const Samples samples = read_samples(*sets.train, both);
+  EXPECT_THAT(samples.inputs().tokens, ElementsAre(3, 4, 1, 2));
+  EXPECT_THAT(samples.labels, ElementsAre(4, 5, 2, 3));
+  EXPECT_TRUE(samples.inputs().numbers.empty());
+  EXPECT_FALSE(sets.train->shape().bytes);
 }
 
 TEST(TokenWindows, RefusedWhereATokenIsAnInputOrATarget) {

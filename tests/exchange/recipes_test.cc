@@ -7,6 +7,7 @@
 
 #include "data/transform.h"
 #include "exchange/extensions.h"
+#include "model/model.h"
 #include "plan/axes.h"
 #include "plan/legality.h"
 #include "plan/reader.h"
@@ -19,7 +20,8 @@ const std::filesystem::path kSource = TAXON_SOURCE_DIR;
 
 plan::Catalogue full_catalogue() {
   plan::Catalogue known = catalogue();
-  known.models = {"mlp", "cnn", "resnet18", "perceptron"};
+  known.models = model::known_models();
+  known.tasks = model::known_tasks();
   known.datasets = data::known_datasets();
   known.transforms = data::known_transforms();
   return known;

@@ -27,8 +27,13 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.model.name = ""; }},
       {"model.name: must name a model: it is \"ccn\"; did you mean cnn?",
        [](Plan& p) { p.model.name = "ccn"; }},
-      {"model.name: must name a model: it is \"transformer\"; known are mlp, cnn, resnet18, perceptron",
+      {"model.name: must name a model: it is \"transformer\"; known are mlp, cnn, resnet18, perceptron, "
+       "reader",
        [](Plan& p) { p.model.name = "transformer"; }},
+      {"model.name: must take what the data set gives: reader takes tokens, and data set idx gives numbers",
+       [](Plan& p) { p.model.name = "reader"; }},
+      {"task.name: must be auto or name a task: it is \"clasification\"; did you mean classification?",
+       [](Plan& p) { p.task.name = "clasification"; }},
       {"model.frozen: must list names of parameters: one is empty",
        [](Plan& p) {
          p.model.frozen = {"a", ""};

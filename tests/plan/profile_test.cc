@@ -134,7 +134,7 @@ TEST(Profile, RecipesForSimulationFitTheirProfiles) {
     const Plan plan = read_plan(source / "recipes/simulated" / (std::string(recipe) + ".yaml"));
     EXPECT_EQ(plan.name, recipe);
     Catalogue known = test::catalogue();
-    known.models.emplace_back(profile);
+    known.models.push_back({.name = profile});
     EXPECT_NO_THROW(require_legal(check_plan(plan, 128, known)));
     const ModelProfile model = read_profile(source / "profiles" / (std::string(profile) + ".yaml"));
     EXPECT_THAT(profile_mismatches(model, plan, 128), testing::IsEmpty());

@@ -36,7 +36,12 @@ inline plan::ConsistencyBounds sample_bounds(const plan::LevelPlan& level) {
 
 /// Names as the tables of a full build have them.
 inline plan::Catalogue catalogue() {
-  return {.models = {"mlp", "cnn", "resnet18", "perceptron"},
+  return {.models = {{.name = "mlp"},
+                     {.name = "cnn"},
+                     {.name = "resnet18"},
+                     {.name = "perceptron"},
+                     {.name = "reader", .takes_tokens = true}},
+          .tasks = {{.name = "classification"}, {.name = "language_model"}},
           .datasets = {{.name = "idx"},
                        {.name = "synthetic"},
                        {.name = "blobs"},

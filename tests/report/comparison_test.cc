@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -14,7 +15,7 @@ namespace {
 SystemRun run(std::uint64_t seed, double accuracy) {
   SystemRun run;
   run.seed = seed;
-  run.accuracy = accuracy;
+  run.score = accuracy;
   run.loss = 1 - accuracy;
   run.samples_per_second = 1000;
   run.seconds_per_step = 0.02;
@@ -64,9 +65,9 @@ TEST(Estimate, IsTheMeanWithItsStandardError) {
 TEST(MeanCurve, GoesAsFarAsAllRuns) {
   System system = two_systems().systems[0];
   system.runs[1].curve.push_back({3, 3000, 3e6, 0.1, 0.99});
-  const auto curve = mean_curve(system, Measure::Accuracy);
+  const auto curve = mean_curve(system, Measure::Score);
   ASSERT_EQ(curve.size(), 2u);
-  EXPECT_NEAR(curve[1].at.accuracy, 0.91, 1e-12);
+  EXPECT_NEAR(curve[1].at.score, 0.91, 1e-12);
   EXPECT_NEAR(curve[1].error, 0.01, 1e-12);
 }
 
@@ -165,12 +166,30 @@ TEST(ComparisonPage, ASimulationHasNoCurves) {
   comparison.origin = Origin::Simulated;
   comparison.target_accuracy.reset();
   for (System& system : comparison.systems)
-    for (SystemRun& seen : system.runs) seen.accuracy = seen.loss = NAN, seen.curve.clear();
+    for (SystemRun& seen : system.runs) seen.score = seen.loss = NAN, seen.curve.clear();
   const std::string page = to_page(comparison);
   EXPECT_EQ(page.find("Learning curves"), std::string::npos);
   EXPECT_EQ(page.find("nan"), std::string::npos);
   EXPECT_NE(page.find("simulated"), std::string::npos);
   EXPECT_NE(page.find("step-time"), std::string::npos);
+}
+
+TEST(Comparison, ScoresOfAnotherMetricHaveItsNameAndSense) {
+  Comparison comparison = two_systems();
+  comparison.target_accuracy.reset();
+  comparison.score = {"bits_per_byte", ScoreKind::Unit::Number, ScoreKind::Better::Less};
+  EXPECT_NE(line_with(to_text(comparison), "bits per byte").find("loss"), std::string::npos);
+  EXPECT_NE(to_csv(comparison).find(",bits_per_byte,bits_per_byte_error,"), std::string::npos);
+  EXPECT_EQ(curves_csv(comparison).substr(0, 59),
+            "system,seed,samples,seconds,bytes,loss,bits_per_byte\nring,1");
+  const auto columns = comparison_columns();
+  const auto scored = std::find_if(columns.begin(), columns.end(), [](const ComparisonColumn& column) {
+    return column.better == ComparisonColumn::Better::AsScored;
+  });
+  ASSERT_NE(scored, columns.end());
+  EXPECT_EQ(best_system(comparison, *scored), 1);  // 0.85 against 0.91
+  EXPECT_EQ(to_pictures(comparison)[0].name, "bits_per_byte-time");
+  EXPECT_EQ(to_page(comparison).find("accuracy"), std::string::npos);
 }
 
 }  // namespace

@@ -13,34 +13,34 @@ namespace {
 TEST(RunReading, TakesFromASummaryWhatAComparisonNeeds) {
   Summary summary;
   summary.seed = 7;
-  summary.accuracy = 0.9;
+  summary.scores = {{{}, 0.9}};
   summary.step_ms_p50 = 12;
   summary.bytes_sent_per_step = 1000;
   summary.world_size = 4;
   const FinishedRun finished = read_summary(to_json(summary), "summary.json");
   EXPECT_EQ(finished.run.seed, 7u);
-  EXPECT_EQ(finished.run.accuracy, 0.9);
+  EXPECT_EQ(finished.run.score, 0.9);
   EXPECT_DOUBLE_EQ(finished.run.seconds_per_step, 0.012);
   EXPECT_EQ(finished.world_size, 4);
   EXPECT_FALSE(finished.interrupted);
   EXPECT_FALSE(finished.run.staleness);
   summary.interrupted = true;
   EXPECT_TRUE(read_summary(to_json(summary), "summary.json").interrupted);
-  EXPECT_TRUE(std::isnan(read_summary(to_json(summary), "summary.json").run.accuracy));
+  EXPECT_TRUE(std::isnan(read_summary(to_json(summary), "summary.json").run.score));
 }
 
 TEST(RunReading, TakesWhatWasSeenOnTheValidationSetWhereThatWasEvaluated) {
   Summary summary;
   summary.split = plan::Split::Validation;
-  summary.accuracy = 0.8;
+  summary.scores = {{{}, 0.8}};
   summary.loss = 0.5;
   const SystemRun run = read_summary(to_json(summary), "summary.json").run;
-  EXPECT_EQ(run.accuracy, 0.8);
+  EXPECT_EQ(run.score, 0.8);
   EXPECT_EQ(run.loss, 0.5);
   const auto curve =
       read_curve("{\"step\":5,\"accuracy/validation\":0.75,\"loss/validation\":1}\n", "metrics.jsonl");
   ASSERT_EQ(curve.size(), 1u);
-  EXPECT_EQ(curve[0].accuracy, 0.75);
+  EXPECT_EQ(curve[0].score, 0.75);
   EXPECT_EQ(curve[0].loss, 1);
 }
 
@@ -75,7 +75,7 @@ TEST(RunReading, TestsAloneMakeTheCurveAndLaterLinesCount) {
   ASSERT_EQ(curve.size(), 2u);
   EXPECT_EQ(curve[0].seconds, 3);
   EXPECT_EQ(curve[0].bytes, 9);
-  EXPECT_EQ(curve[1].accuracy, 0.6);
+  EXPECT_EQ(curve[1].score, 0.6);
   EXPECT_TRUE(std::isnan(curve[1].loss));
 }
 
@@ -106,6 +106,21 @@ TEST(RunReading, DamageIsNamed) {
   }
   EXPECT_THROW(read_trace("{\"traceEvents\": [{}]}", "t"), Error);
   EXPECT_THROW(read_curve("{\"accuracy/test\": 0.5", "m"), Error);
+}
+
+TEST(RunReading, TheScoreIsWhatTheSummarySays) {
+  Summary summary;
+  const ScoreKind bits{"bits_per_byte", ScoreKind::Unit::Number, ScoreKind::Better::Less};
+  summary.scores = {{bits, 2.5}, {{"perplexity", bits.unit, bits.better}, 5.6}};
+  const FinishedRun finished = read_summary(to_json(summary), "summary.json");
+  EXPECT_EQ(finished.score, bits);
+  EXPECT_EQ(finished.run.score, 2.5);
+  const auto curve =
+      read_curve("{\"step\":5,\"bits_per_byte/test\":3,\"perplexity/test\":8,\"loss/test\":2}\n", "m", bits);
+  ASSERT_EQ(curve.size(), 1u);
+  EXPECT_EQ(curve[0].score, 3);
+  // Of before there were several.
+  EXPECT_EQ(read_summary("{\"test_accuracy\": 0.5}", "summary.json").run.score, 0.5);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using testing::Not;
 Summary sample() {
   return {.name = "fashion",
           .version = "0.1.0",
-          .accuracy = 0.9123,
+          .scores = {{{}, 0.9123}},
           .loss = 0.25,
           .train_loss = 0.125,
           .steps = 1407,
@@ -159,6 +159,24 @@ TEST(Summary, SaysWhatCodecsDid) {
   EXPECT_EQ(use.at("encode_ms"), 1.5);
   EXPECT_EQ(use.at("decode_ms"), 0.25);
   EXPECT_THAT(to_text(summary, "x"), HasSubstr("top_k at level 1: 25.0 times less than dense"));
+}
+
+TEST(Summary, ScoresOfOtherTasksHaveTheirNames) {
+  Summary summary = sample();
+  const ScoreKind bits{"bits_per_byte", ScoreKind::Unit::Number, ScoreKind::Better::Less};
+  summary.scores = {{bits, 2.125}, {{"perplexity", bits.unit, bits.better}, 4.36}};
+  summary.prompt = "In the\n";
+  summary.written = " beginning\x1b";
+  const Json json = Json::parse(to_json(summary));
+  EXPECT_EQ(json["test_bits_per_byte"], 2.125);
+  EXPECT_EQ(json["test_perplexity"], 4.36);
+  EXPECT_FALSE(json.contains("test_accuracy"));
+  EXPECT_EQ(json["metric"], (Json{{"name", "bits_per_byte"}, {"unit", "number"}, {"better", "less"}}));
+  EXPECT_EQ(json["sample"]["prompt"], "In the\n");
+  const std::string text = to_text(summary, "runs/kjv");
+  EXPECT_THAT(text, HasSubstr("test bits per byte 2.1250   (perplexity 4.3600, loss 0.2500)"));
+  EXPECT_THAT(text,
+              HasSubstr("after \"In the\\n\": \" beginning\\u001b\""));  // nothing for the terminal to obey
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST_F(OwnRows, SeeWholeTensorsHoweverManyRanksAndWhateverSlices) {
   TrainingJob one = job(1, plan);
   one.own = {.rules = kRules, .schedules = kSchedules};
   const TrainingResult expected = run_training(one);
-  EXPECT_GT(expected.outcomes[0].test.accuracy, 0.8);
+  EXPECT_GT(expected.outcomes[0].test.scores["accuracy"], 0.8);
   EXPECT_EQ(expected.recorders[0].steps.front().rate, 0.1);
   EXPECT_LT(expected.recorders[0].steps.back().rate, 0.1 / 40);  // of 50 steps
   for (std::int64_t slices : {64, 4 << 20}) {

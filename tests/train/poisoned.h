@@ -38,14 +38,13 @@ class Poisoned final : public model::Model {
   }
 
   const model::ModelSpec& spec() const override { return model_.spec(); }
-  std::vector<int> gradient_order(std::span<const float> inputs,
-                                  std::span<const std::int64_t> labels) override {
+  std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override {
     return model_.gradient_order(inputs, labels);
   }
   void bind(const model::Binding& binding) override { model_.bind(binding); }
   void unbind() override { model_.unbind(); }
   void forward(const model::StepInput& input, int until) override { model_.forward(input, until); }
-  model::StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override {
+  model::StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override {
     return model_.evaluate(inputs, labels);
   }
   std::vector<double> buffers() const override { return model_.buffers(); }

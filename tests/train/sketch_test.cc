@@ -49,7 +49,7 @@ TEST_F(Sketches, OfHalfTheBytesInSomeStepsAloneTrainAsWell) {
     SCOPED_TRACE(testing::Message() << "reuse " << reuse);
     small.options.set("reuse", reuse);
     const train::Outcome outcome = train(small);
-    EXPECT_GE(outcome.test.accuracy, dense.test.accuracy - 0.01);
+    EXPECT_GE(outcome.test.scores["accuracy"], dense.test.scores["accuracy"] - 0.01);
     EXPECT_LE(outcome.train_loss, 1.1 * plain.train_loss);
     EXPECT_LT(outcome.codecs.at(0).sent_bytes, plain.codecs.at(0).sent_bytes / (reuse == 1 ? 2 : 6));
   }
@@ -65,8 +65,8 @@ TEST_F(Sketches, OfTheWholeModelSendAsMuchForTenTimesTheValues) {
   EXPECT_EQ(small.codecs.at(0).sent_bytes, large.codecs.at(0).sent_bytes);
   // An all-reduce of 5 rows of 160 columns and one of 4 candidates for each entry, as floats, each step.
   EXPECT_NEAR(small.codecs.at(0).sent_bytes, 2.0 * (kRanks - 1) / kRanks * 4 * (5 * 160 + 4 * 60), 64);
-  EXPECT_GT(small.test.accuracy, 0.5);
-  EXPECT_GT(large.test.accuracy, 0.5);
+  EXPECT_GT(small.test.scores["accuracy"], 0.5);
+  EXPECT_GT(large.test.scores["accuracy"], 0.5);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST_F(Train, AnyNumberOfWorkersGivesTheSingleProcesssParameters) {
 
 TEST_F(Train, LearnsTheToyTask) {
   auto result = run_training(job(2, toy_plan(DType::Float32)));
-  EXPECT_GT(result.outcomes[0].test.accuracy, 0.9);
+  EXPECT_GT(result.outcomes[0].test.scores["accuracy"], 0.9);
   EXPECT_LT(result.outcomes[0].test.loss, result.recorders[0].evaluations.front().loss + 1e-9);
 }
 
@@ -69,7 +69,7 @@ TEST_F(Train, HowCommunicationIsHiddenChangesNoBit) {
           EXPECT_EQ(result.outcomes[0].parameter_hash, expected)
               << plan::to_string(overlap) << " " << plan::to_string(order) << " " << slice;
           EXPECT_EQ(result.outcomes[2].parameter_hash, result.outcomes[0].parameter_hash);
-          EXPECT_GT(result.outcomes[0].test.accuracy, 0.9);
+          EXPECT_GT(result.outcomes[0].test.scores["accuracy"], 0.9);
         }
   }
 }
@@ -114,7 +114,7 @@ TEST_F(Train, BFloat16ComputesWithFloat32Masters) {
   plan.precision.compute = DType::BFloat16;
   auto exact = run_training(job(2, toy_plan(DType::Float32)));
   auto rounded = run_training(job(2, plan));
-  EXPECT_GT(rounded.outcomes[0].test.accuracy, 0.9);
+  EXPECT_GT(rounded.outcomes[0].test.scores["accuracy"], 0.9);
   double distance = relative_distance(exact.parameters, rounded.parameters);
   EXPECT_GT(distance, 1e-6);
   EXPECT_LT(distance, 0.1);
@@ -216,7 +216,7 @@ class ThrowsAtStep final : public model::Model {
  public:
   ThrowsAtStep(std::unique_ptr<model::Model> inner, int step) : inner_(std::move(inner)), left_(step) {}
   const model::ModelSpec& spec() const override { return inner_->spec(); }
-  std::vector<int> gradient_order(std::span<const float> x, std::span<const std::int64_t> y) override {
+  std::vector<int> gradient_order(data::Inputs x, std::span<const std::int64_t> y) override {
     return inner_->gradient_order(x, y);
   }
   void bind(const model::Binding& binding) override { inner_->bind(binding); }
@@ -227,7 +227,7 @@ class ThrowsAtStep final : public model::Model {
     if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
     return inner_->forward_backward(input, from, marks);
   }
-  model::StepOutput evaluate(std::span<const float> x, std::span<const std::int64_t> y) override {
+  model::StepOutput evaluate(data::Inputs x, std::span<const std::int64_t> y) override {
     return inner_->evaluate(x, y);
   }
   std::vector<double> buffers() const override { return inner_->buffers(); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -138,13 +139,29 @@ class Measured {
   void take(report::System& system, const ComparedRun& run) {
     RunRecord record = read_record(run);
     system.axes = plan::axes_of(record.plan, job::catalogue());
+    compare_score(record.finished.score, record.finished.run);
     system.runs.push_back(record.finished.run);
     if (system.trace.empty()) system.trace = std::move(record.trace);
     shares_memory_ |= record.finished.transport.find("tcp") == std::string::npos && arguments_.workers > 1;
     const std::string model = run.plan.model.name.empty() ? run.plan.model.torchscript : run.plan.model.name;
     models_.insert(fmt::format("{} ({} parameters)", model, record.finished.parameters));
-    say(fmt::format("{}: accuracy {:.2f} %, {:.0f} samples/s", title_of(run, arguments_),
-                    record.finished.run.accuracy * 100, record.finished.run.samples_per_second));
+    const report::Score score{record.finished.score, record.finished.run.score};
+    say(fmt::format("{}: {} {}, {:.0f} samples/s", title_of(run, arguments_), report::title_of(score.kind),
+                    report::text_of(score), record.finished.run.samples_per_second));
+  }
+
+  /// The first run's metric is the comparison's; a run that has another has no score in it. A target is one
+  /// of accuracies.
+  void compare_score(const report::ScoreKind& kind, report::SystemRun& run) {
+    if (!scored_) comparison_.score = kind;
+    if (!scored_ && kind.unit != report::ScoreKind::Unit::Share && comparison_.target_accuracy) {
+      say(fmt::format("--target-accuracy is left out: runs are scored by {}", report::title_of(kind)));
+      comparison_.target_accuracy.reset();
+    }
+    scored_ = true;
+    if (kind != comparison_.score) run.score = std::numeric_limits<double>::quiet_NaN();
+    if (kind != comparison_.score)
+      for (report::CurvePoint& point : run.curve) point.score = run.score;
   }
 
   report::System& system_of(const ComparedRun& run) {
@@ -190,6 +207,7 @@ class Measured {
   std::map<std::string, std::size_t> systems_;  // by name
   std::size_t done_ = 0;                        // runs, failed ones included
   bool shares_memory_ = false;
+  bool scored_ = false;  // the comparison's metric is known
   std::set<std::string> models_;
 };
 

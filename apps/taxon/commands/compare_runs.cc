@@ -234,7 +234,7 @@ RunRecord read_record(const ComparedRun& run) {
   RunRecord record;
   const std::string summary = run.folder + "/summary.json", metrics = run.folder + "/metrics.jsonl";
   record.finished = report::read_summary(read_text(summary), summary);
-  record.finished.run.curve = report::read_curve(read_text(metrics), metrics);
+  record.finished.run.curve = report::read_curve(read_text(metrics), metrics, record.finished.score);
   record.plan = job::read_recipe(run.folder + "/plan.yaml");
   if (const std::string trace = run.folder + "/trace.json"; storage.exists(trace))
     record.trace = report::read_trace(read_text(trace), trace);

@@ -29,7 +29,7 @@ double mean(const planner::SimulationResult& result, Duration train::StepReport:
 report::System system_of(const planner::SimulationInput& input, const planner::SimulationResult& result) {
   report::SystemRun run;
   run.seed = input.plan.seed;
-  run.accuracy = run.loss = kNone;
+  run.score = run.loss = kNone;
   run.seconds_per_step = to_seconds(result.median);
   run.samples_per_second = result.samples_per_second > 0 ? result.samples_per_second : kNone;
   if (const auto& late = result.outcome.staleness; !late.empty())

@@ -64,7 +64,7 @@ planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) 
   input.fidelity = find_fidelity(arguments.fidelity, problems);
   // Names of models and of an unknown rule are told below, beside what the other files lack.
   plan::Catalogue with_keys = job::catalogue();
-  with_keys.models.clear();
+  with_keys.may_lack_models = true;
   if (!names_known_rule(arguments, with_keys)) with_keys.rules.clear();
   const bool has_plan = problems.collect([&] {
     input.plan =
@@ -81,7 +81,8 @@ planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) 
   if (has_plan && input.ranks > 0) {
     plan::Catalogue known = job::catalogue();
     // A profile stands for a model that may not be there to train.
-    if (input.profile) known.models.push_back(input.profile->model);
+    if (const auto* data = known.find_dataset(input.plan.data.dataset); input.profile && data)
+      known.models.push_back({.name = input.profile->model, .takes_tokens = data->gives_tokens});
     for (const plan::Problem& problem : plan::check_plan(input.plan, input.ranks, known))
       problems.add(fmt::format("{}: {}", problem.key, problem.sentence));
     if (!plan::describe(input.plan.emulation).empty())

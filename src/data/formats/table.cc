@@ -34,7 +34,8 @@ std::vector<plan::Catalogue::Dataset> known_datasets(std::span<const DatasetRow>
       known.push_back({.name = std::string(row.name),
                        .sentence = std::string(row.sentence),
                        .options = row.options ? row.options() : std::vector<plan::OptionKey>(),
-                       .rules = row.rules});
+                       .rules = row.rules,
+                       .gives_tokens = row.gives_tokens});
   return known;
 }
 

@@ -64,7 +64,7 @@ std::unique_ptr<Dataset> open_file(const OpenContext& context, const TextOptions
       for (const Utf8Check::Fault& fault : check.take(piece)) refuse(fault);
     });
   if (const auto fault = check.end()) refuse(*fault);
-  return std::make_unique<TokenWindows>(context.storage, std::move(file), kBytes);
+  return std::make_unique<TokenWindows>(context.storage, std::move(file), kBytes, /*bytes=*/true);
 }
 
 Datasets open(const OpenContext& context) {
@@ -83,7 +83,8 @@ DatasetRow text() {
               "the byte after each; `path` is the file, or a folder with train.txt and test.txt (or "
               "val.txt).",
           .open = open,
-          .options = plan::option_keys<TextOptions>};
+          .options = plan::option_keys<TextOptions>,
+          .gives_tokens = true};
 }
 
 }  // namespace taxon::data

@@ -111,7 +111,8 @@ DatasetRow tokens() {
               "and as targets the token after each; `path` is the file, or a folder with train.bin and "
               "test.bin (or val.bin).",
           .open = open,
-          .options = plan::option_keys<TokenOptions>};
+          .options = plan::option_keys<TokenOptions>,
+          .gives_tokens = true};
 }
 
 }  // namespace taxon::data

@@ -7,11 +7,8 @@
 
 namespace taxon::model {
 
-/// Rows of the model table. This header is free of the framework's headers.
-std::unique_ptr<Model> build_mlp(const ModelContext& context);
-std::unique_ptr<Model> build_lenet5(const ModelContext& context);
-std::unique_ptr<Model> build_cnn(const ModelContext& context);
-std::unique_ptr<Model> build_resnet18(const ModelContext& context);
+// This header is free of the framework's headers.
+
 /// The file of context.plan->torchscript.
 std::unique_ptr<Model> build_script(const ModelContext& context);
 /// The program of torch.export in the file of context.plan->name.

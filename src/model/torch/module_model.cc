@@ -62,7 +62,7 @@ ModuleModel::~ModuleModel() = default;
 
 std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector<at::Tensor> outputs) {
   if (!at::GradMode::is_enabled()) return outputs;
-  const double weight = static_cast<double>(step.labels.size()) / static_cast<double>(step.global_size);
+  const double weight = static_cast<double>(step.samples()) / static_cast<double>(step.global_size);
   const auto node =
       std::shared_ptr<Node>(new WeightedOutputs(alive_, torch::autograd::collect_next_edges(outputs), weight),
                             torch::autograd::deleteNode);
@@ -103,7 +103,7 @@ void ModuleModel::end_passes() {
   tensors_.gradients().end_step();
 }
 
-std::vector<int> ModuleModel::gradient_order(std::span<const float>, std::span<const std::int64_t>) {
+std::vector<int> ModuleModel::gradient_order(data::Inputs, std::span<const std::int64_t>) {
   return {tensors_.trainable().rbegin(), tensors_.trainable().rend()};
 }
 
@@ -123,7 +123,7 @@ StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Mi
   return owner_(input);
 }
 
-StepOutput ModuleModel::evaluate(std::span<const float>, std::span<const std::int64_t> labels) {
+StepOutput ModuleModel::evaluate(data::Inputs, std::span<const std::int64_t> labels) {
   TAXON_CHECK(labels.empty(), "the owner's loop tests the model");
   return {};
 }

@@ -27,9 +27,11 @@ class Network {
   /// The consecutive stages of the forward pass by name: each is a child of the module and reads only its own
   /// parameters, whose names begin with the stage's. Empty: it can't be cut, and is one stage.
   virtual std::vector<std::string> stages() const = 0;
-  /// One stage after the other takes a batch of inputs to logits [batch, classes]. Throws what the framework
-  /// throws.
+  /// One stage after the other takes a batch of inputs to logits [batch, classes], or [batch, targets...,
+  /// classes] where samples have several labels. Throws what the framework throws.
   virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;
+  /// Whether no stage but its own reads a parameter, so that the backward pass can be taken stage by stage.
+  virtual bool is_divisible() const { return true; }
   /// The order of images with which it is fastest.
   virtual at::MemoryFormat fastest() const { return at::MemoryFormat::Contiguous; }
   virtual void set_mode(Mode mode) = 0;
@@ -44,12 +46,6 @@ class Network {
   virtual ErrorKind fault() const = 0;
 };
 
-/// The built-in networks, initialised as PyTorch does by default (uniform in +-1/sqrt(fan in)), with float32
-/// values drawn from the default generator. They throw Error{Usage} for shapes that they can't take.
-std::unique_ptr<Network> make_mlp(const data::SampleShape& shape);
-std::unique_ptr<Network> make_lenet5(const data::SampleShape& shape);
-std::unique_ptr<Network> make_cnn(const data::SampleShape& shape);
-std::unique_ptr<Network> make_resnet18(const data::SampleShape& shape);
 /// Throws Error{Data} if the file is missing or is no TorchScript module.
 std::unique_ptr<Network> load_script(const std::string& path);
 /// A file of torch.export.save. Throws Error{Data} if it is missing, cut short, or of another kind or

@@ -31,9 +31,17 @@ at::Tensor arranged(const at::Tensor& inputs, at::MemoryFormat format) {
   return inputs.contiguous(format);
 }
 
+/// Labels among the `among` likeliest classes.
+std::int64_t count_among(const at::Tensor& logits, const at::Tensor& labels, int among) {
+  const at::Tensor seen = logits.detach();
+  const at::Tensor hits =
+      among == 1 ? seen.argmax(1).eq(labels) : std::get<1>(seen.topk(among, 1)).eq(labels.unsqueeze(1));
+  return hits.sum().item<std::int64_t>();
+}
+
 /// Micro-batches that the share is really cut into: none is empty. REQUIRES: the share is not.
 std::size_t parts_of(const StepInput& input) {
-  return std::min(static_cast<std::size_t>(input.micro_batches), input.labels.size());
+  return std::min(static_cast<std::size_t>(input.micro_batches), input.samples());
 }
 
 }  // namespace
@@ -70,7 +78,8 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
         name_, network_->parameters(), network_->buffers(), stages, context.plan->frozen});
     stages_ = std::max(1, static_cast<int>(stages.size()));
     ModelSpec& spec = tensors_->spec();
-    spec.divisible = static_cast<std::size_t>(stages_) == spec.segments.size();
+    spec.task = task_of(context);
+    spec.divisible = static_cast<std::size_t>(stages_) == spec.segments.size() && network_->is_divisible();
     for (std::size_t i = 0; i < spec.parameters.size(); ++i)
       spec.parameters[i].linear = network_->is_linear(tensors_->parameters()[i].tensor);
     probe();
@@ -87,7 +96,8 @@ void TorchModel::probe() {
   network_->set_mode(Mode::Evaluate);
   std::vector<std::int64_t> sizes = shape_.input;
   sizes.insert(sizes.begin(), kSamples);
-  const at::Tensor inputs = arranged(at::zeros(sizes, compute_), format_);
+  const bool are_tokens = shape_.input_type == DType::Int64;
+  const at::Tensor inputs = arranged(at::zeros(sizes, are_tokens ? at::kLong : compute_), format_);
   std::map<const at::TensorImpl*, double> flops;
   try {
     Pass pass = start({inputs, {}});
@@ -125,40 +135,52 @@ at::Tensor TorchModel::logits(Pass& pass) {
   const at::Tensor inputs = pass.batch.inputs;
   advance(pass, stages_);
   const at::Tensor logits = std::move(pass.activations);
-  const bool fits = logits.dim() == 2 && logits.size(0) == inputs.size(0) &&
-                    logits.size(1) == shape_.classes && logits.is_floating_point();
-  if (!fits)
+  std::vector<std::int64_t> wanted = {inputs.size(0)};
+  wanted.insert(wanted.end(), shape_.target.begin(), shape_.target.end());
+  wanted.push_back(shape_.classes);
+  if (logits.sizes() != at::IntArrayRef(wanted) || !logits.is_floating_point())
     throw Error(
         ErrorKind::Data,
-        fmt::format("model {} must map a batch of {} to logits of shape [{}, {}], but gave [{}] of type {}",
-                    name_, inputs.size(0), inputs.size(0), shape_.classes,
-                    fmt::join(logits.sizes().vec(), ", "), c10::toString(logits.scalar_type())));
-  return logits;
+        fmt::format("model {} must map a batch of {} to logits of shape [{}], but gave [{}] of type {}",
+                    name_, inputs.size(0), fmt::join(wanted, ", "), fmt::join(logits.sizes().vec(), ", "),
+                    c10::toString(logits.scalar_type())));
+  return logits.reshape({-1, shape_.classes});
 }
 
-TorchModel::Batch TorchModel::batch(std::span<const float> inputs, std::span<const std::int64_t> labels,
+TorchModel::Batch TorchModel::batch(data::Inputs inputs, std::span<const std::int64_t> labels,
                                     Range samples) const {
   const auto elements = static_cast<std::size_t>(shape_.elements());
-  TAXON_CHECK(inputs.size() == labels.size() * elements, inputs.size(), " values for ", labels.size());
+  const auto targets = static_cast<std::size_t>(shape_.targets());
+  const bool are_tokens = shape_.input_type == DType::Int64;
+  const std::size_t size = are_tokens ? inputs.tokens.size() : inputs.numbers.size();
+  TAXON_CHECK(size * targets == labels.size() * elements, size, " values for ", labels.size(), " labels");
   std::vector<std::int64_t> sizes = shape_.input;
   sizes.insert(sizes.begin(), static_cast<std::int64_t>(samples.size));
   // from_blob has no const form; nobody writes, since neither tensor is handed to an in-place operation.
-  auto* values = const_cast<float*>(inputs.data() + samples.begin * elements);
-  auto* classes = const_cast<std::int64_t*>(labels.data() + samples.begin);
-  return {arranged(at::from_blob(values, sizes, at::kFloat).to(compute_), format_),
-          at::from_blob(classes, {static_cast<std::int64_t>(samples.size)}, at::kLong)};
+  auto* classes = const_cast<std::int64_t*>(labels.data() + samples.begin * targets);
+  const at::Tensor wanted =
+      at::from_blob(classes, {static_cast<std::int64_t>(samples.size * targets)}, at::kLong);
+  if (are_tokens) {
+    auto* tokens = const_cast<std::int64_t*>(inputs.tokens.data() + samples.begin * elements);
+    return {at::from_blob(tokens, sizes, at::kLong), wanted};
+  }
+  auto* values = const_cast<float*>(inputs.numbers.data() + samples.begin * elements);
+  return {arranged(at::from_blob(values, sizes, at::kFloat).to(compute_), format_), wanted};
 }
 
 TorchModel::Loss TorchModel::loss(Pass& pass) {
   const at::Tensor labels = pass.batch.labels;
   at::Tensor logits = this->logits(pass);
   if (logits.scalar_type() == at::kBFloat16) logits = logits.to(at::kFloat);
-  at::Tensor sum = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
-  return {sum, logits.detach().argmax(1).eq(labels).sum().item<std::int64_t>()};
+  const Task& task = spec().task;
+  Loss loss;
+  loss.sum = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, /*ignore_index=*/-100,
+                                    at::GradMode::is_enabled() ? task.label_smoothing : 0);
+  for (std::size_t i = 0; i < task.counts(); ++i) loss.counts[i] = count_among(logits, labels, task.among[i]);
+  return loss;
 }
 
-std::vector<int> TorchModel::gradient_order(std::span<const float> inputs,
-                                            std::span<const std::int64_t> labels) {
+std::vector<int> TorchModel::gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) {
   const RandomStream stream = stream_;
   const std::vector<double> values = buffers();
   std::vector<int> order = call("backward", [&] {
@@ -166,7 +188,7 @@ std::vector<int> TorchModel::gradient_order(std::span<const float> inputs,
     network_->set_mode(Mode::Train);
     tensors_->gradients().start_recording();
     try {
-      Pass pass = start(batch(inputs, labels, {0, labels.size()}));
+      Pass pass = start(batch(inputs, labels, {0, samples_of(labels)}));
       loss(pass).sum.backward();
     } catch (...) {
       tensors_->gradients().stop_recording();
@@ -204,7 +226,7 @@ void TorchModel::begin(const StepInput& input) {
   if (begun_) return;
   network_->set_mode(Mode::Train);
   tensors_->gradients().begin_step(input.gradients);
-  const Range share{0, input.labels.size()};
+  const Range share{0, input.samples()};
   begun_ = start(batch(input.inputs, input.labels, part(share, parts_of(input), 0)));
 }
 
@@ -220,7 +242,8 @@ void TorchModel::forward(const StepInput& input, int until) {
 
 StepOutput TorchModel::forward_backward(const StepInput& input, int from, tensor::Milestones& marks) {
   TAXON_CHECK(tensors_->gradients().bound(), "bind() comes before the first step");
-  TAXON_CHECK(input.micro_batches > 0 && input.global_size >= static_cast<std::int64_t>(input.labels.size()));
+  TAXON_CHECK(input.micro_batches > 0 && input.global_size >= static_cast<std::int64_t>(input.samples()) &&
+              input.targets == shape_.targets());
   return call("forward and backward", [&] {
     at::AutoGradMode enable(true);
     try {
@@ -248,7 +271,7 @@ StepOutput TorchModel::forward_backward(const StepInput& input, int from, tensor
 }
 
 StepOutput TorchModel::whole_step(const StepInput& input) {
-  const Range share{0, input.labels.size()};
+  const Range share{0, input.samples()};
   const std::size_t parts = share.size == 0 ? 0 : parts_of(input);
   StepOutput output;
   for (std::size_t i = 0; i < parts; ++i) {
@@ -256,9 +279,8 @@ StepOutput TorchModel::whole_step(const StepInput& input) {
     Pass pass =
         i == 0 ? *std::exchange(begun_, {}) : start(batch(input.inputs, input.labels, part(share, parts, i)));
     const Loss loss = this->loss(pass);
-    output.loss_sum += loss.sum.item<double>();
-    output.correct += loss.correct;
-    tensors_->gradients().backward(loss.sum / static_cast<double>(input.global_size));
+    output += {loss.sum.item<double>(), loss.counts};
+    tensors_->gradients().backward(loss.sum / input.global_labels());
   }
   return output;
 }
@@ -271,8 +293,8 @@ StepOutput TorchModel::piece_of_step(const StepInput& input, int from) {
     if (begun_) {
       Pass pass = *std::exchange(begun_, {});
       const Loss loss = this->loss(pass);
-      pieces_->output = {loss.sum.item<double>(), loss.correct};
-      pieces_->loss = loss.sum / static_cast<double>(input.global_size);
+      pieces_->output = {loss.sum.item<double>(), loss.counts};
+      pieces_->loss = loss.sum / input.global_labels();
       pieces_->pieces = std::move(pass.pieces);
     }
   }
@@ -292,29 +314,42 @@ StepOutput TorchModel::piece_of_step(const StepInput& input, int from) {
   return output;
 }
 
-StepOutput TorchModel::evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) {
+StepOutput TorchModel::evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) {
   if (labels.empty()) return {};
   return call("evaluation", [&] {
     at::NoGradGuard no_grad;
     network_->set_mode(Mode::Evaluate);
-    Pass pass = start(batch(inputs, labels, {0, labels.size()}));
+    Pass pass = start(batch(inputs, labels, {0, samples_of(labels)}));
     const Loss loss = this->loss(pass);
-    return StepOutput{loss.sum.item<double>(), loss.correct};
+    return StepOutput{loss.sum.item<double>(), loss.counts};
   });
 }
 
-std::unique_ptr<Model> build_mlp(const ModelContext& context) {
-  return std::make_unique<TorchModel>("mlp", context, [&] { return make_mlp(context.shape); });
+std::vector<std::int64_t> TorchModel::write(std::span<const std::int64_t> prompt, int count,
+                                            std::uint64_t seed) {
+  if (shape_.input_type != DType::Int64 || shape_.target != shape_.input) return {};
+  const RandomStream before = stream_;
+  stream_ = RandomStream(seed);
+  const auto context = static_cast<std::size_t>(shape_.elements());
+  std::vector<std::int64_t> text(prompt.begin(), prompt.end());
+  call("writing", [&] {
+    at::NoGradGuard no_grad;
+    network_->set_mode(Mode::Evaluate);
+    for (int i = 0; i < count; ++i) {
+      // What comes behind the last token is not looked at, whatever it is.
+      const std::size_t seen = std::min(text.size(), context);
+      std::vector<std::int64_t> window(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
+      window.resize(context, 0);
+      Pass pass = start({at::from_blob(window.data(), {1, shape_.elements()}, at::kLong), {}});
+      const at::Tensor last = logits(pass)[static_cast<std::int64_t>(seen) - 1].to(at::kFloat);
+      text.push_back(at::multinomial(last.softmax(0), 1).item<std::int64_t>());
+    }
+  });
+  stream_ = before;
+  text.erase(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(prompt.size()));
+  return text;
 }
-std::unique_ptr<Model> build_lenet5(const ModelContext& context) {
-  return std::make_unique<TorchModel>("lenet5", context, [&] { return make_lenet5(context.shape); });
-}
-std::unique_ptr<Model> build_cnn(const ModelContext& context) {
-  return std::make_unique<TorchModel>("cnn", context, [&] { return make_cnn(context.shape); });
-}
-std::unique_ptr<Model> build_resnet18(const ModelContext& context) {
-  return std::make_unique<TorchModel>("resnet18", context, [&] { return make_resnet18(context.shape); });
-}
+
 std::unique_ptr<Model> build_script(const ModelContext& context) {
   const std::string& path = context.plan->torchscript;
   return std::make_unique<TorchModel>(std::filesystem::path(path).stem().string(), context,

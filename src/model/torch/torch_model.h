@@ -21,14 +21,19 @@ class TorchModel final : public Model {
   /// does not map inputs of that shape to logits; and what `build` throws.
   TorchModel(std::string name, const ModelContext& context, const Builder& build);
 
+  /// Its parameters are the model's.
+  Network& network() { return *network_; }
+
   const ModelSpec& spec() const override { return tensors_->spec(); }
-  std::vector<int> gradient_order(std::span<const float> inputs,
-                                  std::span<const std::int64_t> labels) override;
+  std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override;
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
-  StepOutput evaluate(std::span<const float> inputs, std::span<const std::int64_t> labels) override;
+  StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override;
+  /// Of the last window at most. REQUIRES: the prompt is not empty.
+  std::vector<std::int64_t> write(std::span<const std::int64_t> prompt, int count,
+                                  std::uint64_t seed) override;
   std::vector<double> buffers() const override { return tensors_->buffers(); }
   void set_buffers(std::span<const double> values) override { tensors_->set_buffers(values); }
   std::vector<double> parameters() const override { return tensors_->parameter_values(); }
@@ -40,16 +45,19 @@ class TorchModel final : public Model {
 
  private:
   struct Batch {
-    at::Tensor inputs;  // of the compute type, [samples, sample shape]
-    at::Tensor labels;
+    at::Tensor inputs;  // of the compute type, or tokens, [samples, sample shape]
+    at::Tensor labels;  // of all samples, one after the other
   };
   struct Loss {
-    at::Tensor sum;  // over the batch, differentiable
-    std::int64_t correct = 0;
+    at::Tensor sum;  // over the batch's labels, differentiable
+    std::array<std::int64_t, kMostCounts> counts{};
   };
 
   void probe();
-  Batch batch(std::span<const float> inputs, std::span<const std::int64_t> labels, Range samples) const;
+  std::size_t samples_of(std::span<const std::int64_t> labels) const {
+    return labels.size() / static_cast<std::size_t>(shape_.targets());
+  }
+  Batch batch(data::Inputs inputs, std::span<const std::int64_t> labels, Range samples) const;
   /// One stage's part of a graph that was cut between the stages.
   struct Piece {
     at::Tensor inputs;  // a leaf: its gradient is what the stage before goes on with
@@ -73,6 +81,7 @@ class TorchModel final : public Model {
   Pass start(Batch batch) const { return {batch, batch.inputs, 0, {}}; }
   void advance(Pass& pass, int until);
   Loss loss(Pass& pass);
+  /// [labels, classes].
   at::Tensor logits(Pass& pass);
   StepOutput whole_step(const StepInput& input);
   StepOutput piece_of_step(const StepInput& input, int from);

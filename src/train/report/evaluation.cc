@@ -17,8 +17,9 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
     co_await remember;
     co_await average_buffers();
   }
-  std::vector<double> sums(3, 0.0);
-  sums[2] = evaluation.bytes_sent;
+  enum Value { LossSum, BytesSent, Counts };
+  std::vector<double> sums(Counts + world_.model.spec().task.counts(), 0.0);
+  sums[BytesSent] = evaluation.bytes_sent;
   Range share = part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(group_.size()),
                      static_cast<std::size_t>(group_.rank()));
   const model::ModelSpec& spec = world_.model.spec();
@@ -28,35 +29,35 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
       &world_.runtime, "evaluate",
       [&] {
         model::StepOutput output = evaluate_share(share);
-        sums[0] = output.loss_sum;
-        sums[1] = static_cast<double>(output.correct);
+        sums[LossSum] = output.loss_sum;
+        for (std::size_t i = 0; Counts + i < sums.size(); ++i)
+          sums[Counts + i] = static_cast<double>(output.counts[i]);
         if (!own.empty()) world_.model.set_buffers(own);
       },
       cost);
   co_await pass;
   auto total = co_await agreement_.sum(std::move(sums));
-  auto size = static_cast<double>(test.size());
-  evaluation.loss = std::isnan(total[0]) ? std::numeric_limits<double>::quiet_NaN() : total[0] / size;
-  evaluation.accuracy = total[1] / size;
-  evaluation.bytes_sent = total[2] / group_.size();
+  const auto labels = static_cast<double>(test.size() * test.shape().targets());
+  evaluation.loss =
+      std::isnan(total[LossSum]) ? std::numeric_limits<double>::quiet_NaN() : total[LossSum] / labels;
+  evaluation.scores = {spec.task.metrics, {.loss = evaluation.loss}};
+  for (std::size_t i = 0; Counts + i < total.size(); ++i)
+    evaluation.scores.means.shares[i] = total[Counts + i] / labels;
+  evaluation.bytes_sent = total[BytesSent] / group_.size();
   co_return evaluation;
 }
 
 /// Runs on the compute stream.
 model::StepOutput Evaluator::evaluate_share(Range share) {
   const data::Dataset& test = *world_.datasets.test;
-  auto elements = static_cast<std::size_t>(test.shape().elements());
   auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
   model::StepOutput sum;
   for (std::size_t first = share.begin; first < share.end(); first += batch) {
     std::size_t count = std::min(batch, share.end() - first);
-    std::vector<std::int64_t> indices(count), labels(count);
+    std::vector<std::int64_t> indices(count);
     for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::int64_t>(first + i);
-    std::vector<float> inputs(count * elements);
-    test.read(indices, inputs, labels);
-    model::StepOutput output = world_.model.evaluate(inputs, labels);
-    sum.loss_sum += output.loss_sum;
-    sum.correct += output.correct;
+    const data::Samples samples = data::read_samples(test, indices);
+    sum += world_.model.evaluate(samples.inputs(), samples.labels);
   }
   return sum;
 }

@@ -12,7 +12,7 @@ class Evaluator {
   Evaluator(TrainContext world, const plan::Plan& plan, comm::Communicator& group, Agreement& agreement)
       : world_(world), plan_(plan), group_(group), agreement_(agreement) {}
 
-  /// Loss and accuracy with the mean of the ranks' batch-norm statistics, which are each rank's own again
+  /// Loss and scores with the mean of the ranks' batch-norm statistics, which are each rank's own again
   /// afterwards. `evaluation` says where training stands and what this rank sent.
   task::Task<Evaluation> evaluate(Evaluation evaluation);
   /// The model's buffers := their mean over the ranks.

@@ -17,8 +17,9 @@ task::Task<void> StepReporter::tell(StepCoordinator* pace, StepReduction::LocalS
   std::int64_t samples = 0;
   if (!std::exchange(told_, true)) {
     // Of a skipped step it may be none, and sums over all steps go on.
-    local.loss_sum = last_->report.skipped && !std::isfinite(last_->loss_sum) ? 0 : last_->loss_sum;
-    local.correct = last_->correct;
+    local.loss_sum =
+        last_->report.skipped && !std::isfinite(last_->output.loss_sum) ? 0 : last_->output.loss_sum;
+    local.counts = last_->output.counts;
     samples = last_->own_size;
   }
   return pace->tell(local, samples, global);
@@ -27,21 +28,24 @@ task::Task<void> StepReporter::tell(StepCoordinator* pace, StepReduction::LocalS
 void StepReporter::finish(const StepReduction::GlobalStatus& global, double norm) {
   if (!last_) return;
   StepReport& report = last_->report;
-  const double size = global.samples > 0 ? global.samples : static_cast<double>(last_->size);
+  const double samples = global.samples > 0 ? global.samples : static_cast<double>(last_->size);
+  const double labels = samples * static_cast<double>(targets_);
   report.gradient_norm = norm;
   // A NaN of the library's has whatever sign it has.
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   const double loss_sum = std::isnan(global.loss_sum) ? kNone : global.loss_sum;
-  report.loss = report.skipped ? kNone : loss_sum / size;
-  report.accuracy = global.correct / size;
+  report.loss = report.skipped ? kNone : loss_sum / labels;
+  report.scores = {metrics_, {.loss = report.loss}};
+  for (std::size_t i = 0; i < model::kMostCounts; ++i)
+    report.scores.means.shares[i] = global.counts[i] / labels;
   if (report.epoch != epoch_) {
     epoch_ = report.epoch;
     loss_ = 0;
-    samples_ = 0;
+    labels_ = 0;
   }
   if (!report.skipped) {
     loss_ += loss_sum;
-    samples_ += static_cast<std::int64_t>(size);
+    labels_ += static_cast<std::int64_t>(labels);
   }
   observer_.stepped(report);
   last_.reset();

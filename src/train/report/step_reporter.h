@@ -11,15 +11,15 @@ namespace taxon::train {
 /// next, so it is kept back until then.
 class StepReporter {
  public:
-  /// `observer` outlives it.
-  explicit StepReporter(Observer& observer) : observer_(observer) {}
+  /// `observer` outlives it. `targets`: labels of a sample.
+  StepReporter(Observer& observer, std::span<const model::Metric> metrics, std::int64_t targets)
+      : observer_(observer), metrics_(metrics), targets_(targets) {}
 
   /// What this rank's last step gave: its own part of `size` samples of all.
   struct Step {
     StepReport report;
     std::int64_t size = 0, own_size = 0;
-    double loss_sum = 0;  // over its own part
-    std::int64_t correct = 0;
+    model::StepOutput output = {};  // of its own part
   };
   /// REQUIRES: the step before is finished.
   void stepped(const Step& step);
@@ -34,14 +34,16 @@ class StepReporter {
   task::Task<void> flush(StepCoordinator* pace, double norm);
 
   /// Mean over the steps of the last epoch that were seen.
-  double epoch_loss() const { return samples_ > 0 ? loss_ / static_cast<double>(samples_) : 0; }
+  double epoch_loss() const { return labels_ > 0 ? loss_ / static_cast<double>(labels_) : 0; }
 
  private:
   Observer& observer_;
+  const std::span<const model::Metric> metrics_;
+  const std::int64_t targets_;
   std::optional<Step> last_;  // until it is finished
   bool told_ = true;
   double loss_ = 0;
-  std::int64_t samples_ = 0, epoch_ = -1;
+  std::int64_t labels_ = 0, epoch_ = -1;
 };
 
 }  // namespace taxon::train

@@ -11,10 +11,10 @@ namespace taxon::train {
 namespace {
 
 // What decides what is trained, and what of it does not.
-constexpr std::string_view kDecisive[] = {"seed",       "model.",     "data.",         "batch.",
-                                          "precision.", "optimiser.", "learning_rate."};
-constexpr std::string_view kIndifferent[] = {"model.memory_format", "data.path", "data.prefetch",
-                                             "batch.micro_batches"};
+constexpr std::string_view kDecisive[] = {"seed",   "model.",     "task.",      "data.",
+                                          "batch.", "precision.", "optimiser.", "learning_rate."};
+constexpr std::string_view kIndifferent[] = {"model.memory_format", "task.sample", "data.path",
+                                             "data.prefetch", "batch.micro_batches"};
 // Of schedules that know the end of the run.
 constexpr std::string_view kLength = "length.";
 constexpr std::string_view kLimit = "length.seconds";

@@ -36,17 +36,14 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, con
                                                          exchange::FactorGroup factors) {
   const plan::Plan* plan = &options->plan;
   std::vector<int> order;
-  tensor::Kernel kernel{
-      "gradient order", {}, [&order, &world, plan, group](tensor::Milestones&) {
-        const data::Dataset& train = *world.datasets.train;
-        std::int64_t batch = plan::global_batch(*plan, group->size());
-        data::Sampler sampler(plan->seed, train.size(), batch);
-        auto first = sampler.at(0, plan::workers(*plan, group->size()), 0).indices;
-        std::vector<float> inputs(first.size() * static_cast<std::size_t>(train.shape().elements()));
-        std::vector<std::int64_t> labels(first.size());
-        train.read(first, inputs, labels);
-        order = world.model.gradient_order(inputs, labels);
-      }};
+  tensor::Kernel kernel{"gradient order", {}, [&order, &world, plan, group](tensor::Milestones&) {
+                          const data::Dataset& train = *world.datasets.train;
+                          std::int64_t batch = plan::global_batch(*plan, group->size());
+                          data::Sampler sampler(plan->seed, train.size(), batch);
+                          auto first = sampler.at(0, plan::workers(*plan, group->size()), 0).indices;
+                          const data::Samples samples = data::read_samples(train, first);
+                          order = world.model.gradient_order(samples.inputs(), samples.labels);
+                        }};
   // The order decides what happens from here on, and no weight or gradient of this run is touched.
   kernel.runs = tensor::Kernel::Body::Always;
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,

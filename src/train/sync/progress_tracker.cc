@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "comm/told.h"
 #include "exchange/channel/channel.h"
 #include "train/units.h"
@@ -9,11 +11,20 @@
 namespace taxon::train {
 namespace {
 
-enum Report { Farewell, Samples, LossSum, Correct, Stop, ReportSize };
-enum Answer { AllSamples, AllLoss, AllCorrect, AllStop, Calls, AnswerSize };
+enum Report { Farewell, Samples, LossSum, Stop, Counts, ReportSize = Counts + model::kMostCounts };
+enum Answer { AllSamples, AllLoss, AllStop, Calls, AllCounts, AnswerSize = AllCounts + model::kMostCounts };
 constexpr std::size_t kSize = 8;
 static_assert(ReportSize <= kSize && AnswerSize <= kSize);
 enum Message : std::uint32_t { kReport, kAnswer };
+
+/// The counts in a report or an answer.
+std::span<double> counts_in(std::vector<double>& values, std::size_t from) {
+  return std::span(values).subspan(from, model::kMostCounts);
+}
+
+bool are_counts(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return comm::is_count(value); });
+}
 
 }  // namespace
 
@@ -55,10 +66,10 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
     co_await channel.hear(kReport, as_view(std::span(values)), DType::Float64);
     if (values[Farewell] != 0) co_return;
     // A loss may be anything: training can diverge.
-    if (!comm::is_count(values[Samples]) || !comm::is_count(values[Correct]))
-      throw comm::told_wrong(
-          channel.rank(), "reports of steps",
-          fmt::format("{} samples, of which {} were right", values[Samples], values[Correct]));
+    if (!comm::is_count(values[Samples]) || !are_counts(counts_in(values, Counts)))
+      throw comm::told_wrong(channel.rank(), "reports of steps",
+                             fmt::format("{} samples, and counts of {}", values[Samples],
+                                         fmt::join(counts_in(values, Counts), " and ")));
     auto turn = gate_.take({exchange::AsyncEvent::Kind::Report, exchange::AsyncEvent::kNoUnit, worker, use});
     co_await turn;
     add(worker, use, values);
@@ -67,7 +78,7 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
     values.assign(kSize, 0.0);
     values[AllSamples] = totals_.samples;
     values[AllLoss] = totals_.loss_sum;
-    values[AllCorrect] = totals_.correct;
+    std::copy(totals_.counts.begin(), totals_.counts.end(), values.begin() + AllCounts);
     values[AllStop] = totals_.stop ? 1 : 0;
     values[Calls] = static_cast<double>(totals_.calls);
     gate_.over();  // what is heard next is none of this answer's
@@ -78,7 +89,7 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
 void ProgressTracker::add(int worker, std::int64_t number, const std::vector<double>& report) {
   totals_.samples += report[Samples];
   totals_.loss_sum += report[LossSum];
-  totals_.correct += report[Correct];
+  for (std::size_t i = 0; i < model::kMostCounts; ++i) totals_.counts[i] += report[Counts + i];
   const bool asked = !totals_.stop && report[Stop] != 0;
   if (gate_.also({exchange::AsyncEvent::Kind::Stop, exchange::AsyncEvent::kNoUnit, worker, number}, asked))
     totals_.stop = true;
@@ -100,18 +111,25 @@ task::Task<void> ProgressTracker::report(StepReduction::LocalStatus mine, std::i
   std::vector<double> values(kSize);
   values[Samples] = static_cast<double>(samples);
   values[LossSum] = mine.loss_sum;
-  values[Correct] = static_cast<double>(mine.correct);
+  for (std::size_t i = 0; i < model::kMostCounts; ++i)
+    values[Counts + i] = static_cast<double>(mine.counts[i]);
   values[Stop] = mine.stop ? 1 : 0;
   co_await exchange(&values);
   const auto fell = [](double now, double before) { return !comm::is_count(now) || now < before; };
-  if (fell(values[AllSamples], totals->samples) || fell(values[AllCorrect], totals->correct) ||
-      fell(values[Calls], static_cast<double>(totals->calls)))
-    throw comm::told_wrong(
-        group_.global(0), "reports of steps",
-        fmt::format("{} samples, {} right and {} calls, after {}, {} and {}", values[AllSamples],
-                    values[AllCorrect], values[Calls], totals->samples, totals->correct, totals->calls));
-  *totals = {values[AllSamples], values[AllLoss], values[AllCorrect], values[AllStop] != 0,
-             static_cast<std::int64_t>(values[Calls])};
+  const std::span<double> counts = counts_in(values, AllCounts);
+  bool any_fell =
+      fell(values[AllSamples], totals->samples) || fell(values[Calls], static_cast<double>(totals->calls));
+  for (std::size_t i = 0; i < counts.size(); ++i) any_fell = any_fell || fell(counts[i], totals->counts[i]);
+  if (any_fell)
+    throw comm::told_wrong(group_.global(0), "reports of steps",
+                           fmt::format("{} samples, counts of {} and {} calls, after {}, {} and {}",
+                                       values[AllSamples], fmt::join(counts, " and "), values[Calls],
+                                       totals->samples, fmt::join(totals->counts, " and "), totals->calls));
+  totals->samples = values[AllSamples];
+  totals->loss_sum = values[AllLoss];
+  std::copy(counts.begin(), counts.end(), totals->counts.begin());
+  totals->stop = values[AllStop] != 0;
+  totals->calls = static_cast<std::int64_t>(values[Calls]);
 }
 
 task::Task<void> ProgressTracker::close() {

@@ -16,9 +16,10 @@ namespace taxon::train {
 class ProgressTracker {
  public:
   struct Totals {
-    double samples = 0, loss_sum = 0, correct = 0;  // of all workers
-    bool stop = false;                              // somebody asked
-    std::int64_t calls = 0;                         // how often all were called together
+    double samples = 0, loss_sum = 0;  // of all workers
+    std::array<double, model::kMostCounts> counts{};
+    bool stop = false;       // somebody asked
+    std::int64_t calls = 0;  // how often all were called together
   };
   /// A worker that is gone for good.
   struct Loss {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "comm/told.h"
 #include "exchange/divergence.h"
 #include "exchange/levels/levels.h"
@@ -23,7 +25,7 @@ class InStep final : public StepCoordinator {
   explicit InStep(const StepCoordinatorContext& context)
       : agreement_(context.agreement),
         triggers_(context.triggers),
-        reduction_(context.group, context.carries) {}
+        reduction_(context.group, context.carries, context.counts) {}
 
   task::Task<void> establish() override { return reduction_.establish(); }
   task::Task<void> tell(StepReduction::LocalStatus mine, std::int64_t,
@@ -74,9 +76,10 @@ class Apart : public StepCoordinator {
     }
     *global = {.stop = seen_.stop,
                .loss_sum = seen_.loss_sum - before.loss_sum,
-               .correct = seen_.correct - before.correct,
                .samples = seen_.samples - before.samples,
                .divergence = divergence};
+    for (std::size_t i = 0; i < model::kMostCounts; ++i)
+      global->counts[i] = seen_.counts[i] - before.counts[i];
   }
   task::Task<SyncActions> agree(SyncActions mine, bool asked_to_stop, Position* position) override {
     enum Flag { End, Evaluate, Save, Stop, Asked, FlagCount };
@@ -111,16 +114,27 @@ class Apart : public StepCoordinator {
   /// Those who keep step among those who don't do the same after the same step, or they would wait for each
   /// other: they go by what the first of them saw, and by all of theirs that diverged.
   task::Task<void> see_as_first(Divergence* divergence) {
-    std::vector<double> seen(5);
-    if (context_.node->rank() == 0)
-      seen = {seen_.samples, seen_.loss_sum, seen_.correct, seen_.stop ? 1.0 : 0.0,
-              static_cast<double>(seen_.calls)};
+    enum Value { Samples, LossSum, Stop, Calls, Counts, TheDivergence = Counts + model::kMostCounts };
+    std::vector<double> seen(TheDivergence);
+    if (context_.node->rank() == 0) {
+      seen[Samples] = seen_.samples;
+      seen[LossSum] = seen_.loss_sum;
+      seen[Stop] = seen_.stop ? 1.0 : 0.0;
+      seen[Calls] = static_cast<double>(seen_.calls);
+      std::copy(seen_.counts.begin(), seen_.counts.end(), seen.begin() + Counts);
+    }
     const bool all = context_.carries == StepReduction::Carries::Divergences;
     if (all)
       seen.insert(seen.end(), {divergence->ranks, divergence->rank, divergence->losses, divergence->bucket});
     seen = co_await node_->sum(std::move(seen));
-    seen_ = {static_cast<double>(counted(seen[0])), seen[1], seen[2], seen[3] > 0, counted(seen[4])};
-    if (all) *divergence = {seen[5], seen[6], seen[7], seen[8]};
+    seen_.samples = static_cast<double>(counted(seen[Samples]));
+    seen_.loss_sum = seen[LossSum];
+    seen_.stop = seen[Stop] > 0;
+    seen_.calls = counted(seen[Calls]);
+    std::copy_n(seen.begin() + Counts, model::kMostCounts, seen_.counts.begin());
+    if (all)
+      *divergence = {seen[TheDivergence], seen[TheDivergence + 1], seen[TheDivergence + 2],
+                     seen[TheDivergence + 3]};
   }
 
   StepCoordinatorContext context_;

@@ -95,6 +95,7 @@ struct StepCoordinatorContext {
   comm::Communicator* node = nullptr;  // those that keep step with this rank, if there are some
   exchange::EventLog log = {};
   StepReduction::Carries carries = StepReduction::Carries::Totals;
+  std::size_t counts = 0;  // that the model's task has
 };
 
 /// The pace that the plan's levels ask for.

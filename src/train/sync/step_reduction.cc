@@ -1,30 +1,28 @@
 #include "train/sync/step_reduction.h"
 
+#include <algorithm>
+
 #include "exchange/levels/algorithm_selection.h"
 #include "train/units.h"
 
 namespace taxon::train {
 namespace {
 
-enum Value {
-  Stop,
-  LossSum,
-  Correct,
-  Exposed,
-  TotalCount,
-  Ranks = TotalCount,
-  TheRank,
-  Losses,
-  TheBucket,
-  ValueCount
-};
+/// Of all values that travel; then the task's counts; then, where they are carried, divergences.
+enum Value { Stop, LossSum, Exposed, TotalCount };
+enum DivergenceValue { Ranks, TheRank, Losses, TheBucket, DivergenceCount };
+
+std::size_t size_of(StepReduction::Carries carries, std::size_t counts) {
+  return TotalCount + counts + (carries == StepReduction::Carries::Divergences ? DivergenceCount : 0);
+}
 
 }  // namespace
 
-StepReduction::StepReduction(comm::Communicator& group, Carries carries)
+StepReduction::StepReduction(comm::Communicator& group, Carries carries, std::size_t counts)
     : group_(group),
-      values_(group.runtime().transport, DType::Float64,
-              carries == Carries::Divergences ? std::size_t{ValueCount} : std::size_t{TotalCount}) {}
+      carries_(carries),
+      counts_(counts),
+      values_(group.runtime().transport, DType::Float64, size_of(carries, counts)) {}
 
 task::Task<void> StepReduction::establish() {
   if (group_.size() == 1) co_return;
@@ -36,27 +34,27 @@ task::Task<void> StepReduction::establish() {
 
 task::Task<void> StepReduction::cast(LocalStatus mine, GlobalStatus* result) {
   auto values = values_.values<double>({0, values_.size()});
-  const bool all = values.size() == ValueCount;
+  const auto counts = values.subspan(TotalCount, counts_);
+  const auto diverged = values.subspan(TotalCount + counts_);
   const Divergence divergence = mine.divergence ? *mine.divergence : Divergence();
   values[Stop] = mine.stop ? 1 : 0;
   values[LossSum] = mine.loss_sum;
-  values[Correct] = static_cast<double>(mine.correct);
   values[Exposed] = mine.exposed_seconds;
-  if (all) {
-    values[Ranks] = divergence.ranks;
-    values[TheRank] = divergence.rank;
-    values[Losses] = divergence.losses;
-    values[TheBucket] = divergence.bucket;
+  for (std::size_t i = 0; i < counts_; ++i) counts[i] = static_cast<double>(mine.counts[i]);
+  if (carries_ == Carries::Divergences) {
+    diverged[Ranks] = divergence.ranks;
+    diverged[TheRank] = divergence.rank;
+    diverged[Losses] = divergence.losses;
+    diverged[TheBucket] = divergence.bucket;
   }
   if (group_.size() > 1) {
     comm::Call call{values_.bytes(), DType::Float64, kVoteUnit};
     co_await row_->run(group_, call);
   }
-  *result = {.stop = values[Stop] > 0,
-             .loss_sum = values[LossSum],
-             .correct = values[Correct],
-             .exposed_seconds = values[Exposed]};
-  if (all) result->divergence = {values[Ranks], values[TheRank], values[Losses], values[TheBucket]};
+  *result = {.stop = values[Stop] > 0, .loss_sum = values[LossSum], .exposed_seconds = values[Exposed]};
+  std::copy(counts.begin(), counts.end(), result->counts.begin());
+  if (carries_ == Carries::Divergences)
+    result->divergence = {diverged[Ranks], diverged[TheRank], diverged[Losses], diverged[TheBucket]};
 }
 
 }  // namespace taxon::train

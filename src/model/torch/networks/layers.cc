@@ -1,0 +1,100 @@
+#include "model/torch/networks/layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace taxon::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+/// Rows of a weight gradient that are computed at a time.
+constexpr std::int64_t kRowBytes = 2 << 20, kRowMultiple = 64;
+
+/// The slot += or := output^T input, in blocks of rows, so that the first ones travel while the last are
+/// computed.
+void write_rows(GradientTarget& target, const at::Tensor& output, const at::Tensor& input) {
+  const std::int64_t rows = target.slot.size(0), row = target.slot.size(1);
+  const std::int64_t row_bytes = std::max<std::int64_t>(1, row * target.slot.element_size());
+  const std::int64_t block = std::max(kRowMultiple, kRowBytes / row_bytes / kRowMultiple * kRowMultiple);
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t count = std::min(block, rows - begin);
+    at::Tensor part = target.slot.narrow(0, begin, count);
+    const at::Tensor left = output.narrow(1, begin, count).t();
+    if (target.filled)
+      part.addmm_(left, input);
+    else
+      at::mm_out(part, left, input);
+    target.sink->written(target, static_cast<std::size_t>((begin + count) * row));
+  }
+}
+
+/// y = x w^T + b for a matrix x.
+struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
+  enum Edge { kInput, kWeight, kBias };
+
+  static Variable forward(AutogradContext* context, const Variable& input, const Variable& weight,
+                          const Variable& bias, std::int64_t target) {
+    context->save_for_backward({input, weight});
+    context->saved_data["target"] = target;
+    ++reinterpret_cast<GradientTarget*>(target)->uses;
+    return at::addmm(bias, input, weight.t());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& outputs) {
+    const variable_list saved = context->get_saved_variables();
+    const Variable &input = saved[0], &weight = saved[1], &output = outputs[0];
+    auto* target = reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt());
+    at::NoGradGuard no_grad;
+    --target->uses;
+    if (target->leaves_factors())
+      target->sink->append_factors(*target, output, input);
+    else
+      write_rows(*target, output, input);
+    target->filled = true;
+    variable_list gradients(4);  // one per argument of forward; undefined: none, or already in the target
+    if (context->needs_input_grad(kInput)) gradients[kInput] = output.mm(weight);
+    if (context->needs_input_grad(kBias)) gradients[kBias] = output.sum(0);
+    return gradients;
+  }
+};
+
+}  // namespace
+
+at::Tensor DirectLinearImpl::forward(const at::Tensor& input) {
+  const bool direct =
+      weight_target && weight_target->direct && at::GradMode::is_enabled() && input.dim() == 2;
+  if (!direct) return at::linear(input, weight, bias);
+  return LinearIntoTarget::apply(input, weight, bias, reinterpret_cast<std::int64_t>(weight_target));
+}
+
+at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
+  if (is_training()) num_batches_tracked_ += 1;
+  bool widen = input.scalar_type() == at::kBFloat16;
+  auto wide = [&](const at::Tensor& tensor) { return widen ? tensor.to(at::kFloat) : tensor; };
+  at::Tensor output = at::batch_norm(wide(input), wide(weight_), wide(bias_), running_mean_, running_var_,
+                                     is_training(), kMomentum, kEpsilon, /*cudnn_enabled=*/false);
+  return widen ? output.to(at::kBFloat16) : output;
+}
+
+torch::nn::Conv2d make_conv(std::int64_t in, std::int64_t out, std::int64_t extent, std::int64_t stride) {
+  return torch::nn::Conv2d(
+      torch::nn::Conv2dOptions(in, out, extent).stride(stride).padding(extent / 2).bias(false));
+}
+
+void require_images(const data::SampleShape& shape, std::string_view model, std::int64_t extent) {
+  const auto& input = shape.input;
+  if (input.size() == 3 && input[1] >= extent && input[2] >= extent) return;
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("model {} needs samples of shape [channels, height, width] of at least {} x {}, the "
+                  "data set has [{}]; choose another model or data set",
+                  model, extent, extent, fmt::join(input, ", ")));
+}
+
+}  // namespace taxon::model
