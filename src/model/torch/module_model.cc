@@ -1,10 +1,14 @@
 #include "model/torch/module_model.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/nn/module.h>
 
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -27,6 +31,16 @@ BoundTensors::Source source_of(torch::nn::Module& module, DType compute,
   cast_floating(source.parameters, scalar_type(compute));
   cast_floating(source.buffers, scalar_type(compute));
   return source;
+}
+
+/// How libtorch holds nodes of a graph: newer releases of 2.x by pointers of their own.
+using NodeHandle = decltype(torch::autograd::Edge::function);
+template <class Handle, class Made, class... Arguments>
+Handle make_node(Arguments&&... arguments) {
+  if constexpr (std::is_same_v<Handle, std::shared_ptr<Node>>)
+    return Handle(new Made(std::forward<Arguments>(arguments)...), [](auto* node) { deleteNode(node); });
+  else
+    return Handle(c10::make_intrusive<Made>(std::forward<Arguments>(arguments)...));
 }
 
 }  // namespace
@@ -63,9 +77,8 @@ ModuleModel::~ModuleModel() = default;
 std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector<at::Tensor> outputs) {
   if (!at::GradMode::is_enabled()) return outputs;
   const double weight = static_cast<double>(step.samples()) / static_cast<double>(step.global_size);
-  const auto node =
-      std::shared_ptr<Node>(new WeightedOutputs(alive_, torch::autograd::collect_next_edges(outputs), weight),
-                            torch::autograd::deleteNode);
+  const NodeHandle node =
+      make_node<NodeHandle, WeightedOutputs>(alive_, torch::autograd::collect_next_edges(outputs), weight);
   for (at::Tensor& output : outputs) {
     const bool differentiable = output.requires_grad();
     output = output.detach();
