@@ -136,10 +136,10 @@ TEST(Loader, ThreadsShareASlowBatchAndChangeNothing) {
   EXPECT_EQ(in_memory, 1);
   ASSERT_EQ(by_one.size(), by_three.size());
   for (std::size_t i = 0; i < by_one.size(); ++i) {
-    EXPECT_EQ(by_one[i].inputs, by_three[i].inputs);
-    EXPECT_EQ(by_one[i].labels, by_three[i].labels);
+    EXPECT_EQ(by_one[i].samples.numbers, by_three[i].samples.numbers);
+    EXPECT_EQ(by_one[i].samples.labels, by_three[i].samples.labels);
   }
-  EXPECT_GE(by_three.back().inputs[0], 3000);  // of the fourth epoch
+  EXPECT_GE(by_three.back().samples.numbers[0], 3000);  // of the fourth epoch
 }
 
 /// Windows of two tokens.
@@ -170,9 +170,9 @@ TEST(Loader, TokensHaveAsManyTargets) {
   test::run_runtimes(1, body);
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_EQ(batches[0].size(), 5);
-  EXPECT_TRUE(batches[0].inputs.empty());
-  ASSERT_EQ(batches[0].tokens.size(), 10u);
-  EXPECT_EQ(batches[0].labels[9], batches[0].tokens[9] + 1);
+  EXPECT_TRUE(batches[0].samples.numbers.empty());
+  ASSERT_EQ(batches[0].samples.tokens.size(), 10u);
+  EXPECT_EQ(batches[0].samples.labels[9], batches[0].samples.tokens[9] + 1);
 }
 
 TEST(Loader, StartsInTheMiddle) {
@@ -184,7 +184,7 @@ TEST(Loader, StartsInTheMiddle) {
   test::run_runtimes(1, late);
   ASSERT_EQ(rest.size(), 4u);
   for (std::size_t i = 0; i < rest.size(); ++i) {
-    EXPECT_EQ(rest[i].inputs, whole[i + 2].inputs);
+    EXPECT_EQ(rest[i].samples.numbers, whole[i + 2].samples.numbers);
     EXPECT_EQ(rest[i].first, whole[i + 2].first);
   }
 }
