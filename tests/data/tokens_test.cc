@@ -36,8 +36,9 @@ TEST(Text, TargetsAreTheBytesThatFollow) {
   put(storage, "/d/val.txt", std::string("xyz1"));
   const plan::DataPlan plan = test::data_plan("text", {{"context", 3}});
   const Datasets sets = open_datasets(plan, storage);
-  EXPECT_EQ(sets.train->shape(),
-            (SampleShape{.input = {3}, .classes = 256, .input_type = DType::Int64, .target = {3}}));
+  EXPECT_EQ(
+      sets.train->shape(),
+      (SampleShape{.input = {3}, .classes = 256, .input_type = DType::Int64, .target = {3}, .bytes = true}));
   ASSERT_EQ(sets.train->size(), 2);
   EXPECT_THAT(window(*sets.train, 0).first, ElementsAre('a', 'b', 'c'));
   EXPECT_THAT(window(*sets.train, 0).second, ElementsAre('b', 'c', 'd'));

@@ -29,7 +29,7 @@ class Poisoned final : public model::Model {
     model::StepInput share = input;
     for (const Poison& poison : poisons_) {
       if (poison.step != step_ || (poison.rank >= 0 && poison.rank != rank_)) continue;
-      inputs_.assign(share.inputs.size(), std::numeric_limits<float>::quiet_NaN());
+      inputs_.assign(share.inputs.numbers.size(), std::numeric_limits<float>::quiet_NaN());
       share.inputs = inputs_;
       if (poison.what == Poison::What::Nothing) share.inputs = {}, share.labels = {};
     }
