@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -18,9 +20,13 @@ namespace {
 
 const std::filesystem::path kSource = TAXON_SOURCE_DIR;
 
+/// Its models are rows that other builds lack.
+bool has_libtorch() { return model::known_models().size() > 1; }
+
 plan::Catalogue full_catalogue() {
   plan::Catalogue known = catalogue();
   known.models = model::known_models();
+  known.may_lack_models = !has_libtorch();
   known.tasks = model::known_tasks();
   known.datasets = data::known_datasets();
   known.transforms = data::known_transforms();
@@ -29,6 +35,7 @@ plan::Catalogue full_catalogue() {
 
 // TAXON_WRITE_DOCS=1 exchange_test --gtest_filter=Reference.* writes the page anew.
 TEST(Reference, DocsPlanIsWhatTheTablesSay) {
+  if (!has_libtorch()) GTEST_SKIP() << "the page has libtorch's models";
   auto path = kSource / "docs/plan.md";
   if (std::getenv("TAXON_WRITE_DOCS")) std::ofstream(path) << plan::plan_reference(full_catalogue());
   std::ostringstream text;
