@@ -67,12 +67,12 @@ TEST(Text, WindowsWithWhatIsNoTextAreLeftOut) {
 
 TEST(Text, AFileFullOfFaultsIsToldOfOnceForEachWindow) {
   MemoryStorage storage;
-  put(storage, "/d/train.txt", "abcdefg" + std::string(1000, '\0'));
+  put(storage, "/d/train.txt", "abcdefg" + std::string(999, '\0'));
   plan::DataPlan plan = test::data_plan("text", {{"context", 3}});
   plan.faulty = plan::OnFaulty::Skip;
   const Datasets sets = open_datasets(plan, storage);
   EXPECT_EQ(sets.train->size(), 2);
-  EXPECT_EQ(sets.faults->count(), (1007 - 1) / 3 - 2);
+  EXPECT_EQ(sets.faults->count(), (1006 - 1) / 3 - 2);
 }
 
 TEST(Text, TooShortForAWindow) {

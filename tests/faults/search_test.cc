@@ -22,19 +22,13 @@ using testing::IsEmpty;
 /// Longer than any run without faults, so that only those with faults pause.
 constexpr Duration kPause = std::chrono::milliseconds(5);
 
-template <class Table>
-std::vector<std::string> names_of(const Table& table) {
-  std::vector<std::string> names;
-  for (const auto& row : table) names.emplace_back(row.name);
-  return names;
-}
-
 class FaultSearch : public testing::Test {
  protected:
   FaultSearch() {
     job_.recipe = plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml");
     job_.known = exchange::catalogue();
-    job_.known.models = names_of(model::model_table());
+    job_.known.models = model::known_models();
+    job_.known.tasks = model::known_tasks();
     job_.known.datasets = data::known_datasets();
     job_.known.transports = {"auto"};
     datasets_ = data::open_datasets(job_.recipe.data, data::MemoryStorage());

@@ -34,8 +34,11 @@ class Workers : public ::testing::TestWithParam<const char*> {
     job.plan = plan;
     job.datasets = &datasets_;
     job.make_model = [&plan, this](int rank) {
-      return model::make_model(
-          {&plan.model, datasets_.train->shape(), plan.precision.compute, plan.seed, rank, 1});
+      return model::make_model({.plan = &plan.model,
+                                .shape = datasets_.train->shape(),
+                                .compute = plan.precision.compute,
+                                .seed = plan.seed,
+                                .rank = rank});
     };
     return run_training(job);
   }
