@@ -200,9 +200,11 @@ std::vector<Word> words() {
       {"common_clock", "asynchronous", 2, answer, exchange::ServerWire::CommonClock, kLargest, "clock"},
       {"control", "asynchronous", 2, control, 0, 9L, "kind 9"},
       {"reported_samples", "asynchronous", 2, report, 1, nan, "samples"},
-      {"reported_hits", "asynchronous", 2, report, 3, -4.0, "were right"},
+      {"reported_stop", "asynchronous", 2, report, 3, -4.0, "a stop of -4"},
+      {"reported_hits", "asynchronous", 2, report, 4, -4.0, "counts of -4"},
       {"total_samples", "asynchronous", 0, totals, 0, -1.0, "samples"},
-      {"calls", "asynchronous", 0, totals, 4, 1e300, "calls"},
+      {"calls", "asynchronous", 0, totals, 3, 1e300, "and 1e+300 calls"},
+      {"total_hits", "asynchronous", 0, totals, 4, -1.0, "counts of -1"},
   };
 }
 

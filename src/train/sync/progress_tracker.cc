@@ -66,10 +66,11 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
     co_await channel.hear(kReport, as_view(std::span(values)), DType::Float64);
     if (values[Farewell] != 0) co_return;
     // A loss may be anything: training can diverge.
-    if (!comm::is_count(values[Samples]) || !are_counts(counts_in(values, Counts)))
+    const bool is_flag = values[Stop] == 0 || values[Stop] == 1;
+    if (!comm::is_count(values[Samples]) || !are_counts(counts_in(values, Counts)) || !is_flag)
       throw comm::told_wrong(channel.rank(), "reports of steps",
-                             fmt::format("{} samples, and counts of {}", values[Samples],
-                                         fmt::join(counts_in(values, Counts), " and ")));
+                             fmt::format("{} samples, counts of {}, and a stop of {}", values[Samples],
+                                         fmt::join(counts_in(values, Counts), " and "), values[Stop]));
     auto turn = gate_.take({exchange::AsyncEvent::Kind::Report, exchange::AsyncEvent::kNoUnit, worker, use});
     co_await turn;
     add(worker, use, values);
