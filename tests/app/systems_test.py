@@ -259,7 +259,7 @@ class Systems(TaxonTest):
         for axis in ("parallelism", "optimisation", "scheduling", "communication", "compression"):
             self.assertIn(axis + ": ", out)
         for alone in (out, self.taxon("taxonomy").stdout):
-            self.assertIn("  GPipe: no recipe; without: stages of layers on other hosts", alone)
+            self.assertIn("  GPipe: no recipe; without: training by stages on other hosts", alone)
             self.assertIn("  Horovod: horovod adasum\n", alone)
         lines = dict(re.findall(r"^(\S+) +(data; .*)$", out, re.MULTILINE))
         self.assertEqual(sorted(lines), sorted(PLACES), "each recipe has a row of PLACES")
