@@ -15,4 +15,10 @@ plan::Options parse_own_options(const std::vector<std::string>& words, const std
   return options;
 }
 
+std::vector<std::string> names_of(const std::vector<plan::OptionKey>& keys) {
+  std::vector<std::string> names;
+  for (const plan::OptionKey& key : keys) names.emplace_back(key.key);
+  return names;
+}
+
 }  // namespace taxon::app

@@ -163,26 +163,14 @@ std::string to_json(const Findings& all) {
   return json.dump(2) + "\n";
 }
 
-std::string list_text() {
-  std::string text;
-  for (const parallel::NetworkRow& row : parallel::network_table()) {
-    text += fmt::format("{:<14} {} ({})\n", row.name, row.sentence, row.source);
-    for (const plan::OptionKey& key : row.options())
-      text +=
-          fmt::format("{:<14}   --set {}={}: {} {}\n", "", key.key, key.standard, key.sentence, key.allowed);
-  }
-  return text;
-}
-
 std::string list_json() {
   Json json = Json::array();
   for (const parallel::NetworkRow& row : parallel::network_table()) {
-    Json& one = json.emplace_back(Json{{"network", row.name},
-                                       {"sentence", row.sentence},
-                                       {"source", row.source},
-                                       {"batch", row.batch},
-                                       {"options", Json::array()}});
-    for (const plan::OptionKey& key : row.options()) one["options"].push_back(key.key);
+    json.push_back(Json{{"network", row.name},
+                        {"sentence", row.sentence},
+                        {"source", row.source},
+                        {"batch", row.batch},
+                        {"options", names_of(row.options())}});
   }
   return json.dump(2) + "\n";
 }
@@ -192,7 +180,7 @@ std::string list_json() {
 int run_parallel(const ParallelArguments& arguments) {
   return run_alone([&] {
     if (arguments.network.empty()) {
-      std::cout << (arguments.json ? list_json() : list_text());
+      std::cout << (arguments.json ? list_json() : list_of(parallel::network_table()));
       return 0;
     }
     const Findings all = find(arguments);

@@ -207,30 +207,18 @@ std::string to_json(const Findings& all) {
   return json.dump(2) + "\n";
 }
 
-std::string list_text() {
-  std::string text;
-  for (const program::ScheduleRow& row : program::schedule_table()) {
-    text += fmt::format("{:<14} {} ({})\n", row.name, row.sentence, row.source);
-    for (const plan::OptionKey& key : row.options())
-      text +=
-          fmt::format("{:<14}   --set {}={}: {} {}\n", "", key.key, key.standard, key.sentence, key.allowed);
-  }
-  return text;
-}
-
 std::string list_json() {
   Json json = Json::array();
   for (const program::ScheduleRow& row : program::schedule_table()) {
-    Json& one = json.emplace_back(Json{{"schedule", row.name},
-                                       {"sentence", row.sentence},
-                                       {"source", row.source},
-                                       {"flushes", row.flushes},
-                                       {"splits_backward", row.splits_backward},
-                                       {"bubble", row.bubble},
-                                       {"activations", row.activations},
-                                       {"versions", row.versions},
-                                       {"options", Json::array()}});
-    for (const plan::OptionKey& key : row.options()) one["options"].push_back(key.key);
+    json.push_back(Json{{"schedule", row.name},
+                        {"sentence", row.sentence},
+                        {"source", row.source},
+                        {"flushes", row.flushes},
+                        {"splits_backward", row.splits_backward},
+                        {"bubble", row.bubble},
+                        {"activations", row.activations},
+                        {"versions", row.versions},
+                        {"options", names_of(row.options())}});
   }
   return json.dump(2) + "\n";
 }
@@ -240,7 +228,7 @@ std::string list_json() {
 int run_schedule(const ScheduleArguments& arguments) {
   return run_alone([&] {
     if (arguments.row.empty()) {
-      std::cout << (arguments.json ? list_json() : list_text());
+      std::cout << (arguments.json ? list_json() : list_of(program::schedule_table()));
       return 0;
     }
     const Findings all = find(arguments);
