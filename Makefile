@@ -40,8 +40,8 @@ test: deps ## build and run every test
 
 test-torch: deps ## build and run the tests that libtorch takes part in, nothing else (TORCH=2.15: with that release of PyPI)
 	@$(call configure,dev)
-	@cmake --build build/dev$(suffix) -j $(JOBS) --target model_test train_torch_test taxon
-	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure --no-tests=error -L '^(model|train_torch)$$'
+	@cmake --build build/dev$(suffix) -j $(JOBS) --target model_test exported_test train_torch_test taxon
+	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure --no-tests=error -L '^(model|exported|train_torch)$$'
 
 install: build ## install program, libraries, headers and CMake packages under PREFIX=/usr/local
 	@cmake --install build/release$(suffix) --prefix $(PREFIX)
