@@ -57,8 +57,8 @@ void add_overrides(CLI::App* command, std::vector<std::string>& overrides) {
       ->take_all();
 }
 
-void add_json(CLI::App* command, bool& json) {
-  command->add_flag("--json", json, "Print the result for programs (docs/outputs.md names the keys)");
+CLI::Option* add_json(CLI::App* command, bool& json) {
+  return command->add_flag("--json", json, "Print the result for programs (docs/outputs.md names the keys)");
 }
 
 /// A recipe by its file or its name. Every command that takes one takes both.
@@ -281,7 +281,11 @@ CLI::App* add_taxonomy(CLI::App& program, taxon::app::TaxonomyArguments& argumen
   CLI::App* taxonomy =
       program.add_subcommand("taxonomy", "Print the axes, every point on them, and where recipes stand");
   add_recipe(taxonomy, "recipes", arguments.recipes, "Recipes, such as recipes/systems/*.yaml");
-  add_json(taxonomy, arguments.json);
+  CLI::Option* json = add_json(taxonomy, arguments.json);
+  taxonomy
+      ->add_option("--row", arguments.row,
+                   "What the row of this name says of itself, such as top_k: its keys, and what they allow")
+      ->excludes(json);
   taxonomy->footer(kFooter);
   return taxonomy;
 }

@@ -157,6 +157,15 @@ class Json(TaxonTest):
         self.assertEqual(names, ["parallelism", "optimisation", "scheduling", "communication", "compression"])
         self.assertEqual(list(found["recipes"][0]), ["name", *names])
 
+    def test_rows_of_one_name(self):
+        page = self.taxon("taxonomy", "--row", "top_k").stdout
+        self.assertIn("exchange.levels.codec.name: top_k\n", page)
+        self.assertIn("  key density: ", page)
+        pages = self.taxon("taxonomy", "--row", "ring").stdout
+        self.assertIn("exchange.levels.graph: ring\n", pages)
+        self.assertIn("exchange.levels.collective, all_reduce: ring\n", pages)
+        self.assertIn("did you mean top_k?", self.taxon("taxonomy", "--row", "topk", code=2).stderr)
+
     def test_codecs(self):
         found = self.json("codecs", self.recipe, "--steps", 1, "--json")
         self.assertEqual(list(found), ["recipe", "workers", "gradient_bytes", "pass_seconds", "copy_bytes_per_second", "link_bytes_per_second",

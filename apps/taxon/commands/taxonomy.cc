@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/taxon/commands/command.h"
+#include "apps/taxon/commands/row_page.h"
 #include "base/error.h"
 #include "exchange/topologies/graph.h"
 #include "job/recipes.h"
@@ -90,6 +91,10 @@ std::string to_json(const std::vector<plan::Plan>& plans) {
 }
 
 int print_taxonomy(const TaxonomyArguments& arguments, std::ostream& out) {
+  if (!arguments.row.empty()) {
+    out << row_page(arguments.row);
+    return 0;
+  }
   std::vector<plan::Plan> plans;
   std::string wrong;
   for (const std::string& recipe : arguments.recipes) try {
