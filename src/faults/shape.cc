@@ -46,7 +46,8 @@ std::vector<Axis> all_axes() {
         "[{topology: sharded}]", "[{topology: sharded, collective: ring}]",
         "[{group: node}, {group: across}]", "[{group: node, topology: sharded}, {group: across}]",
         "[{group: node}, {group: across, topology: sharded}]",
-        "[{group: node, topology: sharded}, {group: across, topology: sharded}]",
+        "[{group: node, topology: sharded}, {group: across, topology: sharded}]", "[{topology: adasum}]",
+        "[{group: node, topology: sharded}, {group: across, topology: adasum}]",
         // Replicas that meet.
         "[{rule: average, period: 3}]", "[{rule: average, period: 2, inner_state: average}]",
         "[{rule: block, period: 2, momentum: 0.5, topology: sharded, inner_state: reset}]",
@@ -62,6 +63,7 @@ std::vector<Axis> all_axes() {
         "[{topology: gossip, rule: average, graph: dissemination}]",
         "[{topology: gossip, rule: average, graph: random}]",
         "[{topology: gossip, rule: average, graph: random, period: 2, delay: 1}]",
+        "[{topology: pairs, rule: average}]", "[{topology: pairs, rule: average, period: 2}]",
         "[{topology: significant, rule: average, significance: 0.05}]",
         "[{group: node, topology: sharded}, {group: across, topology: significant, rule: average, period: "
         "2}]",
@@ -69,6 +71,10 @@ std::vector<Axis> all_axes() {
         "[{topology: servers}]", "[{topology: servers, staleness: 1, apply: 1}]",
         "[{topology: servers, staleness: 3, apply: 1}]", "[{topology: servers, staleness: -1, apply: 1}]",
         "[{topology: servers, staleness: -1, apply: 1, late: less}]",
+        "[{topology: servers, staleness: -1, apply: 1, late: compensated}]",
+        "[{topology: servers, staleness: -1, apply: 1, late: compensated_adaptively}]",
+        "[{topology: servers, rule: accumulated, period: 3, staleness: -1, apply: 1, late: moved}]",
+        "[{topology: servers, consistency: sampled, staleness: 1, sample: 1}]",
         "[{topology: servers, quorum: 1, apply: 1}]", "[{topology: servers, quorum: 2, apply: 2}]",
         "[{topology: servers, staleness: -1, apply: 2}]", "[{topology: servers, staleness: -1, apply: 3}]",
         "[{group: node, topology: sharded}, {group: across, topology: servers}]",
@@ -104,7 +110,8 @@ std::vector<Axis> all_axes() {
       {"exchange.slice_bytes", {"64", "300", "1000000"}},
       {"exchange.in_flight", {"1", "2", "4"}},
       {"batch.global", {"24", "5"}},  // 5: some ranks have no sample
-      {"optimiser.rule", {"sgd", "momentum", "adamw"}},
+      {"batch.micro_batches", {"1", "1", "2"}},
+      {"optimiser.rule", {"sgd", "momentum", "adamw", "nesterov", "sign"}},
       {"optimiser.clip_norm", {"0", "0", "0.5"}},
       {"precision.compute", {"float32", "bfloat16"}},
       {"checkpoint.every_steps", {"0", "0", "3"}},

@@ -16,7 +16,7 @@ PATH = re.compile(r"`((?:(?:apps|bench|clusters|docs|examples|profiles|recipes|s
 
 def pages():
     listed = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "src" / "README.md", ROOT / "recipes" / "systems" / "README.md"]
-    return [*listed, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    return [*listed, *sorted((ROOT / "src").glob("*/README.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 
 
 def prose(text):
@@ -42,7 +42,7 @@ def dead(page, text):
             found.append(target)
     for path in PATH.findall(prose(text)):
         stem = ROOT / path
-        if not (stem.exists() or (ROOT / "src" / path).exists() or stem.with_suffix(".h").exists() or "NAME" in path):
+        if not (stem.exists() or (ROOT / "src" / path).exists() or (page.parent / path).exists() or stem.with_suffix(".h").exists() or "NAME" in path):
             found.append(path)
     return found
 

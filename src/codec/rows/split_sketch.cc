@@ -49,7 +49,7 @@ void visit_fields(O& o, V&& visit) {
 /// Values in 4 bits, or in 8.
 std::unique_ptr<Codec> in_steps(bool four, int block) {
   return make_blockwise(even_steps(static_cast<std::size_t>(block), four ? Steps{7, 4} : Steps{127, 8}),
-                        {.letters = letters(four ? "int4" : "int8")});
+                        {.letters = letters(four ? "sst4" : "sst8")});
 }
 
 /// gs-SGD's idea, with as little on the wire as we know how. Everybody sends each member's part's sketch to
