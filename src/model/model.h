@@ -24,6 +24,11 @@ struct ParameterSpec {
   /// The weight, [outputs, inputs], of a linear layer that sees each sample of a share once: its gradient has
   /// sufficient factors, see FactorSlot.
   bool linear = false;
+  // Of a model that is divided (model/staged.h):
+  int split = -1;  // the dimension of which each member of the tensor axis has its part; -1: all have all
+  int blocks = 1;  // of that dimension, equally long, of each of which a member has its part
+  bool partial = false;          // each member of the tensor axis makes a summand of its gradient
+  std::vector<int> stages = {};  // that use it, where these are several: each makes a summand of its gradient
   std::int64_t count() const;
 };
 
@@ -43,6 +48,7 @@ struct Segment {
   double backward_flops = 0;    // per sample; 0: twice the forward pass's
   double forward_seconds = 0;   // per sample, measured; these take the place of the figures above
   double backward_seconds = 0;
+  std::int64_t outputs = 0;  // elements of a sample that go on to the next segment; 0: unknown, or the loss
 };
 
 /// When a parameter's gradient is complete, as shares of the backward pass's time: its first elements from
@@ -138,6 +144,8 @@ struct GradientTransfer {
   std::string why;             // that one was needed; empty: none was
 };
 
+class Staged;  // model/staged.h
+
 /// A model as the training loop sees it. Blocking calls, all from one compute thread (libtorch keeps state
 /// per thread), except spec(). Process-wide state of the framework (random generator, thread count) is the
 /// model's own during a call and restored after it, so that several ranks can live in one process.
@@ -145,6 +153,9 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelSpec& spec() const = 0;
+
+  /// The same model, whose passes can be taken piece by piece; null: they can't.
+  virtual Staged* staged() { return nullptr; }
 
   /// The order in which the backward pass completes the trainable parameters' gradients, found by one
   /// backward pass over the given samples that leaves no trace; parameters that got no gradient come last, in

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "model/model.h"
+#include "parallel/placement.h"
+
+namespace taxon::model {
+
+/// How a model is divided over processes that hold parts of it: its segments over the stages of a pipeline,
+/// its layers over the members of the tensor axis.
+struct Division {
+  std::vector<Range> stages;  // segments of each stage of the whole model, ascending; together all of them
+  std::vector<int> held;      // stages that this process has, ascending
+  int members = 1;            // of the tensor axis
+  int member = 0;             // that this process is
+};
+
+/// What a process computes between two transfers: whole segments, of one stage.
+struct Piece {
+  int stage = 0;
+  Range segments;            // indices into the segments of the divided model's spec
+  std::int64_t inputs = 0;   // elements of a sample that it takes from a buffer; 0: the data set's samples
+  std::int64_t outputs = 0;  // that it leaves in one; 0: it ends in the loss
+  /// What lies between this piece and the next of its stage, over the tensor axis: of its outputs, and of the
+  /// gradients of the next one's inputs. The last piece of a stage has none.
+  parallel::Movement forward = parallel::Movement::None;
+  parallel::Movement backward = parallel::Movement::None;
+};
+
+/// A part of a worker's share: a sample is in exactly one. Micro-batch i has part(share, count, i) of it,
+/// which is empty where there are more micro-batches than samples.
+struct MicroBatch {
+  const StepInput* step = nullptr;
+  int index = 0;
+  int count = 1;
+  Range samples() const {
+    return part({0, step->samples()}, static_cast<std::size_t>(count), static_cast<std::size_t>(index));
+  }
+};
+
+/// Which gradients a backward pass makes. OfWeights comes after OfInputs of the same piece and micro-batch.
+enum class Gradients { All, OfInputs, OfWeights };
+
+/// A model whose passes somebody else arranges: piece by piece, micro-batch by micro-batch, in the order of a
+/// program (src/program). Several micro-batches may be between their passes at once. As Model's: blocking
+/// calls from the compute thread.
+class Staged {
+ public:
+  virtual ~Staged() = default;
+
+  /// Once, before bind(). Afterwards spec(), parameters() and buffers() have what this process holds alone,
+  /// and the memory of the rest is free; Model's passes and its gradient_order() by samples are gone: the
+  /// order is that of the spec, backwards. Throws Error{Usage} that says what can't be divided so.
+  virtual void divide(const Division& division) = 0;
+  /// Of the held stages, stage by stage, in forward order. REQUIRES: divided.
+  virtual const std::vector<Piece>& pieces() const = 0;
+
+  /// Zeroes what a step adds up; its gradients go to input.gradients of the binding.
+  virtual void begin_step(const StepInput& input) = 0;
+  /// In training mode. `input`: samples x inputs elements of the compute type, which stay as they are until
+  /// the gradients of weights of this piece and micro-batch are made; empty for the first piece. `output`:
+  /// written; empty for the last, which takes the labels and counts. Micro-batches without samples do
+  /// nothing, here and below.
+  virtual void forward(int piece, const MicroBatch& micro, ConstView input, View output) = 0;
+  /// From the gradient of the outputs (empty for the last piece) to that of the inputs (empty for the first),
+  /// and to those of weights, which are added to what earlier micro-batches of the step gave. `last`: no pass
+  /// of this step makes other gradients of this piece's weights; buckets whose tensors are complete by that
+  /// are reached.
+  virtual void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
+                        View input_gradient, bool last, tensor::Milestones& marks) = 0;
+  /// All passes are over: slots that got nothing are zeroed. Sums over labels, at the last stage.
+  virtual StepOutput end_step() = 0;
+  /// They will not be: what they kept is let go.
+  virtual void abandon_step() = 0;
+
+  /// Forward in evaluation mode; keeps nothing. The output is the last piece's.
+  virtual StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels,
+                              ConstView input, View output) = 0;
+};
+
+}  // namespace taxon::model
