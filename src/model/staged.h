@@ -72,7 +72,8 @@ class Staged {
   /// They will not be: what they kept is let go.
   virtual void abandon_step() = 0;
 
-  /// Forward in evaluation mode; keeps nothing. The output is the last piece's.
+  /// Forward in evaluation mode; keeps nothing. The output is the last piece's. `labels` say how many samples
+  /// there are at every piece, as in steps; `inputs` are the first one's alone.
   virtual StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels,
                               ConstView input, View output) = 0;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,9 +22,14 @@ class BoundTensors {
     /// segment of their child.
     std::vector<std::string> stages;
     std::vector<std::string> frozen;  // patterns, as ModelPlan::frozen
+    /// Of the model's stages these are some, in which nothing may be left to train.
+    bool divided = false;
+    /// Parameters, by name, that a stage has in place of the one whose name they begin with.
+    std::map<std::string, std::string> adopted = {};
   };
   /// Throws Error{Usage} for frozen names that no parameter has, Error{Data} for a parameter that is a view
-  /// of another one, and where nothing is left to train.
+  /// of another one, and where nothing is left to train of
+  /// a whole model.
   explicit BoundTensors(Source source);
 
   ModelSpec& spec() { return spec_; }
@@ -43,8 +49,8 @@ class BoundTensors {
   std::vector<GradientTransfer> crossings() const;
 
  private:
-  void freeze(const std::vector<std::string>& patterns);
-  void describe(const std::vector<std::string>& stages);
+  void freeze(const Source& source);
+  void describe(const Source& source);
 
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once
   std::vector<int> trainable_;

@@ -1,6 +1,7 @@
 #include "model/torch/gradients.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -132,13 +133,13 @@ std::vector<int> GradientSink::stop_recording() {
 
 void GradientSink::begin_step(std::size_t arena) {
   progress_.begin();
-  last_micro_batch_ = false;
   copies_ = {};
   ++steps_;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     GradientTarget& target = targets_[i];
     target.slot = slots_[arena][i];
     target.filled = false;
+    target.last = false;
     target.uses = 0;
     target.final_elements = 0;
     target.direct = target.slot.scalar_type() == parameters_[i].scalar_type();
@@ -162,7 +163,7 @@ void GradientSink::append_factors(GradientTarget& target, const at::Tensor& outp
   target.rows += rows;
   count(static_cast<std::size_t>(&target - targets_.data()), rows * row_bytes(target),
         "factors are gathered row by row");
-  if (!last_micro_batch_) return;
+  if (!target.last) return;
   end_factors(target);
   written(target, target.range.size);
 }
@@ -176,16 +177,20 @@ void GradientSink::end_factors(GradientTarget& target) {
 }
 
 void GradientSink::end_segments(int from) {
-  for (GradientTarget& target : targets_) {
-    if (target.segment < from) continue;
-    if (target.final_elements == 0) {
-      if (target.leaves_factors())
-        end_factors(target);
-      else if (!target.filled)
-        target.slot.zero_();
-    }
-    complete(target, target.range.size);
+  for (GradientTarget& target : targets_)
+    if (target.segment >= from) end_target(target);
+}
+
+void GradientSink::end_parameter(int parameter) { end_target(targets_[static_cast<std::size_t>(parameter)]); }
+
+void GradientSink::end_target(GradientTarget& target) {
+  if (target.final_elements == 0) {
+    if (target.leaves_factors())
+      end_factors(target);
+    else if (!target.filled)
+      target.slot.zero_();
   }
+  complete(target, target.range.size);
 }
 
 void GradientSink::end_step() {
@@ -246,6 +251,13 @@ at::Tensor GradientSink::backward(const at::Tensor& outputs, const at::Tensor& g
   return result;
 }
 
+void GradientSink::backward_of_weights(const at::Tensor& outputs, const at::Tensor& gradient,
+                                       const std::vector<at::Tensor>& weights) {
+  begin_pass(outputs.grad_fn().get());
+  torch::autograd::backward({outputs}, {gradient}, /*retain_graph=*/false, /*create_graph=*/false, weights);
+  end_pass();
+}
+
 /// Offers the slots that nothing has been written to and that no layer of this graph writes to itself.
 void GradientSink::offer_slots() {
   if (births_ == Binding::Births::Copied) return;
@@ -277,7 +289,7 @@ void GradientSink::arrived(std::size_t parameter, const at::Tensor& gradient) {
   if (gradient.defined()) keep(parameter, gradient);
   store_late();
   const GradientTarget& target = targets_[parameter];
-  if (last_micro_batch_ && target.filled) complete(targets_[parameter], target.range.size);
+  if (target.last && target.filled) complete(targets_[parameter], target.range.size);
 }
 
 void GradientSink::keep(std::size_t parameter, const at::Tensor& gradient) {
@@ -321,7 +333,7 @@ void GradientSink::store_late() {
   for (auto late = ready; late != late_.end(); ++late) {
     GradientTarget& target = targets_[late->parameter];
     store(late->parameter, late->gradient);
-    if (last_micro_batch_) complete(target, target.range.size);
+    if (target.last) complete(target, target.range.size);
   }
   late_.erase(ready, late_.end());
 }
@@ -336,7 +348,7 @@ void GradientSink::count(std::size_t parameter, std::int64_t bytes, std::string_
 }
 
 void GradientSink::written(GradientTarget& target, std::size_t end) {
-  if (marks_ && last_micro_batch_ && target.exclusive && target.uses == 0) complete(target, end);
+  if (marks_ && target.last && target.exclusive && target.uses == 0) complete(target, end);
 }
 
 void GradientSink::complete(GradientTarget& target, std::size_t end) {

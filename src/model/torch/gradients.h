@@ -21,6 +21,7 @@ struct GradientTarget {
   Range range;                     // of the slot, elements of the weights
   int segment = 0;                 // that the parameter is in
   bool filled = false;             // the slot holds what earlier micro-batches of this step gave: add to it
+  bool last = false;               // the next pass over it is the step's last
   bool direct = false;             // a layer may write (or add) into the slot; set while a step runs
   bool exclusive = false;          // nothing but the layer that it was offered to contributes
   int uses = 0;                    // direct layers of this step's graph that will still write
@@ -63,7 +64,9 @@ class GradientSink {
   /// rest in end_step(), which zeroes slots that got nothing. `arena`: index into Binding::gradients.
   void begin_step(std::size_t arena);
   void deliver_to(tensor::Milestones& marks) { marks_ = &marks; }
-  void begin_micro_batch(bool last) { last_micro_batch_ = last; }
+  void begin_micro_batch(bool last) {
+    for (GradientTarget& target : targets_) target.last = last;
+  }
   void backward(const at::Tensor& loss);
   /// The same around a backward pass that somebody else runs on this thread: before its first node, which is
   /// `root`, hands anything on, and when it is over.
@@ -72,6 +75,15 @@ class GradientSink {
   /// Of a piece of the graph: from the gradient of its outputs, undefined for a loss, to that of its inputs,
   /// which are a leaf. Undefined: they have none.
   at::Tensor backward(const at::Tensor& outputs, const at::Tensor& gradient, const at::Tensor& inputs);
+  /// Of a piece of the graph whose inputs' gradient is made apart: gradients of these weights alone.
+  void backward_of_weights(const at::Tensor& outputs, const at::Tensor& gradient,
+                           const std::vector<at::Tensor>& weights);
+  /// In place of begin_micro_batch(), where passes over parts of a graph come in any order: the next one is
+  /// the last that adds to this parameter; and it is over.
+  void expect_last(int parameter) { targets_[static_cast<std::size_t>(parameter)].last = true; }
+  void end_parameter(int parameter);
+  /// All parameters of the step have ended: marks the buckets that have no elements.
+  void end_parameters() { progress_.finish(*marks_); }
   /// The gradients of the segments from this one on are final: those that got nothing are zeroed.
   void end_segments(int from);
   void end_step();
@@ -105,6 +117,7 @@ class GradientSink {
   void note_sizes();
   void count(std::size_t parameter, std::int64_t bytes, std::string_view why);
   void complete(GradientTarget& target, std::size_t end);
+  void end_target(GradientTarget& target);
   static void end_factors(GradientTarget& target);
   void bind_factors(const Binding& binding, const std::vector<int>& parameter_of_slot);
 
@@ -126,7 +139,6 @@ class GradientSink {
   std::int64_t steps_ = 0;                   // since bind()
   Progress progress_;
   tensor::Milestones* marks_ = nullptr;  // while backward passes run
-  bool last_micro_batch_ = false;
   bool recording_ = false;
   std::vector<int> order_;
   CopyCount copies_;

@@ -30,8 +30,9 @@ class Network {
   /// One stage after the other takes a batch of inputs to logits [batch, classes], or [batch, targets...,
   /// classes] where samples have several labels. Throws what the framework throws.
   virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;
-  /// Whether no stage but its own reads a parameter, so that the backward pass can be taken stage by stage.
-  virtual bool is_divisible() const { return true; }
+  /// Parameters of other stages that this one reads beside its own. Where there are any the backward pass is
+  /// taken whole.
+  virtual std::vector<at::Tensor> borrowed(int /*stage*/) const { return {}; }
   /// The order of images with which it is fastest.
   virtual at::MemoryFormat fastest() const { return at::MemoryFormat::Contiguous; }
   virtual void set_mode(Mode mode) = 0;

@@ -174,7 +174,10 @@ class GptNetwork final : public Network {
     return names;
   }
   /// The last stage reads the first one's weight.
-  bool is_divisible() const override { return false; }
+  std::vector<at::Tensor> borrowed(int stage) const override {
+    if (static_cast<std::size_t>(stage) < blocks_.size() + 2) return {};
+    return {wte_->weight};
+  }
   at::Tensor forward(int stage, at::Tensor inputs) override {
     const auto at = static_cast<std::size_t>(stage);
     if (at == 0) return wte_(inputs);

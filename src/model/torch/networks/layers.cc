@@ -49,18 +49,24 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
   static variable_list backward(AutogradContext* context, const variable_list& outputs) {
     const variable_list saved = context->get_saved_variables();
     const Variable &input = saved[0], &weight = saved[1], &output = outputs[0];
-    auto* target = reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt());
     at::NoGradGuard no_grad;
-    --target->uses;
-    if (target->leaves_factors())
-      target->sink->append_factors(*target, output, input);
-    else
-      write_rows(*target, output, input);
-    target->filled = true;
+    // Passes that make the inputs' gradient alone leave the weight's for later.
+    if (context->needs_input_grad(kWeight))
+      add_weight_gradient(*reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt()), output,
+                          input);
     variable_list gradients(4);  // one per argument of forward; undefined: none, or already in the target
     if (context->needs_input_grad(kInput)) gradients[kInput] = output.mm(weight);
     if (context->needs_input_grad(kBias)) gradients[kBias] = output.sum(0);
     return gradients;
+  }
+
+  static void add_weight_gradient(GradientTarget& target, const Variable& output, const Variable& input) {
+    --target.uses;
+    if (target.leaves_factors())
+      target.sink->append_factors(target, output, input);
+    else
+      write_rows(target, output, input);
+    target.filled = true;
   }
 };
 

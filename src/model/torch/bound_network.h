@@ -1,0 +1,85 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "model/torch/bound_tensors.h"
+#include "model/torch/framework.h"
+#include "model/torch/network.h"
+#include "model/torch/reason.h"
+
+namespace taxon::model {
+
+/// How the samples' part of a tensor lies in memory: extents and strides without the first dimension, which
+/// is that of the samples, one after the other.
+struct SampleLayout {
+  std::vector<std::int64_t> sizes, strides;
+  at::ScalarType type = at::kFloat;
+  std::int64_t elements() const;
+  /// `memory` as so many samples that lie so.
+  at::Tensor view(void* memory, std::int64_t samples) const;
+};
+/// As `batch` lies, or one dimension after the other where its samples don't lie one after the other.
+SampleLayout layout_of(const at::Tensor& batch);
+
+/// A network with its tensors, and how calls of it are made: what TorchModel and StagedNetwork share.
+struct BoundNetwork {
+  struct Batch {
+    at::Tensor inputs;  // of the compute type, or tokens, [samples, sample shape]
+    at::Tensor labels;  // of all samples, one after the other
+  };
+  struct Loss {
+    at::Tensor sum;  // over the batch's labels, differentiable
+    std::array<std::int64_t, kMostCounts> counts{};
+    StepOutput output() const { return {sum.item<double>(), counts}; }
+  };
+
+  std::string name;
+  data::SampleShape shape;
+  at::ScalarType compute;
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;  // of inputs
+  int threads = 1;                                         // of the compute thread
+  RandomStream stream;
+  std::unique_ptr<Network> network;
+  std::unique_ptr<BoundTensors> tensors;
+  std::vector<SampleLayout> outputs;  // of each stage of the network
+
+  std::size_t samples_of(std::span<const std::int64_t> labels) const {
+    return labels.size() / static_cast<std::size_t>(shape.targets());
+  }
+  Batch batch(data::Inputs inputs, std::span<const std::int64_t> labels, Range samples) const {
+    return {inputs_of(inputs, samples), labels_of(labels, samples)};
+  }
+  at::Tensor inputs_of(data::Inputs inputs, Range samples) const;
+  at::Tensor labels_of(std::span<const std::int64_t> labels, Range samples) const;
+  /// Images in the order in which layers then go on.
+  at::Tensor arranged(const at::Tensor& inputs) const;
+  /// What the network gave for so many samples, as [labels, classes]. Throws Error{Data} for another shape.
+  at::Tensor checked_logits(const at::Tensor& outputs, std::int64_t samples) const;
+  Loss loss(at::Tensor logits, const at::Tensor& labels) const;
+  /// Lets the network's layers know where the gradients of the tensors go, and the spec which are linear.
+  void offer_targets();
+
+  /// Runs `body` inside a FrameworkCall; the framework's exceptions become Errors.
+  template <class Body>
+  auto call(const char* operation, const Body& body) {
+    FrameworkCall state(stream, threads);
+    try {
+      return body();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(network->fault(),
+                  fmt::format("model {} failed in {}: {}", name, operation, reason_of(error)),
+                  {.operation = operation});
+    }
+  }
+};
+
+}  // namespace taxon::model

@@ -1,0 +1,171 @@
+// Networks of libtorch in stages, against the same network undivided.
+#include "model/staged.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "model/pipeline.h"
+
+namespace taxon::model {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kContext = 6;
+const data::SampleShape kImages{{3, 12, 12}, 5};
+const data::SampleShape kText{{kContext}, 11, DType::Int64, {kContext}};
+
+/// A model with samples for it.
+struct Subject {
+  Subject(std::string name, DType compute, std::vector<std::string> frozen = {}) : type(compute) {
+    const bool text = name == "gpt";
+    shape = text ? kText : kImages;
+    if (text) {
+      plan.options = {{"layers", 2}, {"width", 8}, {"heads", 2}};
+      for (std::int64_t i = 0; i < 6 * kContext; ++i) {
+        tokens.push_back((3 * i + i * i) % 11);
+        samples.labels.push_back((3 * (i + 1) + (i + 1) * (i + 1)) % 11);
+      }
+    } else {
+      samples = make_samples(shape, 6);
+    }
+    plan.name = std::move(name);
+    plan.frozen = std::move(frozen);
+  }
+  std::unique_ptr<Model> make() const {
+    return make_model({.plan = &plan, .shape = shape, .compute = type, .seed = 11});
+  }
+  MakeModel maker() const {
+    return [this] { return make(); };
+  }
+  StepInput input(std::size_t count) const {
+    const auto targets = static_cast<std::size_t>(shape.targets());
+    StepInput input{.labels = std::span(samples.labels).first(count * targets),
+                    .global_size = static_cast<std::int64_t>(count) + 3,
+                    .targets = shape.targets()};
+    if (tokens.empty())
+      input.inputs = samples.inputs;
+    else
+      input.inputs = tokens;
+    return input;
+  }
+  DType type;
+  data::SampleShape shape;
+  plan::ModelPlan plan;
+  Samples samples;
+  std::vector<std::int64_t> tokens;
+};
+
+struct Case {
+  std::string model, schedule;
+  int stages, micros;
+  std::size_t samples = 6;
+  DType type = DType::Float64;
+  double tolerance = 1e-12;
+};
+class Stages : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Stages, AreTheUndividedModel) {
+  const Case& c = GetParam();
+  const Subject subject(c.model, c.type);
+  expect_undivided(subject.maker(), c.type, c.schedule, c.stages, c.micros, subject.input(c.samples),
+                   c.tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, Stages,
+    ::testing::Values(Case{"mlp", "gpipe", 2, 1}, Case{"mlp", "1f1b", 3, 4}, Case{"mlp", "zb_h1", 3, 6},
+                      Case{"mlp", "zb_h1", 2, 5, 3}, Case{"mlp", "1f1b", 2, 3, 0}, Case{"mlp", "gpipe", 1, 2},
+                      Case{"mlp", "zb_h1", 2, 4, 6, DType::Float32, 1e-6}, Case{"cnn", "gpipe", 4, 3},
+                      Case{"cnn", "1f1b", 2, 2}, Case{"cnn", "zb_h1", 3, 4},
+                      Case{"cnn", "1f1b", 3, 3, 6, DType::Float32, 1e-6}, Case{"resnet18", "1f1b", 4, 2, 4},
+                      Case{"resnet18", "zb_h1", 3, 3, 3}, Case{"gpt", "gpipe", 2, 2},
+                      Case{"gpt", "1f1b", 3, 4}, Case{"gpt", "gpipe", 1, 3}, Case{"gpt", "zb_h1", 4, 6},
+                      Case{"gpt", "zb_h1", 4, 8, 5}, Case{"gpt", "interleaved", 4, 4},
+                      Case{"gpt", "1f1b", 3, 4, 6, DType::Float32, 1e-6}),
+    [](const auto& info) {
+      std::string name =
+          fmt::format("{}_{}_{}_stages_{}_micros_{}_samples_{}", info.param.model, info.param.schedule,
+                      info.param.stages, info.param.micros, info.param.samples, to_string(info.param.type));
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+      return name;
+    });
+
+TEST(Division, KeepsWhatTheStageHas) {
+  const Subject subject("cnn", DType::Float32);
+  const auto whole = subject.make();
+  const auto model = subject.make();
+  model->staged()->divide({.stages = {{0, 1}, {1, 2}, {3, 1}}, .held = {1}});
+  const ModelSpec& spec = model->spec();
+  std::vector<std::string> names;
+  for (const ParameterSpec& parameter : spec.parameters) names.push_back(parameter.name);
+  EXPECT_THAT(names, ElementsAre("conv2.weight", "conv2.bias", "fc1.weight", "fc1.bias"));
+  EXPECT_THAT(spec.segments[0].parameters, ElementsAre(0, 1));
+  EXPECT_GT(spec.segments[1].forward_flops, 0);
+  ASSERT_EQ(model->staged()->pieces().size(), 1U);
+  const Piece& piece = model->staged()->pieces()[0];
+  EXPECT_EQ(piece.stage, 1);
+  EXPECT_EQ(piece.segments, (Range{0, 2}));
+  EXPECT_EQ(piece.inputs, 32 * 6 * 6);
+  EXPECT_EQ(piece.outputs, 1024);
+  EXPECT_EQ(whole->spec().segments[0].outputs, piece.inputs);
+  // Values are those of the whole.
+  const std::vector<double> all = whole->parameters(), own = model->parameters();
+  const auto begin = all.begin() + whole->spec().parameters[0].count() + whole->spec().parameters[1].count();
+  EXPECT_TRUE(std::equal(own.begin(), own.end(), begin));
+}
+
+TEST(Division, TiedWeightsAreOfBothStages) {
+  const Subject subject("gpt", DType::Float32);
+  const auto whole = subject.make();
+  const auto model = subject.make();
+  model->staged()->divide({.stages = {{0, 2}, {2, 1}, {3, 2}}, .held = {2}});
+  const ParameterSpec& tied = model->spec().parameters.back();
+  EXPECT_EQ(tied.name, "wte.weight");
+  EXPECT_THAT(tied.stages, ElementsAre(0, 2));
+  EXPECT_THAT(model->spec().parameters.front().stages, ElementsAre());
+  EXPECT_EQ(model->spec().segments.size(), 2U);
+  const std::vector<double> all = whole->parameters(), own = model->parameters();
+  EXPECT_TRUE(std::equal(own.end() - tied.count(), own.end(), all.begin()));
+}
+
+TEST(Division, AbandonedStepsLeaveNothing) {
+  const Subject subject("mlp", DType::Float64);
+  Pipeline pipeline(subject.maker(), subject.type, "1f1b", 1, 2);
+  const StepInput input = subject.input(6);
+  pipeline.step(input);
+  const std::vector<double> expected = pipeline.gradient("fc2.weight");
+  pipeline.staged(0).begin_step(input);
+  pipeline.staged(0).forward(0, {&input, 0, 2}, {}, {});
+  pipeline.staged(0).abandon_step();
+  pipeline.step(input);
+  EXPECT_EQ(pipeline.gradient("fc2.weight"), expected);
+}
+
+TEST(Division, FrozenStagesPassGradientsOn) {
+  const Subject subject("mlp", DType::Float64, {"fc2*"});
+  expect_undivided(subject.maker(), subject.type, "zb_h1", 3, 4, subject.input(6), 1e-12);
+  const Subject front("mlp", DType::Float64, {"fc1*"});
+  expect_undivided(front.maker(), front.type, "1f1b", 3, 4, front.input(6), 1e-12);
+}
+
+TEST(Division, SaysWhatItCantDo) {
+  const Subject subject("mlp", DType::Float32);
+  const auto message = [&](const Division& division) {
+    try {
+      subject.make()->staged()->divide(division);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Usage);
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_THAT(message({.stages = {{0, 1}, {1, 1}, {2, 1}, {3, 0}}, .held = {0}}),
+              HasSubstr("mlp has 3 segments, which 4 stages can't share"));
+}
+
+}  // namespace
+}  // namespace taxon::model
