@@ -1,1 +1,1 @@
-taxon_test(train DEPS train sim LIBS Threads::Threads)
+taxon_test(train DEPS train sim program LIBS Threads::Threads)

@@ -60,19 +60,22 @@ double complete_at(Range bucket, const Binding& binding, const std::vector<Gradi
   return share < 0 ? 1 : share;
 }
 
-/// The backward pass of all segments of one sample. What is left as factors is not multiplied.
-Work backward_work(const ModelSpec& spec, const Binding& binding) {
-  std::vector<double> spared(spec.segments.size(), 0);
+/// The backward pass of one sample through a segment. What is left as factors is not multiplied.
+Work backward_work(const ModelSpec& spec, std::size_t segment, Gradients which, const Binding& binding) {
+  double spared = 0;
   for (const FactorSlot& slot : binding.factor_slots) {
     const int parameter = binding.parameters[slot.slot];
-    spared[static_cast<std::size_t>(spec.segment_of(parameter))] +=
-        2 * static_cast<double>(spec.parameters[static_cast<std::size_t>(parameter)].count());
+    if (which != Gradients::OfInputs && spec.segment_of(parameter) == static_cast<int>(segment))
+      spared += 2 * static_cast<double>(spec.parameters[static_cast<std::size_t>(parameter)].count());
   }
+  const Work all = backward_of(spec.segments[segment]) * (which == Gradients::All ? 1 : 0.5);
+  return all * (all.flops > spared ? 1 - spared / all.flops : 1);
+}
+
+Work backward_work(const ModelSpec& spec, const Binding& binding) {
   Work backward;
-  for (std::size_t s = 0; s < spec.segments.size(); ++s) {
-    const Work all = backward_of(spec.segments[s]);
-    backward += all * (all.flops > spared[s] ? 1 - spared[s] / all.flops : 1);
-  }
+  for (std::size_t s = 0; s < spec.segments.size(); ++s)
+    backward += backward_work(spec, s, Gradients::All, binding);
   return backward;
 }
 
@@ -101,6 +104,30 @@ StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, cons
   for (const BucketRange& bucket : binding.buckets)
     step.bucket_shares.push_back(1 - last + last * complete_at(bucket.weights, binding, times));
   return step;
+}
+
+StepCost backward_cost(const ModelSpec& spec, double samples, Range segments, Gradients which,
+                       const Binding& binding) {
+  Work work;
+  std::vector<double> done(spec.segments.size(), 0);  // when each segment's pass ends
+  for (std::size_t s = segments.end(); s-- > segments.begin;) {
+    work += backward_work(spec, s, which, binding);
+    done[s] = work.size();
+  }
+  StepCost pass;
+  pass.cost = (work * samples).cost();
+  if (work.size() <= 0) return pass;
+  for (const BucketRange& bucket : binding.buckets) {
+    double last = -1;
+    for (std::size_t slot = 0; slot < binding.parameters.size(); ++slot) {
+      const Range range = binding.layout->slots()[slot].range;
+      if (range.begin >= bucket.weights.end() || range.end() <= bucket.weights.begin) continue;
+      const auto segment = static_cast<std::size_t>(spec.segment_of(binding.parameters[slot]));
+      if (segment >= segments.begin && segment < segments.end()) last = std::max(last, done[segment]);
+    }
+    pass.bucket_shares.push_back(last < 0 || which == Gradients::OfInputs ? 1 : last / work.size());
+  }
+  return pass;
 }
 
 tensor::Cost piece_cost(const ModelSpec& spec, const StepInput& input, int begun, int from) {

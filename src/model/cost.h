@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "model/model.h"
+#include "model/staged.h"
 
 namespace taxon::model {
 
@@ -25,6 +26,11 @@ StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, cons
 /// One piece of a step that comes in pieces: the backward pass of segment `from`. The first, of the last
 /// segment, also does what is left of the forward pass, from segment `begun` on.
 tensor::Cost piece_cost(const ModelSpec& spec, const StepInput& input, int begun, int from);
+
+/// The backward pass of `samples` through these segments of a model that is divided; of inputs or of weights
+/// alone it is half of the whole. A bucket's share is 1 where the pass completes nothing of it.
+StepCost backward_cost(const ModelSpec& spec, double samples, Range segments, Gradients which,
+                       const Binding& binding);
 
 /// Samples of one micro-batch of a worker's share.
 double micro_batch_samples(const StepInput& input);

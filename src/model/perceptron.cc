@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/rng.h"
@@ -46,7 +47,10 @@ Perceptron::Perceptron(const PerceptronOptions& options)
     spec_.parameters.push_back({"idle", {options.idle}});
     spec_.segments.back().parameters.push_back(kIdle);
   }
+  spec_.segments.front().outputs = h;
   spec_.buffers = {{"seen", {1}}};
+  held_ = {kHiddenWeight, kHiddenBias, kOutWeight, kOutBias, kIdle};
+  held_.resize(spec_.parameters.size());
   spec_.divisible = true;
   freeze(options.frozen);
   Rng rng(options.seed, "perceptron");
@@ -68,10 +72,9 @@ void Perceptron::freeze(const std::vector<std::string>& patterns) {
 
 std::vector<int> Perceptron::gradient_order(data::Inputs, std::span<const std::int64_t>) {
   std::vector<int> order;
-  for (int parameter : {kOutBias, kOutWeight, kHiddenBias, kHiddenWeight, kIdle})
-    if (auto index = static_cast<std::size_t>(parameter);
-        index < spec_.parameters.size() && spec_.parameters[index].trainable)
-      order.push_back(parameter);
+  for (int index : {kOutBias, kOutWeight, kHiddenBias, kHiddenWeight, kIdle})
+    for (std::size_t p = 0; p < held_.size(); ++p)
+      if (held_[p] == index && spec_.parameters[p].trainable) order.push_back(static_cast<int>(p));
   return order;
 }
 
@@ -79,8 +82,7 @@ void Perceptron::bind(const Binding& binding) {
   binding_ = binding;
   progress_ = Progress(binding);
   for (std::size_t slot = 0; slot < binding.parameters.size(); ++slot)
-    store(values_[static_cast<std::size_t>(binding.parameters[slot])], *binding.weights,
-          binding.layout->slots()[slot].range);
+    store(values_[held(binding.parameters[slot])], *binding.weights, binding.layout->slots()[slot].range);
   load_all();  // what the type of the weights has left of them
 }
 
@@ -97,12 +99,11 @@ void Perceptron::load(int segment) {
   const auto& mine = spec_.segments[static_cast<std::size_t>(segment)].parameters;
   for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
     if (std::find(mine.begin(), mine.end(), binding_.parameters[slot]) == mine.end()) continue;
-    auto& value = values_[static_cast<std::size_t>(binding_.parameters[slot])];
+    auto& value = values_[held(binding_.parameters[slot])];
     dispatch(binding_.weights->type(), [&](auto zero) {
       using T = decltype(zero);
-      using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
       auto stored = binding_.weights->values<T>(binding_.layout->slots()[slot].range);
-      for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<Wide>(stored[i]);
+      for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<Wide<T>>(stored[i]);
     });
   }
 }
@@ -118,16 +119,7 @@ StepOutput Perceptron::forward_backward(const StepInput& input, int from, tensor
     begin_backward(input);
     stored_ = static_cast<int>(spec_.segments.size());
   }
-  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
-    const int segment = spec_.segment_of(binding_.parameters[slot]);
-    if (segment < from || segment >= stored_) continue;
-    const auto parameter = static_cast<std::size_t>(binding_.parameters[slot]);
-    if (const FactorSlot* factors = binding_.factors_of(slot))
-      store_factors(parameter, *factors, *binding_.factors[input.gradients]);
-    else
-      store(gradients_[parameter], *binding_.gradients[input.gradients], binding_.gradient(slot));
-    progress_.completed(binding_.layout->slots()[slot].range, marks);
-  }
+  store_gradients(input.gradients, from, stored_, marks);
   stored_ = from;
   if (from == 0) {
     progress_.finish(marks);
@@ -136,6 +128,19 @@ StepOutput Perceptron::forward_backward(const StepInput& input, int from, tensor
     begun_ = 0;
   }
   return output_;
+}
+
+void Perceptron::store_gradients(std::size_t gradients, int from, int until, tensor::Milestones& marks) {
+  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+    const int segment = spec_.segment_of(binding_.parameters[slot]);
+    if (segment < from || segment >= until) continue;
+    const auto parameter = held(binding_.parameters[slot]);
+    if (const FactorSlot* factors = binding_.factors_of(slot))
+      store_factors(parameter, *factors, *binding_.factors[gradients]);
+    else
+      store(gradients_[parameter], *binding_.gradients[gradients], binding_.gradient(slot));
+    progress_.completed(binding_.layout->slots()[slot].range, marks);
+  }
 }
 
 void Perceptron::store_factors(std::size_t parameter, const FactorSlot& slot, const tensor::Arena& arena) {
@@ -153,9 +158,17 @@ void Perceptron::store_factors(std::size_t parameter, const FactorSlot& slot, co
 void Perceptron::begin_backward(const StepInput& input) {
   for (const auto& value : values_) gradients_.emplace_back(value.size(), 0.0);
   output_ = {};
-  for (std::size_t n = 0; n < input.labels.size(); ++n)
-    sample(input.inputs.numbers.data() + n * inputs_, input.labels[n], output_, &gradients_,
-           1.0 / static_cast<double>(input.global_size));
+  std::vector<double> gradient(classes_);
+  for (std::size_t n = 0; n < input.labels.size(); ++n) {
+    const float* sample = input.inputs.numbers.data() + n * inputs_;
+    hidden_forward(sample, activations_.data());
+    out_forward(activations_.data(), input.labels[n], 1.0 / static_cast<double>(input.global_size), output_,
+                gradient.data());
+    out_weights(gradient.data(), activations_.data());
+    out_backward(gradient.data(), back_.data());
+    hidden_backward(activations_.data(), back_.data());
+    hidden_weights(back_.data(), sample);
+  }
   seen_ += static_cast<double>(input.labels.size());
   progress_.begin();
 }
@@ -163,57 +176,77 @@ void Perceptron::begin_backward(const StepInput& input) {
 StepOutput Perceptron::evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) {
   load_all();
   StepOutput output;
-  for (std::size_t n = 0; n < labels.size(); ++n)
-    sample(inputs.numbers.data() + n * inputs_, labels[n], output, nullptr, 0);
+  for (std::size_t n = 0; n < labels.size(); ++n) {
+    hidden_forward(inputs.numbers.data() + n * inputs_, activations_.data());
+    out_forward(activations_.data(), labels[n], 0, output, nullptr);
+  }
   return output;
 }
 
-void Perceptron::sample(const float* input, std::int64_t label, StepOutput& output, Values* gradients,
-                        double scale) {
-  const std::vector<double>&hidden_weight = values_[kHiddenWeight], &out_weight = values_[kOutWeight];
+void Perceptron::hidden_forward(const float* input, double* activations) const {
+  const std::vector<double>& weight = values_[kHiddenWeight];
   for (std::size_t h = 0; h < hidden_; ++h) {
     double sum = values_[kHiddenBias][h];
-    for (std::size_t d = 0; d < inputs_; ++d) sum += hidden_weight[h * inputs_ + d] * input[d];
-    activations_[h] = std::tanh(sum);
+    for (std::size_t d = 0; d < inputs_; ++d) sum += weight[h * inputs_ + d] * input[d];
+    activations[h] = std::tanh(sum);
   }
+}
+
+void Perceptron::out_forward(const double* activations, std::int64_t label, double scale, StepOutput& output,
+                             double* gradient) {
+  const std::vector<double>& weight = values_[kOutWeight];
   for (std::size_t c = 0; c < classes_; ++c) {
     logits_[c] = values_[kOutBias][c];
-    for (std::size_t h = 0; h < hidden_; ++h) logits_[c] += out_weight[c * hidden_ + h] * activations_[h];
+    for (std::size_t h = 0; h < hidden_; ++h) logits_[c] += weight[c * hidden_ + h] * activations[h];
   }
   const double most = *std::max_element(logits_.begin(), logits_.end());
   double total = 0;
   for (double logit : logits_) total += std::exp(logit - most);
   const double log_total = std::log(total) + most;
   // A label's share is spread over all classes in training.
-  const double spread = gradients == nullptr ? 0 : spec_.task.label_smoothing;
+  const double spread = gradient == nullptr ? 0 : spec_.task.label_smoothing;
   const double everywhere = spread / static_cast<double>(classes_);
   output.loss_sum += (1 - spread) * (log_total - logits_[static_cast<std::size_t>(label)]);
   if (spread > 0)
     for (double logit : logits_) output.loss_sum += everywhere * (log_total - logit);
   count(static_cast<std::size_t>(label), output);
-  if (gradients == nullptr) return;
-  const bool leaves = !binding_.factor_slots.empty();
-  std::fill(back_.begin(), back_.end(), 0.0);
+  if (gradient == nullptr) return;
   for (std::size_t c = 0; c < classes_; ++c) {
     const double wanted = (static_cast<std::int64_t>(c) == label ? 1 - spread : 0) + everywhere;
-    const double g = (std::exp(logits_[c] - most) / total - wanted) * scale;
-    (*gradients)[kOutBias][c] += g;
-    for (std::size_t h = 0; h < hidden_; ++h) {
-      (*gradients)[kOutWeight][c * hidden_ + h] += g * activations_[h];
-      back_[h] += g * out_weight[c * hidden_ + h];
-    }
-    if (leaves) layers_[1].outputs.push_back(g);
+    gradient[c] = (std::exp(logits_[c] - most) / total - wanted) * scale;
   }
-  if (leaves) {
-    layers_[1].inputs.insert(layers_[1].inputs.end(), activations_.begin(), activations_.end());
-    layers_[0].inputs.insert(layers_[0].inputs.end(), input, input + inputs_);
+}
+
+void Perceptron::out_backward(const double* gradient, double* back) const {
+  std::fill_n(back, hidden_, 0.0);
+  for (std::size_t c = 0; c < classes_; ++c)
+    for (std::size_t h = 0; h < hidden_; ++h) back[h] += gradient[c] * values_[kOutWeight][c * hidden_ + h];
+}
+
+void Perceptron::hidden_backward(const double* activations, double* back) const {
+  for (std::size_t h = 0; h < hidden_; ++h) back[h] *= 1 - activations[h] * activations[h];
+}
+
+void Perceptron::out_weights(const double* gradient, const double* activations) {
+  for (std::size_t c = 0; c < classes_; ++c) {
+    gradients_[kOutBias][c] += gradient[c];
+    for (std::size_t h = 0; h < hidden_; ++h)
+      gradients_[kOutWeight][c * hidden_ + h] += gradient[c] * activations[h];
   }
+  if (binding_.factor_slots.empty()) return;
+  layers_[1].outputs.insert(layers_[1].outputs.end(), gradient, gradient + classes_);
+  layers_[1].inputs.insert(layers_[1].inputs.end(), activations, activations + hidden_);
+}
+
+void Perceptron::hidden_weights(const double* back, const float* input) {
   for (std::size_t h = 0; h < hidden_; ++h) {
-    const double g = back_[h] * (1 - activations_[h] * activations_[h]);
-    if (leaves) layers_[0].outputs.push_back(g);
-    (*gradients)[kHiddenBias][h] += g;
-    for (std::size_t d = 0; d < inputs_; ++d) (*gradients)[kHiddenWeight][h * inputs_ + d] += g * input[d];
+    gradients_[kHiddenBias][h] += back[h];
+    for (std::size_t d = 0; d < inputs_; ++d)
+      gradients_[kHiddenWeight][h * inputs_ + d] += back[h] * input[d];
   }
+  if (binding_.factor_slots.empty()) return;
+  layers_[0].outputs.insert(layers_[0].outputs.end(), back, back + hidden_);
+  layers_[0].inputs.insert(layers_[0].inputs.end(), input, input + inputs_);
 }
 
 void Perceptron::count(std::size_t label, StepOutput& output) const {

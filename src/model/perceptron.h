@@ -3,9 +3,11 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "model/progress.h"
+#include "model/staged.h"
 
 namespace taxon::model {
 
@@ -28,21 +30,24 @@ struct PerceptronOptions {
 /// model and no framework, so that a simulation runs thousands of times a minute, and under every sanitizer.
 /// Parameters complete in the order "out.bias", "out.weight", "hidden.bias", "hidden.weight", "idle". One
 /// buffer, "seen", counts this rank's samples. Micro-batches change nothing: there is no activation memory to
-/// save.
+/// save. Its two segments are its two layers.
 class Perceptron final : public Model {
  public:
   /// Throws Error{Usage} for frozen names that no parameter has, and if all are frozen.
   explicit Perceptron(const PerceptronOptions& options);
 
   const ModelSpec& spec() const override { return spec_; }
+  Staged* staged() override;
   std::vector<int> gradient_order(data::Inputs, std::span<const std::int64_t>) override;
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override;
-  std::vector<double> buffers() const override { return {seen_}; }
-  void set_buffers(std::span<const double> values) override { seen_ = values[0]; }
+  std::vector<double> buffers() const override { return std::vector<double>(spec_.buffers.size(), seen_); }
+  void set_buffers(std::span<const double> values) override {
+    for (double value : values) seen_ = value;
+  }
   std::vector<double> parameters() const override;
   void set_parameters(std::span<const double> values) override;
   /// There is no chance in it, but a checkpoint must keep whatever a model gives.
@@ -52,7 +57,12 @@ class Perceptron final : public Model {
   std::vector<GradientTransfer> crossings() const override { return {}; }
 
  private:
+  class Stages;
+
   enum Index { kHiddenWeight, kHiddenBias, kOutWeight, kOutBias, kIdle };
+  /// In which numbers of an arena are handled.
+  template <class T>
+  using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
   using Values = std::vector<std::vector<double>>;  // by parameter
 
   /// What a linear layer's gradient is made from: of each sample of a step one row after the other.
@@ -62,16 +72,31 @@ class Perceptron final : public Model {
 
   void freeze(const std::vector<std::string>& patterns);
   void store_factors(std::size_t parameter, const FactorSlot& slot, const tensor::Arena& arena);
+  /// To the arenas, where the slots of segments [from, until) are complete by that.
+  void store_gradients(std::size_t gradients, int from, int until, tensor::Milestones& marks);
   void load_all();
   void load(int segment);
   void begin_backward(const StepInput& input);
-  /// One sample's loss; its gradient times `scale` is added to `gradients`, unless that is null.
-  void sample(const float* input, std::int64_t label, StepOutput& output, Values* gradients, double scale);
+  // Of one sample, by layers:
+  void hidden_forward(const float* input, double* activations) const;
+  /// Adds to the output; `gradient`, unless null: of the loss times `scale` with regard to the logits.
+  void out_forward(const double* activations, std::int64_t label, double scale, StepOutput& output,
+                   double* gradient);
+  /// From the gradient of logits to that of activations, and on to that of what is in front of them.
+  void out_backward(const double* gradient, double* back) const;
+  void hidden_backward(const double* activations, double* back) const;
+  // Add the gradients of weights:
+  void out_weights(const double* gradient, const double* activations);
+  void hidden_weights(const double* back, const float* input);
   /// Of one sample with these logits.
   void count(std::size_t label, StepOutput& output) const;
+  std::size_t held(int parameter) const {
+    return static_cast<std::size_t>(held_[static_cast<std::size_t>(parameter)]);
+  }
 
   std::size_t inputs_, hidden_, classes_;
   ModelSpec spec_;
+  std::vector<int> held_;  // Index of each of the spec's parameters
   Binding binding_;
   Progress progress_;
   int begun_ = 0;  // segments whose values the step has read
@@ -81,6 +106,7 @@ class Perceptron final : public Model {
   StepOutput output_;            // its
   int stored_ = 0;               // segments from this one on have their gradients in the arena
   std::vector<double> activations_, logits_, back_;  // of one sample
+  std::unique_ptr<Staged> stages_;
   double seen_ = 0;
 };
 

@@ -1,7 +1,13 @@
 #include "model/profile_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "model/division.h"
 
 namespace taxon::model {
 namespace {
@@ -13,6 +19,7 @@ Segment segment_of(const plan::SegmentProfile& profile, double batch) {
   segment.backward_flops = profile.backward_flops;
   segment.forward_seconds = profile.forward / batch;
   segment.backward_seconds = profile.backward / batch;
+  segment.outputs = profile.outputs;
   return segment;
 }
 
@@ -63,8 +70,68 @@ std::vector<int> gradient_order_of(const plan::ModelProfile& profile, const Mode
   return order;
 }
 
+/// Each stage is a piece whose passes fill their buffers with zeros.
+class ProfileModel::Stages final : public Staged {
+ public:
+  explicit Stages(ProfileModel& model) : model_(model) {}
+  void divide(const Division& division) override;
+  const std::vector<Piece>& pieces() const override { return pieces_; }
+  void begin_step(const StepInput& input) override {
+    model_.progress_.begin();
+    gradients_ = input.gradients;
+  }
+  void forward(int, const MicroBatch&, ConstView, View output) override { zero(output); }
+  void backward(int index, const MicroBatch&, Gradients, ConstView, View input_gradient, bool last,
+                tensor::Milestones& marks) override {
+    const Piece& piece = pieces_[static_cast<std::size_t>(index)];
+    zero(input_gradient);
+    if (!last) return;
+    model_.give_gradients(gradients_, static_cast<int>(piece.segments.begin),
+                          static_cast<int>(piece.segments.end()), marks);
+    if (index == 0) model_.progress_.finish(marks);
+  }
+  StepOutput end_step() override { return {}; }
+  void abandon_step() override {}
+  StepOutput evaluate(int, data::Inputs, std::span<const std::int64_t>, ConstView, View output) override {
+    zero(output);
+    return {};
+  }
+
+ private:
+  static void zero(View view) {
+    if (!view.empty()) std::memset(view.data(), 0, view.size());
+  }
+
+  ProfileModel& model_;
+  std::vector<Piece> pieces_;
+  std::size_t gradients_ = 0;
+};
+
+void ProfileModel::Stages::divide(const Division& division) {
+  TAXON_CHECK(pieces_.empty() && model_.binding_.layout == nullptr, "divide() comes once, before bind()");
+  if (division.members != 1)
+    throw Error(ErrorKind::Usage,
+                fmt::format("a profile does not say how {} members divide the layers of {}; leave the tensor "
+                            "axis out",
+                            division.members, model_.spec_.name));
+  HeldStages held = held_stages(model_.spec_, division);
+  std::vector<int> order;
+  for (int parameter : model_.order_)
+    if (auto at = std::find(held.parameters.begin(), held.parameters.end(), parameter);
+        at != held.parameters.end())
+      order.push_back(static_cast<int>(at - held.parameters.begin()));
+  model_.order_ = std::move(order);
+  model_.spec_ = std::move(held.spec);
+  pieces_ = std::move(held.pieces);
+}
+
 ProfileModel::ProfileModel(ModelSpec spec, std::vector<int> order)
     : spec_(std::move(spec)), order_(std::move(order)) {}
+
+Staged* ProfileModel::staged() {
+  if (!stages_) stages_ = std::make_unique<Stages>(*this);
+  return stages_.get();
+}
 
 void ProfileModel::bind(const Binding& binding) {
   binding_ = binding;
@@ -74,21 +141,24 @@ void ProfileModel::bind(const Binding& binding) {
 
 StepOutput ProfileModel::forward_backward(const StepInput& input, int from, tensor::Milestones& marks) {
   TAXON_CHECK(binding_.layout != nullptr, "bind() comes before the first step");
-  const tensor::Arena& gradients = *binding_.gradients[input.gradients];
   if (left_ == 0) {
     left_ = static_cast<int>(spec_.segments.size());
     progress_.begin();
   }
-  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
-    const int segment = spec_.segment_of(binding_.parameters[slot]);
-    if (segment < from || segment >= left_) continue;
-    View zeroed = gradients.bytes(binding_.gradient(slot));
-    std::memset(zeroed.data(), 0, zeroed.size());
-    progress_.completed(binding_.layout->slots()[slot].range, marks);
-  }
+  give_gradients(input.gradients, from, left_, marks);
   left_ = from;
   if (from == 0) progress_.finish(marks);
   return {};
+}
+
+void ProfileModel::give_gradients(std::size_t gradients, int from, int until, tensor::Milestones& marks) {
+  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+    const int segment = spec_.segment_of(binding_.parameters[slot]);
+    if (segment < from || segment >= until) continue;
+    View zeroed = binding_.gradients[gradients]->bytes(binding_.gradient(slot));
+    std::memset(zeroed.data(), 0, zeroed.size());
+    progress_.completed(binding_.layout->slots()[slot].range, marks);
+  }
 }
 
 std::vector<double> ProfileModel::buffers() const {

@@ -30,6 +30,7 @@ struct SegmentProfile {
   double forward = 0, backward = 0;
   double forward_flops = 0, backward_flops = 0;  // backward 0: twice the forward pass's
   std::vector<ParameterProfile> parameters;
+  std::int64_t outputs = 0;  // numbers of a sample that go on to the next segment; 0: not known, or the loss
   friend bool operator==(const SegmentProfile&, const SegmentProfile&) = default;
 };
 

@@ -45,6 +45,12 @@ void visit_fields(P& p, V&& visit) {
               .sentence = "Operations of its backward pass; 0: twice the forward pass's.",
               .min = 0},
         p.backward_flops);
+  visit(Field{.key = "outputs",
+              .sentence =
+                  "Numbers of one sample that go on to the next segment; 0: not known, so that the model "
+                  "can't be cut there.",
+              .min = 0},
+        p.outputs);
   visit(Field{.key = "parameters", .sentence = "Parameters that it reads first."}, p.parameters);
 }
 

@@ -275,7 +275,7 @@ class Profiling {
     for (int parameter : order_)
       profile_.completion.push_back(spec_.parameters[static_cast<std::size_t>(parameter)].name);
     for (const model::Segment& segment : spec_.segments) {
-      profile_.segments.push_back({segment.name, 0, 0, 0, 0, {}});
+      profile_.segments.push_back({.name = segment.name, .outputs = segment.outputs});
       for (int parameter : segment.parameters) {
         const model::ParameterSpec& spec = spec_.parameters[static_cast<std::size_t>(parameter)];
         profile_.segments.back().parameters.push_back(

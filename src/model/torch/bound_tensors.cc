@@ -70,8 +70,20 @@ BoundTensors::BoundTensors(Source source)
                   fmt::format("model {}: parameter {} is a view of another parameter; share the "
                               "parameter itself instead",
                               spec_.name, item.name));
-  freeze(source);
-  describe(source);
+  freeze(source.frozen);
+  describe(source.stages);
+  make_sink();
+}
+
+BoundTensors::BoundTensors(ModelSpec spec, std::vector<NamedTensor> parameters,
+                           std::vector<NamedTensor> buffers)
+    : parameters_(std::move(parameters)), buffers_(std::move(buffers)), spec_(std::move(spec)) {
+  make_sink();
+}
+
+void BoundTensors::make_sink() {
+  for (std::size_t i = 0; i < spec_.parameters.size(); ++i)
+    if (spec_.parameters[i].trainable) trainable_.push_back(static_cast<int>(i));
   std::vector<at::Tensor> trained;
   std::vector<int> segments;
   for (int index : trainable_) {
@@ -81,37 +93,31 @@ BoundTensors::BoundTensors(Source source)
   gradients_ = std::make_unique<GradientSink>(std::move(trained), segments);
 }
 
-void BoundTensors::freeze(const Source& source) {
-  const std::vector<std::string>& patterns = source.frozen;
+void BoundTensors::freeze(const std::vector<std::string>& patterns) {
   std::vector<std::string> names;
   for (const NamedTensor& item : parameters_) names.push_back(item.name);
   const std::vector<bool> frozen = find_frozen(spec_.name, names, patterns);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (frozen[i]) at::Tensor(parameters_[i].tensor).requires_grad_(false);
   const auto trained = [](const NamedTensor& item) { return item.tensor.requires_grad(); };
-  if (!source.divided && std::none_of(parameters_.begin(), parameters_.end(), trained))
+  if (std::none_of(parameters_.begin(), parameters_.end(), trained))
     throw Error(patterns.empty() ? ErrorKind::Data : ErrorKind::Usage,
                 fmt::format("model {} has no parameter to train; {}", spec_.name,
                             patterns.empty() ? "export it without torch.jit.freeze and with requires_grad"
                                              : "freeze fewer (model.frozen)"));
 }
 
-void BoundTensors::describe(const Source& source) {
-  for (const std::string& stage : source.stages) spec_.segments.push_back({stage, {}, 0});
+void BoundTensors::describe(const std::vector<std::string>& stages) {
+  for (const std::string& stage : stages) spec_.segments.push_back({stage, {}, 0});
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, tensor] = parameters_[i];
     const int index = static_cast<int>(i);
     spec_.parameters.push_back({name, tensor.sizes().vec(), tensor.requires_grad()});
-    if (tensor.requires_grad()) trainable_.push_back(index);
     const std::size_t dot = name.find('.');
-    std::string child = dot == std::string::npos ? spec_.name : name.substr(0, dot);
-    const auto adopted = source.adopted.find(name);
-    const bool moved = adopted != source.adopted.end();
-    if (moved) child = adopted->second;
-    auto segment =
-        std::find_if(spec_.segments.begin(), spec_.segments.end(), [&, &name = name](const Segment& s) {
-          return s.name == child || (!moved && name.starts_with(s.name + "."));
-        });
+    const std::string child = dot == std::string::npos ? spec_.name : name.substr(0, dot);
+    auto segment = std::find_if(
+        spec_.segments.begin(), spec_.segments.end(),
+        [&, &name = name](const Segment& s) { return s.name == child || name.starts_with(s.name + "."); });
     if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{child, {}, 0});
     segment->parameters.push_back(index);
   }

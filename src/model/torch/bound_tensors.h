@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,15 +21,12 @@ class BoundTensors {
     /// segment of their child.
     std::vector<std::string> stages;
     std::vector<std::string> frozen;  // patterns, as ModelPlan::frozen
-    /// Of the model's stages these are some, in which nothing may be left to train.
-    bool divided = false;
-    /// Parameters, by name, that a stage has in place of the one whose name they begin with.
-    std::map<std::string, std::string> adopted = {};
   };
   /// Throws Error{Usage} for frozen names that no parameter has, Error{Data} for a parameter that is a view
-  /// of another one, and where nothing is left to train of
-  /// a whole model.
+  /// of another one, and where nothing is left to train.
   explicit BoundTensors(Source source);
+  /// Some of a model's, as the spec lists them. There may be nothing to train.
+  BoundTensors(ModelSpec spec, std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers);
 
   ModelSpec& spec() { return spec_; }
   const ModelSpec& spec() const { return spec_; }
@@ -49,8 +45,9 @@ class BoundTensors {
   std::vector<GradientTransfer> crossings() const;
 
  private:
-  void freeze(const Source& source);
-  void describe(const Source& source);
+  void freeze(const std::vector<std::string>& patterns);
+  void describe(const std::vector<std::string>& stages);
+  void make_sink();
 
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once
   std::vector<int> trainable_;

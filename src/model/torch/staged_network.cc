@@ -5,9 +5,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
+#include "model/division.h"
 
 namespace taxon::model {
 namespace {
@@ -17,8 +17,6 @@ class Unheard final : public tensor::Milestones {
  public:
   void reached(int) override {}
 };
-
-bool is_in(const std::string& name, const std::string& stage) { return name.starts_with(stage + "."); }
 
 }  // namespace
 
@@ -32,21 +30,13 @@ void StagedNetwork::check(const Division& division) const {
   if (division.members != 1)
     throw Error(ErrorKind::Usage, fmt::format("model {} has no layers that {} members could divide",
                                               net_.name, division.members));
-  if (division.stages.size() > segments)
-    throw Error(ErrorKind::Usage, fmt::format("model {} has {} segments, which {} stages can't share",
-                                              net_.name, segments, division.stages.size()));
-  std::size_t next = 0;
-  for (Range stage : division.stages) {
-    TAXON_CHECK(stage.begin == next && stage.size > 0, "stages are ascending and have segments");
-    next = stage.end();
-    if (next < segments && net_.outputs[next - 1].type != net_.compute)
-      throw Error(ErrorKind::Usage,
-                  fmt::format("model {} can't be cut after {}: what leaves it is {}, not {}", net_.name,
-                              spec.segments[next - 1].name, c10::toString(net_.outputs[next - 1].type),
-                              c10::toString(net_.compute)));
-  }
-  TAXON_CHECK(next == segments && !division.held.empty(), "stages have ", next, " of ", segments,
-              " segments");
+  for (Range stage : division.stages)
+    if (stage.size > 0 && stage.end() < segments && net_.outputs[stage.end() - 1].type != net_.compute)
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("model {} can't be cut after {}: what leaves it is {}, not {}", net_.name,
+                      spec.segments[stage.end() - 1].name, c10::toString(net_.outputs[stage.end() - 1].type),
+                      c10::toString(net_.compute)));
 }
 
 void StagedNetwork::divide(const Division& division) {
@@ -57,71 +47,37 @@ void StagedNetwork::divide(const Division& division) {
 
 void StagedNetwork::hold(const Division& division, const ModelSpec& whole) {
   const std::vector<NamedTensor> parameters = net_.tensors->parameters();
-  std::map<const at::TensorImpl*, int> index_of;
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    index_of[parameters[i].tensor.unsafeGetTensorImpl()] = static_cast<int>(i);
-  std::vector<std::set<int>> stages(parameters.size());  // that use each
-  std::vector<std::vector<int>> reads;                   // of each segment
-  for (std::size_t stage = 0; stage < division.stages.size(); ++stage)
-    for (std::size_t s = division.stages[stage].begin; s < division.stages[stage].end(); ++s) {
-      reads.push_back(whole.segments[s].parameters);
-      for (const at::Tensor& tensor : net_.network->borrowed(static_cast<int>(s)))
-        reads.back().push_back(index_of.at(tensor.unsafeGetTensorImpl()));
-      for (int p : reads.back()) stages[static_cast<std::size_t>(p)].insert(static_cast<int>(stage));
-    }
+  const std::vector<NamedTensor> buffers = net_.network->buffers();
+  std::vector<std::vector<int>> borrowed(whole.segments.size());
+  for (std::size_t s = 0; s < borrowed.size(); ++s)
+    for (const at::Tensor& tensor : net_.network->borrowed(static_cast<int>(s)))
+      for (std::size_t p = 0; p < parameters.size(); ++p)
+        if (parameters[p].tensor.is_same(tensor)) borrowed[s].push_back(static_cast<int>(p));
+  HeldStages held = held_stages(whole, division, borrowed);
 
-  BoundTensors::Source source{.model = whole.name, .divided = true};
-  std::vector<std::size_t> segments;
-  std::vector<int> held;  // parameters
-  for (int stage : division.held) {
-    const Range range = division.stages[static_cast<std::size_t>(stage)];
-    const bool ends = range.end() == whole.segments.size();
-    pieces_.push_back({.stage = stage,
-                       .segments = {segments.size(), range.size},
-                       .inputs = range.begin == 0 ? 0 : whole.segments[range.begin - 1].outputs,
-                       .outputs = ends ? 0 : whole.segments[range.end() - 1].outputs});
-    for (std::size_t s = range.begin; s < range.end(); ++s) {
-      segments.push_back(s);
-      source.stages.push_back(whole.segments[s].name);
-      for (int p : reads[s]) {
-        const NamedTensor& parameter = parameters[static_cast<std::size_t>(p)];
-        if (std::find(held.begin(), held.end(), p) != held.end()) continue;
-        held.push_back(p);
-        source.parameters.push_back(parameter);
-        source.adopted[parameter.name] = whole.segments[s].name;
-      }
-      for (const NamedTensor& buffer : net_.network->buffers())
-        if (is_in(buffer.name, whole.segments[s].name)) source.buffers.push_back(buffer);
-    }
-  }
-  net_.tensors = std::make_unique<BoundTensors>(std::move(source));
+  std::vector<NamedTensor> own_parameters, own_buffers;
+  for (int p : held.parameters) own_parameters.push_back(parameters[static_cast<std::size_t>(p)]);
+  for (int b : held.buffers) own_buffers.push_back(buffers[static_cast<std::size_t>(b)]);
+  net_.tensors =
+      std::make_unique<BoundTensors>(std::move(held.spec), std::move(own_parameters), std::move(own_buffers));
+  net_.offer_targets();
   for (std::size_t p = 0; p < parameters.size(); ++p)
-    if (std::find(held.begin(), held.end(), static_cast<int>(p)) == held.end()) {
+    if (std::count(held.parameters.begin(), held.parameters.end(), static_cast<int>(p)) == 0) {
       at::Tensor tensor = parameters[p].tensor;
       tensor.set_data(at::empty({0}, tensor.options()));
     }
 
-  ModelSpec& spec = net_.tensors->spec();
-  spec.task = whole.task;
-  for (std::size_t s = 0; s < segments.size(); ++s) {
-    std::vector<int> own = std::move(spec.segments[s].parameters);
-    spec.segments[s] = whole.segments[segments[s]];
-    spec.segments[s].parameters = std::move(own);
-    parts_.push_back({.stage = static_cast<int>(segments[s])});
-  }
-  for (std::size_t p = 0; p < held.size(); ++p)
-    if (const std::set<int>& users = stages[static_cast<std::size_t>(held[p])]; users.size() > 1)
-      spec.parameters[p].stages = {users.begin(), users.end()};
-  net_.offer_targets();
-  for (std::size_t s = 0; s < segments.size(); ++s)
-    for (int p : reads[segments[s]]) {
-      const auto index = std::find(held.begin(), held.end(), p) - held.begin();
-      const std::vector<int>& trainable = net_.tensors->trainable();
-      const auto trained = std::find(trainable.begin(), trainable.end(), static_cast<int>(index));
+  pieces_ = std::move(held.pieces);
+  const std::vector<int>& trainable = net_.tensors->trainable();
+  for (std::size_t s = 0; s < held.segments.size(); ++s) {
+    parts_.push_back({.stage = held.segments[s]});
+    for (int p : held.reads[s]) {
+      const auto trained = std::find(trainable.begin(), trainable.end(), p);
       if (trained == trainable.end()) continue;
       parts_[s].trained.push_back(static_cast<int>(trained - trainable.begin()));
-      parts_[s].weights.push_back(parameters[static_cast<std::size_t>(p)].tensor);
+      parts_[s].weights.push_back(net_.tensors->parameters()[static_cast<std::size_t>(p)].tensor);
     }
+  }
 }
 
 void StagedNetwork::begin_step(const StepInput& input) {
