@@ -22,6 +22,7 @@ plan::Catalogue catalogue(const Extensions& own) {
   known.outer_rules = optim::known_outer_rules(own.outer_rules);
   known.graphs = names_of(own.graphs, graph_table());
   known.consistencies = known_consistencies(own.consistencies);
+  known.pipelines = program::known_pipelines(own.pipelines);
   known.lates = optim::known_lates(own.late_rules);
   return known;
 }

@@ -10,6 +10,7 @@
 #include "optim/rule.h"
 #include "optim/schedule.h"
 #include "optim/staleness.h"
+#include "program/schedule.h"
 
 namespace taxon::exchange {
 
@@ -25,6 +26,7 @@ struct Extensions {
   std::span<const comm::CollectiveRow> collectives;
   std::span<const optim::ScheduleRow> schedules;
   std::span<const ConsistencyRow> consistencies;
+  std::span<const program::ScheduleRow> pipelines;
 };
 
 /// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are

@@ -27,6 +27,9 @@ const Catalogue::Rule* Catalogue::find_rule(std::string_view name) const { retur
 const Catalogue::Schedule* Catalogue::find_schedule(std::string_view name) const {
   return find(schedules, name);
 }
+const Catalogue::Pipeline* Catalogue::find_pipeline(std::string_view name) const {
+  return find(pipelines, name);
+}
 const Catalogue::Model* Catalogue::find_model(std::string_view name) const { return find(models, name); }
 const Catalogue::Task* Catalogue::find_task(std::string_view name) const { return find(tasks, name); }
 const Catalogue::Dataset* Catalogue::find_dataset(std::string_view name) const {
@@ -102,6 +105,11 @@ std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue&
 
 std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue) {
   const Catalogue::Schedule* schedule = catalogue.find_schedule(rate.schedule);
+  return schedule ? schedule->options : std::vector<OptionKey>();
+}
+
+std::vector<OptionKey> own_keys(const PipelinePlan& pipeline, const Catalogue& catalogue) {
+  const Catalogue::Pipeline* schedule = catalogue.find_pipeline(pipeline.schedule);
   return schedule ? schedule->options : std::vector<OptionKey>();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,6 +104,15 @@ struct Catalogue {
     std::vector<OptionKey> options = {};
     std::span<const PlanRule> rules = {};
   };
+  struct Pipeline {
+    std::string name;
+    std::string sentence = {};
+    bool flushes = true;  // one update of all micro-batches: the algorithm of one process
+    std::vector<OptionKey> options = {};
+    /// What it can't be with so many ranks and micro-batches, one sentence each.
+    std::function<std::vector<std::string>(int ranks, int micros, const Options&)> problems = {};
+    std::span<const PlanRule> rules = {};
+  };
   struct Model {
     std::string name;
     std::string sentence = {};
@@ -135,6 +145,7 @@ struct Catalogue {
   std::vector<std::string> transports, graphs;
   std::vector<Transform> transforms;
   std::vector<Schedule> schedules;
+  std::vector<Pipeline> pipelines;
   std::vector<Rule> rules;
   std::vector<Topology> topologies;
   std::vector<Outer> outer_rules;
@@ -145,6 +156,7 @@ struct Catalogue {
   // Null for a name that no row has.
   const Rule* find_rule(std::string_view name) const;
   const Schedule* find_schedule(std::string_view name) const;
+  const Pipeline* find_pipeline(std::string_view name) const;
   const Model* find_model(std::string_view name) const;
   const Task* find_task(std::string_view name) const;
   const Dataset* find_dataset(std::string_view name) const;
@@ -176,6 +188,7 @@ std::vector<OptionKey> own_keys(const ModelPlan& model, const Catalogue& catalog
 std::vector<OptionKey> own_keys(const TaskPlan& task, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const OptimiserPlan& optimiser, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const RatePlan& rate, const Catalogue& catalogue);
+std::vector<OptionKey> own_keys(const PipelinePlan& pipeline, const Catalogue& catalogue);
 /// Those of a level, for messages: "topology servers with rule sum and consistency clocks".
 std::string named_rows(const LevelPlan& level, const Catalogue& catalogue);
 std::vector<OptionKey> own_keys(const DataPlan& data, const Catalogue& catalogue);

@@ -38,12 +38,14 @@ std::string write_changes(const Plan& plan, const Catalogue* catalogue) {
   named.task.name = plan.task.name;
   named.optimiser.rule = plan.optimiser.rule;
   named.learning_rate.schedule = plan.learning_rate.schedule;
+  named.pipeline.schedule = plan.pipeline.schedule;
   named.data.dataset = plan.data.dataset;
   if (catalogue) named = override_plan(std::move(named), {}, catalogue);
   usual.model.options = named.model.options;
   usual.task.options = named.task.options;
   usual.optimiser.options = named.optimiser.options;
   usual.learning_rate.options = named.learning_rate.options;
+  usual.pipeline.options = named.pipeline.options;
   usual.data.options = named.data.options;
   const auto kept = changes(YAML::Load(write_plan(asked)), YAML::Load(write_plan(usual)));
   return kept ? YAML::Dump(*kept) + "\n" : "{}\n";

@@ -202,8 +202,22 @@ void visit_fields(P& p, V&& visit) {
 
 template <Like<MeshPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(Field{.key = "data", .sentence = "Workers that split the data; 0: all.", .min = 0, .max = 1 << 20},
+  visit(Field{.key = "data",
+              .sentence = "Replicas of the model, which split the data; 0: as many as the other axes leave.",
+              .min = 0,
+              .max = 1 << 20},
         p.data);
+  visit(Field{.key = "pipeline",
+              .sentence = "Ranks that a replica's stages lie on, each a part of its layers; see pipeline.",
+              .min = 1,
+              .max = 1 << 16},
+        p.pipeline);
+  visit(Field{.key = "tensor",
+              .sentence = "Ranks that a stage's layers are split among (docs/parallelism.md). Ranks count "
+                          "tensor first, then data, then pipeline.",
+              .min = 1,
+              .max = 1 << 16},
+        p.tensor);
   visit(Field{.key = "node",
               .sentence = "Consecutive ranks that make a node, for the levels node and across; 0: those that "
                           "share memory.",
@@ -217,6 +231,18 @@ void visit_fields(P& p, V&& visit) {
             .min = 0,
             .max = 1 << 20},
       p.servers);
+}
+
+template <Like<PipelinePlan> P, class V>
+void visit_fields(P& p, V&& visit) {
+  visit(Field{.key = "schedule",
+              .sentence = "In which order stages take micro-batches (batch.micro_batches) forward and "
+                          "backward; `taxon schedule` draws it."},
+        p.schedule);
+  visit(Field{.key = "cut",
+              .sentence = "Segments of the model (`taxon profile` lists them) that begin a stage after the "
+                          "first, [h.1, h.2]; empty: stages take as equally long as possible."},
+        p.cut);
 }
 
 template <Like<TransportPlan> P, class V>
@@ -401,6 +427,9 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "length", .sentence = "How long to train."}, p.length);
   visit(Field{.key = "mesh", .sentence = "How workers are laid out; an axis of 0 takes what remains."},
         p.mesh);
+  visit(
+      Field{.key = "pipeline", .sentence = "What the stages of a model do, where mesh.pipeline is above 1."},
+      p.pipeline);
   visit(Field{.key = "exchange", .sentence = "How workers combine their gradients."}, p.exchange);
   visit(Field{.key = "transport", .sentence = "How bytes travel."}, p.transport);
   visit(Field{.key = "control", .sentence = "How workers find and watch each other."}, p.control);

@@ -9,6 +9,7 @@
 #include "plan/legality_codecs.h"
 #include "plan/legality_factors.h"
 #include "plan/legality_rows.h"
+#include "plan/mesh.h"
 #include "plan/model_file.h"
 
 namespace taxon::plan {
@@ -91,9 +92,52 @@ Violation warmup_ends(const LegalityInput& c) {
 }
 
 Violation mesh_fits(const LegalityInput& c) {
-  int data = c.plan.mesh.data;
-  return unless(data == 0 || data == workers(c.plan, c.world_size),
-                fmt::format("it is {}, and there are {} worker(s)", data, workers(c.plan, c.world_size)));
+  const MeshPlan& mesh = c.plan.mesh;
+  const int ranks = c.world_size - mesh.servers, replica = ranks_of_replica(mesh);
+  const std::string there =
+      fmt::format("{} worker(s), pipeline is {}, tensor is {}", ranks, mesh.pipeline, mesh.tensor);
+  if (ranks % replica != 0) return "there are " + there;
+  return unless(mesh.data == 0 || mesh.data == ranks / replica,
+                fmt::format("it is {}, and there are {}", mesh.data, there));
+}
+
+Violation replicas_divide(const LegalityInput& c) {
+  if (ranks_of_replica(c.plan.mesh) == 1) return {};
+  if (c.plan.mesh.servers > 0) return fmt::format("mesh.servers is {}", c.plan.mesh.servers);
+  if (c.plan.exchange.delay > 0) return fmt::format("exchange.delay is {}", c.plan.exchange.delay);
+  if (c.plan.exchange.gradients != GradientMemory::Whole)
+    return fmt::format("exchange.gradients is {}", to_string(c.plan.exchange.gradients));
+  for (const LevelPlan& level : c.plan.exchange.levels) {
+    if (level.group != LevelGroup::Data) return fmt::format("a level is over {}", to_string(level.group));
+    if (level.rule != "sum") return fmt::format("replicas meet by rule {}", level.rule);
+    if (level.factors != FactorUse::None) return fmt::format("factors is {}", to_string(level.factors));
+    const SumAt sum = c.known.sum_at(level);
+    if (sum != SumAt::Everyone && sum != SumAt::Parts) return "topology is " + level.topology;
+  }
+  return {};
+}
+
+Violation pipelines_known(const LegalityInput& c) {
+  return known_name(c.plan.pipeline.schedule, names_of(c.known.pipelines));
+}
+
+Violation pipeline_scheduled(const LegalityInput& c) {
+  if (c.plan.mesh.pipeline == 1) return {};
+  const Catalogue::Pipeline* row = c.known.find_pipeline(c.plan.pipeline.schedule);
+  if (!row) return {};
+  if (!row->flushes)
+    return fmt::format(
+        "schedule {} trains with older versions of the weights, which only `taxon schedule` "
+        "knows so far",
+        row->name);
+  const auto problems =
+      row->problems(c.plan.mesh.pipeline, c.plan.batch.micro_batches, c.plan.pipeline.options);
+  return unless(problems.empty(), fmt::format("{}", fmt::join(problems, "; ")));
+}
+
+Violation cut_fits(const LegalityInput& c) {
+  return unless(c.plan.pipeline.cut.empty() || c.plan.mesh.pipeline > 1,
+                fmt::format("it has {} segment(s), and mesh.pipeline is 1", c.plan.pipeline.cut.size()));
 }
 
 Violation servers_serve(const LegalityInput& c) {
@@ -318,7 +362,17 @@ constexpr LegalityRow kRows[] = {
     {"learning_rate.warmup_samples", "must end within the run", warmup_ends},
     {"length", "exactly one of length.epochs, length.steps and length.samples must be given, above 0",
      length_given},
-    {"mesh.data", "must be 0 or the number of workers", mesh_fits},
+    {"mesh.data",
+     "must be 0, or make the number of workers with mesh.pipeline and mesh.tensor, which must divide it",
+     mesh_fits},
+    {"mesh.pipeline",
+     "and mesh.tensor above 1 need a synchronous exchange of gradients over data alone, with sums, without "
+     "delay, ring, factors and servers",
+     replicas_divide},
+    {"pipeline.schedule", "must name a schedule of pipelines", pipelines_known, Name},
+    {"pipeline.schedule", "must be one of one update a step that fits mesh.pipeline and batch.micro_batches",
+     pipeline_scheduled},
+    {"pipeline.cut", "needs mesh.pipeline above 1", cut_fits},
     {"mesh.node", "must be 0 or divide the number of workers", node_fits},
     {"exchange.levels", "must be one level over data, or one over node and then one over across",
      levels_nest},
@@ -460,6 +514,9 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
   if (!known.schedules.empty())
     check_options(plan.learning_rate.options, own_keys(plan.learning_rate, known), "learning_rate.",
                   "schedule " + plan.learning_rate.schedule, problems);
+  if (!known.pipelines.empty())
+    check_options(plan.pipeline.options, own_keys(plan.pipeline, known), "pipeline.",
+                  "schedule " + plan.pipeline.schedule, problems);
   if (!known.datasets.empty())
     check_options(plan.data.options, own_keys(plan.data, known), "data.", "data set " + plan.data.dataset,
                   problems);
@@ -472,6 +529,7 @@ std::vector<Problem> check_plan(const Plan& plan, int world_size, const Catalogu
     check_row(c, known.find_dataset(plan.data.dataset), problems);
     check_row(c, known.find_rule(plan.optimiser.rule), problems);
     check_row(c, known.find_schedule(plan.learning_rate.schedule), problems);
+    check_row(c, known.find_pipeline(plan.pipeline.schedule), problems);
   }
   for (const LevelPlan& level : plan.exchange.levels) {
     const std::size_t before = problems.size();

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "plan/mesh.h"
 
 namespace taxon::plan {
 
@@ -38,7 +39,9 @@ std::string describe(const EmulationPlan& emulation) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-int workers(const Plan& plan, int world_size) { return std::max(1, world_size - plan.mesh.servers); }
+int workers(const Plan& plan, int world_size) {
+  return std::max(1, (world_size - plan.mesh.servers) / ranks_of_replica(plan.mesh));
+}
 
 std::int64_t global_batch(const Plan& plan, int world_size) {
   return plan.batch.global > 0 ? plan.batch.global : plan.batch.per_worker * workers(plan, world_size);

@@ -194,9 +194,19 @@ struct LengthPlan {
 /// Sizes of the axes over which ranks are laid out; 0: what remains of the world size.
 struct MeshPlan {
   int data = 0;
-  int node = 0;     // consecutive ranks that make a node, for levels; 0: as many as share memory
-  int servers = 0;  // ranks, the last ones, that only serve; 0: all work, and serve where a level asks
+  int pipeline = 1;  // ranks that hold one stage of the model after the other, or several
+  int tensor = 1;    // ranks among which a stage's layers are split
+  int node = 0;      // consecutive ranks that make a node, for levels; 0: as many as share memory
+  int servers = 0;   // ranks, the last ones, that only serve; 0: all work, and serve where a level asks
   friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
+};
+
+/// What stages of a model do in a step, where mesh.pipeline has them on several ranks.
+struct PipelinePlan {
+  std::string schedule = "1f1b";  // a row of the table of schedules (src/program)
+  std::vector<std::string> cut;  // segments that begin a stage after the first; empty: balanced by operations
+  Options options;               // of the schedule: keys of its own
+  friend bool operator==(const PipelinePlan&, const PipelinePlan&) = default;
 };
 
 /// What travels in place of gradients.
@@ -364,6 +374,7 @@ struct Plan {
   RatePlan learning_rate;
   LengthPlan length;
   MeshPlan mesh;
+  PipelinePlan pipeline;
   ExchangePlan exchange;
   TransportPlan transport;
   ControlPlan control;
@@ -413,7 +424,8 @@ void require_legal(const std::vector<Problem>& problems);
 /// A hash of everything that all ranks must agree on; equal plans, equal hashes. 16 hex digits.
 std::string plan_hash(const Plan& plan);
 
-/// Ranks that work on samples: all but dedicated servers.
+/// Replicas of the model that share the samples: all ranks but dedicated servers, over those that a replica
+/// is divided among.
 int workers(const Plan& plan, int world_size);
 /// Samples per step over all workers, whichever key the recipe used.
 std::int64_t global_batch(const Plan& plan, int world_size);

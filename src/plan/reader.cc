@@ -98,6 +98,14 @@ void Reader::settle(const Catalogue& catalogue) {
                       .rows = {}};
   add_rows(schedule, catalogue.schedules);
   settle(plan_.learning_rate.options, schedule);
+  RowSection pipeline{.path = "pipeline",
+                      .known_path = "pipeline.",
+                      .named = "schedule " + plan_.pipeline.schedule,
+                      .rows_are_known = catalogue.find_pipeline(plan_.pipeline.schedule) != nullptr,
+                      .keys = own_keys(plan_.pipeline, catalogue),
+                      .rows = {}};
+  add_rows(pipeline, catalogue.pipelines);
+  settle(plan_.pipeline.options, pipeline);
   RowSection dataset{.path = "data",
                      .known_path = "data.",
                      .named = "data set " + plan_.data.dataset,

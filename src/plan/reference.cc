@@ -131,6 +131,17 @@ std::string rules_page(const Catalogue& catalogue) {
   return page + table_of(keys);
 }
 
+std::string pipelines_page(const Catalogue& catalogue) {
+  std::string page =
+      "\n## Schedules of pipelines\nWhat `pipeline.schedule` may name, and the keys that its section then "
+      "has "
+      "beside those above; [parallelism.md](parallelism.md) draws them.\n\n| key | name | meaning | keys of "
+      "its own |\n|---|---|---|---|\n";
+  std::vector<SharedKey> keys;
+  add_names(page, "schedule", catalogue.pipelines, keys);
+  return page + table_of(keys);
+}
+
 std::string data_page(const Catalogue& catalogue) {
   std::string page =
       "\n## Data sets and transforms\nWhat `data.dataset` and an element of `data.transforms` may name, and "
@@ -189,14 +200,15 @@ std::string plan_reference(const Catalogue& catalogue) {
   add(catalogue.datasets);
   add(catalogue.rules);
   add(catalogue.schedules);
+  add(catalogue.pipelines);
   add(catalogue.topologies);
   add(catalogue.outer_rules);
   add(catalogue.consistencies);
   add(catalogue.lates);
   add(catalogue.codecs);
-  return fmt::format("{}\n{}{}{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, models_page(catalogue),
-                     data_page(catalogue), rules_page(catalogue), levels_page(catalogue),
-                     codecs_page(catalogue), rules);
+  return fmt::format("{}\n{}{}{}{}{}{}{}{}{}{}", kIntroduction, kHead, top, sections, models_page(catalogue),
+                     data_page(catalogue), rules_page(catalogue), pipelines_page(catalogue),
+                     levels_page(catalogue), codecs_page(catalogue), rules);
 }
 
 }  // namespace taxon::plan

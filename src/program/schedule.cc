@@ -60,6 +60,33 @@ std::vector<std::string> shape_problems(const ScheduleRow& row, const Shape& sha
   return problems;
 }
 
+int stages_on(const ScheduleRow& row, int ranks, const plan::Options& options) {
+  constexpr int kMostOfARank = 1024;
+  for (int each = 1; each <= kMostOfARank; ++each)
+    if (row.ranks({.stages = each * ranks}, options) == ranks) return each * ranks;
+  return 0;
+}
+
+std::vector<plan::Catalogue::Pipeline> known_pipelines(std::span<const ScheduleRow> own) {
+  std::vector<plan::Catalogue::Pipeline> known;
+  for (std::span<const ScheduleRow> rows : {own, schedule_table()})
+    for (const ScheduleRow& row : rows)
+      known.push_back({.name = std::string(row.name),
+                       .sentence = std::string(row.sentence),
+                       .flushes = row.flushes,
+                       .options = row.options(),
+                       .problems = [&row](int ranks, int micros, const plan::Options& options) {
+                         if (auto problems = option_problems(row, options); !problems.empty())
+                           return problems;
+                         const int stages = stages_on(row, ranks, options);
+                         if (stages == 0)
+                           return std::vector{
+                               fmt::format("schedule {} lies on no {} ranks", row.name, ranks)};
+                         return shape_problems(row, {stages, micros}, options);
+                       }});
+  return known;
+}
+
 Program make_program(const ScheduleRow& row, const Shape& shape, const plan::Options& options) {
   if (const auto problems = shape_problems(row, shape, options); !problems.empty())
     throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(problems, "\n")));

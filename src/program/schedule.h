@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/catalogue.h"
 #include "plan/options.h"
 #include "program/program.h"
 
@@ -79,6 +80,11 @@ ScheduleRow schedule_row(ScheduleRow row) {
 std::span<const ScheduleRow> schedule_table();
 /// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
 const ScheduleRow& find_schedule(std::string_view name, std::span<const ScheduleRow> own = {});
+
+/// For plan::check_plan(), one's own first.
+std::vector<plan::Catalogue::Pipeline> known_pipelines(std::span<const ScheduleRow> own = {});
+/// The fewest stages that the row lays on so many ranks; 0: none that it could.
+int stages_on(const ScheduleRow& row, int ranks, const plan::Options& options);
 
 /// Everything that is wrong with these options and this shape, one sentence each. Empty: make_program() has
 /// it.

@@ -108,8 +108,38 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.gradients = GradientMemory::Ring;
          p.exchange.order = BucketOrder::Backward;
        }},
-      {"mesh.data: must be 0 or the number of workers: it is 3, and there are 2 worker(s)",
+      {"mesh.data: must be 0, or make the number of workers with mesh.pipeline and mesh.tensor, which must "
+       "divide it: it is 3, and there are 2 worker(s), pipeline is 1, tensor is 1",
        [](Plan& p) { p.mesh.data = 3; }},
+      {"mesh.data: must be 0, or make the number of workers with mesh.pipeline and mesh.tensor, which must "
+       "divide it: there are 6 worker(s), pipeline is 2, tensor is 2",
+       [](Plan& p) {
+         p.mesh.pipeline = p.mesh.tensor = 2;
+         p.batch = {.per_worker = 4, .micro_batches = 2};
+       },
+       6},
+      {"mesh.pipeline: and mesh.tensor above 1 need a synchronous exchange of gradients over data alone, "
+       "with "
+       "sums, without delay, ring, factors and servers: exchange.delay is 1",
+       [](Plan& p) {
+         p.mesh.tensor = 2;
+         p.exchange.delay = 1;
+       }},
+      {"pipeline.schedule: must name a schedule of pipelines: it is \"1f2b\"; did you mean 1f1b?",
+       [](Plan& p) { p.pipeline.schedule = "1f2b"; }},
+      {"pipeline.schedule: must be one of one update a step that fits mesh.pipeline and batch.micro_batches: "
+       "1 micro-batches for 2 ranks",
+       [](Plan& p) { p.mesh.pipeline = 2; }},
+      {"pipeline.schedule: must be one of one update a step that fits mesh.pipeline and batch.micro_batches: "
+       "schedule pipedream trains with older versions of the weights, which only `taxon schedule` knows so "
+       "far",
+       [](Plan& p) {
+         p.mesh.pipeline = 2;
+         p.batch = {.per_worker = 4, .micro_batches = 2};
+         p.pipeline.schedule = "pipedream";
+       }},
+      {"pipeline.cut: needs mesh.pipeline above 1: it has 1 segment(s), and mesh.pipeline is 1",
+       [](Plan& p) { p.pipeline.cut = {"fc"}; }},
       {"mesh.node: must be 0 or divide the number of workers: it is 3, and there are 2 worker(s)",
        [](Plan& p) { p.mesh.node = 3; }},
       {"exchange.levels: must be one level over data, or one over node and then one over across: they are []",
@@ -438,6 +468,13 @@ TEST(Legality, LegalSpecialCases) {
     EXPECT_TRUE(check_plan(plan, world_size, test::catalogue()).empty());
   };
   expect_legal([](Plan& p) { p.mesh.data = 3; }, 3);
+  expect_legal(
+      [](Plan& p) {
+        p.mesh = {.data = 2, .pipeline = 3, .tensor = 2};
+        p.batch = {.per_worker = 6, .micro_batches = 3};
+        p.pipeline.cut = {"conv2", "fc"};
+      },
+      12);
   expect_legal([](Plan& p) { p.batch.global = 2; }, 5);  // ranks without samples
   expect_legal([](Plan& p) { p.batch = {.per_worker = 4, .micro_batches = 4}; }, 3);
   expect_legal([](Plan& p) { p.precision = {DType::Float64, DType::Float64}; }, 2);

@@ -34,6 +34,11 @@ inline plan::ConsistencyBounds sample_bounds(const plan::LevelPlan& level) {
           fmt::format("lead {}, quorum {}, apply {}", clocks.staleness, clocks.quorum, clocks.apply)};
 }
 
+inline std::vector<std::string> too_few_micro_batches(int ranks, int micros, const plan::Options&) {
+  if (micros >= ranks) return {};
+  return {fmt::format("{} micro-batches for {} ranks", micros, ranks)};
+}
+
 /// Names as the tables of a full build have them.
 inline plan::Catalogue catalogue() {
   return {.models = {{.name = "mlp"},
@@ -50,6 +55,8 @@ inline plan::Catalogue catalogue() {
           .graphs = {"ring", "exponential"},
           .transforms = {{.name = "flip"}, {.name = "crop", .options = plan::option_keys<SampleOptions>()}},
           .schedules = {{.name = "constant"}, {.name = "step"}, {.name = "cosine"}},
+          .pipelines = {{.name = "1f1b", .problems = too_few_micro_batches},
+                        {.name = "pipedream", .flushes = false, .problems = too_few_micro_batches}},
           .rules = {{.name = "sgd", .is_linear = true},
                     {.name = "momentum", .has_momentum = true},
                     {.name = "nesterov", .has_momentum = true},
