@@ -13,7 +13,7 @@ struct Loader::Prefetch {
 };
 
 Loader::Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch,
-               std::int64_t consumed, std::int64_t total, int workers)
+               std::int64_t consumed, std::int64_t total, int workers, int worker)
     : runtime_(runtime),
       dataset_(dataset),
       sampler_(std::move(sampler)),
@@ -21,7 +21,8 @@ Loader::Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, 
       position_(consumed),
       ahead_(consumed),
       total_(total),
-      workers_(workers) {
+      workers_(workers),
+      worker_(worker) {
   TAXON_CHECK(prefetch_ > 0, "prefetch=", prefetch_);
 }
 
@@ -30,11 +31,10 @@ Loader::~Loader() = default;  // each job checks that it ended
 void Loader::fill() {
   while (queue_.size() < static_cast<std::size_t>(prefetch_) && ahead_ < total_) {
     Sampler::Position place = sampler_.position_of(ahead_);
-    const int rank = runtime_.rank().value();
     std::size_t share = 0;
-    if (rank < workers_)
+    if (worker_ < workers_)
       share = part({0, static_cast<std::size_t>(place.size)}, static_cast<std::size_t>(workers_),
-                   static_cast<std::size_t>(rank))
+                   static_cast<std::size_t>(worker_))
                   .size;
     const auto targets = static_cast<std::size_t>(dataset_.shape().targets());
     auto prefetch = std::make_unique<Prefetch>();
@@ -88,7 +88,7 @@ void Loader::start(Prefetch& prefetch, std::size_t share) {
 /// On a thread of the data stream.
 std::vector<std::int64_t> Loader::draw(const Batch& batch) {
   std::lock_guard lock(drawing_);
-  return sampler_.at(batch.first, workers_, runtime_.rank().value()).indices;
+  return sampler_.at(batch.first, workers_, worker_).indices;
 }
 
 /// More parts for the batches that are prepared from now on, if the step waited for this one.

@@ -28,9 +28,9 @@ struct Batch {
 class Loader {
  public:
   /// Everything referenced outlives the loader. Starts at `consumed` samples and ends when `total` are
-  /// reached. Ranks 0 to `workers` - 1 share each batch; other ranks' shares are empty.
+  /// reached. `workers` share each batch, and this is number `worker`; shares of others are empty.
   Loader(comm::Runtime& runtime, const Dataset& dataset, Sampler sampler, int prefetch, std::int64_t consumed,
-         std::int64_t total, int workers);
+         std::int64_t total, int workers, int worker);
   ~Loader();
   /// The next share in order; the first call starts the prefetch. A batch is never cut at `total`: the last
   /// one may pass it. Throws the cancellation's error. REQUIRES: not at the end.
@@ -54,7 +54,7 @@ class Loader {
   std::int64_t position_;  // of the next batch to hand out
   std::int64_t ahead_;     // of the next batch to prepare
   std::int64_t total_;
-  int workers_;
+  int workers_, worker_;
   int parts_ = 1;
   Instant asked_{};     // when the last batch was asked for
   std::mutex drawing_;  // protects sampler_ where parts of a share run beside each other

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "comm/collectives.h"
 #include "exchange/cast.h"
 #include "exchange/kernels.h"
 #include "exchange/layout/shard.h"
@@ -35,6 +36,8 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       levels_(*setup.levels),
       rule_(*setup.rule),
       wire_lane_(setup.lane),
+      summands_(setup.summands),
+      replica_(setup.replica),
       order_(lane_keys(layout_.buckets, setup.plan->exchange.order)),
       outward_(runtime, setup.plan->exchange.in_flight),
       back_(runtime, setup.plan->exchange.in_flight),
@@ -169,6 +172,27 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::KernelHandle* ba
   if (in_ring()) {
     co_await keep(bucket);
   }
+  if (bucket->summands) {
+    co_await add_summands(bucket);
+  }
+}
+
+/// After the replicas' sum: what a codec makes of a summand is then the same to all who add it.
+task::Task<void> Exchange::add_summands(const Bucket* bucket) {
+  const auto& row = comm::find_row(net::Operation::AllReduce, "ring");
+  const Range sum{sums_of(*bucket), bucket->owned.size};
+  comm::Call call{arenas_.sums->bytes(sum), arenas_.sums->type(), bucket->summands->unit, wire_lane_};
+  co_await row.run(*summands_[bucket->summands->group], call);
+}
+
+/// Over the owners of this part of the model, and over the parts.
+task::Task<double> Exchange::squared_norm_of_all(double owned) {
+  double squared = co_await levels_.total(owned, wire_lane_);
+  if (!replica_) co_return squared;
+  comm::Call call{as_view(std::span(&squared, 1)), DType::Float64, kTotalUnit, wire_lane_};
+  const auto& row = comm::find_row(net::Operation::AllReduce, "tree");
+  co_await row.run(*replica_, call);
+  co_return squared;
 }
 
 task::Task<bool> Exchange::is_finite(const Bucket* bucket) {
@@ -250,8 +274,8 @@ task::Task<double> Exchange::clip(const Bucket* bucket) {
                       }};
   auto done = run("gradient norm", std::move(norm), bucket);
   co_await done;
-  if (scope_->give(bucket->id.value(), squared)) {
-    double sum = co_await levels_.total(scope_->given(), wire_lane_);
+  if (scope_->give(bucket->id.value(), bucket->counted ? squared : 0)) {
+    const double sum = co_await squared_norm_of_all(scope_->given());
     scope_->release(sum);
   }
   co_return co_await scope_->factor(bucket->name);

@@ -35,6 +35,9 @@ class Exchange {
     optim::Rule* rule = nullptr;       // outlives the exchange
     const plan::Plan* plan = nullptr;  // read in the constructor
     std::uint16_t lane = 0;
+    // Of a model that ranks hold parts of; they outlive the exchange:
+    std::vector<comm::Communicator*> summands = {};  // see Summands
+    comm::Communicator* replica = nullptr;  // those that hold the parts of one; null: this rank has all of it
   };
   Exchange(comm::Runtime& runtime, const Setup& setup);
 
@@ -83,6 +86,8 @@ class Exchange {
   task::Task<void> require_finite(const Bucket* bucket);
   task::Task<void> contribute(const Bucket* bucket);
   task::Task<void> keep(const Bucket* bucket);
+  task::Task<void> add_summands(const Bucket* bucket);
+  task::Task<double> squared_norm_of_all(double owned);
   task::Task<double> clip(const Bucket* bucket);
   tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);
   task::Task<void> update_here(const Bucket* bucket, Range range, optim::StepClock clock);
@@ -112,6 +117,8 @@ class Exchange {
   Levels& levels_;
   optim::Rule& rule_;
   const std::uint16_t wire_lane_;
+  const std::vector<comm::Communicator*> summands_;
+  comm::Communicator* const replica_;
   const std::vector<int> order_;  // key of each bucket for its scheduler
   BucketScheduler outward_, back_;
   BucketScheduler updates_;

@@ -18,10 +18,10 @@ Stepper::Stepper(TrainContext world, const Setup& setup)
       on_divergence_(setup.plan->on_divergence) {
   for (std::size_t f = 0; f < flights_.size(); ++f)
     flights_[f].exchange = std::make_unique<exchange::Exchange>(
-        runtime(), exchange::Exchange::Setup{&setup_.state->layout(),
-                                             static_cast<int>(world_.model.spec().segments.size()),
-                                             setup_.state->arenas(f), setup_.levels, &setup_.state->rule(),
-                                             setup_.plan, static_cast<std::uint16_t>(f)});
+        runtime(), exchange::Exchange::Setup{
+                       &setup_.state->layout(), static_cast<int>(world_.model.spec().segments.size()),
+                       setup_.state->arenas(f), setup_.levels, &setup_.state->rule(), setup_.plan,
+                       static_cast<std::uint16_t>(f), setup_.summands, setup_.replica});
 }
 
 void Stepper::go_on_with(const Delayed& delayed) {
@@ -43,7 +43,10 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   const bool may_skip = on_divergence_ == plan::OnDivergence::Skip;
   busy_ = idle_ = Duration(0);
   next_ = clock.step;
-  int begun = co_await advance(input);
+  int begun = 0;
+  if (!setup_.staged) {
+    begun = co_await advance(input);
+  }
   co_await settle();
   Done done;
   done.gradient_norm_before = gradient_norm_;
@@ -51,6 +54,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   if (!may_skip) companions.spawn(std::move(beside));
   Flight& flight = flight_of(clock.step);
   flight.backward.clear();
+  flight.contributes = !may_skip;
   flight.may_update = false;
   auto begin_exchange = [&] {
     setup_.levels->weigh(samples, input->global_size);
@@ -60,7 +64,8 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   next_ = clock.step + 1;
   std::exception_ptr error;
   try {
-    auto passing = setup_.plan->exchange.gradients == plan::GradientMemory::Ring
+    auto passing = setup_.staged ? pass_in_stages(input)
+                   : setup_.plan->exchange.gradients == plan::GradientMemory::Ring
                        ? pass_in_pieces(input, begun)
                        : pass(input, begun);
     done.output = co_await passing;
@@ -75,7 +80,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
         co_await require_finite_weights(clock);
       } else {
         begin_exchange();
-        flight.exchange->contribute(*flight.backward.back(), 0);
+        flight.contribute();
       }
     }
     // No job reads older weights from here on.
@@ -129,6 +134,14 @@ task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int b
   co_return co_await run_backward(input, 0, std::move(cost));
 }
 
+/// Piece by piece, micro-batch by micro-batch, in the order of the schedule.
+task::Task<model::StepOutput> Stepper::pass_in_stages(const model::StepInput* input) {
+  const StagedPass::Done done = co_await setup_.staged->run(input, &flight_of(next_ - 1));
+  busy_ += done.busy;
+  idle_ += done.idle;
+  co_return done.output;
+}
+
 /// Segment by segment, each when there is room for its gradients.
 task::Task<model::StepOutput> Stepper::pass_in_pieces(const model::StepInput* input, int begun) {
   const model::ModelSpec& spec = world_.model.spec();
@@ -152,10 +165,10 @@ task::Task<model::StepOutput> Stepper::run_backward(const model::StepInput* inpu
   kernel.marks = static_cast<int>(setup_.state->layout().buckets.size());
   kernel.mark_shares = std::move(cost.bucket_shares);
   Instant begin = now();
-  flight.backward.push_back(std::make_unique<tensor::KernelHandle>(
-      runtime().device, runtime().pending(), tensor::Stream::Compute, std::move(kernel)));
-  tensor::KernelHandle& job = *flight.backward.back();
-  if (on_divergence_ != plan::OnDivergence::Skip) flight.exchange->contribute(job, from);
+  tensor::KernelHandle& job =
+      flight.add(std::make_unique<tensor::KernelHandle>(runtime().device, runtime().pending(),
+                                                        tensor::Stream::Compute, std::move(kernel)),
+                 from);
   co_await job.finished();
   computed("forward and backward", begin);
   co_return output;

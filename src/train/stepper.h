@@ -6,7 +6,7 @@
 #include "exchange/divergence.h"
 #include "exchange/exchange.h"
 #include "model/cost.h"
-#include "train/start/resume.h"
+#include "train/staged_pass.h"
 #include "train/state/saving.h"
 #include "train/sync/step_reduction.h"
 
@@ -22,6 +22,10 @@ class Stepper {
     State* state = nullptr;
     exchange::Levels* levels = nullptr;
     std::int64_t first_step = 0;  // of this process's part of the run
+    // Of a model that ranks hold parts of; null and empty otherwise:
+    StagedPass* staged = nullptr;
+    comm::Communicator* replica = nullptr;
+    std::vector<comm::Communicator*> summands = {};  // of exchange::Exchange::Setup
   };
   Stepper(TrainContext world, const Setup& setup);
 
@@ -58,13 +62,6 @@ class Stepper {
   std::size_t binding_of(std::int64_t step) const { return index_of(step); }
 
  private:
-  /// A step in flight: from the beginning of its backward pass until its update is over.
-  struct Flight {
-    std::unique_ptr<exchange::Exchange> exchange;
-    std::vector<std::unique_ptr<tensor::KernelHandle>>
-        backward;  // of one pass; the exchange may still refer to it
-    bool may_update = false;
-  };
   Flight& flight_of(std::int64_t step) { return flights_[index_of(step)]; }
   /// A delayed step of before a resume is the first.
   std::size_t index_of(std::int64_t step) const {
@@ -77,6 +74,7 @@ class Stepper {
   task::Task<void> require_finite_weights(optim::StepClock clock);
   task::Task<int> advance(const model::StepInput* input);
   task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
+  task::Task<model::StepOutput> pass_in_stages(const model::StepInput* input);
   task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, int begun);
   task::Task<model::StepOutput> run_backward(const model::StepInput* input, int from, model::StepCost cost);
   void allow_update(Flight& flight);

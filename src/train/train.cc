@@ -10,6 +10,7 @@
 
 #include "data/loader.h"
 #include "tensor/finite.h"
+#include "train/bytes.h"
 #include "train/replay/event_recorder.h"
 #include "train/report/codec_stats.h"
 #include "train/report/evaluation.h"
@@ -17,9 +18,11 @@
 #include "train/report/step_timer.h"
 #include "train/report/trace.h"
 #include "train/start/announce.h"
+#include "train/start/divided.h"
 #include "train/start/layout.h"
 #include "train/start/process_groups.h"
 #include "train/start/resume.h"
+#include "train/start/summands.h"
 #include "train/state/replicas.h"
 #include "train/state/saving.h"
 #include "train/stepper.h"
@@ -29,6 +32,14 @@
 
 namespace taxon::train {
 namespace {
+
+/// FNV-1a of the parts' hashes.
+std::uint64_t hash_of(const std::vector<std::vector<std::byte>>& parts) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const auto& part : parts)
+    for (std::byte byte : part) hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3;
+  return hash;
+}
 
 class Trainer {
  public:
@@ -51,6 +62,7 @@ class Trainer {
   void tell_of(const ProgressTracker::Loss& loss);
   data::FaultLog* told_faults() const;
   void tell(const std::optional<std::string>& news);
+  std::string name_of_bucket(const Divergence& divergence) const;
   void tell_of_skipped(std::int64_t step, const Divergence& divergence);
   void require_finite(const Evaluation& evaluation) const;
 
@@ -78,7 +90,12 @@ class Trainer {
   task::Task<bool> come_together(SyncActions mine);
   /// Where there is nothing to test with, whoever has the model does that.
   bool tests() const { return world_.datasets.test && world_.datasets.test->size() > 0; }
-  bool works() const { return world_.runtime.rank().value() < workers_; }
+  /// One rank of every worker.
+  bool stands_for_worker() {
+    const plan::MeshPosition& position = ranks().position;
+    return position.data < workers_ && position.pipeline == 0 && position.tensor == 0;
+  }
+  const model::ModelSpec& whole() const { return divided_ ? divided_->whole : world_.model.spec(); }
   /// What this rank sent in this process's part of the run, without what tests and checkpoints needed.
   std::uint64_t bytes_of_training() const { return meter_.bytes() - replicas_->consensus_bytes(); }
   task::Task<Outcome> conclude();
@@ -87,8 +104,11 @@ class Trainer {
   const TrainOptions& options_;
   EventRecorder chronicler_;
   plan::Plan plan_;
+  std::unique_ptr<Divided> divided_;  // null: every worker has a whole model
   std::unique_ptr<State> state_;
   ProcessGroups groups_;
+  std::optional<SummandGroups> summands_;
+  std::unique_ptr<StagedPass> staged_;  // null likewise
   std::optional<SampleWeights> shares_;
   std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<Evaluator> evaluator_;
@@ -132,14 +152,18 @@ task::Task<Outcome> Trainer::run() {
 
 task::Task<void> Trainer::prepare() {
   co_await groups_.establish();
-  RunStart run_start = co_await begin(world_, &options_, ranks());
+  divided_ = co_await divide(world_, &options_, ranks());
+  const model::ModelSpec& spec = world_.model.spec();
+  RunStart run_start = co_await begin(world_, &options_, ranks(), &whole());
   plan_ = run_start.plan;
   steps_ = first_step_ = run_start.steps;
   samples_ = run_start.samples;
   saved_at_ = run_start.resumed ? samples_ : -1;
-  exchange::Layout layout = lay_out(plan_, world_.model.spec(), groups_.levels(), options_.own);
-  state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), world_.model.spec(),
-                                   options_.own.rules);
+  summands_.emplace(runtime(), ranks(), spec, divided_.get(), plan_.mesh);
+  co_await summands_->establish();
+  exchange::Layout layout = lay_out(plan_, spec, groups_.levels(), options_.own);
+  summands_->assign(layout, plan_.resolved.buckets);
+  state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), spec, options_.own.rules);
   co_await groups_.share(state_.get());
   co_await restore(world_, ranks(), &run_start, state_.get());
   const data::Dataset& train = *world_.datasets.train;
@@ -147,7 +171,7 @@ task::Task<void> Trainer::prepare() {
   total_ = plan::total_samples(plan_, present(), train.size());
   rate_.emplace(plan_.learning_rate, total_, options_.own.schedules);
   workers_ = plan::workers(plan_, present());
-  shares_.emplace(runtime().rank(), ranks(), workers_);
+  shares_.emplace(ranks(), workers_);
   replicas_ = std::make_unique<Replicas>(
       runtime(), ranks(),
       Replicas::Setup{state_.get(), &plan_, total_, chronicler_.log(), groups_.failures(), options_.own});
@@ -156,11 +180,17 @@ task::Task<void> Trainer::prepare() {
   meter_.begin_bytes();  // before workers that are faster may be served
   co_await replicas_->begin(&run_start);
   const RankGroups everybody = ranks();
-  evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody.group, everybody.agreement);
-  saver_ = std::make_unique<Saver>(
-      world_, everybody, Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), evaluator_.get()});
-  stepper_ =
-      std::make_unique<Stepper>(world_, Stepper::Setup{&plan_, state_.get(), &everybody.levels, first_step_});
+  if (divided_)
+    staged_ = std::make_unique<StagedPass>(
+        runtime(), StagedPass::Setup{&world_.model, divided_.get(), everybody.replica, state_->binding(),
+                                     plan_.precision.compute});
+  evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody, staged_.get());
+  saver_ = std::make_unique<Saver>(world_, everybody,
+                                   Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), &whole()});
+  Stepper::Setup stepping{&plan_, state_.get(), &everybody.levels, first_step_, staged_.get()};
+  if (divided_) stepping.replica = &everybody.replica->group;
+  stepping.summands = summands_->groups();
+  stepper_ = std::make_unique<Stepper>(world_, stepping);
   coding_ = std::make_unique<CodecStats>(plan_.exchange.levels, &everybody.levels, everybody.outer);
   delayed_ = run_start.delayed;
   runtime().pending().name_units(unit_names(plan_, first_step_));
@@ -178,7 +208,8 @@ task::Task<void> Trainer::prepare() {
   }
   loader_ = std::make_unique<data::Loader>(
       runtime(), train, sampler, plan_.data.prefetch, samples_,
-      coordinator_->counts_own() ? total_ : std::numeric_limits<std::int64_t>::max() / 2, workers_);
+      coordinator_->counts_own() ? total_ : std::numeric_limits<std::int64_t>::max() / 2, workers_,
+      everybody.position.data);
   first_samples_ = samples_;
 }
 
@@ -197,7 +228,7 @@ std::unique_ptr<StepCoordinator> Trainer::make_pace() {
 RunInfo Trainer::info() const {
   RunInfo info;
   info.plan = plan_;
-  info.parameters = world_.model.spec().parameter_count();
+  info.parameters = whole().parameter_count();
   info.train_size = world_.datasets.train->size();
   info.test_size = tests() ? world_.datasets.test->size() : 0;
   info.total_samples = total_;
@@ -369,6 +400,12 @@ void Trainer::tell(const std::optional<std::string>& news) {
   if (news) world_.observer.noticed(*news);
 }
 
+/// The parts of a divided model have buckets of their own.
+std::string Trainer::name_of_bucket(const Divergence& divergence) const {
+  const auto index = static_cast<std::size_t>(divergence.bucket);
+  return divided_ ? fmt::format("bucket {} of its part", index) : state_->layout().buckets.at(index).name;
+}
+
 /// The first ones, and then ever fewer.
 void Trainer::tell_of_skipped(std::int64_t step, const Divergence& divergence) {
   constexpr std::int64_t kFirst = 4;
@@ -376,11 +413,9 @@ void Trainer::tell_of_skipped(std::int64_t step, const Divergence& divergence) {
   if (skipped_ > kFirst && !std::has_single_bit(static_cast<std::uint64_t>(skipped_))) return;
   std::string whose = fmt::format("{} ranks' losses or gradients are", divergence.ranks);
   if (divergence.ranks == 1)
-    whose = divergence.losses > 0
-                ? fmt::format("the loss of rank {} is", divergence.rank)
-                : fmt::format("the gradient of {} at rank {} is",
-                              state_->layout().buckets.at(static_cast<std::size_t>(divergence.bucket)).name,
-                              divergence.rank);
+    whose = divergence.losses > 0 ? fmt::format("the loss of rank {} is", divergence.rank)
+                                  : fmt::format("the gradient of {} at rank {} is",
+                                                name_of_bucket(divergence), divergence.rank);
   world_.observer.noticed(fmt::format("step {} is skipped, the {}{} so far: {} not finite", step, skipped_,
                                       skipped_ == 1   ? "st"
                                       : skipped_ == 2 ? "nd"
@@ -439,11 +474,11 @@ void Trainer::require_finite(const Evaluation& evaluation) const {
   throw exchange::diverged(evaluation.step, "the loss of the test afterwards", {.operation = "test"});
 }
 
-/// What a model of bytes writes, at rank 0, after the test set's beginning.
+/// What a model of bytes writes, at rank 0, after the test set's beginning. Parts of one write nothing.
 task::Task<void> Trainer::write(Outcome* outcome) {
   const int count = world_.model.spec().task.written_tokens;
   const data::Dataset& test = *world_.datasets.test;
-  if (count == 0 || !test.shape().bytes || runtime().rank() != Rank(0)) co_return;
+  if (count == 0 || divided_ || !test.shape().bytes || runtime().rank() != Rank(0)) co_return;
   auto writing = on_compute(&runtime(), "write", [this, outcome, count, &test] {
     constexpr std::size_t kPrompt = 32;
     constexpr std::int64_t kFirst[] = {0};
@@ -474,7 +509,8 @@ task::Task<void> Trainer::compare_data() {
   co_await ranks().agreement.require_equal(std::move(sets), std::move(what));
 }
 
-/// Hashes the master weights and makes sure that all ranks have the same.
+/// Hashes the master weights and makes sure that all ranks with the same part of the model have the same.
+/// What is kept is of the whole model.
 task::Task<void> Trainer::compare_weights(std::string what) {
   std::uint64_t hash = 0;
   bool finite = true;
@@ -490,8 +526,13 @@ task::Task<void> Trainer::compare_weights(std::string what) {
   if (!finite && plan_.on_divergence != plan::OnDivergence::Ignore)
     throw exchange::diverged(steps_, fmt::format("a weight of rank {} afterwards", runtime().rank().value()),
                              {.rank = runtime().rank(), .operation = "compare weights"});
-  co_await ranks().agreement.require_equal(hash, std::move(what));
+  co_await ranks().data_agreement.require_equal(hash, std::move(what));
   hash_ = hash;
+  if (!divided_) co_return;
+  Packer packer;
+  packer.number(std::bit_cast<std::int64_t>(hash));
+  const auto parts = co_await ranks().replica->agreement.gather(packer.take());
+  hash_ = hash_of(parts);
 }
 
 task::Task<Outcome> Trainer::conclude() {
@@ -511,7 +552,7 @@ task::Task<Outcome> Trainer::conclude() {
   co_await same;
   outcome.parameter_hash = hash_;
   const auto sent = static_cast<double>(bytes_of_training());
-  std::vector<double> sums = {sent, works() ? static_cast<double>(steps_ - first_step_) : 0,
+  std::vector<double> sums = {sent, stands_for_worker() ? static_cast<double>(steps_ - first_step_) : 0,
                               static_cast<double>(skipped_)};
   coding_->give(sums);
   if (!interrupted_ && tests()) {
@@ -557,7 +598,7 @@ task::Task<Outcome> Trainer::conclude() {
         co_await everybody.agreement.gather(pack_spans(runtime().recorder.all(), options_.clock_offset));
   }
   co_await part();
-  if (exports && runtime().rank() == Rank(0)) {
+  if (exports && everybody.data.rank() == 0) {
     co_await saver_->export_model();
   }
   co_await stepper_->drain();

@@ -7,11 +7,31 @@
 #include "exchange/outer_loop.h"
 #include "exchange/server/server_client.h"
 #include "exchange/topologies/pairwise.h"
+#include "program/schedule.h"
 
 namespace taxon::train {
+namespace {
+
+constexpr auto kPassesOfAKind = static_cast<std::uint32_t>(program::kMostPasses);
+
+std::string name_pass(std::int64_t unit, int micros) {
+  static constexpr const char* kHanded[] = {"activations for", "gradients for", "evaluated activations for"};
+  const std::int64_t pass = (unit - kPassUnit) % kPassesOfAKind;
+  return fmt::format("{} stage {}, micro-batch {}", kHanded[(unit - kPassUnit) / kPassesOfAKind % 3],
+                     pass / micros, pass % micros);
+}
+
+}  // namespace
+
+std::uint32_t pass_unit(Handed what, int stage, int micro, int micros) {
+  return kPassUnit + static_cast<std::uint32_t>(what) * kPassesOfAKind +
+         static_cast<std::uint32_t>(stage * micros + micro);
+}
 
 std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   const auto buckets = static_cast<std::int64_t>(plan.buckets.size());
+  if (unit >= kSummandUnit) return "a gradient of which several ranks of a replica have summands";
+  if (unit >= kPieceUnit) return fmt::format("a tensor split over ranks, in piece {}", unit - kPieceUnit);
   if (unit >= kStateUnit && unit < kStateUnit + buckets)
     return "the optimiser's state of " + name_unit(unit - kStateUnit, plan);
   if (unit >= exchange::kInnerStateUnit)
@@ -36,6 +56,7 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
 task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
   return [plan = std::move(plan), first_step](std::int64_t unit, std::int64_t use) {
     const auto& buckets = plan.resolved.buckets;
+    if (unit >= kPassUnit && unit < kPieceUnit) return name_pass(unit, plan.batch.micro_batches);
     std::string name = name_unit(unit, plan.resolved);
     const bool is_bucket = unit >= 0 && unit < static_cast<std::int64_t>(buckets.size());
     if (!is_bucket) return name;

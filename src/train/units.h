@@ -19,6 +19,16 @@ inline constexpr std::uint32_t kLedgerUnit = 0x40000004;
 /// A bucket's on the way between its owners and a checkpoint: this and its number.
 inline constexpr std::uint32_t kStateUnit = 0x50000000;
 
+/// What passes of a divided model hand to each other: this, a kind times kMostPasses, and the number of the
+/// receiving stage and the micro-batch.
+inline constexpr std::uint32_t kPassUnit = 0x70000000;
+enum class Handed { Activations, Gradients, Evaluated };
+std::uint32_t pass_unit(Handed what, int stage, int micro, int micros);
+/// What the members of a tensor group make of a piece's outputs, or of the gradients of its inputs.
+inline constexpr std::uint32_t kPieceUnit = 0x78000000;
+/// Gradients of which several ranks of a replica have summands: this and their number.
+inline constexpr std::uint32_t kSummandUnit = 0x7c000000;
+
 /// What a unit is, in words; empty for one that nobody uses.
 std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan);
 

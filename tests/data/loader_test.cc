@@ -49,7 +49,8 @@ class Numbers final : public Dataset {
 
 task::Task<void> load_all(comm::Runtime* runtime, const Dataset* dataset, std::int64_t from, std::int64_t to,
                           std::vector<Batch>* out) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, from, to, runtime->world_size());
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, from, to, runtime->world_size(),
+                runtime->rank().value());
   while (!loader.at_end()) {
     auto next = loader.next();
     Batch batch = co_await next;
@@ -106,7 +107,7 @@ task::Task<void> load_by_threads(comm::Runtime* runtime, const Dataset* dataset,
                                  std::vector<Batch>* out, int* parts) {
   tensor::CpuDevice device(runtime->executor(), {.data_threads = threads});
   comm::Runtime wide{runtime->transport, device, runtime->recorder};
-  Loader loader(wide, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 84, 1);
+  Loader loader(wide, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 84, 1, 0);
   while (!loader.at_end()) {
     auto next = loader.next();
     Batch batch = co_await next;
@@ -190,7 +191,8 @@ TEST(Loader, StartsInTheMiddle) {
 }
 
 task::Task<void> stop_early(comm::Runtime* runtime, const Dataset* dataset) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000, runtime->world_size());
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000, runtime->world_size(),
+                runtime->rank().value());
   {
     auto next = loader.next();
     Batch first = co_await next;
@@ -218,7 +220,8 @@ TEST(Loader, PreparesAheadAndClosesEarly) {
 }
 
 task::Task<void> cancelled_midway(comm::Runtime* runtime, const Dataset* dataset, std::string* caught) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000, runtime->world_size());
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 4, 0, 1000, runtime->world_size(),
+                runtime->rank().value());
   try {
     auto first = loader.next();
     (void)co_await first;
@@ -243,7 +246,8 @@ TEST(Loader, ACancelledRankUnwinds) {
 }
 
 task::Task<void> failing_read(comm::Runtime* runtime, const Dataset* dataset, std::string* caught) {
-  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 1000, runtime->world_size());
+  Loader loader(*runtime, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 1000, runtime->world_size(),
+                runtime->rank().value());
   try {
     for (int i = 0; i < 2; ++i) {
       auto next = loader.next();

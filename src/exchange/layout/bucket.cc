@@ -114,6 +114,10 @@ class Cutter {
   }
 
   void add(const Tensor& tensor) {
+    if (std::exchange(apart_, tensor.apart) != tensor.apart) {
+      close(large_);
+      close(small_);
+    }
     const std::int64_t bytes = tensor.count() * element_;
     if (tensor.factors > 0) {
       close(large_);
@@ -174,6 +178,7 @@ class Cutter {
   std::int64_t dense_below_ = 0;
   plan::BucketPlan large_, small_;  // open ones
   std::int64_t small_room_ = 0;     // elements of small_
+  int apart_ = 0;                   // of the tensor before
   std::vector<plan::BucketPlan> buckets_;
 };
 

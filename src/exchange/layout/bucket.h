@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,15 @@ struct Tensor {
   int segment = 0;           // of the model: the first part of the forward pass that reads it
   bool linear = false;       // its gradient has sufficient factors
   std::int64_t factors = 0;  // bytes of those that a member hands in; 0: it travels as it is
+  int apart = 0;             // tensors whose numbers differ share no bucket
   std::int64_t count() const;
+};
+
+/// Where ranks that divide a model among them each make a summand of a gradient: it is summed over them,
+/// after the replicas' sum.
+struct Summands {
+  std::size_t group = 0;   // in Exchange::Setup::summands
+  std::uint32_t unit = 0;  // the same at every member
 };
 
 /// A run of neighbouring slots of the arenas, or a part of one slot, that is exchanged as one unit.
@@ -36,6 +45,9 @@ struct Bucket {
   SufficientFactors factors;  // in place of its gradients; none: rows is 0
   Range owned;                // the part of `range` that this rank updates
   std::size_t shard = 0;      // where it begins in arenas of what this rank owns
+  // Of a model that ranks hold parts of:
+  std::optional<Summands> summands;  // none: its gradient is whole at this rank
+  bool counted = true;               // in the norm of all gradients; some other rank counts it otherwise
   /// The part of `gradients` that holds the sums of `owned`.
   Range owned_gradients() const { return {gradients.begin + (owned.begin - range.begin), owned.size}; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "model/cost.h"
 #include "train/start/resume.h"
@@ -20,46 +21,64 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
   enum Value { LossSum, BytesSent, Counts };
   std::vector<double> sums(Counts + world_.model.spec().task.counts(), 0.0);
   sums[BytesSent] = evaluation.bytes_sent;
-  Range share = part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(group_.size()),
-                     static_cast<std::size_t>(group_.rank()));
-  const model::ModelSpec& spec = world_.model.spec();
-  auto cost =
-      model::forward_cost(spec, static_cast<double>(share.size), 0, static_cast<int>(spec.segments.size()));
-  auto pass = on_compute(
-      &world_.runtime, "evaluate",
-      [&] {
-        model::StepOutput output = evaluate_share(share);
-        sums[LossSum] = output.loss_sum;
-        for (std::size_t i = 0; Counts + i < sums.size(); ++i)
-          sums[Counts + i] = static_cast<double>(output.counts[i]);
-        if (!own.empty()) world_.model.set_buffers(own);
-      },
-      cost);
-  co_await pass;
-  auto total = co_await agreement_.sum(std::move(sums));
+  const Range share =
+      part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(ranks_.data.size()),
+           static_cast<std::size_t>(ranks_.data.rank()));
+  const model::StepOutput output = co_await pass(share);
+  sums[LossSum] = output.loss_sum;
+  for (std::size_t i = 0; Counts + i < sums.size(); ++i)
+    sums[Counts + i] = static_cast<double>(output.counts[i]);
+  if (!own.empty()) {
+    auto bring_back = on_compute(&world_.runtime, "buffers", [&] { world_.model.set_buffers(own); });
+    co_await bring_back;
+  }
+  auto total = co_await ranks_.agreement.sum(std::move(sums));
   const auto labels = static_cast<double>(test.size() * test.shape().targets());
   evaluation.loss =
       std::isnan(total[LossSum]) ? std::numeric_limits<double>::quiet_NaN() : total[LossSum] / labels;
-  evaluation.scores = {spec.task.metrics, {.loss = evaluation.loss}};
+  evaluation.scores = {world_.model.spec().task.metrics, {.loss = evaluation.loss}};
   for (std::size_t i = 0; Counts + i < total.size(); ++i)
     evaluation.scores.means.shares[i] = total[Counts + i] / labels;
-  evaluation.bytes_sent = total[BytesSent] / group_.size();
+  evaluation.bytes_sent = total[BytesSent] / ranks_.group.size();
   co_return evaluation;
+}
+
+task::Task<model::StepOutput> Evaluator::pass(Range share) {
+  model::StepOutput output;
+  if (staged_) {
+    for (const std::vector<std::int64_t>& batch : batches_of(share)) {
+      auto passing = staged_->evaluate(world_.datasets.test.get(), batch);
+      output += co_await passing;
+    }
+    co_return output;
+  }
+  const model::ModelSpec& spec = world_.model.spec();
+  auto cost =
+      model::forward_cost(spec, static_cast<double>(share.size), 0, static_cast<int>(spec.segments.size()));
+  auto passing = on_compute(
+      &world_.runtime, "evaluate", [&] { output = evaluate_share(share); }, cost);
+  co_await passing;
+  co_return output;
 }
 
 /// Runs on the compute stream.
 model::StepOutput Evaluator::evaluate_share(Range share) {
-  const data::Dataset& test = *world_.datasets.test;
-  auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
   model::StepOutput sum;
-  for (std::size_t first = share.begin; first < share.end(); first += batch) {
-    std::size_t count = std::min(batch, share.end() - first);
-    std::vector<std::int64_t> indices(count);
-    for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::int64_t>(first + i);
-    const data::Samples samples = data::read_samples(test, indices);
+  for (const std::vector<std::int64_t>& batch : batches_of(share)) {
+    const data::Samples samples = data::read_samples(*world_.datasets.test, batch);
     sum += world_.model.evaluate(samples.inputs(), samples.labels);
   }
   return sum;
+}
+
+std::vector<std::vector<std::int64_t>> Evaluator::batches_of(Range share) const {
+  const auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
+  std::vector<std::vector<std::int64_t>> batches;
+  for (std::size_t first = share.begin; first < share.end(); first += batch) {
+    std::vector<std::int64_t>& indices = batches.emplace_back(std::min(batch, share.end() - first));
+    std::iota(indices.begin(), indices.end(), static_cast<std::int64_t>(first));
+  }
+  return batches;
 }
 
 std::size_t Evaluator::buffer_count() const {
@@ -73,8 +92,8 @@ task::Task<void> Evaluator::average_buffers() {
   std::vector<double> values(buffer_count());
   auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });
   co_await read;
-  values = co_await agreement_.sum(std::move(values));
-  for (double& value : values) value /= group_.size();
+  values = co_await ranks_.data_agreement.sum(std::move(values));
+  for (double& value : values) value /= ranks_.data.size();
   auto write = on_compute(&world_.runtime, "buffers", [&] { world_.model.set_buffers(values); });
   co_await write;
 }

@@ -121,9 +121,9 @@ task::Task<LevelLinks> probe_levels(RankGroups ranks, const plan::Plan* plan,
   }
   if (std::none_of(links.begin(), links.end(), [](const auto& link) { return link.has_value(); }))
     co_return links;
-  const auto answers = co_await ranks.agreement.gather(packer.take());
+  const auto answers = co_await ranks.data_agreement.gather(packer.take());
   for (std::size_t m = 0; m < answers.size(); ++m) {
-    const Rank from = ranks.group.global(static_cast<int>(m));
+    const Rank from = ranks.data.global(static_cast<int>(m));
     Unpacker unpacker(answers[m], from);
     for (auto& link : links) {
       if (!link) continue;

@@ -11,6 +11,11 @@ std::vector<Rank> all_ranks(const comm::Runtime& runtime) {
 
 }  // namespace
 
+ReplicaGroup::ReplicaGroup(comm::Runtime& runtime, const plan::MeshPlan& mesh, plan::MeshPosition position)
+    : group(runtime, "replica", plan::replica_ranks(mesh, runtime.world_size(), position)),
+      pipeline(runtime, "pipeline", plan::pipeline_ranks(mesh, runtime.world_size(), position)),
+      tensor(runtime, "tensor", plan::tensor_ranks(mesh, runtime.world_size(), position)) {}
+
 ProcessGroups::ProcessGroups(comm::Runtime& runtime, const TrainOptions& options,
                              const exchange::EventLog& log)
     : runtime_(runtime),
@@ -18,7 +23,15 @@ ProcessGroups::ProcessGroups(comm::Runtime& runtime, const TrainOptions& options
       log_(log),
       failures_(options.follow ? nullptr : options.failures),
       group_(runtime, "data", all_ranks(runtime)),
-      agreement_(group_) {
+      agreement_(group_),
+      position_(plan::position_of(options.plan.mesh, runtime.world_size(), runtime.rank())) {
+  if (const plan::MeshPlan& mesh = options.plan.mesh; plan::ranks_of_replica(mesh) > 1) {
+    const int world = runtime.world_size();
+    data_ =
+        std::make_unique<comm::Communicator>(runtime, "replicas", plan::data_ranks(mesh, world, position_));
+    data_agreement_ = std::make_unique<Agreement>(*data_);
+    replica_ = std::make_unique<ReplicaGroup>(runtime, mesh, position_);
+  }
   if (!failures_ || !failures_->has_expendable()) return;
   all_ = std::make_unique<comm::Communicator>(runtime, "all", all_ranks(runtime));
   membership_ = std::make_unique<Membership>(*all_, group_, *failures_);
@@ -30,11 +43,17 @@ task::Task<void> ProcessGroups::establish() {
   if (all_) {
     co_await all_->establish();
   }
+  if (replica_) {
+    for (comm::Communicator* part : {data_.get(), &replica_->group, &replica_->pipeline, &replica_->tensor}) {
+      co_await part->establish();
+    }
+  }
   node_ = co_await find_node(&runtime_, &agreement_, &options_.plan);
   const auto& levels = options_.plan.exchange.levels;
   const exchange::Levels::Setup shape{node_, options_.plan.seed, options_.plan.mesh.servers, options_.own,
                                       log_};
-  levels_ = std::make_unique<exchange::Levels>(lasting(), exchange::summing_levels(levels), shape);
+  levels_ =
+      std::make_unique<exchange::Levels>(data_ ? *data_ : lasting(), exchange::summing_levels(levels), shape);
   co_await levels_->establish();
   if (auto meeting = exchange::meeting_level(levels); !meeting.empty()) {
     outer_ = std::make_unique<exchange::Levels>(lasting(), meeting, shape);
@@ -45,7 +64,7 @@ task::Task<void> ProcessGroups::establish() {
 /// The members' gradients, and their weights if owners spread them; and what replicas hand in where they
 /// meet.
 task::Task<void> ProcessGroups::share(const State* state) {
-  if (group_.size() == 1) co_return;
+  if (data().size() == 1) co_return;
   if (outer_) {
     co_await outer_->share(state->handed_in().region());
   }

@@ -25,7 +25,10 @@ class ProcessGroups {
   // From establish() on.
 
   /// References that hold as long as this.
-  RankGroups ranks() { return {group_, lasting(), agreement_, *levels_, outer_.get(), node_}; }
+  RankGroups ranks() {
+    return {group_,           lasting(),      agreement_, position_,    data(),
+            data_agreement(), replica_.get(), *levels_,   outer_.get(), node_};
+  }
   const exchange::Levels& levels() const { return *levels_; }
   /// Of workers that the others can do without; null: any loss ends the run.
   comm::FailureMonitor* failures() const { return failures_; }
@@ -34,6 +37,8 @@ class ProcessGroups {
 
  private:
   comm::Communicator& lasting() { return all_ ? *all_ : group_; }
+  comm::Communicator& data() { return data_ ? *data_ : group_; }
+  Agreement& data_agreement() { return data_agreement_ ? *data_agreement_ : agreement_; }
 
   comm::Runtime& runtime_;
   const TrainOptions& options_;
@@ -41,6 +46,11 @@ class ProcessGroups {
   comm::FailureMonitor* const failures_;
   comm::Communicator group_;  // of the ranks that are there
   Agreement agreement_;
+  const plan::MeshPosition position_;
+  // Null: the model is not divided, and all hold the same of it.
+  std::unique_ptr<comm::Communicator> data_;
+  std::unique_ptr<Agreement> data_agreement_;
+  std::unique_ptr<ReplicaGroup> replica_;
   std::unique_ptr<comm::Communicator> all_;  // null, as the membership: nobody can be done without
   std::unique_ptr<Membership> membership_;
   int node_ = 0;

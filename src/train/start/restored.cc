@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plan/difference.h"
+#include "plan/mesh.h"
 #include "train/bytes.h"
 
 namespace taxon::train {
@@ -94,7 +95,7 @@ void require_same_plan(const std::vector<plan::Difference>& all, const TrainOpti
 }  // namespace
 
 std::optional<Restored> read_restored(const data::Storage& storage, const model::Model& model,
-                                      const TrainOptions& options) {
+                                      const model::ModelSpec& whole, const TrainOptions& options) {
   const bool any = options.plan.on_divergence == plan::OnDivergence::Ignore;
   auto found = options.resume_step
                    ? checkpoint::load_step(storage, options.out, *options.resume_step)
@@ -105,14 +106,18 @@ std::optional<Restored> read_restored(const data::Storage& storage, const model:
   const std::string& path = found->path;
   const plan::Catalogue known = exchange::catalogue(options.own);
   restored.plan = read_plan_of(restored.checkpoint, known, path);
-  if (restored.plan.resolved.buckets.empty()) fail(path + "/plan.yaml", "is damaged: it has no buckets");
-  restored.parameters = parameters_from(restored.checkpoint.weights, model.spec(), path);
+  const bool divided = plan::ranks_of_replica(options.plan.mesh) > 1;
+  const bool was_divided = plan::ranks_of_replica(restored.plan.mesh) > 1;  // each part had its own buckets
+  if (restored.plan.resolved.buckets.empty() != was_divided)
+    fail(path + "/plan.yaml",
+         was_divided ? "is damaged: it has buckets of a part" : "is damaged: it has no buckets");
+  restored.parameters = parameters_from(restored.checkpoint.weights, whole, path);
   // Both with their rows' keys spelled out.
   const auto differences =
       decisive_differences(restored.plan, plan::override_plan(options.plan, {}, &known), known);
   require_same_plan(differences, options, path);
-  require_buckets_of(model.spec(), restored.plan, path);
-  for (std::size_t rank = 0; rank < restored.checkpoint.per_rank.size(); ++rank)
+  if (!was_divided) require_buckets_of(whole, restored.plan, path);
+  for (std::size_t rank = 0; !divided && !was_divided && rank < restored.checkpoint.per_rank.size(); ++rank)
     require_rank_state(model, restored.checkpoint.per_rank[rank],
                        fmt::format("{}/rank-{:05}.safetensors", path, rank));
   if (const auto delayed = Delayed::find(restored.checkpoint))

@@ -14,13 +14,14 @@ struct Restored {
   plan::Plan plan;
   std::vector<double> parameters;    // in the order of the model's spec
   std::vector<std::string> notices;  // what was passed over, and what is another than it was
+  bool same_mesh = false;            // it was written by as many ranks that were laid out alike
 };
 
-/// Reads it as `options` say; none if there is none. Throws Error{Checkpoint} for one that this model can't
-/// go on from, whatever is in it, and Error{Usage} if it was trained with another seed, model, data, batch,
-/// precision, optimiser or learning rate than the plan's, other than where `options.assignments` say so. For
-/// bodies of kernels.
+/// Reads it as `options` say; none if there is none. `whole`: the model's spec, before it was divided. Throws
+/// Error{Checkpoint} for one that this model can't go on from, whatever is in it, and Error{Usage} if it was
+/// trained with another seed, model, data, batch, precision, optimiser or learning rate than the plan's,
+/// other than where `options.assignments` say so. For bodies of kernels.
 std::optional<Restored> read_restored(const data::Storage& storage, const model::Model& model,
-                                      const TrainOptions& options);
+                                      const model::ModelSpec& whole, const TrainOptions& options);
 
 }  // namespace taxon::train

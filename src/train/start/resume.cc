@@ -13,7 +13,9 @@
 #include "train/bytes.h"
 #include "train/replay/replay_log.h"
 #include "train/start/codec_choice.h"
+#include "train/start/parts.h"
 #include "train/start/restored.h"
+#include "train/start/summands.h"
 #include "train/state/redistribution.h"
 #include "train/state/shard_transfer.h"
 #include "train/units.h"
@@ -30,17 +32,28 @@ const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::Logic
   return nullptr;
 }
 
+/// The trainable parameters in the order in which a divided model completes them.
+std::vector<int> backwards(const model::ModelSpec& spec) {
+  std::vector<int> order;
+  for (std::size_t p = spec.parameters.size(); p-- > 0;)
+    if (spec.parameters[p].trainable) order.push_back(static_cast<int>(p));
+  return order;
+}
+
 /// The buckets of a run that starts fresh.
 task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, const TrainOptions* options,
-                                                         comm::Communicator* group,
-                                                         exchange::FactorGroup factors) {
+                                                         int world_size, exchange::FactorGroup factors) {
   const plan::Plan* plan = &options->plan;
   std::vector<int> order;
-  tensor::Kernel kernel{"gradient order", {}, [&order, &world, plan, group](tensor::Milestones&) {
+  tensor::Kernel kernel{"gradient order", {}, [&order, &world, plan, world_size](tensor::Milestones&) {
+                          if (plan::ranks_of_replica(plan->mesh) > 1) {
+                            order = backwards(world.model.spec());
+                            return;
+                          }
                           const data::Dataset& train = *world.datasets.train;
-                          std::int64_t batch = plan::global_batch(*plan, group->size());
+                          std::int64_t batch = plan::global_batch(*plan, world_size);
                           data::Sampler sampler(plan->seed, train.size(), batch);
-                          auto first = sampler.at(0, plan::workers(*plan, group->size()), 0).indices;
+                          auto first = sampler.at(0, plan::workers(*plan, world_size), 0).indices;
                           const data::Samples samples = data::read_samples(train, first);
                           order = world.model.gradient_order(samples.inputs(), samples.labels);
                         }};
@@ -52,7 +65,8 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, con
   std::vector<exchange::Tensor> tensors;
   for (int p : order) {
     const model::ParameterSpec& parameter = parameters[static_cast<std::size_t>(p)];
-    tensors.push_back({parameter.name, parameter.shape, 0, parameter.linear});
+    tensors.push_back(
+        {parameter.name, parameter.shape, 0, parameter.linear, 0, bucket_class(world.model.spec(), p)});
   }
   exchange::choose_factors(tensors, *plan, factors);
   co_return exchange::cut_buckets(
@@ -67,8 +81,8 @@ task::Task<void> spread(comm::Communicator* group, const tensor::Arena* arena) {
   co_await tree;
 }
 
-/// Rank 0's plan, with what it decided. What decides a run every rank has read for itself; what else a plan
-/// says (of reports, say) may differ, and rank 0's counts for all.
+/// The first rank's plan, with what it decided. What decides a run every rank has read for itself; what else
+/// a plan says (of reports, say) may differ, and rank 0's counts for all.
 plan::Plan told_by(Rank first, const std::string& text, const plan::Plan& own) {
   plan::Plan told;
   try {
@@ -81,6 +95,23 @@ plan::Plan told_by(Rank first, const std::string& text, const plan::Plan& own) {
       ErrorKind::Mismatch,
       "rank 0 runs another plan than this rank. Every rank must be given the same recipe and settings.",
       ErrorContext{first, "start", {}});
+}
+
+/// Collective over the first replica: rank 0's plan.
+task::Task<plan::Plan> share_plan(ReplicaGroup* replica, const TrainOptions* options) {
+  Packer packer;
+  packer.text(plan::write_plan(options->plan));
+  const std::vector<std::byte> told = co_await replica->agreement.broadcast(packer.take());
+  if (replica->group.rank() == 0) co_return options->plan;
+  const Rank first = replica->group.global(0);
+  co_return told_by(first, Unpacker(told, first).text(), options->plan);
+}
+
+/// Whether a checkpoint was written by as many ranks that were laid out alike.
+bool has_mesh(const Restored& restored, const plan::MeshPlan& mesh, int world_size) {
+  const plan::MeshPlan& before = restored.plan.mesh;
+  return restored.checkpoint.world_size == world_size && before.pipeline == mesh.pipeline &&
+         before.tensor == mesh.tensor;
 }
 
 /// What this rank checks the resolved plan against.
@@ -238,44 +269,75 @@ task::Task<std::vector<exchange::LevelShape>> agree_on_shapes(RankGroups ranks) 
   for (std::size_t l = 0; l < ranks.levels.size(); ++l) groups.push_back(&ranks.levels.group(l));
   if (ranks.outer) groups.push_back(&ranks.outer->group(0));
   for (const comm::Communicator* group : groups) packer.number(group->shares_memory() ? 1 : 0);
-  auto answers = co_await ranks.agreement.gather(packer.take());
+  auto answers = co_await ranks.data_agreement.gather(packer.take());
   std::vector<exchange::LevelShape> shapes;
   for (const comm::Communicator* group : groups) shapes.push_back({group->size(), true});
   for (std::size_t m = 0; m < answers.size(); ++m) {
-    Unpacker unpacker(answers[m], ranks.group.global(static_cast<int>(m)));
+    Unpacker unpacker(answers[m], ranks.data.global(static_cast<int>(m)));
     for (exchange::LevelShape& shape : shapes) shape.shares_memory &= unpacker.number() == 1;
   }
   co_return shapes;
 }
 
-task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, RankGroups ranks) {
-  comm::Communicator* group = &ranks.group;
+/// At the first rank of every part: what it goes on from, if there is anything. Rank 0 reads.
+task::Task<std::optional<Restored>> find_restored(TrainContext world, const TrainOptions* options,
+                                                  RankGroups ranks, const model::ModelSpec* whole) {
+  std::optional<Restored> restored;
+  if (ranks.group.rank() == 0 && options->start == TrainOptions::Start::Resume) {
+    auto read = on_compute(&world.runtime, "read checkpoint",
+                           [&] { restored = read_restored(world.storage, world.model, *whole, *options); });
+    co_await read;
+    if (!restored)
+      world.observer.noticed(
+          fmt::format("no checkpoint in {}: training starts from the beginning", options->out));
+    else
+      for (const std::string& notice : restored->notices) world.observer.noticed(notice);
+    if (restored) restored->same_mesh = has_mesh(*restored, options->plan.mesh, ranks.group.size());
+  }
+  if (!ranks.replica) co_return restored;
+  const plan::MeshPlan& mesh = options->plan.mesh;
+  const model::ModelSpec& spec = world.model.spec();
+  const checkpoint::Checkpoint* const checkpoint = restored ? &restored->checkpoint : nullptr;
+  const bool same = checkpoint && restored->same_mesh;
+  auto part = co_await hand_out_parts(ranks, &mesh, &spec, checkpoint, same);
+  if (!part) co_return std::nullopt;
+  restored.emplace();
+  restored->plan = options->plan;
+  restored->parameters = parameters_from(part->weights, spec, options->out);
+  restored->checkpoint = std::move(*part);
+  restored->same_mesh = !restored->checkpoint.per_rank.empty();
+  co_return restored;
+}
+
+task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, RankGroups ranks,
+                           const model::ModelSpec* whole) {
+  comm::Communicator* group = &ranks.data;
   RunStart run_start;
   run_start.plan = options->plan;
   bool root = group->rank() == 0;
   std::vector<exchange::LevelShape> shapes = co_await agree_on_shapes(ranks);
   const LevelLinks links = co_await probe_levels(ranks, &options->plan, &options->own);
   plan::ResolvedPlan resolved_before;
-  if (root && options->start == TrainOptions::Start::Resume) {
-    std::optional<Restored> restored;
-    auto read = on_compute(&world.runtime, "read checkpoint",
-                           [&] { restored = read_restored(world.storage, world.model, *options); });
-    co_await read;
+  bool same_mesh = false;
+  if (root) {
+    if (ranks.replica) {
+      run_start.plan = co_await share_plan(ranks.replica, options);
+    }
+    std::optional<Restored> restored = co_await find_restored(world, options, ranks, whole);
     if (restored) {
-      for (const std::string& notice : restored->notices) world.observer.noticed(notice);
+      same_mesh = restored->same_mesh;
       run_start.restored = std::move(restored->checkpoint);
       run_start.parameters = std::move(restored->parameters);
       resolved_before = std::move(restored->plan.resolved);
-    } else {
-      world.observer.noticed(
-          fmt::format("no checkpoint in {}: training starts from the beginning", options->out));
     }
   }
   std::vector<std::vector<std::byte>> rank_tensors(static_cast<std::size_t>(root ? group->size() : 0));
   if (root) {
     plan::ResolvedPlan& resolved = run_start.plan.resolved;
-    const exchange::FactorGroup factors{shapes.front().size, group->size()};
-    if (run_start.restored) {
+    const exchange::FactorGroup factors{shapes.front().size, ranks.group.size()};
+    // Collectives depend on the group: a run that resumes with other ranks chooses again.
+    const std::vector<plan::BucketPlan> before = resolved_before.buckets;
+    if (!before.empty()) {
       resolved = std::move(resolved_before);
       const optim::RuleRow& rule = optim::find_rule(options->plan.optimiser.rule, options->own.rules);
       if (rule.by_tensor && std::any_of(resolved.buckets.begin(), resolved.buckets.end(),
@@ -285,14 +347,13 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
                                 "run cut some into slices; train anew",
                                 rule.name));
     } else {
+      resolved.buckets = co_await decide_buckets(world, options, ranks.group.size(), factors);
+    }
+    if (!run_start.restored) {
       auto read = on_compute(&world.runtime, "read parameters",
                              [&] { run_start.parameters = world.model.parameters(); });
       co_await read;
-      resolved.buckets = co_await decide_buckets(world, options, group, factors);
     }
-    // Collectives depend on the group: a run that resumes with other ranks chooses again.
-    std::vector<plan::BucketPlan> before;
-    if (run_start.restored) before = resolved.buckets;
     const std::vector<exchange::Tensor> tensors = trainable(world.model.spec());
     exchange::size_factors(run_start.plan, tensors, factors);
     exchange::resolve_exchange(run_start.plan, shapes, options->own);
@@ -300,14 +361,15 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     const CodecChoice choice{&links, &before, &options->own};
     co_await choose_codecs(world, ranks, choice, &run_start.plan);
     tell_of_codecs_inside_hosts(world.observer, run_start.plan, shapes, options->own);
-    resolved.world_size = group->size();
+    resolved.world_size = ranks.group.size();
     resolved.node = ranks.node;
-    resolved.transport = group->size() == 1 ? "none" : world.runtime.transport.path(group->global(1)).name;
-    const bool same_world = run_start.restored && run_start.restored->world_size == group->size();
+    resolved.transport =
+        ranks.group.size() == 1 ? "none" : world.runtime.transport.path(ranks.group.global(1)).name;
+    const bool same_world = run_start.restored && same_mesh;
     run_start.same_world = same_world;
     std::vector<checkpoint::LogicalTensor> shares;
     if (run_start.restored && !same_world)
-      shares = share_kept(*run_start.restored, run_start.plan, group->size());
+      shares = share_kept(*run_start.restored, run_start.plan, ranks.group.size());
     for (std::size_t r = 0; r < rank_tensors.size(); ++r) {
       Packer packer;
       packer.tensors(same_world ? run_start.restored->per_rank[r] : shares);
@@ -316,7 +378,8 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     if (run_start.restored && !same_world)
       world.observer.noticed(
           shares.empty()
-              ? "the checkpoint is of another world size: buffers, random state and what else a rank had for "
+              ? "the checkpoint is of another world size or mesh: buffers, random state and what else a rank "
+                "had for "
                 "itself start as in a fresh run"
               : "the checkpoint is of another world size: buffers and random state start as in a fresh run, "
                 "and each rank gets an equal share of what all had kept and not sent");
@@ -337,7 +400,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
       packer.real(run_start.delayed->clock.rate);
     }
   }
-  std::vector<std::byte> told = co_await ranks.agreement.broadcast(packer.take());
+  std::vector<std::byte> told = co_await ranks.data_agreement.broadcast(packer.take());
   const Rank first = group->global(0);
   Unpacker unpacker(told, first);
   const std::string plan = unpacker.text();
@@ -362,7 +425,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
         first, "start",
         fmt::format("{} steps and {} samples before this run", run_start.steps, run_start.samples));
   if (run_start.resumed) {
-    std::vector<std::byte> own = co_await ranks.agreement.hand_out(std::move(rank_tensors));
+    std::vector<std::byte> own = co_await ranks.data_agreement.hand_out(std::move(rank_tensors));
     run_start.rank_tensors = Unpacker(own, first).tensors();
   }
   co_return run_start;
@@ -370,8 +433,8 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
 
 task::Task<void> restore_optimiser(TrainContext world, RankGroups ranks, const RunStart* run_start,
                                    State* state) {
-  ShardTransfer shards(ranks.group, ranks.levels, state->layout());
-  const bool root = ranks.group.rank() == 0;
+  ShardTransfer shards(ranks.data, ranks.levels, state->layout());
+  const bool root = ranks.data.rank() == 0;
   for (const auto& [name, arena] : state->rule().state()) {
     tensor::Arena own;  // what rank 0 scatters
     if (root && shards.exist())
@@ -381,13 +444,13 @@ task::Task<void> restore_optimiser(TrainContext world, RankGroups ranks, const R
       if (root) state->fill(name, run_start->restored->optimiser, *whole);
     });
     co_await fill;
-    auto spreading = shards.exist() ? shards.scatter(whole, arena) : spread(&ranks.group, whole);
+    auto spreading = shards.exist() ? shards.scatter(whole, arena) : spread(&ranks.data, whole);
     co_await spreading;
   }
 }
 
 task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_start, State* state) {
-  comm::Communicator* group = &ranks.group;
+  comm::Communicator* group = &ranks.data;
   if (group->rank() == 0) {
     auto fill = on_data(&world.runtime, "initial weights", [&] {
       state->set_weights(run_start->parameters);

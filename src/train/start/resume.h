@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "exchange/levels/levels.h"
+#include "plan/mesh.h"
 #include "train/state/state.h"
 #include "train/sync/agreement.h"
 #include "train/train.h"
@@ -28,13 +29,22 @@ struct Delayed {
 struct RunStart {
   plan::Plan plan;
   std::int64_t steps = 0, samples = 0;
-  std::vector<double> parameters;                       // rank 0 only: all, in the order of the model's spec
+  // Of the first rank only, of those with the same part of the model: all, in the order of the model's spec.
+  std::vector<double> parameters;
   std::vector<checkpoint::LogicalTensor> rank_tensors;  // of this rank alone; empty: fresh
   bool same_world = false;                              // they are what this rank had, and all of it
-  std::optional<checkpoint::Checkpoint> restored;       // rank 0 only, with the optimiser's state
+  std::optional<checkpoint::Checkpoint> restored;       // likewise, with the optimiser's state
   bool resumed = false;
   bool has_optimiser = false;  // the checkpoint has one state for all ranks
   std::optional<Delayed> delayed;
+};
+
+/// Ranks that divide a model among them, where it is divided.
+struct ReplicaGroup {
+  ReplicaGroup(comm::Runtime& runtime, const plan::MeshPlan& mesh, plan::MeshPosition position);
+  comm::Communicator group;  // those that make one whole model with this rank
+  Agreement agreement{group};
+  comm::Communicator pipeline, tensor;  // the ranks of other stages, and of other parts of this stage
 };
 
 /// Who takes part: all ranks, and how they meet on the levels.
@@ -42,7 +52,11 @@ struct RankGroups {
   comm::Communicator& group;    // those that are there, see Membership
   comm::Communicator& lasting;  // all that ever were
   Agreement& agreement;
-  exchange::Levels& levels;           // that sum gradients
+  plan::MeshPosition position;
+  comm::Communicator& data;  // that hold the same part of the model: all of them, unless it is divided
+  Agreement& data_agreement;
+  ReplicaGroup* replica = nullptr;    // null: each worker has a whole model
+  exchange::Levels& levels;           // that sum gradients, over `data`
   exchange::Levels* outer = nullptr;  // where replicas meet, if they do
   int node = 0;
 };
@@ -57,10 +71,12 @@ void require_rank_state(const model::Model& model, const std::vector<checkpoint:
                         const std::string& path);
 
 /// Decides on rank 0 how to begin (from the newest checkpoint or fresh), in which order gradients complete,
-/// how they are cut into buckets and which collectives serve each, and tells everybody. Collective.
-task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, RankGroups ranks);
+/// how they are cut into buckets and which collectives serve each, and tells everybody. Of a model that is
+/// divided the first rank of each part decides the latter. `whole`: the spec of before. Collective.
+task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, RankGroups ranks,
+                           const model::ModelSpec* whole);
 
-/// Fills `state` and the model from `run_start` and from rank 0's checkpoint, and binds the model.
+/// Fills `state` and the model from the first rank's `run_start` and checkpoint, and binds the model.
 /// Collective.
 task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_start, State* state);
 

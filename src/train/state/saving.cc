@@ -4,6 +4,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "train/bytes.h"
+#include "train/start/parts.h"
 #include "train/state/redistribution.h"
 
 namespace taxon::train {
@@ -44,17 +45,26 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
   std::vector<double> parameters;
   auto read = on_compute(&world_.runtime, "read state", [&] { parameters = world_.model.parameters(); });
   co_await read;
+  std::vector<checkpoint::LogicalTensor> weights;
+  if (ranks_.data.rank() == 0) {
+    auto copy = on_data(&world_.runtime, "copy weights", [&] { weights = state.weights(parameters); });
+    co_await copy;
+    weights = co_await whole(std::move(weights));
+    optimiser = co_await whole(std::move(optimiser));
+  }
   std::string path;
   if (ranks_.group.rank() == 0) {
     auto write = on_data(&world_.runtime, "write checkpoint", [&] {
       checkpoint::Checkpoint out;
-      out.plan_yaml = plan::write_plan(*setup_.plan);
+      plan::Plan plan = *setup_.plan;
+      if (ranks_.replica) plan.resolved.buckets.clear();  // each part has its own
+      out.plan_yaml = plan::write_plan(plan);
       out.taxon_version = setup_.options->version;
       out.seed = setup_.plan->seed;
       out.world_size = ranks_.group.size();
       out.steps = steps;
       out.samples = samples;
-      out.weights = state.weights(parameters);
+      out.weights = std::move(weights);
       out.optimiser = std::move(optimiser);
       for (std::size_t m = 0; m < states.size(); ++m)
         out.per_rank.push_back(Unpacker(states[m], ranks_.group.global(static_cast<int>(m))).tensors());
@@ -67,7 +77,13 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
   co_await setup_.replicas->restore_local();
 }
 
-/// Rank 0: the rule's whole state, and the sums of a step whose update is delayed.
+/// Of all parts of a divided model, at rank 0. Called by the first rank of each.
+task::Task<std::vector<checkpoint::LogicalTensor>> Saver::whole(std::vector<checkpoint::LogicalTensor> part) {
+  if (!ranks_.replica) co_return part;
+  co_return co_await join_parts(ranks_, std::move(part), &world_.model.spec(), setup_.whole);
+}
+
+/// The first rank: the rule's whole state, and the sums of a step whose update is delayed.
 task::Task<std::vector<checkpoint::LogicalTensor>> Saver::collect_optimiser(ToCome to_come) {
   std::vector<checkpoint::LogicalTensor> tensors;
   for (const auto& [name, arena] : setup_.state->rule().state()) {
@@ -84,9 +100,9 @@ task::Task<std::vector<checkpoint::LogicalTensor>> Saver::collect_optimiser(ToCo
 task::Task<void> Saver::collect(std::string name, const tensor::Arena* part, ShardTransfer::Where where,
                                 std::vector<checkpoint::LogicalTensor>* tensors) {
   State& state = *setup_.state;
-  ShardTransfer shards(ranks_.group, ranks_.levels, state.layout());
-  const bool root = ranks_.group.rank() == 0;
-  tensor::Arena own;  // what rank 0 gathers
+  ShardTransfer shards(ranks_.data, ranks_.levels, state.layout());
+  const bool root = ranks_.data.rank() == 0;
+  tensor::Arena own;  // what the first rank gathers
   if (root && shards.exist()) own = tensor::Arena(part->type(), state.layout().arena.size(), part->bytes());
   if (shards.exist()) {
     co_await shards.gather(part, where, &own);
@@ -108,10 +124,18 @@ task::Task<void> Saver::export_model() {
     buffers = world_.model.buffers();
   });
   co_await read;
+  std::vector<checkpoint::LogicalTensor> tensors, state;
+  auto copy = on_data(&world_.runtime, "copy model", [&] {
+    tensors = setup_.state->weights(parameters);
+    state = named_buffers(world_.model.spec(), buffers);
+  });
+  co_await copy;
+  tensors = co_await whole(std::move(tensors));
+  state = co_await whole(std::move(state));
+  if (ranks_.group.rank() != 0) co_return;
   std::string path = setup_.options->out + "/model.safetensors";
   auto write = on_data(&world_.runtime, "write model", [&] {
-    auto tensors = setup_.state->weights(parameters);
-    for (auto& buffer : named_buffers(world_.model.spec(), buffers)) tensors.push_back(std::move(buffer));
+    for (checkpoint::LogicalTensor& buffer : state) tensors.push_back(std::move(buffer));
     checkpoint::write_safetensors(world_.storage, path, tensors,
                                   {{"format", "pt"}, {"taxon", setup_.options->version}});
   });

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "exchange/exchange.h"
-#include "train/report/evaluation.h"
 #include "train/state/replicas.h"
 #include "train/state/shard_transfer.h"
 
@@ -19,7 +18,7 @@ class Saver {
     const plan::Plan* plan = nullptr;  // resolved
     State* state = nullptr;
     Replicas* replicas = nullptr;
-    Evaluator* evaluator = nullptr;
+    const model::ModelSpec* whole = nullptr;  // the model's, before it was divided
   };
   Saver(TrainContext world, RankGroups ranks, const Setup& setup)
       : world_(world), ranks_(ranks), setup_(setup) {}
@@ -31,11 +30,13 @@ class Saver {
   };
   /// Writes a checkpoint of the run after `steps` and `samples`, unless the plan wants no files.
   task::Task<void> save(std::int64_t steps, std::int64_t samples, ToCome to_come);
-  /// model.safetensors: the weights as they are, with the model's buffers. Rank 0 alone.
+  /// model.safetensors: the weights as they are, with the model's buffers. Collective over the ranks of the
+  /// first replica; rank 0 writes.
   task::Task<void> export_model();
 
  private:
   task::Task<std::vector<checkpoint::LogicalTensor>> collect_optimiser(ToCome to_come);
+  task::Task<std::vector<checkpoint::LogicalTensor>> whole(std::vector<checkpoint::LogicalTensor> part);
   task::Task<void> collect(std::string name, const tensor::Arena* part, ShardTransfer::Where where,
                            std::vector<checkpoint::LogicalTensor>* tensors);
 

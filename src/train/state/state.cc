@@ -8,6 +8,8 @@
 #include <map>
 #include <numeric>
 
+#include "train/start/summands.h"
+
 namespace taxon::train {
 namespace {
 
@@ -39,8 +41,8 @@ std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
   std::vector<exchange::Tensor> tensors;
   for (std::size_t p = 0; p < spec.parameters.size(); ++p)
     if (const auto& parameter = spec.parameters[p]; parameter.trainable)
-      tensors.push_back(
-          {parameter.name, parameter.shape, spec.segment_of(static_cast<int>(p)), parameter.linear});
+      tensors.push_back({parameter.name, parameter.shape, spec.segment_of(static_cast<int>(p)),
+                         parameter.linear, 0, bucket_class(spec, static_cast<int>(p))});
   return tensors;
 }
 

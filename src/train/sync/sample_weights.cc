@@ -4,12 +4,12 @@
 
 namespace taxon::train {
 
-SampleWeights::SampleWeights(Rank rank, const RankGroups& ranks, int workers)
-    : workers_(static_cast<std::size_t>(workers)), contributors_{rank} {
+SampleWeights::SampleWeights(const RankGroups& ranks, int workers)
+    : workers_(static_cast<std::size_t>(workers)), contributors_{Rank(ranks.position.data)} {
   const exchange::Levels& levels = ranks.levels;
   if (levels.size() > 1) contributors_ = levels.group(0).members();
   if (!ranks.outer) return;
-  replica_ = {rank};
+  replica_ = {Rank(ranks.position.data)};
   if (levels.size() > 0) replica_ = levels.group(levels.size() - 1).members();
 }
 

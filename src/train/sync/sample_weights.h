@@ -10,8 +10,8 @@ namespace taxon::train {
 /// summed with.
 class SampleWeights {
  public:
-  /// `workers`: ranks that share a batch, the first ones. `ranks`: established.
-  SampleWeights(Rank rank, const RankGroups& ranks, int workers);
+  /// `workers`: replicas that share a batch, the first ones on the axis of data. `ranks`: established.
+  SampleWeights(const RankGroups& ranks, int workers);
 
   /// Of a batch of so many samples, those of what this rank contributes: where a group's gradients become one
   /// contribution to others, the group's.

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/staged.h"
+#include "task/scope.h"
+#include "train/flight.h"
+#include "train/start/divided.h"
+
+namespace taxon::train {
+
+/// Activations and their gradients in the transport's memory, which are used again from step to step.
+/// Outlives what it lends.
+class ActivationPool {
+ public:
+  using Lent = std::shared_ptr<tensor::Arena>;  // back when the last holder lets go
+  ActivationPool(net::Transport& transport, DType type) : transport_(transport), type_(type) {}
+  /// Room for so many elements, at least.
+  Lent lend(std::size_t elements);
+  DType type() const { return type_; }
+
+ private:
+  net::Transport& transport_;
+  const DType type_;
+  std::multimap<std::size_t, std::unique_ptr<tensor::Arena>> free_;  // by size
+};
+
+/// A rank's passes through the part of a model that it holds: its actions of a program, one after the other
+/// on the compute stream, and beside them what moves between stages and between the members of the tensor
+/// axis.
+class StagedPass {
+ public:
+  /// Everything outlives the pass.
+  struct Setup {
+    model::Model* model = nullptr;  // divided
+    const Divided* divided = nullptr;
+    ReplicaGroup* replica = nullptr;
+    model::Binding binding;       // of the model, for costs
+    DType type = DType::Float32;  // that it computes in
+    std::int64_t targets = 1;     // labels of a sample
+  };
+  StagedPass(comm::Runtime& runtime, Setup setup);
+
+  struct Done {
+    model::StepOutput output;  // of the last stage's first member; nothing elsewhere
+    Duration busy{0};          // in kernels
+    Duration idle{0};          // waiting for other stages and members
+  };
+  /// The whole step; `flight` gets the kernels that complete gradients. Nothing of it is in flight when this
+  /// ends, also with an error.
+  task::Task<Done> run(const model::StepInput* input, Flight* flight);
+
+  /// Collective over the replica: forward in evaluation mode, of these samples of a data set. Loss and counts
+  /// as Done::output.
+  task::Task<model::StepOutput> evaluate(const data::Dataset* dataset, std::vector<std::int64_t> indices);
+
+ private:
+  using Lent = ActivationPool::Lent;
+  using Place = std::pair<int, int>;  // a piece or a stage, and a micro-batch
+  /// A payload on its way to this rank.
+  struct Arrival {
+    Lent payload;
+    std::unique_ptr<task::Event> here;
+  };
+  struct Step;
+
+  task::Task<void> carry_out(Step* step);
+  task::Task<void> forward(Step* step, program::Action action);
+  task::Task<void> backward(Step* step, program::Action action, bool last);
+  void send(Step* step, program::Action action);
+  void expect(Step* step, program::Action action);
+  void expect_until_next_pass(Step* step, std::size_t at);
+  task::Task<void> transmit(Rank peer, net::Tag tag, Lent payload, std::size_t elements);
+  task::Task<void> take_in(Rank peer, net::Tag tag, Arrival* arrival, std::size_t elements);
+  task::Task<void> receive(Step* step, program::Action action);
+  task::Task<void> move(parallel::Movement movement, int piece, Lent values, std::size_t elements);
+  task::Task<void> pass(Step* step, const char* name, tensor::Kernel kernel);
+  task::Task<void> complete(Step* step, tensor::Kernel kernel, int segment);
+  model::MicroBatch micro_batch(const Step& step, int micro) const;
+
+  const std::vector<program::Action>& actions() const;
+  const std::vector<model::Piece>& pieces() const { return staged_.pieces(); }
+  const model::Piece& piece(int index) const { return pieces()[static_cast<std::size_t>(index)]; }
+  /// Indices of the pieces of a stage that this rank holds.
+  std::vector<int> pieces_of(int stage) const;
+  bool holds(int stage) const;
+  /// The segment from which on gradients are complete with those of the piece.
+  int completed_by(int index) const;
+  Rank holder(int stage) const;
+  bool counts_output() const { return setup_.replica->tensor.rank() == 0; }
+
+  comm::Runtime& runtime_;
+  const Setup setup_;
+  model::Staged& staged_;
+  const program::Program& program_;
+  ActivationPool pool_;
+};
+
+}  // namespace taxon::train

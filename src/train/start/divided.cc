@@ -1,0 +1,104 @@
+#include "train/start/divided.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "parallel/stages.h"
+
+namespace taxon::train {
+namespace {
+
+Error refusal(const std::string& what) { return Error(ErrorKind::Usage, "pipeline.cut: " + what); }
+
+std::string names_of(const model::ModelSpec& spec) {
+  std::vector<std::string> names;
+  for (const model::Segment& segment : spec.segments) names.push_back(segment.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// What each segment takes, in whatever unit all of them have; equally much where nothing is known.
+std::vector<parallel::SegmentCost> costs_of(const model::ModelSpec& spec) {
+  const auto all_have = [&](double model::Segment::*figure) {
+    return std::any_of(spec.segments.begin(), spec.segments.end(),
+                       [&](const model::Segment& segment) { return segment.*figure > 0; });
+  };
+  const bool seconds = all_have(&model::Segment::forward_seconds);
+  const bool flops = all_have(&model::Segment::forward_flops);
+  std::vector<parallel::SegmentCost> costs;
+  for (const model::Segment& segment : spec.segments) {
+    const double forward = seconds ? segment.forward_seconds : segment.forward_flops;
+    const double backward = seconds ? segment.backward_seconds : segment.backward_flops;
+    const double compute = seconds || flops ? forward + (backward > 0 ? backward : 2 * forward) : 1;
+    costs.push_back({.name = segment.name, .compute = compute});
+  }
+  return costs;
+}
+
+}  // namespace
+
+std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
+                                   const std::vector<std::string>& cut) {
+  const std::size_t segments = spec.segments.size();
+  std::vector<Range> ranges;
+  if (static_cast<std::size_t>(stages) > segments)
+    throw Error(ErrorKind::Usage,
+                fmt::format("mesh.pipeline: {} stages need as many segments, and model {} has {}: {}", stages,
+                            spec.name, segments, names_of(spec)));
+  if (cut.empty()) {
+    const parallel::CutOptions options{.stages = stages};
+    for (const parallel::StageUse& stage : parallel::cut_stages(costs_of(spec), options))
+      ranges.push_back(
+          {static_cast<std::size_t>(stage.first), static_cast<std::size_t>(stage.last - stage.first + 1)});
+    return ranges;
+  }
+  if (cut.size() + 1 != static_cast<std::size_t>(stages))
+    throw refusal(
+        fmt::format("{} names make {} stages, and the schedule has {}", cut.size(), cut.size() + 1, stages));
+  std::vector<std::size_t> begins = {0};
+  for (const std::string& name : cut) {
+    const auto found = std::find_if(spec.segments.begin(), spec.segments.end(),
+                                    [&](const model::Segment& segment) { return segment.name == name; });
+    if (found == spec.segments.end())
+      throw refusal(fmt::format("model {} has no segment {}, but {}", spec.name, name, names_of(spec)));
+    begins.push_back(static_cast<std::size_t>(found - spec.segments.begin()));
+    if (begins.back() <= begins[begins.size() - 2])
+      throw refusal(
+          fmt::format("{} does not come after {}", name, spec.segments[begins[begins.size() - 2]].name));
+  }
+  begins.push_back(segments);
+  for (std::size_t s = 0; s + 1 < begins.size(); ++s)
+    ranges.push_back({begins[s], begins[s + 1] - begins[s]});
+  return ranges;
+}
+
+task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
+                                            RankGroups ranks) {
+  if (!ranks.replica) co_return nullptr;
+  const plan::Plan& plan = options->plan;
+  const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options->own.pipelines);
+  const int stages = program::stages_on(row, plan.mesh.pipeline, plan.pipeline.options);
+  auto divided = std::make_unique<Divided>();
+  divided->whole = world.model.spec();
+  divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
+  model::Division division{.stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut),
+                           .held = {},
+                           .members = plan.mesh.tensor,
+                           .member = ranks.position.tensor};
+  for (int stage = 0; stage < stages; ++stage)
+    if (divided->program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
+  model::Staged* const staged = world.model.staged();
+  if (!staged)
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("mesh: model {} has no passes that ranks could share; pipeline and tensor must be "
+                    "1 for it",
+                    divided->whole.name));
+  tensor::Kernel kernel{"divide", {}, [&](tensor::Milestones&) { staged->divide(division); }};
+  kernel.runs = tensor::Kernel::Body::Always;  // what travels from here on follows from it
+  co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
+                       std::move(kernel));
+  co_return divided;
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+
+#include "model/staged.h"
+#include "program/schedule.h"
+#include "train/start/resume.h"
+
+namespace taxon::train {
+
+/// A model that ranks hold parts of, and what they do in a step.
+struct Divided {
+  model::ModelSpec whole;    // before it was divided
+  program::Program program;  // of the pipeline's ranks
+};
+
+/// Divides the model as the plan's mesh says: into the schedule's stages, cut where pipeline.cut says or so
+/// that none takes longer than it must, and these among the tensor axis. Every rank comes to the same cut by
+/// itself. Null where the mesh leaves each worker a whole model. Throws Error{Usage} that says what can't be
+/// divided so.
+task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
+                                            RankGroups ranks);
+
+/// Segments of each of so many stages. `cut`: names of those that begin one after the first; empty: balanced.
+/// Throws Error{Usage}.
+std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
+                                   const std::vector<std::string>& cut);
+
+}  // namespace taxon::train

@@ -1,0 +1,192 @@
+#include "train/start/parts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "train/bytes.h"
+
+namespace taxon::train {
+namespace {
+
+/// The parameter of a tensor that is named "state/parameter" or as the parameter itself.
+std::string parameter_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+std::string state_of(const std::string& name) {
+  const std::size_t end = name.rfind('/');
+  return end == std::string::npos ? "" : name.substr(0, end);
+}
+
+/// A parameter or buffer as a part has it.
+struct Held {
+  int split = -1, blocks = 1;
+  int member = 0;  // of the tensor axis
+};
+
+void pack(Packer& packer, const model::ModelSpec& spec, int member) {
+  packer.number(static_cast<std::int64_t>(spec.parameters.size() + spec.buffers.size()));
+  packer.number(member);
+  for (const model::BufferSpec& buffer : spec.buffers) {
+    packer.text(buffer.name);
+    packer.number(Held().split);
+    packer.number(Held().blocks);
+  }
+  for (const model::ParameterSpec& parameter : spec.parameters) {
+    packer.text(parameter.name);
+    packer.number(parameter.split);
+    packer.number(parameter.blocks);
+  }
+}
+
+std::map<std::string, Held> unpack(Unpacker& unpacker) {
+  std::map<std::string, Held> held;
+  const std::int64_t count = unpacker.number();
+  const int member = static_cast<int>(unpacker.number());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::string name = unpacker.text();
+    const int split = static_cast<int>(unpacker.number());
+    held[name] = {split, static_cast<int>(unpacker.number()), member};
+  }
+  return held;
+}
+
+/// Runs of bytes of one member's part: `copy(in the whole, in the part, bytes)`.
+template <class Copy>
+void for_runs(const checkpoint::LogicalTensor& whole, const Held& held, int members, Copy&& copy) {
+  const auto split = static_cast<std::size_t>(held.split);
+  std::size_t outer = 1, inner = size_of(whole.type);
+  for (std::size_t d = 0; d < split; ++d) outer *= static_cast<std::size_t>(whole.shape[d]);
+  for (std::size_t d = split + 1; d < whole.shape.size(); ++d)
+    inner *= static_cast<std::size_t>(whole.shape[d]);
+  const auto length = static_cast<std::size_t>(whole.shape[split]);
+  const auto blocks = static_cast<std::size_t>(held.blocks), parts = static_cast<std::size_t>(members);
+  TAXON_CHECK(length % (blocks * parts) == 0, whole.name, " is not divided by ", members, " members");
+  const std::size_t run = length / (blocks * parts) * inner;
+  for (std::size_t r = 0; r < outer * blocks; ++r)
+    copy((r * parts + static_cast<std::size_t>(held.member)) * run, r * run, run);
+}
+
+}  // namespace
+
+checkpoint::LogicalTensor cut_tensor(const checkpoint::LogicalTensor& whole, int split, int blocks,
+                                     int members, int member) {
+  if (split < 0) return whole;
+  checkpoint::LogicalTensor part{whole.name, whole.type, whole.shape, {}};
+  part.shape[static_cast<std::size_t>(split)] /= members;
+  part.bytes.resize(whole.bytes.size() / static_cast<std::size_t>(members));
+  for_runs(whole, {split, blocks, member}, members, [&](std::size_t from, std::size_t to, std::size_t size) {
+    std::memcpy(part.bytes.data() + to, whole.bytes.data() + from, size);
+  });
+  return part;
+}
+
+checkpoint::LogicalTensor join_tensor(const std::vector<const checkpoint::LogicalTensor*>& parts, int split,
+                                      int blocks) {
+  if (split < 0) return *parts.front();
+  const int members = static_cast<int>(parts.size());
+  checkpoint::LogicalTensor whole{parts.front()->name, parts.front()->type, parts.front()->shape, {}};
+  whole.shape[static_cast<std::size_t>(split)] *= members;
+  whole.bytes.resize(parts.front()->bytes.size() * parts.size());
+  for (int member = 0; member < members; ++member)
+    for_runs(whole, {split, blocks, member}, members,
+             [&, part = parts[static_cast<std::size_t>(member)]](std::size_t to, std::size_t from,
+                                                                 std::size_t size) {
+               std::memcpy(whole.bytes.data() + to, part->bytes.data() + from, size);
+             });
+  return whole;
+}
+
+task::Task<std::optional<checkpoint::Checkpoint>> hand_out_parts(RankGroups ranks, const plan::MeshPlan* mesh,
+                                                                 const model::ModelSpec* own,
+                                                                 const checkpoint::Checkpoint* whole,
+                                                                 bool same_mesh) {
+  comm::Communicator& replica = ranks.replica->group;
+  Agreement& agreement = ranks.replica->agreement;
+  Packer wanted;
+  pack(wanted, *own, ranks.position.tensor);
+  const auto asked = co_await agreement.collect(wanted.take());
+  std::vector<std::vector<std::byte>> answers(replica.rank() == 0 ? asked.size() : 0);
+  for (std::size_t m = 0; m < answers.size(); ++m) {
+    const Rank from = replica.global(static_cast<int>(m));
+    Unpacker unpacker(asked[m], from);
+    const auto held = unpack(unpacker);
+    Packer answer;
+    answer.number(whole ? 1 : 0);
+    if (whole) {
+      answer.number(whole->world_size);
+      answer.number(whole->steps);
+      answer.number(whole->samples);
+      for (const auto* tensors : {&whole->weights, &whole->optimiser}) {
+        std::vector<checkpoint::LogicalTensor> parts;
+        for (const checkpoint::LogicalTensor& tensor : *tensors)
+          if (auto found = held.find(parameter_of(tensor.name)); found != held.end())
+            parts.push_back(cut_tensor(tensor, found->second.split, found->second.blocks, mesh->tensor,
+                                       found->second.member));
+          else if (tensor.name == Delayed::kClock)
+            parts.push_back(tensor);
+        answer.tensors(parts);
+      }
+      const int world = ranks.group.size();
+      const auto members = plan::data_ranks(*mesh, world, plan::position_of(*mesh, world, from));
+      answer.number(same_mesh ? static_cast<std::int64_t>(members.size()) : 0);
+      for (Rank member : members)
+        if (same_mesh) answer.tensors(whole->per_rank[static_cast<std::size_t>(member.value())]);
+    }
+    answers[m] = answer.take();
+  }
+  const auto answer = co_await agreement.hand_out(std::move(answers));
+  Unpacker unpacker(answer, replica.global(0));
+  std::optional<checkpoint::Checkpoint> part;
+  if (unpacker.number() == 0) co_return part;
+  part.emplace();
+  part->world_size = static_cast<int>(unpacker.number());
+  part->steps = unpacker.number();
+  part->samples = unpacker.number();
+  part->weights = unpacker.tensors();
+  part->optimiser = unpacker.tensors();
+  for (std::int64_t members = unpacker.number(); members > 0; --members)
+    part->per_rank.push_back(unpacker.tensors());
+  co_return part;
+}
+
+task::Task<std::vector<checkpoint::LogicalTensor>> join_parts(RankGroups ranks,
+                                                              std::vector<checkpoint::LogicalTensor> own,
+                                                              const model::ModelSpec* spec,
+                                                              const model::ModelSpec* whole) {
+  Packer packer;
+  pack(packer, *spec, ranks.position.tensor);
+  packer.tensors(own);
+  const auto packed = co_await ranks.replica->agreement.collect(packer.take());
+  struct Parts {
+    Held held;
+    std::map<int, checkpoint::LogicalTensor> by_member;
+  };
+  std::map<std::pair<std::string, std::string>, Parts> found;  // by state and parameter
+  std::vector<std::string> states;  // in the order in which the first part has them
+  for (std::size_t m = 0; m < packed.size(); ++m) {
+    Unpacker unpacker(packed[m], ranks.replica->group.global(static_cast<int>(m)));
+    const auto held = unpack(unpacker);
+    for (checkpoint::LogicalTensor& tensor : unpacker.tensors()) {
+      const std::string state = state_of(tensor.name), parameter = parameter_of(tensor.name);
+      if (std::find(states.begin(), states.end(), state) == states.end()) states.push_back(state);
+      const Held& place = held.at(parameter);
+      Parts& parts = found[{state, parameter}];
+      parts.held = place;
+      parts.by_member.emplace(place.member, std::move(tensor));  // of stages that share it the first
+    }
+  }
+  std::vector<std::string> names;
+  for (const model::ParameterSpec& parameter : whole->parameters) names.push_back(parameter.name);
+  for (const model::BufferSpec& buffer : whole->buffers) names.push_back(buffer.name);
+  std::vector<checkpoint::LogicalTensor> joined;
+  for (const std::string& state : states)
+    for (const std::string& name : names) {
+      auto parts = found.find({state, name});
+      if (parts == found.end()) continue;
+      std::vector<const checkpoint::LogicalTensor*> members;
+      for (const auto& [member, tensor] : parts->second.by_member) members.push_back(&tensor);
+      joined.push_back(join_tensor(members, parts->second.held.split, parts->second.held.blocks));
+    }
+  co_return joined;
+}
+
+}  // namespace taxon::train

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "exchange/layout/bucket.h"
+#include "train/start/divided.h"
+
+namespace taxon::train {
+
+/// Of a parameter of a model that ranks hold parts of: those of other numbers share no bucket with it, since
+/// its gradient is summed over other ranks, or counts at another rank alone.
+int bucket_class(const model::ModelSpec& spec, int parameter);
+
+/// The ranks of a replica that each make a summand of some gradient: stages that read one weight, and members
+/// of the tensor axis that have a layer alike between layers that are split.
+class SummandGroups {
+ public:
+  /// `divided` null: there are none. `ranks` and `spec`, the divided model's, outlive it.
+  SummandGroups(comm::Runtime& runtime, RankGroups ranks, const model::ModelSpec& spec,
+                const Divided* divided, const plan::MeshPlan& mesh);
+  /// Collective over the replica.
+  task::Task<void> establish();
+  /// For Exchange::Setup.
+  std::vector<comm::Communicator*> groups() const;
+  /// Says of each bucket of `layout` where its summands meet and whether its norm counts here.
+  void assign(exchange::Layout& layout, const std::vector<plan::BucketPlan>& buckets) const;
+
+ private:
+  struct Parameter {
+    int group = -1;
+    bool counted = true;
+  };
+  std::vector<Parameter> parameters_;  // of the spec
+  const model::ModelSpec& spec_;
+  std::map<std::vector<Rank>, std::unique_ptr<comm::Communicator>> own_;  // of stages
+  std::vector<comm::Communicator*> groups_;
+};
+
+}  // namespace taxon::train

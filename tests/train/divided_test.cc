@@ -1,0 +1,203 @@
+// A model that ranks hold parts of trains as one that a rank has whole, whatever the mesh and its schedule.
+#include "train/start/divided.h"
+
+#include <gmock/gmock.h>
+
+#include "checkpoint/safetensors.h"
+#include "data/memory_storage.h"
+#include "support/errors.h"
+#include "train/start/parts.h"
+#include "train/toy_job.h"
+
+namespace taxon::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <class Body>
+std::exception_ptr error_of(Body&& body) {
+  try {
+    body();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+class Divided : public Train {
+ protected:
+  Divided() {
+    plan_ = toy_plan();
+    plan_.batch.micro_batches = 3;
+    plan_.optimiser.rule = "adamw";
+    plan_.learning_rate.base = 0.02;
+  }
+  /// Weights are the seed's, not those of rank 0: a rank has nobody to tell it other ones.
+  TrainingJob divided_job(int ranks, plan::Plan plan, data::MemoryStorage* storage) {
+    TrainingJob result = job(ranks, std::move(plan));
+    result.make_model = [options = model_options(result.plan)](int) {
+      return std::make_unique<model::Perceptron>(options);
+    };
+    result.storage = storage;
+    result.out = "run";
+    return result;
+  }
+  plan::Plan on(int pipeline, std::string schedule) const {
+    plan::Plan plan = plan_;
+    plan.mesh.pipeline = pipeline;
+    plan.pipeline.schedule = std::move(schedule);
+    return plan;
+  }
+  static std::vector<double> trained(const data::MemoryStorage& storage) {
+    std::vector<double> values;
+    for (const auto& tensor : checkpoint::read_safetensors(storage, "run/model.safetensors"))
+      if (tensor.type == DType::Float64)  // not a buffer
+        for (double value : as_span<double>(ConstView(tensor.bytes.data(), tensor.bytes.size())))
+          values.push_back(value);
+    return values;
+  }
+  plan::Plan plan_;
+};
+
+TEST_F(Divided, TrainsAsOneRankDoes) {
+  for (double clip : {0.0, 0.05}) {
+    plan_.optimiser.clip_norm = clip;
+    data::MemoryStorage alone;
+    const auto expected = run_training(divided_job(1, plan_, &alone));
+    for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+      for (const char* topology : {"all_reduce", "sharded"})
+        for (int replicas : {1, 2, 3}) {
+          SCOPED_TRACE(testing::Message() << schedule << " " << topology << " " << replicas << " " << clip);
+          plan::Plan plan = on(2, schedule);
+          plan.exchange.levels[0].topology = topology;
+          data::MemoryStorage storage;
+          const auto result = run_training(divided_job(2 * replicas, plan, &storage));
+          EXPECT_LT(relative_distance(trained(alone), trained(storage)), 1e-12);
+          ASSERT_EQ(result.recorders[0].steps.size(), expected.recorders[0].steps.size());
+          for (std::size_t step = 0; step < 50; ++step) {
+            const auto& seen = result.recorders[0].steps[step];
+            EXPECT_NEAR(seen.loss, expected.recorders[0].steps[step].loss, 1e-11) << step;
+            EXPECT_NEAR(seen.gradient_norm, expected.recorders[0].steps[step].gradient_norm, 1e-11) << step;
+          }
+          EXPECT_NEAR(result.outcomes[0].test.loss, expected.outcomes[0].test.loss, 1e-11);
+          EXPECT_EQ(result.outcomes[0].test.scores.means.shares,
+                    expected.outcomes[0].test.scores.means.shares);
+          for (const auto& outcome : result.outcomes)
+            EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
+        }
+  }
+}
+
+TEST_F(Divided, GivesTheSameBitsAgain) {
+  data::MemoryStorage first, second;
+  const auto once = run_training(divided_job(4, on(2, "1f1b"), &first));
+  const auto again = run_training(divided_job(4, on(2, "1f1b"), &second));
+  EXPECT_EQ(once.outcomes[0].parameter_hash, again.outcomes[0].parameter_hash);
+  EXPECT_EQ(trained(first), trained(second));
+}
+
+TEST_F(Divided, SharesWithoutSamplesAndMicroBatchesWithoutSamplesDoNothing) {
+  plan_.batch.global = 5;  // of 3 replicas one has a single sample
+  plan_.batch.micro_batches = 2;
+  data::MemoryStorage alone, storage;
+  run_training(divided_job(1, plan_, &alone));
+  run_training(divided_job(6, on(2, "1f1b"), &storage));
+  EXPECT_LT(relative_distance(trained(alone), trained(storage)), 1e-12);
+}
+
+TEST_F(Divided, GoesOnWhereItStopped) {
+  data::MemoryStorage whole, storage;
+  const auto expected = run_training(divided_job(4, on(2, "1f1b"), &whole));
+  TrainingJob first = divided_job(4, on(2, "1f1b"), &storage);
+  first.stop_after = 10;
+  EXPECT_EQ(run_training(first).outcomes[0].end, train::Outcome::End::Interrupted);
+  TrainingJob rest = divided_job(4, on(2, "1f1b"), &storage);
+  rest.start = train::TrainOptions::Start::Resume;
+  EXPECT_EQ(run_training(rest).outcomes[0].parameter_hash, expected.outcomes[0].parameter_hash);
+  EXPECT_EQ(trained(storage), trained(whole));
+}
+
+TEST_F(Divided, ACheckpointOfOneMeshLoadsUnderAnyOther) {
+  struct Mesh {
+    int ranks, pipeline;
+  };
+  data::MemoryStorage alone;
+  run_training(divided_job(1, plan_, &alone));
+  const Mesh meshes[] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {6, 2}};
+  for (const Mesh& from : meshes)
+    for (const Mesh& to : meshes) {
+      SCOPED_TRACE(testing::Message()
+                   << from.ranks << "/" << from.pipeline << " to " << to.ranks << "/" << to.pipeline);
+      data::MemoryStorage storage;
+      TrainingJob first = divided_job(from.ranks, on(from.pipeline, "1f1b"), &storage);
+      first.stop_after = 20;
+      run_training(first);
+      TrainingJob rest = divided_job(to.ranks, on(to.pipeline, "gpipe"), &storage);
+      rest.start = train::TrainOptions::Start::Resume;
+      const auto resumed = run_training(rest);
+      EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
+      EXPECT_LT(relative_distance(trained(alone), trained(storage)), 1e-12);
+    }
+}
+
+TEST_F(Divided, DamageAtAnyStageEndsTheRun) {
+  plan_.on_divergence = plan::OnDivergence::Stop;
+  plan_.learning_rate.base = 1e300;
+  data::MemoryStorage storage;
+  const auto error = error_of([&] { run_training(divided_job(4, on(2, "1f1b"), &storage)); });
+  EXPECT_EQ(kind_of(error), ErrorKind::Diverged) << message_of(error);
+}
+
+model::ModelSpec four_segments() {
+  model::ModelSpec spec;
+  spec.name = "four";
+  for (const char* name : {"a", "b", "c", "d"}) spec.segments.push_back({.name = name, .parameters = {}});
+  spec.segments[0].forward_flops = 6;
+  for (std::size_t s = 1; s < 4; ++s) spec.segments[s].forward_flops = 2;
+  return spec;
+}
+
+TEST(Cut, IsBalancedOrAsNamed) {
+  const auto ranges = [](const std::vector<Range>& stages) {
+    std::vector<std::pair<std::size_t, std::size_t>> all;
+    for (Range stage : stages) all.emplace_back(stage.begin, stage.end());
+    return all;
+  };
+  using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
+  EXPECT_EQ(ranges(train::cut_into_stages(four_segments(), 2, {})), (Ranges{{0, 1}, {1, 4}}));
+  EXPECT_EQ(ranges(train::cut_into_stages(four_segments(), 3, {"c", "d"})), (Ranges{{0, 2}, {2, 3}, {3, 4}}));
+}
+
+TEST(Cut, RefusesWhatTheModelHasNot) {
+  const auto cut = [](int stages, std::vector<std::string> names) {
+    return message_of(error_of([&] { train::cut_into_stages(four_segments(), stages, names); }));
+  };
+  EXPECT_THAT(cut(5, {}), HasSubstr("5 stages need as many segments, and model four has 4: a, b, c, d"));
+  EXPECT_THAT(cut(2, {"e"}), HasSubstr("model four has no segment e, but a, b, c, d"));
+  EXPECT_THAT(cut(3, {"c", "b"}), HasSubstr("b does not come after c"));
+  EXPECT_THAT(cut(3, {"c"}), HasSubstr("1 names make 2 stages, and the schedule has 3"));
+}
+
+TEST(TensorParts, AreCutAndJoinedAlongAnyDimensionInBlocks) {
+  std::vector<float> values(2 * 12 * 4);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const ConstView bytes = as_const_view(std::span<const float>(values));
+  const checkpoint::LogicalTensor whole{
+      "w", DType::Float32, {2, 12, 4}, {bytes.data(), bytes.data() + bytes.size()}};
+  for (const auto& [split, blocks] : {std::pair(0, 1), {1, 1}, {1, 3}, {2, 2}})
+    for (int members : {1, 2}) {
+      std::vector<checkpoint::LogicalTensor> parts;
+      for (int member = 0; member < members; ++member)
+        parts.push_back(train::cut_tensor(whole, split, blocks, members, member));
+      std::vector<const checkpoint::LogicalTensor*> all;
+      for (const auto& part : parts) all.push_back(&part);
+      EXPECT_EQ(train::join_tensor(all, split, blocks).bytes, whole.bytes) << split << " " << blocks;
+    }
+  // Of three blocks of four the second member has the second half of each.
+  const auto part = train::cut_tensor(whole, 1, 3, 2, 1);
+  EXPECT_EQ(part.shape, (std::vector<std::int64_t>{2, 6, 4}));
+  EXPECT_EQ(as_span<float>(ConstView(part.bytes.data(), part.bytes.size()))[0], 2 * 4);
+}
+
+}  // namespace
+}  // namespace taxon::test
