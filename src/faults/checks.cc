@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "exchange/levels/levels.h"
 #include "faults/contributions.h"
+#include "plan/mesh.h"
 
 namespace taxon::faults {
 namespace {
@@ -34,7 +35,7 @@ class Check {
   Check(const plan::Plan& plan, const SimulatedRun& calm, const SimulatedRun& seen)
       : plan_(plan),
         promise_(promise_of(plan)),
-        workers_(static_cast<std::size_t>(plan::workers(plan, static_cast<int>(seen.ranks.size())))),
+        working_(seen.ranks.size() - static_cast<std::size_t>(plan.mesh.servers)),
         calm_(calm),
         seen_(seen) {}
 
@@ -43,7 +44,7 @@ class Check {
     const train::Outcome* first = nullptr;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
       const Observations& one = seen_.ranks[rank];
-      if (rank < workers_ && promise_ != Promise::InTheirOrder) steps(rank, one);
+      if (rank < working_ && promise_ != Promise::InTheirOrder) steps(rank, one);
       if (!one.outcome) continue;
       const train::Outcome& right =
           promise_ == Promise::InTheirOrder ? *(first ? first : &*one.outcome) : *calm_.ranks[0].outcome;
@@ -61,7 +62,7 @@ class Check {
   void reported_steps() {
     if (promise_ == Promise::InTheirOrder) return;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank)
-      for (std::size_t other = 0; other < workers_; ++other) {
+      for (std::size_t other = 0; other < working_; ++other) {
         const Observations& far = seen_.ranks[other];
         const std::int64_t begun = far.first_step + static_cast<std::int64_t>(far.weights.size());
         if (seen_.ranks[rank].reported > begun)
@@ -78,7 +79,7 @@ class Check {
     const bool as_nodes = plan_.exchange.levels.size() > 1;
     if (as_nodes && plan_.mesh.node == 0) return;
     const std::size_t node = as_nodes ? static_cast<std::size_t>(plan_.mesh.node) : 1;
-    ServerOracle book = bookkeeping_of(*served, static_cast<int>(workers_ / node));
+    ServerOracle book = bookkeeping_of(*served, static_cast<int>(working_ / node));
     const Ending ending = ending_of(seen_);
     book.complete = ending == Ending::Complete || ending == Ending::Survived;
     for (std::size_t rank = 0; rank < seen_.ranks.size(); ++rank) {
@@ -147,7 +148,8 @@ class Check {
  private:
   /// The weights that a rank's backward passes read.
   void steps(std::size_t rank, const Observations& one) {
-    const std::vector<std::uint64_t>& right = calm_.ranks[promise_ == Promise::OneModel ? 0 : rank].weights;
+    const bool has_whole = promise_ == Promise::OneModel && plan::ranks_of_replica(plan_.mesh) == 1;
+    const std::vector<std::uint64_t>& right = calm_.ranks[has_whole ? 0 : rank].weights;
     for (std::size_t i = 0; i < one.weights.size(); ++i) {
       const std::size_t step = static_cast<std::size_t>(one.first_step) + i;
       if (step < right.size() && one.weights[i] == right[step]) continue;
@@ -169,7 +171,7 @@ class Check {
   }
   const plan::Plan& plan_;
   const Promise promise_;
-  const std::size_t workers_;
+  const std::size_t working_;  // ranks, the first ones
   const SimulatedRun& calm_;
   const SimulatedRun& seen_;
 };

@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include "model/staged.h"
+
 namespace taxon::faults {
 
 void ModelProbe::bind(const model::Binding& binding) {
@@ -33,22 +35,65 @@ double sum_of(const tensor::Arena& arena, Range range) {
 
 }  // namespace
 
+void ModelProbe::note_weights() {
+  if (observations_.weights.empty())
+    for (const tensor::Slot& slot : binding_.layout->slots())
+      observations_.before += sum_of(*binding_.weights, slot.range);
+  observations_.weights.push_back(hash());
+}
+
+void ModelProbe::note_gradients(std::size_t arena) {
+  double sum = 0;
+  for (std::size_t slot = 0; slot < binding_.layout->slots().size(); ++slot)
+    sum += sum_of(*binding_.gradients[arena], binding_.gradient(slot));
+  observations_.gradients.push_back(sum);
+}
+
 model::StepOutput ModelProbe::forward_backward(const model::StepInput& input, int from,
                                                tensor::Milestones& marks) {
-  const auto& slots = binding_.layout->slots();
-  if (observations_.weights.empty())
-    for (const tensor::Slot& slot : slots) observations_.before += sum_of(*binding_.weights, slot.range);
-  if (!in_pieces_) observations_.weights.push_back(hash());
+  if (!in_pieces_) note_weights();
   const bool whole = from == 0 && !in_pieces_;
   in_pieces_ = from > 0;
   model::StepOutput output = inner_->forward_backward(input, from, marks);
-  if (whole) {
-    double sum = 0;
-    for (std::size_t slot = 0; slot < slots.size(); ++slot)
-      sum += sum_of(*binding_.gradients[input.gradients], binding_.gradient(slot));
-    observations_.gradients.push_back(sum);
-  }
+  if (whole) note_gradients(input.gradients);
   return output;
 }
+
+/// Of a divided model: the same for its steps.
+class ModelProbe::Stages final : public model::Staged {
+ public:
+  Stages(ModelProbe& probe, model::Staged& inner) : probe_(probe), inner_(inner) {}
+  void divide(const model::Division& division) override { inner_.divide(division); }
+  const std::vector<model::Piece>& pieces() const override { return inner_.pieces(); }
+  void begin_step(const model::StepInput& input) override {
+    probe_.note_weights();
+    inner_.begin_step(input);
+  }
+  void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
+    inner_.forward(piece, micro, input, output);
+  }
+  void backward(int piece, const model::MicroBatch& micro, model::Gradients which, ConstView output_gradient,
+                View input_gradient, bool last, tensor::Milestones& marks) override {
+    inner_.backward(piece, micro, which, output_gradient, input_gradient, last, marks);
+  }
+  model::StepOutput end_step() override { return inner_.end_step(); }
+  void abandon_step() override { inner_.abandon_step(); }
+  model::StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels,
+                             ConstView input, View output) override {
+    return inner_.evaluate(piece, inputs, labels, input, output);
+  }
+
+ private:
+  ModelProbe& probe_;
+  model::Staged& inner_;
+};
+
+ModelProbe::ModelProbe(std::unique_ptr<model::Model> inner, Observations& observations)
+    : inner_(std::move(inner)), observations_(observations) {
+  if (model::Staged* staged = inner_->staged()) stages_ = std::make_unique<Stages>(*this, *staged);
+}
+ModelProbe::~ModelProbe() = default;
+
+model::Staged* ModelProbe::staged() { return stages_.get(); }
 
 }  // namespace taxon::faults

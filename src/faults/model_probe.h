@@ -10,10 +10,12 @@ namespace taxon::faults {
 /// the inner model's.
 class ModelProbe final : public model::Model {
  public:
-  ModelProbe(std::unique_ptr<model::Model> inner, Observations& observations)
-      : inner_(std::move(inner)), observations_(observations) {}
+  ModelProbe(std::unique_ptr<model::Model> inner, Observations& observations);
+
+  ~ModelProbe() override;
 
   const model::ModelSpec& spec() const override { return inner_->spec(); }
+  model::Staged* staged() override;
   std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override {
     return inner_->gradient_order(inputs, labels);
   }
@@ -42,11 +44,17 @@ class ModelProbe final : public model::Model {
   std::vector<model::GradientTransfer> crossings() const override { return inner_->crossings(); }
 
  private:
+  class Stages;
   std::uint64_t hash() const;
+  /// The weights as a pass that begins reads them.
+  void note_weights();
+  /// What it made of them.
+  void note_gradients(std::size_t arena);
 
   std::unique_ptr<model::Model> inner_;
   Observations& observations_;
   model::Binding binding_;
+  std::unique_ptr<Stages> stages_;
   bool in_pieces_ = false;  // a backward pass has begun and goes on
 };
 

@@ -140,12 +140,19 @@ TEST_F(Divided, ACheckpointOfOneMeshLoadsUnderAnyOther) {
     }
 }
 
-TEST_F(Divided, DamageAtAnyStageEndsTheRun) {
+TEST_F(Divided, LossesThatAreNotFiniteStopTheRunOrAreSkipped) {
+  plan_.precision = {DType::Float32, DType::Float32};
+  plan_.optimiser.rule = "sgd";
+  plan_.learning_rate.base = 3e38;
   plan_.on_divergence = plan::OnDivergence::Stop;
-  plan_.learning_rate.base = 1e300;
   data::MemoryStorage storage;
   const auto error = error_of([&] { run_training(divided_job(4, on(2, "1f1b"), &storage)); });
   EXPECT_EQ(kind_of(error), ErrorKind::Diverged) << message_of(error);
+  plan_.on_divergence = plan::OnDivergence::Skip;
+  data::MemoryStorage alone, parts;
+  const auto expected = error_of([&] { run_training(divided_job(1, plan_, &alone)); });
+  const auto skipped = error_of([&] { run_training(divided_job(4, on(2, "1f1b"), &parts)); });
+  EXPECT_EQ(kind_of(skipped), kind_of(expected)) << message_of(skipped);
 }
 
 model::ModelSpec four_segments() {

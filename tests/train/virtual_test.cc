@@ -56,6 +56,23 @@ TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
     }
 }
 
+TEST_F(VirtualTrain, OfStagesGivesLoopbacksBits) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+    for (int ranks : {2, 6})
+      for (bool together : {true, false}) {
+        auto plan = toy_plan(DType::Float64);
+        plan.length.steps = 12;
+        plan.batch.micro_batches = 3;
+        plan.mesh.pipeline = 2;
+        plan.pipeline.schedule = schedule;
+        plan.optimiser.clip_norm = 0.5;
+        TrainingJob divided = job(ranks, plan);
+        divided.share_memory = together;
+        SCOPED_TRACE(fmt::format("{} {} {}", schedule, ranks, together));
+        expect_loopbacks_bits(divided, together ? one_host(ranks) : separate_hosts(ranks));
+      }
+}
+
 class VirtualMode : public VirtualTrain, public ::testing::WithParamInterface<Mode> {};
 
 TEST_P(VirtualMode, GivesLoopbacksBits) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
 #include "support/training.h"
 
@@ -86,6 +87,81 @@ TEST_P(Workers, GiveTheSameBitsWhereNoGradientIsBornInItsPlace) {
   }
   EXPECT_EQ(in_every_step, copied.outcomes[0].copies_per_step);
 }
+
+/// A model of libtorch in stages over ranks.
+struct DividedCase {
+  const char* model;
+  int pipeline;
+  const char* schedule;
+  friend void PrintTo(const DividedCase& c, std::ostream* out) {
+    *out << c.model << " in " << c.pipeline << " by " << c.schedule;
+  }
+};
+
+class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
+ protected:
+  static plan::Plan make_plan(DType type) {
+    plan::Plan plan;
+    plan.model.name = GetParam().model;
+    plan.data.train_limit = 60;
+    plan.data.test_limit = 10;
+    plan.batch = {.global = 12, .micro_batches = 4};
+    plan.length.steps = 20;
+    plan.precision = {type, type};
+    plan.learning_rate.base = 0.01;
+    plan.optimiser.clip_norm = 1;
+    plan.data.dataset = "synthetic";
+    if (GetParam().model == std::string_view("gpt")) {
+      plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}};
+      plan.data = {.dataset = "text", .path = TAXON_SOURCE_DIR "/README.md", .train_limit = 60};
+      plan.data.options = {{"context", "16"}};
+    }
+    return plan;
+  }
+  std::vector<double> trained(int ranks, const plan::Plan& plan) {
+    data::FileStorage files;
+    const data::Datasets datasets = data::open_datasets(plan.data, files);
+    data::MemoryStorage storage;
+    TrainingJob job;
+    job.ranks = ranks;
+    job.plan = plan;
+    job.datasets = &datasets;
+    job.storage = &storage;
+    job.out = "run";
+    job.make_model = [&](int rank) {
+      return model::make_model({.plan = &plan.model,
+                                .shape = datasets.train->shape(),
+                                .compute = plan.precision.compute,
+                                .seed = plan.seed,
+                                .rank = rank});
+    };
+    run_training(job);
+    std::vector<double> values;
+    for (const auto& tensor : checkpoint::read_safetensors(storage, "run/model.safetensors")) {
+      const ConstView bytes(tensor.bytes.data(), tensor.bytes.size());
+      if (tensor.type == DType::Float64)
+        for (double value : as_span<double>(bytes)) values.push_back(value);
+    }
+    EXPECT_FALSE(values.empty());
+    return values;
+  }
+};
+
+/// Another order of sums is all that may differ.
+TEST_P(DividedWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
+  auto plan = make_plan(DType::Float64);
+  const auto one = trained(1, plan);
+  plan.mesh.pipeline = GetParam().pipeline;
+  plan.pipeline.schedule = GetParam().schedule;
+  for (int replicas : {1, 2})
+    EXPECT_LT(relative_distance(one, trained(replicas * plan.mesh.pipeline, plan)), 1e-12) << replicas;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DividedWorkers,
+                         ::testing::Values(DividedCase{"cnn", 2, "gpipe"}, DividedCase{"cnn", 3, "zb_h1"},
+                                           DividedCase{"cnn", 4, "1f1b"}, DividedCase{"gpt", 2, "1f1b"},
+                                           DividedCase{"gpt", 3, "zb_h1"}, DividedCase{"gpt", 4, "gpipe"},
+                                           DividedCase{"gpt", 2, "interleaved"}));
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 
