@@ -9,6 +9,7 @@
 
 #include "base/version.h"
 #include "launch/host.h"
+#include "plan/mesh.h"
 #include "report/progress.h"
 #include "report/quantiles.h"
 #include "report/summary.h"
@@ -88,8 +89,12 @@ class Outputs::Writer {
     progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
     const auto& resolved = info.plan.resolved;
     write("plan.yaml", plan::write_plan(info.plan));
-    progress_->say(fmt::format("{}: {} parameters, {} workers over {}, {} training samples", info.plan.name,
-                               info.parameters, resolved.world_size, resolved.transport, info.train_size));
+    const int together = plan::ranks_of_replica(info.plan.mesh);
+    const std::string who =
+        together == 1 ? fmt::format("{} workers", resolved.world_size)
+                      : fmt::format("{} replicas of {} ranks each", resolved.world_size / together, together);
+    progress_->say(fmt::format("{}: {} parameters, {} over {}, {} training samples", info.plan.name,
+                               info.parameters, who, resolved.transport, info.train_size));
     for (const std::string& line : report::bucket_lines(resolved, options_.detail)) progress_->say(line);
     if (info.start_step > 0) progress_->say(fmt::format("resumed after step {}", info.start_step));
     if (info.plan.report.tensorboard) {

@@ -104,6 +104,14 @@ std::array<std::pair<std::string_view, std::string>, 5> by_name(const Axes& axes
 
 namespace {
 
+/// "data, pipeline (1f1b), tensor".
+std::string parallelism(const Plan& plan) {
+  std::string axes = "data";
+  if (plan.mesh.pipeline > 1) axes += fmt::format(", pipeline ({})", with_dashes(plan.pipeline.schedule));
+  if (plan.mesh.tensor > 1) axes += ", tensor";
+  return axes;
+}
+
 std::string compression(const Plan& plan) {
   std::string codecs;
   for (const LevelPlan& level : plan.exchange.levels) {
@@ -125,7 +133,7 @@ std::string compression(const Plan& plan) {
 }  // namespace
 
 Axes axes_of(const Plan& plan, const Catalogue& known) {
-  return {.parallelism = "data",
+  return {.parallelism = parallelism(plan),
           .optimisation = optimisation(plan, known),
           .scheduling = scheduling(plan, known),
           .communication = communication(plan, known),

@@ -3,9 +3,9 @@
 namespace taxon::plan {
 namespace {
 
-// Of the first axis there is what can be known before a run; training has data parallelism alone.
-constexpr std::string_view kPipelines =
-    "training by stages on other hosts: taxon schedule draws, checks and costs its schedule";
+// Layers are not split in training yet, and stages train with one version of the weights.
+constexpr std::string_view kVersions =
+    "training with older versions of the weights: taxon schedule draws, checks and costs its schedule";
 constexpr std::string_view kTensors =
     "training with tensors split over hosts: taxon parallel says where it pays";
 
@@ -38,14 +38,14 @@ constexpr SurveyRow kRows[] = {
     {"GossipGraD", "gossipgrad", ""},
     {"Gossip SGD, GoSGD", "",
      "a random partner who gets weights and is not waited for; ad-psgd and sgp stand nearest"},
-    {"GPipe", "", kPipelines},
+    {"GPipe", "gpipe", "activations that are computed again instead of kept"},
     {"Horovod", "horovod adasum", ""},
     {"Intel PCL-DNN, MLSL", "p3",
      "training with fully connected layers split over groups: taxon parallel says into which, bench/run "
      "pcl-dnn "
      "simulates it"},
-    {"Megatron-LM", "",
-     "training with tensors split over hosts, and by stages: taxon schedule has its interleaved schedule"},
+    {"Megatron-LM", "pipedream-flush",
+     "training with tensors split over hosts; its interleaved schedule is pipeline.schedule: interleaved"},
     {"Mesh-TensorFlow", "", kTensors},
     {"MPCA SGD", "", "the text with its rule was not to be had; easgd stands nearest"},
     {"MXNet", "mxnet-sync mxnet-async mxnet-2bit", "groups of layers on other devices: model parallelism"},
@@ -55,8 +55,8 @@ constexpr SurveyRow kRows[] = {
     {"Parallax", "",
      "sparse parameters at servers beside dense ones by all-reduce: all parameters are dense here"},
     {"Parameter Server", "li-parameter-server", "filters of messages; replicated ranges of keys"},
-    {"PipeDream", "", kPipelines},
-    {"PipeDream-2BW, PipeDream-Flush", "", kPipelines},
+    {"PipeDream", "", kVersions},
+    {"PipeDream-2BW, PipeDream-Flush", "pipedream-flush", kVersions},
     {"Poseidon", "poseidon", ""},
     {"PowerAI DDL", "", "rings of several colours at once over a torus: a message takes one ring here"},
     {"Project Adam", "",
@@ -75,7 +75,7 @@ constexpr SurveyRow kRows[] = {
     {"Strom", "strom", "workers that don't wait for each other"},
     {"TensorFlow", "tensorflow-backup", "operations placed on other hosts: model parallelism"},
     {"Theano-MPI", "easgd horovod", ""},
-    {"Zero bubble", "", kPipelines},
+    {"Zero bubble", "zero-bubble", "its schedules with more memory and no bubble at all"},
 };
 
 }  // namespace

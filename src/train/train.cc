@@ -140,6 +140,7 @@ task::Task<Outcome> Trainer::run() {
   try {
     co_await prepare();
     announce(world_, ranks(), info(), options_.own);
+    if (divided_ && runtime().rank() == Rank(0)) world_.observer.noticed(describe(*divided_, plan_));
     co_await loop();
     outcome = co_await conclude();
   } catch (...) {

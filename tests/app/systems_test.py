@@ -64,6 +64,7 @@ PLACES = {
     "pytorch-ddp": REPLICATED._replace(communication="all-reduce (ring)"),
     "caffe2": REPLICATED._replace(communication="all-reduce (halving-doubling)"),
     "firecaffe": REPLICATED._replace(communication="all-reduce (tree)"),
+    "gpipe": REPLICATED, "pipedream-flush": REPLICATED, "zero-bubble": REPLICATED,
     "adasum": REPLICATED._replace(communication="adasum"),
     "bigdl": Stands("sharded", "synchronous", "sharded"),
     "chainermn": Stands("sharded", "synchronous", "node: sharded; across: all-reduce"),
@@ -186,6 +187,10 @@ class Recipe:
             return 4 * values * 1, 4 * values * 2
         if place.optimisation == "servers" and "an update" in place.scheduling:  # late ones have no answer of their own
             return 0.8 * SERVED * 4 * values, 1.02 * SERVED * 4 * values
+        stages = self.key("pipeline", 1, self.text)
+        if stages > 1:  # a half of the model in two replicas; from the first layer to the others a share's activations, and back
+            between = BATCH / (N / stages) * shapes[0][0]
+            return 0.98 * 4 * (values / stages + between), 1.03 * 4 * (values / stages + between)
         if codec == "dense":
             topology = self.word("topology", "all_reduce")
             kind = "node, across" if "group: across" in self.levels else f"gossip {self.word('graph')}" if topology == "gossip" else topology
@@ -259,9 +264,10 @@ class Systems(TaxonTest):
         for axis in ("parallelism", "optimisation", "scheduling", "communication", "compression"):
             self.assertIn(axis + ": ", out)
         for alone in (out, self.taxon("taxonomy").stdout):
-            self.assertIn("  GPipe: no recipe; without: training by stages on other hosts", alone)
+            self.assertIn("  GPipe: gpipe; without: activations that are computed again instead of kept", alone)
+            self.assertIn("  PipeDream: no recipe; without: training with older versions of the weights", alone)
             self.assertIn("  Horovod: horovod adasum\n", alone)
-        lines = dict(re.findall(r"^(\S+) +(data; .*)$", out, re.MULTILINE))
+        lines = dict(re.findall(r"^(\S+) +(data[^;]*; .*)$", out, re.MULTILINE))
         self.assertEqual(sorted(lines), sorted(PLACES), "each recipe has a row of PLACES")
         self.assertEqual({name: axes(line) for name, line in lines.items()}, PLACES)
 

@@ -83,6 +83,16 @@ TEST(Axes, WhatARunChoseTakesThePlaceOfAuto) {
   EXPECT_EQ(axes_of(plan, test::catalogue()).communication, "all-reduce (direct, ring)");
 }
 
+TEST(Axes, TheMeshSaysWhatIsSplit) {
+  Plan plan = test::legal_plan();
+  EXPECT_EQ(axes_of(plan, test::catalogue()).parallelism, "data");
+  plan.mesh.pipeline = 2;
+  plan.pipeline.schedule = "zb_h1";
+  EXPECT_EQ(axes_of(plan, test::catalogue()).parallelism, "data, pipeline (zb-h1)");
+  plan.mesh = {.tensor = 2};
+  EXPECT_EQ(axes_of(plan, test::catalogue()).parallelism, "data, tensor");
+}
+
 TEST(Axes, AreNamedInTheirOrder) {
   const auto named = by_name(axes_of(test::legal_plan(), test::catalogue()));
   EXPECT_EQ(named.front().first, "parallelism");

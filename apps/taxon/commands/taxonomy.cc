@@ -56,9 +56,10 @@ std::vector<Axis> axes() {
   Axis parallelism{"parallelism", "what is split?", {"data"}};
   for (const auto& row : program::schedule_table())
     if (row.parallelism != "data")
-      parallelism.points.push_back(
-          fmt::format("{}, drawn and costed (taxon schedule), not trained yet: {}: {}", row.parallelism,
-                      row.name, row.sentence));
+      parallelism.points.push_back(fmt::format("{}, {}: {}: {}", row.parallelism,
+                                               row.flushes ? "trained (mesh.pipeline, pipeline.schedule)"
+                                                           : "drawn and costed alone (taxon schedule)",
+                                               row.name, row.sentence));
   parallelism.points.emplace_back(
       "data, model or hybrid for each layer, computed (taxon parallel), not trained yet");
   return {std::move(parallelism), std::move(optimisation), std::move(scheduling), std::move(communication),

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "parallel/stages.h"
+#include "program/timeline.h"
 
 namespace taxon::train {
 namespace {
@@ -72,6 +73,29 @@ std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
   return ranges;
 }
 
+std::string describe(const Divided& divided, const plan::Plan& plan) {
+  const auto costs = costs_of(divided.whole);
+  std::vector<std::string> stages;
+  std::vector<program::StageCost> times;
+  double all = 0;
+  for (const parallel::SegmentCost& cost : costs) all += cost.compute;
+  for (std::size_t s = 0; s < divided.stages.size(); ++s) {
+    const Range range = divided.stages[s];
+    double compute = 0;
+    for (std::size_t i = range.begin; i < range.end(); ++i) compute += costs[i].compute;
+    // A forward pass is taken for a third of both.
+    times.push_back({.forward = compute / 3, .backward_input = compute / 3, .backward_weight = compute / 3});
+    const auto& first = costs[range.begin].name;
+    const auto& last = costs[range.end() - 1].name;
+    stages.push_back(fmt::format("{} {} ({:.0f} %)", divided.program.rank_at(static_cast<int>(s)),
+                                 range.size == 1 ? first : first + " .. " + last, 100 * compute / all));
+  }
+  const program::Timeline timeline = program::evaluate(divided.program, times);
+  return fmt::format("pipeline of {} by {}: {}; {} micro-batches, of the ranks' time {:.0f} % idle at least",
+                     plan.mesh.pipeline, plan.pipeline.schedule, fmt::join(stages, ", "),
+                     divided.program.micros, 100 * timeline.bubble());
+}
+
 task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
                                             RankGroups ranks) {
   if (!ranks.replica) co_return nullptr;
@@ -81,10 +105,9 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
   auto divided = std::make_unique<Divided>();
   divided->whole = world.model.spec();
   divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
-  model::Division division{.stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut),
-                           .held = {},
-                           .members = plan.mesh.tensor,
-                           .member = ranks.position.tensor};
+  divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
+  model::Division division{
+      .stages = divided->stages, .held = {}, .members = plan.mesh.tensor, .member = ranks.position.tensor};
   for (int stage = 0; stage < stages; ++stage)
     if (divided->program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
   model::Staged* const staged = world.model.staged();

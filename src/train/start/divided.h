@@ -10,8 +10,9 @@ namespace taxon::train {
 
 /// A model that ranks hold parts of, and what they do in a step.
 struct Divided {
-  model::ModelSpec whole;    // before it was divided
-  program::Program program;  // of the pipeline's ranks
+  model::ModelSpec whole;     // before it was divided
+  std::vector<Range> stages;  // segments of each
+  program::Program program;   // of the pipeline's ranks
 };
 
 /// Divides the model as the plan's mesh says: into the schedule's stages, cut where pipeline.cut says or so
@@ -20,6 +21,9 @@ struct Divided {
 /// divided so.
 task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
                                             RankGroups ranks);
+
+/// In words: which segments lie on which ranks, and what the schedule makes of their times.
+std::string describe(const Divided& divided, const plan::Plan& plan);
 
 /// Segments of each of so many stages. `cut`: names of those that begin one after the first; empty: balanced.
 /// Throws Error{Usage}.
