@@ -230,10 +230,9 @@ class Outputs::Writer {
         ranks.back().push_back(
             {span.track, span.name, span.unit, span.bytes, span.begin_us, span.duration_us});
     }
-    const plan::ResolvedPlan& resolved = info_.plan.resolved;
     std::vector<std::string> names;
-    for (std::size_t b = 0; b < resolved.buckets.size(); ++b)
-      names.push_back(train::name_unit(static_cast<std::int64_t>(b), resolved));
+    for (std::size_t b = 0; b < info_.plan.resolved.buckets.size(); ++b)
+      names.push_back(train::name_unit(static_cast<std::int64_t>(b), info_.plan));
     write("trace.json", report::chrome_trace(ranks, names));
   }
 

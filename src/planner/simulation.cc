@@ -245,6 +245,8 @@ SimulationResult simulate(const SimulationInput& input) {
     result.spans.push_back(world.runtime(Rank(rank)).recorder.all());
   for (Log& log : job.logs()) result.by_rank.push_back(log.steps);
   result.info = job.logs()[0].info;
+  for (const Log& log : job.logs())  // ranks may hold parts of a model, some of which are larger
+    if (log.info.arenas.total() > result.info.arenas.total()) result.info.arenas = log.info.arenas;
   result.notices = job.logs()[0].notices;
   result.outcome = std::move(job.outcome());
   result.costs = inputs.costs;

@@ -48,11 +48,11 @@ struct Phase {
 };
 
 /// What messages and the sums between them were about: the units that took most.
-std::string exchanged(const Phase& phase, const plan::ResolvedPlan& resolved) {
+std::string exchanged(const Phase& phase, const plan::Plan& plan) {
   auto most = std::max_element(phase.units.begin(), phase.units.end(),
                                [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == phase.units.end()) return "sums";
-  std::string name = train::name_unit(most->first, resolved);
+  std::string name = train::name_unit(most->first, plan);
   if (name.empty()) name = fmt::format("unit {}", most->first);
   if (phase.units.size() == 1) return "messages of " + name;
   return fmt::format("messages of {} units, most of {}", phase.units.size(), name);
@@ -74,7 +74,7 @@ std::vector<Phase> phases(const SimulationResult& result) {
     if (message) list.back().units[segment.unit] += to_seconds(segment.time());
   }
   for (Phase& phase : list)
-    if (phase.is_exchange) phase.text = exchanged(phase, result.info.plan.resolved);
+    if (phase.is_exchange) phase.text = exchanged(phase, result.info.plan);
   return list;
 }
 
@@ -273,10 +273,10 @@ std::string trace_of(const SimulationResult& result) {
     for (auto& span : train::unpack_spans(train::pack_spans(spans, Duration(0))))
       ranks.back().push_back({span.track, span.name, span.unit, span.bytes, span.begin_us, span.duration_us});
   }
-  const plan::ResolvedPlan& resolved = result.info.plan.resolved;
+  const plan::Plan& plan = result.info.plan;
   std::vector<std::string> names;
-  for (std::size_t b = 0; b < resolved.buckets.size(); ++b)
-    names.push_back(train::name_unit(static_cast<std::int64_t>(b), resolved));
+  for (std::size_t b = 0; b < plan.resolved.buckets.size(); ++b)
+    names.push_back(train::name_unit(static_cast<std::int64_t>(b), plan));
   return report::chrome_trace(ranks, names);
 }
 

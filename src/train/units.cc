@@ -28,10 +28,11 @@ std::uint32_t pass_unit(Handed what, int stage, int micro, int micros) {
          static_cast<std::uint32_t>(stage * micros + micro);
 }
 
-std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
-  const auto buckets = static_cast<std::int64_t>(plan.buckets.size());
+std::string name_unit(std::int64_t unit, const plan::Plan& plan) {
+  const auto buckets = static_cast<std::int64_t>(plan.resolved.buckets.size());
   if (unit >= kSummandUnit) return "a gradient of which several ranks of a replica have summands";
   if (unit >= kPieceUnit) return fmt::format("a tensor split over ranks, in piece {}", unit - kPieceUnit);
+  if (unit >= kPassUnit) return name_pass(unit, plan.batch.micro_batches);
   if (unit >= kStateUnit && unit < kStateUnit + buckets)
     return "the optimiser's state of " + name_unit(unit - kStateUnit, plan);
   if (unit >= exchange::kInnerStateUnit)
@@ -40,7 +41,8 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
   if (unit >= exchange::kConsensusUnit && unit < exchange::kConsensusUnit + buckets)
     return "what stands for the model, " + name_unit(unit - exchange::kConsensusUnit, plan);
   if (unit >= 0 && unit < buckets)
-    return fmt::format("bucket {} ({})", unit, plan::describe(plan.buckets[static_cast<std::size_t>(unit)]));
+    return fmt::format("bucket {} ({})", unit,
+                       plan::describe(plan.resolved.buckets[static_cast<std::size_t>(unit)]));
   if (unit == kAgreementUnit) return "an agreement of all ranks";
   if (unit == kRosterUnit) return "the list of who is there";
   if (unit == kVoteUnit) return "the step's vote";
@@ -56,8 +58,7 @@ std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan) {
 task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
   return [plan = std::move(plan), first_step](std::int64_t unit, std::int64_t use) {
     const auto& buckets = plan.resolved.buckets;
-    if (unit >= kPassUnit && unit < kPieceUnit) return name_pass(unit, plan.batch.micro_batches);
-    std::string name = name_unit(unit, plan.resolved);
+    std::string name = name_unit(unit, plan);
     const bool is_bucket = unit >= 0 && unit < static_cast<std::int64_t>(buckets.size());
     if (!is_bucket) return name;
     std::vector<std::string> collectives = buckets[static_cast<std::size_t>(unit)].collectives;

@@ -29,8 +29,9 @@ inline constexpr std::uint32_t kPieceUnit = 0x78000000;
 /// Gradients of which several ranks of a replica have summands: this and their number.
 inline constexpr std::uint32_t kSummandUnit = 0x7c000000;
 
-/// What a unit is, in words; empty for one that nobody uses.
-std::string name_unit(std::int64_t unit, const plan::ResolvedPlan& plan);
+/// What a unit is, in words; empty for one that nobody uses. `plan` is resolved, by the rank whose unit it
+/// is.
+std::string name_unit(std::int64_t unit, const plan::Plan& plan);
 
 /// The names of a run's units in reports: a bucket with its parameters, its collective and the step, which is
 /// `first_step` + 1 at the first use. Steps that overlap (exchange.delay) are not told apart,
