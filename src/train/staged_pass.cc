@@ -1,6 +1,7 @@
 #include "train/staged_pass.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "comm/collectives.h"
 #include "model/cost.h"
@@ -14,11 +15,6 @@ using program::ActionKind;
 
 constexpr const char* kForward = "forward";
 constexpr const char* kBackward = "backward";
-
-/// Views of the first elements; of nothing where there is no payload.
-View view_of(const ActivationPool::Lent& lent, std::size_t elements) {
-  return lent ? lent->bytes({0, elements}) : View();
-}
 
 model::Gradients gradients_of(ActionKind kind) {
   if (kind == ActionKind::Backward) return model::Gradients::All;
@@ -57,11 +53,11 @@ struct StagedPass::Step {
   const model::StepInput* input = nullptr;
   Flight* flight = nullptr;
   Done done;
-  std::size_t expected = 0;               // actions whose receives have begun
-  std::map<Place, Lent> inputs;           // of pieces, until the gradients of their weights are made
-  std::map<Place, Lent> gradients;        // of pieces' outputs
-  std::map<Place, Lent> outputs;          // of stages, that leave
-  std::map<Place, Lent> input_gradients;  // of stages, that leave
+  std::size_t expected = 0;                  // actions whose receives have begun
+  std::map<Place, Payload> inputs;           // of pieces, until the gradients of their weights are made
+  std::map<Place, Payload> gradients;        // of pieces' outputs
+  std::map<Place, Payload> outputs;          // of stages, that leave
+  std::map<Place, Payload> input_gradients;  // of stages, that leave
   std::map<std::pair<ActionKind, Place>, Arrival> arrivals;
   task::Scope transfers;
 };
@@ -87,12 +83,6 @@ std::vector<int> StagedPass::pieces_of(int stage) const {
 bool StagedPass::holds(int stage) const { return program_.rank_at(stage) == setup_.replica->pipeline.rank(); }
 
 Rank StagedPass::holder(int stage) const { return setup_.replica->pipeline.global(program_.rank_at(stage)); }
-
-int StagedPass::completed_by(int index) const {
-  const Range segments = piece(index).segments;
-  const bool goes_on = index > 0 && piece(index - 1).segments.end() > segments.begin;
-  return static_cast<int>(segments.begin) + (goes_on ? 1 : 0);
-}
 
 model::MicroBatch StagedPass::micro_batch(const Step& step, int micro) const {
   return {step.input, micro, program_.micros};
@@ -172,10 +162,10 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
     const model::Piece& here = piece(index);
     const Place place{index, action.micro};
     const std::size_t outputs = samples * static_cast<std::size_t>(here.outputs);
-    const Lent input = here.inputs > 0 && samples > 0 ? step->inputs.at(place) : nullptr;
-    const Lent output = outputs > 0 ? pool_.lend(outputs) : nullptr;
-    const ConstView from = view_of(input, samples * static_cast<std::size_t>(here.inputs));
-    const View to = view_of(output, outputs);
+    const Payload input = here.inputs > 0 && samples > 0 ? step->inputs.at(place) : Payload();
+    Payload output = room_for(here.forward, outputs);
+    const ConstView from = input.view();
+    const View to = output.view();
     tensor::Kernel kernel{
         kForward,
         model::forward_cost(setup_.model->spec(), static_cast<double>(samples),
@@ -185,7 +175,7 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
     co_await passing;
     if (!output) continue;
     const Instant begin = runtime_.executor().now();
-    auto moving = move(here.forward, index, output, outputs);
+    auto moving = move(here.forward, index, &output);
     co_await moving;
     step->done.idle += runtime_.executor().now() - begin;
     if (index != own.back())
@@ -207,14 +197,16 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
     const Place place{*index, action.micro};
     const std::size_t inputs = samples * static_cast<std::size_t>(here.inputs);
     const bool of_inputs = which != model::Gradients::OfWeights;
-    Lent given, made;
+    Payload given, made;
+    const bool is_first = *index == own.front();
+    const auto movement = is_first ? parallel::Movement::None : piece(*index - 1).backward;
     if (of_inputs && here.outputs > 0 && samples > 0) {
       given = std::move(step->gradients.at(place));
       step->gradients.erase(place);
     }
-    if (of_inputs && inputs > 0) made = pool_.lend(inputs);
-    const ConstView from = view_of(given, samples * static_cast<std::size_t>(here.outputs));
-    const View to = view_of(made, inputs);
+    if (of_inputs) made = room_for(movement, inputs);
+    const ConstView from = given.view();
+    const View to = made.view();
     model::StepCost cost = model::backward_cost(setup_.model->spec(), static_cast<double>(samples),
                                                 here.segments, which, setup_.binding);
     tensor::Kernel kernel{kBackward, cost.cost,
@@ -223,7 +215,7 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
                           }};
     if (last && which != model::Gradients::OfInputs) {
       kernel.mark_shares = std::move(cost.bucket_shares);
-      auto completing = complete(step, std::move(kernel), completed_by(*index));
+      auto completing = complete(step, std::move(kernel), static_cast<int>(here.segments.begin));
       co_await completing;
     } else {
       auto passing = pass(step, kBackward, std::move(kernel));
@@ -231,9 +223,9 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
     }
     if (which != model::Gradients::OfInputs) step->inputs.erase(place);
     if (!made) continue;
-    if (*index != own.front()) {
+    if (!is_first) {
       const Instant begin = runtime_.executor().now();
-      auto moving = move(piece(*index - 1).backward, *index, made, inputs);
+      auto moving = move(movement, *index, &made);
       co_await moving;
       step->done.idle += runtime_.executor().now() - begin;
       step->gradients[{*index - 1, action.micro}] = made;
@@ -252,14 +244,11 @@ void StagedPass::send(Step* step, Action action) {
   const bool forward = action.kind == ActionKind::SendActivation;
   auto& leaving = forward ? step->outputs : step->input_gradients;
   const auto found = leaving.find({action.stage, action.micro});
-  const std::vector<int> own = pieces_of(action.stage);
-  const std::int64_t each = forward ? piece(own.back()).outputs : piece(own.front()).inputs;
   const int to = program::counterpart(action).stage;
   const std::uint32_t unit =
       pass_unit(forward ? Handed::Activations : Handed::Gradients, to, action.micro, program_.micros);
   const net::Tag tag = setup_.replica->pipeline.begin(net::Operation::User, unit);
-  step->transfers.spawn(
-      transmit(holder(to), tag, std::move(found->second), samples * static_cast<std::size_t>(each)));
+  step->transfers.spawn(transmit(holder(to), tag, std::move(found->second)));
   leaving.erase(found);
 }
 
@@ -274,20 +263,18 @@ void StagedPass::expect(Step* step, Action action) {
                                        action.micro, program_.micros);
   const net::Tag tag = setup_.replica->pipeline.begin(net::Operation::User, unit);
   Arrival& arrival = step->arrivals[{action.kind, {action.stage, action.micro}}];
-  arrival.payload = pool_.lend(elements);
+  arrival.payload = room_for(parallel::Movement::None, elements);
   arrival.here = std::make_unique<task::Event>(runtime_.executor(), runtime_.pending());
-  step->transfers.spawn(take_in(holder(program::counterpart(action).stage), tag, &arrival, elements));
+  step->transfers.spawn(take_in(holder(program::counterpart(action).stage), tag, &arrival));
 }
 
-task::Task<void> StagedPass::transmit(Rank peer, net::Tag tag, Lent payload, std::size_t elements) {
-  const ConstView bytes = view_of(payload, elements);
-  net::SendOp sending(runtime_.transport, peer, tag, bytes, pool_.type());
+task::Task<void> StagedPass::transmit(Rank peer, net::Tag tag, Payload payload) {
+  net::SendOp sending(runtime_.transport, peer, tag, payload.view(), pool_.type());
   co_await sending;
 }
 
-task::Task<void> StagedPass::take_in(Rank peer, net::Tag tag, Arrival* arrival, std::size_t elements) {
-  const View bytes = view_of(arrival->payload, elements);
-  net::RecvOp receiving(runtime_.transport, peer, tag, bytes, pool_.type());
+task::Task<void> StagedPass::take_in(Rank peer, net::Tag tag, Arrival* arrival) {
+  net::RecvOp receiving(runtime_.transport, peer, tag, arrival->payload.view(), pool_.type());
   co_await receiving;
   arrival->here->set();
 }
@@ -307,15 +294,38 @@ task::Task<void> StagedPass::receive(Step* step, Action action) {
   step->arrivals.erase(found);
 }
 
-/// What brings a piece's values to where the next one needs them, over the tensor axis.
-task::Task<void> StagedPass::move(parallel::Movement movement, int piece, Lent values, std::size_t elements) {
+StagedPass::Payload StagedPass::room_for(parallel::Movement movement, std::size_t elements) {
+  if (elements == 0) return {};
+  const bool gathers = movement == parallel::Movement::AllGather;
+  const auto members = static_cast<std::size_t>(gathers ? setup_.replica->tensor.size() : 1);
+  const auto member = static_cast<std::size_t>(gathers ? setup_.replica->tensor.rank() : 0);
+  return {pool_.lend(elements * members), {member * elements, elements}};
+}
+
+/// Brings a piece's values to where the next one needs them, over the tensor axis (model::Piece).
+task::Task<void> StagedPass::move(parallel::Movement movement, int piece, Payload* values) {
+  struct Row {  // of each movement that members make, in the order of the enum
+    std::optional<net::Operation> collective;
+    bool gathers = false, parts = false;
+  };
+  static constexpr Row kRows[] = {{},
+                                  {.parts = true},
+                                  {net::Operation::AllGather, true},
+                                  {net::Operation::AllReduce},
+                                  {net::Operation::ReduceScatter, false, true}};
   comm::Communicator& group = setup_.replica->tensor;
-  if (group.size() == 1 || movement == parallel::Movement::None) co_return;
-  TAXON_CHECK(movement == parallel::Movement::AllReduce, "pieces meet by sums");
-  const comm::Call call{view_of(values, elements), pool_.type(),
-                        kPieceUnit + static_cast<std::uint32_t>(piece)};
-  const comm::CollectiveRow& row = comm::find_row(net::Operation::AllReduce, "ring");
-  co_await row.run(group, call);
+  const auto index = static_cast<std::size_t>(movement);
+  if (group.size() == 1 || !*values) co_return;
+  TAXON_CHECK(index < std::size(kRows), "pieces don't move by ", plan::to_string(movement));
+  const Row& row = kRows[index];
+  const auto members = static_cast<std::size_t>(group.size());
+  if (row.gathers) values->range = {0, values->range.size * members};
+  if (row.collective) {
+    const comm::Call call{values->view(), pool_.type(), kPieceUnit + static_cast<std::uint32_t>(piece)};
+    const comm::CollectiveRow& ring = comm::find_row(*row.collective, "ring");
+    co_await ring.run(group, call);
+  }
+  if (row.parts) values->range = part(values->range, members, static_cast<std::size_t>(group.rank()));
 }
 
 task::Task<void> StagedPass::pass(Step* step, const char* name, tensor::Kernel kernel) {
@@ -344,7 +354,7 @@ task::Task<model::StepOutput> StagedPass::evaluate(const data::Dataset* dataset,
   const std::size_t samples = indices.size();
   data::Samples read;
   model::StepOutput output;
-  Lent values;  // that leave the piece before
+  Payload values;  // that leave the piece before
   if (samples == 0) co_return output;
   const int micros = program_.micros;
   comm::Communicator& pipeline = setup_.replica->pipeline;
@@ -353,19 +363,17 @@ task::Task<model::StepOutput> StagedPass::evaluate(const data::Dataset* dataset,
     const std::vector<int> own = pieces_of(stage);
     if (stage > 0 && !holds(stage - 1)) {
       const std::size_t elements = samples * static_cast<std::size_t>(piece(own.front()).inputs);
-      values = pool_.lend(elements);
+      values = room_for(parallel::Movement::None, elements);
       const net::Tag tag =
           pipeline.begin(net::Operation::User, pass_unit(Handed::Evaluated, stage, 0, micros));
-      net::RecvOp receiving(runtime_.transport, holder(stage - 1), tag, view_of(values, elements),
-                            pool_.type());
+      net::RecvOp receiving(runtime_.transport, holder(stage - 1), tag, values.view(), pool_.type());
       co_await receiving;
     }
     for (int index : own) {
       const model::Piece& here = piece(index);
-      const std::size_t outputs = samples * static_cast<std::size_t>(here.outputs);
-      const Lent next = outputs > 0 ? pool_.lend(outputs) : nullptr;
-      const ConstView from = view_of(values, samples * static_cast<std::size_t>(here.inputs));
-      const View to = view_of(next, outputs);
+      Payload next = room_for(here.forward, samples * static_cast<std::size_t>(here.outputs));
+      const ConstView from = here.inputs > 0 ? values.view() : View();
+      const View to = next.view();
       auto cost =
           model::forward_cost(setup_.model->spec(), static_cast<double>(samples),
                               static_cast<int>(here.segments.begin), static_cast<int>(here.segments.end()));
@@ -377,16 +385,14 @@ task::Task<model::StepOutput> StagedPass::evaluate(const data::Dataset* dataset,
           },
           cost);
       co_await passing;
-      values = next;
-      if (!next) continue;
-      auto moving = move(here.forward, index, next, outputs);
+      auto moving = move(here.forward, index, &next);
       co_await moving;
+      values = std::move(next);
     }
     if (stage + 1 < program_.stages && !holds(stage + 1)) {
-      const std::size_t elements = samples * static_cast<std::size_t>(piece(own.back()).outputs);
       const net::Tag tag =
           pipeline.begin(net::Operation::User, pass_unit(Handed::Evaluated, stage + 1, 0, micros));
-      auto sending = transmit(holder(stage + 1), tag, std::move(values), elements);
+      auto sending = transmit(holder(stage + 1), tag, std::move(values));
       co_await sending;
     }
   }

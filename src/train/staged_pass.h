@@ -60,11 +60,17 @@ class StagedPass {
   task::Task<model::StepOutput> evaluate(const data::Dataset* dataset, std::vector<std::int64_t> indices);
 
  private:
-  using Lent = ActivationPool::Lent;
   using Place = std::pair<int, int>;  // a piece or a stage, and a micro-batch
-  /// A payload on its way to this rank.
+  /// Elements of lent memory; none where there is nothing.
+  struct Payload {
+    ActivationPool::Lent memory;
+    Range range;
+    explicit operator bool() const { return memory != nullptr; }
+    View view() const { return memory ? memory->bytes(range) : View(); }
+  };
+  /// One on its way to this rank.
   struct Arrival {
-    Lent payload;
+    Payload payload;
     std::unique_ptr<task::Event> here;
   };
   struct Step;
@@ -75,10 +81,12 @@ class StagedPass {
   void send(Step* step, program::Action action);
   void expect(Step* step, program::Action action);
   void expect_until_next_pass(Step* step, std::size_t at);
-  task::Task<void> transmit(Rank peer, net::Tag tag, Lent payload, std::size_t elements);
-  task::Task<void> take_in(Rank peer, net::Tag tag, Arrival* arrival, std::size_t elements);
+  task::Task<void> transmit(Rank peer, net::Tag tag, Payload payload);
+  task::Task<void> take_in(Rank peer, net::Tag tag, Arrival* arrival);
   task::Task<void> receive(Step* step, program::Action action);
-  task::Task<void> move(parallel::Movement movement, int piece, Lent values, std::size_t elements);
+  /// Where a piece writes so many elements that will be moved; nothing for none.
+  Payload room_for(parallel::Movement movement, std::size_t elements);
+  task::Task<void> move(parallel::Movement movement, int piece, Payload* values);
   task::Task<void> pass(Step* step, const char* name, tensor::Kernel kernel);
   task::Task<void> complete(Step* step, tensor::Kernel kernel, int segment);
   model::MicroBatch micro_batch(const Step& step, int micro) const;
@@ -89,8 +97,6 @@ class StagedPass {
   /// Indices of the pieces of a stage that this rank holds.
   std::vector<int> pieces_of(int stage) const;
   bool holds(int stage) const;
-  /// The segment from which on gradients are complete with those of the piece.
-  int completed_by(int index) const;
   Rank holder(int stage) const;
   bool counts_output() const { return setup_.replica->tensor.rank() == 0; }
 
