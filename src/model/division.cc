@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
 
 namespace taxon::model {
-namespace {
 
-void check(const ModelSpec& whole, const Division& division) {
+void check_stages(const ModelSpec& whole, const Division& division) {
   const std::size_t segments = whole.segments.size();
   if (division.stages.size() > segments)
     throw Error(ErrorKind::Usage,
@@ -31,6 +32,8 @@ void check(const ModelSpec& whole, const Division& division) {
   TAXON_CHECK(next == segments && !division.held.empty(), "stages have ", next, " of ", segments,
               " segments");
 }
+
+namespace {
 
 /// What each segment reads.
 std::vector<std::vector<int>> all_reads(const ModelSpec& whole,
@@ -62,12 +65,14 @@ std::size_t segment_of_buffer(const ModelSpec& whole, const std::string& name) {
 
 HeldStages held_stages(const ModelSpec& whole, const Division& division,
                        const std::vector<std::vector<int>>& borrowed) {
-  check(whole, division);
+  check_stages(whole, division);
   const std::vector<std::vector<int>> reads = all_reads(whole, borrowed);
   HeldStages held;
   ModelSpec& spec = held.spec;
   spec.name = whole.name;
   spec.task = whole.task;
+  spec.members = whole.members;
+  spec.member = whole.member;
   for (int stage : division.held) {
     const Range range = division.stages[static_cast<std::size_t>(stage)];
     const bool ends = range.end() == whole.segments.size();
@@ -99,6 +104,120 @@ HeldStages held_stages(const ModelSpec& whole, const Division& division,
     }
   }
   return held;
+}
+
+Division in_steps(const Division& division, std::span<const std::size_t> steps) {
+  Division divided = division;
+  std::size_t begin = 0;
+  for (Range& stage : divided.stages) {
+    const auto of_stage = steps.subspan(stage.begin, stage.size);
+    stage = {begin, std::accumulate(of_stage.begin(), of_stage.end(), std::size_t{0})};
+    begin = stage.end();
+  }
+  return divided;
+}
+
+std::int64_t moved_elements(parallel::Movement movement, std::int64_t elements, int members) {
+  switch (movement) {
+    case parallel::Movement::AllGather:
+      return elements * members;
+    case parallel::Movement::Slice:
+    case parallel::Movement::ReduceScatter:
+      return elements / members;
+    case parallel::Movement::None:
+    case parallel::Movement::AllReduce:
+    case parallel::Movement::AllToAll:
+      return elements;
+  }
+  return elements;
+}
+
+namespace {
+
+/// Adds pieces of one stage, segment by segment.
+class StageCutter {
+ public:
+  StageCutter(std::vector<Piece>& pieces, int stage, int members)
+      : pieces_(pieces), stage_(stage), members_(members) {}
+
+  /// `taken`: elements of a sample that came to it; 0: the data set's.
+  void add(parallel::Boundary before, Range segments, std::int64_t taken, std::int64_t outputs) {
+    const bool moves =
+        before.forward != parallel::Movement::None || before.backward != parallel::Movement::None;
+    if (moves && begins_) append({stage_, {segments.begin, 0}, taken, taken});
+    if (begins_ || moves) {
+      const std::int64_t inputs = moved_elements(before.forward, taken, members_);
+      if (!begins_) {
+        pieces_.back().forward = before.forward;
+        pieces_.back().backward = before.backward;
+      }
+      append({stage_, {segments.begin, 0}, inputs, 0});
+    }
+    pieces_.back().segments.size += segments.size;
+    pieces_.back().outputs = outputs;
+  }
+
+ private:
+  void append(Piece piece) {
+    pieces_.push_back(piece);
+    begins_ = false;
+  }
+
+  std::vector<Piece>& pieces_;
+  const int stage_, members_;
+  bool begins_ = true;
+};
+
+parallel::Boundary boundary_before(std::size_t segment, const ModelSpec& whole,
+                                   std::span<const parallel::SplitRow* const> rows) {
+  const parallel::SplitRow& all_have_all = parallel::find_split("none");
+  const bool ends = segment == rows.size();
+  const parallel::SplitRow& consumer = ends ? all_have_all : *rows[segment];
+  const parallel::SplitRow& producer = segment == 0 ? all_have_all : *rows[segment - 1];
+  const auto found = parallel::boundary(producer, consumer);
+  if (!found || found->forward == parallel::Movement::AllToAll ||
+      (segment == 0 && found->forward != parallel::Movement::None))
+    throw Error(ErrorKind::Usage,
+                fmt::format("model {}: {}, split by {}, can't come after {}, split by {}", whole.name,
+                            ends ? "the loss" : whole.segments[segment].name, consumer.name,
+                            segment == 0 ? "the samples" : whole.segments[segment - 1].name, producer.name));
+  // Samples have no gradient.
+  return segment == 0 ? parallel::Boundary{} : *found;
+}
+
+}  // namespace
+
+void cut_pieces(HeldStages& held, const ModelSpec& whole, const Division& division,
+                std::span<const parallel::SplitRow* const> rows) {
+  held.pieces.clear();
+  std::vector<parallel::Boundary> before;
+  for (std::size_t s = 0; s <= rows.size(); ++s) before.push_back(boundary_before(s, whole, rows));
+  std::size_t at = 0;  // segment of the held ones
+  for (int stage : division.held) {
+    const Range range = division.stages[static_cast<std::size_t>(stage)];
+    StageCutter cutter(held.pieces, stage, division.members);
+    const auto left_by = [&](std::size_t s) { return s == 0 ? 0 : whole.segments[s - 1].outputs; };
+    for (std::size_t s = range.begin; s < range.end(); ++s)
+      cutter.add(before[s], {at++, 1}, left_by(s), left_by(s + 1));
+    // Logits come to the loss whole.
+    if (range.end() == rows.size()) cutter.add(before.back(), {at, 0}, left_by(range.end()), 0);
+  }
+}
+
+std::vector<Range> part_of_whole(std::span<const std::int64_t> shape, int split, int blocks, int members,
+                                 int member) {
+  const auto product = [](std::span<const std::int64_t> extents) {
+    return static_cast<std::size_t>(
+        std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>()));
+  };
+  if (split < 0) return {{0, product(shape)}};
+  const auto dimension = static_cast<std::size_t>(split), of = static_cast<std::size_t>(members);
+  const std::size_t run = product(shape.subspan(dimension)) / static_cast<std::size_t>(blocks);
+  const std::size_t runs = product(shape.first(dimension)) * static_cast<std::size_t>(blocks);
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < runs; ++i)
+    ranges.push_back({(i * of + static_cast<std::size_t>(member)) * run, run});
+  return ranges;
 }
 
 }  // namespace taxon::model

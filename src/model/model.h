@@ -24,7 +24,7 @@ struct ParameterSpec {
   /// The weight, [outputs, inputs], of a linear layer that sees each sample of a share once: its gradient has
   /// sufficient factors, see FactorSlot.
   bool linear = false;
-  // Of a model that is divided (model/staged.h):
+  // Of a model that is divided (model/staged.h); shape is then that of the part.
   int split = -1;  // the dimension of which each member of the tensor axis has its part; -1: all have all
   int blocks = 1;  // of that dimension, equally long, of each of which a member has its part
   bool partial = false;          // each member of the tensor axis makes a summand of its gradient
@@ -36,6 +36,8 @@ struct ParameterSpec {
 struct BufferSpec {
   std::string name;
   std::vector<std::int64_t> shape;
+  int split = -1;  // as a parameter's
+  int blocks = 1;
   std::size_t count() const;
 };
 
@@ -69,6 +71,9 @@ struct ModelSpec {
   int segment_of(int parameter) const;
   /// Whether the backward pass can be taken in pieces, segment by segment.
   bool divisible = false;
+  // Of a model that is divided over a tensor axis: parameters and buffers with a split are parts.
+  int members = 1;
+  int member = 0;  // whose parts these are
   Task task = {};  // what passes count, and the metrics made of it
 };
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "model/model.h"
 #include "parallel/placement.h"
 
@@ -12,16 +15,25 @@ struct Division {
   std::vector<int> held;      // stages that this process has, ascending
   int members = 1;            // of the tensor axis
   int member = 0;             // that this process is
+  /// Rows of parallel/split.h for layers by name, in place of the network's own choice.
+  std::map<std::string, std::string> splits;
 };
 
-/// What a process computes between two transfers: whole segments, of one stage.
+/// What a process computes between two transfers: consecutive segments of one stage. Where members must move
+/// something inside a segment of the whole model, the divided model's spec has several in its place, so that
+/// pieces are always of whole segments, each of which is in one piece. A piece without segments hands on what
+/// it takes (first of a stage: what the stage before left must be moved), or is the loss alone.
 struct Piece {
   int stage = 0;
   Range segments;            // indices into the segments of the divided model's spec
   std::int64_t inputs = 0;   // elements of a sample that it takes from a buffer; 0: the data set's samples
   std::int64_t outputs = 0;  // that it leaves in one; 0: it ends in the loss
   /// What lies between this piece and the next of its stage, over the tensor axis: of its outputs, and of the
-  /// gradients of the next one's inputs. The last piece of a stage has none.
+  /// gradients of the next one's inputs. The last piece of a stage has none: what leaves a stage may be a
+  /// member's part or summand, and goes to the same member of the next stage, whose first piece has a
+  /// movement then. AllReduce adds members' buffers element by element; AllGather leaves them one after the
+  /// other, in the order of the members; Slice takes a member's of so many equally long parts of its own
+  /// buffer; ReduceScatter adds, and takes that part. Pieces lay their numbers out so.
   parallel::Movement forward = parallel::Movement::None;
   parallel::Movement backward = parallel::Movement::None;
 };
@@ -41,15 +53,18 @@ struct MicroBatch {
 enum class Gradients { All, OfInputs, OfWeights };
 
 /// A model whose passes somebody else arranges: piece by piece, micro-batch by micro-batch, in the order of a
-/// program (src/program). Several micro-batches may be between their passes at once. As Model's: blocking
-/// calls from the compute thread.
+/// program (src/program). Several micro-batches may be between their passes at once. A micro-batch passes the
+/// pieces of a stage one after the other, backwards in backward passes, of inputs and of weights too: they
+/// may share what they keep. As Model's: blocking calls from the compute thread.
 class Staged {
  public:
   virtual ~Staged() = default;
 
-  /// Once, before bind(). Afterwards spec(), parameters() and buffers() have what this process holds alone,
-  /// and the memory of the rest is free; Model's passes and its gradient_order() by samples are gone: the
-  /// order is that of the spec, backwards. Throws Error{Usage} that says what can't be divided so.
+  /// Once, before bind(). Members have parts of layers where the network knows how (docs/decisions/0013), and
+  /// all of the others, whose gradients are then equal on every member. Afterwards spec(), parameters() and
+  /// buffers() have what this process holds alone, and the memory of the rest is free; Model's passes and its
+  /// gradient_order() by samples are gone: the order is that of the spec, backwards. Throws Error{Usage} that
+  /// says all that can't be divided so.
   virtual void divide(const Division& division) = 0;
   /// Of the held stages, stage by stage, in forward order. REQUIRES: divided.
   virtual const std::vector<Piece>& pieces() const = 0;
@@ -67,12 +82,14 @@ class Staged {
   /// are reached.
   virtual void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
                         View input_gradient, bool last, tensor::Milestones& marks) = 0;
-  /// All passes are over: slots that got nothing are zeroed. Sums over labels, at the last stage.
+  /// All passes are over: slots that got nothing are zeroed. Sums over labels, at the last stage, where
+  /// every member has those of all.
   virtual StepOutput end_step() = 0;
   /// They will not be: what they kept is let go.
   virtual void abandon_step() = 0;
 
-  /// Forward in evaluation mode; keeps nothing. The output is the last piece's. `labels` say how many samples
+  /// Forward in evaluation mode; a batch passes the pieces of a stage before another one does, and nothing is
+  /// kept longer. The output is the last piece's. `labels` say how many samples
   /// there are at every piece, as in steps; `inputs` are the first one's alone.
   virtual StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels,
                               ConstView input, View output) = 0;

@@ -15,6 +15,9 @@ struct SplitRow {
   std::string_view sentence;
   std::string_view source;
   bool divides_weights = false;               // each member owns a part; otherwise all have all of them
+  /// The dimension of which each member has its part, of tensors of several dimensions (weights as the
+  /// framework lays them: outputs, inputs, ...) and of those of one (biases, norms); -1: none.
+  int of_matrices = -1, of_vectors = -1;
   Placement input, output;                    // of a forward pass
   Placement output_gradient, input_gradient;  // that a backward pass takes and makes
   /// Of the weights' gradients over the group: partial where members have seen different samples.

@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "model/bench.h"
+#include "model/division.h"
 #include "model/staged.h"
 #include "program/schedule.h"
 
@@ -46,34 +48,43 @@ inline program::Program program_of(const program::ScheduleRow& row, const progra
   return program;
 }
 
-/// The ranks of a pipeline in one process: each has a divided model with arenas, the test moves what travels.
-/// What a rank gets is in memory of its own, and is spoilt as soon as it may be.
+/// The ranks of a pipeline, and of a tensor axis, in one process: each has a divided model with arenas, the
+/// test moves what travels. What a rank gets is in memory of its own, and is spoilt as soon as it may be.
 class Pipeline {
  public:
-  Pipeline(const MakeModel& make, DType type, const std::string& schedule, int stages, int micros)
-      : program_(program_of(program::find_schedule(schedule), {stages, micros})), size_(size_of(type)) {
-    const std::vector<Range> cuts = cut_into(stages, make()->spec());
+  struct Axes {
+    int stages = 1, micros = 1, members = 1;
+    std::map<std::string, std::string> splits = {};
+  };
+  Pipeline(const MakeModel& make, DType type, const std::string& schedule, const Axes& axes)
+      : program_(program_of(program::find_schedule(schedule), {axes.stages, axes.micros})), type_(type) {
+    const std::vector<Range> cuts = cut_into(axes.stages, make()->spec());
     for (std::size_t rank = 0; rank < program_.ranks.size(); ++rank) {
-      Division division{.stages = cuts};
-      for (int stage = 0; stage < stages; ++stage)
-        if (program_.rank_at(stage) == static_cast<int>(rank)) division.held.push_back(stage);
-      std::unique_ptr<Model> model = make();
-      Staged* staged = model->staged();
-      TAXON_CHECK(staged != nullptr);
-      staged->divide(division);
-      ranks_.push_back({staged, std::make_unique<Bound>(std::move(model), type, type)});
+      ranks_.emplace_back();
+      for (int member = 0; member < axes.members; ++member) {
+        Division division{.stages = cuts, .members = axes.members, .member = member, .splits = axes.splits};
+        for (int stage = 0; stage < axes.stages; ++stage)
+          if (program_.rank_at(stage) == static_cast<int>(rank)) division.held.push_back(stage);
+        std::unique_ptr<Model> model = make();
+        Staged* staged = model->staged();
+        TAXON_CHECK(staged != nullptr);
+        staged->divide(division);
+        ranks_.back().push_back({staged, std::make_unique<Bound>(std::move(model), type, type)});
+      }
     }
   }
 
   StepOutput step(const StepInput& input) {
     activations_.clear();
     gradients_.clear();
+    taken_.clear();
     std::vector<std::size_t> next(ranks_.size(), 0);
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      ranks_[r].bound->fill_gradients(7);  // of the step before
-      ranks_[r].marks = std::make_unique<Marks>(*ranks_[r].bound);
-      ranks_[r].staged->begin_step(input);
-    }
+    for (std::vector<Rank>& members : ranks_)
+      for (Rank& rank : members) {
+        rank.bound->fill_gradients(7);  // of the step before
+        rank.marks = std::make_unique<Marks>(*rank.bound);
+        rank.staged->begin_step(input);
+      }
     for (bool any = true; any;) {
       any = false;
       for (std::size_t r = 0; r < ranks_.size(); ++r)
@@ -82,46 +93,75 @@ class Pipeline {
     StepOutput output;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       EXPECT_EQ(next[r], program_.ranks[r].size()) << "rank " << r << " is stuck";
-      output += ranks_[r].staged->end_step();
-      check_marks(ranks_[r]);
+      const StepOutput first = ranks_[r].front().staged->end_step();
+      output += first;
+      for (std::size_t m = 1; m < ranks_[r].size(); ++m) {
+        const StepOutput other = ranks_[r][m].staged->end_step();
+        EXPECT_EQ(other.loss_sum, first.loss_sum);
+        EXPECT_EQ(other.counts, first.counts);
+      }
+      for (const Rank& rank : ranks_[r]) check_marks(rank);
     }
     return output;
   }
 
   StepOutput evaluate(const StepInput& input) {
-    std::vector<std::byte> last;
+    std::vector<Bytes> last(ranks_.front().size());
     StepOutput output;
     for (int stage = 0; stage < program_.stages; ++stage) {
-      const auto& [staged, piece] = at(stage);
-      std::vector<std::byte> next =
-          buffer(staged->pieces()[static_cast<std::size_t>(piece)].outputs, input.samples());
-      output += staged->evaluate(piece, input.inputs, input.labels, ConstView(last.data(), last.size()),
-                                 View(next.data(), next.size()));
-      last = std::move(next);
+      std::vector<Rank>& members = at(stage);
+      for (std::size_t p : pieces_of(members, stage)) {
+        for (std::size_t m = 0; m < members.size(); ++m) {
+          const Piece& piece = members[m].staged->pieces()[p];
+          Bytes next = buffer(piece.outputs, input.samples());
+          const StepOutput sums = members[m].staged->evaluate(static_cast<int>(p), input.inputs, input.labels,
+                                                              as_const(last[m]), as_view(next));
+          if (m == 0) output += sums;
+          last[m] = std::move(next);
+        }
+        last = moved(members.front().staged->pieces()[p].forward, last);
+      }
     }
     return output;
   }
 
-  /// Summed over ranks that make a summand each.
+  /// Of the whole parameter. Summed over ranks that make a summand each, joined of members' parts; what every
+  /// member has is equal.
   std::vector<double> gradient(const std::string& name) const {
     std::vector<double> sum;
-    for (const Rank& rank : ranks_)
-      for (const ParameterSpec& parameter : (*rank.bound)->spec().parameters) {
-        if (parameter.name != name) continue;
-        const std::vector<double> own = rank.bound->gradient(name);
-        sum.resize(own.size(), 0);
-        for (std::size_t i = 0; i < own.size(); ++i) sum[i] += own[i];
+    for (const std::vector<Rank>& members : ranks_) {
+      std::vector<double> of_rank;
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        const ModelSpec& spec = (*members[m].bound)->spec();
+        for (const ParameterSpec& parameter : spec.parameters)
+          if (parameter.name == name)
+            join(of_rank, members[m].bound->gradient(name), parameter, spec, parameter.partial);
       }
+      sum.resize(std::max(sum.size(), of_rank.size()), 0);
+      for (std::size_t i = 0; i < of_rank.size(); ++i) sum[i] += of_rank[i];
+    }
     return sum;
   }
   std::vector<double> buffers() const {
     std::vector<double> all;
-    for (const Rank& rank : ranks_)
-      for (double value : (*rank.bound)->buffers()) all.push_back(value);
+    for (const std::vector<Rank>& members : ranks_) {
+      std::vector<std::vector<double>> joined((*members.front().bound)->spec().buffers.size());
+      for (const Rank& rank : members) {
+        const ModelSpec& spec = (*rank.bound)->spec();
+        const std::vector<double> values = (*rank.bound)->buffers();
+        auto next = values.begin();
+        for (std::size_t b = 0; b < joined.size(); ++b) {
+          const auto end = next + static_cast<std::ptrdiff_t>(spec.buffers[b].count());
+          join(joined[b], {next, end}, spec.buffers[b], spec, false);
+          next = end;
+        }
+      }
+      for (const auto& values : joined) all.insert(all.end(), values.begin(), values.end());
+    }
     return all;
   }
-  Bound& rank(int index) { return *ranks_[static_cast<std::size_t>(index)].bound; }
-  Staged& staged(int index) { return *ranks_[static_cast<std::size_t>(index)].staged; }
+  Bound& rank(int index) { return *ranks_[static_cast<std::size_t>(index)].front().bound; }
+  Staged& staged(int index) { return *ranks_[static_cast<std::size_t>(index)].front().staged; }
 
  private:
   using Bytes = std::vector<std::byte>;
@@ -146,14 +186,61 @@ class Pipeline {
     std::unique_ptr<Marks> marks = nullptr;
   };
 
+  static ConstView as_const(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
+  static View as_view(Bytes& bytes) { return {bytes.data(), bytes.size()}; }
+  static void spoil(Bytes& bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0x7f}); }
   Bytes buffer(std::int64_t elements, std::size_t samples) const {
-    return Bytes(static_cast<std::size_t>(elements) * samples * size_, std::byte{0x7f});
+    return Bytes(static_cast<std::size_t>(elements) * samples * size_of(type_), std::byte{0x7f});
   }
-  std::pair<Staged*, int> at(int stage) const {
-    Staged* staged = ranks_[static_cast<std::size_t>(program_.rank_at(stage))].staged;
-    for (std::size_t p = 0; p < staged->pieces().size(); ++p)
-      if (staged->pieces()[p].stage == stage) return {staged, static_cast<int>(p)};
-    throw std::logic_error("a stage that its rank has not");
+  template <class Described>
+  static void join(std::vector<double>& whole, const std::vector<double>& part, const Described& described,
+                   const ModelSpec& spec, bool sums) {
+    const bool is_split = described.split >= 0;
+    const bool is_first = whole.empty();
+    whole.resize(part.size() * static_cast<std::size_t>(is_split ? spec.members : 1), 0);
+    if (!is_split && !sums && !is_first) {
+      EXPECT_EQ(part, whole) << described.name;
+    }
+    auto next = part.begin();
+    for (Range range :
+         part_of_whole(described.shape, described.split, described.blocks, spec.members, spec.member))
+      for (std::size_t i = range.begin; i < range.end(); ++i, ++next)
+        whole[i] = *next + (sums && !is_first ? whole[i] : 0);
+  }
+  /// By plain loops.
+  std::vector<Bytes> moved(parallel::Movement movement, const std::vector<Bytes>& from) const {
+    using parallel::Movement;
+    if (movement == Movement::None) return from;
+    const std::size_t members = from.size();
+    Bytes all = from.front();
+    if (movement == Movement::AllReduce || movement == Movement::ReduceScatter)
+      dispatch(type_, [&](auto zero) {
+        using T = decltype(zero);
+        if constexpr (!std::is_same_v<T, BFloat16>)
+          for (std::size_t m = 1; m < members; ++m)
+            for (std::size_t i = 0; i < all.size() / sizeof(T); ++i)
+              reinterpret_cast<T*>(all.data())[i] += reinterpret_cast<const T*>(from[m].data())[i];
+      });
+    if (movement == Movement::AllGather)
+      for (std::size_t m = 1; m < members; ++m) all.insert(all.end(), from[m].begin(), from[m].end());
+    std::vector<Bytes> to(members, all);
+    if (movement == Movement::Slice || movement == Movement::ReduceScatter)
+      for (std::size_t m = 0; m < members; ++m) {
+        const Bytes& source = movement == Movement::Slice ? from[m] : all;
+        const auto size = static_cast<std::ptrdiff_t>(source.size() / members);
+        const auto begin = source.begin() + static_cast<std::ptrdiff_t>(m) * size;
+        to[m] = Bytes(begin, begin + size);
+      }
+    return to;
+  }
+  std::vector<Rank>& at(int stage) { return ranks_[static_cast<std::size_t>(program_.rank_at(stage))]; }
+  static std::vector<std::size_t> pieces_of(const std::vector<Rank>& members, int stage) {
+    std::vector<std::size_t> list;
+    const std::vector<Piece>& pieces = members.front().staged->pieces();
+    for (std::size_t p = 0; p < pieces.size(); ++p)
+      if (pieces[p].stage == stage) list.push_back(p);
+    if (list.empty()) throw std::logic_error("a stage that its rank has not");
+    return list;
   }
   bool makes_more(std::size_t r, std::size_t index) const {
     const auto& actions = program_.ranks[r];
@@ -169,34 +256,49 @@ class Pipeline {
     if (!program::computes(action.kind)) return true;
     const std::pair key{action.stage, action.micro};
     const MicroBatch micro{&input, action.micro, program_.micros};
-    const auto [staged, p] = at(action.stage);
-    const Piece& piece = staged->pieces()[static_cast<std::size_t>(p)];
+    std::vector<Rank>& members = ranks_[r];
+    const std::vector<std::size_t> pieces = pieces_of(members, action.stage);
     const std::size_t samples = micro.samples().size;
     const std::pair before{action.stage - 1, action.micro}, after{action.stage + 1, action.micro};
+    const std::vector<Bytes> none(members.size());
     if (action.kind == program::ActionKind::Forward) {
       if (action.stage > 0 && !activations_.contains(before)) return false;
-      Bytes& taken = action.stage > 0 ? activations_[before] : none_;
-      Bytes made = buffer(piece.outputs, samples);
-      staged->forward(p, micro, ConstView(taken.data(), taken.size()), View(made.data(), made.size()));
-      activations_[key] = made;
-      std::fill(made.begin(), made.end(), std::byte{0x7f});
+      std::vector<Bytes> travels = action.stage > 0 ? std::exchange(activations_[before], none) : none;
+      for (std::size_t p : pieces) {
+        std::vector<Bytes>& taken = taken_[{p, r, action.micro}] = std::move(travels);
+        travels.clear();
+        for (std::size_t m = 0; m < members.size(); ++m) {
+          travels.push_back(buffer(members[m].staged->pieces()[p].outputs, samples));
+          members[m].staged->forward(static_cast<int>(p), micro, as_const(taken[m]), as_view(travels[m]));
+        }
+        travels = moved(members.front().staged->pieces()[p].forward, travels);
+      }
+      activations_[key] = travels;
       return true;
     }
     const bool of_inputs = program::makes_input_gradient(action.kind);
     const bool of_weights = program::makes_weight_gradient(action.kind);
     const bool is_last = program_.is_last(action.stage);
     if (of_inputs && !is_last && !gradients_.contains(after)) return false;
-    Bytes& taken = of_inputs && !is_last ? gradients_[after] : none_;
-    Bytes made = buffer(of_inputs ? piece.inputs : 0, samples);
+    std::vector<Bytes> travels = of_inputs && !is_last ? std::exchange(gradients_[after], none) : none;
     const Gradients which = !of_weights  ? Gradients::OfInputs
                             : !of_inputs ? Gradients::OfWeights
                                          : Gradients::All;
-    staged->backward(p, micro, which, ConstView(taken.data(), taken.size()), View(made.data(), made.size()),
-                     of_weights && !makes_more(r, index), *ranks_[r].marks);
-    std::fill(taken.begin(), taken.end(), std::byte{0x7f});
-    if (of_inputs) gradients_[key] = made;
-    if (of_weights && action.stage > 0)
-      std::fill(activations_[before].begin(), activations_[before].end(), std::byte{0x7f});
+    for (auto p = pieces.rbegin(); p != pieces.rend(); ++p) {
+      std::vector<Bytes> made;
+      for (std::size_t m = 0; m < members.size(); ++m) {
+        const Piece& piece = members[m].staged->pieces()[*p];
+        made.push_back(buffer(of_inputs ? piece.inputs : 0, samples));
+        members[m].staged->backward(static_cast<int>(*p), micro, which, as_const(travels[m]),
+                                    as_view(made[m]), of_weights && !makes_more(r, index), *members[m].marks);
+        spoil(travels[m]);
+        if (of_weights) spoil(taken_[{*p, r, action.micro}][m]);
+      }
+      travels = std::move(made);
+      if (of_inputs && p + 1 != pieces.rend())
+        travels = moved(members.front().staged->pieces()[*(p + 1)].backward, travels);
+    }
+    if (of_inputs) gradients_[key] = travels;
     return true;
   }
 
@@ -209,18 +311,19 @@ class Pipeline {
   }
 
   program::Program program_;
-  std::size_t size_;
-  std::vector<Rank> ranks_;
-  std::map<std::pair<int, int>, Bytes> activations_, gradients_;  // of a stage and a micro-batch
-  Bytes none_;
+  DType type_;
+  std::vector<std::vector<Rank>> ranks_;  // of the pipeline, and each one's members
+  // By member: of a stage and a micro-batch, and what a piece of a rank took of one.
+  std::map<std::pair<int, int>, std::vector<Bytes>> activations_, gradients_;
+  std::map<std::tuple<std::size_t, std::size_t, int>, std::vector<Bytes>> taken_;
 };
 
 /// Loss, counts, gradients, buffers and evaluation are those of the undivided model, in two steps.
-inline void expect_undivided(const MakeModel& make, DType type, const std::string& schedule, int stages,
-                             int micros, StepInput input, double tolerance) {
+inline void expect_undivided(const MakeModel& make, DType type, const std::string& schedule,
+                             const Pipeline::Axes& axes, StepInput input, double tolerance) {
   Bound whole(make(), type, type);
-  Pipeline pipeline(make, type, schedule, stages, micros);
-  input.micro_batches = micros;
+  Pipeline pipeline(make, type, schedule, axes);
+  input.micro_batches = axes.micros;
   for (int step = 0; step < 2; ++step) {
     Recorder ignored;
     const StepOutput expected = whole->forward_backward(input, 0, ignored);

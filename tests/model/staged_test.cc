@@ -23,7 +23,7 @@ struct Subject {
     const bool text = name == "gpt";
     shape = text ? kText : kImages;
     if (text) {
-      plan.options = {{"layers", 2}, {"width", 8}, {"heads", 2}};
+      plan.options = {{"layers", 2}, {"width", 8}, {"heads", 4}};
       for (std::int64_t i = 0; i < 6 * kContext; ++i) {
         tokens.push_back((3 * i + i * i) % 11);
         samples.labels.push_back((3 * (i + 1) + (i + 1) * (i + 1)) % 11);
@@ -64,14 +64,39 @@ struct Case {
   std::size_t samples = 6;
   DType type = DType::Float64;
   double tolerance = 1e-12;
+  int members = 1;
+  std::map<std::string, std::string> splits = {};
 };
+/// Of members of a tensor axis.
+Case split_case(std::string model, int members, std::string schedule = "1f1b", int stages = 1, int micros = 2,
+                std::map<std::string, std::string> splits = {}) {
+  Case c{std::move(model), std::move(schedule), stages, micros};
+  c.members = members;
+  c.splits = std::move(splits);
+  return c;
+}
+Case in_float(Case c) {
+  c.type = DType::Float32;
+  c.tolerance = 1e-5;
+  return c;
+}
 class Stages : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Stages, AreTheUndividedModel) {
   const Case& c = GetParam();
   const Subject subject(c.model, c.type);
-  expect_undivided(subject.maker(), c.type, c.schedule, c.stages, c.micros, subject.input(c.samples),
-                   c.tolerance);
+  expect_undivided(subject.maker(), c.type, c.schedule, {c.stages, c.micros, c.members, c.splits},
+                   subject.input(c.samples), c.tolerance);
+}
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  std::string name = fmt::format("{}_{}_{}_stages_{}_micros_{}_samples_{}_members_{}", c.model, c.schedule,
+                                 c.stages, c.micros, c.samples, to_string(c.type), c.members);
+  for (const auto& [layer, row] : c.splits) name += fmt::format("_{}_{}", layer, row);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -85,14 +110,34 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"gpt", "1f1b", 3, 4}, Case{"gpt", "gpipe", 1, 3}, Case{"gpt", "zb_h1", 4, 6},
                       Case{"gpt", "zb_h1", 4, 8, 5}, Case{"gpt", "interleaved", 4, 4},
                       Case{"gpt", "1f1b", 3, 4, 6, DType::Float32, 1e-6}),
-    [](const auto& info) {
-      std::string name =
-          fmt::format("{}_{}_{}_stages_{}_micros_{}_samples_{}", info.param.model, info.param.schedule,
-                      info.param.stages, info.param.micros, info.param.samples, to_string(info.param.type));
-      std::replace_if(
-          name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-      return name;
-    });
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Members, Stages,
+    ::testing::Values(split_case("mlp", 2), split_case("mlp", 4), split_case("mlp", 2, "1f1b", 2, 3),
+                      split_case("mlp", 2, "zb_h1", 3, 4), in_float(split_case("mlp", 4)),
+                      split_case("cnn", 2), split_case("cnn", 4), split_case("cnn", 2, "1f1b", 2, 3),
+                      split_case("cnn", 2, "zb_h1", 4, 3), in_float(split_case("cnn", 2)),
+                      split_case("resnet18", 2, "gpipe", 1, 1), split_case("resnet18", 4, "gpipe", 1, 1),
+                      split_case("resnet18", 2, "zb_h1", 2, 1), split_case("resnet18", 2, "zb_h1", 3, 3),
+                      in_float(split_case("resnet18", 2, "gpipe", 1, 1)), split_case("gpt", 2),
+                      split_case("gpt", 4), split_case("gpt", 2, "1f1b", 2, 3),
+                      split_case("gpt", 2, "zb_h1", 4, 6), split_case("gpt", 2, "interleaved", 4, 4),
+                      in_float(split_case("gpt", 2))),
+    name_of);
+
+// What no network chooses: every movement there is, behind a cut too.
+INSTANTIATE_TEST_SUITE_P(
+    Splits, Stages,
+    ::testing::Values(split_case("mlp", 2, "1f1b", 1, 2, {{"fc1", "none"}, {"fc2", "inputs"}}),
+                      split_case("mlp", 2, "zb_h1", 3, 4, {{"fc1", "none"}, {"fc2", "inputs"}}),
+                      split_case("mlp", 2, "1f1b", 1, 2, {{"fc2", "outputs"}, {"fc3", "none"}}),
+                      split_case("mlp", 2, "zb_h1", 3, 4, {{"fc2", "outputs"}, {"fc3", "none"}}),
+                      split_case("cnn", 2, "1f1b", 1, 2, {{"conv2", "outputs"}, {"fc1", "outputs"}}),
+                      split_case("cnn", 2, "zb_h1", 4, 2, {{"conv2", "outputs"}, {"fc1", "outputs"}}),
+                      split_case("resnet18", 2, "gpipe", 1, 1, {{"layer1.0", "none"}, {"conv1", "outputs"}}),
+                      split_case("gpt", 2, "zb_h1", 2, 3, {{"h.0.attn", "none"}, {"h.1.mlp", "none"}})),
+    name_of);
 
 TEST(Division, KeepsWhatTheStageHas) {
   const Subject subject("cnn", DType::Float32);
@@ -134,7 +179,7 @@ TEST(Division, TiedWeightsAreOfBothStages) {
 
 TEST(Division, AbandonedStepsLeaveNothing) {
   const Subject subject("mlp", DType::Float64);
-  Pipeline pipeline(subject.maker(), subject.type, "1f1b", 1, 2);
+  Pipeline pipeline(subject.maker(), subject.type, "1f1b", {1, 2});
   const StepInput input = subject.input(6);
   pipeline.step(input);
   const std::vector<double> expected = pipeline.gradient("fc2.weight");
@@ -147,9 +192,9 @@ TEST(Division, AbandonedStepsLeaveNothing) {
 
 TEST(Division, FrozenStagesPassGradientsOn) {
   const Subject subject("mlp", DType::Float64, {"fc2*"});
-  expect_undivided(subject.maker(), subject.type, "zb_h1", 3, 4, subject.input(6), 1e-12);
+  expect_undivided(subject.maker(), subject.type, "zb_h1", {3, 4}, subject.input(6), 1e-12);
   const Subject front("mlp", DType::Float64, {"fc1*"});
-  expect_undivided(front.maker(), front.type, "1f1b", 3, 4, front.input(6), 1e-12);
+  expect_undivided(front.maker(), front.type, "1f1b", {3, 4}, front.input(6), 1e-12);
 }
 
 TEST(Division, SaysWhatItCantDo) {

@@ -31,9 +31,9 @@ TEST(StagedPerceptron, IsTheUndividedOne) {
       for (int micros : {1, 2, 5, 11}) {
         SCOPED_TRACE(testing::Message()
                      << schedule << " " << stages << " stages, " << micros << " micro-batches");
-        expect_undivided([] { return make_perceptron(3); }, DType::Float64, schedule, stages, micros, input,
+        expect_undivided([] { return make_perceptron(3); }, DType::Float64, schedule, {stages, micros}, input,
                          1e-13);
-        expect_undivided([] { return make_perceptron(); }, DType::Float32, schedule, stages, micros, input,
+        expect_undivided([] { return make_perceptron(); }, DType::Float32, schedule, {stages, micros}, input,
                          1e-6);
       }
 }
@@ -82,7 +82,7 @@ TEST(StagedProfile, HoldsItsStagesAndCostsWhatTheyCost) {
 }
 
 TEST(StagedProfile, PassesCompleteEveryBucketAtTheLast) {
-  Pipeline pipeline([] { return of_profile(three_segments()); }, DType::Float32, "1f1b", 3, 4);
+  Pipeline pipeline([] { return of_profile(three_segments()); }, DType::Float32, "1f1b", {3, 4});
   const std::vector<std::int64_t> labels(8);
   pipeline.step({.labels = labels, .global_size = 8});
   EXPECT_THAT(pipeline.gradient("middle.bias"), testing::Each(0));

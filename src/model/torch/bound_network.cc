@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -35,6 +36,28 @@ SampleLayout layout_of(const at::Tensor& batch) {
   const bool apart = batch.is_non_overlapping_and_dense() && batch.stride(0) == layout.elements();
   layout.strides = (apart ? batch : batch.contiguous()).strides().slice(1).vec();
   return layout;
+}
+
+SampleLayout resized(const SampleLayout& layout, std::int64_t features) {
+  SampleLayout other = layout;
+  other.sizes[0] = features;
+  std::vector<std::size_t> inner_first(layout.sizes.size());
+  std::iota(inner_first.begin(), inner_first.end(), std::size_t{0});
+  std::reverse(inner_first.begin(), inner_first.end());
+  std::stable_sort(inner_first.begin(), inner_first.end(),
+                   [&](std::size_t a, std::size_t b) { return layout.strides[a] < layout.strides[b]; });
+  std::int64_t stride = 1;
+  for (std::size_t dimension : inner_first) {
+    other.strides[dimension] = stride;
+    stride *= other.sizes[dimension];
+  }
+  return other;
+}
+
+at::Tensor BoundNetwork::zeros(std::int64_t samples) const {
+  std::vector<std::int64_t> sizes = shape.input;
+  sizes.insert(sizes.begin(), samples);
+  return arranged(at::zeros(sizes, shape.input_type == DType::Int64 ? at::kLong : compute));
 }
 
 at::Tensor BoundNetwork::arranged(const at::Tensor& inputs) const {

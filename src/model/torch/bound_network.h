@@ -27,6 +27,8 @@ struct SampleLayout {
 };
 /// As `batch` lies, or one dimension after the other where its samples don't lie one after the other.
 SampleLayout layout_of(const at::Tensor& batch);
+/// The same order of dimensions, with other extents of the first one.
+SampleLayout resized(const SampleLayout& layout, std::int64_t features);
 
 /// A network with its tensors, and how calls of it are made: what TorchModel and StagedNetwork share.
 struct BoundNetwork {
@@ -58,6 +60,8 @@ struct BoundNetwork {
   }
   at::Tensor inputs_of(data::Inputs inputs, Range samples) const;
   at::Tensor labels_of(std::span<const std::int64_t> labels, Range samples) const;
+  /// Inputs of so many samples, for a look at what becomes of them.
+  at::Tensor zeros(std::int64_t samples) const;
   /// Images in the order in which layers then go on.
   at::Tensor arranged(const at::Tensor& inputs) const;
   /// What the network gave for so many samples, as [labels, classes]. Throws Error{Data} for another shape.

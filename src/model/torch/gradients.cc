@@ -237,18 +237,22 @@ void GradientSink::begin_pass(torch::autograd::Node* root) {
   if (births_ == Binding::Births::Placed) pass_.emplace(*analyser_, root);
 }
 
-at::Tensor GradientSink::backward(const at::Tensor& outputs, const at::Tensor& gradient,
-                                  const at::Tensor& inputs) {
+std::vector<at::Tensor> GradientSink::backward(const at::Tensor& outputs, const at::Tensor& gradient,
+                                               const std::vector<at::Tensor>& inputs) {
   begin_pass(outputs.grad_fn().get());
   outputs.backward(gradient);
   pass_.reset();
-  at::Tensor result = inputs.grad();
-  if (Analyser::placed(result)) {  // it outlives the pass
-    inputs.mutable_grad().reset();
-    result = result.clone();
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& input : inputs) {
+    at::Tensor result = input.grad();
+    if (Analyser::placed(result)) {  // it outlives the pass
+      input.mutable_grad().reset();
+      result = result.clone();
+    }
+    results.push_back(result);
   }
   end_pass();
-  return result;
+  return results;
 }
 
 void GradientSink::backward_of_weights(const at::Tensor& outputs, const at::Tensor& gradient,

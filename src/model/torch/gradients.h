@@ -72,9 +72,10 @@ class GradientSink {
   /// `root`, hands anything on, and when it is over.
   void begin_pass(torch::autograd::Node* root);
   void end_pass();
-  /// Of a piece of the graph: from the gradient of its outputs, undefined for a loss, to that of its inputs,
-  /// which are a leaf. Undefined: they have none.
-  at::Tensor backward(const at::Tensor& outputs, const at::Tensor& gradient, const at::Tensor& inputs);
+  /// Of a piece of the graph: from the gradient of its outputs, undefined for a loss, to those of its inputs,
+  /// which are leaves. Undefined: they have none.
+  std::vector<at::Tensor> backward(const at::Tensor& outputs, const at::Tensor& gradient,
+                                   const std::vector<at::Tensor>& inputs);
   /// Of a piece of the graph whose inputs' gradient is made apart: gradients of these weights alone.
   void backward_of_weights(const at::Tensor& outputs, const at::Tensor& gradient,
                            const std::vector<at::Tensor>& weights);

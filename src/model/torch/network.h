@@ -11,6 +11,7 @@
 #include "data/sample_shape.h"
 #include "model/torch/gradients.h"
 #include "model/torch/named_tensor.h"
+#include "model/torch/splitter.h"
 
 namespace taxon::model {
 
@@ -33,6 +34,14 @@ class Network {
   /// Parameters of other stages that this one reads beside its own. Where there are any the backward pass is
   /// taken whole.
   virtual std::vector<at::Tensor> borrowed(int /*stage*/) const { return {}; }
+  /// How the members of the division's tensor axis divide it; from now on it computes as one of them, as soon
+  /// as tensors are cut as this says. Throws Error{Usage} that says all that can't be divided.
+  virtual NetworkSplit split(const Division& division, const std::string& model);
+  /// Of a network that is split: one step of a stage. `entering`: what its first step took, where this one
+  /// reads it. Features are dimension 1.
+  virtual at::Tensor forward(int stage, int /*step*/, at::Tensor inputs, const at::Tensor& /*entering*/) {
+    return forward(stage, std::move(inputs));
+  }
   /// The order of images with which it is fastest.
   virtual at::MemoryFormat fastest() const { return at::MemoryFormat::Contiguous; }
   virtual void set_mode(Mode mode) = 0;

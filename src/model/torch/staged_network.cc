@@ -5,9 +5,11 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "model/division.h"
+#include "model/torch/flops.h"
 
 namespace taxon::model {
 namespace {
@@ -18,6 +20,43 @@ class Unheard final : public tensor::Milestones {
   void reached(int) override {}
 };
 
+/// -1: it is none of them.
+int index_of(const std::vector<NamedTensor>& list, const at::Tensor& tensor) {
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (list[i].tensor.is_same(tensor)) return static_cast<int>(i);
+  return -1;
+}
+
+/// What a member would take, as far as extents go.
+at::Tensor as_moved(const at::Tensor& left, parallel::Movement movement, const Division& division) {
+  switch (movement) {
+    case parallel::Movement::AllGather:
+      return at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(division.members), left), 1);
+    case parallel::Movement::Slice:
+    case parallel::Movement::ReduceScatter:
+      return left.chunk(division.members, 1)[static_cast<std::size_t>(division.member)];
+    case parallel::Movement::None:
+    case parallel::Movement::AllReduce:
+    case parallel::Movement::AllToAll:
+      return left;
+  }
+  return left;
+}
+
+/// `memory` as so many batches that lie one after the other.
+std::vector<at::Tensor> units(const SampleLayout& layout, int count, ConstView memory, std::size_t samples) {
+  const std::size_t bytes =
+      samples * static_cast<std::size_t>(layout.elements()) * c10::elementSize(layout.type);
+  TAXON_CHECK(memory.size() == bytes * static_cast<std::size_t>(count), memory.size(), " bytes for ", samples,
+              " samples, which have ", bytes * static_cast<std::size_t>(count));
+  std::vector<at::Tensor> views;
+  for (int unit = 0; unit < count; ++unit)
+    views.push_back(
+        layout.view(const_cast<std::byte*>(memory.data()) + static_cast<std::size_t>(unit) * bytes,
+                    static_cast<std::int64_t>(samples)));
+  return views;
+}
+
 }  // namespace
 
 void StagedNetwork::check(const Division& division) const {
@@ -27,9 +66,6 @@ void StagedNetwork::check(const Division& division) const {
     throw Error(ErrorKind::Usage, fmt::format("model {} can't be divided: it is one segment, as is all that "
                                               "comes in a file; choose a bundled model of several layers",
                                               net_.name));
-  if (division.members != 1)
-    throw Error(ErrorKind::Usage, fmt::format("model {} has no layers that {} members could divide",
-                                              net_.name, division.members));
   for (Range stage : division.stages)
     if (stage.size > 0 && stage.end() < segments && net_.outputs[stage.end() - 1].type != net_.compute)
       throw Error(
@@ -37,27 +73,119 @@ void StagedNetwork::check(const Division& division) const {
           fmt::format("model {} can't be cut after {}: what leaves it is {}, not {}", net_.name,
                       spec.segments[stage.end() - 1].name, c10::toString(net_.outputs[stage.end() - 1].type),
                       c10::toString(net_.compute)));
+  check_stages(spec, division);
+  TAXON_CHECK(division.member >= 0 && division.member < division.members, "member ", division.member, " of ",
+              division.members);
 }
 
 void StagedNetwork::divide(const Division& division) {
   TAXON_CHECK(!divided() && !net_.tensors->gradients().bound(), "divide() comes once, before bind()");
   check(division);
-  net_.call("division", [&] { hold(division, ModelSpec(net_.tensors->spec())); });
+  net_.call("division", [&] {
+    const std::vector<NamedTensor> parameters = net_.tensors->parameters();
+    const std::vector<NamedTensor> buffers = net_.network->buffers();
+    members_ = division.members;
+    hold(members_ == 1 ? in_stages(division) : in_steps(division), parameters, buffers);
+  });
 }
 
-void StagedNetwork::hold(const Division& division, const ModelSpec& whole) {
-  const std::vector<NamedTensor> parameters = net_.tensors->parameters();
-  const std::vector<NamedTensor> buffers = net_.network->buffers();
-  std::vector<std::vector<int>> borrowed(whole.segments.size());
-  for (std::size_t s = 0; s < borrowed.size(); ++s)
-    for (const at::Tensor& tensor : net_.network->borrowed(static_cast<int>(s)))
+StagedNetwork::Whole StagedNetwork::in_stages(const Division& division) const {
+  const std::vector<NamedTensor>& parameters = net_.tensors->parameters();
+  Whole whole{.spec = net_.tensors->spec(), .division = division, .outputs = net_.outputs};
+  const int stages = static_cast<int>(whole.spec.segments.size());
+  for (int stage = 0; stage < stages; ++stage) {
+    whole.steps.push_back({.stage = stage});
+    whole.rows.push_back(&parallel::find_split("none"));
+    whole.borrowed.emplace_back();
+    for (const at::Tensor& tensor : net_.network->borrowed(stage))
       for (std::size_t p = 0; p < parameters.size(); ++p)
-        if (parameters[p].tensor.is_same(tensor)) borrowed[s].push_back(static_cast<int>(p));
-  HeldStages held = held_stages(whole, division, borrowed);
+        if (parameters[p].tensor.is_same(tensor)) whole.borrowed.back().push_back(static_cast<int>(p));
+  }
+  return whole;
+}
 
+StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
+  const NetworkSplit split = net_.network->split(division, net_.name);
+  const std::vector<NamedTensor>& parameters = net_.tensors->parameters();
+  const std::vector<NamedTensor> buffers = net_.network->buffers();
+  Whole whole{.spec = net_.tensors->spec()};
+  ModelSpec& spec = whole.spec;
+  spec.members = division.members;
+  spec.member = division.member;
+  const std::vector<Segment> stages = std::exchange(spec.segments, {});
+
+  std::vector<std::size_t> counts;
+  std::set<int> owned;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const std::vector<NetworkStep>& steps = split.stages[stage];
+    counts.push_back(steps.size());
+    const bool kept = std::any_of(steps.begin(), steps.end(), [](const auto& s) { return s.reads_entering; });
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      spec.segments.push_back({steps[i].name, {}});
+      whole.steps.push_back({.stage = static_cast<int>(stage),
+                             .step = static_cast<int>(i),
+                             .reads_entering = steps[i].reads_entering,
+                             .is_entering = kept && i == 0});
+      whole.rows.push_back(steps[i].row);
+      whole.borrowed.emplace_back();
+      for (const at::Tensor& tensor : steps[i].parameters) {
+        const int p = index_of(parameters, tensor);
+        const auto& own = stages[stage].parameters;
+        const bool is_owner = std::count(own.begin(), own.end(), p) > 0 && owned.insert(p).second;
+        (is_owner ? spec.segments.back().parameters : whole.borrowed.back()).push_back(p);
+      }
+    }
+  }
+  TAXON_CHECK(owned.size() == parameters.size(), owned.size(), " of ", parameters.size(), " have a segment");
+  for (const at::Tensor& tensor : split.partial)
+    spec.parameters[static_cast<std::size_t>(index_of(parameters, tensor))].partial = true;
+  for (const TensorCut& cut : split.cuts) {
+    const auto take = [&](auto& described) {
+      described.split = cut.dimension;
+      described.blocks = cut.blocks;
+      described.shape[static_cast<std::size_t>(cut.dimension)] /= division.members;
+    };
+    if (const int p = index_of(parameters, cut.tensor); p >= 0)
+      take(spec.parameters[static_cast<std::size_t>(p)]);
+    else
+      take(spec.buffers[static_cast<std::size_t>(index_of(buffers, cut.tensor))]);
+    at::Tensor(cut.tensor).set_data(part_of(cut, division));
+  }
+  whole.division = model::in_steps(division, counts);
+  probe(whole);
+  return whole;
+}
+
+/// Operations and outputs of each step on this member, as one that the others' values are left out of.
+void StagedNetwork::probe(Whole& whole) const {
+  constexpr std::int64_t kSamples = 2;
+  at::NoGradGuard no_grad;
+  net_.network->set_mode(Mode::Evaluate);
+  at::Tensor activations = net_.zeros(kSamples), entering;
+  for (std::size_t i = 0; i < whole.steps.size(); ++i) {
+    const Step& step = whole.steps[i];
+    if (i > 0)
+      if (const auto between = parallel::boundary(*whole.rows[i - 1], *whole.rows[i]))
+        activations = as_moved(activations, between->forward, whole.division);
+    if (step.is_entering) entering = activations.clone();
+    const auto flops = count_flops([&] {
+      activations = net_.network->forward(step.stage, step.step, std::move(activations), entering);
+    });
+    Segment& segment = whole.spec.segments[i];
+    for (const auto& [weight, count] : flops) segment.forward_flops += count / kSamples;
+    whole.outputs.push_back(layout_of(activations));
+    segment.outputs = whole.outputs.back().elements();
+  }
+}
+
+void StagedNetwork::hold(Whole whole, const std::vector<NamedTensor>& parameters,
+                         const std::vector<NamedTensor>& buffers) {
+  HeldStages held = held_stages(whole.spec, whole.division, whole.borrowed);
+  cut_pieces(held, whole.spec, whole.division, whole.rows);
   std::vector<NamedTensor> own_parameters, own_buffers;
   for (int p : held.parameters) own_parameters.push_back(parameters[static_cast<std::size_t>(p)]);
   for (int b : held.buffers) own_buffers.push_back(buffers[static_cast<std::size_t>(b)]);
+  net_.tensors.reset();  // autograd's nodes remember whole shapes
   net_.tensors =
       std::make_unique<BoundTensors>(std::move(held.spec), std::move(own_parameters), std::move(own_buffers));
   net_.offer_targets();
@@ -70,13 +198,49 @@ void StagedNetwork::hold(const Division& division, const ModelSpec& whole) {
   pieces_ = std::move(held.pieces);
   const std::vector<int>& trainable = net_.tensors->trainable();
   for (std::size_t s = 0; s < held.segments.size(); ++s) {
-    parts_.push_back({.stage = held.segments[s]});
+    const auto segment = static_cast<std::size_t>(held.segments[s]);
+    Part& part = parts_.emplace_back(Part{whole.steps[segment], {}, {}});
+    part.adds_aside = whole.rows[segment]->input_gradient != parallel::kPartial || whole.division.member == 0;
     for (int p : held.reads[s]) {
       const auto trained = std::find(trainable.begin(), trainable.end(), p);
       if (trained == trainable.end()) continue;
-      parts_[s].trained.push_back(static_cast<int>(trained - trainable.begin()));
-      parts_[s].weights.push_back(net_.tensors->parameters()[static_cast<std::size_t>(p)].tensor);
+      part.trained.push_back(static_cast<int>(trained - trainable.begin()));
+      part.weights.push_back(net_.tensors->parameters()[static_cast<std::size_t>(p)].tensor);
     }
+  }
+  find_ends(whole, held.segments);
+}
+
+void StagedNetwork::find_ends(const Whole& whole, const std::vector<int>& segments) {
+  using parallel::Movement;
+  const auto in_parts = [&](const SampleLayout& layout) {
+    return resized(layout, layout.sizes[0] / members_);
+  };
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    const Piece& piece = pieces_[p];
+    // What comes in left the segment before this one.
+    const std::size_t first = piece.segments.begin < segments.size()
+                                  ? static_cast<std::size_t>(segments[piece.segments.begin])
+                                  : whole.steps.size();
+    const std::size_t end = first + piece.segments.size;
+    const Movement before =
+        p > 0 && pieces_[p - 1].stage == piece.stage ? pieces_[p - 1].forward : Movement::None;
+    Ends& ends = ends_.emplace_back();
+    if (first > 0) {
+      const bool takes_part = before == Movement::Slice || before == Movement::ReduceScatter;
+      const SampleLayout& left = whole.outputs[first - 1];
+      ends.input = {takes_part ? in_parts(left) : left, before == Movement::AllGather};
+    }
+    if (piece.outputs > 0) {
+      const bool leaves_parts = piece.forward == Movement::Slice || piece.forward == Movement::ReduceScatter;
+      const SampleLayout& left = whole.outputs[end - 1];
+      ends.output = {leaves_parts ? in_parts(left) : left, leaves_parts};
+    }
+    for (const SampleLayout* layout : {&ends.input.layout, &ends.output.layout})
+      if (!layout->sizes.empty() && layout->type != net_.compute)
+        throw Error(ErrorKind::Usage,
+                    fmt::format("model {} can't be divided so: {} would have to travel, not {}", net_.name,
+                                c10::toString(layout->type), c10::toString(net_.compute)));
   }
 }
 
@@ -91,25 +255,44 @@ void StagedNetwork::begin_step(const StepInput& input) {
   output_ = {};
 }
 
-const SampleLayout& StagedNetwork::input_layout(const Piece& piece) const {
-  return net_.outputs[static_cast<std::size_t>(parts_[piece.segments.begin].stage - 1)];
-}
-const SampleLayout& StagedNetwork::output_layout(const Piece& piece) const {
-  return net_.outputs[static_cast<std::size_t>(parts_[piece.segments.end() - 1].stage)];
-}
-
-at::Tensor StagedNetwork::viewed(const SampleLayout& layout, ConstView memory, std::size_t samples) {
-  const std::size_t bytes =
-      samples * static_cast<std::size_t>(layout.elements()) * c10::elementSize(layout.type);
-  TAXON_CHECK(memory.size() == bytes, memory.size(), " bytes for ", samples, " samples, which have ", bytes);
+at::Tensor StagedNetwork::read(const Edge& edge, ConstView memory, std::size_t samples) const {
   // from_blob has no const form; what is given as const is only read.
-  return layout.view(const_cast<std::byte*>(memory.data()), static_cast<std::int64_t>(samples));
+  const std::vector<at::Tensor> parts = units(edge.layout, edge.by_member ? members_ : 1, memory, samples);
+  return parts.size() == 1 ? parts.front() : at::cat(parts, 1);
 }
 
-at::Tensor StagedNetwork::input_of(const Piece& piece, data::Inputs inputs, ConstView input,
+void StagedNetwork::write(const at::Tensor& values, const Edge& edge, View memory,
+                          std::size_t samples) const {
+  std::vector<at::Tensor> parts = units(edge.layout, edge.by_member ? members_ : 1, memory, samples);
+  std::int64_t begin = 0;
+  for (at::Tensor& part : parts) {
+    if (!values.defined()) {
+      part.zero_();
+      continue;
+    }
+    part.copy_(parts.size() == 1 ? values : values.narrow(1, begin, part.size(1)));
+    if (parts.size() > 1) begin += part.size(1);
+  }
+}
+
+at::Tensor StagedNetwork::input_of(std::size_t piece, data::Inputs inputs, ConstView input,
                                    Range samples) const {
-  if (piece.inputs == 0) return net_.inputs_of(inputs, samples);
-  return viewed(input_layout(piece), input, samples.size);
+  if (pieces_[piece].inputs == 0) return net_.inputs_of(inputs, samples);
+  return read(ends_[piece].input, input, samples.size);
+}
+
+StagedNetwork::Link* StagedNetwork::link_that_took(std::size_t part, int micro) {
+  if (!parts_[part].reads_entering) return nullptr;
+  const std::size_t took = part - static_cast<std::size_t>(parts_[part].step);
+  for (std::size_t p = 0; p < pieces_.size(); ++p)
+    if (took >= pieces_[p].segments.begin && took < pieces_[p].segments.end())
+      return &graphs_.at({static_cast<int>(p), micro}).links[took - pieces_[p].segments.begin];
+  return nullptr;
+}
+
+at::Tensor StagedNetwork::run(const Part& part, at::Tensor inputs, const at::Tensor& entering) {
+  if (members_ == 1) return net_.network->forward(part.stage, std::move(inputs));
+  return net_.network->forward(part.stage, part.step, std::move(inputs), entering);
 }
 
 void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input, View output) {
@@ -118,14 +301,20 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
   net_.call("forward", [&] {
     at::AutoGradMode enable(true);
     net_.network->set_mode(Mode::Train);
-    const Piece& piece = pieces_[static_cast<std::size_t>(index)];
-    Graph graph;
-    at::Tensor activations = input_of(piece, micro.step->inputs, input, samples);
+    const auto at = static_cast<std::size_t>(index);
+    const Piece& piece = pieces_[at];
+    const auto [entry, begun] = graphs_.try_emplace(std::pair(index, micro.index));
+    TAXON_CHECK(begun, "micro-batch ", micro.index, " comes a second time");
+    Graph& graph = entry->second;
+    at::Tensor activations = input_of(at, micro.step->inputs, input, samples);
     for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
-      at::Tensor inputs = activations.detach();
-      if (parts_[s].stage > 0) inputs.requires_grad_(true);
-      activations = net_.network->forward(parts_[s].stage, inputs);
-      graph.links.push_back({inputs, activations, {}});
+      Link link{.inputs = activations.detach()};
+      if (parts_[s].stage > 0 || parts_[s].step > 0) link.inputs.requires_grad_(true);
+      if (const Link* took = link_that_took(s, micro.index))
+        link.entering = took->inputs.detach().requires_grad_(true);
+      activations = run(parts_[s], link.inputs, link.entering);
+      link.outputs = activations;
+      graph.links.push_back(std::move(link));
     }
     if (is_last(piece)) {
       graph.seen = activations.detach().requires_grad_(true);
@@ -134,67 +323,66 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
       graph.loss = loss.sum / micro.step->global_labels();
       output_ += loss.output();
     } else {
-      viewed(output_layout(piece), output, samples.size).copy_(activations.detach());
+      write(activations.detach(), ends_[at].output, output, samples.size);
     }
-    const bool begun = graphs_.emplace(std::pair(index, micro.index), std::move(graph)).second;
-    TAXON_CHECK(begun, "micro-batch ", micro.index, " comes a second time");
   });
 }
 
 void StagedNetwork::backward(int index, const MicroBatch& micro, Gradients which, ConstView output_gradient,
                              View input_gradient, bool last, tensor::Milestones& marks) {
   net_.call("backward", [&] {
-    const Piece& piece = pieces_[static_cast<std::size_t>(index)];
+    const auto at = static_cast<std::size_t>(index);
+    const Piece& piece = pieces_[at];
     const std::size_t samples = micro.samples().size;
     const bool of_inputs = which != Gradients::OfWeights;
     Graph* const graph = samples > 0 ? &graphs_.at({index, micro.index}) : nullptr;
     net_.tensors->gradients().deliver_to(marks);
-    if (graph && of_inputs) begin_backward(piece, *graph, which, output_gradient, samples);
+    at::Tensor gradient;
+    if (graph && of_inputs) gradient = begin_backward(at, *graph, which, output_gradient, samples);
     for (std::size_t i = piece.segments.size; i-- > 0;) {
-      const Part& part = parts_[piece.segments.begin + i];
-      if (last) expect_last(part);
-      const at::Tensor gradient = graph ? pass(graph->links[i], part, which) : at::Tensor();
-      if (last) end(part);
-      if (!graph || !of_inputs) continue;
-      if (i > 0) graph->links[i - 1].gradient = gradient;
-      if (i == 0 && piece.inputs > 0) {
-        const at::Tensor target = viewed(input_layout(piece), input_gradient, samples);
-        gradient.defined() ? target.copy_(gradient) : target.zero_();
-      }
+      const std::size_t s = piece.segments.begin + i;
+      if (graph && of_inputs) graph->links[i].gradient = gradient;
+      if (last) expect_last(parts_[s]);
+      if (graph) gradient = pass(s, graph->links[i], which, micro.index);
+      if (last) end(parts_[s]);
     }
+    if (graph && of_inputs && piece.inputs > 0) write(gradient, ends_[at].input, input_gradient, samples);
     if (last && --pieces_left_ == 0) net_.tensors->gradients().end_parameters();
     if (which != Gradients::OfInputs) graphs_.erase({index, micro.index});
   });
 }
 
-void StagedNetwork::begin_backward(const Piece& piece, Graph& graph, Gradients which, ConstView given,
-                                   std::size_t samples) const {
-  at::Tensor& gradient = graph.links.back().gradient;
-  if (is_last(piece)) {
-    gradient = torch::autograd::grad({std::exchange(graph.loss, {})}, {std::exchange(graph.seen, {})})[0];
-    return;
-  }
-  gradient = viewed(output_layout(piece), given, samples);
-  if (which == Gradients::OfInputs)
-    gradient = gradient.clone();  // the caller's memory is not ours until then
+at::Tensor StagedNetwork::begin_backward(std::size_t piece, Graph& graph, Gradients which, ConstView given,
+                                         std::size_t samples) const {
+  if (is_last(pieces_[piece]))
+    return torch::autograd::grad({std::exchange(graph.loss, {})}, {std::exchange(graph.seen, {})})[0];
+  const at::Tensor gradient = read(ends_[piece].output, given, samples);
+  // Until the gradients of weights are made the caller's memory is not ours.
+  return which == Gradients::OfInputs && !graph.links.empty() ? gradient.clone() : gradient;
 }
 
 /// Returns the gradient of the inputs. Undefined: there is none, or it was made before.
-at::Tensor StagedNetwork::pass(Link& link, const Part& part, Gradients which) {
-  if (!link.gradient.defined() || !link.outputs.grad_fn()) return {};
+at::Tensor StagedNetwork::pass(std::size_t index, Link& link, Gradients which, int micro) {
+  const Part& part = parts_[index];
   GradientSink& sink = net_.tensors->gradients();
-  switch (which) {
-    case Gradients::All:
-      return sink.backward(link.outputs, std::exchange(link.gradient, {}), link.inputs);
-    case Gradients::OfInputs:
-      if (!link.inputs.requires_grad()) return {};
-      return torch::autograd::grad({link.outputs}, {link.inputs}, {link.gradient}, /*retain_graph=*/true,
-                                   /*create_graph=*/false, /*allow_unused=*/true)[0];
-    case Gradients::OfWeights:
-      if (!part.weights.empty()) sink.backward_of_weights(link.outputs, link.gradient, part.weights);
-      return {};
+  const bool has_pass = link.gradient.defined() && link.outputs.grad_fn();
+  if (which == Gradients::OfWeights) {
+    if (has_pass && !part.weights.empty())
+      sink.backward_of_weights(link.outputs, link.gradient, part.weights);
+    return {};
   }
-  return {};
+  std::vector<at::Tensor> leaves = {link.inputs};
+  if (link.entering.defined()) leaves.push_back(link.entering);
+  std::vector<at::Tensor> gradients(leaves.size());
+  if (has_pass && which == Gradients::All)
+    gradients = sink.backward(link.outputs, std::exchange(link.gradient, {}), leaves);
+  else if (has_pass && link.inputs.requires_grad())
+    gradients = torch::autograd::grad({link.outputs}, leaves, {link.gradient}, /*retain_graph=*/true,
+                                      /*create_graph=*/false, /*allow_unused=*/true);
+  if (Link* took = link_that_took(index, micro)) took->aside = gradients.back();
+  const at::Tensor aside = std::exchange(link.aside, {});
+  if (!aside.defined() || !part.adds_aside) return gradients.front();
+  return gradients.front().defined() ? gradients.front() + aside : aside;
 }
 
 void StagedNetwork::expect_last(const Part& part) {
@@ -226,16 +414,21 @@ StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, std::span<con
   return net_.call("evaluation", [&] {
     at::NoGradGuard no_grad;
     net_.network->set_mode(Mode::Evaluate);
-    const Piece& piece = pieces_[static_cast<std::size_t>(index)];
+    const auto at = static_cast<std::size_t>(index);
+    const Piece& piece = pieces_[at];
     const Range samples{0, net_.samples_of(labels)};
-    at::Tensor activations = input_of(piece, inputs, input, samples);
-    for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s)
-      activations = net_.network->forward(parts_[s].stage, activations);
+    at::Tensor activations = input_of(at, inputs, input, samples);
+    for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
+      // Layers may work in place, and the next piece's buffer may be this one's.
+      if (parts_[s].is_entering) entering_ = activations.clone();
+      activations = run(parts_[s], activations, entering_);
+      if (parts_[s].reads_entering) entering_ = at::Tensor();
+    }
     if (is_last(piece)) {
       const at::Tensor logits = net_.checked_logits(activations, static_cast<std::int64_t>(samples.size));
       return net_.loss(logits, net_.labels_of(labels, samples)).output();
     }
-    viewed(output_layout(piece), output, samples.size).copy_(activations);
+    write(activations, ends_[at].output, output, samples.size);
     return StepOutput();
   });
 }

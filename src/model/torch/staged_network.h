@@ -9,9 +9,10 @@
 
 namespace taxon::model {
 
-/// A network of the framework in stages, each of which is a piece. Graphs are cut between segments, so that
-/// the gradients of inputs and of weights are made apart with little computed twice. Activations lie in their
-/// buffers as the network's layers leave them: channels last where these do.
+/// A network of the framework in stages, and its layers over members (Network::split). Graphs are cut between
+/// segments, which are the network's stages or their steps, so that the gradients of inputs and of weights
+/// are made apart with little computed twice. Activations lie in their buffers as the network's layers leave
+/// them: channels last where these do.
 class StagedNetwork final : public Staged {
  public:
   /// `net` outlives it, and is changed by divide().
@@ -33,43 +34,77 @@ class StagedNetwork final : public Staged {
   /// A segment's part of a graph.
   struct Link {
     at::Tensor inputs;    // a leaf: its gradient is what the segment before goes on with
+    at::Tensor entering;  // the same of what the first step of its stage took, where it reads that
     at::Tensor outputs;   // of the last segment: logits
     at::Tensor gradient;  // of the outputs, from Gradients::OfInputs to OfWeights
+    at::Tensor aside;     // of the inputs: what a later step of the stage gave
   };
   /// Of one micro-batch's pass through a piece.
   struct Graph {
     std::vector<Link> links;  // of its segments
     at::Tensor seen, loss;    // of the last piece: the logits as a leaf, and what follows from them
   };
+  /// A segment of the network, on this member.
+  struct Step {
+    int stage = 0, step = 0;  // of the network
+    bool reads_entering = false, is_entering = false;
+    /// Whether this member's gradient of the inputs has what a later step gave: else another member's has.
+    bool adds_aside = true;
+  };
   /// Of a held segment.
-  struct Part {
-    int stage = 0;                    // of the network
+  struct Part : Step {
     std::vector<int> trained;         // that it reads, as the sink counts them
     std::vector<at::Tensor> weights;  // the same
   };
+  /// A piece's end: how its numbers lie.
+  struct Edge {
+    SampleLayout layout;
+    bool by_member = false;  // one member's features of all samples after the other's
+  };
+  struct Ends {
+    Edge input, output;
+  };
+  /// The whole network as this member has it, before it lets go of stages.
+  struct Whole {
+    ModelSpec spec;
+    Division division;                            // in its segments
+    std::vector<Step> steps;                      // its segments
+    std::vector<std::vector<int>> borrowed;       // of each, beside its own
+    std::vector<const parallel::SplitRow*> rows;  // of each; empty: one member
+    std::vector<SampleLayout> outputs;            // of each, the last one's logits
+  };
 
   void check(const Division& division) const;
-  void hold(const Division& division, const ModelSpec& whole);
+  Whole in_stages(const Division& division) const;
+  Whole in_steps(const Division& division);
+  void hold(Whole whole, const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers);
+  void find_ends(const Whole& whole, const std::vector<int>& segments);
+  void probe(Whole& whole) const;
   bool is_last(const Piece& piece) const { return piece.outputs == 0; }
-  const SampleLayout& input_layout(const Piece& piece) const;
-  const SampleLayout& output_layout(const Piece& piece) const;
-  static at::Tensor viewed(const SampleLayout& layout, ConstView memory, std::size_t samples);
-  at::Tensor input_of(const Piece& piece, data::Inputs inputs, ConstView input, Range samples) const;
-  /// Finds the gradient of what the last segment gave.
-  void begin_backward(const Piece& piece, Graph& graph, Gradients which, ConstView given,
-                      std::size_t samples) const;
-  at::Tensor pass(Link& link, const Part& part, Gradients which);
+  at::Tensor read(const Edge& edge, ConstView memory, std::size_t samples) const;
+  void write(const at::Tensor& values, const Edge& edge, View memory, std::size_t samples) const;
+  at::Tensor input_of(std::size_t piece, data::Inputs inputs, ConstView input, Range samples) const;
+  /// Of a segment that reads what its stage took; null: of others.
+  Link* link_that_took(std::size_t part, int micro);
+  at::Tensor run(const Part& part, at::Tensor inputs, const at::Tensor& entering);
+  /// The gradient of what the piece gave.
+  at::Tensor begin_backward(std::size_t piece, Graph& graph, Gradients which, ConstView given,
+                            std::size_t samples) const;
+  at::Tensor pass(std::size_t part, Link& link, Gradients which, int micro);
   /// The last pass over a segment is about to come, and is over.
   void expect_last(const Part& part);
   void end(const Part& part);
 
   BoundNetwork& net_;
   std::vector<Piece> pieces_;
+  std::vector<Ends> ends_;  // of the pieces
   std::vector<Part> parts_;
+  int members_ = 1;
   std::map<std::pair<int, int>, Graph> graphs_;  // by piece and micro-batch
   std::vector<int> left_;  // by trained parameter: segments whose last pass in the step is to come
   int pieces_left_ = 0;    // whose last pass is
   StepOutput output_;
+  at::Tensor entering_;  // of an evaluation
 };
 
 }  // namespace taxon::model

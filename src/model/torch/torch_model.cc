@@ -70,10 +70,7 @@ void TorchModel::probe() {
   constexpr std::int64_t kSamples = 2;
   at::NoGradGuard no_grad;
   net_.network->set_mode(Mode::Evaluate);
-  std::vector<std::int64_t> sizes = net_.shape.input;
-  sizes.insert(sizes.begin(), kSamples);
-  const bool are_tokens = net_.shape.input_type == DType::Int64;
-  const at::Tensor inputs = net_.arranged(at::zeros(sizes, are_tokens ? at::kLong : net_.compute));
+  const at::Tensor inputs = net_.zeros(kSamples);
   std::map<const at::TensorImpl*, double> flops;
   try {
     flops = count_flops([&] {
@@ -260,10 +257,10 @@ StepOutput TorchModel::piece_of_step(const StepInput& input, int from) {
     left.pop_back();
     const at::Tensor gradient = std::exchange(pieces_->gradient, at::Tensor());
     if (pieces_->loss.defined())
-      pieces_->gradient =
-          net_.tensors->gradients().backward(std::exchange(pieces_->loss, at::Tensor()), {}, piece.inputs);
+      pieces_->gradient = net_.tensors->gradients().backward(std::exchange(pieces_->loss, at::Tensor()), {},
+                                                             {piece.inputs})[0];
     else if (gradient.defined() && piece.outputs.grad_fn())
-      pieces_->gradient = net_.tensors->gradients().backward(piece.outputs, gradient, piece.inputs);
+      pieces_->gradient = net_.tensors->gradients().backward(piece.outputs, gradient, {piece.inputs})[0];
   }
   const StepOutput output = pieces_->output;
   if (from == 0) pieces_.reset();

@@ -77,9 +77,21 @@ class AttentionImpl final : public torch::nn::Module {
         dropout_(options.dropout),
         c_attn_(register_module("c_attn", make_linear(options.width, 3 * options.width, kDeviation))),
         c_proj_(register_module("c_proj", make_linear(options.width, options.width, residual))) {}
-  /// [batch, tokens, width] to the same.
+  /// Each member has some heads.
+  void split(const std::string& name, Splitter& splitter) {
+    const int members = splitter.members();
+    if (heads_ % members != 0)
+      splitter.refuse(
+          fmt::format("{} has {} heads, which {} members can't share equally", name, heads_, members));
+    splitter.cut_blocks(c_attn_->weight, 0, 3);
+    splitter.cut_blocks(c_attn_->bias, 0, 3);
+    splitter.cut_blocks(c_proj_->weight, 1, 1);
+    heads_ /= members;
+    member_ = splitter.member();
+  }
+  /// [batch, tokens, width] to the same; of a member that has not all heads a summand of it.
   at::Tensor forward(const at::Tensor& input) {
-    const std::int64_t batch = input.size(0), tokens = input.size(1), width = input.size(2);
+    const std::int64_t batch = input.size(0), tokens = input.size(1), width = c_proj_->weight.size(1);
     const std::vector<at::Tensor> parts = c_attn_(input).split(width, 2);
     auto by_head = [&](const at::Tensor& part) {
       return part.view({batch, tokens, heads_, width / heads_}).transpose(1, 2);
@@ -91,12 +103,13 @@ class AttentionImpl final : public torch::nn::Module {
     weights = at::dropout(weights, dropout_, is_training());
     const at::Tensor mixed =
         weights.matmul(by_head(parts[2])).transpose(1, 2).reshape({batch, tokens, width});
-    return at::dropout(c_proj_(mixed), dropout_, is_training());
+    return at::dropout(with_bias_once(c_proj_(mixed), c_proj_->bias, member_), dropout_, is_training());
   }
 
  private:
-  const std::int64_t heads_;
+  std::int64_t heads_;  // that it has
   const double dropout_;
+  int member_ = 0;
   Linear c_attn_, c_proj_;
 };
 TORCH_MODULE(Attention);
@@ -107,12 +120,20 @@ class PerceptronLayersImpl final : public torch::nn::Module {
       : dropout_(options.dropout),
         c_fc_(register_module("c_fc", make_linear(options.width, 4 * options.width, kDeviation))),
         c_proj_(register_module("c_proj", make_linear(4 * options.width, options.width, residual))) {}
+  void split(const std::string& name, Splitter& splitter) {
+    splitter.cut(name + ".c_fc", *c_fc_, parallel::find_split("outputs"));
+    splitter.cut(name + ".c_proj", *c_proj_, parallel::find_split("inputs"));
+    member_ = splitter.member();
+  }
+  /// Of a member that has not all hidden features: a summand.
   at::Tensor forward(const at::Tensor& input) {
-    return at::dropout(c_proj_(at::gelu(c_fc_(input))), dropout_, is_training());
+    const at::Tensor made = with_bias_once(c_proj_(at::gelu(c_fc_(input))), c_proj_->bias, member_);
+    return at::dropout(made, dropout_, is_training());
   }
 
  private:
   const double dropout_;
+  int member_ = 0;
   Linear c_fc_, c_proj_;
 };
 TORCH_MODULE(PerceptronLayers);
@@ -128,9 +149,35 @@ class BlockImpl final : public torch::nn::Module {
         attn_(register_module("attn", Attention(options, residual))),
         ln_2_(register_module("ln_2", make_norm(options.width))),
         mlp_(register_module("mlp", PerceptronLayers(options, residual))) {}
-  at::Tensor forward(const at::Tensor& input) {
-    const at::Tensor attended = input + attn_(ln_1_(input));
-    return attended + mlp_(ln_2_(attended));
+  at::Tensor forward(const at::Tensor& input) { return perceptron(attention(input)); }
+  std::vector<NetworkStep> split(const std::string& name, Splitter& splitter) {
+    std::vector<NetworkStep> steps;
+    const auto add = [&](const std::string& half, auto& layers, LayerNorm& norm, bool& is_split) {
+      const parallel::SplitRow* wanted = splitter.wanted(half);
+      const parallel::SplitRow& row = wanted ? *wanted : parallel::find_split("pairs");
+      is_split = row.output == parallel::kPartial;
+      if (row.input != parallel::kReplicated || row.output_gradient != parallel::kReplicated)
+        splitter.refuse(fmt::format("{} can't be split by {}", half, row.name));
+      steps.push_back({half, &row, layers->parameters()});
+      for (const at::Tensor& tensor : norm->parameters()) {
+        steps.back().parameters.push_back(tensor);
+        if (is_split) splitter.partial(tensor);
+      }
+      if (is_split) layers->split(half, splitter);
+    };
+    add(name + ".attn", attn_, ln_1_, attention_is_split_);
+    add(name + ".mlp", mlp_, ln_2_, perceptron_is_split_);
+    member_ = splitter.member();
+    return steps;
+  }
+  /// Where these are split the sum of what members give has their input once.
+  at::Tensor attention(const at::Tensor& input) {
+    const at::Tensor made = attn_(ln_1_(input));
+    return attention_is_split_ && member_ > 0 ? made : input + made;
+  }
+  at::Tensor perceptron(const at::Tensor& input) {
+    const at::Tensor made = mlp_(ln_2_(input));
+    return perceptron_is_split_ && member_ > 0 ? made : input + made;
   }
 
  private:
@@ -138,6 +185,8 @@ class BlockImpl final : public torch::nn::Module {
   Attention attn_;
   LayerNorm ln_2_;
   PerceptronLayers mlp_;
+  bool attention_is_split_ = false, perceptron_is_split_ = false;
+  int member_ = 0;
 };
 TORCH_MODULE(Block);
 
@@ -187,6 +236,25 @@ class GptNetwork final : public Network {
     }
     if (at < blocks_.size() + 2) return blocks_[at - 2](inputs);
     return at::linear(ln_f_(inputs), wte_->weight);
+  }
+  /// Blocks in halves. All members have the embeddings: that of tokens also makes the logits, of which a loss
+  /// over parts of the vocabulary would have to exchange maxima and sums.
+  NetworkSplit split(const Division& division, const std::string& model) override {
+    Splitter splitter(division);
+    const parallel::SplitRow& whole = parallel::find_split("none");
+    if (dropout_ > 0) splitter.refuse("members would drop different activations; leave model.dropout out");
+    std::vector<std::vector<NetworkStep>> stages = {{{"wte", &whole, wte_->parameters()}},
+                                                    {{"wpe", &whole, wpe_->parameters()}}};
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      stages.push_back(blocks_[i]->split(fmt::format("h.{}", i), splitter));
+    stages.push_back({{"ln_f", &whole, ln_f_->parameters()}});
+    stages.back().front().parameters.push_back(wte_->weight);
+    return splitter.finish(model, std::move(stages));
+  }
+  at::Tensor forward(int stage, int step, at::Tensor inputs, const at::Tensor&) override {
+    const auto at = static_cast<std::size_t>(stage);
+    if (at < 2 || at >= blocks_.size() + 2) return forward(stage, std::move(inputs));
+    return step == 0 ? blocks_[at - 2]->attention(inputs) : blocks_[at - 2]->perceptron(inputs);
   }
   void set_mode(Mode mode) override { module_->train(mode == Mode::Train); }
   void cast(at::ScalarType type) override { cast_floating(parameters(), type); }

@@ -6,6 +6,7 @@
 
 #include "data/sample_shape.h"
 #include "model/torch/gradients.h"
+#include "model/torch/splitter.h"
 
 namespace taxon::model {
 
@@ -49,6 +50,15 @@ class BatchNormImpl final : public torch::nn::Module {
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 TORCH_MODULE(BatchNorm);
+
+/// A module of several layers that members of a tensor axis divide by a rule of its own.
+class SplitBlock {
+ public:
+  virtual ~SplitBlock() = default;
+  /// Its steps; it takes what all members have, and leaves that or summands.
+  virtual std::vector<NetworkStep> split(const std::string& name, Splitter& splitter) = 0;
+  virtual at::Tensor step(int step, at::Tensor input, const at::Tensor& entering) = 0;
+};
 
 /// Without bias, and so padded that stride 1 keeps the extent.
 torch::nn::Conv2d make_conv(std::int64_t in, std::int64_t out, std::int64_t extent, std::int64_t stride);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +26,35 @@ class ModuleNetwork final : public Network {
   std::vector<std::string> stages() const override { return stages_; }
   at::Tensor forward(int stage, at::Tensor inputs) override {
     const auto index = static_cast<std::size_t>(stage);
-    const std::size_t end = index + 1 < begins_.size() ? begins_[index + 1] : steps_.size();
-    for (std::size_t step = begins_[index]; step < end; ++step)
+    for (std::size_t step = begins_[index]; step < end_of(index); ++step)
       inputs = steps_[step]->forward(std::move(inputs));
+    return inputs;
+  }
+  /// By default a layer with weights is split by outputs where the next one can be by inputs, and that one
+  /// so; norms between them by features; others not at all.
+  NetworkSplit split(const Division& division, const std::string& model) override {
+    Splitter splitter(division);
+    std::vector<std::vector<NetworkStep>> stages;
+    const parallel::SplitRow* before = &parallel::find_split("none");
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      stages.push_back(split_stage(stage, *before, splitter));
+      before = stages.back().back().row;
+    }
+    member_ = division.member;
+    return splitter.finish(model, std::move(stages));
+  }
+  at::Tensor forward(int stage, int step, at::Tensor inputs, const at::Tensor& entering) override {
+    const auto index = static_cast<std::size_t>(stage);
+    const Split& split = splits_[index];
+    const std::size_t layer = layer_of(index);
+    if (split.block) {
+      inputs = split.block->step(step, std::move(inputs), entering);
+    } else if (step == 0) {
+      for (std::size_t s = begins_[index]; s <= layer; ++s) inputs = steps_[s]->forward(std::move(inputs));
+      inputs = with_bias_once(std::move(inputs), split.bias, member_);
+    }
+    if (step + 1 < split.steps) return inputs;
+    for (std::size_t s = layer + 1; s < end_of(index); ++s) inputs = steps_[s]->forward(std::move(inputs));
     return inputs;
   }
   at::MemoryFormat fastest() const override { return fastest_; }
@@ -64,6 +91,64 @@ class ModuleNetwork final : public Network {
     for (const auto& item : dictionary) list.push_back({item.key(), item.value()});
     return list;
   }
+  /// Of a stage that is split.
+  struct Split {
+    SplitBlock* block = nullptr;
+    at::Tensor bias;  // that one member adds
+    int steps = 1;    // the last has what is behind the layer
+  };
+  std::size_t end_of(std::size_t stage) const {
+    return stage + 1 < begins_.size() ? begins_[stage + 1] : steps_.size();
+  }
+  /// The step with parameters.
+  std::size_t layer_of(std::size_t stage) const {
+    std::size_t step = begins_[stage];
+    while (module_of(step).parameters().empty()) ++step;
+    return step;
+  }
+  torch::nn::Module& module_of(std::size_t step) const { return *steps_[step]->ptr(); }
+  /// Has weights that can be split by outputs and by inputs.
+  bool is_layer(std::size_t stage) const {
+    const auto own = module_of(layer_of(stage)).parameters(/*recurse=*/false);
+    return std::any_of(own.begin(), own.end(),
+                       [](const at::Tensor& t) { return t.defined() && t.dim() > 1; });
+  }
+  bool is_block(std::size_t stage) const {
+    return dynamic_cast<SplitBlock*>(&module_of(layer_of(stage))) != nullptr;
+  }
+  /// Whether what the stage leaves by features comes to a layer so.
+  bool leads_to_layer(std::size_t stage) const {
+    for (std::size_t next = stage + 1; next < stages_.size() && !is_block(next); ++next)
+      if (is_layer(next)) return true;
+    return false;
+  }
+  const parallel::SplitRow& choose(std::size_t stage, const parallel::SplitRow& before) const {
+    const bool by_features = before.output == parallel::kByFeatures;
+    if (!is_layer(stage)) return parallel::find_split(by_features ? "features" : "none");
+    if (by_features) return parallel::find_split("inputs");
+    return parallel::find_split(leads_to_layer(stage) ? "outputs" : "none");
+  }
+  std::vector<NetworkStep> split_stage(std::size_t stage, const parallel::SplitRow& before,
+                                       Splitter& splitter) {
+    Split& split = splits_.emplace_back();
+    const std::string& name = stages_[stage];
+    const std::size_t layer = layer_of(stage);
+    torch::nn::Module& module = module_of(layer);
+    std::vector<NetworkStep> steps;
+    split.block = dynamic_cast<SplitBlock*>(&module);
+    if (split.block) {
+      steps = split.block->split(name, splitter);
+    } else {
+      const parallel::SplitRow* wanted = splitter.wanted(name);
+      const parallel::SplitRow& row = wanted ? *wanted : choose(stage, before);
+      split.bias = splitter.cut(name, module, row);
+      steps = {{name, &row, module.parameters()}};
+    }
+    if (steps.back().row->output == parallel::kPartial && layer + 1 < end_of(stage))
+      steps.push_back({name + ".rest", &parallel::find_split("none"), {}});
+    split.steps = static_cast<int>(steps.size());
+    return steps;
+  }
   void collect(ChainImpl& chain, const std::string& prefix) {
     auto module = chain.begin();
     for (const auto& child : chain.named_children()) {
@@ -86,6 +171,8 @@ class ModuleNetwork final : public Network {
   std::vector<torch::nn::AnyModule*> steps_;  // of the forward pass, in the chain and the chains inside
   std::vector<std::string> stages_;
   std::vector<std::size_t> begins_;  // first step of each stage
+  std::vector<Split> splits_;        // of each stage, once it is split
+  int member_ = 0;
 };
 
 }  // namespace taxon::model

@@ -12,7 +12,7 @@ using torch::nn::ReLU;
 
 /// The basic residual block of He et al., "Deep residual learning for image recognition", CVPR 2016, with the
 /// names of torchvision.
-class ResidualImpl final : public torch::nn::Module {
+class ResidualImpl final : public torch::nn::Module, public SplitBlock {
  public:
   ResidualImpl(std::int64_t in, std::int64_t out, std::int64_t stride)
       : conv1_(register_module("conv1", make_conv(in, out, 3, stride))),
@@ -25,15 +25,44 @@ class ResidualImpl final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& input) {
     at::Tensor inside = bn1_(conv1_(input)).relu_();
     inside = bn2_(conv2_(inside));
-    return inside.add_(downsample_ ? downsample_->forward(input) : input).relu_();
+    return finish(std::move(inside), input);
+  }
+  /// The convolutions are a pair, so that the first norm's channels are a member's own; the second norm, and
+  /// the way past both, take what all members have.
+  std::vector<NetworkStep> split(const std::string& name, Splitter& splitter) override {
+    const parallel::SplitRow* wanted = splitter.wanted(name);
+    if (wanted && wanted->output == parallel::kReplicated) return {{name, wanted, parameters()}};
+    if (wanted && (wanted->input != parallel::kReplicated || wanted->output != parallel::kPartial))
+      splitter.refuse(fmt::format("{} can't be split by {}", name, wanted->name));
+    is_pair_ = true;
+    splitter.cut(name + ".conv1", *conv1_, parallel::find_split("outputs"));
+    splitter.cut(name + ".bn1", *bn1_, parallel::find_split("features"));
+    splitter.cut(name + ".conv2", *conv2_, parallel::find_split("inputs"));
+    std::vector<at::Tensor> rest = bn2_->parameters();
+    if (downsample_)
+      for (const at::Tensor& tensor : downsample_->parameters()) rest.push_back(tensor);
+    std::vector<at::Tensor> pair = {conv1_->weight, conv2_->weight};
+    for (const at::Tensor& tensor : bn1_->parameters()) pair.push_back(tensor);
+    return {{name, &parallel::find_split("pairs"), pair},
+            {name + ".rest", &parallel::find_split("none"), rest, /*reads_entering=*/true}};
+  }
+  at::Tensor step(int step, at::Tensor input, const at::Tensor& entering) override {
+    if (!is_pair_) return forward(input);
+    if (step == 0) return conv2_(bn1_(conv1_(input)).relu_());
+    return finish(bn2_(input), entering);
   }
 
  private:
+  at::Tensor finish(at::Tensor inside, const at::Tensor& input) {
+    return inside.add_(downsample_ ? downsample_->forward(input) : input).relu_();
+  }
+
   Conv2d conv1_;
   BatchNorm bn1_;
   Conv2d conv2_;
   BatchNorm bn2_;
   Chain downsample_{nullptr};
+  bool is_pair_ = false;
 };
 TORCH_MODULE(Residual);
 

@@ -1,0 +1,77 @@
+#include "model/torch/splitter.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+
+#include "base/error.h"
+#include "model/torch/network.h"
+
+namespace taxon::model {
+
+NetworkSplit Network::split(const Division& division, const std::string& model) {
+  throw Error(ErrorKind::Usage,
+              fmt::format("model {} can't be divided over {} members: it does not know its layers, as "
+                          "nothing that comes in a file does; choose a bundled model, or a tensor axis of 1",
+                          model, division.members));
+}
+
+const parallel::SplitRow* Splitter::wanted(const std::string& layer) {
+  asked_.insert(layer);
+  const auto found = division_.splits.find(layer);
+  return found == division_.splits.end() ? nullptr : &parallel::find_split(found->second);
+}
+
+at::Tensor Splitter::cut(const std::string& layer, torch::nn::Module& module, const parallel::SplitRow& row) {
+  std::vector<at::Tensor> tensors = module.parameters(/*recurse=*/false);
+  for (const at::Tensor& buffer : module.buffers(/*recurse=*/false)) tensors.push_back(buffer);
+  at::Tensor whole;
+  bool has_matrix = false, refused = false;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined() || tensor.dim() == 0) continue;
+    has_matrix = has_matrix || tensor.dim() > 1;
+    const int dimension = tensor.dim() > 1 ? row.of_matrices : row.of_vectors;
+    if (dimension < 0) {
+      if (tensor.dim() == 1) whole = tensor;
+      continue;
+    }
+    const std::int64_t extent = tensor.size(dimension);
+    if (extent % members() != 0 && !refused)
+      refuse(fmt::format("{} has {} {}, which {} members can't share equally", layer, extent,
+                         dimension == 0 ? "outputs" : "inputs", members()));
+    refused = refused || extent % members() != 0;  // said once for a layer
+    cut_blocks(tensor, dimension, 1);
+  }
+  const bool takes = has_matrix ? row.of_matrices >= 0 : row.of_matrices < 0 && row.of_vectors >= 0;
+  if (!takes && (row.input != parallel::kReplicated || row.output != parallel::kReplicated))
+    refuse(fmt::format("{} can't be split by {}", layer, row.name));
+  return row.output == parallel::kPartial ? whole : at::Tensor();
+}
+
+NetworkSplit Splitter::finish(const std::string& model, std::vector<std::vector<NetworkStep>> stages) {
+  for (const auto& [layer, row] : division_.splits)
+    if (!asked_.contains(layer))
+      refuse(fmt::format("there is no layer {} to split by {}; there are {}", layer, row,
+                         fmt::join(asked_, ", ")));
+  if (!reasons_.empty())
+    throw Error(ErrorKind::Usage, fmt::format("model {} can't be divided over {} members: {}", model,
+                                              members(), fmt::join(reasons_, "; ")));
+  split_.stages = std::move(stages);
+  return std::move(split_);
+}
+
+at::Tensor part_of(const TensorCut& cut, const Division& division) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& block : cut.tensor.detach().chunk(cut.blocks, cut.dimension))
+    parts.push_back(block.chunk(division.members, cut.dimension)[static_cast<std::size_t>(division.member)]);
+  return at::cat(parts, cut.dimension).contiguous();
+}
+
+at::Tensor with_bias_once(at::Tensor sum, const at::Tensor& bias, int member) {
+  if (!bias.defined() || member == 0) return sum;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(sum.dim()), 1);
+  sizes[sum.dim() == 4 ? 1 : sizes.size() - 1] = bias.size(0);
+  return sum.sub_(bias.detach().view(sizes));
+}
+
+}  // namespace taxon::model

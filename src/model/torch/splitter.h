@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/staged.h"
+#include "model/torch/named_tensor.h"
+#include "parallel/split.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace taxon::model {
+
+/// What a member of the tensor axis computes of a stage of a network without having to move anything.
+struct NetworkStep {
+  std::string name;
+  const parallel::SplitRow* row = nullptr;
+  std::vector<at::Tensor> parameters;  // that it reads
+  /// It also takes what the first step of its stage took.
+  bool reads_entering = false;
+};
+
+/// Of which each member has its part.
+struct TensorCut {
+  at::Tensor tensor;
+  int dimension = 0;
+  int blocks = 1;
+};
+
+/// How a network is divided over the members.
+struct NetworkSplit {
+  std::vector<std::vector<NetworkStep>> stages;
+  std::vector<TensorCut> cuts;      // of parameters and buffers
+  std::vector<at::Tensor> partial;  // of whose gradients each member makes a summand
+};
+
+/// Collects how the layers of a network are divided, and all reasons why they can't be.
+class Splitter {
+ public:
+  explicit Splitter(const Division& division) : division_(division) {}
+
+  int members() const { return division_.members; }
+  int member() const { return division_.member; }
+  /// The row that the division asks for by the layer's name; null: it leaves the choice.
+  const parallel::SplitRow* wanted(const std::string& layer);
+  /// Cuts what is the layer's own by the row, and gives it a part of nothing else. Returns tensors of one
+  /// dimension that all members have and, the layer's outputs being summands, only one may add.
+  at::Tensor cut(const std::string& layer, torch::nn::Module& module, const parallel::SplitRow& row);
+  /// Whoever calls has seen that the members can share each of the blocks.
+  void cut_blocks(const at::Tensor& tensor, int dimension, int blocks) {
+    split_.cuts.push_back({tensor, dimension, blocks});
+  }
+  void partial(const at::Tensor& tensor) { split_.partial.push_back(tensor); }
+  void refuse(std::string reason) { reasons_.push_back(std::move(reason)); }
+  /// Throws Error{Usage} with all reasons, names of layers that nothing has among them.
+  NetworkSplit finish(const std::string& model, std::vector<std::vector<NetworkStep>> stages);
+
+ private:
+  const Division& division_;
+  NetworkSplit split_;
+  std::set<std::string> asked_;
+  std::vector<std::string> reasons_;
+};
+
+/// What this member has of it.
+at::Tensor part_of(const TensorCut& cut, const Division& division);
+/// `sum`, to which a layer has added `bias`, on features `dimension`: the same on the first member, without
+/// its value and with its gradient on others. Null bias: as it is.
+at::Tensor with_bias_once(at::Tensor sum, const at::Tensor& bias, int member);
+
+}  // namespace taxon::model
