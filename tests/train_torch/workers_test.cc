@@ -88,13 +88,15 @@ TEST_P(Workers, GiveTheSameBitsWhereNoGradientIsBornInItsPlace) {
   EXPECT_EQ(in_every_step, copied.outcomes[0].copies_per_step);
 }
 
-/// A model of libtorch in stages over ranks.
+/// A model of libtorch in stages, and its layers in parts, over ranks.
 struct DividedCase {
   const char* model;
   int pipeline;
   const char* schedule;
+  int tensor = 1;
+  int micro_batches = 4;
   friend void PrintTo(const DividedCase& c, std::ostream* out) {
-    *out << c.model << " in " << c.pipeline << " by " << c.schedule;
+    *out << c.model << " in " << c.pipeline << " by " << c.schedule << ", " << c.tensor << " members";
   }
 };
 
@@ -105,7 +107,7 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     plan.model.name = GetParam().model;
     plan.data.train_limit = 60;
     plan.data.test_limit = 10;
-    plan.batch = {.global = 12, .micro_batches = 4};
+    plan.batch = {.global = 12, .micro_batches = GetParam().micro_batches};
     plan.length.steps = 20;
     plan.precision = {type, type};
     plan.learning_rate.base = 0.01;
@@ -152,16 +154,22 @@ TEST_P(DividedWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
   auto plan = make_plan(DType::Float64);
   const auto one = trained(1, plan);
   plan.mesh.pipeline = GetParam().pipeline;
+  plan.mesh.tensor = GetParam().tensor;
   plan.pipeline.schedule = GetParam().schedule;
   for (int replicas : {1, 2})
-    EXPECT_LT(relative_distance(one, trained(replicas * plan.mesh.pipeline, plan)), 1e-12) << replicas;
+    EXPECT_LT(relative_distance(one, trained(replicas * plan.mesh.pipeline * plan.mesh.tensor, plan)), 1e-12)
+        << replicas;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DividedWorkers,
-                         ::testing::Values(DividedCase{"cnn", 2, "gpipe"}, DividedCase{"cnn", 3, "zb_h1"},
-                                           DividedCase{"cnn", 4, "1f1b"}, DividedCase{"gpt", 2, "1f1b"},
-                                           DividedCase{"gpt", 3, "zb_h1"}, DividedCase{"gpt", 4, "gpipe"},
-                                           DividedCase{"gpt", 2, "interleaved"}));
+INSTANTIATE_TEST_SUITE_P(
+    Models, DividedWorkers,
+    ::testing::Values(DividedCase{"cnn", 2, "gpipe"}, DividedCase{"cnn", 3, "zb_h1"},
+                      DividedCase{"cnn", 4, "1f1b"}, DividedCase{"gpt", 2, "1f1b"},
+                      DividedCase{"gpt", 3, "zb_h1"}, DividedCase{"gpt", 4, "gpipe"},
+                      DividedCase{"gpt", 2, "interleaved"}, DividedCase{"mlp", 1, "1f1b", 2, 1},
+                      DividedCase{"mlp", 3, "zb_h1", 2}, DividedCase{"cnn", 1, "1f1b", 2, 1},
+                      DividedCase{"cnn", 2, "1f1b", 4}, DividedCase{"gpt", 1, "gpipe", 2},
+                      DividedCase{"gpt", 2, "1f1b", 2}, DividedCase{"gpt", 4, "zb_h1", 2}));
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 

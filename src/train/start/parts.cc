@@ -22,19 +22,16 @@ struct Held {
   int member = 0;  // of the tensor axis
 };
 
-void pack(Packer& packer, const model::ModelSpec& spec, int member) {
+void pack(Packer& packer, const model::ModelSpec& spec) {
   packer.number(static_cast<std::int64_t>(spec.parameters.size() + spec.buffers.size()));
-  packer.number(member);
-  for (const model::BufferSpec& buffer : spec.buffers) {
-    packer.text(buffer.name);
-    packer.number(Held().split);
-    packer.number(Held().blocks);
-  }
-  for (const model::ParameterSpec& parameter : spec.parameters) {
-    packer.text(parameter.name);
-    packer.number(parameter.split);
-    packer.number(parameter.blocks);
-  }
+  packer.number(spec.member);
+  const auto pack_part = [&](const auto& tensor) {
+    packer.text(tensor.name);
+    packer.number(tensor.split);
+    packer.number(tensor.blocks);
+  };
+  for (const model::ParameterSpec& parameter : spec.parameters) pack_part(parameter);
+  for (const model::BufferSpec& buffer : spec.buffers) pack_part(buffer);
 }
 
 std::map<std::string, Held> unpack(Unpacker& unpacker) {
@@ -102,7 +99,7 @@ task::Task<std::optional<checkpoint::Checkpoint>> hand_out_parts(RankGroups rank
   comm::Communicator& replica = ranks.replica->group;
   Agreement& agreement = ranks.replica->agreement;
   Packer wanted;
-  pack(wanted, *own, ranks.position.tensor);
+  pack(wanted, *own);
   const auto asked = co_await agreement.collect(wanted.take());
   std::vector<std::vector<std::byte>> answers(replica.rank() == 0 ? asked.size() : 0);
   for (std::size_t m = 0; m < answers.size(); ++m) {
@@ -153,7 +150,7 @@ task::Task<std::vector<checkpoint::LogicalTensor>> join_parts(RankGroups ranks,
                                                               const model::ModelSpec* spec,
                                                               const model::ModelSpec* whole) {
   Packer packer;
-  pack(packer, *spec, ranks.position.tensor);
+  pack(packer, *spec);
   packer.tensors(own);
   const auto packed = co_await ranks.replica->agreement.collect(packer.take());
   struct Parts {
