@@ -218,6 +218,11 @@ void visit_fields(P& p, V&& visit) {
               .min = 1,
               .max = 1 << 16},
         p.tensor);
+  visit(Field{.key = "splits",
+              .sentence =
+                  "Layers that mesh.tensor splits otherwise than the model would, [fc1=none, fc2=inputs]: "
+                  "outputs, inputs, features, none (docs/parallelism.md)."},
+        p.splits);
   visit(Field{.key = "node",
               .sentence = "Consecutive ranks that make a node, for the levels node and across; 0: those that "
                           "share memory.",

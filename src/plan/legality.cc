@@ -135,6 +135,16 @@ Violation pipeline_scheduled(const LegalityInput& c) {
   return unless(problems.empty(), fmt::format("{}", fmt::join(problems, "; ")));
 }
 
+Violation splits_fit(const LegalityInput& c) {
+  for (const std::string& split : c.plan.mesh.splits) {
+    const std::size_t sign = split.find('=');
+    if (sign == std::string::npos || sign == 0 || sign + 1 == split.size())
+      return fmt::format("it has \"{}\"", split);
+  }
+  return unless(c.plan.mesh.splits.empty() || c.plan.mesh.tensor > 1,
+                fmt::format("it has {} layer(s), and mesh.tensor is 1", c.plan.mesh.splits.size()));
+}
+
 Violation cut_fits(const LegalityInput& c) {
   return unless(c.plan.pipeline.cut.empty() || c.plan.mesh.pipeline > 1,
                 fmt::format("it has {} segment(s), and mesh.pipeline is 1", c.plan.pipeline.cut.size()));
@@ -373,6 +383,7 @@ constexpr LegalityRow kRows[] = {
     {"pipeline.schedule", "must be one of one update a step that fits mesh.pipeline and batch.micro_batches",
      pipeline_scheduled},
     {"pipeline.cut", "needs mesh.pipeline above 1", cut_fits},
+    {"mesh.splits", "must be LAYER=ROW each, and needs mesh.tensor above 1", splits_fit},
     {"mesh.node", "must be 0 or divide the number of workers", node_fits},
     {"exchange.levels", "must be one level over data, or one over node and then one over across",
      levels_nest},

@@ -198,6 +198,9 @@ struct MeshPlan {
   int tensor = 1;    // ranks among which a stage's layers are split
   int node = 0;      // consecutive ranks that make a node, for levels; 0: as many as share memory
   int servers = 0;   // ranks, the last ones, that only serve; 0: all work, and serve where a level asks
+  // "LAYER=ROW": how layers are split over the tensor axis (src/parallel/split.h) in place of the model's
+  // choice
+  std::vector<std::string> splits;
   friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
 };
 

@@ -3,11 +3,9 @@
 namespace taxon::plan {
 namespace {
 
-// Layers are not split in training yet, and stages train with one version of the weights.
+// Stages train with one version of the weights, and one split of layers holds for all of a model.
 constexpr std::string_view kVersions =
     "training with older versions of the weights: taxon schedule draws, checks and costs its schedule";
-constexpr std::string_view kTensors =
-    "training with tensors split over hosts: taxon parallel says where it pays";
 
 constexpr SurveyRow kRows[] = {
     {"AD-PSGD", "ad-psgd", ""},
@@ -20,19 +18,20 @@ constexpr SurveyRow kRows[] = {
     {"CaffeOnSpark", "bigdl", "Spark's executors"},
     {"ChainerMN", "chainermn", ""},
     {"CNTK", "1bit-sgd cntk-bmuf", ""},
-    {"COTS HPC", "", kTensors},
+    {"COTS HPC", "", "its network of local receptive fields: mesh.tensor splits bundled networks"},
     {"D-PSGD", "d-psgd", "mixing beside the gradient's computation"},
     {"DeepSpark", "deepspark", ""},
     {"Deeplearning4j", "strom sparknet",
      "thresholds that adapt, and workers that don't wait for each other's signs"},
     {"dist-keras", "adag downpour dynsgd eamsgd easgd", ""},
     {"DistBelief", "downpour",
-     "replicas split over hosts, whose model parallelism needs layers that hold parts; Adagrad at servers; "
-     "Sandblaster's L-BFGS"},
+     "replicas split over hosts before servers: meshes of several axes need gradients that are summed in "
+     "step; Adagrad at servers; Sandblaster's L-BFGS"},
     {"EASGD, EAMSGD", "easgd easgd-sync eamsgd", ""},
     {"Elephas", "downpour", "Spark's executors"},
     {"FireCaffe", "firecaffe", ""},
-    {"FlexFlow, Tofu", "", kTensors},
+    {"FlexFlow, Tofu", "",
+     "a search over splits of each operator: mesh.tensor has one for each kind of layer"},
     {"Gaia", "gaia", "barriers and mirrors of clocks: data centres keep step"},
     {"GeePS", "geeps", "parameters that move between a GPU's memory and its host's"},
     {"GossipGraD", "gossipgrad", ""},
@@ -41,12 +40,12 @@ constexpr SurveyRow kRows[] = {
     {"GPipe", "gpipe", "activations that are computed again instead of kept"},
     {"Horovod", "horovod adasum", ""},
     {"Intel PCL-DNN, MLSL", "p3",
-     "training with fully connected layers split over groups: taxon parallel says into which, bench/run "
-     "pcl-dnn "
+     "groups of each layer's own: mesh.tensor has one for all; taxon parallel says which, bench/run pcl-dnn "
      "simulates it"},
     {"Megatron-LM", "pipedream-flush",
-     "training with tensors split over hosts; its interleaved schedule is pipeline.schedule: interleaved"},
-    {"Mesh-TensorFlow", "", kTensors},
+     "embeddings and logits split by vocabulary; layers are by mesh.tensor, stages by pipeline.schedule: "
+     "interleaved"},
+    {"Mesh-TensorFlow", "", "layouts by named dimensions: mesh.tensor has one for each kind of layer"},
     {"MPCA SGD", "", "the text with its rule was not to be had; easgd stands nearest"},
     {"MXNet", "mxnet-sync mxnet-async mxnet-2bit", "groups of layers on other devices: model parallelism"},
     {"MXNet-MPI", "omnivore", "elastic averaging between groups"},
@@ -65,7 +64,8 @@ constexpr SurveyRow kRows[] = {
     {"Rudra", "rudra-softsync", "trees of servers"},
     {"S-Caffe, MaTEx, Inspur-Caffe", "chainermn", ""},
     {"SGP", "sgp", "overlap by stale partners"},
-    {"SINGA", "mxnet-sync downpour", "groups whose layers are split; Hogwild inside a process"},
+    {"SINGA", "mxnet-sync downpour",
+     "groups whose layers are split before servers; Hogwild inside a process"},
     {"SparkNet", "sparknet", ""},
     {"SpeeDO", "downpour easgd", ""},
     {"STRADS", "",

@@ -113,6 +113,7 @@ task::Task<StagedPass::Done> StagedPass::run(const model::StepInput* input, Flig
   co_return step.done;
 }
 
+/// Exchanges are the marks of backward passes, and updates follow them by themselves.
 task::Task<void> StagedPass::carry_out(Step* step) {
   tensor::Kernel begin{kForward, {}, [this, step](tensor::Milestones&) { staged_.begin_step(*step->input); }};
   auto beginning = pass(step, kForward, std::move(begin));

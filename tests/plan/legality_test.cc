@@ -140,6 +140,15 @@ std::vector<Illegal> illegal_plans() {
        }},
       {"pipeline.cut: needs mesh.pipeline above 1: it has 1 segment(s), and mesh.pipeline is 1",
        [](Plan& p) { p.pipeline.cut = {"fc"}; }},
+      {"mesh.splits: must be LAYER=ROW each, and needs mesh.tensor above 1: it has \"fc1\"",
+       [](Plan& p) {
+         p.mesh.tensor = 2;
+         p.mesh.splits = {"fc1"};
+       }},
+      {"mesh.splits: must be LAYER=ROW each, and needs mesh.tensor above 1: it has 1 layer(s), and "
+       "mesh.tensor "
+       "is 1",
+       [](Plan& p) { p.mesh.splits = {"fc1=none"}; }},
       {"mesh.node: must be 0 or divide the number of workers: it is 3, and there are 2 worker(s)",
        [](Plan& p) { p.mesh.node = 3; }},
       {"exchange.levels: must be one level over data, or one over node and then one over across: they are []",

@@ -120,12 +120,18 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     }
     return plan;
   }
-  std::vector<double> trained(int ranks, const plan::Plan& plan) {
+  static int ranks_of(const plan::Plan& plan, int replicas) {
+    return replicas * plan.mesh.pipeline * plan.mesh.tensor;
+  }
+  /// The parameters at the end. `stop_after`: as TrainingJob's. Goes on from what `storage` has.
+  std::vector<double> trained(int replicas, const plan::Plan& plan, data::MemoryStorage& storage,
+                              std::int64_t stop_after = 0) {
     data::FileStorage files;
     const data::Datasets datasets = data::open_datasets(plan.data, files);
-    data::MemoryStorage storage;
     TrainingJob job;
-    job.ranks = ranks;
+    job.ranks = ranks_of(plan, replicas);
+    job.start = train::TrainOptions::Start::Resume;
+    job.stop_after = stop_after;
     job.plan = plan;
     job.datasets = &datasets;
     job.storage = &storage;
@@ -139,6 +145,7 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     };
     run_training(job);
     std::vector<double> values;
+    if (stop_after > 0) return values;
     for (const auto& tensor : checkpoint::read_safetensors(storage, "run/model.safetensors")) {
       const ConstView bytes(tensor.bytes.data(), tensor.bytes.size());
       if (tensor.type == DType::Float64)
@@ -146,6 +153,10 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     }
     EXPECT_FALSE(values.empty());
     return values;
+  }
+  std::vector<double> trained(int replicas, const plan::Plan& plan) {
+    data::MemoryStorage storage;
+    return trained(replicas, plan, storage);
   }
 };
 
@@ -156,9 +167,21 @@ TEST_P(DividedWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
   plan.mesh.pipeline = GetParam().pipeline;
   plan.mesh.tensor = GetParam().tensor;
   plan.pipeline.schedule = GetParam().schedule;
-  for (int replicas : {1, 2})
-    EXPECT_LT(relative_distance(one, trained(replicas * plan.mesh.pipeline * plan.mesh.tensor, plan)), 1e-12)
-        << replicas;
+  for (int replicas : {1, 2}) EXPECT_LT(relative_distance(one, trained(replicas, plan)), 1e-12) << replicas;
+}
+
+TEST_P(DividedWorkers, GoOnUnderAnotherMesh) {
+  const auto plan = make_plan(DType::Float64);
+  auto divided = plan;
+  divided.mesh.pipeline = GetParam().pipeline;
+  divided.mesh.tensor = GetParam().tensor;
+  divided.pipeline.schedule = GetParam().schedule;
+  const auto one = trained(1, plan);
+  data::MemoryStorage to_one, to_parts;
+  trained(1, divided, to_one, 8);
+  EXPECT_LT(relative_distance(one, trained(1, plan, to_one)), 1e-12);
+  trained(2, plan, to_parts, 8);
+  EXPECT_LT(relative_distance(one, trained(1, divided, to_parts)), 1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -61,7 +61,9 @@ std::vector<Axis> axes() {
                                                            : "drawn and costed alone (taxon schedule)",
                                                row.name, row.sentence));
   parallelism.points.emplace_back(
-      "data, model or hybrid for each layer, computed (taxon parallel), not trained yet");
+      "tensor, trained (mesh.tensor): layers by outputs and inputs, attention by heads");
+  parallelism.points.emplace_back(
+      "data, model or hybrid for each layer, computed alone (taxon parallel): groups of each layer's own");
   return {std::move(parallelism), std::move(optimisation), std::move(scheduling), std::move(communication),
           std::move(compression)};
 }

@@ -106,8 +106,13 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
   divided->whole = world.model.spec();
   divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
   divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
-  model::Division division{
-      .stages = divided->stages, .held = {}, .members = plan.mesh.tensor, .member = ranks.position.tensor};
+  model::Division division{.stages = divided->stages,
+                           .held = {},
+                           .members = plan.mesh.tensor,
+                           .member = ranks.position.tensor,
+                           .splits = {}};
+  for (const std::string& split : plan.mesh.splits)
+    division.splits[split.substr(0, split.find('='))] = split.substr(split.find('=') + 1);
   for (int stage = 0; stage < stages; ++stage)
     if (divided->program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
   model::Staged* const staged = world.model.staged();
