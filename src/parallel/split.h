@@ -14,7 +14,7 @@ struct SplitRow {
   std::string_view name;
   std::string_view sentence;
   std::string_view source;
-  bool divides_weights = false;               // each member owns a part; otherwise all have all of them
+  bool divides_weights = false;  // each member owns a part; otherwise all have all of them
   /// The dimension of which each member has its part, of tensors of several dimensions (weights as the
   /// framework lays them: outputs, inputs, ...) and of those of one (biases, norms); -1: none.
   int of_matrices = -1, of_vectors = -1;

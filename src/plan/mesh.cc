@@ -17,25 +17,28 @@ Rank rank_at(const MeshPlan& mesh, int world_size, const MeshPosition& position)
               position.tensor);
 }
 
-std::vector<Rank> pipeline_ranks(const MeshPlan& mesh, int world_size, MeshPosition position) {
+namespace {
+
+std::vector<Rank> along(const MeshPlan& mesh, int world_size, MeshPosition position, int MeshPosition::*axis,
+                        int length) {
   std::vector<Rank> ranks;
-  for (position.pipeline = 0; position.pipeline < mesh.pipeline; ++position.pipeline)
+  for (position.*axis = 0; position.*axis < length; ++(position.*axis))
     ranks.push_back(rank_at(mesh, world_size, position));
   return ranks;
+}
+
+}  // namespace
+
+std::vector<Rank> pipeline_ranks(const MeshPlan& mesh, int world_size, MeshPosition position) {
+  return along(mesh, world_size, position, &MeshPosition::pipeline, mesh.pipeline);
 }
 
 std::vector<Rank> data_ranks(const MeshPlan& mesh, int world_size, MeshPosition position) {
-  std::vector<Rank> ranks;
-  for (position.data = 0; position.data < replicas(mesh, world_size); ++position.data)
-    ranks.push_back(rank_at(mesh, world_size, position));
-  return ranks;
+  return along(mesh, world_size, position, &MeshPosition::data, replicas(mesh, world_size));
 }
 
 std::vector<Rank> tensor_ranks(const MeshPlan& mesh, int world_size, MeshPosition position) {
-  std::vector<Rank> ranks;
-  for (position.tensor = 0; position.tensor < mesh.tensor; ++position.tensor)
-    ranks.push_back(rank_at(mesh, world_size, position));
-  return ranks;
+  return along(mesh, world_size, position, &MeshPosition::tensor, mesh.tensor);
 }
 
 std::vector<Rank> replica_ranks(const MeshPlan& mesh, int world_size, MeshPosition position) {

@@ -198,10 +198,9 @@ TEST(Division, FrozenStagesPassGradientsOn) {
 }
 
 TEST(Division, SaysWhatItCantDo) {
-  const Subject subject("mlp", DType::Float32);
-  const auto message = [&](const Division& division) {
+  const auto message = [](const Division& division, const char* model = "mlp") {
     try {
-      subject.make()->staged()->divide(division);
+      Subject(model, DType::Float32).make()->staged()->divide(division);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::Usage);
       return std::string(error.what());
@@ -210,6 +209,15 @@ TEST(Division, SaysWhatItCantDo) {
   };
   EXPECT_THAT(message({.stages = {{0, 1}, {1, 1}, {2, 1}, {3, 0}}, .held = {0}}),
               HasSubstr("mlp has 3 segments, which 4 stages can't share"));
+  const Division cnn{.stages = {{0, 4}}, .held = {0}, .members = 7};
+  for (const char* layer : {"conv1", "conv2", "fc1", "fc2"})  // all of them together
+    EXPECT_THAT(message(cnn, "cnn"), HasSubstr(std::string(layer) + " has "));
+  Division other = cnn;
+  other.members = 2;
+  other.splits = {{"fc9", "none"}};
+  EXPECT_THAT(message(other, "cnn"), HasSubstr("there is no layer fc9 to split by none"));
+  other.splits = {{"fc1", "diagonal"}};
+  EXPECT_THAT(message(other, "cnn"), HasSubstr("there is no split \"diagonal\""));
 }
 
 }  // namespace

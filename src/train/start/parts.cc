@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "model/division.h"
 #include "train/bytes.h"
 
 namespace taxon::train {
@@ -46,20 +47,15 @@ std::map<std::string, Held> unpack(Unpacker& unpacker) {
   return held;
 }
 
-/// Runs of bytes of one member's part: `copy(in the whole, in the part, bytes)`.
+/// Copies a member's elements: `copy(where they begin in the whole, where in the part, how many)`, in bytes.
 template <class Copy>
-void for_runs(const checkpoint::LogicalTensor& whole, const Held& held, int members, Copy&& copy) {
-  const auto split = static_cast<std::size_t>(held.split);
-  std::size_t outer = 1, inner = size_of(whole.type);
-  for (std::size_t d = 0; d < split; ++d) outer *= static_cast<std::size_t>(whole.shape[d]);
-  for (std::size_t d = split + 1; d < whole.shape.size(); ++d)
-    inner *= static_cast<std::size_t>(whole.shape[d]);
-  const auto length = static_cast<std::size_t>(whole.shape[split]);
-  const auto blocks = static_cast<std::size_t>(held.blocks), parts = static_cast<std::size_t>(members);
-  TAXON_CHECK(length % (blocks * parts) == 0, whole.name, " is not divided by ", members, " members");
-  const std::size_t run = length / (blocks * parts) * inner;
-  for (std::size_t r = 0; r < outer * blocks; ++r)
-    copy((r * parts + static_cast<std::size_t>(held.member)) * run, r * run, run);
+void for_runs(const checkpoint::LogicalTensor& part, const Held& held, int members, Copy&& copy) {
+  const std::size_t element = size_of(part.type);
+  std::size_t at = 0;
+  for (Range run : model::part_of_whole(part.shape, held.split, held.blocks, members, held.member)) {
+    copy(run.begin * element, at, run.size * element);
+    at += run.size * element;
+  }
 }
 
 }  // namespace
@@ -67,10 +63,12 @@ void for_runs(const checkpoint::LogicalTensor& whole, const Held& held, int memb
 checkpoint::LogicalTensor cut_tensor(const checkpoint::LogicalTensor& whole, int split, int blocks,
                                      int members, int member) {
   if (split < 0) return whole;
+  const std::int64_t length = whole.shape.at(static_cast<std::size_t>(split));
+  TAXON_CHECK(length % (blocks * members) == 0, whole.name, " is not divided by ", members, " members");
   checkpoint::LogicalTensor part{whole.name, whole.type, whole.shape, {}};
   part.shape[static_cast<std::size_t>(split)] /= members;
   part.bytes.resize(whole.bytes.size() / static_cast<std::size_t>(members));
-  for_runs(whole, {split, blocks, member}, members, [&](std::size_t from, std::size_t to, std::size_t size) {
+  for_runs(part, {split, blocks, member}, members, [&](std::size_t from, std::size_t to, std::size_t size) {
     std::memcpy(part.bytes.data() + to, whole.bytes.data() + from, size);
   });
   return part;
@@ -83,12 +81,12 @@ checkpoint::LogicalTensor join_tensor(const std::vector<const checkpoint::Logica
   checkpoint::LogicalTensor whole{parts.front()->name, parts.front()->type, parts.front()->shape, {}};
   whole.shape[static_cast<std::size_t>(split)] *= members;
   whole.bytes.resize(parts.front()->bytes.size() * parts.size());
-  for (int member = 0; member < members; ++member)
-    for_runs(whole, {split, blocks, member}, members,
-             [&, part = parts[static_cast<std::size_t>(member)]](std::size_t to, std::size_t from,
-                                                                 std::size_t size) {
-               std::memcpy(whole.bytes.data() + to, part->bytes.data() + from, size);
-             });
+  for (int member = 0; member < members; ++member) {
+    const checkpoint::LogicalTensor& part = *parts[static_cast<std::size_t>(member)];
+    for_runs(part, {split, blocks, member}, members, [&](std::size_t to, std::size_t from, std::size_t size) {
+      std::memcpy(whole.bytes.data() + to, part.bytes.data() + from, size);
+    });
+  }
   return whole;
 }
 
