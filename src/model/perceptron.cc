@@ -162,8 +162,9 @@ void Perceptron::begin_backward(const StepInput& input) {
   for (std::size_t n = 0; n < input.labels.size(); ++n) {
     const float* sample = input.inputs.numbers.data() + n * inputs_;
     hidden_forward(sample, activations_.data());
-    out_forward(activations_.data(), input.labels[n], 1.0 / static_cast<double>(input.global_size), output_,
-                gradient.data());
+    out_forward(activations_.data(), logits_.data());
+    loss(logits_.data(), input.labels[n], 1.0 / static_cast<double>(input.global_size), output_,
+         gradient.data());
     out_weights(gradient.data(), activations_.data());
     out_backward(gradient.data(), back_.data());
     hidden_backward(activations_.data(), back_.data());
@@ -178,7 +179,8 @@ StepOutput Perceptron::evaluate(data::Inputs inputs, std::span<const std::int64_
   StepOutput output;
   for (std::size_t n = 0; n < labels.size(); ++n) {
     hidden_forward(inputs.numbers.data() + n * inputs_, activations_.data());
-    out_forward(activations_.data(), labels[n], 0, output, nullptr);
+    out_forward(activations_.data(), logits_.data());
+    loss(logits_.data(), labels[n], 0, output, nullptr);
   }
   return output;
 }
@@ -192,28 +194,33 @@ void Perceptron::hidden_forward(const float* input, double* activations) const {
   }
 }
 
-void Perceptron::out_forward(const double* activations, std::int64_t label, double scale, StepOutput& output,
-                             double* gradient) {
+void Perceptron::out_forward(const double* activations, double* logits) const {
   const std::vector<double>& weight = values_[kOutWeight];
   for (std::size_t c = 0; c < classes_; ++c) {
-    logits_[c] = values_[kOutBias][c];
-    for (std::size_t h = 0; h < hidden_; ++h) logits_[c] += weight[c * hidden_ + h] * activations[h];
+    // What members of a tensor axis make is summed: one of them adds the bias.
+    logits[c] = spec_.member == 0 ? values_[kOutBias][c] : 0;
+    for (std::size_t h = 0; h < hidden_; ++h) logits[c] += weight[c * hidden_ + h] * activations[h];
   }
-  const double most = *std::max_element(logits_.begin(), logits_.end());
+}
+
+void Perceptron::loss(const double* logits, std::int64_t label, double scale, StepOutput& output,
+                      double* gradient) const {
+  const std::span<const double> all(logits, classes_);
+  const double most = *std::max_element(all.begin(), all.end());
   double total = 0;
-  for (double logit : logits_) total += std::exp(logit - most);
+  for (double logit : all) total += std::exp(logit - most);
   const double log_total = std::log(total) + most;
   // A label's share is spread over all classes in training.
   const double spread = gradient == nullptr ? 0 : spec_.task.label_smoothing;
   const double everywhere = spread / static_cast<double>(classes_);
-  output.loss_sum += (1 - spread) * (log_total - logits_[static_cast<std::size_t>(label)]);
+  output.loss_sum += (1 - spread) * (log_total - logits[label]);
   if (spread > 0)
-    for (double logit : logits_) output.loss_sum += everywhere * (log_total - logit);
-  count(static_cast<std::size_t>(label), output);
+    for (double logit : all) output.loss_sum += everywhere * (log_total - logit);
+  count(logits, static_cast<std::size_t>(label), output);
   if (gradient == nullptr) return;
   for (std::size_t c = 0; c < classes_; ++c) {
     const double wanted = (static_cast<std::int64_t>(c) == label ? 1 - spread : 0) + everywhere;
-    gradient[c] = (std::exp(logits_[c] - most) / total - wanted) * scale;
+    gradient[c] = (std::exp(logits[c] - most) / total - wanted) * scale;
   }
 }
 
@@ -249,11 +256,11 @@ void Perceptron::hidden_weights(const double* back, const float* input) {
   layers_[0].inputs.insert(layers_[0].inputs.end(), input, input + inputs_);
 }
 
-void Perceptron::count(std::size_t label, StepOutput& output) const {
+void Perceptron::count(const double* logits, std::size_t label, StepOutput& output) const {
   // Of equal ones the first is the likeliest.
   std::int64_t before = 0;
   for (std::size_t c = 0; c < classes_; ++c)
-    before += logits_[c] > logits_[label] || (c < label && logits_[c] == logits_[label]);
+    before += logits[c] > logits[label] || (c < label && logits[c] == logits[label]);
   for (std::size_t i = 0; i < spec_.task.counts(); ++i) output.counts[i] += before < spec_.task.among[i];
 }
 

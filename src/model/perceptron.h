@@ -30,7 +30,7 @@ struct PerceptronOptions {
 /// model and no framework, so that a simulation runs thousands of times a minute, and under every sanitizer.
 /// Parameters complete in the order "out.bias", "out.weight", "hidden.bias", "hidden.weight", "idle". One
 /// buffer, "seen", counts this rank's samples. Micro-batches change nothing: there is no activation memory to
-/// save. Its two segments are its two layers.
+/// save. Its two segments are its two layers; members of a tensor axis share the features between them.
 class Perceptron final : public Model {
  public:
   /// Throws Error{Usage} for frozen names that no parameter has, and if all are frozen.
@@ -79,9 +79,11 @@ class Perceptron final : public Model {
   void begin_backward(const StepInput& input);
   // Of one sample, by layers:
   void hidden_forward(const float* input, double* activations) const;
-  /// Adds to the output; `gradient`, unless null: of the loss times `scale` with regard to the logits.
-  void out_forward(const double* activations, std::int64_t label, double scale, StepOutput& output,
-                   double* gradient);
+  void out_forward(const double* activations, double* logits) const;
+  /// Adds to the output; `gradient`, unless null: of the loss times `scale` with regard to the logits, in
+  /// place of which it may come.
+  void loss(const double* logits, std::int64_t label, double scale, StepOutput& output,
+            double* gradient) const;
   /// From the gradient of logits to that of activations, and on to that of what is in front of them.
   void out_backward(const double* gradient, double* back) const;
   void hidden_backward(const double* activations, double* back) const;
@@ -89,7 +91,7 @@ class Perceptron final : public Model {
   void out_weights(const double* gradient, const double* activations);
   void hidden_weights(const double* back, const float* input);
   /// Of one sample with these logits.
-  void count(std::size_t label, StepOutput& output) const;
+  void count(const double* logits, std::size_t label, StepOutput& output) const;
   std::size_t held(int parameter) const {
     return static_cast<std::size_t>(held_[static_cast<std::size_t>(parameter)]);
   }

@@ -9,7 +9,9 @@
 
 namespace taxon::model {
 
-/// Its layers are the segments; a stage has one or both.
+/// Its layers are the segments; a stage has one or both. Members of a tensor axis have some of the features
+/// between them: the first layer is split by its outputs and the second by its inputs, so that the logits are
+/// the sum of what members make, and the loss is a piece of its own.
 class Perceptron::Stages final : public Staged {
  public:
   explicit Stages(Perceptron& model) : model_(model) {}
@@ -32,17 +34,21 @@ class Perceptron::Stages final : public Staged {
   /// Of a micro-batch's samples in a piece, one after the other.
   struct Kept {
     std::vector<double> activations;
-    std::vector<double> logits;  // gradients of them
+    std::vector<double> logits;  // once they are known: gradients of them
     std::vector<double> back;    // gradients of activations, in the first layer of what is in front of them
   };
-  bool has_hidden(const Piece& piece) const { return piece.inputs == 0; }
-  bool has_out(const Piece& piece) const { return piece.outputs == 0; }
+  /// What is in a piece.
+  struct Content {
+    bool hidden = false, out = false, loss = false;
+  };
+  void split(const Division& division);
   /// Numbers of the compute type.
   std::vector<double> read(ConstView from, std::size_t count) const;
   void write(const std::vector<double>& values, View to) const;
 
   Perceptron& model_;
   std::vector<Piece> pieces_;
+  std::vector<Content> contents_;             // of each
   std::map<std::pair<int, int>, Kept> kept_;  // by piece and micro-batch
   std::size_t arena_ = 0;                     // of the step's gradients
   StepOutput output_;
@@ -55,10 +61,12 @@ Staged* Perceptron::staged() {
 
 void Perceptron::Stages::divide(const Division& division) {
   TAXON_CHECK(pieces_.empty() && model_.binding_.layout == nullptr, "divide() comes once, before bind()");
-  if (division.members != 1)
-    throw Error(ErrorKind::Usage,
-                fmt::format("model perceptron has no layers that {} members could divide", division.members));
+  if (division.members > 1) split(division);
   HeldStages held = held_stages(model_.spec_, division);
+  if (division.members > 1) {
+    const parallel::SplitRow* rows[] = {&parallel::find_split("outputs"), &parallel::find_split("inputs")};
+    cut_pieces(held, model_.spec_, division, rows);
+  }
   Values values(model_.values_.size());
   for (int p : held.parameters)
     std::swap(values[static_cast<std::size_t>(p)], model_.values_[static_cast<std::size_t>(p)]);
@@ -66,6 +74,45 @@ void Perceptron::Stages::divide(const Division& division) {
   model_.held_ = std::move(held.parameters);
   model_.spec_ = std::move(held.spec);
   pieces_ = std::move(held.pieces);
+  for (const Piece& piece : pieces_) {
+    Content& content = contents_.emplace_back();
+    content.loss = piece.outputs == 0;
+    for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s)
+      (held.segments[s] == 0 ? content.hidden : content.out) = true;
+  }
+}
+
+void Perceptron::Stages::split(const Division& division) {
+  const auto members = static_cast<std::size_t>(division.members);
+  if (!division.splits.empty())
+    throw Error(ErrorKind::Usage,
+                "mesh.splits: the layers of model perceptron are split in one way; leave it out");
+  if (model_.hidden_ % members != 0)
+    throw Error(ErrorKind::Usage,
+                fmt::format("mesh.tensor: hidden has {} outputs, which {} members can't share equally",
+                            model_.hidden_, members));
+  ModelSpec& spec = model_.spec_;
+  spec.members = division.members;
+  spec.member = division.member;
+  for (Segment& segment : spec.segments)
+    for (double Segment::*cost :
+         {&Segment::forward_flops, &Segment::forward_seconds, &Segment::backward_seconds})
+      segment.*cost /= static_cast<double>(members);
+  model_.hidden_ /= members;
+  spec.segments.front().outputs = static_cast<std::int64_t>(model_.hidden_);
+  spec.segments.back().outputs = static_cast<std::int64_t>(model_.classes_);
+  const std::pair<std::size_t, int> cuts[] = {{kHiddenWeight, 0}, {kHiddenBias, 0}, {kOutWeight, 1}};
+  for (const auto& [index, dimension] : cuts) {
+    ParameterSpec& parameter = spec.parameters[index];
+    parameter.split = dimension;
+    parameter.shape[static_cast<std::size_t>(dimension)] /= division.members;
+    const std::vector<double> whole = std::exchange(model_.values_[index], {});
+    for (Range run : part_of_whole(parameter.shape, dimension, 1, division.members, division.member)) {
+      const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(run.begin);
+      model_.values_[index].insert(model_.values_[index].end(), begin,
+                                   begin + static_cast<std::ptrdiff_t>(run.size));
+    }
+  }
 }
 
 void Perceptron::Stages::begin_step(const StepInput& input) {
@@ -100,26 +147,32 @@ void Perceptron::Stages::write(const std::vector<double>& values, View to) const
 void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView input, View output) {
   const Range samples = micro.samples();
   if (samples.size == 0) return;
-  const Piece& piece = pieces_[static_cast<std::size_t>(index)];
+  const Content content = contents_[static_cast<std::size_t>(index)];
   const StepInput& step = *micro.step;
+  const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   Kept kept;
-  kept.activations.resize(samples.size * model_.hidden_);
-  if (has_hidden(piece)) {
+  if (content.hidden) {
+    kept.activations.resize(samples.size * hidden);
     for (std::size_t n = 0; n < samples.size; ++n)
       model_.hidden_forward(step.inputs.numbers.data() + (samples.begin + n) * model_.inputs_,
-                            &kept.activations[n * model_.hidden_]);
+                            &kept.activations[n * hidden]);
     model_.seen_ += static_cast<double>(samples.size);
-  } else {
-    kept.activations = read(input, kept.activations.size());
+  } else if (content.out) {
+    kept.activations = read(input, samples.size * hidden);
   }
-  if (has_out(piece)) {
-    kept.logits.resize(samples.size * model_.classes_);
+  if (content.out) {
+    kept.logits.resize(samples.size * classes);
     for (std::size_t n = 0; n < samples.size; ++n)
-      model_.out_forward(&kept.activations[n * model_.hidden_], step.labels[samples.begin + n],
-                         1.0 / static_cast<double>(step.global_size), output_,
-                         &kept.logits[n * model_.classes_]);
+      model_.out_forward(&kept.activations[n * hidden], &kept.logits[n * classes]);
+  } else if (content.loss) {
+    kept.logits = read(input, samples.size * classes);
+  }
+  if (content.loss) {
+    for (std::size_t n = 0; n < samples.size; ++n)
+      model_.loss(&kept.logits[n * classes], step.labels[samples.begin + n],
+                  1.0 / static_cast<double>(step.global_size), output_, &kept.logits[n * classes]);
   } else {
-    write(kept.activations, output);
+    write(content.out ? kept.logits : kept.activations, output);
   }
   kept_[{index, micro.index}] = std::move(kept);
 }
@@ -128,33 +181,38 @@ void Perceptron::Stages::backward(int index, const MicroBatch& micro, Gradients 
                                   ConstView output_gradient, View input_gradient, bool last,
                                   tensor::Milestones& marks) {
   const Range samples = micro.samples();
-  const Piece& piece = pieces_[static_cast<std::size_t>(index)];
-  const std::size_t hidden = model_.hidden_;
+  const Content content = contents_[static_cast<std::size_t>(index)];
+  const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   if (samples.size > 0 && which != Gradients::OfWeights) {
     Kept& kept = kept_.at({index, micro.index});
-    kept.back.resize(samples.size * hidden);
-    if (!has_out(piece)) kept.back = read(output_gradient, samples.size * hidden);
-    for (std::size_t n = 0; n < samples.size; ++n) {
-      if (has_out(piece)) model_.out_backward(&kept.logits[n * model_.classes_], &kept.back[n * hidden]);
-      if (has_hidden(piece)) model_.hidden_backward(&kept.activations[n * hidden], &kept.back[n * hidden]);
+    if (content.out) {
+      if (!content.loss) kept.logits = read(output_gradient, samples.size * classes);
+      kept.back.resize(samples.size * hidden);
+      for (std::size_t n = 0; n < samples.size; ++n)
+        model_.out_backward(&kept.logits[n * classes], &kept.back[n * hidden]);
+    } else if (content.hidden) {
+      kept.back = read(output_gradient, samples.size * hidden);
     }
-    if (!has_hidden(piece)) write(kept.back, input_gradient);
+    if (content.hidden)
+      for (std::size_t n = 0; n < samples.size; ++n)
+        model_.hidden_backward(&kept.activations[n * hidden], &kept.back[n * hidden]);
+    else
+      write(content.out ? kept.back : kept.logits, input_gradient);
   }
   if (samples.size > 0 && which != Gradients::OfInputs) {
     const Kept& kept = kept_.at({index, micro.index});
     for (std::size_t n = 0; n < samples.size; ++n) {
-      if (has_out(piece))
-        model_.out_weights(&kept.logits[n * model_.classes_], &kept.activations[n * hidden]);
-      if (has_hidden(piece))
+      if (content.out) model_.out_weights(&kept.logits[n * classes], &kept.activations[n * hidden]);
+      if (content.hidden)
         model_.hidden_weights(&kept.back[n * hidden],
                               micro.step->inputs.numbers.data() + (samples.begin + n) * model_.inputs_);
     }
     kept_.erase({index, micro.index});
   }
   if (!last) return;
-  model_.store_gradients(arena_, static_cast<int>(piece.segments.begin),
-                         static_cast<int>(piece.segments.end()), marks);
-  if (piece.stage == pieces_.front().stage) model_.progress_.finish(marks);
+  const Range segments = pieces_[static_cast<std::size_t>(index)].segments;
+  model_.store_gradients(arena_, static_cast<int>(segments.begin), static_cast<int>(segments.end()), marks);
+  if (index == 0) model_.progress_.finish(marks);
 }
 
 StepOutput Perceptron::Stages::end_step() {
@@ -165,18 +223,20 @@ StepOutput Perceptron::Stages::end_step() {
 
 StepOutput Perceptron::Stages::evaluate(int index, data::Inputs inputs, std::span<const std::int64_t> labels,
                                         ConstView input, View output) {
-  const Piece& piece = pieces_[static_cast<std::size_t>(index)];
-  const std::size_t hidden = model_.hidden_;
+  const Content content = contents_[static_cast<std::size_t>(index)];
+  const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   model_.load_all();
-  std::vector<double> activations(labels.size() * hidden);
-  if (!has_hidden(piece)) activations = read(input, activations.size());
+  std::vector<double> activations(labels.size() * hidden), logits(labels.size() * classes);
+  if (!content.hidden && content.out) activations = read(input, activations.size());
+  if (!content.hidden && !content.out) logits = read(input, logits.size());
   StepOutput sums;
   for (std::size_t n = 0; n < labels.size(); ++n) {
-    if (has_hidden(piece))
+    if (content.hidden)
       model_.hidden_forward(inputs.numbers.data() + n * model_.inputs_, &activations[n * hidden]);
-    if (has_out(piece)) model_.out_forward(&activations[n * hidden], labels[n], 0, sums, nullptr);
+    if (content.out) model_.out_forward(&activations[n * hidden], &logits[n * classes]);
+    if (content.loss) model_.loss(&logits[n * classes], labels[n], 0, sums, nullptr);
   }
-  if (!has_out(piece)) write(activations, output);
+  if (!content.loss) write(content.out ? logits : activations, output);
   return sums;
 }
 

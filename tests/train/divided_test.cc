@@ -35,16 +35,17 @@ class Divided : public Train {
   /// Weights are the seed's, not those of rank 0: a rank has nobody to tell it other ones.
   TrainingJob divided_job(int ranks, plan::Plan plan, data::MemoryStorage* storage) {
     TrainingJob result = job(ranks, std::move(plan));
-    result.make_model = [options = model_options(result.plan)](int) {
-      return std::make_unique<model::Perceptron>(options);
-    };
+    auto options = model_options(result.plan);
+    options.hidden = 6;  // which two members can share
+    result.make_model = [options](int) { return std::make_unique<model::Perceptron>(options); };
     result.storage = storage;
     result.out = "run";
     return result;
   }
-  plan::Plan on(int pipeline, std::string schedule) const {
+  plan::Plan on(int pipeline, std::string schedule, int tensor = 1) const {
     plan::Plan plan = plan_;
     plan.mesh.pipeline = pipeline;
+    plan.mesh.tensor = tensor;
     plan.pipeline.schedule = std::move(schedule);
     return plan;
   }
@@ -64,14 +65,16 @@ TEST_F(Divided, TrainsAsOneRankDoes) {
     plan_.optimiser.clip_norm = clip;
     data::MemoryStorage alone;
     const auto expected = run_training(divided_job(1, plan_, &alone));
-    for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+    for (const auto& [pipeline, tensor, schedule] :
+         {std::tuple(2, 1, "gpipe"), {2, 1, "1f1b"}, {2, 1, "zb_h1"}, {1, 2, "gpipe"}, {2, 2, "1f1b"}})
       for (const char* topology : {"all_reduce", "sharded"})
         for (int replicas : {1, 2, 3}) {
-          SCOPED_TRACE(testing::Message() << schedule << " " << topology << " " << replicas << " " << clip);
-          plan::Plan plan = on(2, schedule);
+          SCOPED_TRACE(testing::Message() << pipeline << " x " << tensor << " " << schedule << " " << topology
+                                          << " " << replicas << " " << clip);
+          plan::Plan plan = on(pipeline, schedule, tensor);
           plan.exchange.levels[0].topology = topology;
           data::MemoryStorage storage;
-          const auto result = run_training(divided_job(2 * replicas, plan, &storage));
+          const auto result = run_training(divided_job(pipeline * tensor * replicas, plan, &storage));
           EXPECT_LT(relative_distance(trained(alone), trained(storage)), 1e-12);
           ASSERT_EQ(result.recorders[0].steps.size(), expected.recorders[0].steps.size());
           for (std::size_t step = 0; step < 50; ++step) {
@@ -119,20 +122,20 @@ TEST_F(Divided, GoesOnWhereItStopped) {
 
 TEST_F(Divided, ACheckpointOfOneMeshLoadsUnderAnyOther) {
   struct Mesh {
-    int ranks, pipeline;
+    int ranks, pipeline, tensor;
   };
   data::MemoryStorage alone;
   run_training(divided_job(1, plan_, &alone));
-  const Mesh meshes[] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {6, 2}};
+  const Mesh meshes[] = {{1, 1, 1}, {2, 1, 1}, {2, 2, 1}, {6, 2, 1}, {2, 1, 2}, {4, 2, 2}};
   for (const Mesh& from : meshes)
     for (const Mesh& to : meshes) {
-      SCOPED_TRACE(testing::Message()
-                   << from.ranks << "/" << from.pipeline << " to " << to.ranks << "/" << to.pipeline);
+      SCOPED_TRACE(testing::Message() << from.ranks << "/" << from.pipeline << "/" << from.tensor << " to "
+                                      << to.ranks << "/" << to.pipeline << "/" << to.tensor);
       data::MemoryStorage storage;
-      TrainingJob first = divided_job(from.ranks, on(from.pipeline, "1f1b"), &storage);
+      TrainingJob first = divided_job(from.ranks, on(from.pipeline, "1f1b", from.tensor), &storage);
       first.stop_after = 20;
       run_training(first);
-      TrainingJob rest = divided_job(to.ranks, on(to.pipeline, "gpipe"), &storage);
+      TrainingJob rest = divided_job(to.ranks, on(to.pipeline, "gpipe", to.tensor), &storage);
       rest.start = train::TrainOptions::Start::Resume;
       const auto resumed = run_training(rest);
       EXPECT_GT(resumed.recorders[0].info.start_samples, 0);

@@ -38,6 +38,39 @@ TEST(StagedPerceptron, IsTheUndividedOne) {
       }
 }
 
+TEST(StagedPerceptron, SharesItsFeaturesAmongMembers) {
+  const Samples samples = make_samples(kShape, 9);
+  const StepInput input{.inputs = samples.inputs, .labels = samples.labels, .global_size = 12};
+  const MakeModel make = [] {
+    return std::make_unique<Perceptron>(
+        PerceptronOptions{.shape = kShape, .hidden = 8, .seed = 3, .idle = 3});
+  };
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+    for (int stages : {1, 2})
+      for (int members : {2, 4}) {
+        SCOPED_TRACE(testing::Message() << schedule << " " << stages << " stages, " << members << " members");
+        expect_undivided(make, DType::Float64, schedule, {stages, 3, members}, input, 1e-13);
+        expect_undivided(make, DType::Float32, schedule, {stages, 2, members}, input, 1e-6);
+      }
+}
+
+TEST(StagedPerceptron, SaysWhatItCantShare) {
+  const auto message = [](const Division& division) {
+    try {
+      make_perceptron()->staged()->divide(division);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Usage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::vector<Range> one_stage = {{0, 2}};
+  EXPECT_THAT(message({.stages = one_stage, .held = {0}, .members = 2}),
+              HasSubstr("hidden has 5 outputs, which 2 members can't share equally"));
+  EXPECT_THAT(message({.stages = one_stage, .held = {0}, .members = 5, .splits = {{"out", "none"}}}),
+              HasSubstr("mesh.splits: the layers of model perceptron are split in one way"));
+}
+
 plan::ModelProfile three_segments() {
   plan::ModelProfile profile;
   profile.model = "three";

@@ -56,19 +56,30 @@ TEST_F(VirtualTrain, InsideAHostGivesLoopbacksBits) {
     }
 }
 
-TEST_F(VirtualTrain, OfStagesGivesLoopbacksBits) {
-  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
-    for (int ranks : {2, 6})
+TEST_F(VirtualTrain, OfPartsGivesLoopbacksBits) {
+  struct Mesh {
+    int pipeline, tensor;
+    const char* schedule;
+  };
+  for (const Mesh& mesh : {Mesh{2, 1, "gpipe"}, Mesh{2, 1, "1f1b"}, Mesh{2, 1, "zb_h1"}, Mesh{1, 2, "1f1b"},
+                           Mesh{2, 2, "zb_h1"}})
+    for (int replicas : {1, 3})
       for (bool together : {true, false}) {
         auto plan = toy_plan(DType::Float64);
         plan.length.steps = 12;
         plan.batch.micro_batches = 3;
-        plan.mesh.pipeline = 2;
-        plan.pipeline.schedule = schedule;
+        plan.mesh.pipeline = mesh.pipeline;
+        plan.mesh.tensor = mesh.tensor;
+        plan.pipeline.schedule = mesh.schedule;
         plan.optimiser.clip_norm = 0.5;
+        const int ranks = replicas * mesh.pipeline * mesh.tensor;
         TrainingJob divided = job(ranks, plan);
+        auto options = model_options(plan);
+        options.hidden = 6;
+        divided.make_model = [options](int) { return std::make_unique<model::Perceptron>(options); };
         divided.share_memory = together;
-        SCOPED_TRACE(fmt::format("{} {} {}", schedule, ranks, together));
+        SCOPED_TRACE(
+            fmt::format("{} x {} {} {} {}", mesh.pipeline, mesh.tensor, mesh.schedule, ranks, together));
         expect_loopbacks_bits(divided, together ? one_host(ranks) : separate_hosts(ranks));
       }
 }
