@@ -103,6 +103,7 @@ std::vector<Axis> all_axes() {
       {"mesh.servers", {"0", "0", "1", "2"}},
       {"mesh.node", {"0", "0", "2", "3", "4"}},
       {"mesh.pipeline", {"1", "1", "1", "2"}},
+      {"mesh.tensor", {"1", "1", "1", "2"}},
       {"pipeline.schedule", {"gpipe", "1f1b", "zb_h1"}},
       {"exchange.gradients", {"whole", "whole", "ring"}},
       {"exchange.delay", {"0", "0", "0", "1"}},

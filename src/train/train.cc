@@ -155,13 +155,16 @@ task::Task<void> Trainer::prepare() {
   co_await groups_.establish();
   divided_ = co_await divide(world_, &options_, ranks());
   const model::ModelSpec& spec = world_.model.spec();
+  summands_.emplace(runtime(), ranks(), spec, divided_.get(), options_.plan.mesh);
+  co_await summands_->establish();
   RunStart run_start = co_await begin(world_, &options_, ranks(), &whole());
+  if (ranks().data.rank() == 0 && !run_start.resumed) {
+    co_await summands_->spread_shared(&run_start.parameters);
+  }
   plan_ = run_start.plan;
   steps_ = first_step_ = run_start.steps;
   samples_ = run_start.samples;
   saved_at_ = run_start.resumed ? samples_ : -1;
-  summands_.emplace(runtime(), ranks(), spec, divided_.get(), plan_.mesh);
-  co_await summands_->establish();
   exchange::Layout layout = lay_out(plan_, spec, groups_.levels(), options_.own);
   summands_->assign(layout, plan_.resolved.buckets);
   state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), spec, options_.own.rules);

@@ -120,6 +120,29 @@ TEST_F(Divided, GoesOnWhereItStopped) {
   EXPECT_EQ(trained(storage), trained(whole));
 }
 
+/// Members that made their models themselves have other weights, and a checkpoint has the first one's of what
+/// they share.
+TEST_F(Divided, MembersBeginWithTheSameOfWhatTheyShare) {
+  data::MemoryStorage whole, storage;
+  const auto apart = [&](data::MemoryStorage* to) {
+    TrainingJob job = divided_job(4, on(2, "1f1b", 2), to);
+    auto options = model_options(job.plan);
+    options.hidden = 6;
+    job.make_model = [options](int rank) mutable {
+      options.seed = static_cast<std::uint64_t>(rank);
+      return std::make_unique<model::Perceptron>(options);
+    };
+    return job;
+  };
+  const auto expected = run_training(apart(&whole));
+  TrainingJob first = apart(&storage);
+  first.stop_after = 10;
+  run_training(first);
+  TrainingJob rest = apart(&storage);
+  rest.start = train::TrainOptions::Start::Resume;
+  EXPECT_EQ(run_training(rest).outcomes[0].parameter_hash, expected.outcomes[0].parameter_hash);
+}
+
 TEST_F(Divided, ACheckpointOfOneMeshLoadsUnderAnyOther) {
   struct Mesh {
     int ranks, pipeline, tensor;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "comm/collectives.h"
 #include "train/units.h"
 
 namespace taxon::train {
@@ -32,13 +33,13 @@ SummandGroups::SummandGroups(comm::Runtime& runtime, RankGroups ranks, const mod
                              const Divided* divided, const plan::MeshPlan& mesh)
     : parameters_(spec.parameters.size()), spec_(spec) {
   if (!divided) return;
-  constexpr int kTensor = 0;
   groups_.push_back(&ranks.replica->tensor);
   std::map<std::vector<Rank>, int> known;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     const model::ParameterSpec& parameter = spec.parameters[p];
     if (parameter.partial && mesh.tensor > 1) parameters_[p].group = kTensor;
     parameters_[p].counted = parameter.split >= 0 || ranks.position.tensor == 0;
+    if (parameter.split < 0 && mesh.tensor > 1) parameters_[p].holders.push_back(kTensor);
     if (parameter.stages.empty()) continue;
     const std::vector<Rank> members = holders(ranks, divided->program, parameter.stages);
     parameters_[p].counted &= members.front() == runtime.rank();
@@ -51,6 +52,7 @@ SummandGroups::SummandGroups(comm::Runtime& runtime, RankGroups ranks, const mod
                               parameter.name, mesh.tensor));
     const auto [found, is_new] = known.emplace(members, static_cast<int>(groups_.size()));
     parameters_[p].group = found->second;
+    parameters_[p].holders.push_back(found->second);
     if (!is_new) continue;
     groups_.push_back(own_.emplace(members, std::make_unique<comm::Communicator>(runtime, "stages", members))
                           .first->second.get());
@@ -60,6 +62,37 @@ SummandGroups::SummandGroups(comm::Runtime& runtime, RankGroups ranks, const mod
 task::Task<void> SummandGroups::establish() {
   for (auto& [members, group] : own_) {  // in one order at all who are in several
     co_await group->establish();
+  }
+}
+
+task::Task<void> SummandGroups::spread_shared(std::vector<double>* values) const {
+  // Members come before stages: a stage's first member then has what its others have.
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    std::vector<Range> ranges;
+    std::size_t begin = 0, count = 0;
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      const Range range{begin, static_cast<std::size_t>(spec_.parameters[p].count())};
+      begin = range.end();
+      const std::vector<int>& holders = parameters_[p].holders;
+      if (std::find(holders.begin(), holders.end(), static_cast<int>(g)) == holders.end()) continue;
+      ranges.push_back(range);
+      count += range.size;
+    }
+    if (count == 0) continue;
+    std::vector<double> shared(count);
+    const auto copy = [&](auto&& one) {
+      if (values->empty()) return;
+      double* at = shared.data();
+      for (Range range : ranges) {
+        one(values->data() + range.begin, at, range.size);
+        at += range.size;
+      }
+    };
+    copy([](const double* from, double* to, std::size_t size) { std::copy_n(from, size, to); });
+    comm::Call call{as_view(std::span(shared)), DType::Float64, kWeightsUnit};
+    auto tree = comm::find_row(net::Operation::Broadcast, "tree").run(*groups_[g], call);
+    co_await tree;
+    copy([](double* to, const double* from, std::size_t size) { std::copy_n(from, size, to); });
   }
 }
 

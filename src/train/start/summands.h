@@ -22,15 +22,21 @@ class SummandGroups {
                 const Divided* divided, const plan::MeshPlan& mesh);
   /// Collective over the replica.
   task::Task<void> establish();
+  /// Collective over the replica, whose ranks have made their models themselves: `values`, of all parameters
+  /// in the spec's order, get those of the first rank where several hold the same. Bodies of kernels that
+  /// did not run have left it empty.
+  task::Task<void> spread_shared(std::vector<double>* values) const;
   /// For Exchange::Setup.
   std::vector<comm::Communicator*> groups() const;
   /// Says of each bucket of `layout` where its summands meet and whether its norm counts here.
   void assign(exchange::Layout& layout, const std::vector<plan::BucketPlan>& buckets) const;
 
  private:
+  static constexpr int kTensor = 0;  // of groups_
   struct Parameter {
-    int group = -1;
+    int group = -1;  // that sums its gradient
     bool counted = true;
+    std::vector<int> holders;  // groups of ranks that hold the same of it
   };
   std::vector<Parameter> parameters_;  // of the spec
   const model::ModelSpec& spec_;
