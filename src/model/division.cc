@@ -117,22 +117,32 @@ Division in_steps(const Division& division, std::span<const std::size_t> steps) 
   return divided;
 }
 
-std::int64_t moved_elements(parallel::Movement movement, std::int64_t elements, int members) {
+FeatureChange feature_change(parallel::Movement movement, bool from_samples, bool to_samples) {
   switch (movement) {
     case parallel::Movement::AllGather:
-      return elements * members;
+      return from_samples ? FeatureChange::None : FeatureChange::Gathered;
     case parallel::Movement::Slice:
     case parallel::Movement::ReduceScatter:
-      return elements / members;
+      return to_samples ? FeatureChange::None : FeatureChange::Parted;
+    case parallel::Movement::AllToAll:
+      return from_samples ? FeatureChange::Parted : FeatureChange::Gathered;
     case parallel::Movement::None:
     case parallel::Movement::AllReduce:
-    case parallel::Movement::AllToAll:
-      return elements;
+      break;
   }
-  return elements;
+  return FeatureChange::None;
 }
 
 namespace {
+
+/// What lies in front of a segment of a stage.
+struct Before {
+  parallel::Boundary boundary;
+  bool left_by_samples = false, taken_by_samples = false;
+  bool moves() const {
+    return boundary.forward != parallel::Movement::None || boundary.backward != parallel::Movement::None;
+  }
+};
 
 /// Adds pieces of one stage, segment by segment.
 class StageCutter {
@@ -141,17 +151,26 @@ class StageCutter {
       : pieces_(pieces), stage_(stage), members_(members) {}
 
   /// `taken`: elements of a sample that came to it; 0: the data set's.
-  void add(parallel::Boundary before, Range segments, std::int64_t taken, std::int64_t outputs) {
-    const bool moves =
-        before.forward != parallel::Movement::None || before.backward != parallel::Movement::None;
-    if (moves && begins_) append({stage_, {segments.begin, 0}, taken, taken});
-    if (begins_ || moves) {
-      const std::int64_t inputs = moved_elements(before.forward, taken, members_);
-      if (!begins_) {
-        pieces_.back().forward = before.forward;
-        pieces_.back().backward = before.backward;
+  void add(const Before& before, Range segments, std::int64_t taken, std::int64_t outputs) {
+    if (before.moves() && begins_)
+      append({stage_, {segments.begin, 0}, taken, taken, before.left_by_samples});
+    if (begins_ || before.moves()) {
+      std::int64_t inputs = taken;
+      switch (feature_change(before.boundary.forward, before.left_by_samples, before.taken_by_samples)) {
+        case FeatureChange::Gathered:
+          inputs *= members_;
+          break;
+        case FeatureChange::Parted:
+          inputs /= members_;
+          break;
+        case FeatureChange::None:
+          break;
       }
-      append({stage_, {segments.begin, 0}, inputs, 0});
+      if (!begins_) {
+        pieces_.back().forward = before.boundary.forward;
+        pieces_.back().backward = before.boundary.backward;
+      }
+      append({stage_, {segments.begin, 0}, inputs, 0, before.taken_by_samples});
     }
     pieces_.back().segments.size += segments.size;
     pieces_.back().outputs = outputs;
@@ -168,21 +187,24 @@ class StageCutter {
   bool begins_ = true;
 };
 
-parallel::Boundary boundary_before(std::size_t segment, const ModelSpec& whole,
-                                   std::span<const parallel::SplitRow* const> rows) {
+Before boundary_before(std::size_t segment, const ModelSpec& whole,
+                       std::span<const parallel::SplitRow* const> rows) {
   const parallel::SplitRow& all_have_all = parallel::find_split("none");
   const bool ends = segment == rows.size();
   const parallel::SplitRow& consumer = ends ? all_have_all : *rows[segment];
   const parallel::SplitRow& producer = segment == 0 ? all_have_all : *rows[segment - 1];
   const auto found = parallel::boundary(producer, consumer);
-  if (!found || found->forward == parallel::Movement::AllToAll ||
-      (segment == 0 && found->forward != parallel::Movement::None))
+  // Samples are every member's, who may take some of them; they have no gradient.
+  const bool takes_data = segment == 0 && (consumer.input == parallel::kReplicated || consumer.by_samples());
+  if (!found || (segment == 0 && !takes_data))
     throw Error(ErrorKind::Usage,
                 fmt::format("model {}: {}, split by {}, can't come after {}, split by {}", whole.name,
                             ends ? "the loss" : whole.segments[segment].name, consumer.name,
                             segment == 0 ? "the samples" : whole.segments[segment - 1].name, producer.name));
-  // Samples have no gradient.
-  return segment == 0 ? parallel::Boundary{} : *found;
+  for (const parallel::SplitRow* row : {&producer, &consumer})
+    TAXON_CHECK((row->output == parallel::kBySamples) == row->by_samples(), row->name);
+  if (segment == 0) return {{}, consumer.by_samples(), consumer.by_samples()};
+  return {*found, producer.by_samples(), consumer.by_samples()};
 }
 
 }  // namespace
@@ -190,7 +212,7 @@ parallel::Boundary boundary_before(std::size_t segment, const ModelSpec& whole,
 void cut_pieces(HeldStages& held, const ModelSpec& whole, const Division& division,
                 std::span<const parallel::SplitRow* const> rows) {
   held.pieces.clear();
-  std::vector<parallel::Boundary> before;
+  std::vector<Before> before;
   for (std::size_t s = 0; s <= rows.size(); ++s) before.push_back(boundary_before(s, whole, rows));
   std::size_t at = 0;  // segment of the held ones
   for (int stage : division.held) {

@@ -32,9 +32,6 @@ Division in_steps(const Division& division, std::span<const std::size_t> steps);
 /// says what leaves it on this member. Throws Error{Usage} where no movement leads from one to the next.
 void cut_pieces(HeldStages& held, const ModelSpec& whole, const Division& division,
                 std::span<const parallel::SplitRow* const> rows);
-/// Elements of a sample after the movement.
-std::int64_t moved_elements(parallel::Movement movement, std::int64_t elements, int members);
-
 /// Consecutive elements of a whole tensor that a part has, in the part's order. `shape`: the part's.
 std::vector<Range> part_of_whole(std::span<const std::int64_t> shape, int split, int blocks, int members,
                                  int member);

@@ -28,15 +28,29 @@ struct Piece {
   Range segments;            // indices into the segments of the divided model's spec
   std::int64_t inputs = 0;   // elements of a sample that it takes from a buffer; 0: the data set's samples
   std::int64_t outputs = 0;  // that it leaves in one; 0: it ends in the loss
+  /// A member takes and leaves its part of a micro-batch's samples alone; otherwise each has all of them.
+  bool by_samples = false;
   /// What lies between this piece and the next of its stage, over the tensor axis: of its outputs, and of the
   /// gradients of the next one's inputs. The last piece of a stage has none: what leaves a stage may be a
   /// member's part or summand, and goes to the same member of the next stage, whose first piece has a
   /// movement then. AllReduce adds members' buffers element by element; AllGather leaves them one after the
   /// other, in the order of the members; Slice takes a member's of so many equally long parts of its own
-  /// buffer; ReduceScatter adds, and takes that part. Pieces lay their numbers out so.
+  /// buffer; ReduceScatter adds, and takes that part. Pieces lay their numbers out so. Where one of the two
+  /// is by samples, what is gathered, sliced or scattered are samples, in their order and not always equally
+  /// many; AllToAll then leads from a member's samples, of which one member's features lie after the other's,
+  /// to its features of all samples, or back.
   parallel::Movement forward = parallel::Movement::None;
   parallel::Movement backward = parallel::Movement::None;
+
+  Range own(Range samples, int members, int member) const {
+    if (!by_samples) return samples;
+    return part(samples, static_cast<std::size_t>(members), static_cast<std::size_t>(member));
+  }
 };
+
+/// What a movement does to the features of a sample that a member has.
+enum class FeatureChange { None, Gathered, Parted };
+FeatureChange feature_change(parallel::Movement movement, bool from_samples, bool to_samples);
 
 /// A part of a worker's share: a sample is in exactly one. Micro-batch i has part(share, count, i) of it,
 /// which is empty where there are more micro-batches than samples.

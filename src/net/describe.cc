@@ -5,9 +5,9 @@
 namespace taxon::net {
 
 std::string describe_operation(const Tag& tag) {
-  constexpr const char* kNames[] = {"user message",   "barrier",       "broadcast",  "reduce",
-                                    "reduce_scatter", "all_gather",    "all_reduce", "share_regions",
-                                    "server",         "tensor channel"};
+  constexpr const char* kNames[] = {"user message",   "barrier",        "broadcast",  "reduce",
+                                    "reduce_scatter", "all_gather",     "all_reduce", "share_regions",
+                                    "server",         "tensor channel", "all_to_all"};
   auto index = static_cast<std::size_t>(tag.operation);
   return index < std::size(kNames) ? kNames[index] : fmt::format("operation {}", index);
 }

@@ -15,8 +15,9 @@ enum class Operation : std::uint16_t {
   AllGather,
   AllReduce,
   ShareRegions,
-  Serve,  // between a worker and a server
-  Tensor  // between the ends of a tensor channel
+  Serve,   // between a worker and a server
+  Tensor,  // between the ends of a tensor channel
+  AllToAll
 };
 
 /// Units from here on have names of Taxon's own in any operation; users' messages take smaller ones.

@@ -22,6 +22,7 @@ struct SplitRow {
   Placement output_gradient, input_gradient;  // that a backward pass takes and makes
   /// Of the weights' gradients over the group: partial where members have seen different samples.
   Placement weight_gradient;
+  bool by_samples() const { return input == kBySamples; }
 };
 
 /// parallel/split.cc.

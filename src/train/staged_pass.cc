@@ -1,9 +1,7 @@
 #include "train/staged_pass.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "comm/collectives.h"
 #include "model/cost.h"
 #include "train/units.h"
 
@@ -31,22 +29,6 @@ std::map<int, std::size_t> last_gradients(const std::vector<Action>& actions) {
 
 }  // namespace
 
-ActivationPool::Lent ActivationPool::lend(std::size_t elements) {
-  auto found = free_.lower_bound(elements);
-  std::unique_ptr<tensor::Arena> arena;
-  constexpr std::size_t kWaste = 2;
-  if (found != free_.end() && found->first <= kWaste * elements) {
-    arena = std::move(found->second);
-    free_.erase(found);
-  } else {
-    arena = std::make_unique<tensor::Arena>(transport_, type_, elements);
-  }
-  tensor::Arena* const lent = arena.release();
-  return Lent(lent, [this](tensor::Arena* back) {
-    free_.emplace(back->size(), std::unique_ptr<tensor::Arena>(back));
-  });
-}
-
 /// What is under way between the actions of a step.
 struct StagedPass::Step {
   explicit Step(comm::Runtime& runtime) : transfers(runtime.pending()) {}
@@ -67,7 +49,8 @@ StagedPass::StagedPass(comm::Runtime& runtime, Setup setup)
       setup_(std::move(setup)),
       staged_(*setup_.model->staged()),
       program_(setup_.divided->program),
-      pool_(runtime.transport, setup_.type) {}
+      pool_(runtime.transport, setup_.type),
+      crossings_(setup_.replica->tensor, pool_) {}
 
 const std::vector<Action>& StagedPass::actions() const {
   return program_.ranks[static_cast<std::size_t>(setup_.replica->pipeline.rank())];
@@ -162,23 +145,21 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
   for (int index : own) {
     const model::Piece& here = piece(index);
     const Place place{index, action.micro};
-    const std::size_t outputs = samples * static_cast<std::size_t>(here.outputs);
+    const Crossing crossing = onward(index, samples);
     const Payload input = here.inputs > 0 && samples > 0 ? step->inputs.at(place) : Payload();
-    Payload output = room_for(here.forward, outputs);
+    Payload output = crossings_.room(crossing);
     const ConstView from = input.view();
     const View to = output.view();
     tensor::Kernel kernel{
         kForward,
-        model::forward_cost(setup_.model->spec(), static_cast<double>(samples),
+        model::forward_cost(setup_.model->spec(), static_cast<double>(own_samples(here, samples)),
                             static_cast<int>(here.segments.begin), static_cast<int>(here.segments.end())),
         [this, index, micro, from, to](tensor::Milestones&) { staged_.forward(index, micro, from, to); }};
     auto passing = pass(step, kForward, std::move(kernel));
     co_await passing;
     if (!output) continue;
-    const Instant begin = runtime_.executor().now();
-    auto moving = move(here.forward, index, &output);
-    co_await moving;
-    step->done.idle += runtime_.executor().now() - begin;
+    auto carrying = carry(step, crossing, &output);
+    co_await carrying;
     if (index != own.back())
       step->inputs[{index + 1, action.micro}] = output;
     else if (holds(action.stage + 1))
@@ -196,20 +177,19 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
   for (auto index = own.rbegin(); index != own.rend(); ++index) {
     const model::Piece& here = piece(*index);
     const Place place{*index, action.micro};
-    const std::size_t inputs = samples * static_cast<std::size_t>(here.inputs);
+    const Crossing crossing = back(*index, samples);
     const bool of_inputs = which != model::Gradients::OfWeights;
     Payload given, made;
-    const bool is_first = *index == own.front();
-    const auto movement = is_first ? parallel::Movement::None : piece(*index - 1).backward;
     if (of_inputs && here.outputs > 0 && samples > 0) {
       given = std::move(step->gradients.at(place));
       step->gradients.erase(place);
     }
-    if (of_inputs) made = room_for(movement, inputs);
+    if (of_inputs) made = crossings_.room(crossing);
     const ConstView from = given.view();
     const View to = made.view();
-    model::StepCost cost = model::backward_cost(setup_.model->spec(), static_cast<double>(samples),
-                                                here.segments, which, setup_.binding);
+    model::StepCost cost =
+        model::backward_cost(setup_.model->spec(), static_cast<double>(own_samples(here, samples)),
+                             here.segments, which, setup_.binding);
     tensor::Kernel kernel{kBackward, cost.cost,
                           [this, i = *index, micro, which, from, to, last](tensor::Milestones& marks) {
                             staged_.backward(i, micro, which, from, to, last, marks);
@@ -224,11 +204,9 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
     }
     if (which != model::Gradients::OfInputs) step->inputs.erase(place);
     if (!made) continue;
-    if (!is_first) {
-      const Instant begin = runtime_.executor().now();
-      auto moving = move(movement, *index, &made);
-      co_await moving;
-      step->done.idle += runtime_.executor().now() - begin;
+    if (*index != own.front()) {
+      auto carrying = carry(step, crossing, &made);
+      co_await carrying;
       step->gradients[{*index - 1, action.micro}] = made;
     } else if (holds(action.stage - 1)) {
       step->gradients[{pieces_of(action.stage - 1).back(), action.micro}] = made;
@@ -240,31 +218,32 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
 
 /// Begins it; what it reads stays until it has left.
 void StagedPass::send(Step* step, Action action) {
-  const std::size_t samples = micro_batch(*step, action.micro).samples().size;
-  if (samples == 0) return;
   const bool forward = action.kind == ActionKind::SendActivation;
   auto& leaving = forward ? step->outputs : step->input_gradients;
   const auto found = leaving.find({action.stage, action.micro});
+  if (found == leaving.end()) return;  // of no samples
+  const Payload payload = std::move(found->second);
+  leaving.erase(found);
+  if (payload.range.size == 0) return;
   const int to = program::counterpart(action).stage;
   const std::uint32_t unit =
       pass_unit(forward ? Handed::Activations : Handed::Gradients, to, action.micro, program_.micros);
   const net::Tag tag = setup_.replica->pipeline.begin(net::Operation::User, unit);
-  step->transfers.spawn(transmit(holder(to), tag, std::move(found->second)));
-  leaving.erase(found);
+  step->transfers.spawn(transmit(holder(to), tag, payload));
 }
 
 void StagedPass::expect(Step* step, Action action) {
-  const std::size_t samples = micro_batch(*step, action.micro).samples().size;
-  if (samples == 0) return;
   const bool forward = action.kind == ActionKind::ReceiveActivation;
   const std::vector<int> own = pieces_of(action.stage);
-  const std::int64_t each = forward ? piece(own.front()).inputs : piece(own.back()).outputs;
-  const std::size_t elements = samples * static_cast<std::size_t>(each);
+  const model::Piece& end = piece(forward ? own.front() : own.back());
+  const std::size_t samples = own_samples(end, micro_batch(*step, action.micro).samples().size);
+  const std::size_t elements = samples * static_cast<std::size_t>(forward ? end.inputs : end.outputs);
+  if (elements == 0) return;
   const std::uint32_t unit = pass_unit(forward ? Handed::Activations : Handed::Gradients, action.stage,
                                        action.micro, program_.micros);
   const net::Tag tag = setup_.replica->pipeline.begin(net::Operation::User, unit);
   Arrival& arrival = step->arrivals[{action.kind, {action.stage, action.micro}}];
-  arrival.payload = room_for(parallel::Movement::None, elements);
+  arrival.payload = {pool_.lend(elements), {0, elements}};
   arrival.here = std::make_unique<task::Event>(runtime_.executor(), runtime_.pending());
   step->transfers.spawn(take_in(holder(program::counterpart(action).stage), tag, &arrival));
 }
@@ -281,52 +260,52 @@ task::Task<void> StagedPass::take_in(Rank peer, net::Tag tag, Arrival* arrival) 
 }
 
 task::Task<void> StagedPass::receive(Step* step, Action action) {
+  const std::vector<int> own = pieces_of(action.stage);
+  const bool forward = action.kind == ActionKind::ReceiveActivation;
+  Payload& received =
+      forward ? step->inputs[{own.front(), action.micro}] : step->gradients[{own.back(), action.micro}];
   const auto found = step->arrivals.find({action.kind, {action.stage, action.micro}});
   if (found == step->arrivals.end()) co_return;  // of no samples
   const Instant begin = runtime_.executor().now();
   auto arriving = found->second.here->wait("stage", program::describe(action));
   co_await arriving;
   step->done.idle += runtime_.executor().now() - begin;
-  const std::vector<int> own = pieces_of(action.stage);
-  if (action.kind == ActionKind::ReceiveActivation)
-    step->inputs[{own.front(), action.micro}] = found->second.payload;
-  else
-    step->gradients[{own.back(), action.micro}] = found->second.payload;
+  received = found->second.payload;
   step->arrivals.erase(found);
 }
 
-StagedPass::Payload StagedPass::room_for(parallel::Movement movement, std::size_t elements) {
-  if (elements == 0) return {};
-  const bool gathers = movement == parallel::Movement::AllGather;
-  const auto members = static_cast<std::size_t>(gathers ? setup_.replica->tensor.size() : 1);
-  const auto member = static_cast<std::size_t>(gathers ? setup_.replica->tensor.rank() : 0);
-  return {pool_.lend(elements * members), {member * elements, elements}};
+std::size_t StagedPass::own_samples(const model::Piece& piece, std::size_t samples) const {
+  const model::ModelSpec& spec = setup_.model->spec();
+  return piece.own({0, samples}, spec.members, spec.member).size;
 }
 
-/// Brings a piece's values to where the next one needs them, over the tensor axis (model::Piece).
-task::Task<void> StagedPass::move(parallel::Movement movement, int piece, Payload* values) {
-  struct Row {  // of each movement that members make, in the order of the enum
-    std::optional<net::Operation> collective;
-    bool gathers = false, parts = false;
-  };
-  static constexpr Row kRows[] = {{},
-                                  {.parts = true},
-                                  {net::Operation::AllGather, true},
-                                  {net::Operation::AllReduce},
-                                  {net::Operation::ReduceScatter, false, true}};
-  comm::Communicator& group = setup_.replica->tensor;
-  const auto index = static_cast<std::size_t>(movement);
-  if (group.size() == 1 || !*values) co_return;
-  TAXON_CHECK(index < std::size(kRows), "pieces don't move by ", plan::to_string(movement));
-  const Row& row = kRows[index];
-  const auto members = static_cast<std::size_t>(group.size());
-  if (row.gathers) values->range = {0, values->range.size * members};
-  if (row.collective) {
-    const comm::Call call{values->view(), pool_.type(), kPieceUnit + static_cast<std::uint32_t>(piece)};
-    const comm::CollectiveRow& ring = comm::find_row(*row.collective, "ring");
-    co_await ring.run(group, call);
-  }
-  if (row.parts) values->range = part(values->range, members, static_cast<std::size_t>(group.rank()));
+Crossing StagedPass::onward(int index, std::size_t samples) const {
+  const model::Piece& here = piece(index);
+  const bool is_last = here.forward == parallel::Movement::None;
+  return {.movement = here.forward,
+          .from_samples = here.by_samples,
+          .to_samples = is_last ? here.by_samples : piece(index + 1).by_samples,
+          .samples = samples,
+          .elements = static_cast<std::size_t>(here.outputs),
+          .unit = kPieceUnit + static_cast<std::uint32_t>(index)};
+}
+
+Crossing StagedPass::back(int index, std::size_t samples) const {
+  const model::Piece& here = piece(index);
+  const bool is_first = index == 0 || piece(index - 1).stage != here.stage;
+  return {.movement = is_first ? parallel::Movement::None : piece(index - 1).backward,
+          .from_samples = here.by_samples,
+          .to_samples = is_first ? here.by_samples : piece(index - 1).by_samples,
+          .samples = samples,
+          .elements = static_cast<std::size_t>(here.inputs),
+          .unit = kPieceUnit + static_cast<std::uint32_t>(index)};
+}
+
+task::Task<void> StagedPass::carry(Step* step, Crossing crossing, Payload* values) {
+  const Instant begin = runtime_.executor().now();
+  auto carrying = crossings_.carry(crossing, values);
+  co_await carrying;
+  step->done.idle += runtime_.executor().now() - begin;
 }
 
 task::Task<void> StagedPass::pass(Step* step, const char* name, tensor::Kernel kernel) {
@@ -363,20 +342,25 @@ task::Task<model::StepOutput> StagedPass::evaluate(const data::Dataset* dataset,
     if (!holds(stage)) continue;
     const std::vector<int> own = pieces_of(stage);
     if (stage > 0 && !holds(stage - 1)) {
-      const std::size_t elements = samples * static_cast<std::size_t>(piece(own.front()).inputs);
-      values = room_for(parallel::Movement::None, elements);
-      const net::Tag tag =
-          pipeline.begin(net::Operation::User, pass_unit(Handed::Evaluated, stage, 0, micros));
-      net::RecvOp receiving(runtime_.transport, holder(stage - 1), tag, values.view(), pool_.type());
-      co_await receiving;
+      const model::Piece& first = piece(own.front());
+      const std::size_t elements = own_samples(first, samples) * static_cast<std::size_t>(first.inputs);
+      values = {};
+      if (elements > 0) {
+        values = {pool_.lend(elements), {0, elements}};
+        const net::Tag tag =
+            pipeline.begin(net::Operation::User, pass_unit(Handed::Evaluated, stage, 0, micros));
+        net::RecvOp receiving(runtime_.transport, holder(stage - 1), tag, values.view(), pool_.type());
+        co_await receiving;
+      }
     }
     for (int index : own) {
       const model::Piece& here = piece(index);
-      Payload next = room_for(here.forward, samples * static_cast<std::size_t>(here.outputs));
+      const Crossing crossing = onward(index, samples);
+      Payload next = crossings_.room(crossing);
       const ConstView from = here.inputs > 0 ? values.view() : View();
       const View to = next.view();
       auto cost =
-          model::forward_cost(setup_.model->spec(), static_cast<double>(samples),
+          model::forward_cost(setup_.model->spec(), static_cast<double>(own_samples(here, samples)),
                               static_cast<int>(here.segments.begin), static_cast<int>(here.segments.end()));
       auto passing = on_compute(
           &runtime_, "evaluate",
@@ -386,11 +370,11 @@ task::Task<model::StepOutput> StagedPass::evaluate(const data::Dataset* dataset,
           },
           cost);
       co_await passing;
-      auto moving = move(here.forward, index, &next);
-      co_await moving;
+      auto carrying = crossings_.carry(crossing, &next);
+      co_await carrying;
       values = std::move(next);
     }
-    if (stage + 1 < program_.stages && !holds(stage + 1)) {
+    if (stage + 1 < program_.stages && !holds(stage + 1) && values.range.size > 0) {
       const net::Tag tag =
           pipeline.begin(net::Operation::User, pass_unit(Handed::Evaluated, stage + 1, 0, micros));
       auto sending = transmit(holder(stage + 1), tag, std::move(values));

@@ -9,26 +9,11 @@
 
 #include "model/staged.h"
 #include "task/scope.h"
+#include "train/crossing.h"
 #include "train/flight.h"
 #include "train/start/divided.h"
 
 namespace taxon::train {
-
-/// Activations and their gradients in the transport's memory, which are used again from step to step.
-/// Outlives what it lends.
-class ActivationPool {
- public:
-  using Lent = std::shared_ptr<tensor::Arena>;  // back when the last holder lets go
-  ActivationPool(net::Transport& transport, DType type) : transport_(transport), type_(type) {}
-  /// Room for so many elements, at least.
-  Lent lend(std::size_t elements);
-  DType type() const { return type_; }
-
- private:
-  net::Transport& transport_;
-  const DType type_;
-  std::multimap<std::size_t, std::unique_ptr<tensor::Arena>> free_;  // by size
-};
 
 /// A rank's passes through the part of a model that it holds: its actions of a program, one after the other
 /// on the compute stream, and beside them what moves between stages and between the members of the tensor
@@ -61,13 +46,6 @@ class StagedPass {
 
  private:
   using Place = std::pair<int, int>;  // a piece or a stage, and a micro-batch
-  /// Elements of lent memory; none where there is nothing.
-  struct Payload {
-    ActivationPool::Lent memory;
-    Range range;
-    explicit operator bool() const { return memory != nullptr; }
-    View view() const { return memory ? memory->bytes(range) : View(); }
-  };
   /// One on its way to this rank.
   struct Arrival {
     Payload payload;
@@ -84,9 +62,12 @@ class StagedPass {
   task::Task<void> transmit(Rank peer, net::Tag tag, Payload payload);
   task::Task<void> take_in(Rank peer, net::Tag tag, Arrival* arrival);
   task::Task<void> receive(Step* step, program::Action action);
-  /// Where a piece writes so many elements that will be moved; nothing for none.
-  Payload room_for(parallel::Movement movement, std::size_t elements);
-  task::Task<void> move(parallel::Movement movement, int piece, Payload* values);
+  /// What a piece leaves of so many samples of all members, and the gradients of what it takes.
+  Crossing onward(int piece, std::size_t samples) const;
+  Crossing back(int piece, std::size_t samples) const;
+  task::Task<void> carry(Step* step, Crossing crossing, Payload* values);
+  /// Samples of a piece that this member has.
+  std::size_t own_samples(const model::Piece& piece, std::size_t samples) const;
   task::Task<void> pass(Step* step, const char* name, tensor::Kernel kernel);
   task::Task<void> complete(Step* step, tensor::Kernel kernel, int segment);
   model::MicroBatch micro_batch(const Step& step, int micro) const;
@@ -105,6 +86,7 @@ class StagedPass {
   model::Staged& staged_;
   const program::Program& program_;
   ActivationPool pool_;
+  Crossings crossings_;
 };
 
 }  // namespace taxon::train

@@ -113,13 +113,13 @@ class Pipeline {
       for (std::size_t p : pieces_of(members, stage)) {
         for (std::size_t m = 0; m < members.size(); ++m) {
           const Piece& piece = members[m].staged->pieces()[p];
-          Bytes next = buffer(piece.outputs, input.samples());
+          Bytes next = buffer(piece, piece.outputs, members, m, input.samples());
           const StepOutput sums = members[m].staged->evaluate(static_cast<int>(p), input.inputs, input.labels,
                                                               as_const(last[m]), as_view(next));
           if (m == 0) output += sums;
           last[m] = std::move(next);
         }
-        last = moved(members.front().staged->pieces()[p].forward, last);
+        last = onward(members, p, input.samples(), last);
       }
     }
     return output;
@@ -189,8 +189,22 @@ class Pipeline {
   static ConstView as_const(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
   static View as_view(Bytes& bytes) { return {bytes.data(), bytes.size()}; }
   static void spoil(Bytes& bytes) { std::fill(bytes.begin(), bytes.end(), std::byte{0x7f}); }
-  Bytes buffer(std::int64_t elements, std::size_t samples) const {
-    return Bytes(static_cast<std::size_t>(elements) * samples * size_of(type_), std::byte{0x7f});
+  Bytes buffer(const Piece& piece, std::int64_t elements, const std::vector<Rank>& members, std::size_t m,
+               std::size_t samples) const {
+    const Range own = piece.own({0, samples}, static_cast<int>(members.size()), static_cast<int>(m));
+    return Bytes(static_cast<std::size_t>(elements) * own.size * size_of(type_), std::byte{0x7f});
+  }
+  /// What the next piece takes, and from its inputs' gradients this one.
+  std::vector<Bytes> onward(const std::vector<Rank>& members, std::size_t p, std::size_t samples,
+                            const std::vector<Bytes>& from) const {
+    const std::vector<Piece>& pieces = members.front().staged->pieces();
+    if (pieces[p].forward == parallel::Movement::None) return from;
+    return moved(pieces[p].forward, {pieces[p].by_samples, pieces[p + 1].by_samples, samples}, from);
+  }
+  std::vector<Bytes> back(const std::vector<Rank>& members, std::size_t p, std::size_t samples,
+                          const std::vector<Bytes>& from) const {
+    const std::vector<Piece>& pieces = members.front().staged->pieces();
+    return moved(pieces[p - 1].backward, {pieces[p].by_samples, pieces[p - 1].by_samples, samples}, from);
   }
   template <class Described>
   static void join(std::vector<double>& whole, const std::vector<double>& part, const Described& described,
@@ -208,9 +222,30 @@ class Pipeline {
         whole[i] = *next + (sums && !is_first ? whole[i] : 0);
   }
   /// By plain loops.
-  std::vector<Bytes> moved(parallel::Movement movement, const std::vector<Bytes>& from) const {
+  struct Sides {
+    bool from_samples, to_samples;
+    std::size_t samples;
+  };
+  std::vector<Bytes> moved(parallel::Movement movement, Sides sides, const std::vector<Bytes>& from) const {
     using parallel::Movement;
     if (movement == Movement::None) return from;
+    // The part of one member, of samples or of features.
+    const auto part_of = [&](const Bytes& bytes, std::size_t m, bool of_samples) {
+      const std::size_t units = of_samples ? sides.samples : from.size();
+      const std::size_t each = bytes.size() / std::max<std::size_t>(units, 1);
+      const Range range = of_samples ? part({0, units}, from.size(), m) : Range{m, 1};
+      const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(range.begin * each);
+      return Bytes(begin, begin + static_cast<std::ptrdiff_t>(range.size * each));
+    };
+    if (movement == Movement::AllToAll) {
+      std::vector<Bytes> to(from.size());
+      for (std::size_t m = 0; m < from.size(); ++m)
+        for (const Bytes& source : from) {
+          const Bytes one = part_of(source, m, sides.to_samples);
+          to[m].insert(to[m].end(), one.begin(), one.end());
+        }
+      return to;
+    }
     const std::size_t members = from.size();
     Bytes all = from.front();
     if (movement == Movement::AllReduce || movement == Movement::ReduceScatter)
@@ -225,12 +260,8 @@ class Pipeline {
       for (std::size_t m = 1; m < members; ++m) all.insert(all.end(), from[m].begin(), from[m].end());
     std::vector<Bytes> to(members, all);
     if (movement == Movement::Slice || movement == Movement::ReduceScatter)
-      for (std::size_t m = 0; m < members; ++m) {
-        const Bytes& source = movement == Movement::Slice ? from[m] : all;
-        const auto size = static_cast<std::ptrdiff_t>(source.size() / members);
-        const auto begin = source.begin() + static_cast<std::ptrdiff_t>(m) * size;
-        to[m] = Bytes(begin, begin + size);
-      }
+      for (std::size_t m = 0; m < members; ++m)
+        to[m] = part_of(movement == Movement::Slice ? from[m] : all, m, sides.to_samples);
     return to;
   }
   std::vector<Rank>& at(int stage) { return ranks_[static_cast<std::size_t>(program_.rank_at(stage))]; }
@@ -268,10 +299,11 @@ class Pipeline {
         std::vector<Bytes>& taken = taken_[{p, r, action.micro}] = std::move(travels);
         travels.clear();
         for (std::size_t m = 0; m < members.size(); ++m) {
-          travels.push_back(buffer(members[m].staged->pieces()[p].outputs, samples));
+          const Piece& piece = members[m].staged->pieces()[p];
+          travels.push_back(buffer(piece, piece.outputs, members, m, samples));
           members[m].staged->forward(static_cast<int>(p), micro, as_const(taken[m]), as_view(travels[m]));
         }
-        travels = moved(members.front().staged->pieces()[p].forward, travels);
+        travels = onward(members, p, samples, travels);
       }
       activations_[key] = travels;
       return true;
@@ -288,15 +320,14 @@ class Pipeline {
       std::vector<Bytes> made;
       for (std::size_t m = 0; m < members.size(); ++m) {
         const Piece& piece = members[m].staged->pieces()[*p];
-        made.push_back(buffer(of_inputs ? piece.inputs : 0, samples));
+        made.push_back(buffer(piece, of_inputs ? piece.inputs : 0, members, m, samples));
         members[m].staged->backward(static_cast<int>(*p), micro, which, as_const(travels[m]),
                                     as_view(made[m]), of_weights && !makes_more(r, index), *members[m].marks);
         spoil(travels[m]);
         if (of_weights) spoil(taken_[{*p, r, action.micro}][m]);
       }
       travels = std::move(made);
-      if (of_inputs && p + 1 != pieces.rend())
-        travels = moved(members.front().staged->pieces()[*(p + 1)].backward, travels);
+      if (of_inputs && p + 1 != pieces.rend()) travels = back(members, *p, samples, travels);
     }
     if (of_inputs) gradients_[key] = travels;
     return true;

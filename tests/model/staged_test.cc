@@ -139,6 +139,47 @@ INSTANTIATE_TEST_SUITE_P(
                       split_case("gpt", 2, "zb_h1", 2, 3, {{"h.0.attn", "none"}, {"h.1.mlp", "none"}})),
     name_of);
 
+using Splits = std::map<std::string, std::string>;
+const Splits kConvolutions = {{"conv1", "samples"}, {"conv2", "samples"}};
+const Splits kToFeatures = {{"conv1", "samples"}, {"conv2", "samples"}, {"fc1", "inputs"}};
+const Splits kFromFeatures = {
+    {"conv1", "outputs"}, {"conv2", "samples"}, {"fc1", "outputs"}, {"fc2", "samples"}};
+const Splits kFromSums = {{"fc1", "outputs"}, {"fc2", "inputs"}, {"fc3", "samples"}};
+const Splits kAll = {{"fc1", "samples"}, {"fc2", "samples"}, {"fc3", "samples"}};
+const Splits kBlocks = {{"wpe", "samples"}, {"h.0.attn", "samples"}, {"h.1.mlp", "samples"}};
+const Splits kWholeGpt = {{"wte", "samples"},     {"wpe", "samples"},      {"h.0.attn", "samples"},
+                          {"h.0.mlp", "samples"}, {"h.1.attn", "samples"}, {"h.1.mlp", "samples"},
+                          {"ln_f", "samples"}};
+
+/// Of samples that members can't share equally, and too few for all.
+Case in_few(Case c, std::size_t samples) {
+  c.samples = samples;
+  return c;
+}
+
+// Layers by samples beside layers by features: every movement of samples there is, in one step and in
+// several.
+INSTANTIATE_TEST_SUITE_P(Samples, Stages,
+                         ::testing::Values(split_case("cnn", 2, "1f1b", 1, 1, kConvolutions),
+                                           split_case("cnn", 4, "1f1b", 1, 2, kConvolutions),
+                                           split_case("cnn", 2, "zb_h1", 3, 4, kConvolutions),
+                                           in_few(split_case("cnn", 4, "1f1b", 1, 2, kConvolutions), 5),
+                                           split_case("cnn", 2, "1f1b", 1, 1, kToFeatures),
+                                           split_case("cnn", 4, "zb_h1", 3, 2, kToFeatures),
+                                           in_few(split_case("cnn", 4, "1f1b", 2, 3, kToFeatures), 5),
+                                           split_case("cnn", 2, "1f1b", 1, 1, kFromFeatures),
+                                           split_case("cnn", 4, "zb_h1", 4, 3, kFromFeatures),
+                                           in_few(split_case("cnn", 4, "1f1b", 2, 2, kFromFeatures), 5),
+                                           in_float(split_case("cnn", 2, "1f1b", 1, 1, kToFeatures)),
+                                           split_case("mlp", 2, "1f1b", 1, 1, kFromSums),
+                                           in_few(split_case("mlp", 4, "zb_h1", 3, 2, kFromSums), 5),
+                                           split_case("mlp", 4, "1f1b", 1, 1, kAll),
+                                           in_few(split_case("mlp", 4, "zb_h1", 3, 4, kAll), 3),
+                                           split_case("gpt", 2, "1f1b", 1, 2, kBlocks),
+                                           in_few(split_case("gpt", 4, "zb_h1", 2, 2, kBlocks), 5),
+                                           split_case("gpt", 2, "1f1b", 1, 2, kWholeGpt)),
+                         name_of);
+
 TEST(Division, KeepsWhatTheStageHas) {
   const Subject subject("cnn", DType::Float32);
   const auto whole = subject.make();
@@ -218,6 +259,13 @@ TEST(Division, SaysWhatItCantDo) {
   EXPECT_THAT(message(other, "cnn"), HasSubstr("there is no layer fc9 to split by none"));
   other.splits = {{"fc1", "diagonal"}};
   EXPECT_THAT(message(other, "cnn"), HasSubstr("there is no split \"diagonal\""));
+  other = {.stages = {{0, 11}}, .held = {0}, .members = 2, .splits = {{"bn1", "samples"}}};
+  EXPECT_THAT(message(other, "resnet18"), HasSubstr("bn1 keeps statistics of its samples"));
+  other.splits = {{"layer1.0", "samples"}};
+  EXPECT_THAT(message(other, "resnet18"), HasSubstr("layer1.0 can't be split by samples"));
+  other = {.stages = {{0, 5}}, .held = {0}, .members = 2, .splits = {{"ln_f", "samples"}}};
+  EXPECT_THAT(message(other, "gpt"),
+              HasSubstr("ln_f, split by samples, and wte, split by none, read one weight"));
 }
 
 }  // namespace

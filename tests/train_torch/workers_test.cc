@@ -1,6 +1,7 @@
 // The bundled models trained by one and by several workers: the same mathematics, whatever the number of
 // workers.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -95,8 +96,10 @@ struct DividedCase {
   const char* schedule;
   int tensor = 1;
   int micro_batches = 4;
+  std::vector<std::string> splits = {};
   friend void PrintTo(const DividedCase& c, std::ostream* out) {
-    *out << c.model << " in " << c.pipeline << " by " << c.schedule << ", " << c.tensor << " members";
+    *out << c.model << " in " << c.pipeline << " by " << c.schedule << ", " << c.tensor << " members "
+         << fmt::format("{}", fmt::join(c.splits, " "));
   }
 };
 
@@ -166,6 +169,7 @@ TEST_P(DividedWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
   const auto one = trained(1, plan);
   plan.mesh.pipeline = GetParam().pipeline;
   plan.mesh.tensor = GetParam().tensor;
+  plan.mesh.splits = GetParam().splits;
   plan.pipeline.schedule = GetParam().schedule;
   for (int replicas : {1, 2}) EXPECT_LT(relative_distance(one, trained(replicas, plan)), 1e-12) << replicas;
 }
@@ -175,6 +179,7 @@ TEST_P(DividedWorkers, GoOnUnderAnotherMesh) {
   auto divided = plan;
   divided.mesh.pipeline = GetParam().pipeline;
   divided.mesh.tensor = GetParam().tensor;
+  divided.mesh.splits = GetParam().splits;
   divided.pipeline.schedule = GetParam().schedule;
   const auto one = trained(1, plan);
   data::MemoryStorage to_one, to_parts;
@@ -193,6 +198,14 @@ INSTANTIATE_TEST_SUITE_P(
                       DividedCase{"mlp", 3, "zb_h1", 2}, DividedCase{"cnn", 1, "1f1b", 2, 1},
                       DividedCase{"cnn", 2, "1f1b", 4}, DividedCase{"gpt", 1, "gpipe", 2},
                       DividedCase{"gpt", 2, "1f1b", 2}, DividedCase{"gpt", 4, "zb_h1", 2}));
+
+// Hybrids: some layers by samples, inside groups of members.
+INSTANTIATE_TEST_SUITE_P(
+    Hybrids, DividedWorkers,
+    ::testing::Values(DividedCase{"cnn", 1, "1f1b", 2, 1, {"conv1=samples", "conv2=samples"}},
+                      DividedCase{"cnn", 1, "1f1b", 4, 5, {"conv1=samples", "conv2=samples", "fc1=inputs"}},
+                      DividedCase{"cnn", 2, "zb_h1", 2, 4, {"conv2=samples", "fc1=outputs", "fc2=samples"}},
+                      DividedCase{"gpt", 2, "1f1b", 2, 4, {"h.0.attn=samples", "h.1.mlp=samples"}}));
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 

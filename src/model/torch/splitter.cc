@@ -23,6 +23,10 @@ const parallel::SplitRow* Splitter::wanted(const std::string& layer) {
 }
 
 at::Tensor Splitter::cut(const std::string& layer, torch::nn::Module& module, const parallel::SplitRow& row) {
+  if (row.by_samples()) {
+    take_samples(layer, module.parameters(/*recurse=*/false), module.buffers(/*recurse=*/false).size());
+    return {};
+  }
   std::vector<at::Tensor> tensors = module.parameters(/*recurse=*/false);
   for (const at::Tensor& buffer : module.buffers(/*recurse=*/false)) tensors.push_back(buffer);
   at::Tensor whole;
@@ -48,16 +52,38 @@ at::Tensor Splitter::cut(const std::string& layer, torch::nn::Module& module, co
   return row.output == parallel::kPartial ? whole : at::Tensor();
 }
 
+void Splitter::take_samples(const std::string& layer, const std::vector<at::Tensor>& parameters,
+                            std::size_t statistics) {
+  if (statistics > 0)
+    refuse(fmt::format("{} keeps statistics of its samples, of which a member would see some alone", layer));
+  for (const at::Tensor& parameter : parameters)
+    if (parameter.defined()) partial(parameter);
+}
+
 NetworkSplit Splitter::finish(const std::string& model, std::vector<std::vector<NetworkStep>> stages) {
   for (const auto& [layer, row] : division_.splits)
     if (!asked_.contains(layer))
       refuse(fmt::format("there is no layer {} to split by {}; there are {}", layer, row,
                          fmt::join(asked_, ", ")));
+  for (const at::Tensor& tensor : split_.partial) refuse_mixed(tensor, stages);
   if (!reasons_.empty())
     throw Error(ErrorKind::Usage, fmt::format("model {} can't be divided over {} members: {}", model,
                                               members(), fmt::join(reasons_, "; ")));
   split_.stages = std::move(stages);
   return std::move(split_);
+}
+
+void Splitter::refuse_mixed(const at::Tensor& tensor, const std::vector<std::vector<NetworkStep>>& stages) {
+  const NetworkStep* of_samples = nullptr;
+  const NetworkStep* of_all = nullptr;
+  for (const auto& steps : stages)
+    for (const NetworkStep& step : steps)
+      for (const at::Tensor& read : step.parameters)
+        if (read.is_same(tensor))
+          (step.row->weight_gradient == parallel::kPartial ? of_samples : of_all) = &step;
+  if (of_samples && of_all)
+    refuse(fmt::format("{}, split by {}, and {}, split by {}, read one weight; split them alike",
+                       of_samples->name, of_samples->row->name, of_all->name, of_all->row->name));
 }
 
 at::Tensor part_of(const TensorCut& cut, const Division& division) {

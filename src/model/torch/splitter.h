@@ -55,12 +55,17 @@ class Splitter {
   void cut_blocks(const at::Tensor& tensor, int dimension, int blocks) {
     split_.cuts.push_back({tensor, dimension, blocks});
   }
+  /// For a layer of which each member computes its samples; `statistics`: buffers that it keeps of them.
+  void take_samples(const std::string& layer, const std::vector<at::Tensor>& parameters,
+                    std::size_t statistics);
   void partial(const at::Tensor& tensor) { split_.partial.push_back(tensor); }
   void refuse(std::string reason) { reasons_.push_back(std::move(reason)); }
   /// Throws Error{Usage} with all reasons, names of layers that nothing has among them.
   NetworkSplit finish(const std::string& model, std::vector<std::vector<NetworkStep>> stages);
 
  private:
+  void refuse_mixed(const at::Tensor& tensor, const std::vector<std::vector<NetworkStep>>& stages);
+
   const Division& division_;
   NetworkSplit split_;
   std::set<std::string> asked_;

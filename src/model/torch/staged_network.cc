@@ -28,17 +28,14 @@ int index_of(const std::vector<NamedTensor>& list, const at::Tensor& tensor) {
 }
 
 /// What a member would take, as far as extents go.
-at::Tensor as_moved(const at::Tensor& left, parallel::Movement movement, const Division& division) {
-  switch (movement) {
-    case parallel::Movement::AllGather:
+at::Tensor as_moved(const at::Tensor& left, FeatureChange change, const Division& division) {
+  switch (change) {
+    case FeatureChange::Gathered:
       return at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(division.members), left), 1);
-    case parallel::Movement::Slice:
-    case parallel::Movement::ReduceScatter:
+    case FeatureChange::Parted:
       return left.chunk(division.members, 1)[static_cast<std::size_t>(division.member)];
-    case parallel::Movement::None:
-    case parallel::Movement::AllReduce:
-    case parallel::Movement::AllToAll:
-      return left;
+    case FeatureChange::None:
+      break;
   }
   return left;
 }
@@ -166,7 +163,10 @@ void StagedNetwork::probe(Whole& whole) const {
     const Step& step = whole.steps[i];
     if (i > 0)
       if (const auto between = parallel::boundary(*whole.rows[i - 1], *whole.rows[i]))
-        activations = as_moved(activations, between->forward, whole.division);
+        activations = as_moved(
+            activations,
+            feature_change(between->forward, whole.rows[i - 1]->by_samples(), whole.rows[i]->by_samples()),
+            whole.division);
     if (step.is_entering) entering = activations.clone();
     const auto flops = count_flops([&] {
       activations = net_.network->forward(step.stage, step.step, std::move(activations), entering);
@@ -212,7 +212,6 @@ void StagedNetwork::hold(Whole whole, const std::vector<NamedTensor>& parameters
 }
 
 void StagedNetwork::find_ends(const Whole& whole, const std::vector<int>& segments) {
-  using parallel::Movement;
   const auto in_parts = [&](const SampleLayout& layout) {
     return resized(layout, layout.sizes[0] / members_);
   };
@@ -223,16 +222,21 @@ void StagedNetwork::find_ends(const Whole& whole, const std::vector<int>& segmen
                                   ? static_cast<std::size_t>(segments[piece.segments.begin])
                                   : whole.steps.size();
     const std::size_t end = first + piece.segments.size;
-    const Movement before =
-        p > 0 && pieces_[p - 1].stage == piece.stage ? pieces_[p - 1].forward : Movement::None;
+    const auto change_after = [&](std::size_t from) {
+      const Piece& left = pieces_[from];
+      if (from + 1 == pieces_.size() || pieces_[from + 1].stage != left.stage) return FeatureChange::None;
+      return feature_change(left.forward, left.by_samples, pieces_[from + 1].by_samples);
+    };
+    const FeatureChange before =
+        p > 0 && pieces_[p - 1].stage == piece.stage ? change_after(p - 1) : FeatureChange::None;
     Ends& ends = ends_.emplace_back();
     if (first > 0) {
-      const bool takes_part = before == Movement::Slice || before == Movement::ReduceScatter;
       const SampleLayout& left = whole.outputs[first - 1];
-      ends.input = {takes_part ? in_parts(left) : left, before == Movement::AllGather};
+      ends.input = {before == FeatureChange::Parted ? in_parts(left) : left,
+                    before == FeatureChange::Gathered};
     }
     if (piece.outputs > 0) {
-      const bool leaves_parts = piece.forward == Movement::Slice || piece.forward == Movement::ReduceScatter;
+      const bool leaves_parts = change_after(p) == FeatureChange::Parted;
       const SampleLayout& left = whole.outputs[end - 1];
       ends.output = {leaves_parts ? in_parts(left) : left, leaves_parts};
     }
@@ -275,6 +279,11 @@ void StagedNetwork::write(const at::Tensor& values, const Edge& edge, View memor
   }
 }
 
+Range StagedNetwork::own(int piece, Range samples) const {
+  const ModelSpec& spec = net_.tensors->spec();
+  return pieces_[static_cast<std::size_t>(piece)].own(samples, spec.members, spec.member);
+}
+
 at::Tensor StagedNetwork::input_of(std::size_t piece, data::Inputs inputs, ConstView input,
                                    Range samples) const {
   if (pieces_[piece].inputs == 0) return net_.inputs_of(inputs, samples);
@@ -296,7 +305,7 @@ at::Tensor StagedNetwork::run(const Part& part, at::Tensor inputs, const at::Ten
 }
 
 void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input, View output) {
-  const Range samples = micro.samples();
+  const Range samples = own(index, micro.samples());
   if (samples.size == 0) return;
   net_.call("forward", [&] {
     at::AutoGradMode enable(true);
@@ -333,7 +342,7 @@ void StagedNetwork::backward(int index, const MicroBatch& micro, Gradients which
   net_.call("backward", [&] {
     const auto at = static_cast<std::size_t>(index);
     const Piece& piece = pieces_[at];
-    const std::size_t samples = micro.samples().size;
+    const std::size_t samples = own(index, micro.samples()).size;
     const bool of_inputs = which != Gradients::OfWeights;
     Graph* const graph = samples > 0 ? &graphs_.at({index, micro.index}) : nullptr;
     net_.tensors->gradients().deliver_to(marks);
@@ -416,7 +425,8 @@ StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, std::span<con
     net_.network->set_mode(Mode::Evaluate);
     const auto at = static_cast<std::size_t>(index);
     const Piece& piece = pieces_[at];
-    const Range samples{0, net_.samples_of(labels)};
+    const Range samples = own(index, {0, net_.samples_of(labels)});
+    if (samples.size == 0) return StepOutput();
     at::Tensor activations = input_of(at, inputs, input, samples);
     for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
       // Layers may work in place, and the next piece's buffer may be this one's.

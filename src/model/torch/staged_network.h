@@ -83,6 +83,8 @@ class StagedNetwork final : public Staged {
   bool is_last(const Piece& piece) const { return piece.outputs == 0; }
   at::Tensor read(const Edge& edge, ConstView memory, std::size_t samples) const;
   void write(const at::Tensor& values, const Edge& edge, View memory, std::size_t samples) const;
+  /// The samples of a piece that this member has.
+  Range own(int piece, Range samples) const;
   at::Tensor input_of(std::size_t piece, data::Inputs inputs, ConstView input, Range samples) const;
   /// Of a segment that reads what its stage took; null: of others.
   Link* link_that_took(std::size_t part, int micro);

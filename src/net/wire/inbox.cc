@@ -85,7 +85,7 @@ bool Inbox::accept(ConstView bytes, WireHeader& header) {
                       : header.source < 0 || header.source >= setting_.world_size ? "an unknown source"
                       : header.kind > WireKind::Confirmation                      ? "an unknown kind"
                       : header.type > static_cast<std::uint8_t>(DType::UInt8)     ? "an unknown type"
-                      : header.tag.operation > Operation::Tensor                  ? "an unknown operation"
+                      : header.tag.operation > Operation::AllToAll                ? "an unknown operation"
                       : header.kind != WireKind::Confirmation && header.size > kLargest ? "an impossible size"
                                                                                         : nullptr;
   if (wrong != nullptr) {

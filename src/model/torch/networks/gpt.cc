@@ -140,6 +140,14 @@ TORCH_MODULE(PerceptronLayers);
 
 LayerNorm make_norm(int width) { return LayerNorm(torch::nn::LayerNormOptions({width})); }
 
+/// Of what members compute of all samples, or of their own.
+void whole_or_by_samples(const NetworkStep& step, Splitter& splitter) {
+  if (step.row->by_samples())
+    splitter.take_samples(step.name, step.parameters, 0);
+  else if (step.row->input != parallel::kReplicated || step.row->output != parallel::kReplicated)
+    splitter.refuse(fmt::format("{} can't be split by {}", step.name, step.row->name));
+}
+
 /// Norms stand before what they are for, so that the sum of all blocks passes unchanged (Radford et al.,
 /// 2019).
 class BlockImpl final : public torch::nn::Module {
@@ -155,15 +163,15 @@ class BlockImpl final : public torch::nn::Module {
     const auto add = [&](const std::string& half, auto& layers, LayerNorm& norm, bool& is_split) {
       const parallel::SplitRow* wanted = splitter.wanted(half);
       const parallel::SplitRow& row = wanted ? *wanted : parallel::find_split("pairs");
-      is_split = row.output == parallel::kPartial;
-      if (row.input != parallel::kReplicated || row.output_gradient != parallel::kReplicated)
-        splitter.refuse(fmt::format("{} can't be split by {}", half, row.name));
+      is_split = row.input == parallel::kReplicated && row.output == parallel::kPartial;
       steps.push_back({half, &row, layers->parameters()});
-      for (const at::Tensor& tensor : norm->parameters()) {
-        steps.back().parameters.push_back(tensor);
-        if (is_split) splitter.partial(tensor);
+      for (const at::Tensor& tensor : norm->parameters()) steps.back().parameters.push_back(tensor);
+      if (is_split) {
+        for (const at::Tensor& tensor : norm->parameters()) splitter.partial(tensor);
+        layers->split(half, splitter);
+      } else {
+        whole_or_by_samples(steps.back(), splitter);
       }
-      if (is_split) layers->split(half, splitter);
     };
     add(name + ".attn", attn_, ln_1_, attention_is_split_);
     add(name + ".mlp", mlp_, ln_2_, perceptron_is_split_);
@@ -241,14 +249,20 @@ class GptNetwork final : public Network {
   /// over parts of the vocabulary would have to exchange maxima and sums.
   NetworkSplit split(const Division& division, const std::string& model) override {
     Splitter splitter(division);
-    const parallel::SplitRow& whole = parallel::find_split("none");
     if (dropout_ > 0) splitter.refuse("members would drop different activations; leave model.dropout out");
-    std::vector<std::vector<NetworkStep>> stages = {{{"wte", &whole, wte_->parameters()}},
-                                                    {{"wpe", &whole, wpe_->parameters()}}};
+    const auto step = [&](const std::string& name, std::vector<at::Tensor> parameters) {
+      const parallel::SplitRow* wanted = splitter.wanted(name);
+      NetworkStep whole{name, wanted ? wanted : &parallel::find_split("none"), std::move(parameters)};
+      whole_or_by_samples(whole, splitter);
+      return std::vector<NetworkStep>{std::move(whole)};
+    };
+    std::vector<std::vector<NetworkStep>> stages = {step("wte", wte_->parameters()),
+                                                    step("wpe", wpe_->parameters())};
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       stages.push_back(blocks_[i]->split(fmt::format("h.{}", i), splitter));
-    stages.push_back({{"ln_f", &whole, ln_f_->parameters()}});
-    stages.back().front().parameters.push_back(wte_->weight);
+    std::vector<at::Tensor> last = ln_f_->parameters();
+    last.push_back(wte_->weight);
+    stages.push_back(step("ln_f", std::move(last)));
     return splitter.finish(model, std::move(stages));
   }
   at::Tensor forward(int stage, int step, at::Tensor inputs, const at::Tensor&) override {
