@@ -84,7 +84,7 @@ void Perceptron::Stages::divide(const Division& division) {
 
 void Perceptron::Stages::split(const Division& division) {
   const auto members = static_cast<std::size_t>(division.members);
-  if (!division.splits.empty())
+  if (!division.splits.empty() || division.choose)
     throw Error(ErrorKind::Usage,
                 "mesh.splits: the layers of model perceptron are split in one way; leave it out");
   if (model_.hidden_ % members != 0)

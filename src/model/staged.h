@@ -17,6 +17,11 @@ struct Division {
   int member = 0;             // that this process is
   /// Rows of parallel/split.h for layers by name, in place of the network's own choice.
   std::map<std::string, std::string> splits;
+  /// Layers not named there are split so that a member sends least (parallel/split_choice.h), for steps of so
+  /// many samples of a replica. Otherwise the network has a rule of its own.
+  bool choose = false;
+  int replicas = 1;
+  std::int64_t samples = 1;
 };
 
 /// What a process computes between two transfers: consecutive segments of one stage. Where members must move
@@ -82,6 +87,8 @@ class Staged {
   virtual void divide(const Division& division) = 0;
   /// Of the held stages, stage by stage, in forward order. REQUIRES: divided.
   virtual const std::vector<Piece>& pieces() const = 0;
+  /// Why layers are split as they are, where that was chosen (Division::choose); otherwise empty.
+  virtual std::string account() const { return {}; }
 
   /// Zeroes what a step adds up; its gradients go to input.gradients of the binding.
   virtual void begin_step(const StepInput& input) = 0;

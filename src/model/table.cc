@@ -47,6 +47,10 @@ std::span<const ModelRow> model_table() {
     TAXON_ROW(ModelRow, cnn),
     TAXON_ROW(ModelRow, resnet18),
     TAXON_ROW(ModelRow, gpt),
+    TAXON_ROW(ModelRow, alexnet),
+    TAXON_ROW(ModelRow, vgg_a),
+    TAXON_ROW(ModelRow, overfeat_fast),
+    TAXON_ROW(ModelRow, cd_dnn),
 #endif
     TAXON_ROW(ModelRow, perceptron),
   };

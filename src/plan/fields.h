@@ -221,7 +221,8 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "splits",
               .sentence =
                   "Layers that mesh.tensor splits otherwise than the model would, [fc1=none, fc2=inputs]: "
-                  "outputs, inputs, features, none (docs/parallelism.md)."},
+                  "samples, outputs, inputs, features, none; auto: those not named by what members send, "
+                  "fewest bytes (docs/parallelism.md)."},
         p.splits);
   visit(Field{.key = "node",
               .sentence = "Consecutive ranks that make a node, for the levels node and across; 0: those that "

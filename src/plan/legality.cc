@@ -138,6 +138,7 @@ Violation pipeline_scheduled(const LegalityInput& c) {
 Violation splits_fit(const LegalityInput& c) {
   for (const std::string& split : c.plan.mesh.splits) {
     const std::size_t sign = split.find('=');
+    if (split == kChosenSplits) continue;
     if (sign == std::string::npos || sign == 0 || sign + 1 == split.size())
       return fmt::format("it has \"{}\"", split);
   }
@@ -383,7 +384,7 @@ constexpr LegalityRow kRows[] = {
     {"pipeline.schedule", "must be one of one update a step that fits mesh.pipeline and batch.micro_batches",
      pipeline_scheduled},
     {"pipeline.cut", "needs mesh.pipeline above 1", cut_fits},
-    {"mesh.splits", "must be LAYER=ROW each, and needs mesh.tensor above 1", splits_fit},
+    {"mesh.splits", "must be LAYER=ROW or auto each, and needs mesh.tensor above 1", splits_fit},
     {"mesh.node", "must be 0 or divide the number of workers", node_fits},
     {"exchange.levels", "must be one level over data, or one over node and then one over across",
      levels_nest},

@@ -191,6 +191,8 @@ struct LengthPlan {
   friend bool operator==(const LengthPlan&, const LengthPlan&) = default;
 };
 
+inline constexpr std::string_view kChosenSplits = "auto";
+
 /// Sizes of the axes over which ranks are laid out; 0: what remains of the world size.
 struct MeshPlan {
   int data = 0;
@@ -199,7 +201,7 @@ struct MeshPlan {
   int node = 0;      // consecutive ranks that make a node, for levels; 0: as many as share memory
   int servers = 0;   // ranks, the last ones, that only serve; 0: all work, and serve where a level asks
   // "LAYER=ROW": how layers are split over the tensor axis (src/parallel/split.h) in place of the model's
-  // choice
+  // rule; kChosenSplits: those not named so that members send fewest bytes
   std::vector<std::string> splits;
   friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
 };

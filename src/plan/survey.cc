@@ -39,9 +39,10 @@ constexpr SurveyRow kRows[] = {
      "a random partner who gets weights and is not waited for; ad-psgd and sgp stand nearest"},
     {"GPipe", "gpipe", "activations that are computed again instead of kept"},
     {"Horovod", "horovod adasum", ""},
-    {"Intel PCL-DNN, MLSL", "p3",
-     "groups of each layer's own: mesh.tensor has one for all; taxon parallel says which, bench/run pcl-dnn "
-     "simulates it"},
+    {"Intel PCL-DNN, MLSL", "pcl-dnn",
+     "groups of each layer's own size: mesh.tensor has one for all that are split; taxon parallel says "
+     "which, "
+     "bench/run pcl-dnn simulates it"},
     {"Megatron-LM", "pipedream-flush",
      "embeddings and logits split by vocabulary; layers are by mesh.tensor, stages by pipeline.schedule: "
      "interleaved"},

@@ -64,7 +64,7 @@ PLACES = {
     "pytorch-ddp": REPLICATED._replace(communication="all-reduce (ring)"),
     "caffe2": REPLICATED._replace(communication="all-reduce (halving-doubling)"),
     "firecaffe": REPLICATED._replace(communication="all-reduce (tree)"),
-    "gpipe": REPLICATED, "pipedream-flush": REPLICATED, "zero-bubble": REPLICATED,
+    "gpipe": REPLICATED, "pcl-dnn": REPLICATED, "pipedream-flush": REPLICATED, "zero-bubble": REPLICATED,
     "adasum": REPLICATED._replace(communication="adasum"),
     "bigdl": Stands("sharded", "synchronous", "sharded"),
     "chainermn": Stands("sharded", "synchronous", "node: sharded; across: all-reduce"),

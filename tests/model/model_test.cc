@@ -12,6 +12,7 @@
 #include "model/torch/framework.h"
 #include "model/torch/network.h"
 #include "model/torch/torch_model.h"
+#include "parallel/network.h"
 
 namespace taxon::model {
 namespace {
@@ -94,6 +95,31 @@ struct Case {
   int channels = 1;
   data::SampleShape shape() const { return {{channels, kSmall.input[1], kSmall.input[2]}, kSmall.classes}; }
 };
+/// Weights are those of the shapes by which splits and schedules are computed.
+TEST(Published, HaveTheirShapes) {
+  const std::map<std::string, data::SampleShape> shapes = {{"alexnet", {{3, 224, 224}, 1000}},
+                                                           {"vgg-a", {{3, 224, 224}, 1000}},
+                                                           {"overfeat-fast", {{3, 231, 231}, 1000}},
+                                                           {"cd-dnn", {{429}, 9304}}};
+  for (const auto& [name, shape] : shapes) {
+    const auto model = make(name, DType::Float32, {}, shape);
+    const ModelSpec& spec = model->spec();
+    const parallel::Network network = parallel::make_network(parallel::find_network(name));
+    std::vector<std::string> names, published;
+    std::vector<std::int64_t> weights, of_published;
+    for (const Segment& segment : spec.segments) {
+      names.push_back(segment.name);
+      weights.push_back(spec.parameters[static_cast<std::size_t>(segment.parameters.front())].count());
+    }
+    for (const parallel::Layer& layer : network.layers) {
+      published.push_back(layer.name);
+      of_published.push_back(layer.weights);
+    }
+    EXPECT_EQ(names, published);
+    EXPECT_EQ(weights, of_published) << name;
+  }
+}
+
 class Gradients : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Gradients, EqualAutograds) {

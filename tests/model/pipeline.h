@@ -55,6 +55,7 @@ class Pipeline {
   struct Axes {
     int stages = 1, micros = 1, members = 1;
     std::map<std::string, std::string> splits = {};
+    bool choose = false;
   };
   Pipeline(const MakeModel& make, DType type, const std::string& schedule, const Axes& axes)
       : program_(program_of(program::find_schedule(schedule), {axes.stages, axes.micros})), type_(type) {
@@ -62,7 +63,12 @@ class Pipeline {
     for (std::size_t rank = 0; rank < program_.ranks.size(); ++rank) {
       ranks_.emplace_back();
       for (int member = 0; member < axes.members; ++member) {
-        Division division{.stages = cuts, .members = axes.members, .member = member, .splits = axes.splits};
+        Division division{.stages = cuts,
+                          .members = axes.members,
+                          .member = member,
+                          .splits = axes.splits,
+                          .choose = axes.choose,
+                          .samples = 6};
         for (int stage = 0; stage < axes.stages; ++stage)
           if (program_.rank_at(stage) == static_cast<int>(rank)) division.held.push_back(stage);
         std::unique_ptr<Model> model = make();

@@ -17,11 +17,18 @@ constexpr std::int64_t kContext = 6;
 const data::SampleShape kImages{{3, 12, 12}, 5};
 const data::SampleShape kText{{kContext}, 11, DType::Int64, {kContext}};
 
+bool is_published(const std::string& name) {
+  return name == "vgg-a" || name == "alexnet" || name == "overfeat-fast" || name == "cd-dnn";
+}
+
 /// A model with samples for it.
 struct Subject {
   Subject(std::string name, DType compute, std::vector<std::string> frozen = {}) : type(compute) {
     const bool text = name == "gpt";
     shape = text ? kText : kImages;
+    if (name == "vgg-a") shape.input = {3, 32, 32};
+    if (name == "alexnet" || name == "overfeat-fast") shape.input = {1, 71, 71};
+    if (is_published(name)) plan.options = {{"width_multiplier", 1.0 / 16}};
     if (text) {
       plan.options = {{"layers", 2}, {"width", 8}, {"heads", 4}};
       for (std::int64_t i = 0; i < 6 * kContext; ++i) {
@@ -66,6 +73,7 @@ struct Case {
   double tolerance = 1e-12;
   int members = 1;
   std::map<std::string, std::string> splits = {};
+  bool choose = false;
 };
 /// Of members of a tensor axis.
 Case split_case(std::string model, int members, std::string schedule = "1f1b", int stages = 1, int micros = 2,
@@ -85,7 +93,7 @@ class Stages : public ::testing::TestWithParam<Case> {};
 TEST_P(Stages, AreTheUndividedModel) {
   const Case& c = GetParam();
   const Subject subject(c.model, c.type);
-  expect_undivided(subject.maker(), c.type, c.schedule, {c.stages, c.micros, c.members, c.splits},
+  expect_undivided(subject.maker(), c.type, c.schedule, {c.stages, c.micros, c.members, c.splits, c.choose},
                    subject.input(c.samples), c.tolerance);
 }
 
@@ -93,6 +101,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   std::string name = fmt::format("{}_{}_{}_stages_{}_micros_{}_samples_{}_members_{}", c.model, c.schedule,
                                  c.stages, c.micros, c.samples, to_string(c.type), c.members);
+  if (c.choose) name += "_auto";
   for (const auto& [layer, row] : c.splits) name += fmt::format("_{}_{}", layer, row);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
@@ -179,6 +188,31 @@ INSTANTIATE_TEST_SUITE_P(Samples, Stages,
                                            in_few(split_case("gpt", 4, "zb_h1", 2, 2, kBlocks), 5),
                                            split_case("gpt", 2, "1f1b", 1, 2, kWholeGpt)),
                          name_of);
+
+Case chosen(Case c) {
+  c.choose = true;
+  return c;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Chosen, Stages,
+    ::testing::Values(chosen(split_case("cnn", 2)), chosen(split_case("cnn", 4, "zb_h1", 3, 2)),
+                      chosen(split_case("cnn", 2, "1f1b", 1, 1, {{"conv2", "outputs"}})),
+                      chosen(split_case("resnet18", 2, "gpipe", 1, 1)), chosen(split_case("gpt", 2)),
+                      chosen(split_case("vgg-a", 2)), chosen(split_case("alexnet", 2, "1f1b", 2, 2)),
+                      chosen(split_case("overfeat-fast", 3)), chosen(split_case("cd-dnn", 4)),
+                      split_case("vgg-a", 4, "zb_h1", 4, 3), split_case("alexnet", 1, "1f1b", 3, 3),
+                      split_case("overfeat-fast", 2), split_case("cd-dnn", 2, "1f1b", 4, 3)),
+    name_of);
+
+TEST(Division, SaysWhatWasChosen) {
+  const Subject subject("cnn", DType::Float32);
+  const auto model = subject.make();
+  model->staged()->divide({.stages = {{0, 4}}, .held = {0}, .members = 2, .choose = true, .samples = 64});
+  const std::string account = model->staged()->account();
+  for (const char* line : {"weights: samples ", "weights: outputs", "weights: inputs "})
+    EXPECT_THAT(account, HasSubstr(line));
+}
 
 TEST(Division, KeepsWhatTheStageHas) {
   const Subject subject("cnn", DType::Float32);

@@ -34,9 +34,9 @@ class Network {
   /// Parameters of other stages that this one reads beside its own. Where there are any the backward pass is
   /// taken whole.
   virtual std::vector<at::Tensor> borrowed(int /*stage*/) const { return {}; }
-  /// How the members of the division's tensor axis divide it; from now on it computes as one of them, as soon
-  /// as tensors are cut as this says. Throws Error{Usage} that says all that can't be divided.
-  virtual NetworkSplit split(const Division& division, const std::string& model);
+  /// How the members of a tensor axis divide it, Splitter::finish(); from now on it computes as one of them,
+  /// as soon as tensors are cut as this says. Throws Error{Usage} that says all that can't be divided.
+  virtual NetworkSplit split(Splitter splitter);
   /// Of a network that is split: one step of a stage. `entering`: what its first step took, where this one
   /// reads it. Features are dimension 1.
   virtual at::Tensor forward(int stage, int /*step*/, at::Tensor inputs, const at::Tensor& /*entering*/) {

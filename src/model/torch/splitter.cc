@@ -9,17 +9,32 @@
 
 namespace taxon::model {
 
-NetworkSplit Network::split(const Division& division, const std::string& model) {
+NetworkSplit Network::split(Splitter splitter) {
   throw Error(ErrorKind::Usage,
               fmt::format("model {} can't be divided over {} members: it does not know its layers, as "
                           "nothing that comes in a file does; choose a bundled model, or a tensor axis of 1",
-                          model, division.members));
+                          splitter.model(), splitter.members()));
+}
+
+void Splitter::choose(std::vector<parallel::SplitCandidate> layers) {
+  for (parallel::SplitCandidate& layer : layers)
+    if (const auto named = division_.splits.find(layer.name); named != division_.splits.end())
+      layer.rows = {&parallel::find_split(named->second)};
+  const parallel::SplitChoiceInput input{.members = members(),
+                                         .replicas = division_.replicas,
+                                         .samples = static_cast<double>(division_.samples),
+                                         .element_bytes = static_cast<double>(element_bytes_)};
+  const auto choices = parallel::choose_splits(layers, input);
+  for (std::size_t i = 0; i < layers.size(); ++i) chosen_[layers[i].name] = choices[i].row;
+  split_.account = parallel::describe(layers, choices, input);
 }
 
 const parallel::SplitRow* Splitter::wanted(const std::string& layer) {
   asked_.insert(layer);
   const auto found = division_.splits.find(layer);
-  return found == division_.splits.end() ? nullptr : &parallel::find_split(found->second);
+  if (found != division_.splits.end()) return &parallel::find_split(found->second);
+  const auto chosen = chosen_.find(layer);
+  return chosen == chosen_.end() ? nullptr : chosen->second;
 }
 
 at::Tensor Splitter::cut(const std::string& layer, torch::nn::Module& module, const parallel::SplitRow& row) {
@@ -60,14 +75,14 @@ void Splitter::take_samples(const std::string& layer, const std::vector<at::Tens
     if (parameter.defined()) partial(parameter);
 }
 
-NetworkSplit Splitter::finish(const std::string& model, std::vector<std::vector<NetworkStep>> stages) {
+NetworkSplit Splitter::finish(std::vector<std::vector<NetworkStep>> stages) {
   for (const auto& [layer, row] : division_.splits)
     if (!asked_.contains(layer))
       refuse(fmt::format("there is no layer {} to split by {}; there are {}", layer, row,
                          fmt::join(asked_, ", ")));
   for (const at::Tensor& tensor : split_.partial) refuse_mixed(tensor, stages);
   if (!reasons_.empty())
-    throw Error(ErrorKind::Usage, fmt::format("model {} can't be divided over {} members: {}", model,
+    throw Error(ErrorKind::Usage, fmt::format("model {} can't be divided over {} members: {}", model_,
                                               members(), fmt::join(reasons_, "; ")));
   split_.stages = std::move(stages);
   return std::move(split_);

@@ -2,13 +2,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/staged.h"
 #include "model/torch/named_tensor.h"
 #include "parallel/split.h"
+#include "parallel/split_choice.h"
 
 namespace torch::nn {
 class Module;
@@ -37,16 +40,28 @@ struct NetworkSplit {
   std::vector<std::vector<NetworkStep>> stages;
   std::vector<TensorCut> cuts;      // of parameters and buffers
   std::vector<at::Tensor> partial;  // of whose gradients each member makes a summand
+  std::string account;              // Staged::account()
 };
 
 /// Collects how the layers of a network are divided, and all reasons why they can't be.
 class Splitter {
  public:
-  explicit Splitter(const Division& division) : division_(division) {}
+  /// `sample`: one, of zeros, as the network takes them. `compute`: the type of activations and weights.
+  Splitter(const Division& division, std::string model, at::Tensor sample, at::ScalarType compute)
+      : division_(division),
+        model_(std::move(model)),
+        sample_(std::move(sample)),
+        element_bytes_(c10::elementSize(compute)) {}
 
+  const std::string& model() const { return model_; }
+  const at::Tensor& sample() const { return sample_; }
   int members() const { return division_.members; }
   int member() const { return division_.member; }
-  /// The row that the division asks for by the layer's name; null: it leaves the choice.
+  /// Whether choose() is asked for; a network without it has its own rule.
+  bool chooses() const { return division_.choose; }
+  /// Chooses rows for the layers that the division does not name.
+  void choose(std::vector<parallel::SplitCandidate> layers);
+  /// The row that the division asks for by the layer's name, or that was chosen; null: neither.
   const parallel::SplitRow* wanted(const std::string& layer);
   /// Cuts what is the layer's own by the row, and gives it a part of nothing else. Returns tensors of one
   /// dimension that all members have and, the layer's outputs being summands, only one may add.
@@ -61,12 +76,16 @@ class Splitter {
   void partial(const at::Tensor& tensor) { split_.partial.push_back(tensor); }
   void refuse(std::string reason) { reasons_.push_back(std::move(reason)); }
   /// Throws Error{Usage} with all reasons, names of layers that nothing has among them.
-  NetworkSplit finish(const std::string& model, std::vector<std::vector<NetworkStep>> stages);
+  NetworkSplit finish(std::vector<std::vector<NetworkStep>> stages);
 
  private:
   void refuse_mixed(const at::Tensor& tensor, const std::vector<std::vector<NetworkStep>>& stages);
 
   const Division& division_;
+  const std::string model_;
+  const at::Tensor sample_;
+  const std::size_t element_bytes_;
+  std::map<std::string, const parallel::SplitRow*> chosen_;
   NetworkSplit split_;
   std::set<std::string> asked_;
   std::vector<std::string> reasons_;

@@ -102,7 +102,8 @@ StagedNetwork::Whole StagedNetwork::in_stages(const Division& division) const {
 }
 
 StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
-  const NetworkSplit split = net_.network->split(division, net_.name);
+  const NetworkSplit split = net_.network->split({division, net_.name, net_.zeros(1), net_.compute});
+  account_ = split.account;
   const std::vector<NamedTensor>& parameters = net_.tensors->parameters();
   const std::vector<NamedTensor> buffers = net_.network->buffers();
   Whole whole{.spec = net_.tensors->spec()};

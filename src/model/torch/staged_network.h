@@ -21,6 +21,7 @@ class StagedNetwork final : public Staged {
   void divide(const Division& division) override;
   bool divided() const { return !pieces_.empty(); }
   const std::vector<Piece>& pieces() const override { return pieces_; }
+  std::string account() const override { return account_; }
   void begin_step(const StepInput& input) override;
   void forward(int piece, const MicroBatch& micro, ConstView input, View output) override;
   void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
@@ -102,6 +103,7 @@ class StagedNetwork final : public Staged {
   std::vector<Ends> ends_;  // of the pieces
   std::vector<Part> parts_;
   int members_ = 1;
+  std::string account_;
   std::map<std::pair<int, int>, Graph> graphs_;  // by piece and micro-batch
   std::vector<int> left_;  // by trained parameter: segments whose last pass in the step is to come
   int pieces_left_ = 0;    // whose last pass is

@@ -111,8 +111,14 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
                            .members = plan.mesh.tensor,
                            .member = ranks.position.tensor,
                            .splits = {}};
+  division.replicas = ranks.data.size();
+  division.samples =
+      std::max<std::int64_t>(1, plan::global_batch(plan, ranks.group.size()) / division.replicas);
   for (const std::string& split : plan.mesh.splits)
-    division.splits[split.substr(0, split.find('='))] = split.substr(split.find('=') + 1);
+    if (split == plan::kChosenSplits)
+      division.choose = true;
+    else
+      division.splits[split.substr(0, split.find('='))] = split.substr(split.find('=') + 1);
   for (int stage = 0; stage < stages; ++stage)
     if (divided->program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
   model::Staged* const staged = world.model.staged();
@@ -126,6 +132,7 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
   kernel.runs = tensor::Kernel::Body::Always;  // what travels from here on follows from it
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
                        std::move(kernel));
+  divided->account = staged->account();
   co_return divided;
 }
 

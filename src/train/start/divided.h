@@ -13,6 +13,7 @@ struct Divided {
   model::ModelSpec whole;     // before it was divided
   std::vector<Range> stages;  // segments of each
   program::Program program;   // of the pipeline's ranks
+  std::string account;        // model::Staged::account()
 };
 
 /// Divides the model as the plan's mesh says: into the schedule's stages, cut where pipeline.cut says or so

@@ -89,6 +89,7 @@ class AttentionImpl final : public torch::nn::Module {
     heads_ /= members;
     member_ = splitter.member();
   }
+  std::int64_t heads() const { return heads_; }
   /// [batch, tokens, width] to the same; of a member that has not all heads a summand of it.
   at::Tensor forward(const at::Tensor& input) {
     const std::int64_t batch = input.size(0), tokens = input.size(1), width = c_proj_->weight.size(1);
@@ -178,6 +179,9 @@ class BlockImpl final : public torch::nn::Module {
     member_ = splitter.member();
     return steps;
   }
+  std::shared_ptr<torch::nn::Module> half(const std::string& name) const { return named_children()[name]; }
+  /// Whether so many members can have as many heads each.
+  bool shares(int members) const { return attn_->heads() % members == 0; }
   /// Where these are split the sum of what members give has their input once.
   at::Tensor attention(const at::Tensor& input) {
     const at::Tensor made = attn_(ln_1_(input));
@@ -247,8 +251,8 @@ class GptNetwork final : public Network {
   }
   /// Blocks in halves. All members have the embeddings: that of tokens also makes the logits, of which a loss
   /// over parts of the vocabulary would have to exchange maxima and sums.
-  NetworkSplit split(const Division& division, const std::string& model) override {
-    Splitter splitter(division);
+  NetworkSplit split(Splitter splitter) override {
+    if (splitter.chooses()) splitter.choose(candidates(splitter.members()));
     if (dropout_ > 0) splitter.refuse("members would drop different activations; leave model.dropout out");
     const auto step = [&](const std::string& name, std::vector<at::Tensor> parameters) {
       const parallel::SplitRow* wanted = splitter.wanted(name);
@@ -263,7 +267,7 @@ class GptNetwork final : public Network {
     std::vector<at::Tensor> last = ln_f_->parameters();
     last.push_back(wte_->weight);
     stages.push_back(step("ln_f", std::move(last)));
-    return splitter.finish(model, std::move(stages));
+    return splitter.finish(std::move(stages));
   }
   at::Tensor forward(int stage, int step, at::Tensor inputs, const at::Tensor&) override {
     const auto at = static_cast<std::size_t>(stage);
@@ -276,6 +280,29 @@ class GptNetwork final : public Network {
   ErrorKind fault() const override { return ErrorKind::Internal; }
 
  private:
+  std::vector<parallel::SplitCandidate> candidates(int members) const {
+    const auto tokens = static_cast<double>(wpe_->weight.size(0));
+    const double between = tokens * static_cast<double>(wpe_->weight.size(1));
+    const double logits = tokens * static_cast<double>(wte_->weight.size(0));
+    std::vector<parallel::SplitCandidate> layers;
+    const auto add = [&](std::string name, const std::vector<at::Tensor>& weights, double outputs,
+                         bool divides) {
+      parallel::SplitCandidate& layer =
+          layers.emplace_back(parallel::SplitCandidate{std::move(name), 0, between, outputs, {}});
+      for (const at::Tensor& tensor : weights) layer.weights += static_cast<double>(tensor.numel());
+      if (divides) layer.rows = {&parallel::find_split("pairs"), &parallel::find_split("samples")};
+      if (!divides) layer.rows = {&parallel::find_split("none")};
+    };
+    add("wte", wte_->parameters(), between, false);
+    add("wpe", wpe_->parameters(), between, false);
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      for (const char* half : {"attn", "mlp"})
+        add(fmt::format("h.{}.{}", i, half), blocks_[i]->half(half)->parameters(), between,
+            blocks_[i]->shares(members));
+    add("ln_f", ln_f_->parameters(), logits, false);
+    return layers;
+  }
+
   const double dropout_;
   std::shared_ptr<torch::nn::Module> module_;
   Embedding wte_{nullptr}, wpe_{nullptr};

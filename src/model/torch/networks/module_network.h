@@ -32,16 +32,17 @@ class ModuleNetwork final : public Network {
   }
   /// By default a layer with weights is split by outputs where the next one can be by inputs, and that one
   /// so; norms between them by features; others not at all.
-  NetworkSplit split(const Division& division, const std::string& model) override {
-    Splitter splitter(division);
+  NetworkSplit split(Splitter splitter) override {
+    refuse_dropout(splitter);
+    if (splitter.chooses()) splitter.choose(candidates(splitter));
     std::vector<std::vector<NetworkStep>> stages;
     const parallel::SplitRow* before = &parallel::find_split("none");
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
       stages.push_back(split_stage(stage, *before, splitter));
       before = stages.back().back().row;
     }
-    member_ = division.member;
-    return splitter.finish(model, std::move(stages));
+    member_ = splitter.member();
+    return splitter.finish(std::move(stages));
   }
   at::Tensor forward(int stage, int step, at::Tensor inputs, const at::Tensor& entering) override {
     const auto index = static_cast<std::size_t>(stage);
@@ -127,6 +128,51 @@ class ModuleNetwork final : public Network {
     if (!is_layer(stage)) return parallel::find_split(by_features ? "features" : "none");
     if (by_features) return parallel::find_split("inputs");
     return parallel::find_split(leads_to_layer(stage) ? "outputs" : "none");
+  }
+  /// Layers with the rows by which members could split them.
+  std::vector<parallel::SplitCandidate> candidates(const Splitter& splitter) {
+    at::NoGradGuard no_grad;
+    module_->eval();
+    const auto elements = [](const at::Tensor& tensor) { return static_cast<double>(tensor.numel()); };
+    std::vector<parallel::SplitCandidate> layers;
+    at::Tensor passing = splitter.sample();
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      const std::size_t layer = layer_of(stage);
+      parallel::SplitCandidate& candidate = layers.emplace_back();
+      candidate.name = stages_[stage];
+      candidate.needs_sums = is_block(stage) || layer + 1 < end_of(stage);
+      for (std::size_t step = begins_[stage]; step < end_of(stage); ++step) {
+        if (step == layer) candidate.inputs = elements(passing);
+        passing = steps_[step]->forward(std::move(passing));
+        if (step == layer) candidate.outputs = elements(passing);
+      }
+      for (const at::Tensor& tensor : module_of(layer).parameters()) candidate.weights += elements(tensor);
+      candidate.rows = rows_of(stage, splitter.members());
+    }
+    return layers;
+  }
+  std::vector<const parallel::SplitRow*> rows_of(std::size_t stage, int members) const {
+    if (is_block(stage)) return {&parallel::find_split("pairs")};
+    const torch::nn::Module& layer = module_of(layer_of(stage));
+    std::vector<const parallel::SplitRow*> rows;
+    const auto add = [&](std::string_view name) {
+      const parallel::SplitRow& row = parallel::find_split(name);
+      for (const at::Tensor& tensor : layer.parameters(/*recurse=*/false)) {
+        const int dimension = !tensor.defined() ? -1 : tensor.dim() > 1 ? row.of_matrices : row.of_vectors;
+        if (dimension >= 0 && tensor.size(dimension) % members != 0) return;
+      }
+      rows.push_back(&row);
+    };
+    for (const char* name : {"samples", "outputs", "inputs"})
+      if (is_layer(stage)) add(name);
+    for (const char* name : {"features", "none"})
+      if (!is_layer(stage)) add(name);
+    return rows;
+  }
+  void refuse_dropout(Splitter& splitter) const {
+    for (const auto& module : module_->modules())
+      if (const auto* dropout = module->as<torch::nn::Dropout>(); dropout && dropout->options.p() > 0)
+        return splitter.refuse("members would drop different activations; leave model.dropout out");
   }
   std::vector<NetworkStep> split_stage(std::size_t stage, const parallel::SplitRow& before,
                                        Splitter& splitter) {
