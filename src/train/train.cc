@@ -140,10 +140,8 @@ task::Task<Outcome> Trainer::run() {
   try {
     co_await prepare();
     announce(world_, ranks(), info(), options_.own);
-    if (divided_ && runtime().rank() == Rank(0)) {
-      world_.observer.noticed(describe(*divided_, plan_));
-      if (!divided_->account.empty()) world_.observer.noticed(divided_->account);
-    }
+    if (divided_ && runtime().rank() == Rank(0))
+      for (const std::string& notice : describe(*divided_, plan_)) world_.observer.noticed(notice);
     co_await loop();
     outcome = co_await conclude();
   } catch (...) {

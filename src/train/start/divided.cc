@@ -36,6 +36,30 @@ std::vector<parallel::SegmentCost> costs_of(const model::ModelSpec& spec) {
   return costs;
 }
 
+/// Which segments lie on which ranks, and what the schedule makes of their times.
+std::string describe_pipeline(const Divided& divided, const plan::Plan& plan) {
+  const auto costs = costs_of(divided.whole);
+  std::vector<std::string> stages;
+  std::vector<program::StageCost> times;
+  double all = 0;
+  for (const parallel::SegmentCost& cost : costs) all += cost.compute;
+  for (std::size_t s = 0; s < divided.stages.size(); ++s) {
+    const Range range = divided.stages[s];
+    double compute = 0;
+    for (std::size_t i = range.begin; i < range.end(); ++i) compute += costs[i].compute;
+    // A forward pass is taken for a third of both.
+    times.push_back({.forward = compute / 3, .backward_input = compute / 3, .backward_weight = compute / 3});
+    const auto& first = costs[range.begin].name;
+    const auto& last = costs[range.end() - 1].name;
+    stages.push_back(fmt::format("{} {} ({:.0f} %)", divided.program.rank_at(static_cast<int>(s)),
+                                 range.size == 1 ? first : first + " .. " + last, 100 * compute / all));
+  }
+  const program::Timeline timeline = program::evaluate(divided.program, times);
+  return fmt::format("pipeline of {} by {}: {}; {} micro-batches, of the ranks' time {:.0f} % idle at least",
+                     plan.mesh.pipeline, plan.pipeline.schedule, fmt::join(stages, ", "),
+                     divided.program.micros, 100 * timeline.bubble());
+}
+
 }  // namespace
 
 std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
@@ -73,27 +97,11 @@ std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
   return ranges;
 }
 
-std::string describe(const Divided& divided, const plan::Plan& plan) {
-  const auto costs = costs_of(divided.whole);
-  std::vector<std::string> stages;
-  std::vector<program::StageCost> times;
-  double all = 0;
-  for (const parallel::SegmentCost& cost : costs) all += cost.compute;
-  for (std::size_t s = 0; s < divided.stages.size(); ++s) {
-    const Range range = divided.stages[s];
-    double compute = 0;
-    for (std::size_t i = range.begin; i < range.end(); ++i) compute += costs[i].compute;
-    // A forward pass is taken for a third of both.
-    times.push_back({.forward = compute / 3, .backward_input = compute / 3, .backward_weight = compute / 3});
-    const auto& first = costs[range.begin].name;
-    const auto& last = costs[range.end() - 1].name;
-    stages.push_back(fmt::format("{} {} ({:.0f} %)", divided.program.rank_at(static_cast<int>(s)),
-                                 range.size == 1 ? first : first + " .. " + last, 100 * compute / all));
-  }
-  const program::Timeline timeline = program::evaluate(divided.program, times);
-  return fmt::format("pipeline of {} by {}: {}; {} micro-batches, of the ranks' time {:.0f} % idle at least",
-                     plan.mesh.pipeline, plan.pipeline.schedule, fmt::join(stages, ", "),
-                     divided.program.micros, 100 * timeline.bubble());
+std::vector<std::string> describe(const Divided& divided, const plan::Plan& plan) {
+  std::vector<std::string> notices;
+  if (plan.mesh.pipeline > 1) notices.push_back(describe_pipeline(divided, plan));
+  if (!divided.account.empty()) notices.push_back(divided.account);
+  return notices;
 }
 
 task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,

@@ -23,8 +23,9 @@ struct Divided {
 task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
                                             RankGroups ranks);
 
-/// In words: which segments lie on which ranks, and what the schedule makes of their times.
-std::string describe(const Divided& divided, const plan::Plan& plan);
+/// In words: which segments lie on which ranks of a pipeline and what the schedule makes of their times, and
+/// why layers are split as they are.
+std::vector<std::string> describe(const Divided& divided, const plan::Plan& plan);
 
 /// Segments of each of so many stages. `cut`: names of those that begin one after the first; empty: balanced.
 /// Throws Error{Usage}.
