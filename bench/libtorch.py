@@ -2,11 +2,9 @@
 the same weights at the start, the same batches, memory formats, threads and cores."""
 import contextlib
 import functools
-import json
 import statistics
-import subprocess
 
-from harness import equal, machine, packages, pairs, training
+from harness import build, equal, machine, packages, pairs, training
 from harness.rows import Row, claim
 from harness.training import BATCH, FORMATS, TORCH_LOOP, Plain, Weights, Work, planted, run_taxon
 
@@ -22,11 +20,6 @@ PLANTS = {name: overrides for name, overrides in training.PLANTS.items() if name
 
 def targets(peers_only):
     return ["bench_libtorch_loop", "taxon"]  # the program says which library it is
-
-
-def version_of(session):
-    done = subprocess.run([session.program("taxon"), "--version", "--json"], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
 
 
 def environment_of(release):
@@ -51,7 +44,7 @@ def fill(row, ours, theirs, settings):
 def run_case(session, release, model, threads):
     """All sides compute with as many threads on the same cores."""
     library = session.with_libtorch(release)
-    facts = version_of(library)
+    facts = build.version_of(library.build_dir)
     cases = {kind: f"{model}, libtorch {facts['libtorch']}, threads: {threads}, {kind}" for kind in (*FORMATS, BEST)}
     missing = [(kind, peer) for kind in cases for peer in LEAST if not session.rows.has(Row("torch", cases[kind], "none", 1, peer=peer))]
     if not missing:

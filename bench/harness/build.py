@@ -1,4 +1,5 @@
 """Builds the programs that a benchmark starts."""
+import json
 import os
 import subprocess
 import sys
@@ -31,3 +32,9 @@ def build(build_dir, targets, release=""):
 
 def program(build_dir, name):
     return os.path.join(build_dir, "bin", name)
+
+
+def version_of(build_dir):
+    """What the program says of itself: its libtorch, and the libraries that computes with."""
+    done = subprocess.run([program(build_dir, "taxon"), "--version", "--json"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)

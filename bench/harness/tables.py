@@ -183,7 +183,7 @@ def coarse(found, mark):
 
 DOCS, RESULTS, CODECS, SIMULATION, PARALLELISM = ("docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md",
                                                      "docs/parallelism.md")
-LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "servers", "slow-links", "time-to-accuracy")
+LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "parallelism", "servers", "slow-links", "time-to-accuracy")
 
 
 def is_claim(row):

@@ -55,6 +55,31 @@ class Parallel(TaxonTest):
         self.assertIn("can be split into at most 1000 parts", self.taxon("parallel", "vgg-a", "--workers", 4096, "--batch", 2, code=2).stderr)
 
 
+class Splits(TaxonTest):
+    def sent(self, workers, splits):
+        """Megabytes of a step and a rank: as the table of the choice has them, and as the transport counted."""
+        result = self.taxon("train", "pcl-dnn", "--workers", workers, "--out", "run", "--overwrite", "--set", "data.dataset=synthetic", "--set", "data.train_limit=512",
+                            "--set", "data.test_limit=4", "--set", "length.epochs=0", "--set", "length.steps=4", "--set", "checkpoint.every_epochs=0",
+                            "--set", "transport.kind=tcp", "--set", f"mesh.splits={splits}")
+        lines = re.findall(r"weights: (\w+) (.*)", result.stdout + result.stderr)
+        self.assertEqual(len(lines), 4, result.stdout + result.stderr)
+        told = {float(re.search(rf" {chosen} ([\d.]+) MB", rest).group(1)) for chosen, rest in lines}
+        self.assertEqual(len(told), 1)  # of all layers together
+        return told.pop(), self.summary("run")["bytes_sent_per_step"] / 1e6, [chosen for chosen, _ in lines]
+
+    def test_a_step_sends_what_the_choice_says(self):
+        for workers in (2, 4):
+            least = 0
+            for splits in ("[auto]", "[auto, conv1=outputs]", "[auto, fc1=samples]", "[auto, conv2=inputs, fc2=samples]"):
+                with self.subTest(workers=workers, splits=splits):
+                    told, counted, chosen = self.sent(workers, splits)
+                    self.assertAlmostEqual(counted / told, 1, delta=0.005)
+                    self.assertGreaterEqual(told, least)
+                    if splits == "[auto]":
+                        least = told
+                        self.assertEqual(chosen[:2], ["samples", "samples"])
+
+
 class Schedule(TaxonTest):
     def test_it_is_drawn(self):
         out = self.taxon("schedule", "gpipe", "--stages", 2, "--micro-batches", 3).stdout
