@@ -191,6 +191,10 @@ class Recipe:
         if stages > 1:  # a half of the model in two replicas; from the first layer to the others a share's activations, and back
             between = BATCH / (N / stages) * shapes[0][0]
             return 0.98 * 4 * (values / stages + between), 1.03 * 4 * (values / stages + between)
+        members = self.key("tensor", 1, self.text)
+        if members > 1:  # a half of the model in two replicas; between layers no more than their outputs, and back (parallel_test.py says how much)
+            between = 2 * BATCH / (N / members) * sum(shape[0] for shape in shapes if len(shape) > 1)
+            return 0.98 * 4 * values / members, 1.03 * 4 * (values / members + between)
         if codec == "dense":
             topology = self.word("topology", "all_reduce")
             kind = "node, across" if "group: across" in self.levels else f"gossip {self.word('graph')}" if topology == "gossip" else topology
