@@ -26,11 +26,11 @@ std::span<const CollectiveRow> collective_table() {
   static const CollectiveRow kTable[] = {
       TAXON_ROW(CollectiveRow, direct_all_reduce),     TAXON_ROW(CollectiveRow, one_shot_all_reduce),
       TAXON_ROW(CollectiveRow, ring_all_reduce),       TAXON_ROW(CollectiveRow, halving_doubling_all_reduce),
-      TAXON_ROW(CollectiveRow, tree_all_reduce),       TAXON_ROW(CollectiveRow, direct_reduce_scatter),
-      TAXON_ROW(CollectiveRow, ring_reduce_scatter),   TAXON_ROW(CollectiveRow, direct_all_gather),
-      TAXON_ROW(CollectiveRow, ring_all_gather),       TAXON_ROW(CollectiveRow, direct_broadcast),
-      TAXON_ROW(CollectiveRow, tree_broadcast),        TAXON_ROW(CollectiveRow, direct_barrier),
-      TAXON_ROW(CollectiveRow, dissemination_barrier),
+      TAXON_ROW(CollectiveRow, tree_all_reduce),       TAXON_ROW(CollectiveRow, torus_all_reduce),
+      TAXON_ROW(CollectiveRow, direct_reduce_scatter), TAXON_ROW(CollectiveRow, ring_reduce_scatter),
+      TAXON_ROW(CollectiveRow, direct_all_gather),     TAXON_ROW(CollectiveRow, ring_all_gather),
+      TAXON_ROW(CollectiveRow, direct_broadcast),      TAXON_ROW(CollectiveRow, tree_broadcast),
+      TAXON_ROW(CollectiveRow, direct_barrier),        TAXON_ROW(CollectiveRow, dissemination_barrier),
   };
   return kTable;
 }

@@ -19,36 +19,37 @@ std::size_t segments_ahead(const net::Transport& transport, Rank peer, std::size
 
 }  // namespace
 
-Ring::Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps)
+Ring::Ring(Communicator& group, Circle circle, const Call& call, net::Tag tag, Steps steps)
     : group_(group),
+      circle_(circle),
       call_(call),
       tag_(tag),
       steps_(steps),
       count_(call.data.size() / size_of(call.type)),
-      segments_(segments_for(longest_part(call, group.size()))),
+      segments_(segments_for(longest_part(call, circle.size))),
       items_(segments_ * static_cast<std::size_t>(steps.last - steps.first)),
-      longest_((longest_part(call, group.size()) / size_of(call.type) + segments_ - 1) / segments_ *
+      longest_((longest_part(call, circle.size) / size_of(call.type) + segments_ - 1) / segments_ *
                size_of(call.type)),
       ahead_(segments_ahead(group.runtime().transport, group.global(neighbour(1)), longest_)),
       agreement_(call),
       // A receive may only be posted over a part whose own send is over: that is so for parts of the step
       // before, see run().
       scratch_(group.scratch(),
-               steps.first < group.size() - 1
-                   ? std::min(ahead_, segments_ * static_cast<std::size_t>(group.size() - 1)) * longest_
+               steps.first < circle.size - 1
+                   ? std::min(ahead_, segments_ * static_cast<std::size_t>(circle.size - 1)) * longest_
                    : 0,
                call.data),
       sends_(std::min(ahead_, segments_)),
-      receives_(std::min(ahead_, segments_ * static_cast<std::size_t>(group.size() - 1))) {}
+      receives_(std::min(ahead_, segments_ * static_cast<std::size_t>(circle.size - 1))) {}
 
 bool Ring::sums(std::size_t item) const {
-  return steps_.first + static_cast<int>(item / segments_) < group_.size() - 1;
+  return steps_.first + static_cast<int>(item / segments_) < circle_.size - 1;
 }
 
 Range Ring::piece(std::size_t item, int part_shift) const {
-  int members = group_.size();
+  int members = circle_.size;
   int step = steps_.first + static_cast<int>(item / segments_);
-  int index = (group_.rank() - part_shift - step + 3 * members) % members;
+  int index = (circle_.position(group_.rank()) - part_shift - step + 3 * members) % members;
   Range whole = part({0, count_}, static_cast<std::size_t>(members), static_cast<std::size_t>(index));
   return part(whole, segments_, item % segments_);
 }

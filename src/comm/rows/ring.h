@@ -6,6 +6,13 @@
 
 namespace taxon::comm {
 
+/// Members of a group that make a ring: `size` of them, `stride` apart, from `first` on.
+struct Circle {
+  int first = 0, stride = 1, size = 1;
+  int member(int position) const { return first + stride * ((position + size) % size); }
+  int position(int member) const { return (member - first) / stride; }
+};
+
 /// Steps of a ring. In each of them every member sends one part to the next member and receives another one
 /// from the one before: in the first size - 1 steps parts are summed on their way and end at their owners, in
 /// the following size - 1 steps they travel once around.
@@ -31,7 +38,10 @@ class Ring {
   static constexpr std::size_t kAhead = 4;
 
   /// REQUIRES: at least two members.
-  Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps);
+  Ring(Communicator& group, const Call& call, net::Tag tag, Steps steps)
+      : Ring(group, {.size = group.size()}, call, tag, steps) {}
+  /// Of members of the group, this one among them.
+  Ring(Communicator& group, Circle circle, const Call& call, net::Tag tag, Steps steps);
   /// The coroutine of all steps. The ring outlives it; see settle().
   task::Task<void> run();
 
@@ -43,9 +53,10 @@ class Ring {
   tensor::Kernel add_received(std::size_t item) const;
   void start_send(std::size_t item);
   void start_receive(std::size_t item);
-  int neighbour(int shift) const { return (group_.rank() + shift + group_.size()) % group_.size(); }
+  int neighbour(int shift) const { return circle_.member(circle_.position(group_.rank()) + shift); }
 
   Communicator& group_;
+  Circle circle_;
   Call call_;
   net::Tag tag_;
   Steps steps_;

@@ -4,12 +4,11 @@
 #include <array>
 
 #include "comm/rows/segments.h"
+#include "sim/schedules/ring_story.h"
 #include "sim/schedules/schedules.h"
 
 namespace taxon::sim {
 namespace {
-
-constexpr double kFactsBytes = 16;  // of comm::SizeHandshake
 
 /// All members of a ring, segment after segment.  No two of them share a link.
 class RingSteps {
@@ -108,97 +107,6 @@ class RingSteps {
   std::size_t item_ = 0;
 };
 
-/// The same where several members share a link, so that only time tells who comes first: every member as far
-/// as it can go, as comm::Ring::run().
-class RingStory final : private ScheduleEvaluator::Story {
- public:
-  RingStory(ScheduleEvaluator& evaluator, std::size_t bytes, DType type, comm::Ring::Steps steps)
-      : evaluator_(evaluator), type_(type), nodes_(static_cast<std::size_t>(evaluator.members())) {
-    const std::size_t members = nodes_.size();
-    segments_ = comm::segments_for((bytes + members - 1) / members);
-    window_ = std::min(comm::Ring::kAhead, segments_);
-    piece_ = static_cast<double>(bytes) / static_cast<double>(members * segments_);
-    items_ = segments_ * static_cast<std::size_t>(steps.last - steps.first);
-    summed_ = segments_ * static_cast<std::size_t>(
-                              std::max(0, std::min(steps.last, evaluator.members() - 1) - steps.first));
-    for (int member = 0; member < evaluator.members(); ++member)
-      nodes_[static_cast<std::size_t>(member)].way =
-          evaluator.way(member, (member + 1) % evaluator.members());
-  }
-
-  CompletionTimes run() {
-    for (std::size_t member = 0; member < nodes_.size(); ++member) {
-      nodes_[member].came = segments_ > 1 ? -1 : 0;  // ranks' facts come first
-      evaluator_.resume_at(Duration(0), static_cast<int>(member));
-    }
-    evaluator_.play(*this);
-    CompletionTimes table;
-    table.waits = static_cast<double>(items_) / static_cast<double>(window_);
-    for (const Node& node : nodes_)
-      table.ends.push_back(node.item == items_ ? node.end : ScheduleEvaluator::kNever);
-    return table;
-  }
-
- private:
-  struct Node {
-    ScheduleEvaluator::Way way;
-    std::int64_t came = 0;
-    std::size_t sent = 0, item = 0;
-    bool summed = false, sleeping = true;
-    std::array<Duration, comm::Ring::kAhead> left{};
-    Duration end{0};
-  };
-
-  std::uint32_t next(std::size_t member) const {
-    return static_cast<std::uint32_t>((member + 1) % nodes_.size());
-  }
-  void send(std::size_t member, Duration now) {
-    Node& node = nodes_[member];
-    node.left[node.sent++ % window_] = evaluator_.post(node.way, piece_, now, next(member));
-  }
-
-  void resumed(int member, Duration now) override {
-    Node& node = nodes_[static_cast<std::size_t>(member)];
-    node.sleeping = false;
-    if (node.sent == 0) {
-      if (segments_ > 1) evaluator_.post(node.way, kFactsBytes, now, next(static_cast<std::size_t>(member)));
-      while (node.sent < std::min(window_, items_)) send(static_cast<std::size_t>(member), now);
-    }
-    go_on(static_cast<std::size_t>(member), now);
-  }
-  void arrived(std::uint32_t member, Duration now) override {
-    ++nodes_[member].came;
-    if (!nodes_[member].sleeping) go_on(member, now);
-  }
-
-  void go_on(std::size_t member, Duration now) {
-    Node& node = nodes_[member];
-    while (node.item < items_) {
-      if (node.came <= static_cast<std::int64_t>(node.item)) return;
-      if (node.item < summed_ && !std::exchange(node.summed, true) &&
-          !reached(member, evaluator_.sum(static_cast<int>(member), type_, piece_, 2, 1, now), now))
-        return;
-      if (!reached(member, node.left[node.item % window_], now)) return;
-      node.summed = false;
-      ++node.item;
-      if (node.sent < items_) send(member, now);
-    }
-    node.end = now;
-  }
-  bool reached(std::size_t member, Duration when, Duration now) {
-    if (when <= now) return true;
-    nodes_[member].sleeping = true;
-    evaluator_.resume_at(when, static_cast<int>(member));
-    return false;
-  }
-
-  ScheduleEvaluator& evaluator_;
-  DType type_;
-  std::size_t segments_ = 1, window_ = 1, items_ = 0, summed_ = 0;
-  double piece_ = 0;
-  std::vector<Node> nodes_;
-};
-
 /// True if several of the ring's messages pass one link.
 bool shares_links(const ScheduleEvaluator& evaluator) {
   std::vector<std::int32_t> wires;
@@ -211,7 +119,12 @@ bool shares_links(const ScheduleEvaluator& evaluator) {
 
 CompletionTimes evaluate(ScheduleEvaluator& evaluator, std::size_t bytes, DType type,
                          comm::Ring::Steps steps) {
-  if (shares_links(evaluator)) return RingStory(evaluator, bytes, type, steps).run();
+  if (shares_links(evaluator)) {
+    std::vector<std::vector<RingLeg>> legs;
+    for (int member = 0; member < evaluator.members(); ++member)
+      legs.push_back({RingLeg((member + 1) % evaluator.members(), evaluator.members(), bytes, steps)});
+    return RingStory(evaluator, type, {std::move(legs)}).run();
+  }
   return RingSteps(evaluator, bytes, type).run(steps);
 }
 

@@ -51,6 +51,7 @@ CompletionTimes evaluate_ring_reduce_scatter(ScheduleEvaluator& evaluator, std::
 CompletionTimes evaluate_ring_all_gather(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
 CompletionTimes evaluate_halving_doubling(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
 CompletionTimes evaluate_tree_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
+CompletionTimes evaluate_torus_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
 CompletionTimes evaluate_tree_broadcast(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
 CompletionTimes evaluate_direct_all_reduce(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
 CompletionTimes evaluate_direct_reduce_scatter(ScheduleEvaluator& evaluator, std::size_t bytes, DType type);
@@ -66,6 +67,7 @@ std::vector<std::byte> sum_in_order(std::span<const ConstView> members, DType ty
 std::vector<std::byte> sum_along_ring(std::span<const ConstView> members, DType type);
 std::vector<std::byte> sum_by_halving(std::span<const ConstView> members, DType type);
 std::vector<std::byte> sum_up_tree(std::span<const ConstView> members, DType type);
+std::vector<std::byte> sum_over_torus(std::span<const ConstView> members, DType type);
 std::vector<std::byte> parts_of_all(std::span<const ConstView> members, DType type);
 std::vector<std::byte> first_of_all(std::span<const ConstView> members, DType type);
 

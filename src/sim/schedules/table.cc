@@ -16,6 +16,7 @@ constexpr std::array kTable{
     CoarseSchedule{AllReduce, "halving_doubling", "all_reduce halving_doubling", evaluate_halving_doubling,
                    sum_by_halving},
     CoarseSchedule{AllReduce, "tree", "all_reduce tree", evaluate_tree_all_reduce, sum_up_tree},
+    CoarseSchedule{AllReduce, "torus", "all_reduce torus", evaluate_torus_all_reduce, sum_over_torus},
     CoarseSchedule{ReduceScatter, "direct", "reduce_scatter direct", evaluate_direct_reduce_scatter,
                    sum_in_order},
     CoarseSchedule{ReduceScatter, "ring", "reduce_scatter ring", evaluate_ring_reduce_scatter,
