@@ -18,6 +18,7 @@ std::span<const CodecRow> codec_table() {
       TAXON_ROW(CodecRow, one_bit),
       TAXON_ROW(CodecRow, two_bit),
       TAXON_ROW(CodecRow, threshold),
+      TAXON_ROW(CodecRow, adaptive_threshold),
       TAXON_ROW(CodecRow, random_k),
       TAXON_ROW(CodecRow, top_k),
       TAXON_ROW(CodecRow, gtop_k),

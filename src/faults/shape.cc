@@ -42,8 +42,8 @@ std::vector<Axis> all_axes() {
   std::vector<Axis> axes = {
       {"exchange.levels",
        {"[{collective: auto}]", "[{collective: ring}]", "[{collective: tree}]",
-        "[{collective: halving_doubling}]", "[{collective: direct}]", "[{collective: one_shot}]",
-        "[{topology: sharded}]", "[{topology: sharded, collective: ring}]",
+        "[{collective: halving_doubling}]", "[{collective: torus}]", "[{collective: direct}]",
+        "[{collective: one_shot}]", "[{topology: sharded}]", "[{topology: sharded, collective: ring}]",
         "[{group: node}, {group: across}]", "[{group: node, topology: sharded}, {group: across}]",
         "[{group: node}, {group: across, topology: sharded}]",
         "[{group: node, topology: sharded}, {group: across, topology: sharded}]", "[{topology: adasum}]",
@@ -62,6 +62,7 @@ std::vector<Axis> all_axes() {
         "[{topology: gossip, rule: average, graph: exponential, period: 2}]",
         "[{topology: gossip, rule: average, graph: dissemination}]",
         "[{topology: gossip, rule: average, graph: random}]",
+        "[{topology: gossip, rule: average, graph: push}]",
         "[{topology: gossip, rule: average, graph: random, period: 2, delay: 1}]",
         "[{topology: pairs, rule: average}]", "[{topology: pairs, rule: average, period: 2}]",
         "[{topology: significant, rule: average, significance: 0.05}]",
@@ -114,7 +115,7 @@ std::vector<Axis> all_axes() {
       {"exchange.in_flight", {"1", "2", "4"}},
       {"batch.global", {"24", "5"}},  // 5: some ranks have no sample
       {"batch.micro_batches", {"1", "1", "2"}},
-      {"optimiser.rule", {"sgd", "momentum", "adamw", "nesterov", "sign"}},
+      {"optimiser.rule", {"sgd", "momentum", "adamw", "adagrad", "nesterov", "sign"}},
       {"optimiser.clip_norm", {"0", "0", "0.5"}},
       {"precision.compute", {"float32", "bfloat16"}},
       {"checkpoint.every_steps", {"0", "0", "3"}},

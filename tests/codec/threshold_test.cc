@@ -60,5 +60,77 @@ TEST(Threshold, KeepsWhatTheThresholdLacks) {
   EXPECT_EQ(memory, std::vector<float>(count, 0.25F));
 }
 
+/// Of so many values as reach it, with the sign of what they are; `sent` has nothing else.
+struct Sent {
+  float threshold = 0;
+  std::size_t values = 0;
+};
+Sent sent_of(const std::vector<float>& sent) {
+  Sent found;
+  for (float value : sent) {
+    if (value == 0) continue;
+    EXPECT_TRUE(found.values == 0 || std::abs(value) == found.threshold);
+    found = {std::abs(value), found.values + 1};
+  }
+  return found;
+}
+
+plan::Options adaptive_options() {
+  plan::Options options = options_of();
+  options.set("density", 0.1);
+  options.set("least", 0.05);
+  options.set("threshold", 1);
+  options.set("change", 0.5);
+  return options;
+}
+
+/// So many ones of 200, of which 20 fit a wire and fewer than 10 are few.
+std::vector<float> ones(std::size_t number, float size) {
+  std::vector<float> values(200);
+  std::fill_n(values.begin(), number, size);
+  return values;
+}
+
+TEST(AdaptiveThreshold, RisesWhileItsWireIsFullAndFallsWhileFewReachIt) {
+  Coder coder(find_codec("adaptive_threshold"), adaptive_options(), 200);
+  auto send = [&](std::size_t number, float size) {
+    std::vector<float> values = ones(number, size);
+    return sent_of(coder.round_trip(values, Residual::Stay));
+  };
+  const struct {
+    std::size_t reach, sent;
+    float threshold;
+  } steps[] = {{15, 15, 1}, {15, 15, 1}, {200, 20, 1}, {20, 20, 2}, {10, 10, 4},
+               {9, 9, 4},   {19, 19, 2}, {1, 1, 2},    {1, 1, 1},   {12, 12, 0.5}};
+  for (const auto& step : steps) {
+    const Sent sent = send(step.reach, 100);
+    EXPECT_EQ(sent.values, step.sent);
+    EXPECT_EQ(sent.threshold, step.threshold);
+  }
+  EXPECT_EQ(send(200, 0.4F).values, 0U);       // below 0.5: none
+  EXPECT_EQ(send(15, 0.4F).threshold, 0.25F);  // so it fell
+}
+
+/// What a member sends next follows from all wires, so all have the same threshold.
+TEST(AdaptiveThreshold, IsOneForAllMembers) {
+  const CodecRow& row = find_codec("adaptive_threshold");
+  Coder few(row, adaptive_options(), 200), many(row, adaptive_options(), 200);
+  auto exchange = [&](std::size_t of_few, std::size_t of_many) {
+    std::vector<float> a = ones(of_few, 100), b = ones(of_many, -100), sum(200);
+    few.codec->encode(0, a, few.wires[0].view(), Residual::Stay, few.context);
+    many.codec->encode(0, b, many.wires[0].view(), Residual::Stay, many.context);
+    for (Coder* reader : {&few, &many})
+      for (Coder* writer : {&few, &many})
+        reader->codec->decode(writer->last(), sum, Into::Assign, reader->context);
+    EXPECT_EQ(few.lasting, many.lasting);
+    return sent_of(sum).threshold;
+  };
+  EXPECT_EQ(exchange(2, 20), 1);  // 11 in the mean: neither few nor too many
+  EXPECT_EQ(exchange(2, 4), 1);   // few
+  EXPECT_EQ(exchange(20, 20), 0.5F);
+  EXPECT_EQ(exchange(1, 15), 1);
+  EXPECT_EQ(exchange(1, 1), 0.5F);
+}
+
 }  // namespace
 }  // namespace taxon::codec::test

@@ -26,37 +26,51 @@ std::vector<std::vector<double>> matrix(const GraphRow& graph, int size, std::in
 
 class Graph : public ::testing::TestWithParam<GraphRow> {};
 
-TEST_P(Graph, KeepsTheMeanAndAgreesOnItsEdges) {
+TEST_P(Graph, KeepsTheMeanWhereItIsBalancedAndAgreesOnItsEdges) {
   for (int size = 1; size <= 17; ++size)
     for (std::int64_t round = 0; round < 12; ++round) {
       auto shares = matrix(GetParam(), size, round);
-      for (std::size_t j = 0; j < shares.size(); ++j) {
-        double column = 0;
-        for (const auto& row : shares) column += row[j];
-        EXPECT_NEAR(column, 1, 1e-15) << size << " " << round << " " << j;
-      }
-      for (int i = 0; i < size; ++i)
-        for (int to : GetParam().at(i, size, round, 7).to) {
+      std::size_t sent = 0, heard = 0;
+      bool balanced = true;
+      for (int i = 0; i < size; ++i) {
+        const Neighbours at = GetParam().at(i, size, round, 7);
+        sent += at.to.size();
+        heard += at.from.size();
+        balanced = balanced && at.to.size() == at.from.size();
+        for (int to : at.to) {
           EXPECT_NE(to, i);
           auto from = GetParam().at(to, size, round, 7).from;
           EXPECT_EQ(std::count(from.begin(), from.end(), i), 1);
         }
+      }
+      EXPECT_EQ(sent, heard);
+      EXPECT_TRUE(balanced || GetParam().name == "push") << size << " " << round;
+      for (std::size_t j = 0; j < shares.size(); ++j) {
+        double column = 0, row_sum = 0;
+        for (const auto& row : shares) column += row[j];
+        for (double share : shares[j]) row_sum += share;
+        EXPECT_NEAR(row_sum, 1, 1e-15) << size << " " << round << " " << j;
+        EXPECT_TRUE(!balanced || std::abs(column - 1) < 1e-15) << size << " " << round << " " << j;
+      }
     }
 }
 
 /// The slowest part of any disagreement shrinks: after enough rounds all have the mean.
 TEST_P(Graph, Mixes) {
   for (int size = 2; size <= 16; ++size) {
-    std::vector<double> values(static_cast<std::size_t>(size));
-    std::iota(values.begin(), values.end(), 0.0);
+    std::vector<double> sums(static_cast<std::size_t>(size)), weights(sums.size(), 1.0);
+    std::iota(sums.begin(), sums.end(), 0.0);
     for (std::int64_t round = 0; round < 2000; ++round) {
       auto shares = matrix(GetParam(), size, round);
-      std::vector<double> next(values.size(), 0.0);
-      for (std::size_t i = 0; i < values.size(); ++i)
-        for (std::size_t j = 0; j < values.size(); ++j) next[j] += shares[i][j] * values[i];
-      values = next;
+      for (std::vector<double>* mixed : {&sums, &weights}) {
+        std::vector<double> next(mixed->size(), 0.0);
+        for (std::size_t i = 0; i < next.size(); ++i)
+          for (std::size_t j = 0; j < next.size(); ++j) next[j] += shares[i][j] * (*mixed)[i];
+        *mixed = next;
+      }
     }
-    for (double value : values) EXPECT_NEAR(value, (size - 1) / 2.0, 1e-6) << size;
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      EXPECT_NEAR(sums[i] / weights[i], (size - 1) / 2.0, 1e-6) << size;
   }
 }
 
@@ -132,6 +146,37 @@ TEST(Gossip, WeightsSumToTheNumberOfRanksAndTheWeightedMeanStays) {
       EXPECT_NEAR(mass, ranks, 1e-12) << graph.name << " " << ranks;
       EXPECT_NEAR(sum, expected, 1e-9) << graph.name << " " << ranks;
     }
+}
+
+/// Blot et al.: who sends keeps half of its weight, and who hears has the weighted mean.
+TEST(Gossip, APushHalvesTheSendersWeight) {
+  const int ranks = 5;
+  std::vector<double> sums, weights(ranks, 1.0);
+  for (int r = 0; r < ranks; ++r) sums.push_back(r * r);
+  for (int rounds : {1, 2, 9}) {
+    Mixing mixing{.ranks = ranks, .rounds = rounds};
+    mixing.level.graph = "push";
+    run(&mixing);
+    std::vector<double> x = sums, a = weights;
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<double> to_x(ranks, 0.0), to_a(ranks, 0.0);
+      for (int r = 0; r < ranks; ++r) {
+        const auto from = static_cast<std::size_t>(r);
+        const auto to = static_cast<std::size_t>(find_graph("push").at(r, ranks, round, 5).to.at(0));
+        a[from] /= 2;
+        to_x[to] += a[from] * x[from];
+        to_a[to] += a[from];
+      }
+      for (std::size_t r = 0; r < x.size(); ++r) {
+        x[r] = (a[r] * x[r] + to_x[r]) / (a[r] + to_a[r]);
+        a[r] += to_a[r];
+      }
+    }
+    for (std::size_t r = 0; r < x.size(); ++r) {
+      EXPECT_NEAR(mixing.values[r], x[r], 1e-12) << rounds;
+      EXPECT_NEAR(mixing.weights[r], a[r], 1e-12) << rounds;
+    }
+  }
 }
 
 /// Lian et al.: disagreement shrinks per round by the second largest eigenvalue, (1 + 2 cos(2 pi / n)) / 3 on

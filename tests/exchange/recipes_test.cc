@@ -106,6 +106,19 @@ std::vector<Misplaced> misplaced_rows() {
       {{{.topology = "servers",
          .codec = {.name = "count_sketch", .options = {{"reuse", 2}, {"candidates", 1}}}}},
        "exchange.levels.codec.reuse: must be 1 at servers, whose answers are of one step: it is 2"},
+      {{{.topology = "sharded", .codec = {.name = "adaptive_threshold"}}},
+       "exchange.levels.codec.name: adaptive_threshold needs topology all_reduce, since its threshold "
+       "follows "
+       "from all members' wires: topology is sharded"},
+      {{{.codec = {.name = "adaptive_threshold", .options = {{"least", 0.02}}}}},
+       "exchange.levels.codec.least: must be below density, where the threshold rises: it is 0.02, and "
+       "density "
+       "is 0.01"},
+      {{{.topology = "gossip", .graph = "push", .rule = "average", .inner_state = Average}},
+       "exchange.levels: a graph whose members hear from more or fewer than they send to needs inner_state "
+       "keep or reset, since weights are kept for what replicas hand in alone: graph is push, inner_state is "
+       "average",
+       3},
       {{{.rule = "elastic", .mixing = 0.5}},
        "exchange.levels: rule elastic needs delay 0 and mixing 0, since both sides move by one difference: "
        "delay "

@@ -33,7 +33,7 @@ void fill(const Arena& arena, std::uint64_t index) {
   for (T& value : arena.values<T>({0, kSize})) value = static_cast<T>(rng.uniform() * 2 - 1);
 }
 
-/// One element as PyTorch's documentation writes its SGD and AdamW, in float64.
+/// One element as PyTorch's documentation writes its SGD, Adagrad and AdamW, in float64.
 struct Reference {
   static constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;  // PyTorch's defaults, and ours
   double weight, velocity = 0, first = 0, second = 0;
@@ -52,6 +52,11 @@ struct Reference {
       return;
     }
     gradient += decay * weight;
+    if (plan.rule == "adagrad") {
+      second += gradient * gradient;
+      weight -= rate * gradient / (std::sqrt(second) + 1e-10);
+      return;
+    }
     if (plan.rule == "sgd") {
       weight -= rate * gradient;
       return;
@@ -133,7 +138,8 @@ TEST_P(Rules, ShowTheirWholeState) {
   EXPECT_TRUE(std::ranges::equal(weights.values<float>({0, kSize}), twin.values<float>({0, kSize})));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Rules, ::testing::Values("sgd", "sign", "momentum", "nesterov", "adamw"));
+INSTANTIATE_TEST_SUITE_P(Table, Rules,
+                         ::testing::Values("sgd", "sign", "momentum", "nesterov", "adamw", "adagrad"));
 
 /// Members hand in what adds up to the first moment, as if one had had all gradients.
 TEST(FrozenAdamW, FollowsTheReferenceFromWhatMembersHandIn) {

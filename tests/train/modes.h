@@ -130,6 +130,8 @@ inline std::vector<Mode> meetings() {
   random.graph = "random";
   random.delay = 1;
   random.inner_state = plan::InnerState::Keep;
+  plan::LevelPlan push = meets("average", 2, "gossip");
+  push.graph = "push";
   plan::LevelPlan exponential = meets("average", 1, "gossip");
   exponential.inner_state = plan::InnerState::Average;
   plan::LevelPlan significant = meets("average", 1, "significant");
@@ -149,6 +151,7 @@ inline std::vector<Mode> meetings() {
           {"sharded_elastic", by(sharded_elastic)},
           {"ring", by(ring)},
           {"random", by(random)},
+          {"push", by(push)},
           {"exponential", by(exponential)},
           {"significant", by(significant)},
           {"servers", by(served)},

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <deque>
 #include <map>
 
@@ -21,6 +23,17 @@ tensor::Kernel scale_kernel(DType type, View values, double factor) {
                 for (T& value : as_span<T>(values)) value *= T(factor);
             });
           }};
+}
+
+/// True if in each of a graph's first rounds every member hears from as many as it sends to: the mixing
+/// matrix is doubly stochastic, and weights stay 1. Otherwise members' weights differ, and last.
+bool is_balanced(const GraphRow& graph, int size, std::uint64_t seed) {
+  for (std::int64_t round = 0; round < 64; ++round)
+    for (int member = 0; member < size; ++member) {
+      const Neighbours at = graph.at(member, size, round, seed);
+      if (at.to.size() != at.from.size()) return false;
+    }
+  return true;
 }
 
 /// One round of one unit: the messages of this member, which outlive the coroutine that awaits them.
@@ -71,15 +84,23 @@ class Round {
   std::deque<net::SendOp> sends_;
 };
 
-class Gossip final : public Topology {
+class Gossip final : public Topology, public Stateful {
  public:
   Gossip(comm::Communicator& group, TopologyContext context)
-      : group_(group), graph_(find_graph(context.level.graph, context.graphs)), seed_(context.seed) {}
+      : group_(group),
+        graph_(find_graph(context.level.graph, context.graphs)),
+        seed_(context.seed),
+        balanced_(is_balanced(graph_, group.size(), context.seed)) {}
 
   Range owned(Range range) const override { return range; }
 
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
-    double& weight = weights_.try_emplace({transfer.unit, transfer.lane}, 1.0).first->second;
+    auto [found, first] = weights_.try_emplace({transfer.unit, transfer.lane}, 1.0);
+    double& weight = found->second;
+    if (first && keeps_weights()) {
+      comm::ExchangeKernel reading(group_, read_kernel(transfer.range, &weight));
+      co_await reading.finished();
+    }
     Neighbours neighbours = graph_.at(group_.rank(), group_.size(), transfer.round, seed_);
     const double share = weight / static_cast<double>(neighbours.to.size() + 1);
     const View data = values.bytes(transfer.range);
@@ -101,17 +122,59 @@ class Gossip final : public Topology {
       co_await adding.finished();
     }
     weight = share + round.received();
+    if (keeps_weights()) {
+      dispatch(beyond_one_.type(), [&weight](auto zero) {
+        // As checkpoints keep it, so that a run that resumes goes on with the same.
+        if constexpr (std::is_floating_point_v<decltype(zero)>)
+          weight = 1 + static_cast<double>(static_cast<decltype(zero)>(weight - 1));
+      });
+      comm::ExchangeKernel keeping(group_, keep_kernel(transfer.range, weight));
+      co_await keeping.finished();
+    }
     co_return weight;
   }
 
   task::Task<void> spread(LevelTransfer, const tensor::Arena&) override { co_return; }
   task::Task<double> total(double mine, std::uint16_t) override { co_return mine; }
 
+  Stateful* stateful() override { return balanced_ ? nullptr : this; }
+  void prepare(const tensor::Arena& like, std::span<const tensor::Slot>) override {
+    beyond_one_ = tensor::Arena(like.type(), like.size(), like.bytes());
+  }
+  std::vector<StateArena> state() const override {
+    if (beyond_one_.size() == 0) return {};
+    return {{"weights", &beyond_one_}};
+  }
+
  private:
+  bool keeps_weights() const { return beyond_one_.size() > 0; }
+  /// What lies between tensors is zero, whatever the weight.
+  tensor::Kernel read_kernel(Range range, double* weight) const {
+    return {"weight", {0, beyond_one_.bytes(range).size()}, [this, range, weight](tensor::Milestones&) {
+              dispatch(beyond_one_.type(), [&](auto zero) {
+                using T = decltype(zero);
+                if constexpr (std::is_floating_point_v<T>)
+                  for (T beyond : beyond_one_.values<T>(range))
+                    if (beyond != 0) *weight = 1 + static_cast<double>(beyond);
+              });
+            }};
+  }
+  tensor::Kernel keep_kernel(Range range, double weight) const {
+    return {"weight", {0, beyond_one_.bytes(range).size()}, [this, range, weight](tensor::Milestones&) {
+              dispatch(beyond_one_.type(), [&](auto zero) {
+                using T = decltype(zero);
+                if constexpr (std::is_floating_point_v<T>)
+                  for (T& beyond : beyond_one_.values<T>(range)) beyond = static_cast<T>(weight - 1);
+              });
+            }};
+  }
+
   comm::Communicator& group_;
   const GraphRow& graph_;
   const std::uint64_t seed_;
+  const bool balanced_;
   std::map<std::pair<std::uint32_t, std::uint16_t>, double> weights_;  // of push-sum, by unit
+  tensor::Arena beyond_one_;  // of a graph that is not balanced: weight - 1 of each element's unit
 };
 
 std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext context) {
@@ -130,6 +193,16 @@ constexpr plan::LevelRule kRules[] = {
     {"exchange.levels", "topology gossip needs rule average, since nobody owns what a rule would keep",
      [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
        return plan::unless(only_averages(c, level), "rule is " + level.rule);
+     }},
+    {"exchange.levels",
+     "a graph whose members hear from more or fewer than they send to needs inner_state keep or reset, since "
+     "weights are kept for what replicas hand in alone",
+     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
+       if (level.inner_state != plan::InnerState::Average) return plan::Violation();
+       for (const GraphRow& graph : graph_table())
+         if (graph.name == level.graph && !is_balanced(graph, c.world_size, c.plan.seed))
+           return plan::Violation(fmt::format("graph is {}, inner_state is average", level.graph));
+       return plan::Violation();
      }},
 };
 

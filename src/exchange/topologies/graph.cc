@@ -63,6 +63,20 @@ Neighbours random_pairs(int member, int size, std::int64_t round, std::uint64_t 
   return {{order[static_cast<std::size_t>(partner)]}, {order[static_cast<std::size_t>(partner)]}};
 }
 
+int drawn_by(int member, int size, std::int64_t round, std::uint64_t seed) {
+  const auto draw = static_cast<std::uint64_t>(round) * static_cast<std::uint64_t>(size);
+  Rng rng(seed, "gossip push", draw + static_cast<std::uint64_t>(member));
+  return (member + 1 + static_cast<int>(rng.below(static_cast<std::uint64_t>(size - 1)))) % size;
+}
+
+Neighbours push(int member, int size, std::int64_t round, std::uint64_t seed) {
+  if (size == 1) return none();
+  Neighbours there{{drawn_by(member, size, round, seed)}, {}};
+  for (int other = 0; other < size; ++other)
+    if (other != member && drawn_by(other, size, round, seed) == member) there.from.push_back(other);
+  return there;
+}
+
 }  // namespace
 
 std::span<const GraphRow> graph_table() {
@@ -71,6 +85,7 @@ std::span<const GraphRow> graph_table() {
       {"exponential", exponential},
       {"dissemination", dissemination},
       {"random", random_pairs},
+      {"push", push},
   };
   return kGraphs;
 }

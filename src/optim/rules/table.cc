@@ -7,7 +7,7 @@ namespace taxon::optim {
 std::span<const RuleRow> rule_table() {
   static const RuleRow kRules[] = {
       TAXON_ROW(RuleRow, sgd),   TAXON_ROW(RuleRow, momentum), TAXON_ROW(RuleRow, nesterov),
-      TAXON_ROW(RuleRow, adamw), TAXON_ROW(RuleRow, sign),
+      TAXON_ROW(RuleRow, adamw), TAXON_ROW(RuleRow, sign),     TAXON_ROW(RuleRow, adagrad),
   };
   return kRules;
 }
