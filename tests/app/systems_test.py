@@ -58,22 +58,27 @@ PLACES = {
     "qsgd": coded("qsgd"), "signsgd-mv": coded("sign_vote"), "strom": coded("threshold"), "terngrad": coded("terngrad"),
     "topk": coded("top_k"), "poseidon": coded("sufficient factors by rule"),
     "sketched-sgd": coded("count_sketch", "servers", "servers"), "mxnet-2bit": coded("two_bit", "servers", "servers"),
+    "deeplearning4j": coded("adaptive_threshold"), "theano-mpi": coded("fp16"),
     "diloco-int8": Stands("replicas, outer Nesterov", "synchronous, every H steps", "all-reduce", "int8"),
     "sparse-loco": Stands("replicas, averaged", "synchronous, every H steps", "all-reduce", "chunk_top_k"),
     "horovod": REPLICATED._replace(communication="all-reduce (ring)"),
     "pytorch-ddp": REPLICATED._replace(communication="all-reduce (ring)"),
     "caffe2": REPLICATED._replace(communication="all-reduce (halving-doubling)"),
     "firecaffe": REPLICATED._replace(communication="all-reduce (tree)"),
-    "gpipe": REPLICATED, "pcl-dnn": REPLICATED, "pipedream-flush": REPLICATED, "zero-bubble": REPLICATED,
+    "powerai-ddl": REPLICATED._replace(communication="all-reduce (torus)"),
+    "cots-hpc": REPLICATED, "gpipe": REPLICATED, "megatron": REPLICATED, "pcl-dnn": REPLICATED, "pipedream-flush": REPLICATED, "zero-bubble": REPLICATED,
     "adasum": REPLICATED._replace(communication="adasum"),
     "bigdl": Stands("sharded", "synchronous", "sharded"),
     "chainermn": Stands("sharded", "synchronous", "node: sharded; across: all-reduce"),
-    "byteps": SERVERS, "geeps": SERVERS, "mxnet-sync": SERVERS, "p3": SERVERS,
+    "caffe-on-spark": Stands("sharded", "synchronous", "node: sharded; across: sharded"),
+    "byteps": SERVERS, "geeps": SERVERS, "mxnet-sync": SERVERS, "p3": SERVERS, "paddlepaddle": SERVERS,
     "tensorflow-backup": SERVERS._replace(scheduling="synchronous, quorum 3, 3 an update"),
     "bosen": SERVERS._replace(scheduling="staleness 2"),
     "li-parameter-server": SERVERS._replace(scheduling="staleness 4"),
+    "distbelief": SERVERS._replace(scheduling="asynchronous"),
     "downpour": SERVERS._replace(scheduling="asynchronous"),
     "mxnet-async": SERVERS._replace(scheduling="asynchronous"),
+    "project-adam": SERVERS._replace(scheduling="asynchronous"),
     "dc-asgd": SERVERS._replace(scheduling="asynchronous, delay compensated adaptively"),
     "dynsgd": SERVERS._replace(scheduling="asynchronous, late ones count less"),
     "rudra-softsync": SERVERS._replace(scheduling="asynchronous, 2 an update, late ones count less"),
@@ -82,6 +87,7 @@ PLACES = {
     "deepspark": Stands("replicas, elastic centre", "asynchronous, every H steps", "servers"),
     "eamsgd": Stands("replicas, elastic centre", "asynchronous, every H steps", "servers"),
     "easgd": Stands("replicas, elastic centre", "asynchronous", "servers"),
+    "mpca-proxy": Stands("replicas, outer momentum", "asynchronous, every H steps", "servers"),
     "easgd-sync": Stands("replicas, elastic centre", "synchronous, every H steps", "all-reduce"),
     "cntk-bmuf": Stands("replicas, block Nesterov", "synchronous, every H steps", "all-reduce"),
     "diloco": Stands("replicas, outer Nesterov", "synchronous, every H steps", "all-reduce"),
@@ -91,6 +97,9 @@ PLACES = {
     "sparknet": Stands("replicas, averaged", "synchronous, every H steps", "all-reduce"),
     "slowmo": Stands("replicas, slow momentum", "synchronous, every H steps", "all-reduce"),
     "d-psgd": Stands("replicas, mixed", "synchronous", "gossip (ring)"),
+    "gosgd": Stands("replicas, mixed", "synchronous, every H steps", "gossip (push)"),
+    "gossiping-sgd": Stands("replicas, mixed", "synchronous", "gossip (random)"),
+    "singa": Stands("replicas, mixed; sharded", "synchronous, every H steps", "node: sharded; across: gossip (ring)"),
     "gossipgrad": Stands("replicas, mixed", "synchronous", "gossip (dissemination)"),
     "sgp": Stands("replicas, mixed", "synchronous", "gossip (exponential)"),
     "ad-psgd": Stands("replicas, mixed", "asynchronous", "pairs"),
@@ -116,7 +125,9 @@ CODECS = {
     "sign_vote": (lambda key: 1 / 8, ALL_REDUCED),
     "qsgd": (lambda key: key("bits") / 8 + 4 / key("block"), ALL_REDUCED),
     "terngrad": (lambda key: 1 / 4 + 4 / key("block"), ALL_REDUCED),
+    "fp16": (lambda key: 2, ALL_REDUCED),
     "threshold": (lambda key: 4 * key("density"), GATHERED),
+    "adaptive_threshold": (lambda key: 4 * key("density"), GATHERED),
     "top_k": (lambda key: 8 * key("density"), GATHERED),
     "split_top_k": (lambda key: 8 * key("density"), ALL_REDUCED),
     "gtop_k": (lambda key: 8 * key("density"), 2 * (N - 1) / N),  # a tree of merges, a broadcast: n - 1 wires each
@@ -133,7 +144,7 @@ AT_SERVERS = {
 }
 # Dense sums and meetings: bytes that a member sends, over those of the model.
 DENSE = {"all_reduce": ALL_REDUCED, "sharded": ALL_REDUCED, "servers": SERVED, "adasum": math.log2(N), "gossip ring": 2,
-         "gossip exponential": 1, "gossip dissemination": 1,
+         "gossip exponential": 1, "gossip dissemination": 1, "gossip random": 1, "gossip push": 1,
          "node, across": 2 * (2 - 1) / 2 + 2 * (2 - 1) / 2 / 2}  # two of a node; then two nodes, half of the model each
 
 
@@ -192,9 +203,13 @@ class Recipe:
             between = BATCH / (N / stages) * shapes[0][0]
             return 0.98 * 4 * (values / stages + between), 1.03 * 4 * (values / stages + between)
         members = self.key("tensor", 1, self.text)
-        if members > 1:  # a half of the model in two replicas; between layers no more than their outputs, and back (parallel_test.py says how much)
-            between = 2 * BATCH / (N / members) * sum(shape[0] for shape in shapes if len(shape) > 1)
-            return 0.98 * 4 * values / members, 1.03 * 4 * (values / members + between)
+        if members > 1:  # a part of the model among replicas; between layers no more than their outputs, and back (parallel_test.py says how much)
+            replicas = N / members
+            part, outputs = 2 * (replicas - 1) / replicas * values / members, [shape[0] for shape in shapes if len(shape) > 1]
+            return 0.98 * 4 * (part + BATCH / replicas * min(outputs)), 1.03 * 4 * (part + 2 * BATCH / replicas * sum(outputs))
+        if "across: gossip" in place.communication:  # inside the node all in a step; in a round a half to the other node, and then inside the node
+            total = 4 * values * (1 + self.rounds() / STEPS)
+            return 0.98 * total, 1.03 * total
         if codec == "dense":
             topology = self.word("topology", "all_reduce")
             kind = "node, across" if "group: across" in self.levels else f"gossip {self.word('graph')}" if topology == "gossip" else topology
@@ -268,9 +283,9 @@ class Systems(TaxonTest):
         for axis in ("parallelism", "optimisation", "scheduling", "communication", "compression"):
             self.assertIn(axis + ": ", out)
         for alone in (out, self.taxon("taxonomy").stdout):
-            self.assertIn("  GPipe: gpipe; without: activations that are computed again instead of kept", alone)
-            self.assertIn("  PipeDream: no recipe; without: training with older versions of the weights", alone)
-            self.assertIn("  Horovod: horovod adasum\n", alone)
+            self.assertIn("  GPipe (Huang et al., NeurIPS 2019): gpipe; without: activations that are computed again instead of kept", alone)
+            self.assertIn("  STRADS (Lee et al., NeurIPS 2014; Kim et al., EuroSys 2016): no recipe; without: blocks of parameters", alone)
+            self.assertIn("  Horovod (Sergeev and Del Balso, 2018; Maleki et al., MLSys 2021): horovod adasum\n", alone)
         lines = dict(re.findall(r"^(\S+) +(data[^;]*; .*)$", out, re.MULTILINE))
         self.assertEqual(sorted(lines), sorted(PLACES), "each recipe has a row of PLACES")
         self.assertEqual({name: axes(line) for name, line in lines.items()}, PLACES)

@@ -71,7 +71,7 @@ std::vector<Axis> axes() {
 void print_survey(std::ostream& out) {
   out << "\nSystems of the survey and what of them is out of reach:\n";
   for (const plan::SurveyRow& row : plan::survey())
-    out << fmt::format("  {}: {}{}{}\n", row.system,
+    out << fmt::format("  {} ({}): {}{}{}\n", row.system, row.source,
                        row.recipes.empty() ? "no recipe" : std::string(row.recipes),
                        row.missing.empty() ? "" : "; without: ", row.missing);
 }
@@ -88,6 +88,7 @@ std::string to_json(const std::vector<plan::Plan>& plans) {
   }
   for (const plan::SurveyRow& row : plan::survey())
     json["survey"].push_back({{"system", std::string(row.system)},
+                              {"source", std::string(row.source)},
                               {"recipes", std::string(row.recipes)},
                               {"missing", std::string(row.missing)}});
   return json.dump(2) + "\n";
