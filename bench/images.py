@@ -75,7 +75,7 @@ def written(session, pictures):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as partial:
         made = os.path.join(partial, "made")
         if pictures is SMALL:
-            command = [os.path.join(ROOT, "tools", "export_fashion_mnist.py"), "images", made, "--limit", str(count)]
+            command = ["/usr/bin/python3", os.path.join(ROOT, "tools", "export_fashion_mnist.py"), "images", made, "--limit", str(count)]
         else:
             command = [os.path.join(PEERS, "pictures.py"), made, str(count), str(pictures.extent)]
         subprocess.run(command, check=True, stdout=sys.stderr)

@@ -56,14 +56,14 @@ class Images(torch.utils.data.Dataset):
         options = self.options
         with Image.open(self.files[index]) as image:
             image = image.convert("L" if options.channels == 1 else "RGB")
-            if options.padding == 0:  # while a pixel is a byte
+            if options.padding == 0:
                 image = image.crop((left, top, left + options.size, top + options.size))
             pixels = numpy.asarray(image)
         values = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-        values = (values.astype(numpy.float32) - self.mean) / self.deviation
         if options.padding > 0:
             around = (options.padding, options.padding)
             values = numpy.pad(values, ((0, 0), around, around))[:, top:top + options.size, left:left + options.size]
+        values = (values.astype(numpy.float32) - self.mean) / self.deviation
         return numpy.ascontiguousarray(values[:, :, ::-1] if flips else values)
 
     def __getitem__(self, index):
