@@ -221,22 +221,24 @@ def add_best_row(session, row, figures, layers, batch, verified, settings):
 GROUPS = (1, 2, 4)
 
 
+def cases_of(width, batch, with_forms):
+    """Every number of groups; where layers are looked at one by one, two that are data parallel inside groups as well."""
+    mixed = [Case(width, batch, 2, ("fc1", "fc2"))] if with_forms else []
+    return [*(Case(width, batch, groups) for groups in GROUPS), *mixed]
+
+
 def run_bytes(session, folder, width):
     for words, part in BATCHES.items():
         batch = int(width * part)
         if session.rows.has(best_row(batch, "with the fewest bytes")):
             continue
-        totals, all_verified = {}, True
-        for groups in GROUPS:
-            case = Case(width, batch, groups)
-            by_layer, verified = sent(session, case, folder)
-            totals[groups], all_verified = sum(by_layer.values()), all_verified and verified
-            if part == 1:
-                add_form_rows(session, case, by_layer, verified)
-        if part == 1:
-            mixed = Case(width, batch, 2, ("fc1", "fc2"))
-            add_form_rows(session, mixed, *sent(session, mixed, folder))
-        add_best_row(session, best_row(batch, "with the fewest bytes"), totals, Case(width, batch, 1).layers(), batch, all_verified, {"width": width, "batch_is": words})
+        found = {case: sent(session, case, folder) for case in cases_of(width, batch, with_forms=part == 1)}
+        for case, (by_layer, verified) in found.items() if part == 1 else ():
+            add_form_rows(session, case, by_layer, verified)
+        whole = {case.groups: one for case, one in found.items() if not case.by_samples}
+        totals = {groups: sum(by_layer.values()) for groups, (by_layer, _) in whole.items()}
+        add_best_row(session, best_row(batch, "with the fewest bytes"), totals, Case(width, batch, 1).layers(), batch, all(verified for _, verified in whole.values()),
+                     {"width": width, "batch_is": words})
 
 
 def run_times(session, folder, width, cluster):

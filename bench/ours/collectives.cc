@@ -1,6 +1,6 @@
 // Taxon's all-reduce: the row that the table gives for the size and the transport, or the one that the
-// variant names. In place, in a region of the transport, as gradients are. Variants reduce_scatter and all_gather:
-// the sum's two halves, one after the other, of which the named one is timed.
+// variant names. In place, in a region of the transport, as gradients are. Variants reduce_scatter and
+// all_gather: the sum's two halves, one after the other, of which the named one is timed.
 // --rank --ranks --host --port as every side; --job-port: for the control network.
 #include "comm/collectives.h"
 

@@ -1,7 +1,7 @@
 // A training set as a rank's loader prepares it: encoded images to normalised samples, transforms drawn.
 // bench_images RECIPE [KEY.PATH=VALUE...] answers each line of its standard input with a line of JSON:
-//   load {"threads", "batch", "batches", "unmeasured"}: seconds of so many batches, after some that are not measured
-//   dump {"count", "file"}: writes the first samples of epoch 0, float32 one after the other
+//   load {"threads", "batch", "batches", "unmeasured"}: seconds of so many batches, after some that are not
+//   measured dump {"count", "file"}: writes the first samples of epoch 0, float32 one after the other
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ struct Load {
 task::Task<void> take_all(comm::Runtime* runtime, const data::Dataset* dataset, std::uint64_t seed, Load load,
                           double* seconds) {
   const std::int64_t total = (load.unmeasured + load.batches) * load.batch;
-  data::Loader loader(*runtime, *dataset, data::Sampler(seed, dataset->size(), load.batch), 2, 0, total, 1, 0);
+  data::Loader loader(*runtime, *dataset, data::Sampler(seed, dataset->size(), load.batch), 2, 0, total, 1,
+                      0);
   auto begin = std::chrono::steady_clock::now();
   for (std::int64_t taken = 0; !loader.at_end(); ++taken) {
     if (taken == load.unmeasured) begin = std::chrono::steady_clock::now();

@@ -1,6 +1,6 @@
 // A program's own loop over the plain cnn of docs/benchmarks.md, as one rank of its launcher's job: what
-// bench/peers/ddp.py does, by taxon::DataParallel. own_loop RECIPE [KEY.PATH=VALUE...]; rank 0 prints a line of
-// JSON: the seconds and the loss of each step and the accuracy on the first data.test_limit test samples.
+// bench/peers/ddp.py does, by taxon::DataParallel. own_loop RECIPE [KEY.PATH=VALUE...]; rank 0 prints a line
+// of JSON: the seconds and the loss of each step and the accuracy on the first data.test_limit test samples.
 // WEIGHTS in the environment: a safetensors file to begin with.
 #include <taxon/data_parallel.h>
 #include <taxon/error.h>

@@ -1,8 +1,8 @@
 // One plain libtorch process that trains a network of docs/benchmarks.md, as a sensible user would write it.
 // Answers each line `train {"steps", "batch", "rate", "test_samples", "memory_format"}` with a line of JSON:
 // the seconds and the loss of each step, of it the seconds of forward and backward, and the test accuracy.
-// [--model NAME] [--threads T] [--data FOLDER] [--weights SAFETENSORS] --order FILE: what it trains (Fashion-MNIST,
-// or for gpt the folder's train.txt), where it begins, and in which order it takes samples.
+// [--model NAME] [--threads T] [--data FOLDER] [--weights SAFETENSORS] --order FILE: what it trains
+// (Fashion-MNIST, or for gpt the folder's train.txt), where it begins, and in which order it takes samples.
 #include <torch/nn.h>
 #include <torch/optim.h>
 #include <torch/utils.h>
@@ -98,8 +98,8 @@ nlohmann::json train(const Common& common, const Settings& settings) {
                            {"losses", figures},
                            {"parameters", parameters}};
   if (settings.test_samples > 0)
-    result["test_accuracy"] = accuracy(network, common.test.samples.slice(0, 0, settings.test_samples),
-                                       common.test.labels);
+    result["test_accuracy"] =
+        accuracy(network, common.test.samples.slice(0, 0, settings.test_samples), common.test.labels);
   return result;
 }
 
@@ -111,12 +111,12 @@ int main(int argc, char** argv) {
   const std::string model = option(argc, argv, "model", "cnn");
   torch::set_num_threads(std::stoi(option(argc, argv, "threads", "1")));
   const std::int64_t context = plain_network(model).context;
-  const Common common{.model = model,
-                      .data = context > 0 ? load_text(folder + "/train.txt", context)
-                                          : load_fashion_mnist(folder, "train"),
-                      .test = context > 0 ? Dataset{} : load_fashion_mnist(folder, "t10k"),
-                      .weights = option(argc, argv, "weights", ""),
-                      .order = order_in(option(argc, argv, "order", ""))};
+  const Common common{
+      .model = model,
+      .data = context > 0 ? load_text(folder + "/train.txt", context) : load_fashion_mnist(folder, "train"),
+      .test = context > 0 ? Dataset{} : load_fashion_mnist(folder, "t10k"),
+      .weights = option(argc, argv, "weights", ""),
+      .order = order_in(option(argc, argv, "order", ""))};
   for (std::string line; std::getline(std::cin, line);) {
     const auto space = line.find(' ');
     if (line.substr(0, space) != "train") return 0;

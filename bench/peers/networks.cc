@@ -110,7 +110,8 @@ struct AttentionImpl : Module {
     return at::scaled_dot_product_attention(query, key, value, {}, 0, /*is_causal=*/true);
 #else
     const at::Tensor later = at::ones({query.size(2), query.size(2)}, at::kBool).triu(1);
-    const at::Tensor scores = query.matmul(key.transpose(2, 3)) / std::sqrt(static_cast<double>(query.size(3)));
+    const at::Tensor scores =
+        query.matmul(key.transpose(2, 3)) / std::sqrt(static_cast<double>(query.size(3)));
     return scores.masked_fill(later, -std::numeric_limits<double>::infinity()).softmax(3).matmul(value);
 #endif
   }
@@ -147,8 +148,8 @@ struct GptBlockImpl : Module {
 };
 TORCH_MODULE(GptBlock);
 
-/// Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2), whose logits are products
-/// with the embedding of tokens.
+/// Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2), whose logits are
+/// products with the embedding of tokens.
 struct GptImpl : Module {
   GptImpl(std::int64_t vocabulary, std::int64_t context, int layers, std::int64_t width, std::int64_t heads)
       : wte(register_module("wte", Embedding(vocabulary, width))),
@@ -176,7 +177,8 @@ std::string contents(const std::string& path) {
 
 template <class Holder>
 PlainNetwork whole(Holder module, std::int64_t context = 0) {
-  return {module.ptr(), [module](const at::Tensor& samples) mutable { return module->forward(samples); }, context};
+  return {module.ptr(), [module](const at::Tensor& samples) mutable { return module->forward(samples); },
+          context};
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 
 namespace taxon::bench {
 
-/// A network of docs/models.md out of libtorch's own modules, as a sensible user would write it, with the names
-/// of Taxon's parameters.
+/// A network of docs/models.md out of libtorch's own modules, as a sensible user would write it, with the
+/// names of Taxon's parameters.
 struct PlainNetwork {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&)> forward;  // samples to logits, classes last
-  std::int64_t context = 0;                                // tokens of a sample; 0: it takes images
+  std::int64_t context = 0;                              // tokens of a sample; 0: it takes images
 };
 
 /// "cnn" and "resnet18" for Fashion-MNIST, "gpt" for windows of bytes: 4 layers of width 128 with 4 heads, of
