@@ -108,7 +108,9 @@ def add_own_loop(session, base, runs, bound):
         theirs = sides[name][best[name]]
         filled = throughput_row(base, f"{OWN_LOOP}, {BEST}", peer, ours, theirs, bound)
         filled.verified = all(verified(found, theirs) for found in sides[OWN_LOOP].values())
-        filled.settings |= {**facts(ours, theirs), "formats": [best[OWN_LOOP], best[name]]}
+        filled.settings |= {**facts(ours, theirs), "formats": [best[OWN_LOOP], best[name]],
+                            "compute_ms": [median_of(side, lambda t: t.alone) * 1e3 for side in (ours, theirs)],
+                            "exposed_ms": [median_of(side, lambda t: t.exposed) * 1e3 for side in (ours, theirs)]}
         session.rows.add(filled.want("ratio", at_least=OWN_LOOP_LEAST) if peer == TRAIN else filled)
 
 

@@ -169,8 +169,9 @@ def run_own_loop(session, workers, work, memory_format, weights, cluster=None, o
     answer = run_group(f"own loop {workers}", commands_for(workers, cluster, [session.program("bench_own_loop"), work.lesson().recipe, *sets]), environments,
                        session.log_folder)
     result = json.loads(next(line for line in answer.splitlines() if line.startswith("{")))
-    return Training(workers, settled(result["seconds"]), losses=tuple(result["losses"]), accuracy=result.get("test_accuracy"), parameters=result["parameters"],
-                    details={"bytes_sent_per_step": result["bytes_sent_per_step"]}, model=work.model)
+    kept = ("bytes_sent_per_step", "copies_per_step")
+    return Training(workers, settled(result["seconds"]), settled(result["compute_seconds"]), settled(result["exposed_seconds"]), tuple(result["losses"]),
+                    result.get("test_accuracy"), result["parameters"], {key: result[key] for key in kept}, work.model)
 
 
 class Ddp:

@@ -16,15 +16,19 @@
 namespace taxon::bench {
 namespace {
 
-/// The mean loss of the job's steps.
-class Losses final : public train::Observer {
+/// The mean loss of the job's steps, and where this rank's time went.
+class Steps final : public train::Observer {
  public:
   void started(const train::RunInfo&) override {}
-  void stepped(const train::StepReport& report) override { all.push_back(report.loss); }
+  void stepped(const train::StepReport& report) override {
+    losses.push_back(report.loss);
+    compute.push_back(std::chrono::duration<double>(report.compute).count());
+    exposed.push_back(std::chrono::duration<double>(report.exposed).count());
+  }
   void evaluated(const train::Evaluation&) override {}
   void saved(const std::string&) override {}
   void noticed(const std::string&) override {}
-  std::vector<double> all;
+  std::vector<double> losses, compute, exposed;
 };
 
 void run(const plan::Plan& plan, const std::string& weights) {
@@ -38,11 +42,11 @@ void run(const plan::Plan& plan, const std::string& weights) {
   for (auto& parameter : net->parameters())
     if (parameter.dim() == 4) parameter.set_data(parameter.detach().clone(format));
   Job job = Job::from_environment(plan);
-  Losses losses;
+  Steps steps;
   std::vector<double> seconds;
   nlohmann::json result;
   {
-    DataParallel model(job, net, {.samples = train.labels.size(0), .observer = &losses});
+    DataParallel model(job, net, {.samples = train.labels.size(0), .observer = &steps});
     while (model.active()) {
       const auto begin = std::chrono::steady_clock::now();
       const auto share = torch::tensor(at::ArrayRef(model.share().data(), model.share().size()));
@@ -53,13 +57,16 @@ void run(const plan::Plan& plan, const std::string& weights) {
       seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
     result["bytes_sent_per_step"] = model.outcome().bytes_sent_per_step;
+    result["copies_per_step"] = model.outcome().copies_per_step;
   }
   if (job.rank() == 0) {
     std::int64_t parameters = 0;
     for (const auto& parameter : net->parameters()) parameters += parameter.numel();
     const std::int64_t tested = plan.data.test_limit;
     result["seconds"] = seconds;
-    result["losses"] = losses.all;
+    result["losses"] = steps.losses;
+    result["compute_seconds"] = steps.compute;
+    result["exposed_seconds"] = steps.exposed;
     result["parameters"] = parameters;
     if (tested > 0)
       result["test_accuracy"] = accuracy({net.ptr(), [&](const at::Tensor& x) { return net->forward(x); }},
