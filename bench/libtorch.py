@@ -1,18 +1,19 @@
-"""One worker's step with Debian's libtorch and with that of PyPI's newest PyTorch, of two models, against plain loops on the same library in C++ and in Python:
+"""One worker's step with Debian's libtorch and with that of PyPI's newest PyTorch, of three models, against plain loops on the same library in C++ and in Python:
 the same weights at the start, the same batches, memory formats, threads and cores."""
 import contextlib
 import functools
 import statistics
 
-from harness import build, equal, machine, packages, pairs, training
+from harness import build, equal, machine, packages, pairs, texts, training
 from harness.rows import Row, claim
-from harness.training import BATCH, FORMATS, TORCH_LOOP, Plain, Weights, Work, planted, run_taxon
+from harness.training import TORCH_LOOP, Plain, Weights, Work, planted, run_taxon
 
-PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "python3-torch")
-PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "cmake/Libtorch.cmake")
+PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "python3-torch", *texts.PACKAGES)
+PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "bench/recipes/gpt.yaml", "cmake/Libtorch.cmake")
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, and turns.
-STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (300, 21)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (20, 11)}}
+STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (300, 21)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (20, 11)},
+         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (40, 11)}}
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
 PLANTS = {name: overrides for name, overrides in training.PLANTS.items() if name != "no exchange"}  # one worker has nobody to exchange with
@@ -36,7 +37,7 @@ def fill(row, ours, theirs, settings):
         row.bound, row.of_bound = row.theirs, row.theirs / row.ours
         row.verified = all(equal.same(a.losses, b.losses) for a in ours for b in theirs)
         row.settings |= {"worst_loss_difference": max(equal.worst_difference(a.losses, b.losses) for a in ours for b in theirs),
-                         "accuracy": [statistics.median(t.accuracy for t in runs) for runs in (ours, theirs)]}
+                         "accuracy": [training.accuracy_of(runs) for runs in (ours, theirs)]}
         row.want("ratio", at_least=LEAST[row.peer])
     return row
 
@@ -44,31 +45,31 @@ def fill(row, ours, theirs, settings):
 def run_case(session, release, model, threads):
     """All sides compute with as many threads on the same cores."""
     library = session.with_libtorch(release)
-    facts = build.version_of(library.build_dir)
-    cases = {kind: f"{model}, libtorch {facts['libtorch']}, threads: {threads}, {kind}" for kind in (*FORMATS, BEST)}
+    facts, lesson = build.version_of(library.build_dir), training.LESSONS[model]
+    cases = {kind: f"{model}, libtorch {facts['libtorch']}, threads: {threads}, {kind}" for kind in (*lesson.formats, BEST)}
     missing = [(kind, peer) for kind in cases for peer in LEAST if not session.rows.has(Row("torch", cases[kind], "none", 1, peer=peer))]
     if not missing:
         return
     steps, rounds = STEPS[model][session.mode]
-    work = Work(steps, 0, 500, model=model)
+    work = Work(steps, 0, 500 if lesson.is_tested else 1, model=model)
     with contextlib.ExitStack() as stack:
         weights = stack.enter_context(Weights(library, model))
         sides = {CPP: stack.enter_context(Plain(library, 1, weights, threads, model)),
                  PYTHON: stack.enter_context(Plain(library, 1, weights, threads, model, TORCH_LOOP, environment_of(release)))}
         turns = {}
-        for memory_format in FORMATS:
+        for memory_format in lesson.formats:
             for peer, side in sides.items():
                 turns[peer, memory_format] = functools.partial(side.train, work, memory_format)
             if not session.peers_only:
                 turns["Taxon", memory_format] = functools.partial(run_taxon, library, 1, work, memory_format, threads=threads, overrides=planted(session))
         runs = pairs.take_turns(turns, rounds)
-    settings = {"batch": BATCH, "threads": threads, "steps": steps, "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"], "onednn": facts["oneDNN"]}
-    by_side = {name: {one: runs[name, one] for one in FORMATS if (name, one) in runs} for name in ("Taxon", *sides)}
+    settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"], "onednn": facts["oneDNN"]}
+    by_side = {name: {one: runs[name, one] for one in lesson.formats if (name, one) in runs} for name in ("Taxon", *sides)}
     best = {name: found and equal.better(found, lambda t: 1 / t.step) for name, found in by_side.items()}
     for kind, peer in missing:
         ours, theirs = (best["Taxon"], best[peer]) if kind == BEST else (kind, kind)
         more = {"formats": [ours, theirs]} if kind == BEST else {}
-        python = by_side[PYTHON][FORMATS[0]][0].details.get("version")
+        python = by_side[PYTHON][lesson.formats[0]][0].details.get("version")
         session.rows.add(fill(Row("torch", cases[kind], "none", 1, peer=peer, unit="ms"), by_side["Taxon"].get(ours), by_side[peer][theirs],
                               settings | more | ({"python_torch": python} if peer == PYTHON else {})))
 

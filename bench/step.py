@@ -1,6 +1,6 @@
 """Training steps of several workers against PyTorch DistributedDataParallel over Gloo, on one host and in the test cluster. Equal work: the same weights
 at the start, the same batches in the same order, the same cores; both sides with both orders of images in memory. The loss of every step must
-be the peer's."""
+be the peer's. A program's own loop by taxon::DataParallel does the same beside `taxon train`."""
 import functools
 import statistics
 import sys
@@ -9,11 +9,11 @@ from harness import equal, pairs
 from harness.cluster import Cluster, NoCluster
 from harness.rows import Row, claim
 from harness.stream import stream_bandwidth
-from harness.training import BATCH, FORMATS, PARAMETERS, PLANTS, Ddp, Plain, Weights, Work, planted, run_taxon  # noqa: F401
+from harness.training import BATCH, FORMATS, PARAMETERS, PLANTS, Ddp, Plain, Weights, Work, planted, run_own_loop, run_taxon  # noqa: F401
 
 PACKAGES = ("python3-torch", "python3-numpy", "libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libopenmpi-dev",
             "openmpi-bin", "libgloo-dev", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/step.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml")
+PATHS = ("src", "apps/taxon", "bench/step.py", "bench/harness", "bench/peers", "bench/ours/own_loop.cc", "bench/recipes/cnn.yaml", "include/taxon/data_parallel.h")
 LOCAL_WORKERS = 2
 LAB_HOSTS, LAB_RATE, LAB_CORES = 4, "1gbit", 0.45
 # Beside the recipe's own way in the test cluster, which is all-reduce, whose slices go by priority behind the next forward pass. Sharded: gradients are
@@ -23,11 +23,14 @@ TEST_SAMPLES = {"smoke": 200, "quick": 2000, "full": 10000}
 LOCAL_STEPS = {"smoke": (20, 4, 1), "quick": (100, 40, 3), "full": (300, 100, 7)}  # steps, those without communication, turns
 LAB_STEPS = {"smoke": (6, 2, 1), "quick": (50, 15, 3), "full": (200, 60, 7)}
 BEST = "the better of each"
+OWN_LOOP, TRAIN = "own loop", "taxon train"
+OWN_LOOP_PEERS = {TRAIN: "Taxon", "PyTorch DDP": "DDP"}  # and whose runs they are
+OWN_LOOP_LEAST = 0.98  # of taxon train's samples per second
 
 
 def targets(peers_only):
     programs = ["bench_libtorch_loop", "bench_tcp_stream"]
-    return programs if peers_only else [*programs, "taxon"]
+    return programs if peers_only else [*programs, "taxon", "bench_own_loop"]
 
 
 def median_of(trainings, figure):
@@ -96,6 +99,21 @@ def add_formats(session, base, runs, ours, bound, wire_seconds):
     add_pair(session, chosen, BEST, mine and mine[best[0]], theirs[best[1]], bound, wire_seconds)
 
 
+def add_own_loop(session, base, runs, bound):
+    """Each side by its better format; losses are those of `taxon train` and of DDP."""
+    sides = {name: {one: runs[name, one] for one in FORMATS} for name in (OWN_LOOP, "Taxon", "DDP")}
+    best = {name: equal.better(found, rate) for name, found in sides.items()}
+    ours = sides[OWN_LOOP][best[OWN_LOOP]]
+    for peer, name in OWN_LOOP_PEERS.items():
+        theirs = sides[name][best[name]]
+        filled = throughput_row(base, f"{OWN_LOOP}, {BEST}", peer, ours, theirs, bound)
+        filled.verified = all(verified(found, theirs) for found in sides[OWN_LOOP].values())
+        filled.settings |= {**facts(ours, theirs), "formats": [best[OWN_LOOP], best[name]],
+                            "compute_ms": [median_of(side, lambda t: t.alone) * 1e3 for side in (ours, theirs)],
+                            "exposed_ms": [median_of(side, lambda t: t.exposed) * 1e3 for side in (ours, theirs)]}
+        session.rows.add(filled.want("ratio", at_least=OWN_LOOP_LEAST) if peer == TRAIN else filled)
+
+
 def finished(session, cases):
     return all(session.rows.has(Row("step", case, ranks=ranks, bytes=4 * PARAMETERS, peer=peer)) for case, ranks, peer in cases)
 
@@ -104,7 +122,8 @@ def run_local(session):
     base = {"bench": "step", "case": "cnn, one host", "transport": "shared memory", "ranks": LOCAL_WORKERS, "bytes": 4 * PARAMETERS,
             "settings": {"batch_per_worker": BATCH, "bound": "as many plain processes at once", "measured": True}}
     twice = f"plain libtorch x {LOCAL_WORKERS}"
-    if finished(session, [(f"{base['case']}, {BEST}", LOCAL_WORKERS, peer) for peer in ("PyTorch DDP", twice)]):
+    if finished(session, [(f"{base['case']}, {BEST}", LOCAL_WORKERS, peer) for peer in ("PyTorch DDP", twice)] +
+                [(f"{base['case']}, {OWN_LOOP}, {BEST}", LOCAL_WORKERS, peer) for peer in OWN_LOOP_PEERS]):
         return
     steps, plain_steps, rounds = LOCAL_STEPS[session.mode]
     work, short = Work(steps, plain_steps, TEST_SAMPLES[session.mode]), Work(plain_steps, 0, 0)
@@ -116,10 +135,13 @@ def run_local(session):
             turns["bound", memory_format] = functools.partial(plain.train, short, memory_format, LOCAL_WORKERS)
             if not session.peers_only:
                 turns["Taxon", memory_format] = functools.partial(run_taxon, session, LOCAL_WORKERS, work, memory_format, overrides=planted(session))
+                turns[OWN_LOOP, memory_format] = functools.partial(run_own_loop, session, LOCAL_WORKERS, work, memory_format, weights, overrides=planted(session))
         runs = pairs.take_turns(turns, rounds)
     base["settings"] |= {"steps": steps, "pairs": rounds, "rate": work.rate}
     bound = max(median_of(runs["bound", memory_format], rate) for memory_format in FORMATS)
     add_formats(session, base, runs, "Taxon", bound, None)
+    if not session.peers_only:
+        add_own_loop(session, base, runs, bound)
     plain_runs = {memory_format: runs["plain", memory_format] for memory_format in FORMATS}
     ours = {memory_format: runs.get(("Taxon", memory_format)) for memory_format in FORMATS}
     best = plain_runs[equal.better(plain_runs, rate)]
@@ -132,7 +154,8 @@ def run_lab(session):
             "settings": {"batch_per_worker": BATCH, "cores_per_host": LAB_CORES, "network": "emulated",
                          "bound": "slower of the link, 2(n-1)/n S/B, and compute"}}
     ways = {"": (), **{f", {way}": overrides for way, overrides in OTHER_WAYS.items()}}
-    if finished(session, [(f"{base['case']}{way}, {BEST}", LAB_HOSTS, "PyTorch DDP") for way in ways]):
+    if finished(session, [(f"{base['case']}{way}, {BEST}", LAB_HOSTS, "PyTorch DDP") for way in ways] +
+                [(f"{base['case']}, {OWN_LOOP}, {BEST}", LAB_HOSTS, peer) for peer in OWN_LOOP_PEERS]):
         return
     steps, alone_steps, rounds = LAB_STEPS[session.mode]
     work = Work(steps, alone_steps, TEST_SAMPLES[session.mode])
@@ -145,6 +168,9 @@ def run_lab(session):
                 for way, overrides in {} if session.peers_only else ways.items():
                     turns["Taxon" + way, memory_format] = functools.partial(run_taxon, session, LAB_HOSTS, work, memory_format, cluster,
                                                                             overrides=(*overrides, *planted(session)))
+                if not session.peers_only:
+                    turns[OWN_LOOP, memory_format] = functools.partial(run_own_loop, session, LAB_HOSTS, work, memory_format, weights, cluster,
+                                                                       overrides=planted(session))
             runs = pairs.take_turns(turns, rounds)
     wire = 2 * (LAB_HOSTS - 1) / LAB_HOSTS * 4 * PARAMETERS / bandwidth
     compute = min(median_of(runs["DDP", memory_format], lambda t: t.alone) for memory_format in FORMATS)
@@ -156,6 +182,8 @@ def run_lab(session):
             continue
         chosen = base | {"case": base["case"] + way, "settings": base["settings"] | {"overrides": overrides}}
         add_formats(session, chosen, runs, "Taxon" + way, bound, wire)
+    if not session.peers_only:
+        add_own_loop(session, base, runs, bound)
 
 
 def run(session):

@@ -16,7 +16,11 @@ def environments(address, ranks, local):
 
 def train(session, preset, ranks, cluster, overrides, enough=None):
     """The run's summary and the tests on its way. `cluster` None: on this host. The run ends early when `enough` of the tests so far is true."""
-    recipe = os.path.join(ROOT, "recipes", "systems", preset + ".yaml")
+    return train_recipe(session, os.path.join(ROOT, "recipes", "systems", preset + ".yaml"), ranks, cluster, overrides, enough)
+
+
+def train_recipe(session, recipe, ranks, cluster, overrides, enough=None):
+    preset = os.path.basename(recipe).removesuffix(".yaml")
     sets = ["threads=1", "report.tensorboard=false", "checkpoint.every_epochs=0", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", recipe, "--out", out, *(word for one in sets for word in ("--set", one))]

@@ -183,7 +183,7 @@ def coarse(found, mark):
 
 DOCS, RESULTS, CODECS, SIMULATION, PARALLELISM = ("docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md",
                                                      "docs/parallelism.md")
-LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "parallelism", "servers", "slow-links", "time-to-accuracy")
+LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "images", "language", "hybrid", "parallelism", "servers", "slow-links", "time-to-accuracy")
 
 
 def is_claim(row):
@@ -231,7 +231,7 @@ def highlights(row):
 
 TABLES = (
     *(Table(bench, DOCS, bench, listing) for bench in LISTED),
-    *(Table(f"{bench} goals", DOCS, bench, claims, is_claim) for bench in ("collectives", "transport", "tensor-rpc", "step", "torch", "codecs", "time-to-accuracy", "servers",
+    *(Table(f"{bench} goals", DOCS, bench, claims, is_claim) for bench in ("collectives", "transport", "tensor-rpc", "step", "torch", "images", "hybrid", "codecs", "time-to-accuracy", "servers",
                                                                         "slow-links", "real-vs-virtual", "gs-sgd")),
     Table("simulator", DOCS, "simulator", listing, lambda row: not is_claim(row) and not is_coarse(row)),
     Table("pcl-dnn", PARALLELISM, "pcl-dnn", scaling, lambda row: "technique" in row.settings),

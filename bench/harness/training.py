@@ -6,16 +6,36 @@ import statistics
 import subprocess
 import tempfile
 
-from harness import equal, machine
+from harness import equal, machine, texts
 from harness.build import ROOT
 from harness.group import run_group
 from harness.side import Side
 
-BATCH = 64  # per worker
-SEED, SAMPLES, EPOCHS = 1, 60000, 3  # of bench/recipes/cnn.yaml and its data
-PARAMETERS = 3241354  # of the cnn
-OF_MODEL = {"cnn": PARAMETERS, "resnet18": 11172810}
-RECIPE = os.path.join(ROOT, "bench", "recipes", "cnn.yaml")
+SEED, EPOCHS = 1, 3  # that sides train on at most
+RECIPES = os.path.join(ROOT, "bench", "recipes")
+RECIPE = os.path.join(RECIPES, "cnn.yaml")
+FORMATS = ("contiguous", "channels_last")  # of images in memory: each side in both
+FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lesson:
+    """What a model is trained on. `samples`: of the training set, given its folder; `prepared`: (session) -> that folder."""
+    parameters: int
+    recipe: str = RECIPE
+    batch: int = 64  # of a worker
+    formats: tuple = FORMATS
+    prepared: object = lambda session: FASHION_MNIST
+    samples: object = lambda folder: 60000
+    is_tested: bool = True  # by the share of right answers
+
+
+LESSONS = {
+    "cnn": Lesson(3241354),
+    "resnet18": Lesson(11172810),
+    "gpt": Lesson(842496, os.path.join(RECIPES, "gpt.yaml"), 16, FORMATS[:1], texts.bible, lambda folder: texts.windows(folder, 128), False),
+}
+BATCH, PARAMETERS = LESSONS["cnn"].batch, LESSONS["cnn"].parameters
 PEERS = os.path.join(ROOT, "bench", "peers")
 DDP = os.path.join(PEERS, "ddp.py")
 TORCH_LOOP = os.path.join(PEERS, "torch_loop.py")
@@ -28,9 +48,6 @@ class WrongModel(Exception):
     pass
 
 
-FORMATS = ("contiguous", "channels_last")  # of images in memory: each side in both
-
-
 @dataclasses.dataclass(frozen=True)
 class Work:
     """What every side does: from the same weights, with the same batches in the same order. `rate` is so small that rounding, which no two
@@ -40,6 +57,9 @@ class Work:
     test_samples: int
     rate: float = 0.001
     model: str = "cnn"
+
+    def lesson(self):
+        return LESSONS[self.model]
 
 
 @dataclasses.dataclass
@@ -56,11 +76,18 @@ class Training:
     model: str = "cnn"
 
     def __post_init__(self):
-        if self.parameters != OF_MODEL[self.model]:
-            raise WrongModel(f"the sides train different models: {self.parameters} parameters, not the {self.model}'s {OF_MODEL[self.model]}")
+        wanted = LESSONS[self.model].parameters
+        if self.parameters != wanted:
+            raise WrongModel(f"the sides train different models: {self.parameters} parameters, not the {self.model}'s {wanted}")
 
     def samples_per_second(self):
-        return self.workers * BATCH / self.step
+        return self.workers * LESSONS[self.model].batch / self.step
+
+
+def accuracy_of(trainings):
+    """The median; None where nobody counts right answers."""
+    known = [training.accuracy for training in trainings if training.accuracy is not None]
+    return statistics.median(known) if known else None
 
 
 def threads_for(workers):
@@ -96,8 +123,10 @@ class Weights:
 
     def __enter__(self):
         if not self.session.peers_only:
-            command = [self.session.program("taxon"), "train", RECIPE, "--out", self.folder.name, "--overwrite", "--set", f"model.name={self.model}", "--set", "length.steps=1", "--set", "learning_rate.base=0",
-                       "--set", "data.test_limit=1", "--set", "report.tensorboard=false", "--set", "checkpoint.every_epochs=0"]
+            lesson = LESSONS[self.model]
+            sets = (f"model.name={self.model}", f"data.path={lesson.prepared(self.session)}", "length.steps=1", "learning_rate.base=0", "data.test_limit=1",
+                    "report.tensorboard=false", "checkpoint.every_epochs=0")
+            command = [self.session.program("taxon"), "train", lesson.recipe, "--out", self.folder.name, "--overwrite", *(word for one in sets for word in ("--set", one))]
             run_group("weights", [command], job_environments(1, None, "Taxon"), self.session.log_folder)
             self.path = os.path.join(self.folder.name, "model.safetensors")
         return self.path
@@ -106,12 +135,17 @@ class Weights:
         self.folder.cleanup()
 
 
+def settings_of(session, workers, work, memory_format, threads=None):
+    """Taxon's side of the work, as overrides of its recipe."""
+    return [f"length.steps={work.steps}", f"threads={threads or threads_for(workers)}", f"data.test_limit={work.test_samples}", f"learning_rate.base={work.rate}",
+            f"model.name={work.model}", f"model.memory_format={memory_format}", f"data.path={work.lesson().prepared(session)}"]
+
+
 def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None):
     """Its summary, and the loss of every step."""
-    sets = [f"length.steps={work.steps}", f"threads={threads or threads_for(workers)}", f"data.test_limit={work.test_samples}",
-            f"learning_rate.base={work.rate}", f"model.name={work.model}", f"model.memory_format={memory_format}", "report.metrics_steps=1", *overrides]
+    sets = [*settings_of(session, workers, work, memory_format, threads), "report.metrics_steps=1", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-        command = [session.program("taxon"), "train", RECIPE, "--out", out, *(word for one in sets for word in ("--set", one))]
+        command = [session.program("taxon"), "train", work.lesson().recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
         run_group(f"Taxon {workers}", commands_for(workers, cluster, command), job_environments(workers, cluster, "Taxon"),
                   session.log_folder)
         with open(os.path.join(out, "summary.json")) as file:
@@ -124,8 +158,20 @@ def run_taxon(session, workers, work, memory_format, cluster=None, threads=None,
     summary, losses = train_taxon(session, workers, work, memory_format, overrides, cluster, threads)
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
     return Training(workers, summary["step_ms"]["p50"] / 1e3, summary["compute_ms"] / 1e3,
-                    summary["exposed_communication_ms"] / 1e3, losses, summary["test_accuracy"], summary["parameters"],
+                    summary["exposed_communication_ms"] / 1e3, losses, summary.get("test_accuracy"), summary["parameters"],
                     {key: summary[key] for key in kept}, work.model)
+
+
+def run_own_loop(session, workers, work, memory_format, weights, cluster=None, overrides=()):
+    """A program's own loop by taxon::DataParallel (bench/ours/own_loop.cc)."""
+    sets = [*settings_of(session, workers, work, memory_format), *overrides]
+    environments = [{**one, "WEIGHTS": weights} for one in job_environments(workers, cluster, "Taxon")]
+    answer = run_group(f"own loop {workers}", commands_for(workers, cluster, [session.program("bench_own_loop"), work.lesson().recipe, *sets]), environments,
+                       session.log_folder)
+    result = json.loads(next(line for line in answer.splitlines() if line.startswith("{")))
+    kept = ("bytes_sent_per_step", "copies_per_step")
+    return Training(workers, settled(result["seconds"]), settled(result["compute_seconds"]), settled(result["exposed_seconds"]), tuple(result["losses"]),
+                    result.get("test_accuracy"), result["parameters"], {key: result[key] for key in kept}, work.model)
 
 
 class Ddp:
@@ -156,22 +202,25 @@ class Plain:
 
     def __init__(self, session, processes, weights="", threads=1, model="cnn", program=None, environment=None):
         """`program`: another than the loop in C++, with the same options, requests and answers."""
-        self.folder = tempfile.TemporaryDirectory(prefix="taxon-bench-")
-        command = [program or session.program("bench_libtorch_loop"), "--model", model, "--threads", str(threads), "--weights", weights, "--order", self.order()]
+        self.folder, lesson = tempfile.TemporaryDirectory(prefix="taxon-bench-"), LESSONS[model]
+        data = lesson.prepared(session)
+        command = [program or session.program("bench_libtorch_loop"), "--model", model, "--threads", str(threads), "--weights", weights, "--data", data,
+                   "--order", self.order(lesson.samples(data))]
         env = [{"OMP_NUM_THREADS": str(threads), **(environment or {})}]
         commands = equal.bound_workers(processes, command)
         name = os.path.basename(command[0]).partition(".")[0] + f" {model}"
         self.sides = [Side(f"{name} {i}", [commands[i]], session.log_folder, env) for i in range(processes)]
 
-    def order(self):
+    def order(self, samples):
         """A file of the indices of the first epochs, 8 bytes each, as one worker of Taxon takes them."""
         path = os.path.join(self.folder.name, "order")
-        subprocess.run([ORDER, str(SEED), str(EPOCHS), str(SAMPLES), path], check=True)  # by Debian's Python, which has numpy
+        subprocess.run([ORDER, str(SEED), str(EPOCHS), str(samples), path], check=True)  # by Debian's Python, which has numpy
         return path
 
     def train(self, work, memory_format, at_once=1):
         """`at_once` of the processes train together; the figure is that of the mean rate, the losses those of the first."""
-        request = "train " + json.dumps({"steps": work.steps, "test_samples": work.test_samples, "rate": work.rate, "batch": BATCH, "memory_format": memory_format})
+        request = "train " + json.dumps({"steps": work.steps, "test_samples": work.test_samples if work.lesson().is_tested else 0, "rate": work.rate, "batch": work.lesson().batch,
+                                          "memory_format": memory_format})
         for side in self.sides[:at_once]:
             side.send(request)
         results = [side.receive(request, timeout=1800) for side in self.sides[:at_once]]

@@ -1,10 +1,12 @@
 // Taxon's all-reduce: the row that the table gives for the size and the transport, or the one that the
-// variant names. In place, in a region of the transport, as gradients are.
+// variant names. In place, in a region of the transport, as gradients are. Variants reduce_scatter and
+// all_gather: the sum's two halves, one after the other, of which the named one is timed.
 // --rank --ranks --host --port as every side; --job-port: for the control network.
 #include "comm/collectives.h"
 
 #include <sys/resource.h>
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -58,7 +60,14 @@ class OwnAllReduce final : public AllReduce {
     const comm::Communicator& group = rank_.group();
     const comm::Shape shape{
         .size = group.size(), .bytes = bytes_, .shares_memory = group.peers(call_.data).mapped()};
-    all_reduce_ = &exchange::choose(net::Operation::AllReduce, name, shape);
+    timed_half_ = name == "reduce_scatter" ? 0 : name == "all_gather" ? 1 : -1;
+    if (timed_half_ < 0) {
+      all_reduce_ = &exchange::choose(net::Operation::AllReduce, name, shape);
+    } else {
+      halves_[0] = &exchange::choose(net::Operation::ReduceScatter, "auto", shape);
+      halves_[1] = &exchange::choose(net::Operation::AllGather, "auto", shape);
+      all_reduce_ = halves_[static_cast<std::size_t>(timed_half_)];
+    }
     barrier_ = &exchange::choose(net::Operation::Barrier, "auto", shape);
   }
 
@@ -66,12 +75,27 @@ class OwnAllReduce final : public AllReduce {
     co_await barrier_->run(rank_.group(), call_);
     const double cpu_before = cpu_seconds();
     const auto begin = std::chrono::steady_clock::now();
+    seconds_ = 0;
     for (int i = 0; i < iterations_; ++i) {
-      co_await all_reduce_->run(rank_.group(), call_);
+      if (timed_half_ < 0)
+        co_await all_reduce_->run(rank_.group(), call_);
+      else
+        co_await run_halves();
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    seconds_ = took.count() / iterations_;
+    if (timed_half_ < 0) seconds_ = took.count();
+    seconds_ /= iterations_;
     cpu_seconds_ += cpu_seconds() - cpu_before;
+  }
+
+  task::Task<void> run_halves() {
+    for (std::size_t half = 0; half < 2; ++half) {
+      co_await barrier_->run(rank_.group(), call_);
+      const auto begin = std::chrono::steady_clock::now();
+      co_await halves_[half]->run(rank_.group(), call_);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      if (static_cast<int>(half) == timed_half_) seconds_ += took.count();
+    }
   }
 
   static double cpu_seconds() {
@@ -89,6 +113,8 @@ class OwnAllReduce final : public AllReduce {
   comm::Call call_;
   const comm::CollectiveRow* all_reduce_ = nullptr;
   const comm::CollectiveRow* barrier_ = nullptr;
+  std::array<const comm::CollectiveRow*, 2> halves_{};  // of the sum, in their order
+  int timed_half_ = -1;                                 // none: the sum is one collective
   int iterations_ = 0;
   double seconds_ = 0;
   double cpu_seconds_ = 0;

@@ -1,38 +1,24 @@
 // One plain libtorch process that trains a network of docs/benchmarks.md, as a sensible user would write it.
 // Answers each line `train {"steps", "batch", "rate", "test_samples", "memory_format"}` with a line of JSON:
 // the seconds and the loss of each step, of it the seconds of forward and backward, and the test accuracy.
-// [--model NAME] [--threads T] [--data FOLDER] [--weights SAFETENSORS] [--order FILE]: what it trains, where
-// it begins, and in which order it takes samples.
-#include <torch/data.h>
+// [--model NAME] [--threads T] [--data FOLDER] [--weights SAFETENSORS] --order FILE: what it trains
+// (Fashion-MNIST, or for gpt the folder's train.txt), where it begins, and in which order it takes samples.
 #include <torch/nn.h>
 #include <torch/optim.h>
 #include <torch/utils.h>
 
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "peers/fashion_mnist.h"
+#include "peers/data.h"
 #include "peers/networks.h"
 #include "side/channel.h"
 
 namespace taxon::bench {
 namespace {
-
-double accuracy(torch::nn::Sequential& model, const Dataset& data, std::int64_t samples) {
-  const torch::NoGradGuard no_gradients;
-  model->eval();
-  std::int64_t right = 0;
-  for (std::int64_t begin = 0; begin < samples; begin += 500) {
-    const auto end = std::min(begin + 500, samples);
-    const auto guess = model->forward(data.images.slice(0, begin, end)).argmax(1);
-    right += guess.eq(data.labels.slice(0, begin, end)).sum().item<std::int64_t>();
-  }
-  return static_cast<double>(right) / static_cast<double>(samples);
-}
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -62,41 +48,22 @@ struct Common {
   std::string model;
   Dataset data, test;
   std::string weights;  // a safetensors file with conv1.weight and so on; empty: drawn from a seed
-  at::Tensor order;     // indices, epoch after epoch; empty: drawn from a seed
+  at::Tensor order;     // indices, epoch after epoch
 };
 
-std::string contents(const std::string& path) {
+at::Tensor order_in(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("cannot open " + path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-at::Tensor order_in(const std::string& path) {
-  if (path.empty()) return torch::randperm(60000, torch::kInt64);
-  std::string bytes = contents(path);
+  std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const auto count = static_cast<std::int64_t>(bytes.size() / sizeof(std::int64_t));
   return torch::from_blob(bytes.data(), {count}, torch::kInt64).clone();
 }
 
-/// The parameters as the file has them, by their names.
-void begin_with(torch::nn::Sequential& model, const std::string& path) {
-  const std::string bytes = contents(path);
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  const auto head = nlohmann::json::parse(bytes.substr(sizeof length, length));
-  const torch::NoGradGuard no_gradients;
-  for (auto& parameter : model->named_parameters()) {
-    const auto& at = head.at(parameter.key());
-    std::string values = bytes.substr(sizeof length + length + at.at("data_offsets")[0].get<std::size_t>(),
-                                      static_cast<std::size_t>(parameter->numel()) * sizeof(float));
-    parameter->copy_(torch::from_blob(values.data(), parameter->sizes(), torch::kFloat32));
-  }
-}
-
 nlohmann::json train(const Common& common, const Settings& settings) {
   torch::manual_seed(1);
-  auto model = plain_network(common.model);
-  if (!common.weights.empty()) begin_with(model, common.weights);
+  const PlainNetwork network = plain_network(common.model);
+  const auto model = network.module;
+  if (!common.weights.empty()) begin_with(*model, common.weights);
   // As Module.to(memory_format=...) of Python, which the C++ module lacks.
   for (auto& parameter : model->parameters())
     if (parameter.dim() == 4) parameter.set_data(parameter.detach().clone(settings.format));
@@ -107,16 +74,15 @@ nlohmann::json train(const Common& common, const Settings& settings) {
   for (int step = 0; step < settings.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     // The last batch of an epoch is smaller.
-    const std::int64_t samples = common.data.labels.size(0);
-    const std::int64_t size = std::min(settings.batch, samples - next % samples);
+    const std::int64_t all = common.data.labels.size(0), size = std::min(settings.batch, all - next % all);
     if (next + size > common.order.size(0)) throw std::runtime_error("the order has too few epochs");
     const auto chosen = common.order.slice(0, next, next + size);
     next += size;
     optimizer.zero_grad();
-    const auto output =
-        model->forward(common.data.images.index_select(0, chosen).contiguous(settings.format));
-    const auto loss =
-        torch::nn::functional::cross_entropy(output, common.data.labels.index_select(0, chosen));
+    const auto samples = common.data.samples.index_select(0, chosen);
+    const auto output = network.forward(samples.dim() == 4 ? samples.contiguous(settings.format) : samples);
+    const auto loss = torch::nn::functional::cross_entropy(
+        output.view({-1, output.size(-1)}), common.data.labels.index_select(0, chosen).flatten());
     loss.backward();
     compute_seconds.push_back(seconds_since(begin));
     optimizer.step();
@@ -132,7 +98,8 @@ nlohmann::json train(const Common& common, const Settings& settings) {
                            {"losses", figures},
                            {"parameters", parameters}};
   if (settings.test_samples > 0)
-    result["test_accuracy"] = accuracy(model, common.test, settings.test_samples);
+    result["test_accuracy"] =
+        accuracy(network, common.test.samples.slice(0, 0, settings.test_samples), common.test.labels);
   return result;
 }
 
@@ -141,12 +108,15 @@ nlohmann::json train(const Common& common, const Settings& settings) {
 int main(int argc, char** argv) {
   using namespace taxon::bench;
   const std::string folder = option(argc, argv, "data", "/usr/share/datasets/fashion-mnist");
+  const std::string model = option(argc, argv, "model", "cnn");
   torch::set_num_threads(std::stoi(option(argc, argv, "threads", "1")));
-  const Common common{.model = option(argc, argv, "model", "cnn"),
-                      .data = load_fashion_mnist(folder, "train"),
-                      .test = load_fashion_mnist(folder, "t10k"),
-                      .weights = option(argc, argv, "weights", ""),
-                      .order = order_in(option(argc, argv, "order", ""))};
+  const std::int64_t context = plain_network(model).context;
+  const Common common{
+      .model = model,
+      .data = context > 0 ? load_text(folder + "/train.txt", context) : load_fashion_mnist(folder, "train"),
+      .test = context > 0 ? Dataset{} : load_fashion_mnist(folder, "t10k"),
+      .weights = option(argc, argv, "weights", ""),
+      .order = order_in(option(argc, argv, "order", ""))};
   for (std::string line; std::getline(std::cin, line);) {
     const auto space = line.find(' ');
     if (line.substr(0, space) != "train") return 0;

@@ -21,15 +21,19 @@ def philox(counter, key):
     return counter
 
 
-def draws(seed, epoch, count):
-    """The first numbers of Rng(seed, "epoch order", epoch)."""
+def stream(seed, words, index, count):
+    """The first numbers of Rng(seed, words, index)."""
     purpose = 0xCBF29CE484222325
-    for letter in b"epoch order":
+    for letter in words.encode():
         purpose = (purpose ^ letter) * 0x100000001B3 & WORD
     key = philox([seed & 0xFFFFFFFF, seed >> 32, purpose & 0xFFFFFFFF, purpose >> 32], (0x7461786F, 0x6E000000))
     positions = numpy.arange(count, dtype=numpy.uint64)
-    low, high, *_ = philox([positions, 0, epoch, 0], (int(key[0]), int(key[1])))
+    low, high, *_ = philox([positions, 0, index & 0xFFFFFFFF, index >> 32], (int(key[0]), int(key[1])))
     return high << SHIFT | low
+
+
+def draws(seed, epoch, count):
+    return stream(seed, "epoch order", epoch, count)
 
 
 def epoch_order(seed, epoch, size):

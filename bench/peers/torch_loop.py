@@ -4,6 +4,7 @@ options, requests and answers, in Python."""
 import argparse
 import gzip
 import json
+import math
 import os
 import struct
 import sys
@@ -57,7 +58,73 @@ def resnet18():
                  fc=nn.Linear(512, 10))
 
 
-NETWORKS = {"cnn": cnn, "resnet18": resnet18}
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.c_attn, self.c_proj = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, inputs):
+        batch, tokens, width = inputs.shape
+        query, key, value = (part.view(batch, tokens, self.heads, -1).transpose(1, 2) for part in self.c_attn(inputs).split(width, 2))
+        return self.c_proj(mixed(query, key, value).transpose(1, 2).reshape(batch, tokens, width))
+
+
+def mixed(query, key, value):
+    if hasattr(nn.functional, "scaled_dot_product_attention"):  # since 2.0
+        return nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    later = torch.ones(query.shape[2], query.shape[2], dtype=torch.bool).triu(1)
+    scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[3])
+    return scores.masked_fill(later, -math.inf).softmax(3) @ value
+
+
+class Perceptron(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.c_fc, self.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, inputs):
+        return self.c_proj(nn.functional.gelu(self.c_fc(inputs)))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.ln_1, self.attn = nn.LayerNorm(width), Attention(width, heads)
+        self.ln_2, self.mlp = nn.LayerNorm(width), Perceptron(width)
+
+    def forward(self, inputs):
+        attended = inputs + self.attn(self.ln_1(inputs))
+        return attended + self.mlp(self.ln_2(attended))
+
+
+class Gpt(nn.Module):
+    """Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2), whose logits are products with the embedding of tokens."""
+
+    def __init__(self, vocabulary=256, context=128, layers=4, width=128, heads=4):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.h = nn.ModuleList(GptBlock(width, heads) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        values = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        for block in self.h:
+            values = block(values)
+        return nn.functional.linear(self.ln_f(values), self.wte.weight)
+
+
+def windows(folder, context):
+    """Tokens and those that follow them, of a text byte by byte."""
+    with open(os.path.join(folder, "train.txt"), "rb") as file:
+        tokens = tensor_in(file.read(), torch.uint8).to(torch.int64)
+    count = (len(tokens) - 1) // context
+    return tuple(tokens[first:first + count * context].view(count, context).contiguous() for first in (0, 1))
+
+
+# name -> the network, and (folder) -> training and test samples with their labels
+NETWORKS = {"cnn": (cnn, lambda folder: (load(folder, "train"), load(folder, "t10k"))),
+            "resnet18": (resnet18, lambda folder: (load(folder, "train"), load(folder, "t10k"))),
+            "gpt": (Gpt, lambda folder: (windows(folder, 128), (None, None)))}
 
 
 def tensor_in(data, kind):
@@ -89,7 +156,8 @@ class Loop:
     def __init__(self, args):
         self.args = args
         torch.set_num_threads(args.threads)
-        (self.images, self.labels), self.test = load(args.data, "train"), load(args.data, "t10k")
+        self.network, read = NETWORKS[args.model]
+        (self.samples, self.labels), self.test = read(args.data)
         with open(args.order, "rb") as file:
             self.order = tensor_in(file.read(), torch.int64)
 
@@ -102,7 +170,7 @@ class Loop:
 
     def train(self, batch, rate, steps, test_samples, memory_format):
         torch.manual_seed(1)
-        model = NETWORKS[self.args.model]()
+        model = self.network()
         if self.args.weights:
             begin_with(model, self.args.weights)
         layout = FORMATS[memory_format]
@@ -115,7 +183,9 @@ class Loop:
             chosen = self.order[first:first + size]
             first += size
             optimizer.zero_grad(set_to_none=True)
-            loss = cross_entropy(model(self.images.index_select(0, chosen).contiguous(memory_format=layout)), self.labels.index_select(0, chosen))
+            samples = self.samples.index_select(0, chosen)
+            logits = model(samples.contiguous(memory_format=layout) if samples.dim() == 4 else samples)
+            loss = cross_entropy(logits.view(-1, logits.shape[-1]), self.labels.index_select(0, chosen).flatten())
             loss.backward()
             optimizer.step()
             seconds.append(time.perf_counter() - begin)
