@@ -35,11 +35,13 @@ std::string describe(const Shared& shared) {
                               : fmt::format("ranks {} need", fmt::join(shared.ranks, ", "));
   std::string activations;
   if (sum.activations > 0)
-    activations = fmt::format(", activations of {} samples {}", sum.samples, format_bytes(static_cast<double>(sum.activations)));
-  return fmt::format("{} at least {} and may have {} (weights {}, gradients {}, optimiser state {}{})", who,
-                     format_bytes(static_cast<double>(sum.total())), format_bytes(static_cast<double>(sum.available)),
-                     format_bytes(static_cast<double>(sum.weights)), format_bytes(static_cast<double>(sum.gradients)),
-                     format_bytes(static_cast<double>(sum.optimiser)), activations);
+    activations = fmt::format(", activations of {} samples {}", sum.samples,
+                              format_bytes(static_cast<double>(sum.activations)));
+  return fmt::format(
+      "{} at least {} and may have {} (weights {}, gradients {}, optimiser state {}{})", who,
+      format_bytes(static_cast<double>(sum.total())), format_bytes(static_cast<double>(sum.available)),
+      format_bytes(static_cast<double>(sum.weights)), format_bytes(static_cast<double>(sum.gradients)),
+      format_bytes(static_cast<double>(sum.optimiser)), activations);
 }
 
 }  // namespace
@@ -49,7 +51,8 @@ MemoryNeed memory_need(const plan::Plan& plan, ArenaBytes arenas, const model::M
                        int workers) {
   const std::int64_t micro = divided_up(divided_up(global_batch, workers), plan.batch.micro_batches);
   std::int64_t kept = position.data < workers ? 1 : 0;  // micro-batches at once; servers have none
-  if (divided) kept = program::rank_activations(divided->program)[static_cast<std::size_t>(position.pipeline)];
+  if (divided)
+    kept = program::rank_activations(divided->program)[static_cast<std::size_t>(position.pipeline)];
   std::int64_t outputs = 0;
   for (const model::Segment& segment : spec.segments) outputs += segment.outputs;
   outputs /= plan.mesh.tensor;  // some layers' outputs are whole on every member
@@ -73,7 +76,8 @@ task::Task<void> require_memory(Agreement* everybody, const RankMemory* here, co
     const auto* name = reinterpret_cast<const char*>(all[rank].data());
     Shared& shared = memories[std::string(name + sizeof each, name + all[rank].size())];
     // Ranks that came later saw what others had taken already.
-    shared.sum.available = shared.ranks.empty() ? each.available : std::min(shared.sum.available, each.available);
+    shared.sum.available =
+        shared.ranks.empty() ? each.available : std::min(shared.sum.available, each.available);
     shared.sum.weights += each.weights;
     shared.sum.gradients += each.gradients;
     shared.sum.optimiser += each.optimiser;
@@ -86,11 +90,12 @@ task::Task<void> require_memory(Agreement* everybody, const RankMemory* here, co
     if (shared.sum.available > 0 && shared.sum.total() > shared.sum.available)
       exceeded.push_back(describe(shared));
   if (exceeded.empty()) co_return;
-  throw Error(ErrorKind::Resources,
-              fmt::format("memory: {}. Topology sharded holds parts of the optimiser's state, mesh.pipeline and "
-                          "mesh.tensor parts of everything; fewer samples or more batch.micro_batches keep fewer "
-                          "activations",
-                          fmt::join(exceeded, "; ")));
+  throw Error(
+      ErrorKind::Resources,
+      fmt::format("memory: {}. Topology sharded holds parts of the optimiser's state, mesh.pipeline and "
+                  "mesh.tensor parts of everything; fewer samples or more batch.micro_batches keep fewer "
+                  "activations",
+                  fmt::join(exceeded, "; ")));
 }
 
 }  // namespace taxon::train
