@@ -37,6 +37,7 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       rule_(*setup.rule),
       wire_lane_(setup.lane),
       summands_(setup.summands),
+      in_strips_(levels_.are_whole()),
       replica_(setup.replica),
       order_(lane_keys(layout_.buckets, setup.plan->exchange.order)),
       outward_(runtime, setup.plan->exchange.in_flight),
@@ -151,18 +152,26 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::KernelHandle*
   adopted(*bucket);
 }
 
+/// Where several ranks have summands of a gradient each adds a strip of them up, the replicas' strips meet,
+/// and all get all strips (part-reduce and part-broadcast: Das et al., arXiv 1602.06709): as many bytes as an
+/// all-reduce over members and replicas. Owners and codecs need the replicas' sum of the whole first.
 task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::KernelHandle* backward) {
   co_await backward->at(bucket->id.value(), bucket->name);
+  const bool strips = bucket->summands && in_strips_;
+  BucketTransfer outward = transfer(*bucket, bucket->gradients);
+  if (strips) {  // before it enters: members may have their buckets in other orders
+    co_await examine(bucket);
+    co_await among_summands(bucket, net::Operation::ReduceScatter, bucket->gradients);
+    const comm::Communicator& members = *summands_[bucket->summands->group];
+    outward.range = part(bucket->gradients, static_cast<std::size_t>(members.size()),
+                         static_cast<std::size_t>(members.rank()));
+  }
   auto enter = outward_.enter(bucket->id.value(), bucket->name);  // overlap: by priority, bounded in flight
   {
     BucketScheduler::Admission turn = co_await enter;
-    if (stops_) {  // before a codec or a sum hides whose it was
-      co_await require_finite(bucket);
+    if (!strips) {
+      co_await examine(bucket);
     }
-    if (rule_.contributes(clock_)) {
-      co_await contribute(bucket);
-    }
-    BucketTransfer outward = transfer(*bucket, bucket->gradients);
     if (bucket->factors.rows > 0) {
       outward.factors = &bucket->factors;
       outward.factor_arena = arenas_.factors;
@@ -172,17 +181,28 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::KernelHandle* ba
   if (in_ring()) {
     co_await keep(bucket);
   }
-  if (bucket->summands) {
-    co_await add_summands(bucket);
+  if (strips) {
+    co_await among_summands(bucket, net::Operation::AllGather, bucket->gradients);
+  } else if (bucket->summands) {  // what a codec made of a summand is the same to all who add it
+    const Range sums{sums_of(*bucket), bucket->owned.size};
+    co_await among_summands(bucket, net::Operation::AllReduce, sums);
   }
 }
 
-/// After the replicas' sum: what a codec makes of a summand is then the same to all who add it.
-task::Task<void> Exchange::add_summands(const Bucket* bucket) {
-  const auto& row = comm::find_row(net::Operation::AllReduce, "ring");
-  const Range sum{sums_of(*bucket), bucket->owned.size};
-  comm::Call call{arenas_.sums->bytes(sum), arenas_.sums->type(), bucket->summands->unit, wire_lane_};
+task::Task<void> Exchange::among_summands(const Bucket* bucket, net::Operation collective, Range sums) {
+  const auto& row = comm::find_row(collective, "ring");
+  comm::Call call{arenas_.sums->bytes(sums), arenas_.sums->type(), bucket->summands->unit, wire_lane_};
   co_await row.run(*summands_[bucket->summands->group], call);
+}
+
+/// Before a codec or a sum hides whose it was.
+task::Task<void> Exchange::examine(const Bucket* bucket) {
+  if (stops_) {
+    co_await require_finite(bucket);
+  }
+  if (rule_.contributes(clock_)) {
+    co_await contribute(bucket);
+  }
 }
 
 /// Over the owners of this part of the model, and over the parts.
@@ -231,6 +251,7 @@ task::Task<const Bucket*> Exchange::find_not_finite() {
 task::Task<void> Exchange::contribute(const Bucket* bucket) {
   double members = 1;
   for (std::size_t level = 0; level < levels_.size(); ++level) members *= levels_.group(level).size();
+  if (bucket->summands) members *= summands_[bucket->summands->group]->size();
   const optim::UpdateRange place{bucket->owned, bucket->gradients.begin, bucket->shard};
   tensor::Kernel kernel{"contribute",
                         {3.0 * static_cast<double>(place.weights.size),

@@ -84,9 +84,10 @@ class Exchange {
   task::Task<void> reduce(const Bucket* bucket, tensor::KernelHandle* backward);
   task::Task<bool> is_finite(const Bucket* bucket);
   task::Task<void> require_finite(const Bucket* bucket);
+  task::Task<void> examine(const Bucket* bucket);
   task::Task<void> contribute(const Bucket* bucket);
   task::Task<void> keep(const Bucket* bucket);
-  task::Task<void> add_summands(const Bucket* bucket);
+  task::Task<void> among_summands(const Bucket* bucket, net::Operation collective, Range sums);
   task::Task<double> squared_norm_of_all(double owned);
   task::Task<double> clip(const Bucket* bucket);
   tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);
@@ -118,6 +119,7 @@ class Exchange {
   optim::Rule& rule_;
   const std::uint16_t wire_lane_;
   const std::vector<comm::Communicator*> summands_;
+  const bool in_strips_;  // summands meet before the replicas do
   comm::Communicator* const replica_;
   const std::vector<int> order_;  // key of each bucket for its scheduler
   BucketScheduler outward_, back_;

@@ -4,6 +4,8 @@
 #include "base/version.h"
 #include "data/held_folder.h"
 #include "exchange/extensions.h"
+#include "launch/host.h"
+#include "launch/host_memory.h"
 #include "net/transport_choice.h"
 #include "plan/legality.h"
 
@@ -47,6 +49,7 @@ train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, 
   told(job, [&] { plan::require_legal(plan::check_plan(job.plan(), job.size(), known)); });
   options.plan = job.plan();
   options.version = version_number();
+  options.memory = {launch::host_id(), launch::host_memory().available};
   options.clock_offset = job.process().clock_offset();
   if (options.stop == nullptr) options.stop = job.options().stop;
   options.own = job.options().own;

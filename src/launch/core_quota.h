@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include "launch/control_groups.h"
 
 namespace taxon::launch {
 
@@ -10,10 +10,7 @@ struct ProcessorQuota {
   double period = 0;  // seconds in which it is dealt out
 };
 
-/// What the control groups of this process allow (containers, cgroup v1 and v2): the least of its own group
-/// and all groups around it. `membership` has the format of /proc/self/cgroup, `root` is where the
-/// hierarchies are mounted.
-ProcessorQuota core_quota(const std::string& membership = "/proc/self/cgroup",
-                          const std::string& root = "/sys/fs/cgroup");
+/// What the control groups of this process allow: the least of its own group and all groups around it.
+ProcessorQuota core_quota(const ControlGroups& groups = {});
 
 }  // namespace taxon::launch

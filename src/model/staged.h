@@ -22,6 +22,7 @@ struct Division {
   bool choose = false;
   int replicas = 1;
   std::int64_t samples = 1;
+  bool in_strips = true;  // parallel::SplitChoiceInput's
 };
 
 /// What a process computes between two transfers: consecutive segments of one stage. Where members must move

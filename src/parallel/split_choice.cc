@@ -23,8 +23,11 @@ class Chain {
   /// Of the layer alone: gradients of its weights, and sums that it needs of itself.
   double own(const SplitCandidate& layer, const SplitRow& row) const {
     const double weights = layer.weights * input_.element_bytes;
-    double bytes = summed(row.divides_weights ? weights / input_.members : weights, input_.replicas);
-    if (row.weight_gradient == kPartial) bytes += summed(weights, input_.members);
+    const bool partial = row.weight_gradient == kPartial;
+    double bytes = partial && input_.in_strips
+                       ? summed(weights, input_.members * input_.replicas)
+                       : summed(row.divides_weights ? weights / input_.members : weights, input_.replicas);
+    if (partial && !input_.in_strips) bytes += summed(weights, input_.members);
     if (sums(layer, row)) bytes += summed(activations(layer.outputs), input_.members);
     return bytes;
   }

@@ -19,8 +19,11 @@ struct SplitCandidate {
 };
 
 struct SplitChoiceInput {
-  int members = 1;     // of the tensor axis
-  int replicas = 1;    // over which gradients are summed beside that
+  int members = 1;   // of the tensor axis
+  int replicas = 1;  // over which gradients are summed beside that
+  /// Members sum strips of a gradient of which each has a summand, and replicas these strips: as many bytes
+  /// as one all-reduce over all of them. Otherwise replicas sum all of it first.
+  bool in_strips = true;
   double samples = 1;  // of a replica and a step
   double element_bytes = 4;
 };

@@ -17,6 +17,7 @@
 #include "optim/rule.h"
 #include "plan/axes.h"
 #include "plan/changes.h"
+#include "train/state/arena_bytes.h"
 
 namespace taxon::planner {
 namespace {
@@ -73,41 +74,34 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const 
                      "\n";
 
   std::int64_t trained = 0;
-  double sent = 0, owned = 0;
+  double sent = 0;
   for (const auto& tensor : tensors) trained += tensor.count();
-  const auto placed = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
-  for (std::size_t b = 0; b < placed.buckets.size(); ++b) {
+  exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
+  std::size_t owned = 0;
+  for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const auto& bucket = resolved.resolved.buckets[b];
-    const auto pieces = exchange::pieces_of(placed.arena.slots(), placed.buckets[b].range);
+    const auto pieces = exchange::pieces_of(layout.arena.slots(), layout.buckets[b].range);
     sent +=
         exchange::bytes_sent(bucket, plan.exchange.levels, {.shapes = shapes, .pieces = pieces, .own = own});
-    owned += static_cast<double>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes, own));
+    owned += static_cast<std::size_t>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes, own));
   }
-  auto master = static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.master));
-  double compute = plan.precision.compute == plan.precision.master
-                       ? 0
-                       : static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.compute));
-  double gradients = master;
-  if (plan.exchange.gradients == plan::GradientMemory::Ring) {
-    exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
+  layout.shard = owned / size_of(plan.precision.master);
+  exchange::lay_out_factors(layout, resolved.resolved.buckets, group.members, 0);
+  if (plan.exchange.gradients == plan::GradientMemory::Ring)
     exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
-    gradients = static_cast<double>(layout.gradients * size_of(plan.precision.master)) + owned;
-  }
-  for (const plan::BucketPlan& bucket : resolved.resolved.buckets)
-    gradients += static_cast<double>(bucket.factors) * group.members;
-  gradients *= 1 + plan.exchange.delay;
-  double arenas = master + gradients + owned * rule.state_arenas + compute;
+  const train::ArenaBytes arenas = train::arena_bytes(plan, layout, rule);
   const plan::Axes axes = plan::axes_of(resolved, known);
   text += fmt::format("# on the axes: {}; {}; {}; {}; {}\n", axes.parallelism, axes.optimisation,
                       axes.scheduling, axes.communication, axes.compression);
   text += fmt::format("# {} parameters, {} of them trained; {} workers, {} samples per step\n",
                       spec.parameter_count(), trained, world_size, plan::global_batch(plan, world_size));
+  const auto bytes = [](std::uint64_t count) { return format_bytes(static_cast<double>(count)); };
   text += fmt::format(
-      "# memory per worker: {} (weights {}, gradients {}, optimiser state {}{}), and about {} for a forward "
-      "and backward pass of {} samples\n",
-      format_bytes(arenas + static_cast<double>(pass)), format_bytes(master), format_bytes(gradients),
-      format_bytes(owned * rule.state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
-      format_bytes(static_cast<double>(pass)),
+      "# memory per worker: {} (weights {}, gradients {}, optimiser state {}), and about {} for a forward "
+      "and "
+      "backward pass of {} samples\n",
+      bytes(arenas.total() + pass), bytes(arenas.weights), bytes(arenas.gradients), bytes(arenas.optimiser),
+      bytes(pass),
       static_cast<std::int64_t>(share.labels.size()) / training.datasets.train->shape().targets());
   text += fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),
                       resolved.resolved.buckets.size());

@@ -14,6 +14,7 @@
 #include "launch/core_pressure.h"
 #include "launch/core_quota.h"
 #include "launch/host.h"
+#include "launch/host_memory.h"
 #include "launch/interfaces.h"
 #include "model/framework_facts.h"
 #include "net/transport_choice.h"
@@ -54,19 +55,14 @@ Finding cores() {
   return found;
 }
 
-/// Bytes of one line of /proc/meminfo.
-double memory_line(const std::string& wanted) {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  for (double kib = 0; file >> name >> kib; std::getline(file, unit))
-    if (name == wanted + ":") return kib * 1024;
-  return 0;
-}
-
 Finding memory() {
-  double total = memory_line("MemTotal"), available = memory_line("MemAvailable");
+  const launch::HostMemory here = launch::host_memory();
+  const auto available = static_cast<double>(here.available);
   Finding found{
-      "memory", fmt::format("{}, {} available", size_text(total), size_text(available)), Verdict::Good, {}};
+      "memory",
+      fmt::format("{}, {} available", size_text(static_cast<double>(here.total)), size_text(available)),
+      Verdict::Good,
+      {}};
   if (available < kGiB) {
     found.verdict = Verdict::Poor;
     found.advice = "Free some: a worker needs about 0.5 GiB and its model four times.";

@@ -141,11 +141,19 @@ class SimulatedJob {
     train::TrainOptions options;
     options.plan = job->input_.plan;
     options.own = job->input_.own;
+    options.memory = {std::to_string(rank), job->memory_of(doors->rank())};
     auto training = train::train(world, std::move(options));
     train::Outcome outcome = co_await training;
     if (rank == 0) job->outcome_ = std::move(outcome);
   }
 
+  /// Of the rank's own device.
+  std::uint64_t memory_of(Rank rank) const {
+    std::int64_t memory = 0;
+    for (const plan::HostPlace& host : plan::expand_hosts(input_.cluster))
+      if (host.first_rank <= rank.value()) memory = host.model->device.memory;
+    return static_cast<std::uint64_t>(memory);
+  }
   std::vector<Log>& logs() { return logs_; }
   train::Outcome& outcome() { return outcome_; }
 

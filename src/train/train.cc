@@ -20,9 +20,11 @@
 #include "train/start/announce.h"
 #include "train/start/divided.h"
 #include "train/start/layout.h"
+#include "train/start/memory_check.h"
 #include "train/start/process_groups.h"
 #include "train/start/resume.h"
 #include "train/start/summands.h"
+#include "train/state/arena_bytes.h"
 #include "train/state/replicas.h"
 #include "train/state/saving.h"
 #include "train/stepper.h"
@@ -67,6 +69,7 @@ class Trainer {
   void require_finite(const Evaluation& evaluation) const;
 
   task::Task<void> prepare();
+  task::Task<void> require_memory_for(const exchange::Layout* layout);
   std::unique_ptr<StepCoordinator> make_pace();
   RunInfo info() const;
   task::Task<void> loop();
@@ -168,6 +171,7 @@ task::Task<void> Trainer::prepare() {
   saved_at_ = run_start.resumed ? samples_ : -1;
   exchange::Layout layout = lay_out(plan_, spec, groups_.levels(), options_.own);
   summands_->assign(layout, plan_.resolved.buckets);
+  co_await require_memory_for(&layout);
   state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), spec, options_.own.rules);
   co_await groups_.share(state_.get());
   co_await restore(world_, ranks(), &run_start, state_.get());
@@ -216,6 +220,15 @@ task::Task<void> Trainer::prepare() {
       coordinator_->counts_own() ? total_ : std::numeric_limits<std::int64_t>::max() / 2, workers_,
       everybody.position.data);
   first_samples_ = samples_;
+}
+
+task::Task<void> Trainer::require_memory_for(const exchange::Layout* layout) {
+  const int world = ranks().group.size();
+  const optim::RuleRow& rule = optim::find_rule(plan_.optimiser.rule, options_.own.rules);
+  const MemoryNeed need =
+      memory_need(plan_, arena_bytes(plan_, *layout, rule), world_.model.spec(), divided_.get(),
+                  ranks().position, plan::global_batch(plan_, world), plan::workers(plan_, world));
+  co_await require_memory(&ranks().agreement, &options_.memory, &need);
 }
 
 std::unique_ptr<StepCoordinator> Trainer::make_pace() {

@@ -27,6 +27,12 @@ struct TrainContext {
   Observer& observer;
 };
 
+/// Memory that a rank may take, together with all ranks that name the same.
+struct RankMemory {
+  std::string name;
+  std::uint64_t available = 0;  // bytes; 0: not known
+};
+
 struct TrainOptions {
   plan::Plan plan;  // legal; equal on every rank
   std::string out;  // folder of the checkpoints; rank 0 alone touches it. Empty: no files
@@ -54,6 +60,7 @@ struct TrainOptions {
   std::optional<std::int64_t> resume_step;  // Resume: from the checkpoint of this step and no other
   /// Resume: "key.path=value" of keys whose values may be others than the checkpoint's.
   std::vector<std::string> assignments;
+  RankMemory memory = {};  // what needs more is refused before arenas are made
 };
 
 /// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.

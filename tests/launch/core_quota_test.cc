@@ -1,25 +1,13 @@
 #include "launch/core_quota.h"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
+#include "launch/group_files.h"
 
 namespace taxon::launch {
 namespace {
 
-class CoreQuota : public testing::Test {
+class CoreQuota : public GroupFiles {
  protected:
-  CoreQuota() : root_(std::filesystem::path(testing::TempDir()) / "core_quota") {
-    std::filesystem::remove_all(root_);
-  }
-  ~CoreQuota() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  double quota() { return core_quota(root_ / "membership", root_).cores; }
-  std::filesystem::path root_;
+  double quota() { return core_quota(groups()).cores; }
 };
 
 TEST_F(CoreQuota, Version2TakesTheLeastOfAllGroupsAround) {
@@ -41,7 +29,7 @@ TEST_F(CoreQuota, Version1LooksAtTheCpuControllerOnly) {
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "4500");
   write("cpu,cpuacct/job/cpu.cfs_period_us", "10000");
   EXPECT_EQ(quota(), 0.45);
-  EXPECT_DOUBLE_EQ(core_quota(root_ / "membership", root_).period, 0.01);
+  EXPECT_DOUBLE_EQ(core_quota(groups()).period, 0.01);
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(quota(), 0);
 }

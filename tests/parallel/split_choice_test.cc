@@ -40,12 +40,17 @@ TEST(SplitChoice, HasConvolutionsBySamplesAndLinearLayersByFeatures) {
 
 TEST(SplitChoice, CountsWhatAMemberSends) {
   const std::vector<SplitCandidate> one = {{"fc", 1000, 10, 100, rows({"samples", "outputs"})}};
-  const auto choices = choose_splits(one, {.members = 4, .replicas = 2, .samples = 8, .element_bytes = 4});
+  SplitChoiceInput input{.members = 4, .replicas = 2, .samples = 8, .element_bytes = 4};
+  auto choices = choose_splits(one, input);
   // Gradients summed over 4 members and 2 replicas; logits gathered.
   const double logits = 100 * 8 * 4 * 0.75;
-  EXPECT_DOUBLE_EQ(choices[0].bytes[0], 4000 * 2 * 0.75 + 4000 * 2 * 0.5 + logits);
+  EXPECT_DOUBLE_EQ(choices[0].bytes[0], 4000 * 2 * 7.0 / 8 + logits);
   EXPECT_DOUBLE_EQ(choices[0].bytes[1], 1000 * 2 * 0.5 + logits);
   EXPECT_EQ(choices[0].row->name, "outputs");
+  input.in_strips = false;
+  choices = choose_splits(one, input);
+  EXPECT_DOUBLE_EQ(choices[0].bytes[0], 4000 * 2 * 0.75 + 4000 * 2 * 0.5 + logits);
+  EXPECT_DOUBLE_EQ(choices[0].bytes[1], 1000 * 2 * 0.5 + logits);
 }
 
 TEST(SplitChoice, GoesOverToSamplesAsBatchesGrow) {

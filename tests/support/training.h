@@ -51,6 +51,7 @@ struct TrainingJob {
   const train::ReplayLog* follow = nullptr;
   net::FaultyOptions faults;  // of loopback's messages
   exchange::Extensions own = {};
+  std::vector<train::RankMemory> memory = {};  // [rank]; empty: not known
   /// Hears, in the rank's process, what it did.
   std::function<void(const exchange::AsyncEvents& events)> on_events;
 };
@@ -78,6 +79,7 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   options.record_order = job->record_order;
   options.follow = job->follow;
   options.own = job->own;
+  if (!job->memory.empty()) options.memory = job->memory[rank];
   exchange::AsyncEvents events;
   if (job->on_events) options.events = &events;
   auto training = train::train(world, options);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -11,6 +10,7 @@
 #include "apps/taxon/output/version.h"
 #include "base/units.h"
 #include "launch/host.h"
+#include "launch/host_memory.h"
 
 namespace taxon::app {
 namespace {
@@ -37,8 +37,7 @@ std::string command_of(std::vector<std::string> words) {
 std::string machine() {
   utsname system{};
   uname(&system);
-  const double memory =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const auto memory = static_cast<double>(launch::host_memory().total);
   return fmt::format("{}, {:.3g} usable cores, {} memory, {} {}", launch::processor_name(),
                      launch::usable_cores(), format_bytes(memory), system.sysname, system.release);
 }

@@ -25,8 +25,7 @@ struct Tensor {
   std::int64_t count() const;
 };
 
-/// Where ranks that divide a model among them each make a summand of a gradient: it is summed over them,
-/// after the replicas' sum.
+/// Where ranks that divide a model among them each make a summand of a gradient: it is summed over them too.
 struct Summands {
   std::size_t group = 0;   // in Exchange::Setup::summands
   std::uint32_t unit = 0;  // the same at every member

@@ -109,6 +109,12 @@ bool Levels::spreads() const {
                      [](const Level& level) { return level.topology->spreads(); });
 }
 
+bool Levels::are_whole() const {
+  return std::all_of(levels_.begin(), levels_.end(), [](const Level& level) {
+    return level.row->sum == plan::SumAt::Everyone && !level.topology->codec_work();
+  });
+}
+
 Range Levels::owned(Range range) const { return reaching(levels_.size(), range); }
 
 Range Levels::reaching(std::size_t level, Range range) const {

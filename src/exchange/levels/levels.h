@@ -50,6 +50,9 @@ class Levels {
 
   /// True if some owner has values that others lack: the same on every rank.
   bool spreads() const;
+  /// True if every rank gets the sum of all values as they are: no owners, no codecs. Any part of a bucket
+  /// may then be reduced by itself.
+  bool are_whole() const;
   Range owned(Range range) const;
   /// Returns how many contributions the sum is worth.
   task::Task<double> reduce(BucketTransfer transfer, const tensor::Arena& values);

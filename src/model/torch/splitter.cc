@@ -22,6 +22,7 @@ void Splitter::choose(std::vector<parallel::SplitCandidate> layers) {
       layer.rows = {&parallel::find_split(named->second)};
   const parallel::SplitChoiceInput input{.members = members(),
                                          .replicas = division_.replicas,
+                                         .in_strips = division_.in_strips,
                                          .samples = static_cast<double>(division_.samples),
                                          .element_bytes = static_cast<double>(element_bytes_)};
   const auto choices = parallel::choose_splits(layers, input);

@@ -120,6 +120,7 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
                            .member = ranks.position.tensor,
                            .splits = {}};
   division.replicas = ranks.data.size();
+  division.in_strips = ranks.levels.are_whole();
   division.samples =
       std::max<std::int64_t>(1, plan::global_batch(plan, ranks.group.size()) / division.replicas);
   for (const std::string& split : plan.mesh.splits)

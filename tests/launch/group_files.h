@@ -1,0 +1,28 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "launch/control_groups.h"
+
+namespace taxon::launch {
+
+/// Files as the kernel shows them of control groups.
+class GroupFiles : public testing::Test {
+ protected:
+  GroupFiles() : root_(std::filesystem::path(testing::TempDir()) / "control_groups") {
+    std::filesystem::remove_all(root_);
+  }
+  ~GroupFiles() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  ControlGroups groups() const { return {root_ / "membership", root_}; }
+  std::filesystem::path root_;
+};
+
+}  // namespace taxon::launch
