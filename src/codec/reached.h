@@ -8,8 +8,8 @@
 namespace taxon::codec {
 
 /// Wires of values that reach a threshold (Strom, "Scalable distributed DNN training using commodity GPU
-/// cloud computing", Interspeech 2015): words of a place and a sign each, ascending; those that are not needed
-/// follow.
+/// cloud computing", Interspeech 2015): words of a place and a sign each, ascending; those that are not
+/// needed follow.
 struct Reached {
   std::span<const std::uint32_t> places;
   bool finite = true;

@@ -110,7 +110,9 @@ class AdaptiveThreshold final : public Codec {
     if (now == 0) now = threshold_;
     if (lasting[kWires] == 0) return now;
     const float filled = lasting[kFilled] / lasting[kWires];
-    const float next = filled >= 1 ? now / change_ : filled * static_cast<float>(density_) < least_ ? now * change_ : now;
+    const float next = filled >= 1                                      ? now / change_
+                       : filled * static_cast<float>(density_) < least_ ? now * change_
+                                                                        : now;
     if (std::isnormal(next)) now = next;
     lasting[kFilled] = lasting[kWires] = 0;
     return now;
@@ -134,7 +136,8 @@ constexpr plan::LevelRule kRules[] = {
     {"exchange.levels.codec.least", "must be below density, where the threshold rises",
      [](const plan::LegalityInput&, const plan::LevelPlan& level) {
        const auto o = level.codec.options.read<AdaptiveThresholdOptions>();
-       return plan::unless(o.least < o.density, fmt::format("it is {}, and density is {}", o.least, o.density));
+       return plan::unless(o.least < o.density,
+                           fmt::format("it is {}, and density is {}", o.least, o.density));
      }},
 };
 

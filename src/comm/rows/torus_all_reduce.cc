@@ -18,7 +18,8 @@ std::vector<TorusPhase> torus_phases(const Grid& grid, int member, int colour, s
   const Circle second = by_rows ? grid.column_of(member) : grid.row_of(member);
   const Range all{0, count};
   if (second.size == 1) return {{first, all, Ring::both(first.size)}};
-  const Range own = part(all, static_cast<std::size_t>(first.size), static_cast<std::size_t>(first.position(member)));
+  const Range own =
+      part(all, static_cast<std::size_t>(first.size), static_cast<std::size_t>(first.position(member)));
   return {{first, all, Ring::reduce(first.size)},
           {second, own, Ring::both(second.size)},
           {first, all, Ring::gather(first.size)}};

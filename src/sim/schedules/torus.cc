@@ -39,7 +39,8 @@ std::vector<std::byte> sum_over_torus(std::span<const ConstView> members, DType 
     const Range mine = part_of_colour(grid, bytes / element, colour);
     auto of_circle = [&](const comm::Circle& circle, auto&& data) {
       std::vector<ConstView> views;
-      for (int position = 0; position < circle.size; ++position) views.push_back(data(circle.member(position)));
+      for (int position = 0; position < circle.size; ++position)
+        views.push_back(data(circle.member(position)));
       return sum_along_ring(views, type);
     };
     // What each member's first circle comes to, and then parts of these along the second one.
