@@ -124,7 +124,7 @@ class Weights:
     def __enter__(self):
         if not self.session.peers_only:
             lesson = LESSONS[self.model]
-            sets = (f"model.name={self.model}", f"data.path={lesson.prepared(self.session)}", "length.steps=1", "learning_rate.base=0", "data.test_limit=1",
+            sets = (f"model.name={self.model}", f"data.path={lesson.prepared(self.session)}", "length.steps=1", "learning_rate.base=0", "data.test_limit=1", "threads=1",
                     "report.tensorboard=false", "checkpoint.every_epochs=0")
             command = [self.session.program("taxon"), "train", lesson.recipe, "--out", self.folder.name, "--overwrite", *(word for one in sets for word in ("--set", one))]
             run_group("weights", [command], job_environments(1, None, "Taxon"), self.session.log_folder)
