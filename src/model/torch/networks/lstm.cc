@@ -19,9 +19,9 @@ struct LstmOptions {
 };
 template <plan::Like<LstmOptions> O, class V>
 void visit_fields(O& o, V&& visit) {
-  visit(plan::Field{
-            .key = "layers", .sentence = "Recurrent layers, one on the other.", .min = 1, .max = 1000},
-        o.layers);
+  visit(
+      plan::Field{.key = "layers", .sentence = "Recurrent layers, one on the other.", .min = 1, .max = 1000},
+      o.layers);
   visit(plan::Field{.key = "width",
                     .sentence = "Numbers that stand for a token, and of each layer's state.",
                     .min = 1,
@@ -56,8 +56,7 @@ class LstmNetwork final : public Network {
     for (auto next = weights.begin(); next != weights.end(); next += 4) weights_.emplace_back(next, next + 4);
     const auto decoder = module_->register_module("decoder", std::make_shared<torch::nn::Module>());
     weight_ = decoder->register_parameter(
-        "weight",
-        options.tied ? encoder_->weight : at::empty({classes, width}).uniform_(-kWithin, kWithin));
+        "weight", options.tied ? encoder_->weight : at::empty({classes, width}).uniform_(-kWithin, kWithin));
     bias_ = decoder->register_parameter("bias", at::zeros(classes));
   }
 
@@ -81,8 +80,9 @@ class LstmNetwork final : public Network {
   }
   at::Tensor forward(int stage, at::Tensor inputs) override {
     if (stage > layers_) return at::linear(inputs, weight_, bias_);
-    return at::dropout(stage == 0 ? encoder_(inputs) : recur(weights_[static_cast<std::size_t>(stage - 1)], inputs),
-                       dropout_, module_->is_training());
+    return at::dropout(
+        stage == 0 ? encoder_(inputs) : recur(weights_[static_cast<std::size_t>(stage - 1)], inputs),
+        dropout_, module_->is_training());
   }
   /// By samples: a step in time takes all features of the step before.
   NetworkSplit split(Splitter splitter) override {
@@ -107,7 +107,8 @@ class LstmNetwork final : public Network {
   ErrorKind fault() const override { return ErrorKind::Internal; }
 
  private:
-  std::vector<parallel::SplitCandidate> candidates(const std::vector<NetworkStep>& steps, at::Tensor passing) {
+  std::vector<parallel::SplitCandidate> candidates(const std::vector<NetworkStep>& steps,
+                                                   at::Tensor passing) {
     at::NoGradGuard no_grad;
     set_mode(Mode::Evaluate);
     std::vector<parallel::SplitCandidate> layers;
@@ -146,8 +147,9 @@ std::unique_ptr<Network> make(const ModelContext& context) {
 
 ModelRow lstm() {
   return {.name = "lstm",
-          .sentence = "Recurrent network for language (LSTM): embedding, 2 layers of 256, logits; 1.18 M "
-                      "parameters on bytes.",
+          .sentence =
+              "Recurrent network for language (LSTM): embedding, 2 layers of 256, logits; 1.18 M "
+              "parameters on bytes.",
           .make = build<make>,
           .takes_tokens = true,
           .options = plan::option_keys<LstmOptions>};

@@ -52,10 +52,11 @@ class ResidualImpl final : public torch::nn::Module, public SplitBlock {
         steps.push_back({fmt::format("{}.conv{}", name, i + 1), &parallel::find_split("inputs"), {}});
       steps.back().parameters.push_back(convolutions_[i]->weight);
       if (!is_first)
-        for (const at::Tensor& tensor : norms_[i - 1]->parameters()) steps.back().parameters.push_back(tensor);
+        for (const at::Tensor& tensor : norms_[i - 1]->parameters())
+          steps.back().parameters.push_back(tensor);
     }
-    NetworkStep rest{
-        name + ".rest", &parallel::find_split("none"), norms_.back()->parameters(), /*reads_entering=*/true};
+    NetworkStep rest{name + ".rest", &parallel::find_split("none"), norms_.back()->parameters(),
+                     /*reads_entering=*/true};
     if (downsample_)
       for (const at::Tensor& tensor : downsample_->parameters()) rest.parameters.push_back(tensor);
     steps.push_back(std::move(rest));
@@ -105,8 +106,7 @@ Chain make_residual(const ModelContext& context, const ResidualLayout& layout) {
   layers->push_back("bn1", BatchNorm(64));
   layers->push_back("relu", torch::nn::ReLU(torch::nn::ReLUOptions(true)));
   if (!is_small)
-    layers->push_back("maxpool",
-                      torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2).padding(1)));
+    layers->push_back("maxpool", torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2).padding(1)));
   std::int64_t in = 64;
   for (std::size_t group = 0; group < layout.blocks.size(); ++group) {
     Chain blocks;

@@ -34,10 +34,11 @@ struct ResidualOptions {
 };
 template <plan::Like<ResidualOptions> O, class V>
 void visit_fields(O& o, V&& visit) {
-  visit(plan::Field{.key = "stem",
-                    .sentence = "First convolution: 3x3 for small images; 7x7 as published for those of 224 x "
-                                "224, with stride 2 and a pooling that halves them again."},
-        o.stem);
+  visit(
+      plan::Field{.key = "stem",
+                  .sentence = "First convolution: 3x3 for small images; 7x7 as published for those of 224 x "
+                              "224, with stride 2 and a pooling that halves them again."},
+      o.stem);
 }
 
 /// A convolution of a residual block.
@@ -53,8 +54,8 @@ struct ResidualLayout {
   std::vector<BlockConvolution> (*block)(std::int64_t channels, std::int64_t stride);
 };
 
-/// With the names of torchvision, and PyTorch's initial values of layers. Throws Error{Usage} for samples that
-/// are no images, or so small ones that nothing is left of them.
+/// With the names of torchvision, and PyTorch's initial values of layers. Throws Error{Usage} for samples
+/// that are no images, or so small ones that nothing is left of them.
 Chain make_residual(const ModelContext& context, const ResidualLayout& layout);
 
 }  // namespace taxon::model

@@ -22,10 +22,11 @@ std::unique_ptr<Network> make(const ModelContext& context) {
 }  // namespace
 
 ModelRow resnet50() {
-  return {.name = "resnet50",
-          .sentence = "50 layers of bottleneck blocks with batch norm: 23.5 M parameters with the 3 x 3 stem.",
-          .make = build<make>,
-          .options = plan::option_keys<ResidualOptions>};
+  return {
+      .name = "resnet50",
+      .sentence = "50 layers of bottleneck blocks with batch norm: 23.5 M parameters with the 3 x 3 stem.",
+      .make = build<make>,
+      .options = plan::option_keys<ResidualOptions>};
 }
 
 }  // namespace taxon::model

@@ -35,8 +35,8 @@ class AttentionImpl final : public torch::nn::Module {
       register_parameter("in_proj_weight", qkv_->weight);
       register_parameter("in_proj_bias", qkv_->bias);
     }
-    out_ = register_module(blocks.names.out,
-                           blocks.make_linear(BlockLayer::Out, options.width, options.width));
+    out_ =
+        register_module(blocks.names.out, blocks.make_linear(BlockLayer::Out, options.width, options.width));
   }
   bool divides(int members) const { return heads_ % members == 0; }
   /// Each member has some heads.
@@ -257,11 +257,11 @@ class TransformerNetwork final : public Network {
         continue;
       }
       passing = end->forward(passing);
-      parallel::SplitCandidate& layer = layers.emplace_back(
-          parallel::SplitCandidate{.name = name,
-                                   .inputs = entered,
-                                   .outputs = static_cast<double>(passing.numel()),
-                                   .rows = {&parallel::find_split("none")}});
+      parallel::SplitCandidate& layer =
+          layers.emplace_back(parallel::SplitCandidate{.name = name,
+                                                       .inputs = entered,
+                                                       .outputs = static_cast<double>(passing.numel()),
+                                                       .rows = {&parallel::find_split("none")}});
       for (const at::Tensor& tensor : end->parameters) layer.weights += static_cast<double>(tensor.numel());
     }
     return layers;

@@ -70,9 +70,9 @@ std::unique_ptr<Network> make(const ModelContext& context) {
   const auto module = std::make_shared<torch::nn::Module>();
   const at::Tensor class_token = module->register_parameter("class_token", at::zeros({1, 1, width}));
   const auto conv_proj = module->register_module(
-      "conv_proj",
-      Conv2d(torch::nn::Conv2dOptions(channels, width, options.patch).stride(options.patch)));
-  truncated_normal(conv_proj->weight, std::sqrt(1.0 / static_cast<double>(channels * options.patch * options.patch)));
+      "conv_proj", Conv2d(torch::nn::Conv2dOptions(channels, width, options.patch).stride(options.patch)));
+  truncated_normal(conv_proj->weight,
+                   std::sqrt(1.0 / static_cast<double>(channels * options.patch * options.patch)));
   init::zeros_(conv_proj->bias);
   const auto encoder = module->register_module("encoder", std::make_shared<torch::nn::Module>());
   const at::Tensor positions =
@@ -100,20 +100,21 @@ std::unique_ptr<Network> make(const ModelContext& context) {
   };
   const auto take_first = [ln](const at::Tensor& tokens) { return ln->forward(tokens.select(1, 0)); };
   const auto classify = [head](const at::Tensor& token) { return head->forward(token); };
-  return make_transformer(module, options,
-                          {{"conv_proj", conv_proj->parameters(), cut},
-                           {"class_token", {class_token}, begin},
-                           {"encoder.pos_embedding", {positions}, place}},
-                          blocks,
-                          {{"encoder.ln", ln->parameters(), take_first}, {"heads", head->parameters(), classify}});
+  return make_transformer(
+      module, options,
+      {{"conv_proj", conv_proj->parameters(), cut},
+       {"class_token", {class_token}, begin},
+       {"encoder.pos_embedding", {positions}, place}},
+      blocks, {{"encoder.ln", ln->parameters(), take_first}, {"heads", head->parameters(), classify}});
 }
 
 }  // namespace
 
 ModelRow vit() {
   return {.name = "vit",
-          .sentence = "Transformer for images (ViT): patches as tokens, norms first, GELU, logits by a class "
-                      "token; 0.80 M parameters with 4 layers of 128 on 28 x 28 inputs.",
+          .sentence =
+              "Transformer for images (ViT): patches as tokens, norms first, GELU, logits by a class "
+              "token; 0.80 M parameters with 4 layers of 128 on 28 x 28 inputs.",
           .make = build<make>,
           .options = plan::option_keys<VitOptions>,
           .rules = transformer_rules()};
