@@ -29,6 +29,8 @@ class Chain {
                        : summed(row.divides_weights ? weights / input_.members : weights, input_.replicas);
     if (partial && !input_.in_strips) bytes += summed(weights, input_.members);
     if (sums(layer, row)) bytes += summed(activations(layer.outputs), input_.members);
+    if (layer.inside > 0 && row.output == kPartial)
+      bytes += between(find_split("pairs"), find_split("inputs"), layer.inside);
     return bytes;
   }
   /// Between a layer and the one before; null: the samples.

@@ -16,6 +16,9 @@ struct SplitCandidate {
   std::vector<const SplitRow*> rows;
   /// What follows in the layer is computed of its outputs' sums, not of summands: pooling, rectifiers.
   bool needs_sums = false;
+  /// Elements of a sample that are left as summands and taken by features inside the layer, where it leaves
+  /// summands.
+  double inside = 0;
 };
 
 struct SplitChoiceInput {

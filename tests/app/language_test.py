@@ -104,7 +104,7 @@ class WrongInput(LanguageTest):
 
     def test_keys_of_other_rows(self):
         said = self.refused("model.name=mlp", "data.dataset=synthetic", "task.name=auto", "model.layers=3", "task.top5=true")
-        self.assertIn("model.layers is a key of gpt; model mlp has none of its own", said)
+        self.assertIn("model.layers is a key of vit, gpt, lstm; model mlp has none of its own", said)
         self.assertIn("task.top5 is a key of classification; task auto has none of its own", said)
 
     def test_five_likeliest_of_few_classes(self):

@@ -1,11 +1,9 @@
-// The bundled language model against values that PyTorch computed (recorded/record_gpt.py).
+// The bundled language model; networks_test.cc has what PyTorch computes for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 #include "model/bench.h"
@@ -16,7 +14,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As in the script.
 constexpr int kClasses = 11, kContext = 6, kSamples = 3;
 
 data::SampleShape shape_of(std::int64_t context = kContext) {
@@ -59,73 +56,6 @@ double norm(const std::vector<double>& values) {
   double sum = 0;
   for (double value : values) sum += value * value;
   return std::sqrt(sum);
-}
-
-/// Parameter p, element i: 0.5 sin(1 + 3 p + 0.7 i).
-std::vector<double> values_for(const ModelSpec& spec) {
-  std::vector<double> values;
-  for (std::size_t p = 0; p < spec.parameters.size(); ++p)
-    for (std::int64_t i = 0; i < spec.parameters[p].count(); ++i)
-      values.push_back(0.5 * std::sin(1.0 + 3 * static_cast<double>(p) + 0.7 * static_cast<double>(i)));
-  return values;
-}
-
-TEST(Gpt, LossAndGradientsArePyTorchs) {
-  std::ifstream file(std::string(TAXON_SOURCE_DIR) + "/tests/model/recorded/gpt.txt");
-  std::string line, name;
-  ASSERT_TRUE(std::getline(file, line));
-  double loss = 0;
-  ASSERT_TRUE(std::istringstream(line) >> name >> loss);
-
-  auto model = make(small());
-  model->set_parameters(values_for(model->spec()));
-  Bound bound(std::move(model));
-  const Text text = make_text();
-  Recorder recorder;
-  const StepOutput output = bound->forward_backward(input_of(text), 0, recorder);
-  EXPECT_NEAR(output.loss_sum / (kSamples * kContext), loss, 1e-6);
-
-  std::size_t compared = 0;
-  while (std::getline(file, line)) {
-    double sum = 0, length = 0, ramp = 0;
-    ASSERT_TRUE(std::istringstream(line) >> name >> sum >> length >> ramp) << line;
-    ASSERT_EQ(name, bound->spec().parameters[compared++].name);
-    const std::vector<double> gradient = bound.gradient(name);
-    double own_sum = 0, own_ramp = 0;
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      own_sum += gradient[i];
-      own_ramp += gradient[i] * static_cast<double>(i + 1);
-    }
-    EXPECT_NEAR(norm(gradient), length, 2e-5 * length + 1e-7) << name;
-    EXPECT_NEAR(own_sum, sum, 1e-5 * length + 1e-6) << name;
-    EXPECT_NEAR(own_ramp, ramp, 1e-5 * length * static_cast<double>(gradient.size()) + 1e-6) << name;
-  }
-  EXPECT_EQ(compared, bound->spec().parameters.size());
-}
-
-TEST(Gpt, InitialValuesHavePublishedDeviations) {
-  const auto model = make(small({{"layers", 8}, {"width", 64}, {"heads", 4}}));
-  const std::vector<double> values = model->parameters();
-  std::size_t at = 0;
-  for (const ParameterSpec& parameter : model->spec().parameters) {
-    double sum = 0, squares = 0;
-    const auto count = static_cast<double>(parameter.count());
-    for (std::int64_t i = 0; i < parameter.count(); ++i, ++at) {
-      sum += values[at];
-      squares += values[at] * values[at];
-    }
-    const double mean = sum / count, deviation = std::sqrt(squares / count - mean * mean);
-    const bool is_norm = parameter.name.find("ln_") != std::string::npos;
-    const bool is_bias = parameter.name.ends_with("bias");
-    if (is_bias || is_norm) {
-      EXPECT_EQ(mean, is_bias ? 0 : 1) << parameter.name;
-      EXPECT_EQ(deviation, 0) << parameter.name;
-      continue;
-    }
-    const double published = parameter.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(16.0) : 0.02;
-    EXPECT_NEAR(deviation / published, 1, 6 / std::sqrt(count)) << parameter.name;
-    EXPECT_NEAR(mean / published, 0, 6 / std::sqrt(count)) << parameter.name;
-  }
 }
 
 TEST(Gpt, SharesAndMicroBatchesAreWeightedByTokens) {

@@ -24,13 +24,14 @@ bool is_published(const std::string& name) {
 /// A model with samples for it.
 struct Subject {
   Subject(std::string name, DType compute, std::vector<std::string> frozen = {}) : type(compute) {
-    const bool text = name == "gpt";
+    const bool text = name == "gpt" || name == "lstm";
     shape = text ? kText : kImages;
     if (name == "vgg-a") shape.input = {3, 32, 32};
     if (name == "alexnet" || name == "overfeat-fast") shape.input = {1, 71, 71};
     if (is_published(name)) plan.options = {{"width_multiplier", 1.0 / 16}};
+    if (name == "vit" || text) plan.options = {{"layers", 2}, {"width", 8}};
+    if (name == "vit" || name == "gpt") plan.options.set("heads", 4);
     if (text) {
-      plan.options = {{"layers", 2}, {"width", 8}, {"heads", 4}};
       for (std::int64_t i = 0; i < 6 * kContext; ++i) {
         tokens.push_back((3 * i + i * i) % 11);
         samples.labels.push_back((3 * (i + 1) + (i + 1) * (i + 1)) % 11);
@@ -41,8 +42,14 @@ struct Subject {
     plan.name = std::move(name);
     plan.frozen = std::move(frozen);
   }
+  /// What begins as zero (vit's logits) is given values, or nothing would have gradients.
   std::unique_ptr<Model> make() const {
-    return make_model({.plan = &plan, .shape = shape, .compute = type, .seed = 11});
+    auto model = make_model({.plan = &plan, .shape = shape, .compute = type, .seed = 11});
+    std::vector<double> values = model->parameters();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] == 0) values[i] = 0.1 * std::sin(static_cast<double>(i));
+    model->set_parameters(values);
+    return model;
   }
   MakeModel maker() const {
     return [this] { return make(); };
@@ -118,7 +125,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"resnet18", "zb_h1", 3, 3, 3}, Case{"gpt", "gpipe", 2, 2},
                       Case{"gpt", "1f1b", 3, 4}, Case{"gpt", "gpipe", 1, 3}, Case{"gpt", "zb_h1", 4, 6},
                       Case{"gpt", "zb_h1", 4, 8, 5}, Case{"gpt", "interleaved", 4, 4},
-                      Case{"gpt", "1f1b", 3, 4, 6, DType::Float32, 1e-6}),
+                      Case{"gpt", "1f1b", 3, 4, 6, DType::Float32, 1e-6}, Case{"vit", "gpipe", 2, 2},
+                      Case{"vit", "1f1b", 3, 4}, Case{"vit", "zb_h1", 4, 6, 5},
+                      Case{"vit", "1f1b", 3, 4, 6, DType::Float32, 1e-6}, Case{"lstm", "gpipe", 2, 2},
+                      Case{"lstm", "1f1b", 4, 4}, Case{"lstm", "zb_h1", 3, 4, 5},
+                      Case{"lstm", "1f1b", 2, 3, 6, DType::Float32, 1e-6}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -132,7 +143,11 @@ INSTANTIATE_TEST_SUITE_P(
                       in_float(split_case("resnet18", 2, "gpipe", 1, 1)), split_case("gpt", 2),
                       split_case("gpt", 4), split_case("gpt", 2, "1f1b", 2, 3),
                       split_case("gpt", 2, "zb_h1", 4, 6), split_case("gpt", 2, "interleaved", 4, 4),
-                      in_float(split_case("gpt", 2))),
+                      in_float(split_case("gpt", 2)), split_case("vit", 2), split_case("vit", 4),
+                      split_case("vit", 2, "1f1b", 2, 3), split_case("vit", 2, "zb_h1", 4, 6),
+                      in_float(split_case("vit", 2)), split_case("lstm", 2),
+                      split_case("lstm", 2, "zb_h1", 3, 4), in_float(split_case("lstm", 2)),
+                      split_case("resnet50", 2, "zb_h1", 3, 2)),
     name_of);
 
 // What no network chooses: every movement there is, behind a cut too.
@@ -160,6 +175,11 @@ const Splits kWholeGpt = {{"wte", "samples"},     {"wpe", "samples"},      {"h.0
                           {"h.0.mlp", "samples"}, {"h.1.attn", "samples"}, {"h.1.mlp", "samples"},
                           {"ln_f", "samples"}};
 
+const Splits kVitBlocks = {{"conv_proj", "samples"},
+                           {"class_token", "samples"},
+                           {"encoder.layers.encoder_layer_0.mlp", "samples"},
+                           {"encoder.ln", "samples"}};
+
 /// Of samples that members can't share equally, and too few for all.
 Case in_few(Case c, std::size_t samples) {
   c.samples = samples;
@@ -168,26 +188,26 @@ Case in_few(Case c, std::size_t samples) {
 
 // Layers by samples beside layers by features: every movement of samples there is, in one step and in
 // several.
-INSTANTIATE_TEST_SUITE_P(Samples, Stages,
-                         ::testing::Values(split_case("cnn", 2, "1f1b", 1, 1, kConvolutions),
-                                           split_case("cnn", 4, "1f1b", 1, 2, kConvolutions),
-                                           split_case("cnn", 2, "zb_h1", 3, 4, kConvolutions),
-                                           in_few(split_case("cnn", 4, "1f1b", 1, 2, kConvolutions), 5),
-                                           split_case("cnn", 2, "1f1b", 1, 1, kToFeatures),
-                                           split_case("cnn", 4, "zb_h1", 3, 2, kToFeatures),
-                                           in_few(split_case("cnn", 4, "1f1b", 2, 3, kToFeatures), 5),
-                                           split_case("cnn", 2, "1f1b", 1, 1, kFromFeatures),
-                                           split_case("cnn", 4, "zb_h1", 4, 3, kFromFeatures),
-                                           in_few(split_case("cnn", 4, "1f1b", 2, 2, kFromFeatures), 5),
-                                           in_float(split_case("cnn", 2, "1f1b", 1, 1, kToFeatures)),
-                                           split_case("mlp", 2, "1f1b", 1, 1, kFromSums),
-                                           in_few(split_case("mlp", 4, "zb_h1", 3, 2, kFromSums), 5),
-                                           split_case("mlp", 4, "1f1b", 1, 1, kAll),
-                                           in_few(split_case("mlp", 4, "zb_h1", 3, 4, kAll), 3),
-                                           split_case("gpt", 2, "1f1b", 1, 2, kBlocks),
-                                           in_few(split_case("gpt", 4, "zb_h1", 2, 2, kBlocks), 5),
-                                           split_case("gpt", 2, "1f1b", 1, 2, kWholeGpt)),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Samples, Stages,
+    ::testing::Values(
+        split_case("cnn", 2, "1f1b", 1, 1, kConvolutions), split_case("cnn", 4, "1f1b", 1, 2, kConvolutions),
+        split_case("cnn", 2, "zb_h1", 3, 4, kConvolutions),
+        in_few(split_case("cnn", 4, "1f1b", 1, 2, kConvolutions), 5),
+        split_case("cnn", 2, "1f1b", 1, 1, kToFeatures), split_case("cnn", 4, "zb_h1", 3, 2, kToFeatures),
+        in_few(split_case("cnn", 4, "1f1b", 2, 3, kToFeatures), 5),
+        split_case("cnn", 2, "1f1b", 1, 1, kFromFeatures), split_case("cnn", 4, "zb_h1", 4, 3, kFromFeatures),
+        in_few(split_case("cnn", 4, "1f1b", 2, 2, kFromFeatures), 5),
+        in_float(split_case("cnn", 2, "1f1b", 1, 1, kToFeatures)),
+        split_case("mlp", 2, "1f1b", 1, 1, kFromSums),
+        in_few(split_case("mlp", 4, "zb_h1", 3, 2, kFromSums), 5), split_case("mlp", 4, "1f1b", 1, 1, kAll),
+        in_few(split_case("mlp", 4, "zb_h1", 3, 4, kAll), 3), split_case("gpt", 2, "1f1b", 1, 2, kBlocks),
+        in_few(split_case("gpt", 4, "zb_h1", 2, 2, kBlocks), 5),
+        split_case("gpt", 2, "1f1b", 1, 2, kWholeGpt), split_case("vit", 2, "1f1b", 1, 2, kVitBlocks),
+        in_few(split_case("vit", 4, "zb_h1", 2, 2, kVitBlocks), 5),
+        in_few(split_case("lstm", 4, "1f1b", 2, 2), 5),
+        split_case("lstm", 2, "zb_h1", 2, 2, {{"decoder", "none"}})),
+    name_of);
 
 Case chosen(Case c) {
   c.choose = true;
@@ -199,10 +219,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(chosen(split_case("cnn", 2)), chosen(split_case("cnn", 4, "zb_h1", 3, 2)),
                       chosen(split_case("cnn", 2, "1f1b", 1, 1, {{"conv2", "outputs"}})),
                       chosen(split_case("resnet18", 2, "gpipe", 1, 1)), chosen(split_case("gpt", 2)),
-                      chosen(split_case("vgg-a", 2)), chosen(split_case("alexnet", 2, "1f1b", 2, 2)),
-                      chosen(split_case("overfeat-fast", 3)), chosen(split_case("cd-dnn", 4)),
-                      split_case("vgg-a", 4, "zb_h1", 4, 3), split_case("alexnet", 1, "1f1b", 3, 3),
-                      split_case("overfeat-fast", 2), split_case("cd-dnn", 2, "1f1b", 4, 3)),
+                      chosen(split_case("vit", 2)), chosen(split_case("lstm", 2)),
+                      chosen(split_case("resnet50", 2, "gpipe", 1, 1)), chosen(split_case("vgg-a", 2)),
+                      chosen(split_case("alexnet", 2, "1f1b", 2, 2)), chosen(split_case("overfeat-fast", 3)),
+                      chosen(split_case("cd-dnn", 4)), split_case("vgg-a", 4, "zb_h1", 4, 3),
+                      split_case("alexnet", 1, "1f1b", 3, 3), split_case("overfeat-fast", 2),
+                      split_case("cd-dnn", 2, "1f1b", 4, 3)),
     name_of);
 
 TEST(Division, SaysWhatWasChosen) {
@@ -252,6 +274,13 @@ TEST(Division, TiedWeightsAreOfBothStages) {
   EXPECT_TRUE(std::equal(own.end() - tied.count(), own.end(), all.begin()));
 }
 
+TEST(Division, TiedWeightsOfMembers) {
+  Subject subject("lstm", DType::Float64);
+  subject.plan.options.set("tied", true);
+  for (const Pipeline::Axes& axes : {Pipeline::Axes{3, 4}, {1, 2, 2}, {2, 3, 2}})
+    expect_undivided(subject.maker(), subject.type, "1f1b", axes, subject.input(6), 1e-12);
+}
+
 TEST(Division, AbandonedStepsLeaveNothing) {
   const Subject subject("mlp", DType::Float64);
   Pipeline pipeline(subject.maker(), subject.type, "1f1b", {1, 2});
@@ -297,6 +326,12 @@ TEST(Division, SaysWhatItCantDo) {
   EXPECT_THAT(message(other, "resnet18"), HasSubstr("bn1 keeps statistics of its samples"));
   other.splits = {{"layer1.0", "samples"}};
   EXPECT_THAT(message(other, "resnet18"), HasSubstr("layer1.0 can't be split by samples"));
+  EXPECT_THAT(
+      message({.stages = {{0, 4}}, .held = {0}, .members = 2, .splits = {{"rnn.l0", "outputs"}}}, "lstm"),
+      HasSubstr("rnn.l0 can't be split by outputs"));
+  EXPECT_THAT(
+      message({.stages = {{0, 7}}, .held = {0}, .members = 3}, "vit"),
+      HasSubstr("encoder.layers.encoder_layer_0.self_attention has 4 heads, which 3 members can't share"));
   other = {.stages = {{0, 5}}, .held = {0}, .members = 2, .splits = {{"ln_f", "samples"}}};
   EXPECT_THAT(message(other, "gpt"),
               HasSubstr("ln_f, split by samples, and wte, split by none, read one weight"));

@@ -116,8 +116,12 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     plan.learning_rate.base = 0.01;
     plan.optimiser.clip_norm = 1;
     plan.data.dataset = "synthetic";
-    if (GetParam().model == std::string_view("gpt")) {
-      plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}};
+    const std::string_view model = GetParam().model;
+    if (model == "vit")
+      plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}, {"patch", "7"}};
+    if (model == "gpt") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}};
+    if (model == "lstm") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"tied", "true"}};
+    if (model == "gpt" || model == "lstm") {
       plan.data = {.dataset = "text", .path = TAXON_SOURCE_DIR "/README.md", .train_limit = 60};
       plan.data.options = {{"context", "16"}};
     }
@@ -197,7 +201,9 @@ INSTANTIATE_TEST_SUITE_P(
                       DividedCase{"gpt", 2, "interleaved"}, DividedCase{"mlp", 1, "1f1b", 2, 1},
                       DividedCase{"mlp", 3, "zb_h1", 2}, DividedCase{"cnn", 1, "1f1b", 2, 1},
                       DividedCase{"cnn", 2, "1f1b", 4}, DividedCase{"gpt", 1, "gpipe", 2},
-                      DividedCase{"gpt", 2, "1f1b", 2}, DividedCase{"gpt", 4, "zb_h1", 2}));
+                      DividedCase{"gpt", 2, "1f1b", 2}, DividedCase{"gpt", 4, "zb_h1", 2},
+                      DividedCase{"vit", 3, "zb_h1"}, DividedCase{"vit", 2, "1f1b", 2},
+                      DividedCase{"lstm", 3, "zb_h1"}, DividedCase{"lstm", 2, "1f1b", 2}));
 
 // Hybrids: some layers by samples, inside groups of members.
 INSTANTIATE_TEST_SUITE_P(

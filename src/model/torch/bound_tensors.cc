@@ -71,7 +71,7 @@ BoundTensors::BoundTensors(Source source)
                               "parameter itself instead",
                               spec_.name, item.name));
   freeze(source.frozen);
-  describe(source.stages);
+  describe(source);
   make_sink();
 }
 
@@ -107,19 +107,19 @@ void BoundTensors::freeze(const std::vector<std::string>& patterns) {
                                              : "freeze fewer (model.frozen)"));
 }
 
-void BoundTensors::describe(const std::vector<std::string>& stages) {
-  for (const std::string& stage : stages) spec_.segments.push_back({stage, {}, 0});
+void BoundTensors::describe(const Source& source) {
+  for (const std::string& stage : source.stages) spec_.segments.push_back({stage, {}, 0});
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, tensor] = parameters_[i];
-    const int index = static_cast<int>(i);
     spec_.parameters.push_back({name, tensor.sizes().vec(), tensor.requires_grad()});
     const std::size_t dot = name.find('.');
-    const std::string child = dot == std::string::npos ? spec_.name : name.substr(0, dot);
-    auto segment = std::find_if(
-        spec_.segments.begin(), spec_.segments.end(),
-        [&, &name = name](const Segment& s) { return s.name == child || name.starts_with(s.name + "."); });
-    if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{child, {}, 0});
-    segment->parameters.push_back(index);
+    std::string owner = dot == std::string::npos ? spec_.name : name.substr(0, dot);
+    if (const int stage = source.stage_of ? source.stage_of(name) : -1; stage >= 0)
+      owner = source.stages[static_cast<std::size_t>(stage)];
+    auto segment = std::find_if(spec_.segments.begin(), spec_.segments.end(),
+                                [&](const Segment& s) { return s.name == owner; });
+    if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{owner, {}, 0});
+    segment->parameters.push_back(static_cast<int>(i));
   }
   for (const auto& [name, tensor] : buffers_) spec_.buffers.push_back({name, tensor.sizes().vec()});
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,10 +18,10 @@ class BoundTensors {
   struct Source {
     std::string model;
     std::vector<NamedTensor> parameters, buffers;  // shared tensors may come several times
-    /// Of Network::stages(): a parameter whose name begins with a stage's is in that segment, others in the
-    /// segment of their child.
+    /// Of Network::stages(), and Network::stage_of(); parameters of none are in the segment of their child.
     std::vector<std::string> stages;
-    std::vector<std::string> frozen;  // patterns, as ModelPlan::frozen
+    std::function<int(const std::string&)> stage_of;  // null where there are no stages
+    std::vector<std::string> frozen;                  // patterns, as ModelPlan::frozen
   };
   /// Throws Error{Usage} for frozen names that no parameter has, Error{Data} for a parameter that is a view
   /// of another one, and where nothing is left to train.
@@ -46,7 +47,7 @@ class BoundTensors {
 
  private:
   void freeze(const std::vector<std::string>& patterns);
-  void describe(const std::vector<std::string>& stages);
+  void describe(const Source& source);
   void make_sink();
 
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once

@@ -25,9 +25,11 @@ class Network {
   /// changes the network. Shared tensors may come several times.
   virtual std::vector<NamedTensor> parameters() const = 0;
   virtual std::vector<NamedTensor> buffers() const = 0;
-  /// The consecutive stages of the forward pass by name: each is a child of the module and reads only its own
-  /// parameters, whose names begin with the stage's. Empty: it can't be cut, and is one stage.
+  /// The consecutive stages of the forward pass by name: each reads only its own parameters. Empty: it can't
+  /// be cut, and is one stage.
   virtual std::vector<std::string> stages() const = 0;
+  /// The stage whose own a parameter of that name is: by default its name is the stage's, or begins with it.
+  virtual int stage_of(const std::string& parameter) const;
   /// One stage after the other takes a batch of inputs to logits [batch, classes], or [batch, targets...,
   /// classes] where samples have several labels. Throws what the framework throws.
   virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;

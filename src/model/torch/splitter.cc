@@ -5,16 +5,8 @@
 #include <torch/nn/module.h>
 
 #include "base/error.h"
-#include "model/torch/network.h"
 
 namespace taxon::model {
-
-NetworkSplit Network::split(Splitter splitter) {
-  throw Error(ErrorKind::Usage,
-              fmt::format("model {} can't be divided over {} members: it does not know its layers, as "
-                          "nothing that comes in a file does; choose a bundled model, or a tensor axis of 1",
-                          splitter.model(), splitter.members()));
-}
 
 void Splitter::choose(std::vector<parallel::SplitCandidate> layers) {
   for (parallel::SplitCandidate& layer : layers)
@@ -74,6 +66,13 @@ void Splitter::take_samples(const std::string& layer, const std::vector<at::Tens
     refuse(fmt::format("{} keeps statistics of its samples, of which a member would see some alone", layer));
   for (const at::Tensor& parameter : parameters)
     if (parameter.defined()) partial(parameter);
+}
+
+void Splitter::keep_whole(const NetworkStep& step) {
+  if (step.row->by_samples())
+    take_samples(step.name, step.parameters, 0);
+  else if (step.row->input != parallel::kReplicated || step.row->output != parallel::kReplicated)
+    refuse(fmt::format("{} can't be split by {}", step.name, step.row->name));
 }
 
 NetworkSplit Splitter::finish(std::vector<std::vector<NetworkStep>> stages) {

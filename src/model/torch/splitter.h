@@ -73,6 +73,8 @@ class Splitter {
   /// For a layer of which each member computes its samples; `statistics`: buffers that it keeps of them.
   void take_samples(const std::string& layer, const std::vector<at::Tensor>& parameters,
                     std::size_t statistics);
+  /// For a step that members compute whole, of all samples or of their own; refuses other rows.
+  void keep_whole(const NetworkStep& step);
   void partial(const at::Tensor& tensor) { split_.partial.push_back(tensor); }
   void refuse(std::string reason) { reasons_.push_back(std::move(reason)); }
   /// Throws Error{Usage} with all reasons, names of layers that nothing has among them.

@@ -45,8 +45,13 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
     Network& network = *net_.network;
     network.cast(net_.compute);
     const std::vector<std::string> stages = network.stages();
-    net_.tensors = std::make_unique<BoundTensors>(BoundTensors::Source{
-        net_.name, network.parameters(), network.buffers(), stages, context.plan->frozen});
+    net_.tensors = std::make_unique<BoundTensors>(
+        BoundTensors::Source{.model = net_.name,
+                             .parameters = network.parameters(),
+                             .buffers = network.buffers(),
+                             .stages = stages,
+                             .stage_of = [&](const std::string& name) { return network.stage_of(name); },
+                             .frozen = context.plan->frozen});
     stages_ = std::max(1, static_cast<int>(stages.size()));
     ModelSpec& spec = net_.tensors->spec();
     spec.task = task_of(context);

@@ -93,6 +93,12 @@ torch::nn::Conv2d make_conv(std::int64_t in, std::int64_t out, std::int64_t exte
       torch::nn::Conv2dOptions(in, out, extent).stride(stride).padding(extent / 2).bias(false));
 }
 
+std::vector<NamedTensor> listed(const torch::OrderedDict<std::string, at::Tensor>& dictionary) {
+  std::vector<NamedTensor> list;
+  for (const auto& item : dictionary) list.push_back({item.key(), item.value()});
+  return list;
+}
+
 void require_images(const data::SampleShape& shape, std::string_view model, std::int64_t extent) {
   const auto& input = shape.input;
   if (input.size() == 3 && input[1] >= extent && input[2] >= extent) return;

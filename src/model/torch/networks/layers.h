@@ -6,6 +6,7 @@
 
 #include "data/sample_shape.h"
 #include "model/torch/gradients.h"
+#include "model/torch/named_tensor.h"
 #include "model/torch/splitter.h"
 
 namespace taxon::model {
@@ -58,10 +59,14 @@ class SplitBlock {
   /// Its steps; it takes what all members have, and leaves that or summands.
   virtual std::vector<NetworkStep> split(const std::string& name, Splitter& splitter) = 0;
   virtual at::Tensor step(int step, at::Tensor input, const at::Tensor& entering) = 0;
+  /// Elements that members add up and share out between its steps, for these samples. REQUIRES: not split.
+  virtual double inside(const at::Tensor& input) = 0;
 };
 
 /// Without bias, and so padded that stride 1 keeps the extent.
 torch::nn::Conv2d make_conv(std::int64_t in, std::int64_t out, std::int64_t extent, std::int64_t stride);
+
+std::vector<NamedTensor> listed(const torch::OrderedDict<std::string, at::Tensor>& dictionary);
 
 /// Throws Error{Usage} unless samples are images of at least `extent` x `extent`.
 void require_images(const data::SampleShape& shape, std::string_view model, std::int64_t extent);

@@ -87,11 +87,6 @@ class ModuleNetwork final : public Network {
   ErrorKind fault() const override { return ErrorKind::Internal; }
 
  private:
-  static std::vector<NamedTensor> listed(const torch::OrderedDict<std::string, at::Tensor>& dictionary) {
-    std::vector<NamedTensor> list;
-    for (const auto& item : dictionary) list.push_back({item.key(), item.value()});
-    return list;
-  }
   /// Of a stage that is split.
   struct Split {
     SplitBlock* block = nullptr;
@@ -143,6 +138,8 @@ class ModuleNetwork final : public Network {
       candidate.needs_sums = is_block(stage) || layer + 1 < end_of(stage);
       for (std::size_t step = begins_[stage]; step < end_of(stage); ++step) {
         if (step == layer) candidate.inputs = elements(passing);
+        if (auto* block = dynamic_cast<SplitBlock*>(&module_of(step)))
+          candidate.inside = block->inside(passing);
         passing = steps_[step]->forward(std::move(passing));
         if (step == layer) candidate.outputs = elements(passing);
       }
