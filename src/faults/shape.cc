@@ -104,7 +104,8 @@ std::vector<Axis> all_axes() {
       {"mesh.node", {"0", "0", "2", "3", "4"}},
       {"mesh.pipeline", {"1", "1", "1", "2"}},
       {"mesh.tensor", {"1", "1", "1", "2"}},
-      {"pipeline.schedule", {"gpipe", "1f1b", "zb_h1"}},
+      {"pipeline.schedule", {"gpipe", "1f1b", "zb_h1", "pipedream", "pipedream_2bw"}},
+      {"pipeline.activations", {"kept", "kept", "kept", "recomputed"}},
       {"exchange.gradients", {"whole", "whole", "ring"}},
       {"exchange.delay", {"0", "0", "0", "1"}},
       {"exchange.order", {"priority", "backward"}},
@@ -113,7 +114,7 @@ std::vector<Axis> all_axes() {
       {"exchange.slice_bytes", {"64", "300", "1000000"}},
       {"exchange.in_flight", {"1", "2", "4"}},
       {"batch.global", {"24", "5"}},  // 5: some ranks have no sample
-      {"batch.micro_batches", {"1", "1", "2"}},
+      {"batch.micro_batches", {"1", "1", "2", "4"}},
       {"optimiser.rule", {"sgd", "momentum", "adamw", "nesterov", "sign"}},
       {"optimiser.clip_norm", {"0", "0", "0.5"}},
       {"precision.compute", {"float32", "bfloat16"}},

@@ -3,10 +3,6 @@
 namespace taxon::plan {
 namespace {
 
-// Stages train with one version of the weights, and one split of layers holds for all of a model.
-constexpr std::string_view kVersions =
-    "training with older versions of the weights: taxon schedule draws, checks and costs its schedule";
-
 constexpr SurveyRow kRows[] = {
     {"AD-PSGD", "ad-psgd", ""},
     {"BAGUA", "1bit-adam d-psgd qsgd",
@@ -37,7 +33,7 @@ constexpr SurveyRow kRows[] = {
     {"GossipGraD", "gossipgrad", ""},
     {"Gossip SGD, GoSGD", "",
      "a random partner who gets weights and is not waited for; ad-psgd and sgp stand nearest"},
-    {"GPipe", "gpipe", "activations that are computed again instead of kept"},
+    {"GPipe", "gpipe", ""},
     {"Horovod", "horovod adasum", ""},
     {"Intel PCL-DNN, MLSL", "pcl-dnn",
      "groups of each layer's own size: mesh.tensor has one for all that are split; taxon parallel says "
@@ -55,8 +51,9 @@ constexpr SurveyRow kRows[] = {
     {"Parallax", "",
      "sparse parameters at servers beside dense ones by all-reduce: all parameters are dense here"},
     {"Parameter Server", "li-parameter-server", "filters of messages; replicated ranges of keys"},
-    {"PipeDream", "", kVersions},
-    {"PipeDream-2BW, PipeDream-Flush", "pipedream-flush", kVersions},
+    {"PipeDream", "pipedream",
+     "streams without a flush between steps, and replicas of one stage that take turns"},
+    {"PipeDream-2BW, PipeDream-Flush", "pipedream-2bw pipedream-flush", "their planner"},
     {"Poseidon", "poseidon", ""},
     {"PowerAI DDL", "", "rings of several colours at once over a torus: a message takes one ring here"},
     {"Project Adam", "",
