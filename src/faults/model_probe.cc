@@ -69,6 +69,10 @@ class ModelProbe::Stages final : public model::Staged {
     probe_.note_weights();
     inner_.begin_step(input);
   }
+  void use_weights(std::size_t version) override {
+    if (!probe_.binding_.versions.empty()) probe_.binding_.weights = probe_.binding_.versions[version];
+    inner_.use_weights(version);
+  }
   void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
     inner_.forward(piece, micro, input, output);
   }

@@ -12,7 +12,7 @@
 namespace taxon::faults {
 namespace {
 
-constexpr int kAttempts = 100;  // shapes that are drawn for a seed until one is legal
+constexpr int kAttempts = 1000;  // shapes that are drawn for a seed until one is legal
 
 bool is_usage(const std::exception_ptr& failure) {
   if (!failure) return false;

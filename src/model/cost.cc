@@ -107,8 +107,10 @@ StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, cons
 }
 
 StepCost backward_cost(const ModelSpec& spec, double samples, Range segments, Gradients which,
-                       const Binding& binding) {
+                       const Binding& binding, plan::Activations activations) {
   Work work;
+  if (activations == plan::Activations::Recomputed && which != Gradients::OfWeights)
+    work = forward_work(spec, static_cast<int>(segments.begin), static_cast<int>(segments.end()));
   std::vector<double> done(spec.segments.size(), 0);  // when each segment's pass ends
   for (std::size_t s = segments.end(); s-- > segments.begin;) {
     work += backward_work(spec, s, which, binding);

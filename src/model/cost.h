@@ -28,9 +28,10 @@ StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, cons
 tensor::Cost piece_cost(const ModelSpec& spec, const StepInput& input, int begun, int from);
 
 /// The backward pass of `samples` through these segments of a model that is divided; of inputs or of weights
-/// alone it is half of the whole. A bucket's share is 1 where the pass completes nothing of it.
+/// alone it is half of the whole, and where activations are computed again a forward pass comes before that
+/// of inputs. A bucket's share is 1 where the pass completes nothing of it.
 StepCost backward_cost(const ModelSpec& spec, double samples, Range segments, Gradients which,
-                       const Binding& binding);
+                       const Binding& binding, plan::Activations activations = plan::Activations::Kept);
 
 /// Samples of one micro-batch of a worker's share.
 double micro_batch_samples(const StepInput& input);

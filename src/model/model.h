@@ -98,6 +98,9 @@ struct Binding {
   std::vector<int> parameters;             // slot -> index into ModelSpec::parameters
   std::vector<BucketRange> buckets;        // together all of the layout, ascending in the weights
   const tensor::Arena* weights = nullptr;  // compute copy: the parameters become views into it
+  /// Copies of the weights for passes that use older ones than others (Staged::use_weights), of which
+  /// `weights` is the first; empty: all passes use the same.
+  std::vector<const tensor::Arena*> versions;
   /// Whether the framework may make gradients in the arenas of gradients, or makes them in memory of its own.
   enum class Births { Placed, Copied } births = Births::Placed;
   /// How forward_backward() will be called. InPieces REQUIRES a divisible model.

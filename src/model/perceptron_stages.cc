@@ -18,6 +18,10 @@ class Perceptron::Stages final : public Staged {
   void divide(const Division& division) override;
   const std::vector<Piece>& pieces() const override { return pieces_; }
   void begin_step(const StepInput& input) override;
+  void use_weights(std::size_t version) override {
+    if (!model_.binding_.versions.empty()) model_.binding_.weights = model_.binding_.versions[version];
+    model_.load_all();
+  }
   void forward(int piece, const MicroBatch& micro, ConstView input, View output) override;
   void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
                 View input_gradient, bool last, tensor::Milestones& marks) override;
@@ -36,12 +40,16 @@ class Perceptron::Stages final : public Staged {
     std::vector<double> activations;
     std::vector<double> logits;  // once they are known: gradients of them
     std::vector<double> back;    // gradients of activations, in the first layer of what is in front of them
+    ConstView input;             // from which the others are computed again
+    bool left_out = false;       // they are
   };
   /// What is in a piece.
   struct Content {
     bool hidden = false, out = false, loss = false;
   };
   void split(const Division& division);
+  Kept compute(const Content& content, const MicroBatch& micro, ConstView input, StepOutput& output) const;
+  void begin_gradients();
   /// Numbers of the compute type.
   std::vector<double> read(ConstView from, std::size_t count) const;
   void write(const std::vector<double>& values, View to) const;
@@ -50,7 +58,9 @@ class Perceptron::Stages final : public Staged {
   std::vector<Piece> pieces_;
   std::vector<Content> contents_;             // of each
   std::map<std::pair<int, int>, Kept> kept_;  // by piece and micro-batch
-  std::size_t arena_ = 0;                     // of the step's gradients
+  plan::Activations activations_ = plan::Activations::Kept;
+  std::size_t arena_ = 0;        // of the step's gradients
+  std::size_t pieces_left_ = 0;  // whose last pass over the gradients is to come
   StepOutput output_;
 };
 
@@ -61,6 +71,7 @@ Staged* Perceptron::staged() {
 
 void Perceptron::Stages::divide(const Division& division) {
   TAXON_CHECK(pieces_.empty() && model_.binding_.layout == nullptr, "divide() comes once, before bind()");
+  activations_ = division.activations;
   if (division.members > 1) split(division);
   HeldStages held = held_stages(model_.spec_, division);
   if (division.members > 1) {
@@ -117,11 +128,16 @@ void Perceptron::Stages::split(const Division& division) {
 
 void Perceptron::Stages::begin_step(const StepInput& input) {
   model_.load_all();
+  begin_gradients();
+  arena_ = input.gradients;
+  output_ = {};
+}
+
+void Perceptron::Stages::begin_gradients() {
   model_.gradients_.clear();
   for (const auto& value : model_.values_) model_.gradients_.emplace_back(value.size(), 0.0);
   model_.progress_.begin();
-  arena_ = input.gradients;
-  output_ = {};
+  pieces_left_ = pieces_.size();
 }
 
 std::vector<double> Perceptron::Stages::read(ConstView from, std::size_t count) const {
@@ -144,10 +160,9 @@ void Perceptron::Stages::write(const std::vector<double>& values, View to) const
   });
 }
 
-void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView input, View output) {
+Perceptron::Stages::Kept Perceptron::Stages::compute(const Content& content, const MicroBatch& micro,
+                                                     ConstView input, StepOutput& output) const {
   const Range samples = micro.samples();
-  if (samples.size == 0) return;
-  const Content content = contents_[static_cast<std::size_t>(index)];
   const StepInput& step = *micro.step;
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   Kept kept;
@@ -156,7 +171,6 @@ void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView i
     for (std::size_t n = 0; n < samples.size; ++n)
       model_.hidden_forward(step.inputs.numbers.data() + (samples.begin + n) * model_.inputs_,
                             &kept.activations[n * hidden]);
-    model_.seen_ += static_cast<double>(samples.size);
   } else if (content.out) {
     kept.activations = read(input, samples.size * hidden);
   }
@@ -167,13 +181,21 @@ void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView i
   } else if (content.loss) {
     kept.logits = read(input, samples.size * classes);
   }
-  if (content.loss) {
+  if (content.loss)
     for (std::size_t n = 0; n < samples.size; ++n)
       model_.loss(&kept.logits[n * classes], step.labels[samples.begin + n],
-                  1.0 / static_cast<double>(step.global_size), output_, &kept.logits[n * classes]);
-  } else {
-    write(content.out ? kept.logits : kept.activations, output);
-  }
+                  1.0 / static_cast<double>(step.global_size), output, &kept.logits[n * classes]);
+  return kept;
+}
+
+void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView input, View output) {
+  const Range samples = micro.samples();
+  if (samples.size == 0) return;
+  const Content content = contents_[static_cast<std::size_t>(index)];
+  Kept kept = compute(content, micro, input, output_);
+  if (content.hidden) model_.seen_ += static_cast<double>(samples.size);
+  if (!content.loss) write(content.out ? kept.logits : kept.activations, output);
+  if (activations_ == plan::Activations::Recomputed) kept = {.input = input, .left_out = true};
   kept_[{index, micro.index}] = std::move(kept);
 }
 
@@ -183,8 +205,11 @@ void Perceptron::Stages::backward(int index, const MicroBatch& micro, Gradients 
   const Range samples = micro.samples();
   const Content content = contents_[static_cast<std::size_t>(index)];
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
+  if (pieces_left_ == 0) begin_gradients();
   if (samples.size > 0 && which != Gradients::OfWeights) {
     Kept& kept = kept_.at({index, micro.index});
+    StepOutput counted_before;
+    if (kept.left_out) kept = compute(content, micro, kept.input, counted_before);
     if (content.out) {
       if (!content.loss) kept.logits = read(output_gradient, samples.size * classes);
       kept.back.resize(samples.size * hidden);
@@ -212,7 +237,7 @@ void Perceptron::Stages::backward(int index, const MicroBatch& micro, Gradients 
   if (!last) return;
   const Range segments = pieces_[static_cast<std::size_t>(index)].segments;
   model_.store_gradients(arena_, static_cast<int>(segments.begin), static_cast<int>(segments.end()), marks);
-  if (index == 0) model_.progress_.finish(marks);
+  if (--pieces_left_ == 0) model_.progress_.finish(marks);
 }
 
 StepOutput Perceptron::Stages::end_step() {

@@ -77,18 +77,23 @@ class ProfileModel::Stages final : public Staged {
   void divide(const Division& division) override;
   const std::vector<Piece>& pieces() const override { return pieces_; }
   void begin_step(const StepInput& input) override {
-    model_.progress_.begin();
+    pieces_left_ = 0;
     gradients_ = input.gradients;
   }
+  void use_weights(std::size_t) override {}
   void forward(int, const MicroBatch&, ConstView, View output) override { zero(output); }
   void backward(int index, const MicroBatch&, Gradients, ConstView, View input_gradient, bool last,
                 tensor::Milestones& marks) override {
     const Piece& piece = pieces_[static_cast<std::size_t>(index)];
     zero(input_gradient);
     if (!last) return;
+    if (pieces_left_ == 0) {
+      model_.progress_.begin();
+      pieces_left_ = pieces_.size();
+    }
     model_.give_gradients(gradients_, static_cast<int>(piece.segments.begin),
                           static_cast<int>(piece.segments.end()), marks);
-    if (index == 0) model_.progress_.finish(marks);
+    if (--pieces_left_ == 0) model_.progress_.finish(marks);
   }
   StepOutput end_step() override { return {}; }
   void abandon_step() override {}
@@ -105,6 +110,7 @@ class ProfileModel::Stages final : public Staged {
   ProfileModel& model_;
   std::vector<Piece> pieces_;
   std::size_t gradients_ = 0;
+  std::size_t pieces_left_ = 0;  // that have their gradients to give
 };
 
 void ProfileModel::Stages::divide(const Division& division) {

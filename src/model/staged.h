@@ -23,6 +23,9 @@ struct Division {
   int replicas = 1;
   std::int64_t samples = 1;
   bool in_strips = true;  // parallel::SplitChoiceInput's
+  /// What forward passes leave for backward passes: all that these read, or the pieces' inputs alone, from
+  /// which the first backward pass of a stage computes the rest again.
+  plan::Activations activations = plan::Activations::Kept;
 };
 
 /// What a process computes between two transfers: consecutive segments of one stage. Where members must move
@@ -93,6 +96,10 @@ class Staged {
 
   /// Zeroes what a step adds up; its gradients go to input.gradients of the binding.
   virtual void begin_step(const StepInput& input) = 0;
+  /// Passes from now on, of evaluations too, compute with what Binding::versions[version] has now, or the
+  /// weights where there is one version. What a micro-batch's forward pass used stays as it is, and is used
+  /// by its backward passes. Where updates are those of flushes this is never called.
+  virtual void use_weights(std::size_t version) = 0;
   /// In training mode. `input`: samples x inputs elements of the compute type, which stay as they are until
   /// the gradients of weights of this piece and micro-batch are made; empty for the first piece. `output`:
   /// written; empty for the last, which takes the labels and counts. Micro-batches without samples do
@@ -100,8 +107,8 @@ class Staged {
   virtual void forward(int piece, const MicroBatch& micro, ConstView input, View output) = 0;
   /// From the gradient of the outputs (empty for the last piece) to that of the inputs (empty for the first),
   /// and to those of weights, which are added to what earlier micro-batches of the step gave. `last`: no pass
-  /// of this step makes other gradients of this piece's weights; buckets whose tensors are complete by that
-  /// are reached.
+  /// adds to these gradients of this piece's weights any more; buckets whose tensors are complete by that are
+  /// reached. Once all pieces have had that, the next pass begins new gradients in the place of these.
   virtual void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
                         View input_gradient, bool last, tensor::Milestones& marks) = 0;
   /// All passes are over: slots that got nothing are zeroed. Sums over labels, at the last stage, where

@@ -62,6 +62,8 @@ std::string consistency(const LevelPlan& level, const Catalogue& known) {
 
 std::string scheduling(const Plan& plan, const Catalogue& known) {
   std::string text = "synchronous";
+  if (const auto* row = known.find_pipeline(plan.pipeline.schedule); row && plan.mesh.pipeline > 1)
+    text = row->scheduling;
   for (const LevelPlan& level : plan.exchange.levels) {
     const Catalogue::Topology* topology = known.find_topology(level.topology);
     if (known.sum_at(level) == SumAt::Servers)

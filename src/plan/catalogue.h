@@ -107,7 +107,8 @@ struct Catalogue {
   struct Pipeline {
     std::string name;
     std::string sentence = {};
-    bool flushes = true;  // one update of all micro-batches: the algorithm of one process
+    bool flushes = true;                     // one update of all micro-batches: the algorithm of one process
+    std::string scheduling = "synchronous";  // its words on the axis
     std::vector<OptionKey> options = {};
     /// What it can't be with so many ranks and micro-batches, one sentence each.
     std::function<std::vector<std::string>(int ranks, int micros, const Options&)> problems = {};

@@ -249,6 +249,12 @@ void visit_fields(P& p, V&& visit) {
               .sentence = "Segments of the model (`taxon profile` lists them) that begin a stage after the "
                           "first, [h.1, h.2]; empty: stages take as equally long as possible."},
         p.cut);
+  visit(
+      Field{.key = "activations",
+            .sentence = "From its forward to its backward pass a stage keeps all that the latter reads of a "
+                        "micro-batch, or its input alone, and computes the rest again: less memory, a "
+                        "forward pass more (Chen et al., arXiv 1604.06174)."},
+      p.activations);
 }
 
 template <Like<TransportPlan> P, class V>

@@ -125,14 +125,25 @@ Violation pipeline_scheduled(const LegalityInput& c) {
   if (c.plan.mesh.pipeline == 1) return {};
   const Catalogue::Pipeline* row = c.known.find_pipeline(c.plan.pipeline.schedule);
   if (!row) return {};
-  if (!row->flushes)
-    return fmt::format(
-        "schedule {} trains with older versions of the weights, which only `taxon schedule` "
-        "knows so far",
-        row->name);
   const auto problems =
       row->problems(c.plan.mesh.pipeline, c.plan.batch.micro_batches, c.plan.pipeline.options);
   return unless(problems.empty(), fmt::format("{}", fmt::join(problems, "; ")));
+}
+
+/// Where there are stages and each updates its weights by itself, in the midst of a step.
+Violation stages_update_alone(const LegalityInput& c) {
+  const Catalogue::Pipeline* row = c.known.find_pipeline(c.plan.pipeline.schedule);
+  if (!row || row->flushes) return {};
+  if (c.plan.mesh.pipeline == 1) return fmt::format("it is {}, and mesh.pipeline is 1", row->name);
+  if (c.plan.optimiser.clip_norm > 0)
+    return fmt::format("it is {}, and optimiser.clip_norm is {}", row->name, c.plan.optimiser.clip_norm);
+  return unless(c.plan.on_divergence != OnDivergence::Skip,
+                fmt::format("it is {}, and on_divergence is skip", row->name));
+}
+
+Violation activations_of_parts(const LegalityInput& c) {
+  return unless(c.plan.pipeline.activations == Activations::Kept || ranks_of_replica(c.plan.mesh) > 1,
+                "both are 1");
 }
 
 Violation splits_fit(const LegalityInput& c) {
@@ -381,8 +392,12 @@ constexpr LegalityRow kRows[] = {
      "delay, ring, factors and servers",
      replicas_divide},
     {"pipeline.schedule", "must name a schedule of pipelines", pipelines_known, Name},
-    {"pipeline.schedule", "must be one of one update a step that fits mesh.pipeline and batch.micro_batches",
-     pipeline_scheduled},
+    {"pipeline.schedule", "must fit mesh.pipeline and batch.micro_batches", pipeline_scheduled},
+    {"pipeline.schedule",
+     "by which stages update their weights between micro-batches needs mesh.pipeline above 1, "
+     "optimiser.clip_norm 0 and on_divergence other than skip, since nobody has the whole model's gradient",
+     stages_update_alone},
+    {"pipeline.activations", "recomputed needs mesh.pipeline or mesh.tensor above 1", activations_of_parts},
     {"pipeline.cut", "needs mesh.pipeline above 1", cut_fits},
     {"mesh.splits", "must be LAYER=ROW or auto each, and needs mesh.tensor above 1", splits_fit},
     {"mesh.node", "must be 0 or divide the number of workers", node_fits},

@@ -29,6 +29,7 @@ enum class CoreShare : std::uint8_t { Share, All };
 enum class ThreadWaiting : std::uint8_t { Auto, Active, Passive };
 enum class OnDivergence : std::uint8_t { Stop, Skip, Ignore };
 enum class OnFaulty : std::uint8_t { Stop, Skip };
+enum class Activations : std::uint8_t { Kept, Recomputed };
 
 template <>
 struct Words<MemoryFormat> {
@@ -93,6 +94,10 @@ struct Words<OnDivergence> {
 template <>
 struct Words<OnFaulty> {
   static constexpr std::string_view all[] = {"stop", "skip"};
+};
+template <>
+struct Words<Activations> {
+  static constexpr std::string_view all[] = {"kept", "recomputed"};
 };
 template <>
 struct Words<ResolvedOverlap> {
@@ -210,7 +215,8 @@ struct MeshPlan {
 struct PipelinePlan {
   std::string schedule = "1f1b";  // a row of the table of schedules (src/program)
   std::vector<std::string> cut;  // segments that begin a stage after the first; empty: balanced by operations
-  Options options;               // of the schedule: keys of its own
+  Activations activations = Activations::Kept;  // kept, recomputed
+  Options options;                              // of the schedule: keys of its own
   friend bool operator==(const PipelinePlan&, const PipelinePlan&) = default;
 };
 

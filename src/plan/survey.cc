@@ -7,10 +7,6 @@
 namespace taxon::plan {
 namespace {
 
-// Stages train with one version of the weights, and one split of layers holds for all of a model.
-constexpr std::string_view kVersions =
-    "training with older versions of the weights: taxon schedule draws, checks and costs its schedule";
-
 constexpr SurveyRow kRows[] = {
     {"1-bit Adam", "Tang et al., ICML 2021", "1bit-adam", ""},
     {"AD-PSGD", "Lian et al., ICML 2018", "ad-psgd", ""},
@@ -49,7 +45,7 @@ constexpr SurveyRow kRows[] = {
     {"GossipGraD", "Daily et al., 2018", "gossipgrad", ""},
     {"Gossip SGD, GoSGD", "Jin et al., 2016; Blot et al., 2016", "gossiping-sgd gosgd",
      "partners who are not waited for"},
-    {"GPipe", "Huang et al., NeurIPS 2019", "gpipe", "activations that are computed again instead of kept"},
+    {"GPipe", "Huang et al., NeurIPS 2019", "gpipe", ""},
     {"gs-SGD", "Dai et al., 2021", "gs-sgd gs-sgd-split", ""},
     {"gTop-k", "Shi et al., ICDCS 2019", "gtopk", ""},
     {"Horovod", "Sergeev and Del Balso, 2018; Maleki et al., MLSys 2021", "horovod adasum", ""},
@@ -76,8 +72,10 @@ constexpr SurveyRow kRows[] = {
      "(gpt's embedding is its logits' matrix too), and all buckets take one way"},
     {"Parameter Server", "Li et al., OSDI 2014", "li-parameter-server",
      "filters of messages; replicated ranges of keys"},
-    {"PipeDream", "Narayanan et al., SOSP 2019", "", kVersions},
-    {"PipeDream-2BW, PipeDream-Flush", "Narayanan et al., ICML 2021", "pipedream-flush", kVersions},
+    {"PipeDream", "Narayanan et al., SOSP 2019", "pipedream",
+     "streams without a flush between steps, and replicas of one stage that take turns"},
+    {"PipeDream-2BW, PipeDream-Flush", "Narayanan et al., ICML 2021", "pipedream-2bw pipedream-flush",
+     "their planner"},
     {"Poseidon", "Zhang et al., ATC 2017", "poseidon", ""},
     {"PowerAI DDL", "Cho et al., 2017", "powerai-ddl",
      "dimensions of the network: the grid is as square as the number of workers allows"},

@@ -74,6 +74,7 @@ std::vector<plan::Catalogue::Pipeline> known_pipelines(std::span<const ScheduleR
       known.push_back({.name = std::string(row.name),
                        .sentence = std::string(row.sentence),
                        .flushes = row.flushes,
+                       .scheduling = std::string(row.scheduling),
                        .options = row.options(),
                        .problems = [&row](int ranks, int micros, const plan::Options& options) {
                          if (auto problems = option_problems(row, options); !problems.empty())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exchange/cast.h"
 #include "model/cost.h"
 #include "train/units.h"
 
@@ -19,12 +20,14 @@ model::Gradients gradients_of(ActionKind kind) {
   return kind == ActionKind::BackwardInput ? model::Gradients::OfInputs : model::Gradients::OfWeights;
 }
 
-/// The index of the last action of each stage that makes gradients of weights.
-std::map<int, std::size_t> last_gradients(const std::vector<Action>& actions) {
-  std::map<int, std::size_t> last;
-  for (std::size_t i = 0; i < actions.size(); ++i)
-    if (program::makes_weight_gradient(actions[i].kind)) last[actions[i].stage] = i;
-  return last;
+/// The update that counts each micro-batch, as the last stage has it, whose loss is a mean over its samples.
+std::vector<int> updates_of_micros(const program::Program& program) {
+  std::vector<int> updates;
+  const int last = program.stages - 1;
+  for (const Action& action : program.ranks[static_cast<std::size_t>(program.rank_at(last))])
+    if (action.kind == ActionKind::Update && action.stage == last)
+      updates.resize(static_cast<std::size_t>(action.micro) + 1, action.version - 1);
+  return updates;
 }
 
 }  // namespace
@@ -32,8 +35,9 @@ std::map<int, std::size_t> last_gradients(const std::vector<Action>& actions) {
 /// What is under way between the actions of a step.
 struct StagedPass::Step {
   explicit Step(comm::Runtime& runtime) : transfers(runtime.pending()) {}
-  const model::StepInput* input = nullptr;
+  std::vector<model::StepInput> inputs_of_updates;
   Flight* flight = nullptr;
+  optim::StepClock clock;  // of the first update
   Done done;
   std::size_t expected = 0;                  // actions whose receives have begun
   std::map<Place, Payload> inputs;           // of pieces, until the gradients of their weights are made
@@ -49,8 +53,11 @@ StagedPass::StagedPass(comm::Runtime& runtime, Setup setup)
       setup_(std::move(setup)),
       staged_(*setup_.model->staged()),
       program_(setup_.divided->program),
+      update_of_(updates_of_micros(program_)),
       pool_(runtime.transport, setup_.type),
-      crossings_(setup_.replica->tensor, pool_) {}
+      crossings_(setup_.replica->tensor, pool_) {
+  if (!setup_.binding.versions.empty()) versions_.emplace(actions(), setup_.binding.versions.size());
+}
 
 const std::vector<Action>& StagedPass::actions() const {
   return program_.ranks[static_cast<std::size_t>(setup_.replica->pipeline.rank())];
@@ -68,13 +75,49 @@ bool StagedPass::holds(int stage) const { return program_.rank_at(stage) == setu
 Rank StagedPass::holder(int stage) const { return setup_.replica->pipeline.global(program_.rank_at(stage)); }
 
 model::MicroBatch StagedPass::micro_batch(const Step& step, int micro) const {
-  return {step.input, micro, program_.micros};
+  const int update = update_of_[static_cast<std::size_t>(micro)];
+  return {&step.inputs_of_updates[static_cast<std::size_t>(update)], micro, program_.micros};
 }
 
-task::Task<StagedPass::Done> StagedPass::run(const model::StepInput* input, Flight* flight) {
+std::vector<model::StepInput> StagedPass::inputs_of_updates(const model::StepInput& input) const {
+  std::vector<model::StepInput> inputs(static_cast<std::size_t>(updates()), input);
+  if (updates() == 1) return inputs;
+  const auto replicas = static_cast<std::size_t>(setup_.replicas);
+  for (model::StepInput& each : inputs) each.global_size = 0;
+  for (std::size_t replica = 0; replica < replicas; ++replica) {
+    const Range share = part({0, static_cast<std::size_t>(input.global_size)}, replicas, replica);
+    for (std::size_t micro = 0; micro < update_of_.size(); ++micro)
+      inputs[static_cast<std::size_t>(update_of_[micro])].global_size +=
+          static_cast<std::int64_t>(part(share, update_of_.size(), micro).size);
+  }
+  return inputs;
+}
+
+std::set<std::size_t> StagedPass::completions() const {
+  std::map<std::pair<int, int>, std::size_t> last;  // by stage and update
+  for (std::size_t i = 0; i < actions().size(); ++i)
+    if (const Action& action = actions()[i]; program::makes_weight_gradient(action.kind))
+      last[{action.stage, update_of_[static_cast<std::size_t>(action.micro)]}] = i;
+  std::set<std::size_t> all;
+  for (const auto& [place, index] : last) all.insert(index);
+  return all;
+}
+
+std::size_t StagedPass::copy_for(const Action& action) const {
+  return versions_ ? versions_->copy_of(action.version) : 0;
+}
+
+void StagedPass::use(std::size_t copy) {
+  if (updates() > 1) staged_.use_weights(copy);
+}
+
+task::Task<StagedPass::Done> StagedPass::run(const model::StepInput* input, Flight* flight,
+                                             optim::StepClock clock) {
   Step step(runtime_);
-  step.input = input;
+  step.inputs_of_updates = inputs_of_updates(*input);
   step.flight = flight;
+  step.clock = clock;
+  step.clock.step *= updates();
   std::exception_ptr error;
   try {
     auto passing = carry_out(&step);
@@ -96,12 +139,15 @@ task::Task<StagedPass::Done> StagedPass::run(const model::StepInput* input, Flig
   co_return step.done;
 }
 
-/// Exchanges are the marks of backward passes, and updates follow them by themselves.
+/// Exchanges are the marks of backward passes, and the update of a flush follows them by itself.
 task::Task<void> StagedPass::carry_out(Step* step) {
-  tensor::Kernel begin{kForward, {}, [this, step](tensor::Milestones&) { staged_.begin_step(*step->input); }};
+  tensor::Kernel begin{kForward, {}, [this, step](tensor::Milestones&) {
+                         staged_.begin_step(step->inputs_of_updates.front());
+                       }};
   auto beginning = pass(step, kForward, std::move(begin));
   co_await beginning;
-  const auto last = last_gradients(actions());
+  const auto last = completions();
+  begin_update(step, 0);
   for (std::size_t i = 0; i < actions().size(); ++i) {
     const Action action = actions()[i];
     if (program::computes(action.kind)) expect_until_next_pass(step, i);
@@ -109,7 +155,7 @@ task::Task<void> StagedPass::carry_out(Step* step) {
       auto passing = forward(step, action);
       co_await passing;
     } else if (program::computes(action.kind)) {
-      auto passing = backward(step, action, last.at(action.stage) == i);
+      auto passing = backward(step, action, last.contains(i));
       co_await passing;
     } else if (program::sends(action.kind)) {
       send(step, action);
@@ -120,13 +166,54 @@ task::Task<void> StagedPass::carry_out(Step* step) {
       }
       auto receiving = receive(step, action);
       co_await receiving;
+    } else if (action.kind == ActionKind::Update && updates() > 1) {
+      auto updating = update(step, i);
+      co_await updating;
     }
   }
-  tensor::Kernel end{
-      kBackward, {}, [this, step](tensor::Milestones&) { step->done.output = staged_.end_step(); }};
+  if (versions_) versions_->begin_again();
+  tensor::Kernel end{kBackward, {}, [this, step, newest = copy_for({})](tensor::Milestones&) {
+                       step->done.output = staged_.end_step();
+                       use(newest);
+                     }};
   auto ending = pass(step, kBackward, std::move(end));
   co_await ending;
   if (!counts_output()) step->done.output = {};
+}
+
+/// An update of no samples changes nothing.
+void StagedPass::begin_update(Step* step, int number) {
+  if (updates() == 1 || number == updates()) return;
+  if (step->inputs_of_updates[static_cast<std::size_t>(number)].global_size == 0) return;
+  optim::StepClock clock = step->clock;
+  clock.step += number;
+  step->flight->exchange->begin(clock);
+}
+
+/// No pass reads what it writes, the master weights: what passes to come use of them is copied.
+task::Task<void> StagedPass::update(Step* step, std::size_t index) {
+  exchange::Exchange& exchange = *step->flight->exchange;
+  const Instant begin = runtime_.executor().now();
+  const Duration before = exchange.updating();
+  if (exchange.underway()) {
+    exchange.safe_point();
+    co_await exchange.finish();
+    step->flight->backward.clear();
+  }
+  const Duration updating = exchange.updating() - before;
+  step->done.busy += updating;
+  step->done.idle += std::max(Duration(0), runtime_.executor().now() - begin - updating);
+  if (versions_) {
+    const tensor::Arena* copy = setup_.binding.versions[versions_->make(index)];
+    const tensor::Arena* master = setup_.master;
+    tensor::Kernel kernel{
+        "version", {0, master->bytes().size() + copy->bytes().size()}, [master, copy](tensor::Milestones&) {
+          exchange::cast_range(*master, *copy, {0, master->size()});
+        }};
+    auto copying = pass(step, "version", std::move(kernel));
+    co_await copying;
+  }
+  begin_update(step, actions()[index].version);
 }
 
 /// Begins the receives that the pass after this one needs, so that they go on beside it.
@@ -140,7 +227,7 @@ void StagedPass::expect_until_next_pass(Step* step, std::size_t at) {
 
 task::Task<void> StagedPass::forward(Step* step, Action action) {
   const model::MicroBatch micro = micro_batch(*step, action.micro);
-  const std::size_t samples = micro.samples().size;
+  const std::size_t samples = micro.samples().size, copy = copy_for(action);
   const std::vector<int> own = pieces_of(action.stage);
   for (int index : own) {
     const model::Piece& here = piece(index);
@@ -154,7 +241,10 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
         kForward,
         model::forward_cost(setup_.model->spec(), static_cast<double>(own_samples(here, samples)),
                             static_cast<int>(here.segments.begin), static_cast<int>(here.segments.end())),
-        [this, index, micro, from, to](tensor::Milestones&) { staged_.forward(index, micro, from, to); }};
+        [this, copy, index, micro, from, to](tensor::Milestones&) {
+          use(copy);
+          staged_.forward(index, micro, from, to);
+        }};
     auto passing = pass(step, kForward, std::move(kernel));
     co_await passing;
     if (!output) continue;
@@ -171,7 +261,8 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
 
 task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
   const model::MicroBatch micro = micro_batch(*step, action.micro);
-  const std::size_t samples = micro.samples().size;
+  const std::size_t samples = micro.samples().size, copy = copy_for(action);
+  last = last && micro.step->global_size > 0;
   const model::Gradients which = gradients_of(action.kind);
   const std::vector<int> own = pieces_of(action.stage);
   for (auto index = own.rbegin(); index != own.rend(); ++index) {
@@ -189,9 +280,10 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
     const View to = made.view();
     model::StepCost cost =
         model::backward_cost(setup_.model->spec(), static_cast<double>(own_samples(here, samples)),
-                             here.segments, which, setup_.binding);
+                             here.segments, which, setup_.binding, setup_.activations);
     tensor::Kernel kernel{kBackward, cost.cost,
-                          [this, i = *index, micro, which, from, to, last](tensor::Milestones& marks) {
+                          [this, copy, i = *index, micro, which, from, to, last](tensor::Milestones& marks) {
+                            use(copy);
                             staged_.backward(i, micro, which, from, to, last, marks);
                           }};
     if (last && which != model::Gradients::OfInputs) {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "train/crossing.h"
 #include "train/flight.h"
 #include "train/start/divided.h"
+#include "train/weight_versions.h"
 
 namespace taxon::train {
 
@@ -25,9 +28,12 @@ class StagedPass {
     model::Model* model = nullptr;  // divided
     const Divided* divided = nullptr;
     ReplicaGroup* replica = nullptr;
-    model::Binding binding;       // of the model, for costs
-    DType type = DType::Float32;  // that it computes in
-    std::int64_t targets = 1;     // labels of a sample
+    model::Binding binding;                 // of the model, for costs
+    DType type = DType::Float32;            // that it computes in
+    std::int64_t targets = 1;               // labels of a sample
+    const tensor::Arena* master = nullptr;  // of the weights that updates change
+    int replicas = 1;                       // that share a batch
+    plan::Activations activations = plan::Activations::Kept;
   };
   StagedPass(comm::Runtime& runtime, Setup setup);
 
@@ -37,8 +43,12 @@ class StagedPass {
     Duration idle{0};          // waiting for other stages and members
   };
   /// The whole step; `flight` gets the kernels that complete gradients. Nothing of it is in flight when this
-  /// ends, also with an error.
-  task::Task<Done> run(const model::StepInput* input, Flight* flight);
+  /// ends, also with an error; of the exchange, which has begun with `clock` before, only where the program
+  /// updates while it runs: then this begins and ends one for each update, as many as updates() more of them
+  /// make a step of the clock.
+  task::Task<Done> run(const model::StepInput* input, Flight* flight, optim::StepClock clock);
+  /// Of each stage, in a step. Above 1 they are the pass's own.
+  int updates() const { return setup_.divided->updates; }
 
   /// Collective over the replica: forward in evaluation mode, of these samples of a data set. Loss and counts
   /// as Done::output.
@@ -54,6 +64,15 @@ class StagedPass {
   struct Step;
 
   task::Task<void> carry_out(Step* step);
+  void begin_update(Step* step, int number);
+  task::Task<void> update(Step* step, std::size_t index);
+  /// Shares of a step whose gradients are means over the samples of each update, of all replicas.
+  std::vector<model::StepInput> inputs_of_updates(const model::StepInput& input) const;
+  /// The actions after which the gradients of an update are complete.
+  std::set<std::size_t> completions() const;
+  /// The copy of the weights that an action uses.
+  std::size_t copy_for(const program::Action& action) const;
+  void use(std::size_t copy);
   task::Task<void> forward(Step* step, program::Action action);
   task::Task<void> backward(Step* step, program::Action action, bool last);
   void send(Step* step, program::Action action);
@@ -85,6 +104,8 @@ class StagedPass {
   const Setup setup_;
   model::Staged& staged_;
   const program::Program& program_;
+  std::vector<int> update_of_;              // of each micro-batch, by number
+  std::optional<WeightVersions> versions_;  // none: all passes use the newest weights
   ActivationPool pool_;
   Crossings crossings_;
 };

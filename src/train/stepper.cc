@@ -60,11 +60,11 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
     setup_.levels->weigh(samples, input->global_size);
     flight.exchange->begin(clock);
   };
-  if (!may_skip) begin_exchange();
+  if (!may_skip && !(setup_.staged && setup_.staged->updates() > 1)) begin_exchange();
   next_ = clock.step + 1;
   std::exception_ptr error;
   try {
-    auto passing = setup_.staged ? pass_in_stages(input)
+    auto passing = setup_.staged ? pass_in_stages(input, clock)
                    : setup_.plan->exchange.gradients == plan::GradientMemory::Ring
                        ? pass_in_pieces(input, begun)
                        : pass(input, begun);
@@ -135,8 +135,8 @@ task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int b
 }
 
 /// Piece by piece, micro-batch by micro-batch, in the order of the schedule.
-task::Task<model::StepOutput> Stepper::pass_in_stages(const model::StepInput* input) {
-  const StagedPass::Done done = co_await setup_.staged->run(input, &flight_of(next_ - 1));
+task::Task<model::StepOutput> Stepper::pass_in_stages(const model::StepInput* input, optim::StepClock clock) {
+  const StagedPass::Done done = co_await setup_.staged->run(input, &flight_of(next_ - 1), clock);
   busy_ += done.busy;
   idle_ += done.idle;
   co_return done.output;

@@ -74,7 +74,7 @@ class Stepper {
   task::Task<void> require_finite_weights(optim::StepClock clock);
   task::Task<int> advance(const model::StepInput* input);
   task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
-  task::Task<model::StepOutput> pass_in_stages(const model::StepInput* input);
+  task::Task<model::StepOutput> pass_in_stages(const model::StepInput* input, optim::StepClock clock);
   task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, int begun);
   task::Task<model::StepOutput> run_backward(const model::StepInput* input, int from, model::StepCost cost);
   void allow_update(Flight& flight);

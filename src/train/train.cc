@@ -172,7 +172,9 @@ task::Task<void> Trainer::prepare() {
   exchange::Layout layout = lay_out(plan_, spec, groups_.levels(), options_.own);
   summands_->assign(layout, plan_.resolved.buckets);
   co_await require_memory_for(&layout);
-  state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), spec, options_.own.rules);
+  const int versions = divided_ ? divided_->versions(ranks().position.pipeline) : 1;
+  state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), spec, options_.own.rules,
+                                   versions);
   co_await groups_.share(state_.get());
   co_await restore(world_, ranks(), &run_start, state_.get());
   const data::Dataset& train = *world_.datasets.train;
@@ -190,9 +192,15 @@ task::Task<void> Trainer::prepare() {
   co_await replicas_->begin(&run_start);
   const RankGroups everybody = ranks();
   if (divided_)
-    staged_ = std::make_unique<StagedPass>(
-        runtime(), StagedPass::Setup{&world_.model, divided_.get(), everybody.replica, state_->binding(),
-                                     plan_.precision.compute});
+    staged_ =
+        std::make_unique<StagedPass>(runtime(), StagedPass::Setup{.model = &world_.model,
+                                                                  .divided = divided_.get(),
+                                                                  .replica = everybody.replica,
+                                                                  .binding = state_->binding(),
+                                                                  .type = plan_.precision.compute,
+                                                                  .master = &state_->master(),
+                                                                  .replicas = everybody.data.size(),
+                                                                  .activations = plan_.pipeline.activations});
   evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody, staged_.get());
   saver_ = std::make_unique<Saver>(world_, everybody,
                                    Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), &whole()});
@@ -202,7 +210,7 @@ task::Task<void> Trainer::prepare() {
   stepper_ = std::make_unique<Stepper>(world_, stepping);
   coding_ = std::make_unique<CodecStats>(plan_.exchange.levels, &everybody.levels, everybody.outer);
   delayed_ = run_start.delayed;
-  runtime().pending().name_units(unit_names(plan_, first_step_));
+  runtime().pending().name_units(unit_names(plan_, first_step_, divided_ ? divided_->updates : 1));
   for (exchange::Levels* served : {&everybody.levels, everybody.outer})
     if (served) served->set_turn(steps_);
   coordinator_ = make_pace();

@@ -55,8 +55,8 @@ std::string name_unit(std::int64_t unit, const plan::Plan& plan) {
   return "";
 }
 
-task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
-  return [plan = std::move(plan), first_step](std::int64_t unit, std::int64_t use) {
+task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step, int updates) {
+  return [plan = std::move(plan), first_step, updates](std::int64_t unit, std::int64_t use) {
     const auto& buckets = plan.resolved.buckets;
     std::string name = name_unit(unit, plan);
     const bool is_bucket = unit >= 0 && unit < static_cast<std::int64_t>(buckets.size());
@@ -65,7 +65,7 @@ task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step) {
     std::erase(collectives, "");  // of topologies that send their messages themselves
     if (!collectives.empty()) name += fmt::format(" by {}", fmt::join(collectives, ", "));
     const bool every_step = plan.exchange.delay == 0 && exchange::meeting_level(plan.exchange.levels).empty();
-    return !every_step ? name : fmt::format("{}, step {}", name, first_step + use + 1);
+    return !every_step ? name : fmt::format("{}, step {}", name, first_step + use / updates + 1);
   };
 }
 

@@ -34,8 +34,8 @@ inline constexpr std::uint32_t kSummandUnit = 0x7c000000;
 std::string name_unit(std::int64_t unit, const plan::Plan& plan);
 
 /// The names of a run's units in reports: a bucket with its parameters, its collective and the step, which is
-/// `first_step` + 1 at the first use. Steps that overlap (exchange.delay) are not told apart,
+/// `first_step` + 1 at the first of `updates` uses. Steps that overlap (exchange.delay) are not told apart,
 /// nor rounds in which replicas meet.
-task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step);
+task::UnitNames unit_names(plan::Plan plan, std::int64_t first_step, int updates = 1);
 
 }  // namespace taxon::train

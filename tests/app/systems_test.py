@@ -16,6 +16,7 @@ from taxon_run import ROOT, TaxonTest
 
 SYSTEMS = sorted((ROOT / "recipes" / "systems").glob("*.yaml"))
 WORKERS, STEPS, BATCH = 4, 60, 40
+UPDATES = 4  # of a step, where stages update by themselves
 SMALL = ["model.name=mlp", "data.dataset=synthetic", "data.train_limit=2000", "data.test_limit=200", f"batch.global={BATCH}",
          "length.epochs=0", f"length.steps={STEPS}", "learning_rate.warmup_samples=0", "evaluation.every_epochs=0", "mesh.node=2",
          "transport.kind=tcp"]
@@ -23,6 +24,7 @@ SMALL = ["model.name=mlp", "data.dataset=synthetic", "data.train_limit=2000", "d
 SHORTER = [(r"dense_steps: ", "exchange.levels.0.codec.dense_steps=4"), (r"freeze_steps: ", "optimiser.freeze_steps=4"),
            (r"warmup_density: ", "exchange.levels.0.codec.warmup_steps=1"), (r"rule: \w+.* warmup_steps: ", "exchange.levels.0.warmup_steps=12"),
            (r"period: (1[5-9]|[2-9]\d)\b", "exchange.levels.0.period=6"), (r"fragments: .*delay: ", "exchange.levels.0.delay=1"),
+           (r"schedule: pipedream\b", f"batch.micro_batches={UPDATES}"), (r"schedule: pipedream_2bw", f"batch.micro_batches={2 * UPDATES}"),
            (r"name: two_bit", "exchange.levels.0.codec.threshold=0.005"),
            # Step sizes with which so short a run learns with late gradients, few meetings, no warm-up.
            (r"rule: outer_nesterov", "learning_rate.base=0.01"), (r"rule: accumulated", "learning_rate.base=0.2"),
@@ -67,6 +69,8 @@ PLACES = {
     "firecaffe": REPLICATED._replace(communication="all-reduce (tree)"),
     "powerai-ddl": REPLICATED._replace(communication="all-reduce (torus)"),
     "cots-hpc": REPLICATED, "gpipe": REPLICATED, "megatron": REPLICATED, "pcl-dnn": REPLICATED, "pipedream-flush": REPLICATED, "zero-bubble": REPLICATED,
+    "pipedream": REPLICATED._replace(scheduling="pipelined updates, 0 to p-1 late"),
+    "pipedream-2bw": REPLICATED._replace(scheduling="pipelined updates, 1 late"),
     "adasum": REPLICATED._replace(communication="adasum"),
     "bigdl": Stands("sharded", "synchronous", "sharded"),
     "chainermn": Stands("sharded", "synchronous", "node: sharded; across: all-reduce"),
@@ -110,7 +114,7 @@ PLACES = {
 def axes(line):
     """A line of `taxon taxonomy`, as a place."""
     parts = re.sub(r"every \d+ steps", "every H steps", line).split("; ")[1:]
-    when = next(i for i, part in enumerate(parts) if re.match("synchronous|asynchronous|staleness", part))
+    when = next(i for i, part in enumerate(parts) if re.match("synchronous|asynchronous|staleness|pipelined", part))
     return Stands("; ".join(parts[:when]), parts[when], "; ".join(parts[when + 1:-1]), parts[-1])
 
 
@@ -176,7 +180,8 @@ class Recipe:
             return "out of step"
         if self.place.compression not in ("dense", "sufficient factors by rule"):
             return "coded"
-        return "apart" if "replicas" in self.place.optimisation or self.place.communication == "adasum" else "sum"
+        apart = "replicas" in self.place.optimisation or "pipelined" in self.place.scheduling or self.place.communication == "adasum"
+        return "apart" if apart else "sum"
 
     def rounds(self):
         """How often members meet: after each period and after the last step; in each step of a warm-up."""
@@ -201,7 +206,8 @@ class Recipe:
         stages = self.key("pipeline", 1, self.text)
         if stages > 1:  # a half of the model in two replicas; from the first layer to the others a share's activations, and back
             between = BATCH / (N / stages) * shapes[0][0]
-            return 0.98 * 4 * (values / stages + between), 1.03 * 4 * (values / stages + between)
+            updates = UPDATES if "pipelined" in self.place.scheduling else 1
+            return 0.98 * 4 * (updates * values / stages + between), 1.03 * 4 * (updates * values / stages + between)
         members = self.key("tensor", 1, self.text)
         if members > 1:  # a part of the model among replicas; between layers no more than their outputs, and back (parallel_test.py says how much)
             replicas = N / members
@@ -283,7 +289,8 @@ class Systems(TaxonTest):
         for axis in ("parallelism", "optimisation", "scheduling", "communication", "compression"):
             self.assertIn(axis + ": ", out)
         for alone in (out, self.taxon("taxonomy").stdout):
-            self.assertIn("  GPipe (Huang et al., NeurIPS 2019): gpipe; without: activations that are computed again instead of kept", alone)
+            self.assertIn("  GPipe (Huang et al., NeurIPS 2019): gpipe\n", alone)
+            self.assertIn("  PipeDream (Narayanan et al., SOSP 2019): pipedream; without: streams without a flush between steps", alone)
             self.assertIn("  STRADS (Lee et al., NeurIPS 2014; Kim et al., EuroSys 2016): no recipe; without: blocks of parameters", alone)
             self.assertIn("  Horovod (Sergeev and Del Balso, 2018; Maleki et al., MLSys 2021): horovod adasum\n", alone)
         lines = dict(re.findall(r"^(\S+) +(data[^;]*; .*)$", out, re.MULTILINE))

@@ -56,6 +56,7 @@ class Pipeline {
     int stages = 1, micros = 1, members = 1;
     std::map<std::string, std::string> splits = {};
     bool choose = false;
+    plan::Activations activations = plan::Activations::Kept;
   };
   Pipeline(const MakeModel& make, DType type, const std::string& schedule, const Axes& axes)
       : program_(program_of(program::find_schedule(schedule), {axes.stages, axes.micros})), type_(type) {
@@ -68,7 +69,8 @@ class Pipeline {
                           .member = member,
                           .splits = axes.splits,
                           .choose = axes.choose,
-                          .samples = 6};
+                          .samples = 6,
+                          .activations = axes.activations};
         for (int stage = 0; stage < axes.stages; ++stage)
           if (program_.rank_at(stage) == static_cast<int>(rank)) division.held.push_back(stage);
         std::unique_ptr<Model> model = make();
@@ -165,6 +167,12 @@ class Pipeline {
       for (const auto& values : joined) all.insert(all.end(), values.begin(), values.end());
     }
     return all;
+  }
+  std::vector<std::vector<std::byte>> random_states() const {
+    std::vector<std::vector<std::byte>> states;
+    for (const std::vector<Rank>& members : ranks_)
+      for (const Rank& rank : members) states.push_back((*rank.bound)->random_state());
+    return states;
   }
   Bound& rank(int index) { return *ranks_[static_cast<std::size_t>(index)].front().bound; }
   Staged& staged(int index) { return *ranks_[static_cast<std::size_t>(index)].front().staged; }
@@ -378,6 +386,26 @@ inline void expect_undivided(const MakeModel& make, DType type, const std::strin
   const StepOutput output = pipeline.evaluate(input);
   EXPECT_NEAR(output.loss_sum, expected.loss_sum, tolerance * std::abs(expected.loss_sum));
   EXPECT_EQ(output.counts, expected.counts);
+}
+
+/// Activations that are computed again give the bits of those that are kept, and leave the same behind, in
+/// two steps.
+inline void expect_same_bits_of_recomputed(const MakeModel& make, DType type, const std::string& schedule,
+                                           Pipeline::Axes axes, const StepInput& input) {
+  Pipeline kept(make, type, schedule, axes);
+  axes.activations = plan::Activations::Recomputed;
+  Pipeline recomputed(make, type, schedule, axes);
+  for (int step = 0; step < 2; ++step) {
+    const StepOutput expected = kept.step(input), output = recomputed.step(input);
+    EXPECT_EQ(output.loss_sum, expected.loss_sum);
+    EXPECT_EQ(output.counts, expected.counts);
+    for (const ParameterSpec& parameter : make()->spec().parameters)
+      if (parameter.trainable) {
+        EXPECT_EQ(recomputed.gradient(parameter.name), kept.gradient(parameter.name)) << parameter.name;
+      }
+    EXPECT_EQ(recomputed.buffers(), kept.buffers());
+    EXPECT_EQ(recomputed.random_states(), kept.random_states());
+  }
 }
 
 }  // namespace taxon::model

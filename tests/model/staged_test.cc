@@ -81,6 +81,7 @@ struct Case {
   int members = 1;
   std::map<std::string, std::string> splits = {};
   bool choose = false;
+  double dropout = 0;
 };
 /// Of members of a tensor axis.
 Case split_case(std::string model, int members, std::string schedule = "1f1b", int stages = 1, int micros = 2,
@@ -225,6 +226,33 @@ INSTANTIATE_TEST_SUITE_P(
                       chosen(split_case("cd-dnn", 4)), split_case("vgg-a", 4, "zb_h1", 4, 3),
                       split_case("alexnet", 1, "1f1b", 3, 3), split_case("overfeat-fast", 2),
                       split_case("cd-dnn", 2, "1f1b", 4, 3)),
+    name_of);
+
+Case with_dropout(Case c) {
+  c.dropout = 0.3;
+  return c;
+}
+
+class Recomputed : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Recomputed, GiveTheBitsOfKeptOnes) {
+  const Case& c = GetParam();
+  Subject subject(c.model, c.type);
+  if (c.dropout > 0) subject.plan.options.set("dropout", c.dropout);
+  expect_same_bits_of_recomputed(subject.maker(), c.type, c.schedule,
+                                 {c.stages, c.micros, c.members, c.splits}, subject.input(c.samples));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Activations, Recomputed,
+    ::testing::Values(Case{"mlp", "gpipe", 2, 3}, Case{"mlp", "zb_h1", 3, 4, 3}, Case{"cnn", "1f1b", 3, 3},
+                      Case{"cnn", "zb_h1", 2, 4, 6, DType::Float32}, Case{"resnet18", "1f1b", 4, 4, 4},
+                      Case{"resnet18", "zb_h1", 3, 3, 3}, with_dropout({"gpt", "gpipe", 2, 3}),
+                      with_dropout({"gpt", "zb_h1", 4, 4}), with_dropout({"gpt", "interleaved", 4, 4}),
+                      with_dropout({"cd-dnn", "1f1b", 4, 4}), with_dropout({"alexnet", "1f1b", 3, 3}),
+                      split_case("resnet18", 2, "zb_h1", 3, 3), split_case("resnet18", 4, "gpipe", 1, 2),
+                      with_dropout(split_case("gpt", 2, "zb_h1", 2, 3)),
+                      in_few(split_case("cnn", 4, "1f1b", 2, 3, kToFeatures), 5)),
     name_of);
 
 TEST(Division, SaysWhatWasChosen) {

@@ -127,17 +127,32 @@ std::vector<Illegal> illegal_plans() {
        }},
       {"pipeline.schedule: must name a schedule of pipelines: it is \"1f2b\"; did you mean 1f1b?",
        [](Plan& p) { p.pipeline.schedule = "1f2b"; }},
-      {"pipeline.schedule: must be one of one update a step that fits mesh.pipeline and batch.micro_batches: "
-       "1 micro-batches for 2 ranks",
+      {"pipeline.schedule: must fit mesh.pipeline and batch.micro_batches: 1 micro-batches for 2 ranks",
        [](Plan& p) { p.mesh.pipeline = 2; }},
-      {"pipeline.schedule: must be one of one update a step that fits mesh.pipeline and batch.micro_batches: "
-       "schedule pipedream trains with older versions of the weights, which only `taxon schedule` knows so "
-       "far",
+      {"pipeline.schedule: by which stages update their weights between micro-batches needs mesh.pipeline "
+       "above 1, optimiser.clip_norm 0 and on_divergence other than skip, since nobody has the whole model's "
+       "gradient: it is pipedream, and mesh.pipeline is 1",
+       [](Plan& p) { p.pipeline.schedule = "pipedream"; }},
+      {"pipeline.schedule: by which stages update their weights between micro-batches needs mesh.pipeline "
+       "above 1, optimiser.clip_norm 0 and on_divergence other than skip, since nobody has the whole model's "
+       "gradient: it is pipedream, and optimiser.clip_norm is 0.5",
        [](Plan& p) {
          p.mesh.pipeline = 2;
          p.batch = {.per_worker = 4, .micro_batches = 2};
          p.pipeline.schedule = "pipedream";
+         p.optimiser.clip_norm = 0.5;
        }},
+      {"pipeline.schedule: by which stages update their weights between micro-batches needs mesh.pipeline "
+       "above 1, optimiser.clip_norm 0 and on_divergence other than skip, since nobody has the whole model's "
+       "gradient: it is pipedream, and on_divergence is skip",
+       [](Plan& p) {
+         p.mesh.pipeline = 2;
+         p.batch = {.per_worker = 4, .micro_batches = 2};
+         p.pipeline.schedule = "pipedream";
+         p.on_divergence = OnDivergence::Skip;
+       }},
+      {"pipeline.activations: recomputed needs mesh.pipeline or mesh.tensor above 1: both are 1",
+       [](Plan& p) { p.pipeline.activations = Activations::Recomputed; }},
       {"pipeline.cut: needs mesh.pipeline above 1: it has 1 segment(s), and mesh.pipeline is 1",
        [](Plan& p) { p.pipeline.cut = {"fc"}; }},
       {"mesh.splits: must be LAYER=ROW or auto each, and needs mesh.tensor above 1: it has \"fc1\"",

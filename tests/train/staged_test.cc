@@ -54,6 +54,21 @@ TEST(StagedPerceptron, SharesItsFeaturesAmongMembers) {
       }
 }
 
+TEST(StagedPerceptron, ComputesActivationsAgainToTheSameBits) {
+  const Samples samples = make_samples(kShape, 9);
+  const StepInput input{.inputs = samples.inputs, .labels = samples.labels, .global_size = 12};
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+    for (int stages : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << schedule << " " << stages << " stages");
+      expect_same_bits_of_recomputed([] { return make_perceptron(3); }, DType::Float64, schedule, {stages, 5},
+                                     input);
+      const MakeModel shared = [] {
+        return std::make_unique<Perceptron>(PerceptronOptions{.shape = kShape, .hidden = 8, .seed = 3});
+      };
+      expect_same_bits_of_recomputed(shared, DType::Float64, schedule, {stages, 3, 2}, input);
+    }
+}
+
 TEST(StagedPerceptron, SaysWhatItCantShare) {
   const auto message = [](const Division& division) {
     try {
@@ -112,6 +127,21 @@ TEST(StagedProfile, HoldsItsStagesAndCostsWhatTheyCost) {
   const StepCost weights = backward_cost(spec, 4, {1, 1}, Gradients::OfWeights, bound.binding());
   EXPECT_EQ(weights.cost.measured, from_seconds(0.5e-3));
   EXPECT_THAT(weights.bucket_shares, ElementsAre(1, 1, 1));
+}
+
+TEST(StagedProfile, OfActivationsComputedAgainGoesForwardBeforeItGoesBackward) {
+  auto model = of_profile(three_segments());
+  model->staged()->divide({.stages = {{0, 1}, {1, 2}}, .held = {1}});
+  const ModelSpec& spec = model->spec();
+  Bound bound(std::move(model), DType::Float32, DType::Float32, {2, 1, 0});
+  const auto of = [&](Gradients which) {
+    return backward_cost(spec, 4, {0, 2}, which, bound.binding(), plan::Activations::Recomputed);
+  };
+  EXPECT_EQ(of(Gradients::All).cost.measured, from_seconds(7e-3));
+  EXPECT_THAT(of(Gradients::All).bucket_shares,
+              ElementsAre(DoubleNear(3.0 / 7, 1e-12), DoubleNear(1, 1e-12), DoubleNear(1, 1e-12)));
+  EXPECT_EQ(of(Gradients::OfInputs).cost.measured, from_seconds(4.5e-3));
+  EXPECT_EQ(of(Gradients::OfWeights).cost.measured, from_seconds(2.5e-3));
 }
 
 TEST(StagedProfile, PassesCompleteEveryBucketAtTheLast) {

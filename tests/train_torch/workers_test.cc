@@ -8,7 +8,9 @@
 
 #include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
+#include "support/delayed_updates.h"
 #include "support/training.h"
+#include "train/start/divided.h"
 
 namespace taxon::test {
 namespace {
@@ -214,6 +216,73 @@ INSTANTIATE_TEST_SUITE_P(
                       DividedCase{"gpt", 2, "1f1b", 2, 4, {"h.0.attn=samples", "h.1.mlp=samples"}}));
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
+
+/// Stages of libtorch networks that update their weights while micro-batches are under way.
+struct PipelinedCase {
+  const char* model;
+  const char* schedule;
+  int micros_per_update;
+  std::vector<int> delays;
+  int replicas = 1;
+  plan::Options options = {};
+  plan::Activations activations = plan::Activations::Kept;
+  friend void PrintTo(const PipelinedCase& c, std::ostream* out) {
+    *out << c.model << " by " << c.schedule << fmt::format(" {}", fmt::join(c.delays, " "));
+  }
+};
+
+class PipelinedWorkers : public ::testing::TestWithParam<PipelinedCase> {};
+
+TEST_P(PipelinedWorkers, FollowTheRecurrence) {
+  const PipelinedCase& c = GetParam();
+  plan::Plan plan;
+  plan.model.name = c.model;
+  plan.data = {.dataset = "synthetic", .train_limit = 100, .test_limit = 10};
+  plan.batch = {.global = 32, .micro_batches = 8};
+  plan.length.steps = 5;
+  plan.precision = {DType::Float64, DType::Float64};
+  plan.learning_rate = {.base = 0.01, .schedule = "constant"};
+  plan.mesh.pipeline = static_cast<int>(c.delays.size());
+  plan.pipeline = {.schedule = c.schedule, .activations = c.activations, .options = c.options};
+  data::FileStorage files;
+  const data::Datasets datasets = data::open_datasets(plan.data, files);
+  data::MemoryStorage storage;
+  TrainingJob job;
+  job.ranks = c.replicas * plan.mesh.pipeline;
+  job.plan = plan;
+  job.datasets = &datasets;
+  job.storage = &storage;
+  job.out = "run";
+  job.make_model = [&](int rank) {
+    return model::make_model({.plan = &plan.model,
+                              .shape = datasets.train->shape(),
+                              .compute = plan.precision.compute,
+                              .seed = plan.seed,
+                              .rank = rank});
+  };
+  DelayedUpdates recurrence{
+      .make = [&] { return job.make_model(0); },
+      .train = datasets.train.get(),
+      .plan = plan,
+      .replicas = c.replicas,
+      .micros_per_update = c.micros_per_update,
+      .stages = train::cut_into_stages(job.make_model(0)->spec(), plan.mesh.pipeline, {}),
+      .delays = c.delays};
+  run_training(job);
+  EXPECT_LT(distance_between(recurrence.weights(), exported(storage)), 1e-12);
+  recurrence.delays.front() = 0;
+  EXPECT_GT(distance_between(recurrence.weights(), exported(storage)), 1e-8);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, PipelinedWorkers,
+    ::testing::Values(PipelinedCase{"mlp", "pipedream", 1, {2, 1, 0}},
+                      PipelinedCase{"mlp", "pipedream", 1, {1, 0}, 2},
+                      PipelinedCase{"mlp", "pipedream", 1, {2, 2, 2}, 1, {{"vertical_sync", true}}},
+                      PipelinedCase{"mlp", "pipedream_2bw", 4, {1, 1, 1}, 2, {{"micros_per_update", 4}}},
+                      PipelinedCase{"cnn", "pipedream", 1, {3, 2, 1, 0}},
+                      PipelinedCase{"cnn", "pipedream", 1, {2, 1, 0}, 1, {}, plan::Activations::Recomputed},
+                      PipelinedCase{"cnn", "pipedream_2bw", 4, {1, 1, 1, 1}}));
 
 }  // namespace
 }  // namespace taxon::test

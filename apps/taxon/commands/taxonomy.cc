@@ -56,10 +56,8 @@ std::vector<Axis> axes() {
   Axis parallelism{"parallelism", "what is split?", {"data"}};
   for (const auto& row : program::schedule_table())
     if (row.parallelism != "data")
-      parallelism.points.push_back(fmt::format("{}, {}: {}: {}", row.parallelism,
-                                               row.flushes ? "trained (mesh.pipeline, pipeline.schedule)"
-                                                           : "drawn and costed alone (taxon schedule)",
-                                               row.name, row.sentence));
+      parallelism.points.push_back(fmt::format("{}, trained (mesh.pipeline, pipeline.schedule): {}: {}",
+                                               row.parallelism, row.name, row.sentence));
   parallelism.points.emplace_back(
       "tensor, trained (mesh.tensor): layers by outputs and inputs, attention by heads");
   parallelism.points.emplace_back(

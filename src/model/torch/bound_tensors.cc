@@ -143,8 +143,21 @@ void BoundTensors::bind(const Binding& binding) {
     view.copy_(parameter);
     parameter.set_data(view);
   }
+  for (const tensor::Arena* version : binding.versions) {
+    std::vector<at::Tensor>& views = versions_.emplace_back();
+    for (std::size_t slot = 0; slot < slots.size(); ++slot)
+      views.push_back(
+          at::from_blob(version->bytes(slots[slot].range).data(), at::IntArrayRef(slots[slot].shape), type));
+  }
   gradients_->bind(binding, order);
   bound_ = binding.parameters;
+}
+
+void BoundTensors::use(std::size_t version) {
+  if (versions_.empty()) return;  // they are views of what there is
+  at::NoGradGuard no_grad;
+  for (std::size_t slot = 0; slot < bound_.size(); ++slot)
+    at::Tensor(parameters_[static_cast<std::size_t>(bound_[slot])].tensor).set_data(versions_[version][slot]);
 }
 
 void BoundTensors::unbind() {
@@ -153,6 +166,7 @@ void BoundTensors::unbind() {
     at::Tensor tensor = parameters_[static_cast<std::size_t>(parameter)].tensor;
     tensor.set_data(tensor.detach().clone());
   }
+  versions_.clear();
   gradients_->unbind();
 }
 

@@ -33,12 +33,16 @@ class BoundTensors {
   const ModelSpec& spec() const { return spec_; }
   const std::vector<NamedTensor>& parameters() const { return parameters_; }  // in the order of the spec
   const std::vector<int>& trainable() const { return trainable_; }            // indices into parameters()
+  const std::vector<NamedTensor>& buffer_tensors() const { return buffers_; }
   GradientSink& gradients() { return *gradients_; }
   const GradientSink& gradients() const { return *gradients_; }
 
   /// As Model's. The weights' type is that of the parameters.
   void bind(const Binding& binding);
   void unbind();
+  /// The parameters become views of Binding::versions[version]. Graphs whose forward passes saw others are
+  /// right again once these are in use again.
+  void use(std::size_t version);
   std::vector<double> buffers() const;
   void set_buffers(std::span<const double> values);
   std::vector<double> parameter_values() const;
@@ -53,8 +57,9 @@ class BoundTensors {
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once
   std::vector<int> trainable_;
   ModelSpec spec_;
-  std::vector<int> bound_;                   // slot -> index into the spec's parameters
-  std::unique_ptr<GradientSink> gradients_;  // of the trainable parameters, in that order
+  std::vector<int> bound_;                         // slot -> index into the spec's parameters
+  std::vector<std::vector<at::Tensor>> versions_;  // of the binding, its slots
+  std::unique_ptr<GradientSink> gradients_;        // of the trainable parameters, in that order
 };
 
 }  // namespace taxon::model

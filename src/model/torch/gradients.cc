@@ -132,16 +132,13 @@ std::vector<int> GradientSink::stop_recording() {
 }
 
 void GradientSink::begin_step(std::size_t arena) {
-  progress_.begin();
   copies_ = {};
   ++steps_;
+  begin_again();
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     GradientTarget& target = targets_[i];
     target.slot = slots_[arena][i];
-    target.filled = false;
-    target.last = false;
     target.uses = 0;
-    target.final_elements = 0;
     target.direct = target.slot.scalar_type() == parameters_[i].scalar_type();
     target.outputs = target.inputs = at::Tensor();
   }
@@ -151,6 +148,15 @@ void GradientSink::begin_step(std::size_t arena) {
     target.inputs = views.inputs[arena];
     target.rows = 0;
     target.direct = true;  // whatever its type: rows are converted
+  }
+}
+
+void GradientSink::begin_again() {
+  progress_.begin();
+  for (GradientTarget& target : targets_) {
+    target.filled = false;
+    target.last = false;
+    target.final_elements = 0;
   }
 }
 

@@ -64,6 +64,9 @@ class GradientSink {
   /// rest in end_step(), which zeroes slots that got nothing. `arena`: index into Binding::gradients.
   void begin_step(std::size_t arena);
   void deliver_to(tensor::Milestones& marks) { marks_ = &marks; }
+  /// What the step has given so far is used up: later passes of it, of which some may have gone forward,
+  /// write over it. REQUIRES: all parameters have ended.
+  void begin_again();
   void begin_micro_batch(bool last) {
     for (GradientTarget& target : targets_) target.last = last;
   }

@@ -82,6 +82,7 @@ void StagedNetwork::divide(const Division& division) {
     const std::vector<NamedTensor> parameters = net_.tensors->parameters();
     const std::vector<NamedTensor> buffers = net_.network->buffers();
     members_ = division.members;
+    activations_ = division.activations;
     hold(members_ == 1 ? in_stages(division) : in_steps(division), parameters, buffers);
   });
 }
@@ -253,11 +254,15 @@ void StagedNetwork::begin_step(const StepInput& input) {
   TAXON_CHECK(net_.tensors->gradients().bound(), "bind() comes before the first step");
   TAXON_CHECK(graphs_.empty(), "the step before is not over");
   net_.tensors->gradients().begin_step(input.gradients);
+  begin_gradients();
+  output_ = {};
+}
+
+void StagedNetwork::begin_gradients() {
   left_.assign(net_.tensors->trainable().size(), 0);
   for (const Part& part : parts_)
     for (int p : part.trained) ++left_[static_cast<std::size_t>(p)];
   pieces_left_ = static_cast<int>(pieces_.size());
-  output_ = {};
 }
 
 at::Tensor StagedNetwork::read(const Edge& edge, ConstView memory, std::size_t samples) const {
@@ -309,33 +314,78 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
   const Range samples = own(index, micro.samples());
   if (samples.size == 0) return;
   net_.call("forward", [&] {
-    at::AutoGradMode enable(true);
+    const bool kept = activations_ == plan::Activations::Kept;
+    at::AutoGradMode enable(kept);
     net_.network->set_mode(Mode::Train);
     const auto at = static_cast<std::size_t>(index);
-    const Piece& piece = pieces_[at];
     const auto [entry, begun] = graphs_.try_emplace(std::pair(index, micro.index));
     TAXON_CHECK(begun, "micro-batch ", micro.index, " comes a second time");
     Graph& graph = entry->second;
-    at::Tensor activations = input_of(at, micro.step->inputs, input, samples);
-    for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
-      Link link{.inputs = activations.detach()};
-      if (parts_[s].stage > 0 || parts_[s].step > 0) link.inputs.requires_grad_(true);
-      if (const Link* took = link_that_took(s, micro.index))
-        link.entering = took->inputs.detach().requires_grad_(true);
-      activations = run(parts_[s], link.inputs, link.entering);
-      link.outputs = activations;
-      graph.links.push_back(std::move(link));
-    }
-    if (is_last(piece)) {
-      graph.seen = activations.detach().requires_grad_(true);
-      const at::Tensor logits = net_.checked_logits(graph.seen, static_cast<std::int64_t>(samples.size));
-      const BoundNetwork::Loss loss = net_.loss(logits, net_.labels_of(micro.step->labels, samples));
-      graph.loss = loss.sum / micro.step->global_labels();
+    graph.input = input;
+    if (!kept) graph.drawn = RandomStream::of_framework();
+    BoundNetwork::Loss loss;
+    const at::Tensor activations = run(at, micro, graph, loss);
+    if (is_last(pieces_[at]))
       output_ += loss.output();
-    } else {
+    else
       write(activations.detach(), ends_[at].output, output, samples.size);
-    }
+    if (!kept) let_go(at, graph);
   });
+}
+
+at::Tensor StagedNetwork::run(std::size_t at, const MicroBatch& micro, Graph& graph,
+                              BoundNetwork::Loss& loss) {
+  const Piece& piece = pieces_[at];
+  const Range samples = own(static_cast<int>(at), micro.samples());
+  at::Tensor activations = input_of(at, micro.step->inputs, graph.input, samples);
+  graph.links.clear();
+  for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
+    Link link{.inputs = activations.detach()};
+    if (parts_[s].stage > 0 || parts_[s].step > 0) link.inputs.requires_grad_(true);
+    if (const Link* took = link_that_took(s, micro.index))
+      link.entering = took->inputs.detach().requires_grad_(true);
+    activations = run(parts_[s], link.inputs, link.entering);
+    link.outputs = activations;
+    graph.links.push_back(std::move(link));
+  }
+  if (!is_last(piece)) return activations;
+  at::AutoGradMode enable(true);  // labels are smoothed where there are gradients
+  graph.seen = activations.detach().requires_grad_(true);
+  const at::Tensor logits = net_.checked_logits(graph.seen, static_cast<std::int64_t>(samples.size));
+  loss = net_.loss(logits, net_.labels_of(micro.step->labels, samples));
+  graph.loss = loss.sum / micro.step->global_labels();
+  return activations;
+}
+
+void StagedNetwork::let_go(std::size_t at, Graph& graph) const {
+  graph.seen = graph.loss = at::Tensor();
+  for (std::size_t i = 0; i < graph.links.size(); ++i) {
+    const bool enters = parts_[pieces_[at].segments.begin + i].is_entering;
+    graph.links[i] = {.inputs = enters ? graph.links[i].inputs : at::Tensor()};
+  }
+}
+
+/// All pieces of the stage at once, since later ones may read what the first one took. Numbers are drawn as
+/// before, and what passes leave in buffers they have left there already.
+void StagedNetwork::compute_again(int stage, const MicroBatch& micro) {
+  at::AutoGradMode enable(true);
+  net_.network->set_mode(Mode::Train);
+  const RandomStream now = RandomStream::of_framework();
+  std::vector<at::Tensor> buffers;
+  for (const NamedTensor& buffer : net_.tensors->buffer_tensors()) buffers.push_back(buffer.tensor.clone());
+  BoundNetwork::Loss counted_before;
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    const auto graph = graphs_.find({static_cast<int>(p), micro.index});
+    if (pieces_[p].stage != stage || graph == graphs_.end()) continue;
+    graph->second.drawn->give_to_framework();
+    run(p, micro, graph->second, counted_before);
+    graph->second.drawn.reset();
+  }
+  now.give_to_framework();
+  at::NoGradGuard no_grad;
+  // Graphs that hold them too are not to take this for a change.
+  for (std::size_t b = 0; b < buffers.size(); ++b)
+    net_.tensors->buffer_tensors()[b].tensor.variable_data().copy_(buffers[b]);
 }
 
 void StagedNetwork::backward(int index, const MicroBatch& micro, Gradients which, ConstView output_gradient,
@@ -346,7 +396,12 @@ void StagedNetwork::backward(int index, const MicroBatch& micro, Gradients which
     const std::size_t samples = own(index, micro.samples()).size;
     const bool of_inputs = which != Gradients::OfWeights;
     Graph* const graph = samples > 0 ? &graphs_.at({index, micro.index}) : nullptr;
+    if (pieces_left_ == 0) {
+      net_.tensors->gradients().begin_again();
+      begin_gradients();
+    }
     net_.tensors->gradients().deliver_to(marks);
+    if (graph && graph->drawn) compute_again(piece.stage, micro);
     at::Tensor gradient;
     if (graph && of_inputs) gradient = begin_backward(at, *graph, which, output_gradient, samples);
     for (std::size_t i = piece.segments.size; i-- > 0;) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ class StagedNetwork final : public Staged {
   const std::vector<Piece>& pieces() const override { return pieces_; }
   std::string account() const override { return account_; }
   void begin_step(const StepInput& input) override;
+  void use_weights(std::size_t version) override { net_.tensors->use(version); }
   void forward(int piece, const MicroBatch& micro, ConstView input, View output) override;
   void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
                 View input_gradient, bool last, tensor::Milestones& marks) override;
@@ -44,6 +46,9 @@ class StagedNetwork final : public Staged {
   struct Graph {
     std::vector<Link> links;  // of its segments
     at::Tensor seen, loss;    // of the last piece: the logits as a leaf, and what follows from them
+    // Where activations are computed again, until they are:
+    ConstView input;
+    std::optional<RandomStream> drawn;  // what the forward pass began to draw from
   };
   /// A segment of the network, on this member.
   struct Step {
@@ -90,6 +95,12 @@ class StagedNetwork final : public Staged {
   /// Of a segment that reads what its stage took; null: of others.
   Link* link_that_took(std::size_t part, int micro);
   at::Tensor run(const Part& part, at::Tensor inputs, const at::Tensor& entering);
+  /// Through a piece, whose graph it fills in. Of the last one the loss.
+  at::Tensor run(std::size_t piece, const MicroBatch& micro, Graph& graph, BoundNetwork::Loss& loss);
+  /// Leaves of a forward pass what it can't be computed again without.
+  void let_go(std::size_t piece, Graph& graph) const;
+  void compute_again(int stage, const MicroBatch& micro);
+  void begin_gradients();
   /// The gradient of what the piece gave.
   at::Tensor begin_backward(std::size_t piece, Graph& graph, Gradients which, ConstView given,
                             std::size_t samples) const;
@@ -103,10 +114,11 @@ class StagedNetwork final : public Staged {
   std::vector<Ends> ends_;  // of the pieces
   std::vector<Part> parts_;
   int members_ = 1;
+  plan::Activations activations_ = plan::Activations::Kept;
   std::string account_;
   std::map<std::pair<int, int>, Graph> graphs_;  // by piece and micro-batch
-  std::vector<int> left_;  // by trained parameter: segments whose last pass in the step is to come
-  int pieces_left_ = 0;    // whose last pass is
+  std::vector<int> left_;  // by trained parameter: segments whose last pass over its gradient is to come
+  int pieces_left_ = 0;    // whose last pass over the gradients is
   StepOutput output_;
   at::Tensor entering_;  // of an evaluation
 };

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "base/units.h"
 #include "parallel/stages.h"
+#include "program/check.h"
 #include "program/timeline.h"
 
 namespace taxon::train {
@@ -36,6 +38,33 @@ std::vector<parallel::SegmentCost> costs_of(const model::ModelSpec& spec) {
   return costs;
 }
 
+/// Of each stage.
+int updates_of(const program::Program& program, const program::ScheduleRow& row) {
+  std::vector<int> updates(static_cast<std::size_t>(program.stages), 0);
+  for (const auto& actions : program.ranks)
+    for (const program::Action& action : actions)
+      if (action.kind == program::ActionKind::Update) ++updates[static_cast<std::size_t>(action.stage)];
+  const int most = *std::max_element(updates.begin(), updates.end());
+  if (most > 1 && (static_cast<std::size_t>(program.stages) != program.ranks.size() ||
+                   std::count(updates.begin(), updates.end(), most) != program.stages))
+    throw Error(ErrorKind::Usage,
+                fmt::format("pipeline.schedule: {} updates weights while micro-batches are under way, for "
+                            "which each rank must hold one stage and all stages must have as many updates",
+                            row.name));
+  return most;
+}
+
+/// Stages that update by themselves would let a parameter that several of them read drift apart.
+void require_own_parameters(const Divided& divided, const model::ModelSpec& spec) {
+  for (const model::ParameterSpec& parameter : spec.parameters)
+    if (divided.updates > 1 && !parameter.stages.empty())
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("pipeline.schedule: stages {} of model {} share {}, and each would update it at "
+                      "its own time; choose a schedule of one update a step",
+                      fmt::join(parameter.stages, " and "), divided.whole.name, parameter.name));
+}
+
 /// Which segments lie on which ranks, and what the schedule makes of their times.
 std::string describe_pipeline(const Divided& divided, const plan::Plan& plan) {
   const auto costs = costs_of(divided.whole);
@@ -48,7 +77,9 @@ std::string describe_pipeline(const Divided& divided, const plan::Plan& plan) {
     double compute = 0;
     for (std::size_t i = range.begin; i < range.end(); ++i) compute += costs[i].compute;
     // A forward pass is taken for a third of both.
-    times.push_back({.forward = compute / 3, .backward_input = compute / 3, .backward_weight = compute / 3});
+    const double again = plan.pipeline.activations == plan::Activations::Recomputed ? compute / 3 : 0;
+    times.push_back(
+        {.forward = compute / 3, .backward_input = compute / 3 + again, .backward_weight = compute / 3});
     const auto& first = costs[range.begin].name;
     const auto& last = costs[range.end() - 1].name;
     stages.push_back(fmt::format("{} {} ({:.0f} %)", divided.program.rank_at(static_cast<int>(s)),
@@ -60,7 +91,49 @@ std::string describe_pipeline(const Divided& divided, const plan::Plan& plan) {
                      divided.program.micros, 100 * timeline.bubble());
 }
 
+/// What the rank that keeps most of micro-batches on their way keeps of them, and versions of its weights.
+std::string describe_memory(const Divided& divided, const plan::Plan& plan) {
+  const std::vector<program::StageMemory> memory = program::stage_memory(divided.program);
+  const bool again = plan.pipeline.activations == plan::Activations::Recomputed;
+  const auto micros = static_cast<std::int64_t>(divided.program.micros);
+  const std::int64_t samples = (divided.samples + micros - 1) / micros;
+  const auto element = static_cast<double>(samples) * static_cast<double>(size_of(plan.precision.compute));
+  std::vector<double> kept(divided.program.ranks.size(), 0);
+  for (int stage = 0; stage < divided.program.stages; ++stage) {
+    const Range range = divided.stages[static_cast<std::size_t>(stage)];
+    const auto outputs = [&](std::size_t segment) {
+      return element * static_cast<double>(divided.whole.segments[segment].outputs);
+    };
+    double all = 0;
+    for (std::size_t i = range.begin; i < range.end(); ++i) all += outputs(i);
+    const double input = range.begin > 0 ? outputs(range.begin - 1) : 0;
+    const int held = memory[static_cast<std::size_t>(stage)].activations;
+    kept[static_cast<std::size_t>(divided.program.rank_at(stage))] += again ? held * input + all : held * all;
+  }
+  const auto most = std::max_element(kept.begin(), kept.end());
+  const int rank = static_cast<int>(most - kept.begin());
+  const int held = program::rank_activations(divided.program)[static_cast<std::size_t>(rank)];
+  std::string text =
+      fmt::format("of micro-batches of {} samples rank {} of the pipeline keeps most: ", samples, rank);
+  text += again ? fmt::format("the inputs of {}, and what segments put out of one", held)
+                : fmt::format("what segments put out of {}", held);
+  text += ", " + format_bytes(*most);
+  if (divided.updates > 1)
+    text += fmt::format("; {} updates a step, with {} versions of the first rank's weights", divided.updates,
+                        divided.versions(0));
+  return text;
+}
+
 }  // namespace
+
+int Divided::versions(int rank) const {
+  const std::vector<program::StageMemory> memory = program::stage_memory(program);
+  int versions = 1;
+  for (int stage = 0; stage < program.stages; ++stage)
+    if (program.rank_at(stage) == rank)
+      versions = std::max(versions, memory[static_cast<std::size_t>(stage)].versions);
+  return versions;
+}
 
 std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
                                    const std::vector<std::string>& cut) {
@@ -99,7 +172,10 @@ std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
 
 std::vector<std::string> describe(const Divided& divided, const plan::Plan& plan) {
   std::vector<std::string> notices;
-  if (plan.mesh.pipeline > 1) notices.push_back(describe_pipeline(divided, plan));
+  if (plan.mesh.pipeline > 1) {
+    notices.push_back(describe_pipeline(divided, plan));
+    notices.push_back(describe_memory(divided, plan));
+  }
   if (!divided.account.empty()) notices.push_back(divided.account);
   return notices;
 }
@@ -113,6 +189,7 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
   auto divided = std::make_unique<Divided>();
   divided->whole = world.model.spec();
   divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
+  divided->updates = updates_of(divided->program, row);
   divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
   model::Division division{.stages = divided->stages,
                            .held = {},
@@ -121,8 +198,10 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
                            .splits = {}};
   division.replicas = ranks.data.size();
   division.in_strips = ranks.levels.are_whole();
+  division.activations = plan.pipeline.activations;
   division.samples =
       std::max<std::int64_t>(1, plan::global_batch(plan, ranks.group.size()) / division.replicas);
+  divided->samples = division.samples;
   for (const std::string& split : plan.mesh.splits)
     if (split == plan::kChosenSplits)
       division.choose = true;
@@ -141,6 +220,7 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
   kernel.runs = tensor::Kernel::Body::Always;  // what travels from here on follows from it
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
                        std::move(kernel));
+  require_own_parameters(*divided, world.model.spec());
   divided->account = staged->account();
   co_return divided;
 }

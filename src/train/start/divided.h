@@ -13,7 +13,12 @@ struct Divided {
   model::ModelSpec whole;     // before it was divided
   std::vector<Range> stages;  // segments of each
   program::Program program;   // of the pipeline's ranks
+  int updates = 1;            // that it makes of each stage; above 1 each stage makes them by itself
+  std::int64_t samples = 1;   // of a replica, in a step
   std::string account;        // model::Staged::account()
+
+  /// Of the weights of this rank of the pipeline, that passes use at once.
+  int versions(int rank) const;
 };
 
 /// Divides the model as the plan's mesh says: into the schedule's stages, cut where pipeline.cut says or so
@@ -23,8 +28,8 @@ struct Divided {
 task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
                                             RankGroups ranks);
 
-/// In words: which segments lie on which ranks of a pipeline and what the schedule makes of their times, and
-/// why layers are split as they are.
+/// In words: which segments lie on which ranks of a pipeline, what the schedule makes of their times and what
+/// they keep, and why layers are split as they are.
 std::vector<std::string> describe(const Divided& divided, const plan::Plan& plan);
 
 /// Segments of each of so many stages. `cut`: names of those that begin one after the first; empty: balanced.

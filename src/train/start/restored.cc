@@ -16,6 +16,9 @@ constexpr std::string_view kDecisive[] = {"seed",   "model.",     "task.",      
                                           "batch.", "precision.", "optimiser.", "learning_rate."};
 constexpr std::string_view kIndifferent[] = {"model.memory_format", "task.sample", "data.path",
                                              "data.prefetch", "batch.micro_batches"};
+// Of stages that update by themselves.
+constexpr std::string_view kOfUpdates[] = {"batch.micro_batches", "mesh.pipeline", "pipeline."};
+constexpr std::string_view kActivations = "pipeline.activations";
 // Of schedules that know the end of the run.
 constexpr std::string_view kLength = "length.";
 constexpr std::string_view kLimit = "length.seconds";
@@ -43,8 +46,18 @@ void require_buckets_of(const model::ModelSpec& spec, const plan::Plan& plan, co
   }
 }
 
-bool is_decisive(const plan::Difference& difference, const plan::Plan& plan, const plan::Catalogue& known) {
+/// Where stages update their weights in the midst of a step, its micro-batches and stages decide, too.
+bool stages_update_alone(const plan::Plan& plan, const plan::Catalogue& known) {
+  const plan::Catalogue::Pipeline* row = known.find_pipeline(plan.pipeline.schedule);
+  return plan.mesh.pipeline > 1 && row && !row->flushes;
+}
+
+bool is_decisive(const plan::Difference& difference, const plan::Plan& before, const plan::Plan& plan,
+                 const plan::Catalogue& known) {
   auto begins = [&](std::string_view prefix) { return difference.key.starts_with(prefix); };
+  if (stages_update_alone(before, known) || stages_update_alone(plan, known))
+    if (!begins(kActivations) && std::any_of(std::begin(kOfUpdates), std::end(kOfUpdates), begins))
+      return true;
   if (std::any_of(std::begin(kIndifferent), std::end(kIndifferent), begins)) return false;
   const plan::Catalogue::Schedule* schedule = known.find_schedule(plan.learning_rate.schedule);
   if (begins(kLength) && !begins(kLimit)) return schedule && schedule->knows_the_end;
@@ -54,8 +67,7 @@ bool is_decisive(const plan::Difference& difference, const plan::Plan& plan, con
 std::vector<plan::Difference> decisive_differences(const plan::Plan& before, const plan::Plan& now,
                                                    const plan::Catalogue& known) {
   auto all = plan::differences(before, now);
-  std::erase_if(all,
-                [&](const plan::Difference& difference) { return !is_decisive(difference, now, known); });
+  std::erase_if(all, [&](const auto& difference) { return !is_decisive(difference, before, now, known); });
   return all;
 }
 

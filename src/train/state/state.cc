@@ -47,7 +47,7 @@ std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
 }
 
 State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
-             const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules)
+             const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules, int versions)
     : own_rules_(own_rules),
       spec_(spec),
       layout_(std::move(layout)),
@@ -72,8 +72,9 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   const View beside = master_.bytes();
   in_ring_ = plan.exchange.gradients == plan::GradientMemory::Ring;
   if (in_ring_) sums_ = tensor::Arena(master, layout_.shard, beside);
-  if (plan.precision.compute != master)
-    compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size(), beside);
+  if (versions > 1 || plan.precision.compute != master)
+    for (int version = 0; version < versions; ++version)
+      compute_.emplace_back(plan.precision.compute, layout_.arena.size(), beside);
   std::size_t frozen = 0;
   for_frozen([&](std::size_t, std::size_t count) { frozen += count; });
   frozen_ = tensor::Arena(DType::Float64, frozen, beside);
@@ -97,7 +98,8 @@ void State::for_frozen(Body&& body) const {
 
 exchange::Arenas State::arenas(std::size_t flight) const {
   const tensor::Arena* gradients = &gradients_[flight];
-  return {gradients, in_ring_ ? &sums_ : gradients, &master_, compute_ ? compute_.get() : &master_,
+  return {gradients, in_ring_ ? &sums_ : gradients, &master_,
+          compute_.size() == 1 ? &compute_.front() : &master_,
           factors_.empty() ? nullptr : &factors_[flight]};
 }
 
@@ -110,7 +112,9 @@ std::size_t State::slot_at(std::size_t begin) const {
 }
 
 model::Binding State::binding() const {
-  model::Binding binding{&layout_.arena, parameters_, {}, compute_ ? compute_.get() : &master_};
+  model::Binding binding{&layout_.arena, parameters_, {}, compute_.empty() ? &master_ : &compute_.front()};
+  if (compute_.size() > 1)
+    for (const tensor::Arena& version : compute_) binding.versions.push_back(&version);
   binding.births = births_;
   if (in_ring_) binding.backward = model::Binding::Backward::InPieces;
   for (const exchange::Bucket& bucket : layout_.buckets)
@@ -134,8 +138,8 @@ ArenaBytes State::bytes() const {
   for (const tensor::Arena& arena : gradients_) bytes.gradients += arena.bytes().size();
   bytes.gradients += sums_.bytes().size();
   for (const tensor::Arena& arena : factors_) bytes.gradients += arena.bytes().size();
-  bytes.weights =
-      master_.bytes().size() + handed_in_.bytes().size() + (compute_ ? compute_->bytes().size() : 0);
+  bytes.weights = master_.bytes().size() + handed_in_.bytes().size();
+  for (const tensor::Arena& arena : compute_) bytes.weights += arena.bytes().size();
   for (const auto& [name, arena] : rule_->state()) bytes.optimiser += arena->bytes().size();
   return bytes;
 }

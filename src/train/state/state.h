@@ -15,9 +15,11 @@ namespace taxon::train {
 class State {
  public:
   /// Allocates the arenas of `layout`, which knows what this rank owns; gradients and weights in the
-  /// transport's memory. `own_rules`: beside those of the table; they outlive it.
+  /// transport's memory. `own_rules`: beside those of the table; they outlive it. `versions`: of the weights
+  /// that passes of a step use at once; where there are several the model computes on a copy of each
+  /// (Binding::versions), and whoever makes a version fills it.
   State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
-        const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules = {});
+        const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules = {}, int versions = 1);
 
   const exchange::Layout& layout() const { return layout_; }
   /// Gradients of as many steps as may be in flight: one more than the delay.
@@ -73,8 +75,8 @@ class State {
   std::vector<tensor::Arena> factors_;  // as many as gradients; none where none travel
   tensor::Arena master_;
   tensor::Arena handed_in_;
-  tensor::Arena frozen_;                    // until the model has them
-  std::unique_ptr<tensor::Arena> compute_;  // null: the model computes on the master weights
+  tensor::Arena frozen_;                // until the model has them
+  std::vector<tensor::Arena> compute_;  // copies; none: the model computes on the master weights
   std::unique_ptr<optim::Rule> rule_;
 };
 
