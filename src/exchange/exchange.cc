@@ -141,9 +141,9 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::KernelHandle*
     auto safe = safe_point_->wait("backward", bucket->name);
     co_await safe;
   }
-  co_await update(bucket, clock);    // optimisation: the owner updates
-  if (layout_.gathered == 0) {       // otherwise they do before their next use
-    co_await spread(bucket);         // communication: values travel back
+  co_await update(bucket, clock);  // optimisation: the owner updates
+  if (layout_.gathered == 0) {     // otherwise they do before their next use
+    co_await spread(bucket);       // communication: values travel back
     if (!aliased()) {
       auto safe = safe_point_->wait("backward", bucket->name);
       co_await safe;

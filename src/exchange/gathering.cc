@@ -8,10 +8,7 @@
 namespace taxon::exchange {
 
 Gathering::Gathering(comm::Runtime& runtime, const Setup& setup)
-    : runtime_(runtime),
-      setup_(setup),
-      there_(setup.layout->buckets.size()),
-      gathers_(runtime.pending()) {}
+    : runtime_(runtime), setup_(setup), there_(setup.layout->buckets.size()), gathers_(runtime.pending()) {}
 
 bool Gathering::reads(const Bucket& bucket, int segment) const {
   return std::find(bucket.segments.begin(), bucket.segments.end(), segment) != bucket.segments.end();

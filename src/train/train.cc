@@ -191,8 +191,8 @@ task::Task<void> Trainer::prepare() {
   if (ahead) {
     const exchange::Arenas arenas = state_->arenas(0);
     gathering_ = std::make_unique<exchange::Gathering>(
-        runtime(), exchange::Gathering::Setup{&state_->layout(), arenas.master, arenas.compute,
-                                              &everybody.levels});
+        runtime(),
+        exchange::Gathering::Setup{&state_->layout(), arenas.master, arenas.compute, &everybody.levels});
   }
   if (divided_)
     staged_ = std::make_unique<StagedPass>(
@@ -478,7 +478,7 @@ task::Task<void> Trainer::evaluate() {
   co_await replicas_->load_consensus();
   auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
   const Evaluation seen = co_await evaluating;
-  meter_.leave_out(bytes_of_training() - before);
+  if (gathering_) meter_.leave_out(bytes_of_training() - before);  // a gather of all for each batch
   co_await replicas_->restore_local();
   world_.observer.evaluated(seen);
   if (data::FaultLog* faults = told_faults()) tell(faults->rest());

@@ -110,9 +110,9 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   if (job->on_events) job->on_events(events);
   const bool has_file = result->outcomes[rank].end == train::Outcome::End::Complete;
   if (rank == 0 && (!in_parts || has_file))
-    result->parameters = in_parts ? train::parameters_from(parameters_in(storage, options.out, whole), whole,
-                                                           options.out)
-                                  : model->parameters();
+    result->parameters =
+        in_parts ? train::parameters_from(parameters_in(storage, options.out, whole), whole, options.out)
+                 : model->parameters();
   recorder.on_step = nullptr;
 }
 

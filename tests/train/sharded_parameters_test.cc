@@ -43,6 +43,7 @@ TEST_F(ShardedParameters, GiveTheBitsOfShardedState) {
     for (int micro_batches : {1, 3})
       for (int ranks : {1, 2, 3, 4}) {
         plan_.optimiser.clip_norm = clip;
+        if (clip > 0) plan_.exchange.bucket_bytes = 1;  // squares are added bucket by bucket: the same ones
         plan_.batch.micro_batches = micro_batches;
         const auto expected = run_training(job(ranks, plan_));
         for (int prefetch : {0, 1})
@@ -71,13 +72,12 @@ TEST_F(ShardedParameters, AreNoMoreThanARanksPartAndWhatIsUsed) {
     TrainingJob training = job(kRanks, plan);
     auto options = model_options(plan);
     options.hidden = 600;
-    options.idle = 4096;  // so that both segments have as much
+    options.idle = 2400;  // so that both segments have as much
     training.make_model = [options](int) { return std::make_unique<model::Perceptron>(options); };
     return run_training(training).recorders[0].info.arenas;
   };
   plan_.length.steps = 2;
-  plan_.exchange.bucket_bytes = 4096;
-  plan_.exchange.slice_bytes = 1 << 20;
+  plan_.exchange.bucket_bytes = plan_.exchange.slice_bytes = 4096;
   plan_.exchange.in_flight = 1;
   const train::ArenaBytes replicated = held([&] {
     plan::Plan plan = plan_;
@@ -90,7 +90,7 @@ TEST_F(ShardedParameters, AreNoMoreThanARanksPartAndWhatIsUsed) {
   EXPECT_LT(all.weights, 0.85 * static_cast<double>(state.weights));
   EXPECT_GT(all.weights, 0.6 * static_cast<double>(state.weights));
   EXPECT_LT(all.optimiser, 0.3 * static_cast<double>(replicated.optimiser));
-  EXPECT_LT(all.total(), 0.55 * static_cast<double>(replicated.total()));
+  EXPECT_LT(all.total(), 0.6 * static_cast<double>(replicated.total()));
 }
 
 /// A share of the test set has more batches than another, and a batch of the step fewer samples than ranks.
@@ -105,7 +105,7 @@ TEST_F(ShardedParameters, AreGatheredByRanksWithoutSamplesToo) {
 }
 
 TEST_F(ShardedParameters, OfOneWorldGoOnInAnyOther) {
-  data::MemoryStorage alone;
+  plan_.batch.micro_batches = 2;
   plan::Plan replicated = plan_;
   replicated.exchange.levels = {level("data", "all_reduce")};
   const auto expected = run_training(job(1, replicated));
@@ -134,8 +134,7 @@ TEST_F(ShardedParameters, OfOneWorldGoOnInAnyOther) {
       rest.make_model = same;
       const auto resumed = run_training(rest);
       EXPECT_GT(resumed.recorders[0].info.start_samples, 0);
-      const auto tensors =
-          parameters_in(storage, "run", model::Perceptron(model_options(plan_)).spec());
+      const auto tensors = parameters_in(storage, "run", model::Perceptron(model_options(plan_)).spec());
       std::vector<double> values;
       for (const auto& tensor : tensors)
         for (double value : as_span<double>(ConstView(tensor.bytes.data(), tensor.bytes.size())))
@@ -175,9 +174,11 @@ TEST_F(ShardedParameters, TravelInTheTypeThatIsComputedIn) {
 }
 
 TEST_F(ShardedParameters, AreTheSameInTheVirtualWorld) {
-  const plan::Plan plan = with_ring(in_parts(plan_));
-  const auto real = run_training(job(4, plan));
-  const auto simulated = run_virtual_training(job(4, plan), delayed(separate_hosts(4)), 1);
+  plan_.exchange.levels[0].collective = "ring";
+  TrainingJob training = job(4, with_ring(in_parts(plan_)));
+  training.share_memory = false;
+  const auto real = run_training(training);
+  const auto simulated = run_virtual_training(training, delayed(separate_hosts(4)), 1);
   EXPECT_EQ(simulated.outcomes[0].parameter_hash, real.outcomes[0].parameter_hash);
   EXPECT_EQ(simulated.parameters, real.parameters);
 }

@@ -234,7 +234,8 @@ class GatheredWorkers : public DividedWorkers {
 TEST_P(GatheredWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
   const auto plan = make_plan(DType::Float64);
   const auto one = trained(1, plan);
-  for (int ranks : {2, 3, 4}) EXPECT_LT(relative_distance(one, trained(ranks, in_parts(plan))), 1e-12) << ranks;
+  for (int ranks : {2, 3, 4})
+    EXPECT_LT(relative_distance(one, trained(ranks, in_parts(plan))), 1e-12) << ranks;
 }
 
 TEST_P(GatheredWorkers, GoOnFromOthersCheckpointsAndTheyFromTheirs) {
@@ -267,8 +268,9 @@ TEST_P(GatheredWorkers, GiveTheBitsOfShardedStateInBFloat16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GatheredWorkers,
-                         ::testing::Values(DividedCase{"mlp", 1, "1f1b", 1, 1}, DividedCase{"cnn", 1, "1f1b", 1, 1},
-                                           DividedCase{"cnn", 1, "1f1b"}, DividedCase{"gpt", 1, "1f1b", 1, 1}));
+                         ::testing::Values(DividedCase{"mlp", 1, "1f1b", 1, 1},
+                                           DividedCase{"cnn", 1, "1f1b", 1, 1}, DividedCase{"cnn", 1, "1f1b"},
+                                           DividedCase{"gpt", 1, "1f1b", 1, 1}));
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 

@@ -18,10 +18,10 @@ namespace taxon::exchange {
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  int segment = 0;           // of the model: the first part of the forward pass that reads it
-  bool linear = false;       // its gradient has sufficient factors
-  std::int64_t factors = 0;  // bytes of those that a member hands in; 0: it travels as it is
-  int apart = 0;             // tensors whose numbers differ share no bucket
+  int segment = 0;                  // of the model: the first part of the forward pass that reads it
+  bool linear = false;              // its gradient has sufficient factors
+  std::int64_t factors = 0;         // bytes of those that a member hands in; 0: it travels as it is
+  int apart = 0;                    // tensors whose numbers differ share no bucket
   std::vector<int> borrowers = {};  // segments beside it that read the tensor too
   std::int64_t count() const;
 };

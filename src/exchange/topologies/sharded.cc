@@ -26,11 +26,12 @@ struct ShardedOptions {
 };
 template <plan::Like<ShardedOptions> O, class V>
 void visit_fields(O& o, V&& visit) {
-  visit(plan::Field{.key = "parameters",
-                    .sentence =
-                        "sharded: between uses a rank keeps its parts of the parameters alone (ZeRO-3, FSDP); "
-                        "each segment's are gathered before its forward and its backward pass."},
-        o.parameters);
+  visit(
+      plan::Field{.key = "parameters",
+                  .sentence =
+                      "sharded: between uses a rank keeps its parts of the parameters alone (ZeRO-3, FSDP); "
+                      "each segment's are gathered before its forward and its backward pass."},
+      o.parameters);
   visit(plan::Field{.key = "prefetch",
                     .sentence = "Segments whose sharded parameters are gathered while one is computed.",
                     .min = 0,

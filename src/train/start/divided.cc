@@ -143,8 +143,7 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
   divided->whole = world.model.spec();
   if (exchange::gathered_ahead(plan.exchange.levels, options->own)) {
     divided->stages = by_segments(divided->whole).stages;
-    divided->program =
-        segment_by_segment(static_cast<int>(divided->stages.size()), plan.batch.micro_batches);
+    divided->program = segment_by_segment(static_cast<int>(divided->stages.size()), plan.batch.micro_batches);
   } else {
     const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options->own.pipelines);
     const int stages = program::stages_on(row, plan.mesh.pipeline, plan.pipeline.options);

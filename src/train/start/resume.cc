@@ -39,18 +39,19 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, con
   const plan::Plan* plan = &options->plan;
   std::vector<int> order;
   const bool divided = is_divided(*plan, options->own);
-  tensor::Kernel kernel{"gradient order", {}, [&order, &world, plan, divided, world_size](tensor::Milestones&) {
-                          if (divided) {
-                            order = backwards(world.model.spec());
-                            return;
-                          }
-                          const data::Dataset& train = *world.datasets.train;
-                          std::int64_t batch = plan::global_batch(*plan, world_size);
-                          data::Sampler sampler(plan->seed, train.size(), batch);
-                          auto first = sampler.at(0, plan::workers(*plan, world_size), 0).indices;
-                          const data::Samples samples = data::read_samples(train, first);
-                          order = world.model.gradient_order(samples.inputs(), samples.labels);
-                        }};
+  tensor::Kernel kernel{
+      "gradient order", {}, [&order, &world, plan, divided, world_size](tensor::Milestones&) {
+        if (divided) {
+          order = backwards(world.model.spec());
+          return;
+        }
+        const data::Dataset& train = *world.datasets.train;
+        std::int64_t batch = plan::global_batch(*plan, world_size);
+        data::Sampler sampler(plan->seed, train.size(), batch);
+        auto first = sampler.at(0, plan::workers(*plan, world_size), 0).indices;
+        const data::Samples samples = data::read_samples(train, first);
+        order = world.model.gradient_order(samples.inputs(), samples.labels);
+      }};
   // The order decides what happens from here on, and no weight or gradient of this run is touched.
   kernel.runs = tensor::Kernel::Body::Always;
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,

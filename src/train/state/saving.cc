@@ -132,21 +132,21 @@ task::Task<std::vector<checkpoint::LogicalTensor>> Saver::collect_weights() {
   std::vector<double> parameters;
   auto read = on_compute(&world_.runtime, "read state", [&] { parameters = world_.model.parameters(); });
   co_await read;
-  auto copy = on_data(&world_.runtime, "copy weights", [&] {
-    weights = state.weights(parameters, state.in_parts() ? own : state.master());
-  });
+  auto copy = on_data(&world_.runtime, "copy weights",
+                      [&] { weights = state.weights(parameters, state.in_parts() ? own : state.master()); });
   co_await copy;
   co_return weights;
 }
 
 task::Task<void> Saver::export_model() {
-  std::vector<checkpoint::LogicalTensor> tensors = co_await collect_weights(), state;
+  std::vector<checkpoint::LogicalTensor> tensors = co_await collect_weights();
   if (ranks_.data.rank() != 0) co_return;
   std::vector<double> buffers;
+  std::vector<checkpoint::LogicalTensor> state;
   auto read = on_compute(&world_.runtime, "read model", [&] { buffers = world_.model.buffers(); });
   co_await read;
-  auto copy = on_data(&world_.runtime, "copy model",
-                      [&] { state = named_buffers(world_.model.spec(), buffers); });
+  auto copy =
+      on_data(&world_.runtime, "copy model", [&] { state = named_buffers(world_.model.spec(), buffers); });
   co_await copy;
   tensors = co_await whole(std::move(tensors));
   state = co_await whole(std::move(state));

@@ -28,8 +28,8 @@ task::Task<void> ShardTransfer::bring(const exchange::Bucket* bucket, const tens
   const auto& ring = comm::find_row(net::Operation::AllGather, "ring");
   const std::vector<exchange::LevelAlgorithms> rows(levels_.size(), {nullptr, &ring});
   const Range staged{0, bucket->range.size};
-  auto in = copy("gather state", part->bytes({begin, bucket->owned.size}),
-                 staging->bytes(levels_.owned(staged)));
+  auto in =
+      copy("gather state", part->bytes({begin, bucket->owned.size}), staging->bytes(levels_.owned(staged)));
   co_await in;
   exchange::BucketTransfer transfer{kStateUnit + static_cast<std::uint32_t>(bucket->id.value()), 0, staged,
                                     &rows};

@@ -10,8 +10,8 @@
 namespace taxon::train {
 
 /// Carries what is spread over owners to rank 0 and back, bucket by bucket, so that no rank but the first
-/// ever holds it all: for checkpoints of optimiser state, and of weights in parts. Everything outlives it. Its calls are collective
-/// and need settled exchanges.
+/// ever holds it all: for checkpoints of optimiser state, and of weights in parts. Everything outlives it.
+/// Its calls are collective and need settled exchanges.
 class ShardTransfer {
  public:
   ShardTransfer(comm::Communicator& all, exchange::Levels& levels, const exchange::Layout& layout)

@@ -79,7 +79,7 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   if (in_parts())
     compute_ = std::make_unique<tensor::Arena>(transport, plan.precision.compute, layout_.gathered);
   master_ = in_parts() ? tensor::Arena(master, layout_.shard, compute_->bytes())
-                     : tensor::Arena(transport, master, layout_.arena.size());
+                       : tensor::Arena(transport, master, layout_.arena.size());
   if (!exchange::meeting_level(plan.exchange.levels).empty())
     handed_in_ = tensor::Arena(transport, master, layout_.arena.size());
   const View beside = master_.bytes();
@@ -253,7 +253,9 @@ std::uint64_t State::hash() const {
   return hash.value();
 }
 
-TensorHash::TensorHash() : state_(XXH64_createState()) { XXH64_reset(static_cast<XXH64_state_t*>(state_), 0); }
+TensorHash::TensorHash() : state_(XXH64_createState()) {
+  XXH64_reset(static_cast<XXH64_state_t*>(state_), 0);
+}
 TensorHash::~TensorHash() { XXH64_freeState(static_cast<XXH64_state_t*>(state_)); }
 
 void TensorHash::add(std::size_t slot, ConstView values) {

@@ -30,8 +30,9 @@ class TensorHash {
 /// The memory of one rank's run: arenas, the rule with its state, and the layout that names them.
 class State {
  public:
-  /// Allocates the arenas of `layout`, which knows what this rank owns and whether it keeps other weights too;
-  /// what peers may touch in the transport's memory. `own_rules`: beside those of the table; they outlive it.
+  /// Allocates the arenas of `layout`, which knows what this rank owns and whether it keeps other weights
+  /// too; what peers may touch in the transport's memory. `own_rules`: beside those of the table; they
+  /// outlive it.
   State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
         const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules = {});
 
