@@ -50,6 +50,8 @@ class Perceptron::Stages final : public Staged {
   void split(const Division& division);
   Kept compute(const Content& content, const MicroBatch& micro, ConstView input, StepOutput& output) const;
   void begin_gradients();
+  /// Reads what the piece's parameters are now.
+  void load(int piece);
   /// Numbers of the compute type.
   std::vector<double> read(ConstView from, std::size_t count) const;
   void write(const std::vector<double>& values, View to) const;
@@ -127,7 +129,6 @@ void Perceptron::Stages::split(const Division& division) {
 }
 
 void Perceptron::Stages::begin_step(const StepInput& input) {
-  model_.load_all();
   begin_gradients();
   arena_ = input.gradients;
   output_ = {};
@@ -138,6 +139,11 @@ void Perceptron::Stages::begin_gradients() {
   for (const auto& value : model_.values_) model_.gradients_.emplace_back(value.size(), 0.0);
   model_.progress_.begin();
   pieces_left_ = pieces_.size();
+}
+
+void Perceptron::Stages::load(int piece) {
+  const Range segments = pieces_[static_cast<std::size_t>(piece)].segments;
+  for (std::size_t s = segments.begin; s < segments.end(); ++s) model_.load(static_cast<int>(s));
 }
 
 std::vector<double> Perceptron::Stages::read(ConstView from, std::size_t count) const {
@@ -192,6 +198,7 @@ void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView i
   const Range samples = micro.samples();
   if (samples.size == 0) return;
   const Content content = contents_[static_cast<std::size_t>(index)];
+  load(index);
   Kept kept = compute(content, micro, input, output_);
   if (content.hidden) model_.seen_ += static_cast<double>(samples.size);
   if (!content.loss) write(content.out ? kept.logits : kept.activations, output);
@@ -206,6 +213,7 @@ void Perceptron::Stages::backward(int index, const MicroBatch& micro, Gradients 
   const Content content = contents_[static_cast<std::size_t>(index)];
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   if (pieces_left_ == 0) begin_gradients();
+  load(index);
   if (samples.size > 0 && which != Gradients::OfWeights) {
     Kept& kept = kept_.at({index, micro.index});
     StepOutput counted_before;
@@ -250,7 +258,7 @@ StepOutput Perceptron::Stages::evaluate(int index, data::Inputs inputs, std::spa
                                         ConstView input, View output) {
   const Content content = contents_[static_cast<std::size_t>(index)];
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
-  model_.load_all();
+  load(index);
   std::vector<double> activations(labels.size() * hidden), logits(labels.size() * classes);
   if (!content.hidden && content.out) activations = read(input, activations.size());
   if (!content.hidden && !content.out) logits = read(input, logits.size());

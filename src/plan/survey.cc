@@ -83,6 +83,8 @@ constexpr SurveyRow kRows[] = {
     {"Project Adam", "Chilimbi et al., OSDI 2014", "project-adam",
      "replicas split over hosts; servers that get sufficient factors and answer with weights"},
     {"PyTorch DDP", "Li et al., VLDB 2020", "pytorch-ddp powersgd post-local-sgd", ""},
+    {"PyTorch FSDP", "Zhao et al., VLDB 2023", "fsdp",
+     "units that the user wraps; parameters in the memory of a host beside its GPU"},
     {"QSGD", "Alistarh et al., NeurIPS 2017", "qsgd", ""},
     {"Rudra", "Gupta et al., ICDM 2016", "rudra-softsync", "trees of servers"},
     {"Sandblaster L-BFGS", "Dean et al., NeurIPS 2012", "",
@@ -109,8 +111,7 @@ constexpr SurveyRow kRows[] = {
     {"Top-k", "Aji and Heafield, EMNLP 2017", "topk", ""},
     {"Zero bubble", "Qi et al., ICLR 2024", "zero-bubble",
      "its schedules with more memory and no bubble at all"},
-    {"ZeRO, FSDP", "Rajbhandari et al., SC 2020; Zhao et al., VLDB 2023", "bigdl",
-     "parameters that are gathered before use and let go of after it"},
+    {"ZeRO", "Rajbhandari et al., SC 2020", "zero-3", "its later stages that keep state on disks (ZeRO-Infinity)"},
 };
 
 }  // namespace

@@ -17,6 +17,8 @@
 #include "optim/rule.h"
 #include "plan/axes.h"
 #include "plan/changes.h"
+#include "train/start/divided.h"
+#include "train/start/layout.h"
 #include "train/state/arena_bytes.h"
 
 namespace taxon::planner {
@@ -47,18 +49,20 @@ std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world
 std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const exchange::Extensions& own) {
   data::FileStorage storage;
   job::TrainingInputs training = job::open_training_inputs(plan, storage, 0, world_size);
-  const model::ModelSpec& spec = training.model->spec();
   const data::Samples share = read_share(plan, *training.datasets.train, world_size);
   std::uint64_t before = launch::peak_rss_bytes();
   std::vector<int> order = training.model->gradient_order(share.inputs(), share.labels);
   std::uint64_t pass = launch::peak_rss_bytes() - before;
+  const auto ahead = exchange::gathered_ahead(plan.exchange.levels, own);
+  if (ahead) {
+    train::staged_passes(*training.model).divide(train::by_segments(training.model->spec()));
+    order = train::backwards(training.model->spec());
+  }
+  const model::ModelSpec& spec = training.model->spec();
+  const int segments = static_cast<int>(spec.segments.size());
 
   plan::Plan resolved = plan;
-  std::vector<exchange::Tensor> tensors;
-  for (int p : order) {
-    const auto& parameter = spec.parameters[static_cast<std::size_t>(p)];
-    tensors.push_back({parameter.name, parameter.shape, spec.segment_of(p), parameter.linear});
-  }
+  std::vector<exchange::Tensor> tensors = train::tensors_of(spec, order, ahead.has_value());
   std::vector<exchange::LevelShape> shapes = level_shapes(plan, world_size);
   const exchange::FactorGroup group{shapes.front().size, world_size};
   exchange::choose_factors(tensors, plan, group);
@@ -77,18 +81,23 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const 
   double sent = 0;
   for (const auto& tensor : tensors) trained += tensor.count();
   exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
+  if (ahead) exchange::keep_parts(layout, segments, *ahead);
+  const double narrower = static_cast<double>(size_of(plan.precision.compute)) /
+                          static_cast<double>(size_of(plan.precision.master));
   std::size_t owned = 0;
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const auto& bucket = resolved.resolved.buckets[b];
     const auto pieces = exchange::pieces_of(layout.arena.slots(), layout.buckets[b].range);
-    sent +=
-        exchange::bytes_sent(bucket, plan.exchange.levels, {.shapes = shapes, .pieces = pieces, .own = own});
+    const double spreads =
+        ahead ? narrower * exchange::gathers_per_step(layout.buckets[b], segments, *ahead) : 1;
+    sent += exchange::bytes_sent(bucket, plan.exchange.levels,
+                                 {.shapes = shapes, .pieces = pieces, .own = own, .spreads = spreads});
     owned += static_cast<std::size_t>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes, own));
   }
   layout.shard = owned / size_of(plan.precision.master);
   exchange::lay_out_factors(layout, resolved.resolved.buckets, group.members, 0);
   if (plan.exchange.gradients == plan::GradientMemory::Ring)
-    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
+    exchange::lay_out_ring(layout, segments, plan.exchange.in_flight);
   const train::ArenaBytes arenas = train::arena_bytes(plan, layout, rule);
   const plan::Axes axes = plan::axes_of(resolved, known);
   text += fmt::format("# on the axes: {}; {}; {}; {}; {}\n", axes.parallelism, axes.optimisation,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "exchange/gathering.h"
 #include "model/staged.h"
 #include "task/scope.h"
 #include "train/crossing.h"
@@ -34,6 +35,10 @@ class StagedPass {
     const tensor::Arena* master = nullptr;  // of the weights that updates change
     int replicas = 1;                       // that share a batch
     plan::Activations activations = plan::Activations::Kept;
+    /// Of parameters that are gathered before use, so many stages ahead, which are segments then; null: all
+    /// are there.
+    exchange::Gathering* parameters = nullptr;
+    int ahead = 0;
   };
   StagedPass(comm::Runtime& runtime, Setup setup);
 
@@ -51,7 +56,8 @@ class StagedPass {
   int updates() const { return setup_.divided->updates; }
 
   /// Collective over the replica: forward in evaluation mode, of these samples of a data set. Loss and counts
-  /// as Done::output.
+  /// as Done::output. Where parameters are gathered it is collective over their owners too, and there may be
+  /// no samples.
   task::Task<model::StepOutput> evaluate(const data::Dataset* dataset, std::vector<std::int64_t> indices);
 
  private:
@@ -73,6 +79,10 @@ class StagedPass {
   /// The copy of the weights that an action uses.
   std::size_t copy_for(const program::Action& action) const;
   void use(std::size_t copy);
+  task::Task<model::StepOutput> pass_forward(const data::Dataset* dataset, std::vector<std::int64_t> indices);
+  /// Gathers what a stage's passes read, and what those after it will.
+  task::Task<void> open(Step* step, std::size_t at);
+  task::Task<void> room(Step* step, std::size_t segment);
   task::Task<void> forward(Step* step, program::Action action);
   task::Task<void> backward(Step* step, program::Action action, bool last);
   void send(Step* step, program::Action action);

@@ -27,6 +27,7 @@
 #include "train/state/arena_bytes.h"
 #include "train/state/replicas.h"
 #include "train/state/saving.h"
+#include "train/state/shard_transfer.h"
 #include "train/stepper.h"
 #include "train/sync/sample_weights.h"
 #include "train/sync/step_coordinator.h"
@@ -69,7 +70,7 @@ class Trainer {
   void require_finite(const Evaluation& evaluation) const;
 
   task::Task<void> prepare();
-  task::Task<void> require_memory_for(const exchange::Layout* layout);
+  task::Task<void> require_memory_for(const exchange::Layout* layout, int versions);
   std::unique_ptr<StepCoordinator> make_pace();
   RunInfo info() const;
   task::Task<void> loop();
@@ -111,7 +112,8 @@ class Trainer {
   std::unique_ptr<State> state_;
   ProcessGroups groups_;
   std::optional<SummandGroups> summands_;
-  std::unique_ptr<StagedPass> staged_;  // null likewise
+  std::unique_ptr<exchange::Gathering> gathering_;  // null: every rank has all parameters of its part
+  std::unique_ptr<StagedPass> staged_;              // null: as divided_
   std::optional<SampleWeights> shares_;
   std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<Evaluator> evaluator_;
@@ -171,8 +173,8 @@ task::Task<void> Trainer::prepare() {
   saved_at_ = run_start.resumed ? samples_ : -1;
   exchange::Layout layout = lay_out(plan_, spec, groups_.levels(), options_.own);
   summands_->assign(layout, plan_.resolved.buckets);
-  co_await require_memory_for(&layout);
   const int versions = divided_ ? divided_->versions(ranks().position.pipeline) : 1;
+  co_await require_memory_for(&layout, versions);
   state_ = std::make_unique<State>(runtime().transport, plan_, std::move(layout), spec, options_.own.rules,
                                    versions);
   co_await groups_.share(state_.get());
@@ -191,6 +193,13 @@ task::Task<void> Trainer::prepare() {
   meter_.begin_bytes();  // before workers that are faster may be served
   co_await replicas_->begin(&run_start);
   const RankGroups everybody = ranks();
+  const auto ahead = exchange::gathered_ahead(plan_.exchange.levels, options_.own);
+  if (ahead) {
+    const exchange::Arenas arenas = state_->arenas(0);
+    gathering_ = std::make_unique<exchange::Gathering>(
+        runtime(),
+        exchange::Gathering::Setup{&state_->layout(), arenas.master, arenas.compute, &everybody.levels});
+  }
   if (divided_)
     staged_ =
         std::make_unique<StagedPass>(runtime(), StagedPass::Setup{.model = &world_.model,
@@ -200,7 +209,9 @@ task::Task<void> Trainer::prepare() {
                                                                   .type = plan_.precision.compute,
                                                                   .master = &state_->master(),
                                                                   .replicas = everybody.data.size(),
-                                                                  .activations = plan_.pipeline.activations});
+                                                                  .activations = plan_.pipeline.activations,
+                                                                 .parameters = gathering_.get(),
+                                                                 .ahead = ahead.value_or(0)});
   evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody, staged_.get());
   saver_ = std::make_unique<Saver>(world_, everybody,
                                    Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), &whole()});
@@ -230,11 +241,11 @@ task::Task<void> Trainer::prepare() {
   first_samples_ = samples_;
 }
 
-task::Task<void> Trainer::require_memory_for(const exchange::Layout* layout) {
+task::Task<void> Trainer::require_memory_for(const exchange::Layout* layout, int versions) {
   const int world = ranks().group.size();
   const optim::RuleRow& rule = optim::find_rule(plan_.optimiser.rule, options_.own.rules);
   const MemoryNeed need =
-      memory_need(plan_, arena_bytes(plan_, *layout, rule), world_.model.spec(), divided_.get(),
+      memory_need(plan_, arena_bytes(plan_, *layout, rule, versions), world_.model.spec(), divided_.get(),
                   ranks().position, plan::global_batch(plan_, world), plan::workers(plan_, world));
   co_await require_memory(&ranks().agreement, &options_.memory, &need);
 }
@@ -484,10 +495,12 @@ task::Task<void> Trainer::tidy(std::exception_ptr error) {
 task::Task<void> Trainer::evaluate() {
   if (!tests()) co_return;
   co_await flush_report();
-  const auto sent = static_cast<double>(bytes_of_training());
+  const std::uint64_t before = bytes_of_training();
+  const auto sent = static_cast<double>(before);
   co_await replicas_->load_consensus();
   auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
   const Evaluation seen = co_await evaluating;
+  if (gathering_) meter_.leave_out(bytes_of_training() - before);  // a gather of all for each batch
   co_await replicas_->restore_local();
   world_.observer.evaluated(seen);
   if (data::FaultLog* faults = told_faults()) tell(faults->rest());
@@ -540,21 +553,34 @@ task::Task<void> Trainer::compare_data() {
 task::Task<void> Trainer::compare_weights(std::string what) {
   std::uint64_t hash = 0;
   bool finite = true;
-  tensor::Cost cost{0, state_->master().bytes().size()};
-  auto hashing = on_compute(
-      &runtime(), "hash",
-      [&] {
-        hash = state_->hash();
-        finite = tensor::all_finite(state_->master().type(), state_->master().bytes());
-      },
-      cost);
-  co_await hashing;
+  if (state_->in_parts()) {
+    const std::uint64_t before = meter_.bytes();
+    TensorHash all;
+    ShardTransfer shards(ranks().data, ranks().levels, state_->layout());
+    auto showing = shards.show(&state_->master(), state_->order(), [&](std::size_t slot, ConstView values) {
+      all.add(slot, values);
+      finite = finite && tensor::all_finite(state_->master().type(), values);
+    });
+    co_await showing;
+    hash = all.value();
+    meter_.leave_out(meter_.bytes() - before);
+  } else {
+    tensor::Cost cost{0, state_->master().bytes().size()};
+    auto hashing = on_compute(
+        &runtime(), "hash",
+        [&] {
+          hash = state_->hash();
+          finite = tensor::all_finite(state_->master().type(), state_->master().bytes());
+        },
+        cost);
+    co_await hashing;
+  }
   if (!finite && plan_.on_divergence != plan::OnDivergence::Ignore)
     throw exchange::diverged(steps_, fmt::format("a weight of rank {} afterwards", runtime().rank().value()),
                              {.rank = runtime().rank(), .operation = "compare weights"});
   co_await ranks().data_agreement.require_equal(hash, std::move(what));
   hash_ = hash;
-  if (!divided_) co_return;
+  if (plan::ranks_of_replica(plan_.mesh) == 1) co_return;
   Packer packer;
   packer.number(std::bit_cast<std::int64_t>(hash));
   const auto parts = co_await ranks().replica->agreement.gather(packer.take());
@@ -624,7 +650,7 @@ task::Task<Outcome> Trainer::conclude() {
         co_await everybody.agreement.gather(pack_spans(runtime().recorder.all(), options_.clock_offset));
   }
   co_await part();
-  if (exports && everybody.data.rank() == 0) {
+  if (exports) {
     co_await saver_->export_model();
   }
   co_await stepper_->drain();

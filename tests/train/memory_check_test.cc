@@ -9,7 +9,7 @@ namespace taxon::test {
 namespace {
 
 /// What State makes of a plan, and what is said of it beforehand.
-void expect_foreseen(const plan::Plan& plan, bool sharded) {
+void expect_foreseen(const plan::Plan& plan, bool sharded, int versions = 1) {
   run_ranks(1, [&](net::Transport& transport) -> task::Task<void> {
     const data::Blobs samples({.size = 4, .inputs = kInputs, .classes = kClasses});
     const model::Perceptron model({.shape = samples.shape(), .hidden = kHidden});
@@ -20,8 +20,9 @@ void expect_foreseen(const plan::Plan& plan, bool sharded) {
     if (plan.exchange.gradients == plan::GradientMemory::Ring)
       exchange::lay_out_ring(layout, static_cast<int>(model.spec().segments.size()), plan.exchange.in_flight);
     const train::ArenaBytes foreseen =
-        train::arena_bytes(plan, layout, optim::find_rule(plan.optimiser.rule));
-    const train::ArenaBytes made = train::State(transport, plan, layout, model.spec()).bytes();
+        train::arena_bytes(plan, layout, optim::find_rule(plan.optimiser.rule), versions);
+    const train::ArenaBytes made =
+        train::State(transport, plan, layout, model.spec(), {}, versions).bytes();
     EXPECT_EQ(foreseen.weights, made.weights);
     EXPECT_EQ(foreseen.gradients, made.gradients);
     EXPECT_EQ(foreseen.optimiser, made.optimiser);
@@ -40,6 +41,13 @@ TEST(ArenaBytes, AreForeseen) {
     plan.exchange.delay = 2;
     expect_foreseen(plan, false);
   }
+}
+
+TEST(ArenaBytes, OfVersionsOfTheWeightsAreForeseen) {
+  expect_foreseen(toy_plan(), false, 3);
+  plan::Plan plan = toy_plan(DType::Float32);
+  plan.precision.compute = DType::BFloat16;
+  expect_foreseen(plan, false, 2);
 }
 
 TEST(ArenaBytes, OfARingAndOfReplicasThatMeetAreForeseen) {

@@ -65,6 +65,19 @@ void require_own_parameters(const Divided& divided, const model::ModelSpec& spec
                       fmt::join(parameter.stages, " and "), divided.whole.name, parameter.name));
 }
 
+/// All micro-batches pass a segment before the next one, forward and back ("breadth-first": Lamy-Poirier,
+/// MLSys 2023, arXiv 2211.05953): each segment's parameters are needed twice, however many micro-batches
+/// there are, and its gradients are complete at once.
+program::Program segment_by_segment(int segments, int micros) {
+  program::Program program{segments, micros, std::vector<int>(static_cast<std::size_t>(segments), 0), {{}}};
+  const auto pass = [&](program::ActionKind kind, int segment) {
+    for (int micro = 0; micro < micros; ++micro) program.ranks.front().push_back({kind, segment, micro});
+  };
+  for (int segment = 0; segment < segments; ++segment) pass(program::ActionKind::Forward, segment);
+  for (int segment = segments; segment-- > 0;) pass(program::ActionKind::Backward, segment);
+  return program;
+}
+
 /// Which segments lie on which ranks, and what the schedule makes of their times.
 std::string describe_pipeline(const Divided& divided, const plan::Plan& plan) {
   const auto costs = costs_of(divided.whole);
@@ -93,23 +106,9 @@ std::string describe_pipeline(const Divided& divided, const plan::Plan& plan) {
 
 /// What the rank that keeps most of micro-batches on their way keeps of them, and versions of its weights.
 std::string describe_memory(const Divided& divided, const plan::Plan& plan) {
-  const std::vector<program::StageMemory> memory = program::stage_memory(divided.program);
   const bool again = plan.pipeline.activations == plan::Activations::Recomputed;
-  const auto micros = static_cast<std::int64_t>(divided.program.micros);
-  const std::int64_t samples = (divided.samples + micros - 1) / micros;
-  const auto element = static_cast<double>(samples) * static_cast<double>(size_of(plan.precision.compute));
-  std::vector<double> kept(divided.program.ranks.size(), 0);
-  for (int stage = 0; stage < divided.program.stages; ++stage) {
-    const Range range = divided.stages[static_cast<std::size_t>(stage)];
-    const auto outputs = [&](std::size_t segment) {
-      return element * static_cast<double>(divided.whole.segments[segment].outputs);
-    };
-    double all = 0;
-    for (std::size_t i = range.begin; i < range.end(); ++i) all += outputs(i);
-    const double input = range.begin > 0 ? outputs(range.begin - 1) : 0;
-    const int held = memory[static_cast<std::size_t>(stage)].activations;
-    kept[static_cast<std::size_t>(divided.program.rank_at(stage))] += again ? held * input + all : held * all;
-  }
+  const std::int64_t samples = divided.micro_batch();
+  const std::vector<double> kept = kept_activations(divided, plan);
   const auto most = std::max_element(kept.begin(), kept.end());
   const int rank = static_cast<int>(most - kept.begin());
   const int held = program::rank_activations(divided.program)[static_cast<std::size_t>(rank)];
@@ -170,6 +169,44 @@ std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
   return ranges;
 }
 
+model::Staged& staged_passes(model::Model& model) {
+  if (model::Staged* staged = model.staged()) return *staged;
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("mesh: model {} has no passes that could be taken piece by piece; pipeline and tensor "
+                  "must be 1 for it, and parameters whole",
+                  model.spec().name));
+}
+
+model::Division by_segments(const model::ModelSpec& whole) {
+  model::Division division;
+  for (std::size_t s = 0; s < whole.segments.size(); ++s) {
+    division.stages.push_back({s, 1});
+    division.held.push_back(static_cast<int>(s));
+  }
+  return division;
+}
+
+std::vector<double> kept_activations(const Divided& divided, const plan::Plan& plan) {
+  const std::vector<program::StageMemory> memory = program::stage_memory(divided.program);
+  const bool again = plan.pipeline.activations == plan::Activations::Recomputed;
+  const double element =
+      static_cast<double>(divided.micro_batch()) * static_cast<double>(size_of(plan.precision.compute));
+  std::vector<double> kept(divided.program.ranks.size(), 0);
+  for (int stage = 0; stage < divided.program.stages; ++stage) {
+    const Range range = divided.stages[static_cast<std::size_t>(stage)];
+    const auto outputs = [&](std::size_t segment) {
+      return element * static_cast<double>(divided.whole.segments[segment].outputs);
+    };
+    double all = 0;
+    for (std::size_t i = range.begin; i < range.end(); ++i) all += outputs(i);
+    const double input = range.begin > 0 ? outputs(range.begin - 1) : 0;
+    const int held = memory[static_cast<std::size_t>(stage)].activations;
+    kept[static_cast<std::size_t>(divided.program.rank_at(stage))] += again ? held * input + all : held * all;
+  }
+  return kept;
+}
+
 std::vector<std::string> describe(const Divided& divided, const plan::Plan& plan) {
   std::vector<std::string> notices;
   if (plan.mesh.pipeline > 1) {
@@ -184,13 +221,18 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
                                             RankGroups ranks) {
   if (!ranks.replica) co_return nullptr;
   const plan::Plan& plan = options->plan;
-  const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options->own.pipelines);
-  const int stages = program::stages_on(row, plan.mesh.pipeline, plan.pipeline.options);
   auto divided = std::make_unique<Divided>();
   divided->whole = world.model.spec();
-  divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
-  divided->updates = updates_of(divided->program, row);
-  divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
+  if (exchange::gathered_ahead(plan.exchange.levels, options->own)) {
+    divided->stages = by_segments(divided->whole).stages;
+    divided->program = segment_by_segment(static_cast<int>(divided->stages.size()), plan.batch.micro_batches);
+  } else {
+    const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options->own.pipelines);
+    const int stages = program::stages_on(row, plan.mesh.pipeline, plan.pipeline.options);
+    divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
+    divided->updates = updates_of(divided->program, row);
+    divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
+  }
   model::Division division{.stages = divided->stages,
                            .held = {},
                            .members = plan.mesh.tensor,
@@ -207,21 +249,15 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
       division.choose = true;
     else
       division.splits[split.substr(0, split.find('='))] = split.substr(split.find('=') + 1);
-  for (int stage = 0; stage < stages; ++stage)
+  for (int stage = 0; stage < divided->program.stages; ++stage)
     if (divided->program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
-  model::Staged* const staged = world.model.staged();
-  if (!staged)
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("mesh: model {} has no passes that ranks could share; pipeline and tensor must be "
-                    "1 for it",
-                    divided->whole.name));
-  tensor::Kernel kernel{"divide", {}, [&](tensor::Milestones&) { staged->divide(division); }};
+  model::Staged& staged = staged_passes(world.model);
+  tensor::Kernel kernel{"divide", {}, [&](tensor::Milestones&) { staged.divide(division); }};
   kernel.runs = tensor::Kernel::Body::Always;  // what travels from here on follows from it
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
                        std::move(kernel));
   require_own_parameters(*divided, world.model.spec());
-  divided->account = staged->account();
+  divided->account = staged.account();
   co_return divided;
 }
 

@@ -49,15 +49,16 @@ std::string describe(const Shared& shared) {
 MemoryNeed memory_need(const plan::Plan& plan, ArenaBytes arenas, const model::ModelSpec& spec,
                        const Divided* divided, plan::MeshPosition position, std::int64_t global_batch,
                        int workers) {
-  const std::int64_t micro = divided_up(divided_up(global_batch, workers), plan.batch.micro_batches);
-  std::int64_t kept = position.data < workers ? 1 : 0;  // micro-batches at once; servers have none
-  if (divided)
-    kept = program::rank_activations(divided->program)[static_cast<std::size_t>(position.pipeline)];
+  const auto pipeline = static_cast<std::size_t>(position.pipeline);
+  if (divided)  // some layers' outputs are whole on every member
+    return {arenas,
+            static_cast<std::size_t>(kept_activations(*divided, plan)[pipeline] / plan.mesh.tensor),
+            divided->micro_batch() * program::rank_activations(divided->program)[pipeline]};
+  if (position.data >= workers) return {arenas};  // a server
+  const std::int64_t samples = divided_up(divided_up(global_batch, workers), plan.batch.micro_batches);
   std::int64_t outputs = 0;
   for (const model::Segment& segment : spec.segments) outputs += segment.outputs;
-  outputs /= plan.mesh.tensor;  // some layers' outputs are whole on every member
-  return {arenas, static_cast<std::size_t>(kept * micro * outputs) * size_of(plan.precision.compute),
-          kept * micro};
+  return {arenas, static_cast<std::size_t>(samples * outputs) * size_of(plan.precision.compute), samples};
 }
 
 task::Task<void> require_memory(Agreement* everybody, const RankMemory* here, const MemoryNeed* need) {
