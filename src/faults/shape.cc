@@ -42,9 +42,8 @@ std::vector<Axis> all_axes() {
   std::vector<Axis> axes = {
       {"exchange.levels",
        {"[{collective: auto}]", "[{collective: ring}]", "[{collective: tree}]",
-         "[{collective: halving_doubling}]", "[{collective: torus}]", "[{collective: direct}]",
-         "[{collective: one_shot}]",
-        "[{topology: sharded}]", "[{topology: sharded, collective: ring}]",
+        "[{collective: halving_doubling}]", "[{collective: torus}]", "[{collective: direct}]",
+        "[{collective: one_shot}]", "[{topology: sharded}]", "[{topology: sharded, collective: ring}]",
         "[{topology: sharded, parameters: sharded}]",
         "[{topology: sharded, collective: ring, parameters: sharded, prefetch: 0}]",
         "[{group: node, topology: sharded, parameters: sharded, prefetch: 0}, {group: across}]",

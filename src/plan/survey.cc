@@ -111,7 +111,8 @@ constexpr SurveyRow kRows[] = {
     {"Top-k", "Aji and Heafield, EMNLP 2017", "topk", ""},
     {"Zero bubble", "Qi et al., ICLR 2024", "zero-bubble",
      "its schedules with more memory and no bubble at all"},
-    {"ZeRO", "Rajbhandari et al., SC 2020", "zero-3", "its later stages that keep state on disks (ZeRO-Infinity)"},
+    {"ZeRO", "Rajbhandari et al., SC 2020", "zero-3",
+     "its later stages that keep state on disks (ZeRO-Infinity)"},
 };
 
 }  // namespace

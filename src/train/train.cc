@@ -210,8 +210,8 @@ task::Task<void> Trainer::prepare() {
                                                                   .master = &state_->master(),
                                                                   .replicas = everybody.data.size(),
                                                                   .activations = plan_.pipeline.activations,
-                                                                 .parameters = gathering_.get(),
-                                                                 .ahead = ahead.value_or(0)});
+                                                                  .parameters = gathering_.get(),
+                                                                  .ahead = ahead.value_or(0)});
   evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody, staged_.get());
   saver_ = std::make_unique<Saver>(world_, everybody,
                                    Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), &whole()});

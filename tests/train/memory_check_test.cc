@@ -21,8 +21,7 @@ void expect_foreseen(const plan::Plan& plan, bool sharded, int versions = 1) {
       exchange::lay_out_ring(layout, static_cast<int>(model.spec().segments.size()), plan.exchange.in_flight);
     const train::ArenaBytes foreseen =
         train::arena_bytes(plan, layout, optim::find_rule(plan.optimiser.rule), versions);
-    const train::ArenaBytes made =
-        train::State(transport, plan, layout, model.spec(), {}, versions).bytes();
+    const train::ArenaBytes made = train::State(transport, plan, layout, model.spec(), {}, versions).bytes();
     EXPECT_EQ(foreseen.weights, made.weights);
     EXPECT_EQ(foreseen.gradients, made.gradients);
     EXPECT_EQ(foreseen.optimiser, made.optimiser);

@@ -37,8 +37,8 @@ model::Staged& staged_passes(model::Model& model);
 /// Each segment is a stage, and one process has all: where parameters are there only while they are used.
 model::Division by_segments(const model::ModelSpec& whole);
 
-/// Bytes of activations that each rank of a pipeline keeps at once, counted as what segments put out, as if one
-/// member of the tensor axis had all of them.
+/// Bytes of activations that each rank of a pipeline keeps at once, counted as what segments put out, as if
+/// one member of the tensor axis had all of them.
 std::vector<double> kept_activations(const Divided& divided, const plan::Plan& plan);
 
 /// In words: which segments lie on which ranks of a pipeline, what the schedule makes of their times and what

@@ -51,8 +51,7 @@ MemoryNeed memory_need(const plan::Plan& plan, ArenaBytes arenas, const model::M
                        int workers) {
   const auto pipeline = static_cast<std::size_t>(position.pipeline);
   if (divided)  // some layers' outputs are whole on every member
-    return {arenas,
-            static_cast<std::size_t>(kept_activations(*divided, plan)[pipeline] / plan.mesh.tensor),
+    return {arenas, static_cast<std::size_t>(kept_activations(*divided, plan)[pipeline] / plan.mesh.tensor),
             divided->micro_batch() * program::rank_activations(divided->program)[pipeline]};
   if (position.data >= workers) return {arenas};  // a server
   const std::int64_t samples = divided_up(divided_up(global_batch, workers), plan.batch.micro_batches);

@@ -76,8 +76,7 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
     gradients_.emplace_back(transport, master, layout_.gradients);
   for (int flight = 0; layout_.factors > 0 && flight <= plan.exchange.delay; ++flight)
     factors_.emplace_back(transport, master, layout_.factors);
-  if (in_parts())
-    compute_.emplace_back(transport, plan.precision.compute, layout_.gathered);
+  if (in_parts()) compute_.emplace_back(transport, plan.precision.compute, layout_.gathered);
   master_ = in_parts() ? tensor::Arena(master, layout_.shard, compute_.front().bytes())
                        : tensor::Arena(transport, master, layout_.arena.size());
   if (!exchange::meeting_level(plan.exchange.levels).empty())
