@@ -392,6 +392,7 @@ inline void expect_undivided(const MakeModel& make, DType type, const std::strin
 /// two steps.
 inline void expect_same_bits_of_recomputed(const MakeModel& make, DType type, const std::string& schedule,
                                            Pipeline::Axes axes, const StepInput& input) {
+  const std::unique_ptr<Model> whole = make();
   Pipeline kept(make, type, schedule, axes);
   axes.activations = plan::Activations::Recomputed;
   Pipeline recomputed(make, type, schedule, axes);
@@ -399,7 +400,7 @@ inline void expect_same_bits_of_recomputed(const MakeModel& make, DType type, co
     const StepOutput expected = kept.step(input), output = recomputed.step(input);
     EXPECT_EQ(output.loss_sum, expected.loss_sum);
     EXPECT_EQ(output.counts, expected.counts);
-    for (const ParameterSpec& parameter : make()->spec().parameters)
+    for (const ParameterSpec& parameter : whole->spec().parameters)
       if (parameter.trainable) {
         EXPECT_EQ(recomputed.gradient(parameter.name), kept.gradient(parameter.name)) << parameter.name;
       }

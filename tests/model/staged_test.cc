@@ -251,7 +251,7 @@ INSTANTIATE_TEST_SUITE_P(
                       with_dropout({"gpt", "zb_h1", 4, 4}), with_dropout({"gpt", "interleaved", 4, 4}),
                       with_dropout({"cd-dnn", "1f1b", 4, 4}), with_dropout({"alexnet", "1f1b", 3, 3}),
                       split_case("resnet18", 2, "zb_h1", 3, 3), split_case("resnet18", 4, "gpipe", 1, 2),
-                      with_dropout(split_case("gpt", 2, "zb_h1", 2, 3)),
+                      split_case("gpt", 2, "zb_h1", 2, 3),
                       in_few(split_case("cnn", 4, "1f1b", 2, 3, kToFeatures), 5)),
     name_of);
 

@@ -304,7 +304,7 @@ TEST_P(PipelinedWorkers, FollowTheRecurrence) {
   plan.model.name = c.model;
   plan.data = {.dataset = "synthetic", .train_limit = 100, .test_limit = 10};
   plan.batch = {.global = 32, .micro_batches = 8};
-  plan.length.steps = 5;
+  plan.length.steps = 3;
   plan.precision = {DType::Float64, DType::Float64};
   plan.learning_rate = {.base = 0.01, .schedule = "constant"};
   plan.mesh.pipeline = static_cast<int>(c.delays.size());
