@@ -102,7 +102,8 @@ StagedNetwork::Whole StagedNetwork::in_stages(const Division& division) const {
 }
 
 StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
-  const NetworkSplit split = net_.network->split({division, net_.name, net_.zeros(1), net_.compute});
+  const NetworkSplit split =
+      net_.network->split({division, net_.name, net_.zeros(1).inputs.front(), net_.compute});
   account_ = split.account;
   const std::vector<NamedTensor>& parameters = net_.tensors->parameters();
   const std::vector<NamedTensor> buffers = net_.network->buffers();
@@ -159,7 +160,7 @@ void StagedNetwork::probe(Whole& whole) const {
   constexpr std::int64_t kSamples = 2;
   at::NoGradGuard no_grad;
   net_.network->set_mode(Mode::Evaluate);
-  at::Tensor activations = net_.zeros(kSamples), entering;
+  at::Tensor activations = net_.zeros(kSamples).inputs.front(), entering;
   for (std::size_t i = 0; i < whole.steps.size(); ++i) {
     const Step& step = whole.steps[i];
     if (i > 0)
@@ -287,7 +288,7 @@ Range StagedNetwork::own(int piece, Range samples) const {
 
 at::Tensor StagedNetwork::input_of(std::size_t piece, data::Inputs inputs, ConstView input,
                                    Range samples) const {
-  if (pieces_[piece].inputs == 0) return net_.inputs_of(inputs, samples);
+  if (pieces_[piece].inputs == 0) return net_.inputs_of(inputs, samples).front();
   return read(ends_[piece].input, input, samples.size);
 }
 
@@ -329,7 +330,7 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
     if (is_last(piece)) {
       graph.seen = activations.detach().requires_grad_(true);
       const at::Tensor logits = net_.checked_logits(graph.seen, static_cast<std::int64_t>(samples.size));
-      const BoundNetwork::Loss loss = net_.loss(logits, net_.labels_of(micro.step->labels, samples));
+      const Loss loss = net_.loss(logits, net_.labels_of(micro.step->labels, samples));
       graph.loss = loss.sum / micro.step->global_labels();
       output_ += loss.output();
     } else {
@@ -418,8 +419,8 @@ void StagedNetwork::abandon_step() {
   net_.tensors->gradients().abandon_step();
 }
 
-StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, std::span<const std::int64_t> labels,
-                                   ConstView input, View output) {
+StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, data::Values labels, ConstView input,
+                                   View output) {
   if (labels.empty()) return {};
   return net_.call("evaluation", [&] {
     at::NoGradGuard no_grad;

@@ -28,7 +28,7 @@ class StagedNetwork final : public Staged {
                 View input_gradient, bool last, tensor::Milestones& marks) override;
   StepOutput end_step() override;
   void abandon_step() override;
-  StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels, ConstView input,
+  StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
                       View output) override;
 
  private:
