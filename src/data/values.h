@@ -21,8 +21,8 @@ class TypedSpan {
  public:
   TypedSpan() = default;  // no numbers
   template <class T>
-    requires(std::constructible_from<Spans, T> || ...)
-  TypedSpan(T&& elements) : elements_(std::forward<T>(elements)) {}
+  requires(std::constructible_from<Spans, T> || ...) TypedSpan(T&& elements)
+      : elements_(std::forward<T>(elements)) {}
   std::size_t size() const {
     return std::visit([](auto elements) { return elements.size(); }, elements_);
   }

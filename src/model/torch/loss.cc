@@ -15,7 +15,8 @@ double among(const at::Tensor& logits, const at::Tensor& labels, int most) {
 Loss cross_entropy(const Task& task, const at::Tensor& logits, const at::Tensor& labels) {
   Loss loss{at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, /*ignore_index=*/-100,
                                    at::GradMode::is_enabled() ? task.label_smoothing : 0)};
-  for (std::size_t i = 0; i < task.counts; ++i) loss.counts[i] = among(logits.detach(), labels, task.among[i]);
+  for (std::size_t i = 0; i < task.counts; ++i)
+    loss.counts[i] = among(logits.detach(), labels, task.among[i]);
   return loss;
 }
 
@@ -23,8 +24,7 @@ Loss squared_error(const Task&, const at::Tensor& given, const at::Tensor& targe
   const auto sum = [](const at::Tensor& values) { return values.sum(at::kDouble).item<double>(); };
   const at::Tensor error = given - targets.to(given.scalar_type()), wide = targets.to(at::kDouble);
   const at::Tensor squares = error.square();
-  return {squares.sum(),
-          {sum(squares.detach()), sum(error.detach().abs()), sum(wide), sum(wide.square())}};
+  return {squares.sum(), {sum(squares.detach()), sum(error.detach().abs()), sum(wide), sum(wide.square())}};
 }
 
 constexpr Loss (*kLosses[])(const Task&, const at::Tensor&, const at::Tensor&) = {cross_entropy,
