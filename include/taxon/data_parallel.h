@@ -51,7 +51,7 @@ class DataParallel {
   bool active() const { return loop_.step() != nullptr; }
   /// Which samples of the training set are this rank's in this step: shuffled by the plan's seed, the same
   /// whatever the number of ranks. Who takes others takes as many. REQUIRES: active().
-  std::span<const std::int64_t> share() const { return loop_.step()->labels; }
+  std::span<const std::int64_t> share() const { return data::whole(loop_.step()->labels); }
 
   /// The module's forward pass. Tensors, vectors and tuples of them come back ready for backward(): of a loss
   /// that is a mean over the share. Without gradients (torch::NoGradGuard), and after the end, as the

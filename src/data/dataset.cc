@@ -26,23 +26,51 @@ tensor::Cost Dataset::cost(std::int64_t samples) const {
   return {0, static_cast<std::size_t>(samples * shape().elements()) * (sizeof(float) + 1)};
 }
 
-void Dataset::read_tokens(std::span<const std::int64_t>, std::span<std::int64_t>,
-                          std::span<std::int64_t>) const {
-  TAXON_CHECK(false, "inputs are ", to_string(shape().input_type));
+void Dataset::read(std::span<const std::int64_t> indices, std::span<float> inputs,
+                   std::span<std::int64_t> labels) const {
+  read_parts({}, indices, {{inputs}, labels});
+}
+
+void Dataset::read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
+                          std::span<std::int64_t> targets) const {
+  read_parts({}, indices, {{inputs}, targets});
+}
+
+void Dataset::read_parts(std::optional<std::int64_t>, std::span<const std::int64_t> indices,
+                         const Rooms& rooms) const {
+  TAXON_CHECK(rooms.inputs.size() == 1 && !shape().has_real_targets(), describe(shape()));
+  if (shape().input_type == DType::Int64)
+    read_tokens(indices, whole(rooms.inputs[0]), whole(rooms.labels));
+  else
+    read(indices, numbers(rooms.inputs[0]), whole(rooms.labels));
+}
+
+Samples::Samples(const SampleShape& shape, std::size_t size)
+    : labels(shape.target_type, size * static_cast<std::size_t>(shape.targets())) {
+  for (const Part& part : shape.inputs())
+    parts.emplace_back(part.type, size * static_cast<std::size_t>(part.elements()));
+}
+
+std::size_t Samples::bytes() const {
+  std::size_t bytes = labels.bytes();
+  for (const Elements& part : parts) bytes += part.bytes();
+  return bytes;
+}
+
+Rooms Samples::rooms(const SampleShape& shape, Range samples) {
+  const auto room = [samples](Elements& elements, std::int64_t each) {
+    const auto size = static_cast<std::size_t>(each);
+    return elements.room(samples.begin * size, samples.size * size);
+  };
+  const std::vector<Part> inputs = shape.inputs();
+  Rooms rooms{.inputs = {}, .labels = room(labels, shape.targets())};
+  for (std::size_t i = 0; i < parts.size(); ++i) rooms.inputs.push_back(room(parts[i], inputs[i].elements()));
+  return rooms;
 }
 
 Samples read_samples(const Dataset& dataset, std::span<const std::int64_t> indices) {
-  const SampleShape& shape = dataset.shape();
-  const std::size_t elements = indices.size() * static_cast<std::size_t>(shape.elements());
-  Samples samples;
-  samples.labels.resize(indices.size() * static_cast<std::size_t>(shape.targets()));
-  if (shape.input_type == DType::Int64) {
-    samples.tokens.resize(elements);
-    dataset.read_tokens(indices, samples.tokens, samples.labels);
-  } else {
-    samples.numbers.resize(elements);
-    dataset.read(indices, samples.numbers, samples.labels);
-  }
+  Samples samples(dataset.shape(), indices.size());
+  dataset.read_parts({}, indices, samples.rooms(dataset.shape(), {0, indices.size()}));
   return samples;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +19,15 @@
 
 namespace taxon::data {
 
+/// Where samples are written: of each input, and of what is to be learnt, one after the other.
+struct Rooms {
+  std::vector<Room> inputs;
+  Room labels;
+};
+
 /// Samples with what is to be learnt of them, addressable by index. Immutable and safe for concurrent
-/// readers; the same index gives the same bits whoever reads it.
+/// readers; the same index gives the same bits whoever reads it. A class has one of read(), read_tokens() and
+/// read_parts() of its own; the others follow from it.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -30,12 +38,14 @@ class Dataset {
   /// Throws Error{Data} for a sample that turns out to be faulty, where the plan does not say to skip it;
   /// otherwise the next one that is not takes its place.
   virtual void read(std::span<const std::int64_t> indices, std::span<float> inputs,
-                    std::span<std::int64_t> labels) const = 0;
-  /// The same for an epoch of training: what is drawn at random depends on it and on the index alone.
-  virtual void read_epoch(std::int64_t /*epoch*/, std::span<const std::int64_t> indices,
-                          std::span<float> inputs, std::span<std::int64_t> labels) const {
-    read(indices, inputs, labels);
-  }
+                    std::span<std::int64_t> labels) const;
+  /// The same. REQUIRES: inputs are int64.
+  virtual void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
+                           std::span<std::int64_t> targets) const;
+  /// The same for samples of any shape, with rooms of its types. `epoch`, of training: what is drawn at
+  /// random depends on it and on the index alone; none: nothing is.
+  virtual void read_parts(std::optional<std::int64_t> epoch, std::span<const std::int64_t> indices,
+                          const Rooms& rooms) const;
   /// Reads one sample. False: it turns out to be faulty, which the log of faults has, and the plan says to
   /// leave such out.
   virtual bool read_usable(std::int64_t index, std::span<float> input, std::int64_t& label) const {
@@ -44,23 +54,27 @@ class Dataset {
   }
   /// Whether read_usable() may say no.
   virtual bool may_leave_out() const { return false; }
-  /// As read(). REQUIRES: inputs are int64.
-  virtual void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
-                           std::span<std::int64_t> targets) const;
   /// True if reading takes so long (files, decoding) that threads had better share a batch.
   virtual bool is_slow() const { return false; }
   /// What reading so many samples costs, for the virtual world.
   virtual tensor::Cost cost(std::int64_t samples) const;
 };
 
-/// Samples that were read.
+/// Samples in memory, as their shape says.
 struct Samples {
-  std::vector<float> numbers;        // inputs, or
-  std::vector<std::int64_t> tokens;  // these, as the data set's shape says
-  std::vector<std::int64_t> labels;  // as many of each sample as the shape says
-  Inputs inputs() const { return tokens.empty() ? Inputs(numbers) : Inputs(tokens); }
+  std::vector<Elements> parts;  // inputs
+  Elements labels;
+  Samples() = default;
+  Samples(std::vector<Elements> inputs, Elements learnt)
+      : parts(std::move(inputs)), labels(std::move(learnt)) {}
+  /// Zeroes.
+  Samples(const SampleShape& shape, std::size_t size);
+  Inputs inputs() const { return Inputs(std::vector<Values>(parts.begin(), parts.end())); }
+  std::size_t bytes() const;
+  /// Of some of them.
+  Rooms rooms(const SampleShape& shape, Range samples);
 };
-/// As Dataset::read(), or read_tokens(), into memory of its own.
+/// As Dataset::read_parts(), into memory of its own.
 Samples read_samples(const Dataset& dataset, std::span<const std::int64_t> indices);
 
 /// What read() does where samples may turn out to be faulty: of the `size` samples of a set, which are those

@@ -36,15 +36,14 @@ void Loader::fill() {
       share = part({0, static_cast<std::size_t>(place.size)}, static_cast<std::size_t>(workers_),
                    static_cast<std::size_t>(worker_))
                   .size;
-    const auto targets = static_cast<std::size_t>(dataset_.shape().targets());
     auto prefetch = std::make_unique<Prefetch>();
+    prefetch->batch = {.epoch = place.epoch,
+                       .first = ahead_,
+                       .global_size = place.size,
+                       .samples = Samples(dataset_.shape(), 0),
+                       .targets = dataset_.shape().targets()};
     // Sizes are decided here, not by the kernel: the virtual world skips bodies.
-    prefetch->batch = {
-        .epoch = place.epoch,
-        .first = ahead_,
-        .global_size = place.size,
-        .samples = {.numbers = {}, .tokens = {}, .labels = std::vector<std::int64_t>(share * targets)},
-        .targets = static_cast<std::int64_t>(targets)};
+    prefetch->batch.samples.labels.resize(share * static_cast<std::size_t>(prefetch->batch.targets));
     start(*prefetch, share);
     queue_.push_back(std::move(prefetch));
     ahead_ += place.size;
@@ -52,34 +51,23 @@ void Loader::fill() {
 }
 
 void Loader::start(Prefetch& prefetch, std::size_t share) {
-  const auto elements = static_cast<std::size_t>(dataset_.shape().elements());
-  const auto targets = static_cast<std::size_t>(dataset_.shape().targets());
-  const bool has_tokens = dataset_.shape().input_type == DType::Int64;
   const auto parts = static_cast<std::size_t>(parts_);
+  const auto make_room = [this, share, samples = &prefetch.batch.samples] {
+    *samples = Samples(dataset_.shape(), share);
+  };
   // One part makes room itself, on the thread that fills it.
-  if (parts > 1 && has_tokens) prefetch.batch.samples.tokens.resize(share * elements);
-  if (parts > 1 && !has_tokens) prefetch.batch.samples.numbers.resize(share * elements);
+  if (parts > 1) make_room();
   for (std::size_t p = 0; p < parts; ++p) {
     const Range mine = part({0, share}, parts, p);
     tensor::Kernel kernel;
     kernel.name = "read batch";
     kernel.cost = dataset_.cost(static_cast<std::int64_t>(mine.size));
-    kernel.body = [this, mine, share, elements, targets, has_tokens,
-                   batch = &prefetch.batch](tensor::Milestones&) {
+    kernel.body = [this, mine, share, make_room, batch = &prefetch.batch](tensor::Milestones&) {
       if (share == 0) return;
       const std::vector<std::int64_t> drawn = draw(*batch);
-      const auto indices = std::span(drawn).subspan(mine.begin, mine.size);
-      const auto labels = std::span(batch->samples.labels).subspan(mine.begin * targets, mine.size * targets);
-      if (mine.size == share && has_tokens) batch->samples.tokens.resize(share * elements);
-      if (mine.size == share && !has_tokens) batch->samples.numbers.resize(share * elements);
-      if (has_tokens)
-        dataset_.read_tokens(
-            indices, std::span(batch->samples.tokens).subspan(mine.begin * elements, mine.size * elements),
-            labels);
-      else
-        dataset_.read_epoch(
-            batch->epoch, indices,
-            std::span(batch->samples.numbers).subspan(mine.begin * elements, mine.size * elements), labels);
+      if (mine.size == share) make_room();
+      dataset_.read_parts(batch->epoch, std::span(drawn).subspan(mine.begin, mine.size),
+                          batch->samples.rooms(dataset_.shape(), mine));
     };
     prefetch.jobs.emplace_back(runtime_.device, runtime_.pending(), tensor::Stream::Data, std::move(kernel));
   }
@@ -116,13 +104,7 @@ task::Task<Batch> Loader::next() {
   Batch batch = std::move(front.batch);
   queue_.pop_front();
   position_ += batch.global_size;
-  comm::Span waited{
-      "data",
-      "wait for batch",
-      -1,
-      batch.samples.numbers.size() * sizeof(float) + batch.samples.tokens.size() * sizeof(std::int64_t),
-      begin,
-      runtime_.executor().now()};
+  comm::Span waited{"data", "wait for batch", -1, batch.samples.bytes(), begin, runtime_.executor().now()};
   runtime_.recorder.add(waited);
   widen(waited.end - waited.begin);
   fill();

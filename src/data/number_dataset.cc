@@ -5,23 +5,38 @@
 #include "base/check.h"
 
 namespace taxon::data {
+namespace {
 
-NumberDataset::NumberDataset(SampleShape shape, std::vector<float> values, std::vector<std::int64_t> labels)
-    : shape_(std::move(shape)), values_(std::move(values)), labels_(std::move(labels)) {
-  TAXON_CHECK(values_.size() == labels_.size() * static_cast<std::size_t>(shape_.elements()));
+void copy(const Values& from, std::int64_t elements, std::span<const std::int64_t> indices, const Room& to) {
+  TAXON_CHECK(to.type() == from.type(), to_string(to.type()), " for ", to_string(from.type()));
+  TAXON_CHECK(to.size() == indices.size() * static_cast<std::size_t>(elements), to.size(), " elements");
+  to.visit([&]<class T>(std::span<T> room) {
+    auto at = room.begin();
+    for (const std::int64_t index : indices)
+      at = std::copy_n(from.as<std::span<const T>>().begin() + index * elements, elements, at);
+  });
 }
 
-void NumberDataset::read(std::span<const std::int64_t> indices, std::span<float> inputs,
-                         std::span<std::int64_t> labels) const {
-  const auto elements = static_cast<std::size_t>(shape_.elements());
-  TAXON_CHECK(inputs.size() == indices.size() * elements && labels.size() == indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    TAXON_CHECK(indices[i] >= 0 && indices[i] < size(), "index ", indices[i], " of ", size());
-    const auto index = static_cast<std::size_t>(indices[i]);
-    std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(index * elements), elements,
-                inputs.begin() + static_cast<std::ptrdiff_t>(i * elements));
-    labels[i] = labels_[index];
-  }
+}  // namespace
+
+NumberDataset::NumberDataset(SampleShape shape, Samples samples)
+    : shape_(std::move(shape)),
+      samples_(std::move(samples)),
+      size_(static_cast<std::int64_t>(samples_.labels.size()) / shape_.targets()) {
+  const std::vector<Part> inputs = shape_.inputs();
+  TAXON_CHECK(samples_.parts.size() == inputs.size(), samples_.parts.size(), " parts");
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    TAXON_CHECK(samples_.parts[i].size() == static_cast<std::size_t>(size_ * inputs[i].elements()));
+}
+
+void NumberDataset::read_parts(std::optional<std::int64_t>, std::span<const std::int64_t> indices,
+                               const Rooms& rooms) const {
+  for (const std::int64_t index : indices)
+    TAXON_CHECK(index >= 0 && index < size_, "index ", index, " of ", size_);
+  const std::vector<Part> inputs = shape_.inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    copy(samples_.parts[i], inputs[i].elements(), indices, rooms.inputs[i]);
+  copy(samples_.labels, shape_.targets(), indices, rooms.labels);
 }
 
 }  // namespace taxon::data

@@ -18,20 +18,12 @@ class Selection final : public Dataset {
       : whole_(std::move(whole)), drawn_(std::move(drawn)), first_(first), size_(size) {}
   std::int64_t size() const override { return size_; }
   const SampleShape& shape() const override { return whole_->shape(); }
-  void read(std::span<const std::int64_t> indices, std::span<float> inputs,
-            std::span<std::int64_t> labels) const override {
-    if (!whole_->may_leave_out()) return whole_->read(in_whole(indices), inputs, labels);
+  void read_parts(std::optional<std::int64_t> epoch, std::span<const std::int64_t> indices,
+                  const Rooms& rooms) const override {
+    if (!whole_->may_leave_out()) return whole_->read_parts(epoch, in_whole(indices), rooms);
     data::read_usable(
-        *whole_, size_, [this](std::int64_t index) { return in_whole(index); }, indices, inputs, labels);
-  }
-  void read_epoch(std::int64_t epoch, std::span<const std::int64_t> indices, std::span<float> inputs,
-                  std::span<std::int64_t> labels) const override {
-    if (whole_->may_leave_out()) return read(indices, inputs, labels);
-    whole_->read_epoch(epoch, in_whole(indices), inputs, labels);
-  }
-  void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
-                   std::span<std::int64_t> targets) const override {
-    whole_->read_tokens(in_whole(indices), inputs, targets);
+        *whole_, size_, [this](std::int64_t index) { return in_whole(index); }, indices,
+        numbers(rooms.inputs[0]), data::whole(rooms.labels));
   }
   bool is_slow() const override { return whole_->is_slow(); }
   tensor::Cost cost(std::int64_t samples) const override { return whole_->cost(samples); }

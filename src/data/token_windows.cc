@@ -53,10 +53,6 @@ TokenWindows::TokenWindows(const Storage& storage, File file, int vocabulary, bo
   size_ = std::ssize(usable_);
 }
 
-void TokenWindows::read(std::span<const std::int64_t>, std::span<float>, std::span<std::int64_t>) const {
-  TAXON_CHECK(false, "inputs are ", to_string(shape_.input_type));
-}
-
 void TokenWindows::read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
                                std::span<std::int64_t> targets) const {
   const auto context = static_cast<std::size_t>(file_.context), width = file_.width;

@@ -25,8 +25,6 @@ class TokenWindows final : public Dataset {
   std::int64_t size() const override { return size_; }
   const SampleShape& shape() const override { return shape_; }
   /// REQUIRES that it is not called: inputs are tokens.
-  void read(std::span<const std::int64_t> indices, std::span<float> inputs,
-            std::span<std::int64_t> labels) const override;
   void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
                    std::span<std::int64_t> targets) const override;
   tensor::Cost cost(std::int64_t samples) const override;

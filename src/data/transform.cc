@@ -42,13 +42,9 @@ class Transformed final : public Dataset {
   }
   std::int64_t size() const override { return whole_->size(); }
   const SampleShape& shape() const override { return shape_; }
-  void read(std::span<const std::int64_t> indices, std::span<float> inputs,
-            std::span<std::int64_t> labels) const override {
-    change({}, indices, inputs, labels);
-  }
-  void read_epoch(std::int64_t epoch, std::span<const std::int64_t> indices, std::span<float> inputs,
-                  std::span<std::int64_t> labels) const override {
-    change(chance_ == Chance::Training ? std::optional(epoch) : std::nullopt, indices, inputs, labels);
+  void read_parts(std::optional<std::int64_t> epoch, std::span<const std::int64_t> indices,
+                  const Rooms& rooms) const override {
+    change(chance_ == Chance::Training ? epoch : std::nullopt, indices, rooms);
   }
   bool is_slow() const override { return true; }
   tensor::Cost cost(std::int64_t samples) const override {
@@ -58,15 +54,16 @@ class Transformed final : public Dataset {
   }
 
  private:
+  /// The first input; others stay as they are.
   void change(std::optional<std::int64_t> epoch, std::span<const std::int64_t> indices,
-              std::span<float> inputs, std::span<std::int64_t> labels) const {
+              const Rooms& rooms) const {
+    const std::span<float> inputs = numbers(rooms.inputs[0]);
     const std::size_t before = elements(whole_->shape().input), after = elements(shape_.input);
     TAXON_CHECK(inputs.size() == indices.size() * after, inputs.size(), " of ", indices.size(), " samples");
     std::vector<float> from(indices.size() * before), here(largest_), there(largest_);
-    if (epoch)
-      whole_->read_epoch(*epoch, indices, from, labels);
-    else
-      whole_->read(indices, from, labels);
+    Rooms unchanged = rooms;
+    unchanged.inputs[0] = Room(std::span(from));
+    whole_->read_parts(epoch, indices, unchanged);
     const std::string purpose = fmt::format("transforms of epoch {}", epoch.value_or(0));
     for (std::size_t i = 0; i < indices.size(); ++i) {
       std::optional<Rng> rng;

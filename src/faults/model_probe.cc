@@ -92,8 +92,8 @@ class ModelProbe::Stages final : public model::Staged {
     hash_ = 0;
     inner_.abandon_step();
   }
-  model::StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels,
-                             ConstView input, View output) override {
+  model::StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
+                             View output) override {
     return inner_.evaluate(piece, inputs, labels, input, output);
   }
 

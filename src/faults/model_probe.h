@@ -16,7 +16,7 @@ class ModelProbe final : public model::Model {
 
   const model::ModelSpec& spec() const override { return inner_->spec(); }
   model::Staged* staged() override;
-  std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override {
+  std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override {
     return inner_->gradient_order(inputs, labels);
   }
   void bind(const model::Binding& binding) override;
@@ -27,7 +27,7 @@ class ModelProbe final : public model::Model {
   void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
   model::StepOutput forward_backward(const model::StepInput& input, int from,
                                      tensor::Milestones& marks) override;
-  model::StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override {
+  model::StepOutput evaluate(data::Inputs inputs, data::Values labels) override {
     return inner_->evaluate(inputs, labels);
   }
   std::vector<std::int64_t> write(std::span<const std::int64_t> prompt, int count,

@@ -119,7 +119,7 @@ class Outputs::Writer {
       window_.metrics = report.scores.metrics;
       window_.means.loss += report.loss;
       for (std::size_t i = 0; i < model::kMostCounts; ++i)
-        window_.means.shares[i] += report.scores.means.shares[i];
+        window_.means.counts[i] += report.scores.means.counts[i];
       ++window_updates_;
     }
     ++window_steps_;
@@ -190,7 +190,7 @@ class Outputs::Writer {
   void measure(const train::StepReport& report) {
     double steps = std::max(1, window_steps_);
     window_.means.loss /= window_updates_;
-    for (double& share : window_.means.shares) share /= window_updates_;
+    for (double& count : window_.means.counts) count /= window_updates_;
     std::vector<report::Scalar> scalars = {{"loss/train", window_.means.loss}};
     for (const report::Score& score : scores_of(window_))
       scalars.push_back({score.kind.name + "/train", score.value});

@@ -9,12 +9,15 @@
 namespace taxon::model {
 
 /// Figures that a task counts while it goes over labels, at most.
-constexpr std::size_t kMostCounts = 2;
+constexpr std::size_t kMostCounts = 4;
+
+/// What these are: numbers of labels, or sums of any numbers over labels.
+enum class CountsAre : std::uint8_t { Labels, Sums };
 
 /// What is known of labels, each counted once: sums over them, divided by how many they are.
 struct LabelMeans {
   double loss = 0;
-  std::array<double, kMostCounts> shares{};  // of labels that were counted, see Task::among
+  std::array<double, kMostCounts> counts{};  // see Task::counts
 };
 
 /// A figure that says how good a model is: a row of a task.

@@ -128,7 +128,7 @@ struct Binding {
 /// One worker's share of a step.
 struct StepInput {
   data::Inputs inputs;
-  std::span<const std::int64_t> labels;
+  data::Values labels;
   std::int64_t global_size = 0;  // samples of the whole job in this step
   int micro_batches = 1;
   std::size_t gradients = 0;  // index into Binding::gradients
@@ -139,8 +139,8 @@ struct StepInput {
 };
 /// Sums over labels.
 struct StepOutput {
-  double loss_sum = 0;                             // of the share
-  std::array<std::int64_t, kMostCounts> counts{};  // see Task::among
+  double loss_sum = 0;                       // of the share
+  std::array<double, kMostCounts> counts{};  // see Task::counts
   StepOutput& operator+=(const StepOutput& other);
 };
 
@@ -178,7 +178,7 @@ class Model {
   /// The order in which the backward pass completes the trainable parameters' gradients, found by one
   /// backward pass over the given samples that leaves no trace; parameters that got no gradient come last, in
   /// the order of the spec.
-  virtual std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) = 0;
+  virtual std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) = 0;
 
   /// Moves the parameters into `binding.weights` (values kept, cast to its type) and sends gradients to
   /// `binding.gradients` from now on.
@@ -205,7 +205,7 @@ class Model {
   virtual StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) = 0;
 
   /// Loss and counts in evaluation mode.
-  virtual StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) = 0;
+  virtual StepOutput evaluate(data::Inputs inputs, data::Values labels) = 0;
   /// Tokens that follow `prompt`, each drawn by the probability that the model gives it; the draws follow
   /// from `seed`. Empty: it is no model of tokens.
   virtual std::vector<std::int64_t> write(std::span<const std::int64_t> /*prompt*/, int /*count*/,

@@ -70,7 +70,7 @@ void Perceptron::freeze(const std::vector<std::string>& patterns) {
     throw Error(ErrorKind::Usage, "model perceptron has no parameter to train; freeze fewer (model.frozen)");
 }
 
-std::vector<int> Perceptron::gradient_order(data::Inputs, std::span<const std::int64_t>) {
+std::vector<int> Perceptron::gradient_order(data::Inputs, data::Values) {
   std::vector<int> order;
   for (int index : {kOutBias, kOutWeight, kHiddenBias, kHiddenWeight, kIdle})
     for (std::size_t p = 0; p < held_.size(); ++p)
@@ -161,10 +161,10 @@ void Perceptron::begin_backward(const StepInput& input) {
   output_ = {};
   std::vector<double> gradient(classes_);
   for (std::size_t n = 0; n < input.labels.size(); ++n) {
-    const float* sample = input.inputs.numbers.data() + n * inputs_;
+    const float* sample = data::numbers(input.inputs.parts[0]).data() + n * inputs_;
     hidden_forward(sample, activations_.data());
     out_forward(activations_.data(), logits_.data());
-    loss(logits_.data(), input.labels[n], 1.0 / static_cast<double>(input.global_size), output_,
+    loss(logits_.data(), data::whole(input.labels)[n], 1.0 / static_cast<double>(input.global_size), output_,
          gradient.data());
     out_weights(gradient.data(), activations_.data());
     out_backward(gradient.data(), back_.data());
@@ -175,13 +175,13 @@ void Perceptron::begin_backward(const StepInput& input) {
   progress_.begin();
 }
 
-StepOutput Perceptron::evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) {
+StepOutput Perceptron::evaluate(data::Inputs inputs, data::Values labels) {
   load_all();
   StepOutput output;
   for (std::size_t n = 0; n < labels.size(); ++n) {
-    hidden_forward(inputs.numbers.data() + n * inputs_, activations_.data());
+    hidden_forward(data::numbers(inputs.parts[0]).data() + n * inputs_, activations_.data());
     out_forward(activations_.data(), logits_.data());
-    loss(logits_.data(), labels[n], 0, output, nullptr);
+    loss(logits_.data(), data::whole(labels)[n], 0, output, nullptr);
   }
   return output;
 }
@@ -262,7 +262,7 @@ void Perceptron::count(const double* logits, std::size_t label, StepOutput& outp
   std::int64_t before = 0;
   for (std::size_t c = 0; c < classes_; ++c)
     before += logits[c] > logits[label] || (c < label && logits[c] == logits[label]);
-  for (std::size_t i = 0; i < spec_.task.counts(); ++i) output.counts[i] += before < spec_.task.among[i];
+  for (std::size_t i = 0; i < spec_.task.counts; ++i) output.counts[i] += before < spec_.task.among[i];
 }
 
 std::vector<double> Perceptron::parameters() const {
@@ -281,6 +281,10 @@ void Perceptron::set_parameters(std::span<const double> values) {
 namespace {
 
 std::unique_ptr<Model> build(const ModelContext& context) {
+  if (context.shape.has_real_targets())
+    throw Error(ErrorKind::Usage,
+                "model.name: perceptron has the loss of classes only, and these samples have " +
+                    data::describe(context.shape) + "; choose another model, such as mlp");
   return std::make_unique<Perceptron>(PerceptronOptions{.shape = context.shape,
                                                         .seed = context.seed,
                                                         .frozen = context.plan->frozen,

@@ -38,12 +38,12 @@ class Perceptron final : public Model {
 
   const ModelSpec& spec() const override { return spec_; }
   Staged* staged() override;
-  std::vector<int> gradient_order(data::Inputs, std::span<const std::int64_t>) override;
+  std::vector<int> gradient_order(data::Inputs, data::Values) override;
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
-  StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override;
+  StepOutput evaluate(data::Inputs inputs, data::Values labels) override;
   std::vector<double> buffers() const override { return std::vector<double>(spec_.buffers.size(), seen_); }
   void set_buffers(std::span<const double> values) override {
     for (double value : values) seen_ = value;

@@ -31,7 +31,7 @@ class Perceptron::Stages final : public Staged {
     model_.gradients_.clear();
     model_.layers_ = {};
   }
-  StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels, ConstView input,
+  StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
                       View output) override;
 
  private:
@@ -175,7 +175,7 @@ Perceptron::Stages::Kept Perceptron::Stages::compute(const Content& content, con
   if (content.hidden) {
     kept.activations.resize(samples.size * hidden);
     for (std::size_t n = 0; n < samples.size; ++n)
-      model_.hidden_forward(step.inputs.numbers.data() + (samples.begin + n) * model_.inputs_,
+      model_.hidden_forward(data::numbers(step.inputs.parts[0]).data() + (samples.begin + n) * model_.inputs_,
                             &kept.activations[n * hidden]);
   } else if (content.out) {
     kept.activations = read(input, samples.size * hidden);
@@ -189,7 +189,7 @@ Perceptron::Stages::Kept Perceptron::Stages::compute(const Content& content, con
   }
   if (content.loss)
     for (std::size_t n = 0; n < samples.size; ++n)
-      model_.loss(&kept.logits[n * classes], step.labels[samples.begin + n],
+      model_.loss(&kept.logits[n * classes], data::whole(step.labels)[samples.begin + n],
                   1.0 / static_cast<double>(step.global_size), output, &kept.logits[n * classes]);
   return kept;
 }
@@ -237,8 +237,8 @@ void Perceptron::Stages::backward(int index, const MicroBatch& micro, Gradients 
     for (std::size_t n = 0; n < samples.size; ++n) {
       if (content.out) model_.out_weights(&kept.logits[n * classes], &kept.activations[n * hidden]);
       if (content.hidden)
-        model_.hidden_weights(&kept.back[n * hidden],
-                              micro.step->inputs.numbers.data() + (samples.begin + n) * model_.inputs_);
+        model_.hidden_weights(&kept.back[n * hidden], data::numbers(micro.step->inputs.parts[0]).data() +
+                                                          (samples.begin + n) * model_.inputs_);
     }
     kept_.erase({index, micro.index});
   }
@@ -254,8 +254,8 @@ StepOutput Perceptron::Stages::end_step() {
   return std::exchange(output_, {});
 }
 
-StepOutput Perceptron::Stages::evaluate(int index, data::Inputs inputs, std::span<const std::int64_t> labels,
-                                        ConstView input, View output) {
+StepOutput Perceptron::Stages::evaluate(int index, data::Inputs inputs, data::Values labels, ConstView input,
+                                        View output) {
   const Content content = contents_[static_cast<std::size_t>(index)];
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   load(index);
@@ -265,9 +265,10 @@ StepOutput Perceptron::Stages::evaluate(int index, data::Inputs inputs, std::spa
   StepOutput sums;
   for (std::size_t n = 0; n < labels.size(); ++n) {
     if (content.hidden)
-      model_.hidden_forward(inputs.numbers.data() + n * model_.inputs_, &activations[n * hidden]);
+      model_.hidden_forward(data::numbers(inputs.parts[0]).data() + n * model_.inputs_,
+                            &activations[n * hidden]);
     if (content.out) model_.out_forward(&activations[n * hidden], &logits[n * classes]);
-    if (content.loss) model_.loss(&logits[n * classes], labels[n], 0, sums, nullptr);
+    if (content.loss) model_.loss(&logits[n * classes], data::whole(labels)[n], 0, sums, nullptr);
   }
   if (!content.loss) write(content.out ? logits : activations, output);
   return sums;

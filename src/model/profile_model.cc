@@ -97,7 +97,7 @@ class ProfileModel::Stages final : public Staged {
   }
   StepOutput end_step() override { return {}; }
   void abandon_step() override {}
-  StepOutput evaluate(int, data::Inputs, std::span<const std::int64_t>, ConstView, View output) override {
+  StepOutput evaluate(int, data::Inputs, data::Values, ConstView, View output) override {
     zero(output);
     return {};
   }

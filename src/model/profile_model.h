@@ -21,12 +21,12 @@ class ProfileModel final : public Model {
   ProfileModel(ModelSpec spec, std::vector<int> order);
   const ModelSpec& spec() const override { return spec_; }
   Staged* staged() override;
-  std::vector<int> gradient_order(data::Inputs, std::span<const std::int64_t>) override { return order_; }
+  std::vector<int> gradient_order(data::Inputs, data::Values) override { return order_; }
   void bind(const Binding& binding) override;
   void unbind() override { binding_ = {}; }
   void forward(const StepInput&, int) override {}
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
-  StepOutput evaluate(data::Inputs, std::span<const std::int64_t>) override { return {}; }
+  StepOutput evaluate(data::Inputs, data::Values) override { return {}; }
   std::vector<double> buffers() const override;
   void set_buffers(std::span<const double>) override {}
   std::vector<double> parameters() const override;

@@ -120,8 +120,8 @@ class Staged {
   /// Forward in evaluation mode; a batch passes the pieces of a stage before another one does, and nothing is
   /// kept longer. The output is the last piece's. `labels` say how many samples
   /// there are at every piece, as in steps; `inputs` are the first one's alone.
-  virtual StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels,
-                              ConstView input, View output) = 0;
+  virtual StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
+                              View output) = 0;
 };
 
 }  // namespace taxon::model

@@ -34,6 +34,11 @@ std::unique_ptr<Model> make(const ModelRow& row, const ModelContext& context) {
         fmt::format("model {} takes {}, and samples of the data set have {}; choose another model or "
                     "data set",
                     row.name, row.takes_tokens ? "tokens" : "numbers", data::describe(context.shape)));
+  if (!context.shape.more.empty())
+    throw Error(ErrorKind::Usage,
+                fmt::format("model {} takes one tensor, and samples of the data set have {}; "
+                            "give it one (data.inputs), or a model of your own",
+                            row.name, data::describe(context.shape)));
   return row.make(context);
 }
 

@@ -11,10 +11,16 @@
 
 namespace taxon::model {
 
-/// What a model is trained and judged by: a cross-entropy of logits and labels, what is counted beside it,
-/// and the metrics that are made of both.
+/// What a model is trained and judged by: a loss of logits and labels, what is counted beside it, and the
+/// metrics that are made of both.
 struct Task {
   std::string_view name = "none";
+  /// Of a label: the cross-entropy of its logits, or the square of its difference from what the model gives.
+  enum class Loss : std::uint8_t { CrossEntropy, SquaredError } loss = Loss::CrossEntropy;
+  /// So many. CrossEntropy's are of labels that `among` says, SquaredError's sums of squares and of absolute
+  /// values of errors, of targets and of their squares.
+  std::size_t counts = 0;
+  CountsAre counts_are() const { return loss == Loss::CrossEntropy ? CountsAre::Labels : CountsAre::Sums; }
   /// Share of each label that is spread over all classes in training (Szegedy et al., CVPR 2016); tests have
   /// none.
   double label_smoothing = 0;
@@ -22,8 +28,6 @@ struct Task {
   std::array<int, kMostCounts> among{};
   std::span<const Metric> metrics;  // of static storage
   int written_tokens = 0;           // that the trained model writes at the end of a run, for a person to read
-  /// Of `among`.
-  std::size_t counts() const;
 };
 
 struct TaskRow {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plan/model_file.h"
+
 namespace taxon::plan {
 namespace {
 
@@ -102,6 +104,7 @@ std::string named_rows(const LevelPlan& level, const Catalogue& catalogue) {
 }
 
 std::vector<OptionKey> own_keys(const ModelPlan& model, const Catalogue& catalogue) {
+  if (comes_in_a_file(model)) return option_keys<ModelFileOptions>();
   const Catalogue::Model* row = catalogue.find_model(model.name);
   return row ? row->options : std::vector<OptionKey>();
 }

@@ -17,10 +17,10 @@ void visit_fields(P& p, V&& visit) {
                   ".pt2.",
               .one_of = "model"},
         p.name);
-  visit(Field{.key = "torchscript",
-              .sentence = "TorchScript file that maps a batch of inputs to logits; takes the place of name.",
-              .one_of = "model"},
-        p.torchscript);
+  visit(
+      Field{
+          .key = "torchscript", .sentence = "TorchScript file; takes the place of name.", .one_of = "model"},
+      p.torchscript);
   visit(Field{.key = "frozen",
               .sentence = "Parameters that are not trained: exact names, or prefixes that end in '*'."},
         p.frozen);
@@ -34,8 +34,9 @@ void visit_fields(P& p, V&& visit) {
 template <Like<TaskPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "name",
-              .sentence = "Task of the table, see below; auto: language_model where samples are tokens, and "
-                          "otherwise classification."},
+              .sentence = "Task of the table, see below; auto: the first that fits the data, classification "
+                          "of samples with one label, language_model of windows of tokens, regression of "
+                          "real targets."},
         p.name);
 }
 

@@ -1,5 +1,7 @@
 #include "plan/reader.h"
 
+#include "plan/model_file.h"
+
 namespace taxon::plan {
 
 const std::vector<std::string>& known_keys() {
@@ -68,10 +70,11 @@ void Reader::settle(const Catalogue& catalogue) {
   RowSection model{.path = "model",
                    .known_path = "model.",
                    .named = plan_.model.name.empty() ? "a TorchScript file" : "model " + plan_.model.name,
-                   .rows_are_known = plan_.model.name.empty() || catalogue.find_model(plan_.model.name),
+                   .rows_are_known = comes_in_a_file(plan_.model) || catalogue.find_model(plan_.model.name),
                    .keys = own_keys(plan_.model, catalogue),
                    .rows = {}};
   add_rows(model, catalogue.models);
+  if (!model.rows.empty()) model.rows.emplace_back("models of files", option_keys<ModelFileOptions>());
   // One that is not there may have any keys.
   if (model.rows_are_known || !catalogue.may_lack_models) settle(plan_.model.options, model);
   RowSection task{.path = "task",

@@ -6,6 +6,7 @@
 
 #include "plan/fields.h"
 #include "plan/legality.h"
+#include "plan/model_file.h"
 #include "plan/text.h"
 
 namespace taxon::plan {
@@ -116,6 +117,11 @@ std::string models_page(const Catalogue& catalogue) {
       "|\n|---|---|---|---|\n";
   std::vector<SharedKey> keys;
   add_names(page, "model", catalogue.models, keys);
+  const std::vector<Catalogue::Model> files = {
+      {.name = "FILE.pt2",
+       .sentence = "A program of torch.export; or a TorchScript file, by `torchscript`.",
+       .options = option_keys<ModelFileOptions>()}};
+  add_names(page, "model", files, keys);
   add_names(page, "task", catalogue.tasks, keys);
   return page + table_of(keys);
 }

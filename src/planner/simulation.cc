@@ -20,15 +20,11 @@ class BlankSamples final : public data::Dataset {
       : size_(size), shape_(std::move(shape)), reading_(reading) {}
   std::int64_t size() const override { return size_; }
   const data::SampleShape& shape() const override { return shape_; }
-  void read(std::span<const std::int64_t>, std::span<float> inputs,
-            std::span<std::int64_t> labels) const override {
-    std::fill(inputs.begin(), inputs.end(), 0.0F);
-    std::fill(labels.begin(), labels.end(), 0);
-  }
-  void read_tokens(std::span<const std::int64_t>, std::span<std::int64_t> inputs,
-                   std::span<std::int64_t> targets) const override {
-    std::fill(inputs.begin(), inputs.end(), 0);
-    std::fill(targets.begin(), targets.end(), 0);
+  void read_parts(std::optional<std::int64_t>, std::span<const std::int64_t>,
+                  const data::Rooms& rooms) const override {
+    const auto blank = [](auto room) { std::fill(room.begin(), room.end(), 0); };
+    for (const data::Room& room : rooms.inputs) room.visit(blank);
+    rooms.labels.visit(blank);
   }
   tensor::Cost cost(std::int64_t samples) const override {
     tensor::Cost cost = Dataset::cost(samples);

@@ -259,7 +259,8 @@ std::unique_ptr<StepCoordinator> Trainer::make_pace() {
        SyncTriggers(plan_, static_cast<double>(world_.datasets.train->size()), total_, here), here,
        groups_.failures(), [this](const ProgressTracker::Loss& loss) { lost(loss); }, options_.own,
        everybody.levels.size() > 1 ? &everybody.levels.group(0) : nullptr, chronicler_.log(),
-       StepReduction::Carries::Totals, world_.model.spec().task.counts()});
+       StepReduction::Carries::Totals, world_.model.spec().task.counts,
+       world_.model.spec().task.counts_are()});
 }
 
 RunInfo Trainer::info() const {
@@ -521,8 +522,9 @@ task::Task<void> Trainer::write(Outcome* outcome) {
   auto writing = on_compute(&runtime(), "write", [this, outcome, count, &test] {
     constexpr std::size_t kPrompt = 32;
     constexpr std::int64_t kFirst[] = {0};
-    const std::vector<std::int64_t> tokens = data::read_samples(test, kFirst).tokens;
-    const auto prompt = std::span(tokens).first(std::min(kPrompt, tokens.size()));
+    const data::Samples first = data::read_samples(test, kFirst);
+    const std::span<const std::int64_t> tokens = data::whole(first.parts[0]);
+    const auto prompt = tokens.first(std::min(kPrompt, tokens.size()));
     for (std::int64_t byte : prompt) outcome->prompt += static_cast<char>(byte);
     for (std::int64_t byte : world_.model.write(prompt, count, plan_.seed))
       outcome->written += static_cast<char>(byte);

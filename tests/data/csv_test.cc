@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/opened.h"
+#include "data/selection.h"
 
 namespace taxon::data {
 namespace {
@@ -73,6 +74,66 @@ TEST_F(Csv, Shaped) {
   EXPECT_THAT(open({{"shape", "[1, 2, 2]"}}).train->shape().input, ElementsAre(1, 2, 2));
   EXPECT_THAT(failure({{"shape", "[3]"}}),
               HasSubstr("data.shape: [3] are 3 numbers, and /d/train.csv has 4 columns beside the label"));
+}
+
+TEST_F(Csv, TargetsAreColumnsOfRealNumbers) {
+  train("size,price,age,rent\n1,-2.5,3,0.5\n5,4,7,-0.25\n");
+  put(storage_, "/d/test.csv", std::string("size,price,age,rent\n2,3,4,1e9\n"));
+  const Datasets sets = open({{"targets", "[price, 4]"}, {"standardise", false}});
+  EXPECT_EQ(sets.train->shape(),
+            (SampleShape{.input = {2}, .classes = 2, .target = {2}, .target_type = DType::Float32}));
+  EXPECT_EQ(describe(sets.train->shape()), "inputs float32 [2] and targets float32 [2]");
+  const Samples samples = test::samples_of(*sets.train);
+  EXPECT_THAT(test::all_of(samples.parts[0]), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(test::all_of(samples.labels), ElementsAre(-2.5, 0.5, 4, -0.25));
+  EXPECT_THAT(test::all_of(test::samples_of(*sets.test).labels), ElementsAre(3, 1e9));
+  EXPECT_THAT(failure({{"targets", "[prize]"}}),
+              HasSubstr("data.targets: /d/train.csv has no column \"prize\"; its columns are size, price"));
+}
+
+TEST_F(Csv, TargetsAreStandardisedIfAsked) {
+  train("1,10\n2,14\n");
+  put(storage_, "/d/test.csv", std::string("1,16\n"));
+  plan::Options options = {{"targets", "[last]"}, {"standardise_targets", true}};
+  const Datasets sets = open(options);
+  EXPECT_THAT(test::all_of(test::samples_of(*sets.train).labels), ElementsAre(-1, 1));
+  EXPECT_THAT(test::all_of(test::samples_of(*sets.test).labels), ElementsAre(2));
+}
+
+TEST_F(Csv, InputsAreTensorsOfColumns) {
+  train("a,b,word,next,odd,class\n1,2,300,7,1,0\n3,4,16777217,8,0,1\n");
+  const Datasets sets =
+      open({{"inputs", "[int64:word..next, a, bool:odd, float32:b a]"}, {"standardise", false}});
+  EXPECT_EQ(sets.train->shape(),
+            (SampleShape{.input = {2},
+                         .classes = 2,
+                         .input_type = DType::Int64,
+                         .more = {{{1}, DType::Float32}, {{1}, DType::UInt8}, {{2}, DType::Float32}}}));
+  EXPECT_EQ(describe(sets.train->shape()),
+            "inputs int64 [2], float32 [1], bool [1], float32 [2] and one int64 label");
+  const Samples samples = test::samples_of(*sets.train);
+  EXPECT_THAT(test::all_of(samples.parts[0]), ElementsAre(300, 7, 16777217, 8));
+  EXPECT_THAT(test::all_of(samples.parts[1]), ElementsAre(1, 3));
+  EXPECT_THAT(test::all_of(samples.parts[2]), ElementsAre(1, 0));
+  EXPECT_THAT(test::all_of(samples.parts[3]), ElementsAre(2, 1, 4, 3));
+  EXPECT_THAT(failure({{"inputs", "[int64:wort]"}}), HasSubstr("data.inputs: /d/train.csv has no column"));
+  EXPECT_THAT(failure({{"inputs", "[bool:]"}}), HasSubstr("data.inputs: a tensor without a column"));
+  EXPECT_THAT(failure({{"inputs", "[bool:word]"}}),
+              HasSubstr("row 2: its column 3 is 300, and 0 and 1 are wanted"));
+  train("1.5,0\n");
+  EXPECT_THAT(failure({{"inputs", "[int64:1]"}}),
+              HasSubstr("row 1: its column 1 is 1.5, and whole numbers from 0 on are wanted"));
+}
+
+TEST_F(Csv, PartsAndTargetsOfASelectionAreItsSamples) {
+  train("1,0,10\n2,1,20\n3,0,30\n");
+  const Datasets sets = open({{"targets", "[last]"}, {"inputs", "[1, bool:2]"}, {"standardise", false}});
+  const auto some =
+      select(std::shared_ptr<const Dataset>(sets.train.get(), [](auto*) {}), Order::AsTheyLie, 0, 1, 2);
+  const Samples samples = test::samples_of(*some);
+  EXPECT_THAT(test::all_of(samples.parts[0]), ElementsAre(2, 3));
+  EXPECT_THAT(test::all_of(samples.parts[1]), ElementsAre(1, 0));
+  EXPECT_THAT(test::all_of(samples.labels), ElementsAre(20, 30));
 }
 
 TEST_F(Csv, FaultyRowsAreNamedByTheirNumberInTheFile) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "data/number_dataset.h"
 #include "support/runtimes.h"
 
 namespace taxon::data {
@@ -31,11 +32,11 @@ class Numbers final : public Dataset {
   bool is_slow() const override { return is_slow_; }
   /// The epoch shows in the inputs, and a read takes a while.
   void slow_down() { is_slow_ = true; }
-  void read_epoch(std::int64_t epoch, std::span<const std::int64_t> indices, std::span<float> inputs,
-                  std::span<std::int64_t> labels) const override {
-    read(indices, inputs, labels);
+  void read_parts(std::optional<std::int64_t> epoch, std::span<const std::int64_t> indices,
+                  const Rooms& rooms) const override {
+    Dataset::read_parts(epoch, indices, rooms);
     if (!is_slow_) return;
-    for (float& value : inputs) value += 1000 * static_cast<float>(epoch);
+    for (float& value : numbers(rooms.inputs[0])) value += 1000 * static_cast<float>(epoch.value_or(0));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
@@ -46,6 +47,15 @@ class Numbers final : public Dataset {
   int fail_at_ = -1;
   bool is_slow_ = false;
 };
+
+std::vector<float> inputs_of(const Batch& batch) {
+  const std::span<const float> inputs = numbers(batch.samples.parts[0].values());
+  return {inputs.begin(), inputs.end()};
+}
+std::vector<std::int64_t> labels_of(const Batch& batch) {
+  const std::span<const std::int64_t> labels = whole(batch.samples.labels.values());
+  return {labels.begin(), labels.end()};
+}
 
 task::Task<void> load_all(comm::Runtime* runtime, const Dataset* dataset, std::int64_t from, std::int64_t to,
                           std::vector<Batch>* out) {
@@ -79,10 +89,10 @@ TEST(Loader, HandsOutTheSamplersSharesInOrder) {
         EXPECT_EQ(batch.epoch, expected.epoch);
         EXPECT_EQ(batch.global_size, expected.size);
         ASSERT_EQ(batch.samples.labels.size(), expected.indices.size());
-        ASSERT_EQ(batch.samples.numbers.size(), 2 * expected.indices.size());
+        ASSERT_EQ(inputs_of(batch).size(), 2 * expected.indices.size());
         for (std::size_t i = 0; i < expected.indices.size(); ++i) {
-          EXPECT_EQ(batch.samples.numbers[2 * i + 1], static_cast<float>(expected.indices[i]));
-          EXPECT_EQ(batch.samples.labels[i], expected.indices[i] % 10);
+          EXPECT_EQ(inputs_of(batch)[2 * i + 1], static_cast<float>(expected.indices[i]));
+          EXPECT_EQ(labels_of(batch)[i], expected.indices[i] % 10);
         }
         consumed += batch.global_size;
       }
@@ -137,10 +147,10 @@ TEST(Loader, ThreadsShareASlowBatchAndChangeNothing) {
   EXPECT_EQ(in_memory, 1);
   ASSERT_EQ(by_one.size(), by_three.size());
   for (std::size_t i = 0; i < by_one.size(); ++i) {
-    EXPECT_EQ(by_one[i].samples.numbers, by_three[i].samples.numbers);
-    EXPECT_EQ(by_one[i].samples.labels, by_three[i].samples.labels);
+    EXPECT_EQ(inputs_of(by_one[i]), inputs_of(by_three[i]));
+    EXPECT_EQ(labels_of(by_one[i]), labels_of(by_three[i]));
   }
-  EXPECT_GE(by_three.back().samples.numbers[0], 3000);  // of the fourth epoch
+  EXPECT_GE(inputs_of(by_three.back())[0], 3000);  // of the fourth epoch
 }
 
 /// Windows of two tokens.
@@ -148,9 +158,6 @@ class Words final : public Dataset {
  public:
   std::int64_t size() const override { return 5; }
   const SampleShape& shape() const override { return shape_; }
-  void read(std::span<const std::int64_t>, std::span<float>, std::span<std::int64_t>) const override {
-    FAIL();
-  }
   void read_tokens(std::span<const std::int64_t> indices, std::span<std::int64_t> inputs,
                    std::span<std::int64_t> targets) const override {
     for (std::size_t i = 0; i < indices.size(); ++i)
@@ -171,9 +178,9 @@ TEST(Loader, TokensHaveAsManyTargets) {
   test::run_runtimes(1, body);
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_EQ(batches[0].size(), 5);
-  EXPECT_TRUE(batches[0].samples.numbers.empty());
-  ASSERT_EQ(batches[0].samples.tokens.size(), 10u);
-  EXPECT_EQ(batches[0].samples.labels[9], batches[0].samples.tokens[9] + 1);
+  const Values& tokens = batches[0].samples.parts[0];
+  ASSERT_EQ(tokens.size(), 10u);
+  EXPECT_EQ(labels_of(batches[0])[9], whole(tokens)[9] + 1);
 }
 
 TEST(Loader, StartsInTheMiddle) {
@@ -185,7 +192,7 @@ TEST(Loader, StartsInTheMiddle) {
   test::run_runtimes(1, late);
   ASSERT_EQ(rest.size(), 4u);
   for (std::size_t i = 0; i < rest.size(); ++i) {
-    EXPECT_EQ(rest[i].samples.numbers, whole[i + 2].samples.numbers);
+    EXPECT_EQ(inputs_of(rest[i]), inputs_of(whole[i + 2]));
     EXPECT_EQ(rest[i].first, whole[i + 2].first);
   }
 }
@@ -267,6 +274,51 @@ TEST(Loader, AFailedReadReachesWhoAsksForTheBatch) {
   test::RuntimeBody body = [&](comm::Runtime& runtime) { return failing_read(&runtime, &numbers, &caught); };
   test::run_runtimes(1, body);
   EXPECT_EQ(caught, "the disk is gone");
+}
+
+/// Sample i is the numbers [i, i + 1/2], the token 10 i and the flag i odd, with targets [-i, i / 4].
+TEST(Loader, SharesOfPartsAndRealTargetsAreTheSamplersOfEachRank) {
+  constexpr std::int64_t kSize = 21;
+  std::vector<float> values, targets;
+  std::vector<std::int64_t> tokens;
+  std::vector<std::uint8_t> flags;
+  for (int i = 0; i < kSize; ++i) {
+    const auto number = static_cast<float>(i);
+    values.insert(values.end(), {number, number + 0.5F});
+    targets.insert(targets.end(), {-number, number / 4});
+    tokens.push_back(10 * i);
+    flags.push_back(i % 2 == 1);
+  }
+  const NumberDataset samples({.input = {2},
+                               .classes = 2,
+                               .target = {2},
+                               .target_type = DType::Float32,
+                               .more = {{{1}, DType::Int64}, {{1}, DType::UInt8}}},
+                              {{values, tokens, flags}, targets});
+  std::vector<Batch> batches[3];
+  test::RuntimeBody body = [&](comm::Runtime& runtime) {
+    return load_all(&runtime, &samples, 0, kSize, &batches[runtime.rank().value()]);
+  };
+  test::run_runtimes(3, body);
+  Sampler sampler(7, kSize, 8);
+  for (int rank = 0; rank < 3; ++rank) {
+    std::int64_t consumed = 0;
+    for (const Batch& batch : batches[rank]) {
+      const auto expected = sampler.at(consumed, 3, rank).indices;
+      ASSERT_EQ(batch.size(), std::ssize(expected));
+      const Inputs inputs = batch.samples.inputs();
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const auto number = static_cast<float>(expected[i]);
+        EXPECT_EQ(numbers(inputs.parts[0])[2 * i + 1], number + 0.5F);
+        EXPECT_EQ(whole(inputs.parts[1])[i], 10 * expected[i]);
+        EXPECT_EQ(inputs.parts[2].as<std::span<const std::uint8_t>>()[i], expected[i] % 2);
+        EXPECT_EQ(numbers(batch.samples.labels.values())[2 * i], -number);
+        EXPECT_EQ(numbers(batch.samples.labels.values())[2 * i + 1], number / 4);
+      }
+      consumed += batch.global_size;
+    }
+    EXPECT_EQ(consumed, kSize);
+  }
 }
 
 }  // namespace

@@ -95,6 +95,58 @@ TEST_F(Npy, NamesOfFilesMaySayTheSet) {
   EXPECT_EQ(open().test->size(), 1);
 }
 
+TEST_F(Npy, FloatingPointLabelsAreTargets) {
+  for (const char* extents : {"(3,)", "(3, 1)"}) {
+    put(storage_, "/d/train/labels.npy", npy<double>("<f8", extents, {0.5, -2, 1e-3}));
+    put(storage_, "/d/test/labels.npy", npy<float>("<f4", "(1,)", {7}));
+    const Datasets sets = open();
+    EXPECT_EQ(sets.train->shape(),
+              (SampleShape{.input = {2}, .classes = 1, .target = {1}, .target_type = DType::Float32}));
+    const Samples samples = test::samples_of(*sets.train);
+    EXPECT_THAT(test::all_of(samples.parts[0]), ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_THAT(test::all_of(samples.labels), ElementsAre(0.5, -2, 1e-3F));
+  }
+  put(storage_, "/d/train/labels.npy", npy<float>("<f4", "(3, 1, 2)", {0, 1, 2, 3, 4, std::nanf("")}));
+  plan_.test_path = "/d/train";
+  EXPECT_THAT(failure_of(plan_, storage_), HasSubstr("sample 2: its target 1 is not finite"));
+  plan_.faulty = plan::OnFaulty::Skip;
+  EXPECT_THAT(open().train->shape().target, ElementsAre(1, 2));
+  EXPECT_THAT(test::all_of(test::samples_of(*open().train).labels), ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(Npy, PixelsMayHaveTargets) {
+  put(storage_, "/d/train/samples.npy", npy<std::uint8_t>("|u1", "(3, 1, 2)", {0, 255, 51, 0, 0, 0}));
+  put(storage_, "/d/train/labels.npy", npy<float>("<f4", "(3,)", {1, 2, 3}));
+  plan_.test_path = "/d/train";
+  plan_.mean = 0.5;
+  plan_.deviation = 0.25;
+  const Samples samples = test::samples_of(*open().train);
+  EXPECT_THAT(test::all_of(samples.parts[0]),
+              testing::Pointwise(testing::DoubleNear(1e-6), std::vector<double>{-2, 2, -1.2, -2, -2, -2}));
+}
+
+TEST_F(Npy, InputsAreFiles) {
+  put(storage_, "/d/train/words.npy", npy<std::int32_t>("<i4", "(3, 2)", {1, 2, 3, 4, 5, 6}));
+  put(storage_, "/d/train/mask.npy", npy<std::uint8_t>("|b1", "(3, 2)", {1, 0, 1, 1, 0, 0}));
+  plan_.test_path = "/d/train";
+  plan_.options = {{"inputs", "[int64:words.npy, bool:mask.npy, samples.npy]"}};
+  const Datasets sets = open();
+  EXPECT_EQ(sets.train->shape(), (SampleShape{.input = {2},
+                                              .classes = 3,
+                                              .input_type = DType::Int64,
+                                              .more = {{{2}, DType::UInt8}, {{2}, DType::Float32}}}));
+  const Samples samples = test::samples_of(*sets.train);
+  EXPECT_THAT(test::all_of(samples.parts[0]), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(test::all_of(samples.parts[1]), ElementsAre(1, 0, 1, 1, 0, 0));
+  EXPECT_THAT(test::all_of(samples.parts[2]), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(test::all_of(samples.labels), ElementsAre(0, 2, 1));
+  put(storage_, "/d/train/mask.npy", npy<std::int32_t>("<i4", "(3, 2)", {1, 0, 1, 2, 0, 0}));
+  EXPECT_THAT(failure_of(plan_, storage_),
+              HasSubstr("words.npy: sample 1: its element 1 is 2, and 0 and 1 are wanted"));
+  put(storage_, "/d/train/mask.npy", npy<std::int32_t>("<i4", "(2, 2)", {1, 0, 1, 2}));
+  EXPECT_THAT(failure_of(plan_, storage_), HasSubstr("has 3 labels, but /d/train/mask.npy has 2 samples"));
+}
+
 TEST_F(Npy, FaultySamplesAreNamed) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   put(storage_, "/d/train/samples.npy", npy<float>("<f4", "(3, 2)", {1, 2, 3, nan, 5, 6}));
@@ -118,9 +170,9 @@ TEST_F(Npy, WhatDoesNotFitIsOneSentence) {
   };
   EXPECT_THAT(with("labels.npy", npy<std::int64_t>("<i8", "(2,)", {0, 1})),
               HasSubstr("labels.npy: has 2 labels, but /d/train/samples.npy has 3 samples"));
-  EXPECT_THAT(
-      with("labels.npy", npy<float>("<f4", "(3,)", {0, 1, 2})),
-      HasSubstr("labels must be one whole number for each sample, and it holds floating-point numbers"));
+  EXPECT_THAT(with("labels.npy", npy<std::int64_t>("<i8", "(3, 2)", {0, 1, 2, 0, 1, 2})),
+              HasSubstr("labels must be one whole number for each sample, or floating-point targets, and it "
+                        "holds whole numbers of shape [3, 2]"));
   EXPECT_THAT(with("samples.npy", npy<float>(">f4", "(3, 2)", {1, 2, 3, 4, 5, 6})),
               HasSubstr("holds elements of type '>f4'; little-endian numbers are wanted"));
   EXPECT_THAT(with("samples.npy", npy<float>("<f4", "(3, 2)", {1, 2, 3, 4, 5, 6}, "True")),

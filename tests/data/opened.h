@@ -32,12 +32,22 @@ inline std::pair<std::vector<float>, std::vector<std::int64_t>> all_of(const dat
   return {inputs, labels};
 }
 
+/// A part of all samples, and their labels, as numbers.
+inline std::vector<double> all_of(const data::Values& values) {
+  return values.visit([](auto elements) { return std::vector<double>(elements.begin(), elements.end()); });
+}
+inline data::Samples samples_of(const data::Dataset& set) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(set.size()));
+  std::iota(indices.begin(), indices.end(), 0);
+  return data::read_samples(set, indices);
+}
+
 /// What opening, or reading all of it, ends by; empty: by nothing.
 inline std::string failure_of(const plan::DataPlan& plan, const data::Storage& storage) {
   try {
     const data::Datasets sets = data::open_datasets(plan, storage);
     for (const data::Dataset* set : {sets.train.get(), sets.test.get()})
-      if (set && set->shape().input_type == DType::Float32) all_of(*set);
+      if (set) samples_of(*set);
   } catch (const Error& error) {
     return error.what();
   }

@@ -147,9 +147,9 @@ TEST(Tokens, SamplesAreReadWithATargetForEach) {
   const Datasets sets = open_datasets(test::data_plan("tokens", {{"context", 2}}), storage);
   const std::int64_t both[] = {1, 0};
   const Samples samples = read_samples(*sets.train, both);
-  EXPECT_THAT(samples.inputs().tokens, ElementsAre(3, 4, 1, 2));
-  EXPECT_THAT(samples.labels, ElementsAre(4, 5, 2, 3));
-  EXPECT_TRUE(samples.inputs().numbers.empty());
+  ASSERT_EQ(samples.parts.size(), 1u);
+  EXPECT_THAT(whole(samples.parts[0].values()), ElementsAre(3, 4, 1, 2));
+  EXPECT_THAT(whole(samples.labels.values()), ElementsAre(4, 5, 2, 3));
   EXPECT_FALSE(sets.train->shape().bytes);
 }
 

@@ -29,8 +29,8 @@ std::unique_ptr<Dataset> images() {
     labels.push_back(i % 3);
     for (std::int64_t k = 0; k < 2 * kPlane; ++k) values.push_back(static_cast<float>(100 * i + k));
   }
-  return std::make_unique<NumberDataset>(SampleShape{.input = {2, kHeight, kWidth}, .classes = 3}, values,
-                                         labels);
+  return std::make_unique<NumberDataset>(SampleShape{.input = {2, kHeight, kWidth}, .classes = 3},
+                                         Samples({values}, labels));
 }
 
 std::unique_ptr<Dataset> with(std::vector<plan::TransformPlan> transforms, Chance chance = Chance::Training,
@@ -41,7 +41,7 @@ std::unique_ptr<Dataset> with(std::vector<plan::TransformPlan> transforms, Chanc
 std::vector<float> in_epoch(const Dataset& set, std::int64_t epoch, std::vector<std::int64_t> indices) {
   std::vector<float> inputs(indices.size() * static_cast<std::size_t>(set.shape().elements()));
   std::vector<std::int64_t> labels(indices.size());
-  set.read_epoch(epoch, indices, inputs, labels);
+  set.read_parts(epoch, indices, {{std::span(inputs)}, std::span(labels)});
   for (std::size_t i = 0; i < indices.size(); ++i) EXPECT_EQ(labels[i], indices[i] % 3);
   return inputs;
 }
@@ -128,8 +128,8 @@ TEST(Transforms, NormaliseByChannel) {
 
 TEST(Transforms, ResizedCropsKeepFlatImagesFlat) {
   std::vector<float> values(3 * 12 * 16, 0.25F);
-  auto flat = std::make_unique<NumberDataset>(SampleShape{.input = {3, 12, 16}, .classes = 1}, values,
-                                              std::vector<std::int64_t>{0});
+  auto flat = std::make_unique<NumberDataset>(SampleShape{.input = {3, 12, 16}, .classes = 1},
+                                              Samples({values}, std::vector<std::int64_t>{0}));
   const auto set =
       transformed(std::move(flat), {.transforms = {{"resized_crop", {{"size", 8}}}}}, Chance::Training, 1);
   EXPECT_THAT(set->shape().input, ElementsAre(3, 8, 8));
@@ -166,11 +166,11 @@ TEST(Transforms, WhatMakesNoSenseIsRefused) {
               HasSubstr("normalise has 3 numbers as mean, and samples have 2 channels"));
   EXPECT_THAT(refusal({{"rotate"}}), HasSubstr("no transform is called \"rotate\""));
   plan::DataPlan plan{.transforms = {{"cutout"}}};
-  EXPECT_THROW(
-      transformed(std::make_unique<NumberDataset>(SampleShape{.input = {4}, .classes = 1},
-                                                  std::vector<float>(4), std::vector<std::int64_t>{0}),
-                  plan, Chance::Training, 1),
-      Error);
+  EXPECT_THROW(transformed(std::make_unique<NumberDataset>(
+                               SampleShape{.input = {4}, .classes = 1},
+                               Samples({std::vector<float>(4)}, std::vector<std::int64_t>{0})),
+                           plan, Chance::Training, 1),
+               Error);
 }
 
 /// Twice as bright.
@@ -197,8 +197,9 @@ void visit_fields(O& o, V&& visit) {
 Datasets open_own(const OpenContext& context) {
   const auto size = static_cast<std::size_t>(context.plan.options.read<OwnOptions>().samples);
   auto make = [&] {
-    return std::make_unique<NumberDataset>(SampleShape{.input = {1}, .classes = 1},
-                                           std::vector<float>(size, 1), std::vector<std::int64_t>(size));
+    return std::make_unique<NumberDataset>(
+        SampleShape{.input = {1}, .classes = 1},
+        Samples({std::vector<float>(size, 1)}, std::vector<std::int64_t>(size)));
   };
   return {make(), make()};
 }

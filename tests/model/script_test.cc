@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "model/bench.h"
 #include "model/scripts.h"
+#include "plan/model_file.h"
 
 namespace taxon::model {
 namespace {
@@ -61,10 +62,13 @@ def forward(self, x):
 };
 
 TEST_F(ScriptTest, FailuresBlameWhatIsWrongInOneLineWithoutFrames) {
-  const std::string pair = Script("m").parameter("weight", {3, 6}).save(path("pair.pt"), R"(
+  const std::string number = Script("m").parameter("weight", {3, 6}).save(path("number.pt"), R"(
 def forward(self, x):
-    y = torch.matmul(x, self.weight.t())
-    return (y, y)
+    return (x.size(0), x)
+)");
+  const std::string two = Script("m").parameter("weight", {3, 6}).save(path("two.pt"), R"(
+def forward(self, x, y):
+    return torch.matmul(x + y, self.weight.t())
 )");
   const std::string wide = Script("m").parameter("weight", {3, 7}).save(path("wide.pt"), R"(
 def forward(self, x):
@@ -75,7 +79,7 @@ def forward(self, x):
     assert x.size(0) < 0, "not today"
     return x
 )");
-  for (const std::string& file : {pair, wide, raising}) {
+  for (const std::string& file : {number, two, wide, raising}) {
     const Error error = failure(file);
     EXPECT_EQ(error.kind(), ErrorKind::Data);
     const std::string what = error.what();
@@ -83,10 +87,55 @@ def forward(self, x):
     EXPECT_EQ(what.find("frame #"), std::string::npos) << what;
     EXPECT_EQ(what.find("Exception raised"), std::string::npos) << what;
   }
-  EXPECT_THAT(failure(pair).what(), HasSubstr("must give one tensor of logits, but gave Tuple"));
-  EXPECT_THAT(failure(wide).what(), HasSubstr("does not take inputs of shape [batch, 6]"));
+  EXPECT_THAT(failure(number).what(), HasSubstr("must give a tensor, or a tuple that begins with one"));
+  EXPECT_THAT(failure(two).what(), HasSubstr("takes 2 tensors, and there are 1 of a batch"));
+  EXPECT_THAT(failure(wide).what(), HasSubstr("does not take a batch of inputs float32 [6] and one int64"));
   EXPECT_THAT(failure(wide).what(), HasSubstr("mat"));
   EXPECT_THAT(failure(raising).what(), HasSubstr("not today"));
+}
+
+TEST_F(ScriptTest, OfATupleTheFirstIsLogits) {
+  const std::string pair =
+      Script("m").parameter("weight", {3, 6}).parameter("bias", {3}).save(path("pair.pt"), R"(
+def forward(self, x):
+    return (torch.linear(x, self.weight, self.bias), x)
+)");
+  const Samples samples = make_samples(kShape, 4);
+  EXPECT_EQ(load(pair)->evaluate(samples.inputs, samples.labels).loss_sum,
+            load(linear())->evaluate(samples.inputs, samples.labels).loss_sum);
+}
+
+TEST_F(ScriptTest, ItsOwnLossOfTwoInputsAndLabels) {
+  const std::string file =
+      Script("m").parameter("weight", {3, 6}).parameter("bias", {3}).save(path("own.pt"), R"(
+def forward(self, x, flags, labels):
+    y = torch.linear(torch.where(flags, x, x * 0), self.weight, self.bias)
+    return (torch.cross_entropy_loss(y, labels), y)
+)");
+  const Samples samples = make_samples(kShape, 5);
+  std::vector<std::uint8_t> flags;
+  Samples masked = samples;
+  for (std::size_t i = 0; i < samples.inputs.size(); ++i) {
+    flags.push_back(i % 3 != 0);
+    if (flags.back() == 0) masked.inputs[i] = 0;
+  }
+  data::SampleShape shape = kShape;
+  shape.more = {{{6}, DType::UInt8}};
+  const auto make = [&](plan::ModelReturns returns) {
+    plan::ModelPlan plan{.name = "", .torchscript = file};
+    plan.options = {{"returns", std::string(plan::to_string(returns))}};
+    return make_model({.plan = &plan, .shape = shape, .compute = DType::Float64, .seed = 3});
+  };
+  Bound own(make(plan::ModelReturns::Loss), DType::Float64, DType::Float64);
+  Bound plain(load(linear(), 0, DType::Float64), DType::Float64, DType::Float64);
+  Recorder marks;
+  const data::Inputs inputs(std::vector<data::Values>{samples.inputs, flags});
+  const StepOutput output = own->forward_backward({inputs, samples.labels, 9, 2}, 0, marks);
+  const StepOutput expected = plain.step(masked, 2, 9);
+  EXPECT_NEAR(output.loss_sum, expected.loss_sum, 1e-12);
+  EXPECT_EQ(output.counts, expected.counts);
+  EXPECT_THAT(own.all_gradients(), testing::Pointwise(testing::DoubleNear(1e-12), plain.all_gradients()));
+  EXPECT_THROW(make(plan::ModelReturns::Logits), Error);
 }
 
 TEST_F(ScriptTest, TrainsAsItIs) {

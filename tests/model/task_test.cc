@@ -42,12 +42,71 @@ TEST(Task, IsWhatFitsTheSamples) {
 TEST(Task, CountsTheFiveLikeliestOfMoreThanFive) {
   const plan::TaskPlan plan{.name = "classification", .options = {{"top5", true}}};
   const Task task = make_task(plan, kImages);
-  EXPECT_EQ(task.counts(), 2u);
-  const Scores scores{task.metrics, {.loss = 1, .shares = {0.25, 0.75}}};
+  EXPECT_EQ(task.counts, 2u);
+  const Scores scores{task.metrics, {.loss = 1, .counts = {0.25, 0.75}}};
   EXPECT_EQ(scores["accuracy"], 0.25);
   EXPECT_EQ(scores["top5_accuracy"], 0.75);
   EXPECT_TRUE(std::isnan(scores["perplexity"]));
   EXPECT_THAT(refusal(plan, {{1, 4, 4}, 5}), HasSubstr("task.top5: every label of 5 classes"));
+}
+
+const data::SampleShape kTable{.input = {3}, .classes = 2, .target = {2}, .target_type = DType::Float32};
+
+TEST(Task, RealTargetsAreRegressions) {
+  const Task task = make_task({}, kTable);
+  EXPECT_EQ(task.name, "regression");
+  EXPECT_THAT(refusal({.name = "classification"}, kTable),
+              HasSubstr("does not fit samples that have inputs float32 [3] and targets float32 [2]"));
+  EXPECT_THAT(refusal({.name = "regression"}, kImages), HasSubstr("regression does not fit"));
+  EXPECT_EQ(refusal({.name = "regression"}, kTable), "");
+  // Targets of 1 and 3 that 2 and 5 were said of.
+  const Scores scores{task.metrics, {.loss = 9, .counts = {2.5, 1.5, 2, 5}}};
+  EXPECT_DOUBLE_EQ(scores["mse"], 2.5);
+  EXPECT_DOUBLE_EQ(scores["mae"], 1.5);
+  EXPECT_DOUBLE_EQ(scores["r2"], -1.5);
+}
+
+TEST(Task, ThePerceptronRefusesRealTargets) {
+  const plan::ModelPlan plan{.name = "perceptron"};
+  try {
+    make_model({.plan = &plan, .shape = kTable});
+    ADD_FAILURE() << "made";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("perceptron has the loss of classes only"));
+  }
+}
+
+/// Of a part of a batch, micro-batch by micro-batch, with the whole batch's weight.
+TEST(Task, TheSquaredErrorsGradientAndCountsAreTheirDefinitions) {
+  const plan::ModelPlan plan{.name = "mlp"};
+  const auto make = [&] {
+    return std::make_unique<Bound>(
+        make_model({.plan = &plan, .shape = kTable, .compute = DType::Float64, .seed = 11}), DType::Float64,
+        DType::Float64);
+  };
+  const Samples samples = make_samples(kTable, 5);
+  const std::vector<float> targets = {0.5F, -1, 2, 0, 0.25F, 1, -3, 1, 0, 4};
+  constexpr std::int64_t kGlobal = 8;
+  const auto model = make();
+  Recorder marks;
+  const StepOutput output = (*model)->forward_backward(
+      {.inputs = samples.inputs, .labels = targets, .global_size = kGlobal, .micro_batches = 2, .targets = 2},
+      0, marks);
+  const StepOutput tested = (*model)->evaluate(samples.inputs, targets);
+  EXPECT_NEAR(output.loss_sum, tested.loss_sum, 1e-12);
+  double sum = 0, squares = 0;
+  for (float target : targets) sum += target, squares += target * target;
+  EXPECT_DOUBLE_EQ(output.counts[2], sum);
+  EXPECT_DOUBLE_EQ(output.counts[3], squares);
+  EXPECT_NEAR(output.counts[0], output.loss_sum, 1e-12);
+  double losses[2];
+  for (int side : {0, 1}) {
+    const auto moved = make();
+    for (const auto& slot : moved->binding().layout->slots())
+      if (slot.name == "fc3.bias") moved->weights.values<double>(slot.range)[1] += side == 0 ? -1e-5 : 1e-5;
+    losses[side] = (*moved)->evaluate(samples.inputs, targets).loss_sum / (2.0 * kGlobal);
+  }
+  EXPECT_NEAR(model->gradient("fc3.bias")[1], (losses[1] - losses[0]) / 2e-5, 1e-8);
 }
 
 TEST(Task, ScoresOfTextAreMadeOfTheLoss) {

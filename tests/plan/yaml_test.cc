@@ -384,6 +384,29 @@ TEST(DataKeys, AreThoseOfTheDataSetAndItsTransforms) {
             "r.yaml:1: data.validation_share must be a number, at least 0 and below 1, but is \"1\"");
 }
 
+TEST(ModelKeys, OfFilesAreThoseOfNoOtherModel) {
+  const Catalogue known = test::catalogue();
+  auto read = [&](const std::string& model, const std::vector<std::string>& overrides = {}) -> std::string {
+    try {
+      const Plan plan = parse_plan("model: {" + model + "}", "r.yaml", overrides, &known);
+      EXPECT_EQ(parse_plan(write_plan(plan), "w", {}, &known), plan);
+      const auto& given = plan.model.options.given();
+      return given.empty() ? "none" : given.at("returns");
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(read("name: my.pt2, returns: loss"), "loss");
+  EXPECT_EQ(read("torchscript: my.pt, returns: loss"), "loss");
+  EXPECT_EQ(read("name: my.pt2"), "logits");
+  EXPECT_EQ(read("name: mlp"), "none");
+  EXPECT_EQ(read("name: mlp, returns: loss"),
+            "r.yaml:1: model.returns is a key of models of files; model mlp has none of its own");
+  EXPECT_EQ(read("name: my.pt2, returns: los"),
+            "r.yaml:1: model.returns must be one of logits, loss, but is \"los\"");
+  EXPECT_EQ(read("name: my.pt2, returns: loss", {"model.name=mlp"}), "none");
+}
+
 TEST(PlanHash, CoversWhatRanksMustAgreeOn) {
   Plan plan;
   std::string hash = plan_hash(plan);

@@ -83,8 +83,8 @@ TEST_F(Divided, TrainsAsOneRankDoes) {
             EXPECT_NEAR(seen.gradient_norm, expected.recorders[0].steps[step].gradient_norm, 1e-11) << step;
           }
           EXPECT_NEAR(result.outcomes[0].test.loss, expected.outcomes[0].test.loss, 1e-11);
-          EXPECT_EQ(result.outcomes[0].test.scores.means.shares,
-                    expected.outcomes[0].test.scores.means.shares);
+          EXPECT_EQ(result.outcomes[0].test.scores.means.counts,
+                    expected.outcomes[0].test.scores.means.counts);
           for (const auto& outcome : result.outcomes)
             EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
         }

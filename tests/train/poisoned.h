@@ -29,7 +29,7 @@ class Poisoned final : public model::Model {
     model::StepInput share = input;
     for (const Poison& poison : poisons_) {
       if (poison.step != step_ || (poison.rank >= 0 && poison.rank != rank_)) continue;
-      inputs_.assign(share.inputs.numbers.size(), std::numeric_limits<float>::quiet_NaN());
+      inputs_.assign(share.inputs.parts[0].size(), std::numeric_limits<float>::quiet_NaN());
       share.inputs = inputs_;
       if (poison.what == Poison::What::Nothing) share.inputs = {}, share.labels = {};
     }
@@ -38,13 +38,13 @@ class Poisoned final : public model::Model {
   }
 
   const model::ModelSpec& spec() const override { return model_.spec(); }
-  std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override {
+  std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override {
     return model_.gradient_order(inputs, labels);
   }
   void bind(const model::Binding& binding) override { model_.bind(binding); }
   void unbind() override { model_.unbind(); }
   void forward(const model::StepInput& input, int until) override { model_.forward(input, until); }
-  model::StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override {
+  model::StepOutput evaluate(data::Inputs inputs, data::Values labels) override {
     return model_.evaluate(inputs, labels);
   }
   std::vector<double> buffers() const override { return model_.buffers(); }

@@ -4,18 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <functional>
 
 #include "base/error.h"
 #include "data/halves.h"
 #include "data/image_dataset.h"
 #include "data/number_dataset.h"
+#include "data/typed_name.h"
 
 namespace taxon::data {
 namespace {
 
 struct NpyOptions {
   std::string samples = "samples.npy";
+  std::vector<std::string> inputs;
   std::string labels = "labels.npy";
   int classes = 0;
   bool channels_last = false;
@@ -26,6 +28,12 @@ void visit_fields(O& o, V&& visit) {
   static const std::string samples = "Name of the file of samples;" + std::string(kWord),
                            labels = "Name of the file of labels;" + std::string(kWord);
   visit(plan::Field{.key = "samples", .sentence = samples}, o.samples);
+  visit(
+      plan::Field{.key = "inputs",
+                  .sentence = "Files in place of `samples`, one for each tensor of a sample, in the order in "
+                              "which a model takes them; float32:, int64: or bool: before a name says as "
+                              "what it is taken, float32 unless given."},
+      o.inputs);
   visit(plan::Field{.key = "labels", .sentence = labels}, o.labels);
   visit(plan::Field{.key = "classes",
                     .sentence = "Labels are 0 to this less one; 0: to the largest of the training set.",
@@ -42,10 +50,21 @@ void visit_fields(O& o, V&& visit) {
   throw Error(ErrorKind::Data, fmt::format("{}: {}", path, why), {{}, "read", path});
 }
 
-/// The two arrays of a set.
+/// One tensor of all samples.
+struct Input {
+  std::string path;
+  DType type = DType::Float32;
+  NpyFile file;
+  bool is_pixels() const { return type == DType::Float32 && file.kind == 'u' && file.width == 1; }
+};
+
+/// The arrays of a set.
 struct Arrays {
-  std::string path, labels_path;
-  NpyFile samples, labels;
+  std::vector<Input> inputs;
+  std::string labels_path;
+  NpyFile labels;
+  bool has_targets() const { return labels.kind == 'f'; }
+  std::size_t samples() const { return static_cast<std::size_t>(labels.extents[0]); }
 };
 
 Arrays read_arrays(const Storage& storage, const NpyOptions& options, const std::string& folder,
@@ -54,31 +73,33 @@ Arrays read_arrays(const Storage& storage, const NpyOptions& options, const std:
     if (const std::size_t at = name.find("{set}"); at != std::string::npos) name.replace(at, 5, set);
     return folder + "/" + name;
   };
-  Arrays arrays{.path = path_of(options.samples), .labels_path = path_of(options.labels)};
-  arrays.samples = parse_npy(storage.read(arrays.path), arrays.path);
+  Arrays arrays{.inputs = {}, .labels_path = path_of(options.labels), .labels = {}};
   arrays.labels = parse_npy(storage.read(arrays.labels_path), arrays.labels_path);
   const auto& extents = arrays.labels.extents;
-  if (arrays.labels.kind == 'f' || arrays.labels.count() != static_cast<std::size_t>(extents[0]))
+  if (!arrays.has_targets() && arrays.labels.count() != arrays.samples())
     fail(arrays.labels_path,
-         fmt::format("labels must be one whole number for each sample, and it holds {} of "
-                     "shape [{}]",
-                     arrays.labels.kind == 'f' ? "floating-point numbers" : "numbers",
+         fmt::format("labels must be one whole number for each sample, or floating-point targets, and it "
+                     "holds whole numbers of shape [{}]",
                      fmt::join(extents, ", ")));
-  if (arrays.samples.extents[0] != extents[0])
-    fail(arrays.labels_path, fmt::format("has {} labels, but {} has {} samples", extents[0], arrays.path,
-                                         arrays.samples.extents[0]));
-  if (arrays.samples.count() == 0) fail(arrays.path, "holds nothing");
+  const auto names = options.inputs.empty() ? std::vector{options.samples} : options.inputs;
+  for (const std::string& name : names) {
+    const auto [type, file] = typed(name);
+    Input& input = arrays.inputs.emplace_back(Input{path_of(std::string(file)), type, {}});
+    input.file = parse_npy(storage.read(input.path), input.path);
+    if (input.file.extents[0] != extents[0])
+      fail(arrays.labels_path, fmt::format("has {} labels, but {} has {} samples", extents[0], input.path,
+                                           input.file.extents[0]));
+    if (input.file.count() == 0) fail(input.path, "holds nothing");
+  }
   return arrays;
 }
 
-bool is_pixels(const NpyFile& file) { return file.kind == 'u' && file.width == 1; }
-
 /// Of a sample, as a model sees it.
-std::vector<std::int64_t> input_of(const NpyFile& file, const NpyOptions& options) {
-  std::vector<std::int64_t> input(file.extents.begin() + 1, file.extents.end());
+std::vector<std::int64_t> extents_of(const Input& from, bool channels_last) {
+  std::vector<std::int64_t> input(from.file.extents.begin() + 1, from.file.extents.end());
   if (input.empty()) return {1};
-  if (options.channels_last && input.size() == 3) return {input[2], input[0], input[1]};
-  if (is_pixels(file) && input.size() == 2) return {1, input[0], input[1]};
+  if (channels_last && input.size() == 3) return {input[2], input[0], input[1]};
+  if (from.is_pixels() && input.size() == 2) return {1, input[0], input[1]};
   return input;
 }
 
@@ -100,15 +121,33 @@ class Opener {
 
   std::unique_ptr<Dataset> open(const std::string& folder, const std::string& set) {
     const Arrays arrays = read_arrays(context_.storage, options_, folder, set);
-    if (classes_ == 0) classes_ = largest(arrays) + 1;
-    const SampleShape shape{.input = input_of(arrays.samples, options_), .classes = classes_};
-    const std::vector<std::size_t> usable = usable_of(arrays),
-                                   order = order_of(shape.input, options_.channels_last);
-    return is_pixels(arrays.samples) ? images(arrays, shape, usable, order)
-                                     : numbers(arrays, shape, usable, order);
+    const SampleShape shape = shape_of(arrays);
+    const std::vector<std::size_t> usable = usable_of(arrays);
+    const bool are_images =
+        arrays.inputs.size() == 1 && arrays.inputs[0].is_pixels() && !arrays.has_targets();
+    return are_images ? images(arrays, shape, usable) : numbers(arrays, shape, usable);
   }
 
  private:
+  SampleShape shape_of(const Arrays& arrays) {
+    SampleShape shape;
+    for (const Input& input : arrays.inputs)
+      shape.more.push_back({extents_of(input, options_.channels_last), input.type});
+    shape.input = shape.more.front().extents;
+    shape.input_type = shape.more.front().type;
+    shape.more.erase(shape.more.begin());
+    if (arrays.has_targets()) {
+      shape.target_type = DType::Float32;
+      shape.target.assign(arrays.labels.extents.begin() + 1, arrays.labels.extents.end());
+      if (shape.target.empty()) shape.target = {1};
+      classes_ = static_cast<int>(shape.targets());
+    } else if (classes_ == 0) {
+      classes_ = largest(arrays) + 1;
+    }
+    shape.classes = classes_;
+    return shape;
+  }
+
   static int largest(const Arrays& arrays) {
     double most = 0;
     for (std::size_t i = 0; i < arrays.labels.count(); ++i) most = std::max(most, arrays.labels.number(i));
@@ -117,50 +156,81 @@ class Opener {
     return static_cast<int>(most);
   }
 
+  std::string fault_of_label(const Arrays& arrays, std::size_t sample) const {
+    const double label = arrays.labels.number(sample);
+    if (!arrays.has_targets())
+      return label >= 0 && label < classes_
+                 ? ""
+                 : fmt::format("its label is {:.0f}, and 0 to {} are wanted", label, classes_ - 1);
+    return fault_of_elements(arrays.labels, DType::Float32, arrays.samples(), sample, "target");
+  }
+
+  static std::string fault_of_elements(const NpyFile& file, DType type, std::size_t samples,
+                                       std::size_t sample, std::string_view what) {
+    const std::size_t elements = file.count() / samples;
+    for (std::size_t k = 0; k < elements; ++k) {
+      const double value = file.number(sample * elements + k);
+      if (type == DType::Float32 && !std::isfinite(static_cast<float>(value)))
+        return fmt::format("its {} {} is not finite", what, k);
+      if (type == DType::Int64 && value != std::floor(value))
+        return fmt::format("its {} {} is {}, and whole numbers are wanted", what, k, value);
+      if (type == DType::UInt8 && value != 0 && value != 1)
+        return fmt::format("its {} {} is {}, and 0 and 1 are wanted", what, k, value);
+    }
+    return {};
+  }
+
   std::vector<std::size_t> usable_of(const Arrays& arrays) const {
-    const std::size_t count = arrays.labels.count(), elements = arrays.samples.count() / count;
     std::vector<std::size_t> usable;
-    for (std::size_t i = 0; i < count; ++i) {
-      const double label = arrays.labels.number(i);
-      std::optional<std::string> fault;
-      if (label < 0 || label >= classes_)
-        fault = fmt::format("its label is {:.0f}, and 0 to {} are wanted", label, classes_ - 1);
-      for (std::size_t k = 0; !fault && arrays.samples.kind == 'f' && k < elements; ++k)
-        if (!std::isfinite(static_cast<float>(arrays.samples.number(i * elements + k))))
-          fault = fmt::format("its element {} is not finite", k);
-      if (fault)
-        context_.faults->found(fmt::format("{}: sample {}", arrays.path, i), *fault);
-      else
+    for (std::size_t i = 0; i < arrays.samples(); ++i) {
+      std::string fault = fault_of_label(arrays, i);
+      for (const Input& input : arrays.inputs)
+        if (fault.empty() && !input.is_pixels())
+          fault = fault_of_elements(input.file, input.type, arrays.samples(), i, "element");
+      if (fault.empty())
         usable.push_back(i);
+      else
+        context_.faults->found(fmt::format("{}: sample {}", arrays.inputs[0].path, i), fault);
     }
     return usable;
   }
 
   std::unique_ptr<Dataset> images(const Arrays& arrays, const SampleShape& shape,
-                                  const std::vector<std::size_t>& usable,
-                                  const std::vector<std::size_t>& order) const {
+                                  const std::vector<std::size_t>& usable) const {
+    const std::vector<std::size_t> order = order_of(shape.input, options_.channels_last);
     ImageDataset::Content content{.shape = shape};
     content.bytes.reserve(usable.size() * order.size());
     for (std::size_t i : usable) {
-      const auto sample = arrays.samples.elements().subspan(i * order.size(), order.size());
+      const auto sample = arrays.inputs[0].file.elements().subspan(i * order.size(), order.size());
       for (std::size_t k : order) content.bytes.push_back(sample[k]);
       content.labels.push_back(static_cast<std::int32_t>(arrays.labels.number(i)));
     }
     return std::make_unique<ImageDataset>(std::move(content), context_.plan);
   }
 
-  static std::unique_ptr<Dataset> numbers(const Arrays& arrays, const SampleShape& shape,
-                                          const std::vector<std::size_t>& usable,
-                                          const std::vector<std::size_t>& order) {
-    std::vector<float> values;
-    std::vector<std::int64_t> labels;
-    values.reserve(usable.size() * order.size());
-    for (std::size_t i : usable) {
-      for (std::size_t k : order)
-        values.push_back(static_cast<float>(arrays.samples.number(i * order.size() + k)));
-      labels.push_back(static_cast<std::int64_t>(arrays.labels.number(i)));
+  std::unique_ptr<Dataset> numbers(const Arrays& arrays, const SampleShape& shape,
+                                   const std::vector<std::size_t>& usable) const {
+    Samples samples(shape, usable.size());
+    const std::vector<Part> parts = shape.inputs();
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const double scale = arrays.inputs[p].is_pixels() ? 1 / (255 * context_.plan.deviation) : 1;
+      const double shift = arrays.inputs[p].is_pixels() ? context_.plan.mean / context_.plan.deviation : 0;
+      fill(samples.parts[p], arrays.inputs[p].file, usable,
+           order_of(parts[p].extents, options_.channels_last),
+           [=](double number) { return number * scale - shift; });
     }
-    return std::make_unique<NumberDataset>(shape, std::move(values), std::move(labels));
+    fill(samples.labels, arrays.labels, usable, order_of({shape.targets()}, false), std::identity());
+    return std::make_unique<NumberDataset>(shape, std::move(samples));
+  }
+
+  template <class Change>
+  static void fill(Elements& elements, const NpyFile& file, const std::vector<std::size_t>& usable,
+                   const std::vector<std::size_t>& order, const Change& change) {
+    elements.room(0, elements.size()).visit([&]<class T>(std::span<T> room) {
+      for (std::size_t i = 0; i < room.size(); ++i)
+        room[i] = static_cast<T>(
+            change(file.number(usable[i / order.size()] * order.size() + order[i % order.size()])));
+    });
   }
 
   const OpenContext& context_;
@@ -193,7 +263,8 @@ Datasets open(const OpenContext& context) {
 DatasetRow npy() {
   return {.name = "npy",
           .sentence =
-              "NumPy arrays: samples, one after the other, and a whole number for each as its label. "
+              "NumPy arrays: samples, one after the other, and for each a whole number as its label, or "
+              "floating-point numbers as its targets. "
               "Unsigned bytes are pixels, other numbers are taken as they are. `path` holds both "
               "files, or folders train and test (or val) that do.",
           .open = open,

@@ -31,9 +31,9 @@ void visit_fields(O& o, V&& visit) {
 
 constexpr Metric kMetrics[] = {
     {"accuracy", "share of labels that are the likeliest class", Metric::Unit::Share, Metric::Better::More,
-     [](const LabelMeans& means) { return means.shares[0]; }},
+     [](const LabelMeans& means) { return means.counts[0]; }},
     {"top5_accuracy", "share of labels among the five likeliest classes", Metric::Unit::Share,
-     Metric::Better::More, [](const LabelMeans& means) { return means.shares[1]; }},
+     Metric::Better::More, [](const LabelMeans& means) { return means.counts[1]; }},
 };
 
 Task make(const plan::Options& given, const data::SampleShape& shape) {
@@ -44,6 +44,7 @@ Task make(const plan::Options& given, const data::SampleShape& shape) {
                             shape.classes));
   Task task{.name = "classification", .label_smoothing = options.label_smoothing};
   task.among = {1, options.top5 ? kSeveral : 0};
+  task.counts = options.top5 ? 2 : 1;
   task.metrics = std::span(kMetrics).first(options.top5 ? 2 : 1);
   return task;
 }

@@ -45,7 +45,8 @@ TaskRow language_model() {
               "and bits per byte where tokens are bytes.",
           .fits =
               [](const data::SampleShape& shape) {
-                return shape.input_type == DType::Int64 && shape.target == shape.input;
+                return shape.input_type == DType::Int64 && shape.target == shape.input &&
+                       !shape.has_real_targets();
               },
           .make = make,
           .options = plan::option_keys<LanguageModelOptions>};

@@ -1,19 +1,14 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/table_row.h"
 #include "model/task.h"
 
 namespace taxon::model {
 
-std::size_t Task::counts() const {
-  return static_cast<std::size_t>(std::count_if(among.begin(), among.end(), [](int k) { return k > 0; }));
-}
-
 std::span<const TaskRow> task_table() {
-  static const TaskRow kRows[] = {TAXON_ROW(TaskRow, classification), TAXON_ROW(TaskRow, language_model)};
+  static const TaskRow kRows[] = {TAXON_ROW(TaskRow, classification), TAXON_ROW(TaskRow, language_model),
+                                  TAXON_ROW(TaskRow, regression)};
   return kRows;
 }
 

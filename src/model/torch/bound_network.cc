@@ -7,15 +7,22 @@
 #include <functional>
 #include <numeric>
 
+#include "data/dataset.h"
+
 namespace taxon::model {
 namespace {
 
-/// Labels among the `among` likeliest classes.
-std::int64_t count_among(const at::Tensor& logits, const at::Tensor& labels, int among) {
-  const at::Tensor seen = logits.detach();
-  const at::Tensor hits =
-      among == 1 ? seen.argmax(1).eq(labels) : std::get<1>(seen.topk(among, 1)).eq(labels.unsqueeze(1));
-  return hits.sum().item<std::int64_t>();
+/// `samples` of those that lie one after the other.
+at::Tensor view_of(const data::Values& values, const std::vector<std::int64_t>& extents, Range samples) {
+  std::vector<std::int64_t> sizes = extents;
+  const auto size = static_cast<std::size_t>(c10::multiply_integers(sizes));
+  sizes.insert(sizes.begin(), static_cast<std::int64_t>(samples.size));
+  TAXON_CHECK(values.size() >= samples.end() * size, values.size(), " elements for ", samples.end());
+  // from_blob has no const form; nobody writes, since no in-place operation gets it.
+  return values.visit([&]<class T>(std::span<const T> elements) {
+    return at::from_blob(const_cast<T*>(elements.data() + samples.begin * size), sizes,
+                         c10::CppTypeToScalarType<T>::value);
+  });
 }
 
 }  // namespace
@@ -54,10 +61,12 @@ SampleLayout resized(const SampleLayout& layout, std::int64_t features) {
   return other;
 }
 
-at::Tensor BoundNetwork::zeros(std::int64_t samples) const {
-  std::vector<std::int64_t> sizes = shape.input;
-  sizes.insert(sizes.begin(), samples);
-  return arranged(at::zeros(sizes, shape.input_type == DType::Int64 ? at::kLong : compute));
+BoundNetwork::Batch BoundNetwork::zeros(std::int64_t samples) const {
+  data::Samples zeros(shape, static_cast<std::size_t>(samples));
+  Batch made = batch(zeros.inputs(), zeros.labels, {0, static_cast<std::size_t>(samples)});
+  for (at::Tensor& input : made.inputs) input = input.clone();
+  made.labels = made.labels.clone();
+  return made;
 }
 
 at::Tensor BoundNetwork::arranged(const at::Tensor& inputs) const {
@@ -68,50 +77,45 @@ at::Tensor BoundNetwork::arranged(const at::Tensor& inputs) const {
 }
 
 at::Tensor BoundNetwork::checked_logits(const at::Tensor& outputs, std::int64_t samples) const {
+  const bool has_classes = !shape.has_real_targets();
   std::vector<std::int64_t> wanted = {samples};
   wanted.insert(wanted.end(), shape.target.begin(), shape.target.end());
-  wanted.push_back(shape.classes);
-  if (outputs.sizes() != at::IntArrayRef(wanted) || !outputs.is_floating_point())
-    throw Error(
-        ErrorKind::Data,
-        fmt::format("model {} must map a batch of {} to logits of shape [{}], but gave [{}] of type {}", name,
-                    samples, fmt::join(wanted, ", "), fmt::join(outputs.sizes().vec(), ", "),
-                    c10::toString(outputs.scalar_type())));
-  return outputs.reshape({-1, shape.classes});
+  if (has_classes) wanted.push_back(shape.classes);
+  const bool fits = has_classes ? outputs.sizes() == at::IntArrayRef(wanted)
+                                : outputs.dim() > 0 && outputs.size(0) == samples &&
+                                      outputs.numel() == samples * shape.targets();
+  if (!fits || !outputs.is_floating_point())
+    throw Error(ErrorKind::Data,
+                fmt::format("model {} must map a batch of {} to {} of shape [{}], but gave [{}] of type {}",
+                            name, samples, has_classes ? "logits" : "numbers", fmt::join(wanted, ", "),
+                            fmt::join(outputs.sizes().vec(), ", "), c10::toString(outputs.scalar_type())));
+  return has_classes ? outputs.reshape({-1, shape.classes}) : outputs.reshape({-1});
 }
 
-// from_blob has no const form; nobody writes, since neither tensor is handed to an in-place operation.
-
-at::Tensor BoundNetwork::inputs_of(data::Inputs inputs, Range samples) const {
-  const auto elements = static_cast<std::size_t>(shape.elements());
-  const bool are_tokens = shape.input_type == DType::Int64;
-  const std::size_t size = are_tokens ? inputs.tokens.size() : inputs.numbers.size();
-  TAXON_CHECK(size >= samples.end() * elements, size, " values for ", samples.end(), " samples");
-  std::vector<std::int64_t> sizes = shape.input;
-  sizes.insert(sizes.begin(), static_cast<std::int64_t>(samples.size));
-  if (are_tokens) {
-    auto* tokens = const_cast<std::int64_t*>(inputs.tokens.data() + samples.begin * elements);
-    return at::from_blob(tokens, sizes, at::kLong);
+std::vector<at::Tensor> BoundNetwork::inputs_of(const data::Inputs& inputs, Range samples) const {
+  std::vector<at::Tensor> all;
+  for (const data::Part& part : shape.inputs()) {
+    const at::Tensor values = view_of(inputs.parts.at(all.size()), part.extents, samples);
+    all.push_back(values.is_floating_point()          ? arranged(values.to(compute))
+                  : values.scalar_type() == at::kByte ? values.to(at::kBool)
+                                                      : values);
   }
-  auto* values = const_cast<float*>(inputs.numbers.data() + samples.begin * elements);
-  return arranged(at::from_blob(values, sizes, at::kFloat).to(compute));
+  return all;
 }
 
-at::Tensor BoundNetwork::labels_of(std::span<const std::int64_t> labels, Range samples) const {
-  const auto targets = static_cast<std::size_t>(shape.targets());
-  TAXON_CHECK(labels.size() >= samples.end() * targets, labels.size(), " labels for ", samples.end());
-  auto* classes = const_cast<std::int64_t*>(labels.data() + samples.begin * targets);
-  return at::from_blob(classes, {static_cast<std::int64_t>(samples.size * targets)}, at::kLong);
+at::Tensor BoundNetwork::labels_of(const data::Values& labels, Range samples) const {
+  return view_of(labels, shape.target, samples).view({-1});
 }
 
-BoundNetwork::Loss BoundNetwork::loss(at::Tensor logits, const at::Tensor& labels) const {
-  if (logits.scalar_type() == at::kBFloat16) logits = logits.to(at::kFloat);
-  const Task& task = tensors->spec().task;
-  Loss loss;
-  loss.sum = at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, /*ignore_index=*/-100,
-                                    at::GradMode::is_enabled() ? task.label_smoothing : 0);
-  for (std::size_t i = 0; i < task.counts(); ++i) loss.counts[i] = count_among(logits, labels, task.among[i]);
-  return loss;
+at::Tensor BoundNetwork::as_learnt(const at::Tensor& labels) const {
+  std::vector<std::int64_t> sizes = shape.target;
+  sizes.insert(sizes.begin(), -1);
+  return labels.is_floating_point() ? labels.view(sizes).to(compute) : labels.view(sizes);
+}
+
+Loss BoundNetwork::loss(const at::Tensor& logits, const at::Tensor& labels) const {
+  return loss_of(tensors->spec().task, logits.scalar_type() == at::kBFloat16 ? logits.to(at::kFloat) : logits,
+                 labels);
 }
 
 void BoundNetwork::offer_targets() {

@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "model/torch/bound_tensors.h"
 #include "model/torch/framework.h"
+#include "model/torch/loss.h"
 #include "model/torch/network.h"
 #include "model/torch/reason.h"
 
@@ -33,15 +34,9 @@ SampleLayout resized(const SampleLayout& layout, std::int64_t features);
 /// A network with its tensors, and how calls of it are made: what TorchModel and StagedNetwork share.
 struct BoundNetwork {
   struct Batch {
-    at::Tensor inputs;  // of the compute type, or tokens, [samples, sample shape]
-    at::Tensor labels;  // of all samples, one after the other
+    std::vector<at::Tensor> inputs;  // [samples, extents of the part], numbers of the compute type
+    at::Tensor labels;               // of all samples, one after the other
   };
-  struct Loss {
-    at::Tensor sum;  // over the batch's labels, differentiable
-    std::array<std::int64_t, kMostCounts> counts{};
-    StepOutput output() const { return {sum.item<double>(), counts}; }
-  };
-
   std::string name;
   data::SampleShape shape;
   at::ScalarType compute;
@@ -52,21 +47,24 @@ struct BoundNetwork {
   std::unique_ptr<BoundTensors> tensors;
   std::vector<SampleLayout> outputs;  // of each stage of the network
 
-  std::size_t samples_of(std::span<const std::int64_t> labels) const {
+  std::size_t samples_of(const data::Values& labels) const {
     return labels.size() / static_cast<std::size_t>(shape.targets());
   }
-  Batch batch(data::Inputs inputs, std::span<const std::int64_t> labels, Range samples) const {
+  Batch batch(const data::Inputs& inputs, const data::Values& labels, Range samples) const {
     return {inputs_of(inputs, samples), labels_of(labels, samples)};
   }
-  at::Tensor inputs_of(data::Inputs inputs, Range samples) const;
-  at::Tensor labels_of(std::span<const std::int64_t> labels, Range samples) const;
-  /// Inputs of so many samples, for a look at what becomes of them.
-  at::Tensor zeros(std::int64_t samples) const;
+  std::vector<at::Tensor> inputs_of(const data::Inputs& inputs, Range samples) const;
+  /// Labels as the data set's shape has them, for a network that makes the loss.
+  at::Tensor as_learnt(const at::Tensor& labels) const;
+  at::Tensor labels_of(const data::Values& labels, Range samples) const;
+  /// So many samples, for a look at what becomes of them.
+  Batch zeros(std::int64_t samples) const;
   /// Images in the order in which layers then go on.
   at::Tensor arranged(const at::Tensor& inputs) const;
-  /// What the network gave for so many samples, as [labels, classes]. Throws Error{Data} for another shape.
+  /// What the network gave for so many samples, as [labels, classes], or [labels] where targets are real
+  /// numbers. Throws Error{Data} for another shape.
   at::Tensor checked_logits(const at::Tensor& outputs, std::int64_t samples) const;
-  Loss loss(at::Tensor logits, const at::Tensor& labels) const;
+  Loss loss(const at::Tensor& logits, const at::Tensor& labels) const;
   /// Lets the network's layers know where the gradients of the tensors go, and the spec which are linear.
   void offer_targets();
 

@@ -116,7 +116,7 @@ void ModuleModel::end_passes() {
   tensors_.gradients().end_step();
 }
 
-std::vector<int> ModuleModel::gradient_order(data::Inputs, std::span<const std::int64_t>) {
+std::vector<int> ModuleModel::gradient_order(data::Inputs, data::Values) {
   return {tensors_.trainable().rbegin(), tensors_.trainable().rend()};
 }
 
@@ -136,7 +136,7 @@ StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Mi
   return owner_(input);
 }
 
-StepOutput ModuleModel::evaluate(data::Inputs, std::span<const std::int64_t> labels) {
+StepOutput ModuleModel::evaluate(data::Inputs, data::Values labels) {
   TAXON_CHECK(labels.empty(), "the owner's loop tests the model");
   return {};
 }

@@ -39,12 +39,12 @@ class ModuleModel final : public Model {
   void abandon_passes() { tensors_.gradients().abandon_step(); }
 
   const ModelSpec& spec() const override { return tensors_.spec(); }
-  std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override;
+  std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override;
   void bind(const Binding& binding) override { tensors_.bind(binding); }
   void unbind() override { tensors_.unbind(); }
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
-  StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override;
+  StepOutput evaluate(data::Inputs inputs, data::Values labels) override;
   std::vector<double> buffers() const override { return tensors_.buffers(); }
   void set_buffers(std::span<const double> values) override { tensors_.set_buffers(values); }
   std::vector<double> parameters() const override { return tensors_.parameter_values(); }

@@ -12,6 +12,7 @@
 #include "model/torch/gradients.h"
 #include "model/torch/named_tensor.h"
 #include "model/torch/splitter.h"
+#include "plan/model_file.h"
 
 namespace taxon::model {
 
@@ -33,6 +34,11 @@ class Network {
   /// One stage after the other takes a batch of inputs to logits [batch, classes], or [batch, targets...,
   /// classes] where samples have several labels. Throws what the framework throws.
   virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;
+  /// Of a network of one stage: all that it gives of all tensors of a batch, and of the labels after them
+  /// where it is to give a loss first. Throws Error{Data} for another number of tensors than it takes.
+  virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) {
+    return {forward(0, std::move(inputs.front()))};
+  }
   /// Parameters of other stages that this one reads beside its own. Where there are any the backward pass is
   /// taken whole.
   virtual std::vector<at::Tensor> borrowed(int /*stage*/) const { return {}; }
@@ -62,7 +68,8 @@ class Network {
 std::unique_ptr<Network> load_script(const std::string& path);
 /// A file of torch.export.save. Throws Error{Data} if it is missing, cut short, or of another kind or
 /// version, if it has operators that this libtorch has not, and if it does not map inputs of that shape to
-/// logits.
-std::unique_ptr<Network> load_exported(const std::string& path, const data::SampleShape& shape);
+/// logits, or these and labels to a loss.
+std::unique_ptr<Network> load_exported(const std::string& path, const data::SampleShape& shape,
+                                       plan::ModelReturns returns);
 
 }  // namespace taxon::model

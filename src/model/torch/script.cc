@@ -2,6 +2,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "model/torch/network.h"
@@ -19,16 +20,27 @@ class ScriptNetwork final : public Network {
   std::vector<NamedTensor> buffers() const override { return listed(module_.named_buffers()); }
 
   std::vector<std::string> stages() const override { return {}; }
-  at::Tensor forward(int, at::Tensor inputs) override {
+  at::Tensor forward(int, at::Tensor inputs) override { return run({std::move(inputs)}).front(); }
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
+    const auto& arguments = module_.get_method("forward").function().getSchema().arguments();
+    const auto needed = std::count_if(arguments.begin(), arguments.end(),
+                                      [](const c10::Argument& a) { return !a.default_value().has_value(); });
+    // The first is the module.
+    if (std::ssize(inputs) + 1 < needed || inputs.size() + 1 > arguments.size())
+      fail(fmt::format("takes {} tensors, and there are {} of a batch", arguments.size() - 1, inputs.size()));
     // The optimising executor rewrites the graph after its first runs, so that a resumed run would not give
     // the bits of an undisturbed one; Debian's build has no CPU fuser that it could gain from.
     torch::jit::GraphOptimizerEnabledGuard plain(false);
-    const c10::IValue outputs = module_.forward({inputs});
-    if (!outputs.isTensor())
-      throw Error(ErrorKind::Data,
-                  fmt::format("the TorchScript module must give one tensor of logits, but gave {}",
-                              outputs.tagKind()));
-    return outputs.toTensor();
+    const c10::IValue outputs = module_.forward(std::vector<c10::IValue>(inputs.begin(), inputs.end()));
+    if (outputs.isTensor()) return {outputs.toTensor()};
+    std::vector<at::Tensor> tensors;
+    if (outputs.isTuple())
+      for (const c10::IValue& output : outputs.toTupleRef().elements())
+        if (output.isTensor()) tensors.push_back(output.toTensor());
+    if (tensors.empty() || !outputs.toTupleRef().elements()[0].isTensor())
+      fail(
+          fmt::format("must give a tensor, or a tuple that begins with one, but gave {}", outputs.tagKind()));
+    return tensors;
   }
 
   void set_mode(Mode mode) override { module_.train(mode == Mode::Train); }
@@ -42,6 +54,9 @@ class ScriptNetwork final : public Network {
   ErrorKind fault() const override { return ErrorKind::Data; }
 
  private:
+  [[noreturn]] static void fail(const std::string& why) {
+    throw Error(ErrorKind::Data, "the TorchScript module " + why);
+  }
   template <class List>
   static std::vector<NamedTensor> listed(const List& tensors) {
     std::vector<NamedTensor> list;

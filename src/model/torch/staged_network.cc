@@ -103,7 +103,8 @@ StagedNetwork::Whole StagedNetwork::in_stages(const Division& division) const {
 }
 
 StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
-  const NetworkSplit split = net_.network->split({division, net_.name, net_.zeros(1), net_.compute});
+  const NetworkSplit split =
+      net_.network->split({division, net_.name, net_.zeros(1).inputs.front(), net_.compute});
   account_ = split.account;
   const std::vector<NamedTensor>& parameters = net_.tensors->parameters();
   const std::vector<NamedTensor> buffers = net_.network->buffers();
@@ -160,7 +161,7 @@ void StagedNetwork::probe(Whole& whole) const {
   constexpr std::int64_t kSamples = 2;
   at::NoGradGuard no_grad;
   net_.network->set_mode(Mode::Evaluate);
-  at::Tensor activations = net_.zeros(kSamples), entering;
+  at::Tensor activations = net_.zeros(kSamples).inputs.front(), entering;
   for (std::size_t i = 0; i < whole.steps.size(); ++i) {
     const Step& step = whole.steps[i];
     if (i > 0)
@@ -292,7 +293,7 @@ Range StagedNetwork::own(int piece, Range samples) const {
 
 at::Tensor StagedNetwork::input_of(std::size_t piece, data::Inputs inputs, ConstView input,
                                    Range samples) const {
-  if (pieces_[piece].inputs == 0) return net_.inputs_of(inputs, samples);
+  if (pieces_[piece].inputs == 0) return net_.inputs_of(inputs, samples).front();
   return read(ends_[piece].input, input, samples.size);
 }
 
@@ -323,7 +324,7 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
     Graph& graph = entry->second;
     graph.input = input;
     if (!kept) graph.drawn = RandomStream::of_framework();
-    BoundNetwork::Loss loss;
+    Loss loss;
     const at::Tensor activations = run(at, micro, graph, loss);
     if (is_last(pieces_[at]))
       output_ += loss.output();
@@ -333,8 +334,7 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
   });
 }
 
-at::Tensor StagedNetwork::run(std::size_t at, const MicroBatch& micro, Graph& graph,
-                              BoundNetwork::Loss& loss) {
+at::Tensor StagedNetwork::run(std::size_t at, const MicroBatch& micro, Graph& graph, Loss& loss) {
   const Piece& piece = pieces_[at];
   const Range samples = own(static_cast<int>(at), micro.samples());
   at::Tensor activations = input_of(at, micro.step->inputs, graph.input, samples);
@@ -373,7 +373,7 @@ void StagedNetwork::compute_again(int stage, const MicroBatch& micro) {
   const RandomStream now = RandomStream::of_framework();
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : net_.tensors->buffer_tensors()) buffers.push_back(buffer.tensor.clone());
-  BoundNetwork::Loss counted_before;
+  Loss counted_before;
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     const auto graph = graphs_.find({static_cast<int>(p), micro.index});
     if (pieces_[p].stage != stage || graph == graphs_.end()) continue;
@@ -473,8 +473,8 @@ void StagedNetwork::abandon_step() {
   net_.tensors->gradients().abandon_step();
 }
 
-StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, std::span<const std::int64_t> labels,
-                                   ConstView input, View output) {
+StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, data::Values labels, ConstView input,
+                                   View output) {
   if (labels.empty()) return {};
   return net_.call("evaluation", [&] {
     at::NoGradGuard no_grad;

@@ -30,7 +30,7 @@ class StagedNetwork final : public Staged {
                 View input_gradient, bool last, tensor::Milestones& marks) override;
   StepOutput end_step() override;
   void abandon_step() override;
-  StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels, ConstView input,
+  StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
                       View output) override;
 
  private:
@@ -96,7 +96,7 @@ class StagedNetwork final : public Staged {
   Link* link_that_took(std::size_t part, int micro);
   at::Tensor run(const Part& part, at::Tensor inputs, const at::Tensor& entering);
   /// Through a piece, whose graph it fills in. Of the last one the loss.
-  at::Tensor run(std::size_t piece, const MicroBatch& micro, Graph& graph, BoundNetwork::Loss& loss);
+  at::Tensor run(std::size_t piece, const MicroBatch& micro, Graph& graph, Loss& loss);
   /// Leaves of a forward pass what it can't be computed again without.
   void let_go(std::size_t piece, Graph& graph) const;
   void compute_again(int stage, const MicroBatch& micro);

@@ -23,6 +23,11 @@ at::MemoryFormat format_of(plan::MemoryFormat format, at::MemoryFormat fastest) 
   return format == plan::MemoryFormat::Auto ? fastest : at::MemoryFormat::Contiguous;
 }
 
+plan::ModelReturns returns_of(const plan::ModelPlan& model) {
+  return plan::comes_in_a_file(model) ? model.options.read<plan::ModelFileOptions>().returns
+                                      : plan::ModelReturns::Logits;
+}
+
 /// Micro-batches that the share is really cut into: none is empty. REQUIRES: the share is not.
 std::size_t parts_of(const StepInput& input) {
   return std::min(static_cast<std::size_t>(input.micro_batches), input.samples());
@@ -34,7 +39,8 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
     : net_{.name = std::move(name),
            .shape = context.shape,
            .compute = scalar_type(context.compute),
-           .stream = RandomStream(Rng(context.seed, "model", static_cast<std::uint64_t>(context.rank))())} {
+           .stream = RandomStream(Rng(context.seed, "model", static_cast<std::uint64_t>(context.rank))())},
+      returns_(returns_of(*context.plan)) {
   {
     RandomStream initial(context.seed);
     FrameworkCall state(initial, net_.threads);  // still one: this is not the compute thread, see OneThread
@@ -75,23 +81,27 @@ void TorchModel::probe() {
   constexpr std::int64_t kSamples = 2;
   at::NoGradGuard no_grad;
   net_.network->set_mode(Mode::Evaluate);
-  const at::Tensor inputs = net_.zeros(kSamples);
+  const Batch batch = net_.zeros(kSamples);
   std::map<const at::TensorImpl*, double> flops;
   try {
     flops = count_flops([&] {
-      Pass pass = start({inputs, {}});
+      Pass pass = start(batch);
       while (pass.stage < stages_) {
         advance(pass, pass.stage + 1);
         if (pass.stage < stages_) net_.outputs.push_back(layout_of(pass.activations));
       }
-      logits(pass);
+      if (const at::Tensor given = logits(pass); !given.defined()) {  // nothing is known but the loss
+        Task& task = net_.tensors->spec().task;
+        task.counts = 0;
+        task.metrics = {};
+      }
     });
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(ErrorKind::Data, fmt::format("model {} does not take inputs of shape [batch, {}] in {}: {}",
-                                             net_.name, fmt::join(net_.shape.input, ", "),
-                                             c10::toString(net_.compute), reason_of(error)));
+    throw Error(ErrorKind::Data,
+                fmt::format("model {} does not take a batch of {} in {}: {}", net_.name,
+                            data::describe(net_.shape), c10::toString(net_.compute), reason_of(error)));
   }
   ModelSpec& spec = net_.tensors->spec();
   for (std::size_t s = 0; s < spec.segments.size(); ++s) {
@@ -109,28 +119,56 @@ void TorchModel::advance(Pass& pass, int until) {
   const bool cut = backward_ == Binding::Backward::InPieces && at::GradMode::is_enabled();
   for (; pass.stage < until; ++pass.stage) {
     if (!cut) {
-      pass.activations = net_.network->forward(pass.stage, std::move(pass.activations));
+      pass.activations = step(pass, std::move(pass.activations));
       continue;
     }
     at::Tensor inputs = pass.activations.detach();
     if (pass.stage > 0) inputs.requires_grad_(true);
-    pass.activations = net_.network->forward(pass.stage, inputs);
+    pass.activations = step(pass, inputs);
     pass.pieces.push_back({inputs, pass.activations});
   }
 }
 
+at::Tensor TorchModel::step(Pass& pass, at::Tensor inputs) {
+  if (stages_ > 1) return net_.network->forward(pass.stage, std::move(inputs));
+  std::vector<at::Tensor> all = pass.batch.inputs;
+  all[0] = std::move(inputs);
+  const bool gives_loss = returns_ == plan::ModelReturns::Loss;
+  if (gives_loss) all.push_back(net_.as_learnt(pass.batch.labels));
+  std::vector<at::Tensor> given = net_.network->run(std::move(all));
+  if (!gives_loss) return std::move(given[0]);
+  pass.loss = std::move(given[0]);
+  return given.size() > 1 ? std::move(given[1]) : at::Tensor();
+}
+
 at::Tensor TorchModel::logits(Pass& pass) {
-  const std::int64_t samples = pass.batch.inputs.size(0);
+  const std::int64_t samples = pass.batch.inputs[0].size(0);
   advance(pass, stages_);
+  if (returns_ == plan::ModelReturns::Loss) {
+    if (pass.loss.numel() != 1 || !pass.loss.is_floating_point())
+      throw Error(
+          ErrorKind::Data,
+          fmt::format("model {} must give a loss, one number, but gave [{}] of type {}", net_.name,
+                      fmt::join(pass.loss.sizes().vec(), ", "), c10::toString(pass.loss.scalar_type())));
+    if (!pass.activations.defined()) return {};
+  }
   return net_.checked_logits(std::exchange(pass.activations, at::Tensor()), samples);
 }
 
-TorchModel::Loss TorchModel::loss(Pass& pass) {
+Loss TorchModel::loss(Pass& pass) {
   const at::Tensor logits = this->logits(pass);
-  return net_.loss(logits, pass.batch.labels);
+  if (!pass.loss.defined()) return net_.loss(logits, pass.batch.labels);
+  Loss loss;
+  if (logits.defined()) {
+    at::NoGradGuard no_grad;
+    loss = net_.loss(logits, pass.batch.labels);
+  }
+  // A mean over samples is one over their labels, of which all have as many.
+  loss.sum = pass.loss.reshape({}).to(at::kDouble) * pass.batch.labels.numel();
+  return loss;
 }
 
-std::vector<int> TorchModel::gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) {
+std::vector<int> TorchModel::gradient_order(data::Inputs inputs, data::Values labels) {
   if (staged_ && staged_->divided())
     return {net_.tensors->trainable().rbegin(), net_.tensors->trainable().rend()};
   const RandomStream stream = net_.stream;
@@ -272,7 +310,7 @@ StepOutput TorchModel::piece_of_step(const StepInput& input, int from) {
   return output;
 }
 
-StepOutput TorchModel::evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) {
+StepOutput TorchModel::evaluate(data::Inputs inputs, data::Values labels) {
   check_whole();
   if (labels.empty()) return {};
   return net_.call("evaluation", [&] {
@@ -287,6 +325,7 @@ StepOutput TorchModel::evaluate(data::Inputs inputs, std::span<const std::int64_
 std::vector<std::int64_t> TorchModel::write(std::span<const std::int64_t> prompt, int count,
                                             std::uint64_t seed) {
   if (net_.shape.input_type != DType::Int64 || net_.shape.target != net_.shape.input) return {};
+  if (returns_ == plan::ModelReturns::Loss || !net_.shape.more.empty()) return {};
   if (staged_ && staged_->divided()) return {};
   const RandomStream before = net_.stream;
   net_.stream = RandomStream(seed);
@@ -300,7 +339,7 @@ std::vector<std::int64_t> TorchModel::write(std::span<const std::int64_t> prompt
       const std::size_t seen = std::min(text.size(), context);
       std::vector<std::int64_t> window(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
       window.resize(context, 0);
-      Pass pass = start({at::from_blob(window.data(), {1, net_.shape.elements()}, at::kLong), {}});
+      Pass pass = start({{at::from_blob(window.data(), {1, net_.shape.elements()}, at::kLong)}, {}});
       const at::Tensor last = logits(pass)[static_cast<std::int64_t>(seen) - 1].to(at::kFloat);
       text.push_back(at::multinomial(last.softmax(0), 1).item<std::int64_t>());
     }
@@ -317,8 +356,9 @@ std::unique_ptr<Model> build_script(const ModelContext& context) {
 }
 std::unique_ptr<Model> build_exported(const ModelContext& context) {
   const std::string& path = context.plan->name;
-  return std::make_unique<TorchModel>(std::filesystem::path(path).stem().string(), context,
-                                      [&] { return load_exported(path, context.shape); });
+  return std::make_unique<TorchModel>(std::filesystem::path(path).stem().string(), context, [&] {
+    return load_exported(path, context.shape, returns_of(*context.plan));
+  });
 }
 
 }  // namespace taxon::model

@@ -27,12 +27,12 @@ class TorchModel final : public Model {
 
   const ModelSpec& spec() const override { return net_.tensors->spec(); }
   Staged* staged() override;
-  std::vector<int> gradient_order(data::Inputs inputs, std::span<const std::int64_t> labels) override;
+  std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override;
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
-  StepOutput evaluate(data::Inputs inputs, std::span<const std::int64_t> labels) override;
+  StepOutput evaluate(data::Inputs inputs, data::Values labels) override;
   /// Of the last window at most; nothing of a model that is divided. REQUIRES: the prompt is not empty.
   std::vector<std::int64_t> write(std::span<const std::int64_t> prompt, int count,
                                   std::uint64_t seed) override;
@@ -47,7 +47,6 @@ class TorchModel final : public Model {
 
  private:
   using Batch = BoundNetwork::Batch;
-  using Loss = BoundNetwork::Loss;
 
   void probe();
   void check_whole() const;
@@ -60,6 +59,7 @@ class TorchModel final : public Model {
   struct Pass {
     Batch batch;
     at::Tensor activations;
+    at::Tensor loss;            // that the network gave: the mean over the batch's samples
     int stage = 0;              // the next one
     std::vector<Piece> pieces;  // of the stages so far, if the graph is cut
   };
@@ -71,10 +71,12 @@ class TorchModel final : public Model {
     StepOutput output;
   };
 
-  Pass start(Batch batch) const { return {batch, batch.inputs, 0, {}}; }
+  static Pass start(Batch batch) { return {batch, batch.inputs.front(), {}, 0, {}}; }
   void advance(Pass& pass, int until);
+  /// The next stage of a pass.
+  at::Tensor step(Pass& pass, at::Tensor inputs);
   Loss loss(Pass& pass);
-  /// [labels, classes].
+  /// As the loss takes them; undefined where the network gives a loss alone.
   at::Tensor logits(Pass& pass);
   StepOutput whole_step(const StepInput& input);
   StepOutput piece_of_step(const StepInput& input, int from);
@@ -83,7 +85,8 @@ class TorchModel final : public Model {
 
   BoundNetwork net_;
   std::unique_ptr<StagedNetwork> staged_;
-  int stages_ = 1;             // of the network; as many as segments, or one
+  int stages_ = 1;  // of the network; as many as segments, or one
+  const plan::ModelReturns returns_;
   std::optional<Pass> begun_;  // of the first micro-batch of a step whose backward pass has not begun
   Binding::Backward backward_ = Binding::Backward::Whole;
   std::optional<Backward> pieces_;  // of a step that comes in pieces, from the first to the last

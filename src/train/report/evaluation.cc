@@ -19,13 +19,12 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
     co_await average_buffers();
   }
   enum Value { LossSum, BytesSent, Counts };
-  std::vector<double> sums(Counts + world_.model.spec().task.counts(), 0.0);
+  std::vector<double> sums(Counts + world_.model.spec().task.counts, 0.0);
   sums[BytesSent] = evaluation.bytes_sent;
   const Range share = share_of(ranks_.data.rank());
   const model::StepOutput output = co_await pass(share);
   sums[LossSum] = output.loss_sum;
-  for (std::size_t i = 0; Counts + i < sums.size(); ++i)
-    sums[Counts + i] = static_cast<double>(output.counts[i]);
+  for (std::size_t i = 0; Counts + i < sums.size(); ++i) sums[Counts + i] = output.counts[i];
   if (!own.empty()) {
     auto bring_back = on_compute(&world_.runtime, "buffers", [&] { world_.model.set_buffers(own); });
     co_await bring_back;
@@ -36,7 +35,7 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
       std::isnan(total[LossSum]) ? std::numeric_limits<double>::quiet_NaN() : total[LossSum] / labels;
   evaluation.scores = {world_.model.spec().task.metrics, {.loss = evaluation.loss}};
   for (std::size_t i = 0; Counts + i < total.size(); ++i)
-    evaluation.scores.means.shares[i] = total[Counts + i] / labels;
+    evaluation.scores.means.counts[i] = total[Counts + i] / labels;
   evaluation.bytes_sent = total[BytesSent] / ranks_.group.size();
   co_return evaluation;
 }

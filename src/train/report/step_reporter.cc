@@ -1,5 +1,6 @@
 #include "train/report/step_reporter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -16,10 +17,12 @@ task::Task<void> StepReporter::tell(StepCoordinator* pace, StepReduction::LocalS
                                     StepReduction::GlobalStatus* global) {
   std::int64_t samples = 0;
   if (!std::exchange(told_, true)) {
-    // Of a skipped step it may be none, and sums over all steps go on.
-    local.loss_sum =
-        last_->report.skipped && !std::isfinite(last_->output.loss_sum) ? 0 : last_->output.loss_sum;
-    local.counts = last_->output.counts;
+    // Of a skipped step they may be none, and sums over all steps go on.
+    const auto summand = [skipped = last_->report.skipped](double sum) {
+      return skipped && !std::isfinite(sum) ? 0 : sum;
+    };
+    local.loss_sum = summand(last_->output.loss_sum);
+    std::transform(last_->output.counts.begin(), last_->output.counts.end(), local.counts.begin(), summand);
     samples = last_->own_size;
   }
   return pace->tell(local, samples, global);
@@ -37,7 +40,7 @@ void StepReporter::finish(const StepReduction::GlobalStatus& global, double norm
   report.loss = report.skipped ? kNone : loss_sum / labels;
   report.scores = {metrics_, {.loss = report.loss}};
   for (std::size_t i = 0; i < model::kMostCounts; ++i)
-    report.scores.means.shares[i] = global.counts[i] / labels;
+    report.scores.means.counts[i] = global.counts[i] / labels;
   if (report.epoch != epoch_) {
     epoch_ = report.epoch;
     loss_ = 0;

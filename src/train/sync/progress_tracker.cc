@@ -22,9 +22,7 @@ std::span<double> counts_in(std::vector<double>& values, std::size_t from) {
   return std::span(values).subspan(from, model::kMostCounts);
 }
 
-bool are_counts(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double value) { return comm::is_count(value); });
-}
+bool fell(double now, double before) { return !comm::is_count(now) || now < before; }
 
 }  // namespace
 
@@ -67,7 +65,7 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
     if (values[Farewell] != 0) co_return;
     // A loss may be anything: training can diverge.
     const bool is_flag = values[Stop] == 0 || values[Stop] == 1;
-    if (!comm::is_count(values[Samples]) || !are_counts(counts_in(values, Counts)) || !is_flag)
+    if (!comm::is_count(values[Samples]) || !grew(counts_in(values, Counts)) || !is_flag)
       throw comm::told_wrong(channel.rank(), "reports of steps",
                              fmt::format("{} samples, counts of {}, and a stop of {}", values[Samples],
                                          fmt::join(counts_in(values, Counts), " and "), values[Stop]));
@@ -100,6 +98,13 @@ void ProgressTracker::add(int worker, std::int64_t number, const std::vector<dou
   }
 }
 
+bool ProgressTracker::grew(std::span<const double> counts,
+                           const std::array<double, model::kMostCounts>& from) const {
+  if (setup_.counts_are == model::CountsAre::Sums) return true;
+  return std::equal(counts.begin(), counts.end(), from.begin(),
+                    [](double now, double before) { return !fell(now, before); });
+}
+
 task::Task<void> ProgressTracker::exchange(std::vector<double>* values) {
   exchange::Channel channel(group_, 0, kLedgerUnit, use_++);
   co_await channel.say(kReport, as_const_view(std::span<const double>(*values)), DType::Float64);
@@ -112,16 +117,12 @@ task::Task<void> ProgressTracker::report(StepReduction::LocalStatus mine, std::i
   std::vector<double> values(kSize);
   values[Samples] = static_cast<double>(samples);
   values[LossSum] = mine.loss_sum;
-  for (std::size_t i = 0; i < model::kMostCounts; ++i)
-    values[Counts + i] = static_cast<double>(mine.counts[i]);
+  std::copy(mine.counts.begin(), mine.counts.end(), values.begin() + Counts);
   values[Stop] = mine.stop ? 1 : 0;
   co_await exchange(&values);
-  const auto fell = [](double now, double before) { return !comm::is_count(now) || now < before; };
   const std::span<double> counts = counts_in(values, AllCounts);
-  bool any_fell =
-      fell(values[AllSamples], totals->samples) || fell(values[Calls], static_cast<double>(totals->calls));
-  for (std::size_t i = 0; i < counts.size(); ++i) any_fell = any_fell || fell(counts[i], totals->counts[i]);
-  if (any_fell)
+  if (fell(values[AllSamples], totals->samples) || fell(values[Calls], static_cast<double>(totals->calls)) ||
+      !grew(counts, totals->counts))
     throw comm::told_wrong(group_.global(0), "reports of steps",
                            fmt::format("{} samples, counts of {} and {} calls, after {}, {} and {}",
                                        values[AllSamples], fmt::join(counts, " and "), values[Calls],

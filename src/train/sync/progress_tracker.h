@@ -37,6 +37,7 @@ class ProgressTracker {
     exchange::EventLog log;                    // of member 0: the order of reports
     /// At member 0: hears of each loss once.
     std::function<void(const Loss&)> lost;
+    model::CountsAre counts_are = model::CountsAre::Labels;
   };
   ProgressTracker(comm::Communicator& group, Setup setup);
 
@@ -57,6 +58,8 @@ class ProgressTracker {
   task::Task<void> receive(int worker, Loss* so_far);
   task::Task<void> exchange(std::vector<double>* values);
   void add(int worker, std::int64_t number, const std::vector<double>& report);
+  /// Whether they can have become these, as far as they are numbers of labels.
+  bool grew(std::span<const double> counts, const std::array<double, model::kMostCounts>& from = {}) const;
   bool works() const { return group_.rank() < setup_.workers; }
 
   comm::Communicator& group_;

@@ -59,7 +59,7 @@ class Apart : public StepCoordinator {
   Apart(const StepCoordinatorContext& context, std::function<bool(const ProgressTracker::Totals&)> calls)
       : context_(context),
         tracker_(context.group, {context.workers, context.begin.samples, std::move(calls), context.failures,
-                                 context.log, context.lost}) {
+                                 context.log, context.lost, context.counts_are}) {
     seen_.samples = static_cast<double>(context.begin.samples);
     if (context.node) node_.emplace(*context.node);
     tracker_.open();

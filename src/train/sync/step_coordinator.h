@@ -96,6 +96,7 @@ struct StepCoordinatorContext {
   exchange::EventLog log = {};
   StepReduction::Carries carries = StepReduction::Carries::Totals;
   std::size_t counts = 0;  // that the model's task has
+  model::CountsAre counts_are = model::CountsAre::Labels;
 };
 
 /// The pace that the plan's levels ask for.

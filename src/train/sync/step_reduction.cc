@@ -40,7 +40,7 @@ task::Task<void> StepReduction::cast(LocalStatus mine, GlobalStatus* result) {
   values[Stop] = mine.stop ? 1 : 0;
   values[LossSum] = mine.loss_sum;
   values[Exposed] = mine.exposed_seconds;
-  for (std::size_t i = 0; i < counts_; ++i) counts[i] = static_cast<double>(mine.counts[i]);
+  std::copy_n(mine.counts.begin(), counts_, counts.begin());
   if (carries_ == Carries::Divergences) {
     diverged[Ranks] = divergence.ranks;
     diverged[TheRank] = divergence.rank;

@@ -27,7 +27,7 @@ class StepReduction {
   struct LocalStatus {
     bool stop = false;
     double loss_sum = 0;  // of the step before
-    std::array<std::int64_t, model::kMostCounts> counts{};
+    std::array<double, model::kMostCounts> counts{};
     double exposed_seconds = 0;
     const Divergence* divergence = nullptr;  // of this step, read when it is sent; null: none
   };

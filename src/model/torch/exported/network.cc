@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "model/torch/exported/interpreter.h"
 #include "model/torch/exported/program.h"
@@ -18,6 +19,13 @@ using exported::Input;
 using exported::TensorMeta;
 
 [[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
+
+/// "batch, 1, 28, 28" as a list.
+std::vector<std::string> batch_of(const std::vector<std::int64_t>& extents) {
+  std::vector<std::string> words = {"batch"};
+  for (const std::int64_t extent : extents) words.push_back(fmt::format("{}", extent));
+  return words;
+}
 
 const TensorMeta& meta_of(const Graph& graph, const std::string& value) {
   const auto meta = graph.tensors.find(value);
@@ -34,70 +42,101 @@ std::string shape_text(const TensorMeta& meta) {
   return fmt::format("[{}]", fmt::join(extents, ", "));
 }
 
-const std::string& single_input(const Graph& graph) {
-  const std::string* found = nullptr;
-  int count = 0;
+std::vector<TensorMeta> user_inputs(const Graph& graph) {
+  std::vector<TensorMeta> inputs;
   for (const Input& input : graph.inputs)
-    if (input.kind == Input::Kind::User) {
-      found = &input.value;
-      ++count;
-    }
-  if (count != 1)
-    fail(fmt::format("takes {} tensors, and a data set gives it one, the batch of inputs", count));
-  return *found;
+    if (input.kind == Input::Kind::User) inputs.push_back(meta_of(graph, input.value));
+  return inputs;
 }
 
-/// Throws Error{Data} unless samples of that shape give logits of that many classes.
-void require_fit(const Graph& graph, const data::SampleShape& shape) {
-  const TensorMeta& input = meta_of(graph, single_input(graph));
+bool same_kind(at::ScalarType type, DType of) {
+  if (of == DType::UInt8) return type == at::kBool;
+  return of == DType::Int64 ? at::isIntegralType(type, /*includeBool=*/false) : at::isFloatingType(type);
+}
+
+/// What a program is given of a batch.
+struct Given {
+  std::string name;  // "inputs"
+  data::Part part;
+};
+
+/// Throws Error{Data} unless the program takes that.
+void require_fit(const TensorMeta& input, const Given& given) {
+  const auto type = exported::scalar_type(input.type);
   if (input.sizes.empty() || input.sizes[0])
-    fail(fmt::format(
-        "takes inputs of shape {} only, all of one batch size: export it with dynamic_shapes=({{0: "
-        "torch.export.Dim(\"batch\")}},)",
-        shape_text(input)));
-  bool fits = input.sizes.size() == shape.input.size() + 1;
+    fail(
+        fmt::format("takes {} of shape {} only, all of one batch size: export it with dynamic_shapes=({{0: "
+                    "torch.export.Dim(\"batch\")}},)",
+                    given.name, shape_text(input)));
+  bool fits = input.sizes.size() == given.part.extents.size() + 1;
   for (std::size_t i = 1; fits && i < input.sizes.size(); ++i)
-    fits = !input.sizes[i] || *input.sizes[i] == shape.input[i - 1];
+    fits = !input.sizes[i] || *input.sizes[i] == given.part.extents[i - 1];
   if (!fits)
-    fail(fmt::format("takes inputs of shape {}, and the data set's are [batch, {}]", shape_text(input),
-                     fmt::join(shape.input, ", ")));
-  if (!at::isFloatingType(exported::scalar_type(input.type)))
-    fail(fmt::format("takes inputs of type {}, and the data set's are numbers with fractions",
-                     c10::toString(exported::scalar_type(input.type))));
-  if (graph.outputs.size() != 1)
-    fail(fmt::format("gives {} tensors rather than one of logits", graph.outputs.size()));
+    fail(fmt::format("takes {} of shape {}, and the data set's are [{}]", given.name, shape_text(input),
+                     fmt::join(batch_of(given.part.extents), ", ")));
+  if (!same_kind(type, given.part.type))
+    fail(fmt::format("takes {} of type {}, and the data set's are {}", given.name, c10::toString(type),
+                     data::describe(given.part.type)));
+}
+
+/// Throws Error{Data} unless the program takes samples of that shape to what it shall return.
+void require_fit(const Graph& graph, const data::SampleShape& shape, plan::ModelReturns returns) {
+  const bool has_loss = returns == plan::ModelReturns::Loss;
+  std::vector<Given> given;
+  for (const data::Part& part : shape.inputs())
+    given.push_back({given.empty() ? "inputs" : fmt::format("inputs {}", given.size() + 1), part});
+  if (has_loss) given.push_back({"labels", {shape.target, shape.target_type}});
+  const std::vector<TensorMeta> inputs = user_inputs(graph);
+  if (inputs.size() != given.size())
+    fail(fmt::format("takes {} tensors, and a batch has {}: {}{}", inputs.size(), given.size(),
+                     data::describe(shape), has_loss ? "" : ", which only a loss is given (model.returns)"));
+  for (std::size_t i = 0; i < inputs.size(); ++i) require_fit(inputs[i], given[i]);
+  if (graph.outputs.empty()) fail("gives nothing");
   const TensorMeta& output = meta_of(graph, graph.outputs[0]);
-  const bool gives_logits =
-      output.sizes.size() == 2 && (!output.sizes[1] || *output.sizes[1] == shape.classes);
+  if (has_loss && !output.sizes.empty())
+    fail(fmt::format("gives a tensor of shape {} where model.returns says a loss, one number",
+                     shape_text(output)));
+  if (has_loss || shape.has_real_targets()) return;  // logits, or numbers, are tried before the run
+  std::vector<std::int64_t> wanted = shape.target;
+  wanted.push_back(shape.classes);
+  bool gives_logits = output.sizes.size() == wanted.size() + 1;
+  for (std::size_t i = 1; gives_logits && i < output.sizes.size(); ++i)
+    gives_logits = !output.sizes[i] || *output.sizes[i] == wanted[i - 1];
   if (!gives_logits)
-    fail(fmt::format("gives logits of shape {}, and the data set wants [batch, {}]", shape_text(output),
-                     shape.classes));
+    fail(fmt::format("gives logits of shape {}, and the data set wants [{}]", shape_text(output),
+                     fmt::join(batch_of(wanted), ", ")));
 }
 
 /// A program out of a file of torch.export.
 class ExportedNetwork final : public Network {
  public:
-  ExportedNetwork(exported::Program program, const data::SampleShape& shape)
+  ExportedNetwork(exported::Program program, const data::SampleShape& shape, plan::ModelReturns returns)
       : program_(std::move(program)), interpreter_(std::move(program_.graph)) {
     const Graph& graph = interpreter_.graph();
-    require_fit(graph, shape);
-    const TensorMeta& input = meta_of(graph, single_input(graph));
-    type_ = exported::scalar_type(input.type);
+    require_fit(graph, shape, returns);
+    for (const TensorMeta& input : user_inputs(graph)) types_.push_back(exported::scalar_type(input.type));
+    const TensorMeta input = user_inputs(graph).front();
     if (const auto range = graph.symbols.find(input.symbols[0]); range != graph.symbols.end())
       batch_ = range->second;
+    // In which it computes: inputs may be tokens.
+    for (const NamedTensor& parameter : program_.parameters)
+      if (!type_ && parameter.tensor.is_floating_point()) type_ = parameter.tensor.scalar_type();
   }
 
   std::vector<NamedTensor> parameters() const override { return program_.parameters; }
   std::vector<NamedTensor> buffers() const override { return program_.buffers; }
   std::vector<std::string> stages() const override { return {}; }
-  at::Tensor forward(int, at::Tensor inputs) override {
-    const std::int64_t size = inputs.size(0);
+  at::Tensor forward(int, at::Tensor inputs) override { return run({std::move(inputs)}).front(); }
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
+    const std::int64_t size = inputs.at(0).size(0);
     if (batch_.max && size > *batch_.max)
       fail(fmt::format(
           "the program was exported for batches of at most {}, and this one has {}: export it with a "
           "larger Dim(max=...), or train with more micro-batches",
           *batch_.max, size));
-    return interpreter_.run(program_.stored, std::span(&inputs, 1), mode_).at(0);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (!at::isFloatingType(types_[i])) inputs[i] = inputs[i].to(types_[i]);
+    return interpreter_.run(program_.stored, inputs, mode_);
   }
   void set_mode(Mode mode) override { mode_ = mode; }
   void cast(at::ScalarType type) override {
@@ -106,7 +145,7 @@ class ExportedNetwork final : public Network {
     std::vector<NamedTensor> constants;
     for (const at::Tensor& constant : program_.constants) constants.push_back({"", constant});
     cast_floating(constants, type);
-    interpreter_.compute_in(type_, type);
+    interpreter_.compute_in(type_.value_or(at::kFloat), type);
   }
   void offer(const at::Tensor&, GradientTarget*) override {}
   ErrorKind fault() const override { return ErrorKind::Data; }
@@ -115,15 +154,17 @@ class ExportedNetwork final : public Network {
   exported::Program program_;
   exported::Interpreter interpreter_;
   Mode mode_ = Mode::Train;
-  at::ScalarType type_ = at::kFloat;  // of its inputs, when it was exported
+  std::optional<at::ScalarType> type_;  // of its parameters, when it was exported
+  std::vector<at::ScalarType> types_;   // of its inputs, then
   exported::SymbolRange batch_;
 };
 
 }  // namespace
 
-std::unique_ptr<Network> load_exported(const std::string& path, const data::SampleShape& shape) {
+std::unique_ptr<Network> load_exported(const std::string& path, const data::SampleShape& shape,
+                                       plan::ModelReturns returns) {
   try {
-    return std::make_unique<ExportedNetwork>(exported::read_program(path), shape);
+    return std::make_unique<ExportedNetwork>(exported::read_program(path), shape, returns);
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("model.name: {} {}", path, error.what()),
                 {.operation = "load", .tensor = path});

@@ -6,6 +6,7 @@
 #include "model/bench.h"
 #include "model/torch/exported/forged.h"
 #include "model/torch/exported/networks.h"
+#include "plan/model_file.h"
 
 namespace taxon::model::exported {
 namespace {
@@ -21,14 +22,21 @@ const data::SampleShape kSequences{{4, 6}, 5};
 
 std::unique_ptr<Model> load(const std::string& path, const data::SampleShape& shape,
                             DType compute = DType::Float32, std::vector<std::string> frozen = {},
-                            int rank = 0) {
+                            int rank = 0, plan::ModelReturns returns = plan::ModelReturns::Logits) {
   plan::ModelPlan plan{.name = path, .frozen = std::move(frozen)};
+  plan.options = {{"returns", std::string(plan::to_string(returns))}};
   return make_model({.plan = &plan, .shape = shape, .compute = compute, .seed = 3, .rank = rank});
 }
 
-std::string complaint(const std::string& path, const data::SampleShape& shape) {
+std::unique_ptr<Model> load_loss(const std::string& name, const data::SampleShape& shape,
+                                 DType compute = DType::Float64) {
+  return load(path_of(name), shape, compute, {}, 0, plan::ModelReturns::Loss);
+}
+
+std::string complaint(const std::string& path, const data::SampleShape& shape,
+                      plan::ModelReturns returns = plan::ModelReturns::Logits) {
   try {
-    load(path, shape);
+    load(path, shape, DType::Float32, {}, 0, returns);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Data);
     EXPECT_THAT(error.what(), HasSubstr(path));
@@ -157,6 +165,140 @@ TEST(ExportedModel, ShapesThatDoNotFitTheDataAreSaidWithBoth) {
               HasSubstr("gives logits of shape [batch, 5], and the data set wants [batch, 10]"));
   EXPECT_THAT(complaint(path_of("two_inputs.pt2"), kRows), HasSubstr("takes 2 tensors"));
   EXPECT_THAT(complaint(path_of("gpt.pt2"), kRows), HasSubstr("takes inputs of type Long"));
+}
+
+/// Of uneven micro-batches of a part of a batch.
+TEST(ExportedModel, ItsOwnLossIsWeightedAsTheTasks) {
+  const Samples samples = make_samples(kRows, 7);
+  Bound logits(load(path_of("tied.pt2"), kRows, DType::Float64), DType::Float64, DType::Float64);
+  const StepOutput expected = logits.step(samples, 3, 11);
+  for (const char* name : {"loss.pt2", "loss_alone.pt2"}) {
+    Bound model(load_loss(name, kRows), DType::Float64, DType::Float64);
+    const bool has_logits = std::string(name) == "loss.pt2";
+    const StepOutput output = model.step(samples, 3, 11);
+    EXPECT_NEAR(output.loss_sum, expected.loss_sum, 1e-12);
+    const auto gradients = model.all_gradients(), others = logits.all_gradients();
+    ASSERT_EQ(gradients.size(), others.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i) EXPECT_NEAR(gradients[i], others[i], 1e-12);
+    const Task& task = model->spec().task;
+    EXPECT_EQ(task.metrics.empty(), !has_logits);
+    EXPECT_EQ(output.counts[0], has_logits ? expected.counts[0] : 0);
+    EXPECT_NEAR(model->evaluate(samples.inputs, samples.labels).loss_sum,
+                logits->evaluate(samples.inputs, samples.labels).loss_sum, 1e-12);
+  }
+}
+
+TEST(ExportedModel, ItsOwnLossOfRealTargetsHasTheTasksScores) {
+  const data::SampleShape shape{.input = {6}, .classes = 5, .target = {5}, .target_type = DType::Float32};
+  const Samples samples = make_samples(shape, 4);
+  std::vector<float> targets;
+  for (int i = 0; i < 20; ++i) targets.push_back(0.25F * static_cast<float>(i % 7) - 3);
+  const auto squares = load(path_of("tied.pt2"), shape, DType::Float64);
+  const auto huber = load_loss("huber.pt2", shape);
+  const StepOutput expected = squares->evaluate(samples.inputs, targets);
+  const StepOutput output = huber->evaluate(samples.inputs, targets);
+  EXPECT_EQ(output.counts, expected.counts);
+  EXPECT_LT(output.loss_sum, expected.loss_sum / 2) << "large errors count once";
+  EXPECT_EQ(huber->spec().task.name, "regression");
+}
+
+TEST(ExportedModel, WhatIsNoLossIsRefused) {
+  EXPECT_THAT(complaint(path_of("tied.pt2"), kRows, plan::ModelReturns::Loss),
+              HasSubstr("takes 1 tensors, and a batch has 2: inputs float32 [6] and one int64 label"));
+  EXPECT_THAT(complaint(path_of("loss.pt2"), kRows), HasSubstr("takes 2 tensors, and a batch has 1"));
+  EXPECT_THAT(complaint(path_of("two_inputs.pt2"), {.input = {3}, .classes = 5, .input_type = DType::Int64},
+                        plan::ModelReturns::Loss),
+              HasSubstr("takes labels of shape [batch, 6], and the data set's are [batch]"));
+  EXPECT_THAT(complaint(path_of("huber.pt2"), kRows, plan::ModelReturns::Loss),
+              HasSubstr("takes labels of shape [batch, 5], and the data set's are [batch]"));
+  EXPECT_THAT(
+      complaint(path_of("huber.pt2"), {.input = {6}, .classes = 5, .target = {5}}, plan::ModelReturns::Loss),
+      HasSubstr("takes labels of type Float, and the data set's are int64"));
+}
+
+struct Words {
+  std::vector<std::int64_t> words;
+  std::vector<std::uint8_t> mask;
+  std::vector<float> numbers;
+  std::vector<std::int64_t> labels;
+};
+
+Words make_words(std::size_t samples, std::size_t length) {
+  Words made;
+  for (std::size_t i = 0; i < samples * length; ++i) {
+    made.words.push_back(static_cast<std::int64_t>((3 * i * i + i) % 7));
+    made.mask.push_back(i % 4 != 1);
+  }
+  for (std::size_t i = 0; i < samples * 6; ++i) made.numbers.push_back(static_cast<float>(i % 5) - 2);
+  for (std::size_t i = 0; i < samples; ++i) made.labels.push_back(static_cast<std::int64_t>(i * 3 % 5));
+  return made;
+}
+
+/// In double precision though exported in single: tokens stay tokens, ranges of places too.
+TEST(ExportedModel, TokensAndMasksComeAsTheyAre) {
+  const data::SampleShape shape{
+      .input = {5}, .classes = 5, .input_type = DType::Int64, .more = {{{5}, DType::UInt8}}};
+  const Words made = make_words(6, 5);
+  const data::Inputs inputs(std::vector<data::Values>{made.words, made.mask});
+  for (const DType compute : {DType::Float32, DType::Float64}) {
+    Bound model(load(path_of("masked.pt2"), shape, compute), compute, compute);
+    const auto step = [&] {
+      Recorder marks;
+      return model->forward_backward({inputs, made.labels, 6, 2}, 0, marks).loss_sum;
+    };
+    const double start = step();
+    EXPECT_NEAR(start, model->evaluate(inputs, made.labels).loss_sum, 1e-5);
+    for (int i = 0; i < 20; ++i) {
+      step();
+      model.descend(0.3);
+    }
+    EXPECT_LT(step(), 0.8 * start);
+    std::vector<std::uint8_t> all(made.mask.size(), 1);
+    const data::Inputs unmasked(std::vector<data::Values>{made.words, all});
+    EXPECT_NE(model->evaluate(unmasked, made.labels).loss_sum, model->evaluate(inputs, made.labels).loss_sum);
+  }
+}
+
+TEST(ExportedModel, SeveralInputsInTheOrderOfTheSamples) {
+  const data::SampleShape shape{
+      .input = {3}, .classes = 5, .input_type = DType::Int64, .more = {{{6}, DType::Float32}}};
+  const Words made = make_words(6, 3);
+  const data::Inputs inputs(std::vector<data::Values>{made.words, made.numbers});
+  const auto model = load(path_of("two_inputs.pt2"), shape);
+  const auto part = [&](std::size_t begin, std::size_t size) {
+    return data::Inputs(std::vector<data::Values>{std::span(made.words).subspan(3 * begin, 3 * size),
+                                                  std::span(made.numbers).subspan(6 * begin, 6 * size)});
+  };
+  const std::span labels(made.labels);
+  EXPECT_NEAR(model->evaluate(inputs, made.labels).loss_sum,
+              model->evaluate(part(0, 2), labels.first(2)).loss_sum +
+                  model->evaluate(part(2, 4), labels.subspan(2)).loss_sum,
+              1e-5);
+  data::SampleShape turned{.input = {6}, .classes = 5, .more = {{{3}, DType::Int64}}};
+  EXPECT_THAT(complaint(path_of("two_inputs.pt2"), turned),
+              HasSubstr("takes inputs of shape [batch, 3], and the data set's are [batch, 6]"));
+  turned = {.input = {3}, .classes = 5, .more = {{{6}, DType::Float32}}};
+  EXPECT_THAT(complaint(path_of("two_inputs.pt2"), turned),
+              HasSubstr("takes inputs of type Long, and the data set's are float32"));
+  turned = {.input = {3}, .classes = 5, .input_type = DType::Int64, .more = {{{6}, DType::UInt8}}};
+  EXPECT_THAT(complaint(path_of("two_inputs.pt2"), turned),
+              HasSubstr("takes inputs 2 of type Float, and the data set's are bool"));
+}
+
+TEST(ExportedModel, WindowsOfTokensGiveLogitsForEach) {
+  const data::SampleShape shape{.input = {6}, .classes = 11, .input_type = DType::Int64, .target = {6}};
+  std::vector<std::int64_t> tokens, targets;
+  for (int i = 0; i < 24; ++i) tokens.push_back(i * i % 11), targets.push_back((i + 1) * (i + 1) % 11);
+  Bound model(load(path_of("gpt.pt2"), shape));
+  Recorder marks;
+  const model::StepInput input{.inputs = tokens, .labels = targets, .global_size = 4, .targets = 6};
+  const double start = model->forward_backward(input, 0, marks).loss_sum;
+  for (int i = 0; i < 20; ++i) {
+    model->forward_backward(input, 0, marks);
+    model.descend(0.3);
+  }
+  EXPECT_LT(model->evaluate(tokens, targets).loss_sum, 0.9 * start);
+  EXPECT_EQ(model->spec().task.name, "language_model");
 }
 
 TEST(ExportedModel, BatchesOfOneSize) {

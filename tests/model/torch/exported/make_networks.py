@@ -165,6 +165,38 @@ class TwoInputs(nn.Module):
         return self.head(self.words(words).mean(1), torch.sigmoid(self.numbers(numbers)))
 
 
+class Masked(nn.Module):
+    """Words, of which a mask says the ones that count, and their places: a range of whole numbers, and one of real ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(7, 4), nn.Embedding(5, 4)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, words, mask):
+        x = self.words(words) + self.places(torch.arange(words.shape[1]))
+        x = x * torch.arange(words.shape[1], dtype=torch.float32)[:, None]
+        x = x.masked_fill(~mask[..., None], 0.0)
+        return self.head(x.sum(1) / mask.sum(1, keepdim=True).clamp(min=1))
+
+
+class Loss(nn.Module):
+    """What the model returns is its loss, and then its logits."""
+
+    def __init__(self, net, loss):
+        super().__init__()
+        self.net, self.loss = net, loss
+
+    def forward(self, x, labels):
+        logits = self.net(x)
+        return self.loss(logits, labels), logits
+
+
+class Alone(Loss):
+    def forward(self, x, labels):
+        return self.loss(self.net(x), labels)
+
+
 class Dropout(nn.Module):
     def __init__(self):
         super().__init__()
@@ -234,6 +266,10 @@ def words(below, *shape):
     return {"shape": list(shape), "below": below}
 
 
+def flags(*shape):
+    return {"shape": list(shape), "below": -1}
+
+
 # Name: the network, its inputs without their batch dimension, the step size.
 NETWORKS = {
     "mlp": (mlp, [numbers(1, 6, 6)], 0.3),
@@ -246,6 +282,7 @@ NETWORKS = {
     "gru": (lambda: Recurrent(nn.GRU, bidirectional=True), [numbers(4, 6)], 0.3),
     "tied": (Tied, [numbers(6)], 0.2),
     "two_inputs": (TwoInputs, [words(7, 3), numbers(6)], 0.3),
+    "masked": (Masked, [words(7, 5), flags(5)], 0.3),
     "dropout": (Dropout, [numbers(6)], 0.1),
     "statistics": (Statistics, [numbers(6)], 0.2),
     "sizes": (Sizes, [numbers(6)], 0.2),
@@ -253,12 +290,20 @@ NETWORKS = {
     "double": (Double, [numbers(4, 6)], 0.3),
 }
 RANDOM = {"dropout"}
+# Networks that return their loss, with the initial values of "tied"; what they are given beside inputs of shape [6].
+LOSSES = {
+    "loss": (lambda: Loss(Tied(), F.cross_entropy), torch.zeros(BATCH, dtype=torch.long)),
+    "loss_alone": (lambda: Alone(Tied(), F.cross_entropy), torch.zeros(BATCH, dtype=torch.long)),
+    "huber": (lambda: Loss(Tied(), F.smooth_l1_loss), torch.zeros(BATCH, 5)),
+}
 
 
 def input_of(index, spec, dtype):
     """What the tests' input_of() gives."""
     shape = [BATCH, *spec["shape"]]
     count = math.prod(shape)
+    if spec["below"] < 0:
+        return torch.tensor([i % 3 != 0 for i in range(count)]).reshape(shape)
     if spec["below"]:
         return torch.tensor([(31 * i * i + 7 * i + 3) % spec["below"] for i in range(count)]).reshape(shape)
     return torch.tensor([math.sin(0.37 * i + 0.1 * index) for i in range(count)], dtype=torch.float64).reshape(shape).to(dtype)
@@ -311,6 +356,14 @@ def make(name):
     return expected
 
 
+def make_loss(name):
+    torch.manual_seed(11)
+    build, labels = LOSSES[name]
+    batch = torch.export.Dim("batch", min=1)
+    program = torch.export.export(build().train(), (torch.zeros(BATCH, 6), labels), dynamic_shapes=({0: batch}, {0: batch}))
+    torch.export.save(program, os.path.join(FOLDER, name + ".pt2"))
+
+
 def rounded(value):
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
@@ -322,6 +375,8 @@ def rounded(value):
 def main():
     torch.set_num_threads(1)
     os.makedirs(FOLDER, exist_ok=True)
+    for name in LOSSES:
+        make_loss(name)
     expected = {}
     for name in NETWORKS:
         expected[name] = rounded(make(name))

@@ -9,7 +9,7 @@ namespace taxon::model::exported {
 struct Reference {
   struct Input {
     std::vector<long> shape;  // without the batch
-    long below = 0;           // words below this; 0: numbers
+    long below = 0;           // words below this; 0: numbers; -1: flags
   };
   struct Summary {
     std::string name;
