@@ -142,11 +142,13 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::KernelHandle*
     co_await safe;
   }
   co_await update(bucket, clock);  // optimisation: the owner updates
-  co_await spread(bucket);         // communication: values travel back
-  if (!aliased()) {
-    auto safe = safe_point_->wait("backward", bucket->name);
-    co_await safe;
-    co_await adopt(bucket);
+  if (layout_.gathered == 0) {     // otherwise they do before their next use
+    co_await spread(bucket);       // communication: values travel back
+    if (!aliased()) {
+      auto safe = safe_point_->wait("backward", bucket->name);
+      co_await safe;
+      co_await adopt(bucket);
+    }
   }
   adopted(*bucket);
 }
@@ -282,7 +284,7 @@ task::Task<double> Exchange::clip(const Bucket* bucket) {
 }
 
 tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock) {
-  optim::UpdateRange place = optim::UpdateRange{bucket->owned, sums_of(*bucket), bucket->shard}.of(range);
+  optim::UpdateRange place = optim::UpdateRange{bucket->kept, sums_of(*bucket), bucket->shard}.of(range);
   return {"update",
           {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
           [this, place, clock](tensor::Milestones&) {
@@ -292,7 +294,7 @@ tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim:
 
 task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) {
   BucketScheduler::Admission turn = co_await updates_.enter(bucket->id.value(), bucket->name);
-  const Range owned = bucket->owned;
+  const Range owned = bucket->kept;
   if (!halves_ || owned.size < kHalvedElements) {
     co_await update_here(bucket, owned, clock);
     co_return;

@@ -17,8 +17,9 @@ namespace taxon::exchange {
 struct Arenas {
   const tensor::Arena* gradients = nullptr;  // this rank's part of the mean gradient, then sums
   const tensor::Arena* sums = nullptr;       // what the rule reads: the gradients, or a shard beside a ring
-  const tensor::Arena* master = nullptr;     // what the rule updates
+  const tensor::Arena* master = nullptr;     // what the rule updates: all weights, or those that are kept
   const tensor::Arena* compute = nullptr;    // what the model reads; the master itself when the types agree
+                                             // and all weights are there
   const tensor::Arena* factors = nullptr;    // of buckets that have some; null: none has
 };
 

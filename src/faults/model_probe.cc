@@ -12,10 +12,11 @@ void ModelProbe::bind(const model::Binding& binding) {
 }
 
 /// Of the parameters: what lies between them in the arena means nothing.
-std::uint64_t ModelProbe::hash() const {
-  std::uint64_t hash = 0;
-  for (const tensor::Slot& slot : binding_.layout->slots()) {
-    View bytes = binding_.weights->bytes(slot.range);
+std::uint64_t ModelProbe::hash(std::uint64_t hash, Range segments) const {
+  for (std::size_t slot = 0; slot < binding_.parameters.size(); ++slot) {
+    const auto segment = static_cast<std::size_t>(spec().segment_of(binding_.parameters[slot]));
+    if (segment < segments.begin || segment >= segments.end()) continue;
+    View bytes = binding_.weights->bytes(binding_.weight(slot));
     hash = XXH64(bytes.data(), bytes.size(), hash);
   }
   return hash;
@@ -39,7 +40,7 @@ void ModelProbe::note_weights() {
   if (observations_.weights.empty())
     for (const tensor::Slot& slot : binding_.layout->slots())
       observations_.before += sum_of(*binding_.weights, slot.range);
-  observations_.weights.push_back(hash());
+  observations_.weights.push_back(hash(0, {0, spec().segments.size()}));
 }
 
 void ModelProbe::note_gradients(std::size_t arena) {
@@ -66,18 +67,27 @@ class ModelProbe::Stages final : public model::Staged {
   void divide(const model::Division& division) override { inner_.divide(division); }
   const std::vector<model::Piece>& pieces() const override { return inner_.pieces(); }
   void begin_step(const model::StepInput& input) override {
-    probe_.note_weights();
+    if (!probe_.binding_.in_parts()) probe_.note_weights();
     inner_.begin_step(input);
   }
   void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
+    if (probe_.binding_.in_parts() && micro.index == 0)
+      hash_ = probe_.hash(hash_, pieces()[static_cast<std::size_t>(piece)].segments);
     inner_.forward(piece, micro, input, output);
   }
   void backward(int piece, const model::MicroBatch& micro, model::Gradients which, ConstView output_gradient,
                 View input_gradient, bool last, tensor::Milestones& marks) override {
     inner_.backward(piece, micro, which, output_gradient, input_gradient, last, marks);
   }
-  model::StepOutput end_step() override { return inner_.end_step(); }
-  void abandon_step() override { inner_.abandon_step(); }
+  model::StepOutput end_step() override {
+    if (probe_.binding_.in_parts()) probe_.observations_.weights.push_back(hash_);
+    hash_ = 0;
+    return inner_.end_step();
+  }
+  void abandon_step() override {
+    hash_ = 0;
+    inner_.abandon_step();
+  }
   model::StepOutput evaluate(int piece, data::Inputs inputs, std::span<const std::int64_t> labels,
                              ConstView input, View output) override {
     return inner_.evaluate(piece, inputs, labels, input, output);
@@ -86,6 +96,7 @@ class ModelProbe::Stages final : public model::Staged {
  private:
   ModelProbe& probe_;
   model::Staged& inner_;
+  std::uint64_t hash_ = 0;  // of what the step's passes read so far, where weights are there in turn
 };
 
 ModelProbe::ModelProbe(std::unique_ptr<model::Model> inner, Observations& observations)

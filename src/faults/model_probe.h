@@ -45,7 +45,8 @@ class ModelProbe final : public model::Model {
 
  private:
   class Stages;
-  std::uint64_t hash() const;
+  /// Of the parameters of these segments, after others'.
+  std::uint64_t hash(std::uint64_t before, Range segments) const;
   /// The weights as a pass that begins reads them.
   void note_weights();
   /// What it made of them.

@@ -89,7 +89,10 @@ HeldStages held_stages(const ModelSpec& whole, const Division& division,
         auto at = std::find(held.parameters.begin(), held.parameters.end(), p);
         const auto index = static_cast<int>(at - held.parameters.begin());
         held.reads.back().push_back(index);
-        if (at != held.parameters.end()) continue;
+        if (at != held.parameters.end()) {
+          spec.segments.back().borrowed.push_back(index);
+          continue;
+        }
         held.parameters.push_back(p);
         spec.segments.back().parameters.push_back(index);
         spec.parameters.push_back(whole.parameters[static_cast<std::size_t>(p)]);

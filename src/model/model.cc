@@ -27,6 +27,14 @@ int ModelSpec::segment_of(int parameter) const {
   return 0;
 }
 
+std::vector<int> ModelSpec::borrowers_of(int parameter) const {
+  std::vector<int> borrowers;
+  for (std::size_t s = 0; s < segments.size(); ++s)
+    if (std::count(segments[s].borrowed.begin(), segments[s].borrowed.end(), parameter) > 0)
+      borrowers.push_back(static_cast<int>(s));
+  return borrowers;
+}
+
 StepOutput& StepOutput::operator+=(const StepOutput& other) {
   loss_sum += other.loss_sum;
   for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
@@ -39,12 +47,30 @@ const FactorSlot* Binding::factors_of(std::size_t slot) const {
   return found == factor_slots.end() ? nullptr : &*found;
 }
 
+namespace {
+
+/// The bucket of a slot's first element.
+const BucketRange& bucket_of(const Binding& binding, std::size_t slot) {
+  const std::size_t begin = binding.layout->slots()[slot].range.begin;
+  auto bucket = std::partition_point(binding.buckets.begin(), binding.buckets.end(),
+                                     [&](const BucketRange& b) { return b.weights.end() <= begin; });
+  TAXON_CHECK(bucket != binding.buckets.end(), "slot ", slot, " lies in no bucket");
+  return *bucket;
+}
+
+}  // namespace
+
 Range Binding::gradient(std::size_t slot) const {
+  const BucketRange& bucket = bucket_of(*this, slot);
   const Range range = layout->slots()[slot].range;
-  auto bucket = std::partition_point(buckets.begin(), buckets.end(),
-                                     [&](const BucketRange& b) { return b.weights.end() <= range.begin; });
-  TAXON_CHECK(bucket != buckets.end(), "slot ", slot, " lies in no bucket");
-  return {bucket->gradients.begin + (range.begin - bucket->weights.begin), range.size};
+  return {bucket.gradients.begin + (range.begin - bucket.weights.begin), range.size};
+}
+
+Range Binding::weight(std::size_t slot) const {
+  const Range range = layout->slots()[slot].range;
+  if (!in_parts()) return range;
+  const BucketRange& bucket = bucket_of(*this, slot);
+  return {bucket.gathered.begin + (range.begin - bucket.weights.begin), range.size};
 }
 
 }  // namespace taxon::model

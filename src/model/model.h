@@ -51,6 +51,7 @@ struct Segment {
   double forward_seconds = 0;   // per sample, measured; these take the place of the figures above
   double backward_seconds = 0;
   std::int64_t outputs = 0;  // elements of a sample that go on to the next segment; 0: unknown, or the loss
+  std::vector<int> borrowed = {};  // of a model that is divided: parameters of others that it reads
 };
 
 /// When a parameter's gradient is complete, as shares of the backward pass's time: its first elements from
@@ -69,6 +70,8 @@ struct ModelSpec {
   std::int64_t parameter_count() const;
   /// The segment that a parameter is in.
   int segment_of(int parameter) const;
+  /// Others that read it, ascending.
+  std::vector<int> borrowers_of(int parameter) const;
   /// Whether the backward pass can be taken in pieces, segment by segment.
   bool divisible = false;
   // Of a model that is divided over a tensor axis: parameters and buffers with a split are parts.
@@ -80,6 +83,8 @@ struct ModelSpec {
 /// Elements of a bucket: in the weights, and in the gradients.
 struct BucketRange {
   Range weights, gradients;
+  /// Where weights are there only while somebody uses them: in the arena of weights. Empty: as in `weights`.
+  Range gathered = {};
 };
 
 /// A linear weight whose gradient is left as its sufficient factors: D^T X of two matrices with a row for
@@ -110,6 +115,11 @@ struct Binding {
   const FactorSlot* factors_of(std::size_t slot) const;
   /// Elements of a slot in the arenas of gradients: all parts of one slot lie one after the other there too.
   Range gradient(std::size_t slot) const;
+  /// Likewise in that of weights.
+  Range weight(std::size_t slot) const;
+  /// Weights are there only while somebody uses them (exchange::Gathering): what a segment's parameters hold
+  /// counts in its passes alone. REQUIRES: a model that is divided.
+  bool in_parts() const { return !buckets.empty() && buckets.front().gathered.size > 0; }
 };
 
 /// One worker's share of a step.
@@ -171,7 +181,7 @@ class Model {
   /// `binding.gradients` from now on.
   virtual void bind(const Binding& binding) = 0;
   /// Gives the parameters memory of their own again, values kept, so that the model outlives the arenas. It
-  /// may be bound again.
+  /// may be bound again. After a binding in parts, there are no values to keep.
   virtual void unbind() = 0;
 
   /// Begins a step: the forward pass of the first micro-batch, up to segment `until` (exclusive) or less far.

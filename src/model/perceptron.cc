@@ -81,13 +81,14 @@ std::vector<int> Perceptron::gradient_order(data::Inputs, std::span<const std::i
 void Perceptron::bind(const Binding& binding) {
   binding_ = binding;
   progress_ = Progress(binding);
+  if (binding.in_parts()) return;
   for (std::size_t slot = 0; slot < binding.parameters.size(); ++slot)
     store(values_[held(binding.parameters[slot])], *binding.weights, binding.layout->slots()[slot].range);
   load_all();  // what the type of the weights has left of them
 }
 
 void Perceptron::unbind() {
-  load_all();
+  if (!binding_.in_parts()) load_all();
   binding_ = {};
 }
 
@@ -102,7 +103,7 @@ void Perceptron::load(int segment) {
     auto& value = values_[held(binding_.parameters[slot])];
     dispatch(binding_.weights->type(), [&](auto zero) {
       using T = decltype(zero);
-      auto stored = binding_.weights->values<T>(binding_.layout->slots()[slot].range);
+      auto stored = binding_.weights->values<T>(binding_.weight(slot));
       for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<Wide<T>>(stored[i]);
     });
   }

@@ -42,6 +42,8 @@ class Perceptron::Stages final : public Staged {
     bool hidden = false, out = false, loss = false;
   };
   void split(const Division& division);
+  /// Reads what the piece's parameters are now.
+  void load(int piece);
   /// Numbers of the compute type.
   std::vector<double> read(ConstView from, std::size_t count) const;
   void write(const std::vector<double>& values, View to) const;
@@ -116,12 +118,16 @@ void Perceptron::Stages::split(const Division& division) {
 }
 
 void Perceptron::Stages::begin_step(const StepInput& input) {
-  model_.load_all();
   model_.gradients_.clear();
   for (const auto& value : model_.values_) model_.gradients_.emplace_back(value.size(), 0.0);
   model_.progress_.begin();
   arena_ = input.gradients;
   output_ = {};
+}
+
+void Perceptron::Stages::load(int piece) {
+  const Range segments = pieces_[static_cast<std::size_t>(piece)].segments;
+  for (std::size_t s = segments.begin; s < segments.end(); ++s) model_.load(static_cast<int>(s));
 }
 
 std::vector<double> Perceptron::Stages::read(ConstView from, std::size_t count) const {
@@ -149,6 +155,7 @@ void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView i
   if (samples.size == 0) return;
   const Content content = contents_[static_cast<std::size_t>(index)];
   const StepInput& step = *micro.step;
+  load(index);
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   Kept kept;
   if (content.hidden) {
@@ -183,6 +190,7 @@ void Perceptron::Stages::backward(int index, const MicroBatch& micro, Gradients 
   const Range samples = micro.samples();
   const Content content = contents_[static_cast<std::size_t>(index)];
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
+  load(index);
   if (samples.size > 0 && which != Gradients::OfWeights) {
     Kept& kept = kept_.at({index, micro.index});
     if (content.out) {
@@ -225,7 +233,7 @@ StepOutput Perceptron::Stages::evaluate(int index, data::Inputs inputs, std::spa
                                         ConstView input, View output) {
   const Content content = contents_[static_cast<std::size_t>(index)];
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
-  model_.load_all();
+  load(index);
   std::vector<double> activations(labels.size() * hidden), logits(labels.size() * classes);
   if (!content.hidden && content.out) activations = read(input, activations.size());
   if (!content.hidden && !content.out) logits = read(input, logits.size());

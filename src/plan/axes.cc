@@ -24,7 +24,8 @@ std::string owner_of(const LevelPlan& level, const Catalogue& known) {
     return fmt::format("replicas, {}", has_words ? rule->replicas : with_dashes(level.rule));
   }
   const bool has_words = topology && !topology->optimisation.empty();
-  return has_words ? topology->optimisation : with_dashes(level.topology);
+  const std::string owner = has_words ? topology->optimisation : with_dashes(level.topology);
+  return known.shards_parameters(level) ? owner + " with the parameters" : owner;
 }
 
 void add_once(std::vector<std::string>& list, std::string text) {

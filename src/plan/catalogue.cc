@@ -53,15 +53,28 @@ SumAt Catalogue::sum_at(const LevelPlan& level) const {
   return topology ? topology->sum : SumAt::Nowhere;
 }
 
-ConsistencyBounds Catalogue::bounds_of(const LevelPlan& level) const {
-  const Consistency* row = find_consistency(level.consistency);
-  if (!row || !row->bounds) return {};
-  const auto& given = level.options.given();
-  const bool allowed = std::all_of(row->options.begin(), row->options.end(), [&](const OptionKey& key) {
+namespace {
+
+bool are_allowed(const Options& options, const std::vector<OptionKey>& keys) {
+  const auto& given = options.given();
+  return std::all_of(keys.begin(), keys.end(), [&](const OptionKey& key) {
     const auto text = given.find(key.key);
     return text == given.end() || key.canonical(text->second);
   });
-  return allowed ? row->bounds(level) : ConsistencyBounds();
+}
+
+}  // namespace
+
+ConsistencyBounds Catalogue::bounds_of(const LevelPlan& level) const {
+  const Consistency* row = find_consistency(level.consistency);
+  if (!row || !row->bounds || !are_allowed(level.options, row->options)) return {};
+  return row->bounds(level);
+}
+
+bool Catalogue::shards_parameters(const LevelPlan& level) const {
+  const Topology* row = find_topology(level.topology);
+  if (!row || !row->gathered_ahead || !are_allowed(level.options, row->options)) return false;
+  return row->gathered_ahead(level).has_value();
 }
 
 std::vector<OptionKey> own_keys(const CodecPlan& codec, const Catalogue& catalogue) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,7 @@ struct Catalogue {
     std::string sentence = {};
     std::vector<OptionKey> options = {};
     std::span<const LevelRule> rules = {};
+    std::optional<int> (*gathered_ahead)(const LevelPlan&) = nullptr;  // as its row's; null: none
   };
   struct Outer {
     std::string name;
@@ -169,6 +171,8 @@ struct Catalogue {
 
   /// Of the level's topology.
   SumAt sum_at(const LevelPlan& level) const;
+  /// Whether ranks keep their parts of the parameters alone. False for values that its keys don't allow.
+  bool shards_parameters(const LevelPlan& level) const;
   /// Of servers; those of workers in step for a name that no row has, or values that its keys don't allow.
   ConsistencyBounds bounds_of(const LevelPlan& level) const;
 };

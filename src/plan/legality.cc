@@ -306,8 +306,12 @@ Violation ring_in_order(const LegalityInput& c) {
 }
 
 Violation ring_once(const LegalityInput& c) {
-  return unless(c.plan.exchange.gradients != GradientMemory::Ring || c.plan.batch.micro_batches == 1,
-                fmt::format("batch.micro_batches is {}", c.plan.batch.micro_batches));
+  const auto& levels = c.plan.exchange.levels;
+  const bool by_segments = std::any_of(
+      levels.begin(), levels.end(), [&](const LevelPlan& level) { return c.known.shards_parameters(level); });
+  return unless(
+      c.plan.exchange.gradients != GradientMemory::Ring || c.plan.batch.micro_batches == 1 || by_segments,
+      fmt::format("batch.micro_batches is {}", c.plan.batch.micro_batches));
 }
 
 Violation ring_at_once(const LegalityInput& c) {
@@ -434,7 +438,10 @@ constexpr LegalityRow kRows[] = {
     {"exchange.delay", "replicas that meet have a delay of their own, that of their level", meets_undelayed},
     {"exchange.gradients", "ring needs a level whose topology is sharded", ring_owned},
     {"exchange.gradients", "ring needs order: backward", ring_in_order},
-    {"exchange.gradients", "ring needs batch.micro_batches: 1, since sums of micro-batches need whole memory",
+    {"exchange.gradients",
+     "ring needs batch.micro_batches: 1, since sums of micro-batches need whole memory, unless parameters "
+     "are "
+     "sharded and all micro-batches pass a segment before the next one",
      ring_once},
     {"exchange.gradients", "ring and a delay above 0 exclude each other", ring_at_once},
     {"on_divergence",

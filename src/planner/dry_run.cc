@@ -17,6 +17,8 @@
 #include "optim/rule.h"
 #include "plan/axes.h"
 #include "plan/changes.h"
+#include "train/start/divided.h"
+#include "train/start/layout.h"
 
 namespace taxon::planner {
 namespace {
@@ -46,18 +48,20 @@ std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world
 std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const exchange::Extensions& own) {
   data::FileStorage storage;
   job::TrainingInputs training = job::open_training_inputs(plan, storage, 0, world_size);
-  const model::ModelSpec& spec = training.model->spec();
   const data::Samples share = read_share(plan, *training.datasets.train, world_size);
   std::uint64_t before = launch::peak_rss_bytes();
   std::vector<int> order = training.model->gradient_order(share.inputs(), share.labels);
   std::uint64_t pass = launch::peak_rss_bytes() - before;
+  const auto ahead = exchange::gathered_ahead(plan.exchange.levels, own);
+  if (ahead) {
+    train::staged_passes(*training.model).divide(train::by_segments(training.model->spec()));
+    order = train::backwards(training.model->spec());
+  }
+  const model::ModelSpec& spec = training.model->spec();
+  const int segments = static_cast<int>(spec.segments.size());
 
   plan::Plan resolved = plan;
-  std::vector<exchange::Tensor> tensors;
-  for (int p : order) {
-    const auto& parameter = spec.parameters[static_cast<std::size_t>(p)];
-    tensors.push_back({parameter.name, parameter.shape, spec.segment_of(p), parameter.linear});
-  }
+  std::vector<exchange::Tensor> tensors = train::tensors_of(spec, order, ahead.has_value());
   std::vector<exchange::LevelShape> shapes = level_shapes(plan, world_size);
   const exchange::FactorGroup group{shapes.front().size, world_size};
   exchange::choose_factors(tensors, plan, group);
@@ -75,28 +79,37 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const 
   std::int64_t trained = 0;
   double sent = 0, owned = 0;
   for (const auto& tensor : tensors) trained += tensor.count();
-  const auto placed = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
+  auto placed = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
+  if (ahead) exchange::keep_parts(placed, segments, *ahead);
+  const double narrower = static_cast<double>(size_of(plan.precision.compute)) /
+                          static_cast<double>(size_of(plan.precision.master));
   for (std::size_t b = 0; b < placed.buckets.size(); ++b) {
     const auto& bucket = resolved.resolved.buckets[b];
     const auto pieces = exchange::pieces_of(placed.arena.slots(), placed.buckets[b].range);
-    sent +=
-        exchange::bytes_sent(bucket, plan.exchange.levels, {.shapes = shapes, .pieces = pieces, .own = own});
+    const double spreads =
+        ahead ? narrower * exchange::gathers_per_step(placed.buckets[b], segments, *ahead) : 1;
+    sent += exchange::bytes_sent(bucket, plan.exchange.levels,
+                                 {.shapes = shapes, .pieces = pieces, .own = own, .spreads = spreads});
     owned += static_cast<double>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes, own));
   }
   auto master = static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.master));
   double compute = plan.precision.compute == plan.precision.master
                        ? 0
                        : static_cast<double>(trained) * static_cast<double>(size_of(plan.precision.compute));
-  double gradients = master;
+  double gradients = master, weights = master;
+  if (ahead) {
+    weights = owned;
+    compute = static_cast<double>(placed.gathered * size_of(plan.precision.compute));
+  }
   if (plan.exchange.gradients == plan::GradientMemory::Ring) {
     exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
-    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
+    exchange::lay_out_ring(layout, segments, plan.exchange.in_flight);
     gradients = static_cast<double>(layout.gradients * size_of(plan.precision.master)) + owned;
   }
   for (const plan::BucketPlan& bucket : resolved.resolved.buckets)
     gradients += static_cast<double>(bucket.factors) * group.members;
   gradients *= 1 + plan.exchange.delay;
-  double arenas = master + gradients + owned * rule.state_arenas + compute;
+  double arenas = weights + gradients + owned * rule.state_arenas + compute;
   const plan::Axes axes = plan::axes_of(resolved, known);
   text += fmt::format("# on the axes: {}; {}; {}; {}; {}\n", axes.parallelism, axes.optimisation,
                       axes.scheduling, axes.communication, axes.compression);
@@ -105,8 +118,9 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const 
   text += fmt::format(
       "# memory per worker: {} (weights {}, gradients {}, optimiser state {}{}), and about {} for a forward "
       "and backward pass of {} samples\n",
-      format_bytes(arenas + static_cast<double>(pass)), format_bytes(master), format_bytes(gradients),
-      format_bytes(owned * rule.state_arenas), compute > 0 ? ", compute copy " + format_bytes(compute) : "",
+      format_bytes(arenas + static_cast<double>(pass)), format_bytes(weights), format_bytes(gradients),
+      format_bytes(owned * rule.state_arenas),
+      compute > 0 ? (ahead ? ", gathered weights " : ", compute copy ") + format_bytes(compute) : "",
       format_bytes(static_cast<double>(pass)),
       static_cast<std::int64_t>(share.labels.size()) / training.datasets.train->shape().targets());
   text += fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),

@@ -88,6 +88,13 @@ task::Task<StagedPass::Done> StagedPass::run(const model::StepInput* input, Flig
   } catch (...) {
     if (!error) error = std::current_exception();
   }
+  try {
+    if (setup_.parameters) {
+      co_await setup_.parameters->close();
+    }
+  } catch (...) {
+    if (!error) error = std::current_exception();
+  }
   if (error) {
     auto abandon = on_compute(&runtime_, "abandon step", [this] { staged_.abandon_step(); });
     co_await abandon;
@@ -104,7 +111,10 @@ task::Task<void> StagedPass::carry_out(Step* step) {
   const auto last = last_gradients(actions());
   for (std::size_t i = 0; i < actions().size(); ++i) {
     const Action action = actions()[i];
-    if (program::computes(action.kind)) expect_until_next_pass(step, i);
+    if (program::computes(action.kind)) {
+      expect_until_next_pass(step, i);
+      co_await open(step, i);
+    }
     if (action.kind == ActionKind::Forward) {
       auto passing = forward(step, action);
       co_await passing;
@@ -136,6 +146,20 @@ void StagedPass::expect_until_next_pass(Step* step, std::size_t at) {
   for (std::size_t i = std::max(at, step->expected); i < until; ++i)
     if (program::receives(actions()[i].kind)) expect(step, actions()[i]);
   step->expected = std::max(step->expected, until);
+}
+
+task::Task<void> StagedPass::open(Step* step, std::size_t at) {
+  if (!setup_.parameters) co_return;
+  std::vector<int> ahead;
+  int last = actions()[at].stage;
+  for (std::size_t i = at + 1; i < actions().size() && ahead.size() < static_cast<std::size_t>(setup_.ahead);
+       ++i)
+    if (program::computes(actions()[i].kind) && std::exchange(last, actions()[i].stage) != actions()[i].stage)
+      ahead.push_back(last);
+  const Instant begin = runtime_.executor().now();
+  auto opening = setup_.parameters->open(actions()[at].stage, std::move(ahead));
+  co_await opening;
+  step->done.idle += runtime_.executor().now() - begin;
 }
 
 task::Task<void> StagedPass::forward(Step* step, Action action) {
@@ -179,6 +203,9 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
     const Place place{*index, action.micro};
     const Crossing crossing = back(*index, samples);
     const bool of_inputs = which != model::Gradients::OfWeights;
+    for (std::size_t s = here.segments.begin; s < here.segments.end(); ++s) {
+      co_await room(step, s);
+    }
     Payload given, made;
     if (of_inputs && here.outputs > 0 && samples > 0) {
       given = std::move(step->gradients.at(place));
@@ -214,6 +241,13 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
       step->input_gradients[{action.stage, action.micro}] = made;
     }
   }
+}
+
+/// Until gradients of the segment may be written.
+task::Task<void> StagedPass::room(Step* step, std::size_t segment) {
+  const Instant begin = runtime_.executor().now();
+  co_await step->flight->exchange->room(static_cast<int>(segment));
+  step->done.idle += runtime_.executor().now() - begin;
 }
 
 /// Begins it; what it reads stays until it has left.
@@ -331,15 +365,47 @@ task::Task<void> StagedPass::complete(Step* step, tensor::Kernel kernel, int seg
 
 task::Task<model::StepOutput> StagedPass::evaluate(const data::Dataset* dataset,
                                                    std::vector<std::int64_t> indices) {
+  model::StepOutput output;
+  std::exception_ptr error;
+  if (!setup_.parameters) {
+    output = co_await pass_forward(dataset, std::move(indices));
+    co_return output;
+  }
+  try {
+    auto passing = pass_forward(dataset, std::move(indices));
+    output = co_await passing;
+  } catch (...) {
+    error = std::current_exception();
+    if (!runtime_.pending().cancelled()) runtime_.pending().cancel(error);
+  }
+  try {
+    co_await setup_.parameters->close();
+  } catch (...) {
+    if (!error) error = std::current_exception();
+  }
+  if (error) std::rethrow_exception(error);
+  co_return output;
+}
+
+task::Task<model::StepOutput> StagedPass::pass_forward(const data::Dataset* dataset,
+                                                       std::vector<std::int64_t> indices) {
   const std::size_t samples = indices.size();
   data::Samples read;
   model::StepOutput output;
   Payload values;  // that leave the piece before
-  if (samples == 0) co_return output;
+  if (samples == 0 && !setup_.parameters) co_return output;
   const int micros = program_.micros;
   comm::Communicator& pipeline = setup_.replica->pipeline;
   for (int stage = 0; stage < program_.stages; ++stage) {
     if (!holds(stage)) continue;
+    if (setup_.parameters) {
+      std::vector<int> ahead;
+      for (int next = stage + 1; next <= std::min(stage + setup_.ahead, program_.stages - 1); ++next)
+        ahead.push_back(next);
+      auto opening = setup_.parameters->open(stage, std::move(ahead));
+      co_await opening;
+      if (samples == 0) continue;
+    }
     const std::vector<int> own = pieces_of(stage);
     if (stage > 0 && !holds(stage - 1)) {
       const model::Piece& first = piece(own.front());

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "exchange/gathering.h"
 #include "model/staged.h"
 #include "task/scope.h"
 #include "train/crossing.h"
@@ -28,6 +29,10 @@ class StagedPass {
     model::Binding binding;       // of the model, for costs
     DType type = DType::Float32;  // that it computes in
     std::int64_t targets = 1;     // labels of a sample
+    /// Of parameters that are gathered before use, so many stages ahead, which are segments then; null: all
+    /// are there.
+    exchange::Gathering* parameters = nullptr;
+    int ahead = 0;
   };
   StagedPass(comm::Runtime& runtime, Setup setup);
 
@@ -41,7 +46,8 @@ class StagedPass {
   task::Task<Done> run(const model::StepInput* input, Flight* flight);
 
   /// Collective over the replica: forward in evaluation mode, of these samples of a data set. Loss and counts
-  /// as Done::output.
+  /// as Done::output. Where parameters are gathered it is collective over their owners too, and there may be
+  /// no samples.
   task::Task<model::StepOutput> evaluate(const data::Dataset* dataset, std::vector<std::int64_t> indices);
 
  private:
@@ -54,6 +60,10 @@ class StagedPass {
   struct Step;
 
   task::Task<void> carry_out(Step* step);
+  task::Task<model::StepOutput> pass_forward(const data::Dataset* dataset, std::vector<std::int64_t> indices);
+  /// Gathers what a stage's passes read, and what those after it will.
+  task::Task<void> open(Step* step, std::size_t at);
+  task::Task<void> room(Step* step, std::size_t segment);
   task::Task<void> forward(Step* step, program::Action action);
   task::Task<void> backward(Step* step, program::Action action, bool last);
   void send(Step* step, program::Action action);

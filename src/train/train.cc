@@ -25,6 +25,7 @@
 #include "train/start/summands.h"
 #include "train/state/replicas.h"
 #include "train/state/saving.h"
+#include "train/state/shard_transfer.h"
 #include "train/stepper.h"
 #include "train/sync/sample_weights.h"
 #include "train/sync/step_coordinator.h"
@@ -108,7 +109,8 @@ class Trainer {
   std::unique_ptr<State> state_;
   ProcessGroups groups_;
   std::optional<SummandGroups> summands_;
-  std::unique_ptr<StagedPass> staged_;  // null likewise
+  std::unique_ptr<exchange::Gathering> gathering_;  // null: every rank has all parameters of its part
+  std::unique_ptr<StagedPass> staged_;              // null: as divided_
   std::optional<SampleWeights> shares_;
   std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<Evaluator> evaluator_;
@@ -185,10 +187,18 @@ task::Task<void> Trainer::prepare() {
   meter_.begin_bytes();  // before workers that are faster may be served
   co_await replicas_->begin(&run_start);
   const RankGroups everybody = ranks();
+  const auto ahead = exchange::gathered_ahead(plan_.exchange.levels, options_.own);
+  if (ahead) {
+    const exchange::Arenas arenas = state_->arenas(0);
+    gathering_ = std::make_unique<exchange::Gathering>(
+        runtime(),
+        exchange::Gathering::Setup{&state_->layout(), arenas.master, arenas.compute, &everybody.levels});
+  }
   if (divided_)
     staged_ = std::make_unique<StagedPass>(
         runtime(), StagedPass::Setup{&world_.model, divided_.get(), everybody.replica, state_->binding(),
-                                     plan_.precision.compute});
+                                     plan_.precision.compute, world_.datasets.train->shape().targets(),
+                                     gathering_.get(), ahead.value_or(0)});
   evaluator_ = std::make_unique<Evaluator>(world_, plan_, everybody, staged_.get());
   saver_ = std::make_unique<Saver>(world_, everybody,
                                    Saver::Setup{&options_, &plan_, state_.get(), replicas_.get(), &whole()});
@@ -463,10 +473,12 @@ task::Task<void> Trainer::tidy(std::exception_ptr error) {
 task::Task<void> Trainer::evaluate() {
   if (!tests()) co_return;
   co_await flush_report();
-  const auto sent = static_cast<double>(bytes_of_training());
+  const std::uint64_t before = bytes_of_training();
+  const auto sent = static_cast<double>(before);
   co_await replicas_->load_consensus();
   auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
   const Evaluation seen = co_await evaluating;
+  if (gathering_) meter_.leave_out(bytes_of_training() - before);  // a gather of all for each batch
   co_await replicas_->restore_local();
   world_.observer.evaluated(seen);
   if (data::FaultLog* faults = told_faults()) tell(faults->rest());
@@ -519,21 +531,34 @@ task::Task<void> Trainer::compare_data() {
 task::Task<void> Trainer::compare_weights(std::string what) {
   std::uint64_t hash = 0;
   bool finite = true;
-  tensor::Cost cost{0, state_->master().bytes().size()};
-  auto hashing = on_compute(
-      &runtime(), "hash",
-      [&] {
-        hash = state_->hash();
-        finite = tensor::all_finite(state_->master().type(), state_->master().bytes());
-      },
-      cost);
-  co_await hashing;
+  if (state_->in_parts()) {
+    const std::uint64_t before = meter_.bytes();
+    TensorHash all;
+    ShardTransfer shards(ranks().data, ranks().levels, state_->layout());
+    auto showing = shards.show(&state_->master(), state_->order(), [&](std::size_t slot, ConstView values) {
+      all.add(slot, values);
+      finite = finite && tensor::all_finite(state_->master().type(), values);
+    });
+    co_await showing;
+    hash = all.value();
+    meter_.leave_out(meter_.bytes() - before);
+  } else {
+    tensor::Cost cost{0, state_->master().bytes().size()};
+    auto hashing = on_compute(
+        &runtime(), "hash",
+        [&] {
+          hash = state_->hash();
+          finite = tensor::all_finite(state_->master().type(), state_->master().bytes());
+        },
+        cost);
+    co_await hashing;
+  }
   if (!finite && plan_.on_divergence != plan::OnDivergence::Ignore)
     throw exchange::diverged(steps_, fmt::format("a weight of rank {} afterwards", runtime().rank().value()),
                              {.rank = runtime().rank(), .operation = "compare weights"});
   co_await ranks().data_agreement.require_equal(hash, std::move(what));
   hash_ = hash;
-  if (!divided_) co_return;
+  if (plan::ranks_of_replica(plan_.mesh) == 1) co_return;
   Packer packer;
   packer.number(std::bit_cast<std::int64_t>(hash));
   const auto parts = co_await ranks().replica->agreement.gather(packer.take());
@@ -603,7 +628,7 @@ task::Task<Outcome> Trainer::conclude() {
         co_await everybody.agreement.gather(pack_spans(runtime().recorder.all(), options_.clock_offset));
   }
   co_await part();
-  if (exports && everybody.data.rank() == 0) {
+  if (exports) {
     co_await saver_->export_model();
   }
   co_await stepper_->drain();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "exchange/compression/link_probe.h"
+#include "exchange/gathering.h"
 #include "exchange/levels/topology.h"
 #include "exchange/outer_loop.h"
 #include "exchange/server/server_client.h"
@@ -35,6 +36,8 @@ std::string name_unit(std::int64_t unit, const plan::Plan& plan) {
   if (unit >= kPassUnit) return name_pass(unit, plan.batch.micro_batches);
   if (unit >= kStateUnit && unit < kStateUnit + buckets)
     return "the optimiser's state of " + name_unit(unit - kStateUnit, plan);
+  if (unit >= exchange::kParametersUnit && unit < exchange::kParametersUnit + buckets)
+    return "the parameters of " + name_unit(unit - exchange::kParametersUnit, plan);
   if (unit >= exchange::kInnerStateUnit)
     return "a replica's state of " +
            name_unit((unit - exchange::kInnerStateUnit) % exchange::kBucketsPerState, plan);

@@ -87,6 +87,15 @@ std::vector<Misplaced> misplaced_rows() {
   using enum plan::LevelGroup;
   using enum plan::InnerState;
   return {
+      {{{.group = Node, .topology = "sharded", .options = {{"parameters", "sharded"}}},
+        {.group = Across, .topology = "sharded"}},
+       "exchange.levels: parameters: sharded must be said of every level whose topology is sharded: that "
+       "over across has not"},
+      {{{.group = Node, .topology = "sharded", .options = {{"parameters", "sharded"}}},
+        {.group = Across, .rule = "average"}},
+       "exchange.levels: parameters: sharded needs whole layers on every worker (mesh.pipeline: 1, "
+       "mesh.tensor: 1) and sums of gradients on every level, without delay, factors and servers: replicas "
+       "meet by rule average"},
       {{{.topology = "sharded", .codec = {.name = "top_k", .options = {{"entries", 7}}}}},
        "exchange.levels.codec.entries: needs topology all_reduce, where no range is cut into parts: topology "
        "is "

@@ -86,6 +86,93 @@ TEST(Ring, OneSegmentNeedsEverythingAtOnce) {
   for (const Bucket& bucket : layout.buckets) EXPECT_TRUE(bucket.after.empty());
 }
 
+/// Of each of a step's passes the segments whose parameters are there, told as whoever passes asks for them.
+std::vector<std::vector<int>> there(int segments, int ahead) {
+  std::vector<int> order;
+  for (int s = 0; s < segments; ++s) order.push_back(s);
+  for (int s = segments - 1; s-- > 0;) order.push_back(s);
+  std::vector<std::vector<int>> all;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t end = std::min(order.size(), i + static_cast<std::size_t>(ahead) + 1);
+    all.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(i),
+                     order.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return all;
+}
+
+bool is_there(const Bucket& bucket, const std::vector<int>& segments) {
+  return std::any_of(segments.begin(), segments.end(), [&](int segment) {
+    return std::find(bucket.segments.begin(), bucket.segments.end(), segment) != bucket.segments.end();
+  });
+}
+
+/// One tensor or several in each segment, cut where segments end; the first is read by the last one too.
+Layout layout_by_segments(Rng& rng, int segments) {
+  std::vector<Tensor> tensors;
+  for (int segment = segments - 1; segment >= 0; --segment)
+    for (std::uint64_t i = 0, n = 1 + rng.below(3); i < n; ++i)
+      tensors.push_back({"t" + std::to_string(segment) + "." + std::to_string(i),
+                         {static_cast<std::int64_t>(1 + rng.below(2000))},
+                         segment,
+                         false,
+                         0,
+                         segment});
+  if (segments > 1) {
+    tensors.push_back({"tied", {300}, 0, false, 0, segments});
+    tensors.back().borrowers = {segments - 1};
+  }
+  auto plan = sizes(static_cast<std::int64_t>(400 + rng.below(4000)),
+                    static_cast<std::int64_t>(64 + rng.below(8000)));
+  return lay_out(tensors, cut_buckets(tensors, DType::Float32, plan), DType::Float32);
+}
+
+TEST(Parts, WhatIsThereTogetherSharesNoMemory) {
+  Rng rng(12, "parts");
+  for (int trial = 0; trial < 200; ++trial) {
+    const int segments = static_cast<int>(1 + rng.below(10)), ahead = static_cast<int>(rng.below(4));
+    Layout layout = layout_by_segments(rng, segments);
+    keep_parts(layout, segments, ahead);
+    for (const Bucket& a : layout.buckets) {
+      EXPECT_EQ(a.gathered.size, a.range.size);
+      EXPECT_LE(a.gathered.end(), layout.gathered);
+      EXPECT_EQ(a.gathered.begin % 16, 0u);
+      for (const Bucket& b : layout.buckets) {
+        if (a.id.value() >= b.id.value()) continue;
+        if (a.gathered.end() <= b.gathered.begin || b.gathered.end() <= a.gathered.begin) continue;
+        for (const auto& passed : there(segments, ahead))
+          EXPECT_FALSE(is_there(a, passed) && is_there(b, passed)) << a.name << " and " << b.name;
+      }
+    }
+  }
+}
+
+TEST(Parts, AreGatheredWheneverTheyWereNotThere) {
+  Rng rng(13, "gathers");
+  for (int trial = 0; trial < 200; ++trial) {
+    const int segments = static_cast<int>(1 + rng.below(10)), ahead = static_cast<int>(rng.below(4));
+    for (const Bucket& bucket : layout_by_segments(rng, segments).buckets) {
+      int gathers = 0;
+      bool was_there = false;
+      for (const auto& passed : there(segments, ahead)) {
+        gathers += !was_there && is_there(bucket, passed);
+        was_there = is_there(bucket, passed);
+      }
+      EXPECT_EQ(gathers_per_step(bucket, segments, ahead), gathers) << segments << " " << ahead;
+    }
+  }
+}
+
+TEST(Parts, OfADeepModelNeedLittleMemory) {
+  std::vector<Tensor> tensors;
+  for (int segment = 49; segment >= 0; --segment)
+    tensors.push_back({"w" + std::to_string(segment), {960}, segment, false, 0, segment});
+  Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);
+  keep_parts(layout, 50, 1);
+  EXPECT_EQ(layout.gathered, 2u * 960);
+  for (const Bucket& bucket : layout.buckets)
+    EXPECT_EQ(gathers_per_step(bucket, 50, 1), bucket.segments.front() < 48 ? 2 : 1);
+}
+
 TEST(OwnedValues, LeavesOutThePadding) {
   const std::vector<Tensor> tensors = {{"b", {10}, 0}, {"a", {20}, 0}};
   Layout layout = lay_out(tensors, cut_buckets(tensors, DType::Float32, sizes(4000, 4000)), DType::Float32);

@@ -273,7 +273,7 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.levels[0].topology = "sharded";
        }},
       {"exchange.gradients: ring needs batch.micro_batches: 1, since sums of micro-batches need whole "
-       "memory: "
+       "memory, unless parameters are sharded and all micro-batches pass a segment before the next one: "
        "batch.micro_batches is 2",
        [](Plan& p) {
          p.exchange.gradients = GradientMemory::Ring;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -7,9 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/safetensors.h"
 #include "comm/runtime.h"
+#include "data/memory_storage.h"
+#include "exchange/levels/levels.h"
 #include "support/delayed_ranks.h"
 #include "tensor/cpu_device.h"
+#include "train/state/state.h"
 #include "train/train.h"
 
 namespace taxon::test {
@@ -61,6 +66,19 @@ struct TrainingResult {
   std::vector<double> parameters;  // of rank 0
 };
 
+/// Of model.safetensors, without the model's buffers.
+inline std::vector<checkpoint::LogicalTensor> parameters_in(const data::Storage& storage,
+                                                            const std::string& folder,
+                                                            const model::ModelSpec& spec) {
+  std::vector<checkpoint::LogicalTensor> tensors =
+      checkpoint::read_safetensors(storage, folder + "/model.safetensors");
+  std::erase_if(tensors, [&](const checkpoint::LogicalTensor& tensor) {
+    return std::any_of(spec.buffers.begin(), spec.buffers.end(),
+                       [&](const model::BufferSpec& buffer) { return buffer.name == tensor.name; });
+  });
+  return tensors;
+}
+
 inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtime, TrainingResult* result) {
   auto rank = static_cast<std::size_t>(runtime->rank().value());
   auto model = job->make_model(runtime->rank().value());
@@ -71,8 +89,15 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   data::FileStorage none;
   const auto own = job->own_datasets.find(runtime->rank().value());
   const data::Datasets& datasets = own == job->own_datasets.end() ? *job->datasets : *own->second;
-  train::TrainContext world{*runtime, *model, datasets, job->storage ? *job->storage : none, recorder};
-  train::TrainOptions options{job->plan, job->out, job->start, "test", Duration(0), &stop};
+  // Of a model of which no rank has all parameters they are read from its file.
+  const bool in_parts = exchange::gathered_ahead(job->plan.exchange.levels, job->own).has_value();
+  data::MemoryStorage written;
+  const bool reads_own = in_parts && job->out.empty();
+  data::Storage& storage = reads_own ? written : job->storage ? *job->storage : none;
+  const model::ModelSpec whole = model->spec();
+  train::TrainContext world{*runtime, *model, datasets, storage, recorder};
+  train::TrainOptions options{job->plan, reads_own ? "own" : job->out, job->start, "test", Duration(0),
+                              &stop};
   options.resume_step = job->resume_step;
   options.assignments = job->assignments;
   options.record_order = job->record_order;
@@ -83,7 +108,11 @@ inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtim
   auto training = train::train(world, options);
   result->outcomes[rank] = co_await training;
   if (job->on_events) job->on_events(events);
-  if (rank == 0) result->parameters = model->parameters();
+  const bool has_file = result->outcomes[rank].end == train::Outcome::End::Complete;
+  if (rank == 0 && (!in_parts || has_file))
+    result->parameters =
+        in_parts ? train::parameters_from(parameters_in(storage, options.out, whole), whole, options.out)
+                 : model->parameters();
   recorder.on_step = nullptr;
 }
 

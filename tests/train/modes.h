@@ -63,6 +63,16 @@ inline std::vector<Mode> modes() {
     level.factors = plan::FactorUse::Always;
     return level;
   };
+  auto in_parts = [](plan::LevelPlan level, int prefetch = 1) {
+    level.options = {{"parameters", "sharded"}, {"prefetch", prefetch}};
+    return level;
+  };
+  auto micro_batched = [](std::function<void(plan::Plan&)> apply) {
+    return [apply](plan::Plan& plan) {
+      apply(plan);
+      plan.batch.micro_batches = 2;
+    };
+  };
   auto as_factors = levels({factors(level("data", "all_reduce"))});
   auto replicated = levels({level("data", "all_reduce")});
   auto sharded = levels({level("data", "sharded")});
@@ -77,13 +87,15 @@ inline std::vector<Mode> modes() {
       {"replicas_of_shards", levels({level("node", "all_reduce"), level("across", "sharded")})},
       {"sharded_twice", levels({level("node", "sharded"), level("across", "sharded", "ring")})},
       {"all_reduced_twice", levels({level("node", "all_reduce"), level("across", "all_reduce")})},
+      {"sharded_parameters", levels({in_parts(level("data", "sharded"))})},
+      {"sharded_everything", micro_batched(ring(levels({in_parts(level("data", "sharded"), 0)})))},
+      {"hierarchical_parameters",
+       ring(levels({in_parts(level("node", "sharded"), 0), level("across", "all_reduce")}))},
+      {"parameters_sharded_twice",
+       levels({in_parts(level("node", "sharded")), in_parts(level("across", "sharded", "ring"))})},
       {"factors", as_factors},
       {"factors_in_nodes", levels({factors(level("node", "all_reduce")), level("across", "sharded")})},
-      {"micro_batched_factors",
-       [as_factors](plan::Plan& plan) {
-         as_factors(plan);
-         plan.batch.micro_batches = 2;
-       }},
+      {"micro_batched_factors", micro_batched(as_factors)},
       {"delayed_factors", delayed(as_factors), true},
       {"delayed", delayed(replicated), true},
       {"delayed_sharded", delayed(sharded), true},

@@ -126,9 +126,9 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
   static int ranks_of(const plan::Plan& plan, int replicas) {
     return replicas * plan.mesh.pipeline * plan.mesh.tensor;
   }
-  /// The parameters at the end. `stop_after`: as TrainingJob's. Goes on from what `storage` has.
-  std::vector<double> trained(int replicas, const plan::Plan& plan, data::MemoryStorage& storage,
-                              std::int64_t stop_after = 0) {
+  /// `stop_after`: as TrainingJob's. Goes on from what `storage` has.
+  static void train(int replicas, const plan::Plan& plan, data::MemoryStorage& storage,
+                    std::int64_t stop_after = 0) {
     data::FileStorage files;
     const data::Datasets datasets = data::open_datasets(plan.data, files);
     TrainingJob job;
@@ -147,6 +147,11 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
                                 .rank = rank});
     };
     run_training(job);
+  }
+  /// The parameters at the end.
+  std::vector<double> trained(int replicas, const plan::Plan& plan, data::MemoryStorage& storage,
+                              std::int64_t stop_after = 0) {
+    train(replicas, plan, storage, stop_after);
     std::vector<double> values;
     if (stop_after > 0) return values;
     for (const auto& tensor : checkpoint::read_safetensors(storage, "run/model.safetensors")) {
@@ -206,6 +211,69 @@ INSTANTIATE_TEST_SUITE_P(
                       DividedCase{"cnn", 1, "1f1b", 4, 5, {"conv1=samples", "conv2=samples", "fc1=inputs"}},
                       DividedCase{"cnn", 2, "zb_h1", 2, 4, {"conv2=samples", "fc1=outputs", "fc2=samples"}},
                       DividedCase{"gpt", 2, "1f1b", 2, 4, {"h.0.attn=samples", "h.1.mlp=samples"}}));
+
+/// Parameters of a network of libtorch that ranks have in parts and gather segment by segment.
+class GatheredWorkers : public DividedWorkers {
+ protected:
+  static plan::Plan sharded(plan::Plan plan) {
+    plan.exchange.levels[0].topology = "sharded";
+    plan.exchange.levels[0].collective = "direct";
+    return plan;
+  }
+  static plan::Plan in_parts(plan::Plan plan, bool ring = true) {
+    plan = sharded(std::move(plan));
+    plan.exchange.levels[0].options = {{"parameters", "sharded"}};
+    if (ring) plan.exchange.gradients = plan::GradientMemory::Ring;
+    plan.exchange.order = plan::BucketOrder::Backward;
+    plan.exchange.bucket_bytes = 64 << 10;
+    plan.exchange.slice_bytes = 256 << 10;
+    return plan;
+  }
+};
+
+TEST_P(GatheredWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
+  const auto plan = make_plan(DType::Float64);
+  const auto one = trained(1, plan);
+  for (int ranks : {2, 3, 4})
+    EXPECT_LT(relative_distance(one, trained(ranks, in_parts(plan))), 1e-12) << ranks;
+}
+
+TEST_P(GatheredWorkers, GoOnFromOthersCheckpointsAndTheyFromTheirs) {
+  const auto plan = make_plan(DType::Float64);
+  const auto one = trained(1, plan);
+  data::MemoryStorage to_one, to_parts;
+  trained(3, in_parts(plan), to_one, 8);
+  EXPECT_LT(relative_distance(one, trained(1, plan, to_one)), 1e-12);
+  trained(2, plan, to_parts, 8);
+  EXPECT_LT(relative_distance(one, trained(2, in_parts(plan), to_parts)), 1e-12);
+}
+
+/// Summands of a weight that two segments read are rounded before they meet in bfloat16, unless one graph has
+/// both.
+TEST_P(GatheredWorkers, GiveTheBitsOfShardedState) {
+  auto plan = make_plan(DType::Float32);
+  plan.optimiser.clip_norm = 0;  // squares are added bucket by bucket
+  if (plan.model.name != "gpt") plan.precision.compute = DType::BFloat16;
+  plan.length.steps = 6;
+  const auto values = [&](const plan::Plan& plan) {
+    data::MemoryStorage storage;
+    train(2, plan, storage);
+    std::vector<float> values;
+    for (const auto& tensor : checkpoint::read_safetensors(storage, "run/model.safetensors")) {
+      const auto floats = as_span<float>(ConstView(tensor.bytes.data(), tensor.bytes.size()));
+      values.insert(values.end(), floats.begin(), floats.end());
+    }
+    return values;
+  };
+  const auto expected = values(sharded(plan));
+  EXPECT_EQ(values(in_parts(plan)), expected);
+  EXPECT_EQ(values(in_parts(plan, false)), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GatheredWorkers,
+                         ::testing::Values(DividedCase{"mlp", 1, "1f1b", 1, 1},
+                                           DividedCase{"cnn", 1, "1f1b", 1, 1}, DividedCase{"cnn", 1, "1f1b"},
+                                           DividedCase{"gpt", 1, "1f1b", 1, 1}));
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 

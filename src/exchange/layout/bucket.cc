@@ -42,7 +42,7 @@ class Layer {
                   {{}, "", plan.parameters.front()});
     }
     next_part_ = plan.part + 1 == plan.parts ? 0 : plan.part + 1;
-    bucket.range = bucket.gradients = bucket.owned = part_of(whole_, plan);
+    bucket.range = bucket.gradients = bucket.owned = bucket.kept = part_of(whole_, plan);
     bucket.shard = bucket.range.begin;
     bucket.segments = segments_;
     layout_.buckets.push_back(std::move(bucket));
@@ -77,6 +77,7 @@ class Layer {
     layout_.arena.add(name, tensor.shape);
     layout_.tensors.push_back(static_cast<int>(found->second));
     segments_.push_back(tensor.segment);
+    segments_.insert(segments_.end(), tensor.borrowers.begin(), tensor.borrowers.end());
     unplaced_.erase(found);
   }
 

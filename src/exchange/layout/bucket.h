@@ -18,10 +18,11 @@ namespace taxon::exchange {
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  int segment = 0;           // of the model: the first part of the forward pass that reads it
-  bool linear = false;       // its gradient has sufficient factors
-  std::int64_t factors = 0;  // bytes of those that a member hands in; 0: it travels as it is
-  int apart = 0;             // tensors whose numbers differ share no bucket
+  int segment = 0;                  // of the model: the first part of the forward pass that reads it
+  bool linear = false;              // its gradient has sufficient factors
+  std::int64_t factors = 0;         // bytes of those that a member hands in; 0: it travels as it is
+  int apart = 0;                    // tensors whose numbers differ share no bucket
+  std::vector<int> borrowers = {};  // segments beside it that read the tensor too
   std::int64_t count() const;
 };
 
@@ -45,6 +46,8 @@ struct Bucket {
   SufficientFactors factors;  // in place of its gradients; none: rows is 0
   Range owned;                // the part of `range` that this rank updates
   std::size_t shard = 0;      // where it begins in arenas of what this rank owns
+  Range kept;                 // where it lies in the master weights: the same as `owned`, or in a shard
+  Range gathered;  // where `range` lies while it is read, if a rank keeps only its parts; see keep_parts()
   // Of a model that ranks hold parts of:
   std::optional<Summands> summands;  // none: its gradient is whole at this rank
   bool counted = true;               // in the norm of all gradients; some other rank counts it otherwise
@@ -81,6 +84,7 @@ struct Layout {
   std::size_t gradients = 0;  // elements of the gradient arena
   std::size_t shard = 0;      // elements that this rank owns, padding included; all: shards are the arenas
   std::size_t factors = 0;    // elements of the arena of factors
+  std::size_t gathered = 0;   // of that of gathered weights; 0: every rank has all of them
 };
 Layout lay_out(const std::vector<Tensor>& tensors, const std::vector<plan::BucketPlan>& buckets, DType type);
 

@@ -1,6 +1,7 @@
 #include "exchange/layout/shard.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace taxon::exchange {
 namespace {
@@ -85,7 +86,7 @@ void own(Layout& layout, const Levels& levels) {
   bool everything = true;
   std::size_t next = 0;
   for (Bucket& bucket : layout.buckets) {
-    bucket.owned = levels.owned(bucket.range);
+    bucket.owned = bucket.kept = levels.owned(bucket.range);
     everything = everything && bucket.owned == bucket.range;
   }
   for (Bucket& bucket : layout.buckets) {
@@ -115,6 +116,66 @@ void lay_out_ring(Layout& layout, int segments, int in_flight) {
           for (std::size_t j = 0; j < runs[before].count; ++j)
             bucket.after.push_back(static_cast<int>(runs[before].first + j));
     }
+}
+
+namespace {
+
+/// For each segment of a step's passes in their order those whose parameters are there meanwhile. The last
+/// one's passes follow each other.
+std::vector<Range> windows(int segments, int ahead) {
+  std::vector<Range> windows;
+  const auto all = static_cast<std::size_t>(segments), wide = static_cast<std::size_t>(ahead) + 1;
+  for (std::size_t s = 0; s + 1 < all; ++s) windows.push_back({s, std::min(wide, all - s)});
+  for (std::size_t s = all; s-- > 0;) {
+    const std::size_t size = std::min(wide, s + 1);
+    windows.push_back({s + 1 - size, size});
+  }
+  return windows;
+}
+
+bool reads_in(const Bucket& bucket, Range window) {
+  return std::any_of(bucket.segments.begin(), bucket.segments.end(), [&](int segment) {
+    const auto s = static_cast<std::size_t>(segment);
+    return window.begin <= s && s < window.end();
+  });
+}
+
+}  // namespace
+
+void keep_parts(Layout& layout, int segments, int ahead) {
+  std::vector<Run> runs = runs_of(layout);
+  const std::vector<Range> all = windows(segments, ahead);
+  const auto together = [&](const Run& a, const Run& b) {
+    return std::any_of(all.begin(), all.end(), [&](Range window) {
+      return reads_in(layout.buckets[a.first], window) && reads_in(layout.buckets[b.first], window);
+    });
+  };
+  // The largest first, each behind those in its way that are there at the same time.
+  std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.size > b.size; });
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto collides = [&](const Run& other) {
+      return overlap(runs[r], other) && together(runs[r], other);
+    };
+    const auto placed = runs.begin() + static_cast<std::ptrdiff_t>(r);
+    for (auto other = std::find_if(runs.begin(), placed, collides); other != placed;
+         other = std::find_if(runs.begin(), placed, collides))
+      runs[r].begin = other->begin + other->size;
+    layout.gathered = std::max(layout.gathered, runs[r].begin + runs[r].size);
+    const std::size_t first = layout.buckets[runs[r].first].range.begin;
+    for (std::size_t i = 0; i < runs[r].count; ++i) {
+      Bucket& bucket = layout.buckets[runs[r].first + i];
+      bucket.gathered = {runs[r].begin + (bucket.range.begin - first), bucket.range.size};
+      bucket.kept = {bucket.shard, bucket.owned.size};
+    }
+  }
+}
+
+int gathers_per_step(const Bucket& bucket, int segments, int ahead) {
+  int gathers = 0;
+  bool is_there = false;
+  for (Range window : windows(segments, ahead))
+    gathers += !std::exchange(is_there, reads_in(bucket, window)) && is_there;
+  return gathers;
 }
 
 std::vector<Range> owned_values(const Bucket& bucket, const tensor::ArenaLayout& arena) {

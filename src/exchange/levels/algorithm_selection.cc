@@ -153,14 +153,15 @@ std::size_t bytes_owned(const plan::BucketPlan& bucket, const std::vector<plan::
 
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,
                   const Setting& setting) {
-  const auto& [shapes, pieces, own] = setting;
+  const auto& [shapes, pieces, own, spreads] = setting;
   double sent = 0;
   std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
   std::vector<LevelAlgorithms> rows = rows_of(bucket, levels, own);
   for (std::size_t l = 0; l < levels.size(); ++l) {
     double here = 0;
-    for (const comm::CollectiveRow* row : {rows[l].reduce, rows[l].spread})
-      if (row) here += row->sent({shapes[l].size, bytes[l], shapes[l].shares_memory});
+    const comm::Shape shape{shapes[l].size, bytes[l], shapes[l].shares_memory};
+    if (rows[l].reduce) here += rows[l].reduce->sent(shape);
+    if (rows[l].spread) here += spreads * rows[l].spread->sent(shape);
     if (l == 0 && bucket.factors > 0) here += (shapes[l].size - 1) * static_cast<double>(bucket.factors);
     const auto sent_by = find_topology(levels[l].topology, own.topologies).sent;
     if (is_coded(levels[l]) && !rows[l].reduce && !sent_by) {

@@ -42,6 +42,9 @@ struct Setting {
   std::span<const LevelShape> shapes;         // of the levels
   std::span<const codec::Piece> pieces = {};  // the tensors in the bucket: some codecs' wires depend on them
   Extensions own = {};                        // of the program
+  /// How often values travel back, of buckets of that size: once after the update, unless they are gathered
+  /// before uses (gathers_per_step()), and then in the type that is computed in.
+  double spreads = 1;
 };
 /// Bytes that a rank sends for the bucket in a step, the mean over ranks and steps.
 double bytes_sent(const plan::BucketPlan& bucket, const std::vector<plan::LevelPlan>& levels,

@@ -40,6 +40,14 @@ bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, const Extensi
   });
 }
 
+std::optional<int> gathered_ahead(const std::vector<plan::LevelPlan>& levels, const Extensions& own) {
+  std::optional<int> ahead;
+  for (const plan::LevelPlan& level : levels)
+    if (const auto asked = find_topology(level.topology, own.topologies).gathered_ahead; asked)
+      ahead = std::max(ahead, asked(level));
+  return ahead;
+}
+
 bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, const Extensions& own) {
   return std::none_of(levels.begin(), levels.end(), [&](const plan::LevelPlan& level) {
     return find_topology(level.topology, own.topologies).scheduling(level, own) == Scheduling::Free;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,9 @@ const plan::LevelPlan* served_level(const std::vector<plan::LevelPlan>& levels);
 bool replicas_are_equal(const std::vector<plan::LevelPlan>& levels);
 /// True if no worker is ever a step ahead of another, or behind. `own`: topologies beside those of the table.
 bool workers_keep_step(const std::vector<plan::LevelPlan>& levels, const Extensions& own = {});
+/// Where ranks keep their parts of the parameters alone: how many segments of the model are gathered ahead of
+/// the one that is computed. None: every rank has all parameters. `own`: as above.
+std::optional<int> gathered_ahead(const std::vector<plan::LevelPlan>& levels, const Extensions& own = {});
 /// False where workers run ahead without limit, and only the count of all samples says how far training is.
 bool workers_are_bounded(const std::vector<plan::LevelPlan>& levels, const Extensions& own = {});
 /// The ranks whose loss the others survive: those that only work, where servers of their own hold the weights

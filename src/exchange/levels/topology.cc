@@ -66,7 +66,8 @@ std::vector<plan::Catalogue::Topology> known_topologies(
                        .scheduling = std::string(topology.mixing),
                        .sentence = std::string(topology.sentence),
                        .options = topology.options ? topology.options() : std::vector<plan::OptionKey>(),
-                       .rules = topology.rules});
+                       .rules = topology.rules,
+                       .gathered_ahead = topology.gathered_ahead});
   return known;
 }
 

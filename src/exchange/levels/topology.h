@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -162,6 +163,9 @@ struct TopologyRow {
   std::string_view optimisation = {}, mixing = {};
   std::vector<plan::OptionKey> (*options)() = nullptr;  // keys of its own in a level's section
   std::span<const plan::LevelRule> rules = {};          // what makes no sense with it
+  /// Where members keep their parts of the parameters alone: how many segments of the model are gathered
+  /// ahead of the one that is computed. None: members have all. Null: always none.
+  std::optional<int> (*gathered_ahead)(const plan::LevelPlan& plan) = nullptr;
 };
 /// One file each in exchange/topologies, and that of servers in exchange/server. exchange/levels/topology.cc.
 std::span<const TopologyRow> topology_table();

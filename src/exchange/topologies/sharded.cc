@@ -1,8 +1,82 @@
+#include <fmt/format.h>
+
 #include "exchange/compression/coded.h"
 #include "exchange/levels/topology.h"
+#include "plan/field.h"
+#include "plan/legality.h"
+
+namespace taxon::exchange {
+
+/// Which parameters a member has between uses.
+enum class ParameterMemory { Whole, Sharded };
+
+}  // namespace taxon::exchange
+
+template <>
+struct taxon::plan::Words<taxon::exchange::ParameterMemory> {
+  static constexpr std::string_view all[] = {"whole", "sharded"};
+};
 
 namespace taxon::exchange {
 namespace {
+
+struct ShardedOptions {
+  ParameterMemory parameters = ParameterMemory::Whole;
+  int prefetch = 1;
+};
+template <plan::Like<ShardedOptions> O, class V>
+void visit_fields(O& o, V&& visit) {
+  visit(
+      plan::Field{.key = "parameters",
+                  .sentence =
+                      "sharded: between uses a rank keeps its parts of the parameters alone (ZeRO-3, FSDP); "
+                      "each segment's are gathered before its forward and its backward pass."},
+      o.parameters);
+  visit(plan::Field{.key = "prefetch",
+                    .sentence = "Segments whose sharded parameters are gathered while one is computed.",
+                    .min = 0,
+                    .max = 64},
+        o.prefetch);
+}
+
+std::optional<int> ahead(const plan::LevelPlan& level) {
+  const auto options = level.options.read<ShardedOptions>();
+  if (options.parameters == ParameterMemory::Whole) return {};
+  return options.prefetch;
+}
+
+plan::Violation sharded_everywhere(const plan::LegalityInput& c, const plan::LevelPlan& level) {
+  if (!ahead(level)) return {};
+  for (const plan::LevelPlan& other : c.plan.exchange.levels)
+    if (c.known.sum_at(other) == plan::SumAt::Parts && !c.known.shards_parameters(other))
+      return fmt::format("that over {} has not", plan::to_string(other.group));
+  return {};
+}
+
+plan::Violation sharded_in_step(const plan::LegalityInput& c, const plan::LevelPlan& level) {
+  if (!ahead(level)) return {};
+  const plan::Plan& plan = c.plan;
+  if (plan.mesh.pipeline > 1) return fmt::format("mesh.pipeline is {}", plan.mesh.pipeline);
+  if (plan.mesh.tensor > 1) return fmt::format("mesh.tensor is {}", plan.mesh.tensor);
+  if (plan.exchange.delay > 0) return fmt::format("exchange.delay is {}", plan.exchange.delay);
+  for (const plan::LevelPlan& other : plan.exchange.levels) {
+    if (other.rule != "sum") return fmt::format("replicas meet by rule {}", other.rule);
+    if (other.factors != plan::FactorUse::None)
+      return fmt::format("factors is {}", plan::to_string(other.factors));
+    const plan::SumAt sum = c.known.sum_at(other);
+    if (sum != plan::SumAt::Everyone && sum != plan::SumAt::Parts) return "topology is " + other.topology;
+  }
+  return {};
+}
+
+constexpr plan::LevelRule kRules[] = {
+    {"exchange.levels", "parameters: sharded must be said of every level whose topology is sharded",
+     sharded_everywhere},
+    {"exchange.levels",
+     "parameters: sharded needs whole layers on every worker (mesh.pipeline: 1, mesh.tensor: 1) and sums of "
+     "gradients on every level, without delay, factors and servers",
+     sharded_in_step},
+};
 
 class Sharded final : public Topology {
  public:
@@ -48,7 +122,8 @@ std::unique_ptr<Topology> make(comm::Communicator& group, TopologyContext contex
 
 /// Sharded state (ZeRO: Rajbhandari et al., SC 2020, arXiv 1910.02054): reduce scatters the sum over the
 /// members, each updates its part, and spread gathers the values. As many bytes as an all-reduce, 1/n of the
-/// optimiser's state.
+/// optimiser's state. With `parameters: sharded` (its stage 3; Zhao et al., PyTorch FSDP, VLDB 2023, arXiv
+/// 2304.11277) nothing is spread after an update: exchange::Gathering asks for values when they are used.
 TopologyRow sharded() {
   return {.name = "sharded",
           .make = make,
@@ -60,7 +135,10 @@ TopologyRow sharded() {
               },
           .sum = plan::SumAt::Parts,
           .sentence = "each member owns its part, with the optimiser's state for it (ZeRO-1)",
-          .optimisation = "sharded"};
+          .optimisation = "sharded",
+          .options = plan::option_keys<ShardedOptions>,
+          .rules = kRules,
+          .gathered_ahead = ahead};
 }
 
 }  // namespace taxon::exchange

@@ -139,19 +139,20 @@ void BoundTensors::bind(const Binding& binding) {
     TAXON_CHECK(parameter.sizes() == at::IntArrayRef(slots[slot].shape), slots[slot].name);
     TAXON_CHECK(parameter.scalar_type() == type, slots[slot].name, " is of another type than the weights");
     at::Tensor view =
-        at::from_blob(binding.weights->bytes(slots[slot].range).data(), parameter.sizes(), type);
-    view.copy_(parameter);
+        at::from_blob(binding.weights->bytes(binding.weight(slot)).data(), parameter.sizes(), type);
+    if (!binding.in_parts()) view.copy_(parameter);
     parameter.set_data(view);
   }
   gradients_->bind(binding, order);
   bound_ = binding.parameters;
+  in_parts_ = binding.in_parts();
 }
 
 void BoundTensors::unbind() {
   at::NoGradGuard no_grad;
   for (int parameter : trainable_) {
     at::Tensor tensor = parameters_[static_cast<std::size_t>(parameter)].tensor;
-    tensor.set_data(tensor.detach().clone());
+    tensor.set_data(in_parts_ ? at::empty({0}, tensor.options()) : tensor.detach().clone());
   }
   gradients_->unbind();
 }

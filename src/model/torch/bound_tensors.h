@@ -53,6 +53,7 @@ class BoundTensors {
   std::vector<int> trainable_;
   ModelSpec spec_;
   std::vector<int> bound_;                   // slot -> index into the spec's parameters
+  bool in_parts_ = false;                    // see Binding
   std::unique_ptr<GradientSink> gradients_;  // of the trainable parameters, in that order
 };
 

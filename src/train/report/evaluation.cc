@@ -21,9 +21,7 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
   enum Value { LossSum, BytesSent, Counts };
   std::vector<double> sums(Counts + world_.model.spec().task.counts(), 0.0);
   sums[BytesSent] = evaluation.bytes_sent;
-  const Range share =
-      part({0, static_cast<std::size_t>(test.size())}, static_cast<std::size_t>(ranks_.data.size()),
-           static_cast<std::size_t>(ranks_.data.rank()));
+  const Range share = share_of(ranks_.data.rank());
   const model::StepOutput output = co_await pass(share);
   sums[LossSum] = output.loss_sum;
   for (std::size_t i = 0; Counts + i < sums.size(); ++i)
@@ -43,10 +41,18 @@ task::Task<Evaluation> Evaluator::evaluate(Evaluation evaluation) {
   co_return evaluation;
 }
 
+Range Evaluator::share_of(int replica) const {
+  return part({0, static_cast<std::size_t>(world_.datasets.test->size())},
+              static_cast<std::size_t>(ranks_.data.size()), static_cast<std::size_t>(replica));
+}
+
 task::Task<model::StepOutput> Evaluator::pass(Range share) {
   model::StepOutput output;
   if (staged_) {
-    for (const std::vector<std::int64_t>& batch : batches_of(share)) {
+    // Equally often everywhere, where parameters are gathered for each batch: the first share is the largest.
+    auto batches = batches_of(share);
+    batches.resize(batches_of(share_of(0)).size());
+    for (const std::vector<std::int64_t>& batch : batches) {
       auto passing = staged_->evaluate(world_.datasets.test.get(), batch);
       output += co_await passing;
     }

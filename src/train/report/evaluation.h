@@ -19,6 +19,7 @@ class Evaluator {
   task::Task<void> average_buffers();
 
  private:
+  Range share_of(int replica) const;
   /// The samples of each batch of the share.
   std::vector<std::vector<std::int64_t>> batches_of(Range share) const;
   model::StepOutput evaluate_share(Range share);

@@ -36,6 +36,19 @@ std::vector<parallel::SegmentCost> costs_of(const model::ModelSpec& spec) {
   return costs;
 }
 
+/// All micro-batches pass a segment before the next one, forward and back ("breadth-first": Lamy-Poirier,
+/// MLSys 2023, arXiv 2211.05953): each segment's parameters are needed twice, however many micro-batches
+/// there are, and its gradients are complete at once.
+program::Program segment_by_segment(int segments, int micros) {
+  program::Program program{segments, micros, std::vector<int>(static_cast<std::size_t>(segments), 0), {{}}};
+  const auto pass = [&](program::ActionKind kind, int segment) {
+    for (int micro = 0; micro < micros; ++micro) program.ranks.front().push_back({kind, segment, micro});
+  };
+  for (int segment = 0; segment < segments; ++segment) pass(program::ActionKind::Forward, segment);
+  for (int segment = segments; segment-- > 0;) pass(program::ActionKind::Backward, segment);
+  return program;
+}
+
 /// Which segments lie on which ranks, and what the schedule makes of their times.
 std::string describe_pipeline(const Divided& divided, const plan::Plan& plan) {
   const auto costs = costs_of(divided.whole);
@@ -97,6 +110,24 @@ std::vector<Range> cut_into_stages(const model::ModelSpec& spec, int stages,
   return ranges;
 }
 
+model::Staged& staged_passes(model::Model& model) {
+  if (model::Staged* staged = model.staged()) return *staged;
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("mesh: model {} has no passes that could be taken piece by piece; pipeline and tensor "
+                  "must be 1 for it, and parameters whole",
+                  model.spec().name));
+}
+
+model::Division by_segments(const model::ModelSpec& whole) {
+  model::Division division;
+  for (std::size_t s = 0; s < whole.segments.size(); ++s) {
+    division.stages.push_back({s, 1});
+    division.held.push_back(static_cast<int>(s));
+  }
+  return division;
+}
+
 std::vector<std::string> describe(const Divided& divided, const plan::Plan& plan) {
   std::vector<std::string> notices;
   if (plan.mesh.pipeline > 1) notices.push_back(describe_pipeline(divided, plan));
@@ -108,12 +139,17 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
                                             RankGroups ranks) {
   if (!ranks.replica) co_return nullptr;
   const plan::Plan& plan = options->plan;
-  const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options->own.pipelines);
-  const int stages = program::stages_on(row, plan.mesh.pipeline, plan.pipeline.options);
   auto divided = std::make_unique<Divided>();
   divided->whole = world.model.spec();
-  divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
-  divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
+  if (exchange::gathered_ahead(plan.exchange.levels, options->own)) {
+    divided->stages = by_segments(divided->whole).stages;
+    divided->program = segment_by_segment(static_cast<int>(divided->stages.size()), plan.batch.micro_batches);
+  } else {
+    const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options->own.pipelines);
+    const int stages = program::stages_on(row, plan.mesh.pipeline, plan.pipeline.options);
+    divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
+    divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
+  }
   model::Division division{.stages = divided->stages,
                            .held = {},
                            .members = plan.mesh.tensor,
@@ -127,20 +163,14 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
       division.choose = true;
     else
       division.splits[split.substr(0, split.find('='))] = split.substr(split.find('=') + 1);
-  for (int stage = 0; stage < stages; ++stage)
+  for (int stage = 0; stage < divided->program.stages; ++stage)
     if (divided->program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
-  model::Staged* const staged = world.model.staged();
-  if (!staged)
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("mesh: model {} has no passes that ranks could share; pipeline and tensor must be "
-                    "1 for it",
-                    divided->whole.name));
-  tensor::Kernel kernel{"divide", {}, [&](tensor::Milestones&) { staged->divide(division); }};
+  model::Staged& staged = staged_passes(world.model);
+  tensor::Kernel kernel{"divide", {}, [&](tensor::Milestones&) { staged.divide(division); }};
   kernel.runs = tensor::Kernel::Body::Always;  // what travels from here on follows from it
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
                        std::move(kernel));
-  divided->account = staged->account();
+  divided->account = staged.account();
   co_return divided;
 }
 

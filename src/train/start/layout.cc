@@ -3,9 +3,32 @@
 #include "exchange/compression/factors.h"
 #include "exchange/layout/shard.h"
 #include "exchange/levels/algorithm_selection.h"
+#include "train/start/summands.h"
 #include "train/state/state.h"
 
 namespace taxon::train {
+
+std::vector<int> backwards(const model::ModelSpec& spec) {
+  std::vector<int> order;
+  for (std::size_t p = spec.parameters.size(); p-- > 0;)
+    if (spec.parameters[p].trainable) order.push_back(static_cast<int>(p));
+  return order;
+}
+
+std::vector<exchange::Tensor> tensors_of(const model::ModelSpec& spec, const std::vector<int>& parameters,
+                                         bool in_parts) {
+  std::vector<exchange::Tensor> tensors;
+  for (int p : parameters) {
+    const model::ParameterSpec& parameter = spec.parameters[static_cast<std::size_t>(p)];
+    const int segment = spec.segment_of(p);
+    const std::vector<int> borrowers = spec.borrowers_of(p);
+    int apart = bucket_class(spec, p);
+    if (in_parts)
+      apart = segment + (borrowers.empty() ? 0 : static_cast<int>(spec.segments.size()) * (p + 1));
+    tensors.push_back({parameter.name, parameter.shape, segment, parameter.linear, 0, apart, borrowers});
+  }
+  return tensors;
+}
 
 exchange::Layout lay_out(const plan::Plan& plan, const model::ModelSpec& spec, const exchange::Levels& levels,
                          const exchange::Extensions& own) {
@@ -16,13 +39,16 @@ exchange::Layout lay_out(const plan::Plan& plan, const model::ModelSpec& spec, c
   if (levels.size() > 0)
     exchange::lay_out_factors(layout, buckets, levels.group(0).size(), levels.group(0).rank());
   exchange::own(layout, levels);
+  const int segments = static_cast<int>(spec.segments.size());
+  const auto ahead = exchange::gathered_ahead(plan.exchange.levels, own);
+  if (ahead) exchange::keep_parts(layout, segments, *ahead);
   if (plan.exchange.gradients == plan::GradientMemory::Ring) {
-    if (!spec.divisible)
+    if (!ahead && !spec.divisible)
       throw Error(ErrorKind::Usage,
                   "exchange.gradients: ring needs a model whose backward pass can be taken "
                   "in pieces, and " +
                       spec.name + " has only one; use whole");
-    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
+    exchange::lay_out_ring(layout, segments, plan.exchange.in_flight);
   }
   return layout;
 }

@@ -7,6 +7,13 @@
 
 namespace taxon::train {
 
+/// The trainable parameters in the order in which a divided model completes them.
+std::vector<int> backwards(const model::ModelSpec& spec);
+/// These parameters as they are cut into buckets; `in_parts`: those of several segments share none, so that
+/// each segment's are gathered alone.
+std::vector<exchange::Tensor> tensors_of(const model::ModelSpec& spec, const std::vector<int>& parameters,
+                                         bool in_parts);
+
 /// How the model's trainable parameters lie in this rank's arenas: in the buckets of `plan`, which is
 /// resolved, with what of them the rank owns on `levels`. `own`: rows beside those of the tables. Throws
 /// Error{Usage} if gradients are to lie in a ring and the model's backward pass can't be taken in pieces.

@@ -25,13 +25,15 @@ ProcessGroups::ProcessGroups(comm::Runtime& runtime, const TrainOptions& options
       group_(runtime, "data", all_ranks(runtime)),
       agreement_(group_),
       position_(plan::position_of(options.plan.mesh, runtime.world_size(), runtime.rank())) {
-  if (const plan::MeshPlan& mesh = options.plan.mesh; plan::ranks_of_replica(mesh) > 1) {
+  const plan::MeshPlan& mesh = options.plan.mesh;
+  if (plan::ranks_of_replica(mesh) > 1) {
     const int world = runtime.world_size();
     data_ =
         std::make_unique<comm::Communicator>(runtime, "replicas", plan::data_ranks(mesh, world, position_));
     data_agreement_ = std::make_unique<Agreement>(*data_);
-    replica_ = std::make_unique<ReplicaGroup>(runtime, mesh, position_);
   }
+  if (is_divided(options.plan, options.own))
+    replica_ = std::make_unique<ReplicaGroup>(runtime, mesh, position_);
   if (!failures_ || !failures_->has_expendable()) return;
   all_ = std::make_unique<comm::Communicator>(runtime, "all", all_ranks(runtime));
   membership_ = std::make_unique<Membership>(*all_, group_, *failures_);
@@ -43,8 +45,11 @@ task::Task<void> ProcessGroups::establish() {
   if (all_) {
     co_await all_->establish();
   }
+  if (data_) {
+    co_await data_->establish();
+  }
   if (replica_) {
-    for (comm::Communicator* part : {data_.get(), &replica_->group, &replica_->pipeline, &replica_->tensor}) {
+    for (comm::Communicator* part : {&replica_->group, &replica_->pipeline, &replica_->tensor}) {
       co_await part->establish();
     }
   }
@@ -72,7 +77,9 @@ task::Task<void> ProcessGroups::share(const State* state) {
     co_await levels_->share(state->gradients(f).region());
   }
   if (!levels_->spreads()) co_return;
-  co_await levels_->share(state->master().region());
+  const exchange::Arenas arenas = state->arenas(0);
+  const tensor::Arena* spread = state->in_parts() ? arenas.compute : arenas.master;
+  co_await levels_->share(spread->region());
 }
 
 }  // namespace taxon::train

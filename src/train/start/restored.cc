@@ -106,8 +106,8 @@ std::optional<Restored> read_restored(const data::Storage& storage, const model:
   const std::string& path = found->path;
   const plan::Catalogue known = exchange::catalogue(options.own);
   restored.plan = read_plan_of(restored.checkpoint, known, path);
-  const bool divided = plan::ranks_of_replica(options.plan.mesh) > 1;
-  const bool was_divided = plan::ranks_of_replica(restored.plan.mesh) > 1;  // each part had its own buckets
+  const bool divided = is_divided(options.plan, options.own);
+  const bool was_divided = is_divided(restored.plan, options.own);  // each part had its own buckets
   if (restored.plan.resolved.buckets.empty() != was_divided)
     fail(path + "/plan.yaml",
          was_divided ? "is damaged: it has buckets of a part" : "is damaged: it has no buckets");

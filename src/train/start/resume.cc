@@ -13,6 +13,7 @@
 #include "train/bytes.h"
 #include "train/replay/replay_log.h"
 #include "train/start/codec_choice.h"
+#include "train/start/layout.h"
 #include "train/start/parts.h"
 #include "train/start/restored.h"
 #include "train/start/summands.h"
@@ -32,42 +33,31 @@ const checkpoint::LogicalTensor* find_tensor(const std::vector<checkpoint::Logic
   return nullptr;
 }
 
-/// The trainable parameters in the order in which a divided model completes them.
-std::vector<int> backwards(const model::ModelSpec& spec) {
-  std::vector<int> order;
-  for (std::size_t p = spec.parameters.size(); p-- > 0;)
-    if (spec.parameters[p].trainable) order.push_back(static_cast<int>(p));
-  return order;
-}
-
 /// The buckets of a run that starts fresh.
 task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, const TrainOptions* options,
                                                          int world_size, exchange::FactorGroup factors) {
   const plan::Plan* plan = &options->plan;
   std::vector<int> order;
-  tensor::Kernel kernel{"gradient order", {}, [&order, &world, plan, world_size](tensor::Milestones&) {
-                          if (plan::ranks_of_replica(plan->mesh) > 1) {
-                            order = backwards(world.model.spec());
-                            return;
-                          }
-                          const data::Dataset& train = *world.datasets.train;
-                          std::int64_t batch = plan::global_batch(*plan, world_size);
-                          data::Sampler sampler(plan->seed, train.size(), batch);
-                          auto first = sampler.at(0, plan::workers(*plan, world_size), 0).indices;
-                          const data::Samples samples = data::read_samples(train, first);
-                          order = world.model.gradient_order(samples.inputs(), samples.labels);
-                        }};
+  const bool divided = is_divided(*plan, options->own);
+  tensor::Kernel kernel{
+      "gradient order", {}, [&order, &world, plan, divided, world_size](tensor::Milestones&) {
+        if (divided) {
+          order = backwards(world.model.spec());
+          return;
+        }
+        const data::Dataset& train = *world.datasets.train;
+        std::int64_t batch = plan::global_batch(*plan, world_size);
+        data::Sampler sampler(plan->seed, train.size(), batch);
+        auto first = sampler.at(0, plan::workers(*plan, world_size), 0).indices;
+        const data::Samples samples = data::read_samples(train, first);
+        order = world.model.gradient_order(samples.inputs(), samples.labels);
+      }};
   // The order decides what happens from here on, and no weight or gradient of this run is touched.
   kernel.runs = tensor::Kernel::Body::Always;
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
                        std::move(kernel));
-  const auto& parameters = world.model.spec().parameters;
-  std::vector<exchange::Tensor> tensors;
-  for (int p : order) {
-    const model::ParameterSpec& parameter = parameters[static_cast<std::size_t>(p)];
-    tensors.push_back(
-        {parameter.name, parameter.shape, 0, parameter.linear, 0, bucket_class(world.model.spec(), p)});
-  }
+  const bool in_parts = exchange::gathered_ahead(plan->exchange.levels, options->own).has_value();
+  std::vector<exchange::Tensor> tensors = tensors_of(world.model.spec(), order, in_parts);
   exchange::choose_factors(tensors, *plan, factors);
   co_return exchange::cut_buckets(
       tensors, *plan, exchange::slices_for(optim::find_rule(plan->optimiser.rule, options->own.rules)));
@@ -108,10 +98,11 @@ task::Task<plan::Plan> share_plan(ReplicaGroup* replica, const TrainOptions* opt
 }
 
 /// Whether a checkpoint was written by as many ranks that were laid out alike.
-bool has_mesh(const Restored& restored, const plan::MeshPlan& mesh, int world_size) {
-  const plan::MeshPlan& before = restored.plan.mesh;
+bool has_mesh(const Restored& restored, const TrainOptions& options, int world_size) {
+  const plan::MeshPlan &before = restored.plan.mesh, &mesh = options.plan.mesh;
   return restored.checkpoint.world_size == world_size && before.pipeline == mesh.pipeline &&
-         before.tensor == mesh.tensor;
+         before.tensor == mesh.tensor &&
+         is_divided(restored.plan, options.own) == is_divided(options.plan, options.own);
 }
 
 /// What this rank checks the resolved plan against.
@@ -147,6 +138,11 @@ void check_resolved(Rank first, const plan::Plan& plan, std::span<const exchange
 }
 
 }  // namespace
+
+bool is_divided(const plan::Plan& plan, const exchange::Extensions& own) {
+  return plan::ranks_of_replica(plan.mesh) > 1 ||
+         exchange::gathered_ahead(plan.exchange.levels, own).has_value();
+}
 
 task::Task<void> on_compute(comm::Runtime* runtime, std::string name, UniqueFunction<void()> body,
                             tensor::Cost cost) {
@@ -292,7 +288,7 @@ task::Task<std::optional<Restored>> find_restored(TrainContext world, const Trai
           fmt::format("no checkpoint in {}: training starts from the beginning", options->out));
     else
       for (const std::string& notice : restored->notices) world.observer.noticed(notice);
-    if (restored) restored->same_mesh = has_mesh(*restored, options->plan.mesh, ranks.group.size());
+    if (restored) restored->same_mesh = has_mesh(*restored, *options, ranks.group.size());
   }
   if (!ranks.replica) co_return restored;
   const plan::MeshPlan& mesh = options->plan.mesh;
@@ -451,15 +447,25 @@ task::Task<void> restore_optimiser(TrainContext world, RankGroups ranks, const R
 
 task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_start, State* state) {
   comm::Communicator* group = &ranks.data;
+  tensor::Arena own;  // of weights in parts what the first rank scatters
   if (group->rank() == 0) {
+    if (state->in_parts())
+      own = tensor::Arena(state->master().type(), state->layout().arena.size(), state->master().bytes());
     auto fill = on_data(&world.runtime, "initial weights", [&] {
-      state->set_weights(run_start->parameters);
+      state->set_weights(run_start->parameters, state->in_parts() ? own : state->master());
       if (run_start->delayed)
         state->fill(Delayed::kSums, run_start->restored->optimiser, state->gradients(0));
     });
     co_await fill;
   }
-  std::vector<const tensor::Arena*> arenas = {&state->master(), &state->frozen()};
+  std::vector<const tensor::Arena*> arenas = {&state->frozen()};
+  if (state->in_parts()) {
+    ShardTransfer shards(ranks.data, ranks.levels, state->layout());
+    co_await shards.scatter(&own, &state->master());
+    own = {};
+  } else {
+    arenas.push_back(&state->master());
+  }
   if (run_start->delayed) arenas.push_back(&state->gradients(0));
   for (const tensor::Arena* arena : arenas) {
     co_await spread(group, arena);
@@ -473,7 +479,7 @@ task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_sta
   }
   co_await restore_kept(world, ranks, run_start, state);
   auto bind = on_compute(&world.runtime, "bind", [&] {
-    world.model.set_parameters(state->parameters());
+    if (auto parameters = state->parameters(); !parameters.empty()) world.model.set_parameters(parameters);
     restore_rank_state(world.model, run_start->rank_tensors);
     model::Binding binding = state->binding();
     world.model.bind(binding);

@@ -39,7 +39,11 @@ struct RunStart {
   std::optional<Delayed> delayed;
 };
 
-/// Ranks that divide a model among them, where it is divided.
+/// Whether passes are taken piece by piece (StagedPass): ranks hold parts of the model, or keep parts of its
+/// parameters between uses. `own`: rows beside those of the tables.
+bool is_divided(const plan::Plan& plan, const exchange::Extensions& own);
+
+/// Ranks that divide a model among them, where it is divided; one that has all of it is alone.
 struct ReplicaGroup {
   ReplicaGroup(comm::Runtime& runtime, const plan::MeshPlan& mesh, plan::MeshPosition position);
   comm::Communicator group;  // those that make one whole model with this rank

@@ -42,13 +42,8 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
     optimiser = co_await collect_optimiser(to_come);
   }
   co_await setup_.replicas->load_consensus();
-  std::vector<double> parameters;
-  auto read = on_compute(&world_.runtime, "read state", [&] { parameters = world_.model.parameters(); });
-  co_await read;
-  std::vector<checkpoint::LogicalTensor> weights;
+  std::vector<checkpoint::LogicalTensor> weights = co_await collect_weights();
   if (ranks_.data.rank() == 0) {
-    auto copy = on_data(&world_.runtime, "copy weights", [&] { weights = state.weights(parameters); });
-    co_await copy;
     weights = co_await whole(std::move(weights));
     optimiser = co_await whole(std::move(optimiser));
   }
@@ -100,15 +95,13 @@ task::Task<std::vector<checkpoint::LogicalTensor>> Saver::collect_optimiser(ToCo
 task::Task<void> Saver::collect(std::string name, const tensor::Arena* part, ShardTransfer::Where where,
                                 std::vector<checkpoint::LogicalTensor>* tensors) {
   State& state = *setup_.state;
-  ShardTransfer shards(ranks_.data, ranks_.levels, state.layout());
-  const bool root = ranks_.data.rank() == 0;
-  tensor::Arena own;  // what the first rank gathers
-  if (root && shards.exist()) own = tensor::Arena(part->type(), state.layout().arena.size(), part->bytes());
-  if (shards.exist()) {
-    co_await shards.gather(part, where, &own);
+  const bool in_shards = ranks_.levels.spreads();
+  tensor::Arena own;
+  if (in_shards) {
+    own = co_await gather(part, where);
   }
-  if (!root) co_return;
-  const tensor::Arena* whole = shards.exist() ? &own : part;
+  if (ranks_.data.rank() != 0) co_return;
+  const tensor::Arena* whole = in_shards ? &own : part;
   auto copy = on_data(&world_.runtime, "copy state", [&] {
     auto named = state.named(name, *whole);
     tensors->insert(tensors->end(), std::make_move_iterator(named.begin()),
@@ -117,18 +110,43 @@ task::Task<void> Saver::collect(std::string name, const tensor::Arena* part, Sha
   co_await copy;
 }
 
-task::Task<void> Saver::export_model() {
-  std::vector<double> parameters, buffers;
-  auto read = on_compute(&world_.runtime, "read model", [&] {
-    parameters = world_.model.parameters();
-    buffers = world_.model.buffers();
-  });
+/// At the first rank what all owners have, in the weights' layout; elsewhere nothing.
+task::Task<tensor::Arena> Saver::gather(const tensor::Arena* part, ShardTransfer::Where where) {
+  const exchange::Layout& layout = setup_.state->layout();
+  ShardTransfer shards(ranks_.data, ranks_.levels, layout);
+  tensor::Arena whole;
+  if (ranks_.data.rank() == 0) whole = tensor::Arena(part->type(), layout.arena.size(), part->bytes());
+  co_await shards.gather(part, where, &whole);
+  co_return whole;
+}
+
+/// Of this part of the model, at the first rank.
+task::Task<std::vector<checkpoint::LogicalTensor>> Saver::collect_weights() {
+  const State& state = *setup_.state;
+  tensor::Arena own;
+  if (state.in_parts()) {
+    own = co_await gather(&state.master(), ShardTransfer::packed);
+  }
+  std::vector<checkpoint::LogicalTensor> weights;
+  if (ranks_.data.rank() != 0) co_return weights;
+  std::vector<double> parameters;
+  auto read = on_compute(&world_.runtime, "read state", [&] { parameters = world_.model.parameters(); });
   co_await read;
-  std::vector<checkpoint::LogicalTensor> tensors, state;
-  auto copy = on_data(&world_.runtime, "copy model", [&] {
-    tensors = setup_.state->weights(parameters);
-    state = named_buffers(world_.model.spec(), buffers);
-  });
+  auto copy = on_data(&world_.runtime, "copy weights",
+                      [&] { weights = state.weights(parameters, state.in_parts() ? own : state.master()); });
+  co_await copy;
+  co_return weights;
+}
+
+task::Task<void> Saver::export_model() {
+  std::vector<checkpoint::LogicalTensor> tensors = co_await collect_weights();
+  if (ranks_.data.rank() != 0) co_return;
+  std::vector<double> buffers;
+  std::vector<checkpoint::LogicalTensor> state;
+  auto read = on_compute(&world_.runtime, "read model", [&] { buffers = world_.model.buffers(); });
+  co_await read;
+  auto copy =
+      on_data(&world_.runtime, "copy model", [&] { state = named_buffers(world_.model.spec(), buffers); });
   co_await copy;
   tensors = co_await whole(std::move(tensors));
   state = co_await whole(std::move(state));

@@ -30,12 +30,13 @@ class Saver {
   };
   /// Writes a checkpoint of the run after `steps` and `samples`, unless the plan wants no files.
   task::Task<void> save(std::int64_t steps, std::int64_t samples, ToCome to_come);
-  /// model.safetensors: the weights as they are, with the model's buffers. Collective over the ranks of the
-  /// first replica; rank 0 writes.
+  /// model.safetensors: the weights as they are, with the model's buffers. Collective; rank 0 writes.
   task::Task<void> export_model();
 
  private:
   task::Task<std::vector<checkpoint::LogicalTensor>> collect_optimiser(ToCome to_come);
+  task::Task<std::vector<checkpoint::LogicalTensor>> collect_weights();
+  task::Task<tensor::Arena> gather(const tensor::Arena* part, ShardTransfer::Where where);
   task::Task<std::vector<checkpoint::LogicalTensor>> whole(std::vector<checkpoint::LogicalTensor> part);
   task::Task<void> collect(std::string name, const tensor::Arena* part, ShardTransfer::Where where,
                            std::vector<checkpoint::LogicalTensor>* tensors);

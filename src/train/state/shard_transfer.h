@@ -1,13 +1,17 @@
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "exchange/layout/bucket.h"
 #include "exchange/levels/levels.h"
 
 namespace taxon::train {
 
 /// Carries what is spread over owners to rank 0 and back, bucket by bucket, so that no rank but the first
-/// ever holds it all: for checkpoints of optimiser state. Everything outlives it. Its calls are collective
-/// and need settled exchanges.
+/// ever holds it all: for checkpoints of optimiser state, and of weights in parts. Everything outlives it.
+/// Its calls are collective and need settled exchanges.
 class ShardTransfer {
  public:
   ShardTransfer(comm::Communicator& all, exchange::Levels& levels, const exchange::Layout& layout)
@@ -24,9 +28,15 @@ class ShardTransfer {
   task::Task<void> gather(const tensor::Arena* part, Where where, const tensor::Arena* whole);
   /// Every owner's packed part := its elements of rank 0's `whole`.
   task::Task<void> scatter(const tensor::Arena* whole, const tensor::Arena* part);
+  /// Shows every rank all values of a packed `part`, slot by slot in this order, each in one run or several.
+  /// `see` is called from kernels.
+  using See = std::function<void(std::size_t slot, ConstView values)>;
+  task::Task<void> show(const tensor::Arena* part, std::vector<std::size_t> slots, See see);
 
  private:
   task::Task<void> copy(std::string name, ConstView from, View to);
+  task::Task<void> bring(const exchange::Bucket* bucket, const tensor::Arena* part, std::size_t begin,
+                         const tensor::Arena* staging);
   tensor::Arena staging(const tensor::Arena& like) const;
 
   comm::Communicator& all_;

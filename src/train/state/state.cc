@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "train/start/summands.h"
+#include "train/start/layout.h"
 
 namespace taxon::train {
 namespace {
@@ -19,6 +19,19 @@ std::vector<Range> decayed_ranges(const tensor::ArenaLayout& layout, const plan:
   for (const tensor::Slot& slot : layout.slots())
     if (plan.decay_all || slot.shape.size() > 1) ranges.push_back(slot.range);
   return ranges;
+}
+
+/// Of ranges of the weights what this rank has of them, where it lies.
+std::vector<Range> kept_of(const std::vector<Range>& ranges, const exchange::Layout& layout) {
+  std::vector<Range> kept;
+  for (const exchange::Bucket& bucket : layout.buckets)
+    for (Range range : ranges) {
+      const std::size_t begin = std::max(range.begin, bucket.owned.begin);
+      const std::size_t end = std::min(range.end(), bucket.owned.end());
+      if (begin < end) kept.push_back({bucket.kept.begin + (begin - bucket.owned.begin), end - begin});
+    }
+  std::sort(kept.begin(), kept.end(), [](Range a, Range b) { return a.begin < b.begin; });
+  return kept;
 }
 
 /// Where a rule that asks finds tensors.
@@ -38,12 +51,9 @@ checkpoint::LogicalTensor copy_slot(const tensor::Arena& arena, const tensor::Sl
 }  // namespace
 
 std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec) {
-  std::vector<exchange::Tensor> tensors;
-  for (std::size_t p = 0; p < spec.parameters.size(); ++p)
-    if (const auto& parameter = spec.parameters[p]; parameter.trainable)
-      tensors.push_back({parameter.name, parameter.shape, spec.segment_of(static_cast<int>(p)),
-                         parameter.linear, 0, bucket_class(spec, static_cast<int>(p))});
-  return tensors;
+  std::vector<int> parameters = backwards(spec);
+  std::reverse(parameters.begin(), parameters.end());
+  return tensors_of(spec, parameters, false);
 }
 
 State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
@@ -66,20 +76,25 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
     gradients_.emplace_back(transport, master, layout_.gradients);
   for (int flight = 0; layout_.factors > 0 && flight <= plan.exchange.delay; ++flight)
     factors_.emplace_back(transport, master, layout_.factors);
-  master_ = tensor::Arena(transport, master, layout_.arena.size());
+  if (in_parts())
+    compute_ = std::make_unique<tensor::Arena>(transport, plan.precision.compute, layout_.gathered);
+  master_ = in_parts() ? tensor::Arena(master, layout_.shard, compute_->bytes())
+                       : tensor::Arena(transport, master, layout_.arena.size());
   if (!exchange::meeting_level(plan.exchange.levels).empty())
     handed_in_ = tensor::Arena(transport, master, layout_.arena.size());
   const View beside = master_.bytes();
   in_ring_ = plan.exchange.gradients == plan::GradientMemory::Ring;
   if (in_ring_) sums_ = tensor::Arena(master, layout_.shard, beside);
-  if (plan.precision.compute != master)
+  if (!compute_ && plan.precision.compute != master)
     compute_ = std::make_unique<tensor::Arena>(plan.precision.compute, layout_.arena.size(), beside);
   std::size_t frozen = 0;
   for_frozen([&](std::size_t, std::size_t count) { frozen += count; });
   frozen_ = tensor::Arena(DType::Float64, frozen, beside);
   const optim::RuleRow& row = optim::find_rule(plan.optimiser.rule, own_rules_);
-  rule_ = row.make(plan.optimiser, {master, layout_.shard, decayed_ranges(layout_.arena, plan.optimiser),
-                                    beside, tensor_ranges(layout_.arena, row)});
+  std::vector<Range> decayed = decayed_ranges(layout_.arena, plan.optimiser);
+  if (in_parts()) decayed = kept_of(decayed, layout_);
+  rule_ = row.make(plan.optimiser,
+                   {master, layout_.shard, std::move(decayed), beside, tensor_ranges(layout_.arena, row)});
 }
 
 std::unique_ptr<optim::Rule> State::make_rule_of_all(const plan::OptimiserPlan& plan) const {
@@ -112,9 +127,9 @@ std::size_t State::slot_at(std::size_t begin) const {
 model::Binding State::binding() const {
   model::Binding binding{&layout_.arena, parameters_, {}, compute_ ? compute_.get() : &master_};
   binding.births = births_;
-  if (in_ring_) binding.backward = model::Binding::Backward::InPieces;
+  if (in_ring_ && !in_parts()) binding.backward = model::Binding::Backward::InPieces;
   for (const exchange::Bucket& bucket : layout_.buckets)
-    binding.buckets.push_back({bucket.range, bucket.gradients});
+    binding.buckets.push_back({bucket.range, bucket.gradients, bucket.gathered});
   for (const tensor::Arena& arena : gradients_) binding.gradients.push_back(&arena);
   for (const tensor::Arena& arena : factors_) binding.factors.push_back(&arena);
   for (const exchange::Bucket& bucket : layout_.buckets) {
@@ -140,13 +155,13 @@ ArenaBytes State::bytes() const {
   return bytes;
 }
 
-void State::set_weights(std::span<const double> parameters) {
+void State::set_weights(std::span<const double> parameters, const tensor::Arena& whole) {
   for (std::size_t s = 0; s < parameters_.size(); ++s) {
     const tensor::Slot& slot = layout_.arena.slots()[s];
     auto source = parameters.subspan(offset(parameters_[s]), slot.range.size);
-    dispatch(master_.type(), [&](auto zero) {
+    dispatch(whole.type(), [&](auto zero) {
       using T = decltype(zero);
-      auto target = master_.values<T>(slot.range);
+      auto target = whole.values<T>(slot.range);
       for (std::size_t i = 0; i < source.size(); ++i)
         target[i] = T(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(source[i]));
     });
@@ -160,9 +175,10 @@ void State::set_weights(std::span<const double> parameters) {
 }
 
 std::vector<double> State::parameters() const {
+  if (in_parts() && frozen_.size() == 0) return {};
   std::vector<double> all(static_cast<std::size_t>(spec_.parameter_count()));
   auto place = [&](std::size_t offset) { return all.begin() + static_cast<std::ptrdiff_t>(offset); };
-  for (std::size_t s = 0; s < parameters_.size(); ++s)
+  for (std::size_t s = 0; !in_parts() && s < parameters_.size(); ++s)
     dispatch(master_.type(), [&](auto zero) {
       using T = decltype(zero);
       using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
@@ -179,7 +195,8 @@ std::vector<double> State::parameters() const {
   return all;
 }
 
-std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> parameters) const {
+std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> parameters,
+                                                      const tensor::Arena& whole) const {
   std::vector<const tensor::Slot*> slots(spec_.parameters.size(), nullptr);
   for (std::size_t s = 0; s < parameters_.size(); ++s)
     slots[static_cast<std::size_t>(parameters_[s])] = &layout_.arena.slots()[s];
@@ -187,7 +204,7 @@ std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> pa
   for (std::size_t p = 0; p < spec_.parameters.size(); ++p) {
     const auto& parameter = spec_.parameters[p];
     if (slots[p]) {
-      tensors.push_back(copy_slot(master_, *slots[p], parameter.name));
+      tensors.push_back(copy_slot(whole, *slots[p], parameter.name));
       continue;
     }
     auto values =
@@ -222,18 +239,35 @@ void State::fill(const std::string& prefix, const std::vector<checkpoint::Logica
   }
 }
 
-std::uint64_t State::hash() const {
-  // In the order of the model, so that the hash does not depend on how the parameters were cut into buckets.
+std::vector<std::size_t> State::order() const {
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return parameters_[a] < parameters_[b]; });
-  std::uint64_t hash = 0;
-  for (std::size_t slot : order) {
-    View bytes = master_.bytes(layout_.arena.slots()[slot].range);
-    hash = XXH64(bytes.data(), bytes.size(), hash);
-  }
-  return hash;
+  return order;
+}
+
+std::uint64_t State::hash() const {
+  TensorHash hash;
+  for (std::size_t slot : order()) hash.add(slot, master_.bytes(layout_.arena.slots()[slot].range));
+  return hash.value();
+}
+
+TensorHash::TensorHash() : state_(XXH64_createState()) {
+  XXH64_reset(static_cast<XXH64_state_t*>(state_), 0);
+}
+TensorHash::~TensorHash() { XXH64_freeState(static_cast<XXH64_state_t*>(state_)); }
+
+void TensorHash::add(std::size_t slot, ConstView values) {
+  auto* state = static_cast<XXH64_state_t*>(state_);
+  // A tensor's hash is the seed of the next.
+  if (slot_ != slot) XXH64_reset(state, value());
+  slot_ = slot;
+  XXH64_update(state, values.data(), values.size());
+}
+
+std::uint64_t TensorHash::value() const {
+  return slot_ ? XXH64_digest(static_cast<const XXH64_state_t*>(state_)) : 0;
 }
 
 std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spec,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,27 @@
 
 namespace taxon::train {
 
+/// xxHash64 of tensors, one after the other, each of which may come in parts.
+class TensorHash {
+ public:
+  TensorHash();
+  ~TensorHash();
+  TensorHash(const TensorHash&) = delete;
+  /// The next values of a slot; the first of it where the last call was of another one.
+  void add(std::size_t slot, ConstView values);
+  std::uint64_t value() const;
+
+ private:
+  void* const state_;  // XXH64_state_t
+  std::optional<std::size_t> slot_;
+};
+
 /// The memory of one rank's run: arenas, the rule with its state, and the layout that names them.
 class State {
  public:
-  /// Allocates the arenas of `layout`, which knows what this rank owns; gradients and weights in the
-  /// transport's memory. `own_rules`: beside those of the table; they outlive it.
+  /// Allocates the arenas of `layout`, which knows what this rank owns and whether it keeps other weights
+  /// too; what peers may touch in the transport's memory. `own_rules`: beside those of the table; they
+  /// outlive it.
   State(net::Transport& transport, const plan::Plan& plan, exchange::Layout layout,
         const model::ModelSpec& spec, std::span<const optim::RuleRow> own_rules = {});
 
@@ -24,7 +41,9 @@ class State {
   std::size_t flights() const { return gradients_.size(); }
   exchange::Arenas arenas(std::size_t flight) const;
   const tensor::Arena& gradients(std::size_t flight) const { return gradients_[flight]; }
+  /// All weights, or those that this rank keeps: Layout::gathered.
   const tensor::Arena& master() const { return master_; }
+  bool in_parts() const { return layout_.gathered > 0; }
   /// Of the weights' layout, for replicas that meet; empty for a plan without such a level.
   const tensor::Arena& handed_in() const { return handed_in_; }
   /// The parameters that are not trained, one after the other in the order of the spec.
@@ -40,18 +59,23 @@ class State {
 
   // From here to hash(): for bodies of kernels, which alone look into the arenas.
 
-  /// Master weights := the model's parameters, in the order of the spec; frozen ones := the others.
-  void set_weights(std::span<const double> parameters);
-  /// All parameters in the order of the spec.
+  /// `whole`, of the weights' layout, := the model's parameters, in the order of the spec; frozen ones := the
+  /// others.
+  void set_weights(std::span<const double> parameters, const tensor::Arena& whole);
+  /// All parameters in the order of the spec; of weights in parts zeros, and none where none is frozen.
   std::vector<double> parameters() const;
-  /// Every parameter: trainable ones from the master, the others from `parameters`.
-  std::vector<checkpoint::LogicalTensor> weights(std::span<const double> parameters) const;
+  /// Every parameter: trainable ones from `whole`, the others from `parameters`.
+  std::vector<checkpoint::LogicalTensor> weights(std::span<const double> parameters,
+                                                 const tensor::Arena& whole) const;
   /// An arena of the weights' layout as logical tensors "prefix/parameter", and back. Throws
   /// Error{Checkpoint} if one is missing or of another size.
   std::vector<checkpoint::LogicalTensor> named(const std::string& prefix, const tensor::Arena& whole) const;
   void fill(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
             const tensor::Arena& whole) const;
-  /// xxHash64 of the master weights.
+  /// Slots in the order of the model: a hash in it does not depend on how the parameters were cut into
+  /// buckets.
+  std::vector<std::size_t> order() const;
+  /// xxHash64 of the master weights. REQUIRES: all are there.
   std::uint64_t hash() const;
 
  private:
