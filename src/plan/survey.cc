@@ -62,6 +62,7 @@ constexpr SurveyRow kRows[] = {
     {"Project Adam", "",
      "replicas split over hosts; servers that get sufficient factors and answer with weights"},
     {"PyTorch DDP", "pytorch-ddp powersgd post-local-sgd", ""},
+    {"PyTorch FSDP", "fsdp", "units that the user wraps; parameters in the memory of a host beside its GPU"},
     {"Rudra", "rudra-softsync", "trees of servers"},
     {"S-Caffe, MaTEx, Inspur-Caffe", "chainermn", ""},
     {"SGP", "sgp", "overlap by stale partners"},
@@ -76,6 +77,7 @@ constexpr SurveyRow kRows[] = {
     {"Strom", "strom", "workers that don't wait for each other"},
     {"TensorFlow", "tensorflow-backup", "operations placed on other hosts: model parallelism"},
     {"Theano-MPI", "easgd horovod", ""},
+    {"ZeRO", "zero-3", "its later stages that keep state on disks (ZeRO-Infinity)"},
     {"Zero bubble", "zero-bubble", "its schedules with more memory and no bubble at all"},
 };
 

@@ -64,6 +64,8 @@ PLACES = {
     "pytorch-ddp": REPLICATED._replace(communication="all-reduce (ring)"),
     "caffe2": REPLICATED._replace(communication="all-reduce (halving-doubling)"),
     "firecaffe": REPLICATED._replace(communication="all-reduce (tree)"),
+    "zero-3": Stands("sharded with the parameters", "synchronous", "sharded"),
+    "fsdp": Stands("sharded with the parameters", "synchronous", "node: sharded; across: all-reduce"),
     "gpipe": REPLICATED, "pcl-dnn": REPLICATED, "pipedream-flush": REPLICATED, "zero-bubble": REPLICATED,
     "adasum": REPLICATED._replace(communication="adasum"),
     "bigdl": Stands("sharded", "synchronous", "sharded"),
@@ -199,6 +201,11 @@ class Recipe:
             topology = self.word("topology", "all_reduce")
             kind = "node, across" if "group: across" in self.levels else f"gossip {self.word('graph')}" if topology == "gossip" else topology
             total = DENSE[kind] * 4 * values * self.rounds() / STEPS
+            if self.word("parameters") == "sharded":
+                # Layers are gathered forward and back in place of once, but the last two, which are kept in between.
+                layers = [math.prod(weight) + math.prod(bias) for weight, bias in zip(shapes[::2], shapes[1::2])]
+                members = 2 if "group: node" in self.levels else N
+                total += (members - 1) / members * 4 * sum(layers[:-2])
         elif codec == "power_sgd":
             total = ALL_REDUCED * 4 * sum(self.factor_values(shape) for shape in shapes)
         elif codec == "sufficient factors by rule":
