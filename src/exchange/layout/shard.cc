@@ -120,15 +120,17 @@ void lay_out_ring(Layout& layout, int segments, int in_flight) {
 
 namespace {
 
-/// For each segment of a step's passes in their order those whose parameters are there meanwhile. The last
-/// one's passes follow each other.
+/// For each segment of a step's passes in their order, forward and back, those whose parameters are there
+/// meanwhile: its own and those of the `ahead` next ones.
 std::vector<Range> windows(int segments, int ahead) {
+  const int last = segments - 1, passes = 2 * last + 1;  // both of the last segment are one
+  const auto segment = [last](int pass) { return pass <= last ? pass : 2 * last - pass; };
   std::vector<Range> windows;
-  const auto all = static_cast<std::size_t>(segments), wide = static_cast<std::size_t>(ahead) + 1;
-  for (std::size_t s = 0; s + 1 < all; ++s) windows.push_back({s, std::min(wide, all - s)});
-  for (std::size_t s = all; s-- > 0;) {
-    const std::size_t size = std::min(wide, s + 1);
-    windows.push_back({s + 1 - size, size});
+  for (int pass = 0; pass < passes; ++pass) {
+    const int end = std::min(pass + ahead, passes - 1);
+    const int lowest = std::min(segment(pass), segment(end));
+    const int highest = pass <= last && end >= last ? last : std::max(segment(pass), segment(end));
+    windows.push_back({static_cast<std::size_t>(lowest), static_cast<std::size_t>(highest - lowest + 1)});
   }
   return windows;
 }
