@@ -360,7 +360,7 @@ def forward(self, x):
 )");
   const Error shape = failure(narrow);
   EXPECT_EQ(shape.kind(), ErrorKind::Data);
-  EXPECT_THAT(shape.what(), HasSubstr("[batch, 6]"));
+  EXPECT_THAT(shape.what(), HasSubstr("inputs float32 [6]"));
   const auto wide = Script("m").parameter("weight", {4, 6}).save(path("wide.pt"), R"(
 def forward(self, x):
     return torch.matmul(x, self.weight.t())
@@ -368,11 +368,6 @@ def forward(self, x):
   const Error classes = failure(wide);
   EXPECT_EQ(classes.kind(), ErrorKind::Data);
   EXPECT_THAT(classes.what(), HasSubstr("gave [2, 4]"));
-  const auto pair = Script("m").parameter("weight", {3, 6}).save(path("pair.pt"), R"(
-def forward(self, x):
-    return torch.matmul(x, self.weight.t()), x
-)");
-  EXPECT_EQ(failure(pair).kind(), ErrorKind::Data);
 }
 
 TEST_F(ScriptTest, NothingToTrain) {
