@@ -109,10 +109,10 @@ constexpr SurveyRow kRows[] = {
     {"TernGrad", "Wen et al., NeurIPS 2017", "terngrad", ""},
     {"Theano-MPI", "Ma, Mao and Taylor, 2016", "theano-mpi easgd", ""},
     {"Top-k", "Aji and Heafield, EMNLP 2017", "topk", ""},
-    {"Zero bubble", "Qi et al., ICLR 2024", "zero-bubble",
-     "its schedules with more memory and no bubble at all"},
     {"ZeRO", "Rajbhandari et al., SC 2020", "zero-3",
      "its later stages that keep state on disks (ZeRO-Infinity)"},
+    {"Zero bubble", "Qi et al., ICLR 2024", "zero-bubble",
+     "its schedules with more memory and no bubble at all"},
 };
 
 }  // namespace

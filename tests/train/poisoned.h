@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/perceptron.h"
+#include "model/staged.h"
 
 namespace taxon::test {
 
@@ -26,16 +27,11 @@ class Poisoned final : public model::Model {
 
   model::StepOutput forward_backward(const model::StepInput& input, int from,
                                      tensor::Milestones& marks) override {
-    model::StepInput share = input;
-    for (const Poison& poison : poisons_) {
-      if (poison.step != step_ || (poison.rank >= 0 && poison.rank != rank_)) continue;
-      inputs_.assign(share.inputs.parts[0].size(), std::numeric_limits<float>::quiet_NaN());
-      share.inputs = inputs_;
-      if (poison.what == Poison::What::Nothing) share.inputs = {}, share.labels = {};
-    }
+    const model::StepInput share = poisoned(input);
     step_ += from == 0;
     return model_.forward_backward(share, from, marks);
   }
+  model::Staged* staged() override { return &stages_; }
 
   const model::ModelSpec& spec() const override { return model_.spec(); }
   std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override {
@@ -57,7 +53,54 @@ class Poisoned final : public model::Model {
   std::vector<model::GradientTransfer> crossings() const override { return model_.crossings(); }
 
  private:
+  /// The same with passes piece by piece.
+  class Stages final : public model::Staged {
+   public:
+    explicit Stages(Poisoned& model) : model_(model), inner_(*model.model_.staged()) {}
+    void divide(const model::Division& division) override { inner_.divide(division); }
+    const std::vector<model::Piece>& pieces() const override { return inner_.pieces(); }
+    void use_weights(std::size_t version) override { inner_.use_weights(version); }
+    void begin_step(const model::StepInput& input) override {
+      share_ = model_.poisoned(input);
+      ++model_.step_;
+      inner_.begin_step(share_);
+    }
+    void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
+      inner_.forward(piece, of_share(micro), input, output);
+    }
+    void backward(int piece, const model::MicroBatch& micro, model::Gradients which, ConstView output_gradient,
+                  View input_gradient, bool last, tensor::Milestones& marks) override {
+      inner_.backward(piece, of_share(micro), which, output_gradient, input_gradient, last, marks);
+    }
+    model::StepOutput end_step() override { return inner_.end_step(); }
+    void abandon_step() override { inner_.abandon_step(); }
+    model::StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
+                               View output) override {
+      return inner_.evaluate(piece, inputs, labels, input, output);
+    }
+
+   private:
+    model::MicroBatch of_share(model::MicroBatch micro) const {
+      micro.step = &share_;
+      return micro;
+    }
+    Poisoned& model_;
+    model::Staged& inner_;
+    model::StepInput share_;
+  };
+
+  model::StepInput poisoned(model::StepInput share) {
+    for (const Poison& poison : poisons_) {
+      if (poison.step != step_ || (poison.rank >= 0 && poison.rank != rank_)) continue;
+      inputs_.assign(share.inputs.parts[0].size(), std::numeric_limits<float>::quiet_NaN());
+      share.inputs = inputs_;
+      if (poison.what == Poison::What::Nothing) share.inputs = {}, share.labels = {};
+    }
+    return share;
+  }
+
   model::Perceptron model_;
+  Stages stages_{*this};
   const int rank_;
   const std::vector<Poison> poisons_;
   std::int64_t step_ = 0;

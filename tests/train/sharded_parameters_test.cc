@@ -55,8 +55,8 @@ TEST_F(ShardedParameters, GiveTheBitsOfShardedState) {
             EXPECT_EQ(result.parameters, expected.parameters);
             for (const auto& outcome : result.outcomes)
               EXPECT_EQ(outcome.parameter_hash, expected.outcomes[0].parameter_hash);
-            EXPECT_EQ(result.outcomes[0].test.scores.means.shares,
-                      expected.outcomes[0].test.scores.means.shares);
+            EXPECT_EQ(result.outcomes[0].test.scores.means.counts,
+                      expected.outcomes[0].test.scores.means.counts);
             ASSERT_EQ(result.recorders[0].steps.size(), expected.recorders[0].steps.size());
             for (std::size_t step = 0; step < expected.recorders[0].steps.size(); ++step)
               EXPECT_EQ(result.recorders[0].steps[step].gradient_norm,
@@ -100,7 +100,7 @@ TEST_F(ShardedParameters, AreGatheredByRanksWithoutSamplesToo) {
   const auto expected = run_training(job(4, plan_));
   const auto result = run_training(job(4, in_parts(plan_)));
   EXPECT_EQ(result.parameters, expected.parameters);
-  EXPECT_EQ(result.outcomes[0].test.scores.means.shares, expected.outcomes[0].test.scores.means.shares);
+  EXPECT_EQ(result.outcomes[0].test.scores.means.counts, expected.outcomes[0].test.scores.means.counts);
   EXPECT_NEAR(result.outcomes[0].test.loss, expected.outcomes[0].test.loss, 1e-12);
 }
 

@@ -216,7 +216,7 @@ class ThrowsAtStep final : public model::Model {
  public:
   ThrowsAtStep(std::unique_ptr<model::Model> inner, int step) : inner_(std::move(inner)), left_(step) {}
   const model::ModelSpec& spec() const override { return inner_->spec(); }
-  std::vector<int> gradient_order(data::Inputs x, std::span<const std::int64_t> y) override {
+  std::vector<int> gradient_order(data::Inputs x, data::Values y) override {
     return inner_->gradient_order(x, y);
   }
   void bind(const model::Binding& binding) override { inner_->bind(binding); }
@@ -227,7 +227,7 @@ class ThrowsAtStep final : public model::Model {
     if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
     return inner_->forward_backward(input, from, marks);
   }
-  model::StepOutput evaluate(data::Inputs x, std::span<const std::int64_t> y) override {
+  model::StepOutput evaluate(data::Inputs x, data::Values y) override {
     return inner_->evaluate(x, y);
   }
   std::vector<double> buffers() const override { return inner_->buffers(); }

@@ -74,7 +74,11 @@ program::Program segment_by_segment(int segments, int micros) {
     for (int micro = 0; micro < micros; ++micro) program.ranks.front().push_back({kind, segment, micro});
   };
   for (int segment = 0; segment < segments; ++segment) pass(program::ActionKind::Forward, segment);
-  for (int segment = segments; segment-- > 0;) pass(program::ActionKind::Backward, segment);
+  for (int segment = segments; segment-- > 0;) {
+    pass(program::ActionKind::Backward, segment);
+    program.ranks.front().push_back({program::ActionKind::Exchange, segment, micros - 1});
+    program.ranks.front().push_back({program::ActionKind::Update, segment, micros - 1, 1});
+  }
   return program;
 }
 
