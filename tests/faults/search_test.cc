@@ -223,7 +223,8 @@ TEST_F(FaultSearch, AnUnfinishableRunNamesTheBucketAndTheStep) {
       "[0-9]+, "
       "round.*");
   const std::regex beside_it(
-      "rank [0-9] waits for rank [0-9] in [a-z_]+, (what stands for the model, |the optimiser's state of |a "
+      "rank [0-9] waits for rank [0-9] in [a-z_]+, (what stands for the model, |the parameters of |the "
+      "optimiser's state of |a "
       "replica's state of )bucket [0-9]+ \\([a-z0-9., ]+\\), round.*");
   // A server listens to whatever step comes next.
   const std::regex listening(

@@ -68,8 +68,9 @@ class Poisoned final : public model::Model {
     void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
       inner_.forward(piece, of_share(micro), input, output);
     }
-    void backward(int piece, const model::MicroBatch& micro, model::Gradients which, ConstView output_gradient,
-                  View input_gradient, bool last, tensor::Milestones& marks) override {
+    void backward(int piece, const model::MicroBatch& micro, model::Gradients which,
+                  ConstView output_gradient, View input_gradient, bool last,
+                  tensor::Milestones& marks) override {
       inner_.backward(piece, of_share(micro), which, output_gradient, input_gradient, last, marks);
     }
     model::StepOutput end_step() override { return inner_.end_step(); }

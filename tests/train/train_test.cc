@@ -227,9 +227,7 @@ class ThrowsAtStep final : public model::Model {
     if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
     return inner_->forward_backward(input, from, marks);
   }
-  model::StepOutput evaluate(data::Inputs x, data::Values y) override {
-    return inner_->evaluate(x, y);
-  }
+  model::StepOutput evaluate(data::Inputs x, data::Values y) override { return inner_->evaluate(x, y); }
   std::vector<double> buffers() const override { return inner_->buffers(); }
   void set_buffers(std::span<const double> values) override { inner_->set_buffers(values); }
   std::vector<double> parameters() const override { return inner_->parameters(); }

@@ -122,7 +122,9 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     if (model == "vit")
       plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}, {"patch", "7"}};
     if (model == "gpt") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}};
-    if (model == "lstm") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"tied", "true"}};
+    if (model == "lstm")  // members make summands of the embedding's gradient, which stages can't share then
+      plan.model.options = {
+          {"layers", "2"}, {"width", "16"}, {"tied", GetParam().tensor > 1 ? "false" : "true"}};
     if (model == "gpt" || model == "lstm") {
       plan.data = {.dataset = "text", .path = TAXON_SOURCE_DIR "/README.md", .train_limit = 60};
       plan.data.options = {{"context", "16"}};
