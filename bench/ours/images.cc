@@ -59,13 +59,11 @@ double seconds_of(const data::Dataset& dataset, std::uint64_t seed, const Load& 
 void dump(const data::Dataset& dataset, std::size_t count, const std::string& path) {
   std::vector<std::int64_t> indices(count);
   std::iota(indices.begin(), indices.end(), 0);
-  const std::int64_t each = dataset.shape().elements(), targets = dataset.shape().targets();
-  std::vector<float> samples(count * static_cast<std::size_t>(each));
-  std::vector<std::int64_t> labels(count * static_cast<std::size_t>(targets));
-  dataset.read_epoch(0, indices, samples, labels);
+  data::Samples samples(dataset.shape(), count);
+  dataset.read_parts(0, indices, samples.rooms(dataset.shape(), {0, count}));
+  const std::span<const float> pixels = data::numbers(samples.inputs().parts[0]);
   std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(samples.data()),
-             static_cast<std::streamsize>(samples.size() * sizeof(float)));
+  file.write(reinterpret_cast<const char*>(pixels.data()), static_cast<std::streamsize>(pixels.size_bytes()));
   if (!file) throw std::runtime_error("cannot write " + path);
 }
 
