@@ -31,7 +31,6 @@ class StagedPass {
     ReplicaGroup* replica = nullptr;
     model::Binding binding;                 // of the model, for costs
     DType type = DType::Float32;            // that it computes in
-    std::int64_t targets = 1;               // labels of a sample
     const tensor::Arena* master = nullptr;  // of the weights that updates change
     int replicas = 1;                       // that share a batch
     plan::Activations activations = plan::Activations::Kept;
