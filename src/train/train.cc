@@ -247,7 +247,8 @@ task::Task<void> Trainer::require_memory_for(const exchange::Layout* layout, int
   const MemoryNeed need =
       memory_need(plan_, arena_bytes(plan_, *layout, rule, versions), world_.model.spec(), divided_.get(),
                   ranks().position, plan::global_batch(plan_, world), plan::workers(plan_, world));
-  co_await require_memory(&ranks().agreement, &options_.memory, &need);
+  const auto told = co_await ranks().agreement.gather(pack(options_.memory, need));
+  require_memory(told);
 }
 
 std::unique_ptr<StepCoordinator> Trainer::make_pace() {

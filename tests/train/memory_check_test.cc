@@ -58,6 +58,23 @@ TEST(ArenaBytes, OfARingAndOfReplicasThatMeetAreForeseen) {
   expect_foreseen(plan, false);
 }
 
+TEST(RequireMemory, RefusesFiguresThatNoRankHas) {
+  const train::RankMemory memory{"a", 100};
+  const std::vector<std::byte> good = train::pack(memory, {{10, 10, 10}, 10, 1});
+  EXPECT_NO_THROW(train::require_memory({good, good}));
+  const auto kind_of_refusal = [&](const std::vector<std::byte>& forged) {
+    try {
+      train::require_memory({good, forged});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.context().rank, Rank(1)) << error.what();
+      return error.kind();
+    }
+    return ErrorKind::Internal;
+  };
+  EXPECT_EQ(kind_of_refusal(train::pack(memory, {{10, 10, 10}, 10, -1})), ErrorKind::Mismatch);
+  EXPECT_EQ(kind_of_refusal({good.begin(), good.end() - 1}), ErrorKind::Mismatch);
+}
+
 class Memory : public Train {
  protected:
   std::string refusal(const TrainingJob& job) {

@@ -15,6 +15,18 @@
 namespace taxon::test {
 namespace {
 
+/// The plan's model on each rank. Both outlive it.
+std::function<std::unique_ptr<model::Model>(int)> bundled(const plan::Plan& plan,
+                                                          const data::Datasets& datasets) {
+  return [&](int rank) {
+    return model::make_model({.plan = &plan.model,
+                              .shape = datasets.train->shape(),
+                              .compute = plan.precision.compute,
+                              .seed = plan.seed,
+                              .rank = rank});
+  };
+}
+
 class Workers : public ::testing::TestWithParam<const char*> {
  protected:
   static plan::Plan make_plan(DType type) {
@@ -37,13 +49,7 @@ class Workers : public ::testing::TestWithParam<const char*> {
     job.ranks = ranks;
     job.plan = plan;
     job.datasets = &datasets_;
-    job.make_model = [&plan, this](int rank) {
-      return model::make_model({.plan = &plan.model,
-                                .shape = datasets_.train->shape(),
-                                .compute = plan.precision.compute,
-                                .seed = plan.seed,
-                                .rank = rank});
-    };
+    job.make_model = bundled(plan, datasets_);
     return run_training(job);
   }
 
@@ -147,13 +153,7 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     job.datasets = &datasets;
     job.storage = &storage;
     job.out = "run";
-    job.make_model = [&](int rank) {
-      return model::make_model({.plan = &plan.model,
-                                .shape = datasets.train->shape(),
-                                .compute = plan.precision.compute,
-                                .seed = plan.seed,
-                                .rank = rank});
-    };
+    job.make_model = bundled(plan, datasets);
     run_training(job);
   }
   /// The parameters at the end.
@@ -323,13 +323,7 @@ TEST_P(PipelinedWorkers, FollowTheRecurrence) {
   job.datasets = &datasets;
   job.storage = &storage;
   job.out = "run";
-  job.make_model = [&](int rank) {
-    return model::make_model({.plan = &plan.model,
-                              .shape = datasets.train->shape(),
-                              .compute = plan.precision.compute,
-                              .seed = plan.seed,
-                              .rank = rank});
-  };
+  job.make_model = bundled(plan, datasets);
   DelayedUpdates recurrence{
       .make = [&] { return job.make_model(0); },
       .train = datasets.train.get(),

@@ -4,44 +4,39 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <map>
-#include <span>
 
 #include "base/units.h"
+#include "comm/told.h"
 #include "program/check.h"
+#include "train/bytes.h"
 
 namespace taxon::train {
 namespace {
 
 std::int64_t divided_up(std::int64_t all, std::int64_t parts) { return (all + parts - 1) / parts; }
 
-/// As it travels: the figures, and then the memory's name.
-struct Figures {
-  std::uint64_t available, weights, gradients, optimiser, activations, samples;
-  std::uint64_t total() const { return weights + gradients + optimiser + activations; }
-};
-
-/// Of ranks that share a memory.
+/// Of ranks that share a memory, in the order in which each tells its own.
+enum Figure { Available, Weights, Gradients, Optimiser, Activations, Samples, Figures };
 struct Shared {
   std::vector<int> ranks;
-  Figures sum{};
+  std::array<std::int64_t, Figures> sum{};  // of what is available the least
+  std::int64_t total() const { return sum[Weights] + sum[Gradients] + sum[Optimiser] + sum[Activations]; }
 };
 
 std::string describe(const Shared& shared) {
-  const Figures& sum = shared.sum;
+  const auto bytes = [](std::int64_t count) { return format_bytes(static_cast<double>(count)); };
   const std::string who = shared.ranks.size() == 1
                               ? fmt::format("rank {} needs", shared.ranks.front())
                               : fmt::format("ranks {} need", fmt::join(shared.ranks, ", "));
   std::string activations;
-  if (sum.activations > 0)
-    activations = fmt::format(", activations of {} samples {}", sum.samples,
-                              format_bytes(static_cast<double>(sum.activations)));
-  return fmt::format(
-      "{} at least {} and may have {} (weights {}, gradients {}, optimiser state {}{})", who,
-      format_bytes(static_cast<double>(sum.total())), format_bytes(static_cast<double>(sum.available)),
-      format_bytes(static_cast<double>(sum.weights)), format_bytes(static_cast<double>(sum.gradients)),
-      format_bytes(static_cast<double>(sum.optimiser)), activations);
+  if (shared.sum[Activations] > 0)
+    activations =
+        fmt::format(", activations of {} samples {}", shared.sum[Samples], bytes(shared.sum[Activations]));
+  return fmt::format("{} at least {} and may have {} (weights {}, gradients {}, optimiser state {}{})", who,
+                     bytes(shared.total()), bytes(shared.sum[Available]), bytes(shared.sum[Weights]),
+                     bytes(shared.sum[Gradients]), bytes(shared.sum[Optimiser]), activations);
 }
 
 }  // namespace
@@ -60,41 +55,42 @@ MemoryNeed memory_need(const plan::Plan& plan, ArenaBytes arenas, const model::M
   return {arenas, static_cast<std::size_t>(samples * outputs) * size_of(plan.precision.compute), samples};
 }
 
-task::Task<void> require_memory(Agreement* everybody, const RankMemory* here, const MemoryNeed* need) {
-  const Figures mine{here->available,        need->arenas.weights, need->arenas.gradients,
-                     need->arenas.optimiser, need->activations,    static_cast<std::uint64_t>(need->samples)};
-  std::vector<std::byte> bytes(sizeof mine + here->name.size());
-  std::memcpy(bytes.data(), &mine, sizeof mine);
-  std::copy_n(std::as_bytes(std::span(here->name)).begin(), here->name.size(), bytes.begin() + sizeof mine);
-  const std::vector<std::vector<std::byte>> all = co_await everybody->gather(std::move(bytes));
+std::vector<std::byte> pack(const RankMemory& memory, const MemoryNeed& need) {
+  Packer packer;
+  packer.text(memory.name);
+  for (std::uint64_t bytes : {memory.available, need.arenas.weights, need.arenas.gradients,
+                              need.arenas.optimiser, need.activations})
+    packer.number(static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, comm::kMostTold)));
+  packer.number(need.samples);
+  return packer.take();
+}
+
+void require_memory(const std::vector<std::vector<std::byte>>& told) {
   std::map<std::string, Shared> memories;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    Figures each;
-    if (all[rank].size() < sizeof each)
-      throw Error(ErrorKind::Mismatch, fmt::format("what rank {} says of its memory is cut short", rank));
-    std::memcpy(&each, all[rank].data(), sizeof each);
-    const auto* name = reinterpret_cast<const char*>(all[rank].data());
-    Shared& shared = memories[std::string(name + sizeof each, name + all[rank].size())];
-    // Ranks that came later saw what others had taken already.
-    shared.sum.available =
-        shared.ranks.empty() ? each.available : std::min(shared.sum.available, each.available);
-    shared.sum.weights += each.weights;
-    shared.sum.gradients += each.gradients;
-    shared.sum.optimiser += each.optimiser;
-    shared.sum.activations += each.activations;
-    shared.sum.samples += each.samples;
-    shared.ranks.push_back(static_cast<int>(rank));
+  for (int rank = 0; rank < static_cast<int>(told.size()); ++rank) {
+    Unpacker unpacker(told[static_cast<std::size_t>(rank)], Rank(rank));
+    Shared& shared = memories[unpacker.text()];
+    const std::int64_t before = shared.ranks.empty() ? comm::kMostTold : shared.sum[Available];
+    for (std::int64_t& sum : shared.sum) {
+      const std::int64_t figure = unpacker.number();
+      if (!comm::is_count(figure))
+        throw comm::told_wrong(Rank(rank), "memory", fmt::format("that it needs or has {}", figure));
+      // Ranks that came later saw what others had taken already.
+      sum = &sum == &shared.sum[Available] ? std::min(before, figure) : sum + figure;
+    }
+    shared.ranks.push_back(rank);
   }
   std::vector<std::string> exceeded;
   for (const auto& [name, shared] : memories)
-    if (shared.sum.available > 0 && shared.sum.total() > shared.sum.available)
+    if (shared.sum[Available] > 0 && shared.total() > shared.sum[Available])
       exceeded.push_back(describe(shared));
-  if (exceeded.empty()) co_return;
+  if (exceeded.empty()) return;
   throw Error(
       ErrorKind::Resources,
-      fmt::format("memory: {}. Topology sharded holds parts of the optimiser's state, mesh.pipeline and "
-                  "mesh.tensor parts of everything; fewer samples or more batch.micro_batches keep fewer "
-                  "activations",
+      fmt::format("memory: {}. Less is kept by topology sharded (parts of the optimiser's state; with "
+                  "parameters: sharded and exchange.gradients: ring of everything), by mesh.pipeline and "
+                  "mesh.tensor (parts of everything), by fewer samples, more batch.micro_batches, or "
+                  "pipeline.activations: recomputed (activations)",
                   fmt::join(exceeded, "; ")));
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <string>
+#include <cstddef>
+#include <vector>
 
 #include "model/model.h"
 #include "train/observer.h"
 #include "train/start/divided.h"
-#include "train/sync/agreement.h"
+#include "train/train.h"
 
 namespace taxon::train {
 
@@ -23,8 +24,10 @@ MemoryNeed memory_need(const plan::Plan& plan, ArenaBytes arenas, const model::M
                        const Divided* divided, plan::MeshPosition position, std::int64_t global_batch,
                        int workers);
 
-/// Collective, before the arenas are made: throws Error{Resources} at every rank where ranks need more than
-/// the memory that they share has, listing all such memories with the figures.
-task::Task<void> require_memory(Agreement* everybody, const RankMemory* here, const MemoryNeed* need);
+/// What a rank tells all others before the arenas are made.
+std::vector<std::byte> pack(const RankMemory& memory, const MemoryNeed& need);
+/// Of what all ranks told, in their order: throws Error{Resources} where ranks need more than the memory that
+/// they share has, listing all such memories with the figures, and Error{Mismatch} for what no rank has.
+void require_memory(const std::vector<std::vector<std::byte>>& told);
 
 }  // namespace taxon::train
