@@ -90,17 +90,26 @@ ModuleModel::~ModuleModel() = default;
 
 void ModuleModel::begin_reads() {
   if (weights_ == WeightsAtBegin::Whole) return;
-  std::unordered_map<const c10::StorageImpl*, int> segments;
-  for (int parameter : tensors_.trainable())
-    segments
-        [tensors_.parameters()[static_cast<std::size_t>(parameter)].tensor.storage().unsafeGetStorageImpl()] =
-            tensors_.spec().segment_of(parameter);
-  reads_ = std::make_unique<WeightReads>(std::move(segments), [this](int segment) {
-    try {
-      owner_.need(segment);
-    } catch (...) {  // an operator can't be left so; the backward pass will hear of it
+  if (!reads_) {
+    std::unordered_map<const c10::StorageImpl*, int> segments;
+    for (int index : tensors_.trainable()) {
+      const at::Tensor& parameter = tensors_.parameters()[static_cast<std::size_t>(index)].tensor;
+      segments[parameter.storage().unsafeGetStorageImpl()] = tensors_.spec().segment_of(index);
     }
-  });
+    reads_ = std::make_unique<WeightReads>(std::move(segments), [this](int segment) {
+      try {
+        owner_.need(segment);
+      } catch (...) {  // an operator can't be left so; the backward pass will hear of it
+      }
+    });
+  }
+  reads_->begin();
+}
+
+/// All weights may be read, and gradients are awaited.
+void ModuleModel::await_turn() {
+  if (reads_) reads_->end();
+  owner_.need(StepOwner::kBackward);
 }
 
 std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector<at::Tensor> outputs) {
@@ -122,8 +131,7 @@ std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector
 /// Where a pass goes through the outputs of several forward passes the first of its nodes begins it.
 void ModuleModel::begin_pass(Node* root) {
   if (in_pass_) return;
-  reads_.reset();
-  owner_.need(StepOwner::kBackward);
+  await_turn();
   if (passes_ == Passes::Last)
     throw Error(ErrorKind::Usage,
                 "a second backward pass in one step: let all passes but the last run under no_sync()");
@@ -139,8 +147,7 @@ void ModuleModel::begin_pass(Node* root) {
 }
 
 void ModuleModel::end_passes() {
-  reads_.reset();
-  owner_.need(StepOwner::kBackward);
+  await_turn();
   if (passes_ != Passes::Last)
     throw Error(ErrorKind::Usage,
                 passes_ == Passes::None
@@ -150,9 +157,8 @@ void ModuleModel::end_passes() {
 }
 
 void ModuleModel::abandon_passes() {
-  reads_.reset();
   try {
-    owner_.need(StepOwner::kBackward);
+    await_turn();
   } catch (...) {
     return;  // the run is over, and with it the step
   }

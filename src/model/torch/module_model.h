@@ -60,12 +60,13 @@ class ModuleModel final : public Model {
 
  private:
   friend class WeightedOutputs;
+  void await_turn();
   void begin_pass(torch::autograd::Node* root);
 
   BoundTensors tensors_;
   StepOwner& owner_;
   const WeightsAtBegin weights_;
-  std::unique_ptr<WeightReads> reads_;  // the owner's, until its backward pass
+  std::unique_ptr<WeightReads> reads_;  // by the owner, from a step's beginning until its backward pass
   // What nodes of a graph that outlives the model find out by that it is gone.
   const std::shared_ptr<ModuleModel* const> alive_ = std::make_shared<ModuleModel* const>(this);
   bool last_ = true;

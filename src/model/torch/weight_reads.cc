@@ -13,18 +13,27 @@ thread_local const WeightReads* listening = nullptr;  // callbacks are plain fun
 
 WeightReads::WeightReads(std::unordered_map<const c10::StorageImpl*, int> weights, Read read)
     : weights_(std::move(weights)), read_(std::move(read)) {
-  TAXON_CHECK(listening == nullptr, "somebody listens on this thread");
-  listening = this;
+  // Once: what is removed inside of a backward pass autograd puts back, with the rest of the thread's state.
   handle_ = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&WeightReads::begins).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
 }
 
 WeightReads::~WeightReads() {
+  end();
   at::removeCallback(handle_);
-  listening = nullptr;
+}
+
+void WeightReads::begin() {
+  TAXON_CHECK(listening == nullptr || listening == this, "somebody listens on this thread");
+  listening = this;
+}
+
+void WeightReads::end() {
+  if (listening == this) listening = nullptr;
 }
 
 std::unique_ptr<at::ObserverContext> WeightReads::begins(const at::RecordFunction& operation) {
+  if (listening == nullptr) return nullptr;
   for (const c10::IValue& input : operation.inputs()) {
     if (input.isTensor()) {
       listening->note(input.toTensor());

@@ -8,13 +8,16 @@
 
 namespace taxon::model {
 
-/// For its life every operator of this thread says which weights it is about to read: tensors are known by
-/// their memory, so views of weights are seen as well. One at a time on a thread.
+/// Operators of this thread say which weights they are about to read: tensors are known by their memory, so
+/// views of weights are seen as well. One at a time on a thread.
 class WeightReads {
  public:
   /// Called before the operator runs, with what the weight was listed with. Throws nothing.
   using Read = std::function<void(int which)>;
   WeightReads(std::unordered_map<const c10::StorageImpl*, int> weights, Read read);
+  /// From now on; and no longer.
+  void begin();
+  void end();
   ~WeightReads();
   WeightReads(const WeightReads&) = delete;
 
