@@ -46,7 +46,8 @@ void run(const plan::Plan& plan, const std::string& weights) {
   std::vector<double> seconds;
   nlohmann::json result;
   {
-    DataParallel model(job, net, {.samples = train.labels.size(0), .observer = &steps});
+    DataParallel model(
+        job, net, {.samples = train.labels.size(0), .observer = &steps, .weights = WeightsAtBegin::AsRead});
     while (model.active()) {
       const auto begin = std::chrono::steady_clock::now();
       const auto share = torch::tensor(at::ArrayRef(model.share().data(), model.share().size()));

@@ -14,6 +14,7 @@
 /// A program's own training loop over a torch::nn::Module, on the ranks of a job. Needs libtorch's headers.
 namespace taxon {
 
+using model::WeightsAtBegin;
 using DataParallelOptions = job::OwnLoopOptions;
 
 /// Trains `net` with whatever exchange the job's plan says: dense, sharded, compressed, local steps, servers.
@@ -38,10 +39,10 @@ class DataParallel {
   /// Waits for all ranks, and for the first step. Throws as taxon::train().
   DataParallel(Job& job, Net net, DataParallelOptions options)
       : net_(std::move(net)),
-        model_(*net_, job.plan().precision.compute, job.plan().model.frozen,
-               [this](const model::StepInput& step) { return turns_.ask(step); }),
+        model_(*net_, job.plan().precision.compute, job.plan().model.frozen, turns_, options.weights),
         loop_(job, model_, turns_, std::move(options)) {
     model::use_threads(job.process().threads());
+    if (active()) model_.begin_reads();
   }
   ~DataParallel() {
     if (active()) model_.abandon_passes();
@@ -77,13 +78,15 @@ class DataParallel {
   };
   NoSync no_sync() { return NoSync(model_); }
 
-  /// Ends the step: returns when weights are updated and the next one may begin; false when the run is over.
+  /// Ends the step: returns when the next one may begin (DataParallelOptions::weights); false when the run is
+  /// over.
   /// `loss`: the share's mean, for reports. Throws as taxon::train(), and Error{Usage} for a step without a
   /// backward pass. REQUIRES: active().
   bool step(double loss = 0) {
     const auto samples = static_cast<double>(share().size());
     model_.end_passes();
     loop_.next({.loss_sum = loss * samples});
+    if (active()) model_.begin_reads();
     return active();
   }
   /// The step that is computed now is the run's last, on every rank.

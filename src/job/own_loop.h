@@ -17,6 +17,10 @@ struct OwnLoopOptions {
   train::TrainOptions train = {};
   /// Called on a thread of the run's. Null: notices go where the job's lines go.
   train::Observer* observer = nullptr;
+  /// AsRead: exchanges hide behind the forward pass too. From one step's end to the next one's backward pass
+  /// weights must then be read by operators of the loop's thread alone: not by data_ptr(), torch::save() or
+  /// another thread.
+  model::WeightsAtBegin weights = model::WeightsAtBegin::Whole;
 };
 
 /// A run of train() whose steps the program's own loop computes. The run has a thread of its own; until it is
@@ -31,7 +35,7 @@ class OwnLoop {
 
   /// The step that this rank is to compute; null: the run is over.
   const model::StepInput* step() const { return turns_.current(); }
-  /// Gives the step back, and waits until weights are updated and the next one begins. Throws as train().
+  /// Gives the step back, and waits until the next one begins. Throws as train().
   void next(const model::StepOutput& output);
   /// The step that is computed now is the last, on every rank: the run saves a checkpoint and ends.
   void stop() { stop_ = true; }

@@ -6,14 +6,32 @@
 
 namespace taxon::job {
 
-model::StepOutput StepTurns::ask(const model::StepInput& input) {
+void StepTurns::advance(const model::StepInput& input, int until) {
   std::unique_lock<std::mutex> lock(mutex_);
-  asked_ = &input;
-  state_ = State::Asked;
+  offered_ = &input;
+  state_ = State::Offered;
+  ready_ = until;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return (current_ != nullptr && needed_ >= ready_) || left_; });
+  if (left_) std::rethrow_exception(left_);
+}
+
+model::StepOutput StepTurns::compute(const model::StepInput& input) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  offered_ = &input;
+  state_ = State::Offered;
+  ready_ = kBackward + 1;
   changed_.notify_all();
   changed_.wait(lock, [this] { return state_ == State::GivenBack || left_; });
   if (left_) std::rethrow_exception(left_);
+  ready_ = 0;
   return output_;
+}
+
+void StepTurns::recall() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (current_ == nullptr) state_ = State::Idle;  // an offer that nobody took
+  changed_.wait(lock, [this] { return waits(); });
 }
 
 void StepTurns::end(std::exception_ptr error) {
@@ -26,10 +44,20 @@ void StepTurns::end(std::exception_ptr error) {
 const model::StepInput* StepTurns::await() {
   std::unique_lock<std::mutex> lock(mutex_);
   TAXON_CHECK(current_ == nullptr, "a step was not given back");
-  changed_.wait(lock, [this] { return state_ == State::Asked || state_ == State::Ended; });
+  changed_.wait(lock, [this] { return state_ == State::Offered || state_ == State::Ended; });
   if (ended_) std::rethrow_exception(ended_);
-  if (state_ == State::Asked) current_ = asked_;
+  if (state_ == State::Offered) current_ = offered_;
   return current_;
+}
+
+void StepTurns::need(int segment) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (segment < ready_ || current_ == nullptr) return;
+  needed_ = segment;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return segment < ready_ || state_ == State::Ended; });
+  needed_ = -1;
+  if (ended_) std::rethrow_exception(ended_);
 }
 
 void StepTurns::give_back(const model::StepOutput& output) {
@@ -37,7 +65,7 @@ void StepTurns::give_back(const model::StepOutput& output) {
   TAXON_CHECK(current_ != nullptr, "no step to give back");
   current_ = nullptr;
   output_ = output;
-  if (state_ == State::Asked) state_ = State::GivenBack;
+  if (state_ == State::Offered) state_ = State::GivenBack;
   changed_.notify_all();
 }
 

@@ -4,40 +4,47 @@
 #include <exception>
 #include <mutex>
 
-#include "model/model.h"
+#include "model/step_owner.h"
 
 namespace taxon::job {
 
 /// Steps between the run that asks for them, on its compute stream, and the loop that computes them, on a
 /// thread of its owner's. One of each.
-class StepTurns {
+class StepTurns final : public model::StepOwner {
  public:
   // The run.
 
-  /// Waits until the owner has computed the step; `input` is its own until then. Throws what the owner left
-  /// with.
-  model::StepOutput ask(const model::StepInput& input);
+  /// Throws what the owner left with.
+  void advance(const model::StepInput& input, int until) override;
+  model::StepOutput compute(const model::StepInput& input) override;
+  void recall() override;
   /// No step will be asked for any more. `error`: what ended the run, if it failed.
   void end(std::exception_ptr error);
 
   // The owner.
 
-  /// The step that is asked for next; null: the run is over. Throws what ended it. It is the owner's until
+  /// The step that comes next; null: the run is over. Throws what ended it. It is the owner's until
   /// give_back().
   const model::StepInput* await();
   /// The step that await() gave; null: none.
   const model::StepInput* current() const { return current_; }
+  void need(int segment) override;
   void give_back(const model::StepOutput& output);
   /// Takes no more steps: whoever asks gets `why`.
   void leave(std::exception_ptr why);
 
  private:
-  enum class State { Idle, Asked, GivenBack, Ended };
+  enum class State { Idle, Offered, GivenBack, Ended };
+  /// The owner reads no weights: it waits for the run.
+  bool waits() const { return current_ == nullptr || needed_ >= ready_ || left_; }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::Idle;
-  const model::StepInput* asked_ = nullptr;
+  const model::StepInput* offered_ = nullptr;
   const model::StepInput* current_ = nullptr;  // the owner's
+  int ready_ = 0;                              // segments of the step whose weights may be read
+  int needed_ = -1;                            // segment that the owner waits for
   model::StepOutput output_;
   std::exception_ptr ended_, left_;
 };

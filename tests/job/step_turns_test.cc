@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <thread>
 
@@ -16,7 +17,7 @@ TEST(StepTurns, HandEachStepToTheOwnerAndBack) {
   std::thread run([&] {
     for (std::int64_t size : {3, 5}) {
       const model::StepInput step = step_of(size);
-      losses.push_back(turns.ask(step).loss_sum);
+      losses.push_back(turns.compute(step).loss_sum);
     }
     turns.end(nullptr);
   });
@@ -36,8 +37,8 @@ TEST(StepTurns, AnOwnerThatLeavesEndsTheStepThatIsAskedForAndAllLaterOnes) {
   StepTurns turns;
   std::thread run([&] {
     const model::StepInput step = step_of(1);
-    EXPECT_THROW(turns.ask(step), std::runtime_error);
-    EXPECT_THROW(turns.ask(step), std::runtime_error);
+    EXPECT_THROW(turns.compute(step), std::runtime_error);
+    EXPECT_THROW(turns.compute(step), std::runtime_error);
   });
   EXPECT_NE(turns.await(), nullptr);
   turns.leave(std::make_exception_ptr(std::runtime_error("gone")));
@@ -48,6 +49,59 @@ TEST(StepTurns, ARunThatFailsThrowsAtItsOwner) {
   StepTurns turns;
   turns.end(std::make_exception_ptr(std::runtime_error("failed")));
   EXPECT_THROW(turns.await(), std::runtime_error);
+}
+
+TEST(StepTurns, AStepThatBeginsEarlyWaitsForEachSegmentThatItNeeds) {
+  StepTurns turns;
+  std::atomic<int> ready = 0;
+  std::thread run([&] {
+    const model::StepInput step = step_of(1);
+    for (int until : {1, 3}) {
+      ready = until;
+      turns.advance(step, until);  // until the owner needs more
+    }
+    ready = StepTurns::kBackward + 1;
+    turns.compute(step);
+    turns.end(nullptr);
+  });
+  ASSERT_NE(turns.await(), nullptr);
+  for (int segment : {0, 0, 1, 2, 4, StepTurns::kBackward}) {
+    turns.need(segment);
+    EXPECT_GT(ready, segment);
+  }
+  turns.give_back({});
+  EXPECT_EQ(turns.await(), nullptr);
+  run.join();
+}
+
+TEST(StepTurns, ARunThatFailsAfterAStepBeganTakesWeightsAwayOnlyWhenNobodyReadsThem) {
+  StepTurns turns;
+  std::atomic<bool> reads = true;
+  std::thread run([&] {
+    const model::StepInput step = step_of(1);
+    turns.advance(step, 1);
+    turns.recall();
+    EXPECT_FALSE(reads);
+    turns.end(std::make_exception_ptr(std::runtime_error("failed")));
+  });
+  ASSERT_NE(turns.await(), nullptr);
+  turns.need(0);
+  reads = false;
+  EXPECT_THROW(turns.need(1), std::runtime_error);
+  EXPECT_THROW(turns.need(StepTurns::kBackward), std::runtime_error);
+  turns.give_back({});
+  EXPECT_THROW(turns.await(), std::runtime_error);
+  run.join();
+}
+
+TEST(StepTurns, AStepThatNobodyTookIsRecalled) {
+  StepTurns turns;
+  std::thread run([&] {
+    turns.recall();
+    turns.end(std::make_exception_ptr(std::runtime_error("failed")));
+  });
+  EXPECT_THROW(turns.await(), std::runtime_error);
+  run.join();
 }
 
 }  // namespace

@@ -106,10 +106,11 @@ std::vector<int> run_ranks(int ranks, const plan::Plan& plan, const Program& pro
   });
 }
 
+template <WeightsAtBegin weights>
 void train(job::Job& job, const ProcessLog& log) {
   const Set set;
   Net net;
-  DataParallel model(job, net, {.samples = kSamples});
+  DataParallel model(job, net, {.samples = kSamples, .weights = weights});
   while (model.active()) {
     auto [x, y] = set.take(model.share());
     auto loss = torch::nn::functional::cross_entropy(model.forward(x), y);
@@ -154,12 +155,15 @@ TEST_P(DataParallelRanks, TrainToWhatOneProcessTrainsTo) {
   const ProcessLog log, plain;
   const plan::Plan plan = plan_with(kDouble);
   ASSERT_THAT(run_ranks(1, plan, train_plainly, plain), Each(0)) << plain.read();
-  ASSERT_THAT(run_ranks(GetParam(), plan, train, log), Each(0)) << log.read();
+  const ProcessLog early;
+  ASSERT_THAT(run_ranks(GetParam(), plan, train<WeightsAtBegin::Whole>, log), Each(0)) << log.read();
+  ASSERT_THAT(run_ranks(GetParam(), plan, train<WeightsAtBegin::AsRead>, early), Each(0)) << early.read();
   const auto all = parameters_in(log);
   const auto expected = parameters_in(plain).at(0);
   ASSERT_EQ(all.size(), static_cast<std::size_t>(GetParam()));
   for (const auto& values : all)
     EXPECT_THAT(values, testing::Pointwise(testing::DoubleNear(1e-10), expected));
+  EXPECT_EQ(parameters_in(early), all);
 }
 
 class DataParallelFamilies : public testing::TestWithParam<const char*> {};
@@ -184,7 +188,7 @@ TEST_P(DataParallelFamilies, TrainTheOwnLoopsModel) {
     };
     const double before = loss_of_all();
     {
-      DataParallel model(job, net, {.samples = kSamples});
+      DataParallel model(job, net, {.samples = kSamples, .weights = WeightsAtBegin::AsRead});
       while (model.active()) {
         auto [x, y] = set.take(model.share());
         torch::nn::functional::cross_entropy(model.forward(x), y).backward();
@@ -228,7 +232,7 @@ TEST(DataParallel, PassesUnderNoSyncAddUpToOne) {
     say_parameters(*net, log);
   };
   const plan::Plan plan = plan_with(kDouble);
-  ASSERT_THAT(run_ranks(2, plan, train, whole), Each(0)) << whole.read();
+  ASSERT_THAT(run_ranks(2, plan, train<WeightsAtBegin::Whole>, whole), Each(0)) << whole.read();
   ASSERT_THAT(run_ranks(2, plan, in_halves, halves), Each(0)) << halves.read();
   EXPECT_THAT(parameters_in(halves).at(0),
               testing::Pointwise(testing::DoubleNear(1e-10), parameters_in(whole).at(0)));
@@ -261,14 +265,22 @@ TEST(DataParallel, TermsOfOneLossMayGoThroughSeveralPassesAndAroundThem) {
               testing::Pointwise(testing::DoubleNear(1e-10), parameters_in(one).at(0)));
 }
 
-TEST(DataParallel, AStoppedRunGoesOnFromItsCheckpointToTheSameEnd) {
+class DataParallelWeights : public testing::TestWithParam<WeightsAtBegin> {};
+INSTANTIATE_TEST_SUITE_P(Begin, DataParallelWeights,
+                         testing::Values(WeightsAtBegin::Whole, WeightsAtBegin::AsRead),
+                         [](const auto& info) {
+                           return info.param == WeightsAtBegin::Whole ? "Whole" : "AsRead";
+                         });
+
+TEST_P(DataParallelWeights, OfAStoppedRunGoOnFromItsCheckpointToTheSameEnd) {
   TAXON_SKIP_UCX;
   const std::string folder = fmt::format("{}/own-loop-{}", testing::TempDir(), getpid());
   const auto part = [&](train::TrainOptions::Start start, std::int64_t stop_after) {
-    return [=](job::Job& job, const ProcessLog& log) {
+    return [=, weights = GetParam()](job::Job& job, const ProcessLog& log) {
       const Set set;
       Net net;
-      DataParallel model(job, net, {.samples = kSamples, .train = {.out = folder, .start = start}});
+      DataParallel model(job, net,
+                         {.samples = kSamples, .train = {.out = folder, .start = start}, .weights = weights});
       for (std::int64_t step = 1; model.active(); ++step) {
         if (step == stop_after) model.stop();
         auto [x, y] = set.take(model.share());
@@ -337,27 +349,34 @@ struct Misuse {
   void (*loop)(DataParallel<Net>&, const torch::Tensor&);
   const char* words;
 };
-class DataParallelMisuse : public testing::TestWithParam<Misuse> {};
+class DataParallelMisuse : public testing::TestWithParam<std::tuple<Misuse, WeightsAtBegin>> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, DataParallelMisuse,
-    testing::Values(Misuse{"NoBackward", [](DataParallel<Net>& model, const torch::Tensor&) { model.step(); },
-                           "without a backward pass"},
-                    Misuse{"TwoBackwards",
-                           [](DataParallel<Net>& model, const torch::Tensor& x) {
-                             model.forward(x).sum().backward();
-                             model.forward(x).sum().backward();
-                           },
-                           "a second backward pass"},
-                    Misuse{"NoLastBackward",
-                           [](DataParallel<Net>& model, const torch::Tensor& x) {
-                             const auto guard = model.no_sync();
-                             model.forward(x).sum().backward();
-                             model.step();
-                           },
-                           "all ran under no_sync"},
-                    Misuse{"LeftEarly", [](DataParallel<Net>&, const torch::Tensor&) {},
-                           "left the training loop"}),
-    [](const auto& info) { return info.param.name; });
+    testing::Combine(testing::Values(Misuse{"NoBackward",
+                                            [](DataParallel<Net>& model, const torch::Tensor&) {
+                                              model.step();
+                                            },
+                                            "without a backward pass"},
+                                     Misuse{"TwoBackwards",
+                                            [](DataParallel<Net>& model, const torch::Tensor& x) {
+                                              model.forward(x).sum().backward();
+                                              model.forward(x).sum().backward();
+                                            },
+                                            "a second backward pass"},
+                                     Misuse{"NoLastBackward",
+                                            [](DataParallel<Net>& model, const torch::Tensor& x) {
+                                              const auto guard = model.no_sync();
+                                              model.forward(x).sum().backward();
+                                              model.step();
+                                            },
+                                            "all ran under no_sync"},
+                                     Misuse{"LeftEarly", [](DataParallel<Net>&, const torch::Tensor&) {},
+                                            "left the training loop"}),
+                     testing::Values(WeightsAtBegin::Whole, WeightsAtBegin::AsRead)),
+    [](const auto& info) {
+      const auto& [misuse, weights] = info.param;
+      return std::string(misuse.name) + (weights == WeightsAtBegin::Whole ? "" : "Early");
+    });
 
 TEST_P(DataParallelMisuse, EndsAllRanksInWords) {
   TAXON_SKIP_UCX;
@@ -365,17 +384,17 @@ TEST_P(DataParallelMisuse, EndsAllRanksInWords) {
   const auto program = [](job::Job& job, const ProcessLog&) {
     const Set set;
     Net net;
-    DataParallel model(job, net, {.samples = kSamples});
+    DataParallel model(job, net, {.samples = kSamples, .weights = std::get<1>(GetParam())});
     const bool odd = job.rank() == 1;
     while (model.active()) {
       const auto x = set.take(model.share()).first;
-      if (odd) return GetParam().loop(model, x);
+      if (odd) return std::get<0>(GetParam()).loop(model, x);
       model.forward(x).sum().backward();
       model.step();
     }
   };
   EXPECT_THAT(run_ranks(3, plan_with({}), program, log), Each(1));
-  EXPECT_THAT(log.read(), HasSubstr(GetParam().words));
+  EXPECT_THAT(log.read(), HasSubstr(std::get<0>(GetParam()).words));
   for (int rank : {0, 2})
     EXPECT_THAT(log.read(), testing::ContainsRegex(fmt::format("\\[{}\\] .*rank 1", rank)));
 }

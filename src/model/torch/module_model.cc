@@ -7,12 +7,14 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.h"
 #include "model/torch/framework.h"
+#include "model/torch/weight_reads.h"
 
 namespace taxon::model {
 
@@ -21,6 +23,12 @@ using torch::autograd::variable_list;
 
 namespace {
 
+/// The module whose own the parameter is.
+std::string owner_of(const std::string& parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+}
+
 BoundTensors::Source source_of(torch::nn::Module& module, DType compute,
                                const std::vector<std::string>& frozen) {
   BoundTensors::Source source;
@@ -28,6 +36,12 @@ BoundTensors::Source source_of(torch::nn::Module& module, DType compute,
   for (const auto& item : module.named_parameters()) source.parameters.push_back({item.key(), item.value()});
   for (const auto& item : module.named_buffers()) source.buffers.push_back({item.key(), item.value()});
   source.frozen = frozen;
+  for (const NamedTensor& item : source.parameters)
+    if (std::count(source.stages.begin(), source.stages.end(), owner_of(item.name)) == 0)
+      source.stages.push_back(owner_of(item.name));
+  source.stage_of = [stages = source.stages](const std::string& parameter) {
+    return static_cast<int>(std::find(stages.begin(), stages.end(), owner_of(parameter)) - stages.begin());
+  };
   cast_floating(source.parameters, scalar_type(compute));
   cast_floating(source.buffers, scalar_type(compute));
   return source;
@@ -69,10 +83,34 @@ class WeightedOutputs final : public Node {
 };
 
 ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
-                         Owner owner)
-    : tensors_(source_of(module, compute, frozen)), owner_(std::move(owner)) {}
+                         StepOwner& owner, WeightsAtBegin weights)
+    : tensors_(source_of(module, compute, frozen)), owner_(owner), weights_(weights) {}
 
 ModuleModel::~ModuleModel() = default;
+
+void ModuleModel::begin_reads() {
+  if (weights_ == WeightsAtBegin::Whole) return;
+  if (!reads_) {
+    std::unordered_map<const c10::StorageImpl*, int> segments;
+    for (int index : tensors_.trainable()) {
+      const at::Tensor& parameter = tensors_.parameters()[static_cast<std::size_t>(index)].tensor;
+      segments[parameter.storage().unsafeGetStorageImpl()] = tensors_.spec().segment_of(index);
+    }
+    reads_ = std::make_unique<WeightReads>(std::move(segments), [this](int segment) {
+      try {
+        owner_.need(segment);
+      } catch (...) {  // an operator can't be left so; the backward pass will hear of it
+      }
+    });
+  }
+  reads_->begin();
+}
+
+/// All weights may be read, and gradients are awaited.
+void ModuleModel::await_turn() {
+  if (reads_) reads_->end();
+  owner_.need(StepOwner::kBackward);
+}
 
 std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector<at::Tensor> outputs) {
   if (!at::GradMode::is_enabled()) return outputs;
@@ -93,6 +131,7 @@ std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector
 /// Where a pass goes through the outputs of several forward passes the first of its nodes begins it.
 void ModuleModel::begin_pass(Node* root) {
   if (in_pass_) return;
+  await_turn();
   if (passes_ == Passes::Last)
     throw Error(ErrorKind::Usage,
                 "a second backward pass in one step: let all passes but the last run under no_sync()");
@@ -108,6 +147,7 @@ void ModuleModel::begin_pass(Node* root) {
 }
 
 void ModuleModel::end_passes() {
+  await_turn();
   if (passes_ != Passes::Last)
     throw Error(ErrorKind::Usage,
                 passes_ == Passes::None
@@ -116,12 +156,27 @@ void ModuleModel::end_passes() {
   tensors_.gradients().end_step();
 }
 
+void ModuleModel::abandon_passes() {
+  try {
+    await_turn();
+  } catch (...) {
+    return;  // the run is over, and with it the step
+  }
+  tensors_.gradients().abandon_step();
+}
+
+void ModuleModel::unbind() {
+  owner_.recall();
+  tensors_.unbind();
+}
+
 std::vector<int> ModuleModel::gradient_order(data::Inputs, data::Values) {
   return {tensors_.trainable().rbegin(), tensors_.trainable().rend()};
 }
 
-/// The owner computes it with the rest.
-void ModuleModel::forward(const StepInput&, int) {}
+void ModuleModel::forward(const StepInput& input, int until) {
+  if (weights_ == WeightsAtBegin::AsRead && !input.labels.empty()) owner_.advance(input, until);
+}
 
 StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Milestones& marks) {
   GradientSink& gradients = tensors_.gradients();
@@ -133,7 +188,7 @@ StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Mi
   }
   passes_ = Passes::None;
   in_pass_ = false;
-  return owner_(input);
+  return owner_.compute(input);
 }
 
 StepOutput ModuleModel::evaluate(data::Inputs, data::Values labels) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "model/model.h"
+#include "model/step_owner.h"
 #include "model/torch/bound_tensors.h"
 
 namespace torch::nn {
@@ -13,21 +13,24 @@ class Module;
 
 namespace taxon::model {
 
+class WeightReads;
+
 /// A module whose passes its owner computes, on a thread of its own, as a Model for train(). Its gradients
 /// leave bucket by bucket while the owner's backward pass runs.
 ///
 /// Their order is taken to be that in which the module's parameters are registered, backwards, as its passes
-/// are unknown before the first step.
+/// are unknown before the first step. Each module with parameters of its own is a segment.
 class ModuleModel final : public Model {
  public:
-  /// Has the owner compute a step; returns when end_passes() was called for it. Called on the compute stream.
-  using Owner = std::function<StepOutput(const StepInput& step)>;
-  /// The module's floating-point tensors are cast to `compute`. Throws as BoundTensors.
-  ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen, Owner owner);
+  /// The module's floating-point tensors are cast to `compute`. Throws as BoundTensors. `owner` outlives it.
+  ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
+              StepOwner& owner, WeightsAtBegin weights = WeightsAtBegin::Whole);
   ~ModuleModel() override;
 
   // On the owner's thread, while it has a step:
 
+  /// It has got one: from here on operators wait for weights, if they are to.
+  void begin_reads();
   /// `outputs` of a forward pass of the step, in the same memory: the backward pass makes of gradients of a
   /// mean over the share this rank's part of those of a mean over the global batch.
   std::vector<at::Tensor> weighted(const StepInput& step, std::vector<at::Tensor> outputs);
@@ -36,12 +39,12 @@ class ModuleModel final : public Model {
   /// All backward passes are over. Throws Error{Usage} if there was none.
   void end_passes();
   /// They will not be.
-  void abandon_passes() { tensors_.gradients().abandon_step(); }
+  void abandon_passes();
 
   const ModelSpec& spec() const override { return tensors_.spec(); }
   std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override;
   void bind(const Binding& binding) override { tensors_.bind(binding); }
-  void unbind() override { tensors_.unbind(); }
+  void unbind() override;
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(data::Inputs inputs, data::Values labels) override;
@@ -57,10 +60,13 @@ class ModuleModel final : public Model {
 
  private:
   friend class WeightedOutputs;
+  void await_turn();
   void begin_pass(torch::autograd::Node* root);
 
   BoundTensors tensors_;
-  const Owner owner_;
+  StepOwner& owner_;
+  const WeightsAtBegin weights_;
+  std::unique_ptr<WeightReads> reads_;  // by the owner, from a step's beginning until its backward pass
   // What nodes of a graph that outlives the model find out by that it is gone.
   const std::shared_ptr<ModuleModel* const> alive_ = std::make_shared<ModuleModel* const>(this);
   bool last_ = true;
