@@ -31,13 +31,28 @@ class Steps final : public train::Observer {
   std::vector<double> losses, compute, exposed;
 };
 
+/// plain_image_network("cnn"), fully connected layers by Taxon's.
+torch::nn::Sequential cnn() {
+  using namespace torch::nn;
+  return Sequential({{"conv1", Conv2d(Conv2dOptions(1, 32, 3).padding(1))},
+                     {"relu1", ReLU()},
+                     {"pool1", MaxPool2d(2)},
+                     {"conv2", Conv2d(Conv2dOptions(32, 64, 3).padding(1))},
+                     {"relu2", ReLU()},
+                     {"pool2", MaxPool2d(2)},
+                     {"flatten", Flatten()},
+                     {"fc1", taxon::Linear(64 * 7 * 7, 1024)},
+                     {"relu3", ReLU()},
+                     {"fc2", taxon::Linear(1024, 10)}});
+}
+
 void run(const plan::Plan& plan, const std::string& weights) {
   constexpr const char* kFolder = "/usr/share/datasets/fashion-mnist";
   const Dataset train = load_fashion_mnist(kFolder, "train"), test = load_fashion_mnist(kFolder, "t10k");
   const auto format = plan.model.memory_format == plan::MemoryFormat::ChannelsLast
                           ? at::MemoryFormat::ChannelsLast
                           : at::MemoryFormat::Contiguous;
-  torch::nn::Sequential net = plain_image_network("cnn");
+  torch::nn::Sequential net = cnn();
   if (!weights.empty()) begin_with(*net, weights);
   for (auto& parameter : net->parameters())
     if (parameter.dim() == 4) parameter.set_data(parameter.detach().clone(format));

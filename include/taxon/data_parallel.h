@@ -9,12 +9,18 @@
 #include "job/own_loop.h"
 #include "model/torch/framework.h"
 #include "model/torch/module_model.h"
+#include "model/torch/networks/layers.h"
 #include "taxon/train.h"
 
 /// A program's own training loop over a torch::nn::Module, on the ranks of a job. Needs libtorch's headers.
 namespace taxon {
 
 using model::WeightsAtBegin;
+/// torch::nn::Linear, with the gradient of a matrix of samples' weight computed where it travels from, in
+/// blocks that stay in the cache: worth it where a weight has millions of elements. That gradient can't be
+/// differentiated itself.
+using Linear = model::DirectLinear;
+using LinearImpl = model::DirectLinearImpl;
 using DataParallelOptions = job::OwnLoopOptions;
 
 /// Trains `net` with whatever exchange the job's plan says: dense, sharded, compressed, local steps, servers.

@@ -26,7 +26,7 @@ struct NetImpl : torch::nn::Module {
   NetImpl() {
     torch::manual_seed(3);
     first = register_module("first", torch::nn::Linear(kInputs, 8));
-    second = register_module("second", torch::nn::Linear(8, kOutputs));
+    second = register_module("second", Linear(8, kOutputs));
     unused = register_parameter("unused", torch::ones({4}));
     fixed = register_parameter("fixed", torch::full({kOutputs}, 0.5), false);
     to(torch::kFloat64);  // a run casts it to its own type
@@ -34,7 +34,8 @@ struct NetImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
     return second(torch::tanh(first(x.to(fixed.scalar_type())))) + fixed;
   }
-  torch::nn::Linear first{nullptr}, second{nullptr};
+  torch::nn::Linear first{nullptr};
+  Linear second{nullptr};
   torch::Tensor unused, fixed;
 };
 TORCH_MODULE(Net);

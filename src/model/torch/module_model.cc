@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "model/torch/framework.h"
+#include "model/torch/networks/layers.h"
 #include "model/torch/weight_reads.h"
 
 namespace taxon::model {
@@ -84,9 +85,17 @@ class WeightedOutputs final : public Node {
 
 ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
                          StepOwner& owner, WeightsAtBegin weights)
-    : tensors_(source_of(module, compute, frozen)), owner_(owner), weights_(weights) {}
+    : module_(module), tensors_(source_of(module, compute, frozen)), owner_(owner), weights_(weights) {
+  // Not exclusively: a term of the loss may go around the layer.
+  for (std::size_t i = 0; i < tensors_.trainable().size(); ++i)
+    offer_to_layers(module, tensors_.parameters()[static_cast<std::size_t>(tensors_.trainable()[i])].tensor,
+                    &tensors_.gradients().target(static_cast<int>(i)));
+}
 
-ModuleModel::~ModuleModel() = default;
+ModuleModel::~ModuleModel() {
+  for (int parameter : tensors_.trainable())
+    offer_to_layers(module_, tensors_.parameters()[static_cast<std::size_t>(parameter)].tensor, nullptr);
+}
 
 void ModuleModel::begin_reads() {
   if (weights_ == WeightsAtBegin::Whole) return;
@@ -174,13 +183,21 @@ std::vector<int> ModuleModel::gradient_order(data::Inputs, data::Values) {
   return {tensors_.trainable().rbegin(), tensors_.trainable().rend()};
 }
 
+void ModuleModel::begin(const StepInput& input) {
+  if (std::exchange(begun_, true)) return;
+  tensors_.gradients().begin_step(input.gradients);
+}
+
 void ModuleModel::forward(const StepInput& input, int until) {
-  if (weights_ == WeightsAtBegin::AsRead && !input.labels.empty()) owner_.advance(input, until);
+  if (weights_ == WeightsAtBegin::Whole || input.labels.empty()) return;
+  begin(input);
+  owner_.advance(input, until);
 }
 
 StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Milestones& marks) {
   GradientSink& gradients = tensors_.gradients();
-  gradients.begin_step(input.gradients);
+  begin(input);
+  begun_ = false;
   gradients.deliver_to(marks);
   if (input.labels.empty()) {
     gradients.end_step();

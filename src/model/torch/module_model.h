@@ -22,7 +22,7 @@ class WeightReads;
 /// are unknown before the first step. Each module with parameters of its own is a segment.
 class ModuleModel final : public Model {
  public:
-  /// The module's floating-point tensors are cast to `compute`. Throws as BoundTensors. `owner` outlives it.
+  /// The module's floating-point tensors are cast to `compute`. Throws as BoundTensors. Both outlive it.
   ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
               StepOwner& owner, WeightsAtBegin weights = WeightsAtBegin::Whole);
   ~ModuleModel() override;
@@ -61,14 +61,17 @@ class ModuleModel final : public Model {
  private:
   friend class WeightedOutputs;
   void await_turn();
+  void begin(const StepInput& input);
   void begin_pass(torch::autograd::Node* root);
 
+  const torch::nn::Module& module_;  // outlives it
   BoundTensors tensors_;
   StepOwner& owner_;
   const WeightsAtBegin weights_;
   std::unique_ptr<WeightReads> reads_;  // by the owner, from a step's beginning until its backward pass
   // What nodes of a graph that outlives the model find out by that it is gone.
   const std::shared_ptr<ModuleModel* const> alive_ = std::make_shared<ModuleModel* const>(this);
+  bool begun_ = false;  // a step whose gradients are not awaited yet
   bool last_ = true;
   bool in_pass_ = false;                                          // a backward pass runs
   enum class Passes { None, Some, Last } passes_ = Passes::None;  // of the step

@@ -49,12 +49,13 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
   static variable_list backward(AutogradContext* context, const variable_list& outputs) {
     const variable_list saved = context->get_saved_variables();
     const Variable &input = saved[0], &weight = saved[1], &output = outputs[0];
-    at::NoGradGuard no_grad;
+    variable_list gradients(4);  // one per argument of forward; undefined: none, or already in the target
     // Passes that make the inputs' gradient alone leave the weight's for later.
-    if (context->needs_input_grad(kWeight))
+    if (context->needs_input_grad(kWeight)) {
+      at::NoGradGuard no_grad;
       add_weight_gradient(*reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt()), output,
                           input);
-    variable_list gradients(4);  // one per argument of forward; undefined: none, or already in the target
+    }
     if (context->needs_input_grad(kInput)) gradients[kInput] = output.mm(weight);
     if (context->needs_input_grad(kBias)) gradients[kBias] = output.sum(0);
     return gradients;
@@ -73,10 +74,16 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
 }  // namespace
 
 at::Tensor DirectLinearImpl::forward(const at::Tensor& input) {
-  const bool direct =
-      weight_target && weight_target->direct && at::GradMode::is_enabled() && input.dim() == 2;
+  const bool direct = weight_target && weight_target->direct && at::GradMode::is_enabled() &&
+                      input.dim() == 2 && bias.defined();
   if (!direct) return at::linear(input, weight, bias);
   return LinearIntoTarget::apply(input, weight, bias, reinterpret_cast<std::int64_t>(weight_target));
+}
+
+void offer_to_layers(const torch::nn::Module& module, const at::Tensor& parameter, GradientTarget* target) {
+  for (const auto& layer : module.modules())
+    if (auto* linear = layer->as<DirectLinearImpl>(); linear && linear->weight.is_same(parameter))
+      linear->weight_target = target;
 }
 
 at::Tensor BatchNormImpl::forward(const at::Tensor& input) {

@@ -24,7 +24,8 @@ TORCH_MODULE(Chain);
 
 /// torch::nn::Linear whose weight gradient, one matrix product, is computed in the gradient arena itself
 /// where a GradientTarget allows it. Fully connected layers hold most parameters of small networks, and
-/// copying their gradient would cost as much as the optimiser's pass.
+/// copying their gradient would cost as much as the optimiser's pass; and in blocks of rows, which stay in
+/// the cache while a product adds to them.
 class DirectLinearImpl final : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
@@ -32,6 +33,9 @@ class DirectLinearImpl final : public torch::nn::LinearImpl {
   GradientTarget* weight_target = nullptr;
 };
 TORCH_MODULE(DirectLinear);
+
+/// Has the module's layers write the parameter's gradient where the target says.
+void offer_to_layers(const torch::nn::Module& module, const at::Tensor& parameter, GradientTarget* target);
 
 /// Batch normalisation with the names and defaults of torch::nn::BatchNorm2d (whose class Debian's libtorch
 /// does not export whole). It normalises in float32 when its input is bfloat16: libtorch wants parameters and

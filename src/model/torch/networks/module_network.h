@@ -69,9 +69,7 @@ class ModuleNetwork final : public Network {
     for (const auto& module : module_->modules())
       for (const at::Tensor& own : module->parameters(/*recurse=*/false)) owners += own.is_same(parameter);
     target->exclusive = owners == 1;
-    for (const auto& module : module_->modules())
-      if (auto* linear = module->as<DirectLinearImpl>(); linear && linear->weight.is_same(parameter))
-        linear->weight_target = target;
+    offer_to_layers(*module_, parameter, target);
   }
   bool is_linear(const at::Tensor& parameter) const override {
     int owners = 0;
