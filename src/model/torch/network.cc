@@ -6,10 +6,10 @@
 
 namespace taxon::model {
 
-int Network::stage_of(const std::string& parameter) const {
+int Network::stage_of(const std::string& tensor) const {
   const std::vector<std::string> names = stages();
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return parameter == name || parameter.starts_with(name + ".");
+    return tensor == name || tensor.starts_with(name + ".");
   });
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }

@@ -5,10 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "model/torch/exported/interpreter.h"
 #include "model/torch/exported/program.h"
+#include "model/torch/exported/stage_names.h"
 #include "model/torch/exported/weights.h"
 
 namespace taxon::model {
@@ -121,21 +124,28 @@ class ExportedNetwork final : public Network {
     // In which it computes: inputs may be tokens.
     for (const NamedTensor& parameter : program_.parameters)
       if (!type_ && parameter.tensor.is_floating_point()) type_ = parameter.tensor.scalar_type();
+    cut(returns);
   }
 
   std::vector<NamedTensor> parameters() const override { return program_.parameters; }
   std::vector<NamedTensor> buffers() const override { return program_.buffers; }
-  std::vector<std::string> stages() const override { return {}; }
-  at::Tensor forward(int, at::Tensor inputs) override { return run({std::move(inputs)}).front(); }
+  std::vector<std::string> stages() const override { return names_; }
+  std::string undivided() const override { return undivided_; }
+  int stage_of(const std::string& tensor) const override {
+    const auto stage = stage_of_.find(tensor);
+    return stage == stage_of_.end() ? -1 : stage->second;
+  }
+  std::vector<at::Tensor> borrowed(int stage) const override {
+    return stages_.empty() ? std::vector<at::Tensor>() : borrowed_[static_cast<std::size_t>(stage)];
+  }
+  at::Tensor forward(int stage, at::Tensor inputs) override {
+    if (stages_.empty()) return run({std::move(inputs)}).front();
+    std::vector<at::Tensor> taken = {std::move(inputs)};
+    if (stage == 0) check_inputs(taken);
+    return interpreter_.run(stages_[static_cast<std::size_t>(stage)], program_.stored, taken, mode_).front();
+  }
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
-    const std::int64_t size = inputs.at(0).size(0);
-    if (batch_.max && size > *batch_.max)
-      fail(fmt::format(
-          "the program was exported for batches of at most {}, and this one has {}: export it with a "
-          "larger Dim(max=...), or train with more micro-batches",
-          *batch_.max, size));
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (!at::isFloatingType(types_[i])) inputs[i] = inputs[i].to(types_[i]);
+    check_inputs(inputs);
     return interpreter_.run(program_.stored, inputs, mode_);
   }
   void set_mode(Mode mode) override { mode_ = mode; }
@@ -151,12 +161,75 @@ class ExportedNetwork final : public Network {
   ErrorKind fault() const override { return ErrorKind::Data; }
 
  private:
+  /// Throws Error{Data} for a larger batch than it was exported for; whole numbers get its width.
+  void check_inputs(std::vector<at::Tensor>& inputs) const {
+    const std::int64_t size = inputs.at(0).size(0);
+    if (batch_.max && size > *batch_.max)
+      fail(fmt::format(
+          "the program was exported for batches of at most {}, and this one has {}: export it with a "
+          "larger Dim(max=...), or train with more micro-batches",
+          *batch_.max, size));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (!at::isFloatingType(types_[i])) inputs[i] = inputs[i].to(types_[i]);
+  }
+  void cut(plan::ModelReturns returns) {
+    if (returns == plan::ModelReturns::Loss)
+      undivided_ = ", since it reads labels beside what its layers give";
+    else if (types_.size() > 1)
+      undivided_ = ", since any of its layers may read any of its inputs";
+    else if (type_)
+      stages_ = interpreter_.cut(program_.stored, *type_);
+    if (stages_.size() < 2) {
+      stages_.clear();
+      if (undivided_.empty())
+        undivided_ = ", since nowhere a single tensor of the batch leads from layers to others";
+      return;
+    }
+    find_owners();
+  }
+  bool is_parameter(const at::Tensor& tensor) const {
+    return std::any_of(program_.parameters.begin(), program_.parameters.end(),
+                       [&](const NamedTensor& item) { return item.tensor.is_same(tensor); });
+  }
+  /// A tensor is its first reader's; what nobody reads is the first stage's.
+  void find_owners() {
+    std::map<const at::TensorImpl*, int> owners;
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      std::set<const at::TensorImpl*> known;
+      borrowed_.emplace_back();
+      for (const std::uint32_t i : stages_[stage].stored) {
+        const at::Tensor& tensor = program_.stored[i];
+        const auto owner = owners.try_emplace(tensor.unsafeGetTensorImpl(), static_cast<int>(stage)).first;
+        const bool is_others = owner->second != static_cast<int>(stage);
+        if (is_others && is_parameter(tensor) && known.insert(owner->first).second)
+          borrowed_.back().push_back(tensor);
+      }
+    }
+    std::vector<std::vector<NamedTensor>> own(stages_.size());
+    for (const auto* list : {&program_.parameters, &program_.buffers})
+      for (const NamedTensor& item : *list) {
+        const auto owner = owners.find(item.tensor.unsafeGetTensorImpl());
+        stage_of_[item.name] = owner == owners.end() ? 0 : owner->second;
+      }
+    std::set<const at::TensorImpl*> named;
+    for (const NamedTensor& item : program_.parameters)
+      if (owners.contains(item.tensor.unsafeGetTensorImpl()) &&
+          named.insert(item.tensor.unsafeGetTensorImpl()).second)
+        own[static_cast<std::size_t>(stage_of_[item.name])].push_back(item);
+    names_ = exported::stage_names(own);
+  }
+
   exported::Program program_;
   exported::Interpreter interpreter_;
   Mode mode_ = Mode::Train;
   std::optional<at::ScalarType> type_;  // of its parameters, when it was exported
   std::vector<at::ScalarType> types_;   // of its inputs, then
   exported::SymbolRange batch_;
+  std::vector<exported::Interpreter::Part> stages_;  // empty: it is one
+  std::vector<std::string> names_;                   // of the stages
+  std::string undivided_;
+  std::map<std::string, int> stage_of_;            // of parameters and buffers
+  std::vector<std::vector<at::Tensor>> borrowed_;  // of each stage
 };
 
 }  // namespace
