@@ -16,8 +16,8 @@ int Network::stage_of(const std::string& tensor) const {
 
 NetworkSplit Network::split(Splitter splitter) {
   throw Error(ErrorKind::Usage,
-              fmt::format("model {} can't be divided over {} members: it does not know its layers, as "
-                          "nothing that comes in a file does; choose a bundled model, or a tensor axis of 1",
+              fmt::format("model {} can't be divided over {} members: it does not know its layers; choose "
+                          "another model, or a tensor axis of 1",
                           splitter.model(), splitter.members()));
 }
 
