@@ -172,6 +172,10 @@ void Interpreter::Compiler::add_mode(Instruction& instruction, std::uint32_t ind
   if (!value.toBool()) return;
   ++flags_in_training_;
   instruction.evaluation.emplace_back(index, false);
+  // The schema of a norm with statistics does not say that it writes them.
+  for (const Operand& operand : instruction.operands)
+    if (!statistics.empty() && schema.arguments()[operand.argument].name().starts_with("running_"))
+      instruction.writes.push_back(target_.memory_[operand.slot]);
 }
 
 /// By the schema: what an operator gives may lie in the memory of an argument, and where it writes.

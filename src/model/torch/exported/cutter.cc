@@ -154,8 +154,8 @@ std::optional<Interpreter::Cutter::Position> Interpreter::Cutter::place(Position
   return std::nullopt;
 }
 
-std::vector<Interpreter::Part> Interpreter::Cutter::parts() const {
-  if (batch_.empty()) return {program_.whole_};
+std::vector<Interpreter::Stage> Interpreter::Cutter::stages() const {
+  if (batch_.empty()) return {{program_.whole_, {}, {}}};
   std::vector<Position> begins = {0};
   std::optional<Position> last;  // that reads a parameter which is new
   const std::vector<bool> reads_new = read_new_parameters();
@@ -164,11 +164,40 @@ std::vector<Interpreter::Part> Interpreter::Cutter::parts() const {
     if (const auto begin = last ? place(*last, i) : std::nullopt) begins.push_back(*begin);
     last = i;
   }
-  if (begins.size() == 1) return {program_.whole_};
-  std::vector<Part> parts;
-  for (std::size_t p = 0; p < begins.size(); ++p)
-    parts.push_back(part(begins[p], p + 1 < begins.size() ? begins[p + 1] : reads_new.size()));
-  return parts;
+  if (begins.size() == 1) return {{program_.whole_, {}, {}}};
+  std::vector<Stage> stages;
+  for (std::size_t s = 0; s < begins.size(); ++s)
+    stages.push_back(stage(begins[s], s + 1 < begins.size() ? begins[s + 1] : reads_new.size()));
+  return stages;
+}
+
+Interpreter::Stage Interpreter::Cutter::stage(Position begin, Position end) const {
+  Stage stage{part(begin, end), {}, {}};
+  const Position behind = behind_layer(begin, end);
+  if (behind < end && crossing_[behind]) {
+    stage.layer = part(begin, behind);
+    stage.rest = part(behind, end);
+  }
+  if (behind == end || (stage.has_layer() && !stage.has_rest())) stage.layer = stage.all;
+  return stage;
+}
+
+Interpreter::Cutter::Position Interpreter::Cutter::behind_layer(Position begin, Position end) const {
+  std::set<Slot> of_parameters;
+  Position behind = begin;
+  for (Position i = begin; i < end; ++i) {
+    const std::vector<Slot> reads = program_.instructions_[i].sources();
+    const auto is_of_parameters = [&](Slot slot) {
+      return is_parameter(slot) || of_parameters.contains(slot);
+    };
+    if (std::none_of(reads.begin(), reads.end(), is_of_parameters)) continue;
+    behind = i + 1;
+    if (!std::all_of(reads.begin(), reads.end(), [&](Slot s) { return is_free(s) || is_of_parameters(s); }))
+      continue;
+    for (const Result& result : program_.instructions_[i].results)
+      of_parameters.insert(result.slots.begin(), result.slots.end());
+  }
+  return behind;
 }
 
 Interpreter::Part Interpreter::Cutter::part(Position begin, Position end) const {

@@ -10,11 +10,11 @@
 
 namespace taxon::model::exported {
 
-/// Finds the parts that Interpreter::cut() promises.
+/// Finds the stages that Interpreter::cut() promises.
 class Interpreter::Cutter {
  public:
   Cutter(const Interpreter& program, std::span<const at::Tensor> stored, at::ScalarType type);
-  std::vector<Part> parts() const;
+  std::vector<Stage> stages() const;
 
  private:
   using Position = std::size_t;  // of an instruction; a cut there is before it
@@ -33,9 +33,12 @@ class Interpreter::Cutter {
   void find_changes();
   /// Of each instruction, whether it reads a parameter that none before it reads.
   std::vector<bool> read_new_parameters() const;
-  /// Where a part may begin: the last such place of (after, until], or earlier where what lies between reads
+  /// Where a stage may begin: the last such place of (after, until], or earlier where what lies between reads
   /// no activation.
   std::optional<Position> place(Position after, Position until) const;
+  Stage stage(Position begin, Position end) const;
+  /// Behind the last instruction that reads parameters, or what follows from them alone.
+  Position behind_layer(Position begin, Position end) const;
   Part part(Position begin, Position end) const;
 
   const Interpreter& program_;

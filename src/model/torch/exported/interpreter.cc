@@ -4,12 +4,14 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "base/check.h"
 #include "model/torch/exported/compiler.h"
 #include "model/torch/exported/cutter.h"
+#include "model/torch/exported/evaluation.h"
 #include "model/torch/reason.h"
 
 namespace taxon::model::exported {
@@ -111,10 +113,27 @@ std::vector<at::Tensor> Interpreter::run(const Part& part, std::span<const at::T
   return outputs;
 }
 
-std::vector<Interpreter::Part> Interpreter::cut(std::span<const at::Tensor> stored,
-                                                at::ScalarType type) const {
+std::vector<Interpreter::Stage> Interpreter::cut(std::span<const at::Tensor> stored,
+                                                 at::ScalarType type) const {
   TAXON_CHECK(whole_.inputs.size() == 1, whole_.inputs.size(), " inputs");
-  return Cutter(*this, stored, type).parts();
+  return Cutter(*this, stored, type).stages();
+}
+
+bool Interpreter::changes_stored(const Part& part) const {
+  return !part.mutations.empty() || std::any_of(part.stored.begin(), part.stored.end(),
+                                                [&](std::uint32_t i) { return changes(part, stored_[i]); });
+}
+
+std::string Interpreter::draws() const {
+  for (const Instruction& instruction : instructions_) {
+    const auto& schema = instruction.callee.schema();
+    const auto probability = dropout_argument(schema);
+    const bool drops = probability && instruction.arguments[*probability].isDouble() &&
+                       instruction.arguments[*probability].toDouble() > 0;
+    if (drops || (!probability && instruction.callee.is_random()))
+      return place_of(graph_.nodes[instruction.node]);
+  }
+  return "";
 }
 
 }  // namespace taxon::model::exported

@@ -52,12 +52,25 @@ class Interpreter {
   std::vector<at::Tensor> run(const Part& part, std::span<const at::Tensor> stored,
                               std::span<const at::Tensor> inputs, Mode mode) const;
 
-  /// The parts that the graph of one input and its first output falls into, one behind the other, each with
+  /// A part with parameters of its own. `layer` goes up to the last operator that reads any, or what follows
+  /// from them alone; `rest` is what lies behind it. Both empty: more than one activation goes from one to
+  /// the other.
+  struct Stage {
+    Part all, layer, rest;
+    bool has_layer() const { return !layer.instructions.empty(); }
+    bool has_rest() const { return !rest.instructions.empty(); }
+  };
+  /// The stages that the graph of one input and its first output falls into, one behind the other, each with
   /// parameters that none before it reads. From one to the next goes a single tensor, of that type, whose
   /// first dimension is the batch; what follows from the batch's size and from stored tensors that nobody
-  /// changes is computed in each part that reads it. A buffer that changes is in one part. Operators without
-  /// parameters are in the part before, as far as that can be. `stored`: as run()'s; REQUIRES: one input.
-  std::vector<Part> cut(std::span<const at::Tensor> stored, at::ScalarType type) const;
+  /// changes is computed in each stage that reads it. A buffer that changes is in one stage. Operators
+  /// without parameters are in the stage before, as far as that can be. `stored`: as run()'s; REQUIRES: one
+  /// input.
+  std::vector<Stage> cut(std::span<const at::Tensor> stored, at::ScalarType type) const;
+  /// Whether stored tensors are others after a pass through it in training.
+  bool changes_stored(const Part& part) const;
+  /// The first operator that draws random numbers in training, and its place; empty: none does.
+  std::string draws() const;
 
   const Graph& graph() const { return graph_; }
   std::size_t operators() const { return instructions_.size(); }

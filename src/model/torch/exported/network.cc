@@ -1,125 +1,36 @@
-#include "model/torch/network.h"
-
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
 
+#include "model/torch/chain_network.h"
+#include "model/torch/exported/fit.h"
 #include "model/torch/exported/interpreter.h"
 #include "model/torch/exported/program.h"
-#include "model/torch/exported/stage_names.h"
+#include "model/torch/exported/split_trial.h"
+#include "model/torch/exported/stage_tensors.h"
 #include "model/torch/exported/weights.h"
 
 namespace taxon::model {
 namespace {
 
 using exported::Graph;
-using exported::Input;
 using exported::TensorMeta;
 
 [[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
 
-/// "batch, 1, 28, 28" as a list.
-std::vector<std::string> batch_of(const std::vector<std::int64_t>& extents) {
-  std::vector<std::string> words = {"batch"};
-  for (const std::int64_t extent : extents) words.push_back(fmt::format("{}", extent));
-  return words;
-}
-
-const TensorMeta& meta_of(const Graph& graph, const std::string& value) {
-  const auto meta = graph.tensors.find(value);
-  if (meta == graph.tensors.end())
-    fail(fmt::format("its graph is damaged: it does not say what {} is", value));
-  return meta->second;
-}
-
-/// "[batch, 1, 28, 28]"
-std::string shape_text(const TensorMeta& meta) {
-  std::vector<std::string> extents;
-  for (std::size_t i = 0; i < meta.sizes.size(); ++i)
-    extents.push_back(meta.sizes[i] ? fmt::format("{}", *meta.sizes[i]) : i == 0 ? "batch" : meta.symbols[i]);
-  return fmt::format("[{}]", fmt::join(extents, ", "));
-}
-
-std::vector<TensorMeta> user_inputs(const Graph& graph) {
-  std::vector<TensorMeta> inputs;
-  for (const Input& input : graph.inputs)
-    if (input.kind == Input::Kind::User) inputs.push_back(meta_of(graph, input.value));
-  return inputs;
-}
-
-bool same_kind(at::ScalarType type, DType of) {
-  if (of == DType::UInt8) return type == at::kBool;
-  return of == DType::Int64 ? at::isIntegralType(type, /*includeBool=*/false) : at::isFloatingType(type);
-}
-
-/// What a program is given of a batch.
-struct Given {
-  std::string name;  // "inputs"
-  data::Part part;
-};
-
-/// Throws Error{Data} unless the program takes that.
-void require_fit(const TensorMeta& input, const Given& given) {
-  const auto type = exported::scalar_type(input.type);
-  if (input.sizes.empty() || input.sizes[0])
-    fail(
-        fmt::format("takes {} of shape {} only, all of one batch size: export it with dynamic_shapes=({{0: "
-                    "torch.export.Dim(\"batch\")}},)",
-                    given.name, shape_text(input)));
-  bool fits = input.sizes.size() == given.part.extents.size() + 1;
-  for (std::size_t i = 1; fits && i < input.sizes.size(); ++i)
-    fits = !input.sizes[i] || *input.sizes[i] == given.part.extents[i - 1];
-  if (!fits)
-    fail(fmt::format("takes {} of shape {}, and the data set's are [{}]", given.name, shape_text(input),
-                     fmt::join(batch_of(given.part.extents), ", ")));
-  if (!same_kind(type, given.part.type))
-    fail(fmt::format("takes {} of type {}, and the data set's are {}", given.name, c10::toString(type),
-                     data::describe(given.part.type)));
-}
-
-/// Throws Error{Data} unless the program takes samples of that shape to what it shall return.
-void require_fit(const Graph& graph, const data::SampleShape& shape, plan::ModelReturns returns) {
-  const bool has_loss = returns == plan::ModelReturns::Loss;
-  std::vector<Given> given;
-  for (const data::Part& part : shape.inputs())
-    given.push_back({given.empty() ? "inputs" : fmt::format("inputs {}", given.size() + 1), part});
-  if (has_loss) given.push_back({"labels", {shape.target, shape.target_type}});
-  const std::vector<TensorMeta> inputs = user_inputs(graph);
-  if (inputs.size() != given.size())
-    fail(fmt::format("takes {} tensors, and a batch has {}: {}{}", inputs.size(), given.size(),
-                     data::describe(shape), has_loss ? "" : ", which only a loss is given (model.returns)"));
-  for (std::size_t i = 0; i < inputs.size(); ++i) require_fit(inputs[i], given[i]);
-  if (graph.outputs.empty()) fail("gives nothing");
-  const TensorMeta& output = meta_of(graph, graph.outputs[0]);
-  if (has_loss && !output.sizes.empty())
-    fail(fmt::format("gives a tensor of shape {} where model.returns says a loss, one number",
-                     shape_text(output)));
-  if (has_loss || shape.has_real_targets()) return;  // logits, or numbers, are tried before the run
-  std::vector<std::int64_t> wanted = shape.target;
-  wanted.push_back(shape.classes);
-  bool gives_logits = output.sizes.size() == wanted.size() + 1;
-  for (std::size_t i = 1; gives_logits && i < output.sizes.size(); ++i)
-    gives_logits = !output.sizes[i] || *output.sizes[i] == wanted[i - 1];
-  if (!gives_logits)
-    fail(fmt::format("gives logits of shape {}, and the data set wants [{}]", shape_text(output),
-                     fmt::join(batch_of(wanted), ", ")));
-}
-
 /// A program out of a file of torch.export.
-class ExportedNetwork final : public Network {
+class ExportedNetwork final : public ChainNetwork {
  public:
   ExportedNetwork(exported::Program program, const data::SampleShape& shape, plan::ModelReturns returns)
       : program_(std::move(program)), interpreter_(std::move(program_.graph)) {
     const Graph& graph = interpreter_.graph();
-    require_fit(graph, shape, returns);
-    for (const TensorMeta& input : user_inputs(graph)) types_.push_back(exported::scalar_type(input.type));
-    const TensorMeta input = user_inputs(graph).front();
-    if (const auto range = graph.symbols.find(input.symbols[0]); range != graph.symbols.end())
+    exported::require_fit(graph, shape, returns);
+    const std::vector<TensorMeta> inputs = exported::user_inputs(graph);
+    for (const TensorMeta& input : inputs) types_.push_back(exported::scalar_type(input.type));
+    if (const auto range = graph.symbols.find(inputs[0].symbols[0]); range != graph.symbols.end())
       batch_ = range->second;
     // In which it computes: inputs may be tokens.
     for (const NamedTensor& parameter : program_.parameters)
@@ -129,20 +40,15 @@ class ExportedNetwork final : public Network {
 
   std::vector<NamedTensor> parameters() const override { return program_.parameters; }
   std::vector<NamedTensor> buffers() const override { return program_.buffers; }
-  std::vector<std::string> stages() const override { return names_; }
+  std::vector<std::string> stages() const override { return tensors_.names(); }
   std::string undivided() const override { return undivided_; }
-  int stage_of(const std::string& tensor) const override {
-    const auto stage = stage_of_.find(tensor);
-    return stage == stage_of_.end() ? -1 : stage->second;
-  }
+  int stage_of(const std::string& tensor) const override { return tensors_.stage_of(tensor); }
   std::vector<at::Tensor> borrowed(int stage) const override {
-    return stages_.empty() ? std::vector<at::Tensor>() : borrowed_[static_cast<std::size_t>(stage)];
+    return stages_.empty() ? std::vector<at::Tensor>() : tensors_.borrowed(stage);
   }
   at::Tensor forward(int stage, at::Tensor inputs) override {
     if (stages_.empty()) return run({std::move(inputs)}).front();
-    std::vector<at::Tensor> taken = {std::move(inputs)};
-    if (stage == 0) check_inputs(taken);
-    return interpreter_.run(stages_[static_cast<std::size_t>(stage)], program_.stored, taken, mode_).front();
+    return pass(stage, stage_at(stage).all, std::move(inputs));
   }
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     check_inputs(inputs);
@@ -160,7 +66,96 @@ class ExportedNetwork final : public Network {
   void offer(const at::Tensor&, GradientTarget*) override {}
   ErrorKind fault() const override { return ErrorKind::Data; }
 
+ protected:
+  std::vector<ChainStage> chain(const Splitter& splitter) override {
+    at::NoGradGuard no_grad;
+    mode_ = Mode::Evaluate;
+    const exported::SplitTrial trial(interpreter_, type_.value_or(at::kFloat), stored(), splitter.members());
+    const auto elements = [](const at::Tensor& tensor) {
+      return static_cast<double>(tensor.numel() / tensor.size(0));
+    };
+    std::vector<ChainStage> chain;
+    at::Tensor passing = at::cat(std::vector<at::Tensor>(2, splitter.sample()));
+    for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
+      chain.push_back(described(stage));
+      find_rows(chain.back(), stage, trial, passing);
+      chain.back().inputs = elements(passing);
+      chain.back().outputs = elements(to_layer(stage, passing));
+      passing = pass(stage, stage_at(stage).all, passing);
+    }
+    return chain;
+  }
+  std::string dropout() const override {
+    const std::string place = interpreter_.draws();
+    return place.empty() ? "" : "export it without " + place;
+  }
+  at::Tensor to_layer(int stage, at::Tensor inputs) override {
+    const Stage& part = stage_at(stage);
+    return pass(stage, part.has_layer() ? part.layer : part.all, std::move(inputs));
+  }
+  at::Tensor behind_layer(int stage, at::Tensor outputs) override {
+    const Stage& part = stage_at(stage);
+    if (!part.has_rest()) return outputs;
+    const std::vector<at::Tensor> taken = {std::move(outputs)};
+    return interpreter_.run(part.rest, program_.stored, taken, mode_).front();
+  }
+
  private:
+  using Stage = exported::Interpreter::Stage;
+
+  const Stage& stage_at(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+  at::Tensor pass(int stage, const exported::Interpreter::Part& part, at::Tensor inputs) const {
+    std::vector<at::Tensor> taken = {std::move(inputs)};
+    if (stage == 0) check_inputs(taken);
+    return interpreter_.run(part, program_.stored, taken, mode_).front();
+  }
+  /// The stored tensors, as the trial of splits tells them apart.
+  std::vector<exported::SplitTrial::Stored> stored() const {
+    using Kind = exported::SplitTrial::Kind;
+    std::vector<exported::SplitTrial::Stored> list;
+    for (const at::Tensor& tensor : program_.stored)
+      list.push_back({tensor, has(program_.parameters, tensor) ? Kind::Parameter
+                              : has(program_.buffers, tensor)  ? Kind::Buffer
+                                                               : Kind::Constant});
+    return list;
+  }
+  ChainStage described(int stage) const {
+    ChainStage described;
+    described.name = tensors_.names()[static_cast<std::size_t>(stage)];
+    for (const NamedTensor& item : tensors_.parameters(stage)) described.parameters.push_back(item.tensor);
+    for (const NamedTensor& item : tensors_.buffers(stage)) described.buffers.push_back(item.tensor);
+    described.statistics = interpreter_.changes_stored(stage_at(stage).all);
+    described.has_rest = stage_at(stage).has_rest();
+    return described;
+  }
+  /// A stage that can't have parts of a layer is left to samples. `inputs`: of two samples.
+  void find_rows(ChainStage& described, int stage, const exported::SplitTrial& trial,
+                 const at::Tensor& inputs) const {
+    const NamedTensor* const tied = tensors_.shared(tensors_.parameters(stage));
+    const NamedTensor* const shared = tied ? tied : tensors_.shared(tensors_.buffers(stage));
+    const std::string not_alone = shared ? shared->name + " is not read by it alone" : "";
+    const parallel::SplitRow& samples = parallel::find_split("samples");
+    const parallel::SplitRow& none = parallel::find_split("none");
+    std::string not_by_samples;
+    bool has_parts = false;
+    for (const parallel::SplitRow& row : parallel::split_table()) {
+      if (&row == &none) continue;
+      const std::string why =
+          row.divides_weights && shared ? not_alone : trial.refusal(stage_at(stage), row, inputs);
+      if (!why.empty()) {
+        described.refused[std::string(row.name)] = why;
+        if (row.by_samples()) not_by_samples = why;
+        continue;
+      }
+      has_parts = has_parts || row.divides_weights;
+      // Whoever reads the weight too may be split otherwise.
+      if (!tied || !row.by_samples()) described.rows.push_back(&row);
+    }
+    const bool has_samples = std::count(described.rows.begin(), described.rows.end(), &samples) > 0;
+    if (!has_samples) described.rows.push_back(&none);
+    if (has_samples && !has_parts) described.otherwise = &samples;
+    described.whole = has_parts ? "its neighbours leave it no parts" : tied ? not_alone : not_by_samples;
+  }
   /// Throws Error{Data} for a larger batch than it was exported for; whole numbers get its width.
   void check_inputs(std::vector<at::Tensor>& inputs) const {
     const std::int64_t size = inputs.at(0).size(0);
@@ -185,38 +180,11 @@ class ExportedNetwork final : public Network {
         undivided_ = ", since nowhere a single tensor of the batch leads from layers to others";
       return;
     }
-    find_owners();
+    tensors_ = exported::StageTensors(program_, stages_);
   }
-  bool is_parameter(const at::Tensor& tensor) const {
-    return std::any_of(program_.parameters.begin(), program_.parameters.end(),
+  static bool has(const std::vector<NamedTensor>& list, const at::Tensor& tensor) {
+    return std::any_of(list.begin(), list.end(),
                        [&](const NamedTensor& item) { return item.tensor.is_same(tensor); });
-  }
-  /// A tensor is its first reader's; what nobody reads is the first stage's.
-  void find_owners() {
-    std::map<const at::TensorImpl*, int> owners;
-    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-      std::set<const at::TensorImpl*> known;
-      borrowed_.emplace_back();
-      for (const std::uint32_t i : stages_[stage].stored) {
-        const at::Tensor& tensor = program_.stored[i];
-        const auto owner = owners.try_emplace(tensor.unsafeGetTensorImpl(), static_cast<int>(stage)).first;
-        const bool is_others = owner->second != static_cast<int>(stage);
-        if (is_others && is_parameter(tensor) && known.insert(owner->first).second)
-          borrowed_.back().push_back(tensor);
-      }
-    }
-    std::vector<std::vector<NamedTensor>> own(stages_.size());
-    for (const auto* list : {&program_.parameters, &program_.buffers})
-      for (const NamedTensor& item : *list) {
-        const auto owner = owners.find(item.tensor.unsafeGetTensorImpl());
-        stage_of_[item.name] = owner == owners.end() ? 0 : owner->second;
-      }
-    std::set<const at::TensorImpl*> named;
-    for (const NamedTensor& item : program_.parameters)
-      if (owners.contains(item.tensor.unsafeGetTensorImpl()) &&
-          named.insert(item.tensor.unsafeGetTensorImpl()).second)
-        own[static_cast<std::size_t>(stage_of_[item.name])].push_back(item);
-    names_ = exported::stage_names(own);
   }
 
   exported::Program program_;
@@ -225,11 +193,9 @@ class ExportedNetwork final : public Network {
   std::optional<at::ScalarType> type_;  // of its parameters, when it was exported
   std::vector<at::ScalarType> types_;   // of its inputs, then
   exported::SymbolRange batch_;
-  std::vector<exported::Interpreter::Part> stages_;  // empty: it is one
-  std::vector<std::string> names_;                   // of the stages
+  std::vector<Stage> stages_;       // empty: it is one
+  exported::StageTensors tensors_;  // of the stages
   std::string undivided_;
-  std::map<std::string, int> stage_of_;            // of parameters and buffers
-  std::vector<std::vector<at::Tensor>> borrowed_;  // of each stage
 };
 
 }  // namespace

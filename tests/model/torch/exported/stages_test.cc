@@ -130,8 +130,14 @@ TEST_P(Stages, GiveTheBitsOfTheWhole) {
     const at::Tensor count = at::arange(c10::multiply_integers(sizes), at::kLong).reshape(sizes);
     const bool has_words = !subject.words.empty();
     const at::Tensor input = has_words ? count.remainder(subject.shape.classes) : count.to(type).sin();
-    const auto parts = interpreter.cut(program.stored, type);
-    EXPECT_EQ(parts.size(), kStages.at(GetParam()).size());
+    std::vector<Interpreter::Part> parts;
+    const auto stages = interpreter.cut(program.stored, type);
+    EXPECT_EQ(stages.size(), kStages.at(GetParam()).size());
+    for (const Interpreter::Stage& stage : stages)
+      if (stage.has_rest())
+        parts.insert(parts.end(), {stage.layer, stage.rest});
+      else
+        parts.push_back(stage.all);
     std::vector<at::Tensor> results;
     at::manual_seed(5);
     for (const Mode mode : {Mode::Train, Mode::Train, Mode::Evaluate}) {
@@ -164,6 +170,7 @@ struct Case {
   Pipeline::Axes axes;
   DType type = DType::Float64;
   double tolerance = 1e-12;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.network << " by " << c.schedule; }
 };
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
@@ -200,6 +207,46 @@ INSTANTIATE_TEST_SUITE_P(Networks, Divided,
                                            Case{"gpt", "1f1b", {3, 4}, DType::Float32, 1e-5}),
                          name_of);
 
+using Splits = std::map<std::string, std::string>;
+
+Pipeline::Axes members(int count, int stages = 1, int micros = 2, Splits splits = {}) {
+  return {stages, micros, count, std::move(splits)};
+}
+Pipeline::Axes chosen(int count, int stages = 1, int micros = 2, Splits splits = {}) {
+  return {stages, micros, count, std::move(splits), /*choose=*/true};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Members, Divided,
+    ::testing::Values(Case{"mlp", "1f1b", members(2)}, Case{"mlp", "1f1b", members(4)},
+                      Case{"mlp", "zb_h1", members(2, 2, 3)}, Case{"cnn", "1f1b", members(2)},
+                      Case{"cnn", "1f1b", members(4)}, Case{"cnn", "zb_h1", members(2, 3, 3)},
+                      Case{"resnet", "gpipe", members(2, 1, 1)}, Case{"resnet", "zb_h1", members(2, 3, 3)},
+                      Case{"encoder", "1f1b", members(2)}, Case{"encoder", "zb_h1", members(2, 3, 3)},
+                      Case{"gpt", "1f1b", members(2)}, Case{"gpt", "zb_h1", members(4, 3, 4)},
+                      Case{"vit", "1f1b", members(2)}, Case{"vit", "zb_h1", members(2, 4, 3)},
+                      Case{"lstm", "1f1b", members(2)}, Case{"gru", "1f1b", members(2, 2, 3)},
+                      Case{"tied", "1f1b", members(2)}, Case{"sizes", "1f1b", members(2, 1, 1)},
+                      Case{"double", "1f1b", members(2)},
+                      Case{"cnn", "1f1b", members(2), DType::Float32, 1e-5}),
+    name_of);
+
+// What no program chooses, and what sends least.
+INSTANTIATE_TEST_SUITE_P(
+    Splits, Divided,
+    ::testing::Values(
+        Case{"mlp", "1f1b", members(2, 1, 2, {{"1", "none"}, {"3", "inputs"}})},
+        Case{"mlp", "zb_h1", members(2, 2, 3, {{"1", "samples"}, {"3", "samples"}})},
+        Case{"cnn", "1f1b", members(2, 1, 2, {{"0", "samples"}, {"3", "outputs"}, {"7", "inputs"}})},
+        Case{"cnn", "zb_h1", members(4, 3, 3, {{"3", "inputs"}, {"7", "samples"}})},
+        Case{"resnet", "zb_h1", members(2, 3, 2, {{"0", "outputs"}, {"1", "features"}, {"7", "inputs"}})},
+        Case{"vit", "1f1b", members(2, 1, 2, {{"block.attention", "none"}, {"head", "inputs"}})},
+        Case{"mlp", "1f1b", chosen(2)}, Case{"cnn", "1f1b", chosen(2)}, Case{"cnn", "zb_h1", chosen(4, 3, 3)},
+        Case{"cnn", "1f1b", chosen(2, 1, 1, {{"3", "outputs"}})}, Case{"resnet", "gpipe", chosen(2, 1, 1)},
+        Case{"encoder", "1f1b", chosen(2)}, Case{"gpt", "1f1b", chosen(2)}, Case{"vit", "1f1b", chosen(2)},
+        Case{"lstm", "1f1b", chosen(2)}, Case{"tied", "1f1b", chosen(2)}),
+    name_of);
+
 class Recomputed : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Recomputed, GiveTheBitsOfKeptOnes) {
@@ -210,6 +257,7 @@ TEST_P(Recomputed, GiveTheBitsOfKeptOnes) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, Recomputed,
                          ::testing::Values(Case{"resnet", "zb_h1", {3, 3}}, Case{"gpt", "1f1b", {3, 4}},
+                                           Case{"cnn", "1f1b", members(2, 3, 3)},
                                            Case{"dropout", "1f1b", {5, 2}}, Case{"dropout", "zb_h1", {3, 3}}),
                          name_of);
 
@@ -267,6 +315,69 @@ TEST(ExportedStages, NothingIsCutWhereTwoTensorsCross) {
   for (const Segment& segment : model->spec().segments) names.push_back(segment.name);
   EXPECT_THAT(names, ElementsAre("first", "head"));
   EXPECT_THAT(model->spec().segments[0].parameters, ElementsAre(0, 1, 2));
+}
+
+Division of_members(int members, std::map<std::string, std::string> splits, std::size_t stages) {
+  return {.stages = {{0, stages}}, .held = {0}, .members = members, .splits = std::move(splits)};
+}
+
+TEST(ExportedSplits, WhatCantBeSplitSaysWhy) {
+  EXPECT_THAT(refusal("cnn", of_members(2, {{"7", "outputs"}}, 3)),
+              HasSubstr("model cnn can't be divided over 2 members: 7 can't be split by outputs: it has 5 "
+                        "outputs, which 2 members can't share equally"));
+  EXPECT_THAT(refusal("resnet", of_members(2, {{"1", "samples"}}, 5)),
+              HasSubstr("1 can't be split by samples: it keeps statistics of its samples"));
+  EXPECT_THAT(
+      refusal("resnet", of_members(2, {{"3", "outputs"}}, 5)),
+      HasSubstr("3 can't be split by outputs: what members would make of their parts is not the whole"));
+  EXPECT_THAT(refusal("vit", of_members(2, {{"block.mlp", "inputs"}}, 7)),
+              HasSubstr("block.mlp can't be split by inputs: "));
+  EXPECT_THAT(refusal("gpt", of_members(2, {{"tokens", "outputs"}}, 5)),
+              HasSubstr("tokens can't be split by outputs: tokens.weight is not read by it alone"));
+  EXPECT_THAT(
+      refusal("sizes", of_members(2, {{"first", "samples"}}, 2)),
+      HasSubstr("first can't be split by samples: what members would make of their parts is not the whole"));
+  EXPECT_THAT(refusal("mlp", of_members(2, {{"5", "none"}}, 2)),
+              HasSubstr("there is no layer 5 to split by none; there are 1, 3"));
+  EXPECT_THAT(refusal("dropout", of_members(2, {}, 6)),
+              HasSubstr("members would drop different activations; export it without operator "
+                        "aten.dropout.default at node dropout"));
+}
+
+/// The extents of a view are those of all features: members' features would become samples.
+TEST(ExportedSplits, FeaturesThatAViewNamesAreNotSplit) {
+  Forged forged("cnn");
+  forged.graph("torch.ops.aten.flatten.using_ints", "torch.ops.aten.view.default")
+      .graph("{\"name\": \"start_dim\", \"arg\": {\"as_int\": 1}",
+             "{\"name\": \"size\", \"arg\": {\"as_ints\": [-1, 8]}");
+  Subject subject("cnn");
+  subject.plan.name = forged.save();
+  try {
+    subject.make()->staged()->divide(of_members(2, {{"3", "outputs"}}, 3));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("3 can't be split by outputs: what members would make of their parts"));
+  }
+  expect_undivided(subject.maker(), subject.type, "1f1b", members(2), subject.input(), 1e-12);
+}
+
+TEST(ExportedSplits, AccountNamesWhatStaysWhole) {
+  const auto account = [](const std::string& network, const Division& division) {
+    const auto model = Subject(network).make();
+    model->staged()->divide(division);
+    return model->staged()->account();
+  };
+  EXPECT_EQ(account("mlp", of_members(2, {}, 2)), "");
+  EXPECT_EQ(account("cnn", of_members(2, {}, 3)),
+            "whole on every member: 7 (its neighbours leave it no parts)");
+  EXPECT_THAT(account("gpt", of_members(2, {}, 5)),
+              HasSubstr("whole on every member: tokens (tokens.weight is not read by it alone), norm ("));
+  EXPECT_THAT(account("resnet", of_members(2, {}, 5)), HasSubstr("3 (it keeps statistics of its samples"));
+  Division chosen = of_members(2, {}, 3);
+  chosen.choose = true;
+  chosen.samples = 64;
+  EXPECT_THAT(account("cnn", chosen), HasSubstr("weights: samples"));
 }
 
 NamedTensor named(const char* name, std::int64_t elements) { return {name, at::empty({elements})}; }
