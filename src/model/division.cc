@@ -55,9 +55,10 @@ std::vector<int> stages_that_use(int parameter, const Division& division,
   return {stages.begin(), stages.end()};
 }
 
-std::size_t segment_of_buffer(const ModelSpec& whole, const std::string& name) {
+std::size_t segment_of(const BufferSpec& buffer, const ModelSpec& whole) {
+  if (buffer.segment >= 0) return static_cast<std::size_t>(buffer.segment);
   for (std::size_t s = 0; s < whole.segments.size(); ++s)
-    if (name.starts_with(whole.segments[s].name + ".")) return s;
+    if (buffer.name.starts_with(whole.segments[s].name + ".")) return s;
   return 0;
 }
 
@@ -100,9 +101,10 @@ HeldStages held_stages(const ModelSpec& whole, const Division& division,
           spec.parameters.back().stages = std::move(stages);
       }
       for (std::size_t b = 0; b < whole.buffers.size(); ++b)
-        if (segment_of_buffer(whole, whole.buffers[b].name) == s) {
+        if (segment_of(whole.buffers[b], whole) == s) {
           held.buffers.push_back(static_cast<int>(b));
           spec.buffers.push_back(whole.buffers[b]);
+          spec.buffers.back().segment = static_cast<int>(spec.segments.size()) - 1;
         }
     }
   }

@@ -9,8 +9,7 @@ namespace taxon::model {
 
 /// What a process holds of a model that is cut into stages.
 struct HeldStages {
-  /// What the whole model's says of the held stages. Parameters and buffers come segment by segment; a buffer
-  /// is in the segment whose name its own begins with, or in the first.
+  /// What the whole model's says of the held stages. Parameters and buffers come segment by segment.
   ModelSpec spec;
   std::vector<Piece> pieces;                       // one for each stage, until cut_pieces()
   std::vector<int> segments, parameters, buffers;  // of the spec: indices into the whole's

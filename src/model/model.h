@@ -36,7 +36,8 @@ struct ParameterSpec {
 struct BufferSpec {
   std::string name;
   std::vector<std::int64_t> shape;
-  int split = -1;  // as a parameter's
+  int segment = -1;  // that it is in; -1: the one whose name its own begins with, or else the first
+  int split = -1;    // as a parameter's
   int blocks = 1;
   std::size_t count() const;
 };

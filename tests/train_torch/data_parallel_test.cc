@@ -114,7 +114,7 @@ void train(job::Job& job, const ProcessLog& log) {
   DataParallel model(job, net, {.samples = kSamples, .weights = weights});
   while (model.active()) {
     auto [x, y] = set.take(model.share());
-    auto loss = torch::nn::functional::cross_entropy(model.forward(x), y);
+    const torch::Tensor loss = torch::nn::functional::cross_entropy(model.forward(x), y);
     loss.backward();
     model.step(loss.item<double>());
   }
@@ -375,8 +375,8 @@ INSTANTIATE_TEST_SUITE_P(
                                             "left the training loop"}),
                      testing::Values(WeightsAtBegin::Whole, WeightsAtBegin::AsRead)),
     [](const auto& info) {
-      const auto& [misuse, weights] = info.param;
-      return std::string(misuse.name) + (weights == WeightsAtBegin::Whole ? "" : "Early");
+      const bool is_whole = std::get<1>(info.param) == WeightsAtBegin::Whole;
+      return std::string(std::get<0>(info.param).name) + (is_whole ? "" : "Early");
     });
 
 TEST_P(DataParallelMisuse, EndsAllRanksInWords) {

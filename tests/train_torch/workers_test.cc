@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
+#include "plan/model_file.h"
 #include "support/delayed_updates.h"
 #include "support/training.h"
 #include "train/start/divided.h"
@@ -125,6 +128,14 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     plan.optimiser.clip_norm = 1;
     plan.data.dataset = "synthetic";
     const std::string_view model = GetParam().model;
+    if (plan::is_model_file(model)) {
+      plan.model.name = TAXON_SOURCE_DIR "/tests/model/torch/exported/networks/" + plan.model.name;
+      plan.data.dataset = "csv";
+      plan.data.path = table();
+      plan.data.validation_share = 0.2;
+      plan.evaluation.split = plan::Split::Validation;
+      plan.data.options = {{"shape", "[1, 6, 6]"}};
+    }
     if (model == "vit")
       plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}, {"patch", "7"}};
     if (model == "gpt") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}};
@@ -136,6 +147,16 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
       plan.data.options = {{"context", "16"}};
     }
     return plan;
+  }
+  /// A file of small images of five classes.
+  static std::string table() {
+    const std::string path = ::testing::TempDir() + fmt::format("taxon_table_{}.csv", ::getpid());
+    std::ofstream file(path);
+    for (int row = 0; row < 80; ++row) {
+      for (int i = 0; i < 36; ++i) file << std::sin(0.7 * (36 * row + i)) + (i % 5 == row % 5) << ",";
+      file << row % 5 << "\n";
+    }
+    return path;
   }
   static int ranks_of(const plan::Plan& plan, int replicas) {
     return replicas * plan.mesh.pipeline * plan.mesh.tensor;
@@ -214,6 +235,15 @@ INSTANTIATE_TEST_SUITE_P(
                       DividedCase{"vit", 3, "zb_h1"}, DividedCase{"vit", 2, "1f1b", 2},
                       DividedCase{"lstm", 3, "zb_h1"}, DividedCase{"lstm", 2, "1f1b", 2}));
 
+// Programs of torch.export.
+INSTANTIATE_TEST_SUITE_P(Files, DividedWorkers,
+                         ::testing::Values(DividedCase{"cnn.pt2", 3, "zb_h1"},
+                                           DividedCase{"cnn.pt2", 1, "1f1b", 2, 1},
+                                           DividedCase{"cnn.pt2", 2, "1f1b", 2},
+                                           DividedCase{"vit.pt2", 3, "1f1b"},
+                                           DividedCase{"vit.pt2", 2, "zb_h1", 2},
+                                           DividedCase{"cnn.pt2", 1, "1f1b", 2, 1, {"auto"}}));
+
 // Hybrids: some layers by samples, inside groups of members.
 INSTANTIATE_TEST_SUITE_P(
     Hybrids, DividedWorkers,
@@ -283,7 +313,8 @@ TEST_P(GatheredWorkers, GiveTheBitsOfShardedState) {
 INSTANTIATE_TEST_SUITE_P(Models, GatheredWorkers,
                          ::testing::Values(DividedCase{"mlp", 1, "1f1b", 1, 1},
                                            DividedCase{"cnn", 1, "1f1b", 1, 1}, DividedCase{"cnn", 1, "1f1b"},
-                                           DividedCase{"gpt", 1, "1f1b", 1, 1}));
+                                           DividedCase{"gpt", 1, "1f1b", 1, 1},
+                                           DividedCase{"cnn.pt2", 1, "1f1b", 1, 1}));
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 

@@ -121,7 +121,10 @@ void BoundTensors::describe(const Source& source) {
     if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{owner, {}, 0});
     segment->parameters.push_back(static_cast<int>(i));
   }
-  for (const auto& [name, tensor] : buffers_) spec_.buffers.push_back({name, tensor.sizes().vec()});
+  for (const auto& [name, tensor] : buffers_)
+    spec_.buffers.push_back({.name = name,
+                             .shape = tensor.sizes().vec(),
+                             .segment = source.stage_of ? source.stage_of(name) : -1});
 }
 
 void BoundTensors::bind(const Binding& binding) {

@@ -6,18 +6,18 @@
 
 namespace taxon::model {
 
-int Network::stage_of(const std::string& parameter) const {
+int Network::stage_of(const std::string& tensor) const {
   const std::vector<std::string> names = stages();
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return parameter == name || parameter.starts_with(name + ".");
+    return tensor == name || tensor.starts_with(name + ".");
   });
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }
 
 NetworkSplit Network::split(Splitter splitter) {
   throw Error(ErrorKind::Usage,
-              fmt::format("model {} can't be divided over {} members: it does not know its layers, as "
-                          "nothing that comes in a file does; choose a bundled model, or a tensor axis of 1",
+              fmt::format("model {} can't be divided over {} members: it does not know its layers; choose "
+                          "another model, or a tensor axis of 1",
                           splitter.model(), splitter.members()));
 }
 

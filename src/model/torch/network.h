@@ -29,8 +29,11 @@ class Network {
   /// The consecutive stages of the forward pass by name: each reads only its own parameters. Empty: it can't
   /// be cut, and is one stage.
   virtual std::vector<std::string> stages() const = 0;
-  /// The stage whose own a parameter of that name is: by default its name is the stage's, or begins with it.
-  virtual int stage_of(const std::string& parameter) const;
+  /// Where there are none: why, in words that follow "it is one segment".
+  virtual std::string undivided() const { return ""; }
+  /// The stage whose own a parameter or buffer of that name is: by default its name is the stage's, or begins
+  /// with it. -1: none.
+  virtual int stage_of(const std::string& tensor) const;
   /// One stage after the other takes a batch of inputs to logits [batch, classes], or [batch, targets...,
   /// classes] where samples have several labels. Throws what the framework throws.
   virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;

@@ -20,6 +20,10 @@ class ScriptNetwork final : public Network {
   std::vector<NamedTensor> buffers() const override { return listed(module_.named_buffers()); }
 
   std::vector<std::string> stages() const override { return {}; }
+  std::string undivided() const override {
+    return ", as TorchScript files are: export it with torch.export, or choose a bundled model of several "
+           "layers";
+  }
   at::Tensor forward(int, at::Tensor inputs) override { return run({std::move(inputs)}).front(); }
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     const auto& arguments = module_.get_method("forward").function().getSchema().arguments();

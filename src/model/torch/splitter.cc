@@ -31,18 +31,23 @@ const parallel::SplitRow* Splitter::wanted(const std::string& layer) {
 }
 
 at::Tensor Splitter::cut(const std::string& layer, torch::nn::Module& module, const parallel::SplitRow& row) {
-  if (row.by_samples()) {
-    take_samples(layer, module.parameters(/*recurse=*/false), module.buffers(/*recurse=*/false).size());
-    return {};
-  }
-  std::vector<at::Tensor> tensors = module.parameters(/*recurse=*/false);
-  for (const at::Tensor& buffer : module.buffers(/*recurse=*/false)) tensors.push_back(buffer);
+  const std::vector<at::Tensor> parameters = module.parameters(/*recurse=*/false);
+  const std::vector<at::Tensor> buffers = module.buffers(/*recurse=*/false);
+  if (!row.by_samples()) return cut(layer, parameters, buffers, row);
+  take_samples(layer, parameters, buffers.size());
+  return {};
+}
+
+at::Tensor Splitter::cut(const std::string& layer, const std::vector<at::Tensor>& parameters,
+                         const std::vector<at::Tensor>& buffers, const parallel::SplitRow& row) {
+  std::vector<at::Tensor> tensors = parameters;
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   at::Tensor whole;
   bool has_matrix = false, refused = false;
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined() || tensor.dim() == 0) continue;
     has_matrix = has_matrix || tensor.dim() > 1;
-    const int dimension = tensor.dim() > 1 ? row.of_matrices : row.of_vectors;
+    const int dimension = cut_dimension(tensor, row);
     if (dimension < 0) {
       if (tensor.dim() == 1) whole = tensor;
       continue;
@@ -99,6 +104,11 @@ void Splitter::refuse_mixed(const at::Tensor& tensor, const std::vector<std::vec
   if (of_samples && of_all)
     refuse(fmt::format("{}, split by {}, and {}, split by {}, read one weight; split them alike",
                        of_samples->name, of_samples->row->name, of_all->name, of_all->row->name));
+}
+
+int cut_dimension(const at::Tensor& tensor, const parallel::SplitRow& row) {
+  if (!tensor.defined() || tensor.dim() == 0) return -1;
+  return tensor.dim() > 1 ? row.of_matrices : row.of_vectors;
 }
 
 at::Tensor part_of(const TensorCut& cut, const Division& division) {

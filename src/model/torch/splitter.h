@@ -43,6 +43,19 @@ struct NetworkSplit {
   std::string account;              // Staged::account()
 };
 
+class Splitter;
+
+/// A module of several layers that members of a tensor axis divide by a rule of its own.
+class SplitBlock {
+ public:
+  virtual ~SplitBlock() = default;
+  /// Its steps; it takes what all members have, and leaves that or summands.
+  virtual std::vector<NetworkStep> split(const std::string& name, Splitter& splitter) = 0;
+  virtual at::Tensor step(int step, at::Tensor input, const at::Tensor& entering) = 0;
+  /// Elements that members add up and share out between its steps, for these samples. REQUIRES: not split.
+  virtual double inside(const at::Tensor& input) = 0;
+};
+
 /// Collects how the layers of a network are divided, and all reasons why they can't be.
 class Splitter {
  public:
@@ -66,6 +79,8 @@ class Splitter {
   /// Cuts what is the layer's own by the row, and gives it a part of nothing else. Returns tensors of one
   /// dimension that all members have and, the layer's outputs being summands, only one may add.
   at::Tensor cut(const std::string& layer, torch::nn::Module& module, const parallel::SplitRow& row);
+  at::Tensor cut(const std::string& layer, const std::vector<at::Tensor>& parameters,
+                 const std::vector<at::Tensor>& buffers, const parallel::SplitRow& row);
   /// Whoever calls has seen that the members can share each of the blocks.
   void cut_blocks(const at::Tensor& tensor, int dimension, int blocks) {
     split_.cuts.push_back({tensor, dimension, blocks});
@@ -76,6 +91,8 @@ class Splitter {
   /// For a step that members compute whole, of all samples or of their own; refuses other rows.
   void keep_whole(const NetworkStep& step);
   void partial(const at::Tensor& tensor) { split_.partial.push_back(tensor); }
+  /// For the run's account.
+  void tell(const std::string& line) { split_.account += (split_.account.empty() ? "" : "\n") + line; }
   void refuse(std::string reason) { reasons_.push_back(std::move(reason)); }
   /// Throws Error{Usage} with all reasons, names of layers that nothing has among them.
   NetworkSplit finish(std::vector<std::vector<NetworkStep>> stages);
@@ -93,6 +110,8 @@ class Splitter {
   std::vector<std::string> reasons_;
 };
 
+/// Of which members have parts by the row; -1: all have all of it.
+int cut_dimension(const at::Tensor& tensor, const parallel::SplitRow& row);
 /// What this member has of it.
 at::Tensor part_of(const TensorCut& cut, const Division& division);
 /// `sum`, to which a layer has added `bias`, on features `dimension`: the same on the first member, without

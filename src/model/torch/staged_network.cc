@@ -60,9 +60,8 @@ void StagedNetwork::check(const Division& division) const {
   const ModelSpec& spec = net_.tensors->spec();
   const std::size_t segments = spec.segments.size();
   if (net_.outputs.size() + 1 != segments || segments < 2)
-    throw Error(ErrorKind::Usage, fmt::format("model {} can't be divided: it is one segment, as is all that "
-                                              "comes in a file; choose a bundled model of several layers",
-                                              net_.name));
+    throw Error(ErrorKind::Usage, fmt::format("model {} can't be divided: it is one segment{}", net_.name,
+                                              net_.network->undivided()));
   for (Range stage : division.stages)
     if (stage.size > 0 && stage.end() < segments && net_.outputs[stage.end() - 1].type != net_.compute)
       throw Error(
@@ -118,6 +117,9 @@ StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
   std::set<int> owned;
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     const std::vector<NetworkStep>& steps = split.stages[stage];
+    for (std::size_t b = 0; b < spec.buffers.size(); ++b)
+      if (net_.tensors->spec().buffers[b].segment == static_cast<int>(stage))
+        spec.buffers[b].segment = static_cast<int>(spec.segments.size());
     counts.push_back(steps.size());
     const bool kept = std::any_of(steps.begin(), steps.end(), [](const auto& s) { return s.reads_entering; });
     for (std::size_t i = 0; i < steps.size(); ++i) {

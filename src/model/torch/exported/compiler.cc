@@ -49,7 +49,7 @@ void Interpreter::Compiler::run() {
         ErrorKind::Data,
         "was exported in evaluation mode, in which dropout is off and batch norm learns no statistics: call "
         "model.train() before torch.export.export");
-  for (const std::string& name : target_.graph_.outputs) target_.outputs_.push_back(slot_of(name));
+  for (const std::string& name : target_.graph_.outputs) target_.whole_.outputs.push_back(slot_of(name));
   for (const BufferMutation& mutation : target_.graph_.mutations) {
     const auto buffer = std::find_if(
         target_.graph_.inputs.begin(), target_.graph_.inputs.end(),
@@ -57,7 +57,7 @@ void Interpreter::Compiler::run() {
     if (buffer == target_.graph_.inputs.end())
       throw Error(ErrorKind::Data,
                   fmt::format("its graph is damaged: there is no buffer {}", mutation.buffer));
-    target_.mutations_.emplace_back(slot_of(buffer->value), slot_of(mutation.value));
+    target_.whole_.mutations.emplace_back(slot_of(buffer->value), slot_of(mutation.value));
   }
   find_last_reads();
 }
@@ -66,10 +66,9 @@ void Interpreter::Compiler::add_inputs() {
   for (const Input& input : target_.graph_.inputs) {
     if (input.kind == Input::Kind::Unused) continue;
     const Slot slot = new_slot(input.value);
-    memory_[slot] = slot;
-    (input.kind == Input::Kind::User ? target_.inputs_ : target_.stored_).push_back(slot);
+    (input.kind == Input::Kind::User ? target_.whole_.inputs : target_.stored_).push_back(slot);
   }
-  target_.changes_.assign(memory_.size(), 0);
+  for (std::uint32_t i = 0; i < target_.stored_.size(); ++i) target_.whole_.stored.push_back(i);
 }
 
 void Interpreter::Compiler::add_node(std::uint32_t index) {
@@ -107,6 +106,8 @@ void Interpreter::Compiler::add_node(std::uint32_t index) {
     instruction.results.push_back(std::move(result));
   }
   follow_memory(instruction);
+  target_.whole_.changes.insert(instruction.writes.begin(), instruction.writes.end());
+  target_.whole_.instructions.push_back(static_cast<std::uint32_t>(target_.instructions_.size()));
   target_.instructions_.push_back(std::move(instruction));
 }
 
@@ -171,6 +172,10 @@ void Interpreter::Compiler::add_mode(Instruction& instruction, std::uint32_t ind
   if (!value.toBool()) return;
   ++flags_in_training_;
   instruction.evaluation.emplace_back(index, false);
+  // The schema of a norm with statistics does not say that it writes them.
+  for (const Operand& operand : instruction.operands)
+    if (!statistics.empty() && schema.arguments()[operand.argument].name().starts_with("running_"))
+      instruction.writes.push_back(target_.memory_[operand.slot]);
 }
 
 /// By the schema: what an operator gives may lie in the memory of an argument, and where it writes.
@@ -179,32 +184,20 @@ void Interpreter::Compiler::follow_memory(Instruction& instruction) {
   for (std::uint32_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
     if (!alias) continue;
-    for (const Slot source : sources(instruction, i)) {
-      const Slot memory = memory_[source];
-      if (memory == kNowhere) continue;
-      if (alias->isWrite()) target_.changes_[memory] = 1;
+    for (const Slot source : instruction.sources(i)) {
+      const Slot memory = target_.memory_[source];
+      if (alias->isWrite()) instruction.writes.push_back(memory);
       for (const Result& result : instruction.results)
         for (const Slot slot : result.slots)
-          if (slot != kNowhere) memory_[slot] = memory;
+          if (slot != kNowhere) target_.memory_[slot] = memory;
     }
   }
 }
 
-std::vector<Interpreter::Slot> Interpreter::Compiler::sources(const Instruction& instruction,
-                                                              std::uint32_t argument) {
-  std::vector<Slot> slots;
-  for (const Operand& operand : instruction.operands)
-    if (operand.argument == argument) slots.push_back(operand.slot);
-  for (const ListOperand& operand : instruction.lists)
-    if (operand.argument == argument)
-      for (const auto& [item, slot] : operand.open) slots.push_back(slot);
-  return slots;
-}
-
 void Interpreter::Compiler::find_last_reads() {
-  std::vector<char> read(memory_.size(), 0);
-  for (const Slot slot : target_.outputs_) read[slot] = 1;
-  for (const auto& [buffer, value] : target_.mutations_) read[buffer] = read[value] = 1;
+  std::vector<char> read(target_.names_.size(), 0);
+  for (const Slot slot : target_.whole_.outputs) read[slot] = 1;
+  for (const auto& [buffer, value] : target_.whole_.mutations) read[buffer] = read[value] = 1;
   for (auto instruction = target_.instructions_.rbegin(); instruction != target_.instructions_.rend();
        ++instruction) {
     const auto see = [&](Slot slot) {
@@ -212,17 +205,16 @@ void Interpreter::Compiler::find_last_reads() {
     };
     for (const Result& result : instruction->results)
       for (const Slot slot : result.slots) see(slot);
-    for (std::uint32_t i = 0; i < instruction->arguments.size(); ++i)
-      for (const Slot slot : sources(*instruction, i)) see(slot);
+    for (const Slot slot : instruction->sources()) see(slot);
   }
-  target_.slots_ = memory_.size();
 }
 
 Interpreter::Slot Interpreter::Compiler::new_slot(const std::string& value) {
-  const auto slot = static_cast<Slot>(memory_.size());
+  const auto slot = static_cast<Slot>(target_.names_.size());
   if (!slots_.emplace(value, slot).second)
     throw Error(ErrorKind::Data, fmt::format("its graph is damaged: two nodes give {}", value));
-  memory_.push_back(kNowhere);
+  target_.names_.push_back(value);
+  target_.memory_.push_back(slot);
   return slot;
 }
 

@@ -29,13 +29,10 @@ class Interpreter::Compiler {
 
   Slot new_slot(const std::string& value);
   Slot slot_of(const std::string& value) const;
-  /// The slot that an argument of the instruction comes from; kNowhere: it is no tensor of an earlier node.
-  static std::vector<Slot> sources(const Instruction& instruction, std::uint32_t argument);
   void report(const Node& node, const std::string& why);
 
   Interpreter& target_;
   std::map<std::string, Slot> slots_;
-  std::vector<Slot> memory_;  // of each slot, that input's in whose memory it lies; kNowhere: in its own
   std::map<std::string, std::string> problems_;  // by operator, the first node's
   std::vector<std::string> order_;               // of the operators with problems
   int flags_ = 0, flags_in_training_ = 0;

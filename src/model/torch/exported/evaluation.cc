@@ -12,7 +12,26 @@ constexpr ModeArgument kRows[] = {
     {"dropout_p", false, ""},                   // scaled_dot_product_attention
 };
 
+/// An argument, and one that the schema must have beside it: "p" alone may be a norm's.
+struct DropoutArgument {
+  const char* name;
+  const char* beside;
+};
+constexpr DropoutArgument kDropout[] = {
+    {"p", "train"},              // dropout and its like
+    {"dropout", "train"},        // lstm, gru
+    {"dropout_p", "is_causal"},  // scaled_dot_product_attention
+};
+
 }  // namespace
+
+std::optional<std::size_t> dropout_argument(const c10::FunctionSchema& schema) {
+  for (const DropoutArgument& row : kDropout)
+    if (const auto index = schema.argumentIndexWithName(row.name);
+        index && schema.argumentIndexWithName(row.beside))
+      return static_cast<std::size_t>(*index);
+  return std::nullopt;
+}
 
 const ModeArgument* mode_argument(std::string_view name) {
   const auto* row =

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <ATen/core/function_schema.h>
+
+#include <optional>
 #include <string_view>
 
 namespace taxon::model::exported {
@@ -16,5 +19,8 @@ struct ModeArgument {
 
 /// The row of an argument of that name; null: it does not depend on the mode.
 const ModeArgument* mode_argument(std::string_view name);
+
+/// Which argument of an operator is the probability with which it drops values in training.
+std::optional<std::size_t> dropout_argument(const c10::FunctionSchema& schema);
 
 }  // namespace taxon::model::exported

@@ -4,11 +4,14 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "base/check.h"
 #include "model/torch/exported/compiler.h"
+#include "model/torch/exported/cutter.h"
+#include "model/torch/exported/evaluation.h"
 #include "model/torch/reason.h"
 
 namespace taxon::model::exported {
@@ -56,21 +59,40 @@ void Interpreter::take_results(const Instruction& instruction, Stack& stack, std
   }
 }
 
-std::vector<at::Tensor> Interpreter::run(std::span<const at::Tensor> stored,
+std::vector<Interpreter::Slot> Interpreter::Instruction::sources(std::uint32_t argument) const {
+  std::vector<Slot> slots;
+  for (const Operand& operand : operands)
+    if (operand.argument == argument) slots.push_back(operand.slot);
+  for (const ListOperand& operand : lists)
+    if (operand.argument == argument)
+      for (const auto& [item, slot] : operand.open) slots.push_back(slot);
+  return slots;
+}
+
+std::vector<Interpreter::Slot> Interpreter::Instruction::sources() const {
+  std::vector<Slot> slots;
+  for (std::uint32_t argument = 0; argument < arguments.size(); ++argument)
+    for (const Slot slot : sources(argument)) slots.push_back(slot);
+  return slots;
+}
+
+std::vector<at::Tensor> Interpreter::run(const Part& part, std::span<const at::Tensor> stored,
                                          std::span<const at::Tensor> inputs, Mode mode) const {
   TAXON_CHECK(stored.size() == stored_.size(), stored.size(), " stored tensors for ", stored_.size());
-  TAXON_CHECK(inputs.size() == inputs_.size(), inputs.size(), " inputs for ", inputs_.size());
-  std::vector<IValue> values(slots_);
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    const bool is_kept = mode == Mode::Train || changes_[stored_[i]] == 0;
+  TAXON_CHECK(inputs.size() == part.inputs.size(), inputs.size(), " inputs for ", part.inputs.size());
+  std::vector<IValue> values(names_.size());
+  for (const std::uint32_t i : part.stored) {
+    const bool is_kept = mode == Mode::Train || !changes(part, stored_[i]);
     values[stored_[i]] = is_kept ? stored[i] : stored[i].detach().clone();
   }
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    values[inputs_[i]] = changes_[inputs_[i]] == 0 ? inputs[i] : inputs[i].clone();
+    values[part.inputs[i]] = changes(part, part.inputs[i]) ? inputs[i].clone() : inputs[i];
+  for (const Slot slot : part.sizes) values[slot] = inputs[0].size(0);
   Stack stack;
   const Instruction* current = nullptr;
   try {
-    for (const Instruction& instruction : instructions_) {
+    for (const std::uint32_t index : part.instructions) {
+      const Instruction& instruction = instructions_[index];
       current = &instruction;
       push_arguments(instruction, values, mode, stack);
       instruction.callee.call(stack);
@@ -83,11 +105,35 @@ std::vector<at::Tensor> Interpreter::run(std::span<const at::Tensor> stored,
   }
   if (mode == Mode::Train) {
     at::NoGradGuard no_grad;
-    for (const auto& [buffer, next] : mutations_) values[buffer].toTensor().copy_(values[next].toTensor());
+    for (const auto& [buffer, next] : part.mutations)
+      values[buffer].toTensor().copy_(values[next].toTensor());
   }
   std::vector<at::Tensor> outputs;
-  for (const Slot slot : outputs_) outputs.push_back(values[slot].toTensor());
+  for (const Slot slot : part.outputs) outputs.push_back(values[slot].toTensor());
   return outputs;
+}
+
+std::vector<Interpreter::Stage> Interpreter::cut(std::span<const at::Tensor> stored,
+                                                 at::ScalarType type) const {
+  TAXON_CHECK(whole_.inputs.size() == 1, whole_.inputs.size(), " inputs");
+  return Cutter(*this, stored, type).stages();
+}
+
+bool Interpreter::changes_stored(const Part& part) const {
+  return !part.mutations.empty() || std::any_of(part.stored.begin(), part.stored.end(),
+                                                [&](std::uint32_t i) { return changes(part, stored_[i]); });
+}
+
+std::string Interpreter::draws() const {
+  for (const Instruction& instruction : instructions_) {
+    const auto& schema = instruction.callee.schema();
+    const auto probability = dropout_argument(schema);
+    const bool drops = probability && instruction.arguments[*probability].isDouble() &&
+                       instruction.arguments[*probability].toDouble() > 0;
+    if (drops || (!probability && instruction.callee.is_random()))
+      return place_of(graph_.nodes[instruction.node]);
+  }
+  return "";
 }
 
 }  // namespace taxon::model::exported

@@ -1,141 +1,57 @@
-#include "model/torch/network.h"
-
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "model/torch/chain_network.h"
+#include "model/torch/exported/fit.h"
 #include "model/torch/exported/interpreter.h"
 #include "model/torch/exported/program.h"
+#include "model/torch/exported/split_trial.h"
+#include "model/torch/exported/stage_tensors.h"
 #include "model/torch/exported/weights.h"
 
 namespace taxon::model {
 namespace {
 
 using exported::Graph;
-using exported::Input;
 using exported::TensorMeta;
 
 [[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
 
-/// "batch, 1, 28, 28" as a list.
-std::vector<std::string> batch_of(const std::vector<std::int64_t>& extents) {
-  std::vector<std::string> words = {"batch"};
-  for (const std::int64_t extent : extents) words.push_back(fmt::format("{}", extent));
-  return words;
-}
-
-const TensorMeta& meta_of(const Graph& graph, const std::string& value) {
-  const auto meta = graph.tensors.find(value);
-  if (meta == graph.tensors.end())
-    fail(fmt::format("its graph is damaged: it does not say what {} is", value));
-  return meta->second;
-}
-
-/// "[batch, 1, 28, 28]"
-std::string shape_text(const TensorMeta& meta) {
-  std::vector<std::string> extents;
-  for (std::size_t i = 0; i < meta.sizes.size(); ++i)
-    extents.push_back(meta.sizes[i] ? fmt::format("{}", *meta.sizes[i]) : i == 0 ? "batch" : meta.symbols[i]);
-  return fmt::format("[{}]", fmt::join(extents, ", "));
-}
-
-std::vector<TensorMeta> user_inputs(const Graph& graph) {
-  std::vector<TensorMeta> inputs;
-  for (const Input& input : graph.inputs)
-    if (input.kind == Input::Kind::User) inputs.push_back(meta_of(graph, input.value));
-  return inputs;
-}
-
-bool same_kind(at::ScalarType type, DType of) {
-  if (of == DType::UInt8) return type == at::kBool;
-  return of == DType::Int64 ? at::isIntegralType(type, /*includeBool=*/false) : at::isFloatingType(type);
-}
-
-/// What a program is given of a batch.
-struct Given {
-  std::string name;  // "inputs"
-  data::Part part;
-};
-
-/// Throws Error{Data} unless the program takes that.
-void require_fit(const TensorMeta& input, const Given& given) {
-  const auto type = exported::scalar_type(input.type);
-  if (input.sizes.empty() || input.sizes[0])
-    fail(
-        fmt::format("takes {} of shape {} only, all of one batch size: export it with dynamic_shapes=({{0: "
-                    "torch.export.Dim(\"batch\")}},)",
-                    given.name, shape_text(input)));
-  bool fits = input.sizes.size() == given.part.extents.size() + 1;
-  for (std::size_t i = 1; fits && i < input.sizes.size(); ++i)
-    fits = !input.sizes[i] || *input.sizes[i] == given.part.extents[i - 1];
-  if (!fits)
-    fail(fmt::format("takes {} of shape {}, and the data set's are [{}]", given.name, shape_text(input),
-                     fmt::join(batch_of(given.part.extents), ", ")));
-  if (!same_kind(type, given.part.type))
-    fail(fmt::format("takes {} of type {}, and the data set's are {}", given.name, c10::toString(type),
-                     data::describe(given.part.type)));
-}
-
-/// Throws Error{Data} unless the program takes samples of that shape to what it shall return.
-void require_fit(const Graph& graph, const data::SampleShape& shape, plan::ModelReturns returns) {
-  const bool has_loss = returns == plan::ModelReturns::Loss;
-  std::vector<Given> given;
-  for (const data::Part& part : shape.inputs())
-    given.push_back({given.empty() ? "inputs" : fmt::format("inputs {}", given.size() + 1), part});
-  if (has_loss) given.push_back({"labels", {shape.target, shape.target_type}});
-  const std::vector<TensorMeta> inputs = user_inputs(graph);
-  if (inputs.size() != given.size())
-    fail(fmt::format("takes {} tensors, and a batch has {}: {}{}", inputs.size(), given.size(),
-                     data::describe(shape), has_loss ? "" : ", which only a loss is given (model.returns)"));
-  for (std::size_t i = 0; i < inputs.size(); ++i) require_fit(inputs[i], given[i]);
-  if (graph.outputs.empty()) fail("gives nothing");
-  const TensorMeta& output = meta_of(graph, graph.outputs[0]);
-  if (has_loss && !output.sizes.empty())
-    fail(fmt::format("gives a tensor of shape {} where model.returns says a loss, one number",
-                     shape_text(output)));
-  if (has_loss || shape.has_real_targets()) return;  // logits, or numbers, are tried before the run
-  std::vector<std::int64_t> wanted = shape.target;
-  wanted.push_back(shape.classes);
-  bool gives_logits = output.sizes.size() == wanted.size() + 1;
-  for (std::size_t i = 1; gives_logits && i < output.sizes.size(); ++i)
-    gives_logits = !output.sizes[i] || *output.sizes[i] == wanted[i - 1];
-  if (!gives_logits)
-    fail(fmt::format("gives logits of shape {}, and the data set wants [{}]", shape_text(output),
-                     fmt::join(batch_of(wanted), ", ")));
-}
-
 /// A program out of a file of torch.export.
-class ExportedNetwork final : public Network {
+class ExportedNetwork final : public ChainNetwork {
  public:
   ExportedNetwork(exported::Program program, const data::SampleShape& shape, plan::ModelReturns returns)
       : program_(std::move(program)), interpreter_(std::move(program_.graph)) {
     const Graph& graph = interpreter_.graph();
-    require_fit(graph, shape, returns);
-    for (const TensorMeta& input : user_inputs(graph)) types_.push_back(exported::scalar_type(input.type));
-    const TensorMeta input = user_inputs(graph).front();
-    if (const auto range = graph.symbols.find(input.symbols[0]); range != graph.symbols.end())
+    exported::require_fit(graph, shape, returns);
+    const std::vector<TensorMeta> inputs = exported::user_inputs(graph);
+    for (const TensorMeta& input : inputs) types_.push_back(exported::scalar_type(input.type));
+    if (const auto range = graph.symbols.find(inputs[0].symbols[0]); range != graph.symbols.end())
       batch_ = range->second;
     // In which it computes: inputs may be tokens.
     for (const NamedTensor& parameter : program_.parameters)
       if (!type_ && parameter.tensor.is_floating_point()) type_ = parameter.tensor.scalar_type();
+    cut(returns);
   }
 
   std::vector<NamedTensor> parameters() const override { return program_.parameters; }
   std::vector<NamedTensor> buffers() const override { return program_.buffers; }
-  std::vector<std::string> stages() const override { return {}; }
-  at::Tensor forward(int, at::Tensor inputs) override { return run({std::move(inputs)}).front(); }
+  std::vector<std::string> stages() const override { return tensors_.names(); }
+  std::string undivided() const override { return undivided_; }
+  int stage_of(const std::string& tensor) const override { return tensors_.stage_of(tensor); }
+  std::vector<at::Tensor> borrowed(int stage) const override {
+    return stages_.empty() ? std::vector<at::Tensor>() : tensors_.borrowed(stage);
+  }
+  at::Tensor forward(int stage, at::Tensor inputs) override {
+    if (stages_.empty()) return run({std::move(inputs)}).front();
+    return pass(stage, stage_at(stage).all, std::move(inputs));
+  }
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
-    const std::int64_t size = inputs.at(0).size(0);
-    if (batch_.max && size > *batch_.max)
-      fail(fmt::format(
-          "the program was exported for batches of at most {}, and this one has {}: export it with a "
-          "larger Dim(max=...), or train with more micro-batches",
-          *batch_.max, size));
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (!at::isFloatingType(types_[i])) inputs[i] = inputs[i].to(types_[i]);
+    check_inputs(inputs);
     return interpreter_.run(program_.stored, inputs, mode_);
   }
   void set_mode(Mode mode) override { mode_ = mode; }
@@ -150,13 +66,136 @@ class ExportedNetwork final : public Network {
   void offer(const at::Tensor&, GradientTarget*) override {}
   ErrorKind fault() const override { return ErrorKind::Data; }
 
+ protected:
+  std::vector<ChainStage> chain(const Splitter& splitter) override {
+    at::NoGradGuard no_grad;
+    mode_ = Mode::Evaluate;
+    const exported::SplitTrial trial(interpreter_, type_.value_or(at::kFloat), stored(), splitter.members());
+    const auto elements = [](const at::Tensor& tensor) {
+      return static_cast<double>(tensor.numel() / tensor.size(0));
+    };
+    std::vector<ChainStage> chain;
+    at::Tensor passing = at::cat(std::vector<at::Tensor>(2, splitter.sample()));
+    for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
+      chain.push_back(described(stage));
+      find_rows(chain.back(), stage, trial, passing);
+      chain.back().inputs = elements(passing);
+      chain.back().outputs = elements(to_layer(stage, passing));
+      passing = pass(stage, stage_at(stage).all, passing);
+    }
+    return chain;
+  }
+  std::string dropout() const override {
+    const std::string place = interpreter_.draws();
+    return place.empty() ? "" : "export it without " + place;
+  }
+  at::Tensor to_layer(int stage, at::Tensor inputs) override {
+    const Stage& part = stage_at(stage);
+    return pass(stage, part.has_layer() ? part.layer : part.all, std::move(inputs));
+  }
+  at::Tensor behind_layer(int stage, at::Tensor outputs) override {
+    const Stage& part = stage_at(stage);
+    if (!part.has_rest()) return outputs;
+    const std::vector<at::Tensor> taken = {std::move(outputs)};
+    return interpreter_.run(part.rest, program_.stored, taken, mode_).front();
+  }
+
  private:
+  using Stage = exported::Interpreter::Stage;
+
+  const Stage& stage_at(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+  at::Tensor pass(int stage, const exported::Interpreter::Part& part, at::Tensor inputs) const {
+    std::vector<at::Tensor> taken = {std::move(inputs)};
+    if (stage == 0) check_inputs(taken);
+    return interpreter_.run(part, program_.stored, taken, mode_).front();
+  }
+  /// The stored tensors, as the trial of splits tells them apart.
+  std::vector<exported::SplitTrial::Stored> stored() const {
+    using Kind = exported::SplitTrial::Kind;
+    std::vector<exported::SplitTrial::Stored> list;
+    for (const at::Tensor& tensor : program_.stored)
+      list.push_back({tensor, has(program_.parameters, tensor) ? Kind::Parameter
+                              : has(program_.buffers, tensor)  ? Kind::Buffer
+                                                               : Kind::Constant});
+    return list;
+  }
+  ChainStage described(int stage) const {
+    ChainStage described;
+    described.name = tensors_.names()[static_cast<std::size_t>(stage)];
+    for (const NamedTensor& item : tensors_.parameters(stage)) described.parameters.push_back(item.tensor);
+    for (const NamedTensor& item : tensors_.buffers(stage)) described.buffers.push_back(item.tensor);
+    described.statistics = interpreter_.changes_stored(stage_at(stage).all);
+    described.has_rest = stage_at(stage).has_rest();
+    return described;
+  }
+  /// A stage that can't have parts of a layer is left to samples. `inputs`: of two samples.
+  void find_rows(ChainStage& described, int stage, const exported::SplitTrial& trial,
+                 const at::Tensor& inputs) const {
+    const NamedTensor* const tied = tensors_.shared(tensors_.parameters(stage));
+    const NamedTensor* const shared = tied ? tied : tensors_.shared(tensors_.buffers(stage));
+    const std::string not_alone = shared ? shared->name + " is not read by it alone" : "";
+    const parallel::SplitRow& samples = parallel::find_split("samples");
+    const parallel::SplitRow& none = parallel::find_split("none");
+    std::string not_by_samples;
+    bool has_parts = false;
+    for (const parallel::SplitRow& row : parallel::split_table()) {
+      if (&row == &none) continue;
+      const std::string why =
+          row.divides_weights && shared ? not_alone : trial.refusal(stage_at(stage), row, inputs);
+      if (!why.empty()) {
+        described.refused[std::string(row.name)] = why;
+        if (row.by_samples()) not_by_samples = why;
+        continue;
+      }
+      has_parts = has_parts || row.divides_weights;
+      // Whoever reads the weight too may be split otherwise.
+      if (!tied || !row.by_samples()) described.rows.push_back(&row);
+    }
+    const bool has_samples = std::count(described.rows.begin(), described.rows.end(), &samples) > 0;
+    if (!has_samples) described.rows.push_back(&none);
+    if (has_samples && !has_parts) described.otherwise = &samples;
+    described.whole = has_parts ? "its neighbours leave it no parts" : tied ? not_alone : not_by_samples;
+  }
+  /// Throws Error{Data} for a larger batch than it was exported for; whole numbers get its width.
+  void check_inputs(std::vector<at::Tensor>& inputs) const {
+    const std::int64_t size = inputs.at(0).size(0);
+    if (batch_.max && size > *batch_.max)
+      fail(fmt::format(
+          "the program was exported for batches of at most {}, and this one has {}: export it with a "
+          "larger Dim(max=...), or train with more micro-batches",
+          *batch_.max, size));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (!at::isFloatingType(types_[i])) inputs[i] = inputs[i].to(types_[i]);
+  }
+  void cut(plan::ModelReturns returns) {
+    if (returns == plan::ModelReturns::Loss)
+      undivided_ = ", since it reads labels beside what its layers give";
+    else if (types_.size() > 1)
+      undivided_ = ", since any of its layers may read any of its inputs";
+    else if (type_)
+      stages_ = interpreter_.cut(program_.stored, *type_);
+    if (stages_.size() < 2) {
+      stages_.clear();
+      if (undivided_.empty())
+        undivided_ = ", since nowhere a single tensor of the batch leads from layers to others";
+      return;
+    }
+    tensors_ = exported::StageTensors(program_, stages_);
+  }
+  static bool has(const std::vector<NamedTensor>& list, const at::Tensor& tensor) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const NamedTensor& item) { return item.tensor.is_same(tensor); });
+  }
+
   exported::Program program_;
   exported::Interpreter interpreter_;
   Mode mode_ = Mode::Train;
   std::optional<at::ScalarType> type_;  // of its parameters, when it was exported
   std::vector<at::ScalarType> types_;   // of its inputs, then
   exported::SymbolRange batch_;
+  std::vector<Stage> stages_;       // empty: it is one
+  exported::StageTensors tensors_;  // of the stages
+  std::string undivided_;
 };
 
 }  // namespace

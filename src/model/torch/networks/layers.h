@@ -56,17 +56,6 @@ class BatchNormImpl final : public torch::nn::Module {
 };
 TORCH_MODULE(BatchNorm);
 
-/// A module of several layers that members of a tensor axis divide by a rule of its own.
-class SplitBlock {
- public:
-  virtual ~SplitBlock() = default;
-  /// Its steps; it takes what all members have, and leaves that or summands.
-  virtual std::vector<NetworkStep> split(const std::string& name, Splitter& splitter) = 0;
-  virtual at::Tensor step(int step, at::Tensor input, const at::Tensor& entering) = 0;
-  /// Elements that members add up and share out between its steps, for these samples. REQUIRES: not split.
-  virtual double inside(const at::Tensor& input) = 0;
-};
-
 /// Without bias, and so padded that stride 1 keeps the extent.
 torch::nn::Conv2d make_conv(std::int64_t in, std::int64_t out, std::int64_t extent, std::int64_t stride);
 
