@@ -17,7 +17,7 @@ from harness.cluster import NoCluster
 from harness.group import run_group
 from harness.rows import Row, claim
 from harness.training import job_environments
-from harness.twin import Lab, Model, Run, Twin, read_run, sets
+from harness.twin import Lab, Model, Run, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
 PATHS = ("src", "apps/taxon", "bench/overlap.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml")
@@ -32,13 +32,15 @@ CLOSE = 0.02  # bytes of a step
 # of its step. A host's samples make computation 1.25 of communication.
 SETTINGS = (
     (Lab("4 hosts", 4, "160mbit", 0.4), Model("cnn", 744)),
-    (Lab("8 hosts", 8, "160mbit", 0.16), Model("cnn", 384)),
+    (Lab("8 hosts", 8, "125mbit", 0.16), Model("cnn", 464)),
 )
 SMOKE = ((Lab("4 hosts", 4, "250mbit", 0.4), Model("cnn", 64)),)  # less of everything
 
 BLOCKING, OVERLAPPED, WEIGHTS_FIRST, PRIORITY = "blocking", "overlapped", "weight gradients first", "priority"
 RING = "exchange.levels.0.collective=ring"
 BACKWARD, FORWARD = ("exchange.overlap=backward", "exchange.order=backward", RING), ("exchange.overlap=forward", "exchange.order=priority", RING)
+# What is on its way holds the link: with slices of 1 MiB, four at a time, the first layers' gradients wait for the better part of a forward pass.
+SLICES = ("exchange.slice_bytes=256KiB", "exchange.in_flight=2")
 # The cnn's fully connected layers, which have nearly all of its weights, are 12,890,152 bytes of gradients, and the whole cnn is 12,965,416.
 MODES = {
     # One bucket of all gradients is complete when the backward pass is.
@@ -46,9 +48,9 @@ MODES = {
     # Layers travel whole, as soon as their backward pass is done: the fully connected ones, then the convolutions.
     OVERLAPPED: ("exchange.bucket_bytes=12900000", "exchange.slice_bytes=1GiB", *BACKWARD),
     # A fully connected layer makes its weights' gradient before its inputs', and the first rows travel while the last are made.
-    WEIGHTS_FIRST: ("exchange.slice_bytes=1MiB", *BACKWARD),
+    WEIGHTS_FIRST: (*SLICES, *BACKWARD),
     # And what the next forward pass reads first goes first; it waits layer by layer.
-    PRIORITY: ("exchange.slice_bytes=1MiB", *FORWARD),
+    PRIORITY: (*SLICES, *FORWARD),
 }
 
 
@@ -85,22 +87,6 @@ def exposed(forward, backward, buckets, by_priority):
     for seconds, arrived in zip(forward, there):
         ends = max(ends, arrived) + seconds
     return ends - backward - sum(forward)
-
-
-def read_profile(text):
-    """By segment: seconds of its passes, and from when on and by when of the whole backward pass each parameter's gradient is there."""
-    segments, at = [], None
-    for line in text.splitlines():
-        key, _, value = line.strip().removeprefix("- ").partition(": ")
-        if line.startswith("  - name:"):
-            segments.append({"parameters": {}})
-        elif line.startswith("    ") and key in ("forward", "backward"):
-            segments[-1][key] = float(value)
-        elif line.startswith("      - name:"):
-            at = segments[-1]["parameters"].setdefault(value, {})
-        elif key in ("gradient_from", "gradient"):
-            at[key] = float(value)
-    return segments
 
 
 def read_buckets(text):

@@ -3,6 +3,7 @@ cluster: data parallel, model parallel (every layer split over all hosts), and h
 beside the step that the balance equations of docs/parallelism.md allow, and the one that the virtual world says.
 
 The global batch is one and the same, and so are the weights at the start and the samples of every step: the loss of every step must be the one host's."""
+import contextlib
 import dataclasses
 import functools
 import json
@@ -19,15 +20,16 @@ from harness.build import ROOT
 from harness.cluster import NoCluster
 from harness.rows import Row, claim
 from harness.stream import stream_bandwidth
-from harness.twin import Lab, Twin, read_run, sets
+from harness.twin import Lab, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "libucx-dev", "iproute2")
 PATHS = ("src", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harness", "bench/recipes/scaling.yaml")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "scaling.yaml")
-RATE, CORES, HOSTS = "200mbit", 0.2, 8
-BATCH, CLASSES, NUMBER = 192, 10, 4  # bytes of a number
+RATE, CORES, HOSTS = "300mbit", 0.2, 8
+BATCH, CLASSES, NUMBER = 192, 10, 4  # the recipe's; bytes of a number
 STEPS = {"smoke": (3, 1), "quick": (4, 1), "full": (6, 3)}  # and turns
-RANKS = {"smoke": (1, 2), "quick": (1, 2, 8), "full": (1, 2, 4, 8)}
+RANKS = {"smoke": (1, 2), "quick": (1, 8), "full": (1, 2, 4, 8)}
+PROFILE_STEPS = {"smoke": 3, "quick": 4, "full": 8}
 SIMULATED_STEPS = {"smoke": 4, "quick": 5, "full": 6}  # of which two warm up, and behind the last one nothing hides
 ERROR_WANTED, OF_ALLOWED_WANTED = 0.10, 0.85
 CLOSE = 0.02  # bytes of a step
@@ -86,7 +88,7 @@ class Network:
         return found
 
     def overrides(self, folder):
-        return [f"model.name={self.name}", f"model.width_multiplier={self.width}", f"data.path={os.path.join(folder, str(self.extent))}", f"batch.global={BATCH}"]
+        return [f"model.name={self.name}", f"model.width_multiplier={self.width}", f"data.path={os.path.join(folder, str(self.extent))}"]
 
 
 NETWORKS = (Network("vgg-a", VGG_A, (4096, 4096), 64), Network("overfeat-fast", OVERFEAT, (3072, 4096), 135))
@@ -176,44 +178,78 @@ def write_samples(folder, extent, count):
         npy(os.path.join(place, "labels.npy"), "<i8", (size,), b"".join(label.to_bytes(8, "little") for label in labels))
 
 
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """A host's part of the samples, as Twin.profile() takes models."""
+    network: Network
+    data: str
+    ranks: int
+
+    @property
+    def name(self):
+        return f"{self.network.name}-{self.ranks}"
+
+    def overrides(self):
+        return [*self.network.overrides(self.data), f"batch.per_worker={BATCH // self.ranks}"]
+
+
 class Place(Twin):
     """The cluster, of which a point takes the first hosts."""
 
-    def train(self, point, data, steps):
-        first, self.lab = self.lab, dataclasses.replace(self.lab, hosts=point.ranks)
+    @contextlib.contextmanager
+    def on(self, ranks):
+        whole, self.lab = self.lab, dataclasses.replace(self.lab, hosts=ranks)
         try:
-            with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-                overrides = [*point.network.overrides(data), *point.overrides(), f"length.steps={steps}"]
-                self.as_job(f"train {point.name()}", ["train", RECIPE, "--out", out, *sets(overrides)])
-                return read_run(out)
+            yield
         finally:
-            self.lab = first
+            self.lab = whole
 
-    def simulated(self, point, data, speed):
-        """Exact: profiles do not say how layers divide. `speed`: how many times as fast as calibrated its devices are."""
-        path = os.path.join(self.folder, "simulated.json")
+    def train(self, point, data, steps):
+        with self.on(point.ranks), tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
+            overrides = [*point.network.overrides(data), *point.overrides(), f"length.steps={steps}"]
+            self.as_job(f"train {point.name()}", ["train", RECIPE, "--out", out, *sets(overrides)])
+            return read_run(out)
+
+    def measure(self, network, data, counts):
+        """Profiles of the samples that a host has of as many."""
+        for ranks in counts:
+            with self.on(ranks):
+                self.profile(Share(network, data, ranks), PROFILE_STEPS[self.session.mode])
+
+    def exact(self, ranks, overrides, speed):
+        """`speed`: how many times as fast as calibrated the devices are at what layers do."""
+        path, scaled = os.path.join(self.folder, "simulated.json"), os.path.join(self.folder, "scaled.yaml")
         with open(self.cluster_file) as file:
             text = re.sub(r"(flops: )([\d.e+]+)", lambda found: f"{found.group(1)}{float(found.group(2)) * speed:.6g}", file.read())
-        scaled = os.path.join(self.folder, "scaled.yaml")
         with open(scaled, "w") as file:
             file.write(text)
-        overrides = [*point.network.overrides(data), *point.overrides()]
-        self.alone("simulate", ["simulate", RECIPE, "--cluster", scaled, "--workers", str(point.ranks), "--fidelity", "exact", "--steps", str(SIMULATED_STEPS[self.session.mode]), "--json", path,
-                                *sets(overrides)])
+        self.alone("simulate", ["simulate", RECIPE, "--cluster", scaled, "--workers", str(ranks), "--fidelity", "exact", "--steps",
+                                str(SIMULATED_STEPS[self.session.mode]), "--json", path, *sets(overrides)])
         with open(path) as file:
             return json.load(file)
+
+    def speed(self, share):
+        """With which the counted operations of a host's samples take the profile's time."""
+        with open(self.profiles[share]) as file:
+            measured = sum(one["forward"] + one["backward"] for one in read_profile(file.read())) / CORES
+        speed = 1.0
+        for _ in range(2):
+            speed *= self.exact(1, [*share.network.overrides(share.data), f"batch.global={BATCH // share.ranks}"], speed)["breakdown_seconds"]["compute"] / measured
+        return speed
+
+    def simulated(self, point, data, speeds):
+        """By the profile where layers are whole. Profiles do not say how layers divide: where they are split, Exact, at the speed of the profile."""
+        share = Share(point.network, data, point.ranks)
+        if point.members() == 1:
+            with self.on(point.ranks):
+                return self.simulate(share, point.overrides(), 10)
+        if share not in speeds:
+            speeds[share] = self.speed(share)
+        return self.exact(point.ranks, [*point.network.overrides(data), *point.overrides()], speeds[share])
 
 
 def row_of(point):
     return Row("scaling", point.name(), "tcp" if point.ranks > 1 else None, point.ranks, peer="the virtual world", unit="ms")
-
-
-def fitted_speed(place, point, data, step):
-    """Of the devices, with which one host's virtual step is its real one; nothing else is fitted."""
-    speed = 1.0
-    for _ in range(2):
-        speed *= place.simulated(point, data, speed)["step_seconds"]["median"] / step
-    return speed
 
 
 def add_row(place, point, runs, alone, simulated, bandwidth, facts):
@@ -242,11 +278,14 @@ def run_network(place, network, data, bandwidth):
         return
     steps, rounds = STEPS[session.mode]
     runs = pairs.take_turns({point: functools.partial(place.train, point, data, steps) for point in points}, rounds)
-    speed = fitted_speed(place, points[0], data, statistics.median(run.step for run in runs[points[0]]))
+    place.measure(network, data, RANKS[session.mode])
+    speeds = {}
     facts = {"network": "emulated", "rate": RATE, "cores_per_host": CORES, "batch": BATCH, "width": network.width, "extent": network.extent, "steps": steps, "turns": rounds,
-             "stream_bytes_per_second": round(bandwidth), "simulated": "exact, the devices' speed fitted to the one host's step", "speed_over_calibrated": round(speed, 4)}
+             "stream_bytes_per_second": round(bandwidth)}
     for point in (point for point in points if not session.rows.has(row_of(point))):
-        add_row(place, point, runs[point], runs[points[0]], place.simulated(point, data, speed), bandwidth, facts)
+        simulated = place.simulated(point, data, speeds)
+        by = {"simulated": "by the profile" if point.members() == 1 else "exact", "speed_over_calibrated": speeds.get(Share(network, data, point.ranks))}
+        add_row(place, point, runs[point], runs[points[0]], simulated, bandwidth, facts | by)
 
 
 def run(session):

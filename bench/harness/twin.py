@@ -71,6 +71,22 @@ def read_run(out):
     return Run(summary, tuple(line["loss/train"] for line in lines), *times)
 
 
+def read_profile(text):
+    """By segment: seconds of its passes, and from when on and by when of the whole backward pass each parameter's gradient is there."""
+    segments, at = [], None
+    for line in text.splitlines():
+        key, _, value = line.strip().removeprefix("- ").partition(": ")
+        if line.startswith("  - name:"):
+            segments.append({"parameters": {}})
+        elif line.startswith("    ") and key in ("forward", "backward"):
+            segments[-1][key] = float(value)
+        elif line.startswith("      - name:"):
+            at = segments[-1]["parameters"].setdefault(value, {})
+        elif key in ("gradient_from", "gradient"):
+            at[key] = float(value)
+    return segments
+
+
 class Twin:
     """A lab with what was measured of it once: its cluster file and profiles."""
 
