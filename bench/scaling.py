@@ -92,6 +92,7 @@ class Network:
 
 
 NETWORKS = (Network("vgg-a", VGG_A, (4096, 4096), 64), Network("overfeat-fast", OVERFEAT, (3072, 4096), 135))
+SMOKE = dataclasses.replace(NETWORKS[0], extent=32)
 ALONE, DATA, MODEL, HYBRID = "one host", "data parallel", "model parallel", "hybrid"
 
 
@@ -292,7 +293,7 @@ def run(session):
     if session.peers_only:
         return
     lab = Lab("8 hosts", HOSTS if not session.smoke() else max(RANKS["smoke"]), RATE, CORES)
-    networks = NETWORKS[:1] if session.smoke() else NETWORKS
+    networks = (SMOKE,) if session.smoke() else NETWORKS
     try:
         with lab.open() as cluster, tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:
             for network in networks:
