@@ -28,11 +28,13 @@ RATIO_WANTED = (0.7, 0.9)  # of communication to computation
 ERROR_WANTED, HIDDEN_WANTED = 0.10, 0.90
 CLOSE = 0.02  # bytes of a step
 
+# Of quotas. Each step of a ring waits until the next host has some of its quota left, which real hosts always have.
+PERIOD_MS = 4
 # Processor shares leave a fifth of the machine's cores, and more where more hosts take turns, for the kernel, and links are so slow that what bytes cost a host's processor is little
 # of its step. A host's samples make computation 1.25 of communication.
 SETTINGS = (
-    (Lab("4 hosts", 4, "160mbit", 0.4), Model("cnn", 744)),
-    (Lab("8 hosts", 8, "125mbit", 0.16), Model("cnn", 464)),
+    (Lab("4 hosts", 4, "160mbit", 0.4, cpu_period_ms=PERIOD_MS), Model("cnn", 760)),
+    (Lab("8 hosts", 8, "125mbit", 0.16, cpu_period_ms=PERIOD_MS), Model("cnn", 488)),
 )
 SMOKE = ((Lab("4 hosts", 4, "250mbit", 0.4), Model("cnn", 64)),)  # less of everything
 
@@ -40,7 +42,7 @@ BLOCKING, OVERLAPPED, WEIGHTS_FIRST, PRIORITY = "blocking", "overlapped", "weigh
 RING = "exchange.levels.0.collective=ring"
 BACKWARD, FORWARD = ("exchange.overlap=backward", "exchange.order=backward", RING), ("exchange.overlap=forward", "exchange.order=priority", RING)
 # What is on its way holds the link: with slices of 1 MiB, four at a time, the first layers' gradients wait for the better part of a forward pass.
-SLICES = ("exchange.slice_bytes=256KiB", "exchange.in_flight=2")
+SLICES = ("exchange.slice_bytes=256KiB",)
 # The cnn's fully connected layers, which have nearly all of its weights, are 12,890,152 bytes of gradients, and the whole cnn is 12,965,416.
 MODES = {
     # One bucket of all gradients is complete when the backward pass is.
@@ -247,7 +249,7 @@ def run_setting(session, lab, model):
             segments = read_profile(file.read())
         computation = statistics.median(run.computation for run in runs[BLOCKING])
         communication = statistics.median(run.step for run in runs[BLOCKING]) - computation
-        facts = {"network": "emulated", "rate": lab.rate, "cores_per_host": lab.cores_per_host, "batch_per_worker": model.batch, "steps": steps, "turns": rounds,
+        facts = {"network": "emulated", "rate": lab.rate, "cores_per_host": lab.cores_per_host, "cpu_period_ms": lab.cpu_period_ms, "batch_per_worker": model.batch, "steps": steps, "turns": rounds,
                  "computation_ms": 1e3 * computation, "communication_ms": 1e3 * communication, "ratio": communication / computation,
                  "profile_ms": 1e3 * sum(one["forward"] + one["backward"] for one in segments)}
         for mode in MODES:

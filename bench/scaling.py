@@ -25,9 +25,9 @@ from harness.twin import Lab, Twin, read_profile, read_run, sets
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "libucx-dev", "iproute2")
 PATHS = ("src", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harness", "bench/recipes/scaling.yaml")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "scaling.yaml")
-RATE, CORES, HOSTS = "300mbit", 0.2, 8
+RATE, CORES, HOSTS, PERIOD_MS = "300mbit", 0.2, 8, 4  # of quotas: as overlap has it
 BATCH, CLASSES, NUMBER = 192, 10, 4  # the recipe's; bytes of a number
-STEPS = {"smoke": (3, 1), "quick": (4, 1), "full": (6, 3)}  # and turns
+STEPS = {"smoke": (3, 1), "quick": (4, 1), "full": (5, 3)}  # and turns
 RANKS = {"smoke": (1, 2), "quick": (1, 8), "full": (1, 2, 4, 8)}
 PROFILE_STEPS = {"smoke": 3, "quick": 4, "full": 8}
 SIMULATED_STEPS = {"smoke": 4, "quick": 5, "full": 6}  # of which two warm up, and behind the last one nothing hides
@@ -91,7 +91,7 @@ class Network:
         return [f"model.name={self.name}", f"model.width_multiplier={self.width}", f"data.path={os.path.join(folder, str(self.extent))}"]
 
 
-NETWORKS = (Network("vgg-a", VGG_A, (4096, 4096), 64), Network("overfeat-fast", OVERFEAT, (3072, 4096), 135))
+NETWORKS = (Network("vgg-a", VGG_A, (4096, 4096), 64), Network("overfeat-fast", OVERFEAT, (3072, 4096), 167))
 SMOKE = dataclasses.replace(NETWORKS[0], extent=32)
 ALONE, DATA, MODEL, HYBRID = "one host", "data parallel", "model parallel", "hybrid"
 
@@ -281,8 +281,8 @@ def run_network(place, network, data, bandwidth):
     runs = pairs.take_turns({point: functools.partial(place.train, point, data, steps) for point in points}, rounds)
     place.measure(network, data, RANKS[session.mode])
     speeds = {}
-    facts = {"network": "emulated", "rate": RATE, "cores_per_host": CORES, "batch": BATCH, "width": network.width, "extent": network.extent, "steps": steps, "turns": rounds,
-             "stream_bytes_per_second": round(bandwidth)}
+    facts = {"network": "emulated", "rate": RATE, "cores_per_host": CORES, "cpu_period_ms": PERIOD_MS, "batch": BATCH, "width": network.width, "extent": network.extent,
+             "steps": steps, "turns": rounds, "stream_bytes_per_second": round(bandwidth)}
     for point in (point for point in points if not session.rows.has(row_of(point))):
         simulated = place.simulated(point, data, speeds)
         by = {"simulated": "by the profile" if point.members() == 1 else "exact", "speed_over_calibrated": speeds.get(Share(network, data, point.ranks))}
@@ -292,7 +292,7 @@ def run_network(place, network, data, bandwidth):
 def run(session):
     if session.peers_only:
         return
-    lab = Lab("8 hosts", HOSTS if not session.smoke() else max(RANKS["smoke"]), RATE, CORES)
+    lab = Lab("8 hosts", HOSTS if not session.smoke() else max(RANKS["smoke"]), RATE, CORES, cpu_period_ms=PERIOD_MS)
     networks = (SMOKE,) if session.smoke() else NETWORKS
     try:
         with lab.open() as cluster, tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:

@@ -23,12 +23,13 @@ class Lab:
     rate: str = None
     cores_per_host: float = None
     ranks_per_host: int = 1
+    cpu_period_ms: float = None
 
     def ranks(self):
         return self.hosts * self.ranks_per_host
 
     def open(self):
-        return Cluster(self.hosts, self.rate, self.cores_per_host) if self.rate else contextlib.nullcontext()
+        return Cluster(self.hosts, self.rate, self.cores_per_host, cpu_period_ms=self.cpu_period_ms) if self.rate else contextlib.nullcontext()
 
 
 @dataclasses.dataclass(frozen=True)
