@@ -28,13 +28,12 @@ RATIO_WANTED = (0.7, 0.9)  # of communication to computation
 ERROR_WANTED, HIDDEN_WANTED = 0.10, 0.90
 CLOSE = 0.02  # bytes of a step
 
-# Of quotas. Each step of a ring waits until the next host has some of its quota left, which real hosts always have.
-PERIOD_MS = 4
-# Processor shares leave a fifth of the machine's cores, and more where more hosts take turns, for the kernel, and links are so slow that what bytes cost a host's processor is little
-# of its step. A host's samples make computation 1.25 of communication.
+# Processor shares leave a fifth of the machine's cores for the kernel, and more where more hosts take turns. Links are so slow that what bytes cost a host's
+# processor is little of its step, and a host has so many samples that communication takes about 0.8 of computation. Periods of quotas are short: each step of a ring waits until the next host has some of its
+# quota left, which real hosts always have. Quotas are of a millisecond at least.
 SETTINGS = (
-    (Lab("4 hosts", 4, "160mbit", 0.4, cpu_period_ms=PERIOD_MS), Model("cnn", 760)),
-    (Lab("8 hosts", 8, "125mbit", 0.16, cpu_period_ms=PERIOD_MS), Model("cnn", 488)),
+    (Lab("4 hosts", 4, "160mbit", 0.4, cpu_period_ms=4), Model("cnn", 712)),
+    (Lab("8 hosts", 8, "125mbit", 0.18, cpu_period_ms=6), Model("cnn", 536)),
 )
 SMOKE = ((Lab("4 hosts", 4, "250mbit", 0.4), Model("cnn", 64)),)  # less of everything
 
@@ -182,7 +181,8 @@ def train(twin, model, mode, steps):
 def train_alone(session, lab, model, steps):
     """The same samples on this host, by one process."""
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-        overrides = [f"model.name={model.name}", "batch.per_worker=0", f"batch.global={lab.ranks() * model.batch}", f"length.steps={steps}", "report.metrics_steps=1", "threads=0"]
+        overrides = [f"model.name={model.name}", "batch.per_worker=0", f"batch.global={lab.ranks() * model.batch}", f"length.steps={steps}",
+                     "report.metrics_steps=1", "threads=0"]
         command = [session.program("taxon"), "train", RECIPE, "--out", out, *sets(overrides)]
         run_group("alone", [command], job_environments(1, None, "Taxon"), session.log_folder)
         return read_run(out)
@@ -231,7 +231,8 @@ def add_hidden_rows(twin, mode, runs, blocking, hideable, verified, facts):
         row.ours, row.theirs = 1e3 * statistics.median(hidden), 1e3 * hideable
         row.ratio = row.of_bound = row.ours / row.theirs
         row.bound, row.spread, row.verified = row.theirs, pairs.relative_spread(hidden), verified
-        row.settings = {"mode": mode, "network": "emulated", "by": by, "exposed_ms": 1e3 * statistics.median(map(figure, runs)), "communication_ms": facts["communication_ms"]}
+        row.settings = {"mode": mode, "network": "emulated", "by": by, "communication_ms": facts["communication_ms"],
+                        "figure_ms": 1e3 * statistics.median(map(figure, runs))}
         add(twin.session, row.want("of_bound", at_least=HIDDEN_WANTED))
 
 
@@ -249,8 +250,8 @@ def run_setting(session, lab, model):
             segments = read_profile(file.read())
         computation = statistics.median(run.computation for run in runs[BLOCKING])
         communication = statistics.median(run.step for run in runs[BLOCKING]) - computation
-        facts = {"network": "emulated", "rate": lab.rate, "cores_per_host": lab.cores_per_host, "cpu_period_ms": lab.cpu_period_ms, "batch_per_worker": model.batch, "steps": steps, "turns": rounds,
-                 "computation_ms": 1e3 * computation, "communication_ms": 1e3 * communication, "ratio": communication / computation,
+        facts = {"network": "emulated", "rate": lab.rate, "cores_per_host": lab.cores_per_host, "cpu_period_ms": lab.cpu_period_ms, "batch_per_worker": model.batch,
+                 "steps": steps, "turns": rounds, "computation_ms": 1e3 * computation, "communication_ms": 1e3 * communication, "ratio": communication / computation,
                  "profile_ms": 1e3 * sum(one["forward"] + one["backward"] for one in segments)}
         for mode in MODES:
             least = exposed(*laid_out(segments, read_buckets(runs[mode][0].plan), computation, communication), mode == PRIORITY)

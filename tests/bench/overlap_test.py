@@ -4,6 +4,7 @@ import unittest
 
 import context  # noqa: F401
 import overlap
+import scaling
 from harness import machine
 from overlap import Bucket
 
@@ -83,6 +84,13 @@ class ClosedForm(unittest.TestCase):
         parts = [(("second.weight",), part, 3, 10) for part in range(3)]
         _, _, buckets = overlap.laid_out(overlap.read_profile(PROFILE), parts, 10, 3)
         self.assertEqual([bucket.complete for bucket in buckets], [1, 2, 3])
+
+
+class Labs(unittest.TestCase):
+    def test_quotas_are_not_below_what_kernels_take(self):
+        shares = [(lab.cores_per_host, lab.cpu_period_ms or 10) for lab, _ in (*overlap.SETTINGS, *overlap.SMOKE)]
+        for cores, period in [*shares, (scaling.CORES, scaling.PERIOD_MS)]:
+            self.assertGreaterEqual(round(cores * period, 6), 1)
 
 
 class Traces(unittest.TestCase):
