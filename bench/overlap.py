@@ -32,8 +32,8 @@ CLOSE = 0.02  # bytes of a step
 # processor is little of its step, and a host has so many samples that communication takes about 0.8 of computation. Periods of quotas are short: each step of a ring waits until the next host has some of its
 # quota left, which real hosts always have. Quotas are of a millisecond at least.
 SETTINGS = (
-    (Lab("4 hosts", 4, "160mbit", 0.4, cpu_period_ms=4), Model("cnn", 712)),
-    (Lab("8 hosts", 8, "125mbit", 0.18, cpu_period_ms=6), Model("cnn", 536)),
+    (Lab("4 hosts", 4, "160mbit", 0.4, cpu_period_ms=4), Model("cnn", 672)),
+    (Lab("8 hosts", 8, "125mbit", 0.18, cpu_period_ms=6), Model("cnn", 440)),
 )
 SMOKE = ((Lab("4 hosts", 4, "250mbit", 0.4), Model("cnn", 64)),)  # less of everything
 
@@ -41,7 +41,8 @@ BLOCKING, OVERLAPPED, WEIGHTS_FIRST, PRIORITY = "blocking", "overlapped", "weigh
 RING = "exchange.levels.0.collective=ring"
 BACKWARD, FORWARD = ("exchange.overlap=backward", "exchange.order=backward", RING), ("exchange.overlap=forward", "exchange.order=priority", RING)
 # What is on its way holds the link: with slices of 1 MiB, four at a time, the first layers' gradients wait for the better part of a forward pass.
-SLICES = ("exchange.slice_bytes=256KiB",)
+# Small ones cost processors: a ring's messages have 64 KiB here.
+MESSAGE_KIB = 64
 # The cnn's fully connected layers, which have nearly all of its weights, are 12,890,152 bytes of gradients, and the whole cnn is 12,965,416.
 MODES = {
     # One bucket of all gradients is complete when the backward pass is.
@@ -49,10 +50,15 @@ MODES = {
     # Layers travel whole, as soon as their backward pass is done: the fully connected ones, then the convolutions.
     OVERLAPPED: ("exchange.bucket_bytes=12900000", "exchange.slice_bytes=1GiB", *BACKWARD),
     # A fully connected layer makes its weights' gradient before its inputs', and the first rows travel while the last are made.
-    WEIGHTS_FIRST: (*SLICES, *BACKWARD),
+    WEIGHTS_FIRST: BACKWARD,
     # And what the next forward pass reads first goes first; it waits layer by layer.
-    PRIORITY: (*SLICES, *FORWARD),
+    PRIORITY: FORWARD,
 }
+SLICED = (WEIGHTS_FIRST, PRIORITY)
+
+
+def keys(mode, ranks):
+    return [*MODES[mode], *([f"exchange.slice_bytes={MESSAGE_KIB * ranks}KiB"] if mode in SLICED else [])]
 
 
 def targets(peers_only):
@@ -173,7 +179,7 @@ def read_ordered(out):
 
 def train(twin, model, mode, steps):
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-        overrides = [*model.overrides(), *MODES[mode], f"length.steps={steps}", "report.metrics_steps=1", "report.trace=true"]
+        overrides = [*model.overrides(), *keys(mode, twin.lab.ranks()), f"length.steps={steps}", "report.metrics_steps=1", "report.trace=true"]
         twin.as_job("train", ["train", RECIPE, "--out", out, *sets(overrides)])
         return read_ordered(out)
 
@@ -208,7 +214,7 @@ def add_step_row(twin, model, mode, runs, alone, simulated, facts):
     row.of_bound = row.bound / row.ours
     sent = [runs[0].summary["bytes_sent_per_step"], simulated["bytes_sent_per_step"]]
     row.bytes = 4 * runs[0].summary["parameters"]
-    row.settings = {**facts, "mode": mode, "error": round(row.theirs / row.ours - 1, 4), "overrides": MODES[mode], "bytes_sent_per_step": sent, "exposed_ms":
+    row.settings = {**facts, "mode": mode, "error": round(row.theirs / row.ours - 1, 4), "overrides": keys(mode, twin.lab.ranks()), "bytes_sent_per_step": sent, "exposed_ms":
                     1e3 * statistics.median(run.exposed for run in runs), "compute_ms": 1e3 * statistics.median(run.computation for run in runs),
                     "worst_loss_difference": max(equal.worst_difference(run.losses, alone.losses) for run in runs), "others": twin.disturbed}
     row.verified = (all(equal.same(run.losses, alone.losses) for run in runs) and abs(sent[1] / sent[0] - 1) <= CLOSE and (twin.session.smoke() or twin.quiet()))
@@ -256,7 +262,7 @@ def run_setting(session, lab, model):
         for mode in MODES:
             least = exposed(*laid_out(segments, read_buckets(runs[mode][0].plan), computation, communication), mode == PRIORITY)
             closed = 1e3 * (computation + least)
-            row = add_step_row(twin, model, mode, runs[mode], alone, twin.simulate(model, MODES[mode], 10), facts | {"closed_form_ms": closed})
+            row = add_step_row(twin, model, mode, runs[mode], alone, twin.simulate(model, keys(mode, lab.ranks()), 10), facts | {"closed_form_ms": closed})
             if mode != BLOCKING:
                 add_hidden_rows(twin, mode, runs[mode], runs[BLOCKING], communication - least, row.verified, facts)
 
