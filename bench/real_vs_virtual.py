@@ -1,5 +1,4 @@
 """The simulator's step times beside real ones: test clusters are calibrated, models profiled on them, and every setting trained and simulated."""
-import contextlib
 import dataclasses
 import functools
 import json
@@ -8,48 +7,20 @@ import statistics
 import sys
 import tempfile
 
-from harness import machine, pairs
+from harness import pairs
 from harness.build import ROOT
-from harness.cluster import Cluster, NoCluster
-from harness.group import run_group
+from harness.cluster import NoCluster
 from harness.rows import Row, claim
 from harness.side import SideFailed
+from harness.twin import MOST_OTHERS, Lab, Model, Twin, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/real_vs_virtual.py", "bench/recipes/real-vs-virtual.yaml")
+PATHS = ("src", "apps/taxon", "bench/real_vs_virtual.py", "bench/harness/twin.py", "bench/recipes/real-vs-virtual.yaml")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "real-vs-virtual.yaml")
-LAB_PORT = 29750
 MEDIAN_WANTED, WORST_WANTED = 0.07, 0.15
-# Other work beside a measurement takes its cores, and what was measured says nothing then: it is tried again, and marked if it never was quiet.
-MOST_OTHERS, TRIES = 0.15, 3
 CLOSE = 0.02  # bytes of a step
 RUNS = {"smoke": 1, "quick": 3, "full": 3}  # real ones of every setting
 STALENESS_WANTED = (0.10, 0.25)  # of the mean, or updates
-
-
-@dataclasses.dataclass(frozen=True)
-class Lab:
-    """Where settings run: hosts of the test cluster with so many ranks each, or without a rate workers of this host."""
-    name: str
-    hosts: int
-    rate: str = None
-    cores_per_host: float = None
-    ranks_per_host: int = 1
-
-    def ranks(self):
-        return self.hosts * self.ranks_per_host
-
-    def open(self):
-        return Cluster(self.hosts, self.rate, self.cores_per_host) if self.rate else contextlib.nullcontext()
-
-
-@dataclasses.dataclass(frozen=True)
-class Model:
-    name: str
-    batch: int  # per worker
-
-    def overrides(self):
-        return [f"model.name={self.name}", f"batch.per_worker={self.batch}"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,58 +118,8 @@ def targets(peers_only):
     return ["taxon"]
 
 
-def environments(lab, cluster):
-    host, port = (cluster.addresses[0], LAB_PORT) if cluster else ("127.0.0.1", machine.free_ports(2))
-    each = lab.ranks_per_host if cluster else lab.ranks()
-    return [{"RANK": str(rank), "WORLD_SIZE": str(lab.ranks()), "LOCAL_RANK": str(rank % each), "LOCAL_WORLD_SIZE": str(each), "MASTER_ADDR": host,
-             "MASTER_PORT": str(port), "TAXON_SECRET": "benchmark", "OMP_NUM_THREADS": "1"} for rank in range(lab.ranks())]
-
-
-def sets(overrides):
-    return [word for override in overrides for word in ("--set", override)]
-
-
-class Place:
-    """A lab with what was measured of it once: its cluster file and profiles."""
-
-    def __init__(self, session, lab, cluster, folder):
-        self.session, self.lab, self.cluster, self.folder = session, lab, cluster, folder
-        self.taxon = session.program("taxon")
-        self.cluster_file = os.path.join(folder, "cluster.yaml")
-        self.profiles = {}
-        self.disturbed = {}  # what was measured -> cores that other work took meanwhile
-        words = ["calibrate", "--out", self.cluster_file, "--threads", "1", *(["--quick"] if session.quick() else [])]
-        print(self.undisturbed("calibration", words), file=sys.stderr)
-
-    def undisturbed(self, name, words):
-        """As as_job(), again if other work went on meanwhile."""
-        for _ in range(1 if self.session.smoke() else TRIES):
-            with machine.Watch() as watch:
-                output = self.as_job(name, words)
-            self.disturbed[name] = watch.others
-            if watch.others <= MOST_OTHERS:
-                break
-            print(f"{self.lab.name}: other work kept {watch.others:.2f} cores busy during the {name}", file=sys.stderr)
-        return output
-
-    def as_job(self, name, words):
-        """Runs the program as every rank of the lab; returns rank 0's output."""
-        command = [self.taxon, *words]
-        commands = [self.cluster.command(rank // self.lab.ranks_per_host, command) if self.cluster else command for rank in range(self.lab.ranks())]
-        return run_group(f"{name} {self.lab.name}", commands, environments(self.lab, self.cluster), self.session.log_folder, timeout=600)
-
-    def alone(self, name, words):
-        """Runs the program once, outside of the lab and its quotas."""
-        return run_group(f"{name} {self.lab.name}", [[self.taxon, *words]], [{"OMP_NUM_THREADS": "1"}], self.session.log_folder, timeout=600)
-
-    def profile(self, model):
-        """By all ranks at once, which have the same caches to share as in training; one file is as good as another."""
-        if model not in self.profiles:
-            path = os.path.join(self.folder, f"{model.name}.yaml")
-            steps = {"smoke": 5, "quick": 30, "full": 100}[self.session.mode]
-            self.undisturbed(f"profile of {model.name}", ["profile", RECIPE, "--threads", "1", "--steps", str(steps), "--out", path, *sets(model.overrides())])
-            self.profiles[model] = path
-        return self.profiles[model]
+class Place(Twin):
+    """The settings of a lab."""
 
     def train(self, setting, steps):
         with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
@@ -207,14 +128,8 @@ class Place:
             with open(os.path.join(out, "summary.json")) as file:
                 return json.load(file)
 
-    def simulate(self, setting):
-        path = os.path.join(self.folder, "simulated.json")
-        overrides = [*setting.model.overrides(), *setting.overrides]
-        steps = setting.steps[1] if setting.title else 20
-        self.alone("simulate", ["simulate", RECIPE, "--cluster", self.cluster_file, "--workers", str(self.lab.ranks()), "--profile",
-                                self.profile(setting.model), "--steps", str(steps), "--json", path, *sets(overrides)])
-        with open(path) as file:
-            return json.load(file)
+    def simulated(self, setting):
+        return self.simulate(setting.model, setting.overrides, setting.steps[1] if setting.title else 20)
 
 
 def row_of(setting):
@@ -231,7 +146,7 @@ def step_of_real(setting, real):
 def compare(place, setting, steps, runs):
     """`runs`: the real ones' summaries."""
     row, real = row_of(setting), runs[0]
-    simulated = place.simulate(setting)
+    simulated = place.simulated(setting)
     batch = real["samples"] / real["steps"]
     row.ours = 1e3 * batch / simulated["samples_per_second"] if setting.title else simulated["step_seconds"]["median"] * 1e3
     times = [step_of_real(setting, one) for one in runs]
@@ -262,7 +177,7 @@ def verified(row, setting, smoke):
 def run_lab(session, lab, settings):
     """`settings`: with their numbers of steps."""
     with lab.open() as cluster, tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:
-        place = Place(session, lab, cluster, folder)
+        place = Place(session, lab, cluster, folder, RECIPE)
         for model in dict.fromkeys(setting.model for setting, _ in settings):
             place.profile(model)
         turns = {chosen: functools.partial(place.train, *chosen) for chosen in settings}

@@ -16,13 +16,15 @@ class NoCluster(Exception):
 class Cluster:
     """A lab that lives as long as the `with` block."""
 
-    def __init__(self, hosts, rate, cores_per_host=None, delay_ms=0, relay=None):
-        """`relay`: the program that delays, where something is to."""
+    def __init__(self, hosts, rate, cores_per_host=None, delay_ms=0, relay=None, cpu_period_ms=None):
+        """`relay`: the program that delays, where something is to. `cpu_period_ms`: of the quota, if not the lab's own."""
         self.name = f"bench-{os.getpid()}"
         self.rate = rate
         command = [LAB, "up", "--name", self.name, "--hosts", str(hosts), "--rate", rate, "--json"]
         if cores_per_host:
             command += ["--cores-per-host", str(cores_per_host)]
+        if cpu_period_ms:
+            command += ["--cpu-period-ms", str(cpu_period_ms)]
         if delay_ms:
             command += ["--delay-ms", str(delay_ms), "--relay", relay]
         done = subprocess.run(command, capture_output=True, text=True)

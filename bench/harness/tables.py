@@ -220,6 +220,38 @@ def assumed(found, mark):
     return lines
 
 
+def orders(found, mark):
+    """Steps by what hides communication, beside the predicted ones, and how much of what can be hidden is."""
+    hidden = {(row.ranks, row.settings["mode"], row.settings["by"]): row for row in found if "by" in row.settings}
+
+    def share(row, by):
+        one = hidden.get((row.ranks, row.settings["mode"], by))
+        return percent(one.of_bound) + (" **missed**" if one.met is False else "") if one else ""
+
+    lines = head("hosts", "order", "measured, ms", "predicted, ms", "error", "closed form, ms", "hidden, by the step", "hidden, by the trace")
+    for row in found:
+        if "by" in row.settings:
+            continue
+        scatter = f" ± {50 * row.spread:.1f} %" if row.spread else ""
+        lines.append(cells(str(row.ranks), row.settings["mode"] + mark(row), format_number(row.ours) + scatter, format_number(row.theirs),
+                           f"{100 * row.settings['error']:+.1f} %{' **missed**' if row.met is False else ''}", format_number(row.settings["closed_form_ms"]),
+                           share(row, "by the step"), share(row, "by the trace")))
+    return lines
+
+
+def strong_scaling(found, mark):
+    """Steps of a fixed global batch by number of hosts and technique, beside the simulated ones and what the balance equations allow."""
+    lines = head("network", "hosts", "technique", "measured, ms", "simulated, ms", "error", "times as fast", "efficiency", "allowed", "sent in a step")
+    for row in found:
+        at = row.settings
+        scatter = f" ± {50 * row.spread:.1f} %" if row.spread else ""
+        groups = f", {row.ranks // at['members']} x {at['members']}" if at["technique"] == "hybrid" else ""
+        lines.append(cells(at["network_trained"], str(row.ranks), at["technique"] + groups + mark(row), format_number(row.ours) + scatter, format_number(row.theirs),
+                           f"{100 * at['error']:+.1f} %{' **missed**' if row.met is False else ''}", format_number(at["times_as_fast"], "x"), percent(at["efficiency"]),
+                           percent(at["allowed_efficiency"]), f"{at['bytes_sent_per_step'][0] / 1e6:.3g} MB"))
+    return lines
+
+
 def by_sizes(sizes):
     return lambda row: row.settings.get("sizes") == sizes
 
@@ -232,7 +264,9 @@ def highlights(row):
 TABLES = (
     *(Table(bench, DOCS, bench, listing) for bench in LISTED),
     *(Table(f"{bench} goals", DOCS, bench, claims, is_claim) for bench in ("collectives", "transport", "tensor-rpc", "step", "torch", "images", "hybrid", "codecs", "time-to-accuracy", "servers",
-                                                                        "slow-links", "real-vs-virtual", "gs-sgd")),
+                                                                        "slow-links", "real-vs-virtual", "gs-sgd", "overlap", "scaling")),
+    Table("overlap", DOCS, "overlap", orders),
+    Table("scaling", DOCS, "scaling", strong_scaling),
     Table("simulator", DOCS, "simulator", listing, lambda row: not is_claim(row) and not is_coarse(row)),
     Table("pcl-dnn", PARALLELISM, "pcl-dnn", scaling, lambda row: "technique" in row.settings),
     Table("pcl-dnn assumptions", PARALLELISM, "pcl-dnn", assumed, lambda row: "assumption" in row.settings),
