@@ -111,7 +111,7 @@ void require_fit(const Graph& graph, const data::SampleShape& shape, plan::Model
 class ExportedNetwork final : public Network {
  public:
   ExportedNetwork(exported::Program program, const data::SampleShape& shape, plan::ModelReturns returns)
-      : program_(std::move(program)), interpreter_(std::move(program_.graph)) {
+      : program_(std::move(program)), interpreter_(std::move(program_.graph)), returns_(returns) {
     const Graph& graph = interpreter_.graph();
     require_fit(graph, shape, returns);
     for (const TensorMeta& input : user_inputs(graph)) types_.push_back(exported::scalar_type(input.type));
@@ -126,6 +126,7 @@ class ExportedNetwork final : public Network {
   std::vector<NamedTensor> parameters() const override { return program_.parameters; }
   std::vector<NamedTensor> buffers() const override { return program_.buffers; }
   std::vector<std::string> stages() const override { return {}; }
+  plan::ModelReturns returns() const override { return returns_; }
   at::Tensor forward(int, at::Tensor inputs) override { return run({std::move(inputs)}).front(); }
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     const std::int64_t size = inputs.at(0).size(0);
@@ -153,6 +154,7 @@ class ExportedNetwork final : public Network {
  private:
   exported::Program program_;
   exported::Interpreter interpreter_;
+  const plan::ModelReturns returns_;
   Mode mode_ = Mode::Train;
   std::optional<at::ScalarType> type_;  // of its parameters, when it was exported
   std::vector<at::ScalarType> types_;   // of its inputs, then
