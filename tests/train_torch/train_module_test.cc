@@ -180,8 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
         DividedRun{"Everything", 4, {"mesh.pipeline=2", "mesh.tensor=2", "batch.micro_batches=2"}},
         DividedRun{"ShardedWeights",
                    3,
-                   {"exchange.levels=[{topology: sharded, collective: direct, parameters: sharded}]",
-                    "exchange.order=backward", "exchange.gradients=ring"}},
+                   {"exchange.levels=[{topology: sharded, parameters: sharded}]", "exchange.order=backward",
+                    "exchange.gradients=ring"}},
         DividedRun{"Sharded", 2, {"exchange.levels=[{topology: sharded}]"}}),
     [](const auto& info) { return info.param.name; });
 

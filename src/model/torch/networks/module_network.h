@@ -1,12 +1,12 @@
 #pragma once
 
+#include <c10/util/Type.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <typeinfo>
 #include <vector>
 
 #include "model/torch/network.h"
@@ -151,10 +151,14 @@ class ModuleNetwork final : public Network {
   /// from them may compute anything.
   bool is_layer(std::size_t stage) const {
     const torch::nn::Module& module = module_of(layer_of(stage));
-    if (typeid(module) == typeid(torch::nn::Conv2dImpl))
+    if (is_exactly<torch::nn::Conv2dImpl>(module))
       return module.as<torch::nn::Conv2dImpl>()->options.groups() == 1;
     return looks_[stage].takes_rows &&
-           (typeid(module) == typeid(torch::nn::LinearImpl) || typeid(module) == typeid(DirectLinearImpl));
+           (is_exactly<torch::nn::LinearImpl>(module) || is_exactly<DirectLinearImpl>(module));
+  }
+  template <class Layer>
+  static bool is_exactly(const torch::nn::Module& module) {
+    return module.name() == c10::demangle_type<Layer>();
   }
   /// Computes each feature for itself: batch norm of whatever class, which its buffers show.
   bool is_norm(std::size_t stage) const {
