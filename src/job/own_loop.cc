@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "job/notices.h"
 
 namespace taxon::job {
 namespace {
@@ -23,21 +24,6 @@ class Indices final : public data::Dataset {
  private:
   const std::int64_t size_;
   const data::SampleShape shape_{{0}, 0};
-};
-
-class Notices final : public train::Observer {
- public:
-  explicit Notices(const JobOptions& options) : options_(options) {}
-  void started(const train::RunInfo&) override {}
-  void stepped(const train::StepReport&) override {}
-  void evaluated(const train::Evaluation&) override {}
-  void saved(const std::string&) override {}
-  void noticed(const std::string& sentence) override {
-    if (options_.say) options_.say(sentence);
-  }
-
- private:
-  const JobOptions& options_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "base/version.h"
 #include "data/held_folder.h"
+#include "data/split.h"
 #include "exchange/extensions.h"
 #include "launch/host.h"
 #include "launch/host_memory.h"
@@ -38,6 +39,26 @@ TrainingInputs open_training_inputs(Job& job) {
     inputs.files = std::move(files);
     return inputs;
   });
+}
+
+TrainingInputs open_training_data(Job& job) {
+  return told(job, [&] {
+    auto files = std::make_shared<const data::FileStorage>();
+    TrainingInputs inputs;
+    inputs.datasets = data::open_split(job.plan(), *files);
+    inputs.files = std::move(files);
+    return inputs;
+  });
+}
+
+train::Outcome train_made(Job& job, const ModelMaker& make, const data::Datasets& data,
+                          train::Observer& observer, train::TrainOptions options) {
+  plan::Plan plan = job.plan();
+  plan.threads = job.process().threads();
+  const std::unique_ptr<model::Model> model = told(job, [&] {
+    return make(model_context(plan, data.train->shape(), job.rank(), job.identity().local_world_size));
+  });
+  return train(job, *model, data, observer, std::move(options));
 }
 
 train::Outcome train(Job& job, model::Model& model, const data::Datasets& data, train::Observer& observer,

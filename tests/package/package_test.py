@@ -127,6 +127,14 @@ def main():
                                         "length.steps=200", "learning_rate.base=0.01"):
                 if not float(output.split()[1]) < 8:
                     sys.exit(f"an own loop did not learn: {output}")
+            # Two replicas, and two members, each of which has a part of the layers.
+            ends = [run_processes(2, examples / "11_your_own_network", source / "recipes/fashion-mnist-cnn.yaml",
+                                  "data.train_limit=6000", "data.test_limit=1000", "length.epochs=1",
+                                  "learning_rate.warmup_samples=1000", mesh)
+                    for mesh in ("mesh.tensor=1", "mesh.tensor=2")]
+            for output in sum(ends, []):
+                if not float(output.split()[-1]) > 0.6:
+                    sys.exit(f"a network of one's own did not learn: {output}")
         for rank, output in enumerate(run_processes(2, examples / "07_train", source / "recipes/blobs-perceptron.yaml")):
             expect(f"rank {rank}: accuracy ", output)
 

@@ -6,12 +6,8 @@
 #include <torch/torch.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "control/job.h"
-#include "support/process_log.h"
-#include "support/processes.h"
+#include "train_torch/job_ranks.h"
 
 namespace taxon::test {
 namespace {
@@ -60,52 +56,6 @@ plan::Plan plan_with(const std::vector<std::string>& settings) {
   return plan::override_plan(plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml"), all);
 }
 const std::vector<std::string> kDouble = {"precision.compute=float64", "precision.master=float64"};
-
-void say_parameters(const torch::nn::Module& net, const ProcessLog& log) {
-  std::string line = "parameters";
-  for (const auto& item : net.named_parameters()) {
-    const torch::Tensor values = item.value().to(torch::kFloat64).contiguous();
-    for (std::int64_t i = 0; i < values.numel(); ++i)
-      line += fmt::format(" {:a}", values.data_ptr<double>()[i]);
-  }
-  log.say(line);
-}
-
-/// [process][parameter]
-std::vector<std::vector<double>> parameters_in(const ProcessLog& log) {
-  std::vector<std::vector<double>> all;
-  std::istringstream lines(log.read());
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("parameters ")) continue;
-    std::istringstream words(line.substr(11));
-    std::vector<double> values;
-    for (std::string word; words >> word;) values.push_back(std::strtod(word.c_str(), nullptr));
-    all.push_back(values);
-  }
-  return all;
-}
-
-using Program = std::function<void(job::Job&, const ProcessLog&)>;
-
-/// Runs `program` as so many ranks of a launcher that speaks by plain variables; their exit codes.
-std::vector<int> run_ranks(int ranks, const plan::Plan& plan, const Program& program, const ProcessLog& log) {
-  const int port = control::free_port();
-  return run_processes(ranks, [&](Process& process) {
-    setenv("RANK", std::to_string(process.index()).c_str(), 1);
-    setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
-    setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
-    try {
-      job::Job job = job::Job::from_environment(plan);
-      program(job, log);
-      job.leave();
-      return testing::Test::HasFailure() ? 2 : 0;
-    } catch (const std::exception& error) {
-      log.say(fmt::format("[{}] {}", process.index(), error.what()));
-      return 1;
-    }
-  });
-}
 
 template <WeightsAtBegin weights>
 void train(job::Job& job, const ProcessLog& log) {

@@ -25,6 +25,11 @@ at::Tensor view_of(const data::Values& values, const std::vector<std::int64_t>& 
   });
 }
 
+/// Losses are not made in 8 bits.
+at::Tensor widened(const at::Tensor& outputs) {
+  return outputs.scalar_type() == at::kBFloat16 ? outputs.to(at::kFloat) : outputs;
+}
+
 }  // namespace
 
 std::int64_t SampleLayout::elements() const {
@@ -76,19 +81,27 @@ at::Tensor BoundNetwork::arranged(const at::Tensor& inputs) const {
   return inputs.contiguous(format);
 }
 
-at::Tensor BoundNetwork::checked_logits(const at::Tensor& outputs, std::int64_t samples) const {
-  const bool has_classes = !shape.has_real_targets();
+std::vector<std::int64_t> BoundNetwork::shape_of_logits(std::int64_t samples) const {
   std::vector<std::int64_t> wanted = {samples};
   wanted.insert(wanted.end(), shape.target.begin(), shape.target.end());
-  if (has_classes) wanted.push_back(shape.classes);
-  const bool fits = has_classes ? outputs.sizes() == at::IntArrayRef(wanted)
-                                : outputs.dim() > 0 && outputs.size(0) == samples &&
-                                      outputs.numel() == samples * shape.targets();
-  if (!fits || !outputs.is_floating_point())
-    throw Error(ErrorKind::Data,
-                fmt::format("model {} must map a batch of {} to {} of shape [{}], but gave [{}] of type {}",
-                            name, samples, has_classes ? "logits" : "numbers", fmt::join(wanted, ", "),
-                            fmt::join(outputs.sizes().vec(), ", "), c10::toString(outputs.scalar_type())));
+  if (!shape.has_real_targets()) wanted.push_back(shape.classes);
+  return wanted;
+}
+
+bool BoundNetwork::gives_logits(const at::Tensor& outputs, std::int64_t samples) const {
+  if (!outputs.is_floating_point()) return false;
+  if (!shape.has_real_targets()) return outputs.sizes() == at::IntArrayRef(shape_of_logits(samples));
+  return outputs.dim() > 0 && outputs.size(0) == samples && outputs.numel() == samples * shape.targets();
+}
+
+at::Tensor BoundNetwork::checked_logits(const at::Tensor& outputs, std::int64_t samples) const {
+  const bool has_classes = !shape.has_real_targets();
+  if (!gives_logits(outputs, samples))
+    throw Error(
+        ErrorKind::Data,
+        fmt::format("model {} must map a batch of {} to {} of shape [{}], but gave [{}] of type {}", name,
+                    samples, has_classes ? "logits" : "numbers", fmt::join(shape_of_logits(samples), ", "),
+                    fmt::join(outputs.sizes().vec(), ", "), c10::toString(outputs.scalar_type())));
   return has_classes ? outputs.reshape({-1, shape.classes}) : outputs.reshape({-1});
 }
 
@@ -107,15 +120,56 @@ at::Tensor BoundNetwork::labels_of(const data::Values& labels, Range samples) co
   return view_of(labels, shape.target, samples).view({-1});
 }
 
-at::Tensor BoundNetwork::as_learnt(const at::Tensor& labels) const {
+at::Tensor BoundNetwork::as_learnt(const at::Tensor& labels, at::ScalarType type) const {
   std::vector<std::int64_t> sizes = shape.target;
   sizes.insert(sizes.begin(), -1);
-  return labels.is_floating_point() ? labels.view(sizes).to(compute) : labels.view(sizes);
+  return labels.is_floating_point() ? labels.view(sizes).to(type) : labels.view(sizes);
 }
 
-Loss BoundNetwork::loss(const at::Tensor& logits, const at::Tensor& labels) const {
-  return loss_of(tensors->spec().task, logits.scalar_type() == at::kBFloat16 ? logits.to(at::kFloat) : logits,
-                 labels);
+Loss BoundNetwork::task_loss(const at::Tensor& outputs, const at::Tensor& labels) const {
+  return loss_of(tensors->spec().task, widened(checked_logits(outputs, samples_of(labels))), labels);
+}
+
+Loss BoundNetwork::loss(const at::Tensor& outputs, const at::Tensor& labels) const {
+  return own_loss ? given_loss(own_mean(outputs, labels), outputs, labels) : task_loss(outputs, labels);
+}
+
+at::Tensor BoundNetwork::own_mean(const at::Tensor& outputs, const at::Tensor& labels) const {
+  const at::Tensor given = widened(outputs), targets = as_learnt(labels, given.scalar_type());
+  try {
+    return own_loss(given, targets);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("the loss of model {} fails on outputs [{}] and targets [{}] of type {}: {}", name,
+                    fmt::join(given.sizes().vec(), ", "), fmt::join(targets.sizes().vec(), ", "),
+                    c10::toString(targets.scalar_type()), reason_of(error)));
+  }
+}
+
+Loss BoundNetwork::given_loss(const at::Tensor& mean, const at::Tensor& outputs,
+                              const at::Tensor& labels) const {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(own_loss ? ErrorKind::Usage : network->fault(),
+                fmt::format("{} must give a loss, one number, {}",
+                            own_loss ? "the loss function of model " + name : "model " + name, why));
+  };
+  if (!mean.defined()) refuse("but gave nothing");
+  if (mean.numel() != 1 || !mean.is_floating_point())
+    refuse(fmt::format("but gave [{}] of type {}", fmt::join(mean.sizes().vec(), ", "),
+                       c10::toString(mean.scalar_type())));
+  if (at::GradMode::is_enabled() && !mean.requires_grad())
+    refuse("that depends on a parameter that is trained, and this one depends on none");
+  Loss loss;
+  if (scored && outputs.defined()) {
+    at::NoGradGuard no_grad;
+    loss = task_loss(outputs, labels);
+  }
+  // A mean over samples is one over their labels, of which all have as many.
+  loss.sum = mean.reshape({}).to(at::kDouble) * labels.numel();
+  return loss;
 }
 
 void BoundNetwork::offer_targets() {

@@ -45,6 +45,8 @@ struct BoundNetwork {
   RandomStream stream;
   std::unique_ptr<Network> network;
   std::unique_ptr<BoundTensors> tensors;
+  LossFunction own_loss;              // in place of the task's; null: none
+  bool scored = true;                 // what the network gives is what the task counts its scores of
   std::vector<SampleLayout> outputs;  // of each stage of the network
 
   std::size_t samples_of(const data::Values& labels) const {
@@ -54,17 +56,23 @@ struct BoundNetwork {
     return {inputs_of(inputs, samples), labels_of(labels, samples)};
   }
   std::vector<at::Tensor> inputs_of(const data::Inputs& inputs, Range samples) const;
-  /// Labels as the data set's shape has them, for a network that makes the loss.
-  at::Tensor as_learnt(const at::Tensor& labels) const;
+  /// Labels as the data set's shape has them, for who makes a loss of their own; real ones of that type.
+  at::Tensor as_learnt(const at::Tensor& labels, at::ScalarType type) const;
   at::Tensor labels_of(const data::Values& labels, Range samples) const;
   /// So many samples, for a look at what becomes of them.
   Batch zeros(std::int64_t samples) const;
   /// Images in the order in which layers then go on.
   at::Tensor arranged(const at::Tensor& inputs) const;
-  /// What the network gave for so many samples, as [labels, classes], or [labels] where targets are real
-  /// numbers. Throws Error{Data} for another shape.
+  /// Whether what the network gave for so many samples are logits, or numbers where targets are real.
+  bool gives_logits(const at::Tensor& outputs, std::int64_t samples) const;
+  /// As [labels, classes], or [labels] where targets are real numbers. Throws Error{Data} for another shape.
   at::Tensor checked_logits(const at::Tensor& outputs, std::int64_t samples) const;
-  Loss loss(const at::Tensor& logits, const at::Tensor& labels) const;
+  /// Of what the network gave for the samples with these labels. Throws Error{Data} for outputs that are no
+  /// logits, if it is the task's, and Error{Usage} for a loss of the program's own that is none.
+  Loss loss(const at::Tensor& outputs, const at::Tensor& labels) const;
+  /// The same where somebody has made the mean over samples. `outputs`, for scores: undefined if there are
+  /// none.
+  Loss given_loss(const at::Tensor& mean, const at::Tensor& outputs, const at::Tensor& labels) const;
   /// Lets the network's layers know where the gradients of the tensors go, and the spec which are linear.
   void offer_targets();
 
@@ -82,6 +90,12 @@ struct BoundNetwork {
                   {.operation = operation});
     }
   }
+
+ private:
+  std::int64_t samples_of(const at::Tensor& labels) const { return labels.numel() / shape.targets(); }
+  std::vector<std::int64_t> shape_of_logits(std::int64_t samples) const;
+  Loss task_loss(const at::Tensor& outputs, const at::Tensor& labels) const;
+  at::Tensor own_mean(const at::Tensor& outputs, const at::Tensor& labels) const;
 };
 
 }  // namespace taxon::model

@@ -101,10 +101,12 @@ void BoundTensors::freeze(const std::vector<std::string>& patterns) {
     if (frozen[i]) at::Tensor(parameters_[i].tensor).requires_grad_(false);
   const auto trained = [](const NamedTensor& item) { return item.tensor.requires_grad(); };
   if (std::none_of(parameters_.begin(), parameters_.end(), trained))
-    throw Error(patterns.empty() ? ErrorKind::Data : ErrorKind::Usage,
-                fmt::format("model {} has no parameter to train; {}", spec_.name,
-                            patterns.empty() ? "export it without torch.jit.freeze and with requires_grad"
-                                             : "freeze fewer (model.frozen)"));
+    throw Error(
+        patterns.empty() ? ErrorKind::Data : ErrorKind::Usage,
+        fmt::format("model {} has no parameter to train; {}", spec_.name,
+                    patterns.empty()
+                        ? "give it one that requires_grad (a file: export it without torch.jit.freeze)"
+                        : "freeze fewer (model.frozen)"));
 }
 
 void BoundTensors::describe(const Source& source) {

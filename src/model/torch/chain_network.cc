@@ -93,8 +93,9 @@ std::vector<NetworkStep> ChainNetwork::split_stage(const ChainStage& stage, cons
       split.bias = splitter.cut(stage.name, stage.parameters, stage.buffers, row);
     steps = {{stage.name, &row, stage.parameters}};
   }
-  if (steps.back().row->output == parallel::kPartial && stage.has_rest)
-    steps.push_back({stage.name + ".rest", &find_split("none"), {}});
+  const parallel::Placement left = steps.back().row->output;
+  const bool fits = left == parallel::kByFeatures ? stage.rest_takes_parts : left != parallel::kPartial;
+  if (!fits && stage.has_rest) steps.push_back({stage.name + ".rest", &find_split("none"), {}});
   split.steps = static_cast<int>(steps.size());
   return steps;
 }

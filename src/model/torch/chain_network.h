@@ -15,8 +15,9 @@ struct ChainStage {
   std::size_t statistics = 0;                   // buffers that it keeps of its samples
   /// Several layers that divide themselves; null: it is no such block.
   SplitBlock* block = nullptr;
-  /// Something is computed of what the layer gives, which needs all of it.
-  bool has_rest = false;
+  /// Something is computed of what the layer gives, which needs sums of members' parts; and all features, or
+  /// a member's alone.
+  bool has_rest = false, rest_takes_parts = true;
   /// By which members can share it, the first ones of equally good ones first; "none" can always be.
   std::vector<const parallel::SplitRow*> rows;
   /// Where its neighbours leave it no row of parts.

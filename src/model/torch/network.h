@@ -42,6 +42,8 @@ class Network {
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) {
     return {forward(0, std::move(inputs.front()))};
   }
+  /// What comes first of what run() gives.
+  virtual plan::ModelReturns returns() const { return plan::ModelReturns::Logits; }
   /// Parameters of other stages that this one reads beside its own. Where there are any the backward pass is
   /// taken whole.
   virtual std::vector<at::Tensor> borrowed(int /*stage*/) const { return {}; }
@@ -68,7 +70,7 @@ class Network {
 };
 
 /// Throws Error{Data} if the file is missing or is no TorchScript module.
-std::unique_ptr<Network> load_script(const std::string& path);
+std::unique_ptr<Network> load_script(const std::string& path, plan::ModelReturns returns);
 /// A file of torch.export.save. Throws Error{Data} if it is missing, cut short, or of another kind or
 /// version, if it has operators that this libtorch has not, and if it does not map inputs of that shape to
 /// logits, or these and labels to a loss.

@@ -14,7 +14,8 @@ namespace {
 /// A module out of a TorchScript file.
 class ScriptNetwork final : public Network {
  public:
-  explicit ScriptNetwork(torch::jit::Module module) : module_(std::move(module)) {}
+  ScriptNetwork(torch::jit::Module module, plan::ModelReturns returns)
+      : module_(std::move(module)), returns_(returns) {}
 
   std::vector<NamedTensor> parameters() const override { return listed(module_.named_parameters()); }
   std::vector<NamedTensor> buffers() const override { return listed(module_.named_buffers()); }
@@ -24,6 +25,7 @@ class ScriptNetwork final : public Network {
     return ", as TorchScript files are: export it with torch.export, or choose a bundled model of several "
            "layers";
   }
+  plan::ModelReturns returns() const override { return returns_; }
   at::Tensor forward(int, at::Tensor inputs) override { return run({std::move(inputs)}).front(); }
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     const auto& arguments = module_.get_method("forward").function().getSchema().arguments();
@@ -69,16 +71,17 @@ class ScriptNetwork final : public Network {
     return list;
   }
   torch::jit::Module module_;
+  const plan::ModelReturns returns_;
 };
 
 }  // namespace
 
-std::unique_ptr<Network> load_script(const std::string& path) {
+std::unique_ptr<Network> load_script(const std::string& path, plan::ModelReturns returns) {
   const ErrorContext context{.operation = "load", .tensor = path};
   if (!std::filesystem::is_regular_file(path))
     throw Error(ErrorKind::Data, fmt::format("model.torchscript: there is no file {}", path), context);
   try {
-    return std::make_unique<ScriptNetwork>(torch::jit::load(path));
+    return std::make_unique<ScriptNetwork>(torch::jit::load(path), returns);
   } catch (const std::exception& error) {
     const std::string why = reason_of(error);
     throw Error(ErrorKind::Data,

@@ -353,8 +353,7 @@ at::Tensor StagedNetwork::run(std::size_t at, const MicroBatch& micro, Graph& gr
   if (!is_last(piece)) return activations;
   at::AutoGradMode enable(true);  // labels are smoothed where there are gradients
   graph.seen = activations.detach().requires_grad_(true);
-  const at::Tensor logits = net_.checked_logits(graph.seen, static_cast<std::int64_t>(samples.size));
-  loss = net_.loss(logits, net_.labels_of(micro.step->labels, samples));
+  loss = net_.loss(graph.seen, net_.labels_of(micro.step->labels, samples));
   graph.loss = loss.sum / micro.step->global_labels();
   return activations;
 }
@@ -492,10 +491,7 @@ StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, data::Values 
       activations = run(parts_[s], activations, entering_);
       if (parts_[s].reads_entering) entering_ = at::Tensor();
     }
-    if (is_last(piece)) {
-      const at::Tensor logits = net_.checked_logits(activations, static_cast<std::int64_t>(samples.size));
-      return net_.loss(logits, net_.labels_of(labels, samples)).output();
-    }
+    if (is_last(piece)) return net_.loss(activations, net_.labels_of(labels, samples)).output();
     write(activations, ends_[at].output, output, samples.size);
     return StepOutput();
   });

@@ -28,6 +28,14 @@ plan::ModelReturns returns_of(const plan::ModelPlan& model) {
                                       : plan::ModelReturns::Logits;
 }
 
+/// A loss of the program's own needs none.
+Task task_for(const ModelContext& context, bool has_own_loss) {
+  const auto rows = task_table();
+  const bool any =
+      std::any_of(rows.begin(), rows.end(), [&](const TaskRow& row) { return row.fits(context.shape); });
+  return has_own_loss && !any ? Task() : task_of(context);
+}
+
 /// Micro-batches that the share is really cut into: none is empty. REQUIRES: the share is not.
 std::size_t parts_of(const StepInput& input) {
   return std::min(static_cast<std::size_t>(input.micro_batches), input.samples());
@@ -35,12 +43,13 @@ std::size_t parts_of(const StepInput& input) {
 
 }  // namespace
 
-TorchModel::TorchModel(std::string name, const ModelContext& context, const Builder& build)
+TorchModel::TorchModel(std::string name, const ModelContext& context, const Builder& build,
+                       LossFunction own_loss)
     : net_{.name = std::move(name),
            .shape = context.shape,
            .compute = scalar_type(context.compute),
-           .stream = RandomStream(Rng(context.seed, "model", static_cast<std::uint64_t>(context.rank))())},
-      returns_(returns_of(*context.plan)) {
+           .stream = RandomStream(Rng(context.seed, "model", static_cast<std::uint64_t>(context.rank))()),
+           .own_loss = std::move(own_loss)} {
   {
     RandomStream initial(context.seed);
     FrameworkCall state(initial, net_.threads);  // still one: this is not the compute thread, see OneThread
@@ -60,7 +69,7 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
                              .frozen = context.plan->frozen});
     stages_ = std::max(1, static_cast<int>(stages.size()));
     ModelSpec& spec = net_.tensors->spec();
-    spec.task = task_of(context);
+    spec.task = task_for(context, net_.own_loss != nullptr);
     spec.divisible = static_cast<std::size_t>(stages_) == spec.segments.size();
     for (int stage = 0; stage < stages_; ++stage)
       spec.divisible = spec.divisible && network.borrowed(stage).empty();
@@ -90,11 +99,9 @@ void TorchModel::probe() {
         advance(pass, pass.stage + 1);
         if (pass.stage < stages_) net_.outputs.push_back(layout_of(pass.activations));
       }
-      if (const at::Tensor given = logits(pass); !given.defined()) {  // nothing is known but the loss
-        Task& task = net_.tensors->spec().task;
-        task.counts = 0;
-        task.metrics = {};
-      }
+      const at::Tensor& given = pass.activations;
+      net_.scored = given.defined() && (!net_.own_loss || net_.gives_logits(given, kSamples));
+      loss(pass);
     });
   } catch (const Error&) {
     throw;
@@ -104,6 +111,11 @@ void TorchModel::probe() {
                             data::describe(net_.shape), c10::toString(net_.compute), reason_of(error)));
   }
   ModelSpec& spec = net_.tensors->spec();
+  if (!net_.scored) {  // nothing is known but the loss
+    spec.task.counts = 0;
+    spec.task.metrics = {};
+    spec.task.written_tokens = 0;
+  }
   for (std::size_t s = 0; s < spec.segments.size(); ++s) {
     Segment& segment = spec.segments[s];
     if (s < net_.outputs.size()) segment.outputs = net_.outputs[s].elements();
@@ -133,39 +145,24 @@ at::Tensor TorchModel::step(Pass& pass, at::Tensor inputs) {
   if (stages_ > 1) return net_.network->forward(pass.stage, std::move(inputs));
   std::vector<at::Tensor> all = pass.batch.inputs;
   all[0] = std::move(inputs);
-  const bool gives_loss = returns_ == plan::ModelReturns::Loss;
-  if (gives_loss) all.push_back(net_.as_learnt(pass.batch.labels));
+  if (gives_loss()) all.push_back(net_.as_learnt(pass.batch.labels, net_.compute));
   std::vector<at::Tensor> given = net_.network->run(std::move(all));
-  if (!gives_loss) return std::move(given[0]);
+  if (given.empty() || !given[0].defined())
+    throw Error(net_.network->fault(), fmt::format("model {} must give a tensor, but gave none", net_.name));
+  if (!gives_loss()) return std::move(given[0]);
   pass.loss = std::move(given[0]);
   return given.size() > 1 ? std::move(given[1]) : at::Tensor();
 }
 
-at::Tensor TorchModel::logits(Pass& pass) {
-  const std::int64_t samples = pass.batch.inputs[0].size(0);
+at::Tensor TorchModel::outputs(Pass& pass) {
   advance(pass, stages_);
-  if (returns_ == plan::ModelReturns::Loss) {
-    if (pass.loss.numel() != 1 || !pass.loss.is_floating_point())
-      throw Error(
-          ErrorKind::Data,
-          fmt::format("model {} must give a loss, one number, but gave [{}] of type {}", net_.name,
-                      fmt::join(pass.loss.sizes().vec(), ", "), c10::toString(pass.loss.scalar_type())));
-    if (!pass.activations.defined()) return {};
-  }
-  return net_.checked_logits(std::exchange(pass.activations, at::Tensor()), samples);
+  return std::exchange(pass.activations, at::Tensor());
 }
 
 Loss TorchModel::loss(Pass& pass) {
-  const at::Tensor logits = this->logits(pass);
-  if (!pass.loss.defined()) return net_.loss(logits, pass.batch.labels);
-  Loss loss;
-  if (logits.defined()) {
-    at::NoGradGuard no_grad;
-    loss = net_.loss(logits, pass.batch.labels);
-  }
-  // A mean over samples is one over their labels, of which all have as many.
-  loss.sum = pass.loss.reshape({}).to(at::kDouble) * pass.batch.labels.numel();
-  return loss;
+  const at::Tensor outputs = this->outputs(pass);
+  return gives_loss() ? net_.given_loss(pass.loss, outputs, pass.batch.labels)
+                      : net_.loss(outputs, pass.batch.labels);
 }
 
 std::vector<int> TorchModel::gradient_order(data::Inputs inputs, data::Values labels) {
@@ -325,7 +322,7 @@ StepOutput TorchModel::evaluate(data::Inputs inputs, data::Values labels) {
 std::vector<std::int64_t> TorchModel::write(std::span<const std::int64_t> prompt, int count,
                                             std::uint64_t seed) {
   if (net_.shape.input_type != DType::Int64 || net_.shape.target != net_.shape.input) return {};
-  if (returns_ == plan::ModelReturns::Loss || !net_.shape.more.empty()) return {};
+  if (gives_loss() || !net_.scored || !net_.shape.more.empty()) return {};
   if (staged_ && staged_->divided()) return {};
   const RandomStream before = net_.stream;
   net_.stream = RandomStream(seed);
@@ -340,7 +337,8 @@ std::vector<std::int64_t> TorchModel::write(std::span<const std::int64_t> prompt
       std::vector<std::int64_t> window(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
       window.resize(context, 0);
       Pass pass = start({{at::from_blob(window.data(), {1, net_.shape.elements()}, at::kLong)}, {}});
-      const at::Tensor last = logits(pass)[static_cast<std::int64_t>(seen) - 1].to(at::kFloat);
+      const at::Tensor logits = net_.checked_logits(outputs(pass), 1);
+      const at::Tensor last = logits[static_cast<std::int64_t>(seen) - 1].to(at::kFloat);
       text.push_back(at::multinomial(last.softmax(0), 1).item<std::int64_t>());
     }
   });
@@ -352,7 +350,7 @@ std::vector<std::int64_t> TorchModel::write(std::span<const std::int64_t> prompt
 std::unique_ptr<Model> build_script(const ModelContext& context) {
   const std::string& path = context.plan->torchscript;
   return std::make_unique<TorchModel>(std::filesystem::path(path).stem().string(), context,
-                                      [&] { return load_script(path); });
+                                      [&] { return load_script(path, returns_of(*context.plan)); });
 }
 std::unique_ptr<Model> build_exported(const ModelContext& context) {
   const std::string& path = context.plan->name;

@@ -17,9 +17,11 @@ class TorchModel final : public Model {
  public:
   using Builder = std::function<std::unique_ptr<Network>()>;
   /// Builds the network with the default generator seeded by context.seed, casts it and tries it on the
-  /// sample shape. Throws Error{Usage} for frozen names that no parameter has, Error{Data} if the network
-  /// does not map inputs of that shape to logits; and what `build` throws.
-  TorchModel(std::string name, const ModelContext& context, const Builder& build);
+  /// sample shape. `own_loss` takes the place of the task's; there may be no task then. Throws Error{Usage}
+  /// for frozen names that no parameter has, Error{Data} if the network does not map inputs of that shape to
+  /// logits, where these make the loss; and what `build` and BoundNetwork::loss() throw.
+  TorchModel(std::string name, const ModelContext& context, const Builder& build,
+             LossFunction own_loss = nullptr);
   ~TorchModel() override;
 
   /// Its parameters are the model's.
@@ -50,6 +52,7 @@ class TorchModel final : public Model {
 
   void probe();
   void check_whole() const;
+  bool gives_loss() const { return net_.network->returns() == plan::ModelReturns::Loss; }
   /// One stage's part of a graph that was cut between the stages.
   struct Piece {
     at::Tensor inputs;  // a leaf: its gradient is what the stage before goes on with
@@ -59,7 +62,7 @@ class TorchModel final : public Model {
   struct Pass {
     Batch batch;
     at::Tensor activations;
-    at::Tensor loss;            // that the network gave: the mean over the batch's samples
+    at::Tensor loss;            // that the network gave, if it does: the mean over the batch's samples
     int stage = 0;              // the next one
     std::vector<Piece> pieces;  // of the stages so far, if the graph is cut
   };
@@ -75,9 +78,9 @@ class TorchModel final : public Model {
   void advance(Pass& pass, int until);
   /// The next stage of a pass.
   at::Tensor step(Pass& pass, at::Tensor inputs);
+  /// All that the network gives beside a loss; undefined: nothing.
+  at::Tensor outputs(Pass& pass);
   Loss loss(Pass& pass);
-  /// As the loss takes them; undefined where the network gives a loss alone.
-  at::Tensor logits(Pass& pass);
   StepOutput whole_step(const StepInput& input);
   StepOutput piece_of_step(const StepInput& input, int from);
   /// Begins a step, unless forward() has begun it.
@@ -85,8 +88,7 @@ class TorchModel final : public Model {
 
   BoundNetwork net_;
   std::unique_ptr<StagedNetwork> staged_;
-  int stages_ = 1;  // of the network; as many as segments, or one
-  const plan::ModelReturns returns_;
+  int stages_ = 1;             // of the network; as many as segments, or one
   std::optional<Pass> begun_;  // of the first micro-batch of a step whose backward pass has not begun
   Binding::Backward backward_ = Binding::Backward::Whole;
   std::optional<Backward> pieces_;  // of a step that comes in pieces, from the first to the last

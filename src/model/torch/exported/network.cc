@@ -25,7 +25,7 @@ using exported::TensorMeta;
 class ExportedNetwork final : public ChainNetwork {
  public:
   ExportedNetwork(exported::Program program, const data::SampleShape& shape, plan::ModelReturns returns)
-      : program_(std::move(program)), interpreter_(std::move(program_.graph)) {
+      : program_(std::move(program)), interpreter_(std::move(program_.graph)), returns_(returns) {
     const Graph& graph = interpreter_.graph();
     exported::require_fit(graph, shape, returns);
     const std::vector<TensorMeta> inputs = exported::user_inputs(graph);
@@ -50,6 +50,7 @@ class ExportedNetwork final : public ChainNetwork {
     if (stages_.empty()) return run({std::move(inputs)}).front();
     return pass(stage, stage_at(stage).all, std::move(inputs));
   }
+  plan::ModelReturns returns() const override { return returns_; }
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
     check_inputs(inputs);
     return interpreter_.run(program_.stored, inputs, mode_);
@@ -189,6 +190,7 @@ class ExportedNetwork final : public ChainNetwork {
 
   exported::Program program_;
   exported::Interpreter interpreter_;
+  const plan::ModelReturns returns_;
   Mode mode_ = Mode::Train;
   std::optional<at::ScalarType> type_;  // of its parameters, when it was exported
   std::vector<at::ScalarType> types_;   // of its inputs, then

@@ -81,9 +81,12 @@ at::Tensor DirectLinearImpl::forward(const at::Tensor& input) {
 }
 
 void offer_to_layers(const torch::nn::Module& module, const at::Tensor& parameter, GradientTarget* target) {
-  for (const auto& layer : module.modules())
-    if (auto* linear = layer->as<DirectLinearImpl>(); linear && linear->weight.is_same(parameter))
-      linear->weight_target = target;
+  const auto offer_to = [&](const torch::nn::Module& layer) {
+    const auto* linear = layer.as<DirectLinearImpl>();
+    if (linear && linear->weight.is_same(parameter)) linear->weight_target = target;
+  };
+  offer_to(module);  // which may be no shared pointer's
+  for (const auto& layer : module.modules(/*include_self=*/false)) offer_to(*layer);
 }
 
 at::Tensor BatchNormImpl::forward(const at::Tensor& input) {

@@ -30,7 +30,7 @@ class DirectLinearImpl final : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
   at::Tensor forward(const at::Tensor& input);
-  GradientTarget* weight_target = nullptr;
+  mutable GradientTarget* weight_target = nullptr;  // somebody else's, and no part of the layer
 };
 TORCH_MODULE(DirectLinear);
 

@@ -1,24 +1,32 @@
 #pragma once
 
+#include <c10/util/Type.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "model/torch/chain_network.h"
 #include "model/torch/networks/layers.h"
+#include "model/torch/reason.h"
 
 namespace taxon::model {
 
-/// A network out of the framework's modules.
+/// A network out of the framework's modules, one after the other.
 class ModuleNetwork final : public ChainNetwork {
  public:
-  /// Every child with parameters begins a stage, and so does every child of a chain inside; those without
-  /// belong to the one before them.
+  /// Every child with parameters or buffers begins a stage, and so does every child of a chain inside; those
+  /// without belong to the one before them.
   explicit ModuleNetwork(Chain module, at::MemoryFormat fastest = at::MemoryFormat::Contiguous)
-      : module_(std::move(module)), fastest_(fastest) {
+      : ModuleNetwork(module.ptr(), fastest, ErrorKind::Internal) {}
+  /// `fault`: what to blame when it fails.
+  ModuleNetwork(std::shared_ptr<torch::nn::SequentialImpl> module, at::MemoryFormat fastest, ErrorKind fault)
+      : module_(std::move(module)), fastest_(fastest), fault_(fault) {
     collect(*module_, "");
-    begins_.front() = 0;
+    if (!begins_.empty()) begins_.front() = 0;
   }
 
   std::vector<NamedTensor> parameters() const override { return listed(module_->named_parameters()); }
@@ -27,15 +35,27 @@ class ModuleNetwork final : public ChainNetwork {
   at::Tensor forward(int stage, at::Tensor inputs) override {
     return behind_layer(stage, to_layer(stage, std::move(inputs)));
   }
+  /// Of modules that stand in it more than once.
+  std::vector<at::Tensor> borrowed(int stage) const override {
+    std::vector<at::Tensor> earlier, others;
+    for (std::size_t before = 0; before < static_cast<std::size_t>(stage); ++before)
+      for (const at::Tensor& own : module_of(layer_of(before)).parameters()) earlier.push_back(own);
+    for (const at::Tensor& read : module_of(layer_of(static_cast<std::size_t>(stage))).parameters())
+      if (std::any_of(earlier.begin(), earlier.end(), [&](const auto& own) { return own.is_same(read); }))
+        others.push_back(read);
+    return others;
+  }
   at::MemoryFormat fastest() const override { return fastest_; }
   void set_mode(Mode mode) override { module_->train(mode == Mode::Train); }
   void cast(at::ScalarType type) override {
     cast_floating(parameters(), type);
-    if (type != at::kBFloat16) cast_floating(buffers(), type);  // see BatchNorm
+    for (const auto& module : layers())
+      if (type != at::kBFloat16 || !module->as<BatchNormImpl>())  // see there
+        cast_floating(listed(module->named_buffers(/*recurse=*/false)), type);
   }
   void offer(const at::Tensor& parameter, GradientTarget* target) override {
     int owners = 0;
-    for (const auto& module : module_->modules())
+    for (const auto& module : layers())
       for (const at::Tensor& own : module->parameters(/*recurse=*/false)) owners += own.is_same(parameter);
     target->exclusive = owners == 1;
     offer_to_layers(*module_, parameter, target);
@@ -43,7 +63,7 @@ class ModuleNetwork final : public ChainNetwork {
   bool is_linear(const at::Tensor& parameter) const override {
     int owners = 0;
     bool linear = false;
-    for (const auto& module : module_->modules())
+    for (const auto& module : layers())
       for (const at::Tensor& own : module->parameters(/*recurse=*/false)) {
         const auto* layer = module->as<DirectLinearImpl>();
         owners += own.is_same(parameter);
@@ -51,7 +71,7 @@ class ModuleNetwork final : public ChainNetwork {
       }
     return linear && owners == 1;
   }
-  ErrorKind fault() const override { return ErrorKind::Internal; }
+  ErrorKind fault() const override { return fault_; }
 
  protected:
   std::vector<ChainStage> chain(const Splitter& splitter) override {
@@ -63,6 +83,7 @@ class ModuleNetwork final : public ChainNetwork {
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
       const std::size_t layer = layer_of(stage);
       torch::nn::Module& module = module_of(layer);
+      passing = run(begins_[stage], layer, std::move(passing));
       ChainStage& described = stages.emplace_back();
       described.name = stages_[stage];
       described.parameters = module.parameters();
@@ -70,75 +91,141 @@ class ModuleNetwork final : public ChainNetwork {
       described.statistics = described.buffers.size();
       described.block = dynamic_cast<SplitBlock*>(&module);
       described.has_rest = layer + 1 < end_of(stage);
-      for (const char* row : rows_of(module)) described.rows.push_back(&parallel::find_split(row));
-      if (!splitter.chooses()) continue;
-      for (std::size_t step = begins_[stage]; step < end_of(stage); ++step) {
-        if (step == layer) described.inputs = elements(passing);
-        if (step == layer && described.block) described.inside = described.block->inside(passing);
-        passing = steps_[step]->forward(std::move(passing));
-        if (step == layer) described.outputs = elements(passing);
-      }
+      described.inputs = elements(passing);
+      if (described.block) described.inside = described.block->inside(passing);
+      const bool takes_rows = passing.dim() == 2 && passing.size(0) == 1;
+      passing = run(layer, layer + 1, std::move(passing));
+      described.outputs = elements(passing);
+      described.rest_takes_parts = takes_parts(stage, passing, splitter.members());
+      find_rows(described, static_cast<int>(stage), module, takes_rows);
+      passing = run(layer + 1, end_of(stage), std::move(passing));
     }
     return stages;
   }
   std::string dropout() const override {
-    for (const auto& module : module_->modules())
-      if (const auto* dropout = module->as<torch::nn::Dropout>(); dropout && dropout->options.p() > 0)
-        return "leave model.dropout out";
+    for (const auto& module : layers())
+      if (drops<torch::nn::DropoutImpl, torch::nn::Dropout2dImpl, torch::nn::Dropout3dImpl,
+                torch::nn::AlphaDropoutImpl, torch::nn::FeatureAlphaDropoutImpl>(*module))
+        return "leave dropout out";
     return "";
   }
   at::Tensor to_layer(int stage, at::Tensor inputs) override {
     const auto index = static_cast<std::size_t>(stage);
-    for (std::size_t step = begins_[index]; step <= layer_of(index); ++step)
-      inputs = steps_[step]->forward(std::move(inputs));
-    return inputs;
+    return run(begins_[index], layer_of(index) + 1, std::move(inputs));
   }
   at::Tensor behind_layer(int stage, at::Tensor outputs) override {
     const auto index = static_cast<std::size_t>(stage);
-    for (std::size_t step = layer_of(index) + 1; step < end_of(index); ++step)
-      outputs = steps_[step]->forward(std::move(outputs));
-    return outputs;
+    return run(layer_of(index) + 1, end_of(index), std::move(outputs));
   }
 
  private:
   std::size_t end_of(std::size_t stage) const {
     return stage + 1 < begins_.size() ? begins_[stage + 1] : steps_.size();
   }
-  /// The step with parameters.
+  /// The step with parameters, or buffers.
   std::size_t layer_of(std::size_t stage) const {
     std::size_t step = begins_[stage];
-    while (module_of(step).parameters().empty()) ++step;
+    while (!has_state(module_of(step))) ++step;
     return step;
   }
-  torch::nn::Module& module_of(std::size_t step) const { return *steps_[step]->ptr(); }
-  static std::vector<const char*> rows_of(const torch::nn::Module& module) {
-    if (dynamic_cast<const SplitBlock*>(&module)) return {"pairs"};
-    const auto own = module.parameters(/*recurse=*/false);
-    const bool has_matrix =
-        std::any_of(own.begin(), own.end(), [](const at::Tensor& t) { return t.defined() && t.dim() > 1; });
-    if (has_matrix) return {"samples", "outputs", "inputs"};
-    return {"features", "none"};
+  /// All modules inside. It itself may be no shared pointer's.
+  std::vector<std::shared_ptr<torch::nn::Module>> layers() const {
+    return module_->modules(/*include_self=*/false);
   }
-  void collect(ChainImpl& chain, const std::string& prefix) {
+  static bool has_state(const torch::nn::Module& module) {
+    return !module.parameters().empty() || !module.buffers().empty();
+  }
+  at::Tensor run(std::size_t step, std::size_t end, at::Tensor inputs) {
+    for (; step < end; ++step) try {
+        inputs = steps_[step]->forward(std::move(inputs));
+      } catch (const std::exception& error) {
+        throw std::runtime_error(
+            fmt::format("layer {} ({}): {}", names_[step], module_of(step).name(), reason_of(error)));
+      }
+    return inputs;
+  }
+  torch::nn::Module& module_of(std::size_t step) const { return *steps_[step]->ptr(); }
+  /// Has weights that can be split by outputs and by inputs. Of classes alone that are known: one derived
+  /// from them may compute anything. `takes_rows`: it takes features alone, in one dimension.
+  static bool is_layer(const torch::nn::Module& module, bool takes_rows) {
+    if (is_exactly<torch::nn::Conv2dImpl>(module))
+      return module.as<torch::nn::Conv2dImpl>()->options.groups() == 1;
+    return takes_rows && (is_exactly<torch::nn::LinearImpl>(module) || is_exactly<DirectLinearImpl>(module));
+  }
+  template <class Layer>
+  static bool is_exactly(const torch::nn::Module& module) {
+    return module.name() == c10::demangle_type<Layer>();
+  }
+  /// Computes each feature for itself: batch norm of whatever class, which its buffers show.
+  static bool is_norm(const torch::nn::Module& module) {
+    const auto buffers = module.named_buffers();
+    const auto own = module.parameters();
+    return buffers.contains("running_mean") && buffers.contains("running_var") &&
+           std::all_of(own.begin(), own.end(), [](const at::Tensor& tensor) { return tensor.dim() == 1; });
+  }
+  void find_rows(ChainStage& described, int stage, const torch::nn::Module& module, bool takes_rows) const {
+    const auto add = [&](const char* row) { described.rows.push_back(&parallel::find_split(row)); };
+    if (described.block) return add("pairs");
+    const bool norm = is_norm(module), layer = is_layer(module, takes_rows),
+               apart = described.rest_takes_parts;
+    if (!norm && described.buffers.empty()) add("samples");
+    if (layer && apart) add("outputs");
+    if (layer) add("inputs");
+    if (norm && apart) add("features");
+    if (!layer) add("none");
+    const bool twice = !borrowed(stage).empty();
+    for (const parallel::SplitRow& row : parallel::split_table())
+      if (twice)
+        described.refused[std::string(row.name)] =
+            "it has weights of an earlier layer, which stands in it twice";
+      else if (row.divides_weights && !layer && !norm)
+        described.refused[std::string(row.name)] =
+            fmt::format("it is a {}, of which each has all", module.name());
+  }
+  /// Whether what is behind the layer makes of members' features the same as of all, which is tried: it may
+  /// be of any class.
+  bool takes_parts(std::size_t stage, const at::Tensor& outputs, int members) {
+    const std::size_t begin = layer_of(stage) + 1, end = end_of(stage);
+    if (begin == end || outputs.dim() < 2 || outputs.size(1) % members != 0) return true;
+    const at::Tensor values =
+        at::arange(outputs.numel(), at::kDouble).sin().view(outputs.sizes()).to(outputs.scalar_type());
+    try {
+      std::vector<at::Tensor> parts;
+      for (const at::Tensor& part : values.chunk(members, 1)) parts.push_back(run(begin, end, part.clone()));
+      const at::Tensor joined = at::cat(parts, 1), whole = run(begin, end, values.clone());
+      return joined.sizes() == whole.sizes() && joined.allclose(whole, /*rtol=*/0.02, /*atol=*/1e-3);
+    } catch (const std::exception&) {
+      return false;  // it wants as many as there are
+    }
+  }
+  template <class... Dropouts>
+  static bool drops(const torch::nn::Module& module) {
+    const auto is = [](const auto* dropout) { return dropout && dropout->options.p() > 0; };
+    return (is(module.as<Dropouts>()) || ...);
+  }
+  void collect(torch::nn::SequentialImpl& chain, const std::string& prefix) {
     auto module = chain.begin();
     for (const auto& child : chain.named_children()) {
       const std::string name = prefix + child.key();
       if (auto* inside = child.value()->as<ChainImpl>()) {
         collect(*inside, name + ".");
       } else {
-        if (!child.value()->parameters().empty()) {
+        if (has_state(*child.value())) {
           stages_.push_back(name);
           begins_.push_back(steps_.size());
         }
         steps_.push_back(&*module);
+        names_.push_back(name);
       }
       ++module;
     }
   }
 
-  Chain module_;
+  const std::shared_ptr<torch::nn::SequentialImpl> module_;
   const at::MemoryFormat fastest_;
+  const ErrorKind fault_;
   std::vector<torch::nn::AnyModule*> steps_;  // of the forward pass, in the chain and the chains inside
+  std::vector<std::string> names_;            // of the steps
   std::vector<std::string> stages_;
   std::vector<std::size_t> begins_;  // first step of each stage
 };
