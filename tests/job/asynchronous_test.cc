@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "control/job.h"
 #include "data/memory_storage.h"
 #include "exchange/levels/levels.h"
@@ -18,6 +21,7 @@ using testing::Each;
 using testing::HasSubstr;
 
 constexpr int kRanks = 5, kWorkers = 4, kVictim = 2;
+const char* const kLastWords = "the victim dies";
 
 plan::Plan job_plan(const char* transport) {
   return plan::override_plan(
@@ -31,6 +35,7 @@ struct Scene {
   plan::Plan plan;
   int victim = -1;
   std::int64_t dies_at = 10;          // step
+  bool others_dawdle = false;         // until the victim's death
   const ProcessLog* order = nullptr;  // gets the run's
   const train::ReplayLog* follow = nullptr;
 };
@@ -46,8 +51,15 @@ task::Task<void> train_here(const Scene* run, job::Process* process, const Proce
   const int rank = process->runtime().rank().value();
   Recorder recorder;
   if (rank == run->victim)
-    recorder.on_step = [run](const train::StepReport& report) {
-      if (report.step == run->dies_at) raise(SIGKILL);
+    recorder.on_step = [run, log](const train::StepReport& report) {
+      if (report.step != run->dies_at) return;
+      log->say(kLastWords);
+      raise(SIGKILL);
+    };
+  else if (run->others_dawdle)
+    recorder.on_step = [log](const train::StepReport&) {
+      if (log->read().find(kLastWords) == std::string::npos)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
     };
   data::MemoryStorage storage;
   train::TrainContext world{process->runtime(), *model, datasets, storage, recorder};
@@ -110,8 +122,8 @@ class Asynchronous : public testing::TestWithParam<const char*> {};
 TEST_P(Asynchronous, AKilledWorkerLeavesTheOthersTraining) {
   TAXON_SKIP_UCX;
   const ProcessLog log;
-  Scene run{.plan = job_plan(GetParam()), .victim = kVictim, .dies_at = 40};
-  // Long, so that the others still train then, whatever shares of the machine's cores they get.
+  // The others leave it the machine until then, and have steps left to train on without it.
+  Scene run{.plan = job_plan(GetParam()), .victim = kVictim, .dies_at = 40, .others_dawdle = true};
   run.plan = plan::override_plan(run.plan, {"length.steps=600"});
   const auto codes = run_ranks_as_processes(run, log);
   const std::string said = log.read();

@@ -41,7 +41,7 @@ struct Set {
   Set() {
     torch::manual_seed(9);
     x = torch::randn({kSamples, kInputs}, torch::kFloat64);
-    y = torch::randint(kOutputs, {kSamples}, torch::kLong);
+    y = x.slice(1, 0, kOutputs).argmax(1);  // so that every family can learn it
   }
   std::pair<torch::Tensor, torch::Tensor> take(std::span<const std::int64_t> share) const {
     const auto indices = torch::tensor(std::vector<std::int64_t>(share.begin(), share.end()), torch::kLong);

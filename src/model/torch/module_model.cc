@@ -100,12 +100,12 @@ ModuleModel::~ModuleModel() {
 void ModuleModel::begin_reads() {
   if (weights_ == WeightsAtBegin::Whole) return;
   if (!reads_) {
-    std::unordered_map<const c10::StorageImpl*, int> segments;
+    std::unordered_map<const c10::StorageImpl*, int> readers;
     for (int index : tensors_.trainable()) {
       const at::Tensor& parameter = tensors_.parameters()[static_cast<std::size_t>(index)].tensor;
-      segments[parameter.storage().unsafeGetStorageImpl()] = tensors_.spec().segment_of(index);
+      readers[parameter.storage().unsafeGetStorageImpl()] = tensors_.spec().segment_of(index);
     }
-    reads_ = std::make_unique<WeightReads>(std::move(segments), [this](int segment) {
+    reads_ = std::make_unique<WeightReads>(std::move(readers), [this](int segment) {
       try {
         owner_.need(segment);
       } catch (...) {  // an operator can't be left so; the backward pass will hear of it
