@@ -384,7 +384,8 @@ TEST(OwnModule, SaysWhyItCantBeDivided) {
     const Linear shared(16, 16);
     return Sequential(Flatten(), Linear(432, 16), shared, Tanh(), shared, Linear(16, 5));
   };
-  EXPECT_THAT(refusal(twice, {}), HasSubstr("4 can't be split by outputs: it has weights of an earlier layer"));
+  EXPECT_THAT(refusal(twice, {}),
+              HasSubstr("4 can't be split by outputs: it has weights of an earlier layer"));
   PairImpl pair;
   const plan::ModelPlan plan;
   const auto whole =
