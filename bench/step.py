@@ -20,8 +20,8 @@ LAB_HOSTS, LAB_RATE, LAB_CORES = 4, "1gbit", 0.45
 # summed at owners, who update their part alone and spread weights (ZeRO-1); as many bytes.
 OTHER_WAYS = {"sharded state": ("exchange.levels.0.topology=sharded",), "first in, first out": ("exchange.order=backward",)}
 TEST_SAMPLES = {"smoke": 200, "quick": 2000, "full": 10000}
-LOCAL_STEPS = {"smoke": (20, 4, 1), "quick": (100, 40, 3), "full": (300, 100, 7)}  # steps, those without communication, turns
-LAB_STEPS = {"smoke": (6, 2, 1), "quick": (50, 15, 3), "full": (200, 60, 7)}
+LOCAL_STEPS = {"smoke": (20, 4, 1), "quick": (100, 40, 3), "full": (150, 50, 5)}  # steps, those without communication, turns
+LAB_STEPS = {"smoke": (6, 2, 1), "quick": (50, 15, 3), "full": (60, 20, 5)}
 BEST = "the better of each"
 OWN_LOOP, TRAIN = "own loop", "taxon train"
 OWN_LOOP_PEERS = {TRAIN: "Taxon", "PyTorch DDP": "DDP"}  # and whose runs they are

@@ -15,4 +15,4 @@ add_executable(bench_side_test bench/tensors_test.cc ${bench_folder}/side/tensor
                                ${bench_folder}/side/channel.cc ${bench_folder}/side/variables.cc)
 target_include_directories(bench_side_test PRIVATE ${bench_folder})
 target_link_libraries(bench_side_test PRIVATE taxon_flags Threads::Threads nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS} GTest::gmock GTest::gtest_main)
-gtest_discover_tests(bench_side_test PROPERTIES TIMEOUT 120 LABELS bench ${TAXON_TEST_ENVIRONMENT} DISCOVERY_TIMEOUT 60)
+taxon_run_shards(bench_side_test bench 1)

@@ -1,1 +1,1 @@
-taxon_test(comm DEPS comm)
+taxon_test(comm SHARDS 2 DEPS comm)

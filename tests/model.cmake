@@ -1,4 +1,4 @@
-taxon_test(model DEPS model LIBS ${TORCH_LIBRARIES})
+taxon_test(model SHARDS 5 DEPS model LIBS ${TORCH_LIBRARIES})
 target_compile_definitions(model_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 
 taxon_test(exported FOLDER model/torch/exported DEPS model LIBS ${TORCH_LIBRARIES} LibArchive::LibArchive nlohmann_json::nlohmann_json)
