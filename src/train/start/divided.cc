@@ -241,7 +241,9 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
                            .held = {},
                            .members = plan.mesh.tensor,
                            .member = ranks.position.tensor,
-                           .splits = {}};
+                           .splits = {},
+                           .own_splits = options->own.splits,
+                           .own_kinds = options->own.layer_kinds};
   division.replicas = ranks.data.size();
   division.in_strips = ranks.levels.are_whole();
   division.activations = plan.pipeline.activations;
