@@ -32,6 +32,8 @@ struct Division {
   /// What forward passes leave for backward passes: all that these read, or the pieces' inputs alone, from
   /// which the first backward pass of a stage computes the rest again.
   plan::Activations activations = plan::Activations::Kept;
+  /// Each segment is a piece of its own, for parameters that are there only while they are used.
+  bool segments_apart = false;
 };
 
 /// What a process computes between two transfers: consecutive segments of one stage. Where members must move
