@@ -8,8 +8,10 @@
 
 #include <iostream>
 
+#include "crossed.h"
 #include "dynamic_ssp.h"
 #include "lars.h"
+#include "looped_bfs.h"
 #include "median.h"
 #include "star.h"
 #include "stochastic_top_k.h"
@@ -19,11 +21,13 @@ const taxon::exchange::ConsistencyRow kConsistencies[] = {dynamic_ssp()};
 const taxon::optim::RuleRow kRules[] = {lars()};
 const taxon::codec::CodecRow kCodecs[] = {stochastic_top_k()};
 const taxon::comm::CollectiveRow kCollectives[] = {star()};
+const taxon::program::ScheduleRow kPipelines[] = {looped_bfs(), crossed()};
 const taxon::Extensions kOwn{.topologies = kTopologies,
                              .rules = kRules,
                              .codecs = kCodecs,
                              .collectives = kCollectives,
-                             .consistencies = kConsistencies};
+                             .consistencies = kConsistencies,
+                             .pipelines = kPipelines};
 
 struct Quiet final : taxon::Observer {
   void started(const taxon::RunInfo&) override {}

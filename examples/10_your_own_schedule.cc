@@ -1,11 +1,13 @@
 // A schedule of pipelines that Taxon does not know: found before its own, checked, drawn, and its bubble and
-// memory beside those of Taxon's schedules of as many stages and micro-batches.
+// memory beside those of Taxon's schedules of as many stages and micro-batches. Of another one, whose ranks
+// wait for each other, the checker says so. 08_your_own_rules trains with the first.
 #include <taxon/program.h>
 
 #include <cmath>
 #include <cstdio>
 #include <iostream>
 
+#include "crossed.h"
 #include "looped_bfs.h"
 
 using namespace taxon;
@@ -27,5 +29,9 @@ int main() {
                 program::least_room(made).value(), program::rank_activations(made)[0]);
     if (std::abs(timeline.bubble() - 3.0 / 19) > 1e-12) return 1;  // (p-1)/(m v+p-1)
   }
+  const std::vector<std::string> waiting =
+      program::program_problems(program::make_program(crossed(), {.stages = 2, .micros = 2}));
+  for (const std::string& problem : waiting) std::cout << "crossed: " << problem << "\n";
+  if (waiting.empty()) return 1;
   std::cout << "both have the bubble that their papers say\n";
 }

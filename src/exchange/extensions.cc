@@ -23,6 +23,7 @@ plan::Catalogue catalogue(const Extensions& own) {
   known.graphs = names_of(own.graphs, graph_table());
   known.consistencies = known_consistencies(own.consistencies);
   known.pipelines = program::known_pipelines(own.pipelines);
+  known.splits = names_of(own.splits, parallel::split_table());
   known.lates = optim::known_lates(own.late_rules);
   return known;
 }

@@ -10,6 +10,8 @@
 #include "optim/rule.h"
 #include "optim/schedule.h"
 #include "optim/staleness.h"
+#include "parallel/layer_kind.h"
+#include "parallel/split.h"
 #include "program/schedule.h"
 
 namespace taxon::exchange {
@@ -27,10 +29,12 @@ struct Extensions {
   std::span<const optim::ScheduleRow> schedules;
   std::span<const ConsistencyRow> consistencies;
   std::span<const program::ScheduleRow> pipelines;
+  std::span<const parallel::SplitRow> splits;
+  std::span<const parallel::LayerKind> layer_kinds;
 };
 
-/// What a plan's exchange and optimiser may name, for plan::check_plan(). Models, datasets and transports are
-/// for the caller to add.
+/// What a plan's exchange, optimiser and mesh may name, for plan::check_plan(). Models, datasets and
+/// transports are for the caller to add.
 plan::Catalogue catalogue(const Extensions& own = {});
 
 }  // namespace taxon::exchange

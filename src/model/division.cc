@@ -152,14 +152,14 @@ struct Before {
 /// Adds pieces of one stage, segment by segment.
 class StageCutter {
  public:
-  StageCutter(std::vector<Piece>& pieces, int stage, int members)
-      : pieces_(pieces), stage_(stage), members_(members) {}
+  StageCutter(std::vector<Piece>& pieces, int stage, const Division& division)
+      : pieces_(pieces), stage_(stage), members_(division.members), apart_(division.segments_apart) {}
 
   /// `taken`: elements of a sample that came to it; 0: the data set's.
   void add(const Before& before, Range segments, std::int64_t taken, std::int64_t outputs) {
     if (before.moves() && begins_)
       append({stage_, {segments.begin, 0}, taken, taken, before.left_by_samples});
-    if (begins_ || before.moves()) {
+    if (begins_ || before.moves() || (apart_ && segments.size > 0)) {
       std::int64_t inputs = taken;
       switch (feature_change(before.boundary.forward, before.left_by_samples, before.taken_by_samples)) {
         case FeatureChange::Gathered:
@@ -189,6 +189,7 @@ class StageCutter {
 
   std::vector<Piece>& pieces_;
   const int stage_, members_;
+  const bool apart_;
   bool begins_ = true;
 };
 
@@ -222,7 +223,7 @@ void cut_pieces(HeldStages& held, const ModelSpec& whole, const Division& divisi
   std::size_t at = 0;  // segment of the held ones
   for (int stage : division.held) {
     const Range range = division.stages[static_cast<std::size_t>(stage)];
-    StageCutter cutter(held.pieces, stage, division.members);
+    StageCutter cutter(held.pieces, stage, division);
     const auto left_by = [&](std::size_t s) { return s == 0 ? 0 : whole.segments[s - 1].outputs; };
     for (std::size_t s = range.begin; s < range.end(); ++s)
       cutter.add(before[s], {at++, 1}, left_by(s), left_by(s + 1));

@@ -76,8 +76,10 @@ void Perceptron::Stages::divide(const Division& division) {
   activations_ = division.activations;
   if (division.members > 1) split(division);
   HeldStages held = held_stages(model_.spec_, division);
-  if (division.members > 1) {
-    const parallel::SplitRow* rows[] = {&parallel::find_split("outputs"), &parallel::find_split("inputs")};
+  if (division.members > 1 || division.segments_apart) {
+    const bool whole = division.members == 1;
+    const parallel::SplitRow* rows[] = {&parallel::find_split(whole ? "none" : "outputs"),
+                                        &parallel::find_split(whole ? "none" : "inputs")};
     cut_pieces(held, model_.spec_, division, rows);
   }
   Values values(model_.values_.size());

@@ -121,6 +121,11 @@ void ProfileModel::Stages::divide(const Division& division) {
                             "axis out",
                             division.members, model_.spec_.name));
   HeldStages held = held_stages(model_.spec_, division);
+  if (division.segments_apart) {
+    const std::vector<const parallel::SplitRow*> rows(model_.spec_.segments.size(),
+                                                      &parallel::find_split("none"));
+    cut_pieces(held, model_.spec_, division, rows);
+  }
   std::vector<int> order;
   for (int parameter : model_.order_)
     if (auto at = std::find(held.parameters.begin(), held.parameters.end(), parameter);

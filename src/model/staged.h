@@ -1,10 +1,13 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 
 #include "model/model.h"
+#include "parallel/layer_kind.h"
 #include "parallel/placement.h"
+#include "parallel/split.h"
 
 namespace taxon::model {
 
@@ -17,6 +20,9 @@ struct Division {
   int member = 0;             // that this process is
   /// Rows of parallel/split.h for layers by name, in place of the network's own choice.
   std::map<std::string, std::string> splits;
+  /// Of the program's own, found before the tables'.
+  std::span<const parallel::SplitRow> own_splits;
+  std::span<const parallel::LayerKind> own_kinds;
   /// Layers not named there are split so that a member sends least (parallel/split_choice.h), for steps of so
   /// many samples of a replica. Otherwise the network has a rule of its own.
   bool choose = false;
@@ -26,6 +32,8 @@ struct Division {
   /// What forward passes leave for backward passes: all that these read, or the pieces' inputs alone, from
   /// which the first backward pass of a stage computes the rest again.
   plan::Activations activations = plan::Activations::Kept;
+  /// Each segment is a piece of its own, for parameters that are there only while they are used.
+  bool segments_apart = false;
 };
 
 /// What a process computes between two transfers: consecutive segments of one stage. Where members must move

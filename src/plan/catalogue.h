@@ -145,7 +145,7 @@ struct Catalogue {
   bool may_lack_models = false;
   std::vector<Task> tasks;
   std::vector<Dataset> datasets;
-  std::vector<std::string> transports, graphs;
+  std::vector<std::string> transports, graphs, splits;
   std::vector<Transform> transforms;
   std::vector<Schedule> schedules;
   std::vector<Pipeline> pipelines;

@@ -152,6 +152,8 @@ Violation splits_fit(const LegalityInput& c) {
     if (split == kChosenSplits) continue;
     if (sign == std::string::npos || sign == 0 || sign + 1 == split.size())
       return fmt::format("it has \"{}\"", split);
+    if (auto broken = known_name(split.substr(sign + 1), c.known.splits))
+      return fmt::format("{}: {}", split.substr(0, sign), *broken);
   }
   return unless(c.plan.mesh.splits.empty() || c.plan.mesh.tensor > 1,
                 fmt::format("it has {} layer(s), and mesh.tensor is 1", c.plan.mesh.splits.size()));
@@ -403,7 +405,8 @@ constexpr LegalityRow kRows[] = {
      stages_update_alone},
     {"pipeline.activations", "recomputed needs mesh.pipeline or mesh.tensor above 1", activations_of_parts},
     {"pipeline.cut", "needs mesh.pipeline above 1", cut_fits},
-    {"mesh.splits", "must be LAYER=ROW or auto each, and needs mesh.tensor above 1", splits_fit},
+    {"mesh.splits", "must be LAYER=ROW or auto each, of a row that is known, and needs mesh.tensor above 1",
+     splits_fit},
     {"mesh.node", "must be 0 or divide the number of workers", node_fits},
     {"exchange.levels", "must be one level over data, or one over node and then one over across",
      levels_nest},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "plan/nearest.h"
+#include "program/check.h"
 
 namespace taxon::program {
 
@@ -83,7 +84,10 @@ std::vector<plan::Catalogue::Pipeline> known_pipelines(std::span<const ScheduleR
                          if (stages == 0)
                            return std::vector{
                                fmt::format("schedule {} lies on no {} ranks", row.name, ranks)};
-                         return shape_problems(row, {stages, micros}, options);
+                         std::vector<std::string> problems = shape_problems(row, {stages, micros}, options);
+                         if (problems.empty())
+                           problems = program_problems(make_program(row, {stages, micros}, options));
+                         return problems;
                        }});
   return known;
 }

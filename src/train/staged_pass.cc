@@ -40,6 +40,7 @@ struct StagedPass::Step {
   optim::StepClock clock;  // of the first update
   Done done;
   std::size_t expected = 0;                  // actions whose receives have begun
+  std::size_t opened = 0;                    // of the segments that are passed
   std::map<Place, Payload> inputs;           // of pieces, until the gradients of their weights are made
   std::map<Place, Payload> gradients;        // of pieces' outputs
   std::map<Place, Payload> outputs;          // of stages, that leave
@@ -54,6 +55,7 @@ StagedPass::StagedPass(comm::Runtime& runtime, Setup setup)
       staged_(*setup_.model->staged()),
       program_(setup_.divided->program),
       update_of_(updates_of_micros(program_)),
+      passed_(segments_passed()),
       pool_(runtime.transport, setup_.type),
       crossings_(setup_.replica->tensor, pool_) {
   if (!setup_.binding.versions.empty()) versions_.emplace(actions(), setup_.binding.versions.size());
@@ -159,7 +161,6 @@ task::Task<void> StagedPass::carry_out(Step* step) {
     const Action action = actions()[i];
     if (program::computes(action.kind)) {
       expect_until_next_pass(step, i);
-      co_await open(step, i);
     }
     if (action.kind == ActionKind::Forward) {
       auto passing = forward(step, action);
@@ -235,16 +236,36 @@ void StagedPass::expect_until_next_pass(Step* step, std::size_t at) {
   step->expected = std::max(step->expected, until);
 }
 
-task::Task<void> StagedPass::open(Step* step, std::size_t at) {
-  if (!setup_.parameters) co_return;
+std::vector<int> StagedPass::segments_passed() const {
+  std::vector<int> passed;
+  if (!setup_.parameters) return passed;
+  for (const Action& action : actions()) {
+    if (!program::computes(action.kind)) continue;
+    std::vector<int> own = pieces_of(action.stage);
+    if (action.kind != ActionKind::Forward) std::reverse(own.begin(), own.end());
+    for (int index : own)
+      if (piece(index).segments.size > 0) passed.push_back(static_cast<int>(piece(index).segments.begin));
+  }
+  return passed;
+}
+
+/// Not further ahead than to where neighbours' places are (exchange::keep_parts()).
+task::Task<void> StagedPass::open(Step* step, int index) {
+  if (!setup_.parameters || piece(index).segments.size == 0) co_return;
+  const int here = passed_[step->opened++];
+  TAXON_CHECK(piece(index).segments == (Range{static_cast<std::size_t>(here), 1}), "segment ", here);
   std::vector<int> ahead;
-  int last = actions()[at].stage;
-  for (std::size_t i = at + 1; i < actions().size() && ahead.size() < static_cast<std::size_t>(setup_.ahead);
-       ++i)
-    if (program::computes(actions()[i].kind) && std::exchange(last, actions()[i].stage) != actions()[i].stage)
-      ahead.push_back(last);
+  int last = here, lowest = here, highest = here;
+  for (std::size_t i = step->opened;
+       i < passed_.size() && ahead.size() < static_cast<std::size_t>(setup_.ahead); ++i) {
+    if (std::exchange(last, passed_[i]) == passed_[i]) continue;
+    lowest = std::min(lowest, last);
+    highest = std::max(highest, last);
+    if (highest - lowest > setup_.ahead) break;
+    ahead.push_back(last);
+  }
   const Instant begin = runtime_.executor().now();
-  auto opening = setup_.parameters->open(actions()[at].stage, std::move(ahead));
+  auto opening = setup_.parameters->open(here, std::move(ahead));
   co_await opening;
   step->done.idle += runtime_.executor().now() - begin;
 }
@@ -259,6 +280,7 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
     const Crossing crossing = onward(index, samples);
     const Payload input = here.inputs > 0 && samples > 0 ? step->inputs.at(place) : Payload();
     Payload output = crossings_.room(crossing);
+    co_await open(step, index);
     const ConstView from = input.view();
     const View to = output.view();
     tensor::Kernel kernel{
@@ -294,6 +316,7 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
     const Place place{*index, action.micro};
     const Crossing crossing = back(*index, samples);
     const bool of_inputs = which != model::Gradients::OfWeights;
+    co_await open(step, *index);
     for (std::size_t s = here.segments.begin; s < here.segments.end(); ++s) {
       co_await room(step, s);
     }
@@ -486,18 +509,10 @@ task::Task<model::StepOutput> StagedPass::pass_forward(const data::Dataset* data
   model::StepOutput output;
   Payload values;  // that leave the piece before
   if (samples == 0 && !setup_.parameters) co_return output;
-  const int micros = program_.micros;
+  const int micros = program_.micros, segments = static_cast<int>(setup_.model->spec().segments.size());
   comm::Communicator& pipeline = setup_.replica->pipeline;
   for (int stage = 0; stage < program_.stages; ++stage) {
     if (!holds(stage)) continue;
-    if (setup_.parameters) {
-      std::vector<int> ahead;
-      for (int next = stage + 1; next <= std::min(stage + setup_.ahead, program_.stages - 1); ++next)
-        ahead.push_back(next);
-      auto opening = setup_.parameters->open(stage, std::move(ahead));
-      co_await opening;
-      if (samples == 0) continue;
-    }
     const std::vector<int> own = pieces_of(stage);
     if (stage > 0 && !holds(stage - 1)) {
       const model::Piece& first = piece(own.front());
@@ -513,6 +528,15 @@ task::Task<model::StepOutput> StagedPass::pass_forward(const data::Dataset* data
     }
     for (int index : own) {
       const model::Piece& here = piece(index);
+      if (setup_.parameters && here.segments.size > 0) {
+        const auto segment = static_cast<int>(here.segments.begin);
+        std::vector<int> ahead;
+        for (int next = segment + 1; next <= std::min(segment + setup_.ahead, segments - 1); ++next)
+          ahead.push_back(next);
+        auto opening = setup_.parameters->open(segment, std::move(ahead));
+        co_await opening;
+      }
+      if (samples == 0) continue;
       const Crossing crossing = onward(index, samples);
       Payload next = crossings_.room(crossing);
       const ConstView from = here.inputs > 0 ? values.view() : View();

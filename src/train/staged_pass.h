@@ -34,8 +34,8 @@ class StagedPass {
     const tensor::Arena* master = nullptr;  // of the weights that updates change
     int replicas = 1;                       // that share a batch
     plan::Activations activations = plan::Activations::Kept;
-    /// Of parameters that are gathered before use, so many stages ahead, which are segments then; null: all
-    /// are there.
+    /// Of parameters that are gathered before a segment uses them, so many segments ahead; null: all are
+    /// there.
     exchange::Gathering* parameters = nullptr;
     int ahead = 0;
   };
@@ -79,8 +79,10 @@ class StagedPass {
   std::size_t copy_for(const program::Action& action) const;
   void use(std::size_t copy);
   task::Task<model::StepOutput> pass_forward(const data::Dataset* dataset, std::vector<std::int64_t> indices);
-  /// Gathers what a stage's passes read, and what those after it will.
-  task::Task<void> open(Step* step, std::size_t at);
+  /// Segments in the order in which actions pass them, each of a piece of its own.
+  std::vector<int> segments_passed() const;
+  /// Gathers what the next segment's pass reads, and what those after it will.
+  task::Task<void> open(Step* step, int index);
   task::Task<void> room(Step* step, std::size_t segment);
   task::Task<void> forward(Step* step, program::Action action);
   task::Task<void> backward(Step* step, program::Action action, bool last);
@@ -114,6 +116,7 @@ class StagedPass {
   model::Staged& staged_;
   const program::Program& program_;
   std::vector<int> update_of_;              // of each micro-batch, by number
+  std::vector<int> passed_;                 // segments_passed()
   std::optional<WeightVersions> versions_;  // none: all passes use the newest weights
   ActivationPool pool_;
   Crossings crossings_;

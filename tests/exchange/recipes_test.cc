@@ -81,6 +81,7 @@ struct Misplaced {
   std::vector<plan::LevelPlan> levels;
   const char* message;
   int ranks = 2;
+  const char* stages_by = nullptr;  // a schedule of two of them
 };
 
 std::vector<Misplaced> misplaced_rows() {
@@ -93,9 +94,13 @@ std::vector<Misplaced> misplaced_rows() {
        "over across has not"},
       {{{.group = Node, .topology = "sharded", .options = {{"parameters", "sharded"}}},
         {.group = Across, .rule = "average"}},
-       "exchange.levels: parameters: sharded needs whole layers on every worker (mesh.pipeline: 1, "
-       "mesh.tensor: 1) and sums of gradients on every level, without delay, factors and servers: replicas "
-       "meet by rule average"},
+       "exchange.levels: parameters: sharded needs sums of gradients on every level, without delay, factors "
+       "and servers: replicas meet by rule average"},
+      {{{.topology = "sharded", .options = {{"parameters", "sharded"}}}},
+       "exchange.levels: parameters: sharded, which has the parameters of a stage segment by segment, needs "
+       "pipeline.activations kept and a schedule of one update a step: pipeline.schedule is pipedream",
+       2,
+       "pipedream"},
       {{{.topology = "sharded", .codec = {.name = "top_k", .options = {{"entries", 7}}}}},
        "exchange.levels.codec.entries: needs topology all_reduce, where no range is cut into parts: topology "
        "is "
@@ -258,6 +263,10 @@ TEST(RowRules, FindWhatBreaksThem) {
     plan.length.steps = 1;
     plan.optimiser.rule = "sgd";
     plan.exchange.levels = misplaced.levels;
+    if (misplaced.stages_by) {
+      plan.mesh.pipeline = plan.batch.micro_batches = 2;
+      plan.pipeline.schedule = misplaced.stages_by;
+    }
     const auto problems = plan::check_plan(plan, misplaced.ranks, known);
     std::string found;
     for (const plan::Problem& problem : problems) found += problem.key + ": " + problem.sentence + "\n";

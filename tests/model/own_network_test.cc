@@ -130,6 +130,54 @@ TEST(OwnSequential, SplitsWhatItKnowsByTheRuleOfBundledNetworks) {
   EXPECT_THAT(split_tensors(mixed, {}), testing::ElementsAre());  // nothing leads from layer to layer
 }
 
+struct DepthwiseImpl : Module {
+  explicit DepthwiseImpl(std::int64_t channels)
+      : weight(register_parameter("weight", torch::ones({channels, 1, 3, 3}))) {}
+  torch::Tensor forward(const torch::Tensor& x) {
+    return torch::conv2d(x, weight, {}, 1, 1, 1, /*groups=*/weight.size(0));
+  }
+  torch::Tensor weight;
+};
+TORCH_MODULE(Depthwise);
+
+Sequential depthwise() {
+  return Sequential(Conv2d(3, 8, 3), ReLU(), Depthwise(8), ReLU(), Conv2d(8, 4, 3), Flatten(),
+                    Linear(4 * 64, 5));
+}
+
+TEST(OwnSequential, SplitsALayerOfItsOwnByARowOfItsOwn) {
+  parallel::SplitRow channels = parallel::find_split("features");
+  channels.name = "channels";
+  channels.of_matrices = 0;
+  const parallel::SplitRow splits[] = {channels};
+  const parallel::LayerKind kinds[] = {
+      {.name = "depthwise",
+       .sentence = "a depthwise convolution",
+       .has = [](const parallel::LayerFacts& layer) { return layer.type.ends_with("DepthwiseImpl"); },
+       .splits = {"channels"}}};
+  EXPECT_THAT(split_tensors(depthwise, {}),  // nothing is known of it
+              testing::ElementsAre("4.weight/0", "4.bias/0", "6.weight/1"));
+  Division own{.own_splits = splits, .own_kinds = kinds};
+  const auto expected = testing::ElementsAre("0.weight/0", "0.bias/0", "2.weight/0", "4.weight/1");
+  EXPECT_THAT(split_tensors(depthwise, own), expected);
+  own.choose = true;
+  own.samples = 64;
+  EXPECT_THAT(split_tensors(depthwise, own), testing::Not(testing::IsEmpty()));
+  own.choose = false;
+  own.splits = {{"2", "outputs"}, {"4", "channels"}};
+  try {
+    split_tensors(depthwise, own);
+    ADD_FAILURE() << "it was divided";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("2 can't be split by outputs: it is a depthwise convolution, of which "
+                          "members have parts by channels"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("4 can't be split by channels: it is a convolution without groups, of "
+                          "which members have parts by outputs or inputs"));
+  }
+}
+
 /// With the same names and weights, in double precision.
 TEST(OwnSequential, IsTheBundledNetworkOfTheSameLayers) {
   const plan::ModelPlan plan{.name = "mlp"};

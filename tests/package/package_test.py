@@ -31,7 +31,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_processes(count, *command):
+def start_processes(count, *command):
     """One process per rank, found through the environment; none is left behind."""
     port = str(free_port())
     ranks = [
@@ -46,10 +46,21 @@ def run_processes(count, *command):
         for rank in ranks:
             rank.kill()
             rank.wait()
-    for rank, output in zip(ranks, outputs):
-        if rank.returncode != 0:
-            sys.exit(f"exit code {rank.returncode}:\n" + "\n".join(outputs))
+    return [rank.returncode for rank in ranks], outputs
+
+
+def run_processes(count, *command):
+    codes, outputs = start_processes(count, *command)
+    if any(codes):
+        sys.exit(f"exit codes {codes}:\n" + "\n".join(outputs))
     return outputs
+
+
+def refused_ranks(count, *command):
+    codes, outputs = start_processes(count, *command)
+    if set(codes) != {2}:
+        sys.exit(f"exit codes {codes} instead of a refusal:\n" + "\n".join(outputs))
+    return outputs[0]
 
 
 def refused(*command):
@@ -74,6 +85,11 @@ OWN_ROWS = {
         ("exchange.levels.0.lower=5", "upper must not be below lower: lower is 5, upper is 3"),
         ("exchange.levels.0.staleness=2", "staleness is a key of clocks, sampled"),
         ("exchange.levels.0.codec.explore=2", "exchange.levels[0].codec.explore must be a number, at least 0 and at most 1"))),
+    "looped_bfs": ("data, pipeline (looped-bfs); replicated; synchronous; all-reduce (ring); dense", True, (
+        ("pipeline.chunks=0", "pipeline.chunks must be a whole number, at least 1 and at most 64"),
+        ("pipeline.schedule=looped_dfs", "did you mean looped_bfs?"),
+        ("batch.micro_batches=1", "schedule looped_bfs needs at least as many micro-batches as ranks"),
+        ("pipeline={schedule: crossed}", "rank 0 waits in receipt of gradients of micro-batch 0 at stage 0"))),
 }
 
 
@@ -92,6 +108,21 @@ def try_own_rows(program, folder):
             sys.exit(f"{recipe} did not train:\n{output}")
         if keeps_step and found[4] != "the same bits":
             sys.exit(f"{recipe} comes to other bits in the virtual world:\n{output}")
+
+
+def try_own_split(program, recipe):
+    """A layer and a split that no line of Taxon knows: refused where they do not fit, trained to one process's loss."""
+    split = "mesh.tensor=2"
+    for mistake, sentence in (("mesh.splits=[3=chanels]", "did you mean channels?"),
+                              ("mesh.splits=[3=outputs]", "3 can't be split by outputs: it is a depthwise convolution, of which "
+                                                          "members have parts by channels"),
+                              ("mesh.splits=[5=channels]", "5 can't be split by channels: it is a convolution without groups")):
+        expect(sentence, refused_ranks(2, program, recipe, split, mistake))
+    alone = float(run_processes(1, program, recipe)[0].split()[-1])
+    for splits in ("[]", "[0=outputs, 3=channels, 5=inputs]", "[auto]"):
+        for output in run_processes(2, program, recipe, split, f"mesh.splits={splits}"):
+            if not abs(float(output.split()[-1]) - alone) < 1e-10 * alone:
+                sys.exit(f"members who share channels come to another loss than {alone}: {output}")
 
 
 def main():
@@ -115,7 +146,10 @@ def main():
             expect("every value is 6", output)
         expect("star and ring agree", run(examples / "03_your_own_collective"))
         expect("nothing was lost", run(examples / "05_your_own_codec"))
-        expect("both have the bubble that their papers say", run(examples / "10_your_own_schedule"))
+        drawn = run(examples / "10_your_own_schedule")
+        expect("both have the bubble that their papers say", drawn)
+        expect("looped_bfs\nrank 0  F0  F1  F2", drawn)
+        expect("crossed: rank 0 waits in ", drawn)
         tensors = run(examples / "04_tensor_channel")
         expect("step 3: the largest is 3", tensors)
         expect("float32[3, 100]: the largest is 30", tensors)
@@ -135,6 +169,7 @@ def main():
             for output in sum(ends, []):
                 if not float(output.split()[-1]) > 0.6:
                     sys.exit(f"a network of one's own did not learn: {output}")
+            try_own_split(examples / "12_your_own_split", source / "examples/channels.yaml")
         for rank, output in enumerate(run_processes(2, examples / "07_train", source / "recipes/blobs-perceptron.yaml")):
             expect(f"rank {rank}: accuracy ", output)
 

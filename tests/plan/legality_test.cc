@@ -155,12 +155,14 @@ std::vector<Illegal> illegal_plans() {
        [](Plan& p) { p.pipeline.activations = Activations::Recomputed; }},
       {"pipeline.cut: needs mesh.pipeline above 1: it has 1 segment(s), and mesh.pipeline is 1",
        [](Plan& p) { p.pipeline.cut = {"fc"}; }},
-      {"mesh.splits: must be LAYER=ROW or auto each, and needs mesh.tensor above 1: it has \"fc1\"",
+      {"mesh.splits: must be LAYER=ROW or auto each, of a row that is known, and needs mesh.tensor above 1: "
+       "it has \"fc1\"",
        [](Plan& p) {
          p.mesh.tensor = 2;
          p.mesh.splits = {"fc1"};
        }},
-      {"mesh.splits: must be LAYER=ROW or auto each, and needs mesh.tensor above 1: it has 1 layer(s), and "
+      {"mesh.splits: must be LAYER=ROW or auto each, of a row that is known, and needs mesh.tensor above 1: "
+       "it has 1 layer(s), and "
        "mesh.tensor "
        "is 1",
        [](Plan& p) { p.mesh.splits = {"fc1=none"}; }},

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "program/check.h"
+#include "program/rows/order.h"
 #include "program/schedule.h"
 #include "program/shapes.h"
 #include "program/timeline.h"
@@ -162,6 +163,31 @@ TEST(Refusals, ComeTogether) {
   EXPECT_THAT(text, HasSubstr("chunks must be a whole number, at least 1 and at most 1024, but is 0"));
   EXPECT_THAT(text, HasSubstr("stages must be at least 1, but are 0"));
   EXPECT_THAT(text, HasSubstr("micro-batches must be at least 1, but are -1"));
+}
+
+/// The first stage wants a gradient before it hands over the second micro-batch, the last one that first.
+struct Crossed {
+  using Options = NoOptions;
+  static std::vector<Action> actions(const Shape& shape, int rank, const Options&) {
+    std::vector<Action> passes;
+    for (int micro = 0; micro < shape.micros; ++micro) {
+      passes.push_back({ActionKind::Forward, rank, micro});
+      if (rank == 0) passes.push_back({ActionKind::Backward, rank, micro});
+    }
+    for (int micro = 0; micro < shape.micros && rank > 0; ++micro)
+      passes.push_back({ActionKind::Backward, rank, micro});
+    return with_flush(passes);
+  }
+};
+
+TEST(Refusals, OfARowOfOnesOwnWhoseRanksWaitForEachOther) {
+  const ScheduleRow own[] = {schedule_row<Crossed>({.name = "crossed"})};
+  const plan::Catalogue::Pipeline known = known_pipelines(own).front();
+  EXPECT_EQ(known.name, "crossed");
+  EXPECT_THAT(known.problems(2, 2, {}),
+              testing::ElementsAre("rank 0 waits in receipt of gradients of micro-batch 0 at stage 0",
+                                   "rank 1 waits in receipt of activations of micro-batch 1 at stage 1"));
+  EXPECT_THAT(known.problems(2, 1, {}), testing::IsEmpty());
 }
 
 TEST(Refusals, KnowWhatWasMeant) {

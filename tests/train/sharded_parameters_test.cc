@@ -69,7 +69,7 @@ TEST_F(ShardedParameters, GiveTheBitsOfShardedState) {
 TEST_F(ShardedParameters, AreNoMoreThanARanksPartAndWhatIsUsed) {
   constexpr int kRanks = 4;
   const auto held = [&](const plan::Plan& plan) {
-    TrainingJob training = job(kRanks, plan);
+    TrainingJob training = job(kRanks * plan.mesh.tensor, plan);
     auto options = model_options(plan);
     options.hidden = 600;
     options.idle = 2400;  // so that both segments have as much
@@ -91,6 +91,10 @@ TEST_F(ShardedParameters, AreNoMoreThanARanksPartAndWhatIsUsed) {
   EXPECT_GT(all.weights, 0.6 * static_cast<double>(state.weights));
   EXPECT_LT(all.optimiser, 0.3 * static_cast<double>(replicated.optimiser));
   EXPECT_LT(all.total(), 0.6 * static_cast<double>(replicated.total()));
+  plan_.mesh.tensor = 2;
+  const train::ArenaBytes of_a_member = held(plan_), parts = held(in_parts(plan_));
+  // Members share the first segment and half of the second.
+  EXPECT_LT(parts.weights, of_a_member.weights);
 }
 
 /// A share of the test set has more batches than another, and a batch of the step fewer samples than ranks.
@@ -111,8 +115,11 @@ TEST_F(ShardedParameters, OfOneWorldGoOnInAnyOther) {
   const auto expected = run_training(job(1, replicated));
   plan::Plan stages = replicated;
   stages.mesh.pipeline = 2;
+  plan::Plan parts_of_stages = in_parts(plan_);
+  parts_of_stages.mesh.pipeline = 2;
   const std::pair<int, plan::Plan> worlds[] = {
-      {1, replicated}, {2, stages}, {2, plan_}, {3, with_ring(in_parts(plan_))}, {4, in_parts(plan_, 1)}};
+      {1, replicated},         {2, stages},         {2, plan_}, {3, with_ring(in_parts(plan_))},
+      {4, in_parts(plan_, 1)}, {6, parts_of_stages}};
   for (const auto& from : worlds)
     for (const auto& to : worlds) {
       SCOPED_TRACE(testing::Message() << from.first << " to " << to.first);
@@ -141,6 +148,57 @@ TEST_F(ShardedParameters, OfOneWorldGoOnInAnyOther) {
           values.push_back(value);
       EXPECT_LT(relative_distance(expected.parameters, values), 1e-12);
     }
+}
+
+/// Each rank keeps parts of what its place on the axes of stages and members has.
+TEST_F(ShardedParameters, OfDividedModelsTrainAsOneRankDoes) {
+  plan_.batch.micro_batches = 3;
+  const auto divided = [&](int replicas, const plan::Plan& plan, data::MemoryStorage* storage) {
+    TrainingJob training = job(replicas * plan.mesh.pipeline * plan.mesh.tensor, plan);
+    auto options = model_options(plan);
+    options.hidden = 6;  // which two members can share
+    training.make_model = [options](int) { return std::make_unique<model::Perceptron>(options); };
+    training.storage = storage;
+    training.out = "run";
+    return training;
+  };
+  const auto trained = [&](const data::MemoryStorage& storage) {
+    std::vector<double> values;
+    for (const auto& tensor : parameters_in(storage, "run", model::Perceptron(model_options(plan_)).spec()))
+      for (double value : as_span<double>(ConstView(tensor.bytes.data(), tensor.bytes.size())))
+        values.push_back(value);
+    return values;
+  };
+  for (double clip : {0.0, 0.05}) {
+    plan_.optimiser.clip_norm = clip;
+    data::MemoryStorage alone;
+    const auto expected = run_training(divided(1, plan_, &alone));
+    for (const auto& [pipeline, tensor, schedule] :
+         {std::tuple(2, 1, "gpipe"), {2, 1, "zb_h1"}, {1, 2, "1f1b"}, {2, 2, "1f1b"}})
+      for (int replicas : {1, 2, 3}) {
+        plan::Plan plan = plan_;
+        plan.mesh.pipeline = pipeline;
+        plan.mesh.tensor = tensor;
+        plan.pipeline.schedule = schedule;
+        data::MemoryStorage whole;
+        const auto state = run_training(divided(replicas, plan, &whole));
+        for (int prefetch : {0, 1}) {
+          SCOPED_TRACE(testing::Message() << replicas << " x " << tensor << " x " << pipeline << " "
+                                          << schedule << " " << prefetch << " " << clip);
+          data::MemoryStorage storage;
+          const auto result = run_training(divided(replicas, in_parts(plan, prefetch), &storage));
+          EXPECT_LT(relative_distance(trained(alone), trained(storage)), 1e-12);
+          if (clip == 0) {  // squares are added bucket by bucket
+            EXPECT_EQ(result.outcomes[0].parameter_hash, state.outcomes[0].parameter_hash);
+          }
+          for (const auto& outcome : result.outcomes)
+            EXPECT_EQ(outcome.parameter_hash, result.outcomes[0].parameter_hash);
+          EXPECT_EQ(result.outcomes[0].test.scores.means.counts,
+                    expected.outcomes[0].test.scores.means.counts);
+          EXPECT_NEAR(result.outcomes[0].test.loss, expected.outcomes[0].test.loss, 1e-11);
+        }
+      }
+  }
 }
 
 TEST_F(ShardedParameters, ComeOutAsTheyWentInWhereSomeAreFrozen) {
@@ -193,8 +251,17 @@ TEST_F(ShardedParameters, AreRefusedWhereTheyMakeNoSense) {
   const plan::Plan legal = in_parts(plan_);
   EXPECT_EQ(said(legal), said(plan_));
   plan::Plan plan = legal;
+  plan.mesh.tensor = plan.mesh.pipeline = 2;
+  plan.batch.micro_batches = 2;
+  EXPECT_EQ(said(plan), "");
+  plan.pipeline.activations = plan::Activations::Recomputed;
+  EXPECT_THAT(said(plan), HasSubstr("pipeline.activations is recomputed"));
+  plan.pipeline.activations = plan::Activations::Kept;
+  plan.pipeline.schedule = "pipedream";
+  EXPECT_THAT(said(plan), HasSubstr("pipeline.schedule is pipedream"));
+  plan = with_ring(legal);
   plan.mesh.tensor = 2;
-  EXPECT_THAT(said(plan), HasSubstr("mesh.tensor is 2"));
+  EXPECT_THAT(said(plan), HasSubstr("exchange.gradients is ring"));
   plan = legal;
   plan.exchange.delay = 1;
   EXPECT_THAT(said(plan), HasSubstr("exchange.delay is 1"));

@@ -65,22 +65,28 @@ TEST_F(VirtualTrain, OfPartsGivesLoopbacksBits) {
        {Mesh{2, 1, "gpipe"}, Mesh{2, 1, "1f1b"}, Mesh{2, 1, "zb_h1"}, Mesh{1, 2, "1f1b"}, Mesh{2, 2, "zb_h1"},
         Mesh{2, 1, "pipedream"}, Mesh{2, 2, "pipedream"}, Mesh{2, 1, "pipedream_2bw"}})
     for (int replicas : {1, 3})
-      for (bool together : {true, false}) {
+      for (const auto& [together, in_parts] : {std::pair(true, false), {false, false}, {false, true}}) {
+        const bool flushes = program::find_schedule(mesh.schedule).flushes;
+        if (in_parts && !flushes) continue;
         auto plan = toy_plan(DType::Float64);
         plan.length.steps = 12;
         plan.batch.micro_batches = 4;
+        if (in_parts) {
+          plan.exchange.levels[0].topology = "sharded";
+          plan.exchange.levels[0].options = {{"parameters", "sharded"}};
+        }
         plan.mesh.pipeline = mesh.pipeline;
         plan.mesh.tensor = mesh.tensor;
         plan.pipeline.schedule = mesh.schedule;
-        plan.optimiser.clip_norm = program::find_schedule(mesh.schedule).flushes ? 0.5 : 0;
+        plan.optimiser.clip_norm = flushes ? 0.5 : 0;
         const int ranks = replicas * mesh.pipeline * mesh.tensor;
         TrainingJob divided = job(ranks, plan);
         auto options = model_options(plan);
         options.hidden = 6;
         divided.make_model = [options](int) { return std::make_unique<model::Perceptron>(options); };
         divided.share_memory = together;
-        SCOPED_TRACE(
-            fmt::format("{} x {} {} {} {}", mesh.pipeline, mesh.tensor, mesh.schedule, ranks, together));
+        SCOPED_TRACE(fmt::format("{} x {} {} {} {} {}", mesh.pipeline, mesh.tensor, mesh.schedule, ranks,
+                                 together, in_parts));
         expect_loopbacks_bits(divided, together ? one_host(ranks) : separate_hosts(ranks));
       }
 }

@@ -17,12 +17,13 @@ void own(Layout& layout, const Levels& levels);
 /// segments from the last to the first.
 void lay_out_ring(Layout& layout, int segments, int in_flight);
 
-/// Weights too are kept in shards, and gathered into places that others' take while those are not used.
-/// Passes go through the segments forward and back, all micro-batches through one before the next; the
-/// parameters of a segment are there with those of `ahead` segments that come after it. REQUIRES: own() came
-/// before, and no bucket has parameters of several segments other than by their borrowers.
+/// Weights too are kept in shards, and gathered into places that others' take while those are not used:
+/// parameters of segments of which one is at most `ahead` after the other may be there at the same time.
+/// REQUIRES: own() came before, and no bucket has parameters of several segments other than by their
+/// borrowers.
 void keep_parts(Layout& layout, int segments, int ahead);
-/// How often a bucket is then gathered in a step.
+/// How often a bucket is then gathered in a step whose passes go through the segments forward and back, all
+/// micro-batches through one before the next.
 int gathers_per_step(const Bucket& bucket, int segments, int ahead);
 
 /// Runs of a bucket's owned elements that belong to slots: what lies between them is padding.

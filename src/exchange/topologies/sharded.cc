@@ -56,8 +56,6 @@ plan::Violation sharded_everywhere(const plan::LegalityInput& c, const plan::Lev
 plan::Violation sharded_in_step(const plan::LegalityInput& c, const plan::LevelPlan& level) {
   if (!ahead(level)) return {};
   const plan::Plan& plan = c.plan;
-  if (plan.mesh.pipeline > 1) return fmt::format("mesh.pipeline is {}", plan.mesh.pipeline);
-  if (plan.mesh.tensor > 1) return fmt::format("mesh.tensor is {}", plan.mesh.tensor);
   if (plan.exchange.delay > 0) return fmt::format("exchange.delay is {}", plan.exchange.delay);
   for (const plan::LevelPlan& other : plan.exchange.levels) {
     if (other.rule != "sum") return fmt::format("replicas meet by rule {}", other.rule);
@@ -69,13 +67,27 @@ plan::Violation sharded_in_step(const plan::LegalityInput& c, const plan::LevelP
   return {};
 }
 
+/// A stage is computed again as a whole, and versions are of whole stages.
+plan::Violation sharded_by_segments(const plan::LegalityInput& c, const plan::LevelPlan& level) {
+  if (!ahead(level)) return {};
+  if (c.plan.pipeline.activations == plan::Activations::Recomputed)
+    return "pipeline.activations is recomputed";
+  const plan::Catalogue::Pipeline* row = c.known.find_pipeline(c.plan.pipeline.schedule);
+  return plan::unless(c.plan.mesh.pipeline == 1 || !row || row->flushes,
+                      "pipeline.schedule is " + c.plan.pipeline.schedule);
+}
+
 constexpr plan::LevelRule kRules[] = {
     {"exchange.levels", "parameters: sharded must be said of every level whose topology is sharded",
      sharded_everywhere},
     {"exchange.levels",
-     "parameters: sharded needs whole layers on every worker (mesh.pipeline: 1, mesh.tensor: 1) and sums of "
-     "gradients on every level, without delay, factors and servers",
+     "parameters: sharded needs sums of gradients on every level, without delay, factors and servers",
      sharded_in_step},
+    {"exchange.levels",
+     "parameters: sharded, which has the parameters of a stage segment by segment, needs "
+     "pipeline.activations "
+     "kept and a schedule of one update a step",
+     sharded_by_segments},
 };
 
 class Sharded final : public Topology {

@@ -10,24 +10,35 @@ namespace {
 using parallel::find_split;
 using parallel::SplitRow;
 
-bool can_be(const ChainStage& stage, const SplitRow& row) {
-  return std::count(stage.rows.begin(), stage.rows.end(), &row) > 0;
+using parallel::kByFeatures;
+using parallel::kReplicated;
+
+/// The first row that the stage can have with such ends; null: none.
+template <class Fits>
+const SplitRow* row_that(const ChainStage& stage, Fits&& fits) {
+  const auto row =
+      std::find_if(stage.rows.begin(), stage.rows.end(), [&](const SplitRow* r) { return fits(*r); });
+  return row == stage.rows.end() ? nullptr : *row;
 }
+
+bool takes_parts(const SplitRow& row) { return row.input == kByFeatures; }
+bool makes_parts(const SplitRow& row) { return row.input == kReplicated && row.output == kByFeatures; }
+bool passes_parts(const SplitRow& row) { return takes_parts(row) && row.output == kByFeatures; }
+bool ends_parts(const SplitRow& row) { return takes_parts(row) && row.output != kByFeatures; }
 
 /// Whether features that come to the stage in parts come to a layer so.
 bool lead_to_layer(const std::vector<ChainStage>& stages, std::size_t stage) {
-  while (stage < stages.size() && can_be(stages[stage], find_split("features"))) ++stage;
-  return stage < stages.size() && can_be(stages[stage], find_split("inputs"));
+  while (stage < stages.size() && row_that(stages[stage], passes_parts)) ++stage;
+  return stage < stages.size() && row_that(stages[stage], ends_parts);
 }
 
 const SplitRow& choose(const std::vector<ChainStage>& stages, std::size_t stage, const SplitRow& before) {
-  if (before.output == parallel::kByFeatures) {
-    for (const char* row : {"inputs", "features"})
-      if (can_be(stages[stage], find_split(row))) return find_split(row);
-  } else if (can_be(stages[stage], find_split("outputs")) && lead_to_layer(stages, stage + 1)) {
-    return find_split("outputs");
-  }
-  return *stages[stage].otherwise;
+  const SplitRow* row = nullptr;
+  if (before.output == kByFeatures)
+    row = row_that(stages[stage], takes_parts);
+  else if (lead_to_layer(stages, stage + 1))
+    row = row_that(stages[stage], makes_parts);
+  return row ? *row : *stages[stage].otherwise;
 }
 
 std::vector<parallel::SplitCandidate> candidates(const std::vector<ChainStage>& stages, int members) {
@@ -66,7 +77,7 @@ NetworkSplit ChainNetwork::split(Splitter splitter) {
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     const SplitRow* wanted = stages[stage].block ? nullptr : splitter.wanted(stages[stage].name);
     const SplitRow& row = wanted ? *wanted : choose(stages, stage, *before);
-    if (&row == &find_split("none") && !stages[stage].whole.empty())
+    if (row.input == kReplicated && row.output == kReplicated && !stages[stage].whole.empty())
       whole += fmt::format("{}{} ({})", whole.empty() ? "" : ", ", stages[stage].name, stages[stage].whole);
     steps.push_back(split_stage(stages[stage], row, splitter));
     before = steps.back().back().row;
@@ -94,7 +105,7 @@ std::vector<NetworkStep> ChainNetwork::split_stage(const ChainStage& stage, cons
     steps = {{stage.name, &row, stage.parameters}};
   }
   const parallel::Placement left = steps.back().row->output;
-  const bool fits = left == parallel::kByFeatures ? stage.rest_takes_parts : left != parallel::kPartial;
+  const bool fits = left == kByFeatures ? stage.rest_takes_parts : left != parallel::kPartial;
   if (!fits && stage.has_rest) steps.push_back({stage.name + ".rest", &find_split("none"), {}});
   split.steps = static_cast<int>(steps.size());
   return steps;

@@ -35,8 +35,8 @@ struct ChainStage {
 /// how members of a tensor axis divide it.
 class ChainNetwork : public Network {
  public:
-  /// By default a layer is split by outputs where the next one can be by inputs, and that one so; what stands
-  /// between them by features; others as they say.
+  /// By default a layer is split so that it makes features in parts where the next one can take them, and
+  /// that one so; what stands between them passes them on; others as they say.
   NetworkSplit split(Splitter splitter) final;
   at::Tensor forward(int stage, int step, at::Tensor inputs, const at::Tensor& entering) final;
   using Network::forward;

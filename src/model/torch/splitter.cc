@@ -8,10 +8,18 @@
 
 namespace taxon::model {
 
+std::vector<const parallel::SplitRow*> Splitter::rows() const {
+  std::vector<const parallel::SplitRow*> rows;
+  for (std::span<const parallel::SplitRow> table : {division_.own_splits, parallel::split_table()})
+    for (const parallel::SplitRow& row : table)
+      if (&find(row.name) == &row) rows.push_back(&row);
+  return rows;
+}
+
 void Splitter::choose(std::vector<parallel::SplitCandidate> layers) {
   for (parallel::SplitCandidate& layer : layers)
     if (const auto named = division_.splits.find(layer.name); named != division_.splits.end())
-      layer.rows = {&parallel::find_split(named->second)};
+      layer.rows = {&find(named->second)};
   const parallel::SplitChoiceInput input{.members = members(),
                                          .replicas = division_.replicas,
                                          .in_strips = division_.in_strips,
@@ -25,7 +33,7 @@ void Splitter::choose(std::vector<parallel::SplitCandidate> layers) {
 const parallel::SplitRow* Splitter::wanted(const std::string& layer) {
   asked_.insert(layer);
   const auto found = division_.splits.find(layer);
-  if (found != division_.splits.end()) return &parallel::find_split(found->second);
+  if (found != division_.splits.end()) return &find(found->second);
   const auto chosen = chosen_.find(layer);
   return chosen == chosen_.end() ? nullptr : chosen->second;
 }

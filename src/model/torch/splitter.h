@@ -70,6 +70,12 @@ class Splitter {
   const at::Tensor& sample() const { return sample_; }
   int members() const { return division_.members; }
   int member() const { return division_.member; }
+  /// The row of that name, and all rows: the program's own first.
+  const parallel::SplitRow& find(std::string_view name) const {
+    return parallel::find_split(name, division_.own_splits);
+  }
+  std::vector<const parallel::SplitRow*> rows() const;
+  std::span<const parallel::LayerKind> own_kinds() const { return division_.own_kinds; }
   /// Whether choose() is asked for; a network without it has its own rule.
   bool chooses() const { return division_.choose; }
   /// Chooses rows for the layers that the division does not name.

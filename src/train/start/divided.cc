@@ -227,7 +227,8 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
   const plan::Plan& plan = options->plan;
   auto divided = std::make_unique<Divided>();
   divided->whole = world.model.spec();
-  if (exchange::gathered_ahead(plan.exchange.levels, options->own)) {
+  const bool in_parts = exchange::gathered_ahead(plan.exchange.levels, options->own).has_value();
+  if (in_parts && plan.mesh.pipeline == 1) {
     divided->stages = by_segments(divided->whole).stages;
     divided->program = segment_by_segment(static_cast<int>(divided->stages.size()), plan.batch.micro_batches);
   } else {
@@ -241,10 +242,13 @@ task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptio
                            .held = {},
                            .members = plan.mesh.tensor,
                            .member = ranks.position.tensor,
-                           .splits = {}};
+                           .splits = {},
+                           .own_splits = options->own.splits,
+                           .own_kinds = options->own.layer_kinds};
   division.replicas = ranks.data.size();
   division.in_strips = ranks.levels.are_whole();
   division.activations = plan.pipeline.activations;
+  division.segments_apart = in_parts;
   division.samples =
       std::max<std::int64_t>(1, plan::global_batch(plan, ranks.group.size()) / division.replicas);
   divided->samples = division.samples;

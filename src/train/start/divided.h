@@ -25,9 +25,9 @@ struct Divided {
 
 /// Divides the model as the plan's mesh says: into the schedule's stages, cut where pipeline.cut says or so
 /// that none takes longer than it must, and these among the tensor axis; or, where ranks keep parts of its
-/// parameters, into segments that each rank passes. Every rank comes to the same cut by itself. Null where
-/// each worker has a whole model. Throws Error{Usage} that says what can't be
-/// divided so.
+/// parameters and there is one stage, into segments that each rank passes. Every rank comes to the same cut
+/// by itself. Null where each worker has a whole model. Throws Error{Usage} that says what can't be divided
+/// so.
 task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
                                             RankGroups ranks);
 

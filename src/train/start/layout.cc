@@ -23,8 +23,11 @@ std::vector<exchange::Tensor> tensors_of(const model::ModelSpec& spec, const std
     const int segment = spec.segment_of(p);
     const std::vector<int> borrowers = spec.borrowers_of(p);
     int apart = bucket_class(spec, p);
-    if (in_parts)
-      apart = segment + (borrowers.empty() ? 0 : static_cast<int>(spec.segments.size()) * (p + 1));
+    if (in_parts) {
+      const int readers =
+          segment + (borrowers.empty() ? 0 : static_cast<int>(spec.segments.size()) * (p + 1));
+      apart += readers * bucket_classes(spec);
+    }
     tensors.push_back({parameter.name, parameter.shape, segment, parameter.linear, 0, apart, borrowers});
   }
   return tensors;

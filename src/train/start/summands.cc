@@ -29,6 +29,8 @@ int bucket_class(const model::ModelSpec& spec, int parameter) {
   return own.partial ? Partial : own.split >= 0 ? Split : Replicated;
 }
 
+int bucket_classes(const model::ModelSpec& spec) { return 3 + static_cast<int>(spec.parameters.size()); }
+
 SummandGroups::SummandGroups(comm::Runtime& runtime, RankGroups ranks, const model::ModelSpec& spec,
                              const Divided* divided, const plan::MeshPlan& mesh)
     : parameters_(spec.parameters.size()), spec_(spec) {

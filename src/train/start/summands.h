@@ -12,6 +12,8 @@ namespace taxon::train {
 /// Of a parameter of a model that ranks hold parts of: those of other numbers share no bucket with it, since
 /// its gradient is summed over other ranks, or counts at another rank alone.
 int bucket_class(const model::ModelSpec& spec, int parameter);
+/// All numbers are below.
+int bucket_classes(const model::ModelSpec& spec);
 
 /// The ranks of a replica that each make a summand of some gradient: stages that read one weight, and members
 /// of the tensor axis that have a layer alike between layers that are split.

@@ -79,7 +79,7 @@ class ExportedNetwork final : public ChainNetwork {
     at::Tensor passing = at::cat(std::vector<at::Tensor>(2, splitter.sample()));
     for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
       chain.push_back(described(stage));
-      find_rows(chain.back(), stage, trial, passing);
+      find_rows(chain.back(), stage, splitter, trial, passing);
       chain.back().inputs = elements(passing);
       chain.back().outputs = elements(to_layer(stage, passing));
       passing = pass(stage, stage_at(stage).all, passing);
@@ -130,27 +130,27 @@ class ExportedNetwork final : public ChainNetwork {
     return described;
   }
   /// A stage that can't have parts of a layer is left to samples. `inputs`: of two samples.
-  void find_rows(ChainStage& described, int stage, const exported::SplitTrial& trial,
-                 const at::Tensor& inputs) const {
+  void find_rows(ChainStage& described, int stage, const Splitter& splitter,
+                 const exported::SplitTrial& trial, const at::Tensor& inputs) const {
     const NamedTensor* const tied = tensors_.shared(tensors_.parameters(stage));
     const NamedTensor* const shared = tied ? tied : tensors_.shared(tensors_.buffers(stage));
     const std::string not_alone = shared ? shared->name + " is not read by it alone" : "";
-    const parallel::SplitRow& samples = parallel::find_split("samples");
-    const parallel::SplitRow& none = parallel::find_split("none");
+    const parallel::SplitRow& samples = splitter.find("samples");
+    const parallel::SplitRow& none = splitter.find("none");
     std::string not_by_samples;
     bool has_parts = false;
-    for (const parallel::SplitRow& row : parallel::split_table()) {
-      if (&row == &none) continue;
+    for (const parallel::SplitRow* row : splitter.rows()) {
+      if (row == &none) continue;
       const std::string why =
-          row.divides_weights && shared ? not_alone : trial.refusal(stage_at(stage), row, inputs);
+          row->divides_weights && shared ? not_alone : trial.refusal(stage_at(stage), *row, inputs);
       if (!why.empty()) {
-        described.refused[std::string(row.name)] = why;
-        if (row.by_samples()) not_by_samples = why;
+        described.refused[std::string(row->name)] = why;
+        if (row->by_samples()) not_by_samples = why;
         continue;
       }
-      has_parts = has_parts || row.divides_weights;
+      has_parts = has_parts || row->divides_weights;
       // Whoever reads the weight too may be split otherwise.
-      if (!tied || !row.by_samples()) described.rows.push_back(&row);
+      if (!tied || !row->by_samples()) described.rows.push_back(row);
     }
     const bool has_samples = std::count(described.rows.begin(), described.rows.end(), &samples) > 0;
     if (!has_samples) described.rows.push_back(&none);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <c10/util/Type.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "model/torch/chain_network.h"
+#include "model/torch/layer_kinds.h"
 #include "model/torch/networks/layers.h"
 #include "model/torch/reason.h"
 
@@ -93,11 +93,12 @@ class ModuleNetwork final : public ChainNetwork {
       described.has_rest = layer + 1 < end_of(stage);
       described.inputs = elements(passing);
       if (described.block) described.inside = described.block->inside(passing);
-      const bool takes_rows = passing.dim() == 2 && passing.size(0) == 1;
+      const parallel::LayerKind& kind =
+          kind_of(facts_of(module, passing.sizes().vec()), splitter.own_kinds());
       passing = run(layer, layer + 1, std::move(passing));
       described.outputs = elements(passing);
       described.rest_takes_parts = takes_parts(stage, passing, splitter.members());
-      find_rows(described, static_cast<int>(stage), module, takes_rows);
+      find_rows(described, static_cast<int>(stage), kind, splitter);
       passing = run(layer + 1, end_of(stage), std::move(passing));
     }
     return stages;
@@ -145,42 +146,34 @@ class ModuleNetwork final : public ChainNetwork {
     return inputs;
   }
   torch::nn::Module& module_of(std::size_t step) const { return *steps_[step]->ptr(); }
-  /// Has weights that can be split by outputs and by inputs. Of classes alone that are known: one derived
-  /// from them may compute anything. `takes_rows`: it takes features alone, in one dimension.
-  static bool is_layer(const torch::nn::Module& module, bool takes_rows) {
-    if (is_exactly<torch::nn::Conv2dImpl>(module))
-      return module.as<torch::nn::Conv2dImpl>()->options.groups() == 1;
-    return takes_rows && (is_exactly<torch::nn::LinearImpl>(module) || is_exactly<DirectLinearImpl>(module));
-  }
-  template <class Layer>
-  static bool is_exactly(const torch::nn::Module& module) {
-    return module.name() == c10::demangle_type<Layer>();
-  }
-  /// Computes each feature for itself: batch norm of whatever class, which its buffers show.
-  static bool is_norm(const torch::nn::Module& module) {
-    const auto buffers = module.named_buffers();
-    const auto own = module.parameters();
-    return buffers.contains("running_mean") && buffers.contains("running_var") &&
-           std::all_of(own.begin(), own.end(), [](const at::Tensor& tensor) { return tensor.dim() == 1; });
-  }
-  void find_rows(ChainStage& described, int stage, const torch::nn::Module& module, bool takes_rows) const {
-    const auto add = [&](const char* row) { described.rows.push_back(&parallel::find_split(row)); };
-    if (described.block) return add("pairs");
-    const bool norm = is_norm(module), layer = is_layer(module, takes_rows),
-               apart = described.rest_takes_parts;
-    if (!norm && described.buffers.empty()) add("samples");
-    if (layer && apart) add("outputs");
-    if (layer) add("inputs");
-    if (norm && apart) add("features");
-    if (!layer) add("none");
+  void find_rows(ChainStage& described, int stage, const parallel::LayerKind& kind,
+                 const Splitter& splitter) const {
+    if (described.block) {
+      described.rows = {&splitter.find("pairs")};
+      return;
+    }
+    const std::string_view type = module_of(layer_of(static_cast<std::size_t>(stage))).name();
+    std::vector<const parallel::SplitRow*> offered;
+    std::vector<std::string_view> of_parts;
+    for (std::string_view name : kind.splits) {
+      offered.push_back(&splitter.find(name));
+      if (offered.back()->divides_weights) of_parts.push_back(name);
+      if (offered.back()->output != parallel::kByFeatures || described.rest_takes_parts)
+        described.rows.push_back(offered.back());
+    }
     const bool twice = !borrowed(stage).empty();
-    for (const parallel::SplitRow& row : parallel::split_table())
+    for (const parallel::SplitRow* row : splitter.rows()) {
+      std::string& why = described.refused[std::string(row->name)];
       if (twice)
-        described.refused[std::string(row.name)] =
-            "it has weights of an earlier layer, which stands in it twice";
-      else if (row.divides_weights && !layer && !norm)
-        described.refused[std::string(row.name)] =
-            fmt::format("it is a {}, of which each has all", module.name());
+        why = "it has weights of an earlier layer, which stands in it twice";
+      else if (!row->divides_weights || std::count(offered.begin(), offered.end(), row) > 0)
+        described.refused.erase(std::string(row->name));
+      else if (of_parts.empty())
+        why = fmt::format("it is a {}, of which each has all", type);
+      else
+        why = fmt::format("it is {}, of which members have parts by {}", kind.sentence,
+                          fmt::join(of_parts, " or "));
+    }
   }
   /// Whether what is behind the layer makes of members' features the same as of all, which is tried: it may
   /// be of any class.
