@@ -28,7 +28,7 @@ SHORTER = [(r"dense_steps: ", "exchange.levels.0.codec.dense_steps=4"), (r"freez
            (r"name: two_bit", "exchange.levels.0.codec.threshold=0.005"),
            # Step sizes with which so short a run learns with late gradients, few meetings, no warm-up.
            (r"rule: outer_nesterov", "learning_rate.base=0.01"), (r"rule: accumulated", "learning_rate.base=0.2"),
-           (r"rule: momentum(.|\n)* staleness: (-1|[1-9])", "learning_rate.base=0.02"), (r"late: less", "learning_rate.base=0.1"),
+           (r"rule: adagrad", "learning_rate.base=0.005"), (r"rule: momentum(.|\n)* staleness: (-1|[1-9])", "learning_rate.base=0.02"), (r"late: less", "learning_rate.base=0.1"),
            (r"schedule: pipedream", "learning_rate.base=0.01")]
 CLUSTER = """
 name: four
@@ -201,7 +201,7 @@ class Recipe:
         values = sum(math.prod(shape) for shape in shapes)
         codec, place = self.place.compression, self.place
         if place.communication == "pairs":
-            return 0.01 * 4 * values, 4 * values  # at most one exchange a step, with whoever is free
+            return 0.01 * 4 * values, 2 * 4 * values  # one side begins an exchange for each of its steps, and at most all steps are its
         if "significant" in place.communication:  # inside the node all, across it no more than places and values of a half
             return 4 * values * 1, 4 * values * 2
         if place.optimisation == "servers" and "an update" in place.scheduling:  # late ones have no answer of their own
