@@ -28,7 +28,8 @@ SHORTER = [(r"dense_steps: ", "exchange.levels.0.codec.dense_steps=4"), (r"freez
            (r"name: two_bit", "exchange.levels.0.codec.threshold=0.005"),
            # Step sizes with which so short a run learns with late gradients, few meetings, no warm-up.
            (r"rule: outer_nesterov", "learning_rate.base=0.01"), (r"rule: accumulated", "learning_rate.base=0.2"),
-           (r"rule: adagrad", "learning_rate.base=0.005"), (r"rule: momentum(.|\n)* staleness: (-1|[1-9])", "learning_rate.base=0.02"), (r"late: less", "learning_rate.base=0.1"),
+           (r"rule: adagrad", "learning_rate.base=0.005"),
+           (r"rule: momentum(.|\n)* staleness: (-1|[1-9])", "learning_rate.base=0.02"), (r"late: less", "learning_rate.base=0.1"),
            (r"schedule: pipedream", "learning_rate.base=0.01")]
 CLUSTER = """
 name: four

@@ -85,8 +85,7 @@ constexpr plan::LevelRule kRules[] = {
      sharded_in_step},
     {"exchange.levels",
      "parameters: sharded, which has the parameters of a stage segment by segment, needs "
-     "pipeline.activations "
-     "kept and a schedule of one update a step",
+     "pipeline.activations kept and a schedule of one update a step",
      sharded_by_segments},
 };
 

@@ -162,17 +162,16 @@ class ModuleNetwork final : public ChainNetwork {
         described.rows.push_back(offered.back());
     }
     const bool twice = !borrowed(stage).empty();
+    const std::string has_no_such_parts = of_parts.empty()
+                                              ? fmt::format("it is a {}, of which each has all", type)
+                                              : fmt::format("it is {}, of which members have parts by {}",
+                                                            kind.sentence, fmt::join(of_parts, " or "));
     for (const parallel::SplitRow* row : splitter.rows()) {
-      std::string& why = described.refused[std::string(row->name)];
+      const bool is_offered = std::count(offered.begin(), offered.end(), row) > 0;
       if (twice)
-        why = "it has weights of an earlier layer, which stands in it twice";
-      else if (!row->divides_weights || std::count(offered.begin(), offered.end(), row) > 0)
-        described.refused.erase(std::string(row->name));
-      else if (of_parts.empty())
-        why = fmt::format("it is a {}, of which each has all", type);
-      else
-        why = fmt::format("it is {}, of which members have parts by {}", kind.sentence,
-                          fmt::join(of_parts, " or "));
+        described.refused.emplace(row->name, "it has weights of an earlier layer, which stands in it twice");
+      else if (row->divides_weights && !is_offered)
+        described.refused.emplace(row->name, has_no_such_parts);
     }
   }
   /// Whether what is behind the layer makes of members' features the same as of all, which is tried: it may
