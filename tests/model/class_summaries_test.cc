@@ -42,7 +42,8 @@ Made of_parts(const Task& task, const at::Tensor& logits, const at::Tensor& labe
 TEST(ClassSummaries, GiveTheLossOfAllClasses) {
   // Of all magnitudes: exponentials of the largest have no number in double precision.
   const at::Tensor values = at::arange(kLabels * kClasses, at::kDouble).view({kLabels, kClasses});
-  const at::Tensor logits = (values * 12.9898).sin() * at::arange(kLabels, at::kDouble).view({-1, 1}).exp2().sqrt();
+  const at::Tensor logits =
+      (values * 12.9898).sin() * at::arange(kLabels, at::kDouble).view({-1, 1}).exp2().sqrt();
   at::Tensor labels = at::arange(kLabels, at::kLong).mul(7).remainder(kClasses);
   labels[3] = labels[4] = -100;  // of nothing
   Task task{.counts = 2, .among = {1, 5}};
