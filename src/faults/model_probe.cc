@@ -36,10 +36,14 @@ double sum_of(const tensor::Arena& arena, Range range) {
 
 }  // namespace
 
+void ModelProbe::note_beginning() {
+  if (!observations_.weights.empty()) return;
+  for (const tensor::Slot& slot : binding_.layout->slots())
+    observations_.before += sum_of(*binding_.weights, slot.range);
+}
+
 void ModelProbe::note_weights() {
-  if (observations_.weights.empty())
-    for (const tensor::Slot& slot : binding_.layout->slots())
-      observations_.before += sum_of(*binding_.weights, slot.range);
+  note_beginning();
   observations_.weights.push_back(hash(0, {0, spec().segments.size()}));
 }
 
@@ -60,14 +64,14 @@ model::StepOutput ModelProbe::forward_backward(const model::StepInput& input, in
   return output;
 }
 
-/// Of a divided model: the same for its steps.
+/// Of a divided model: the same for its steps, whose pieces have their weights when they first read them.
 class ModelProbe::Stages final : public model::Staged {
  public:
   Stages(ModelProbe& probe, model::Staged& inner) : probe_(probe), inner_(inner) {}
   void divide(const model::Division& division) override { inner_.divide(division); }
   const std::vector<model::Piece>& pieces() const override { return inner_.pieces(); }
   void begin_step(const model::StepInput& input) override {
-    if (!probe_.binding_.in_parts()) probe_.note_weights();
+    if (!probe_.binding_.in_parts()) probe_.note_beginning();
     inner_.begin_step(input);
   }
   void use_weights(std::size_t version) override {
@@ -75,8 +79,10 @@ class ModelProbe::Stages final : public model::Staged {
     inner_.use_weights(version);
   }
   void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
-    if (probe_.binding_.in_parts() && micro.index == 0)
+    if (micro.index == 0) {
       hash_ = probe_.hash(hash_, pieces()[static_cast<std::size_t>(piece)].segments);
+      if (++begun_ == pieces().size()) probe_.observations_.weights.push_back(hash_);
+    }
     inner_.forward(piece, micro, input, output);
   }
   void backward(int piece, const model::MicroBatch& micro, model::Gradients which, ConstView output_gradient,
@@ -84,12 +90,11 @@ class ModelProbe::Stages final : public model::Staged {
     inner_.backward(piece, micro, which, output_gradient, input_gradient, last, marks);
   }
   model::StepOutput end_step() override {
-    if (probe_.binding_.in_parts()) probe_.observations_.weights.push_back(hash_);
-    hash_ = 0;
+    begin_again();
     return inner_.end_step();
   }
   void abandon_step() override {
-    hash_ = 0;
+    begin_again();
     inner_.abandon_step();
   }
   model::StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
@@ -98,9 +103,12 @@ class ModelProbe::Stages final : public model::Staged {
   }
 
  private:
+  void begin_again() { hash_ = begun_ = 0; }
+
   ModelProbe& probe_;
   model::Staged& inner_;
-  std::uint64_t hash_ = 0;  // of what the step's passes read so far, where weights are there in turn
+  std::uint64_t hash_ = 0;  // of what the step's passes read so far
+  std::size_t begun_ = 0;   // pieces that did
 };
 
 ModelProbe::ModelProbe(std::unique_ptr<model::Model> inner, Observations& observations)

@@ -47,6 +47,8 @@ class ModelProbe final : public model::Model {
   class Stages;
   /// Of the parameters of these segments, after others'.
   std::uint64_t hash(std::uint64_t before, Range segments) const;
+  /// The weights before the first step.
+  void note_beginning();
   /// The weights as a pass that begins reads them.
   void note_weights();
   /// What it made of them.

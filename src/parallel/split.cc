@@ -64,6 +64,19 @@ std::span<const SplitRow> split_table() {
        .output_gradient = kReplicated,
        .input_gradient = kPartial,
        .weight_gradient = kReplicated},
+      // E[token], the product of a row of one-hot inputs with E, by inputs; tokens are everybody's and have
+      // no
+      // gradient.
+      {.name = "vocabulary",
+       .sentence = "each member has the embeddings of some tokens",
+       .source = "Shoeybi et al., arXiv 1909.08053 (embeddings)",
+       .divides_weights = true,
+       .of_matrices = 0,
+       .input = kReplicated,
+       .output = kPartial,
+       .output_gradient = kReplicated,
+       .input_gradient = kReplicated,
+       .weight_gradient = kReplicated},
       {.name = "none",
        .sentence = "each member computes all of it",
        .source = "norms and losses between split layers",

@@ -37,7 +37,8 @@ struct StagedPass::Step {
   explicit Step(comm::Runtime& runtime) : transfers(runtime.pending()) {}
   std::vector<model::StepInput> inputs_of_updates;
   Flight* flight = nullptr;
-  optim::StepClock clock;  // of the first update
+  const Before* before = nullptr;  // null: it is over
+  optim::StepClock clock;          // of the first update
   Done done;
   std::size_t expected = 0;                  // actions whose receives have begun
   std::size_t opened = 0;                    // of the segments that are passed
@@ -114,8 +115,9 @@ void StagedPass::use(std::size_t copy) {
 }
 
 task::Task<StagedPass::Done> StagedPass::run(const model::StepInput* input, Flight* flight,
-                                             optim::StepClock clock) {
+                                             optim::StepClock clock, const Before* before) {
   Step step(runtime_);
+  step.before = before;
   step.inputs_of_updates = inputs_of_updates(*input);
   step.flight = flight;
   step.clock = clock;
@@ -148,8 +150,22 @@ task::Task<StagedPass::Done> StagedPass::run(const model::StepInput* input, Flig
   co_return step.done;
 }
 
-/// Exchanges are the marks of backward passes, and the update of a flush follows them by itself.
+/// What is gathered before its use is gathered from masters that no update changes any more, and a program
+/// that updates has no exchange under way.
+task::Task<void> StagedPass::end_before(Step* step) {
+  const Before* before = std::exchange(step->before, nullptr);
+  if (!before) co_return;
+  auto ending = before->end();
+  co_await ending;
+}
+
+/// Exchanges are the marks of backward passes, and the update of a flush follows them by itself. Gradients
+/// take the place of those that the exchange before reads; a rank's first comes after the forward passes of
+/// all its stages.
 task::Task<void> StagedPass::carry_out(Step* step) {
+  if (setup_.parameters || updates() > 1) {
+    co_await end_before(step);
+  }
   tensor::Kernel begin{kForward, {}, [this, step](tensor::Milestones&) {
                          staged_.begin_step(step->inputs_of_updates.front());
                        }};
@@ -166,6 +182,7 @@ task::Task<void> StagedPass::carry_out(Step* step) {
       auto passing = forward(step, action);
       co_await passing;
     } else if (program::computes(action.kind)) {
+      co_await end_before(step);
       auto passing = backward(step, action, last.contains(i));
       co_await passing;
     } else if (program::sends(action.kind)) {
@@ -278,6 +295,10 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
     const model::Piece& here = piece(index);
     const Place place{index, action.micro};
     const Crossing crossing = onward(index, samples);
+    for (std::size_t s = here.segments.begin; step->before && s < here.segments.end(); ++s) {
+      auto arriving = step->before->weights(static_cast<int>(s));
+      co_await arriving;
+    }
     const Payload input = here.inputs > 0 && samples > 0 ? step->inputs.at(place) : Payload();
     Payload output = crossings_.room(crossing);
     co_await open(step, index);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,11 +47,17 @@ class StagedPass {
     Duration busy{0};          // in kernels
     Duration idle{0};          // waiting for other stages and members
   };
-  /// The whole step; `flight` gets the kernels that complete gradients. Nothing of it is in flight when this
-  /// ends, also with an error; of the exchange, which has begun with `clock` before, only where the program
-  /// updates while it runs: then this begins and ends one for each update, as many as updates() more of them
-  /// make a step of the clock.
-  task::Task<Done> run(const model::StepInput* input, Flight* flight, optim::StepClock clock);
+  /// The step before, whose exchange may still be under way. Both account for the time themselves.
+  struct Before {
+    std::function<task::Task<void>(int segment)> weights;  // suspends until the segment's are there
+    std::function<task::Task<void>()> end;  // suspends until all is over, and begins this step's exchange
+  };
+  /// The whole step; `flight` gets the kernels that complete gradients. Pieces wait for their own weights,
+  /// the first gradient for the end of the step before. Nothing of it is in flight when this ends, also with
+  /// an error; of the exchange, with `clock`, only where the program updates while it runs: then this begins
+  /// and ends one for each update, as many as updates() more of them make a step of the clock.
+  task::Task<Done> run(const model::StepInput* input, Flight* flight, optim::StepClock clock,
+                       const Before* before);
   /// Of each stage, in a step. Above 1 they are the pass's own.
   int updates() const { return setup_.divided->updates; }
 
@@ -69,6 +76,7 @@ class StagedPass {
   struct Step;
 
   task::Task<void> carry_out(Step* step);
+  task::Task<void> end_before(Step* step);
   void begin_update(Step* step, int number);
   task::Task<void> update(Step* step, std::size_t index);
   /// Shares of a step whose gradients are means over the samples of each update, of all replicas.

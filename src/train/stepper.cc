@@ -43,28 +43,17 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   const bool may_skip = on_divergence_ == plan::OnDivergence::Skip;
   busy_ = idle_ = Duration(0);
   next_ = clock.step;
+  Done done;
   int begun = 0;
   if (!setup_.staged) {
     begun = co_await advance(input);
+    co_await turn(input, samples, clock, &done);
   }
-  co_await settle();
-  Done done;
-  done.gradient_norm_before = gradient_norm_;
   task::Scope companions(runtime().pending());
   if (!may_skip) companions.spawn(std::move(beside));
-  Flight& flight = flight_of(clock.step);
-  flight.backward.clear();
-  flight.contributes = !may_skip;
-  flight.may_update = false;
-  auto begin_exchange = [&] {
-    setup_.levels->weigh(samples, input->global_size);
-    flight.exchange->begin(clock);
-  };
-  if (!may_skip && !(setup_.staged && setup_.staged->updates() > 1)) begin_exchange();
-  next_ = clock.step + 1;
   std::exception_ptr error;
   try {
-    auto passing = setup_.staged ? pass_in_stages(input, clock)
+    auto passing = setup_.staged ? pass_in_stages(input, samples, clock, &done)
                    : setup_.plan->exchange.gradients == plan::GradientMemory::Ring
                        ? pass_in_pieces(input, begun)
                        : pass(input, begun);
@@ -79,8 +68,8 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
       if (done.skipped) {
         co_await require_finite_weights(clock);
       } else {
-        begin_exchange();
-        flight.contribute();
+        begin_exchange(*input, samples, clock);
+        flight_of(clock.step).contribute();
       }
     }
     // No job reads older weights from here on.
@@ -103,6 +92,25 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   done.busy = busy_;
   done.idle = idle_;
   co_return done;
+}
+
+/// The step before ends, and the exchange of this one begins as far as it need not know the gradients.
+task::Task<void> Stepper::turn(const model::StepInput* input, std::int64_t samples, optim::StepClock clock,
+                               Done* done) {
+  co_await settle();
+  done->gradient_norm_before = gradient_norm_;
+  Flight& flight = flight_of(clock.step);
+  flight.backward.clear();
+  flight.contributes = on_divergence_ != plan::OnDivergence::Skip;
+  flight.may_update = false;
+  if (flight.contributes && !(setup_.staged && setup_.staged->updates() > 1))
+    begin_exchange(*input, samples, clock);
+  next_ = clock.step + 1;
+}
+
+void Stepper::begin_exchange(const model::StepInput& input, std::int64_t samples, optim::StepClock clock) {
+  setup_.levels->weigh(samples, input.global_size);
+  flight_of(clock.step).exchange->begin(clock);
 }
 
 /// A run that stops has its gradients looked at by the exchange, bucket by bucket.
@@ -135,11 +143,16 @@ task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int b
 }
 
 /// Piece by piece, micro-batch by micro-batch, in the order of the schedule.
-task::Task<model::StepOutput> Stepper::pass_in_stages(const model::StepInput* input, optim::StepClock clock) {
-  const StagedPass::Done done = co_await setup_.staged->run(input, &flight_of(next_ - 1), clock);
-  busy_ += done.busy;
-  idle_ += done.idle;
-  co_return done.output;
+task::Task<model::StepOutput> Stepper::pass_in_stages(const model::StepInput* input, std::int64_t samples,
+                                                      optim::StepClock clock, Done* done) {
+  Flight& flight = flight_of(clock.step);
+  const StagedPass::Before before{
+      [this, &flight](int segment) { return wait_for(flight.exchange->ready(segment)); },
+      [&] { return turn(input, samples, clock, done); }};
+  const StagedPass::Done passed = co_await setup_.staged->run(input, &flight, clock, &before);
+  busy_ += passed.busy;
+  idle_ += passed.idle;
+  co_return passed.output;
 }
 
 /// Segment by segment, each when there is room for its gradients.

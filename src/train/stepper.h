@@ -70,11 +70,15 @@ class Stepper {
   comm::Runtime& runtime() { return world_.runtime; }
   Instant now() { return world_.runtime.executor().now(); }
 
+  task::Task<void> turn(const model::StepInput* input, std::int64_t samples, optim::StepClock clock,
+                        Done* done);
+  void begin_exchange(const model::StepInput& input, std::int64_t samples, optim::StepClock clock);
   task::Task<void> learn_divergence(optim::StepClock clock, double loss_sum);
   task::Task<void> require_finite_weights(optim::StepClock clock);
   task::Task<int> advance(const model::StepInput* input);
   task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
-  task::Task<model::StepOutput> pass_in_stages(const model::StepInput* input, optim::StepClock clock);
+  task::Task<model::StepOutput> pass_in_stages(const model::StepInput* input, std::int64_t samples,
+                                               optim::StepClock clock, Done* done);
   task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, int begun);
   task::Task<model::StepOutput> run_backward(const model::StepInput* input, int from, model::StepCost cost);
   void allow_update(Flight& flight);

@@ -265,10 +265,12 @@ class Pipeline {
     if (movement == Movement::AllReduce || movement == Movement::ReduceScatter)
       dispatch(type_, [&](auto zero) {
         using T = decltype(zero);
-        if constexpr (!std::is_same_v<T, BFloat16>)
-          for (std::size_t m = 1; m < members; ++m)
-            for (std::size_t i = 0; i < all.size() / sizeof(T); ++i)
-              reinterpret_cast<T*>(all.data())[i] += reinterpret_cast<const T*>(from[m].data())[i];
+        using Wide = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
+        T* const sums = reinterpret_cast<T*>(all.data());
+        for (std::size_t m = 1; m < members; ++m)
+          for (std::size_t i = 0; i < all.size() / sizeof(T); ++i)
+            sums[i] = static_cast<T>(static_cast<Wide>(sums[i]) +
+                                     static_cast<Wide>(reinterpret_cast<const T*>(from[m].data())[i]));
       });
     if (movement == Movement::AllGather)
       for (std::size_t m = 1; m < members; ++m) all.insert(all.end(), from[m].begin(), from[m].end());

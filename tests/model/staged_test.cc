@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kContext = 6;
 const data::SampleShape kImages{{3, 12, 12}, 5};
-const data::SampleShape kText{{kContext}, 11, DType::Int64, {kContext}};
+const data::SampleShape kText{{kContext}, 12, DType::Int64, {kContext}};
 
 bool is_published(const std::string& name) {
   return name == "vgg-a" || name == "alexnet" || name == "overfeat-fast" || name == "cd-dnn";
@@ -33,8 +33,8 @@ struct Subject {
     if (name == "vit" || name == "gpt") plan.options.set("heads", 4);
     if (text) {
       for (std::int64_t i = 0; i < 6 * kContext; ++i) {
-        tokens.push_back((3 * i + i * i) % 11);
-        samples.labels.push_back((3 * (i + 1) + (i + 1) * (i + 1)) % 11);
+        tokens.push_back((3 * i + i * i) % 12);
+        samples.labels.push_back((3 * (i + 1) + (i + 1) * (i + 1)) % 12);
       }
     } else {
       samples = make_samples(shape, 6);
@@ -96,6 +96,12 @@ Case in_float(Case c) {
   c.tolerance = 1e-5;
   return c;
 }
+/// Members' summands are rounded before they are added.
+Case in_bfloat16(Case c) {
+  c.type = DType::BFloat16;
+  c.tolerance = 0.05;
+  return c;
+}
 class Stages : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Stages, AreTheUndividedModel) {
@@ -144,11 +150,12 @@ INSTANTIATE_TEST_SUITE_P(
                       in_float(split_case("resnet18", 2, "gpipe", 1, 1)), split_case("gpt", 2),
                       split_case("gpt", 4), split_case("gpt", 2, "1f1b", 2, 3),
                       split_case("gpt", 2, "zb_h1", 4, 6), split_case("gpt", 2, "interleaved", 4, 4),
-                      in_float(split_case("gpt", 2)), split_case("vit", 2), split_case("vit", 4),
-                      split_case("vit", 2, "1f1b", 2, 3), split_case("vit", 2, "zb_h1", 4, 6),
-                      in_float(split_case("vit", 2)), split_case("lstm", 2),
-                      split_case("lstm", 2, "zb_h1", 3, 4), in_float(split_case("lstm", 2)),
-                      split_case("resnet50", 2, "zb_h1", 3, 2)),
+                      in_float(split_case("gpt", 2)), split_case("gpt", 4, "zb_h1", 4, 6),
+                      split_case("gpt", 4, "1f1b", 2, 3), in_bfloat16(split_case("gpt", 4)),
+                      split_case("vit", 2), split_case("vit", 4), split_case("vit", 2, "1f1b", 2, 3),
+                      split_case("vit", 2, "zb_h1", 4, 6), in_float(split_case("vit", 2)),
+                      split_case("lstm", 2), split_case("lstm", 2, "zb_h1", 3, 4),
+                      in_float(split_case("lstm", 2)), split_case("resnet50", 2, "zb_h1", 3, 2)),
     name_of);
 
 // What no network chooses: every movement there is, behind a cut too.
@@ -161,7 +168,8 @@ INSTANTIATE_TEST_SUITE_P(
                       split_case("cnn", 2, "1f1b", 1, 2, {{"conv2", "outputs"}, {"fc1", "outputs"}}),
                       split_case("cnn", 2, "zb_h1", 4, 2, {{"conv2", "outputs"}, {"fc1", "outputs"}}),
                       split_case("resnet18", 2, "gpipe", 1, 1, {{"layer1.0", "none"}, {"conv1", "outputs"}}),
-                      split_case("gpt", 2, "zb_h1", 2, 3, {{"h.0.attn", "none"}, {"h.1.mlp", "none"}})),
+                      split_case("gpt", 2, "zb_h1", 2, 3, {{"h.0.attn", "none"}, {"h.1.mlp", "none"}}),
+                      split_case("gpt", 2, "1f1b", 2, 3, {{"wte", "none"}})),
     name_of);
 
 using Splits = std::map<std::string, std::string>;
@@ -204,6 +212,7 @@ INSTANTIATE_TEST_SUITE_P(
         in_few(split_case("mlp", 4, "zb_h1", 3, 2, kFromSums), 5), split_case("mlp", 4, "1f1b", 1, 1, kAll),
         in_few(split_case("mlp", 4, "zb_h1", 3, 4, kAll), 3), split_case("gpt", 2, "1f1b", 1, 2, kBlocks),
         in_few(split_case("gpt", 4, "zb_h1", 2, 2, kBlocks), 5),
+        in_few(split_case("gpt", 2, "1f1b", 2, 2, {{"ln_f", "samples"}}), 5),
         split_case("gpt", 2, "1f1b", 1, 2, kWholeGpt), split_case("vit", 2, "1f1b", 1, 2, kVitBlocks),
         in_few(split_case("vit", 4, "zb_h1", 2, 2, kVitBlocks), 5),
         in_few(split_case("lstm", 4, "1f1b", 2, 2), 5),
@@ -220,6 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(chosen(split_case("cnn", 2)), chosen(split_case("cnn", 4, "zb_h1", 3, 2)),
                       chosen(split_case("cnn", 2, "1f1b", 1, 1, {{"conv2", "outputs"}})),
                       chosen(split_case("resnet18", 2, "gpipe", 1, 1)), chosen(split_case("gpt", 2)),
+                      chosen(split_case("gpt", 2, "1f1b", 1, 2, {{"wte", "vocabulary"}})),
                       chosen(split_case("vit", 2)), chosen(split_case("lstm", 2)),
                       chosen(split_case("resnet50", 2, "gpipe", 1, 1)), chosen(split_case("vgg-a", 2)),
                       chosen(split_case("alexnet", 2, "1f1b", 2, 2)), chosen(split_case("overfeat-fast", 3)),
@@ -302,6 +312,30 @@ TEST(Division, TiedWeightsAreOfBothStages) {
   EXPECT_TRUE(std::equal(own.end() - tied.count(), own.end(), all.begin()));
 }
 
+TEST(Division, MembersShareAVocabularyAsFarAsTheyCan) {
+  Subject subject("gpt", DType::Float32);
+  Division division{.stages = {{0, 5}}, .held = {0}, .members = 4, .member = 1};
+  const auto of_tokens = [&] {
+    const auto model = subject.make();
+    model->staged()->divide(division);
+    EXPECT_EQ(model->spec().parameters.front().name, "wte.weight");
+    return std::pair(model->spec().parameters.front(), model->staged()->pieces().back().inputs);
+  };
+  const auto [part, summaries] = of_tokens();
+  EXPECT_EQ(part.split, 0);
+  EXPECT_THAT(part.shape, ElementsAre(3, 8));
+  EXPECT_EQ(summaries, 4 * 3 * kContext);  // not logits
+  subject.shape.classes = 11;
+  EXPECT_EQ(of_tokens().first.split, -1);
+  division.splits = {{"wte", "vocabulary"}};
+  try {
+    of_tokens();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("wte has 11 tokens, which 4 members can't share equally"));
+  }
+}
+
 TEST(Division, TiedWeightsOfMembers) {
   Subject subject("lstm", DType::Float64);
   subject.plan.options.set("tied", true);
@@ -360,7 +394,7 @@ TEST(Division, SaysWhatItCantDo) {
   EXPECT_THAT(
       message({.stages = {{0, 7}}, .held = {0}, .members = 3}, "vit"),
       HasSubstr("encoder.layers.encoder_layer_0.self_attention has 4 heads, which 3 members can't share"));
-  other = {.stages = {{0, 5}}, .held = {0}, .members = 2, .splits = {{"ln_f", "samples"}}};
+  other = {.stages = {{0, 5}}, .held = {0}, .members = 2, .splits = {{"ln_f", "samples"}, {"wte", "none"}}};
   EXPECT_THAT(message(other, "gpt"),
               HasSubstr("ln_f, split by samples, and wte, split by none, read one weight"));
 }

@@ -99,6 +99,23 @@ TEST_F(Divided, GivesTheSameBitsAgain) {
   EXPECT_EQ(trained(first), trained(second));
 }
 
+TEST_F(Divided, TheEndOfAnExchangeBesideTheNextPassChangesNoBit) {
+  for (const auto& [pipeline, tensor] : {std::pair(2, 1), {1, 2}, {2, 2}})
+    for (double clip : {0.0, 0.05}) {
+      plan::Plan plan = on(pipeline, "1f1b", tensor);
+      plan.optimiser.clip_norm = clip;
+      plan.exchange.slice_bytes = 64;
+      const auto hash = [&](plan::Overlap overlap) {
+        data::MemoryStorage storage;
+        plan.exchange.overlap = overlap;
+        TrainingJob job = divided_job(2 * pipeline * tensor, plan, &storage);
+        job.share_memory = false;
+        return run_training(job).outcomes[0].parameter_hash;
+      };
+      EXPECT_EQ(hash(plan::Overlap::Forward), hash(plan::Overlap::Backward)) << pipeline << tensor << clip;
+    }
+}
+
 TEST_F(Divided, SharesWithoutSamplesAndMicroBatchesWithoutSamplesDoNothing) {
   plan_.batch.global = 5;  // of 3 replicas one has a single sample
   plan_.batch.micro_batches = 2;

@@ -151,5 +151,32 @@ TEST(ProfileModel, RunsWhereBodiesRun) {
   EXPECT_EQ(fleet->recorder.steps.back().loss, 0);
 }
 
+/// Rank 0 has the first and the third of four stages. The third's weights are on their way for longer than
+/// both micro-batches take through the first, whose own travel before them.
+TEST(ProfileModel, APieceWaitsForItsOwnWeightsAlone) {
+  plan::ModelProfile profile = two_segments();
+  profile.segments.clear();
+  for (const auto& [name, weights] : {std::pair("a", 10), {"b", 10}, {"c", 2000}, {"d", 10}})
+    profile.segments.push_back({name, 4e-3, 4e-3, 0, 0, {{std::string(name) + ".weight", {weights}}}, 1});
+  auto cluster = separate_hosts(4);
+  cluster.hosts[0].network.bandwidth = 1e5;  // 80 ms for the third's
+  const auto time_of_a_step = [&](plan::Overlap overlap) {
+    auto fleet = make_fleet(profile, 4);
+    fleet->plan.batch = {.global = 16, .micro_batches = 2};
+    fleet->plan.mesh.pipeline = 2;
+    fleet->plan.pipeline.schedule = "interleaved";
+    fleet->plan.exchange.overlap = overlap;
+    fleet->plan.exchange.order = plan::BucketOrder::Priority;
+    fleet->plan.exchange.slice_bytes = 1024;
+    fleet->plan.exchange.in_flight = 1;
+    sim::World world(cluster, 4, {.fidelity = sim::Fidelity::Timing});
+    const sim::Report report =
+        world.run([&](comm::Runtime& doors) { return Fleet::train_rank(fleet.get(), &doors); });
+    EXPECT_FALSE(report.failure);
+    return to_seconds(fleet->recorder.steps.at(2).step_time);
+  };
+  EXPECT_GT(time_of_a_step(plan::Overlap::Backward) - time_of_a_step(plan::Overlap::Forward), 3e-3);
+}
+
 }  // namespace
 }  // namespace taxon::test

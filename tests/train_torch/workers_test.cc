@@ -138,7 +138,7 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     }
     if (model == "vit")
       plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}, {"patch", "7"}};
-    if (model == "gpt") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}};
+    if (model == "gpt") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "4"}};
     if (model == "lstm")  // members make summands of the embedding's gradient, which stages can't share then
       plan.model.options = {
           {"layers", "2"}, {"width", "16"}, {"tied", GetParam().tensor > 1 ? "false" : "true"}};
@@ -232,6 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
                       DividedCase{"mlp", 3, "zb_h1", 2}, DividedCase{"cnn", 1, "1f1b", 2, 1},
                       DividedCase{"cnn", 2, "1f1b", 4}, DividedCase{"gpt", 1, "gpipe", 2},
                       DividedCase{"gpt", 2, "1f1b", 2}, DividedCase{"gpt", 4, "zb_h1", 2},
+                      DividedCase{"gpt", 1, "1f1b", 4}, DividedCase{"gpt", 2, "zb_h1", 4},
                       DividedCase{"vit", 3, "zb_h1"}, DividedCase{"vit", 2, "1f1b", 2},
                       DividedCase{"lstm", 3, "zb_h1"}, DividedCase{"lstm", 2, "1f1b", 2}));
 

@@ -134,6 +134,25 @@ Loss BoundNetwork::loss(const at::Tensor& outputs, const at::Tensor& labels) con
   return own_loss ? given_loss(own_mean(outputs, labels), outputs, labels) : task_loss(outputs, labels);
 }
 
+at::Tensor BoundNetwork::summary(const at::Tensor& outputs, const at::Tensor& labels) const {
+  TAXON_CHECK(!own_loss, "a loss of the program's own needs all logits");
+  const ModelSpec& spec = tensors->spec();
+  const std::int64_t classes = outputs.size(-1);
+  const at::Tensor made =
+      summary_of_classes(spec.task, widened(outputs).reshape({-1, classes}), labels, classes * spec.member);
+  std::vector<std::int64_t> sizes = outputs.sizes().vec();
+  sizes.back() = made.size(1);
+  return made.view(sizes).movedim(-1, 1).to(compute);
+}
+
+Loss BoundNetwork::loss_of_summaries(const at::Tensor& summaries, const at::Tensor& labels) const {
+  const ModelSpec& spec = tensors->spec();
+  const std::int64_t numbers = summaries.size(1) / spec.members;
+  return model::loss_of_summaries(spec.task,
+                                  widened(summaries).movedim(1, -1).reshape({-1, spec.members, numbers}),
+                                  labels, shape.classes);
+}
+
 at::Tensor BoundNetwork::own_mean(const at::Tensor& outputs, const at::Tensor& labels) const {
   const at::Tensor given = widened(outputs), targets = as_learnt(labels, given.scalar_type());
   try {

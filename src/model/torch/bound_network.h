@@ -73,6 +73,11 @@ struct BoundNetwork {
   /// The same where somebody has made the mean over samples. `outputs`, for scores: undefined if there are
   /// none.
   Loss given_loss(const at::Tensor& mean, const at::Tensor& outputs, const at::Tensor& labels) const;
+  /// Of outputs [samples, targets..., classes of this member], as many of all as members: summaries
+  /// [samples, numbers, targets...] of the compute type.
+  at::Tensor summary(const at::Tensor& outputs, const at::Tensor& labels) const;
+  /// Of all members' summaries, one's numbers after the other's.
+  Loss loss_of_summaries(const at::Tensor& summaries, const at::Tensor& labels) const;
   /// Lets the network's layers know where the gradients of the tensors go, and the spec which are linear.
   void offer_targets();
 

@@ -22,4 +22,13 @@ using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const a
 /// The task's. `given`: [labels, classes], or [labels] for real targets.
 Loss loss_of(const Task& task, const at::Tensor& given, const at::Tensor& labels);
 
+/// Where each member of a tensor axis has the logits of its classes alone, what the others need of them are a
+/// few numbers of each label (Megatron-LM: Shoeybi et al., arXiv 1909.08053): [labels, numbers],
+/// differentiable, of logits [labels, own classes], the classes from `first` on. REQUIRES: a task of classes.
+at::Tensor summary_of_classes(const Task& task, const at::Tensor& logits, const at::Tensor& labels,
+                              std::int64_t first);
+/// The task's, of all members' summaries, [labels, members, numbers], of so many classes in all.
+Loss loss_of_summaries(const Task& task, const at::Tensor& summaries, const at::Tensor& labels,
+                       std::int64_t classes);
+
 }  // namespace taxon::model

@@ -40,7 +40,10 @@ struct NetworkSplit {
   std::vector<std::vector<NetworkStep>> stages;
   std::vector<TensorCut> cuts;      // of parameters and buffers
   std::vector<at::Tensor> partial;  // of whose gradients each member makes a summand
-  std::string account;              // Staged::account()
+  /// The last step leaves logits of the member's classes alone, and no member needs those of others: the loss
+  /// is made of summaries of these (torch/loss.h).
+  bool by_classes = false;
+  std::string account;  // Staged::account()
 };
 
 class Splitter;
@@ -97,6 +100,7 @@ class Splitter {
   /// For a step that members compute whole, of all samples or of their own; refuses other rows.
   void keep_whole(const NetworkStep& step);
   void partial(const at::Tensor& tensor) { split_.partial.push_back(tensor); }
+  void leave_classes() { split_.by_classes = true; }
   /// For the run's account.
   void tell(const std::string& line) { split_.account += (split_.account.empty() ? "" : "\n") + line; }
   void refuse(std::string reason) { reasons_.push_back(std::move(reason)); }

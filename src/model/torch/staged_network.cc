@@ -105,6 +105,7 @@ StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
   const NetworkSplit split =
       net_.network->split({division, net_.name, net_.zeros(1).inputs.front(), net_.compute});
   account_ = split.account;
+  by_classes_ = split.by_classes;
   const std::vector<NamedTensor>& parameters = net_.tensors->parameters();
   const std::vector<NamedTensor> buffers = net_.network->buffers();
   Whole whole{.spec = net_.tensors->spec()};
@@ -138,6 +139,7 @@ StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
       }
     }
   }
+  whole.steps.back().summarises = by_classes_;
   TAXON_CHECK(owned.size() == parameters.size(), owned.size(), " of ", parameters.size(), " have a segment");
   for (const at::Tensor& tensor : split.partial)
     spec.parameters[static_cast<std::size_t>(index_of(parameters, tensor))].partial = true;
@@ -175,6 +177,7 @@ void StagedNetwork::probe(Whole& whole) const {
     if (step.is_entering) entering = activations.clone();
     const auto flops = count_flops([&] {
       activations = net_.network->forward(step.stage, step.step, std::move(activations), entering);
+      if (step.summarises) activations = net_.summary(activations, net_.zeros(kSamples).labels);
     });
     Segment& segment = whole.spec.segments[i];
     for (const auto& [weight, count] : flops) segment.forward_flops += count / kSamples;
@@ -308,9 +311,16 @@ StagedNetwork::Link* StagedNetwork::link_that_took(std::size_t part, int micro) 
   return nullptr;
 }
 
-at::Tensor StagedNetwork::run(const Part& part, at::Tensor inputs, const at::Tensor& entering) {
+at::Tensor StagedNetwork::run(const Part& part, at::Tensor inputs, const at::Tensor& entering,
+                              const data::Values& labels, Range samples) {
   if (members_ == 1) return net_.network->forward(part.stage, std::move(inputs));
-  return net_.network->forward(part.stage, part.step, std::move(inputs), entering);
+  const at::Tensor outputs = net_.network->forward(part.stage, part.step, std::move(inputs), entering);
+  return part.summarises ? net_.summary(outputs, net_.labels_of(labels, samples)) : outputs;
+}
+
+Loss StagedNetwork::loss(const at::Tensor& given, const data::Values& labels, Range samples) const {
+  const at::Tensor own = net_.labels_of(labels, samples);
+  return by_classes_ ? net_.loss_of_summaries(given, own) : net_.loss(given, own);
 }
 
 void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input, View output) {
@@ -346,14 +356,14 @@ at::Tensor StagedNetwork::run(std::size_t at, const MicroBatch& micro, Graph& gr
     if (parts_[s].stage > 0 || parts_[s].step > 0) link.inputs.requires_grad_(true);
     if (const Link* took = link_that_took(s, micro.index))
       link.entering = took->inputs.detach().requires_grad_(true);
-    activations = run(parts_[s], link.inputs, link.entering);
+    activations = run(parts_[s], link.inputs, link.entering, micro.step->labels, samples);
     link.outputs = activations;
     graph.links.push_back(std::move(link));
   }
   if (!is_last(piece)) return activations;
   at::AutoGradMode enable(true);  // labels are smoothed where there are gradients
   graph.seen = activations.detach().requires_grad_(true);
-  loss = net_.loss(graph.seen, net_.labels_of(micro.step->labels, samples));
+  loss = this->loss(graph.seen, micro.step->labels, samples);
   graph.loss = loss.sum / micro.step->global_labels();
   return activations;
 }
@@ -488,10 +498,10 @@ StepOutput StagedNetwork::evaluate(int index, data::Inputs inputs, data::Values 
     for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
       // Layers may work in place, and the next piece's buffer may be this one's.
       if (parts_[s].is_entering) entering_ = activations.clone();
-      activations = run(parts_[s], activations, entering_);
+      activations = run(parts_[s], activations, entering_, labels, samples);
       if (parts_[s].reads_entering) entering_ = at::Tensor();
     }
-    if (is_last(piece)) return net_.loss(activations, net_.labels_of(labels, samples)).output();
+    if (is_last(piece)) return loss(activations, labels, samples).output();
     write(activations, ends_[at].output, output, samples.size);
     return StepOutput();
   });

@@ -54,6 +54,7 @@ class StagedNetwork final : public Staged {
   struct Step {
     int stage = 0, step = 0;  // of the network
     bool reads_entering = false, is_entering = false;
+    bool summarises = false;  // it leaves what a loss needs of the logits of some classes, in place of these
     /// Whether this member's gradient of the inputs has what a later step gave: else another member's has.
     bool adds_aside = true;
   };
@@ -94,7 +95,9 @@ class StagedNetwork final : public Staged {
   at::Tensor input_of(std::size_t piece, data::Inputs inputs, ConstView input, Range samples) const;
   /// Of a segment that reads what its stage took; null: of others.
   Link* link_that_took(std::size_t part, int micro);
-  at::Tensor run(const Part& part, at::Tensor inputs, const at::Tensor& entering);
+  at::Tensor run(const Part& part, at::Tensor inputs, const at::Tensor& entering, const data::Values& labels,
+                 Range samples);
+  Loss loss(const at::Tensor& given, const data::Values& labels, Range samples) const;
   /// Through a piece, whose graph it fills in. Of the last one the loss.
   at::Tensor run(std::size_t piece, const MicroBatch& micro, Graph& graph, Loss& loss);
   /// Leaves of a forward pass what it can't be computed again without.
@@ -114,6 +117,7 @@ class StagedNetwork final : public Staged {
   std::vector<Ends> ends_;  // of the pieces
   std::vector<Part> parts_;
   int members_ = 1;
+  bool by_classes_ = false;  // NetworkSplit's
   plan::Activations activations_ = plan::Activations::Kept;
   std::string account_;
   std::map<std::pair<int, int>, Graph> graphs_;  // by piece and micro-batch

@@ -33,9 +33,7 @@ constexpr double kDeviation = 0.02;
 
 /// Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2): its names of
 /// parameters but for a common prefix, its initial values, linear weights as torch::nn::Linear has them.
-/// Logits are products with the embedding of tokens, which is thus an input's and an output's weight: all
-/// members of a tensor axis have it, since a loss over parts of the vocabulary would have to exchange maxima
-/// and sums.
+/// Logits are products with the embedding of tokens, which is thus an input's and an output's weight.
 std::unique_ptr<Network> make(const ModelContext& context) {
   const auto options = context.plan->options.read<GptOptions>();
   const std::int64_t window = context.shape.elements();
@@ -63,20 +61,27 @@ std::unique_ptr<Network> make(const ModelContext& context) {
                                    return linear;
                                  }};
   const auto ln_f = module->register_module("ln_f", make_norm(options.width));
+  const auto vocabulary = std::make_shared<Vocabulary>(wte->weight);
+  const auto norm = [ln_f](const at::Tensor& inputs) { return ln_f->forward(inputs); };
   // The embedding of positions is a stage of its own, as a stage's parameters have its name.
   return make_transformer(
       module, options,
-      {{"wte", wte->parameters(), [wte](const at::Tensor& tokens) { return wte->forward(tokens); }},
+      {{.name = "wte",
+        .parameters = wte->parameters(),
+        .forward = [vocabulary](const at::Tensor& tokens) { return vocabulary->look_up(tokens); },
+        .vocabulary = vocabulary},
        {"wpe", wpe->parameters(),
         [wpe, dropout = options.dropout](const at::Tensor& inputs) {
           const at::Tensor positions = at::arange(inputs.size(1), at::kLong);
           return at::dropout(inputs + wpe->forward(positions), dropout, wpe->is_training());
         }}},
       blocks,
-      {{"ln_f",
-        ln_f->parameters(),
-        [ln_f, wte](const at::Tensor& inputs) { return at::linear(ln_f->forward(inputs), wte->weight); },
-        {wte->weight}}});
+      {{.name = "ln_f",
+        .parameters = ln_f->parameters(),
+        .forward = [=](const at::Tensor& inputs) { return vocabulary->logits(norm(inputs)); },
+        .borrowed = {wte->weight},
+        .vocabulary = vocabulary,
+        .before_logits = norm}});
 }
 
 }  // namespace

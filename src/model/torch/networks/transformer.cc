@@ -216,16 +216,15 @@ class TransformerNetwork final : public Network {
         stages.push_back(block_of(stage).split(name, splitter));
         continue;
       }
-      const parallel::SplitRow* wanted = splitter.wanted(name);
-      NetworkStep step{name, wanted ? wanted : &parallel::find_split("none"), end->parameters};
-      for (const at::Tensor& tensor : end->borrowed) step.parameters.push_back(tensor);
-      splitter.keep_whole(step);
-      stages.push_back({std::move(step)});
+      stages.push_back(split_end(*end, splitter));
     }
     return splitter.finish(std::move(stages));
   }
   at::Tensor forward(int stage, int step, at::Tensor inputs, const at::Tensor&) override {
-    if (end_of(stage)) return forward(stage, std::move(inputs));
+    if (const TransformerEnd* end = end_of(stage)) {
+      if (!has_logits_apart(*end)) return end->forward(inputs);
+      return step == 0 ? end->before_logits(inputs) : end->vocabulary->logits(inputs);
+    }
     return step == 0 ? block_of(stage).attention(inputs) : block_of(stage).perceptron(inputs);
   }
   void set_mode(Mode mode) override { module_->train(mode == Mode::Train); }
@@ -234,6 +233,31 @@ class TransformerNetwork final : public Network {
   ErrorKind fault() const override { return ErrorKind::Internal; }
 
  private:
+  static bool has_logits_apart(const TransformerEnd& end) {
+    return end.before_logits && end.vocabulary->is_split();
+  }
+  static std::vector<NetworkStep> split_end(const TransformerEnd& end, Splitter& splitter) {
+    const parallel::SplitRow* wanted = splitter.wanted(end.name);
+    const bool looks_up = end.vocabulary && !end.before_logits;
+    const bool by_tokens = looks_up && end.vocabulary->divides(splitter.members());
+    if (!wanted) wanted = &parallel::find_split(by_tokens ? "vocabulary" : "none");
+    std::vector<NetworkStep> steps = {{end.name, wanted, end.parameters}};
+    if (has_logits_apart(end)) {
+      splitter.keep_whole(steps.front());
+      steps.push_back({end.name + ".logits", &parallel::find_split("outputs"), end.borrowed});
+      splitter.leave_classes();
+      return steps;
+    }
+    for (const at::Tensor& tensor : end.borrowed) steps.front().parameters.push_back(tensor);
+    // Parts of a matrix, of which tokens that everybody has make summands.
+    const bool is_split = wanted->of_matrices == 0 && wanted->input == parallel::kReplicated &&
+                          wanted->output == parallel::kPartial;
+    if (looks_up && is_split)
+      end.vocabulary->split(end.name, splitter);
+    else
+      splitter.keep_whole(steps.front());
+    return steps;
+  }
   /// Null: the stage is a block.
   const TransformerEnd* end_of(int stage) const {
     const auto at = static_cast<std::size_t>(stage);
@@ -275,6 +299,22 @@ class TransformerNetwork final : public Network {
 };
 
 }  // namespace
+
+void Vocabulary::split(const std::string& name, Splitter& splitter) {
+  const int members = splitter.members();
+  if (!divides(members))
+    splitter.refuse(fmt::format("{} has {} tokens, which {} members can't share equally", name,
+                                weight_.size(0), members));
+  splitter.cut_blocks(weight_, 0, 1);
+  first_ = weight_.size(0) / members * splitter.member();
+  is_split_ = true;
+}
+
+at::Tensor Vocabulary::look_up(const at::Tensor& tokens) const {
+  if (!is_split_) return at::embedding(weight_, tokens);
+  const at::Tensor own = tokens - first_, others = (own < 0).logical_or(own >= weight_.size(0));
+  return at::embedding(weight_, own.masked_fill(others, 0)).masked_fill(others.unsqueeze(-1), 0);
+}
 
 std::span<const plan::PlanRule> transformer_rules() {
   static constexpr plan::PlanRule kRules[] = {{"model.heads", "must divide model.width", heads_divide}};

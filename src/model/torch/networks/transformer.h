@@ -80,16 +80,40 @@ struct TransformerBlocks {
   std::function<torch::nn::Linear(BlockLayer, std::int64_t in, std::int64_t out)> make_linear;
 };
 
+/// A weight with a row for each token of a vocabulary, which tokens are looked up in and with which logits
+/// are products: members of a tensor axis may have some rows each (Shoeybi et al., arXiv 1909.08053).
+class Vocabulary {
+ public:
+  explicit Vocabulary(at::Tensor weight) : weight_(std::move(weight)) {}
+  const at::Tensor& weight() const { return weight_; }
+  bool divides(int members) const { return weight_.size(0) % members == 0; }
+  void split(const std::string& name, Splitter& splitter);
+  bool is_split() const { return is_split_; }
+  /// Where it is split a summand: others' tokens are zeros.
+  at::Tensor look_up(const at::Tensor& tokens) const;
+  /// Where it is split those of the member's tokens.
+  at::Tensor logits(const at::Tensor& inputs) const { return at::linear(inputs, weight_); }
+
+ private:
+  at::Tensor weight_;
+  std::int64_t first_ = 0;  // token of the member's
+  bool is_split_ = false;
+};
+
 /// A stage before the blocks or behind them.
 struct TransformerEnd {
   std::string name;
   std::vector<at::Tensor> parameters;  // its own
   std::function<at::Tensor(const at::Tensor&)> forward;
   std::vector<at::Tensor> borrowed = {};  // that it reads beside them
+  /// It looks tokens up there, or ends in their logits. Null: neither.
+  std::shared_ptr<Vocabulary> vocabulary = nullptr;
+  std::function<at::Tensor(const at::Tensor&)> before_logits = nullptr;  // of a stage that ends in them
 };
 
 /// Divided over members, halves of blocks are split by heads and hidden features, or by samples; ends are
-/// computed by all members, or by samples.
+/// computed by all members, or by samples; those of a vocabulary by its tokens where members can share them.
+/// A stage that looks tokens up stands before the one that ends in their logits.
 std::unique_ptr<Network> make_transformer(std::shared_ptr<torch::nn::Module> module,
                                           const TransformerOptions& options,
                                           std::vector<TransformerEnd> before, const TransformerBlocks& blocks,
