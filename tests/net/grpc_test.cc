@@ -5,6 +5,7 @@
 #include "support/worlds.h"
 #if defined(TAXON_WITH_GRPC)
 #include "net/grpc/endpoints.h"
+#include "net/grpc/line.h"
 #endif
 
 namespace taxon::net {
@@ -107,6 +108,34 @@ TEST_P(Grpc, NamesWhatCarriesTheBytes) {
     EXPECT_FALSE(rank.transport().path(peer).shared_memory);
     process.barrier();
     return 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
+// gRPC's threads, which call OnDone, must not let go of a call that has the process's last channel.
+TEST_P(Grpc, CallsAreLetGoOfByTheRanksThread) {
+  auto codes = run_processes(1, [&](Process&) {
+    const auto events = std::make_shared<Events>();
+    const auto open = GetParam() == "grpc" ? open_streaming_line : open_unary_line;
+    const std::string nobody = text_of({address(127, 0, 0, 1), 1});
+    auto line = open({Rank(0), Rank(1), "ipv4:" + nobody, "", events});
+    line->send({nullptr, 0});
+    line->cancel();
+    std::vector<EndedCall> ended;
+    for (bool closed = false, failed = false; !closed || !failed; events->wait(std::chrono::seconds(1)))
+      for (Event& event : events->take()) {
+        if (auto* last = std::get_if<LineClosed>(&event)) {
+          closed = true;
+          ended.push_back(last->call);
+        } else if (auto* send = std::get_if<SendFailed>(&event)) {
+          failed = true;
+          if (send->call) ended.push_back(send->call);
+        }
+      }
+    line.reset();
+    EXPECT_EQ(ended.size(), GetParam() == "grpc" ? 1u : 2u);
+    for (const EndedCall& call : ended) EXPECT_EQ(call.use_count(), 1);
+    return testing::Test::HasFailure() ? 1 : 0;
   });
   EXPECT_THAT(codes, Each(0));
 }

@@ -32,9 +32,15 @@ struct FragmentCame {
 struct HungUp {
   Rank source;
 };
+/// A call of this rank that gRPC is done with. It comes along to be let go of by the rank's thread: whoever
+/// drops a process's last channel joins gRPC's threads (CallbackAlternativeCQ of 1.51), which none of these
+/// may do.
+using EndedCall = std::shared_ptr<const void>;
+
 /// The line to a peer takes the next fragment.
 struct LineFree {
   Rank peer;
+  EndedCall call;  // null: it goes on
 };
 /// The line to a peer takes nothing more: the peer ended the call, or the connection broke.
 struct LineEnding {
@@ -43,12 +49,14 @@ struct LineEnding {
 /// What was sent last did not get there.
 struct SendFailed {
   Rank peer;
-  std::string why;
+  std::string why;  // empty: LineClosed will say it
+  EndedCall call;
 };
 /// The line to a peer is closed; it was the last word about it.
 struct LineClosed {
   Rank peer;
   std::string why;
+  EndedCall call;
 };
 using Event = std::variant<FragmentCame, HungUp, LineFree, LineEnding, SendFailed, LineClosed>;
 

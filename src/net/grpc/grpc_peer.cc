@@ -12,8 +12,8 @@ bool GrpcPeer::start(Op& op) {
 }
 
 void GrpcPeer::pump() {
-  if (queue_.empty() || sending_ || queue_.cut() || lost_) return;
-  sending_ = true;
+  if (queue_.empty() || sending_ != Sending::No || queue_.cut() || lost_) return;
+  sending_ = Sending::Yes;
   line_->send(next_fragment());
   if (queue_.is_whole()) queue_.pop();
 }
@@ -36,11 +36,9 @@ grpc::ByteBuffer GrpcPeer::next_fragment() {
 }
 
 void GrpcPeer::line_free() {
-  sending_ = false;
+  sending_ = Sending::No;
   pump();
 }
-
-void GrpcPeer::line_closed() { closed_ = true; }
 
 void GrpcPeer::fail(const std::string& why) {
   if (lost_) return;

@@ -32,17 +32,18 @@ class GrpcPeer {
   bool forget(Op& op) { return queue_.forget(op); }
   bool has_queue() const { return !queue_.empty(); }
   /// Nothing is queued or on its way into the line.
-  bool idle() const { return queue_.empty() && !sending_; }
+  bool idle() const { return queue_.empty() && sending_ == Sending::No; }
 
   void line_free();
-  void line_closed();
+  void send_failed() { sending_ = Sending::Failed; }
+  void line_closed() { closed_ = true; }
   /// The connection broke: every operation with this peer fails with it.
   void fail(const std::string& why);
 
   Line& line() { return *line_; }
   const Line& line() const { return *line_; }
-  /// LineClosed came.
-  bool closed() const { return closed_; }
+  /// gRPC is done with the line, and with what was sent by it last.
+  bool closed() const { return closed_ && sending_ != Sending::Yes; }
   /// Null while the peer is there.
   std::exception_ptr lost() const { return lost_; }
   /// lost(), once: null when it was asked since.
@@ -55,7 +56,7 @@ class GrpcPeer {
   const Setting setting_;
   const std::unique_ptr<Line> line_;
   SendQueue queue_;
-  bool sending_ = false;
+  enum class Sending { No, Yes, Failed } sending_ = Sending::No;
   bool closed_ = false;
   std::exception_ptr lost_, news_;
 };

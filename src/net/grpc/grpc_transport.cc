@@ -68,7 +68,7 @@ class GrpcTransport::Impl {
   void handle(HungUp& gone) { lose(gone.source, "the rank ended the connection (gRPC)"); }
   void handle(LineFree& free) { peer(free.peer).line_free(); }
   void handle(LineEnding& ending) { peer(ending.peer).line().let_go(); }
-  void handle(SendFailed& failed) { lose(failed.peer, failed.why); }
+  void handle(SendFailed& failed);
   void handle(LineClosed& closed);
   void lose(Rank rank, const std::string& why) { peer(rank).fail(why); }
   void look_for_failures();
@@ -160,6 +160,11 @@ void GrpcTransport::Impl::handle(FragmentCame& came) {
   const std::size_t head = std::min(bytes.size(), sizeof(WireHeader));
   inbox.arrived(bytes.slice(0, head), bytes.slice(head, bytes.size() - head));
   came.arrival->taken();
+}
+
+void GrpcTransport::Impl::handle(SendFailed& failed) {
+  peer(failed.peer).send_failed();
+  if (!failed.why.empty()) lose(failed.peer, failed.why);
 }
 
 void GrpcTransport::Impl::handle(LineClosed& closed) {

@@ -45,15 +45,18 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     StartWrite(&fragment_);
   }
   void OnWriteDone(bool ok) override {
-    if (ok) setting_.events->push(LineFree{setting_.peer});
+    if (ok)
+      setting_.events->push(LineFree{setting_.peer, nullptr});
+    else
+      setting_.events->push(SendFailed{setting_.peer, "", nullptr});
   }
   void OnReadDone(bool ok) override {
     if (ok) return StartRead(&never_);
     setting_.events->push(LineEnding{setting_.peer});
   }
   void OnDone(const grpc::Status& status) override {
-    setting_.events->push(LineClosed{setting_.peer, words(status)});
-    const std::shared_ptr<Stream> last = std::move(self_);
+    const auto events = setting_.events;  // outlives this call, which the rank's thread may now let go of
+    events->push(LineClosed{setting_.peer, words(status), std::move(self_)});
   }
   grpc::ClientContext& context() { return context_; }
 
@@ -112,11 +115,11 @@ class Message final : public grpc::ClientUnaryReactor {
     return message;
   }
   void OnDone(const grpc::Status& status) override {
+    const auto events = setting_.events;  // as above
     if (status.ok())
-      setting_.events->push(LineFree{setting_.peer});
+      events->push(LineFree{setting_.peer, std::move(self_)});
     else
-      setting_.events->push(SendFailed{setting_.peer, words(status)});
-    const std::shared_ptr<Message> last = std::move(self_);
+      events->push(SendFailed{setting_.peer, words(status), std::move(self_)});
   }
   grpc::ClientContext& context() { return context_; }
 
