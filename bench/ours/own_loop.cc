@@ -49,13 +49,8 @@ torch::nn::Sequential cnn() {
 void run(const plan::Plan& plan, const std::string& weights) {
   constexpr const char* kFolder = "/usr/share/datasets/fashion-mnist";
   const Dataset train = load_fashion_mnist(kFolder, "train"), test = load_fashion_mnist(kFolder, "t10k");
-  const auto format = plan.model.memory_format == plan::MemoryFormat::ChannelsLast
-                          ? at::MemoryFormat::ChannelsLast
-                          : at::MemoryFormat::Contiguous;
   torch::nn::Sequential net = cnn();
   if (!weights.empty()) begin_with(*net, weights);
-  for (auto& parameter : net->parameters())
-    if (parameter.dim() == 4) parameter.set_data(parameter.detach().clone(format));
   Job job = Job::from_environment(plan);
   Steps steps;
   std::vector<double> seconds;
@@ -66,7 +61,7 @@ void run(const plan::Plan& plan, const std::string& weights) {
     while (model.active()) {
       const auto begin = std::chrono::steady_clock::now();
       const auto share = torch::tensor(at::ArrayRef(model.share().data(), model.share().size()));
-      const auto output = model.forward(train.samples.index_select(0, share).contiguous(format));
+      const auto output = model.forward(train.samples.index_select(0, share));
       const auto loss = torch::nn::functional::cross_entropy(output, train.labels.index_select(0, share));
       loss.backward();
       model.step(loss.item<double>());

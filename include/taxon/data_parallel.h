@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,7 @@ class DataParallel {
   /// Waits for all ranks, and for the first step. Throws as taxon::train().
   DataParallel(Job& job, Net net, DataParallelOptions options)
       : net_(std::move(net)),
+        images_(model::format_of(job.plan().model.memory_format, at::MemoryFormat::Preserve)),
         model_(*net_, job.plan().precision.compute, job.plan().model.frozen, turns_, options.weights),
         loop_(job, model_, turns_, std::move(options)) {
     model::use_threads(job.process().threads());
@@ -60,12 +62,12 @@ class DataParallel {
   /// whatever the number of ranks. Who takes others takes as many. REQUIRES: active().
   std::span<const std::int64_t> share() const { return data::whole(loop_.step()->labels); }
 
-  /// The module's forward pass. Tensors, vectors and tuples of them come back ready for backward(): of a loss
-  /// that is a mean over the share. Without gradients (torch::NoGradGuard), and after the end, as the
-  /// module's.
+  /// The module's forward pass, of tensors that are images in the order of the plan's model.memory_format
+  /// (auto: as they are). Tensors, vectors and tuples of them come back ready for backward(): of a loss that
+  /// is a mean over the share. Without gradients (torch::NoGradGuard), and after the end, as the module's.
   template <class... Inputs>
   auto forward(Inputs&&... inputs) {
-    return weighted(net_->forward(std::forward<Inputs>(inputs)...));
+    return weighted(net_->forward(arranged(std::forward<Inputs>(inputs))...));
   }
   /// What a term of the loss that goes around forward()'s outputs (a penalty on weights) is multiplied with,
   /// or it counts as often as there are ranks: the share's part of the step's samples. REQUIRES: active().
@@ -103,6 +105,13 @@ class DataParallel {
   const train::Outcome& outcome() const { return loop_.outcome(); }
 
  private:
+  template <class Input>
+  decltype(auto) arranged(Input&& input) const {
+    if constexpr (std::is_same_v<std::remove_cvref_t<Input>, at::Tensor>)
+      return model::arranged(input, images_);
+    else
+      return std::forward<Input>(input);
+  }
   at::Tensor weighted(at::Tensor output) {
     return active() ? model_.weighted(*loop_.step(), {std::move(output)}).front() : output;
   }
@@ -119,6 +128,7 @@ class DataParallel {
   }
 
   Net net_;
+  at::MemoryFormat images_;
   job::StepTurns turns_;
   model::ModuleModel model_;
   job::OwnLoop loop_;

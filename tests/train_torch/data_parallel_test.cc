@@ -157,6 +157,35 @@ TEST_P(DataParallelFamilies, TrainTheOwnLoopsModel) {
   EXPECT_EQ(all[0], all[2]);
 }
 
+/// Keeps what it was given.
+struct ViewerImpl : torch::nn::Module {
+  ViewerImpl() : scale(register_parameter("scale", torch::ones({1}))) {}
+  torch::Tensor forward(const torch::Tensor& images, int times) {
+    seen = images;
+    return (images * scale).sum() * times;
+  }
+  torch::Tensor scale, seen;
+};
+TORCH_MODULE(Viewer);
+
+TEST(DataParallel, ImagesLieInTheOrderOfThePlan) {
+  TAXON_SKIP_UCX;
+  const auto view = [](job::Job& job, const ProcessLog&) {
+    Viewer net;
+    DataParallel model(job, net, {.samples = kSamples});
+    for (std::int64_t channels = 1; model.active(); channels = 4 - channels) {
+      const torch::Tensor images = torch::rand({5, channels, 4, 6});
+      model.forward(images, 2).backward();
+      EXPECT_TRUE(net->seen.equal(images));
+      EXPECT_EQ(net->seen.suggest_memory_format(), at::MemoryFormat::ChannelsLast) << channels;
+      model.step();
+    }
+  };
+  const ProcessLog log;
+  EXPECT_THAT(run_ranks(1, plan_with({"model.memory_format=channels_last"}), view, log), Each(0))
+      << log.read();
+}
+
 TEST(DataParallel, PassesUnderNoSyncAddUpToOne) {
   TAXON_SKIP_UCX;
   const ProcessLog whole, halves;

@@ -74,13 +74,6 @@ BoundNetwork::Batch BoundNetwork::zeros(std::int64_t samples) const {
   return made;
 }
 
-at::Tensor BoundNetwork::arranged(const at::Tensor& inputs) const {
-  if (format != at::MemoryFormat::ChannelsLast || inputs.dim() != 4) return inputs;
-  // Of one channel both orders are one, which only its strides can tell the layers.
-  if (inputs.size(1) == 1) return inputs.as_strided(inputs.sizes(), {inputs.stride(0), 1, inputs.size(3), 1});
-  return inputs.contiguous(format);
-}
-
 std::vector<std::int64_t> BoundNetwork::shape_of_logits(std::int64_t samples) const {
   std::vector<std::int64_t> wanted = {samples};
   wanted.insert(wanted.end(), shape.target.begin(), shape.target.end());
@@ -109,7 +102,7 @@ std::vector<at::Tensor> BoundNetwork::inputs_of(const data::Inputs& inputs, Rang
   std::vector<at::Tensor> all;
   for (const data::Part& part : shape.inputs()) {
     const at::Tensor values = view_of(inputs.parts.at(all.size()), part.extents, samples);
-    all.push_back(values.is_floating_point()          ? arranged(values.to(compute))
+    all.push_back(values.is_floating_point()          ? arranged(values.to(compute), format)
                   : values.scalar_type() == at::kByte ? values.to(at::kBool)
                                                       : values);
   }

@@ -61,8 +61,6 @@ struct BoundNetwork {
   at::Tensor labels_of(const data::Values& labels, Range samples) const;
   /// So many samples, for a look at what becomes of them.
   Batch zeros(std::int64_t samples) const;
-  /// Images in the order in which layers then go on.
-  at::Tensor arranged(const at::Tensor& inputs) const;
   /// Whether what the network gave for so many samples are logits, or numbers where targets are real.
   bool gives_logits(const at::Tensor& outputs, std::int64_t samples) const;
   /// As [labels, classes], or [labels] where targets are real numbers. Throws Error{Data} for another shape.

@@ -65,6 +65,19 @@ at::ScalarType scalar_type(DType type) {
   return kTypes[static_cast<std::size_t>(type)];
 }
 
+at::MemoryFormat format_of(plan::MemoryFormat format, at::MemoryFormat automatic) {
+  if (format == plan::MemoryFormat::ChannelsLast) return at::MemoryFormat::ChannelsLast;
+  return format == plan::MemoryFormat::Auto ? automatic : at::MemoryFormat::Contiguous;
+}
+
+at::Tensor arranged(const at::Tensor& batch, at::MemoryFormat format) {
+  if (format == at::MemoryFormat::Preserve || batch.dim() != 4 || !batch.is_floating_point()) return batch;
+  // Of one channel both orders are one, which only its strides can tell the layers.
+  if (format == at::MemoryFormat::ChannelsLast && batch.size(1) == 1 && batch.is_contiguous())
+    return batch.as_strided(batch.sizes(), {batch.stride(0), 1, batch.size(3), 1});
+  return batch.contiguous(format);
+}
+
 RandomStream::RandomStream(std::uint64_t seed)
     : state_(at::make_generator<at::CPUGeneratorImpl>(seed).get_state()) {}
 

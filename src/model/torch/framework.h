@@ -8,10 +8,17 @@
 
 #include "base/dtype.h"
 #include "base/view.h"
+#include "plan/plan.h"
 
 namespace taxon::model {
 
 at::ScalarType scalar_type(DType type);
+/// What the plan says, where it leaves the choice: `automatic`.
+at::MemoryFormat format_of(plan::MemoryFormat format, at::MemoryFormat automatic);
+
+/// A batch of images (four dimensions of floating point) in that order in memory; Preserve, and anything
+/// else than images: as it is.
+at::Tensor arranged(const at::Tensor& batch, at::MemoryFormat format);
 
 /// A stream of the framework's random numbers (Mersenne twister) while nobody draws from it.
 class RandomStream {

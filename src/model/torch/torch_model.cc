@@ -18,11 +18,6 @@
 namespace taxon::model {
 namespace {
 
-at::MemoryFormat format_of(plan::MemoryFormat format, at::MemoryFormat fastest) {
-  if (format == plan::MemoryFormat::ChannelsLast) return at::MemoryFormat::ChannelsLast;
-  return format == plan::MemoryFormat::Auto ? fastest : at::MemoryFormat::Contiguous;
-}
-
 plan::ModelReturns returns_of(const plan::ModelPlan& model) {
   return plan::comes_in_a_file(model) ? model.options.read<plan::ModelFileOptions>().returns
                                       : plan::ModelReturns::Logits;
