@@ -9,65 +9,91 @@
 
 namespace taxon::data {
 
-/// Image files with labels, wherever they lie. Immutable; any thread.
-class ImageSource {
+/// Files of samples, one for each input, with labels, wherever they lie. Immutable; any thread.
+class SampleFiles {
  public:
-  virtual ~ImageSource() = default;
+  virtual ~SampleFiles() = default;
   virtual std::int64_t size() const = 0;
   virtual std::int64_t label(std::int64_t index) const = 0;
   /// Path, and what is needed to find the file within that.
-  virtual std::string name(std::int64_t index) const = 0;
+  virtual std::string name(std::int64_t index, std::size_t input) const = 0;
   /// The whole file. Throws Error{Data}.
-  virtual std::vector<std::byte> bytes(std::int64_t index) const = 0;
+  virtual std::vector<std::byte> bytes(std::int64_t index, std::size_t input) const = 0;
   /// The first bytes of it: `most`, or all there are.
-  virtual std::vector<std::byte> head(std::int64_t index, std::size_t most) const = 0;
+  virtual std::vector<std::byte> head(std::int64_t index, std::size_t input, std::size_t most) const = 0;
+};
+
+/// One of these files.
+struct SampleFile {
+  const SampleFiles& files;
+  std::int64_t index = 0;
+  std::size_t input = 0;
+  std::string name() const { return files.name(index, input); }
+  std::vector<std::byte> bytes() const { return files.bytes(index, input); }
+  std::vector<std::byte> head(std::size_t most) const { return files.head(index, input, most); }
 };
 
 /// Keys of data sets of image files.
-enum class ImageCheck : std::uint8_t { None, Heads, All };
+enum class FileCheck : std::uint8_t { None, Heads, All };
 struct ImageOptions {
   int channels = 3;
   std::int64_t height = 0, width = 0;
-  ImageCheck check = ImageCheck::Heads;
+  FileCheck check = FileCheck::Heads;
 };
 
-/// Images that are decoded when they are read: (pixel / 255 - mean) / deviation, each brought to one size.
-class EncodedImages final : public Dataset {
+/// What the files of one input become. Immutable; any thread. Throws ImageFault or Error{Data} for a file
+/// that can't be used.
+class FileDecoder {
  public:
-  /// `extents`: of all samples. Looks at the files as the options say.
-  EncodedImages(std::unique_ptr<ImageSource> source, const ImageOptions& options, const ImageExtents& extents,
-                int classes, const OpenContext& context);
+  virtual ~FileDecoder() = default;
+  virtual const Part& part() const = 0;
+  /// Looks at a file as far as `what`, which is not None, says.
+  virtual void check(const SampleFile& file, FileCheck what) const = 0;
+  /// REQUIRES: as much room as the part has elements, of its type.
+  virtual void read(const SampleFile& file, const Room& to) const = 0;
+};
+using FileDecoders = std::vector<std::shared_ptr<const FileDecoder>>;
+
+/// Images, each brought to one size, (pixel / 255 - mean) / deviation: the one that the options say, or that
+/// of the first that can be read. Throws Error{Data} if there is none.
+std::shared_ptr<const FileDecoder> image_decoder(const SampleFiles& files, std::size_t input,
+                                                 const ImageOptions& options, const OpenContext& context);
+/// NumPy arrays, each of one sample, taken as that type, of the shape of the first that can be read; unsigned
+/// bytes as float32 are pixels. Throws as above.
+std::shared_ptr<const FileDecoder> array_decoder(const SampleFiles& files, std::size_t input, DType type,
+                                                 const OpenContext& context);
+
+/// Samples whose files are decoded when they are read.
+class EncodedSamples final : public Dataset {
+ public:
+  /// A decoder for each input. Looks at the files as `check` says.
+  EncodedSamples(std::unique_ptr<SampleFiles> files, FileDecoders decoders, FileCheck check, int classes,
+                 const OpenContext& context);
   std::int64_t size() const override { return static_cast<std::int64_t>(usable_.size()); }
   const SampleShape& shape() const override { return shape_; }
-  void read(std::span<const std::int64_t> indices, std::span<float> inputs,
-            std::span<std::int64_t> labels) const override;
-  bool read_usable(std::int64_t index, std::span<float> input, std::int64_t& label) const override;
+  void read_parts(std::optional<std::int64_t> epoch, std::span<const std::int64_t> indices,
+                  const Rooms& rooms) const override;
+  bool read_usable(std::int64_t index, const Rooms& room) const override;
   bool may_leave_out() const override { return true; }
   bool is_slow() const override { return true; }
 
  private:
-  void check(ImageCheck what);
-  void read_file(std::int64_t file, std::span<float> input) const;
-  void require_size(const ImageExtents& found) const;
+  template <class Look>
+  bool is_usable(std::int64_t sample, Look&& look) const;
 
-  const std::unique_ptr<ImageSource> source_;
-  const ImageOptions options_;
-  const ImageExtents extents_;
+  const std::unique_ptr<SampleFiles> files_;
+  const FileDecoders decoders_;
   const std::shared_ptr<FaultLog> faults_;
   SampleShape shape_;
-  std::vector<std::int64_t> usable_;  // files, as far as is known
-  float scale_, shift_;               // pixel * scale + shift
+  std::vector<std::int64_t> usable_;  // samples, as far as is known
 };
-
-/// What the options ask for, or the size of the first image. Throws Error{Data} if there is none.
-ImageExtents common_extents(const ImageSource& source, const ImageOptions& options, FaultLog& faults);
 
 }  // namespace taxon::data
 
 namespace taxon::plan {
 
 template <>
-struct Words<data::ImageCheck> {
+struct Words<data::FileCheck> {
   static constexpr std::string_view all[] = {"none", "heads", "all"};
 };
 
@@ -89,7 +115,7 @@ void visit_fields(O& o, V&& visit) {
   visit(plan::Field{.key = "width", .sentence = kSize, .min = 0, .max = 65536}, o.width);
   visit(plan::Field{.key = "check",
                     .sentence = "What is looked at before the run. none: names; heads: kind and size of each "
-                                "image; all: every pixel."},
+                                "image, and arrays; all: every pixel."},
         o.check);
 }
 
