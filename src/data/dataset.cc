@@ -45,6 +45,18 @@ void Dataset::read_parts(std::optional<std::int64_t>, std::span<const std::int64
     read(indices, numbers(rooms.inputs[0]), whole(rooms.labels));
 }
 
+Rooms Rooms::of(std::size_t sample, std::size_t samples) const {
+  const auto of_sample = [&](const Room& room) {
+    return room.visit([&](auto elements) {
+      const std::size_t each = elements.size() / samples;
+      return Room(elements.subspan(sample * each, each));
+    });
+  };
+  Rooms one{.inputs = {}, .labels = of_sample(labels)};
+  for (const Room& input : inputs) one.inputs.push_back(of_sample(input));
+  return one;
+}
+
 Samples::Samples(const SampleShape& shape, std::size_t size)
     : labels(shape.target_type, size * static_cast<std::size_t>(shape.targets())) {
   for (const Part& part : shape.inputs())
@@ -93,15 +105,11 @@ Datasets open_datasets(const plan::DataPlan& plan, const Storage& storage, std::
 
 void read_usable(const Dataset& whole, std::int64_t size,
                  const std::function<std::int64_t(std::int64_t)>& in_whole,
-                 std::span<const std::int64_t> indices, std::span<float> inputs,
-                 std::span<std::int64_t> labels) {
-  const auto elements = static_cast<std::size_t>(whole.shape().elements());
-  TAXON_CHECK(inputs.size() == indices.size() * elements && labels.size() == indices.size());
+                 std::span<const std::int64_t> indices, const Rooms& rooms) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
+    const Rooms room = rooms.of(i, indices.size());
     std::int64_t tried = 0;
-    while (tried < size && !whole.read_usable(in_whole((indices[i] + tried) % size),
-                                              inputs.subspan(i * elements, elements), labels[i]))
-      ++tried;
+    while (tried < size && !whole.read_usable(in_whole((indices[i] + tried) % size), room)) ++tried;
     if (tried == size) throw Error(ErrorKind::Data, "data: there is no sample that can be read any more");
   }
 }

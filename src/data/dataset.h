@@ -23,6 +23,8 @@ namespace taxon::data {
 struct Rooms {
   std::vector<Room> inputs;
   Room labels;
+  /// Of one of so many samples.
+  Rooms of(std::size_t sample, std::size_t samples) const;
 };
 
 /// Samples with what is to be learnt of them, addressable by index. Immutable and safe for concurrent
@@ -48,8 +50,8 @@ class Dataset {
                           const Rooms& rooms) const;
   /// Reads one sample. False: it turns out to be faulty, which the log of faults has, and the plan says to
   /// leave such out.
-  virtual bool read_usable(std::int64_t index, std::span<float> input, std::int64_t& label) const {
-    read({&index, 1}, input, {&label, 1});
+  virtual bool read_usable(std::int64_t index, const Rooms& room) const {
+    read_parts({}, {&index, 1}, room);
     return true;
   }
   /// Whether read_usable() may say no.
@@ -77,12 +79,11 @@ struct Samples {
 /// As Dataset::read_parts(), into memory of its own.
 Samples read_samples(const Dataset& dataset, std::span<const std::int64_t> indices);
 
-/// What read() does where samples may turn out to be faulty: of the `size` samples of a set, which are those
-/// that `in_whole` says, the next one takes a faulty one's place. Throws Error{Data} if all are faulty.
+/// What read_parts() does where samples may turn out to be faulty: of the `size` samples of a set, which are
+/// those that `in_whole` says, the next one takes a faulty one's place. Throws Error{Data} if all are faulty.
 void read_usable(const Dataset& whole, std::int64_t size,
                  const std::function<std::int64_t(std::int64_t)>& in_whole,
-                 std::span<const std::int64_t> indices, std::span<float> inputs,
-                 std::span<std::int64_t> labels);
+                 std::span<const std::int64_t> indices, const Rooms& rooms);
 
 /// What a plan names.
 struct Datasets {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -116,6 +117,34 @@ NpyFile parse_npy(std::vector<std::byte> bytes, const std::string& path) {
     foreign(path, fmt::format("{}: its header promises {} bytes of elements, it has {}",
                               held < wanted ? "is cut short" : "is too long", wanted, held));
   return file;
+}
+
+bool is_pixels(const NpyFile& file, DType type) {
+  return type == DType::Float32 && file.kind == 'u' && file.width == 1;
+}
+
+std::vector<std::int64_t> sample_extents(std::vector<std::int64_t> extents, bool are_pixels) {
+  if (extents.empty()) return {1};
+  if (are_pixels && extents.size() == 2) return {1, extents[0], extents[1]};
+  return extents;
+}
+
+std::string fault_of_elements(const NpyFile& file, DType type, Range elements, std::string_view what) {
+  for (std::size_t k = 0; k < elements.size; ++k) {
+    const double value = file.number(elements.begin + k);
+    if (type == DType::Float32 && !std::isfinite(static_cast<float>(value)))
+      return fmt::format("its {} {} is not finite", what, k);
+    if (type == DType::Int64 && value != std::floor(value))
+      return fmt::format("its {} {} is {}, and whole numbers are wanted", what, k, value);
+    if (type == DType::UInt8 && value != 0 && value != 1)
+      return fmt::format("its {} {} is {}, and 0 and 1 are wanted", what, k, value);
+  }
+  return {};
+}
+
+NumberScale scale_of(const NpyFile& file, DType type, const plan::DataPlan& plan) {
+  if (!is_pixels(file, type)) return {};
+  return {1 / (255 * plan.deviation), plan.mean / plan.deviation};
 }
 
 }  // namespace taxon::data

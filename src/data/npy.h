@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/view.h"
+#include "plan/plan.h"
 
 namespace taxon::data {
 
@@ -25,5 +28,21 @@ struct NpyFile {
 /// Throws Error{Data} naming `path` unless `bytes` are an array of little-endian numbers of 1, 2 (whole
 /// ones), 4 or 8 bytes in C order, with at least one extent and exactly as many elements as its extents say.
 NpyFile parse_npy(std::vector<std::byte> bytes, const std::string& path);
+
+// Elements taken as a type.
+
+/// Unsigned bytes as numbers: these are normalised.
+bool is_pixels(const NpyFile& file, DType type);
+/// Of one sample, as a model sees it: one number is a list of one, and pixels of two extents have one
+/// channel.
+std::vector<std::int64_t> sample_extents(std::vector<std::int64_t> extents, bool are_pixels);
+/// What is wrong with these elements, "its element 3 is not finite"; empty: nothing.
+std::string fault_of_elements(const NpyFile& file, DType type, Range elements, std::string_view what);
+/// What becomes of a number.
+struct NumberScale {
+  double scale = 1, shift = 0;
+  double operator()(double number) const { return number * scale - shift; }
+};
+NumberScale scale_of(const NpyFile& file, DType type, const plan::DataPlan& plan);
 
 }  // namespace taxon::data

@@ -22,8 +22,7 @@ class Selection final : public Dataset {
                   const Rooms& rooms) const override {
     if (!whole_->may_leave_out()) return whole_->read_parts(epoch, in_whole(indices), rooms);
     data::read_usable(
-        *whole_, size_, [this](std::int64_t index) { return in_whole(index); }, indices,
-        numbers(rooms.inputs[0]), data::whole(rooms.labels));
+        *whole_, size_, [this](std::int64_t index) { return in_whole(index); }, indices, rooms);
   }
   bool is_slow() const override { return whole_->is_slow(); }
   tensor::Cost cost(std::int64_t samples) const override { return whole_->cost(samples); }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/row_members.h"
 #include "data/selection.h"
 
 namespace taxon::data {
@@ -41,6 +42,10 @@ void require_samples(const plan::DataPlan& plan, const Dataset* set, std::string
 }  // namespace
 
 Datasets open_split(const plan::Plan& plan, const Storage& storage, const OwnRows& own) {
+  Problems problems;
+  require_members(problems, "datasets", own.datasets, std::pair{"open", &DatasetRow::open});
+  require_members(problems, "transforms", own.transforms, std::pair{"make", &TransformRow::make});
+  problems.require_none();
   Datasets sets = open_datasets(plan.data, storage, own.datasets);
   const bool drawn = find_dataset(plan.data.dataset, own.datasets).by_class || plan.data.split_seed != 0;
   set_aside(plan.data, drawn ? Order::Drawn : Order::AsTheyLie, sets);

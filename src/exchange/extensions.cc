@@ -1,5 +1,7 @@
 #include "exchange/extensions.h"
 
+#include "base/row_members.h"
+
 namespace taxon::exchange {
 namespace {
 
@@ -13,7 +15,32 @@ std::vector<std::string> names_of(std::span<const Row> own, std::span<const Row>
 
 }  // namespace
 
+void require_whole(const Extensions& own) {
+  using std::pair;
+  Problems problems;
+  require_members(problems, "topologies", own.topologies, pair{"make", &TopologyRow::make},
+                  pair{"owned", &TopologyRow::owned}, pair{"scheduling", &TopologyRow::scheduling});
+  require_members(problems, "graphs", own.graphs, pair{"at", &GraphRow::at});
+  require_members(problems, "outer_rules", own.outer_rules, pair{"make", &optim::OuterRow::make});
+  require_members(problems, "late_rules", own.late_rules);
+  require_members(problems, "rules", own.rules, pair{"make", &optim::RuleRow::make});
+  require_members(problems, "codecs", own.codecs, pair{"make", &codec::CodecRow::make});
+  require_members(problems, "collectives", own.collectives, pair{"applies", &comm::CollectiveRow::applies},
+                  pair{"estimate", &comm::CollectiveRow::estimate}, pair{"sent", &comm::CollectiveRow::sent},
+                  pair{"steps", &comm::CollectiveRow::steps});
+  require_members(problems, "schedules", own.schedules, pair{"make", &optim::ScheduleRow::make});
+  require_members(problems, "consistencies", own.consistencies, pair{"make", &ConsistencyRow::make});
+  require_members(problems, "pipelines", own.pipelines, pair{"options", &program::ScheduleRow::options},
+                  pair{"ranks", &program::ScheduleRow::ranks},
+                  pair{"problems", &program::ScheduleRow::problems},
+                  pair{"actions", &program::ScheduleRow::actions});
+  require_members(problems, "splits", own.splits);
+  require_members(problems, "layer_kinds", own.layer_kinds, pair{"has", &parallel::LayerKind::has});
+  problems.require_none();
+}
+
 plan::Catalogue catalogue(const Extensions& own) {
+  require_whole(own);
   plan::Catalogue known;
   known.rules = optim::known_rules(own.rules);
   known.schedules = optim::known_schedules(own.schedules);

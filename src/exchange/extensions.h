@@ -33,8 +33,11 @@ struct Extensions {
   std::span<const parallel::LayerKind> layer_kinds;
 };
 
+/// Throws Error{Usage} that lists every row without a name, or without a function that its table calls.
+void require_whole(const Extensions& own);
+
 /// What a plan's exchange, optimiser and mesh may name, for plan::check_plan(). Models, datasets and
-/// transports are for the caller to add.
+/// transports are for the caller to add. Throws as require_whole().
 plan::Catalogue catalogue(const Extensions& own = {});
 
 }  // namespace taxon::exchange

@@ -37,6 +37,7 @@ launch::Identity identity_of(const launch::Environment& environment) {
 }
 
 ProcessOptions process_options(const plan::Plan& plan, const JobOptions& options) {
+  exchange::require_whole(options.own);
   const launch::Environment environment = launch::process_environment();
   ProcessOptions process;
   process.identity = identity_of(environment);

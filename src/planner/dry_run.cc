@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <regex>
+
 #include "base/units.h"
 #include "data/sampler.h"
 #include "data/storage.h"
@@ -13,13 +15,18 @@
 #include "exchange/levels/levels.h"
 #include "job/inputs.h"
 #include "launch/host.h"
+#include "net/loopback/loopback.h"
 #include "net/transport_choice.h"
 #include "optim/rule.h"
 #include "plan/axes.h"
 #include "plan/changes.h"
-#include "train/start/divided.h"
+#include "plan/mesh.h"
+#include "task/poll_loop.h"
+#include "tensor/cpu_device.h"
+#include "train/start/forecast.h"
 #include "train/start/layout.h"
 #include "train/state/arena_bytes.h"
+#include "train/state/state.h"
 
 namespace taxon::planner {
 namespace {
@@ -31,38 +38,40 @@ data::Samples read_share(const plan::Plan& plan, const data::Dataset& train, int
 }
 
 /// As far as a plan tells: nodes are what it says, or all workers of this machine.
-std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world_size) {
-  bool shares_memory =
+train::Surroundings surroundings_of(const plan::Plan& plan, int world_size) {
+  const bool share_memory =
       net::find_transport_choice(plan.transport.kind).memory == net::TransportChoice::Memory::Shared;
-  int node = plan.mesh.node > 0 ? plan.mesh.node : shares_memory ? world_size : 1;
+  return {plan.mesh.node > 0 ? plan.mesh.node : share_memory ? world_size : 1, share_memory};
+}
+
+std::vector<exchange::LevelShape> level_shapes(const plan::Plan& plan, int world_size) {
+  const auto [node, share_memory] = surroundings_of(plan, world_size);
   std::vector<exchange::LevelShape> shapes;
   for (const plan::LevelPlan& level : plan.exchange.levels) {
     auto members = exchange::members_of(level.group, Rank(0), world_size, node);
     shapes.push_back({static_cast<int>(members.size()),
-                      shares_memory && level.group != plan::LevelGroup::Across, plan.mesh.servers});
+                      share_memory && level.group != plan::LevelGroup::Across, plan.mesh.servers});
   }
   return shapes;
 }
 
-}  // namespace
+/// What a run costs its ranks.
+struct RunCosts {
+  plan::ResolvedPlan resolved;  // of the first rank's part
+  std::string lines;
+};
 
-std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const exchange::Extensions& own) {
-  data::FileStorage storage;
-  job::TrainingInputs training = job::open_training_inputs(plan, storage, 0, world_size);
+/// Where every worker has the whole model.
+RunCosts costs_of_workers(const plan::Plan& plan, job::TrainingInputs& training, int world_size,
+                          const exchange::Extensions& own) {
   const data::Samples share = read_share(plan, *training.datasets.train, world_size);
   std::uint64_t before = launch::peak_rss_bytes();
   std::vector<int> order = training.model->gradient_order(share.inputs(), share.labels);
   std::uint64_t pass = launch::peak_rss_bytes() - before;
-  const auto ahead = exchange::gathered_ahead(plan.exchange.levels, own);
-  if (ahead) {
-    train::staged_passes(*training.model).divide(train::by_segments(training.model->spec()));
-    order = train::backwards(training.model->spec());
-  }
   const model::ModelSpec& spec = training.model->spec();
-  const int segments = static_cast<int>(spec.segments.size());
 
   plan::Plan resolved = plan;
-  std::vector<exchange::Tensor> tensors = train::tensors_of(spec, order, ahead.has_value());
+  std::vector<exchange::Tensor> tensors = train::tensors_of(spec, order, false);
   std::vector<exchange::LevelShape> shapes = level_shapes(plan, world_size);
   const exchange::FactorGroup group{shapes.front().size, world_size};
   exchange::choose_factors(tensors, plan, group);
@@ -71,50 +80,103 @@ std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const 
   resolved.resolved.buckets = exchange::cut_buckets(tensors, plan, exchange::slices_for(rule));
   exchange::resolve_exchange(resolved, shapes, own);
   exchange::explain_factors(resolved, tensors, group);
-  const plan::Catalogue known = exchange::catalogue(own);
-  std::string text = (keys == Printed::All ? plan::write_plan(resolved)
-                                           : "# what differs from the defaults (--all: every key)\n" +
-                                                 plan::write_changes(plan, &known)) +
-                     "\n";
 
-  std::int64_t trained = 0;
   double sent = 0;
-  for (const auto& tensor : tensors) trained += tensor.count();
   exchange::Layout layout = exchange::lay_out(tensors, resolved.resolved.buckets, plan.precision.master);
-  if (ahead) exchange::keep_parts(layout, segments, *ahead);
-  const double narrower = static_cast<double>(size_of(plan.precision.compute)) /
-                          static_cast<double>(size_of(plan.precision.master));
   std::size_t owned = 0;
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const auto& bucket = resolved.resolved.buckets[b];
     const auto pieces = exchange::pieces_of(layout.arena.slots(), layout.buckets[b].range);
-    const double spreads =
-        ahead ? narrower * exchange::gathers_per_step(layout.buckets[b], segments, *ahead) : 1;
-    sent += exchange::bytes_sent(bucket, plan.exchange.levels,
-                                 {.shapes = shapes, .pieces = pieces, .own = own, .spreads = spreads});
+    sent +=
+        exchange::bytes_sent(bucket, plan.exchange.levels, {.shapes = shapes, .pieces = pieces, .own = own});
     owned += static_cast<std::size_t>(exchange::bytes_owned(bucket, plan.exchange.levels, shapes, own));
   }
   layout.shard = owned / size_of(plan.precision.master);
   exchange::lay_out_factors(layout, resolved.resolved.buckets, group.members, 0);
   if (plan.exchange.gradients == plan::GradientMemory::Ring)
-    exchange::lay_out_ring(layout, segments, plan.exchange.in_flight);
+    exchange::lay_out_ring(layout, static_cast<int>(spec.segments.size()), plan.exchange.in_flight);
   const train::ArenaBytes arenas = train::arena_bytes(plan, layout, rule);
+  const auto bytes = [](std::uint64_t count) { return format_bytes(static_cast<double>(count)); };
+  std::string lines = fmt::format(
+      "# memory per worker: {} ({}), and about {} for a forward and backward pass of {} samples\n",
+      bytes(arenas.total() + pass), train::describe({.arenas = arenas}), bytes(pass),
+      static_cast<std::int64_t>(share.labels.size()) / training.datasets.train->shape().targets());
+  lines += fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),
+                       resolved.resolved.buckets.size());
+  return {std::move(resolved.resolved), std::move(lines)};
+}
+
+/// Where ranks hold parts of it: a line for ranks alike. Members of the tensor axis and replicas of a stage
+/// have as much as its first rank, which has what can't be shared equally.
+RunCosts costs_of_parts(const plan::Plan& plan, job::TrainingInputs& training, int world_size,
+                        const exchange::Extensions& own) {
+  task::PollLoop loop;
+  net::LoopbackWorld world(loop, world_size);
+  tensor::CpuDevice device(loop);
+  comm::FlightRecorder recorder;
+  const train::TrainOptions options{.plan = plan, .own = own};
+  RunCosts costs;
+  struct Alike {
+    int first, last;
+    std::string words;
+  };
+  std::vector<Alike> parts;
+  for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
+    const Rank first = plan::rank_at(plan.mesh, world_size, {.pipeline = stage});
+    comm::Runtime runtime{world.transport(first), device, recorder};
+    if (stage > 0)
+      training.model =
+          model::make_model(job::model_context(plan, training.datasets.train->shape(), 0, world_size));
+    train::Forecast part =
+        train::forecast(runtime, *training.model, options, surroundings_of(plan, world_size));
+    if (stage == 0) {
+      costs.resolved = part.resolved;
+      for (const std::string& notice : train::describe(part.divided, plan))
+        costs.lines += "# " + std::regex_replace(notice, std::regex("\n"), "\n# ") + "\n";
+    }
+    std::string words =
+        fmt::format("memory at least {} ({}), sent per step {} in {} buckets",
+                    format_bytes(static_cast<double>(part.memory.total())), train::describe(part.memory),
+                    format_bytes(part.sent), part.resolved.buckets.size());
+    const int last = first.value() + world_size / plan.mesh.pipeline - 1;
+    if (!parts.empty() && parts.back().words == words)
+      parts.back().last = last;
+    else
+      parts.push_back({first.value(), last, std::move(words)});
+  }
+  for (const auto& [first, last, words] : parts)
+    costs.lines += first == last ? fmt::format("# rank {}: {}\n", first, words)
+                                 : fmt::format("# ranks {} to {}, each: {}\n", first, last, words);
+  return costs;
+}
+
+}  // namespace
+
+std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const exchange::Extensions& own) {
+  data::FileStorage storage;
+  job::TrainingInputs training = job::open_training_inputs(plan, storage, 0, world_size);
+  const std::int64_t parameters = training.model->spec().parameter_count();
+  std::int64_t trained = 0;
+  for (const exchange::Tensor& tensor : train::trainable(training.model->spec())) trained += tensor.count();
+  RunCosts costs =
+      (train::is_divided(plan, own) ? costs_of_parts : costs_of_workers)(plan, training, world_size, own);
+  plan::Plan resolved = plan;
+  resolved.resolved = std::move(costs.resolved);
+  const plan::Catalogue known = exchange::catalogue(own);
+  std::string text = (keys == Printed::All ? plan::write_plan(resolved)
+                                           : "# what differs from the defaults (--all: every key)\n" +
+                                                 plan::write_changes(plan, &known)) +
+                     "\n";
   const plan::Axes axes = plan::axes_of(resolved, known);
   text += fmt::format("# on the axes: {}; {}; {}; {}; {}\n", axes.parallelism, axes.optimisation,
                       axes.scheduling, axes.communication, axes.compression);
-  text += fmt::format("# {} parameters, {} of them trained; {} workers, {} samples per step\n",
-                      spec.parameter_count(), trained, world_size, plan::global_batch(plan, world_size));
-  const auto bytes = [](std::uint64_t count) { return format_bytes(static_cast<double>(count)); };
-  text += fmt::format(
-      "# memory per worker: {} (weights {}, gradients {}, optimiser state {}), and about {} for a forward "
-      "and "
-      "backward pass of {} samples\n",
-      bytes(arenas.total() + pass), bytes(arenas.weights), bytes(arenas.gradients), bytes(arenas.optimiser),
-      bytes(pass),
-      static_cast<std::int64_t>(share.labels.size()) / training.datasets.train->shape().targets());
-  text += fmt::format("# sent per step and worker: {} in {} buckets\n", format_bytes(sent),
-                      resolved.resolved.buckets.size());
-  return text;
+  const int together = plan::ranks_of_replica(plan.mesh);
+  text += fmt::format("# {} parameters, {} of them trained; {}, {} samples per step\n", parameters, trained,
+                      together == 1
+                          ? fmt::format("{} workers", world_size)
+                          : fmt::format("{} replicas of {} ranks each", world_size / together, together),
+                      plan::global_batch(plan, world_size));
+  return text + costs.lines;
 }
 
 }  // namespace taxon::planner

@@ -11,8 +11,10 @@ namespace taxon::planner {
 enum class Printed { Changes, All };
 
 /// The plan, resolved if all of it is asked for, its place on the axes, the memory that each worker needs and
-/// the bytes that it will send per step, as text. Opens data and model, and measures a pass. `own`: what the
-/// plan names beside rows of the tables. Throws as open_training_inputs().
+/// the bytes that it will send per step, as text. Opens data and model, and measures a pass. Where ranks hold
+/// parts of the model nothing is measured: each stage is divided as a run does it, memory is what a run asks
+/// for in its check, and bytes are those of gradients and of passes. `own`: what the plan names beside rows
+/// of the tables. Throws as open_training_inputs() and train::divide().
 std::string dry_run(const plan::Plan& plan, int world_size, Printed keys,
                     const exchange::Extensions& own = {});
 

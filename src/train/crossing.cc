@@ -7,6 +7,7 @@
 #include "comm/all_to_all.h"
 #include "comm/collectives.h"
 #include "comm/kernels.h"
+#include "train/units.h"
 
 namespace taxon::train {
 namespace {
@@ -16,7 +17,56 @@ using parallel::Movement;
 /// The elements of consecutive samples.
 Range elements_of(Range samples, std::size_t each) { return {samples.begin * each, samples.size * each}; }
 
+struct MovementRow {  // of each that members make by a collective, in the order of the enum
+  std::optional<net::Operation> collective;
+  bool gathers = false, parts = false;
+};
+constexpr MovementRow kRows[] = {{},
+                                 {.parts = true},
+                                 {net::Operation::AllGather, true},
+                                 {net::Operation::AllReduce},
+                                 {net::Operation::ReduceScatter, false, true}};
+
 }  // namespace
+
+Crossing onward(const std::vector<model::Piece>& pieces, int index, std::size_t samples) {
+  const auto at = static_cast<std::size_t>(index);
+  const model::Piece& here = pieces[at];
+  const bool is_last = here.forward == Movement::None;
+  return {.movement = here.forward,
+          .from_samples = here.by_samples,
+          .to_samples = is_last ? here.by_samples : pieces[at + 1].by_samples,
+          .samples = samples,
+          .elements = static_cast<std::size_t>(here.outputs),
+          .unit = kPieceUnit + static_cast<std::uint32_t>(index)};
+}
+
+Crossing back(const std::vector<model::Piece>& pieces, int index, std::size_t samples) {
+  const auto at = static_cast<std::size_t>(index);
+  const model::Piece& here = pieces[at];
+  const bool is_first = at == 0 || pieces[at - 1].stage != here.stage;
+  return {.movement = is_first ? Movement::None : pieces[at - 1].backward,
+          .from_samples = here.by_samples,
+          .to_samples = is_first ? here.by_samples : pieces[at - 1].by_samples,
+          .samples = samples,
+          .elements = static_cast<std::size_t>(here.inputs),
+          .unit = kPieceUnit + static_cast<std::uint32_t>(index)};
+}
+
+double bytes_sent(const Crossing& crossing, int members, DType type) {
+  if (members == 1) return 0;
+  const auto size = static_cast<std::size_t>(members);
+  const std::size_t all = crossing.samples * crossing.elements * size_of(type);
+  if (crossing.movement == Movement::AllToAll)
+    return static_cast<double>(all) * (members - 1) / members / (crossing.from_samples ? members : 1);
+  const MovementRow& row = kRows[static_cast<std::size_t>(crossing.movement)];
+  if (!row.collective) return 0;
+  const std::size_t places = size * part({0, crossing.samples}, size, 0).size;  // of equally many samples
+  const std::size_t bytes = crossing.moves_samples() ? places * crossing.elements * size_of(type)
+                            : row.gathers            ? all * size
+                                                     : all;
+  return comm::find_row(*row.collective, "ring").sent({members, bytes, false});
+}
 
 Range Crossings::samples_of(const Crossing& crossing, std::size_t member) const {
   return part({0, crossing.samples}, size(), member);
@@ -41,22 +91,13 @@ Payload Crossings::room(const Crossing& crossing) {
 }
 
 task::Task<void> Crossings::carry(Crossing crossing, Payload* values) {
-  struct Row {  // of each movement that members make, in the order of the enum
-    std::optional<net::Operation> collective;
-    bool gathers = false, parts = false;
-  };
-  static constexpr Row kRows[] = {{},
-                                  {.parts = true},
-                                  {net::Operation::AllGather, true},
-                                  {net::Operation::AllReduce},
-                                  {net::Operation::ReduceScatter, false, true}};
   if (size() == 1 || !*values) co_return;
   if (crossing.movement == Movement::AllToAll) {
     auto exchanging = exchange_all(crossing, values);
     co_await exchanging;
     co_return;
   }
-  const Row& row = kRows[static_cast<std::size_t>(crossing.movement)];
+  const MovementRow& row = kRows[static_cast<std::size_t>(crossing.movement)];
   const bool of_samples = crossing.moves_samples();
   const bool apart = of_samples && row.collective && crossing.samples % size() != 0;
   const Range whole = of_samples ? Range{0, crossing.samples * crossing.elements}

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <vector>
+
 #include "comm/communicator.h"
+#include "model/staged.h"
 #include "parallel/placement.h"
 #include "train/activations.h"
 
@@ -16,6 +19,12 @@ struct Crossing {
   std::uint32_t unit = 0;
   bool moves_samples() const { return from_samples != to_samples; }
 };
+
+/// What a piece leaves of so many samples of all members, and the gradients of what it takes.
+Crossing onward(const std::vector<model::Piece>& pieces, int index, std::size_t samples);
+Crossing back(const std::vector<model::Piece>& pieces, int index, std::size_t samples);
+/// What one of so many members sends for it, the members' mean.
+double bytes_sent(const Crossing& crossing, int members, DType type);
 
 /// Carries values over crossings, among the members of a tensor axis.
 class Crossings {

@@ -294,7 +294,7 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
   for (int index : own) {
     const model::Piece& here = piece(index);
     const Place place{index, action.micro};
-    const Crossing crossing = onward(index, samples);
+    const Crossing crossing = onward(pieces(), index, samples);
     for (std::size_t s = here.segments.begin; step->before && s < here.segments.end(); ++s) {
       auto arriving = step->before->weights(static_cast<int>(s));
       co_await arriving;
@@ -335,7 +335,7 @@ task::Task<void> StagedPass::backward(Step* step, Action action, bool last) {
   for (auto index = own.rbegin(); index != own.rend(); ++index) {
     const model::Piece& here = piece(*index);
     const Place place{*index, action.micro};
-    const Crossing crossing = back(*index, samples);
+    const Crossing crossing = back(pieces(), *index, samples);
     const bool of_inputs = which != model::Gradients::OfWeights;
     co_await open(step, *index);
     for (std::size_t s = here.segments.begin; s < here.segments.end(); ++s) {
@@ -449,28 +449,6 @@ std::size_t StagedPass::own_samples(const model::Piece& piece, std::size_t sampl
   return piece.own({0, samples}, spec.members, spec.member).size;
 }
 
-Crossing StagedPass::onward(int index, std::size_t samples) const {
-  const model::Piece& here = piece(index);
-  const bool is_last = here.forward == parallel::Movement::None;
-  return {.movement = here.forward,
-          .from_samples = here.by_samples,
-          .to_samples = is_last ? here.by_samples : piece(index + 1).by_samples,
-          .samples = samples,
-          .elements = static_cast<std::size_t>(here.outputs),
-          .unit = kPieceUnit + static_cast<std::uint32_t>(index)};
-}
-
-Crossing StagedPass::back(int index, std::size_t samples) const {
-  const model::Piece& here = piece(index);
-  const bool is_first = index == 0 || piece(index - 1).stage != here.stage;
-  return {.movement = is_first ? parallel::Movement::None : piece(index - 1).backward,
-          .from_samples = here.by_samples,
-          .to_samples = is_first ? here.by_samples : piece(index - 1).by_samples,
-          .samples = samples,
-          .elements = static_cast<std::size_t>(here.inputs),
-          .unit = kPieceUnit + static_cast<std::uint32_t>(index)};
-}
-
 task::Task<void> StagedPass::carry(Step* step, Crossing crossing, Payload* values) {
   const Instant begin = runtime_.executor().now();
   auto carrying = crossings_.carry(crossing, values);
@@ -558,7 +536,7 @@ task::Task<model::StepOutput> StagedPass::pass_forward(const data::Dataset* data
         co_await opening;
       }
       if (samples == 0) continue;
-      const Crossing crossing = onward(index, samples);
+      const Crossing crossing = onward(pieces(), index, samples);
       Payload next = crossings_.room(crossing);
       const ConstView from = here.inputs > 0 ? values.view() : View();
       const View to = next.view();

@@ -100,9 +100,6 @@ class StagedPass {
   task::Task<void> transmit(Rank peer, net::Tag tag, Payload payload);
   task::Task<void> take_in(Rank peer, net::Tag tag, Arrival* arrival);
   task::Task<void> receive(Step* step, program::Action action);
-  /// What a piece leaves of so many samples of all members, and the gradients of what it takes.
-  Crossing onward(int piece, std::size_t samples) const;
-  Crossing back(int piece, std::size_t samples) const;
   task::Task<void> carry(Step* step, Crossing crossing, Payload* values);
   /// Samples of a piece that this member has.
   std::size_t own_samples(const model::Piece& piece, std::size_t samples) const;

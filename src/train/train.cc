@@ -666,6 +666,7 @@ task::Task<Outcome> Trainer::conclude() {
 }  // namespace
 
 task::Task<Outcome> train(TrainContext world, TrainOptions options) {
+  exchange::require_whole(options.own);
   Trainer trainer(world, options);
   co_return co_await trainer.run();
 }

@@ -65,7 +65,8 @@ struct TrainOptions {
 
 /// Data-parallel training in whatever discipline the plan says, from the first broadcast to the final test.
 /// Collective over all ranks of the runtime. Throws Error: PeerLost and Mismatch from the exchange, Data,
-/// Output and Checkpoint from rank 0's files. When it throws or returns, no operation is in flight.
+/// Output and Checkpoint from rank 0's files, Usage as exchange::require_whole(). When it throws or returns,
+/// no operation is in flight.
 task::Task<Outcome> train(TrainContext world, TrainOptions options);
 
 }  // namespace taxon::train

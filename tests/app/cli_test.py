@@ -204,6 +204,26 @@ class FirstLines(TaxonTest):
         again = self.taxon("train", "changes.yaml", "--workers", 2, "--dry-run").stdout
         self.assertEqual(again.partition("\n\n")[0], keys)
 
+    def test_a_dry_run_divides_the_model_as_the_run_does(self):
+        def figure(words):
+            number, unit = words.split()
+            return float(number) * 1024 ** ["B", "KiB", "MiB", "GiB"].index(unit)
+
+        for mesh, lines in ((("pipeline=2", "micro"), 2), (("tensor=2", "one"), 1)):
+            with self.subTest(mesh=mesh):
+                axis, micros = mesh
+                divided = ("train", self.recipe, "--workers", 2, "--set", f"mesh.{axis}", "--set", f"batch.micro_batches={2 if micros == 'micro' else 1}", *self.QUIET)
+                text = self.taxon(*divided, "--dry-run").stdout
+                parts = re.findall(r"^# ranks? .*: memory at least .* \(weights ([^,]*), .*\), sent per step ([^,]*) in \d+ buckets$", text, re.MULTILINE)
+                self.assertEqual(len(parts), lines, text)
+                result = self.taxon(*divided, "--overwrite", "--out", "run", "--set", "length.epochs=0.2")
+                summary = self.summary("run")
+                self.assertAlmostEqual(figure(parts[0][0]) / summary["arena_bytes"]["weights"], 1, delta=0.03)
+                self.assertAlmostEqual(sum(figure(sent) for _, sent in parts) / lines / summary["bytes_sent_per_step"], 1, delta=0.05)
+                if axis == "pipeline=2":  # as the run's own first lines have it
+                    first = re.search(r"# (pipeline of 2 by .*)", text).group(1)
+                    self.assertIn(first, result.stdout + result.stderr)
+
     def test_many_buckets_fit_a_screen(self):
         many = ("train", self.recipe, "--workers", 2, "--overwrite", "--out", "run", "--set", "exchange.bucket_bytes=4KiB", "--set", "length.epochs=0.1")
         brief = self.taxon(*many).stderr

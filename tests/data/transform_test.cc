@@ -227,5 +227,21 @@ TEST(OwnRows, OfAProgramAreFoundAndRead) {
       plan::parse_plan("data: {dataset: own, transforms: [{name: doubled, by: 3}]}", "r", {}, &known), Error);
 }
 
+TEST(OwnRows, WithoutTheirFunctionsAreRefused) {
+  constexpr DatasetRow kSets[] = {{.name = "own"}};
+  constexpr TransformRow kTransforms[] = {{.name = "doubled", .make = nullptr}};
+  plan::Plan plan;
+  plan.data.dataset = "own";
+  MemoryStorage storage;
+  try {
+    open_split(plan, storage, {kSets, kTransforms});
+    ADD_FAILURE() << "rows without functions were taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("datasets: row \"own\" lacks its member open"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("transforms: row \"doubled\" lacks its member make"));
+  }
+}
+
 }  // namespace
 }  // namespace taxon::data

@@ -100,6 +100,123 @@ TEST_F(WebDataset, FaultySamplesAreNamed) {
   EXPECT_THAT(news, HasSubstr("/d/train/1.tar: g.jpg: its label is 3, and 0 to 2 are wanted"));
 }
 
+/// A file of NumPy's: elements of that type, such as "<i4", in that shape.
+template <class T>
+std::vector<std::byte> array(const std::string& type, const std::string& shape,
+                             const std::vector<T>& elements) {
+  std::string head = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  head.resize((head.size() + 10 + 63) / 64 * 64 - 10, ' ');
+  std::string file = std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(head.size()) + '\0' + head;
+  file.append(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(T));
+  return text(file);
+}
+
+/// An image, three words and two flags.
+Files sample_of_three(const std::string& name, int red, const std::vector<std::int32_t>& words,
+                      const std::vector<std::uint8_t>& flags, const std::string& label) {
+  return {{name + ".words.npy", array("<i4", "3,", words)},
+          {name + ".png", test::png(plain(2, 2, red, 0, 0), 2, 2)},
+          {name + ".cls", text(label)},
+          {name + ".mask.npy", array("|u1", "1, 2", flags)}};
+}
+
+class SeveralInputs : public WebDataset {
+ protected:
+  SeveralInputs() {
+    plan_.options = {{"inputs", "[jpg;png, int64:words.npy, bool:mask.npy]"}};
+    put_train({});
+    put(storage_, "/d/test/0.tar", tar(sample_of_three("t", 9, {7, 8, 9}, {1, 1}, "1")));
+  }
+  /// Beside a sample that is right.
+  void put_train(const Files& more) {
+    Files files = sample_of_three("a", 200, {1, 2, 3}, {1, 0}, "0");
+    files.insert(files.end(), more.begin(), more.end());
+    put(storage_, "/d/train/0.tar", tar(files));
+    put(storage_, "/d/train/1.tar", tar(sample_of_three("a", 50, {4, 5, 6}, {0, 1}, "1")));
+  }
+};
+
+TEST_F(SeveralInputs, AreFilesOfASampleByTheirEndings) {
+  const Datasets sets = open_datasets(plan_, storage_);
+  EXPECT_EQ(
+      sets.train->shape(),
+      (SampleShape{.input = {3, 2, 2}, .classes = 2, .more = {{{3}, DType::Int64}, {{1, 2}, DType::UInt8}}}));
+  const Samples samples = test::samples_of(*sets.train);
+  EXPECT_FLOAT_EQ(numbers(samples.parts[0].values())[0] * 255, 200);
+  EXPECT_FLOAT_EQ(numbers(samples.parts[0].values())[12] * 255, 50);
+  EXPECT_THAT(test::all_of(samples.parts[1]), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(test::all_of(samples.parts[2]), ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(test::all_of(samples.labels), ElementsAre(0, 1));
+  EXPECT_THAT(test::all_of(test::samples_of(*sets.test).parts[1]), ElementsAre(7, 8, 9));
+}
+
+TEST_F(SeveralInputs, MayHaveNoImageAndAreCutAndDrawnAsOthers) {
+  plan_.options = {{"inputs", "[int64:words.npy]"}};
+  plan_.train_limit = 1;
+  const Datasets sets = open_datasets(plan_, storage_);
+  EXPECT_EQ(sets.train->shape(), (SampleShape{.input = {3}, .classes = 2, .input_type = DType::Int64}));
+  const Samples samples = test::samples_of(*sets.train);
+  const double label = test::all_of(samples.labels)[0];
+  EXPECT_THAT(test::all_of(samples.parts[0]), ElementsAre(3 * label + 1, 3 * label + 2, 3 * label + 3));
+}
+
+TEST_F(SeveralInputs, UnsignedBytesAsNumbersArePixels) {
+  plan_.options = {{"inputs", "[mask.npy]"}};
+  plan_.deviation = 0.5;
+  const Datasets sets = open_datasets(plan_, storage_);
+  EXPECT_EQ(sets.train->shape(), (SampleShape{.input = {1, 1, 2}, .classes = 2}));
+  EXPECT_FLOAT_EQ(numbers(test::samples_of(*sets.train).parts[0].values())[0] * 255, 2);
+}
+
+TEST_F(SeveralInputs, FaultyFilesOfASampleAreNamedAndTakeItWithThem) {
+  const std::vector<std::pair<Files, std::string>> faults = {
+      {{{"b.png", test::png(plain(2, 2, 1, 1, 1), 2, 2)}, {"b.cls", text("0")}},
+       "/d/train/0.tar: b: has no array (.words.npy)"},
+      {sample_of_three("b", 1, {1, 2, 3}, {1, 2}, "0"),
+       "/d/train/0.tar: b.mask.npy: its element 1 is 2, and 0 and 1 are wanted"},
+      {{{"b.words.npy", array<std::int32_t>("<i4", "2,", {1, 2})},
+        {"b.png", test::png(plain(2, 2, 1, 1, 1), 2, 2)},
+        {"b.mask.npy", array<std::uint8_t>("|u1", "1, 2", {0, 0})},
+        {"b.cls", text("0")}},
+       "/d/train/0.tar: b.words.npy: is an array of [2], the first is of [3]"},
+      {{{"b.words.npy", text("no array")},
+        {"b.png", test::png(plain(2, 2, 1, 1, 1), 2, 2)},
+        {"b.mask.npy", array<std::uint8_t>("|u1", "1, 2", {0, 0})},
+        {"b.cls", text("0")}},
+       "/d/train/0.tar: b.words.npy: its array: is no NumPy array"}};
+  for (const auto& [files, why] : faults) {
+    put_train(files);
+    plan_.faulty = plan::OnFaulty::Stop;
+    EXPECT_THAT(failure_of(plan_, storage_), HasSubstr(why));
+    plan_.faulty = plan::OnFaulty::Skip;
+    const Datasets sets = open_datasets(plan_, storage_);
+    EXPECT_EQ(sets.train->size(), 2) << why;
+    EXPECT_THAT(sets.faults->news().value(), HasSubstr(why));
+  }
+}
+
+/// Where names alone are looked at before the run, the next sample takes the place of a faulty one.
+TEST_F(SeveralInputs, FoundFaultyWhenReadAreReplacedInAllInputs) {
+  put_train(sample_of_three("b", 77, {1, 2, 3}, {1, 2}, "0"));
+  plan_.faulty = plan::OnFaulty::Skip;
+  plan_.options = {{"inputs", "[png, int64:words.npy, bool:mask.npy]"}, {"check", "none"}};
+  const Datasets sets = open_datasets(plan_, storage_);
+  EXPECT_EQ(sets.train->size(), 3);
+  const Samples samples = test::samples_of(*sets.train);
+  EXPECT_THAT(test::all_of(samples.parts[1]), ElementsAre(1, 2, 3, 4, 5, 6, 4, 5, 6));
+  EXPECT_FLOAT_EQ(numbers(samples.parts[0].values())[12] * 255, 50);
+  EXPECT_THAT(test::all_of(samples.labels), ElementsAre(0, 1, 1));
+}
+
+TEST_F(SeveralInputs, ThatMakeNoSenseAreRefused) {
+  plan_.options = {{"inputs", "[int64:jpg]"}};
+  EXPECT_THAT(failure_of(plan_, storage_), HasSubstr("data.inputs: \"int64:jpg\" are images"));
+  for (const char* inputs : {"[json]", "[jpg;npy]"}) {
+    plan_.options = {{"inputs", inputs}};
+    EXPECT_THAT(failure_of(plan_, storage_), HasSubstr("names neither images (jpg, jpeg, png) nor arrays"));
+  }
+}
+
 TEST_F(WebDataset, ShardsThatAreCutShort) {
   auto bytes = tar({{"a.cls", text("0")},
                     {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)},

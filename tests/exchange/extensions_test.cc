@@ -12,27 +12,36 @@ namespace taxon::exchange {
 namespace {
 
 using testing::Contains;
+using testing::HasSubstr;
+
+/// What nobody here calls.
+template <class Made, class... From>
+std::unique_ptr<Made> unmade(From...) {
+  return nullptr;
+}
+Neighbours nobody(int, int, std::int64_t, std::uint64_t) { return {}; }
+task::Task<void> nothing(comm::Communicator&, comm::Call) { co_return; }
 
 constexpr TopologyRow kTopologies[] = {
-    {"silent", nullptr, net::Operation::User, net::Operation::User,
+    {"silent", unmade<Topology>, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count / 2; },
      [](const plan::LevelPlan&, std::size_t, const LevelShape&, const Extensions&) { return 7.0; },
      [](const plan::LevelPlan&, const Extensions&) { return Scheduling::Free; }},
-    {"sharded", nullptr, net::Operation::User, net::Operation::User,
+    {"sharded", unmade<Topology>, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count; }, nullptr}};
-constexpr GraphRow kGraphs[] = {{"star", nullptr}};
-constexpr optim::OuterRow kOuter[] = {{"frozen", "nothing moves", nullptr, 0}};
+constexpr GraphRow kGraphs[] = {{"star", nobody}};
+constexpr optim::OuterRow kOuter[] = {{"frozen", "nothing moves", unmade<optim::OuterRule>, 0}};
 constexpr optim::LateRow kLate[] = {
     {"forgotten", "late gradients count nothing", optim::LateRow::Corrects::Gradients, true, nullptr}};
-constexpr optim::RuleRow kRules[] = {{"lion", nullptr, 1}};
+constexpr optim::RuleRow kRules[] = {{"lion", unmade<optim::Rule>, 1}};
 constexpr comm::CollectiveRow kCollectives[] = {
     {net::Operation::AllReduce, "free", [](const comm::Shape&) { return true; },
      [](const comm::Shape&, const comm::LinkCost&) { return 0.0; }, [](const comm::Shape&) { return 1.0; },
-     nullptr}};
+     nothing}};
 constexpr ConsistencyRow kConsistencies[] = {
     {.name = "patient",
      .sentence = "all wait for all, some day",
-     .make = nullptr,
+     .make = unmade<ConsistencyRule>,
      .bounds = [](const plan::LevelPlan&) { return plan::ConsistencyBounds{.lead = 7, .apply = 1}; }}};
 constexpr Extensions kOwn{.topologies = kTopologies,
                           .graphs = kGraphs,
@@ -121,6 +130,76 @@ TEST(Extensions, AreKnownToTheLegalityTable) {
   EXPECT_THAT(known.find_topology("all_reduce")->collectives, Contains("free"));
   EXPECT_EQ(known.find_topology("all_reduce")->collectives.size(),
             catalogue().find_topology("all_reduce")->collectives.size() + 1);
+}
+
+/// Every member of every table that is called without a look is asked for, by the rows' names.
+TEST(Extensions, WithoutWhatTheirTablesCallAreRefusedAllTogether) {
+  constexpr TopologyRow topologies[] = {
+      {.name = "a", .make = nullptr, .owned = nullptr, .scheduling = nullptr}};
+  constexpr GraphRow graphs[] = {{"b", nullptr}};
+  constexpr optim::OuterRow outer[] = {{.name = "c", .make = nullptr}};
+  constexpr optim::LateRow lates[] = {{.sentence = "no name"}};
+  constexpr optim::RuleRow rules[] = {{.name = "e", .make = nullptr}};
+  constexpr codec::CodecRow codecs[] = {{.name = "f"}};
+  constexpr comm::CollectiveRow collectives[] = {{.collective = net::Operation::AllReduce, .name = "g"}};
+  constexpr optim::ScheduleRow schedules[] = {{.name = "h", .make = nullptr}};
+  constexpr ConsistencyRow consistencies[] = {{.name = "i", .make = nullptr, .bounds = nullptr}};
+  constexpr program::ScheduleRow pipelines[] = {{.name = "j"}};
+  constexpr parallel::SplitRow splits[] = {{.name = "k"}, {.sentence = "no name"}};
+  const parallel::LayerKind kinds[] = {{.name = "l"}};
+  const Extensions own{.topologies = topologies,
+                       .graphs = graphs,
+                       .outer_rules = outer,
+                       .late_rules = lates,
+                       .rules = rules,
+                       .codecs = codecs,
+                       .collectives = collectives,
+                       .schedules = schedules,
+                       .consistencies = consistencies,
+                       .pipelines = pipelines,
+                       .splits = splits,
+                       .layer_kinds = kinds};
+  const char* const kMissing[] = {"topologies: row \"a\" lacks its member make",
+                                  "row \"a\" lacks its member owned",
+                                  "row \"a\" lacks its member scheduling",
+                                  "graphs: row \"b\" lacks its member at",
+                                  "outer_rules: row \"c\" lacks its member make",
+                                  "late_rules: row 0 lacks its member name",
+                                  "rules: row \"e\" lacks its member make",
+                                  "codecs: row \"f\" lacks its member make",
+                                  "collectives: row \"g\" lacks its member applies",
+                                  "row \"g\" lacks its member estimate",
+                                  "row \"g\" lacks its member sent",
+                                  "row \"g\" lacks its member steps",
+                                  "schedules: row \"h\" lacks its member make",
+                                  "consistencies: row \"i\" lacks its member make",
+                                  "pipelines: row \"j\" lacks its member options",
+                                  "row \"j\" lacks its member ranks",
+                                  "row \"j\" lacks its member problems",
+                                  "row \"j\" lacks its member actions",
+                                  "splits: row 1 lacks its member name",
+                                  "layer_kinds: row \"l\" lacks its member has"};
+  try {
+    catalogue(own);
+    ADD_FAILURE() << "rows without functions were taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    for (const char* missing : kMissing) EXPECT_THAT(error.what(), HasSubstr(missing));
+  }
+}
+
+TEST(Extensions, OfTaxonsTablesAreWhole) {
+  EXPECT_NO_THROW(require_whole({.topologies = topology_table(),
+                                 .graphs = graph_table(),
+                                 .outer_rules = optim::outer_table(),
+                                 .late_rules = optim::late_table(),
+                                 .rules = optim::rule_table(),
+                                 .codecs = codec::codec_table(),
+                                 .collectives = comm::collective_table(),
+                                 .schedules = optim::schedule_table(),
+                                 .consistencies = consistency_table(),
+                                 .pipelines = program::schedule_table(),
+                                 .splits = parallel::split_table()}));
 }
 
 }  // namespace

@@ -56,5 +56,21 @@ TEST_F(OwnRows, SeeWholeTensorsHoweverManyRanksAndWhateverSlices) {
   }
 }
 
+/// Whoever reads no recipe with them hears of it from the run.
+TEST_F(OwnRows, WithoutAFunctionEndTheRunWithASentence) {
+  const parallel::LayerKind kinds[] = {{.name = "mine", .splits = {"none"}}};
+  TrainingJob lacking = job(2, toy_plan());
+  lacking.own = {.layer_kinds = kinds};
+  try {
+    run_training(lacking);
+    ADD_FAILURE() << "a kind that has no layers was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    EXPECT_NE(std::string(error.what()).find("layer_kinds: row \"mine\" lacks its member has"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace taxon::test

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
-#include "data/encoded_images.h"
+#include "data/encoded_samples.h"
 #include "data/halves.h"
 
 namespace taxon::data {
@@ -20,7 +19,7 @@ std::vector<std::string> classes_of(const Storage& storage, const std::string& f
 }
 
 /// The files of one folder's sub-folders.
-class ImageFolder final : public ImageSource {
+class ImageFolder final : public SampleFiles {
  public:
   /// `classes`: those of the training set.
   ImageFolder(const OpenContext& context, std::string folder, const std::vector<std::string>& classes)
@@ -38,13 +37,15 @@ class ImageFolder final : public ImageSource {
   }
   std::int64_t size() const override { return std::ssize(files_); }
   std::int64_t label(std::int64_t index) const override { return at(index).label; }
-  std::string name(std::int64_t index) const override {
+  std::string name(std::int64_t index, std::size_t) const override {
     return fmt::format("{}/{}/{}", folder_, classes_[static_cast<std::size_t>(at(index).label)],
                        at(index).name);
   }
-  std::vector<std::byte> bytes(std::int64_t index) const override { return storage_.read(name(index)); }
-  std::vector<std::byte> head(std::int64_t index, std::size_t most) const override {
-    const std::string path = name(index);
+  std::vector<std::byte> bytes(std::int64_t index, std::size_t) const override {
+    return storage_.read(name(index, 0));
+  }
+  std::vector<std::byte> head(std::int64_t index, std::size_t, std::size_t most) const override {
+    const std::string path = name(index, 0);
     return storage_.read_range(path, 0, std::min<std::uint64_t>(most, storage_.size(path)));
   }
 
@@ -70,13 +71,13 @@ Datasets open(const OpenContext& context) {
                 fmt::format("{}: has {} sub-folder{} with images in it, and one for each class is wanted",
                             halves.train, classes.size(), classes.size() == 1 ? "" : "s"),
                 {{}, "read", halves.train});
-  std::optional<ImageExtents> extents;
+  FileDecoders decoders;
   auto half = [&](const std::string& folder) -> std::unique_ptr<Dataset> {
     if (folder.empty()) return nullptr;
     auto source = std::make_unique<ImageFolder>(context, folder, classes);
-    if (!extents) extents = common_extents(*source, options, *context.faults);
-    return std::make_unique<EncodedImages>(std::move(source), options, *extents,
-                                           static_cast<int>(classes.size()), context);
+    if (decoders.empty()) decoders = {image_decoder(*source, 0, options, context)};
+    return std::make_unique<EncodedSamples>(std::move(source), decoders, options.check,
+                                            static_cast<int>(classes.size()), context);
   };
   Datasets sets{.train = half(halves.train)};
   sets.test = half(halves.test);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "base/error.h"
@@ -55,7 +54,7 @@ struct Input {
   std::string path;
   DType type = DType::Float32;
   NpyFile file;
-  bool is_pixels() const { return type == DType::Float32 && file.kind == 'u' && file.width == 1; }
+  bool is_pixels() const { return data::is_pixels(file, type); }
 };
 
 /// The arrays of a set.
@@ -96,11 +95,9 @@ Arrays read_arrays(const Storage& storage, const NpyOptions& options, const std:
 
 /// Of a sample, as a model sees it.
 std::vector<std::int64_t> extents_of(const Input& from, bool channels_last) {
-  std::vector<std::int64_t> input(from.file.extents.begin() + 1, from.file.extents.end());
-  if (input.empty()) return {1};
+  const std::vector<std::int64_t> input(from.file.extents.begin() + 1, from.file.extents.end());
   if (channels_last && input.size() == 3) return {input[2], input[0], input[1]};
-  if (from.is_pixels() && input.size() == 2) return {1, input[0], input[1]};
-  return input;
+  return sample_extents(input, from.is_pixels());
 }
 
 /// Where an element of a sample stands in the file's sample.
@@ -162,22 +159,14 @@ class Opener {
       return label >= 0 && label < classes_
                  ? ""
                  : fmt::format("its label is {:.0f}, and 0 to {} are wanted", label, classes_ - 1);
-    return fault_of_elements(arrays.labels, DType::Float32, arrays.samples(), sample, "target");
+    return fault_of_sample(arrays.labels, DType::Float32, arrays.samples(), sample, "target");
   }
 
-  static std::string fault_of_elements(const NpyFile& file, DType type, std::size_t samples,
-                                       std::size_t sample, std::string_view what) {
+  /// Of a file of so many samples.
+  static std::string fault_of_sample(const NpyFile& file, DType type, std::size_t samples, std::size_t sample,
+                                     std::string_view what) {
     const std::size_t elements = file.count() / samples;
-    for (std::size_t k = 0; k < elements; ++k) {
-      const double value = file.number(sample * elements + k);
-      if (type == DType::Float32 && !std::isfinite(static_cast<float>(value)))
-        return fmt::format("its {} {} is not finite", what, k);
-      if (type == DType::Int64 && value != std::floor(value))
-        return fmt::format("its {} {} is {}, and whole numbers are wanted", what, k, value);
-      if (type == DType::UInt8 && value != 0 && value != 1)
-        return fmt::format("its {} {} is {}, and 0 and 1 are wanted", what, k, value);
-    }
-    return {};
+    return fault_of_elements(file, type, {sample * elements, elements}, what);
   }
 
   std::vector<std::size_t> usable_of(const Arrays& arrays) const {
@@ -186,7 +175,7 @@ class Opener {
       std::string fault = fault_of_label(arrays, i);
       for (const Input& input : arrays.inputs)
         if (fault.empty() && !input.is_pixels())
-          fault = fault_of_elements(input.file, input.type, arrays.samples(), i, "element");
+          fault = fault_of_sample(input.file, input.type, arrays.samples(), i, "element");
       if (fault.empty())
         usable.push_back(i);
       else
@@ -213,11 +202,9 @@ class Opener {
     Samples samples(shape, usable.size());
     const std::vector<Part> parts = shape.inputs();
     for (std::size_t p = 0; p < parts.size(); ++p) {
-      const double scale = arrays.inputs[p].is_pixels() ? 1 / (255 * context_.plan.deviation) : 1;
-      const double shift = arrays.inputs[p].is_pixels() ? context_.plan.mean / context_.plan.deviation : 0;
-      fill(samples.parts[p], arrays.inputs[p].file, usable,
-           order_of(parts[p].extents, options_.channels_last),
-           [=](double number) { return number * scale - shift; });
+      const Input& input = arrays.inputs[p];
+      fill(samples.parts[p], input.file, usable, order_of(parts[p].extents, options_.channels_last),
+           scale_of(input.file, input.type, context_.plan));
     }
     fill(samples.labels, arrays.labels, usable, order_of({shape.targets()}, false), std::identity());
     return std::make_unique<NumberDataset>(shape, std::move(samples));

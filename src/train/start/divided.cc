@@ -221,51 +221,58 @@ std::vector<std::string> describe(const Divided& divided, const plan::Plan& plan
   return notices;
 }
 
-task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
-                                            RankGroups ranks) {
-  if (!ranks.replica) co_return nullptr;
-  const plan::Plan& plan = options->plan;
-  auto divided = std::make_unique<Divided>();
-  divided->whole = world.model.spec();
-  const bool in_parts = exchange::gathered_ahead(plan.exchange.levels, options->own).has_value();
+Divided divide(model::Model& model, const TrainOptions& options, RankGroups ranks) {
+  const plan::Plan& plan = options.plan;
+  Divided divided;
+  divided.whole = model.spec();
+  const bool in_parts = exchange::gathered_ahead(plan.exchange.levels, options.own).has_value();
   if (in_parts && plan.mesh.pipeline == 1) {
-    divided->stages = by_segments(divided->whole).stages;
-    divided->program = segment_by_segment(static_cast<int>(divided->stages.size()), plan.batch.micro_batches);
+    divided.stages = by_segments(divided.whole).stages;
+    divided.program = segment_by_segment(static_cast<int>(divided.stages.size()), plan.batch.micro_batches);
   } else {
-    const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options->own.pipelines);
+    const program::ScheduleRow& row = program::find_schedule(plan.pipeline.schedule, options.own.pipelines);
     const int stages = program::stages_on(row, plan.mesh.pipeline, plan.pipeline.options);
-    divided->program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
-    divided->updates = updates_of(divided->program, row);
-    divided->stages = cut_into_stages(divided->whole, stages, plan.pipeline.cut);
+    divided.program = program::make_program(row, {stages, plan.batch.micro_batches}, plan.pipeline.options);
+    divided.updates = updates_of(divided.program, row);
+    divided.stages = cut_into_stages(divided.whole, stages, plan.pipeline.cut);
   }
-  model::Division division{.stages = divided->stages,
+  model::Division division{.stages = divided.stages,
                            .held = {},
                            .members = plan.mesh.tensor,
                            .member = ranks.position.tensor,
                            .splits = {},
-                           .own_splits = options->own.splits,
-                           .own_kinds = options->own.layer_kinds};
+                           .own_splits = options.own.splits,
+                           .own_kinds = options.own.layer_kinds};
   division.replicas = ranks.data.size();
   division.in_strips = ranks.levels.are_whole();
   division.activations = plan.pipeline.activations;
   division.segments_apart = in_parts;
   division.samples =
       std::max<std::int64_t>(1, plan::global_batch(plan, ranks.group.size()) / division.replicas);
-  divided->samples = division.samples;
+  divided.samples = division.samples;
   for (const std::string& split : plan.mesh.splits)
     if (split == plan::kChosenSplits)
       division.choose = true;
     else
       division.splits[split.substr(0, split.find('='))] = split.substr(split.find('=') + 1);
-  for (int stage = 0; stage < divided->program.stages; ++stage)
-    if (divided->program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
-  model::Staged& staged = staged_passes(world.model);
-  tensor::Kernel kernel{"divide", {}, [&](tensor::Milestones&) { staged.divide(division); }};
+  for (int stage = 0; stage < divided.program.stages; ++stage)
+    if (divided.program.rank_at(stage) == ranks.position.pipeline) division.held.push_back(stage);
+  model::Staged& staged = staged_passes(model);
+  staged.divide(division);
+  require_own_parameters(divided, model.spec());
+  divided.account = staged.account();
+  return divided;
+}
+
+task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
+                                            RankGroups ranks) {
+  if (!ranks.replica) co_return nullptr;
+  auto divided = std::make_unique<Divided>();
+  tensor::Kernel kernel{
+      "divide", {}, [&](tensor::Milestones&) { *divided = divide(world.model, *options, ranks); }};
   kernel.runs = tensor::Kernel::Body::Always;  // what travels from here on follows from it
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
                        std::move(kernel));
-  require_own_parameters(*divided, world.model.spec());
-  divided->account = staged.account();
   co_return divided;
 }
 

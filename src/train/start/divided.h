@@ -30,6 +30,8 @@ struct Divided {
 /// so.
 task::Task<std::unique_ptr<Divided>> divide(TrainContext world, const TrainOptions* options,
                                             RankGroups ranks);
+/// The same of this rank's model, where it is to be divided, by a call that blocks.
+Divided divide(model::Model& model, const TrainOptions& options, RankGroups ranks);
 
 /// Throws Error{Usage} for a model that can't be divided.
 model::Staged& staged_passes(model::Model& model);

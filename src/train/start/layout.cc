@@ -1,6 +1,5 @@
 #include "train/start/layout.h"
 
-#include "exchange/compression/factors.h"
 #include "exchange/layout/shard.h"
 #include "exchange/levels/algorithm_selection.h"
 #include "train/start/summands.h"
@@ -31,6 +30,16 @@ std::vector<exchange::Tensor> tensors_of(const model::ModelSpec& spec, const std
     tensors.push_back({parameter.name, parameter.shape, segment, parameter.linear, 0, apart, borrowers});
   }
   return tensors;
+}
+
+std::vector<plan::BucketPlan> cut_buckets(const model::ModelSpec& spec, const std::vector<int>& parameters,
+                                          const plan::Plan& plan, exchange::FactorGroup factors,
+                                          const exchange::Extensions& own) {
+  const bool in_parts = exchange::gathered_ahead(plan.exchange.levels, own).has_value();
+  std::vector<exchange::Tensor> tensors = tensors_of(spec, parameters, in_parts);
+  exchange::choose_factors(tensors, plan, factors);
+  return exchange::cut_buckets(tensors, plan,
+                               exchange::slices_for(optim::find_rule(plan.optimiser.rule, own.rules)));
 }
 
 exchange::Layout lay_out(const plan::Plan& plan, const model::ModelSpec& spec, const exchange::Levels& levels,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "exchange/compression/factors.h"
 #include "exchange/layout/bucket.h"
 #include "exchange/levels/levels.h"
 #include "model/model.h"
@@ -13,6 +14,11 @@ std::vector<int> backwards(const model::ModelSpec& spec);
 /// each segment's are gathered alone.
 std::vector<exchange::Tensor> tensors_of(const model::ModelSpec& spec, const std::vector<int>& parameters,
                                          bool in_parts);
+
+/// The buckets of a run that starts fresh and completes the parameters in that order.
+std::vector<plan::BucketPlan> cut_buckets(const model::ModelSpec& spec, const std::vector<int>& parameters,
+                                          const plan::Plan& plan, exchange::FactorGroup factors,
+                                          const exchange::Extensions& own);
 
 /// How the model's trainable parameters lie in this rank's arenas: in the buckets of `plan`, which is
 /// resolved, with what of them the rank owns on `levels`. `own`: rows beside those of the tables. Throws

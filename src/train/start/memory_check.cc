@@ -25,21 +25,27 @@ struct Shared {
   std::int64_t total() const { return sum[Weights] + sum[Gradients] + sum[Optimiser] + sum[Activations]; }
 };
 
+std::string bytes(std::size_t count) { return format_bytes(static_cast<double>(count)); }
+
 std::string describe(const Shared& shared) {
-  const auto bytes = [](std::int64_t count) { return format_bytes(static_cast<double>(count)); };
+  const auto of = [&](Figure figure) { return static_cast<std::size_t>(shared.sum[figure]); };
+  const MemoryNeed need{{of(Weights), of(Gradients), of(Optimiser)}, of(Activations), shared.sum[Samples]};
   const std::string who = shared.ranks.size() == 1
                               ? fmt::format("rank {} needs", shared.ranks.front())
                               : fmt::format("ranks {} need", fmt::join(shared.ranks, ", "));
-  std::string activations;
-  if (shared.sum[Activations] > 0)
-    activations =
-        fmt::format(", activations of {} samples {}", shared.sum[Samples], bytes(shared.sum[Activations]));
-  return fmt::format("{} at least {} and may have {} (weights {}, gradients {}, optimiser state {}{})", who,
-                     bytes(shared.total()), bytes(shared.sum[Available]), bytes(shared.sum[Weights]),
-                     bytes(shared.sum[Gradients]), bytes(shared.sum[Optimiser]), activations);
+  return fmt::format("{} at least {} and may have {} ({})", who, bytes(need.total()), bytes(of(Available)),
+                     train::describe(need));
 }
 
 }  // namespace
+
+std::string describe(const MemoryNeed& need) {
+  std::string words = fmt::format("weights {}, gradients {}, optimiser state {}", bytes(need.arenas.weights),
+                                  bytes(need.arenas.gradients), bytes(need.arenas.optimiser));
+  if (need.activations > 0)
+    words += fmt::format(", activations of {} samples {}", need.samples, bytes(need.activations));
+  return words;
+}
 
 MemoryNeed memory_need(const plan::Plan& plan, ArenaBytes arenas, const model::ModelSpec& spec,
                        const Divided* divided, plan::MeshPosition position, std::int64_t global_batch,

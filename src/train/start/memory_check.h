@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "model/model.h"
@@ -17,6 +18,9 @@ struct MemoryNeed {
   std::int64_t samples = 0;     // whose activations these are
   std::size_t total() const { return arenas.total() + activations; }
 };
+
+/// "weights 1 MiB, gradients 1 MiB, optimiser state 0 B, activations of 4 samples 2 MiB".
+std::string describe(const MemoryNeed& need);
 
 /// Activations are those that segments say they put out; what lies inside of them is not known. `spec` is
 /// the divided model's, `divided` null where ranks have a whole model. `workers`: those that share a batch.

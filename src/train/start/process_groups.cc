@@ -53,17 +53,23 @@ task::Task<void> ProcessGroups::establish() {
       co_await part->establish();
     }
   }
-  node_ = co_await find_node(&runtime_, &agreement_, &options_.plan);
+  const int node = co_await find_node(&runtime_, &agreement_, &options_.plan);
+  foresee(node);
+  co_await levels_->establish();
+  if (outer_) {
+    co_await outer_->establish();
+  }
+}
+
+void ProcessGroups::foresee(int node) {
+  node_ = node;
   const auto& levels = options_.plan.exchange.levels;
   const exchange::Levels::Setup shape{node_, options_.plan.seed, options_.plan.mesh.servers, options_.own,
                                       log_};
   levels_ =
       std::make_unique<exchange::Levels>(data_ ? *data_ : lasting(), exchange::summing_levels(levels), shape);
-  co_await levels_->establish();
-  if (auto meeting = exchange::meeting_level(levels); !meeting.empty()) {
+  if (auto meeting = exchange::meeting_level(levels); !meeting.empty())
     outer_ = std::make_unique<exchange::Levels>(lasting(), meeting, shape);
-    co_await outer_->establish();
-  }
 }
 
 /// The members' gradients, and their weights if owners spread them; and what replicas hand in where they

@@ -19,10 +19,13 @@ class ProcessGroups {
 
   /// Collective, first: every group learns who shares memory, and the levels which ranks make a node.
   task::Task<void> establish();
+  /// What is known of the groups before anything travels, with so many ranks in a node: they have their
+  /// members, and nothing else of them counts. For forecasts, in place of establish().
+  void foresee(int node);
   /// Collective: collectives in mapped memory reach what they need of `state`.
   task::Task<void> share(const State* state);
 
-  // From establish() on.
+  // From establish() or foresee() on.
 
   /// References that hold as long as this.
   RankGroups ranks() {

@@ -56,11 +56,7 @@ task::Task<std::vector<plan::BucketPlan>> decide_buckets(TrainContext world, con
   kernel.runs = tensor::Kernel::Body::Always;
   co_await tensor::run(world.runtime.device, world.runtime.pending(), tensor::Stream::Compute,
                        std::move(kernel));
-  const bool in_parts = exchange::gathered_ahead(plan->exchange.levels, options->own).has_value();
-  std::vector<exchange::Tensor> tensors = tensors_of(world.model.spec(), order, in_parts);
-  exchange::choose_factors(tensors, *plan, factors);
-  co_return exchange::cut_buckets(
-      tensors, *plan, exchange::slices_for(optim::find_rule(plan->optimiser.rule, options->own.rules)));
+  co_return cut_buckets(world.model.spec(), order, *plan, factors, options->own);
 }
 
 /// Rank 0's values, at every rank.
