@@ -3,8 +3,9 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
-#include <cstring>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 namespace taxon::model {
 namespace {
@@ -15,26 +16,33 @@ using Flops = std::map<const at::TensorImpl*, double>;
 thread_local Flops* active = nullptr;
 
 struct Operation final : at::ObserverContext {
-  at::Tensor weight;
+  std::vector<at::Tensor> weights;
+  std::int64_t outputs = 1;  // of one position: of a pixel, a token, a sample
 };
 
-/// Both operators are called as (input, weight, ...); every convolution ends in aten::_convolution.
+/// Every convolution ends in aten::_convolution; both it and aten::linear are called as (input, weight, ...).
+/// Newer releases have LSTMs computed by oneDNN, a layer at a time: (input, weight_ih, weight_hh, ...).
 std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function) {
-  const bool counted = std::strcmp(function.name(), "aten::_convolution") == 0 ||
-                       std::strcmp(function.name(), "aten::linear") == 0;
-  if (!active || !counted || function.inputs().size() < 2 || !function.inputs()[1].isTensor()) return nullptr;
+  if (!active) return nullptr;
+  const std::string_view name = function.name();
+  const bool is_recurrent = name == "aten::mkldnn_rnn_layer";
+  if (!is_recurrent && name != "aten::_convolution" && name != "aten::linear") return nullptr;
+  if (function.inputs().size() < 3) return nullptr;  // nobody recorded them
   auto operation = std::make_unique<Operation>();
-  operation->weight = function.inputs()[1].toTensor();
+  for (const c10::IValue& weight : function.inputs().slice(1, is_recurrent ? 2 : 1))
+    operation->weights.push_back(weight.toTensor());
+  const at::Tensor& last = operation->weights.back();
+  operation->outputs = last.size(is_recurrent ? 1 : 0);
   return operation;
 }
 
 void ended(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* operation = static_cast<Operation*>(context);
   if (!active || !operation || function.outputs().empty() || !function.outputs()[0].isTensor()) return;
-  const at::Tensor& weight = operation->weight;
-  const double per_output = 2.0 * static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
-  (*active)[weight.unsafeGetTensorImpl()] +=
-      per_output * static_cast<double>(function.outputs()[0].toTensor().numel());
+  const double positions =
+      static_cast<double>(function.outputs()[0].toTensor().numel()) / static_cast<double>(operation->outputs);
+  for (const at::Tensor& weight : operation->weights)
+    (*active)[weight.unsafeGetTensorImpl()] += 2.0 * static_cast<double>(weight.numel()) * positions;
 }
 
 class Observer {
