@@ -16,7 +16,7 @@ using Flops = std::map<const at::TensorImpl*, double>;
 thread_local Flops* active = nullptr;
 
 struct Operation final : at::ObserverContext {
-  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> matrices;
   std::int64_t outputs = 1;  // of one position: of a pixel, a token, a sample
 };
 
@@ -30,8 +30,8 @@ std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function)
   if (function.inputs().size() < 3) return nullptr;  // nobody recorded them
   auto operation = std::make_unique<Operation>();
   for (const c10::IValue& weight : function.inputs().slice(1, is_recurrent ? 2 : 1))
-    operation->weights.push_back(weight.toTensor());
-  const at::Tensor& last = operation->weights.back();
+    operation->matrices.push_back(weight.toTensor());
+  const at::Tensor& last = operation->matrices.back();
   operation->outputs = last.size(is_recurrent ? 1 : 0);
   return operation;
 }
@@ -41,7 +41,7 @@ void ended(const at::RecordFunction& function, at::ObserverContext* context) {
   if (!active || !operation || function.outputs().empty() || !function.outputs()[0].isTensor()) return;
   const double positions =
       static_cast<double>(function.outputs()[0].toTensor().numel()) / static_cast<double>(operation->outputs);
-  for (const at::Tensor& weight : operation->weights)
+  for (const at::Tensor& weight : operation->matrices)
     (*active)[weight.unsafeGetTensorImpl()] += 2.0 * static_cast<double>(weight.numel()) * positions;
 }
 
