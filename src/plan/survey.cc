@@ -53,8 +53,7 @@ constexpr SurveyRow kRows[] = {
      "groups of each layer's own size: mesh.tensor has one for all that are split; taxon parallel says "
      "which, bench/run pcl-dnn simulates it"},
     {"Local SGD", "Stich, ICLR 2019; Lin et al., ICLR 2020", "local-sgd post-local-sgd", ""},
-    {"Megatron-LM", "Shoeybi et al., 2019; Narayanan et al., SC 2021", "megatron pipedream-flush",
-     "embeddings and logits split by vocabulary"},
+    {"Megatron-LM", "Shoeybi et al., 2019; Narayanan et al., SC 2021", "megatron pipedream-flush", ""},
     {"Mesh-TensorFlow", "Shazeer et al., NeurIPS 2018", "",
      "layouts by named dimensions: mesh.tensor has one for each kind of layer"},
     {"MPCA SGD", "Langer et al., TPDS 2018", "mpca-proxy",

@@ -102,7 +102,7 @@ def try_own_rows(program, folder):
             expect(sentence, refused(program, file, mistake))
         output = run_processes(4, program, file)[0]
         expect(f"# on the axes: {axes}\n", output)
-        if not re.search(r"# sent per step and worker: [1-9]", output):
+        if not re.search(r"^# .*sent per step( and worker:)? [1-9]", output, re.MULTILINE):
             sys.exit(f"no forecast in:\n{output}")
         found = re.search(r"trained: accuracy (\S+); simulated: accuracy (\S+), (\S+) s a step, (.*)", output)
         if not found or float(found[1]) < 0.8 or float(found[2]) < 0.8 or not float(found[3]) > 0:
