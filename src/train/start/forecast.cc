@@ -57,9 +57,9 @@ double passes_sent(const Divided& divided, model::Model& model, plan::MeshPositi
   double sent = 0;
   for (const program::Action& action : divided.program.ranks[static_cast<std::size_t>(position.pipeline)]) {
     const auto micros = static_cast<std::size_t>(divided.program.micros);
-    const std::size_t samples = part({0, static_cast<std::size_t>(divided.samples)}, micros,
-                                     static_cast<std::size_t>(action.micro))
-                                    .size;
+    const std::size_t samples =
+        part({0, static_cast<std::size_t>(divided.samples)}, micros, static_cast<std::size_t>(action.micro))
+            .size;
     const bool is_send = action.kind == program::ActionKind::SendActivation ||
                          action.kind == program::ActionKind::SendGradient;
     const bool leaves =
@@ -115,9 +115,8 @@ Forecast forecast(comm::Runtime& runtime, model::Model& model, const TrainOption
   summands.assign(layout, plan.resolved.buckets);
   const optim::RuleRow& rule = optim::find_rule(plan.optimiser.rule, own.rules);
   const int versions = rank.divided.versions(ranks.position.pipeline);
-  rank.memory =
-      memory_need(plan, arena_bytes(plan, layout, rule, versions), spec, &rank.divided, ranks.position,
-                  plan::global_batch(plan, world), plan::workers(plan, world));
+  rank.memory = memory_need(plan, arena_bytes(plan, layout, rule, versions), spec, &rank.divided,
+                            ranks.position, plan::global_batch(plan, world), plan::workers(plan, world));
   rank.sent = rank.divided.updates * gradients_sent(plan, layout, summands, ranks.levels,
                                                     {.shapes = shapes, .own = own},
                                                     static_cast<int>(spec.segments.size())) +

@@ -10,7 +10,7 @@ struct Forecast {
   plan::ResolvedPlan resolved = {};  // of its part
   Divided divided = {};
   MemoryNeed memory = {};  // as require_memory() has it from the rank
-  double sent = 0;    // bytes in a step: gradients and what passes hand on; the mean over its part's ranks
+  double sent = 0;  // bytes in a step: gradients and what passes hand on; the mean over its part's ranks
 };
 
 /// What ranks would find out of each other.
