@@ -3,6 +3,8 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -10,49 +12,67 @@
 namespace taxon::model {
 namespace {
 
-using Flops = std::map<const at::TensorImpl*, double>;
+/// An operator that multiplies by matrices of weights, `count` of its arguments from `first` on.
+struct Product {
+  std::string_view name;
+  std::size_t first = 1, count = 1;
+  std::int64_t outputs = 0;  // the last one's dimension that says how many numbers come out at a position
+};
+/// Every convolution ends in aten::_convolution. Linear layers are aten::linear, or one of the matrix
+/// products that it consists of, as in torch::nn::functional. Newer releases have LSTMs computed by oneDNN, a
+/// layer at a time.
+constexpr Product kProducts[] = {{.name = "aten::_convolution"},
+                                 {.name = "aten::linear"},
+                                 {.name = "aten::mm", .outputs = 1},
+                                 {.name = "aten::addmm", .first = 2, .outputs = 1},
+                                 {.name = "aten::mkldnn_rnn_layer", .count = 2, .outputs = 1}};
 
-/// Where the observer's callbacks, plain functions, find the table of the count that runs on this thread.
-thread_local Flops* active = nullptr;
+/// The count that runs on this thread, where the observer's callbacks, plain functions, find it.
+struct Count {
+  Flops flops;
+  bool inside = false;  // of an operator that is counted: what it consists of is not
+};
+thread_local Count* active = nullptr;
 
 struct Operation final : at::ObserverContext {
   std::vector<at::Tensor> matrices;
-  std::int64_t outputs = 1;  // of one position: of a pixel, a token, a sample
+  std::int64_t outputs = 1;
 };
 
-/// Every convolution ends in aten::_convolution; both it and aten::linear are called as (input, weight, ...).
-/// Newer releases have LSTMs computed by oneDNN, a layer at a time: (input, weight_ih, weight_hh, ...).
 std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function) {
-  if (!active) return nullptr;
+  if (!active || active->inside) return nullptr;
   const std::string_view name = function.name();
-  const bool is_recurrent = name == "aten::mkldnn_rnn_layer";
-  if (!is_recurrent && name != "aten::_convolution" && name != "aten::linear") return nullptr;
-  if (function.inputs().size() < 3) return nullptr;  // nobody recorded them
+  const auto* product = std::find_if(std::begin(kProducts), std::end(kProducts),
+                                     [&](const Product& one) { return one.name == name; });
+  if (product == std::end(kProducts) || function.inputs().size() < product->first + product->count)
+    return nullptr;
   auto operation = std::make_unique<Operation>();
-  for (const c10::IValue& weight : function.inputs().slice(1, is_recurrent ? 2 : 1))
-    operation->matrices.push_back(weight.toTensor());
-  const at::Tensor& last = operation->matrices.back();
-  operation->outputs = last.size(is_recurrent ? 1 : 0);
+  for (const c10::IValue& matrix : function.inputs().slice(product->first, product->count))
+    operation->matrices.push_back(matrix.toTensor());
+  operation->outputs = operation->matrices.back().size(product->outputs);
+  active->inside = true;
   return operation;
 }
 
 void ended(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* operation = static_cast<Operation*>(context);
-  if (!active || !operation || function.outputs().empty() || !function.outputs()[0].isTensor()) return;
+  if (!active || !operation) return;
+  active->inside = false;
+  if (function.outputs().empty() || !function.outputs()[0].isTensor()) return;
   const double positions =
       static_cast<double>(function.outputs()[0].toTensor().numel()) / static_cast<double>(operation->outputs);
-  for (const at::Tensor& weight : operation->matrices)
-    (*active)[weight.unsafeGetTensorImpl()] += 2.0 * static_cast<double>(weight.numel()) * positions;
+  for (const at::Tensor& matrix : operation->matrices)
+    active->flops[matrix.data_ptr()] += 2.0 * static_cast<double>(matrix.numel()) * positions;
 }
 
 class Observer {
  public:
-  explicit Observer(Flops* flops)
+  explicit Observer(Count* count)
       : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(started, ended)
                                                .needsInputs(true)
                                                .needsOutputs(true)
                                                .scopes({at::RecordScope::FUNCTION}))) {
-    active = flops;
+    active = count;
   }
   ~Observer() {
     active = nullptr;
@@ -66,11 +86,17 @@ class Observer {
 
 }  // namespace
 
-std::map<const at::TensorImpl*, double> count_flops(const std::function<void()>& forward) {
-  Flops flops;
-  Observer observer(&flops);
+Flops count_flops(const std::function<void()>& forward) {
+  Count count;
+  Observer observer(&count);
   forward();
-  return flops;
+  return std::move(count.flops);
+}
+
+double total(const Flops& flops) {
+  double sum = 0;
+  for (const auto& [matrix, count] : flops) sum += count;
+  return sum;
 }
 
 }  // namespace taxon::model

@@ -180,7 +180,7 @@ void StagedNetwork::probe(Whole& whole) const {
       if (step.summarises) activations = net_.summary(activations, net_.zeros(kSamples).labels);
     });
     Segment& segment = whole.spec.segments[i];
-    for (const auto& [weight, count] : flops) segment.forward_flops += count / kSamples;
+    segment.forward_flops = total(flops) / kSamples;
     whole.outputs.push_back(layout_of(activations));
     segment.outputs = whole.outputs.back().elements();
   }

@@ -86,18 +86,16 @@ void TorchModel::probe() {
   at::NoGradGuard no_grad;
   net_.network->set_mode(Mode::Evaluate);
   const Batch batch = net_.zeros(kSamples);
-  std::map<const at::TensorImpl*, double> flops;
+  std::vector<Flops> flops;  // of each stage
   try {
-    flops = count_flops([&] {
-      Pass pass = start(batch);
-      while (pass.stage < stages_) {
-        advance(pass, pass.stage + 1);
-        if (pass.stage < stages_) net_.outputs.push_back(layout_of(pass.activations));
-      }
-      const at::Tensor& given = pass.activations;
-      net_.scored = given.defined() && (!net_.own_loss || net_.gives_logits(given, kSamples));
-      loss(pass);
-    });
+    Pass pass = start(batch);
+    while (pass.stage < stages_) {
+      flops.push_back(count_flops([&] { advance(pass, pass.stage + 1); }));
+      if (pass.stage < stages_) net_.outputs.push_back(layout_of(pass.activations));
+    }
+    const at::Tensor& given = pass.activations;
+    net_.scored = given.defined() && (!net_.own_loss || net_.gives_logits(given, kSamples));
+    loss(pass);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -114,11 +112,16 @@ void TorchModel::probe() {
   for (std::size_t s = 0; s < spec.segments.size(); ++s) {
     Segment& segment = spec.segments[s];
     if (s < net_.outputs.size()) segment.outputs = net_.outputs[s].elements();
+    if (spec.segments.size() == flops.size()) {
+      segment.forward_flops = total(flops[s]) / kSamples;  // also by weights that it borrows of another
+      continue;
+    }
     for (int index : segment.parameters)
-      if (auto found = flops.find(
-              net_.tensors->parameters()[static_cast<std::size_t>(index)].tensor.unsafeGetTensorImpl());
-          found != flops.end())
-        segment.forward_flops += found->second / kSamples;
+      for (const Flops& stage : flops)
+        if (auto found =
+                stage.find(net_.tensors->parameters()[static_cast<std::size_t>(index)].tensor.data_ptr());
+            found != stage.end())
+          segment.forward_flops += found->second / kSamples;
   }
 }
 
