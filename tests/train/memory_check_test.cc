@@ -75,30 +75,19 @@ TEST(RequireMemory, RefusesFiguresThatNoRankHas) {
   EXPECT_EQ(kind_of_refusal({good.begin(), good.end() - 1}), ErrorKind::Mismatch);
 }
 
-class Memory : public Train {
- protected:
-  std::string refusal(const TrainingJob& job) {
-    try {
-      run_training(job);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::Resources);
-      return error.what();
-    }
-    return "";
-  }
-};
+class Memory : public Train {};
 
 TEST_F(Memory, ThatRanksOfAHostDoNotHaveIsRefusedEverywhereWithTheFigures) {
   TrainingJob wide = job(3, toy_plan());
   const std::size_t arenas = run_training(wide).recorders[0].info.arenas.total();
   // Enough for one rank, not for both that share it; and a host whose memory nobody knows.
   wide.memory = {{"a", arenas * 3 / 2}, {"a", arenas * 3 / 2}, {"b", 0}};
-  const std::string why = refusal(wide);
+  const std::string why = want_of_memory(wide);
   EXPECT_NE(why.find("ranks 0, 1 need at least"), std::string::npos) << why;
   EXPECT_NE(why.find("activations of 8 samples"), std::string::npos) << why;
   EXPECT_EQ(why.find("rank 2"), std::string::npos) << why;
   wide.memory = {{"a", arenas * 4}, {"a", arenas * 4}, {"b", 10}};
-  const std::string other = refusal(wide);
+  const std::string other = want_of_memory(wide);
   EXPECT_NE(other.find("rank 2 needs at least"), std::string::npos) << other;
   wide.memory = {{"a", arenas * 4}, {"a", arenas * 4}, {"b", arenas * 2}};
   EXPECT_NO_THROW(run_training(wide));

@@ -54,6 +54,16 @@ class Train : public ::testing::Test {
     };
     return job;
   }
+  /// Why a run does not begin for want of memory; empty: it was let in.
+  static std::string want_of_memory(const TrainingJob& job) {
+    try {
+      run_training(job);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::Resources);
+      return error.what();
+    }
+    return "";
+  }
   /// Stops a run after 10 steps and lets it go on to its end.
   void expect_that_an_interrupted_run_goes_on(const plan::Plan& plan) {
     data::MemoryStorage storage;
