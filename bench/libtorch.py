@@ -12,8 +12,8 @@ PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "py
 PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "bench/recipes/gpt.yaml", "cmake/Libtorch.cmake")
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, and turns.
-STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (300, 21)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (20, 11)},
-         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (40, 11)}}
+STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (60, 9)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (6, 5)},
+         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (20, 7)}}
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
 PLANTS = {name: overrides for name, overrides in training.PLANTS.items() if name != "no exchange"}  # one worker has nobody to exchange with

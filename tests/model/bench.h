@@ -125,6 +125,22 @@ class Bound {
     });
   }
 
+  /// From now on each bucket is as many as `parts`, of the same number of elements.
+  void split_buckets(std::size_t parts) {
+    std::vector<BucketRange> buckets;
+    for (const BucketRange& whole : binding_.buckets) {
+      const std::size_t size = whole.weights.size / parts;
+      TAXON_CHECK(size * parts == whole.weights.size);
+      for (std::size_t part = 0; part < parts; ++part) {
+        const Range range{whole.weights.begin + part * size, size};
+        buckets.push_back({range, range});
+      }
+    }
+    binding_.buckets = std::move(buckets);
+    model_->unbind();
+    model_->bind(binding_);
+  }
+
   /// From now on linear weights leave the factors of at most so many samples in place of gradients.
   void leave_factors(std::size_t rows) {
     const ModelSpec& spec = model_->spec();

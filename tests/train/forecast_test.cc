@@ -107,6 +107,8 @@ TEST_F(Forecasts, OfParametersThatRanksKeepPartsOf) {
       plan.batch.micro_batches = 2;
       SCOPED_TRACE(testing::Message() << pipeline << " stages");
       expect_foreseen(2 * pipeline, plan);
+      // Each is held by every segment of the rank, and is one.
+      EXPECT_EQ(forecast_of(wide_job(2 * pipeline, plan), 0).memory.samples, plan.batch.global / 2);
     }
 }
 

@@ -4,9 +4,12 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -14,7 +17,22 @@
 
 namespace taxon::model {
 
+using torch::autograd::Node;
+
 namespace {
+
+/// Of the pass that runs on this thread, or else of one from `root`: terms of a loss may go around a node.
+std::unordered_set<Node*> nodes_of_pass(Node* root) {
+  if (const auto* running = torch::autograd::get_current_graph_task_nodes_in_graph()) return *running;
+  std::unordered_set<Node*> nodes{root};
+  for (std::vector<Node*> open{root}; !open.empty();) {
+    Node* node = open.back();
+    open.pop_back();
+    for (const auto& edge : node->next_edges())
+      if (edge.function && nodes.insert(edge.function.get()).second) open.push_back(edge.function.get());
+  }
+  return nodes;
+}
 
 /// Of a sample's factors.
 std::int64_t row_bytes(const GradientTarget& target) {
@@ -57,7 +75,7 @@ struct GradientSink::Accumulator {
 
 GradientSink::GradientSink(std::vector<at::Tensor> parameters, const std::vector<int>& segments)
     : parameters_(std::move(parameters)), targets_(parameters_.size()) {
-  std::vector<torch::autograd::Node*> nodes;
+  std::vector<Node*> nodes;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     targets_[i].sink = this;
     targets_[i].segment = segments[i];
@@ -174,6 +192,13 @@ void GradientSink::append_factors(GradientTarget& target, const at::Tensor& outp
   written(target, target.range.size);
 }
 
+/// Of what runs inside a node, as a pass of its own, the graph says nothing.
+void GradientSink::refuse_more() {
+  throw Error(ErrorKind::Usage,
+              "a weight's gradient grew after it was sent, by a backward pass inside of another's node; let "
+              "the layer be torch::nn::Linear, whose gradient is sent when autograd has all of it");
+}
+
 /// Zeroes the rows that the share does not fill.
 void GradientSink::end_factors(GradientTarget& target) {
   const std::int64_t left = target.outputs.size(0) - target.rows;
@@ -238,8 +263,9 @@ void GradientSink::backward(const at::Tensor& loss) {
   end_pass();
 }
 
-void GradientSink::begin_pass(torch::autograd::Node* root) {
+void GradientSink::begin_pass(Node* root) {
   offer_slots();
+  find_exclusive(root);
   if (births_ == Binding::Births::Placed) pass_.emplace(*analyser_, root);
 }
 
@@ -279,6 +305,17 @@ void GradientSink::offer_slots() {
   }
 }
 
+/// A weight whose every edge in the graph is one of a direct layer's uses gets nothing besides.
+void GradientSink::find_exclusive(Node* root) {
+  const auto written = [](const GradientTarget& target) { return target.last && target.uses > 0; };
+  if (std::none_of(targets_.begin(), targets_.end(), written)) return;
+  std::unordered_map<const Node*, int> edges;
+  for (const Node* node : nodes_of_pass(root))
+    for (const auto& edge : node->next_edges()) ++edges[edge.function.get()];
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    targets_[i].exclusive = edges[accumulators_[i].node.get()] == targets_[i].uses;
+}
+
 void GradientSink::end_pass() {
   pass_.reset();
   store_late();
@@ -305,6 +342,7 @@ void GradientSink::arrived(std::size_t parameter, const at::Tensor& gradient) {
 void GradientSink::keep(std::size_t parameter, const at::Tensor& gradient) {
   GradientTarget& target = targets_[parameter];
   TAXON_CHECK(!target.leaves_factors(), "a layer that leaves factors has a gradient beside them");
+  if (target.final_elements > 0) refuse_more();
   at::NoGradGuard no_grad;
   switch (analyser_->arrived(parameter, gradient)) {
     case Analyser::Arrival::InPlace:
@@ -358,6 +396,7 @@ void GradientSink::count(std::size_t parameter, std::int64_t bytes, std::string_
 }
 
 void GradientSink::written(GradientTarget& target, std::size_t end) {
+  if (end <= target.final_elements) refuse_more();
   if (marks_ && target.last && target.exclusive && target.uses == 0) complete(target, end);
 }
 

@@ -23,7 +23,7 @@ struct GradientTarget {
   bool filled = false;             // the slot holds what earlier micro-batches of this step gave: add to it
   bool last = false;               // the next pass over it is the step's last
   bool direct = false;             // a layer may write (or add) into the slot; set while a step runs
-  bool exclusive = false;          // nothing but the layer that it was offered to contributes
+  bool exclusive = false;          // nothing but direct layers contributes to the pass
   int uses = 0;                    // direct layers of this step's graph that will still write
   std::size_t final_elements = 0;  // from the slot's beginning: known to be complete
   /// Defined: a layer leaves its factors there, a row for each sample, and the slot alone; see FactorSlot.
@@ -95,7 +95,7 @@ class GradientSink {
   void abandon_step();
 
   /// For direct layers: the slot's values up to element `end` are written, from the beginning on. Counts when
-  /// they are final: the layer is the only one and this is its last use in the step.
+  /// they are final: nothing else contributes, and this is the layer's last use in the step.
   void written(GradientTarget& target, std::size_t end);
 
   /// For layers that leave factors: those of the next samples of the step.
@@ -114,6 +114,8 @@ class GradientSink {
     at::Tensor gradient;
   };
   void offer_slots();
+  void find_exclusive(torch::autograd::Node* root);
+  [[noreturn]] static void refuse_more();
   void arrived(std::size_t parameter, const at::Tensor& gradient);
   void keep(std::size_t parameter, const at::Tensor& gradient);
   void store(std::size_t parameter, const at::Tensor& gradient);

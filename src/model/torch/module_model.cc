@@ -86,7 +86,6 @@ class WeightedOutputs final : public Node {
 ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
                          StepOwner& owner, WeightsAtBegin weights)
     : module_(module), tensors_(source_of(module, compute, frozen)), owner_(owner), weights_(weights) {
-  // Not exclusively: a term of the loss may go around the layer.
   for (std::size_t i = 0; i < tensors_.trainable().size(); ++i)
     offer_to_layers(module, tensors_.parameters()[static_cast<std::size_t>(tensors_.trainable()[i])].tensor,
                     &tensors_.gradients().target(static_cast<int>(i)));

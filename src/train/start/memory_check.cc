@@ -27,6 +27,16 @@ struct Shared {
 
 std::string bytes(std::size_t count) { return format_bytes(static_cast<double>(count)); }
 
+/// Those that one of the rank's stages holds at once, at most: others hold the same ones.
+std::int64_t micro_batches_under_way(const program::Program& program, int rank) {
+  const std::vector<program::StageMemory> memory = program::stage_memory(program);
+  int most = 0;
+  for (int stage = 0; stage < program.stages; ++stage)
+    if (program.rank_at(stage) == rank)
+      most = std::max(most, memory[static_cast<std::size_t>(stage)].activations);
+  return most;
+}
+
 std::string describe(const Shared& shared) {
   const auto of = [&](Figure figure) { return static_cast<std::size_t>(shared.sum[figure]); };
   const MemoryNeed need{{of(Weights), of(Gradients), of(Optimiser)}, of(Activations), shared.sum[Samples]};
@@ -53,7 +63,7 @@ MemoryNeed memory_need(const plan::Plan& plan, ArenaBytes arenas, const model::M
   const auto pipeline = static_cast<std::size_t>(position.pipeline);
   if (divided)  // some layers' outputs are whole on every member
     return {arenas, static_cast<std::size_t>(kept_activations(*divided, plan)[pipeline] / plan.mesh.tensor),
-            divided->micro_batch() * program::rank_activations(divided->program)[pipeline]};
+            divided->micro_batch() * micro_batches_under_way(divided->program, position.pipeline)};
   if (position.data >= workers) return {arenas};  // a server
   const std::int64_t samples = divided_up(divided_up(global_batch, workers), plan.batch.micro_batches);
   std::int64_t outputs = 0;

@@ -54,10 +54,6 @@ class ModuleNetwork final : public ChainNetwork {
         cast_floating(listed(module->named_buffers(/*recurse=*/false)), type);
   }
   void offer(const at::Tensor& parameter, GradientTarget* target) override {
-    int owners = 0;
-    for (const auto& module : layers())
-      for (const at::Tensor& own : module->parameters(/*recurse=*/false)) owners += own.is_same(parameter);
-    target->exclusive = owners == 1;
     offer_to_layers(*module_, parameter, target);
   }
   bool is_linear(const at::Tensor& parameter) const override {

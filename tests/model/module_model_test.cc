@@ -1,0 +1,123 @@
+// A module whose passes its owner computes: what leaves while a backward pass runs.
+#include "model/torch/module_model.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn.h>
+#include <torch/torch.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "model/bench.h"
+#include "model/torch/networks/layers.h"
+
+namespace taxon::model {
+namespace {
+
+/// Computes a step at once, by a function.
+class OwnerAtOnce final : public StepOwner {
+ public:
+  void advance(const StepInput&, int) override {}
+  StepOutput compute(const StepInput& input) override {
+    step(input);
+    return {};
+  }
+  void recall() override {}
+  void need(int) override {}
+  std::function<void(const StepInput&)> step;
+};
+
+/// One layer, whose weight's gradient is computed in two blocks of rows; and how a loss is made of its
+/// outputs.
+class Rows : public testing::Test {
+ protected:
+  static constexpr std::int64_t kInputs = 8192, kOutputs = 128;  // 64 rows are 2 MiB
+  using Loss = std::function<at::Tensor(const at::Tensor& outputs)>;
+
+  Rows() {
+    auto made = std::make_unique<ModuleModel>(*layer_, DType::Float32, std::vector<std::string>{}, owner_);
+    model_ = made.get();
+    bound_ = std::make_unique<Bound>(std::move(made));
+    bound_->split_buckets(2);
+    bound_->fill("weight", 1);
+  }
+
+  /// How many values of the weight's second half were the step's when its first half was said to be complete.
+  std::int64_t written_behind_the_first_half(const Loss& loss, std::int64_t samples = 2) {
+    owner_.step = [&](const StepInput& input) {
+      const at::Tensor x = inputs_(samples);
+      loss(model_->weighted(input, {layer_->forward(x)}).front()).backward();
+      model_->end_passes();
+    };
+    bound_->fill_gradients(kUnwritten);
+    Recorder recorder(&bound_->gradients);
+    const Samples share = make_samples({{1}, 2}, samples);
+    (*bound_)->forward_backward({share.inputs, share.labels, samples, 1}, 0, recorder);
+    const auto first = std::find(recorder.order.begin(), recorder.order.end(), 0);
+    if (first == recorder.order.end()) throw Error(ErrorKind::Internal, "the first half was never complete");
+    const auto& snapshot = recorder.snapshots[static_cast<std::size_t>(first - recorder.order.begin())];
+    const auto* values = reinterpret_cast<const float*>(snapshot.data());
+    return std::count_if(values + kInputs * kOutputs / 2, values + kInputs * kOutputs,
+                         [](float value) { return value != kUnwritten; });
+  }
+
+  static constexpr float kUnwritten = 77;
+  std::function<at::Tensor(std::int64_t)> inputs_ = [](std::int64_t samples) {
+    return torch::ones({samples, kInputs});
+  };
+  DirectLinear layer_{kInputs, kOutputs};
+  OwnerAtOnce owner_;
+  ModuleModel* model_;
+  std::unique_ptr<Bound> bound_;
+};
+
+TEST_F(Rows, LeaveWhileTheOthersAreComputed) {
+  EXPECT_EQ(written_behind_the_first_half([](const at::Tensor& y) { return y.sum(); }), 0);
+  EXPECT_THAT(bound_->gradient("weight"), testing::Each(2));
+}
+
+TEST_F(Rows, WaitForATermOfTheLossThatGoesAroundTheLayer) {
+  const auto penalised = [this](const at::Tensor& y) { return y.sum() + layer_->weight.pow(2).sum(); };
+  EXPECT_EQ(written_behind_the_first_half(penalised), kInputs * kOutputs / 2);
+  EXPECT_THAT(bound_->gradient("weight"), testing::Each(4));
+}
+
+TEST_F(Rows, LeaveWithTheLastOfTwoUses) {
+  const auto twice = [this](const at::Tensor& y) {
+    return (layer_->forward(y.repeat({1, kInputs / kOutputs}) * 0 + 1)).sum() + y.sum();
+  };
+  EXPECT_EQ(written_behind_the_first_half(twice), 0);
+  EXPECT_THAT(bound_->gradient("weight"), testing::Each(4));
+}
+
+/// A backward pass inside of a node's: the graph around it says nothing of what it adds to.
+struct AddsInside : torch::autograd::Function<AddsInside> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            std::int64_t layer) {
+    context->saved_data["layer"] = layer;
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const at::AutoGradMode with_gradients(true);
+    reinterpret_cast<DirectLinearImpl*>(context->saved_data["layer"].toInt())->weight.sum().backward();
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+TEST_F(Rows, ThatHaveLeftCannotGrow) {
+  inputs_ = [this](std::int64_t samples) {
+    return AddsInside::apply(torch::ones({samples, kInputs}, torch::requires_grad()),
+                             reinterpret_cast<std::int64_t>(layer_.get()));
+  };
+  try {
+    written_behind_the_first_half([](const at::Tensor& y) { return y.sum(); });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("torch::nn::Linear"));
+  }
+}
+
+}  // namespace
+}  // namespace taxon::model
