@@ -216,7 +216,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"gpt", blocks("gpt"), kText}, Case{"vit", blocks("vit"), kImages},
                       Case{"lstm", {.name = "lstm"}, kText},
                       Case{"lstm-tied", {.name = "lstm", .options = {{"tied", true}}}, kText},
-                      Case{"resnet50", {.name = "resnet50"}, kImages},
+                      // Gradients as long as 1e5: channels of next to no variance are normalised, and what
+                      // a processor's order of sums leaves is 1e-9 behind them.
+                      Case{"resnet50", {.name = "resnet50"}, kImages, DType::Float64, 1e-7},
                       Case{"resnet50-7x7", {.name = "resnet50", .options = {{"stem", "7x7"}}}, kLargeImages}),
     name_of);
 INSTANTIATE_TEST_SUITE_P(InFloat, Recordings, ::testing::ValuesIn(kInFloat), name_of);
