@@ -97,7 +97,8 @@ class DataParallel {
     if (active()) model_.begin_reads();
     return active();
   }
-  /// The step that is computed now is the run's last, on every rank.
+  /// The run ends soon, with a checkpoint where it has an output folder: ranks agree on it when the next step
+  /// begins, and that is the last. Go on while active().
   void stop() { loop_.stop(); }
 
   const Net& module() const { return net_; }

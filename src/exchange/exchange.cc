@@ -27,6 +27,13 @@ std::vector<int> lane_keys(const std::vector<Bucket>& buckets, plan::BucketOrder
   return keys;
 }
 
+std::vector<Range> cut(Range range) {
+  std::vector<Range> pieces;
+  for (std::size_t begin = range.begin; begin < range.end(); begin += kUpdateElements)
+    pieces.push_back({begin, std::min(kUpdateElements, range.end() - begin)});
+  return pieces;
+}
+
 }  // namespace
 
 Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
@@ -49,6 +56,7 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       stops_(setup.plan->on_divergence == plan::OnDivergence::Stop),
       delayed_(setup.plan->exchange.delay > 0),
       halves_(setup.plan->resolved.overlap == plan::ResolvedOverlap::Backward && aliased()),
+      by_tensor_(setup.by_tensor),
       gates_(static_cast<std::size_t>(setup.segments)),
       children_(runtime.pending()) {}
 
@@ -316,8 +324,12 @@ tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim:
 task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) {
   BucketScheduler::Admission turn = co_await updates_.enter(bucket->id.value(), bucket->name);
   const Range owned = bucket->kept;
+  if (by_tensor_) {  // all of each is kept here, as the legality table has it
+    co_await update_here(bucket, owned_values(*bucket, layout_.arena), clock);
+    co_return;
+  }
   if (!halves_ || owned.size < kHalvedElements) {
-    co_await update_here(bucket, owned, clock);
+    co_await update_here(bucket, cut(owned), clock);
     co_return;
   }
   const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;
@@ -325,7 +337,7 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
   tensor::KernelHandle beside(runtime_.device, runtime_.pending(), tensor::Stream::Compute, std::move(half));
   std::exception_ptr error;
   try {
-    auto rest = update_here(bucket, {owned.begin + middle, owned.size - middle}, clock);
+    auto rest = update_here(bucket, cut({owned.begin + middle, owned.size - middle}), clock);
     co_await rest;
   } catch (...) {
     error = std::current_exception();
@@ -336,10 +348,10 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
   if (error) std::rethrow_exception(error);
 }
 
-task::Task<void> Exchange::update_here(const Bucket* bucket, Range range, optim::StepClock clock) {
-  for (std::size_t begin = range.begin; begin < range.end(); begin += kUpdateElements) {
-    tensor::Kernel kernel =
-        update_kernel(bucket, {begin, std::min(kUpdateElements, range.end() - begin)}, clock);
+task::Task<void> Exchange::update_here(const Bucket* bucket, std::vector<Range> pieces,
+                                       optim::StepClock clock) {
+  for (Range piece : pieces) {
+    tensor::Kernel kernel = update_kernel(bucket, piece, clock);
     auto done = run("update", std::move(kernel), bucket);
     co_await done;
     task::Yield others(runtime_.executor());

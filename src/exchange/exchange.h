@@ -39,6 +39,7 @@ class Exchange {
     // Of a model that ranks hold parts of; they outlive the exchange:
     std::vector<comm::Communicator*> summands = {};  // see Summands
     comm::Communicator* replica = nullptr;  // those that hold the parts of one; null: this rank has all of it
+    bool by_tensor = false;                 // the rule's updates get whole tensors: optim::RuleRow::by_tensor
   };
   Exchange(comm::Runtime& runtime, const Setup& setup);
 
@@ -92,7 +93,7 @@ class Exchange {
   task::Task<double> squared_norm_of_all(double owned);
   task::Task<double> clip(const Bucket* bucket);
   tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);
-  task::Task<void> update_here(const Bucket* bucket, Range range, optim::StepClock clock);
+  task::Task<void> update_here(const Bucket* bucket, std::vector<Range> pieces, optim::StepClock clock);
   task::Task<void> update(const Bucket* bucket, optim::StepClock clock);
   task::Task<void> spread(const Bucket* bucket);
   task::Task<void> adopt(const Bucket* bucket);
@@ -129,6 +130,7 @@ class Exchange {
   const bool stops_;                       // at a gradient that is not finite
   const bool delayed_;                     // the master too changes at the safe point only
   const bool halves_;  // the compute stream is idle while updates run, and does half of each
+  const bool by_tensor_;
 
   optim::StepClock clock_;
   bool underway_ = false;

@@ -37,7 +37,7 @@ class OwnLoop {
   const model::StepInput* step() const { return turns_.current(); }
   /// Gives the step back, and waits until the next one begins. Throws as train().
   void next(const model::StepOutput& output);
-  /// The step that is computed now is the last, on every rank: the run saves a checkpoint and ends.
+  /// Ranks agree on it when the next step begins: that is the last, and the run saves a checkpoint.
   void stop() { stop_ = true; }
   /// REQUIRES: the run is over, and well.
   const train::Outcome& outcome() const { return *outcome_; }

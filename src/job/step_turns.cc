@@ -12,7 +12,7 @@ void StepTurns::advance(const model::StepInput& input, int until) {
   state_ = State::Offered;
   ready_ = until;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return (current_ != nullptr && needed_ >= ready_) || left_; });
+  changed_.wait(lock, [this] { return (owned_ && needed_ >= ready_) || left_; });
   if (left_) std::rethrow_exception(left_);
 }
 
@@ -30,7 +30,7 @@ model::StepOutput StepTurns::compute(const model::StepInput& input) {
 
 void StepTurns::recall() {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (current_ == nullptr) state_ = State::Idle;  // an offer that nobody took
+  if (!owned_) state_ = State::Idle;  // an offer that nobody took
   changed_.wait(lock, [this] { return waits(); });
 }
 
@@ -43,16 +43,23 @@ void StepTurns::end(std::exception_ptr error) {
 
 const model::StepInput* StepTurns::await() {
   std::unique_lock<std::mutex> lock(mutex_);
-  TAXON_CHECK(current_ == nullptr, "a step was not given back");
+  TAXON_CHECK(!owned_, "a step was not given back");
   changed_.wait(lock, [this] { return state_ == State::Offered || state_ == State::Ended; });
   if (ended_) std::rethrow_exception(ended_);
-  if (state_ == State::Offered) current_ = offered_;
-  return current_;
+  if (state_ != State::Offered) return nullptr;
+  owned_ = *offered_;
+  owned_->inputs = {};
+  if (!offered_->labels.empty()) {
+    const std::span<const std::int64_t> labels = data::whole(offered_->labels);
+    labels_.assign(labels.begin(), labels.end());
+    owned_->labels = std::span<const std::int64_t>(labels_);
+  }
+  return current();
 }
 
 void StepTurns::need(int segment) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (segment < ready_ || current_ == nullptr) return;
+  if (segment < ready_ || !owned_) return;
   needed_ = segment;
   changed_.notify_all();
   changed_.wait(lock, [&] { return segment < ready_ || state_ == State::Ended; });
@@ -62,8 +69,8 @@ void StepTurns::need(int segment) {
 
 void StepTurns::give_back(const model::StepOutput& output) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  TAXON_CHECK(current_ != nullptr, "no step to give back");
-  current_ = nullptr;
+  TAXON_CHECK(owned_, "no step to give back");
+  owned_.reset();
   output_ = output;
   if (state_ == State::Offered) state_ = State::GivenBack;
   changed_.notify_all();

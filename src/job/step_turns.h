@@ -3,6 +3,8 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "model/step_owner.h"
 
@@ -23,11 +25,11 @@ class StepTurns final : public model::StepOwner {
 
   // The owner.
 
-  /// The step that comes next; null: the run is over. Throws what ended it. It is the owner's until
-  /// give_back().
+  /// The step that comes next, without its inputs; null: the run is over. Throws what ended it. It is the
+  /// owner's until give_back(), and outlives a run that fails before.
   const model::StepInput* await();
   /// The step that await() gave; null: none.
-  const model::StepInput* current() const { return current_; }
+  const model::StepInput* current() const { return owned_ ? &*owned_ : nullptr; }
   void need(int segment) override;
   void give_back(const model::StepOutput& output);
   /// Takes no more steps: whoever asks gets `why`.
@@ -36,15 +38,16 @@ class StepTurns final : public model::StepOwner {
  private:
   enum class State { Idle, Offered, GivenBack, Ended };
   /// The owner reads no weights: it waits for the run.
-  bool waits() const { return current_ == nullptr || needed_ >= ready_ || left_; }
+  bool waits() const { return !owned_ || needed_ >= ready_ || left_; }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::Idle;
   const model::StepInput* offered_ = nullptr;
-  const model::StepInput* current_ = nullptr;  // the owner's
-  int ready_ = 0;                              // segments of the step whose weights may be read
-  int needed_ = -1;                            // segment that the owner waits for
+  std::optional<model::StepInput> owned_;  // the owner's
+  std::vector<std::int64_t> labels_;       // its
+  int ready_ = 0;                          // segments of the step whose weights may be read
+  int needed_ = -1;                        // segment that the owner waits for
   model::StepOutput output_;
   std::exception_ptr ended_, left_;
 };

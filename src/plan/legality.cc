@@ -79,6 +79,8 @@ Violation master_fits(const LegalityInput& c) {
 Violation tensors_whole(const LegalityInput& c) {
   const Catalogue::Rule* rule = c.known.find_rule(c.plan.optimiser.rule);
   if (!rule || !rule->by_tensor) return {};
+  if (c.plan.mesh.tensor > 1)
+    return fmt::format("it is {}, mesh.tensor is {}", rule->name, c.plan.mesh.tensor);
   for (const LevelPlan& level : c.plan.exchange.levels)
     if (is_sharded(c, level) || (has_servers(c, level) && !has_rule(level)))
       return fmt::format("it is {}, topology is {}", rule->name, level.topology);
@@ -447,7 +449,8 @@ constexpr LegalityRow kRows[] = {
      "worker was served last",
      [](const LegalityInput& c) { return any_level(c, late_as_served); }},
     {"optimiser.rule",
-     "that needs norms of whole tensors needs whole sums: no topology sharded or servers with rule sum",
+     "that needs norms of whole tensors needs whole sums: no topology sharded or servers with rule sum, and "
+     "mesh.tensor 1",
      tensors_whole},
     {"optimiser.clip_norm",
      "must be 0 with topology servers and rule sum, since no server sees the whole gradient", norm_known},

@@ -35,6 +35,7 @@ class RankCheck {
     std::vector<Passage> passages;
     int weight_gradients = 0, exchanged = 0, updated = 0;  // micro-batches
     int version = 0;
+    int end = 0;  // position of its last gradient of weights in the list
   };
 
   void complain(const Action& action, std::string_view what) {
@@ -66,6 +67,7 @@ class RankCheck {
   }
 
   void take(const Action& action) {
+    ++position_;
     if (!belongs(action)) return;
     Stage& at = stage(action.stage);
     Passage& micro = at.passages[static_cast<std::size_t>(action.micro)];
@@ -133,6 +135,7 @@ class RankCheck {
     once(action, micro.weight_gradient);
     same_version(action, micro);
     ++at.weight_gradients;
+    at.end = position_;
   }
 
   void same_version(const Action& action, const Passage& micro) {
@@ -158,9 +161,17 @@ class RankCheck {
   }
 
   void finish() {
+    int before = -1;  // the rank's stage before this one
     for (int index = 0; index < program_.stages; ++index) {
       if (!here(index)) continue;
       const Stage& at = stage(index);
+      // What ends a stage hands over whatever it has not handed over of the stages behind it.
+      if (before >= 0 && stage(before).end > 0 && stage(before).end < at.end)
+        problems_.push_back(
+            fmt::format("rank {}: the last gradient of weights of stage {} stands before that "
+                        "of stage {}: stages end from the last to the first",
+                        rank_, before, index));
+      before = index;
       for (int micro = 0; micro < program_.micros; ++micro) {
         const Passage& one = at.passages[static_cast<std::size_t>(micro)];
         const auto need = [&](bool done, ActionKind kind) {
@@ -181,6 +192,7 @@ class RankCheck {
   const int rank_;
   std::vector<std::string>& problems_;
   std::map<int, Stage> stages_;
+  int position_ = 0;
 };
 
 /// From one rank to another, of activations (0) or gradients (1).

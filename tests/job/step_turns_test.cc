@@ -94,6 +94,24 @@ TEST(StepTurns, ARunThatFailsAfterAStepBeganTakesWeightsAwayOnlyWhenNobodyReadsT
   run.join();
 }
 
+TEST(StepTurns, AStepOutlivesTheRunThatFailed) {
+  StepTurns turns;
+  std::thread run([&] {
+    {
+      const std::vector<std::int64_t> labels = {4, 7};
+      const model::StepInput step{.labels = std::span<const std::int64_t>(labels), .global_size = 5};
+      turns.advance(step, 1);
+      turns.recall();
+    }
+    turns.end(std::make_exception_ptr(std::runtime_error("failed")));
+  });
+  ASSERT_NE(turns.await(), nullptr);
+  EXPECT_THROW(turns.need(1), std::runtime_error);
+  run.join();
+  EXPECT_THAT(data::whole(turns.current()->labels), testing::ElementsAre(4, 7));
+  EXPECT_EQ(turns.current()->global_size, 5);
+}
+
 TEST(StepTurns, AStepThatNobodyTookIsRecalled) {
   StepTurns turns;
   std::thread run([&] {

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "model/bench.h"
@@ -117,6 +118,48 @@ TEST_F(Rows, ThatHaveLeftCannotGrow) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);
     EXPECT_THAT(error.what(), testing::HasSubstr("torch::nn::Linear"));
   }
+}
+
+/// A layer, and a number that the loss alone reads.
+struct ScaledImpl : torch::nn::Module {
+  ScaledImpl() {
+    scale = register_parameter("scale", torch::ones({1}));
+    layer = register_module("layer", torch::nn::Linear(3, 2));
+  }
+  at::Tensor scale;
+  torch::nn::Linear layer{nullptr};
+};
+
+/// The owner's thread is the test's, and the run's too: it asks for gradients when the owner needs it to.
+class OwnerThatIsAskedLate final : public StepOwner {
+ public:
+  void advance(const StepInput&, int) override {}
+  StepOutput compute(const StepInput&) override { return {}; }
+  void recall() override {}
+  void need(int segment) override {
+    if (segment == kBackward && ask) std::exchange(ask, nullptr)();
+  }
+  std::function<void()> ask;
+};
+
+TEST(ModuleModel, GradientsThatComeBeforeTheyAreAwaitedWait) {
+  ScaledImpl net;
+  OwnerThatIsAskedLate owner;
+  auto made = std::make_unique<ModuleModel>(net, DType::Float32, std::vector<std::string>{}, owner,
+                                            WeightsAtBegin::AsRead);
+  ModuleModel& model = *made;
+  Bound bound(std::move(made));
+  Recorder recorder;
+  const Samples share = make_samples({{1}, 2}, 2);
+  const StepInput step{share.inputs, share.labels, 2, 1};
+  model.forward(step, 1);
+  owner.ask = [&] { model.forward_backward(step, 0, recorder); };
+  const at::Tensor outputs = model.weighted(step, {net.layer->forward(torch::ones({2, 3}))}).front();
+  (outputs.sum() + 3 * net.scale.sum()).backward();  // that of the scale comes first
+  model.end_passes();
+  EXPECT_THAT(bound.gradient("scale"), testing::ElementsAre(3));
+  EXPECT_THAT(bound.gradient("layer.bias"), testing::ElementsAre(2, 2));
+  EXPECT_THAT(recorder.order, testing::UnorderedElementsAre(0, 1, 2));
 }
 
 }  // namespace

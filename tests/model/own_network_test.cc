@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "model/bench.h"
 #include "model/pipeline.h"
+#include "model/torch/networks/layers.h"
 #include "model/torch/own_forward.h"
 
 namespace taxon::model {
@@ -110,6 +111,25 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mixed", mixed, "gpipe", 1, 1, 2}, Case{"mixed", mixed, "zb_h1", 3, 2, 2},
         Case{"mixed", mixed, "gpipe", 1, 2, 2, {{"2", "outputs"}, {"6", "outputs"}, {"8", "samples"}}},
         Case{"mixed", mixed, "1f1b", 2, 2, 2, {}, true}));
+
+/// Its first module writes over what the batch holds.
+Sequential in_place() {
+  return Sequential(Functional([](torch::Tensor x) { return x.sub_(0.5).mul_(3); }), Flatten(),
+                    Linear(432, 32), Tanh(), Linear(32, 5));
+}
+
+TEST(OwnSequential, MayWriteOverItsInputsWhereActivationsAreComputedAgain) {
+  Subject subject{in_place, DType::Float32};
+  Pipeline::Axes axes{2, 3};
+  const auto make = [&] { return subject.make(); };
+  Pipeline kept(make, subject.type, "gpipe", axes);
+  axes.activations = plan::Activations::Recomputed;
+  Pipeline again(make, subject.type, "gpipe", axes);
+  const Samples first = make_samples(kImages, 6), second = make_samples(kImages, 6);
+  kept.step({.inputs = first.inputs, .labels = first.labels, .global_size = 6});
+  again.step({.inputs = second.inputs, .labels = second.labels, .global_size = 6});
+  EXPECT_EQ(again.gradient("2.weight"), kept.gradient("2.weight"));
+}
 
 std::vector<std::string> split_tensors(Sequential (*build)(), Division division) {
   Subject subject{build};
@@ -279,6 +299,18 @@ TEST(OwnModule, TakesAsManyTensorsAsASampleHas) {
   EXPECT_NEAR(output.loss_sum, expected.loss_sum, 1e-12);
   EXPECT_EQ(output.counts, expected.counts);
   EXPECT_THAT(own.all_gradients(), testing::Pointwise(testing::DoubleNear(1e-14), plain.all_gradients()));
+}
+
+TEST(OwnModule, LayersThatWroteGradientsOutliveTheModel) {
+  const plan::ModelPlan plan;
+  Sequential net(DirectLinear(6, 2));
+  {
+    auto model =
+        make_own_model({.plan = &plan, .shape = kTable, .compute = DType::Float64}, *net,
+                       [](const torch::Tensor& y, const torch::Tensor& x) { return (y - x).abs().mean(); });
+    EXPECT_NE(net[0]->as<DirectLinear>()->weight_target, nullptr);
+  }
+  EXPECT_EQ(net[0]->as<DirectLinear>()->weight_target, nullptr);
 }
 
 TEST(OwnModule, ALossOfOnesOwnOnRealTargetsKeepsTheScores) {

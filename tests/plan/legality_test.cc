@@ -255,11 +255,16 @@ std::vector<Illegal> illegal_plans() {
              .topology = "servers", .late = "compensated", .options = {{"staleness", -1}, {"apply", 2}}};
        }},
       {"optimiser.rule: that needs norms of whole tensors needs whole sums: no topology sharded or servers "
-       "with "
-       "rule sum: it is lars, topology is sharded",
+       "with rule sum, and mesh.tensor 1: it is lars, topology is sharded",
        [](Plan& p) {
          p.optimiser.rule = "lars";
          p.exchange.levels[0].topology = "sharded";
+       }},
+      {"optimiser.rule: that needs norms of whole tensors needs whole sums: no topology sharded or servers "
+       "with rule sum, and mesh.tensor 1: it is lars, mesh.tensor is 2",
+       [](Plan& p) {
+         p.optimiser.rule = "lars";
+         p.mesh.tensor = 2;
        }},
       {"optimiser.clip_norm: must be 0 with topology servers and rule sum, since no server sees the whole "
        "gradient: "

@@ -43,6 +43,22 @@ TEST(Check, MissesAGradientOfWeights) {
               Contains("rank 2: no backward pass to weights of micro-batch 3 at stage 2"));
 }
 
+TEST(Check, SeesAStageThatEndsBeforeTheOneBehindIt) {
+  Program program{.stages = 2, .micros = 1, .rank_of = {0, 0}};
+  program.ranks = {{{Kind::Forward, 0},
+                    {Kind::Forward, 1},
+                    {Kind::BackwardInput, 1},
+                    {Kind::BackwardInput, 0},
+                    {Kind::BackwardWeight, 1},
+                    {Kind::BackwardWeight, 0}}};
+  const char* const why =
+      "rank 0: the last gradient of weights of stage 0 stands before that of stage 1: stages end from the "
+      "last to the first";
+  EXPECT_THAT(program_problems(program), Not(Contains(why)));
+  std::swap(program.ranks[0][4], program.ranks[0][5]);
+  EXPECT_THAT(program_problems(program), Contains(why));
+}
+
 TEST(Check, SeesAPassTwice) {
   Program program = sound();
   const auto at = place(program, 0, Kind::Forward, 1);

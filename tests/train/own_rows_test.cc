@@ -56,6 +56,33 @@ TEST_F(OwnRows, SeeWholeTensorsHoweverManyRanksAndWhateverSlices) {
   }
 }
 
+/// Larger ones than what an update is cut into, and two in one bucket.
+TEST_F(OwnRows, SeeWholeTensorsHoweverLargeTheyAre) {
+  constexpr int kWide = 66000;  // 396,000 and 198,000 weights
+  for (const plan::Overlap overlap : {plan::Overlap::Backward, plan::Overlap::Forward}) {
+    plan::Plan plan = toy_plan();
+    plan.optimiser.rule = "by_length";
+    plan.learning_rate = {.base = 0.1, .schedule = "constant"};
+    plan.length.steps = 1;
+    plan.evaluation.every_epochs = 0;
+    plan.exchange.bucket_bytes = 16 << 20;
+    plan.exchange.overlap = overlap;
+    const model::PerceptronOptions options{.shape = datasets_.train->shape(), .hidden = kWide};
+    TrainingJob wide = job(1, plan);
+    wide.own = {.rules = kRules};
+    wide.make_model = [&](int) { return std::make_unique<model::Perceptron>(options); };
+    const model::Perceptron begun(options);
+    const std::vector<double> before = begun.parameters(), after = run_training(wide).parameters;
+    std::size_t at = 0;
+    for (const model::ParameterSpec& parameter : begun.spec().parameters) {
+      double square = 0;
+      for (std::int64_t i = 0; i < parameter.count(); ++i, ++at)
+        square += (after[at] - before[at]) * (after[at] - before[at]);
+      EXPECT_NEAR(std::sqrt(square), 0.1, 1e-9) << parameter.name;
+    }
+  }
+}
+
 /// Whoever reads no recipe with them hears of it from the run.
 TEST_F(OwnRows, WithoutAFunctionEndTheRunWithASentence) {
   const parallel::LayerKind kinds[] = {{.name = "mine", .splits = {"none"}}};

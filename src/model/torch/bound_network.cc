@@ -193,4 +193,9 @@ void BoundNetwork::offer_targets() {
                    &tensors->gradients().target(static_cast<int>(i)));
 }
 
+void BoundNetwork::withdraw_targets() {
+  for (int parameter : tensors->trainable())
+    network->offer(tensors->parameters()[static_cast<std::size_t>(parameter)].tensor, nullptr);
+}
+
 }  // namespace taxon::model

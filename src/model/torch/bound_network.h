@@ -78,6 +78,8 @@ struct BoundNetwork {
   Loss loss_of_summaries(const at::Tensor& summaries, const at::Tensor& labels) const;
   /// Lets the network's layers know where the gradients of the tensors go, and the spec which are linear.
   void offer_targets();
+  /// They don't go there any more: to be called before `tensors` die, as layers may be somebody else's.
+  void withdraw_targets();
 
   /// Runs `body` inside a FrameworkCall; the framework's exceptions become Errors.
   template <class Body>

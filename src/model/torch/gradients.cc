@@ -332,6 +332,7 @@ void GradientSink::arrived(std::size_t parameter, const at::Tensor& gradient) {
     if (gradient.defined()) order_.push_back(static_cast<int>(parameter));
     return;
   }
+  if (await_) await_();
   if (!marks_) return;
   if (gradient.defined()) keep(parameter, gradient);
   store_late();

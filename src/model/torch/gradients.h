@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -64,6 +65,9 @@ class GradientSink {
   /// rest in end_step(), which zeroes slots that got nothing. `arena`: index into Binding::gradients.
   void begin_step(std::size_t arena);
   void deliver_to(tensor::Milestones& marks) { marks_ = &marks; }
+  /// From now on each gradient that comes waits in `await` first, on the thread that computes it: until
+  /// deliver_to() was called for its step, or nobody takes it.
+  void wait_with(std::function<void()> await) { await_ = std::move(await); }
   /// What the step has given so far is used up: later passes of it, of which some may have gone forward,
   /// write over it. REQUIRES: all parameters have ended.
   void begin_again();
@@ -145,6 +149,7 @@ class GradientSink {
   std::int64_t steps_ = 0;                   // since bind()
   Progress progress_;
   tensor::Milestones* marks_ = nullptr;  // while backward passes run
+  std::function<void()> await_;
   bool recording_ = false;
   std::vector<int> order_;
   CopyCount copies_;

@@ -89,6 +89,8 @@ ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::ve
   for (std::size_t i = 0; i < tensors_.trainable().size(); ++i)
     offer_to_layers(module, tensors_.parameters()[static_cast<std::size_t>(tensors_.trainable()[i])].tensor,
                     &tensors_.gradients().target(static_cast<int>(i)));
+  // A term of the loss that goes around forward()'s outputs has gradients before a pass comes to these.
+  tensors_.gradients().wait_with([this] { await_turn(); });
 }
 
 ModuleModel::~ModuleModel() {

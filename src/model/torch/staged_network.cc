@@ -193,6 +193,7 @@ void StagedNetwork::hold(Whole whole, const std::vector<NamedTensor>& parameters
   std::vector<NamedTensor> own_parameters, own_buffers;
   for (int p : held.parameters) own_parameters.push_back(parameters[static_cast<std::size_t>(p)]);
   for (int b : held.buffers) own_buffers.push_back(buffers[static_cast<std::size_t>(b)]);
+  net_.withdraw_targets();
   net_.tensors.reset();  // autograd's nodes remember whole shapes
   net_.tensors =
       std::make_unique<BoundTensors>(std::move(held.spec), std::move(own_parameters), std::move(own_buffers));
@@ -350,6 +351,8 @@ at::Tensor StagedNetwork::run(std::size_t at, const MicroBatch& micro, Graph& gr
   const Piece& piece = pieces_[at];
   const Range samples = own(static_cast<int>(at), micro.samples());
   at::Tensor activations = input_of(at, micro.step->inputs, graph.input, samples);
+  // The batch's own, which a module may write over, and which are read again.
+  if (activations_ == plan::Activations::Recomputed && piece.inputs == 0) activations = activations.clone();
   graph.links.clear();
   for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
     Link link{.inputs = activations.detach()};

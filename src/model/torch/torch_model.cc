@@ -74,7 +74,9 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
   net_.threads = std::max(1, context.threads);
 }
 
-TorchModel::~TorchModel() = default;
+TorchModel::~TorchModel() {
+  if (net_.tensors) net_.withdraw_targets();
+}
 
 Staged* TorchModel::staged() {
   if (!staged_) staged_ = std::make_unique<StagedNetwork>(net_);

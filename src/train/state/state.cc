@@ -93,6 +93,7 @@ State::State(net::Transport& transport, const plan::Plan& plan, exchange::Layout
   const optim::RuleRow& row = optim::find_rule(plan.optimiser.rule, own_rules_);
   std::vector<Range> decayed = decayed_ranges(layout_.arena, plan.optimiser);
   if (in_parts()) decayed = kept_of(decayed, layout_);
+  by_tensor_ = row.by_tensor;
   rule_ = row.make(plan.optimiser,
                    {master, layout_.shard, std::move(decayed), beside, tensor_ranges(layout_.arena, row)});
 }

@@ -52,6 +52,8 @@ class State {
   /// They are the model's alone from now on.
   void drop_frozen() { frozen_ = {}; }
   optim::Rule& rule() { return *rule_; }
+  /// optim::RuleRow::by_tensor of it.
+  bool updates_by_tensor() const { return by_tensor_; }
   /// Another rule like it, with state for all weights: for an owner of parts of them.
   std::unique_ptr<optim::Rule> make_rule_of_all(const plan::OptimiserPlan& plan) const;
   /// For Model::bind.
@@ -101,6 +103,7 @@ class State {
   tensor::Arena frozen_;                // until the model has them
   std::vector<tensor::Arena> compute_;  // copies; none: the model computes on the master weights
   std::unique_ptr<optim::Rule> rule_;
+  bool by_tensor_ = false;
 };
 
 /// The trainable parameters as the exchange sees them, in the order of the spec.
