@@ -2,7 +2,6 @@
 // transport, compared with the table's ring.
 #include <taxon/comm.h>
 
-#include <cstring>
 #include <iostream>
 #include <vector>
 

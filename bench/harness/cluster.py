@@ -6,7 +6,6 @@ import subprocess
 from harness.build import ROOT
 
 LAB = os.path.join(ROOT, "tools", "lab")
-NO_PRIVILEGE = 77
 
 
 class NoCluster(Exception):

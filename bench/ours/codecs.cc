@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>

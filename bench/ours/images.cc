@@ -4,7 +4,6 @@
 //   measured dump {"count", "file"}: writes the first samples of epoch 0, float32 one after the other
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>

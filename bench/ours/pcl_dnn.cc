@@ -11,7 +11,6 @@
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "comm/collectives.h"

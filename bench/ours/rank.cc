@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <iostream>
-#include <numeric>
 
 #include "launch/host.h"
 

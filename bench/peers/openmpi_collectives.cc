@@ -1,9 +1,6 @@
 // Open MPI's MPI_Allreduce. Start with mpirun; variants: in_place, out_of_place.
 #include <mpi.h>
 
-#include <cstdlib>
-#include <stdexcept>
-
 #include "side/side.h"
 
 namespace taxon::bench {

@@ -1,6 +1,5 @@
 #include "side/steps.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <thread>
 

@@ -1,7 +1,5 @@
 #include "codec/entries.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 
 namespace taxon::codec {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <vector>
 
 #include "base/check.h"
 #include "codec/collect.h"

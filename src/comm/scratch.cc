@@ -1,6 +1,5 @@
 #include "comm/scratch.h"
 
-#include <algorithm>
 #include <new>
 
 namespace taxon::comm {

@@ -2,8 +2,6 @@
 
 #include <openssl/crypto.h>
 
-#include <array>
-
 #include "control/handshake.h"
 
 namespace taxon::control {

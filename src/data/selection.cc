@@ -1,6 +1,5 @@
 #include "data/selection.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "base/check.h"

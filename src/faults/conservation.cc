@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <string_view>
 
 #include "checkpoint/checkpoint.h"
 #include "exchange/levels/topology.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iterator>
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -90,7 +89,6 @@ FaultSchedule draw_schedule(std::uint64_t seed, plan::ClusterModel cluster, int 
     plan::FaultModel fault;
     fault.kind = row.kind;
     row.draw(scene, fault);
-    schedule.kills |= fault.kind == plan::FaultKind::Kill;
     schedule.cuts_for_good |= fault.kind == plan::FaultKind::CutLink && fault.until == 0;
     cluster.faults.push_back(std::move(fault));
   }

@@ -12,7 +12,6 @@ namespace taxon::faults {
 struct FaultSchedule {
   plan::ClusterModel cluster;  // with the fault script
   bool cuts_for_good = false;  // a link is cut and never whole again: the run may be stuck
-  bool kills = false;
 };
 
 /// A fault script that follows from the seed: late deliveries, slow devices and links, cut links, killed

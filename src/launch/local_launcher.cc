@@ -11,9 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 

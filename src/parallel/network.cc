@@ -22,13 +22,12 @@ double forward_macs(const Network& network) {
 
 double training_flops(const Network& network) { return 6 * forward_macs(network); }
 
-const NetworkRow& find_network(std::string_view name, std::span<const NetworkRow> own) {
+const NetworkRow& find_network(std::string_view name) {
   std::vector<std::string> names;
-  for (std::span<const NetworkRow> rows : {own, network_table()})
-    for (const NetworkRow& row : rows) {
-      if (row.name == name) return row;
-      names.emplace_back(row.name);
-    }
+  for (const NetworkRow& row : network_table()) {
+    if (row.name == name) return row;
+    names.emplace_back(row.name);
+  }
   const auto meant = plan::nearest(name, names);
   throw Error(ErrorKind::Usage, fmt::format("there is no network \"{}\"{}", name,
                                             meant ? plan::suggestion(meant)

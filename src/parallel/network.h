@@ -48,8 +48,8 @@ NetworkRow network_row(NetworkRow row, Make) {
 
 /// parallel/table.cc.
 std::span<const NetworkRow> network_table();
-/// The row of that name, one's own first. Throws Error{Usage} for a name that nothing has.
-const NetworkRow& find_network(std::string_view name, std::span<const NetworkRow> own = {});
+/// The row of that name. Throws Error{Usage} for a name that nothing has.
+const NetworkRow& find_network(std::string_view name);
 /// Throws Error{Usage} that lists every key that the row lacks and every value that is not allowed.
 Network make_network(const NetworkRow& row, const plan::Options& options = {});
 

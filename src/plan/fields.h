@@ -219,12 +219,13 @@ void visit_fields(P& p, V&& visit) {
               .min = 1,
               .max = 1 << 16},
         p.tensor);
-  visit(Field{.key = "splits",
-              .sentence =
-                  "Layers that mesh.tensor splits otherwise than the model would, [fc1=none, fc2=inputs]: "
-                  "samples, outputs, inputs, features, none; auto: those not named by what members send, "
-                  "fewest bytes (docs/parallelism.md)."},
-        p.splits);
+  visit(
+      Field{.key = "splits",
+            .sentence =
+                "Layers that mesh.tensor splits otherwise than the model would, [fc1=none, fc2=inputs]: "
+                "samples, outputs, inputs, features, pairs, vocabulary, none; auto: those not named by what "
+                "members send, fewest bytes (docs/parallelism.md)."},
+      p.splits);
   visit(Field{.key = "node",
               .sentence = "Consecutive ranks that make a node, for the levels node and across; 0: those that "
                           "share memory.",

@@ -1,7 +1,6 @@
 #include "planner/profiling.h"
 
 #include <algorithm>
-#include <cmath>
 #include <ctime>
 #include <map>
 

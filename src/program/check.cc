@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <set>
-#include <tuple>
 
 namespace taxon::program {
 namespace {

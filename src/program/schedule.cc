@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "base/error.h"
 #include "plan/nearest.h"
 #include "program/check.h"

@@ -79,7 +79,7 @@ std::string to_svg(const BarChart& chart) {
   if (most > 0) scale.most = most / unit.factor;  // bars use all of the width
   scale.from = plot.left;
   scale.to = plot.right;
-  std::string svg = begin_svg({chart.id, chart.title, description, kWidth, bottom + kBottom, plot});
+  std::string svg = begin_svg({chart.id, chart.title, description, kWidth, bottom + kBottom});
   svg += legend_of(chart, plot) + horizontal_axis(plot, scale, with_unit(chart.x.title, unit));
   for (std::size_t i = 0; i < shown.bars.size(); ++i)
     svg += bar_of(shown, shown.bars[i], scale, kTop + 6 + kRow * static_cast<double>(i));

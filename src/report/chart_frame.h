@@ -15,7 +15,6 @@ struct PlotArea {
 struct ChartFrame {
   std::string id, title, description;
   double width = 0, height = 0;
-  PlotArea plot;
 };
 /// The element's beginning; `</svg>` ends it.
 std::string begin_svg(const ChartFrame& frame);

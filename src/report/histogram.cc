@@ -30,7 +30,7 @@ std::string to_svg(const Histogram& chart) {
   x.to = plot.right;
   const std::string mean = chart.mean ? fmt::format(", mean {:.2f}", *chart.mean) : "";
   std::string svg =
-      begin_svg({chart.id, chart.title, fmt::format("{}{}.", chart.title, mean), kWidth, kHeight, plot});
+      begin_svg({chart.id, chart.title, fmt::format("{}{}.", chart.title, mean), kWidth, kHeight});
   svg += fmt::format("<text class=\"heading\" x=\"4\" y=\"14\">{}{}</text>", escape(shorten(chart.title, 28)),
                      mean);
   svg += vertical_axis(plot, y, "share, %");

@@ -136,7 +136,7 @@ class LineDrawing {
   }
 
   std::string draw() const {
-    std::string svg = begin_svg({chart_.id, chart_.title, description(), kWidth, kHeight, plot_});
+    std::string svg = begin_svg({chart_.id, chart_.title, description(), kWidth, kHeight});
     std::string x_name = with_unit(chart_.x.title, curves_.x_unit);
     if (x_.kind == Scale::Kind::Logarithmic) x_name += " (logarithmic)";
     svg += vertical_axis(plot_, y_, with_unit(chart_.y.title, curves_.y_unit) + beginning());

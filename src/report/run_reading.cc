@@ -104,7 +104,6 @@ FinishedRun read_summary(const std::string& text, const std::string& origin) {
     finished.world_size = json.value("world_size", 0);
     finished.parameters = json.value("parameters", std::int64_t{0});
     finished.transport = json.value("transport", "");
-    finished.version = json.value("taxon_version", "");
     return finished;
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::Data, fmt::format("{} is damaged: {}", origin, error.what()));

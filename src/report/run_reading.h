@@ -16,7 +16,7 @@ struct FinishedRun {
   bool interrupted = false;
   int world_size = 0;
   std::int64_t parameters = 0;
-  std::string transport, version;
+  std::string transport;
 };
 FinishedRun read_summary(const std::string& json, const std::string& origin);
 

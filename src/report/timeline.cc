@@ -117,7 +117,7 @@ std::string to_svg(const TimelineChart& timeline) {
                                fmt::format("{}: what each of {} ranks did when, computing above, "
                                            "communicating below.",
                                            timeline.title, timeline.spans->size()),
-                               kWidth, bottom + kBottom, plot});
+                               kWidth, bottom + kBottom});
   svg +=
       fmt::format("<text class=\"heading\" x=\"4\" y=\"14\">{}</text>", escape(shorten(timeline.title, 60)));
   double legend = kWidth - kRight - 420;

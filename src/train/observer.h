@@ -23,7 +23,7 @@ struct ArenaBytes {
 struct RunInfo {
   plan::Plan plan;              // with `resolved` filled in
   std::int64_t parameters = 0;  // of the model, frozen ones included
-  std::int64_t train_size = 0, test_size = 0;
+  std::int64_t train_size = 0;
   std::int64_t total_samples = 0;                  // of the whole job, from the beginning of training
   std::int64_t start_step = 0, start_samples = 0;  // not 0 after a resume
   ArenaBytes arenas;                               // of this rank

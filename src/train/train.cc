@@ -269,7 +269,6 @@ RunInfo Trainer::info() const {
   info.plan = plan_;
   info.parameters = whole().parameter_count();
   info.train_size = world_.datasets.train->size();
-  info.test_size = tests() ? world_.datasets.test->size() : 0;
   info.total_samples = total_;
   info.start_step = steps_;
   info.start_samples = samples_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "codec/cases.h"
 #include "codec/feedback.h"

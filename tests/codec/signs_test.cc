@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "codec/cases.h"
 #include "codec/feedback.h"

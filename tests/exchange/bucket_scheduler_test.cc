@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "exchange/global_norm_clip.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"

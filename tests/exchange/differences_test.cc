@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "base/rng.h"
 #include "codec/codec.h"
 #include "exchange/extensions.h"

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "base/rng.h"
 #include "codec/outer_products.h"
 #include "exchange/levels/algorithm_selection.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <deque>
 #include <optional>
-#include <thread>
 
 #include "base/rng.h"
 #include "net/frames.h"

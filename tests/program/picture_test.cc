@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
-#include <sstream>
 
 #include "program/schedule.h"
 #include "program/timeline.h"

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
 namespace taxon::report {
 namespace {

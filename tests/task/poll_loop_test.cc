@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>

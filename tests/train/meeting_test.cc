@@ -1,8 +1,6 @@
 // Replicas that train apart and meet: what the published systems promise of each other.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "data/memory_storage.h"
 #include "train/modes.h"
 #include "train/toy_job.h"

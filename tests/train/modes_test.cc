@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <numeric>
 
 #include "data/memory_storage.h"

@@ -1,7 +1,6 @@
 // Parameter servers: the same mathematics where workers keep step, and what is promised where they don't.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <numeric>
 
 #include "data/memory_storage.h"

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
 #include "train/toy_job.h"

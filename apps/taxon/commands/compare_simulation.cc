@@ -65,7 +65,7 @@ planner::SimulationInput prepare(const CompareArguments& arguments, const std::s
 
 }  // namespace
 
-report::Comparison compare_simulated(const CompareArguments& arguments, Problems& problems) {
+report::Comparison compare_simulated(const CompareArguments& arguments, Problems& problems, int* code) {
   std::vector<planner::SimulationInput> inputs;
   std::map<std::string, std::string> first;
   for (const std::string& recipe : arguments.recipes) {
@@ -77,6 +77,7 @@ report::Comparison compare_simulated(const CompareArguments& arguments, Problems
                                recipe, inputs.back().plan.name));
   }
   problems.require_none();
+  *code = 0;
   report::Comparison comparison;
   comparison.origin = report::Origin::Simulated;
   for (const planner::SimulationInput& input : inputs) {
@@ -89,6 +90,7 @@ report::Comparison compare_simulated(const CompareArguments& arguments, Problems
           input.plan.model.name, result.info.parameters, input.ranks, input.cluster.name, arguments.steps);
       comparison.notes = {fmt::format("Costs of passes: {}.", result.costs)};
     } catch (const Error& error) {
+      if (*code == 0) *code = exit_code(error.kind());
       comparison.systems.push_back({.name = input.plan.name,
                                     .axes = plan::axes_of(input.plan, job::catalogue()),
                                     .failures = {error.what()}});

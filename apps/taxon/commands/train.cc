@@ -21,6 +21,7 @@
 #include "job/recipes.h"
 #include "job/run_folder.h"
 #include "launch/host.h"
+#include "launch/host_memory.h"
 #include "launch/identity.h"
 #include "launch/local_launcher.h"
 #include "launch/stop_signals.h"
@@ -103,6 +104,7 @@ class RankRun {
     train.resume_step = step_to_resume(arguments_);
     train.assignments = arguments_.overrides;
     train.version = version_number();
+    train.memory = {launch::host_id(), launch::host_memory().available};
     train.clock_offset = process.clock_offset();
     train.stop = &stop;
     train.failures = &process.failures();

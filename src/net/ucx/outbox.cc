@@ -1,8 +1,6 @@
 #include "net/ucx/outbox.h"
 
-#include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace taxon::net {
 struct Outbox::Fragment {

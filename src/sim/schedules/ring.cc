@@ -1,7 +1,6 @@
 #include "comm/rows/ring.h"
 
 #include <algorithm>
-#include <array>
 
 #include "comm/rows/segments.h"
 #include "sim/schedules/ring_story.h"

@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <sstream>
 

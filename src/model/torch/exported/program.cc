@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 #include "base/error.h"
 #include "model/torch/exported/archive.h"
 #include "model/torch/exported/graph_json.h"

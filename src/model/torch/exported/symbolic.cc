@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <stdexcept>
-#include <utility>
 
 #include "model/torch/exported/operators.h"
 

@@ -90,7 +90,7 @@ ModelRow gpt() {
   return {.name = "gpt",
           .sentence =
               "Transformer for language (GPT-2): norms first, GELU, logits by the embedding of tokens; "
-              "0.85 M parameters with 4 layers of 128 on bytes.",
+              "0.84 M parameters with 4 layers of 128 on bytes.",
           .make = build<make>,
           .takes_tokens = true,
           .options = plan::option_keys<GptOptions>,

@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/version.h>
 
-#include <cmath>
 #include <map>
 
 #include "base/error.h"
