@@ -4,6 +4,10 @@
 if(NOT TAXON_TORCH)
   find_package(Torch REQUIRED)
   get_filename_component(TAXON_TORCH_LIBRARY_DIR ${TORCH_LIBRARY} DIRECTORY)
+  # The compiler's own choice, which precompiled headers of other modules don't spell out.
+  get_target_property(torch_options torch INTERFACE_COMPILE_OPTIONS)
+  list(REMOVE_ITEM torch_options -D_GLIBCXX_USE_CXX11_ABI=1)
+  set_target_properties(torch PROPERTIES INTERFACE_COMPILE_OPTIONS "${torch_options}")
   return()
 endif()
 

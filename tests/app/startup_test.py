@@ -122,8 +122,8 @@ class Limits(StartupTest):
         self.assertIn("raise ulimit -n", said)
 
     def test_memory(self):
-        said = self.limited(resource.RLIMIT_AS, 1_600_000_000, "train", self.recipe, "--out", "run", "--set", "data.train_limit=60000",
-                            "--set", "batch.global=60000", "--set", "model={name: cnn}")
+        said = self.limited(resource.RLIMIT_AS, 1_600_000_000, "train", self.recipe, "--out", "run", "--set", "data.train_limit=20000",
+                            "--set", "batch.global=20000", "--set", "model={name: cnn}")
         self.assertIn("memory ran out", said)
 
     def test_less_memory_than_libraries_begin_with(self):
