@@ -43,14 +43,15 @@ class Rows : public testing::Test {
     bound_->fill("weight", 1);
   }
 
-  /// How many values of the weight's second half were the step's when its first half was said to be complete.
-  std::int64_t written_behind_the_first_half(const Loss& loss, std::int64_t samples = 2) {
+  /// How many values of the weight's second half were `end` when its first half was said to be complete.
+  std::int64_t ended_behind_the_first_half(const Loss& loss, float end) {
+    constexpr std::int64_t samples = 2;
     owner_.step = [&](const StepInput& input) {
       const at::Tensor x = inputs_(samples);
       loss(model_->weighted(input, {layer_->forward(x)}).front()).backward();
       model_->end_passes();
     };
-    bound_->fill_gradients(kUnwritten);
+    bound_->fill_gradients(77);
     Recorder recorder(&bound_->gradients);
     const Samples share = make_samples({{1}, 2}, samples);
     (*bound_)->forward_backward({share.inputs, share.labels, samples, 1}, 0, recorder);
@@ -58,11 +59,9 @@ class Rows : public testing::Test {
     if (first == recorder.order.end()) throw Error(ErrorKind::Internal, "the first half was never complete");
     const auto& snapshot = recorder.snapshots[static_cast<std::size_t>(first - recorder.order.begin())];
     const auto* values = reinterpret_cast<const float*>(snapshot.data());
-    return std::count_if(values + kInputs * kOutputs / 2, values + kInputs * kOutputs,
-                         [](float value) { return value != kUnwritten; });
+    return std::count(values + kInputs * kOutputs / 2, values + kInputs * kOutputs, end);
   }
 
-  static constexpr float kUnwritten = 77;
   std::function<at::Tensor(std::int64_t)> inputs_ = [](std::int64_t samples) {
     return torch::ones({samples, kInputs});
   };
@@ -73,13 +72,13 @@ class Rows : public testing::Test {
 };
 
 TEST_F(Rows, LeaveWhileTheOthersAreComputed) {
-  EXPECT_EQ(written_behind_the_first_half([](const at::Tensor& y) { return y.sum(); }), 0);
+  EXPECT_EQ(ended_behind_the_first_half([](const at::Tensor& y) { return y.sum(); }, 2), 0);
   EXPECT_THAT(bound_->gradient("weight"), testing::Each(2));
 }
 
 TEST_F(Rows, WaitForATermOfTheLossThatGoesAroundTheLayer) {
   const auto penalised = [this](const at::Tensor& y) { return y.sum() + layer_->weight.pow(2).sum(); };
-  EXPECT_EQ(written_behind_the_first_half(penalised), kInputs * kOutputs / 2);
+  EXPECT_EQ(ended_behind_the_first_half(penalised, 4), kInputs * kOutputs / 2);
   EXPECT_THAT(bound_->gradient("weight"), testing::Each(4));
 }
 
@@ -87,7 +86,7 @@ TEST_F(Rows, LeaveWithTheLastOfTwoUses) {
   const auto twice = [this](const at::Tensor& y) {
     return (layer_->forward(y.repeat({1, kInputs / kOutputs}) * 0 + 1)).sum() + y.sum();
   };
-  EXPECT_EQ(written_behind_the_first_half(twice), 0);
+  EXPECT_EQ(ended_behind_the_first_half(twice, 4), 0);
   EXPECT_THAT(bound_->gradient("weight"), testing::Each(4));
 }
 
@@ -112,7 +111,7 @@ TEST_F(Rows, ThatHaveLeftCannotGrow) {
                              reinterpret_cast<std::int64_t>(layer_.get()));
   };
   try {
-    written_behind_the_first_half([](const at::Tensor& y) { return y.sum(); });
+    ended_behind_the_first_half([](const at::Tensor& y) { return y.sum(); }, 3);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Usage);

@@ -267,7 +267,9 @@ TEST_P(DataParallelWeights, OfAStoppedRunGoOnFromItsCheckpointToTheSameEnd) {
         torch::nn::functional::cross_entropy(torch::dropout(model.forward(x), 0.2, true), y).backward();
         model.step();
       }
-      if (stop_after > 0) EXPECT_EQ(model.outcome().steps, stop_after + 1);  // that on which ranks agreed
+      if (stop_after > 0) {
+        EXPECT_EQ(model.outcome().steps, stop_after + 1);  // that on which ranks agreed
+      }
       say_parameters(*net, log);
     };
   };
