@@ -126,6 +126,18 @@ class Limits(StartupTest):
                             "--set", "batch.global=20000", "--set", "model={name: cnn}")
         self.assertIn("memory ran out", said)
 
+    def test_less_memory_on_the_host_than_the_run_needs(self):
+        meminfo = self.folder / "meminfo"
+        meminfo.write_text("MemTotal:  1000000 kB\nMemAvailable:  20 kB\n")
+        show = f"mount --bind {meminfo} /proc/meminfo"
+        if subprocess.run(["unshare", "--mount", "sh", "-c", show], capture_output=True).returncode != 0:
+            self.skipTest("mounts need root")
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", show + ' && exec "$@"', "sh", PROGRAM, "train", self.recipe, "--out", "run"],
+                              cwd=self.folder, env=clean_environment(), timeout=120, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 72, done.stderr)
+        self.assertIn("memory: rank 0 needs at least", done.stderr)
+        self.assertIn("and may have 20.0 KiB", done.stderr)
+
     def test_less_memory_than_libraries_begin_with(self):
         # OpenBLAS would ask for its share for ever, and a static initialiser would throw.
         for megabytes in (600, 700):
