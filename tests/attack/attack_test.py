@@ -52,7 +52,7 @@ def train(seconds):
             if "T" in open(f"/proc/{{rank.pid}}/stat").read().rsplit(")", 1)[1].split()[0]:
                 end(74)
         time.sleep(0.01)
-train(0.1 if resumes else 1.0)
+train(0.1 if resumes else 3.0)
 (out / "summary.json").write_text(json.dumps({{"parameter_hash": {bits}}}))
 end(0)
 """
