@@ -48,7 +48,7 @@ class Rows : public testing::Test {
     constexpr std::int64_t samples = 2;
     owner_.step = [&](const StepInput& input) {
       const at::Tensor x = inputs_(samples);
-      loss(model_->weighted(input, {layer_->forward(x)}).front()).backward();
+      loss(model_->weighted(input, {forward_(x)}).front()).backward();
       model_->end_passes();
     };
     bound_->fill_gradients(77);
@@ -64,6 +64,9 @@ class Rows : public testing::Test {
 
   std::function<at::Tensor(std::int64_t)> inputs_ = [](std::int64_t samples) {
     return torch::ones({samples, kInputs});
+  };
+  std::function<at::Tensor(const at::Tensor&)> forward_ = [this](const at::Tensor& x) {
+    return layer_->forward(x);
   };
   DirectLinear layer_{kInputs, kOutputs};
   OwnerAtOnce owner_;
@@ -83,10 +86,19 @@ TEST_F(Rows, WaitForATermOfTheLossThatGoesAroundTheLayer) {
 }
 
 TEST_F(Rows, LeaveWithTheLastOfTwoUses) {
-  const auto twice = [this](const at::Tensor& y) {
-    return (layer_->forward(y.repeat({1, kInputs / kOutputs}) * 0 + 1)).sum() + y.sum();
+  forward_ = [this](const at::Tensor& x) {
+    const at::Tensor y = layer_->forward(x);
+    return layer_->forward(y.repeat({1, kInputs / kOutputs}) * 0 + 1) + y;
   };
-  EXPECT_EQ(ended_behind_the_first_half(twice, 4), 0);
+  EXPECT_EQ(ended_behind_the_first_half([](const at::Tensor& y) { return y.sum(); }, 4), 0);
+  EXPECT_THAT(bound_->gradient("weight"), testing::Each(4));
+}
+
+TEST_F(Rows, WaitForAUseAroundThePass) {
+  const auto again = [this](const at::Tensor& y) {
+    return layer_->forward(y.repeat({1, kInputs / kOutputs}) * 0 + 1).sum() + y.sum();
+  };
+  EXPECT_EQ(ended_behind_the_first_half(again, 4), kInputs * kOutputs / 2);
   EXPECT_THAT(bound_->gradient("weight"), testing::Each(4));
 }
 
