@@ -178,6 +178,12 @@ class Compare(CompareTest):
         self.assertIn("step-time", page.charts)
         self.assertNotIn("loss-time", page.charts)
 
+    def test_a_simulated_comparison_ends_with_the_code_of_the_first_that_fails(self):
+        cluster = self.folder / "poor.yaml"  # its hosts' memory holds no rank
+        cluster.write_text((ROOT / "clusters/ethernet-1g.yaml").read_text().replace("memory: 64GiB", "memory: 1KiB"))
+        self.taxon("compare", *self.recipes, "--out", "out", "--simulate", "--cluster", cluster, "--workers", "4", code=72)
+        self.assertEqual(list(self.rows()), list(VARIANTS))
+
 
 class CompareInBrowser(CompareTest):
     BROWSER = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
