@@ -9,10 +9,6 @@ TAXON := build/release$(suffix)/bin/taxon
 # $(call configure,PRESET)
 configure = cmake --preset $(1) -B build/$(1)$(suffix) -DTAXON_TORCH=$(TORCH)
 
-# One compiler cache serves clones in other folders too, where ccache is installed.
-export CCACHE_BASEDIR := $(CURDIR)
-export CCACHE_NOHASHDIR := 1
-
 .DEFAULT_GOAL := build
 .PHONY: help deps build quickstart test test-torch install sanitized asan tsan clang nightly format lint fresh clean
 

@@ -40,9 +40,11 @@ add_library(taxon_flags INTERFACE)
 # GCC 12 sees overlapping copies in std::string that are not there (GCC bug 105651).
 target_compile_options(taxon_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-                       # Of precompiled headers it forgets that they are the system's, and speaks of bounds in std::string.
+                       # Of precompiled headers it forgets that they are the system's, and speaks of bounds in std::string; a compiler
+                       # cache wants to see them named in what it preprocesses.
                        $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${TAXON_PRECOMPILE}>>:-Wno-array-bounds>
                        $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${TAXON_PRECOMPILE}>>:-Wno-stringop-overflow>
+                       $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${TAXON_PRECOMPILE}>>:-fpch-preprocess>
                        # Pragmas and targets of GCC, which Clang knows nothing of.
                        $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas> $<$<CXX_COMPILER_ID:Clang>:-Wno-ignored-attributes>
                        $<$<BOOL:${TAXON_WERROR}>:-Werror> $<$<CXX_COMPILER_ID:GNU>:-fcoroutines>)

@@ -112,11 +112,13 @@ CpuDevice::~CpuDevice() = default;
 CpuDevice::Worker& CpuDevice::worker(Stream stream) {
   auto& slot = stream == Stream::Compute ? compute_ : data_;
   if (slot) return *slot;
-  Worker::Options options{
-      .name = "taxon-compute", .cores = options_.compute_cores, .speed_emulator = options_.speed_emulator};
-  if (stream != Stream::Compute)
-    options = {.name = "taxon-data", .cores = options_.compute_cores, .most = threads(stream)};
-  slot = std::make_unique<Worker>(executor_, std::move(options));
+  const bool computes = stream == Stream::Compute;
+  slot = std::make_unique<Worker>(
+      executor_,
+      Worker::Options{.name = computes ? "taxon-compute" : "taxon-data",
+                      .cores = options_.compute_cores,
+                      .speed_emulator = computes ? options_.speed_emulator : SpeedEmulator::Options{},
+                      .most = threads(stream)});
   return *slot;
 }
 
