@@ -107,7 +107,11 @@ task::Task<void> OuterLoop::hand_in(Unit* unit) {
 }
 
 BucketTransfer OuterLoop::transfer(const Unit& unit, std::int64_t round) const {
-  return {static_cast<std::uint32_t>(unit.bucket->id.value()), 0, range(unit), &unit.rows, round};
+  return {.unit = static_cast<std::uint32_t>(unit.bucket->id.value()),
+          .range = range(unit),
+          .rows = &unit.rows,
+          .round = round,
+          .meeting = schedule_.meetings_before(unit.fragment, round + 1)};
 }
 
 task::Task<void> OuterLoop::meet(Unit* unit, optim::StepClock clock) {
@@ -149,6 +153,7 @@ task::Task<void> OuterLoop::average_inner_state(Unit* unit, std::int64_t round) 
     const Range state{unit->bucket->shard, unit->bucket->owned.size};
     const auto id = static_cast<std::uint32_t>(unit->bucket->id.value());
     BucketTransfer transfer{kInnerStateUnit + number++ * kBucketsPerState + id, 0, state, &by_level, round};
+    transfer.meeting = schedule_.meetings_before(unit->fragment, round + 1);
     const double weight = co_await setup_.outer->reduce(transfer, *arena);
     auto scaling = run_kernel(
         runtime_, "inner state", unit->bucket->id.value(), {0, 2 * state.size * size_of(arena->type())},

@@ -20,6 +20,8 @@ class SyncSchedule {
     return static_cast<int>(index * static_cast<std::size_t>(fragments_) / count);
   }
   bool meets(int fragment, std::int64_t step) const;
+  /// After how many of the steps before `step` it met.
+  std::int64_t meetings_before(int fragment, std::int64_t step) const;
   /// The step after which the answer of a meeting after `step` is adopted.
   std::int64_t adopted_after(std::int64_t step) const { return step <= warmup_ ? step : step + delay_; }
   /// The meeting of the fragment that is not adopted yet when `step` steps are done, whatever is due

@@ -259,6 +259,11 @@ Violation state_at_once(const LegalityInput&, const LevelPlan& level) {
                 fmt::format("delay is {}", level.delay));
 }
 
+Violation state_unserved(const LegalityInput& c, const LevelPlan& level) {
+  return unless(level.inner_state != InnerState::Average || !has_servers(c, level),
+                fmt::format("topology is {}", level.topology));
+}
+
 Violation split_there(const LegalityInput& c) {
   const DataPlan& data = c.plan.data;
   return unless(c.plan.evaluation.split != Split::Validation || data.validation > 0 ||
@@ -426,6 +431,8 @@ constexpr LegalityRow kRows[] = {
      [](const LegalityInput& c) { return any_level(c, delay_within_period); }},
     {"exchange.levels", "inner_state average needs delay 0",
      [](const LegalityInput& c) { return any_level(c, state_at_once); }},
+    {"exchange.levels", "inner_state average needs a topology other than servers, which have weights alone",
+     [](const LegalityInput& c) { return any_level(c, state_unserved); }},
     {"mesh.servers", "needs a level that they serve, and ranks that work", servers_serve},
     {"exchange.levels",
      "topology servers must be the only level, or lie across nodes whose level is sharded, with rule sum, "

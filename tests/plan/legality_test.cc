@@ -206,6 +206,15 @@ std::vector<Illegal> illegal_plans() {
          p.exchange.levels[0] = {
              .rule = "average", .period = 10, .inner_state = InnerState::Average, .delay = 1};
        }},
+      {"exchange.levels: inner_state average needs a topology other than servers, which have weights alone: "
+       "topology is servers",
+       [](Plan& p) {
+         p.exchange.levels[0] = {.topology = "servers",
+                                 .rule = "block_nesterov",
+                                 .period = 3,
+                                 .momentum = 0.5,
+                                 .inner_state = InnerState::Average};
+       }},
       {"mesh.servers: needs a level that they serve, and ranks that work: no level has topology servers",
        [](Plan& p) { p.mesh.servers = 1; }},
       {"mesh.servers: needs a level that they serve, and ranks that work: it is 2 of 2 rank(s)",

@@ -14,7 +14,7 @@ class Sketches : public ::testing::Test {
   static data::BlobOptions samples(std::int64_t size, std::uint64_t seed) {
     return {.size = size, .inputs = 20, .classes = 10, .seed = seed};
   }
-  train::Outcome train(const plan::CodecPlan& codec, int hidden = 64) {
+  train::Outcome train(const plan::CodecPlan& codec, int hidden = 64, const plan::LevelPlan& level = {}) {
     TrainingJob job;
     job.ranks = kRanks;
     job.plan.batch.global = 48;
@@ -23,6 +23,7 @@ class Sketches : public ::testing::Test {
     job.plan.learning_rate.base = 0.05;
     job.plan.optimiser.rule = codec.name == "none" ? "momentum" : "sgd";
     job.plan.optimiser.momentum = codec.name == "none" ? 0.9 : 0;
+    job.plan.exchange.levels[0] = level;
     job.plan.exchange.levels[0].codec = codec;
     job.datasets = &datasets_;
     job.make_model = [shape = datasets_.train->shape(), hidden](int) {
@@ -53,6 +54,15 @@ TEST_F(Sketches, OfHalfTheBytesInSomeStepsAloneTrainAsWell) {
     EXPECT_LE(outcome.train_loss, 1.1 * plain.train_loss);
     EXPECT_LT(outcome.codecs.at(0).sent_bytes, plain.codecs.at(0).sent_bytes / (reuse == 1 ? 2 : 6));
   }
+}
+
+/// Meetings have turns of their own: by steps, of which every fourth has one, all sketches would be of one.
+TEST_F(Sketches, OfReplicasThatMeetHaveTheirTurns) {
+  plan::CodecPlan codec{.name = "count_sketch", .options = {{"density", 0.05}, {"candidates", 1}}};
+  const plan::LevelPlan level{.rule = "average", .period = 4};
+  const train::Outcome always = train(codec, 64, level);
+  codec.options.set("reuse", 4);
+  EXPECT_GE(train(codec, 64, level).test.scores["accuracy"], always.test.scores["accuracy"] - 0.05);
 }
 
 /// O(log d) of gs-SGD: one sketch and one number of entries for the whole model.

@@ -90,8 +90,8 @@ CompressedReduce Coder::reduce_of_part(comm::Communicator& group, const LevelTra
   const std::uint64_t own = codec::mix(shared + static_cast<std::uint64_t>(group.rank()) + 1);
   const comm::Call call{values, DType::Float32, transfer.unit, transfer.lane};
   const auto cycle = static_cast<std::int64_t>(stage.feedbacks.size());
-  const auto turn = static_cast<std::size_t>(cycle > 1 ? transfer.round % cycle : 0);
-  CompressedReduce reduce{group, stage.codec->in_turn(transfer.round), stage.feedbacks[turn], call};
+  const auto turn = static_cast<std::size_t>(cycle > 1 ? transfer.turn() % cycle : 0);
+  CompressedReduce reduce{group, stage.codec->in_turn(transfer.turn()), stage.feedbacks[turn], call};
   reduce.work = &work_;
   reduce.collective = collective_;
   reduce.own_collectives = own_collectives_;

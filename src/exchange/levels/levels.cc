@@ -131,8 +131,8 @@ Range Levels::reaching(std::size_t level, Range range) const {
 }
 
 task::Task<double> Levels::reduce(BucketTransfer bucket, const tensor::Arena& values) {
-  LevelTransfer transfer{bucket.unit,  bucket.lane,    bucket.range,        {},
-                         bucket.round, bucket.factors, bucket.factor_arena, bucket.lasts};
+  LevelTransfer transfer{bucket.unit,         bucket.lane,  bucket.range,  {}, bucket.round, bucket.factors,
+                         bucket.factor_arena, bucket.lasts, bucket.meeting};
   double weight = 1;
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     transfer.rows = (*bucket.rows)[l];
@@ -148,6 +148,7 @@ task::Task<void> Levels::spread(BucketTransfer bucket, const tensor::Arena& valu
   for (const Level& level : levels_) ranges.push_back(level.topology->owned(ranges.back()));
   for (std::size_t l = levels_.size(); l-- > 0;) {
     LevelTransfer transfer{bucket.unit, bucket.lane, ranges[l], (*bucket.rows)[l], bucket.round};
+    transfer.meeting = bucket.meeting;
     co_await levels_[l].topology->spread(transfer, values);
   }
 }

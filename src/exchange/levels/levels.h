@@ -20,6 +20,7 @@ struct BucketTransfer {
   const SufficientFactors* factors = nullptr;          // contributions to the first level, see LevelTransfer
   const tensor::Arena* factor_arena = nullptr;
   bool lasts = true;
+  std::optional<std::int64_t> meeting = {};
 };
 
 /// The levels of an exchange, from the inside outward: what one level's owners hold is what the next level

@@ -38,11 +38,15 @@ struct LevelTransfer {
   std::uint16_t lane = 0;  // exchanges of one unit that are in flight together differ in it
   Range range;             // elements of whichever arena it travels in
   LevelAlgorithms rows;
-  std::int64_t round = 0;  // the step, or the meeting
+  std::int64_t round = 0;  // the step
   // What to sum if this member's contribution does not lie in the range.
   const SufficientFactors* factors = nullptr;
   const tensor::Arena* factor_arena = nullptr;
   bool lasts = true;  // false: what was reduced is others' memory as soon as reduce() is over
+  std::optional<std::int64_t> meeting = {};  // of replicas: how many there were before; none: a step's sum
+  /// What comes round after so many exchanges counts these: steps that meetings begin at have a divisor in
+  /// common.
+  std::int64_t turn() const { return meeting.value_or(round); }
 };
 
 /// Memory of a member's own that lasts from step to step, by name: of the layout of the values that it

@@ -101,7 +101,7 @@ class Gossip final : public Topology, public Stateful {
       comm::ExchangeKernel reading(group_, read_kernel(transfer.range, &weight));
       co_await reading.finished();
     }
-    Neighbours neighbours = graph_.at(group_.rank(), group_.size(), transfer.round, seed_);
+    Neighbours neighbours = graph_.at(group_.rank(), group_.size(), transfer.turn(), seed_);
     const double share = weight / static_cast<double>(neighbours.to.size() + 1);
     const View data = values.bytes(transfer.range);
     const comm::Call call{data, values.type(), transfer.unit, transfer.lane};
