@@ -62,10 +62,10 @@ void Loader::start(Prefetch& prefetch, std::size_t share) {
     tensor::Kernel kernel;
     kernel.name = "read batch";
     kernel.cost = dataset_.cost(static_cast<std::int64_t>(mine.size));
-    kernel.body = [this, mine, share, make_room, batch = &prefetch.batch](tensor::Milestones&) {
+    kernel.body = [this, mine, share, parts, make_room, batch = &prefetch.batch](tensor::Milestones&) {
       if (share == 0) return;
       const std::vector<std::int64_t> drawn = draw(*batch);
-      if (mine.size == share) make_room();
+      if (parts == 1) make_room();
       dataset_.read_parts(batch->epoch, std::span(drawn).subspan(mine.begin, mine.size),
                           batch->samples.rooms(dataset_.shape(), mine));
     };

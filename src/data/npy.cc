@@ -133,8 +133,9 @@ std::string fault_of_elements(const NpyFile& file, DType type, Range elements, s
     const double value = file.number(elements.begin + k);
     if (type == DType::Float32 && !std::isfinite(static_cast<float>(value)))
       return fmt::format("its {} {} is not finite", what, k);
-    if (type == DType::Int64 && value != std::floor(value))
-      return fmt::format("its {} {} is {}, and whole numbers are wanted", what, k, value);
+    // Beyond 2^53 doubles aren't the numbers that were meant.
+    if (type == DType::Int64 && !(value == std::floor(value) && std::abs(value) < 0x1p53))
+      return fmt::format("its {} {} is {}, and whole numbers below 2^53 are wanted", what, k, value);
     if (type == DType::UInt8 && value != 0 && value != 1)
       return fmt::format("its {} {} is {}, and 0 and 1 are wanted", what, k, value);
   }

@@ -23,6 +23,10 @@ class Selection final : public Dataset {
     data::read_usable(
         *whole_, size_, [this](std::int64_t index) { return in_whole(index); }, indices, rooms);
   }
+  bool read_usable(std::int64_t index, const Rooms& room) const override {
+    return whole_->read_usable(in_whole(index), room);
+  }
+  bool may_leave_out() const override { return whole_->may_leave_out(); }
   bool is_slow() const override { return whole_->is_slow(); }
   tensor::Cost cost(std::int64_t samples) const override { return whole_->cost(samples); }
 

@@ -89,6 +89,7 @@ class Outputs::Writer {
     progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
     const auto& resolved = info.plan.resolved;
     write("plan.yaml", plan::write_plan(info.plan));
+    if (info.start_step > 0) drop_broken_line("metrics.jsonl");
     const int together = plan::ranks_of_replica(info.plan.mesh);
     const std::string who =
         together == 1 ? fmt::format("{} workers", resolved.world_size)
@@ -165,6 +166,15 @@ class Outputs::Writer {
  private:
   void write(const std::string& name, const std::string& text) {
     storage_.write_atomic(options_.folder + "/" + name, view(text));
+  }
+  /// What a disk that was full left of the last line.
+  void drop_broken_line(const std::string& name) {
+    const std::string path = options_.folder + "/" + name;
+    if (!storage_.exists(path)) return;
+    const std::vector<std::byte> bytes = storage_.read(path);
+    const auto end = std::find(bytes.rbegin(), bytes.rend(), std::byte{'\n'}).base();
+    if (end != bytes.end())
+      storage_.write_atomic(path, ConstView(bytes.data(), static_cast<std::size_t>(end - bytes.begin())));
   }
   void append(const std::string& name, const std::string& text) {
     storage_.append(options_.folder + "/" + name, view(text));

@@ -268,7 +268,10 @@ void Process::on_event(const control::Event& event) {
     if (options_.identity.rank == (about_root ? 1 : 0)) options_.say(control::describe(event));
     return;
   }
-  if (runs_) alarm(kLastResortSeconds);
+  if (runs_) {
+    alarm(kLastResortSeconds);
+    if (!runs_) alarm(0);  // it ended meanwhile
+  }
   loop_.post([this, error = control::error_of(event)] { pending_.cancel(std::make_exception_ptr(error)); });
 }
 
@@ -309,10 +312,17 @@ void Process::run(task::Task<void> main) {
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
     if (transport_) transport_->drain();  // nobody may wait for what is here while this rank computes
-    runs_ = false;
+    unwound();
   } catch (const std::exception& error) {
+    unwound();
     fail(error_from(error));
   }
+}
+
+/// What the rank does from now on may take as long as it likes.
+void Process::unwound() {
+  runs_ = false;
+  alarm(0);
 }
 
 void Process::leave() {

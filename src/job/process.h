@@ -72,6 +72,7 @@ class Process {
   void on_event(const control::Event& event);
   task::Task<void> guard(task::Task<void> main);
   task::Task<void> watch(task::PendingOps* waits);
+  void unwound();
   [[noreturn]] void fail(const Error& error);
 
   ProcessOptions options_;

@@ -104,7 +104,8 @@ double Scale::at(double value) const {
 
 Scale linear_scale(double least, double most, int count) {
   if (!std::isfinite(least) || !std::isfinite(most) || least > most) least = 0, most = 1;
-  if (least == most) {
+  // Values that rounding alone keeps apart are one: there are no steps between them to count.
+  if (most - least <= 1e-12 * std::max(std::abs(least), std::abs(most))) {
     const double room = least == 0 ? 1 : std::abs(least) * 0.1;
     least -= least > 0 || least < 0 ? room : 0;
     most += room;

@@ -88,6 +88,19 @@ TEST(Split, SetsTheLastTrainingSamplesAside) {
   }
 }
 
+TEST(Split, NeedsNoTestSetWhereValidationIsWanted) {
+  MemoryStorage storage;
+  test::put_dataset(storage);
+  for (const char* file : {"images-idx3-ubyte", "labels-idx1-ubyte"})
+    storage.remove(std::string("/d/t10k-") + file);
+  plan::Plan plan;
+  plan.data = plan_of_d();
+  plan.data.validation = 5;
+  EXPECT_THROW(open_split(plan, storage), Error);
+  plan.evaluation.split = plan::Split::Validation;
+  EXPECT_EQ(open_split(plan, storage).test->size(), 5);
+}
+
 TEST(Split, AShareOrASetOfItsOwn) {
   MemoryStorage storage;
   test::put_dataset(storage);
@@ -197,7 +210,7 @@ std::vector<Damage> damages() {
        [=](Storage& s) {
          put(s, images, test::idx({~0U, ~0U, ~0U}, 0, 1));
        }},
-      {"label", "/d/t10k-labels-idx1-ubyte: the label of sample 3 is 10, and 0 to 9 are wanted",
+      {"label", "/d/t10k-labels-idx1-ubyte: sample 3: its label is 10, and 0 to 9 are wanted",
        [=](Storage& s) { put(s, labels, with(test::labels(12), 8 + 3, 10)); }},
       {"counts", "/d/t10k-labels-idx1-ubyte: has 11 labels, but /d/t10k-images-idx3-ubyte has 12 images",
        [=](Storage& s) { put(s, labels, test::labels(11)); }},
@@ -215,6 +228,19 @@ std::vector<Damage> damages() {
          put(s, zipped, with(whole, whole.size() - 6, 0x5a));
        }},
   };
+}
+
+TEST(Idx, FaultyLabelsAreLeftOutWithTheirImages) {
+  MemoryStorage storage;
+  test::put_dataset(storage);
+  const std::vector<float> third = sample(*open_datasets(plan_of_d(), storage).test, 3);
+  put(storage, "t10k-labels-idx1-ubyte", with(with(test::labels(12), 8, 10), 8 + 11, 99));
+  plan::DataPlan plan = plan_of_d();
+  plan.faulty = plan::OnFaulty::Skip;
+  const Datasets sets = open_datasets(plan, storage);
+  EXPECT_EQ(sets.test->size(), 10);
+  EXPECT_EQ(sample(*sets.test, 2), third);
+  EXPECT_EQ(sets.faults->count(), 2);
 }
 
 TEST(Idx, WhatIsWrongWithAFileIsSaidInOneLine) {

@@ -133,6 +133,9 @@ TEST_F(Images, AFaultyOnesPlaceIsTakenFromItsOwnPartOfTheSet) {
                            inputs.begin() + static_cast<std::ptrdiff_t>(sample * elements)));
   const auto first_alone = select(whole, Order::AsTheyLie, 0, 0, 1);
   EXPECT_THROW(test::all_of(*first_alone), Error);
+  // Of a selection too, as data.train_limit makes one.
+  const auto first_of_two = select(select(whole, Order::AsTheyLie, 0, 0, 2), Order::AsTheyLie, 0, 0, 1);
+  EXPECT_THROW(test::all_of(*first_of_two), Error);
   EXPECT_EQ(test::all_of(*last).second, (std::vector<std::int64_t>{1}));
 }
 

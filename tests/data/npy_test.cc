@@ -160,6 +160,18 @@ TEST_F(Npy, FaultySamplesAreNamed) {
   EXPECT_THAT(sets.faults->news().value(), HasSubstr("sample 2: its label is -1, and 0 to 2 are wanted"));
 }
 
+TEST_F(Npy, WholeNumbersAreThoseThatDoublesTellApart) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  put(storage_, "/d/train/samples.npy", npy<double>("<f8", "(3, 1)", {infinity, 1e30, 7}));
+  put(storage_, "/d/test/samples.npy", npy<std::int64_t>("<i8", "(1, 1)", {8}));
+  plan_.options = {{"inputs", std::vector<std::string>{"int64:samples.npy"}}, {"classes", 3}};
+  EXPECT_THAT(failure_of(plan_, storage_), HasSubstr("element 0 is inf, and whole numbers"));
+  plan_.faulty = plan::OnFaulty::Skip;
+  const Datasets sets = open();
+  EXPECT_EQ(sets.train->size(), 1);
+  EXPECT_EQ(sets.faults->count(), 2);
+}
+
 TEST_F(Npy, WhatDoesNotFitIsOneSentence) {
   const auto labels = storage_.read("/d/train/labels.npy"), samples = storage_.read("/d/train/samples.npy");
   auto with = [&](const std::string& path, const std::vector<std::byte>& bytes) {
@@ -173,6 +185,7 @@ TEST_F(Npy, WhatDoesNotFitIsOneSentence) {
   EXPECT_THAT(with("labels.npy", npy<std::int64_t>("<i8", "(3, 2)", {0, 1, 2, 0, 1, 2})),
               HasSubstr("labels must be one whole number for each sample, or floating-point targets, and it "
                         "holds whole numbers of shape [3, 2]"));
+  EXPECT_THAT(with("labels.npy", npy<float>("<f4", "(3, 0)", {})), HasSubstr("labels.npy: holds nothing"));
   EXPECT_THAT(with("samples.npy", npy<float>(">f4", "(3, 2)", {1, 2, 3, 4, 5, 6})),
               HasSubstr("holds elements of type '>f4'; little-endian numbers are wanted"));
   EXPECT_THAT(with("samples.npy", npy<float>("<f4", "(3, 2)", {1, 2, 3, 4, 5, 6}, "True")),

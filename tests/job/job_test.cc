@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "control/job.h"
@@ -73,6 +74,23 @@ TEST(Job, AnExceptionOfOneRanksProgramEndsTheOthers) {
   for (int rank : {0, 2})
     EXPECT_THAT(log.read(), testing::ContainsRegex(
                                 fmt::format("\\[{}\\] .*rank 1 .*its program ended by an exception", rank)));
+}
+
+/// Then its clean-up takes as long as it takes: the alarm of ranks that don't unwind is off.
+TEST(Job, AProgramThatCatchesTheEndOfAnotherIsLeftInPeace) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job job) -> int {
+    if (job.rank() == 1) throw std::runtime_error("of its own");
+    std::vector<float> values(10);
+    try {
+      job.all_reduce(values);
+    } catch (const Error&) {
+      return alarm(0) == 0 ? 0 : 2;
+    }
+    return 3;
+  };
+  EXPECT_THAT(run_ranks(program, log), testing::ElementsAre(0, 1, 0)) << log.read();
 }
 
 /// What only one rank can't open, the others hear of in that one's words, although its program goes on.

@@ -32,6 +32,9 @@ TEST(Scale, AlwaysHasRoomAndAFewTicks) {
       EXPECT_GE(ticks_of(scale).size(), 2u) << least << " " << span;
       EXPECT_LE(ticks_of(scale).size(), 12u) << least << " " << span;
     }
+  // A mean of tenths, give or take an error of rounding.
+  const Scale rounded = linear_scale(9.999999999999998, 10.000000000000002);
+  EXPECT_LE(ticks_of(rounded).size(), 12u);
   const Scale none = linear_scale(INFINITY, -INFINITY);
   EXPECT_LT(none.least, none.most);
 }

@@ -99,7 +99,8 @@ Datasets open(const OpenContext& context) {
                     plan.path),
         {{}, "read", plan.path});
   Datasets sets{.train = read_set(context, variant, plan.path, variant.train)};
-  sets.test = read_set(context, variant, plan.test_path.empty() ? plan.path : plan.test_path, variant.test);
+  if (!plan.test_path.empty() || context.storage.exists(plan.path + "/" + variant.test.front()))
+    sets.test = read_set(context, variant, plan.test_path.empty() ? plan.path : plan.test_path, variant.test);
   if (!plan.validation_path.empty())
     sets.validation = read_set(context, variant, plan.validation_path, variant.train);
   return sets;

@@ -66,13 +66,14 @@ struct Arrays {
   std::size_t samples() const { return static_cast<std::size_t>(labels.extents[0]); }
 };
 
+std::string path_of(const std::string& folder, std::string name, const std::string& set) {
+  if (const std::size_t at = name.find("{set}"); at != std::string::npos) name.replace(at, 5, set);
+  return folder + "/" + name;
+}
+
 Arrays read_arrays(const Storage& storage, const NpyOptions& options, const std::string& folder,
                    const std::string& set) {
-  auto path_of = [&](std::string name) {
-    if (const std::size_t at = name.find("{set}"); at != std::string::npos) name.replace(at, 5, set);
-    return folder + "/" + name;
-  };
-  Arrays arrays{.inputs = {}, .labels_path = path_of(options.labels), .labels = {}};
+  Arrays arrays{.inputs = {}, .labels_path = path_of(folder, options.labels, set), .labels = {}};
   arrays.labels = parse_npy(storage.read(arrays.labels_path), arrays.labels_path);
   const auto& extents = arrays.labels.extents;
   if (!arrays.has_targets() && arrays.labels.count() != arrays.samples())
@@ -80,10 +81,11 @@ Arrays read_arrays(const Storage& storage, const NpyOptions& options, const std:
          fmt::format("labels must be one whole number for each sample, or floating-point targets, and it "
                      "holds whole numbers of shape [{}]",
                      fmt::join(extents, ", ")));
+  if (arrays.labels.count() == 0) fail(arrays.labels_path, "holds nothing");
   const auto names = options.inputs.empty() ? std::vector{options.samples} : options.inputs;
   for (const std::string& name : names) {
     const auto [type, file] = typed(name);
-    Input& input = arrays.inputs.emplace_back(Input{path_of(std::string(file)), type, {}});
+    Input& input = arrays.inputs.emplace_back(Input{path_of(folder, std::string(file), set), type, {}});
     input.file = parse_npy(storage.read(input.path), input.path);
     if (input.file.extents[0] != extents[0])
       fail(arrays.labels_path, fmt::format("has {} labels, but {} has {} samples", extents[0], input.path,
@@ -234,7 +236,8 @@ Datasets open(const OpenContext& context) {
     const std::string& test = context.plan.test_path;
     const std::string& validation = context.plan.validation_path;
     Datasets sets{.train = opener.open(path, "train")};
-    sets.test = opener.open(test.empty() ? path : test, "test");
+    if (!test.empty() || context.storage.exists(path_of(path, options.labels, "test")))
+      sets.test = opener.open(test.empty() ? path : test, "test");
     if (!validation.empty()) sets.validation = opener.open(validation, "validation");
     return sets;
   }

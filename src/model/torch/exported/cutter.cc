@@ -35,6 +35,7 @@ bool Interpreter::Cutter::is_size_of_batch(const Instruction& instruction) const
   const auto tensor = program_.graph_.tensors.find(program_.names_[instruction.operands[0].slot]);
   if (tensor == program_.graph_.tensors.end()) return false;
   const std::vector<std::string>& symbols = tensor->second.symbols;
+  if (!instruction.arguments[1].isInt()) return false;
   std::int64_t dimension = instruction.arguments[1].toInt();
   if (dimension < 0) dimension += std::ssize(symbols);
   return dimension >= 0 && dimension < std::ssize(symbols) &&

@@ -150,6 +150,11 @@ TEST(ExportedProgram, OperatorsThatAreNotUnderstood) {
                                    "{\"name\": \"start_dim\", \"arg\": {\"as_graph\": 1}")
                             .save()),
               HasSubstr("a value of kind as_graph"));
+  EXPECT_THAT(complaint(Forged("vit")
+                            .graph("{\"as_tensors\": [{\"name\": \"expand\"}, {\"name\": \"transpose\"}]}",
+                                   "{\"as_optional_tensors\": [{\"as_none\": true}]}")
+                            .save()),
+              HasSubstr("whose argument tensors has an item that is none"));
 }
 
 TEST(ExportedProgram, AllUnknownOperatorsAreListedWithTheirLines) {
