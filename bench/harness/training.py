@@ -142,7 +142,7 @@ def settings_of(session, workers, work, memory_format, threads=None):
 
 
 def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None):
-    """Its summary, and the loss of every step."""
+    """Its summary; the loss of every step, and its seconds."""
     sets = [*settings_of(session, workers, work, memory_format, threads), "report.metrics_steps=1", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", work.lesson().recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
@@ -151,13 +151,14 @@ def train_taxon(session, workers, work, memory_format, overrides, cluster=None, 
         with open(os.path.join(out, "summary.json")) as file:
             summary = json.load(file)
         with open(os.path.join(out, "metrics.jsonl")) as file:
-            return summary, tuple(line["loss/train"] for line in map(json.loads, file) if "loss/train" in line)
+            steps = [line for line in map(json.loads, file) if "loss/train" in line]
+        return summary, tuple(step["loss/train"] for step in steps), [step["time/step_ms"] / 1e3 for step in steps]
 
 
 def run_taxon(session, workers, work, memory_format, cluster=None, threads=None, overrides=()):
-    summary, losses = train_taxon(session, workers, work, memory_format, overrides, cluster, threads)
+    summary, losses, seconds = train_taxon(session, workers, work, memory_format, overrides, cluster, threads)
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
-    return Training(workers, summary["step_ms"]["p50"] / 1e3, summary["compute_ms"] / 1e3,
+    return Training(workers, settled(seconds), summary["compute_ms"] / 1e3,
                     summary["exposed_communication_ms"] / 1e3, losses, summary.get("test_accuracy"), summary["parameters"],
                     {key: summary[key] for key in kept}, work.model)
 

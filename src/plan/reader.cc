@@ -77,56 +77,33 @@ void Reader::settle(const Catalogue& catalogue) {
   if (!model.rows.empty()) model.rows.emplace_back("models of files", option_keys<ModelFileOptions>());
   // One that is not there may have any keys.
   if (model.rows_are_known || !catalogue.may_lack_models) settle(plan_.model.options, model);
-  RowSection task{.path = "task",
-                  .known_path = "task.",
-                  .named = "task " + plan_.task.name,
-                  .rows_are_known = plan_.task.name == "auto" || catalogue.find_task(plan_.task.name),
-                  .keys = own_keys(plan_.task, catalogue),
-                  .rows = {}};
-  add_rows(task, catalogue.tasks);
-  settle(plan_.task.options, task);
-  RowSection rule{.path = "optimiser",
-                  .known_path = "optimiser.",
-                  .named = "rule " + plan_.optimiser.rule,
-                  .rows_are_known = catalogue.find_rule(plan_.optimiser.rule) != nullptr,
-                  .keys = own_keys(plan_.optimiser, catalogue),
-                  .rows = {}};
-  add_rows(rule, catalogue.rules);
-  settle(plan_.optimiser.options, rule);
-  RowSection schedule{.path = "learning_rate",
-                      .known_path = "learning_rate.",
-                      .named = "schedule " + plan_.learning_rate.schedule,
-                      .rows_are_known = catalogue.find_schedule(plan_.learning_rate.schedule) != nullptr,
-                      .keys = own_keys(plan_.learning_rate, catalogue),
-                      .rows = {}};
-  add_rows(schedule, catalogue.schedules);
-  settle(plan_.learning_rate.options, schedule);
-  RowSection pipeline{.path = "pipeline",
-                      .known_path = "pipeline.",
-                      .named = "schedule " + plan_.pipeline.schedule,
-                      .rows_are_known = catalogue.find_pipeline(plan_.pipeline.schedule) != nullptr,
-                      .keys = own_keys(plan_.pipeline, catalogue),
-                      .rows = {}};
-  add_rows(pipeline, catalogue.pipelines);
-  settle(plan_.pipeline.options, pipeline);
-  RowSection dataset{.path = "data",
-                     .known_path = "data.",
-                     .named = "data set " + plan_.data.dataset,
-                     .rows_are_known = catalogue.find_dataset(plan_.data.dataset) != nullptr,
-                     .keys = own_keys(plan_.data, catalogue),
-                     .rows = {}};
-  add_rows(dataset, catalogue.datasets);
-  settle(plan_.data.options, dataset);
+  const auto settle_rows = [&](auto& part, std::string path, std::string known_path, std::string named,
+                               bool is_known, const auto& rows) {
+    RowSection section{.path = std::move(path),
+                       .known_path = std::move(known_path),
+                       .named = std::move(named),
+                       .rows_are_known = is_known,
+                       .keys = own_keys(part, catalogue),
+                       .rows = {}};
+    add_rows(section, rows);
+    settle(part.options, section);
+  };
+  settle_rows(plan_.task, "task", "task.", "task " + plan_.task.name,
+              plan_.task.name == "auto" || catalogue.find_task(plan_.task.name), catalogue.tasks);
+  settle_rows(plan_.optimiser, "optimiser", "optimiser.", "rule " + plan_.optimiser.rule,
+              catalogue.find_rule(plan_.optimiser.rule), catalogue.rules);
+  settle_rows(plan_.learning_rate, "learning_rate", "learning_rate.",
+              "schedule " + plan_.learning_rate.schedule,
+              catalogue.find_schedule(plan_.learning_rate.schedule), catalogue.schedules);
+  settle_rows(plan_.pipeline, "pipeline", "pipeline.", "schedule " + plan_.pipeline.schedule,
+              catalogue.find_pipeline(plan_.pipeline.schedule), catalogue.pipelines);
+  settle_rows(plan_.data, "data", "data.", "data set " + plan_.data.dataset,
+              catalogue.find_dataset(plan_.data.dataset), catalogue.datasets);
   for (std::size_t t = 0; t < plan_.data.transforms.size(); ++t) {
     TransformPlan& transform = plan_.data.transforms[t];
-    RowSection own{.path = fmt::format("data.transforms[{}]", t),
-                   .known_path = "data.transforms.",
-                   .named = "transform " + transform.name,
-                   .rows_are_known = catalogue.find_transform(transform.name) != nullptr,
-                   .keys = own_keys(transform, catalogue),
-                   .rows = {}};
-    add_rows(own, catalogue.transforms);
-    settle(transform.options, own);
+    settle_rows(transform, fmt::format("data.transforms[{}]", t), "data.transforms.",
+                "transform " + transform.name, catalogue.find_transform(transform.name),
+                catalogue.transforms);
   }
   for (std::size_t l = 0; l < plan_.exchange.levels.size(); ++l) {
     LevelPlan& level = plan_.exchange.levels[l];

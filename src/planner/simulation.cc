@@ -98,12 +98,9 @@ SimulatedInputs make_timing(const SimulationInput& input) {
 }
 
 constexpr FidelityRow kFidelities[] = {
-    {"exact", "every rank trains its own model: the bits of a real run", sim::Fidelity::Exact,
-     sim::Collectives::StepByStep, false, make_exact},
-    {"timing", "sizes and costs alone: thousands of ranks, any model that has a profile",
-     sim::Fidelity::Timing, sim::Collectives::StepByStep, true, make_timing},
-    {"coarse", "timing, and a collective is one event: ten times the ranks", sim::Fidelity::Timing,
-     sim::Collectives::Coarse, true, make_timing},
+    {"exact", sim::Fidelity::Exact, sim::Collectives::StepByStep, false, make_exact},
+    {"timing", sim::Fidelity::Timing, sim::Collectives::StepByStep, true, make_timing},
+    {"coarse", sim::Fidelity::Timing, sim::Collectives::Coarse, true, make_timing},
 };
 
 /// Follows one rank.

@@ -44,7 +44,6 @@ struct SimulatedInputs {
 /// How true a simulation is.
 struct FidelityRow {
   std::string_view name;
-  std::string_view summary;
   sim::Fidelity world;
   sim::Collectives collectives;
   bool takes_profile;

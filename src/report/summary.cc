@@ -92,7 +92,7 @@ std::string describe(const std::vector<CrossingTensor>& crossings, std::int64_t 
   std::string text = fmt::format("{} of static shape", fixed);
   if (const auto moving = static_cast<std::int64_t>(crossings.size()) - fixed; moving > 0)
     text += fmt::format(", {} of dynamic", moving);
-  text += fmt::format("; {} copies in the last step", copies);
+  text += fmt::format("; copies in the last step: {}", copies);
   if (last->last_copy > 0)
     text += fmt::format("; last copied: {} in step {}, since {}", last->name, last->last_copy, last->why);
   return text;

@@ -116,7 +116,7 @@ TEST(SummaryText, TellsAccuracySpeedTrafficAndWhereTheOutputsAre) {
   std::string text = to_text(sample(), "runs/fashion");
   for (const char* part :
        {"91.23 %", "2512 samples/s", "48.50 ms median", "12.4 MiB per step and worker over shm", "2 buckets",
-        "1 of static shape, 1 of dynamic; 8 copies in the last step; last copied: conv1.weight in step 2, "
+        "1 of static shape, 1 of dynamic; copies in the last step: 8; last copied: conv1.weight in step 2, "
         "since "
         "it was born elsewhere",
         "runs/fashion/", "1 min 12 s"})

@@ -84,15 +84,9 @@ TEST_F(Auto, AResumedRunKeepsWhatItDecided) {
   const plan::Plan plan = plan_with("auto");
   const TrainingResult whole = run(plan, slow_links());
   data::MemoryStorage storage;
-  TrainingJob first = wide_job(kRanks, plan);
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 16;
+  TrainingJob first = stopping(wide_job(kRanks, plan), 16, &storage);
   run_virtual_training(first, slow_links());
-  TrainingJob rest = wide_job(kRanks, plan);
-  rest.storage = &storage;
-  rest.out = "run";
-  rest.start = train::TrainOptions::Start::Resume;
+  TrainingJob rest = going_on(wide_job(kRanks, plan), &storage);
   const TrainingResult resumed = run_virtual_training(rest, slow_codecs());
   EXPECT_GT(resumed.recorders[0].info.start_step, 0);
   EXPECT_EQ(served(resumed), served(whole));

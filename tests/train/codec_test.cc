@@ -82,12 +82,6 @@ class TrainCoded : public Train, public ::testing::WithParamInterface<CodedWay> 
   }
   /// Of so many workers.
   TrainingJob job_of(int workers, const plan::Plan& plan) { return job(workers + way().servers, plan); }
-  static TrainingJob resumed(TrainingJob job, data::Storage* storage) {
-    job.storage = storage;
-    job.out = "run";
-    job.start = train::TrainOptions::Start::Resume;
-    return job;
-  }
 };
 
 TEST_P(TrainCoded, TrainsAndKeepsReplicasEqual) {
@@ -106,13 +100,10 @@ TEST_P(TrainCoded, AnInterruptedRunContinuesBitForBit) {
   const plan::Plan plan = coded_plan();
   const auto whole = run_training(job_of(4, plan));
   data::MemoryStorage storage;
-  TrainingJob first = job_of(4, plan);
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 16;
+  TrainingJob first = stopping(job_of(4, plan), 16, &storage);
   const auto stopped = run_training(first);
   EXPECT_EQ(stopped.outcomes[3].end, train::Outcome::End::Interrupted);
-  const auto rest = run_training(resumed(job_of(4, plan), &storage));
+  const auto rest = run_training(going_on(job_of(4, plan), &storage));
   EXPECT_EQ(rest.recorders[0].info.start_step, stopped.outcomes[0].steps);
   EXPECT_EQ(rest.outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash);
 }
@@ -134,10 +125,7 @@ void add_kept(const std::vector<checkpoint::LogicalTensor>& tensors, Sums* sums)
 TEST_P(TrainCoded, AnotherWorldSizeSharesWhatWasKept) {
   const plan::Plan plan = coded_plan();
   data::MemoryStorage storage;
-  TrainingJob first = job_of(4, plan);
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 16;
+  TrainingJob first = stopping(job_of(4, plan), 16, &storage);
   run_training(first);
   const auto saved = checkpoint::load(storage, *checkpoint::find_latest(storage, "run"));
   Sums before;
@@ -155,7 +143,7 @@ TEST_P(TrainCoded, AnotherWorldSizeSharesWhatWasKept) {
       for (std::size_t i = 0; i < sums.size(); ++i)
         EXPECT_NEAR(after.at(name)[i], scale * sums[i], 1e-6 * (1 + std::abs(sums[i]))) << name;
   }
-  const auto rest = run_training(resumed(job_of(3, plan), &storage));
+  const auto rest = run_training(going_on(job_of(3, plan), &storage));
   EXPECT_EQ(rest.recorders[0].info.start_step, saved.steps);
   EXPECT_EQ(rest.outcomes[2].parameter_hash, rest.outcomes[0].parameter_hash);
 }
@@ -208,13 +196,9 @@ TEST_F(OneBitAdam, TrainsAndContinuesBitForBit) {
   const auto& steps = whole.recorders[0].steps;
   EXPECT_LT(steps.back().loss, 0.9 * steps.front().loss);
   data::MemoryStorage storage;
-  TrainingJob first = job(3, plan), rest = job(3, plan);
-  first.storage = rest.storage = &storage;
-  first.out = rest.out = "run";
-  first.stop_after = 40;
-  run_training(first);
-  rest.start = train::TrainOptions::Start::Resume;
-  EXPECT_EQ(run_training(rest).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash);
+  run_training(stopping(job(3, plan), 40, &storage));
+  EXPECT_EQ(run_training(going_on(job(3, plan), &storage)).outcomes[0].parameter_hash,
+            whole.outcomes[0].parameter_hash);
 }
 
 std::vector<CodedWay> all_coded() {

@@ -238,15 +238,9 @@ TEST_P(OneFamily, ARunGoesOnFromFiniteWeightsOrFromAnyIfItIgnoresThem) {
   plan::Plan plan = family_plan(plan::OnDivergence::Ignore);
   plan.checkpoint.every_steps = 2;
   data::MemoryStorage storage;
-  TrainingJob first = poisoned(plan, {{.step = 5}});
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 8;
+  TrainingJob first = stopping(poisoned(plan, {{.step = 5}}), 8, &storage);
   run_training(first);
-  TrainingJob rest = job(4, plan);
-  rest.storage = &storage;
-  rest.out = "run";
-  rest.start = train::TrainOptions::Start::Resume;
+  TrainingJob rest = going_on(job(4, plan), &storage);
   rest.plan.on_divergence = plan::OnDivergence::Stop;
   const auto result = run_training(rest);
   EXPECT_EQ(result.recorders[0].info.start_step, 4);

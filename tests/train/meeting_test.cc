@@ -127,16 +127,10 @@ TEST_P(TrainWay, AnInterruptedRunContinuesBitForBit) {
     const auto whole = run_training(job(4, plan));
     for (int stop : {13, 15, 16, 18}) {
       data::MemoryStorage storage;
-      TrainingJob first = job(4, plan);
-      first.storage = &storage;
-      first.out = "run";
-      first.stop_after = stop;
+      TrainingJob first = stopping(job(4, plan), stop, &storage);
       const auto stopped = run_training(first);
       EXPECT_EQ(stopped.outcomes[3].end, train::Outcome::End::Interrupted);
-      TrainingJob rest = job(4, plan);
-      rest.storage = &storage;
-      rest.out = "run";
-      rest.start = train::TrainOptions::Start::Resume;
+      TrainingJob rest = going_on(job(4, plan), &storage);
       const auto resumed = run_training(rest);
       EXPECT_EQ(resumed.outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash)
           << to_string(compute) << " " << stop;
@@ -147,15 +141,9 @@ TEST_P(TrainWay, AnInterruptedRunContinuesBitForBit) {
 TEST_P(TrainWay, AnotherWorldGoesOnFromWhatStandsForTheModel) {
   const plan::Plan plan = way();
   data::MemoryStorage storage;
-  TrainingJob first = job(4, plan);
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 20;
+  TrainingJob first = stopping(job(4, plan), 20, &storage);
   run_training(first);
-  TrainingJob rest = job(2, plan);
-  rest.storage = &storage;
-  rest.out = "run";
-  rest.start = train::TrainOptions::Start::Resume;
+  TrainingJob rest = going_on(job(2, plan), &storage);
   const auto result = run_training(rest);
   EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
   EXPECT_EQ(result.outcomes[0].parameter_hash, result.outcomes[1].parameter_hash);

@@ -69,16 +69,10 @@ TEST_P(TrainMode, AnInterruptedRunContinuesBitForBit) {
     plan.precision.compute = compute;
     const auto whole = run_training(job(4, plan));
     data::MemoryStorage storage;
-    TrainingJob first = job(4, plan);
-    first.storage = &storage;
-    first.out = "run";
-    first.stop_after = 16;
+    TrainingJob first = stopping(job(4, plan), 16, &storage);
     const auto stopped = run_training(first);
     EXPECT_EQ(stopped.outcomes[3].end, train::Outcome::End::Interrupted);
-    TrainingJob rest = job(4, plan);
-    rest.storage = &storage;
-    rest.out = "run";
-    rest.start = train::TrainOptions::Start::Resume;
+    TrainingJob rest = going_on(job(4, plan), &storage);
     const auto resumed = run_training(rest);
     EXPECT_EQ(resumed.recorders[0].info.start_step, stopped.outcomes[0].steps);
     EXPECT_EQ(resumed.outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash) << to_string(compute);
@@ -95,14 +89,10 @@ TEST_P(TrainMode, CheckpointsOnTheWayChangeNothingAndAnotherWorldGoesOn) {
   first.storage = &storage;
   first.out = "run";
   EXPECT_EQ(run_training(first).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash);
-  first.out = "other";
-  first.stop_after = 20;
-  run_training(first);
-  TrainingJob rest = job(2, plan);
-  rest.storage = &storage;
-  rest.out = "other";
-  rest.start = train::TrainOptions::Start::Resume;
-  EXPECT_LT(relative_distance(run_training(rest).parameters, whole.parameters), 1e-9);
+  data::MemoryStorage other;
+  run_training(stopping(job(4, first.plan), 20, &other));
+  EXPECT_LT(relative_distance(run_training(going_on(job(2, plan), &other)).parameters, whole.parameters),
+            1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, TrainMode, ::testing::ValuesIn(modes()),
@@ -118,17 +108,11 @@ TEST_F(ExchangeModes, ACheckpointOfOneModeContinuesInAnother) {
       if (before.delayed != after.delayed || before.delayed) continue;
       SCOPED_TRACE(before.name + " to " + after.name);
       data::MemoryStorage storage;
-      TrainingJob first = job(4, plan);
+      TrainingJob first = stopping(job(4, plan), 20, &storage);
       before.apply(first.plan);
-      first.storage = &storage;
-      first.out = "run";
-      first.stop_after = 20;
       run_training(first);
-      TrainingJob rest = job(4, plan);
+      TrainingJob rest = going_on(job(4, plan), &storage);
       after.apply(rest.plan);
-      rest.storage = &storage;
-      rest.out = "run";
-      rest.start = train::TrainOptions::Start::Resume;
       EXPECT_LT(relative_distance(run_training(rest).parameters, whole.parameters), 1e-9);
     }
 }

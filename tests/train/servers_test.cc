@@ -51,15 +51,9 @@ TEST_F(TrainServers, TwoRunsAreBitIdenticalAndAnInterruptedOneContinues) {
     const auto whole = run_training(job(4, plan));
     EXPECT_EQ(run_training(job(4, plan)).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash);
     data::MemoryStorage storage;
-    TrainingJob first = job(4, plan);
-    first.storage = &storage;
-    first.out = "run";
-    first.stop_after = 16;
+    TrainingJob first = stopping(job(4, plan), 16, &storage);
     EXPECT_EQ(run_training(first).outcomes[3].end, train::Outcome::End::Interrupted);
-    TrainingJob rest = job(4, plan);
-    rest.storage = &storage;
-    rest.out = "run";
-    rest.start = train::TrainOptions::Start::Resume;
+    TrainingJob rest = going_on(job(4, plan), &storage);
     EXPECT_EQ(run_training(rest).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash) << dedicated;
   }
 }

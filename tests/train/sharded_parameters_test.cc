@@ -124,20 +124,14 @@ TEST_F(ShardedParameters, OfOneWorldGoOnInAnyOther) {
     for (const auto& to : worlds) {
       SCOPED_TRACE(testing::Message() << from.first << " to " << to.first);
       data::MemoryStorage storage;
-      TrainingJob first = job(from.first, from.second);
-      first.storage = &storage;
-      first.out = "run";
-      first.stop_after = 20;
+      TrainingJob first = stopping(job(from.first, from.second), 20, &storage);
       // Stages have nobody to tell them other weights than the seed's.
       const auto same = [options = model_options(plan_)](int) {
         return std::make_unique<model::Perceptron>(options);
       };
       first.make_model = same;
       run_training(first);
-      TrainingJob rest = job(to.first, to.second);
-      rest.storage = &storage;
-      rest.out = "run";
-      rest.start = train::TrainOptions::Start::Resume;
+      TrainingJob rest = going_on(job(to.first, to.second), &storage);
       rest.make_model = same;
       const auto resumed = run_training(rest);
       EXPECT_GT(resumed.recorders[0].info.start_samples, 0);

@@ -34,6 +34,20 @@ inline double relative_distance(const std::vector<double>& a, const std::vector<
   return std::sqrt(distance / norm);
 }
 
+/// A run that stops after so many steps; and one that goes on from what is there.
+inline TrainingJob stopping(TrainingJob job, std::int64_t after, data::Storage* storage) {
+  job.storage = storage;
+  job.out = "run";
+  job.stop_after = after;
+  return job;
+}
+inline TrainingJob going_on(TrainingJob job, data::Storage* storage) {
+  job.storage = storage;
+  job.out = "run";
+  job.start = train::TrainOptions::Start::Resume;
+  return job;
+}
+
 /// Seeded samples and jobs of a tiny perceptron.
 class Train : public ::testing::Test {
  protected:
@@ -67,16 +81,10 @@ class Train : public ::testing::Test {
   /// Stops a run after 10 steps and lets it go on to its end.
   void expect_that_an_interrupted_run_goes_on(const plan::Plan& plan) {
     data::MemoryStorage storage;
-    TrainingJob first = job(4, plan);
-    first.storage = &storage;
-    first.out = "run";
-    first.stop_after = 10;
+    TrainingJob first = stopping(job(4, plan), 10, &storage);
     for (const auto& outcome : run_training(first).outcomes)
       EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
-    TrainingJob rest = job(4, plan);
-    rest.storage = &storage;
-    rest.out = "run";
-    rest.start = train::TrainOptions::Start::Resume;
+    TrainingJob rest = going_on(job(4, plan), &storage);
     const auto resumed = run_training(rest);
     EXPECT_EQ(resumed.outcomes[0].end, train::Outcome::End::Complete);
     EXPECT_GT(resumed.recorders[0].info.start_samples, 0);

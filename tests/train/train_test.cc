@@ -137,18 +137,12 @@ TEST_F(Train, AnInterruptedRunContinuesBitForBit) {
     plan.optimiser.rule = rule;
     auto whole = run_training(job(3, plan));
     data::MemoryStorage storage;
-    auto first = job(3, plan);
-    first.storage = &storage;
-    first.out = "run";
-    first.stop_after = 17;
+    TrainingJob first = stopping(job(3, plan), 17, &storage);
     auto stopped = run_training(first);
     EXPECT_EQ(stopped.outcomes[2].end, train::Outcome::End::Interrupted);
     EXPECT_LT(stopped.outcomes[0].steps, 50);
     for (const auto& outcome : stopped.outcomes) EXPECT_EQ(outcome.steps, stopped.outcomes[0].steps);
-    auto rest = job(3, plan);
-    rest.storage = &storage;
-    rest.out = "run";
-    rest.start = train::TrainOptions::Start::Resume;
+    TrainingJob rest = going_on(job(3, plan), &storage);
     auto resumed = run_training(rest);
     EXPECT_EQ(resumed.recorders[0].info.start_step, stopped.outcomes[0].steps);
     EXPECT_EQ(resumed.outcomes[0].steps, 50);
@@ -185,24 +179,15 @@ TEST_F(Train, ACheckpointResumesOnAnotherNumberOfWorkers) {
   plan::Plan plan = toy_plan();
   auto whole = run_training(job(2, plan));
   data::MemoryStorage storage;
-  auto first = job(2, plan);
-  first.storage = &storage;
-  first.out = "run";
-  first.stop_after = 20;
+  TrainingJob first = stopping(job(2, plan), 20, &storage);
   run_training(first);
-  auto rest = job(5, plan);
-  rest.storage = &storage;
-  rest.out = "run";
-  rest.start = train::TrainOptions::Start::Resume;
+  TrainingJob rest = going_on(job(5, plan), &storage);
   EXPECT_LT(relative_distance(run_training(rest).parameters, whole.parameters), 1e-10);
 }
 
 TEST_F(Train, ResumingWithoutACheckpointStartsFreshAndSaysSo) {
   data::MemoryStorage storage;
-  auto fresh = job(2, toy_plan());
-  fresh.storage = &storage;
-  fresh.out = "run";
-  fresh.start = train::TrainOptions::Start::Resume;
+  TrainingJob fresh = going_on(job(2, toy_plan()), &storage);
   auto result = run_training(fresh);
   ASSERT_EQ(result.recorders[0].notices.size(), 1u);
   EXPECT_NE(result.recorders[0].notices[0].find("no checkpoint"), std::string::npos);

@@ -223,10 +223,10 @@ std::string manual(const CLI::App& program) {
 }
 
 constexpr TextRow kTexts[] = {
-    {"bash", "completion by bash", bash},
-    {"zsh", "completion by zsh", zsh},
-    {"fish", "completion by fish", fish},
-    {"man", "the manual page", manual},
+    {"bash", bash},
+    {"zsh", zsh},
+    {"fish", fish},
+    {"man", manual},
 };
 
 }  // namespace

@@ -10,7 +10,6 @@ namespace taxon::app {
 /// A text that is made from the table of commands: what a shell completes words by, or the manual page.
 struct TextRow {
   std::string_view name;
-  std::string_view summary;
   std::string (*make)(const CLI::App& program);
 };
 /// bash, zsh, fish, man.

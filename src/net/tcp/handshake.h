@@ -45,7 +45,7 @@ struct Answer {
   Word proof{};
 };
 struct Verdict {
-  enum class Code : std::uint32_t { Welcome = 1, WrongKey = 2, OtherLife = 3, OtherSettings = 4 };
+  enum class Code : std::uint32_t { Welcome = 1, WrongKey = 2, OtherSettings = 4 };
   Code code = Code::Welcome;
   Word proof{};
 };
