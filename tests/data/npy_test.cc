@@ -164,7 +164,7 @@ TEST_F(Npy, WholeNumbersAreThoseThatDoublesTellApart) {
   const double infinity = std::numeric_limits<double>::infinity();
   put(storage_, "/d/train/samples.npy", npy<double>("<f8", "(3, 1)", {infinity, 1e30, 7}));
   put(storage_, "/d/test/samples.npy", npy<std::int64_t>("<i8", "(1, 1)", {8}));
-  plan_.options = {{"inputs", std::vector<std::string>{"int64:samples.npy"}}, {"classes", 3}};
+  plan_.options = {{"inputs", "[int64:samples.npy]"}, {"classes", 3}};
   EXPECT_THAT(failure_of(plan_, storage_), HasSubstr("element 0 is inf, and whole numbers"));
   plan_.faulty = plan::OnFaulty::Skip;
   const Datasets sets = open();
