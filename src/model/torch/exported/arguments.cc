@@ -5,7 +5,6 @@
 #include <ATen/core/jit_type.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -175,8 +174,6 @@ IValue item(IValue value, const ArgumentType& type) {
 }
 
 IValue list(std::span<const IValue> items, const ArgumentType& type) {
-  const bool has_none = std::any_of(items.begin(), items.end(), [](const IValue& v) { return v.isNone(); });
-  if (has_none && !type.optional_items) misfit("has an item that is none");
   switch (type.item) {
     case Item::Tensor:
       if (type.optional_items)

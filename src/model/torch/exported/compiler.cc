@@ -139,6 +139,8 @@ void Interpreter::Compiler::add_list(Instruction& instruction, std::uint32_t ind
     if (name)
       operand.open.emplace_back(static_cast<std::uint32_t>(operand.items.size()), slot_of(name->name));
     operand.items.push_back(name ? IValue() : constant(literal, type));
+    if (!name && operand.items.back().isNone() && !type.optional_items)
+      throw std::invalid_argument("has an item that is none");
   }
   // One number stands for as many as the operator wants.
   if (!given.is_list) operand.items.resize(static_cast<std::size_t>(type.length), operand.items.at(0));

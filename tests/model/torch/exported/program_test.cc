@@ -152,7 +152,7 @@ TEST(ExportedProgram, OperatorsThatAreNotUnderstood) {
               HasSubstr("a value of kind as_graph"));
   EXPECT_THAT(complaint(Forged("vit")
                             .graph("{\"as_tensors\": [{\"name\": \"expand\"}, {\"name\": \"transpose\"}]}",
-                                   "{\"as_optional_tensors\": [{\"as_none\": true}]}")
+                                   "{\"as_optional_tensors\": [{\"as_none\": true}, {\"as_none\": true}]}")
                             .save()),
               HasSubstr("whose argument tensors has an item that is none"));
 }
