@@ -13,8 +13,6 @@
 namespace taxon::exchange {
 namespace {
 
-// Updates are cut so that the communication thread polls at least every few hundred microseconds.
-constexpr std::size_t kUpdateElements = 256 * 1024;
 // Half an update on the other lane must be worth waking its thread.
 constexpr std::size_t kHalvedElements = 128 * 1024;
 constexpr std::size_t kLineElements = 64;
@@ -25,13 +23,6 @@ std::vector<int> lane_keys(const std::vector<Bucket>& buckets, plan::BucketOrder
   if (order == plan::BucketOrder::Priority)
     for (std::size_t b = 0; b < buckets.size(); ++b) keys[b] = buckets[b].segments.front();
   return keys;
-}
-
-std::vector<Range> cut(Range range) {
-  std::vector<Range> pieces;
-  for (std::size_t begin = range.begin; begin < range.end(); begin += kUpdateElements)
-    pieces.push_back({begin, std::min(kUpdateElements, range.end() - begin)});
-  return pieces;
 }
 
 }  // namespace
@@ -329,7 +320,7 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
     co_return;
   }
   if (!halves_ || owned.size < kHalvedElements) {
-    co_await update_here(bucket, cut(owned), clock);
+    co_await update_here(bucket, kernel_pieces(owned), clock);
     co_return;
   }
   const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;
@@ -337,7 +328,7 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
   tensor::KernelHandle beside(runtime_.device, runtime_.pending(), tensor::Stream::Compute, std::move(half));
   std::exception_ptr error;
   try {
-    auto rest = update_here(bucket, cut({owned.begin + middle, owned.size - middle}), clock);
+    auto rest = update_here(bucket, kernel_pieces({owned.begin + middle, owned.size - middle}), clock);
     co_await rest;
   } catch (...) {
     error = std::current_exception();

@@ -117,7 +117,7 @@ task::Task<void> load_by_threads(comm::Runtime* runtime, const Dataset* dataset,
                                  std::vector<Batch>* out, int* parts) {
   tensor::CpuDevice device(runtime->executor(), {.data_threads = threads});
   comm::Runtime wide{runtime->transport, device, runtime->recorder};
-  Loader loader(wide, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 84, 1, 0);
+  Loader loader(wide, *dataset, Sampler(7, dataset->size(), 8), 2, 0, 4 * dataset->size(), 1, 0);
   while (!loader.at_end()) {
     auto next = loader.next();
     Batch batch = co_await next;
@@ -128,8 +128,12 @@ task::Task<void> load_by_threads(comm::Runtime* runtime, const Dataset* dataset,
   co_await closed;
 }
 
-TEST(Loader, ThreadsShareASlowBatchAndChangeNothing) {
-  Numbers slow(21), quick(21);
+class SharedByThreads : public testing::TestWithParam<std::int64_t> {};
+// The last batch of an epoch of 17 is one sample, which is all of a share and the part of one thread.
+INSTANTIATE_TEST_SUITE_P(Sizes, SharedByThreads, testing::Values(21, 17));
+
+TEST_P(SharedByThreads, ASlowBatchStaysTheSame) {
+  Numbers slow(GetParam()), quick(GetParam());
   slow.slow_down();
   std::vector<Batch> by_one, by_three;
   int one = 0, three = 0, in_memory = 0;
