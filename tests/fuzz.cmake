@@ -1,6 +1,5 @@
 # Fuzz targets, where the compiler is clang: -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTAXON_WITH_TORCH=OFF
-# -DTAXON_WITH_FUZZERS=ON, targets frames_fuzz
-# and control_fuzz
+# -DTAXON_WITH_FUZZERS=ON, targets frames_fuzz and control_fuzz.
 option(TAXON_WITH_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 # taxon_fuzzer(NAME SOURCES file... FUZZED source...): what is fuzzed is compiled with the fuzzer's counters, so from its sources.
 function(taxon_fuzzer name)
@@ -19,7 +18,7 @@ if(TAXON_WITH_FUZZERS)
   taxon_fuzzer(frames_fuzz SOURCES net/frames.cc
                FUZZED ${base} src/net/tcp/inbound src/net/wire/inbox src/net/wire/wire src/net/wire/arrivals src/net/completions
                       src/net/describe src/net/mailbox src/net/mismatch src/net/transport)
-  set(control connection core diagnose dialer door event handshake hang_watch hub hub_run liveness participant poller secret session socket wire)
+  set(control acceptor client connection connector core diagnose event handshake hang_watch hub hub_run liveness poller secret session socket wire)
   list(TRANSFORM control PREPEND src/control/)
   taxon_fuzzer(control_fuzz SOURCES control/lies.cc launch/agent_lies.cc FUZZED ${base} src/base/failure src/base/units ${control} src/launch/agent_messages src/launch/clock_check)
 endif()
