@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -178,7 +177,8 @@ bool flag_at(const nlohmann::json& object, const char* key) {
 
 double seconds_at(const nlohmann::json& object, const char* key) {
   const auto& value = value_at(object, key);
-  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
+  // NaN is neither.
+  if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() <= kMaxNanoseconds * 1e-9))
     refuse(key, "no time");
   return value.get<double>();
 }

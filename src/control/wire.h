@@ -58,7 +58,7 @@ std::optional<Decoded> decode(std::span<const std::byte> input, const FrameLimit
 // another type, or out of bounds.
 std::int64_t integer_at(const nlohmann::json& object, const char* key, std::int64_t least, std::int64_t most);
 bool flag_at(const nlohmann::json& object, const char* key);
-/// Finite and not negative.
+/// Not negative, and 73 years at most.
 double seconds_at(const nlohmann::json& object, const char* key);
 std::string text_at(const nlohmann::json& object, const char* key, std::size_t longest);
 const nlohmann::json& list_at(const nlohmann::json& object, const char* key, std::size_t longest);

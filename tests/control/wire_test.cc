@@ -114,6 +114,7 @@ TEST(Wire, ValuesAreOfTheirTypeAndWithinTheirBounds) {
   EXPECT_THROW(integer_at(object, "missing", 0, 9), ProtocolError);
   EXPECT_THROW(text_at(object, "s", 3), ProtocolError);
   EXPECT_THROW(seconds_at(object, "t"), ProtocolError);
+  EXPECT_THROW(seconds_at({{"t", 1e308}}, "t"), ProtocolError);  // that nobody could say in hours
   EXPECT_THROW(sizes_at(object, "l", 3), ProtocolError);
   EXPECT_THROW(sizes_at(object, "m", 2), ProtocolError);
   EXPECT_THROW(text_at(nlohmann::json::array(), "s", 3), ProtocolError);
