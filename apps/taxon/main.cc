@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 
@@ -54,7 +55,8 @@ constexpr const char* kFooter = "Exit codes and what to do about each: docs/erro
 void add_overrides(CLI::App* command, std::vector<std::string>& overrides) {
   command->add_option("--set", overrides, "Override a key of the plan: --set learning_rate.base=0.1")
       ->type_name("KEY.PATH=VALUE")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);  // the word after its value may be a recipe
 }
 
 CLI::Option* add_json(CLI::App* command, bool& json) {
@@ -116,6 +118,7 @@ CLI::App* add_launch(CLI::App& program, taxon::app::LaunchArguments& arguments) 
       "launch", "Train on several hosts over ssh: taxon launch --hosts a,b RECIPE [options of train]");
   launch->add_option("--hosts", arguments.hosts, "The hosts, as ssh knows them; the first has rank 0")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->required();
   launch->add_option("--user", arguments.user, "The user there (default: as ssh says)");
   launch->add_option("--slots", arguments.slots, "Ranks of each host (default: 1)")
@@ -135,6 +138,17 @@ void parse_train_words(taxon::app::LaunchArguments& arguments, const std::vector
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   reversed.emplace_back("train");
   train.parse(reversed);
+  const CLI::App& command = *train.get_subcommand("train");
+  const auto is_value = [&](std::size_t word) {
+    const CLI::Option* before = word == 0 ? nullptr : command.get_option_no_throw(words[word - 1]);
+    return before != nullptr && before->get_items_expected_max() > 0;
+  };
+  // As it was typed, or the name of a recipe that was looked up.
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if ((words[i] == arguments.train.recipe ||
+         words[i] == std::filesystem::path(arguments.train.recipe).stem()) &&
+        !is_value(i))
+      arguments.recipe_word = i;
 }
 
 CLI::App* add_profile(CLI::App& program, taxon::app::ProfileArguments& arguments) {
@@ -244,7 +258,8 @@ CLI::App* add_parallel(CLI::App& program, taxon::app::ParallelArguments& argumen
   parallel->add_option("--cluster", arguments.cluster, "The cluster file (see clusters/), for times");
   parallel->add_option("--set", arguments.options, "A key of the network's own: --set layers=24")
       ->type_name("KEY=VALUE")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   add_json(parallel, arguments.json);
   parallel->footer(kFooter);
   return parallel;
@@ -260,13 +275,15 @@ CLI::App* add_schedule(CLI::App& program, taxon::app::ScheduleArguments& argumen
                        "Micro-batches from one flush to the next (default: 8)");
   schedule->add_option("--set", arguments.options, "A key of the schedule's own: --set chunks=2")
       ->type_name("KEY=VALUE")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   schedule->add_option(
       "--network", arguments.network,
       "Cut this network into the stages and say how long a step takes (taxon parallel lists them)");
   schedule->add_option("--network-set", arguments.network_options, "A key of the network's own")
       ->type_name("KEY=VALUE")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   schedule->add_option("--batch", arguments.batch, "Samples of all micro-batches (default: one each)")
       ->check(CLI::PositiveNumber);
   schedule->add_option(
@@ -305,7 +322,8 @@ CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments
   compare->add_option("--target-accuracy", arguments.target,
                       "Say what it takes to get there: a share (0.88) or per cent (88)");
   compare->add_option("--seeds", arguments.seeds, "Run every recipe with each of these seeds: 1,2,3")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   compare->add_option("--emulated", arguments.emulated,
                       "Call the figures emulated, and say in the report how the hosts are: \"four of ...\"");
   compare->add_flag("--simulate", arguments.simulate,

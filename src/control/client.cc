@@ -128,8 +128,9 @@ void Client::on_refused(Message& message) {
   if (stage_ != Stage::Waiting) throw ProtocolError("a refusal of a rank that has joined");
   ErrorContext context{.operation = "rendezvous"};
   if (message.head.contains("rank")) context.rank = rank_at(message.head, "rank", options_.world_size);
-  const Error error(kind_from_text(text_at(message.head, "kind", kMaxName)),
-                    text_at(message.head, "message", kMaxText), context);
+  const std::string why = text_at(message.head, "message", kMaxText);
+  if (why.empty()) throw ProtocolError("a refusal without a reason");
+  const Error error(kind_from_text(text_at(message.head, "kind", kMaxName)), why, context);
   connection_.reset();
   fail_join(error);
 }

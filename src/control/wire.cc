@@ -226,8 +226,17 @@ std::int64_t nanoseconds_at(const nlohmann::json& object, const char* key) {
 
 std::string clipped(std::string text, std::size_t longest) {
   constexpr std::string_view kMore = "...";
-  if (text.size() > longest) text = text.substr(0, longest - kMore.size()).append(kMore);
-  return text;
+  // JSON is UTF-8, and what is not would be replaced by more bytes than it has.
+  const auto written = [](const std::string& any) {
+    using Handler = nlohmann::json::error_handler_t;
+    return nlohmann::json::parse(nlohmann::json(any).dump(-1, ' ', false, Handler::replace))
+        .get<std::string>();
+  };
+  text = written(text);
+  if (text.size() <= longest) return text;
+  std::size_t end = longest - kMore.size();
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // within a character
+  return text.substr(0, end).append(kMore);
 }
 
 Packed pack(const std::vector<std::vector<std::byte>>& parts) {

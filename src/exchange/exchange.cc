@@ -1,6 +1,7 @@
 #include "exchange/exchange.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -13,9 +14,8 @@
 namespace taxon::exchange {
 namespace {
 
-// Half an update on the other lane must be worth waking its thread.
-constexpr std::size_t kHalvedElements = 128 * 1024;
-constexpr std::size_t kLineElements = 64;
+// An update on the compute stream must be worth waking its threads.
+constexpr std::size_t kSharedElements = 128 * 1024;
 
 /// Keys of the buckets for their scheduler. The next forward pass reads the first segments first.
 std::vector<int> lane_keys(const std::vector<Bucket>& buckets, plan::BucketOrder order) {
@@ -46,7 +46,9 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
                  : nullptr),
       stops_(setup.plan->on_divergence == plan::OnDivergence::Stop),
       delayed_(setup.plan->exchange.delay > 0),
-      halves_(setup.plan->resolved.overlap == plan::ResolvedOverlap::Backward && aliased()),
+      shares_(setup.plan->resolved.overlap == plan::ResolvedOverlap::Backward && aliased()),
+      team_(runtime.device.team()),
+      alone_(shares_ && team_ > 1 && !delayed_ && !in_ring() && is_alone()),
       by_tensor_(setup.by_tensor),
       gates_(static_cast<std::size_t>(setup.segments)),
       children_(runtime.pending()) {}
@@ -153,11 +155,21 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::KernelHandle*
   adopted(*bucket);
 }
 
+bool Exchange::is_alone() const {
+  for (std::size_t level = 0; level < levels_.size(); ++level)
+    if (levels_.group(level).size() > 1) return false;
+  return summands_.empty();
+}
+
 /// Where several ranks have summands of a gradient each adds a strip of them up, the replicas' strips meet,
 /// and all get all strips (part-reduce and part-broadcast: Das et al., arXiv 1602.06709): as many bytes as an
 /// all-reduce over members and replicas. Owners and codecs need the replicas' sum of the whole first.
 task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::KernelHandle* backward) {
   co_await backward->at(bucket->id.value(), bucket->name);
+  if (alone_) {
+    auto idle = safe_point_->wait("backward", bucket->name);
+    co_await idle;
+  }
   const bool strips = bucket->summands && in_strips_;
   BucketTransfer outward = transfer(*bucket, bucket->gradients);
   if (strips) {  // before it enters: members may have their buckets in other orders
@@ -216,23 +228,28 @@ task::Task<double> Exchange::squared_norm_of_all(double owned) {
   co_return squared;
 }
 
-task::Task<bool> Exchange::is_finite(const Bucket* bucket) {
+/// Of a team: of the compute stream's, which is idle.
+task::Task<bool> Exchange::is_finite(const Bucket* bucket, int team) {
   const bool factors = bucket->factors.rows > 0;
   const tensor::Arena& arena = factors ? *arenas_.factors : *arenas_.gradients;
   const Range range = factors ? bucket->factors.own : bucket->gradients;
-  bool finite = true;
+  std::atomic<bool> finite = true;
   tensor::Kernel kernel{"finite",
                         {static_cast<double>(range.size), range.size * size_of(arena.type())},
-                        [&finite, &arena, range](tensor::Milestones&) {
-                          finite = tensor::all_finite(arena.type(), arena.bytes(range));
+                        [&finite, &arena, range, team](tensor::Milestones&) {
+                          divide_by_lines(team, range, [&](Range values) {
+                            if (!tensor::all_finite(arena.type(), arena.bytes(values))) finite = false;
+                          });
                         }};
-  auto done = run("finite", std::move(kernel), bucket);
+  const tensor::Stream stream = team > 1 ? tensor::Stream::Compute : tensor::Stream::Exchange;
+  auto done = run("finite", std::move(kernel), bucket, stream);
   co_await done;
   co_return finite;
 }
 
 task::Task<void> Exchange::require_finite(const Bucket* bucket) {
-  const bool finite = co_await is_finite(bucket);
+  const int team = alone_ ? team_ : 1;
+  const bool finite = co_await is_finite(bucket, team);
   if (finite) co_return;
   const Rank rank = runtime_.rank();
   throw diverged(clock_.step + 1,
@@ -242,7 +259,7 @@ task::Task<void> Exchange::require_finite(const Bucket* bucket) {
 
 task::Task<const Bucket*> Exchange::find_not_finite() {
   for (const Bucket& bucket : buckets()) {
-    const bool finite = co_await is_finite(&bucket);
+    const bool finite = co_await is_finite(&bucket, team_);
     if (!finite) co_return &bucket;
   }
   co_return nullptr;
@@ -303,12 +320,14 @@ task::Task<double> Exchange::clip(const Bucket* bucket) {
   co_return co_await scope_->factor(bucket->name);
 }
 
-tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock) {
-  optim::UpdateRange place = optim::UpdateRange{bucket->kept, sums_of(*bucket), bucket->shard}.of(range);
+tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock, int team) {
+  const optim::UpdateRange kept{bucket->kept, sums_of(*bucket), bucket->shard};
   return {"update",
           {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
-          [this, place, clock](tensor::Milestones&) {
-            rule_.update(*arenas_.master, *arenas_.sums, place, clock);
+          [this, kept, range, clock, team](tensor::Milestones&) {
+            divide_by_lines(team, range, [&](Range values) {
+              rule_.update(*arenas_.master, *arenas_.sums, kept.of(values), clock);
+            });
           }};
 }
 
@@ -319,8 +338,14 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
     co_await update_here(bucket, owned_values(*bucket, layout_.arena), clock);
     co_return;
   }
-  if (!halves_ || owned.size < kHalvedElements) {
+  if (!shares_ || owned.size < kSharedElements) {
     co_await update_here(bucket, kernel_pieces(owned), clock);
+    co_return;
+  }
+  if (team_ > 1) {
+    tensor::Kernel all = update_kernel(bucket, owned, clock, team_);
+    auto done = run("update", std::move(all), bucket, tensor::Stream::Compute);
+    co_await done;
     co_return;
   }
   const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;
@@ -364,8 +389,9 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
   co_await done;
 }
 
-task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket) {
-  const Duration took = co_await run_kernel(runtime_, name, bucket->id.value(), std::move(kernel));
+task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket,
+                               tensor::Stream stream) {
+  const Duration took = co_await run_kernel(runtime_, name, bucket->id.value(), std::move(kernel), stream);
   updating_ += took;
 }
 

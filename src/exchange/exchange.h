@@ -84,7 +84,7 @@ class Exchange {
   enum class Sums { ToCome, There };
   task::Task<void> reconcile(const Bucket* bucket, tensor::KernelHandle* backward, Sums sums);
   task::Task<void> reduce(const Bucket* bucket, tensor::KernelHandle* backward);
-  task::Task<bool> is_finite(const Bucket* bucket);
+  task::Task<bool> is_finite(const Bucket* bucket, int team);
   task::Task<void> require_finite(const Bucket* bucket);
   task::Task<void> examine(const Bucket* bucket);
   task::Task<void> contribute(const Bucket* bucket);
@@ -92,12 +92,14 @@ class Exchange {
   task::Task<void> among_summands(const Bucket* bucket, net::Operation collective, Range sums);
   task::Task<double> squared_norm_of_all(double owned);
   task::Task<double> clip(const Bucket* bucket);
-  tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);
+  tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock, int team = 1);
   task::Task<void> update_here(const Bucket* bucket, std::vector<Range> pieces, optim::StepClock clock);
   task::Task<void> update(const Bucket* bucket, optim::StepClock clock);
   task::Task<void> spread(const Bucket* bucket);
   task::Task<void> adopt(const Bucket* bucket);
-  task::Task<void> run(const char* name, tensor::Kernel kernel, const Bucket* bucket);
+  task::Task<void> run(const char* name, tensor::Kernel kernel, const Bucket* bucket,
+                       tensor::Stream stream = tensor::Stream::Exchange);
+  bool is_alone() const;
   void adopted(const Bucket& bucket);
   bool aliased() const { return arenas_.master == arenas_.compute; }
   bool in_ring() const { return arenas_.sums != arenas_.gradients; }
@@ -129,7 +131,9 @@ class Exchange {
   std::unique_ptr<GlobalNormClip> scope_;  // null when no rule asks
   const bool stops_;                       // at a gradient that is not finite
   const bool delayed_;                     // the master too changes at the safe point only
-  const bool halves_;  // the compute stream is idle while updates run, and does half of each
+  const bool shares_;                      // the compute stream is idle while updates run, and takes part
+  const int team_;                         // its threads, that do so
+  const bool alone_;  // nobody waits for this rank's gradients: they are looked at then, too
   const bool by_tensor_;
 
   optim::StepClock clock_;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "task/team.h"
+
 namespace taxon::exchange {
 
 task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::int64_t unit,
-                                tensor::Kernel kernel) {
+                                tensor::Kernel kernel, tensor::Stream stream) {
   comm::Span span{"exchange", name, unit, kernel.cost.bytes, runtime.executor().now(), {}};
-  co_await tensor::run(runtime.device, runtime.pending(), tensor::Stream::Exchange, std::move(kernel));
+  co_await tensor::run(runtime.device, runtime.pending(), stream, std::move(kernel));
   span.end = runtime.executor().now();
   runtime.recorder.add(span);
   co_return span.end - span.begin;
@@ -19,6 +21,17 @@ std::vector<Range> kernel_pieces(Range range) {
   for (std::size_t begin = range.begin; begin < range.end(); begin += kPieceElements)
     pieces.push_back({begin, std::min(kPieceElements, range.end() - begin)});
   return pieces;
+}
+
+void divide_by_lines(int team, Range range, const std::function<void(Range)>& body) {
+  if (team == 1) return body(range);
+  const Range lines{0, (range.size + kLineElements - 1) / kLineElements};
+  task::by_team(team, [&](int member) {
+    const Range mine = part(lines, static_cast<std::size_t>(team), static_cast<std::size_t>(member));
+    const std::size_t begin = mine.begin * kLineElements;
+    const std::size_t end = std::min(range.size, mine.end() * kLineElements);
+    if (begin < end) body({range.begin + begin, end - begin});
+  });
 }
 
 }  // namespace taxon::exchange

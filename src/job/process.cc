@@ -112,6 +112,7 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   require_threads(threads_ + data_threads - 1 + kOtherThreads);
   device_ = std::make_unique<tensor::CpuDevice>(
       loop_, tensor::CpuDeviceOptions{.speed_emulator = emulated_host(plan, options_.identity.rank),
+                                      .team = threads_,
                                       .data_threads = data_threads});
   if (options_.identity.world_size == 1) {
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);

@@ -1,12 +1,12 @@
 #include "launch/openmp_waiting.h"
 
-#include <omp.h>
-
 #include <cstdlib>
 #include <future>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "task/team.h"
 
 namespace taxon::launch {
 namespace {
@@ -38,8 +38,7 @@ class OpenMpWaiting::Ballast {
 
  private:
   void hold(int threads) {
-#pragma omp parallel num_threads(threads)
-    { [[maybe_unused]] const volatile int member = omp_get_thread_num(); }
+    task::by_team(threads, [](int) {});
     there_.set_value();
     end_.get_future().wait();
   }

@@ -226,8 +226,10 @@ class RemoteLaunch {
     }
   }
 
+  /// Who reads it may be gone, or the disk full: training goes on.
   static void print(FILE* to, const Host& host, const std::string& line) {
-    fmt::print(to, "[{}] {}\n", host.name, line);
+    const std::string text = fmt::format("[{}] {}\n", host.name, line);
+    if (fwrite(text.data(), 1, text.size(), to) < text.size()) clearerr(to);
     fflush(to);
   }
 

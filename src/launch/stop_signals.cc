@@ -32,11 +32,12 @@ long long now_ms() {
 
 void on_signal(int) {
   long long now = now_ms();
-  if (!stop_requested.exchange(true)) {
-    first_signal_ms = now;
+  long long first = 0;
+  if (first_signal_ms.compare_exchange_strong(first, now)) {
+    stop_requested = true;
     return;
   }
-  if (now - first_signal_ms < 300) return;
+  if (now - first < 300) return;
   end_now("\ntaxon: second signal, ending at once\n");
 }
 

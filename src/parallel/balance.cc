@@ -11,8 +11,12 @@ namespace taxon::parallel {
 
 std::vector<int> divisors(int number) {
   std::vector<int> found;
-  for (int i = 1; i <= number; ++i)
-    if (number % i == 0) found.push_back(i);
+  for (std::int64_t i = 1; i * i <= number; ++i) {
+    if (number % i != 0) continue;
+    found.push_back(static_cast<int>(i));
+    if (i * i < number) found.push_back(static_cast<int>(number / i));
+  }
+  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -76,6 +80,7 @@ std::vector<LayerBalance> balance(const Network& network, const BalanceInput& in
     if (layer.weights == 0) {
       line.split = lines.empty() ? Split::Replicated : lines.back().split;
       line.groups = line.rounded_groups = lines.empty() ? input.workers : lines.back().groups;
+      line.bytes = exchanged_bytes(layer, input, line.groups);  // of weights that are another layer's
       lines.push_back(line);
       continue;
     }

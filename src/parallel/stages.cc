@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "program/check.h"
 
 namespace taxon::parallel {
 namespace {
@@ -21,8 +22,8 @@ int of_stage(const std::vector<int>& numbers, int stage) {
 
 void add(StageUse& use, const SegmentCost& segment, const CutOptions& options, int stage) {
   use.compute += segment.compute;
-  use.bytes += of_stage(options.versions, stage) * segment.weight_bytes + segment.state_bytes +
-               of_stage(options.held, stage) * segment.activation_bytes;
+  use.bytes += program::weight_copies(of_stage(options.versions, stage)) * segment.weight_bytes +
+               segment.state_bytes + of_stage(options.held, stage) * segment.activation_bytes;
 }
 
 /// The stage's link sends activations on and gradients back, and receives as much.

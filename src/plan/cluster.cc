@@ -42,6 +42,14 @@ class Check {
  private:
   void complain(std::string text) { problems_.push_back(std::move(text)); }
   void missing(const std::string& key) { complain(key + " is missing: it must be given, above 0"); }
+  /// No machine is slower than `least`, and virtual time would not be long enough for one.
+  void given(double rate, double least, const std::string& key) {
+    if (rate <= 0)
+      missing(key);
+    else if (rate < least)
+      complain(fmt::format("{} is {} a second, which no machine is: is its unit missing (G, MB/s, Gbit/s)?",
+                           key, rate));
+  }
 
   void unique(const std::vector<std::string>& names, const char* what) {
     std::set<std::string> seen;
@@ -52,9 +60,11 @@ class Check {
   }
 
   void host(const HostModel& host, const std::string& path) {
-    if (host.device.flops <= 0) missing(path + ".device.flops");
-    if (host.device.memory_bandwidth <= 0) missing(path + ".device.memory_bandwidth");
-    if (host.device.cache > 0 && host.device.cache_bandwidth <= 0) missing(path + ".device.cache_bandwidth");
+    constexpr double kLeastFlops = 1e6, kLeastBandwidth = 1e3;
+    given(host.device.flops, kLeastFlops, path + ".device.flops");
+    given(host.device.memory_bandwidth, kLeastBandwidth, path + ".device.memory_bandwidth");
+    if (host.device.cache > 0)
+      given(host.device.cache_bandwidth, kLeastBandwidth, path + ".device.cache_bandwidth");
     if (host.devices > 1) link(host.inside, path + ".inside");
     if (hosts_.size() > 1) link(host.network, path + ".network");
     if (host.quota_period > 0 && host.cores <= 0)
@@ -76,7 +86,8 @@ class Check {
   }
 
   void link(const LinkModel& link, const std::string& path) {
-    if (link.bandwidth <= 0) missing(path + ".bandwidth");
+    constexpr double kLeast = 1e3;
+    given(link.bandwidth, kLeast, path + ".bandwidth");
   }
 
   void known_rank(int rank, const std::string& path) {

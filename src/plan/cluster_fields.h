@@ -159,8 +159,13 @@ void visit_fields(P& p, V&& visit) {
               .min = 0,
               .max = 1e9},
         p.slowdown);
-  visit(Field{.key = "at", .sentence = "From this time on.", .min = 0, .unit = Unit::Seconds}, p.at);
-  visit(Field{.key = "until", .sentence = "Up to this time; 0: to the end.", .min = 0, .unit = Unit::Seconds},
+  visit(Field{.key = "at", .sentence = "From this time on.", .min = 0, .max = 1e6, .unit = Unit::Seconds},
+        p.at);
+  visit(Field{.key = "until",
+              .sentence = "Up to this time; 0: to the end.",
+              .min = 0,
+              .max = 1e6,
+              .unit = Unit::Seconds},
         p.until);
   visit(Field{.key = "probability",
               .sentence = "That a kernel is hit, drawn for each from the run's seed.",
@@ -177,8 +182,13 @@ void visit_fields(P& p, V&& visit) {
         p.rank);
   visit(Field{.key = "host", .sentence = "slow_device, slow_link, cut_link, delay: to this host."}, p.host);
   visit(Field{.key = "peer", .sentence = "cut_link: between host and this one; empty: all others."}, p.peer);
-  visit(Field{.key = "at", .sentence = "From this time on.", .min = 0, .unit = Unit::Seconds}, p.at);
-  visit(Field{.key = "until", .sentence = "Up to this time; 0: to the end.", .min = 0, .unit = Unit::Seconds},
+  visit(Field{.key = "at", .sentence = "From this time on.", .min = 0, .max = 1e6, .unit = Unit::Seconds},
+        p.at);
+  visit(Field{.key = "until",
+              .sentence = "Up to this time; 0: to the end.",
+              .min = 0,
+              .max = 1e6,
+              .unit = Unit::Seconds},
         p.until);
   visit(Field{.key = "factor",
               .sentence = "slow_device, slow_link: takes so many times as long, at least 1.",
@@ -188,6 +198,7 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "bound",
               .sentence = "delay: each delivery waits for a uniform time up to this, in order.",
               .min = 0,
+              .max = 1e6,
               .unit = Unit::Seconds},
         p.bound);
 }

@@ -52,7 +52,7 @@ std::int64_t largest_share(const Plan& plan, int world_size) {
   return (global_batch(plan, world_size) + count - 1) / count;
 }
 
-std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size) {
+std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size, Reached reached) {
   TAXON_CHECK(train_size > 0, "train_size=", train_size);
   if (plan.length.samples > 0) return plan.length.samples;
   if (plan.length.epochs > 0)
@@ -60,9 +60,13 @@ std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_
   // A step never crosses the end of an epoch, so the last one of each epoch may be short.
   std::int64_t batch = global_batch(plan, world_size);
   TAXON_CHECK(batch > 0, "the plan gives no batch size");
-  std::int64_t steps_per_epoch = (train_size + batch - 1) / batch;
-  std::int64_t epochs = plan.length.steps / steps_per_epoch, rest = plan.length.steps % steps_per_epoch;
-  return epochs * train_size + rest * batch;
+  const auto steps_for = [batch](std::int64_t samples) { return (samples + batch - 1) / batch; };
+  const std::int64_t left = plan.length.steps - reached.steps;
+  if (left <= 0) return reached.samples;
+  const std::int64_t of_epoch = train_size - reached.samples % train_size;
+  if (left < steps_for(of_epoch)) return reached.samples + left * batch;
+  const std::int64_t after = left - steps_for(of_epoch), per_epoch = steps_for(train_size);
+  return reached.samples + of_epoch + after / per_epoch * train_size + after % per_epoch * batch;
 }
 
 }  // namespace taxon::plan

@@ -442,7 +442,12 @@ int workers(const Plan& plan, int world_size);
 std::int64_t global_batch(const Plan& plan, int world_size);
 /// Samples of a step at the worker that has most.
 std::int64_t largest_share(const Plan& plan, int world_size);
-/// Samples after which training ends, for a training set of that size.
-std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size);
+/// How far training is.
+struct Reached {
+  std::int64_t steps = 0, samples = 0;
+};
+/// Samples after which training ends, for a training set of that size; of a run that goes on from `reached`
+/// where its length is in steps and batches may be others from there on.
+std::int64_t total_samples(const Plan& plan, int world_size, std::int64_t train_size, Reached reached = {});
 
 }  // namespace taxon::plan

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/units.h"
 #include "launch/core_pressure.h"
 #include "launch/core_quota.h"
@@ -66,6 +67,8 @@ Task<std::vector<Figures>> Calibrator::share(const Figures* mine) {
   std::string text = json(*mine).dump();
   TAXON_CHECK(text.size() <= kTellBytes, text.size());
   text.resize(kTellBytes, ' ');
+  if (options_.stop && *options_.stop)
+    throw Error(ErrorKind::Interrupted, "interrupted before it had measured all");
   const net::Tag tag = group_.begin(net::Operation::AllGather, 0);
   auto gathering =
       group_.gather(tag, ConstView(reinterpret_cast<const std::byte*>(text.data()), text.size()));

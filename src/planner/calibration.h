@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ struct CalibrationOptions {
   int cores = 1;         // that the host's ranks may use
   double seconds = 0.4;  // of each measurement of compute, and of each stream
   std::function<void(const std::string&)> say;
+  const std::atomic<bool>* stop = nullptr;  // asked between measurements: Error{Interrupted}
 };
 
 /// What a job measured of itself.

@@ -219,6 +219,7 @@ class Fit {
     const bool shared = machines_.at(any.machine) > 1;
     if (shared) model.machine = name_of(any.machine);
     model.cores = shared || any.quota > 0 ? cores_of_rank(any) : cores_of(any.machine);
+    if (shared) model.cores = std::min(model.cores, cores_of(any.machine));  // which may be less
     model.quota_period = any.quota > 0 ? any.period : 0;
     model.device.cores = any.threads;
     // Under a quota figures hold while it lasts, and what was measured is the mean.

@@ -34,7 +34,7 @@ namespace {
 /// A share of the first batch, for what must be measured by a pass through the model.
 data::Samples read_share(const plan::Plan& plan, const data::Dataset& train, int world_size) {
   data::Sampler sampler(plan.seed, train.size(), plan::global_batch(plan, world_size));
-  return data::read_samples(train, sampler.at(0, world_size, 0).indices);
+  return data::read_samples(train, sampler.at(0, plan::workers(plan, world_size), 0).indices);
 }
 
 /// As far as a plan tells: nodes are what it says, or all workers of this machine.

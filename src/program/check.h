@@ -31,6 +31,9 @@ struct StageMemory {
   int activations = 0;  // micro-batches whose gradients of weights are not made yet
   int versions = 0;     // of weights: the newest, and what passes that are to come use
 };
+/// How often weights of so many versions lie in memory: beside several there is the master that updates
+/// change.
+constexpr int weight_copies(int versions) { return versions > 1 ? versions + 1 : 1; }
 /// Of each stage. REQUIRES: program_problems() found nothing.
 std::vector<StageMemory> stage_memory(const Program& program);
 /// Of each rank: micro-batches of which it holds activations at once, at most, over all its stages. The same.

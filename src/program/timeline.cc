@@ -112,8 +112,9 @@ class Evaluation {
     }
     for (int stage = 0; stage < program_.stages; ++stage)
       if (program_.rank_at(stage) == rank)
-        always += memory_[static_cast<std::size_t>(stage)].versions * cost(stage).weight_bytes +
-                  cost(stage).state_bytes;
+        always +=
+            weight_copies(memory_[static_cast<std::size_t>(stage)].versions) * cost(stage).weight_bytes +
+            cost(stage).state_bytes;
     return most + always;
   }
 

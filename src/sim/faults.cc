@@ -64,10 +64,16 @@ double Faults::link_factor(int host, Instant now) const {
 std::optional<Instant> Faults::cut_until(int from, int to, Instant now) const {
   std::optional<Instant> whole;
   if (from == to) return whole;
-  for (const Window& cut : cuts_) {
-    bool between = (cut.host == from && (cut.peer < 0 || cut.peer == to)) ||
-                   (cut.host == to && (cut.peer < 0 || cut.peer == from));
-    if (between && cut.open(now)) whole = std::max(whole.value_or(cut.end), cut.end);
+  // When one cut ends another may have begun.
+  for (bool longer = true; longer;) {
+    longer = false;
+    for (const Window& cut : cuts_) {
+      const bool between = (cut.host == from && (cut.peer < 0 || cut.peer == to)) ||
+                           (cut.host == to && (cut.peer < 0 || cut.peer == from));
+      if (!between || !cut.open(whole.value_or(now)) || cut.end <= whole.value_or(now)) continue;
+      whole = cut.end;
+      longer = true;
+    }
   }
   return whole;
 }

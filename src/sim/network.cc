@@ -126,7 +126,7 @@ void Network::arrive(Message& message) {
   if (!faults_.holds()) return travel(message);
   const Instant now = queue_.now();
   Instant due = now + faults_.delay({message.target.value(), message.route.to}, now);
-  if (auto whole = faults_.cut_until(message.route.from, message.route.to, now)) due = std::max(due, *whole);
+  if (auto whole = faults_.cut_until(message.route.from, message.route.to, due)) due = *whole;
   if (due == Instant::max()) return;  // it never comes, nor does anything behind it while the link is cut
   auto [held, fresh] = held_.try_emplace(order_key(message));
   if (fresh && due == now) {

@@ -78,7 +78,7 @@ ScheduleEvaluator::Departure ScheduleEvaluator::depart(const Way& way, double by
   if (faults_ == nullptr || !faults_->holds()) return leaving;
   const Instant now = now_ + leaving.first;
   Instant due = now + faults_->delay({way.to.value(), way.to_host}, now);
-  if (auto whole = faults_->cut_until(way.from_host, way.to_host, now)) due = std::max(due, *whole);
+  if (auto whole = faults_->cut_until(way.from_host, way.to_host, due)) due = *whole;
   if (due == Instant::max()) {
     if (!cut_off_) cut_off_ = way.from;
     leaving.first = leaving.last = kNever;

@@ -31,7 +31,8 @@ Wiring::Ends Wiring::ends(const std::string& name, const plan::LinkModel& link) 
 }
 
 Wiring::Wiring(const plan::ClusterModel& cluster, int ranks) {
-  for (plan::HostPlace& place : plan::expand_hosts(cluster)) {
+  const std::vector<plan::HostPlace> places = plan::expand_hosts(cluster);
+  for (const plan::HostPlace& place : places) {
     if (place.first_rank >= ranks) break;
     const plan::HostModel& model = *place.model;
     Host host{place, 0, cost(model.inside), cost(model.network), {}, {}};
@@ -51,27 +52,29 @@ Wiring::Wiring(const plan::ClusterModel& cluster, int ranks) {
   }
   TAXON_CHECK(static_cast<int>(ranks_.size()) == ranks, ranks, " ranks in a cluster of ",
               plan::capacity(cluster));
-  add_switches(cluster.network_switch);
+  add_switches(cluster.network_switch, places);
 }
 
-void Wiring::add_switches(const plan::SwitchModel& model) {
+/// Of all hosts that are joined to them, whether they have a part in the run or not.
+void Wiring::add_switches(const plan::SwitchModel& model, const std::vector<plan::HostPlace>& places) {
   if (model.oversubscription <= 1) return;
   auto rate = [&](std::size_t first, std::size_t last) {
     double sum = 0;
     for (std::size_t h = first; h < last; ++h) {
-      const plan::LinkModel& link = hosts_[h].place.model->network;
-      sum += link.bandwidth * (link.per_rank ? hosts_[h].place.model->devices : 1);
+      const plan::LinkModel& link = places[h].model->network;
+      sum += link.bandwidth * (link.per_rank ? places[h].model->devices : 1);
     }
     return sum / model.oversubscription;
   };
   if (model.hosts_per_leaf == 0) {
-    if (hosts_.size() > 1) backplane_ = add("switch", rate(0, hosts_.size()));
+    if (hosts_.size() > 1) backplane_ = add("switch", rate(0, places.size()));
     return;
   }
   auto per_leaf = static_cast<std::size_t>(model.hosts_per_leaf);
   for (std::size_t first = 0; first < hosts_.size(); first += per_leaf) {
-    std::size_t last = std::min(first + per_leaf, hosts_.size());
-    for (std::size_t h = first; h < last; ++h) hosts_[h].leaf = static_cast<int>(leaves_.size());
+    const std::size_t last = std::min(first + per_leaf, places.size());
+    for (std::size_t h = first; h < std::min(last, hosts_.size()); ++h)
+      hosts_[h].leaf = static_cast<int>(leaves_.size());
     Link* up = add(fmt::format("leaf {} up", leaves_.size()), rate(first, last));
     leaves_.push_back({up, add(fmt::format("leaf {} down", leaves_.size()), rate(first, last))});
   }

@@ -135,7 +135,7 @@ class Wiring {
   Link* add(std::string name, double bandwidth, std::int64_t burst = 0) {
     return &links_.emplace_back(std::move(name), bandwidth, static_cast<double>(burst), links_.size());
   }
-  void add_switches(const plan::SwitchModel& model);
+  void add_switches(const plan::SwitchModel& model, const std::vector<plan::HostPlace>& places);
 
   std::deque<Link> links_;
   std::vector<Host> hosts_;

@@ -13,6 +13,7 @@ struct CpuDeviceOptions {
   /// process.
   std::vector<int> compute_cores;
   SpeedEmulator::Options speed_emulator = {};  // of the compute stream
+  int team = 1;                                // see Device::team()
   int data_threads = 1;                        // of the data stream, at most
 };
 
@@ -28,6 +29,7 @@ class CpuDevice final : public Device {
   void mark(KernelHandle& job, int index) override;
   task::Executor& executor() override { return executor_; }
   int threads(Stream stream) const override;
+  int team() const override { return options_.team; }
 
  private:
   class Worker;

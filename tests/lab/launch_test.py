@@ -68,6 +68,8 @@ class Launch(unittest.TestCase):
 
     def setUp(self):
         self.out = self.folder / self._testMethodName
+        # One word for the recipe and for the folder, which launchers must tell apart.
+        shutil.copy(self.folder / "recipe.yaml", self.folder / f"{self.out.name}.yaml")
         self.log = self.folder / f"{self._testMethodName}.log"
 
     def tearDown(self):
@@ -105,8 +107,8 @@ class Launch(unittest.TestCase):
         return ranks
 
     def launch(self, *words, hosts="host0,host1,host2,host3", own=(), environment=None):
-        command = [LAB, "exec", "--name", NAME, "host0", "--", PROGRAM, "launch", "--hosts", hosts, "--ssh",
-                   f"ssh -F {self.folder}/ssh_config", *map(str, own), "recipe.yaml", "--out", self.out.name, *map(str, words)]
+        command = [LAB, "exec", "--name", NAME, "host0", "--", PROGRAM, "launch", "--ssh", f"ssh -F {self.folder}/ssh_config",
+                   *map(str, own), "--hosts", hosts, f"{self.out.name}.yaml", "--out", self.out.name, *map(str, words)]
         with open(self.log, "w") as log:
             return subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                     env={**os.environ, **(environment or {})}, start_new_session=True)

@@ -147,6 +147,9 @@ TEST(Balance, LayersWithoutWeightsFollow) {
       EXPECT_EQ(lines[i].split, lines[i - 1].split);
       EXPECT_EQ(lines[i].groups, lines[i - 1].groups);
       EXPECT_FALSE(lines[i].data_ratio());
+      // Logits read the embedding's weights, and what they read of a divided layer must be gathered.
+      const bool gathers = lines[i].layer->exchanged > 0 && lines[i].groups < 8;
+      EXPECT_EQ(lines[i].bytes > 0, gathers) << lines[i].layer->name;
     }
 }
 
@@ -160,7 +163,11 @@ TEST(Balance, MistakesComeTogether) {
   }
 }
 
-TEST(Divisors, AreAll) { EXPECT_THAT(divisors(12), ElementsAre(1, 2, 3, 4, 6, 12)); }
+TEST(Divisors, AreAll) {
+  EXPECT_THAT(divisors(12), ElementsAre(1, 2, 3, 4, 6, 12));
+  EXPECT_THAT(divisors(9), ElementsAre(1, 3, 9));
+  EXPECT_THAT(divisors(2'147'483'647), ElementsAre(1, 2'147'483'647));
+}
 
 }  // namespace
 }  // namespace taxon::parallel

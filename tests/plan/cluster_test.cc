@@ -112,6 +112,17 @@ faults: [{kind: kill}, {kind: slow_link, host: a}, {kind: explode}, {kind: cut_l
     EXPECT_THAT(problems, HasSubstr(expected));
 }
 
+TEST(Cluster, AMissingUnitIsNoticed) {
+  const std::string problems = problems_of(R"(hosts:
+  - {name: a, count: 2, device: {flops: 15, memory_bandwidth: 1 GB/s}, network: {bandwidth: 10}}
+faults: [{kind: slow_link, host: a0, factor: 2, until: 1e9 s}]
+)");
+  EXPECT_THAT(problems,
+              HasSubstr("hosts[0].device.flops is 15 a second, which no machine is: is its unit missing"));
+  EXPECT_THAT(problems, HasSubstr("hosts[0].network.bandwidth is 10 a second"));
+  EXPECT_THAT(problems, HasSubstr("faults[0].until must be"));
+}
+
 TEST(Cluster, AnEmptyFileIsNoCluster) {
   EXPECT_THAT(problems_of(""), HasSubstr("hosts is missing"));
   EXPECT_THAT(problems_of("just text"), HasSubstr("c.yaml:1: a cluster file is a list of"));

@@ -26,6 +26,22 @@ TEST(Length, StepsStopAtTheEndOfEachEpoch) {
       }
 }
 
+TEST(Length, StepsThatAreLeftHaveTheBatchOfThoseWhoGoOn) {
+  Plan plan;
+  plan.batch.per_worker = 5;
+  for (std::int64_t size : {7, 30, 64})
+    for (std::int64_t done = 0; done <= 20; ++done) {
+      plan.length.steps = 20;
+      const std::int64_t samples = samples_after(done, 10, size);  // two workers
+      ASSERT_EQ(total_samples(plan, 2, size, {done, samples}), total_samples(plan, 2, size))
+          << size << " " << done;
+      std::int64_t expected = samples;
+      for (std::int64_t step = done; step < 20; ++step)
+        expected += std::min<std::int64_t>(20, size - expected % size);
+      ASSERT_EQ(total_samples(plan, 4, size, {done, samples}), expected) << size << " " << done;
+    }
+}
+
 TEST(Length, EpochsMayBeParts) {
   Plan plan = test::legal_plan();
   plan.length.epochs = 1.5;

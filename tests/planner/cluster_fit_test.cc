@@ -112,6 +112,11 @@ TEST(ClusterFit, HostsOfOneMachineShareItsCores) {
   // All at once they reach four fifths: there are 1.6 cores for the 2 that they want.
   for (RankFigures& rank : ranks) rank.together = 24e9;
   expect_close(fit_cluster(ranks, links).machines[0].cores, 1.6);
+  // A host that may use both has no more than there are.
+  for (RankFigures& rank : ranks) rank.quota = 0;
+  cluster = fit_cluster(ranks, links);
+  EXPECT_THAT(plan::cluster_problems(cluster, 4), ElementsAre());
+  EXPECT_EQ(cluster.hosts[0].cores, cluster.machines[0].cores);
 }
 
 TEST(ClusterFit, RanksOfAHostTalkInside) {

@@ -64,8 +64,9 @@ TEST(Timeline, CountsBytes) {
       evaluate(make_program(find_schedule("pipedream"), {4, 8}), std::vector<StageCost>(4, cost));
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_DOUBLE_EQ(flushed.ranks[static_cast<std::size_t>(rank)].peak_bytes, 10 * (4 - rank) + 100 + 1000);
+    const int versions = 4 - rank, copies = versions > 1 ? versions + 1 : 1;  // and the master's
     EXPECT_DOUBLE_EQ(stashed.ranks[static_cast<std::size_t>(rank)].peak_bytes,
-                     (10 + 100) * (4 - rank) + 1000);
+                     10 * versions + 100 * copies + 1000);
   }
 }
 

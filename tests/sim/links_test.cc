@@ -164,6 +164,17 @@ TEST(Links, AnOversubscribedSwitchIsShared) {
   EXPECT_EQ(run(cluster, within).received[3][0], microseconds(110));
 }
 
+TEST(Links, ASwitchIsThatOfAllHostsThatItJoins) {
+  plan::ClusterModel cluster = separate_hosts(8);  // of which three run
+  const std::vector<Traffic> ranks{{.to = {Rank(2)}}, {.to = {Rank(2)}}, {.from = {Rank(0), Rank(1)}}};
+  const Times free = run(cluster, ranks);
+  cluster.network_switch.oversubscription = 4;  // carries what two hosts do
+  EXPECT_EQ(run(cluster, ranks).received[2], free.received[2]);
+  cluster.network_switch = {.hosts_per_leaf = 2,
+                            .oversubscription = 2};  // 2 is alone on its leaf's link of one
+  EXPECT_EQ(run(cluster, ranks).received[2], free.received[2]);
+}
+
 TEST(Links, ASlowerReceiverDecides) {
   plan::ClusterModel cluster = separate_hosts(1);
   cluster.hosts.push_back(cluster.hosts[0]);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "comm/cases.h"
+#include "sim/faults.h"
 #include "support/clusters.h"
 #include "support/errors.h"
 #include "support/runtimes.h"
@@ -256,6 +257,19 @@ TEST(World, PutsToARankThatFailedGoNowhere) {
   Report report = world.run([](comm::Runtime& doors) { return put_after_failure(doors); });
   EXPECT_EQ(report.first_culprit, Rank(1));
   EXPECT_EQ(report.messages, 2u);
+}
+
+TEST(Faults, ALinkIsWholeWhenTheLastOfTheCutsThatMeetHasEnded) {
+  plan::ClusterModel cluster = separate_hosts(2);
+  const auto cut = [](double at, double until) {
+    return plan::FaultModel{.kind = plan::FaultKind::CutLink, .host = "host0", .at = at, .until = until};
+  };
+  cluster.faults = {cut(1.5, 3), cut(1, 2), cut(4, 5)};
+  const Faults faults(cluster, 1);
+  const auto at = [](double seconds) { return Instant(from_seconds(seconds)); };
+  EXPECT_EQ(faults.cut_until(0, 1, at(1.2)), at(3));
+  EXPECT_EQ(faults.cut_until(1, 0, at(2.5)), at(3));
+  EXPECT_EQ(faults.cut_until(0, 1, at(3)), std::nullopt);
 }
 
 TEST(World, ACutLinkHoldsMessagesUntilItIsWhole) {

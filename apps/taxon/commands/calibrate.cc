@@ -45,6 +45,7 @@ int run_rank(const CalibrateArguments& arguments, const launch::Identity& identi
   calibration.threads = process.threads();
   calibration.cores = process.cores();
   if (arguments.quick) calibration.seconds = 0.1;
+  calibration.stop = &stop;
   calibration.say = identity.rank == 0 ? say : [](const std::string&) {};
   planner::Calibration result;
   process.run(keep(calibrate(&process.runtime(), &calibration), &result));

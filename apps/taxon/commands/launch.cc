@@ -42,12 +42,8 @@ int run(const LaunchArguments& arguments) {
                               : std::string(secret.bytes().begin(), secret.bytes().end());
   job.plan = plan::write_plan(plan);
   job.folder = std::filesystem::current_path().string();
-  for (const std::string& word : arguments.words) {
-    // As it was typed, or the name of a recipe that was looked up.
-    const bool is_recipe =
-        word == arguments.train.recipe || std::filesystem::path(arguments.train.recipe).stem() == word;
-    job.words.push_back(is_recipe ? launch::AgentJob::kPlanWord : word);
-  }
+  job.words = arguments.words;
+  job.words.at(arguments.recipe_word) = launch::AgentJob::kPlanWord;
   if (!plan.control.secret_file.empty())  // its content is handed on
     job.words.insert(job.words.end(), {"--set", "control.secret_file=\"\""});
   if (arguments.train.follow_order.empty())

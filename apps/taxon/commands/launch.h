@@ -14,6 +14,7 @@ struct LaunchArguments {
   int slots = 1;                   // ranks of each host
   std::string ssh = "ssh";         // the command and its options
   std::vector<std::string> words;  // the rest: those of `taxon train`
+  std::size_t recipe_word = 0;     // of them the recipe
   TrainArguments train;            // the same, parsed
 };
 

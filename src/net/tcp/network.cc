@@ -35,13 +35,17 @@ class TcpNetwork::Inbound final : public Watched {
  public:
   Inbound(Stream given, Rank source, Inbox& inbox, std::size_t fragment)
       : stream(std::move(given)), source(source), reader(inbox, source, fragment) {}
-  void ready(std::uint32_t) override { is_readable = true; }
+  void ready(std::uint32_t events) override {
+    is_readable = true;
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) has_end = true;
+  }
 
   Stream stream;
   const Rank source;
   FrameReader reader;
   bool is_of_other_life = false;  // all of it is thrown away
   bool is_readable = true;
+  bool has_end = false;  // behind what is still to be read: no edge comes any more
 };
 
 TcpNetwork::TcpNetwork(task::Executor& executor, const ProcessTransportOptions& options, Inbox& inbox,
@@ -126,7 +130,7 @@ bool TcpNetwork::read(Inbound& from) {
     const Stream::Moved moved = from.stream.receive(pieces, count);
     any |= moved.bytes > 0;
     budget -= std::min(budget, moved.bytes);
-    if (moved.state == Stream::State::Full) from.is_readable = false;
+    if (moved.state == Stream::State::Full && !(from.has_end && moved.bytes > 0)) from.is_readable = false;
     ended = moved.state == Stream::State::Closed || moved.state == Stream::State::Broken;
     if (ended) break;
     if (!from.is_of_other_life && moved.bytes > 0 && !from.reader.came(moved.bytes)) break;

@@ -17,9 +17,7 @@ void visit_fields(O& o, V&& visit) {
 
 struct Interleaved {
   using Options = InterleavedOptions;
-  static int ranks(const Shape& shape, const Options& options) {
-    return std::max(1, shape.stages / options.chunks);
-  }
+  static int ranks(const Shape& shape, const Options& options) { return shape.stages / options.chunks; }
   static void require(const Shape& shape, const Options& options, std::vector<std::string>& problems) {
     if (shape.stages % options.chunks != 0) {
       problems.push_back(fmt::format("schedule interleaved: {} stages are no multiple of chunks ({})",

@@ -126,10 +126,13 @@ CompletionTimes evaluate_dissemination(ScheduleEvaluator& evaluator, std::size_t
 }
 
 CompletionTimes evaluate_gather(ScheduleEvaluator& evaluator, std::size_t bytes, DType) {
-  const int members = evaluator.members(), shifts = std::min(members - 1, kGathered);
+  const int members = evaluator.members(), others = members - 1;
+  // Equal parts, of which one is evaluated; faults make them unequal.
+  const int parts = evaluator.is_steady() ? std::max(1, (others + kGathered - 1) / kGathered) : 1;
+  const int shifts = (others + parts - 1) / parts;
   std::vector<Duration> ends(static_cast<std::size_t>(members));
   for (int i = 0; i < shifts; ++i) {
-    const auto shift = 1 + static_cast<int>(static_cast<std::int64_t>(i) * (members - 1) / shifts);
+    const auto shift = 1 + static_cast<int>(static_cast<std::int64_t>(i) * others / shifts);
     for (int from = 0; from < members; ++from) {
       const int to = (from + shift) % members;
       const ScheduleEvaluator::Sent sent =
@@ -138,11 +141,10 @@ CompletionTimes evaluate_gather(ScheduleEvaluator& evaluator, std::size_t bytes,
       end = std::max(end, sent.there);
     }
   }
-  const std::int64_t more = (members - 1) / shifts - 1;
-  if (more > 0 && evaluator.is_steady()) {
+  if (parts > 1) {
     const Duration longest = *std::max_element(ends.begin(), ends.end());
-    evaluator.repeat({}, more, longest);
-    for (Duration& end : ends) end *= more + 1;
+    evaluator.repeat({}, parts - 1, longest);
+    for (Duration& end : ends) end *= parts;
   }
   return {ends, 1, {}, {}};
 }
