@@ -47,7 +47,7 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       stops_(setup.plan->on_divergence == plan::OnDivergence::Stop),
       delayed_(setup.plan->exchange.delay > 0),
       shares_(setup.plan->resolved.overlap == plan::ResolvedOverlap::Backward && aliased()),
-      team_(runtime.device.team()),
+      team_(setup.team),
       alone_(shares_ && team_ > 1 && !delayed_ && !in_ring() && is_alone()),
       by_tensor_(setup.by_tensor),
       gates_(static_cast<std::size_t>(setup.segments)),

@@ -40,6 +40,7 @@ class Exchange {
     std::vector<comm::Communicator*> summands = {};  // see Summands
     comm::Communicator* replica = nullptr;  // those that hold the parts of one; null: this rank has all of it
     bool by_tensor = false;                 // the rule's updates get whole tensors: optim::RuleRow::by_tensor
+    int team = 1;  // threads that the model's passes compute with, and updates after them: Model::team()
   };
   Exchange(comm::Runtime& runtime, const Setup& setup);
 

@@ -9,7 +9,9 @@ namespace taxon::exchange {
 task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::int64_t unit,
                                 tensor::Kernel kernel, tensor::Stream stream) {
   comm::Span span{"exchange", name, unit, kernel.cost.bytes, runtime.executor().now(), {}};
-  co_await tensor::run(runtime.device, runtime.pending(), stream, std::move(kernel));
+  tensor::KernelHandle job(runtime.device, runtime.pending(), stream, std::move(kernel));
+  co_await job.finished();
+  if (stream == tensor::Stream::Compute) span.begin = job.since();  // others' kernels are counted as theirs
   span.end = runtime.executor().now();
   runtime.recorder.add(span);
   co_return span.end - span.begin;

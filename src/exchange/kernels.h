@@ -8,7 +8,7 @@
 namespace taxon::exchange {
 
 /// Runs a kernel of the stream, which the flight recorder keeps as a span of the unit. Returns how long that
-/// took, its wait for the stream included. `name`: static text.
+/// took, its wait for the exchange stream included. `name`: static text.
 task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::int64_t unit,
                                 tensor::Kernel kernel, tensor::Stream stream = tensor::Stream::Exchange);
 inline task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::int64_t unit,

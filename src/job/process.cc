@@ -66,15 +66,18 @@ bool has_free_core(int ranks, int threads) { return launch::usable_cores() >= ra
 /// The first part of host_id().
 std::string_view machine_of(std::string_view host_id) { return host_id.substr(0, host_id.find('/')); }
 
+int data_threads(const plan::Plan& plan, int threads) {
+  return plan.data.threads > 0 ? plan.data.threads : threads;
+}
+
 // Polling a little longer saves a wake-up per message. Where cores are short, little of it, since whoever
 // else wants the core gets it; where time is counted (a container's quota), none: compute would pay for it.
+// Nor beside a team, whose threads poll too: who yields the core to one of them waits for milliseconds.
 task::PollOptions poll_options(const plan::Plan& plan, int local_ranks) {
+  const int threads = compute_threads(plan, local_ranks);
   const bool counted = launch::usable_cores() < launch::cores_of_affinity();
-  return {
-      .spin = std::chrono::microseconds(has_free_core(local_ranks, compute_threads(plan, local_ranks)) ? 200
-                                        : counted                                                      ? 0
-                                                                                                       : 20),
-      .when_idle = task::PollOptions::WhenIdle::YieldCore};
+  const int spin = has_free_core(local_ranks, threads) ? 200 : counted || threads > 1 ? 0 : 20;
+  return {.spin = std::chrono::microseconds(spin), .when_idle = task::PollOptions::WhenIdle::YieldCore};
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -108,13 +111,9 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
       failures_(options_.expendable) {
   cores_ = launch::allowed_cores();
   threads_ = compute_threads(plan, options_.identity.local_world_size);
-  const int data_threads = plan.data.threads > 0 ? plan.data.threads : threads_;
-  require_threads(threads_ + data_threads - 1 + kOtherThreads);
-  device_ = std::make_unique<tensor::CpuDevice>(
-      loop_, tensor::CpuDeviceOptions{.speed_emulator = emulated_host(plan, options_.identity.rank),
-                                      .team = threads_,
-                                      .data_threads = data_threads});
+  require_threads(threads_ + data_threads(plan, threads_) - 1 + kOtherThreads);
   if (options_.identity.world_size == 1) {
+    open_device(plan);
     alone_ = std::make_unique<net::LoopbackWorld>(loop_, 1);
     runtime_ =
         std::make_unique<comm::Runtime>(comm::Runtime{alone_->transport(Rank(0)), *device_, recorder_});
@@ -124,6 +123,7 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
   count_neighbours(plan);
   open_transport(plan);
   bind(plan);
+  open_device(plan);
   begin();
   runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, *device_, recorder_});
 }
@@ -243,6 +243,20 @@ void Process::bind(const plan::Plan& plan) {
     launch::bind_to(share);
 }
 
+/// Where this rank's compute threads are as many as its cores each keeps to one, and the thread that
+/// communicates to that of the one that works with it.
+void Process::open_device(const plan::Plan& plan) {
+  std::vector<int> cores = launch::allowed_cores();
+  const bool fills = threads_ > 1 && cores.size() == static_cast<std::size_t>(threads_) &&
+                     plan.cores != plan::CoreShare::All;
+  if (fills) core_ = cores.front();
+  device_ = std::make_unique<tensor::CpuDevice>(
+      loop_, tensor::CpuDeviceOptions{.cores = std::move(cores),
+                                      .keeps_team_apart = fills,
+                                      .speed_emulator = emulated_host(plan, options_.identity.rank),
+                                      .data_threads = data_threads(plan, threads_)});
+}
+
 /// From here on there are no more exchanges, which need everybody.
 void Process::begin() {
   session_->set_expendable(options_.expendable);
@@ -310,6 +324,7 @@ task::Task<void> Process::guard(task::Task<void> main) {
 void Process::run(task::Task<void> main) {
   try {
     runs_ = true;
+    const launch::CommunicatingThread here(core_);
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
     if (transport_) transport_->drain();  // nobody may wait for what is here while this rank computes

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ class Process {
   void open_transport(const plan::Plan& plan);
   void count_neighbours(const plan::Plan& plan);
   void bind(const plan::Plan& plan);
+  void open_device(const plan::Plan& plan);
   void begin();
   void on_event(const control::Event& event);
   task::Task<void> guard(task::Task<void> main);
@@ -93,6 +95,7 @@ class Process {
   std::atomic<bool> runs_ = false;  // a task, which a fatal event unwinds
   int sharers_ = 1;                 // ranks that may use this one's cores, itself included
   int threads_ = 1;
+  std::optional<int> core_;  // of the thread that communicates; none: it has no own
   Duration clock_offset_{0};
 };
 

@@ -172,6 +172,9 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelSpec& spec() const = 0;
+  /// Threads of the OpenMP team that passes compute with, on the thread that calls them: task::by_team().
+  /// What runs between passes on that thread may use them too.
+  virtual int team() const { return 1; }
 
   /// The same model, whose passes can be taken piece by piece; null: they can't.
   virtual Staged* staged() { return nullptr; }

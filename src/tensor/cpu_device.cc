@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "task/team.h"
+
 namespace taxon::tensor {
 
 /// The threads of one stream.
@@ -17,6 +19,7 @@ class CpuDevice::Worker {
   struct Options {
     const char* name;
     std::vector<int> cores;
+    bool keeps_team_apart = false;
     SpeedEmulator::Options speed_emulator = {};
     int most = 1;  // threads
   };
@@ -80,15 +83,20 @@ class CpuDevice::Worker {
         job = jobs_.front();
         jobs_.pop_front();
       }
+      const Instant began = executor_.now();
       slow_motion.begin();
       std::exception_ptr error = job->run_body();
       slow_motion.catch_up();
       // Moved: its only owner is the executor's thread, which reads it and lets it go.
-      executor_.post([job, error = std::move(error)]() mutable { job->ended(std::move(error)); });
+      executor_.post([job, began, error = std::move(error)]() mutable {
+        job->began(began);
+        job->ended(std::move(error));
+      });
     }
   }
   void place() {
     if (options_.cores.empty()) return;
+    if (options_.keeps_team_apart) task::keep_team_to(options_.cores);
     cpu_set_t set;
     CPU_ZERO(&set);
     for (int core : options_.cores) CPU_SET(static_cast<unsigned>(core), &set);
@@ -116,7 +124,8 @@ CpuDevice::Worker& CpuDevice::worker(Stream stream) {
   slot = std::make_unique<Worker>(
       executor_,
       Worker::Options{.name = computes ? "taxon-compute" : "taxon-data",
-                      .cores = options_.compute_cores,
+                      .cores = options_.cores,
+                      .keeps_team_apart = computes && options_.keeps_team_apart,
                       .speed_emulator = computes ? options_.speed_emulator : SpeedEmulator::Options{},
                       .most = threads(stream)});
   return *slot;

@@ -9,11 +9,12 @@
 namespace taxon::tensor {
 
 struct CpuDeviceOptions {
-  /// Cores that the compute thread (and the threads that libraries start from it) may use; empty: all of the
-  /// process.
-  std::vector<int> compute_cores;
+  /// Cores that its threads (and those that libraries start from them) may use; empty: those of whoever
+  /// starts a kernel.
+  std::vector<int> cores;
+  /// The OpenMP team of the compute stream keeps to one of them each: task::keep_team_to().
+  bool keeps_team_apart = false;
   SpeedEmulator::Options speed_emulator = {};  // of the compute stream
-  int team = 1;                                // see Device::team()
   int data_threads = 1;                        // of the data stream, at most
 };
 
@@ -29,7 +30,6 @@ class CpuDevice final : public Device {
   void mark(KernelHandle& job, int index) override;
   task::Executor& executor() override { return executor_; }
   int threads(Stream stream) const override;
-  int team() const override { return options_.team; }
 
  private:
   class Worker;

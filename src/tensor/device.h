@@ -103,8 +103,6 @@ class Device {
   virtual task::Executor& executor() = 0;
   /// How many of the stream's kernels may run beside each other: one, but for the data stream.
   virtual int threads(Stream) const { return 1; }
-  /// Among how many threads a kernel of the compute stream may divide itself, by task::by_team().
-  virtual int team() const { return 1; }
 };
 
 /// Runs `kernel` and waits for its end. `device` and `pending` outlive the task.

@@ -27,6 +27,7 @@ class TorchModel final : public Model {
   /// Its parameters are the model's.
   Network& network() { return *net_.network; }
 
+  int team() const override { return net_.threads; }
   const ModelSpec& spec() const override { return net_.tensors->spec(); }
   Staged* staged() override;
   std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override;
