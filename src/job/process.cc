@@ -247,7 +247,8 @@ void Process::bind(const plan::Plan& plan) {
 /// communicates to that of the one that works with it.
 void Process::open_device(const plan::Plan& plan) {
   std::vector<int> cores = launch::allowed_cores();
-  const bool fills = threads_ > 1 && cores.size() == static_cast<std::size_t>(threads_) &&
+  const bool shared = static_cast<std::size_t>(sharers_ * threads_) > cores_.size();  // with other ranks
+  const bool fills = threads_ > 1 && cores.size() == static_cast<std::size_t>(threads_) && !shared &&
                      plan.cores != plan::CoreShare::All;
   if (fills) core_ = cores.front();
   device_ = std::make_unique<tensor::CpuDevice>(

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "launch/host.h"
+
 namespace taxon::launch {
 namespace {
 
@@ -36,6 +38,20 @@ TEST(Binding, LeavesAloneWhoIsAloneOrBoundOrHasTooManyThreads) {
   EXPECT_THAT(share_of_cores({{0, 1}, {2, 3}}, 1, 1), IsEmpty());
   EXPECT_THAT(share_of_cores({{0, 1}, {0, 1}}, 1, 2), IsEmpty());
   EXPECT_THAT(share_of_cores({{0, 1}, {0, 1}, {0, 1}}, 1, 1), IsEmpty());
+}
+
+TEST(CommunicatingThread, KeepsToItsCoreAsLongAsItCommunicates) {
+  const std::vector<int> before = allowed_cores();
+  {
+    const CommunicatingThread here(before.back());
+    EXPECT_THAT(allowed_cores(), ElementsAre(before.back()));
+  }
+  EXPECT_EQ(allowed_cores(), before);
+  {
+    const CommunicatingThread anywhere(std::nullopt);
+    EXPECT_EQ(allowed_cores(), before);
+  }
+  EXPECT_EQ(allowed_cores(), before);
 }
 
 TEST(RanksOnCores, CountsThoseThatMayUseOneOfMine) {
