@@ -45,13 +45,13 @@ TEST(Wire, TextThatIsNotUtf8IsRepairedNotFatal) {
 
 TEST(Wire, AClippedTextIsAsShortAsItMustBeWhenItArrives) {
   const auto arrives = [](const std::string& text) {
-    auto packet = encode(Message{{{"message", clipped(text, 20)}}, {}});
+    auto packet = encode(Message{{{"type", "abort"}, {"message", clipped(text, 20)}}, {}});
     return decode(*packet)->message.head.at("message").get<std::string>();
   };
   EXPECT_EQ(arrives("short"), "short");
   for (const char* piece : {"a", "\xc3\xa4", "\xe2\x82\xac", "\xe4", "\xff\xfe"}) {
     std::string text;
-    for (int i = 0; i < 20; ++i) text += piece;
+    for (int i = 0; i < 21; ++i) text += piece;
     EXPECT_LE(arrives(text).size(), 20u) << piece;
     EXPECT_TRUE(arrives(text).ends_with("...")) << piece;
     EXPECT_EQ(arrives(arrives(text)), arrives(text)) << piece;
