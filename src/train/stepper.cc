@@ -18,11 +18,12 @@ Stepper::Stepper(TrainContext world, const Setup& setup)
       on_divergence_(setup.plan->on_divergence) {
   for (std::size_t f = 0; f < flights_.size(); ++f)
     flights_[f].exchange = std::make_unique<exchange::Exchange>(
-        runtime(), exchange::Exchange::Setup{
-                       &setup_.state->layout(), static_cast<int>(world_.model.spec().segments.size()),
-                       setup_.state->arenas(f), setup_.levels, &setup_.state->rule(), setup_.plan,
-                       static_cast<std::uint16_t>(f), setup_.summands, setup_.replica,
-                       setup_.state->updates_by_tensor(), world_.model.team()});
+        runtime(), exchange::Exchange::Setup{&setup_.state->layout(),
+                                             static_cast<int>(world_.model.spec().segments.size()),
+                                             setup_.state->arenas(f), setup_.levels, &setup_.state->rule(),
+                                             setup_.plan, static_cast<std::uint16_t>(f), setup_.summands,
+                                             setup_.replica, setup_.state->updates_by_tensor(),
+                                             world_.model.team()});
 }
 
 void Stepper::go_on_with(const Delayed& delayed) {
@@ -50,9 +51,6 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
     begun = co_await advance(input);
     co_await turn(input, samples, clock, &done);
   }
-  if (may_skip) {
-    co_await remember_buffers();
-  }
   task::Scope companions(runtime().pending());
   if (!may_skip) companions.spawn(std::move(beside));
   std::exception_ptr error;
@@ -71,7 +69,6 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
       done.skipped = agreed->any();
       if (done.skipped) {
         co_await require_finite_weights(clock);
-        co_await bring_buffers_back();
       } else {
         begin_exchange(*input, samples, clock);
         flight_of(clock.step).contribute();
@@ -140,19 +137,6 @@ task::Task<void> Stepper::require_finite_weights(optim::StepClock clock) {
   if (!finite)
     throw exchange::diverged(clock.step + 1, fmt::format("a weight of rank {}", runtime().rank().value()),
                              {runtime().rank(), "skip", {}});
-}
-
-/// Statistics of batch norm take in what a pass saw, whatever its gradients are.
-task::Task<void> Stepper::remember_buffers() {
-  if (world_.model.spec().buffers.empty()) co_return;
-  auto reading = on_compute(&runtime(), "buffers", [this] { buffers_ = world_.model.buffers(); });
-  co_await reading;
-}
-
-task::Task<void> Stepper::bring_buffers_back() {
-  if (world_.model.spec().buffers.empty()) co_return;
-  auto writing = on_compute(&runtime(), "buffers", [this] { world_.model.set_buffers(buffers_); });
-  co_await writing;
 }
 
 task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int begun) {

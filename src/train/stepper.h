@@ -75,8 +75,6 @@ class Stepper {
   void begin_exchange(const model::StepInput& input, std::int64_t samples, optim::StepClock clock);
   task::Task<void> learn_divergence(optim::StepClock clock, double loss_sum);
   task::Task<void> require_finite_weights(optim::StepClock clock);
-  task::Task<void> remember_buffers();
-  task::Task<void> bring_buffers_back();
   task::Task<int> advance(const model::StepInput* input);
   task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
   task::Task<model::StepOutput> pass_in_stages(const model::StepInput* input, std::int64_t samples,
@@ -93,7 +91,6 @@ class Stepper {
   std::int64_t next_ = 0;        // the step after the last that began
   double gradient_norm_ = 0;
   Divergence divergence_;
-  std::vector<double> buffers_;  // of before the step, if that may be skipped
   const plan::OnDivergence on_divergence_;
   Duration busy_{0}, idle_{0};  // since the last run() began
 };

@@ -181,10 +181,7 @@ task::Task<void> Trainer::prepare() {
   co_await restore(world_, ranks(), &run_start, state_.get());
   const data::Dataset& train = *world_.datasets.train;
   co_await compare_data();
-  const bool steps_are_alike = exchange::workers_are_bounded(plan_.exchange.levels, options_.own);
-  total_ = run_start.resumed && steps_are_alike
-               ? plan::total_samples(plan_, present(), train.size(), {steps_, samples_})
-               : plan::total_samples(plan_, present(), train.size());
+  total_ = plan::total_samples(plan_, present(), train.size());
   rate_.emplace(plan_.learning_rate, total_, options_.own.schedules);
   workers_ = plan::workers(plan_, present());
   shares_.emplace(ranks(), workers_);
@@ -284,7 +281,7 @@ task::Task<void> Trainer::loop() {
   if (delayed_) stepper_->go_on_with(*delayed_);
   co_await part();
   meter_.begin_steps();
-  bool ended = samples_ >= total_;
+  bool ended = coordinator_->counts_own() && samples_ >= total_;
   while (!ended) {
     if (coordinator_->steps()) {
       co_await next_step();
@@ -338,9 +335,6 @@ task::Task<bool> Trainer::come_together(SyncActions mine) {
   }
   if (Membership* membership = groups_.membership()) {
     co_await membership->call();
-  }
-  if (!coordinator_->counts_own()) {
-    co_await flush_report();  // where progress is the samples of all, the last step's count too
   }
   const SyncActions what = co_await coordinator_->agree(mine, asked_to_stop(), &position);
   samples_ = position.samples;
@@ -507,7 +501,7 @@ task::Task<void> Trainer::evaluate() {
   co_await replicas_->load_consensus();
   auto evaluating = evaluator_->evaluate({.step = steps_, .samples = samples_, .bytes_sent = sent});
   const Evaluation seen = co_await evaluating;
-  meter_.leave_out(bytes_of_training() - before);
+  if (gathering_) meter_.leave_out(bytes_of_training() - before);  // a gather of all for each batch
   co_await replicas_->restore_local();
   world_.observer.evaluated(seen);
   if (data::FaultLog* faults = told_faults()) tell(faults->rest());

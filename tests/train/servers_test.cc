@@ -58,35 +58,6 @@ TEST_F(TrainServers, TwoRunsAreBitIdenticalAndAnInterruptedOneContinues) {
   }
 }
 
-TEST_F(TrainServers, ARunGoesOnWithOtherServers) {
-  const auto whole = run_training(job(4, plan_of(served(), 0, "sgd")));
-  for (auto [before, after] : {std::pair{0, 1}, {1, 0}, {1, 2}, {2, 1}}) {
-    data::MemoryStorage storage;
-    TrainingJob first = stopping(job(4, plan_of(served(), before, "sgd")), 16, &storage);
-    run_training(first);
-    TrainingJob rest = going_on(job(4, plan_of(served(), after, "sgd")), &storage);
-    EXPECT_LT(relative_distance(whole.parameters, run_training(rest).parameters), 1e-9)
-        << before << " " << after;
-  }
-}
-
-TEST_F(TrainServers, ARunOfEqualReplicasGoesOnAtServersAndAsReplicasThatMeet) {
-  plan::Plan equal = plan_of({}, 0, "sgd");
-  plan::LevelPlan averaged;
-  averaged.rule = "average";
-  averaged.period = 4;
-  for (const plan::LevelPlan& level : {served(), averaged}) {
-    data::MemoryStorage storage;
-    TrainingJob first = stopping(job(4, equal), 16, &storage);
-    run_training(first);
-    TrainingJob rest = going_on(job(4, plan_of(level, 0, "sgd")), &storage);
-    const auto resumed = run_training(rest);
-    EXPECT_EQ(resumed.recorders[0].info.start_step, 16);
-    EXPECT_LT(resumed.outcomes[0].test.loss, 0.9 * resumed.recorders[0].evaluations.front().loss)
-        << level.rule;
-  }
-}
-
 struct Discipline {
   std::string name;
   std::int64_t staleness = 0;
@@ -113,19 +84,6 @@ TEST_P(TrainFreely, LearnsAndEndsWithOneModel) {
     EXPECT_GT(std::accumulate(counts.begin(), counts.end(), 0.0), 0);
     EXPECT_EQ(result.recorders[0].evaluations.size(), result.recorders[3].evaluations.size());
     EXPECT_GE(result.recorders[0].evaluations.size(), 5u);  // of six epochs
-  }
-}
-
-TEST_P(TrainFreely, AFinishedRunStaysAsItIs) {
-  for (int dedicated : {0, 1}) {
-    const plan::Plan plan = plan_of(level(), dedicated, "sgd");
-    data::MemoryStorage storage;
-    TrainingJob first = job(4, plan);
-    first.storage = &storage;
-    first.out = "run";
-    const auto finished = run_training(first);
-    TrainingJob again = going_on(job(4, plan), &storage);
-    EXPECT_EQ(run_training(again).parameters, finished.parameters) << dedicated;
   }
 }
 

@@ -93,19 +93,12 @@ std::size_t Evaluator::buffer_count() const {
 }
 
 /// Batch-norm statistics are each rank's own during training; what is evaluated and saved is their mean.
-/// Ranks that only serve have seen no sample.
 task::Task<void> Evaluator::average_buffers() {
   std::vector<double> values(buffer_count());
-  const bool works = ranks_.position.data < plan::workers(plan_, ranks_.group.size());
-  if (works) {
-    auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });
-    co_await read;
-  }
-  values.push_back(works ? 1 : 0);
+  auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });
+  co_await read;
   values = co_await ranks_.data_agreement.sum(std::move(values));
-  const double workers = values.back();
-  values.pop_back();
-  for (double& value : values) value /= workers;
+  for (double& value : values) value /= ranks_.data.size();
   auto write = on_compute(&world_.runtime, "buffers", [&] { world_.model.set_buffers(values); });
   co_await write;
 }

@@ -123,20 +123,18 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   if (server_) {
     co_await server_->open();
   }
-  // Of a run whose replicas were equal there is nothing of a rank's own: it goes on from their weights.
-  const bool has_own = run_start->same_world && has(run_start->rank_tensors, kWeights);
-  if (has_own) {
+  if (run_start->same_world) {
     auto filling = on_data(&runtime_, "replica", [&] { fill(run_start->rank_tensors); });
     co_await filling;
+    if (outer_loop_) outer_loop_->resume(run_start->steps);
   }
-  if (run_start->same_world && outer_loop_) outer_loop_->resume(run_start->steps);
   if (server_) server_->serve(run_start->steps, run_start->samples);
   if (!outer_loop_) co_return;
   co_await outer_loop_->serve();
   if (run_start->rank_tensors.empty()) co_return;
   auto keeping = on_data(&runtime_, "replica", [&] {
     for (const exchange::StateArena& kept : ranks_.outer->state())
-      if (has_own || has(run_start->rank_tensors, kMeets + kept.name))
+      if (run_start->same_world || has(run_start->rank_tensors, kMeets + kept.name))
         state_->fill(kMeets + kept.name, run_start->rank_tensors, *kept.values);
   });
   co_await keeping;

@@ -176,8 +176,7 @@ class Free final : public Apart {
  private:
   bool calls(const ProgressTracker::Totals& totals) {
     const auto samples = static_cast<std::int64_t>(totals.samples);
-    const Position& begin = context_.begin;
-    called_ = context_.triggers.due({begin.steps + (samples - begin.samples) / context_.batch, samples});
+    called_ = context_.triggers.due({samples / context_.batch, samples});
     return called_.any();
   }
   SyncActions called_;
