@@ -18,12 +18,11 @@ Stepper::Stepper(TrainContext world, const Setup& setup)
       on_divergence_(setup.plan->on_divergence) {
   for (std::size_t f = 0; f < flights_.size(); ++f)
     flights_[f].exchange = std::make_unique<exchange::Exchange>(
-        runtime(), exchange::Exchange::Setup{&setup_.state->layout(),
-                                             static_cast<int>(world_.model.spec().segments.size()),
-                                             setup_.state->arenas(f), setup_.levels, &setup_.state->rule(),
-                                             setup_.plan, static_cast<std::uint16_t>(f), setup_.summands,
-                                             setup_.replica, setup_.state->updates_by_tensor(),
-                                             world_.model.team()});
+        runtime(), exchange::Exchange::Setup{
+                       &setup_.state->layout(), static_cast<int>(world_.model.spec().segments.size()),
+                       setup_.state->arenas(f), setup_.levels, &setup_.state->rule(), setup_.plan,
+                       static_cast<std::uint16_t>(f), setup_.summands, setup_.replica,
+                       setup_.state->updates_by_tensor(), world_.model.team()});
 }
 
 void Stepper::go_on_with(const Delayed& delayed) {
