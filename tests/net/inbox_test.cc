@@ -150,15 +150,6 @@ TEST_F(InboxTest, SaysWhoAskedAndWhoConfirmed) {
   EXPECT_EQ(broken(), "");
 }
 
-TEST_F(InboxTest, NoticesWhoClaimsToBeThisRank) {
-  WireHeader own = header(0, 1);
-  own.source = 0;
-  own.kind = WireKind::Confirmation;
-  arrive(own, "");
-  EXPECT_NE(broken(), "");
-  EXPECT_TRUE(inbox.take_confirmed().empty());
-}
-
 TEST_F(InboxTest, NoticesGaps) {
   arrive(header(0, 6), "abc");
   arrive(header(0, 6, 4), "ef");

@@ -83,7 +83,6 @@ bool Inbox::accept(ConstView bytes, WireHeader& header) {
   if (fault.empty()) std::memcpy(&header, bytes.data(), sizeof header);
   const char* wrong = !fault.empty()                                              ? fault.c_str()
                       : header.source < 0 || header.source >= setting_.world_size ? "an unknown source"
-                      : Rank(header.source) == setting_.self                      ? "this rank's own name"
                       : header.kind > WireKind::Confirmation                      ? "an unknown kind"
                       : header.type > static_cast<std::uint8_t>(DType::UInt8)     ? "an unknown type"
                       : header.tag.operation > Operation::AllToAll                ? "an unknown operation"
