@@ -33,22 +33,25 @@ struct Work {
   const std::function<void(int)>& body;
   const std::vector<int>& cores;
   const int parts;
-  std::atomic<int> next{0}, ended{0};
+  std::atomic<int> next{0}, gone{0};
   std::mutex mutex;
   std::exception_ptr error;  // protected by mutex
 
-  /// Of a team that may be smaller than was asked for.
+  /// Of a team that may be smaller than was asked for. libgomp's own barriers order what its threads see;
+  /// they are unknown to ThreadSanitizer, so `next` says when this is ready, and `gone` when a thread is done
+  /// with it.
   void take() {
+    next.load(std::memory_order_acquire);
     keep_to(cores);
-    for (int part; (part = next.fetch_add(1, std::memory_order_acq_rel)) < parts;) {
+    for (int part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts;) {
       try {
         body(part);
       } catch (...) {
         const std::lock_guard lock(mutex);
         error = std::current_exception();
       }
-      ended.fetch_add(1, std::memory_order_release);
     }
+    gone.fetch_add(1, std::memory_order_release);
   }
 };
 
@@ -56,9 +59,9 @@ struct Work {
 
 void by_team(int parts, const std::function<void(int)>& body) {
   Work work{body, cores_of_team, parts, {}, {}, {}, {}};
-  work.next.store(0, std::memory_order_release);  // libgomp's own barriers are unknown to ThreadSanitizer
+  work.next.store(0, std::memory_order_release);
   GOMP_parallel([](void* data) { static_cast<Work*>(data)->take(); }, &work, static_cast<unsigned>(parts), 0);
-  work.ended.load(std::memory_order_acquire);
+  work.gone.load(std::memory_order_acquire);
   const std::lock_guard lock(work.mutex);
   if (work.error) std::rethrow_exception(work.error);
 }
