@@ -16,6 +16,7 @@ namespace {
 
 // An update on the compute stream must be worth waking its threads.
 constexpr std::size_t kSharedElements = 128 * 1024;
+constexpr int kUpdatesAhead = 3;
 
 /// Keys of the buckets for their scheduler. The next forward pass reads the first segments first.
 std::vector<int> lane_keys(const std::vector<Bucket>& buckets, plan::BucketOrder order) {
@@ -38,18 +39,19 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       in_strips_(levels_.are_whole()),
       replica_(setup.replica),
       order_(lane_keys(layout_.buckets, setup.plan->exchange.order)),
-      outward_(runtime, setup.plan->exchange.in_flight),
-      back_(runtime, setup.plan->exchange.in_flight),
-      updates_(runtime, 1),
-      scope_(setup.plan->optimiser.clip_norm > 0
-                 ? std::make_unique<GlobalNormClip>(runtime, setup.plan->optimiser.clip_norm)
-                 : nullptr),
       stops_(setup.plan->on_divergence == plan::OnDivergence::Stop),
       delayed_(setup.plan->exchange.delay > 0),
       shares_(setup.plan->resolved.overlap == plan::ResolvedOverlap::Backward && aliased()),
       team_(setup.team),
       alone_(shares_ && team_ > 1 && !delayed_ && !in_ring() && is_alone()),
       by_tensor_(setup.by_tensor),
+      outward_(runtime, setup.plan->exchange.in_flight),
+      back_(runtime, setup.plan->exchange.in_flight),
+      // Of a team's updates the next is at the compute stream before the last one ends.
+      updates_(runtime, shares_ && team_ > 1 ? kUpdatesAhead : 1),
+      scope_(setup.plan->optimiser.clip_norm > 0
+                 ? std::make_unique<GlobalNormClip>(runtime, setup.plan->optimiser.clip_norm)
+                 : nullptr),
       gates_(static_cast<std::size_t>(setup.segments)),
       children_(runtime.pending()) {}
 
@@ -210,7 +212,7 @@ task::Task<void> Exchange::among_summands(const Bucket* bucket, net::Operation c
 
 /// Before a codec or a sum hides whose it was.
 task::Task<void> Exchange::examine(const Bucket* bucket) {
-  if (stops_) {
+  if (stops_ && !is_examined_by_update(*bucket)) {
     co_await require_finite(bucket);
   }
   if (rule_.contributes(clock_)) {
@@ -250,11 +252,14 @@ task::Task<bool> Exchange::is_finite(const Bucket* bucket, int team) {
 task::Task<void> Exchange::require_finite(const Bucket* bucket) {
   const int team = alone_ ? team_ : 1;
   const bool finite = co_await is_finite(bucket, team);
-  if (finite) co_return;
+  if (!finite) throw not_finite(*bucket);
+}
+
+Error Exchange::not_finite(const Bucket& bucket) const {
   const Rank rank = runtime_.rank();
-  throw diverged(clock_.step + 1,
-                 "the gradient of " + bucket->name + " at rank " + std::to_string(rank.value()),
-                 {rank, "backward", bucket->name});
+  return diverged(clock_.step + 1,
+                  "the gradient of " + bucket.name + " at rank " + std::to_string(rank.value()),
+                  {rank, "backward", bucket.name});
 }
 
 task::Task<const Bucket*> Exchange::find_not_finite() {
@@ -320,15 +325,47 @@ task::Task<double> Exchange::clip(const Bucket* bucket) {
   co_return co_await scope_->factor(bucket->name);
 }
 
-tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock, int team) {
+tensor::Kernel Exchange::update_kernel(const Bucket* bucket, Range range, optim::StepClock clock) {
   const optim::UpdateRange kept{bucket->kept, sums_of(*bucket), bucket->shard};
   return {"update",
           {4.0 * static_cast<double>(range.size), 5 * range.size * size_of(arenas_.master->type())},
-          [this, kept, range, clock, team](tensor::Milestones&) {
-            divide_by_lines(team, range, [&](Range values) {
-              rule_.update(*arenas_.master, *arenas_.sums, kept.of(values), clock);
-            });
+          [this, kept, range, clock](tensor::Milestones&) {
+            rule_.update(*arenas_.master, *arenas_.sums, kept.of(range), clock);
           }};
+}
+
+bool Exchange::is_shared(const Bucket& bucket) const {
+  return shares_ && !by_tensor_ && bucket.kept.size >= kSharedElements;
+}
+
+/// Gradients that nobody else waits for are read once, by the update, unless something else has to see them
+/// before: a rule, a codec, a norm.
+bool Exchange::is_examined_by_update(const Bucket& bucket) const {
+  return alone_ && is_shared(bucket) && !scope_ && levels_.are_whole() && bucket.factors.rows == 0 &&
+         !rule_.contributes(clock_);
+}
+
+/// What is not finite changes no weight.
+task::Task<void> Exchange::update_by_team(const Bucket* bucket, optim::StepClock clock) {
+  const bool examines = stops_ && is_examined_by_update(*bucket);
+  std::atomic<bool> finite = true;
+  const auto update_part = [&](Range values) {
+    const tensor::Arena& sums = *arenas_.sums;
+    const optim::UpdateRange kept{bucket->kept, sums_of(*bucket), bucket->shard};
+    for (Range piece : cached_pieces(values)) {
+      const optim::UpdateRange place = kept.of(piece);
+      const bool good = !examines || tensor::all_finite(sums.type(), sums.bytes({place.sum, piece.size}));
+      if (good)
+        rule_.update(*arenas_.master, sums, place, clock);
+      else
+        finite = false;
+    }
+  };
+  tensor::Kernel kernel = update_kernel(bucket, bucket->kept, clock);
+  kernel.body = [&](tensor::Milestones&) { divide_by_lines(team_, bucket->kept, update_part); };
+  auto done = run("update", std::move(kernel), bucket, tensor::Stream::Compute);
+  co_await done;
+  if (!finite) throw not_finite(*bucket);
 }
 
 task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) {
@@ -338,14 +375,12 @@ task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) 
     co_await update_here(bucket, owned_values(*bucket, layout_.arena), clock);
     co_return;
   }
-  if (!shares_ || owned.size < kSharedElements) {
+  if (!is_shared(*bucket)) {
     co_await update_here(bucket, kernel_pieces(owned), clock);
     co_return;
   }
   if (team_ > 1) {
-    tensor::Kernel all = update_kernel(bucket, owned, clock, team_);
-    auto done = run("update", std::move(all), bucket, tensor::Stream::Compute);
-    co_await done;
+    co_await update_by_team(bucket, clock);
     co_return;
   }
   const std::size_t middle = owned.size / 2 / kLineElements * kLineElements;

@@ -87,13 +87,18 @@ class Exchange {
   task::Task<void> reduce(const Bucket* bucket, tensor::KernelHandle* backward);
   task::Task<bool> is_finite(const Bucket* bucket, int team);
   task::Task<void> require_finite(const Bucket* bucket);
+  Error not_finite(const Bucket& bucket) const;
   task::Task<void> examine(const Bucket* bucket);
   task::Task<void> contribute(const Bucket* bucket);
   task::Task<void> keep(const Bucket* bucket);
   task::Task<void> among_summands(const Bucket* bucket, net::Operation collective, Range sums);
   task::Task<double> squared_norm_of_all(double owned);
   task::Task<double> clip(const Bucket* bucket);
-  tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock, int team = 1);
+  /// Whether its update is worth the compute stream's threads.
+  bool is_shared(const Bucket& bucket) const;
+  bool is_examined_by_update(const Bucket& bucket) const;
+  tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);
+  task::Task<void> update_by_team(const Bucket* bucket, optim::StepClock clock);
   task::Task<void> update_here(const Bucket* bucket, std::vector<Range> pieces, optim::StepClock clock);
   task::Task<void> update(const Bucket* bucket, optim::StepClock clock);
   task::Task<void> spread(const Bucket* bucket);
@@ -127,15 +132,15 @@ class Exchange {
   const bool in_strips_;  // summands meet before the replicas do
   comm::Communicator* const replica_;
   const std::vector<int> order_;  // key of each bucket for its scheduler
+  const bool stops_;              // at a gradient that is not finite
+  const bool delayed_;            // the master too changes at the safe point only
+  const bool shares_;             // the compute stream is idle while updates run, and takes part
+  const int team_;                // its threads, that do so
+  const bool alone_;              // nobody waits for this rank's gradients: they are looked at then, too
+  const bool by_tensor_;
   BucketScheduler outward_, back_;
   BucketScheduler updates_;
   std::unique_ptr<GlobalNormClip> scope_;  // null when no rule asks
-  const bool stops_;                       // at a gradient that is not finite
-  const bool delayed_;                     // the master too changes at the safe point only
-  const bool shares_;                      // the compute stream is idle while updates run, and takes part
-  const int team_;                         // its threads, that do so
-  const bool alone_;  // nobody waits for this rank's gradients: they are looked at then, too
-  const bool by_tensor_;
 
   optim::StepClock clock_;
   bool underway_ = false;

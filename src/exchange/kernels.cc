@@ -5,6 +5,16 @@
 #include "task/team.h"
 
 namespace taxon::exchange {
+namespace {
+
+std::vector<Range> cut(Range range, std::size_t elements) {
+  std::vector<Range> pieces;
+  for (std::size_t begin = range.begin; begin < range.end(); begin += elements)
+    pieces.push_back({begin, std::min(elements, range.end() - begin)});
+  return pieces;
+}
+
+}  // namespace
 
 task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::int64_t unit,
                                 tensor::Kernel kernel, tensor::Stream stream) {
@@ -17,13 +27,8 @@ task::Task<Duration> run_kernel(comm::Runtime& runtime, const char* name, std::i
   co_return span.end - span.begin;
 }
 
-std::vector<Range> kernel_pieces(Range range) {
-  constexpr std::size_t kPieceElements = 256 * 1024;
-  std::vector<Range> pieces;
-  for (std::size_t begin = range.begin; begin < range.end(); begin += kPieceElements)
-    pieces.push_back({begin, std::min(kPieceElements, range.end() - begin)});
-  return pieces;
-}
+std::vector<Range> kernel_pieces(Range range) { return cut(range, 256 * 1024); }
+std::vector<Range> cached_pieces(Range range) { return cut(range, 16 * 1024); }
 
 void divide_by_lines(int team, Range range, const std::function<void(Range)>& body) {
   if (team == 1) return body(range);

@@ -24,6 +24,9 @@ constexpr std::size_t kLineElements = 64;
 /// microseconds in between.
 std::vector<Range> kernel_pieces(Range range);
 
+/// A range in pieces that stay in a core's cache for a second pass over them.
+std::vector<Range> cached_pieces(Range range);
+
 /// Calls `body` for parts of the range, of whole cache lines, by the calling thread's team: task::by_team().
 void divide_by_lines(int team, Range range, const std::function<void(Range)>& body);
 

@@ -210,7 +210,21 @@ TEST_P(WhereNobodyWaits, AWorkerSkipsAlone) {
 INSTANTIATE_TEST_SUITE_P(Families, WhereNobodyWaits, ::testing::ValuesIn(free_families()),
                          [](const auto& info) { return info.param.name; });
 
-class OneFamily : public Divergence {};
+class OneFamily : public Divergence {
+ protected:
+  /// One worker, whose weights are many enough for several threads to update them.
+  TrainingJob alone(plan::Plan plan, int team, std::vector<Poison> poisons = {}) {
+    plan.exchange.bucket_bytes = plan.exchange.slice_bytes = 8 << 20;
+    plan.length.steps = 5;
+    TrainingJob job = this->job(1, std::move(plan));
+    job.make_model = [options = model_options(job.plan), team, poisons](int rank) {
+      auto own = options;
+      own.hidden = 24000;
+      return std::make_unique<Poisoned>(own, rank, poisons, team);
+    };
+    return job;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Families, OneFamily, ::testing::Values(modes()[0]),
                          [](const auto& info) { return info.param.name; });
 
@@ -218,6 +232,28 @@ TEST_P(OneFamily, SkippingEndsWhereTheWeightsThemselvesAreLost) {
   plan::Plan plan = family_plan(plan::OnDivergence::Skip);
   reach_too_far(plan);
   EXPECT_THAT(divergence_of(job(4, plan)), HasSubstr("a weight of rank"));
+}
+
+TEST_P(OneFamily, AWorkerAloneUpdatesByTheTeamThatItComputesWith) {
+  for (const char* rule : {"momentum", "adamw"}) {
+    plan::Plan plan = family_plan();
+    plan.optimiser.rule = rule;
+    plan.precision = {DType::Float32, DType::Float32};
+    const auto expected = run_training(alone(plan, 1)).outcomes[0].parameter_hash;
+    for (int team : {2, 3}) EXPECT_EQ(run_training(alone(plan, team)).outcomes[0].parameter_hash, expected);
+  }
+}
+
+TEST_P(OneFamily, AWorkerAloneNamesTheBucketToo) {
+  for (double clip_norm : {0.0, 1.0})
+    for (int team : {1, 2}) {
+      plan::Plan plan = family_plan();
+      plan.optimiser.clip_norm = clip_norm;
+      const std::string sentence = divergence_of(alone(plan, team, {{.step = 2}}));
+      EXPECT_THAT(sentence, HasSubstr("step 3: the gradient of bucket 0 (")) << team << " " << clip_norm;
+      plan.on_divergence = plan::OnDivergence::Skip;
+      EXPECT_EQ(run_training(alone(plan, team, {{.step = 2}})).outcomes[0].skipped, 1);
+    }
 }
 
 TEST_P(OneFamily, TheLastUpdateIsLookedAt) {

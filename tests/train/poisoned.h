@@ -22,8 +22,8 @@ struct Poison {
 /// A perceptron whose passes go wrong when they are told to.
 class Poisoned final : public model::Model {
  public:
-  Poisoned(const model::PerceptronOptions& options, int rank, std::vector<Poison> poisons)
-      : model_(options), rank_(rank), poisons_(std::move(poisons)) {}
+  Poisoned(const model::PerceptronOptions& options, int rank, std::vector<Poison> poisons, int team = 1)
+      : model_(options), rank_(rank), poisons_(std::move(poisons)), team_(team) {}
 
   model::StepOutput forward_backward(const model::StepInput& input, int from,
                                      tensor::Milestones& marks) override {
@@ -32,6 +32,7 @@ class Poisoned final : public model::Model {
     return model_.forward_backward(share, from, marks);
   }
   model::Staged* staged() override { return &stages_; }
+  int team() const override { return team_; }
 
   const model::ModelSpec& spec() const override { return model_.spec(); }
   std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override {
@@ -104,6 +105,7 @@ class Poisoned final : public model::Model {
   Stages stages_{*this};
   const int rank_;
   const std::vector<Poison> poisons_;
+  const int team_;
   std::int64_t step_ = 0;
   std::vector<float> inputs_;
 };
