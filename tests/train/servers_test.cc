@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
 #include "train/modes.h"
 #include "train/toy_job.h"
@@ -55,6 +56,36 @@ TEST_F(TrainServers, TwoRunsAreBitIdenticalAndAnInterruptedOneContinues) {
     EXPECT_EQ(run_training(first).outcomes[3].end, train::Outcome::End::Interrupted);
     TrainingJob rest = going_on(job(4, plan), &storage);
     EXPECT_EQ(run_training(rest).outcomes[0].parameter_hash, whole.outcomes[0].parameter_hash) << dedicated;
+  }
+}
+
+/// The perceptron's buffer counts samples: a server's of none.
+TEST_F(TrainServers, BuffersAreTheMeanOfTheWorkers) {
+  data::MemoryStorage storage;
+  TrainingJob job = this->job(6, plan_of(served(), 2));
+  job.storage = &storage;
+  job.out = "run";
+  run_training(job);
+  for (const auto& tensor : checkpoint::read_safetensors(storage, "run/model.safetensors"))
+    if (tensor.name == "seen") {
+      const auto seen = as_span<float>(ConstView(tensor.bytes.data(), tensor.bytes.size()));
+      EXPECT_EQ(seen[0], 560 / 4);  // five epochs of a hundred, and five batches of twelve
+      return;
+    }
+  FAIL() << "no buffer in the file";
+}
+
+/// Of what others had at servers nothing is this rank's: the weights are.
+TEST_F(TrainServers, AnInterruptedRunGoesOnWithMoreServersAndFewer) {
+  for (auto [before, after] : {std::pair{1, 2}, {2, 1}, {0, 1}}) {
+    SCOPED_TRACE(testing::Message() << before << " servers, then " << after);
+    data::MemoryStorage storage;
+    TrainingJob first = stopping(job(4, plan_of(served(), before, "sgd")), 30, &storage);
+    const double reached = run_training(first).recorders[0].steps.back().loss;
+    TrainingJob rest = going_on(job(4, plan_of(served(), after, "sgd")), &storage);
+    const auto result = run_training(rest);
+    EXPECT_LT(result.recorders[0].steps.front().loss, 1.5 * reached);
+    EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
   }
 }
 

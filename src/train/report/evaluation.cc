@@ -93,12 +93,16 @@ std::size_t Evaluator::buffer_count() const {
 }
 
 /// Batch-norm statistics are each rank's own during training; what is evaluated and saved is their mean.
+/// Ranks that only serve have seen no sample.
 task::Task<void> Evaluator::average_buffers() {
   std::vector<double> values(buffer_count());
-  auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });
-  co_await read;
+  const int workers = plan::workers(plan_, ranks_.group.size());
+  if (ranks_.position.data < workers) {
+    auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });
+    co_await read;
+  }
   values = co_await ranks_.data_agreement.sum(std::move(values));
-  for (double& value : values) value /= ranks_.data.size();
+  for (double& value : values) value /= workers;
   auto write = on_compute(&world_.runtime, "buffers", [&] { world_.model.set_buffers(values); });
   co_await write;
 }

@@ -93,11 +93,12 @@ task::Task<plan::Plan> share_plan(ReplicaGroup* replica, const TrainOptions* opt
   co_return told_by(first, Unpacker(told, first).text(), options->plan);
 }
 
-/// Whether a checkpoint was written by as many ranks that were laid out alike.
-bool has_mesh(const Restored& restored, const TrainOptions& options, int world_size) {
+/// Whether a checkpoint was written by as many ranks that were laid out alike: what one of them had at
+/// servers, or of its node's, is then this rank's.
+bool has_mesh(const Restored& restored, const TrainOptions& options, const RankGroups& ranks) {
   const plan::MeshPlan &before = restored.plan.mesh, &mesh = options.plan.mesh;
-  return restored.checkpoint.world_size == world_size && before.pipeline == mesh.pipeline &&
-         before.tensor == mesh.tensor &&
+  return restored.checkpoint.world_size == ranks.group.size() && before.pipeline == mesh.pipeline &&
+         before.tensor == mesh.tensor && before.servers == mesh.servers &&
          is_divided(restored.plan, options.own) == is_divided(options.plan, options.own);
 }
 
@@ -284,7 +285,7 @@ task::Task<std::optional<Restored>> find_restored(TrainContext world, const Trai
           fmt::format("no checkpoint in {}: training starts from the beginning", options->out));
     else
       for (const std::string& notice : restored->notices) world.observer.noticed(notice);
-    if (restored) restored->same_mesh = has_mesh(*restored, *options, ranks.group.size());
+    if (restored) restored->same_mesh = has_mesh(*restored, *options, ranks);
   }
   if (!ranks.replica) co_return restored;
   const plan::MeshPlan& mesh = options->plan.mesh;
