@@ -366,6 +366,16 @@ int say_wrong(const CLI::App& program, const std::vector<std::string>& words, co
   return exit_code(taxon::ErrorKind::Usage);
 }
 
+/// What was printed has to arrive, or a command has not done what it was asked for.
+int ended(int code) {
+  std::cout.flush();
+  if (code != 0 || std::cout) return code;
+  taxon::app::say(
+      fmt::format("{}: standard output cannot be written: its disk is full, or its reader is gone",
+                  to_string(taxon::ErrorKind::Output)));
+  return exit_code(taxon::ErrorKind::Output);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -429,13 +439,13 @@ int main(int argc, char** argv) {
     program.parse(argc, argv);
     if (launching->parsed()) parse_train_words(launch, launching->remaining());
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program.exit(error, std::cout, std::cerr);
+    if (error.get_exit_code() == 0) return ended(program.exit(error, std::cout, std::cerr));
     return say_wrong(program, words, error);
   } catch (const taxon::Error& error) {
     taxon::app::say(fmt::format("{}: {}", to_string(error.kind()), error.what()));
     return exit_code(error.kind());
   }
   for (const auto& [command, run] : commands)
-    if (command->parsed()) return run();
+    if (command->parsed()) return ended(run());
   return 0;
 }

@@ -39,6 +39,14 @@ class Words(TaxonTest):
                 self.assertIn(f"(see taxon {words[0]} --help)", self.refused(*words))
 
 
+class Output(TaxonTest):
+    def test_what_can_not_be_printed_is_an_error(self):
+        for words in (["recipes"], ["--version"], ["train", "--help"], ["train", self.recipe, "--dry-run"]):
+            with self.subTest(words=words), open("/dev/full", "w") as full:
+                result = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment(), cwd=self.folder)
+                self.assertEqual((73, "taxon: output: "), (result.returncode, result.stderr[:15]), result.stderr)
+
+
 class Recipes(TaxonTest):
     def test_a_name_is_enough(self):
         by_name = self.taxon("taxonomy", "horovod").stdout
