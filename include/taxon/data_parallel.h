@@ -37,9 +37,10 @@ using DataParallelOptions = job::OwnLoopOptions;
 ///     }
 ///
 /// The module's parameters become views of memory that gradients and updates live in, and are its own again
-/// when the object dies. All floating-point tensors of it are cast to the plan's precision.compute.
-/// Parameters that a step does not use have a gradient of zero. Weights begin as rank 0's. `Net`: a holder
-/// made by TORCH_MODULE, or a pointer to a module.
+/// when the object dies; with model.memory_format: channels_last those of four dimensions lie so, as by
+/// PyTorch's Module.to(memory_format=...). All floating-point tensors of it are cast to the plan's
+/// precision.compute. Parameters that a step does not use have a gradient of zero. Weights begin as rank 0's.
+/// `Net`: a holder made by TORCH_MODULE, or a pointer to a module.
 template <class Net>
 class DataParallel {
  public:
@@ -47,7 +48,7 @@ class DataParallel {
   DataParallel(Job& job, Net net, DataParallelOptions options)
       : net_(std::move(net)),
         images_(model::format_of(job.plan().model.memory_format, at::MemoryFormat::Preserve)),
-        model_(*net_, job.plan().precision.compute, job.plan().model.frozen, turns_, options.weights),
+        model_(*net_, job.plan().precision.compute, job.plan().model, turns_, options.weights),
         loop_(job, model_, turns_, std::move(options)) {
     model::use_threads(job.process().threads());
     if (active()) model_.begin_reads();

@@ -24,6 +24,10 @@ struct ParameterSpec {
   /// The weight, [outputs, inputs], of a linear layer that sees each sample of a share once: its gradient has
   /// sufficient factors, see FactorSlot.
   bool linear = false;
+  /// Of four dimensions, of which the second lies innermost wherever a Binding has it (its weights,
+  /// gradients): as the layer reads it where activations lie so. Its values elsewhere are in the order of the
+  /// shape.
+  bool channels_last = false;
   // Of a model that is divided (model/staged.h); shape is then that of the part.
   int split = -1;  // the dimension of which each member of the tensor axis has its part; -1: all have all
   int blocks = 1;  // of that dimension, equally long, of each of which a member has its part

@@ -24,11 +24,14 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "frozen",
               .sentence = "Parameters that are not trained: exact names, or prefixes that end in '*'."},
         p.frozen);
-  visit(Field{.key = "memory_format",
-              .sentence = "Order of images in memory: contiguous (channel by channel), channels_last (pixel "
-                          "by pixel), or "
-                          "auto, the faster one for the bundled models and contiguous for TorchScript."},
-        p.memory_format);
+  visit(
+      Field{
+          .key = "memory_format",
+          .sentence =
+              "Order of images and filters in memory: contiguous (channel by channel), channels_last (pixel "
+              "by pixel), or "
+              "auto, the faster one for the bundled models and contiguous for TorchScript."},
+      p.memory_format);
 }
 
 template <Like<TaskPlan> P, class V>

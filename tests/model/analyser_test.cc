@@ -155,6 +155,8 @@ class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subje
     if (name == "loop") return load(loop(), kSequences);
     if (name == "convolutions") return load(convolutions(), kImages);
     if (name == "cnn_contiguous") return bundled("cnn", DType::Float32, plan::MemoryFormat::Contiguous);
+    if (name == "resnet18_channels_last")
+      return bundled("resnet18", DType::Float32, plan::MemoryFormat::ChannelsLast);
     return bundled(name);
   }
 };
@@ -185,10 +187,10 @@ TEST_P(CopiesOf, AreZeroOnceAllIsTracedWithTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CopiesOf,
-                         ::testing::Values(Subject{"mlp", 3}, Subject{"lenet5", 7}, Subject{"cnn", 6, 1},
+                         ::testing::Values(Subject{"mlp", 3}, Subject{"lenet5", 7}, Subject{"cnn", 6},
                                            Subject{"cnn_contiguous", 6}, Subject{"resnet18", 61},
-                                           Subject{"lstm", 5, 0, 5}, Subject{"loop", 4},
-                                           Subject{"convolutions", 6}),
+                                           Subject{"resnet18_channels_last", 61}, Subject{"lstm", 5, 0, 5},
+                                           Subject{"loop", 4}, Subject{"convolutions", 6}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(AnalyserTest, CrossingsNameTheirTensorsAndCountCopies) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "model/memory_order.h"
 #include "model/model.h"
 
 namespace taxon::model {
@@ -91,7 +92,7 @@ class Bound {
     return output;
   }
 
-  /// The gradient of a parameter by name, as float64.
+  /// The gradient of a parameter by name, as float64 in the order of its shape.
   std::vector<double> gradient(const std::string& name) const { return read(gradients, name); }
   std::vector<double> weight(const std::string& name) const { return read(weights, name); }
   /// All gradients in the order of the slots.
@@ -192,10 +193,14 @@ class Bound {
     const auto& slots = binding_.layout->slots();
     auto slot = std::find_if(slots.begin(), slots.end(), [&](const auto& s) { return s.name == name; });
     TAXON_CHECK(slot != slots.end(), name);
+    const int index = binding_.parameters[static_cast<std::size_t>(slot - slots.begin())];
+    const ParameterSpec& parameter = model_->spec().parameters[static_cast<std::size_t>(index)];
     return dispatch(arena.type(), [&](auto zero) {
       using T = decltype(zero);
+      std::vector<T> ordered(slot->range.size);
+      from_arena(parameter, arena.type(), arena.bytes(slot->range), as_view(std::span(ordered)));
       std::vector<double> values;
-      for (T value : arena.values<T>(slot->range))
+      for (T value : ordered)
         if constexpr (std::is_same_v<T, BFloat16>)
           values.push_back(static_cast<float>(value));
         else

@@ -36,7 +36,7 @@ class Rows : public testing::Test {
   using Loss = std::function<at::Tensor(const at::Tensor& outputs)>;
 
   Rows() {
-    auto made = std::make_unique<ModuleModel>(*layer_, DType::Float32, std::vector<std::string>{}, owner_);
+    auto made = std::make_unique<ModuleModel>(*layer_, DType::Float32, plan::ModelPlan{}, owner_);
     model_ = made.get();
     bound_ = std::make_unique<Bound>(std::move(made));
     bound_->split_buckets(2);
@@ -156,8 +156,8 @@ class OwnerThatIsAskedLate final : public StepOwner {
 TEST(ModuleModel, GradientsThatComeBeforeTheyAreAwaitedWait) {
   ScaledImpl net;
   OwnerThatIsAskedLate owner;
-  auto made = std::make_unique<ModuleModel>(net, DType::Float32, std::vector<std::string>{}, owner,
-                                            WeightsAtBegin::AsRead);
+  auto made =
+      std::make_unique<ModuleModel>(net, DType::Float32, plan::ModelPlan{}, owner, WeightsAtBegin::AsRead);
   ModuleModel& model = *made;
   Bound bound(std::move(made));
   Recorder recorder;

@@ -95,10 +95,8 @@ struct DelayedUpdates {
       samples += sampler.at(samples, 1, 0).size;
     }
     NamedValues named;
-    for (const tensor::Slot& slot : slots) {
-      const auto values = newest.values<double>(slot.range);
-      named[slot.name].assign(values.begin(), values.end());
-    }
+    copy(newest, bound.weights, slots);
+    for (const tensor::Slot& slot : slots) named[slot.name] = bound.weight(slot.name);
     return named;
   }
 

@@ -335,6 +335,29 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(Models, Workers, ::testing::Values("mlp", "cnn"));
 
+/// Files have values in the order of the shapes, however the run that wrote them has them in memory.
+class MemoryFormats : public GatheredWorkers {};
+
+TEST_P(MemoryFormats, ComeToTheSameAndGoOnFromEachOthersCheckpoints) {
+  auto plan = sharded(make_plan(DType::Float64));
+  plan.optimiser.rule = "momentum";
+  plan.optimiser.momentum = 0.9;
+  auto contiguous = plan, channels_last = plan;
+  contiguous.model.memory_format = plan::MemoryFormat::Contiguous;
+  channels_last.model.memory_format = plan::MemoryFormat::ChannelsLast;
+  const auto expected = trained(2, contiguous);
+  EXPECT_LT(relative_distance(expected, trained(2, channels_last)), 1e-12);
+  data::MemoryStorage to_contiguous, to_channels_last;
+  trained(2, channels_last, to_contiguous, 8);
+  EXPECT_LT(relative_distance(expected, trained(2, contiguous, to_contiguous)), 1e-12);
+  trained(2, contiguous, to_channels_last, 8);
+  EXPECT_LT(relative_distance(expected, trained(2, channels_last, to_channels_last)), 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MemoryFormats,
+                         ::testing::Values(DividedCase{"cnn", 1, "1f1b"}, DividedCase{"cnn", 2, "1f1b", 2},
+                                           DividedCase{"cnn.pt2", 1, "1f1b"}));
+
 /// Stages of libtorch networks that update their weights while micro-batches are under way.
 struct PipelinedCase {
   const char* model;

@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include "base/check.h"
+#include "model/torch/framework.h"
 
 namespace taxon::model {
 
@@ -52,8 +53,10 @@ Analyser::Analyser(const std::vector<Node*>& accumulators) : parameters_(accumul
 }
 Analyser::~Analyser() = default;
 
-void Analyser::offer(std::size_t parameter, View memory) {
+void Analyser::offer(std::size_t parameter, const at::Tensor& slot) {
   Parameter& p = parameters_[parameter];
+  const View memory(static_cast<std::byte*>(slot.data_ptr()), slot.nbytes());
+  p.slot = slot;
   TAXON_CHECK(!occupied(parameter), "the place of parameter ", parameter, " is in use");
   if (!p.place || p.place->memory != memory.data() || p.place->bytes != memory.size())
     p.place = std::make_shared<PlacedMemory>(memory.data(), memory.size());
@@ -189,7 +192,7 @@ Analyser::Arrival Analyser::arrived(std::size_t parameter, const at::Tensor& gra
   // Views of a larger tensor, of another layout, or of one that somebody else still reads can't stay.
   const bool strided = gradient.layout() == at::kStrided && gradient.has_storage();
   const void* memory = strided ? gradient.storage().data() : nullptr;
-  const bool whole = strided && gradient.is_contiguous() && gradient.data_ptr() == memory &&
+  const bool whole = strided && lie_alike(gradient, p.slot) && gradient.data_ptr() == memory &&
                      gradient.storage().nbytes() == p.place->bytes && gradient.nbytes() == p.place->bytes;
   const bool alone = strided && held_alone(gradient);
   if (p.taken && memory == p.place->memory && whole && alone) return Arrival::InPlace;

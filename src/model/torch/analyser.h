@@ -41,8 +41,9 @@ class Analyser final : private GradientPlacement {
   explicit Analyser(const std::vector<torch::autograd::Node*>& accumulators);
   ~Analyser() override;
 
-  /// Before a pass: the parameter's gradient may be born in `memory`, which holds nothing until it arrives.
-  void offer(std::size_t parameter, View memory);
+  /// Before a pass: the parameter's gradient may be born in `slot`, and lie as it does; it holds nothing
+  /// until then.
+  void offer(std::size_t parameter, const at::Tensor& slot);
 
   /// A backward pass from `root`, for this object's life.
   class Pass {
@@ -98,6 +99,7 @@ class Analyser final : private GradientPlacement {
     friend bool operator==(const Site&, const Site&) = default;
   };
   struct Parameter {
+    at::Tensor slot;  // that was offered last
     std::shared_ptr<PlacedMemory> place;
     bool offered = false;       // in this pass, and the gradient has not come
     std::optional<Site> taken;  // the site that got the place in this pass

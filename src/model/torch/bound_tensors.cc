@@ -15,6 +15,13 @@
 namespace taxon::model {
 namespace {
 
+at::Tensor view_of(View memory, DType type, const ParameterSpec& parameter) {
+  const auto& shape = parameter.shape;
+  if (!parameter.channels_last) return at::from_blob(memory.data(), shape, scalar_type(type));
+  const std::int64_t row = shape[1] * shape[3];
+  return at::from_blob(memory.data(), shape, {row * shape[2], 1, row, shape[1]}, scalar_type(type));
+}
+
 /// Each tensor once, under its first name.
 std::vector<NamedTensor> distinct(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> list;
@@ -113,7 +120,10 @@ void BoundTensors::describe(const Source& source) {
   for (const std::string& stage : source.stages) spec_.segments.push_back({stage, {}, 0});
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, tensor] = parameters_[i];
-    spec_.parameters.push_back({name, tensor.sizes().vec(), tensor.requires_grad()});
+    spec_.parameters.push_back({.name = name,
+                                .shape = tensor.sizes().vec(),
+                                .trainable = tensor.requires_grad(),
+                                .channels_last = source.channels_last && tensor.dim() == 4});
     const std::size_t dot = name.find('.');
     std::string owner = dot == std::string::npos ? spec_.name : name.substr(0, dot);
     if (const int stage = source.stage_of ? source.stage_of(name) : -1; stage >= 0)
@@ -143,16 +153,16 @@ void BoundTensors::bind(const Binding& binding) {
     at::Tensor parameter = parameters_[static_cast<std::size_t>(*trained)].tensor;
     TAXON_CHECK(parameter.sizes() == at::IntArrayRef(slots[slot].shape), slots[slot].name);
     TAXON_CHECK(parameter.scalar_type() == type, slots[slot].name, " is of another type than the weights");
-    at::Tensor view =
-        at::from_blob(binding.weights->bytes(binding.weight(slot)).data(), parameter.sizes(), type);
+    at::Tensor view = view_of(binding.weights->bytes(binding.weight(slot)), binding.weights->type(),
+                              spec_.parameters[static_cast<std::size_t>(*trained)]);
     if (!binding.in_parts()) view.copy_(parameter);
     parameter.set_data(view);
   }
   for (const tensor::Arena* version : binding.versions) {
     std::vector<at::Tensor>& views = versions_.emplace_back();
     for (std::size_t slot = 0; slot < slots.size(); ++slot)
-      views.push_back(
-          at::from_blob(version->bytes(slots[slot].range).data(), at::IntArrayRef(slots[slot].shape), type));
+      views.push_back(view_of(version->bytes(slots[slot].range), version->type(),
+                              spec_.parameters[static_cast<std::size_t>(binding.parameters[slot])]));
   }
   gradients_->bind(binding, order);
   bound_ = binding.parameters;

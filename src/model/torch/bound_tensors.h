@@ -22,6 +22,7 @@ class BoundTensors {
     std::vector<std::string> stages;
     std::function<int(const std::string&)> stage_of;  // null where there are no stages
     std::vector<std::string> frozen;                  // patterns, as ModelPlan::frozen
+    bool channels_last = false;                       // see ParameterSpec
   };
   /// Throws Error{Usage} for frozen names that no parameter has, Error{Data} for a parameter that is a view
   /// of another one, and where nothing is left to train.

@@ -78,6 +78,12 @@ at::Tensor arranged(const at::Tensor& batch, at::MemoryFormat format) {
   return batch.contiguous(format);
 }
 
+bool lie_alike(const at::Tensor& one, const at::Tensor& other) {
+  for (std::int64_t dimension = 0; dimension < one.dim(); ++dimension)
+    if (one.size(dimension) > 1 && one.stride(dimension) != other.stride(dimension)) return false;
+  return true;
+}
+
 RandomStream::RandomStream(std::uint64_t seed)
     : state_(at::make_generator<at::CPUGeneratorImpl>(seed).get_state()) {}
 

@@ -20,6 +20,9 @@ at::MemoryFormat format_of(plan::MemoryFormat format, at::MemoryFormat automatic
 /// else than images: as it is.
 at::Tensor arranged(const at::Tensor& batch, at::MemoryFormat format);
 
+/// Whether tensors of one shape have the same strides, wherever these say anything.
+bool lie_alike(const at::Tensor& one, const at::Tensor& other);
+
 /// A stream of the framework's random numbers (Mersenne twister) while nobody draws from it.
 class RandomStream {
  public:

@@ -45,7 +45,7 @@ std::string_view reason_to_copy(const GradientTarget& target, const at::Tensor& 
   if (target.filled) return "it was added to that of an earlier micro-batch";
   if (gradient.layout() != at::kStrided) return "it was sparse";
   if (gradient.scalar_type() != target.slot.scalar_type()) return "its type was converted";
-  if (!gradient.is_contiguous()) return "its layout is not the parameter's";
+  if (!lie_alike(gradient, target.slot)) return "its layout is not the parameter's";
   if (!Analyser::held_alone(gradient)) return "something else held it too";
   return "it was born elsewhere";
 }
@@ -102,8 +102,9 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
     const auto parameter = static_cast<std::size_t>(parameter_of_slot[slot]);
     for (std::size_t a = 0; a < slots_.size(); ++a) {
       const tensor::Arena& arena = *binding.gradients[a];
-      slots_[a][parameter] = at::from_blob(arena.bytes(binding.gradient(slot)).data(),
-                                           parameters_[parameter].sizes(), scalar_type(arena.type()));
+      slots_[a][parameter] =
+          at::from_blob(arena.bytes(binding.gradient(slot)).data(), parameters_[parameter].sizes(),
+                        parameters_[parameter].strides(), scalar_type(arena.type()));
     }
     targets_[parameter].range = slots[slot].range;
   }
@@ -300,8 +301,7 @@ void GradientSink::offer_slots() {
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     const GradientTarget& target = targets_[i];
     const bool free = !target.filled && target.uses == 0 && !target.leaves_factors();
-    if (free && target.slot.scalar_type() == parameters_[i].scalar_type())
-      analyser_->offer(i, View(static_cast<std::byte*>(target.slot.data_ptr()), target.slot.nbytes()));
+    if (free && target.slot.scalar_type() == parameters_[i].scalar_type()) analyser_->offer(i, target.slot);
   }
 }
 

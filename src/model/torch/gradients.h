@@ -48,7 +48,8 @@ class GradientSink {
   /// Stable for the sink's life; `parameter` is an index into the constructor's list.
   GradientTarget& target(int parameter) { return targets_[static_cast<std::size_t>(parameter)]; }
 
-  /// `parameter_of_slot[slot]`: index into the constructor's list. Every parameter must have a slot.
+  /// `parameter_of_slot[slot]`: index into the constructor's list. Every parameter must have a slot, which
+  /// lies as the parameter does by now.
   void bind(const Binding& binding, const std::vector<int>& parameter_of_slot);
   /// The arenas may die afterwards.
   void unbind();

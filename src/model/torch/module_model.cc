@@ -30,13 +30,13 @@ std::string owner_of(const std::string& parameter) {
   return dot == std::string::npos ? "" : parameter.substr(0, dot);
 }
 
-BoundTensors::Source source_of(torch::nn::Module& module, DType compute,
-                               const std::vector<std::string>& frozen) {
+BoundTensors::Source source_of(torch::nn::Module& module, DType compute, const plan::ModelPlan& plan) {
   BoundTensors::Source source;
   source.model = module.name();
   for (const auto& item : module.named_parameters()) source.parameters.push_back({item.key(), item.value()});
   for (const auto& item : module.named_buffers()) source.buffers.push_back({item.key(), item.value()});
-  source.frozen = frozen;
+  source.frozen = plan.frozen;
+  source.channels_last = plan.memory_format == plan::MemoryFormat::ChannelsLast;
   for (const NamedTensor& item : source.parameters)
     if (std::count(source.stages.begin(), source.stages.end(), owner_of(item.name)) == 0)
       source.stages.push_back(owner_of(item.name));
@@ -83,9 +83,9 @@ class WeightedOutputs final : public Node {
   const double weight_;
 };
 
-ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
+ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const plan::ModelPlan& plan,
                          StepOwner& owner, WeightsAtBegin weights)
-    : module_(module), tensors_(source_of(module, compute, frozen)), owner_(owner), weights_(weights) {
+    : module_(module), tensors_(source_of(module, compute, plan)), owner_(owner), weights_(weights) {
   for (std::size_t i = 0; i < tensors_.trainable().size(); ++i)
     offer_to_layers(module, tensors_.parameters()[static_cast<std::size_t>(tensors_.trainable()[i])].tensor,
                     &tensors_.gradients().target(static_cast<int>(i)));

@@ -22,9 +22,10 @@ class WeightReads;
 /// are unknown before the first step. Each module with parameters of its own is a segment.
 class ModuleModel final : public Model {
  public:
-  /// The module's floating-point tensors are cast to `compute`. Throws as BoundTensors. Both outlive it.
-  ModuleModel(torch::nn::Module& module, DType compute, const std::vector<std::string>& frozen,
-              StepOwner& owner, WeightsAtBegin weights = WeightsAtBegin::Whole);
+  /// The module's floating-point tensors are cast to `compute`. Of the plan `frozen` and `memory_format`
+  /// count. Throws as BoundTensors. Module and owner outlive it.
+  ModuleModel(torch::nn::Module& module, DType compute, const plan::ModelPlan& plan, StepOwner& owner,
+              WeightsAtBegin weights = WeightsAtBegin::Whole);
   ~ModuleModel() override;
 
   // On the owner's thread, while it has a step:

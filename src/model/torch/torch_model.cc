@@ -60,7 +60,8 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
                              .buffers = network.buffers(),
                              .stages = stages,
                              .stage_of = [&](const std::string& name) { return network.stage_of(name); },
-                             .frozen = context.plan->frozen});
+                             .frozen = context.plan->frozen,
+                             .channels_last = net_.format == at::MemoryFormat::ChannelsLast});
     stages_ = std::max(1, static_cast<int>(stages.size()));
     ModelSpec& spec = net_.tensors->spec();
     spec.task = task_for(context, net_.own_loss != nullptr);

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <optional>
 
+#include "model/memory_order.h"
 #include "train/start/layout.h"
 
 namespace taxon::train {
@@ -43,10 +45,6 @@ std::vector<Range> tensor_ranges(const tensor::ArenaLayout& layout, const optim:
 }
 
 std::vector<std::byte> copy_bytes(ConstView view) { return {view.data(), view.data() + view.size()}; }
-
-checkpoint::LogicalTensor copy_slot(const tensor::Arena& arena, const tensor::Slot& slot, std::string name) {
-  return {std::move(name), arena.type(), slot.shape, copy_bytes(arena.bytes(slot.range))};
-}
 
 }  // namespace
 
@@ -165,9 +163,11 @@ void State::set_weights(std::span<const double> parameters, const tensor::Arena&
     auto source = parameters.subspan(offset(parameters_[s]), slot.range.size);
     dispatch(whole.type(), [&](auto zero) {
       using T = decltype(zero);
-      auto target = whole.values<T>(slot.range);
+      std::vector<T> values(source.size());
       for (std::size_t i = 0; i < source.size(); ++i)
-        target[i] = T(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(source[i]));
+        values[i] = T(static_cast<std::conditional_t<sizeof(T) == 8, double, float>>(source[i]));
+      model::to_arena(parameter_of(s), whole.type(), as_const_view(std::span<const T>(values)),
+                      whole.bytes(slot.range));
     });
   }
   std::size_t next = 0;
@@ -178,6 +178,16 @@ void State::set_weights(std::span<const double> parameters, const tensor::Arena&
   });
 }
 
+checkpoint::LogicalTensor State::copy_slot(const tensor::Arena& whole, std::size_t slot,
+                                           std::string name) const {
+  const tensor::Slot& from = layout_.arena.slots()[slot];
+  const ConstView bytes = whole.bytes(from.range);
+  checkpoint::LogicalTensor tensor{std::move(name), whole.type(), from.shape,
+                                   std::vector<std::byte>(bytes.size())};
+  model::from_arena(parameter_of(slot), whole.type(), bytes, {tensor.bytes.data(), tensor.bytes.size()});
+  return tensor;
+}
+
 std::vector<double> State::parameters() const {
   if (in_parts() && frozen_.size() == 0) return {};
   std::vector<double> all(static_cast<std::size_t>(spec_.parameter_count()));
@@ -186,7 +196,9 @@ std::vector<double> State::parameters() const {
     dispatch(master_.type(), [&](auto zero) {
       using T = decltype(zero);
       using Wide = std::conditional_t<sizeof(T) == 8, double, float>;
-      auto values = master_.values<T>(layout_.arena.slots()[s].range);
+      const Range range = layout_.arena.slots()[s].range;
+      std::vector<T> values(range.size);
+      model::from_arena(parameter_of(s), master_.type(), master_.bytes(range), as_view(std::span(values)));
       std::transform(values.begin(), values.end(), place(offset(parameters_[s])),
                      [](T value) { return static_cast<double>(static_cast<Wide>(value)); });
     });
@@ -201,9 +213,8 @@ std::vector<double> State::parameters() const {
 
 std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> parameters,
                                                       const tensor::Arena& whole) const {
-  std::vector<const tensor::Slot*> slots(spec_.parameters.size(), nullptr);
-  for (std::size_t s = 0; s < parameters_.size(); ++s)
-    slots[static_cast<std::size_t>(parameters_[s])] = &layout_.arena.slots()[s];
+  std::vector<std::optional<std::size_t>> slots(spec_.parameters.size());
+  for (std::size_t s = 0; s < parameters_.size(); ++s) slots[static_cast<std::size_t>(parameters_[s])] = s;
   std::vector<checkpoint::LogicalTensor> tensors;
   for (std::size_t p = 0; p < spec_.parameters.size(); ++p) {
     const auto& parameter = spec_.parameters[p];
@@ -222,8 +233,8 @@ std::vector<checkpoint::LogicalTensor> State::weights(std::span<const double> pa
 std::vector<checkpoint::LogicalTensor> State::named(const std::string& prefix,
                                                     const tensor::Arena& whole) const {
   std::vector<checkpoint::LogicalTensor> tensors;
-  for (const tensor::Slot& slot : layout_.arena.slots())
-    tensors.push_back(copy_slot(whole, slot, prefix + "/" + slot.name));
+  for (std::size_t s = 0; s < parameters_.size(); ++s)
+    tensors.push_back(copy_slot(whole, s, prefix + "/" + layout_.arena.slots()[s].name));
   return tensors;
 }
 
@@ -231,7 +242,8 @@ void State::fill(const std::string& prefix, const std::vector<checkpoint::Logica
                  const tensor::Arena& whole) const {
   std::map<std::string, const checkpoint::LogicalTensor*> index;
   for (const auto& tensor : tensors) index[tensor.name] = &tensor;
-  for (const tensor::Slot& slot : layout_.arena.slots()) {
+  for (std::size_t s = 0; s < parameters_.size(); ++s) {
+    const tensor::Slot& slot = layout_.arena.slots()[s];
     auto found = index.find(prefix + "/" + slot.name);
     View target = whole.bytes(slot.range);
     if (found == index.end() || found->second->bytes.size() != target.size())
@@ -239,7 +251,7 @@ void State::fill(const std::string& prefix, const std::vector<checkpoint::Logica
                   fmt::format("the checkpoint has no optimiser state {}/{} of this size: it was written with "
                               "another optimiser.rule or precision; resume with that one",
                               prefix, slot.name));
-    std::memcpy(target.data(), found->second->bytes.data(), target.size());
+    model::to_arena(parameter_of(s), whole.type(), {found->second->bytes.data(), target.size()}, target);
   }
 }
 

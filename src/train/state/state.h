@@ -78,12 +78,16 @@ class State {
   /// Slots in the order of the model: a hash in it does not depend on how the parameters were cut into
   /// buckets.
   std::vector<std::size_t> order() const;
-  /// xxHash64 of the master weights. REQUIRES: all are there.
+  /// xxHash64 of the master weights, as they lie. REQUIRES: all are there.
   std::uint64_t hash() const;
 
  private:
   std::span<const optim::RuleRow> own_rules_;
   std::size_t slot_at(std::size_t begin) const;
+  const model::ParameterSpec& parameter_of(std::size_t slot) const {
+    return spec_.parameters[static_cast<std::size_t>(parameters_[slot])];
+  }
+  checkpoint::LogicalTensor copy_slot(const tensor::Arena& whole, std::size_t slot, std::string name) const;
   std::size_t offset(int parameter) const { return offsets_[static_cast<std::size_t>(parameter)]; }
   /// Calls `body(offset, count)` for each parameter that is not trained.
   template <class Body>
