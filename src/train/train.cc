@@ -534,6 +534,9 @@ task::Task<void> Trainer::write(Outcome* outcome) {
 
 task::Task<void> Trainer::save() {
   if (saved_at_ == samples_) co_return;
+  if (exchange::OuterLoop* outer_loop = replicas_->outer_loop()) {
+    co_await outer_loop->arrive();  // what a meeting still sends is training's
+  }
   const std::uint64_t before = bytes_of_training();
   co_await saver_->save(steps_, samples_, stepper_->to_come());
   meter_.leave_out(bytes_of_training() - before);

@@ -116,6 +116,29 @@ INSTANTIATE_TEST_SUITE_P(Meetings, VirtualMode, ::testing::ValuesIn(meetings()),
                          [](const auto& info) { return info.param.name; });
 
 /// Without a common step the order of arrivals decides, and virtual time decides it the same way each time.
+/// A checkpoint is no training; a meeting that is underway when it is written is.
+TEST_F(VirtualTrain, ACheckpointsBytesAreLeftOutAndAMeetingsAreNot) {
+  auto plan = toy_plan();
+  plan.length.steps = 8;
+  plan.evaluation.every_epochs = 0;
+  plan.exchange.levels = {meets("average", 4)};
+  plan.exchange.levels[0].delay = 3;
+  plan.exchange.levels[0].collective = "ring";  // of more rounds than what ranks tell each other meanwhile
+  TrainingJob without = job(4, plan);
+  without.share_memory = false;
+  without.make_model = [options = model_options(plan)](int) {
+    auto large = options;
+    large.hidden = 2000;
+    return std::make_unique<model::Perceptron>(large);
+  };
+  data::MemoryStorage storage;
+  TrainingJob with = without;
+  with.storage = &storage;
+  with.out = "run";
+  EXPECT_EQ(run_virtual_training(with, separate_hosts(4)).outcomes[0].bytes_sent_per_step,
+            run_virtual_training(without, separate_hosts(4)).outcomes[0].bytes_sent_per_step);
+}
+
 TEST_F(VirtualTrain, AsynchronousRunsAreRepeatedBitForBit) {
   for (std::int64_t staleness : {std::int64_t{-1}, std::int64_t{2}}) {
     auto plan = toy_plan(DType::Float32);

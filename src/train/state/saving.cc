@@ -22,9 +22,6 @@ void require_finite(const checkpoint::Checkpoint& checkpoint, const plan::Plan& 
 task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to_come) {
   if (setup_.options->out.empty()) co_return;
   State& state = *setup_.state;
-  if (exchange::OuterLoop* outer_loop = setup_.replicas->outer_loop()) {
-    co_await outer_loop->arrive();
-  }
   co_await setup_.replicas->arrive();
   Packer packer;
   auto own = on_compute(&world_.runtime, "read state", [&] {

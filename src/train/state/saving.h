@@ -28,7 +28,8 @@ class Saver {
     exchange::Exchange* exchange = nullptr;  // null: there is none
     const tensor::Arena* sums = nullptr;
   };
-  /// Writes a checkpoint of the run after `steps` and `samples`, unless the plan wants no files.
+  /// Writes a checkpoint of the run after `steps` and `samples`, unless the plan wants no files. REQUIRES:
+  /// answers of meetings have come.
   task::Task<void> save(std::int64_t steps, std::int64_t samples, ToCome to_come);
   /// model.safetensors: the weights as they are, with the model's buffers. Collective; rank 0 writes.
   task::Task<void> export_model();
