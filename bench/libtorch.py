@@ -51,7 +51,7 @@ def run_case(session, release, model, threads):
     if not missing:
         return
     steps, rounds = STEPS[model][session.mode]
-    work = Work(steps, 0, 500 if lesson.is_tested else 1, model=model)
+    work = Work(steps, 0, 500 if lesson.is_tested else 1, lesson.rate, model)
     with contextlib.ExitStack() as stack:
         weights = stack.enter_context(Weights(library, model))
         sides = {CPP: stack.enter_context(Plain(library, 1, weights, threads, model)),
