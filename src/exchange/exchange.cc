@@ -427,7 +427,8 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
 task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket,
                                tensor::Stream stream) {
   const Duration took = co_await run_kernel(runtime_, name, bucket->id.value(), std::move(kernel), stream);
-  updating_ += took;
+  const Instant end = runtime_.executor().now();
+  updating_ += std::min(took, end - std::exchange(updated_until_, end));  // the next may have begun before
 }
 
 }  // namespace taxon::exchange

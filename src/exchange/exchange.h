@@ -154,6 +154,7 @@ class Exchange {
   std::vector<Gate> gates_;  // by segment
   task::Scope children_;
   Duration updating_{0};
+  Instant updated_until_;
 };
 
 }  // namespace taxon::exchange

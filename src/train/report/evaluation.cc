@@ -96,12 +96,15 @@ std::size_t Evaluator::buffer_count() const {
 /// Ranks that only serve have seen no sample.
 task::Task<void> Evaluator::average_buffers() {
   std::vector<double> values(buffer_count());
-  const int workers = plan::workers(plan_, ranks_.group.size());
-  if (ranks_.position.data < workers) {
+  const bool works = ranks_.position.data < plan::workers(plan_, ranks_.lasting.size());
+  if (works) {
     auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });
     co_await read;
   }
+  values.push_back(works ? 1 : 0);  // workers may have been lost
   values = co_await ranks_.data_agreement.sum(std::move(values));
+  const double workers = values.back();
+  values.pop_back();
   for (double& value : values) value /= workers;
   auto write = on_compute(&world_.runtime, "buffers", [&] { world_.model.set_buffers(values); });
   co_await write;

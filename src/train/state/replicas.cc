@@ -64,10 +64,15 @@ exchange::ParameterServer::Setup make_service(RankGroups ranks, const Replicas::
   return setup;
 }
 
-/// A packed arena of what this rank owns has no names inside.
-checkpoint::LogicalTensor flat(const std::string& name, const tensor::Arena& arena) {
+/// A packed arena of what this rank owns has no names inside, nor tensors that could be put into another
+/// order.
+std::string flat_name(const State& state, const std::string& name) {
+  return state.has_channels_last() ? name + ", channels last" : name;
+}
+
+checkpoint::LogicalTensor flat(const State& state, const std::string& name, const tensor::Arena& arena) {
   View bytes = arena.bytes();
-  return {name,
+  return {flat_name(state, name),
           arena.type(),
           {static_cast<std::int64_t>(arena.size())},
           {bytes.data(), bytes.data() + bytes.size()}};
@@ -79,17 +84,17 @@ bool has(const std::vector<checkpoint::LogicalTensor>& tensors, const std::strin
                      [&](const auto& tensor) { return tensor.name.starts_with(name + "/"); });
 }
 
-void fill_flat(const std::vector<checkpoint::LogicalTensor>& tensors, const std::string& name,
-               const tensor::Arena& arena) {
+void fill_flat(const State& state, const std::vector<checkpoint::LogicalTensor>& tensors,
+               const std::string& name, const tensor::Arena& arena) {
   for (const auto& tensor : tensors)
-    if (tensor.name == name && tensor.bytes.size() == arena.bytes().size()) {
+    if (tensor.name == flat_name(state, name) && tensor.bytes.size() == arena.bytes().size()) {
       if (!tensor.bytes.empty()) std::memcpy(arena.bytes().data(), tensor.bytes.data(), tensor.bytes.size());
       return;
     }
   throw Error(ErrorKind::Checkpoint,
               fmt::format("the checkpoint has no {} of this size for this rank: it was written with another "
-                          "exchange.levels or precision; resume with those",
-                          name));
+                          "exchange.levels, precision or model.memory_format; resume with those",
+                          flat_name(state, name)));
 }
 
 }  // namespace
@@ -142,14 +147,14 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
 
 void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
   state_->fill(kWeights, tensors, state_->master());
-  for (const auto& [name, arena] : state_->rule().state()) fill_flat(tensors, name, *arena);
+  for (const auto& [name, arena] : state_->rule().state()) fill_flat(*state_, tensors, name, *arena);
   if (outer_loop_) {
-    for (const auto& [name, arena] : outer_loop_->rule().state()) fill_flat(tensors, name, *arena);
+    for (const auto& [name, arena] : outer_loop_->rule().state()) fill_flat(*state_, tensors, name, *arena);
     state_->fill(kAnswers, tensors, state_->handed_in());
   }
   if (server_) {
     for (const auto& [name, arena] : server_->owner().state()) state_->fill(kServer + name, tensors, *arena);
-    for (const auto& [name, arena] : server_->state()) fill_flat(tensors, kServer + name, *arena);
+    for (const auto& [name, arena] : server_->state()) fill_flat(*state_, tensors, kServer + name, *arena);
   }
   const exchange::Arenas arenas = state_->arenas(0);
   if (arenas.compute != arenas.master)
@@ -179,16 +184,18 @@ std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
   auto add = [&](std::vector<checkpoint::LogicalTensor> more) {
     std::move(more.begin(), more.end(), std::back_inserter(tensors));
   };
-  for (const auto& [name, arena] : state_->rule().state()) tensors.push_back(flat(name, *arena));
+  for (const auto& [name, arena] : state_->rule().state()) tensors.push_back(flat(*state_, name, *arena));
   if (outer_loop_) {
-    for (const auto& [name, arena] : outer_loop_->rule().state()) tensors.push_back(flat(name, *arena));
+    for (const auto& [name, arena] : outer_loop_->rule().state())
+      tensors.push_back(flat(*state_, name, *arena));
     add(state_->named(kAnswers, state_->handed_in()));
     for (const exchange::StateArena& kept : ranks_.outer->state())
       add(state_->named(kMeets + kept.name, *kept.values));
   }
   if (server_) {
     for (const auto& [name, arena] : server_->owner().state()) add(state_->named(kServer + name, *arena));
-    for (const auto& [name, arena] : server_->state()) tensors.push_back(flat(kServer + name, *arena));
+    for (const auto& [name, arena] : server_->state())
+      tensors.push_back(flat(*state_, kServer + name, *arena));
   }
   return tensors;
 }

@@ -255,6 +255,12 @@ void State::fill(const std::string& prefix, const std::vector<checkpoint::Logica
   }
 }
 
+bool State::has_channels_last() const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [this](int parameter) {
+    return spec_.parameters[static_cast<std::size_t>(parameter)].channels_last;
+  });
+}
+
 std::vector<std::size_t> State::order() const {
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.begin(), order.end(), 0);

@@ -75,6 +75,8 @@ class State {
   std::vector<checkpoint::LogicalTensor> named(const std::string& prefix, const tensor::Arena& whole) const;
   void fill(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
             const tensor::Arena& whole) const;
+  /// Whether arenas have some tensors in another order than files (ParameterSpec).
+  bool has_channels_last() const;
   /// Slots in the order of the model: a hash in it does not depend on how the parameters were cut into
   /// buckets.
   std::vector<std::size_t> order() const;
