@@ -1,17 +1,21 @@
 // How a rank gets along with others on its cores: what the kernel says of it, what is chosen by that, and
 // that OpenMP's threads follow.
 #include <gtest/gtest.h>
-#include <omp.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "launch/core_pressure.h"
 #include "launch/waiting_choice.h"
+
+// By name, so that it is libgomp's team, whichever compiler this is (task/team.cc).
+extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+extern "C" int omp_get_thread_num(void);
 
 namespace taxon::launch {
 namespace {
@@ -138,14 +142,15 @@ TEST(WaitingChoice, FollowsAnyMachineWithinFewWindows) {
 /// How often the team's second member gave its core away by itself while `regions` parallel regions followed
 /// each other with a little serial work between.
 long sleeps_of_member(int regions) {
-  long before = 0, after = 0;
+  std::atomic<long> before = 0, after = 0;
+  const auto count = [](void* switches) {
+    if (omp_get_thread_num() != 1) return;
+    rusage use{};
+    getrusage(RUSAGE_THREAD, &use);
+    static_cast<std::atomic<long>*>(switches)->store(use.ru_nvcsw);
+  };
   for (int i = 0; i <= regions; ++i) {
-#pragma omp parallel num_threads(2)
-    if (omp_get_thread_num() == 1) {
-      rusage use{};
-      getrusage(RUSAGE_THREAD, &use);
-      (i == 0 ? before : after) = use.ru_nvcsw;
-    }
+    GOMP_parallel(count, i == 0 ? &before : &after, 2, 0);
     volatile int work = 0;
     for (int j = 0; j < 100'000; ++j) work = work + 1;
   }
