@@ -181,7 +181,9 @@ task::Task<void> Trainer::prepare() {
   co_await restore(world_, ranks(), &run_start, state_.get());
   const data::Dataset& train = *world_.datasets.train;
   co_await compare_data();
-  total_ = plan::total_samples(plan_, present(), train.size());
+  // Other ranks than before may be other batches than before.
+  const plan::Reached reached = run_start.same_world ? plan::Reached{} : plan::Reached{steps_, samples_};
+  total_ = plan::total_samples(plan_, present(), train.size(), reached);
   rate_.emplace(plan_.learning_rate, total_, options_.own.schedules);
   workers_ = plan::workers(plan_, present());
   shares_.emplace(ranks(), workers_);

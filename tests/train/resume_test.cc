@@ -115,6 +115,17 @@ TEST_F(Resume, WithAnotherSeedBatchRateOrModelIsRefusedUnlessToldExactlyThat) {
   }
 }
 
+TEST_F(Resume, OnOtherRanksStepsOfOtherBatchesAreAsMany) {
+  plan_.batch = {.per_worker = 6};
+  data::MemoryStorage storage;
+  TrainingJob first = stopping(job(2, plan_), 8, &storage);
+  run_training(first);
+  TrainingJob more = going_on(job(4, plan_), &storage);
+  const auto result = run_training(more);
+  EXPECT_EQ(result.outcomes[0].steps, 24);
+  EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
+}
+
 TEST_F(Resume, MayReportAndSaveOtherwise) {
   TrainingJob job = rest();
   job.plan.report.metrics_steps = 3;
