@@ -48,8 +48,7 @@ struct Stream {
 class Pair {
  public:
   Pair(comm::Communicator& group, int first, int second)
-      : group_(group),
-        transport_(group.runtime().transport),
+      : transport_(group.runtime().transport),
         leads_(group.rank() == first),
         peer_(group.global(leads_ ? second : first)),
         tag_(
@@ -79,7 +78,6 @@ class Pair {
   Task<void> measure_burst();
   Task<void> measure_buffered();
 
-  comm::Communicator& group_;
   net::Transport& transport_;
   const bool leads_;
   const Rank peer_;
