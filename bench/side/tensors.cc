@@ -58,8 +58,8 @@ struct Seen {
           std::accumulate(different.begin(), different.end(), std::size_t{0})};
 }
 
-[[gnu::target("avx2"), gnu::optimize("O3")]] Seen compare_avx2(const float* data, std::size_t count,
-                                                               const float* pattern, std::size_t at) {
+[[gnu::target("avx2")]] Seen compare_avx2(const float* data, std::size_t count, const float* pattern,
+                                          std::size_t at) {
   return compare_in_chains(data, count, pattern, at);
 }
 Seen compare_plain(const float* data, std::size_t count, const float* pattern, std::size_t at) {

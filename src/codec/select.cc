@@ -136,7 +136,10 @@ bool select_largest(std::span<const float> values, std::span<std::uint32_t> indi
               values.size());
   if (chosen == 1) return select_one(values, indices.data(), path);
   if (chosen > 0 && values.size() <= kVeryFewValues) return select_by_keys(values, indices, path);
-  if (chosen == 0 || !samples(values.size(), chosen)) return select_by_histogram(values, indices);
+  // A part may want more room than the whole that the scratch was sized for: sample sizes are rounded.
+  if (chosen == 0 || !samples(values.size(), chosen) ||
+      scratch.size() < select_scratch_bytes(values.size(), chosen))
+    return select_by_histogram(values, indices);
   auto sample =
       as_span<std::uint32_t>(scratch.slice(0, sample_size(values.size(), chosen) * sizeof(std::uint32_t)));
   const std::uint32_t threshold = sampled_threshold(values, chosen, sample);

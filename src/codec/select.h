@@ -16,7 +16,8 @@ namespace taxon::codec {
 /// values collects those, with their order decided among them alone. Where that goes wrong (many entries,
 /// many equal values, a sample that misleads) histograms of magnitudes, eleven bits at a time, decide. A
 /// single value is the largest; of very few values keys are sorted halfway.
-/// REQUIRES: indices.size() <= values.size() <= 2^32; scratch of select_scratch_bytes(), aligned to 64.
+/// REQUIRES: indices.size() <= values.size() <= 2^32; scratch of select_scratch_bytes(), aligned to 64;
+/// with less it takes longer to the same.
 bool select_largest(std::span<const float> values, std::span<std::uint32_t> indices, View scratch, Isa path);
 std::size_t select_scratch_bytes(std::size_t count, std::size_t chosen);
 

@@ -213,6 +213,8 @@ std::vector<std::string> FileStorage::list(const std::string& folder) const {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     names.push_back(it->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+    fail_read(folder, error.value());
   std::sort(names.begin(), names.end());
   return names;
 }

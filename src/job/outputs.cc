@@ -89,7 +89,7 @@ class Outputs::Writer {
     progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
     const auto& resolved = info.plan.resolved;
     write("plan.yaml", plan::write_plan(info.plan));
-    if (info.start_step > 0) drop_broken_line("metrics.jsonl");
+    drop_broken_line("metrics.jsonl");
     const int together = plan::ranks_of_replica(info.plan.mesh);
     const std::string who =
         together == 1 ? fmt::format("{} workers", resolved.world_size)

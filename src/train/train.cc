@@ -520,7 +520,9 @@ void Trainer::require_finite(const Evaluation& evaluation) const {
 task::Task<void> Trainer::write(Outcome* outcome) {
   const int count = world_.model.spec().task.written_tokens;
   const data::Dataset& test = *world_.datasets.test;
-  if (count == 0 || divided_ || !test.shape().bytes || runtime().rank() != Rank(0)) co_return;
+  if (count == 0 || !std::isfinite(outcome->test.loss) || divided_ || !test.shape().bytes ||
+      runtime().rank() != Rank(0))
+    co_return;
   auto writing = on_compute(&runtime(), "write", [this, outcome, count, &test] {
     constexpr std::size_t kPrompt = 32;
     constexpr std::int64_t kFirst[] = {0};

@@ -46,6 +46,20 @@ TEST(Select, IsExact) {
     }
 }
 
+/// Of a whole range: a part's may be larger, since what is chosen of it is rounded.
+TEST(Select, NeedsNoMoreScratchThanThereIs) {
+  const auto values = gradient(262144, 7);
+  const std::size_t chosen = 262;
+  EXPECT_GT(select_scratch_bytes(262144, chosen), select_scratch_bytes(1 << 20, 1049));
+  std::vector<std::uint32_t> indices(chosen);
+  for (Isa path : paths())
+    for (std::size_t bytes : {std::size_t{0}, select_scratch_bytes(1 << 20, 1049)}) {
+      Bytes scratch(bytes, 0x55);
+      ASSERT_TRUE(select_largest(values, indices, scratch.view(), path));
+      ASSERT_EQ(indices, reference(values, chosen));
+    }
+}
+
 TEST(Select, DoesNotDependOnALuckySample) {
   std::vector<float> values(200000, 1e-3F);
   std::vector<float> spike = values;

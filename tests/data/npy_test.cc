@@ -93,6 +93,8 @@ TEST_F(Npy, NamesOfFilesMaySayTheSet) {
   plan_.options = {{"samples", "s_{set}.npy"}, {"labels", "l_{set}.npy"}};
   EXPECT_EQ(open().train->size(), 3);
   EXPECT_EQ(open().test->size(), 1);
+  plan_.options = {{"inputs", "[s_{set}.npy]"}, {"labels", "l_{set}.npy"}};
+  EXPECT_EQ(open().test->size(), 1);
 }
 
 TEST_F(Npy, FloatingPointLabelsAreTargets) {

@@ -63,6 +63,13 @@ class EachStorage : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Storage, EachStorage, testing::Bool(),
                          [](const auto& info) { return info.param ? "Memory" : "File"; });
 
+TEST(FileStorageList, OfAFolderThatCanNotBeReadIsAnErrorAndNotEmpty) {
+  const std::string loop = testing::TempDir() + "taxon_loop_" + std::to_string(getpid());
+  std::filesystem::create_symlink(loop, loop);
+  EXPECT_THAT(error_of(ErrorKind::Data, [&] { FileStorage().list(loop + "/in"); }), testing::HasSubstr(loop));
+  std::filesystem::remove(loop);
+}
+
 TEST_P(EachStorage, ReadsWhatWasWritten) {
   storage_->write_atomic(path("a/b/file"), view("first"));
   storage_->write_atomic(path("a/b/file"), view("second"));

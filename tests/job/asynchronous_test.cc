@@ -20,7 +20,7 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr int kRanks = 5, kWorkers = 4, kVictim = 2;
+constexpr int kRanks = 5, kVictim = 2;
 const char* const kLastWords = "the victim dies";
 
 plan::Plan job_plan(const char* transport) {

@@ -25,7 +25,7 @@ TEST(StepTurns, HandEachStepToTheOwnerAndBack) {
   while (const model::StepInput* step = turns.await()) {
     EXPECT_EQ(turns.current(), step);
     sizes.push_back(step->global_size);
-    turns.give_back({static_cast<double>(step->global_size) / 2, 0});
+    turns.give_back({.loss_sum = static_cast<double>(step->global_size) / 2});
     EXPECT_EQ(turns.current(), nullptr);
   }
   run.join();

@@ -503,6 +503,16 @@ TEST(BatchNorm, BuffersRoundTripAndDecideEvaluation) {
   EXPECT_EQ(fresh->evaluate(samples.inputs, samples.labels).loss_sum, after);
 }
 
+/// A share of one sample, where a map is one pixel: its variance is no number, and is not learnt.
+TEST(BatchNorm, OfOneValueLearnsNoVariance) {
+  const data::SampleShape tiny{{1, 8, 8}, 5};
+  Bound model(make("resnet18", DType::Float32, {}, tiny));
+  model.step(make_samples(tiny, 6));
+  model.step(make_samples(tiny, 1));
+  for (double value : model->buffers()) ASSERT_TRUE(std::isfinite(value));
+  for (double value : model.all_gradients()) ASSERT_TRUE(std::isfinite(value));
+}
+
 TEST(Evaluate, EqualsTheLossOfTheStep) {
   const Samples samples = make_samples(kSmall, 9);
   Bound model(make("mlp"));

@@ -126,8 +126,29 @@ TEST_F(Resume, OnOtherRanksStepsOfOtherBatchesAreAsMany) {
   EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
 }
 
+/// The perceptron's buffer counts a rank's samples.
+TEST_F(Resume, OtherRanksGoOnWithTheMeanOfTheBuffers) {
+  data::MemoryStorage storage;
+  TrainingJob first = stopping(job(4, plan_), 8, &storage);
+  const auto before = static_cast<double>(run_training(first).outcomes[0].samples);
+  TrainingJob fewer = going_on(job(2, plan_), &storage);
+  const auto all = static_cast<double>(run_training(fewer).outcomes[0].samples);
+  for (const auto& tensor : checkpoint::read_safetensors(storage, "run/model.safetensors"))
+    if (tensor.name == "seen") {
+      const auto seen = as_span<float>(ConstView(tensor.bytes.data(), tensor.bytes.size()));
+      EXPECT_FLOAT_EQ(seen[0], static_cast<float>(before / 4 + (all - before) / 2));
+      return;
+    }
+  FAIL() << "no buffer in the file";
+}
+
+TEST_F(Resume, OfAFinishedRunHasNoLoss) {
+  EXPECT_TRUE(std::isnan(run_training(rest()).outcomes[0].train_loss));
+}
+
 TEST_F(Resume, MayReportAndSaveOtherwise) {
   TrainingJob job = rest();
+  job.plan.data.threads = 3;
   job.plan.report.metrics_steps = 3;
   job.plan.checkpoint.keep = 2;
   job.plan.evaluation.every_epochs = 3;

@@ -231,7 +231,9 @@ class Opener {
 Datasets open(const OpenContext& context) {
   const auto options = context.plan.options.read<NpyOptions>();
   Opener opener(context);
-  if (options.samples.find("{set}") != std::string::npos) {
+  const auto names_set = [](const std::string& name) { return name.find("{set}") != std::string::npos; };
+  if (names_set(options.samples) || names_set(options.labels) ||
+      std::any_of(options.inputs.begin(), options.inputs.end(), names_set)) {
     const std::string& path = context.plan.path;
     const std::string& test = context.plan.test_path;
     const std::string& validation = context.plan.validation_path;

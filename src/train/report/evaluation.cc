@@ -86,16 +86,10 @@ std::vector<std::vector<std::int64_t>> Evaluator::batches_of(Range share) const 
   return batches;
 }
 
-std::size_t Evaluator::buffer_count() const {
-  std::size_t count = 0;
-  for (const model::BufferSpec& buffer : world_.model.spec().buffers) count += buffer.count();
-  return count;
-}
-
 /// Batch-norm statistics are each rank's own during training; what is evaluated and saved is their mean.
 /// Ranks that only serve have seen no sample.
 task::Task<void> Evaluator::average_buffers() {
-  std::vector<double> values(buffer_count());
+  std::vector<double> values(buffer_count(world_.model.spec()));
   const bool works = ranks_.position.data < plan::workers(plan_, ranks_.lasting.size());
   if (works) {
     auto read = on_compute(&world_.runtime, "buffers", [&] { values = world_.model.buffers(); });

@@ -24,7 +24,6 @@ class Evaluator {
   std::vector<std::vector<std::int64_t>> batches_of(Range share) const;
   model::StepOutput evaluate_share(Range share);
   task::Task<model::StepOutput> pass(Range share);
-  std::size_t buffer_count() const;
 
   TrainContext world_;
   const plan::Plan& plan_;

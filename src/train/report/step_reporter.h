@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 
 #include "train/observer.h"
@@ -33,8 +34,10 @@ class StepReporter {
   /// Both at once, where no step comes next.
   task::Task<void> flush(StepCoordinator* pace, double norm);
 
-  /// Mean over the steps of the last epoch that were seen.
-  double epoch_loss() const { return labels_ > 0 ? loss_ / static_cast<double>(labels_) : 0; }
+  /// Mean over the steps of the last epoch that were seen; not a number if there was none.
+  double epoch_loss() const {
+    return labels_ > 0 ? loss_ / static_cast<double>(labels_) : std::numeric_limits<double>::quiet_NaN();
+  }
 
  private:
   Observer& observer_;

@@ -14,8 +14,9 @@ namespace {
 // What decides what is trained, and what of it does not.
 constexpr std::string_view kDecisive[] = {"seed",   "model.",     "task.",      "data.",
                                           "batch.", "precision.", "optimiser.", "learning_rate."};
-constexpr std::string_view kIndifferent[] = {"model.memory_format", "task.sample", "data.path",
-                                             "data.prefetch", "batch.micro_batches"};
+constexpr std::string_view kIndifferent[] = {"model.memory_format", "task.sample",  "data.path",
+                                             "data.prefetch",       "data.threads", "data.check",
+                                             "batch.micro_batches"};
 // Of stages that update by themselves.
 constexpr std::string_view kOfUpdates[] = {"batch.micro_batches", "mesh.pipeline", "pipeline."};
 constexpr std::string_view kActivations = "pipeline.activations";

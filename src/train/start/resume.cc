@@ -152,6 +152,12 @@ task::Task<void> on_data(comm::Runtime* runtime, std::string name, UniqueFunctio
   co_await tensor::run(runtime->device, runtime->pending(), tensor::Stream::Data, std::move(kernel));
 }
 
+std::size_t buffer_count(const model::ModelSpec& spec) {
+  std::size_t count = 0;
+  for (const model::BufferSpec& buffer : spec.buffers) count += buffer.count();
+  return count;
+}
+
 checkpoint::LogicalTensor pack_rank_state(const model::Model& model) {
   Packer packer;
   packer.numbers(model.buffers());
@@ -183,6 +189,7 @@ void restore_rank_state(model::Model& model, const std::vector<checkpoint::Logic
   if (!state) return;
   const RankState told = unpack(*state);
   model.set_buffers(told.buffers);
+  if (told.random.empty()) return;  // of other ranks
   try {
     model.set_random_state(ConstView(told.random.data(), told.random.size()));
   } catch (const std::exception&) {
@@ -190,6 +197,33 @@ void restore_rank_state(model::Model& model, const std::vector<checkpoint::Logic
                 "the checkpoint's random state of a rank is damaged: the framework refuses it");
   }
 }
+
+namespace {
+
+/// Of running statistics what was tested and exported: the mean over those that worked. None where nobody had
+/// any, or had others.
+std::optional<checkpoint::LogicalTensor> mean_buffers(const Restored& restored, std::size_t size) {
+  std::vector<double> sums(size, 0.0);
+  const auto& ranks = restored.checkpoint.per_rank;
+  const auto workers = std::min(
+      ranks.size(), static_cast<std::size_t>(plan::workers(restored.plan, restored.checkpoint.world_size)));
+  for (std::size_t r = 0; r < workers; ++r) {
+    const auto* state = find_tensor(ranks[r], kModelState);
+    const std::vector<double> buffers = state ? unpack(*state).buffers : std::vector<double>();
+    if (buffers.size() != size) return std::nullopt;
+    for (std::size_t i = 0; i < size; ++i) sums[i] += buffers[i];
+  }
+  if (size == 0 || workers == 0) return std::nullopt;
+  for (double& sum : sums) sum /= static_cast<double>(workers);
+  Packer packer;
+  packer.numbers(sums);
+  packer.bytes({});
+  auto bytes = packer.take();
+  const auto count = static_cast<std::int64_t>(bytes.size());
+  return checkpoint::LogicalTensor{kModelState, DType::UInt8, {count}, std::move(bytes)};
+}
+
+}  // namespace
 
 void require_rank_state(const model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors,
                         const std::string& path) {
@@ -312,6 +346,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   const LevelLinks links = co_await probe_levels(ranks, &options->plan, &options->own);
   plan::ResolvedPlan resolved_before;
   bool same_mesh = false;
+  std::optional<checkpoint::LogicalTensor> buffers;  // of other ranks
   if (root) {
     if (ranks.replica) {
       run_start.plan = co_await share_plan(ranks.replica, options);
@@ -319,6 +354,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     std::optional<Restored> restored = co_await find_restored(world, options, ranks, whole);
     if (restored) {
       same_mesh = restored->same_mesh;
+      if (!same_mesh) buffers = mean_buffers(*restored, buffer_count(world.model.spec()));
       run_start.restored = std::move(restored->checkpoint);
       run_start.parameters = std::move(restored->parameters);
       resolved_before = std::move(restored->plan.resolved);
@@ -363,6 +399,8 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     std::vector<checkpoint::LogicalTensor> shares;
     if (run_start.restored && !same_world)
       shares = share_kept(*run_start.restored, run_start.plan, ranks.group.size());
+    const bool shared = !shares.empty();
+    if (buffers) shares.push_back(*buffers);
     for (std::size_t r = 0; r < rank_tensors.size(); ++r) {
       Packer packer;
       packer.tensors(same_world ? run_start.restored->per_rank[r] : shares);
@@ -370,12 +408,11 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     }
     if (run_start.restored && !same_world)
       world.observer.noticed(
-          shares.empty()
-              ? "the checkpoint is of another world size or mesh: buffers, random state and what else a rank "
-                "had for "
-                "itself start as in a fresh run"
-              : "the checkpoint is of another world size: buffers and random state start as in a fresh run, "
-                "and each rank gets an equal share of what all had kept and not sent");
+          fmt::format("the checkpoint is of another world size or mesh: {} as in a fresh run{}",
+                      buffers ? "buffers are the mean of what its ranks had, random state starts"
+                              : "buffers and random state start",
+                      shared ? ", and each rank gets an equal share of what all had kept and not sent"
+                             : ", as does what else a rank had for itself"));
   }
   Packer packer;
   if (root) {

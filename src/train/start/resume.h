@@ -65,6 +65,9 @@ struct RankGroups {
   int node = 0;
 };
 
+/// Elements of all buffers.
+std::size_t buffer_count(const model::ModelSpec& spec);
+
 /// What of the model differs per rank: its buffers and its random state. Back: does nothing if `tensors` has
 /// none; throws Error{Checkpoint} for one that the model can't take over.
 checkpoint::LogicalTensor pack_rank_state(const model::Model& model);

@@ -105,8 +105,11 @@ std::vector<at::Tensor> Interpreter::run(const Part& part, std::span<const at::T
   }
   if (mode == Mode::Train) {
     at::NoGradGuard no_grad;
+    // A batch norm that saw one value of each channel gives no number for their variance.
+    const bool alone = inputs[0].size(0) == 1;
     for (const auto& [buffer, next] : part.mutations)
-      values[buffer].toTensor().copy_(values[next].toTensor());
+      if (const at::Tensor& value = values[next].toTensor(); !alone || value.isfinite().all().item<bool>())
+        values[buffer].toTensor().copy_(value);
   }
   std::vector<at::Tensor> outputs;
   for (const Slot slot : part.outputs) outputs.push_back(values[slot].toTensor());

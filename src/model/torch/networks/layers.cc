@@ -93,8 +93,12 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
   if (is_training()) num_batches_tracked_ += 1;
   bool widen = input.scalar_type() == at::kBFloat16;
   auto wide = [&](const at::Tensor& tensor) { return widen ? tensor.to(at::kFloat) : tensor; };
-  at::Tensor output = at::batch_norm(wide(input), wide(weight_), wide(bias_), running_mean_, running_var_,
-                                     is_training(), kMomentum, kEpsilon, /*cudnn_enabled=*/false);
+  // One value of each channel has no variance that the running one could take in.
+  const bool learns = !is_training() || input.numel() > input.size(1);
+  const at::Tensor none;
+  at::Tensor output = at::batch_norm(wide(input), wide(weight_), wide(bias_), learns ? running_mean_ : none,
+                                     learns ? running_var_ : none, is_training(), kMomentum, kEpsilon,
+                                     /*cudnn_enabled=*/false);
   return widen ? output.to(at::kBFloat16) : output;
 }
 
