@@ -101,6 +101,12 @@ class TarReader {
   bool opened_ = false;
 };
 
+/// Of an archive whose names are said to be UTF-8 in it, whatever the process's locale is; or as it has them.
+const char* name_of(archive_entry* entry) {
+  const char* name = archive_entry_pathname_utf8(entry);
+  return name ? name : archive_entry_pathname(entry);
+}
+
 }  // namespace
 
 std::vector<TarEntry> list_tar(const Storage& storage, const std::string& path, FaultLog& faults) {
@@ -109,7 +115,7 @@ std::vector<TarEntry> list_tar(const Storage& storage, const std::string& path, 
   std::vector<TarEntry> entries;
   archive_entry* entry = nullptr;
   int result = reader.opened() ? reader.next(&entry) : ARCHIVE_FATAL;
-  if (result != ARCHIVE_OK && result != ARCHIVE_EOF)
+  if (result != ARCHIVE_OK && result != ARCHIVE_WARN && result != ARCHIVE_EOF)
     fail(path, fmt::format("is no tar archive: {}; a compressed one must be unpacked first", reader.why()));
   bool is_file = false;
   for (; result == ARCHIVE_OK || result == ARCHIVE_WARN; result = reader.next(&entry)) {
@@ -117,7 +123,7 @@ std::vector<TarEntry> list_tar(const Storage& storage, const std::string& path, 
     if (is_file) entries.back().end = here;
     is_file = archive_entry_filetype(entry) == AE_IFREG;
     if (!is_file) continue;
-    const char* name = archive_entry_pathname(entry);
+    const char* name = name_of(entry);
     const auto bytes = static_cast<std::uint64_t>(std::max<la_int64_t>(0, archive_entry_size(entry)));
     if (bytes > size - std::min(size, here)) {
       faults.found(fmt::format("{}: {}", path, name ? name : "?"), "is cut short: the archive ends in it");

@@ -47,6 +47,39 @@ std::vector<std::byte> tar(const Files& files) {
   return bytes;
 }
 
+void append_entry(std::vector<std::byte>& tar, char type, const std::vector<std::byte>& content) {
+  std::string head(512, '\0');
+  head.replace(0, 5, "entry");
+  head.replace(100, 7, "0000644");
+  head.replace(108, 7, "0000000");
+  head.replace(116, 7, "0000000");
+  head.replace(124, 11, fmt::format("{:011o}", content.size()));
+  head.replace(136, 11, "00000000000");
+  head.replace(148, 8, 8, ' ');
+  head[156] = type;
+  head.replace(257, 5, "ustar");
+  head.replace(263, 2, "00");
+  int sum = 0;
+  for (const char c : head) sum += static_cast<unsigned char>(c);
+  head.replace(148, 6, fmt::format("{:06o}", sum));
+  const auto bytes = text(head);
+  tar.insert(tar.end(), bytes.begin(), bytes.end());
+  tar.insert(tar.end(), content.begin(), content.end());
+  tar.resize((tar.size() + 511) / 512 * 512);
+}
+
+/// As Python's tarfile writes names that are not ASCII (libarchive's writer needs a locale of UTF-8).
+std::vector<std::byte> tar_of_utf8(const Files& files) {
+  std::vector<std::byte> all;
+  for (const auto& [name, content] : files) {
+    const std::string record = " path=" + name + "\n";
+    append_entry(all, 'x', text(fmt::format("{}{}", record.size() + 2, record)));
+    append_entry(all, '0', content);
+  }
+  all.resize(all.size() + 1024);
+  return all;
+}
+
 class WebDataset : public testing::Test {
  protected:
   WebDataset() {
@@ -79,6 +112,17 @@ TEST_F(WebDataset, SamplesAreFilesOfOneName) {
   EXPECT_FLOAT_EQ(inputs[96 + 32] * 255, 99);
   EXPECT_EQ(sets.test->size(), 1);
   EXPECT_THAT(sets.faults->news().value(), HasSubstr("/d/train/1.tar: x/c: has no image"));
+}
+
+/// As Python's tarfile writes them, whatever the locale is.
+TEST_F(WebDataset, NamesMayBeAnyUtf8) {
+  put(storage_, "/d/train/0.tar",
+      tar_of_utf8({{"größe.png", test::png(plain(4, 4, 1, 2, 3), 4, 4)},
+                   {"größe.cls", text("0")},
+                   {"大.png", test::png(plain(4, 4, 1, 2, 3), 4, 4)},
+                   {"大.cls", text("1")}}));
+  storage_.remove("/d/train/1.tar");
+  EXPECT_THAT(test::all_of(*open_datasets(plan_, storage_).train).second, ElementsAre(0, 1));
 }
 
 TEST_F(WebDataset, FaultySamplesAreNamed) {
