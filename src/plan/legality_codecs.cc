@@ -166,6 +166,17 @@ Violation decays_errors(const LegalityInput&, const LevelPlan& level) {
                 fmt::format("momentum is {}", level.codec.momentum));
 }
 
+/// As exchange::keeps_errors().
+Violation decay_kept(const LegalityInput& c, const LevelPlan& level) {
+  const Catalogue::Codec codec = codec_of(c, level);
+  const FeedbackKind feedback = level.codec.feedback;
+  const bool keeps = feedback == FeedbackKind::Auto
+                         ? !codec.votes && (codec.biased || level.codec.momentum > 0)
+                         : feedback != FeedbackKind::None;
+  return unless(level.codec.decay == 1 || keeps,
+                fmt::format("codec is {}, feedback is {}", codec.name, to_string(feedback)));
+}
+
 Violation momentum_kept(const LegalityInput& c, const LevelPlan& level) {
   return unless(
       level.codec.momentum == 0 || level.codec.feedback != FeedbackKind::None || codec_of(c, level).votes,
@@ -252,6 +263,8 @@ constexpr LegalityRow kRows[] = {
      [](const LegalityInput& c) { return any_coded(c, momentum_of_gradients); }},
     {"exchange.levels.codec.decay", "must be 1 where the codec has momentum, which decays velocities",
      [](const LegalityInput& c) { return any_coded(c, decays_errors); }},
+    {"exchange.levels.codec.decay", "needs a memory of errors, which fades by it",
+     [](const LegalityInput& c) { return any_coded(c, decay_kept); }},
     {"exchange.levels.codec.momentum", "needs a memory of errors, which velocities are added to",
      [](const LegalityInput& c) { return any_coded(c, momentum_kept); }},
     {"exchange.levels.codec.feedback",

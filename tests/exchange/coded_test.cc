@@ -270,16 +270,29 @@ TEST(CodedOwnRows, AreFoundBeforeThoseOfTheTable) {
   EXPECT_EQ(dense.state, std::vector<double>(c.count));  // no memory: the row says that it is not biased
 }
 
+std::vector<std::size_t> entries_of(const std::vector<float>& sum) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    if (sum[i] != 0) places.push_back(i);
+  return places;
+}
+
+TEST(CodedReuse, BeginsWithASketchAfterDenseSteps) {
+  Case c{coded_level("sketch_reused"), 2, 3000};
+  c.level.codec.dense_steps = 1;
+  const Seen seen = reduce_in_group(c);
+  EXPECT_GT(entries_of(seen.sums[0]).size(), 2900u);
+  for (int step : {1, 2, 3}) {
+    const auto places = entries_of(seen.sums[static_cast<std::size_t>(step)]);
+    EXPECT_EQ(places.size(), 150u) << step;
+    EXPECT_GT(places.back(), 2500u) << "the first ones, whatever they are";
+  }
+}
+
 TEST(CodedReuse, OneSketchServesSeveralStepsWithOtherEntriesInEach) {
   Case c{coded_level("sketch_reused"), 2, 3000};
   const Seen seen = reduce_in_group(c);
-  auto entries = [&](int step) {
-    std::vector<std::size_t> places;
-    const auto& sum = seen.sums[static_cast<std::size_t>(step)];
-    for (std::size_t i = 0; i < sum.size(); ++i)
-      if (sum[i] != 0) places.push_back(i);
-    return places;
-  };
+  auto entries = [&](int step) { return entries_of(seen.sums[static_cast<std::size_t>(step)]); };
   std::vector<std::size_t> all;
   for (int step : {0, 1, 2}) {
     const auto places = entries(step);

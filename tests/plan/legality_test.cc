@@ -454,6 +454,9 @@ std::vector<Illegal> illegal_plans() {
          p.optimiser.rule = "sgd";
          p.exchange.levels[0].codec = {.name = "top_k", .decay = 0.9, .momentum = 0.9};
        }},
+      {"exchange.levels.codec.decay: needs a memory of errors, which fades by it: codec is qsgd, feedback is "
+       "auto",
+       [](Plan& p) { p.exchange.levels[0].codec = {.name = "qsgd", .decay = 0.9}; }},
       {"exchange.levels.codec.momentum: needs a memory of errors, which velocities are added to: feedback is "
        "none",
        [](Plan& p) {

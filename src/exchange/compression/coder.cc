@@ -89,9 +89,12 @@ CompressedReduce Coder::reduce_of_part(comm::Communicator& group, const LevelTra
       codec::mix(codec::mix(seed_ + static_cast<std::uint64_t>(transfer.round)) + transfer.unit);
   const std::uint64_t own = codec::mix(shared + static_cast<std::uint64_t>(group.rank()) + 1);
   const comm::Call call{values, DType::Float32, transfer.unit, transfer.lane};
+  // What comes round begins with the first step that is coded.
+  const std::int64_t dense = transfer.meeting ? 0 : std::min<std::int64_t>(transfer.round, plan_.dense_steps);
+  const std::int64_t coded = transfer.turn() - dense;
   const auto cycle = static_cast<std::int64_t>(stage.feedbacks.size());
-  const auto turn = static_cast<std::size_t>(cycle > 1 ? transfer.turn() % cycle : 0);
-  CompressedReduce reduce{group, stage.codec->in_turn(transfer.turn()), stage.feedbacks[turn], call};
+  const auto turn = static_cast<std::size_t>(cycle > 1 ? coded % cycle : 0);
+  CompressedReduce reduce{group, stage.codec->in_turn(coded), stage.feedbacks[turn], call};
   reduce.work = &work_;
   reduce.collective = collective_;
   reduce.own_collectives = own_collectives_;
