@@ -93,8 +93,8 @@ task::Task<plan::Plan> share_plan(ReplicaGroup* replica, const TrainOptions* opt
   co_return told_by(first, Unpacker(told, first).text(), options->plan);
 }
 
-/// Whether a checkpoint was written by as many ranks that were laid out alike: what one of them had at
-/// servers, or of its node's, is then this rank's.
+/// Whether a checkpoint was written by as many ranks that were laid out alike: what one of them owned as a
+/// server is then this rank's.
 bool has_mesh(const Restored& restored, const TrainOptions& options, const RankGroups& ranks) {
   const plan::MeshPlan &before = restored.plan.mesh, &mesh = options.plan.mesh;
   return restored.checkpoint.world_size == ranks.group.size() && before.pipeline == mesh.pipeline &&
@@ -158,21 +158,21 @@ std::size_t buffer_count(const model::ModelSpec& spec) {
   return count;
 }
 
-checkpoint::LogicalTensor pack_rank_state(const model::Model& model) {
-  Packer packer;
-  packer.numbers(model.buffers());
-  packer.bytes(model.random_state());
-  auto state = packer.take();
-  auto size = static_cast<std::int64_t>(state.size());
-  return {kModelState, DType::UInt8, {size}, std::move(state)};
-}
-
 namespace {
 
 struct RankState {
   std::vector<double> buffers;
-  std::vector<std::byte> random;
+  std::vector<std::byte> random;  // empty: of other ranks
 };
+
+checkpoint::LogicalTensor pack(const RankState& state) {
+  Packer packer;
+  packer.numbers(state.buffers);
+  packer.bytes(state.random);
+  auto bytes = packer.take();
+  auto size = static_cast<std::int64_t>(bytes.size());
+  return {kModelState, DType::UInt8, {size}, std::move(bytes)};
+}
 
 RankState unpack(const checkpoint::LogicalTensor& tensor) {
   Unpacker unpacker(tensor.bytes);
@@ -184,12 +184,16 @@ RankState unpack(const checkpoint::LogicalTensor& tensor) {
 
 }  // namespace
 
+checkpoint::LogicalTensor pack_rank_state(const model::Model& model) {
+  return pack({model.buffers(), model.random_state()});
+}
+
 void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors) {
   const auto* state = find_tensor(tensors, kModelState);
   if (!state) return;
   const RankState told = unpack(*state);
   model.set_buffers(told.buffers);
-  if (told.random.empty()) return;  // of other ranks
+  if (told.random.empty()) return;
   try {
     model.set_random_state(ConstView(told.random.data(), told.random.size()));
   } catch (const std::exception&) {
@@ -215,12 +219,7 @@ std::optional<checkpoint::LogicalTensor> mean_buffers(const Restored& restored, 
   }
   if (size == 0 || workers == 0) return std::nullopt;
   for (double& sum : sums) sum /= static_cast<double>(workers);
-  Packer packer;
-  packer.numbers(sums);
-  packer.bytes({});
-  auto bytes = packer.take();
-  const auto count = static_cast<std::int64_t>(bytes.size());
-  return checkpoint::LogicalTensor{kModelState, DType::UInt8, {count}, std::move(bytes)};
+  return pack({std::move(sums), {}});
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ struct RankGroups {
 /// Elements of all buffers.
 std::size_t buffer_count(const model::ModelSpec& spec);
 
-/// What of the model differs per rank: its buffers and its random state. Back: does nothing if `tensors` has
+/// What of the model differs per rank: its buffers and its random state (of other ranks: no random state,
+/// and the model keeps its own). Back: does nothing if `tensors` has
 /// none; throws Error{Checkpoint} for one that the model can't take over.
 checkpoint::LogicalTensor pack_rank_state(const model::Model& model);
 void restore_rank_state(model::Model& model, const std::vector<checkpoint::LogicalTensor>& tensors);
