@@ -18,9 +18,13 @@
 
 namespace taxon::control {
 
-/// A port of 127.0.0.1 that was free a moment ago.
+/// A port of 127.0.0.1 that nobody else gets while this process lives: it is bound and nobody listens there,
+/// and a rank 0 may bind it too.
 inline std::uint16_t free_port() {
-  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  static std::vector<Fd> reserved;
+  Fd& fd = reserved.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

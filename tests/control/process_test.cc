@@ -88,7 +88,7 @@ TEST_F(Processes, AStoppedRankIsReportedEachTimeAndTheRunGoesOn) {
     rank(2).signal(SIGSTOP);
     for (int r : {0, 1}) EXPECT_NE(rank(r).line_with("event: rank 2 has been silent for"), "");
     rank(2).signal(SIGCONT);
-    for (int r : {0, 1}) EXPECT_THAT(rank(r).line_with("back"), HasSubstr("event: rank 2 is back after"));
+    for (int r : {0, 1}) EXPECT_NE(rank(r).line_with("event: rank 2 is back after"), "");
   }
   say_to_all("exchange");
   for (int r = 0; r < 3; ++r) EXPECT_EQ(rank(r).line_with("exchanged"), "exchanged 3\n");
@@ -101,7 +101,7 @@ TEST_F(Processes, AStoppedRankZeroIsReportedAndTheRunGoesOn) {
   rank(0).signal(SIGSTOP);
   for (int r : {1, 2}) EXPECT_NE(rank(r).line_with("event: rank 0 has been silent for"), "");
   rank(0).signal(SIGCONT);
-  for (int r : {1, 2}) EXPECT_THAT(rank(r).line_with("back"), HasSubstr("event: rank 0 is back after"));
+  for (int r : {1, 2}) EXPECT_NE(rank(r).line_with("event: rank 0 is back after"), "");
   say_to_all("exchange");
   // Rank 0 was away itself: it blames nobody.
   for (int r = 0; r < 3; ++r) EXPECT_EQ(rank(r).line_with(""), "exchanged 3\n");

@@ -202,8 +202,9 @@ TEST(Session, EndingWithoutAWordIsALoss) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), ErrorKind::PeerLost);
     EXPECT_EQ(error->context().rank, Rank(1));
-    EXPECT_THAT(error->what(),
-                HasSubstr("rank 1 was lost: its connection closed without a goodbye (process "));
+    // Closed, or reset where something was still to be read.
+    EXPECT_THAT(error->what(), HasSubstr("rank 1 was lost: its connection "));
+    EXPECT_THAT(error->what(), HasSubstr(" (process "));
   }
 }
 
@@ -292,7 +293,7 @@ TEST(Session, WhoIsSilentAgainAfterItsReturnIsReportedAgainAndNoHangIsInBetween)
   std::promise<void> first, second;  // rank 2 answers nothing until they are kept
   std::shared_future<void> back_once = first.get_future(), back_again = second.get_future();
   auto sessions = start_job(3, [](JoinOptions& options) {
-    options.timeouts.silence = std::chrono::milliseconds(500);
+    options.timeouts.silence = std::chrono::seconds(2);
     options.timeouts.hang = std::chrono::hours(1);
   });
   auto is_about_rank_2 = [](const auto& event) { return event.rank == Rank(2); };

@@ -33,7 +33,7 @@ task::Task<void> use_all(net::Transport* transport, int credits, std::vector<int
   lane.begin(keys.empty() ? std::vector<int>(arrivals.size(), 0) : keys);
   task::Scope scope(rig.runtime.pending());
   for (int sequence : arrivals)
-    scope.spawn(use(&lane, sequence, std::chrono::milliseconds(1 + sequence), &rig.runtime, log));
+    scope.spawn(use(&lane, sequence, std::chrono::milliseconds(20 * (1 + sequence)), &rig.runtime, log));
   co_await scope.join();
 }
 

@@ -79,16 +79,18 @@ class RunningLab(unittest.TestCase):
     def test_bytes_travel_between_hosts_at_the_link_rate(self):
         size = 4_000_000  # 0.32 s at 100 Mbit/s
         receive = ("import socket\ns = socket.create_server(('', 7000)); print('ready', flush=True)\nc, _ = s.accept()\n"
-                   "import time; n = 0; t = time.monotonic()\nwhile b := c.recv(1 << 16): n += len(b)\n"
-                   "print(n, time.monotonic() - t)")
-        send = f"import socket\nsocket.create_connection(('host1', 7000)).sendall(bytes({size}))"
+                   "n = 0\nwhile b := c.recv(1 << 16): n += len(b)\n"
+                   "c.sendall(b'!'); print(n)")
+        # The sender's time: a receiver that is late finds bytes that were on their way before its clock began.
+        send = (f"import socket, time\nc = socket.create_connection(('host1', 7000)); t = time.monotonic(); c.sendall(bytes({size}))\n"
+                "c.shutdown(socket.SHUT_WR); c.recv(1); print(time.monotonic() - t)")
         receiver = subprocess.Popen([LAB, "exec", "--name", NAME, "1", "--", sys.executable, "-c", receive],
                                     stdout=subprocess.PIPE, text=True)
         receiver.stdout.readline()
-        self.assertEqual(in_host(0, sys.executable, "-c", send).returncode, 0)
-        received, seconds = receiver.communicate(timeout=HANGS)[0].split()
-        self.assertEqual(int(received), size)
-        self.assertGreater(float(seconds), 0.9 * size * 8 / 100e6)  # shaped: never faster than the link
+        sender = in_host(0, sys.executable, "-c", send)
+        self.assertEqual(sender.returncode, 0)
+        self.assertEqual(int(receiver.communicate(timeout=HANGS)[0]), size)
+        self.assertGreater(float(sender.stdout), 0.9 * size * 8 / 100e6)  # shaped: never faster than the link
 
     def test_connections_of_every_host_use_reno_and_the_machines_own_do_as_before(self):
         path = "/proc/sys/net/ipv4/tcp_congestion_control"

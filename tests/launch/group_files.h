@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -13,8 +14,9 @@ namespace taxon::launch {
 /// Files as the kernel shows them of control groups.
 class GroupFiles : public testing::Test {
  protected:
-  GroupFiles() : root_(std::filesystem::path(testing::TempDir()) / "control_groups") {
-    std::filesystem::remove_all(root_);
+  GroupFiles() {
+    std::string folder = testing::TempDir() + "control_groups_XXXXXX";
+    root_ = mkdtemp(folder.data());
   }
   ~GroupFiles() override { std::filesystem::remove_all(root_); }
   void write(const std::string& path, const std::string& text) {

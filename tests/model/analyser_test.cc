@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 
@@ -18,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const data::SampleShape kImages{{1, 12, 12}, 5};
+const data::SampleShape kDigitImages{{1, 12, 12}, 5};
 const data::SampleShape kVectors{{6}, 3};
 const data::SampleShape kSequences{{8, 4}, 3};
 
@@ -30,7 +31,7 @@ class AnalyserTest : public ::testing::Test {
   static std::unique_ptr<Model> bundled(const std::string& name, DType compute = DType::Float32,
                                         plan::MemoryFormat memory_format = plan::MemoryFormat::Auto) {
     plan::ModelPlan plan{.name = name, .memory_format = memory_format};
-    return make_model({.plan = &plan, .shape = kImages, .compute = compute, .seed = 11});
+    return make_model({.plan = &plan, .shape = kDigitImages, .compute = compute, .seed = 11});
   }
   static std::unique_ptr<Model> load(const std::string& file, const data::SampleShape& shape) {
     plan::ModelPlan plan{.name = "", .torchscript = file};
@@ -99,9 +100,11 @@ def forward(self, x):
   }
 
  private:
-  std::filesystem::path folder_ = std::filesystem::path(::testing::TempDir()) /
-                                  ("taxon_analyser_" + std::to_string(::getpid()) +
-                                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  static std::string make_folder() {
+    std::string folder = ::testing::TempDir() + "taxon_analyser_XXXXXX";
+    return ::mkdtemp(folder.data());
+  }
+  std::filesystem::path folder_ = make_folder();
 };
 
 /// A model twice, with the analyser and without it, through the same steps.
@@ -132,14 +135,14 @@ class Twins {
   Bound placed, copied;
 };
 
-struct Subject {
+struct Traced {
   std::string name;
   std::int64_t copied;     // gradients that no layer writes into the arena itself
   std::int64_t rest = 0;   // those of another layout than their parameters
   std::int64_t known = 3;  // steps until every length of the graph has been traced
 };
 
-class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subject> {
+class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Traced> {
  protected:
   // What oneDNN's recurrent layers, which newer releases of libtorch take, allocate depends on the length of
   // the sequence; the graph is meant here.
@@ -147,13 +150,13 @@ class CopiesOf : public AnalyserTest, public ::testing::WithParamInterface<Subje
   ~CopiesOf() override { at::globalContext().setUserEnabledMkldnn(true); }
   const data::SampleShape& shape() const {
     const std::string& name = GetParam().name;
-    return name == "lstm" || name == "loop" ? kSequences : kImages;
+    return name == "lstm" || name == "loop" ? kSequences : kDigitImages;
   }
   std::unique_ptr<Model> make() const {
     const std::string& name = GetParam().name;
     if (name == "lstm") return load(lstm(), kSequences);
     if (name == "loop") return load(loop(), kSequences);
-    if (name == "convolutions") return load(convolutions(), kImages);
+    if (name == "convolutions") return load(convolutions(), kDigitImages);
     if (name == "cnn_contiguous") return bundled("cnn", DType::Float32, plan::MemoryFormat::Contiguous);
     if (name == "resnet18_channels_last")
       return bundled("resnet18", DType::Float32, plan::MemoryFormat::ChannelsLast);
@@ -187,15 +190,15 @@ TEST_P(CopiesOf, AreZeroOnceAllIsTracedWithTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CopiesOf,
-                         ::testing::Values(Subject{"mlp", 3}, Subject{"lenet5", 7}, Subject{"cnn", 6},
-                                           Subject{"cnn_contiguous", 6}, Subject{"resnet18", 61},
-                                           Subject{"resnet18_channels_last", 61}, Subject{"lstm", 5, 0, 5},
-                                           Subject{"loop", 4}, Subject{"convolutions", 6}),
+                         ::testing::Values(Traced{"mlp", 3}, Traced{"lenet5", 7}, Traced{"cnn", 6},
+                                           Traced{"cnn_contiguous", 6}, Traced{"resnet18", 61},
+                                           Traced{"resnet18_channels_last", 61}, Traced{"lstm", 5, 0, 5},
+                                           Traced{"loop", 4}, Traced{"convolutions", 6}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(AnalyserTest, CrossingsNameTheirTensorsAndCountCopies) {
   Twins twins([] { return bundled("mlp"); });
-  for (int step = 0; step < 3; ++step) twins.step(make_samples(kImages, 4));
+  for (int step = 0; step < 3; ++step) twins.step(make_samples(kDigitImages, 4));
   const GradientTransfer weight = twins.placed->crossings()[0], bias = twins.placed->crossings()[1];
   EXPECT_EQ(weight.name, "fc1.weight");
   EXPECT_EQ(weight.bytes, 4 * 144 * 256);
@@ -211,10 +214,10 @@ TEST_F(AnalyserTest, CrossingsNameTheirTensorsAndCountCopies) {
 TEST_F(AnalyserTest, FactorsOfSharesThatDifferAreDynamic) {
   Bound model(bundled("mlp"));
   model.leave_factors(6);
-  model.step(make_samples(kImages, 6), 1, 12);
-  model.step(make_samples(kImages, 6), 1, 12);
+  model.step(make_samples(kDigitImages, 6), 1, 12);
+  model.step(make_samples(kDigitImages, 6), 1, 12);
   EXPECT_EQ(model->crossings()[0].shape, GradientTransfer::Shape::Static);
-  model.step(make_samples(kImages, 5), 1, 12);
+  model.step(make_samples(kDigitImages, 5), 1, 12);
   EXPECT_EQ(model->crossings()[0].shape, GradientTransfer::Shape::Dynamic);
   EXPECT_EQ(model->crossings()[1].shape, GradientTransfer::Shape::Static);
   EXPECT_EQ(model->crossings()[0].bytes, 4 * 5 * (144 + 256));
@@ -316,29 +319,29 @@ TEST_F(AnalyserTest, ATransposedGradientIsCopiedInEveryStep) {
 
 TEST_F(AnalyserTest, LaterMicroBatchesAddToWhatTheFirstPutInPlace) {
   Twins twins([] { return bundled("lenet5"); });
-  for (int step = 0; step < 2; ++step) twins.step(make_samples(kImages, 6), 3);
+  for (int step = 0; step < 2; ++step) twins.step(make_samples(kDigitImages, 6), 3);
   EXPECT_EQ(twins.placed->copies().copies, 2 * 7);
   EXPECT_EQ(twins.copied->copies().copies, 3 * 7);
   EXPECT_THAT(twins.placed->crossings()[0].why, HasSubstr("micro-batch"));
-  EXPECT_EQ(twins.step(make_samples(kImages, 6)), 0);
+  EXPECT_EQ(twins.step(make_samples(kDigitImages, 6)), 0);
 }
 
 TEST_F(AnalyserTest, OtherTypesArePlacedWhereNothingIsConverted) {
   Twins half([] { return bundled("lenet5", DType::BFloat16); }, DType::BFloat16);
   Twins wide([] { return bundled("lenet5", DType::Float64); }, DType::Float64);
   for (int step = 0; step < 4; ++step) {
-    half.step(make_samples(kImages, 4));
-    wide.step(make_samples(kImages, 4));
+    half.step(make_samples(kDigitImages, 4));
+    wide.step(make_samples(kDigitImages, 4));
   }
   EXPECT_EQ(half.placed->copies().copies, 0);
   EXPECT_EQ(wide.placed->copies().copies, 0);
   Bound mixed(bundled("lenet5", DType::BFloat16), DType::BFloat16, DType::Float32);
-  for (int step = 0; step < 4; ++step) mixed.step(make_samples(kImages, 4));
+  for (int step = 0; step < 4; ++step) mixed.step(make_samples(kDigitImages, 4));
   EXPECT_EQ(mixed->copies().copies, 10);
 }
 
 TEST_F(AnalyserTest, PiecesArePlacedToo) {
-  const Samples samples = make_samples(kImages, 4);
+  const Samples samples = make_samples(kDigitImages, 4);
   for (const char* name : {"lenet5", "resnet18"}) {
     Bound whole(bundled(name)), pieces(bundled(name));
     Binding binding = pieces.binding();
@@ -358,7 +361,7 @@ TEST_F(AnalyserTest, PiecesArePlacedToo) {
 }
 
 TEST_F(AnalyserTest, ArenasThatTakeTurnsAreFilledInTurn) {
-  const Samples samples = make_samples(kImages, 4);
+  const Samples samples = make_samples(kDigitImages, 4);
   Bound model(bundled("lenet5"));
   tensor::Arena other(DType::Float32, model.gradients.size());
   Binding binding = model.binding();

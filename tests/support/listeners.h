@@ -49,14 +49,18 @@ inline std::set<std::string> listening_addresses() {
 }
 
 /// Gives this process a network of its own with loopback and two interfaces, 10.9.0.1 and 10.8.0.1. False:
-/// the kernel does not let it.
+/// the kernel does not let it. It says up to a second late that a link is up, and UCX passes over those of
+/// which it has not.
 inline bool enter_network_of_its_own() {
   return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
          std::system(
              "mount --make-rprivate / && mount -t sysfs sysfs /sys && ip link set lo up && ip link add one "
              "type veth peer name two && "
              "ip addr add 10.9.0.1/24 dev one && ip link set one up && "
-             "ip addr add 10.8.0.1/24 dev two && ip link set two up") == 0;
+             "ip addr add 10.8.0.1/24 dev two && ip link set two up && "
+             "for link in one two; do timeout 30 sh -c "
+             "'until ip -o link show dev $0 | grep -q \"state UP\"; do sleep 0.01; done' $link || exit 1; "
+             "done") == 0;
 }
 
 }  // namespace taxon::test

@@ -78,8 +78,9 @@ class Process {
   std::vector<int> sockets_;  // to each other process; -1 at the own index
 };
 
-/// Processes end by themselves after this many seconds.
-constexpr unsigned kProcessSeconds = 60;
+/// Processes end by themselves after this many seconds: those that hang, however slow the machine, and before
+/// the test driver ends the test.
+constexpr unsigned kProcessSeconds = 400;
 
 namespace detail {
 [[noreturn]] inline void become_child(const Process& process, const std::function<int(Process&)>& body) {

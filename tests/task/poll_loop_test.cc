@@ -34,7 +34,7 @@ Task<void> sleep_note(World* w, Instant when, std::string name) {
 
 Task<void> sleepers(World* w) {
   Scope scope(w->waits);
-  Instant start = w->loop.now() + 2ms;
+  Instant start = w->loop.now() + 50ms;  // all are asleep by then, or nearly always
   auto late = sleep_note(w, start + 1ms, "late");
   auto tie1 = sleep_note(w, start, "tie 1");
   auto tie2 = sleep_note(w, start, "tie 2");

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "checkpoint/safetensors.h"
@@ -150,13 +151,19 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
   }
   /// A file of small images of five classes.
   static std::string table() {
-    const std::string path = ::testing::TempDir() + fmt::format("taxon_table_{}.csv", ::getpid());
-    std::ofstream file(path);
-    for (int row = 0; row < 80; ++row) {
-      for (int i = 0; i < 36; ++i) file << std::sin(0.7 * (36 * row + i)) + (i % 5 == row % 5) << ",";
-      file << row % 5 << "\n";
-    }
-    return path;
+    struct Table {
+      Table() {
+        std::ofstream file(path);
+        for (int row = 0; row < 80; ++row) {
+          for (int i = 0; i < 36; ++i) file << std::sin(0.7 * (36 * row + i)) + (i % 5 == row % 5) << ",";
+          file << row % 5 << "\n";
+        }
+      }
+      ~Table() { std::filesystem::remove(path); }
+      const std::string path = ::testing::TempDir() + fmt::format("taxon_table_{}.csv", ::getpid());
+    };
+    static const Table table;
+    return table.path;
   }
   static int ranks_of(const plan::Plan& plan, int replicas) {
     return replicas * plan.mesh.pipeline * plan.mesh.tensor;
