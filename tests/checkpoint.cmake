@@ -1,1 +1,1 @@
-taxon_test(checkpoint DEPS checkpoint LIBS nlohmann_json::nlohmann_json)
+taxon_test(checkpoint UNITY 4 DEPS checkpoint LIBS nlohmann_json::nlohmann_json)

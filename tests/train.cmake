@@ -1,1 +1,1 @@
-taxon_test(train SHARDS 6 DEPS train sim program LIBS Threads::Threads)
+taxon_test(train SHARDS 6 UNITY 6 DEPS train sim program LIBS Threads::Threads)

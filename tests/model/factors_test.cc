@@ -6,24 +6,18 @@
 #include <cstring>
 
 #include "model/bench.h"
+#include "support/distance.h"
 
 namespace taxon::model {
 namespace {
 
-const data::SampleShape kSmall{{1, 12, 12}, 5};
+using test::relative_distance;
 
-std::unique_ptr<Model> make(const std::string& name, DType compute) {
+const data::SampleShape kDigits{{1, 12, 12}, 5};
+
+std::unique_ptr<Model> make_digits_model(const std::string& name, DType compute) {
   const plan::ModelPlan plan{.name = name};
-  return make_model({.plan = &plan, .shape = kSmall, .compute = compute, .seed = 11});
-}
-
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += a[i] * a[i];
-  }
-  return std::sqrt(difference / std::max(norm, 1e-300));
+  return make_model({.plan = &plan, .shape = kDigits, .compute = compute, .seed = 11});
 }
 
 std::vector<std::string> linear_ones(const Model& model) {
@@ -43,9 +37,10 @@ class LeavesFactors : public testing::TestWithParam<Kind> {};
 
 TEST_P(LeavesFactors, WhoseProductIsTheGradient) {
   const auto& [name, compute, reduction, tolerance] = GetParam();
-  const Samples samples = make_samples(kSmall, 6), few = make_samples(kSmall, 3, 9);
+  const Samples samples = make_samples(kDigits, 6), few = make_samples(kDigits, 3, 9);
   for (int micro_batches : {1, 2, 4}) {
-    Bound dense(make(name, compute), compute, reduction), factors(make(name, compute), compute, reduction);
+    Bound dense(make_digits_model(name, compute), compute, reduction),
+        factors(make_digits_model(name, compute), compute, reduction);
     factors.leave_factors(7);  // one row more than there are samples
     // Twice, and fewer the second time: nothing of the first may stay.
     for (const Samples& share : {samples, few}) {
@@ -65,11 +60,11 @@ TEST_P(LeavesFactors, WhoseProductIsTheGradient) {
 /// When a bucket is marked its factors are all there.
 TEST_P(LeavesFactors, BeforeTheirMark) {
   const auto& [name, compute, reduction, tolerance] = GetParam();
-  Bound bound(make(name, compute), compute, reduction);
+  Bound bound(make_digits_model(name, compute), compute, reduction);
   bound.leave_factors(6);
-  bound.step(make_samples(kSmall, 6, 3));
+  bound.step(make_samples(kDigits, 6, 3));
   Recorder recorder(&bound.factors);
-  bound.step(make_samples(kSmall, 6), 2, 6, recorder);
+  bound.step(make_samples(kDigits, 6), 2, 6, recorder);
   const ConstView end = bound.factors.bytes();
   for (const FactorSlot& slot : bound.binding().factor_slots)
     for (std::size_t i = 0; i < recorder.order.size(); ++i)
@@ -95,11 +90,13 @@ INSTANTIATE_TEST_SUITE_P(Models, LeavesFactors,
 
 TEST(LinearWeights, AreThoseOfFullyConnectedLayers) {
   using testing::ElementsAre;
-  EXPECT_THAT(linear_ones(*make("mlp", DType::Float32)),
+  EXPECT_THAT(linear_ones(*make_digits_model("mlp", DType::Float32)),
               ElementsAre("fc1.weight", "fc2.weight", "fc3.weight"));
-  EXPECT_THAT(linear_ones(*make("cnn", DType::Float32)), ElementsAre("fc1.weight", "fc2.weight"));
-  EXPECT_THAT(linear_ones(*make("resnet18", DType::Float32)), ElementsAre("fc.weight"));
-  EXPECT_THAT(linear_ones(*make("perceptron", DType::Float32)), ElementsAre("hidden.weight", "out.weight"));
+  EXPECT_THAT(linear_ones(*make_digits_model("cnn", DType::Float32)),
+              ElementsAre("fc1.weight", "fc2.weight"));
+  EXPECT_THAT(linear_ones(*make_digits_model("resnet18", DType::Float32)), ElementsAre("fc.weight"));
+  EXPECT_THAT(linear_ones(*make_digits_model("perceptron", DType::Float32)),
+              ElementsAre("hidden.weight", "out.weight"));
 }
 
 }  // namespace

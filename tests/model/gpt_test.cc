@@ -8,24 +8,26 @@
 #include "base/error.h"
 #include "model/bench.h"
 #include "plan/legality.h"
+#include "support/distance.h"
 
 namespace taxon::model {
 namespace {
 
+using test::norm;
 using ::testing::HasSubstr;
 
-constexpr int kClasses = 11, kContext = 6, kSamples = 3;
+constexpr int kTokens = 11, kWindow = 6, kWindows = 3;
 
-data::SampleShape shape_of(std::int64_t context = kContext) {
-  return {.input = {context}, .classes = kClasses, .input_type = DType::Int64, .target = {context}};
+data::SampleShape shape_of(std::int64_t context = kWindow) {
+  return {.input = {context}, .classes = kTokens, .input_type = DType::Int64, .target = {context}};
 }
 
 plan::ModelPlan small(plan::Options options = {{"layers", 2}, {"width", 8}, {"heads", 2}}) {
   return {.name = "gpt", .options = std::move(options)};
 }
 
-std::unique_ptr<Model> make(const plan::ModelPlan& plan, DType compute = DType::Float32,
-                            const data::SampleShape& shape = shape_of()) {
+std::unique_ptr<Model> make_gpt(const plan::ModelPlan& plan, DType compute = DType::Float32,
+                                const data::SampleShape& shape = shape_of()) {
   return make_model({.plan = &plan, .shape = shape, .compute = compute, .seed = 11});
 }
 
@@ -33,44 +35,38 @@ struct Text {
   std::vector<std::int64_t> tokens, targets;
 };
 
-Text make_text(int samples = kSamples, std::int64_t context = kContext) {
+Text make_text(int samples = kWindows, std::int64_t context = kWindow) {
   Text text;
   for (int s = 0; s < samples; ++s)
     for (std::int64_t t = 0; t < context; ++t) {
-      text.tokens.push_back((5 * s + 3 * t + t * t) % kClasses);
-      text.targets.push_back((5 * s + 3 * (t + 1) + (t + 1) * (t + 1)) % kClasses);
+      text.tokens.push_back((5 * s + 3 * t + t * t) % kTokens);
+      text.targets.push_back((5 * s + 3 * (t + 1) + (t + 1) * (t + 1)) % kTokens);
     }
   return text;
 }
 
 StepInput input_of(const Text& text, int micro_batches = 1, std::int64_t global_size = 0) {
-  const auto size = static_cast<std::int64_t>(text.targets.size()) / kContext;
+  const auto size = static_cast<std::int64_t>(text.targets.size()) / kWindow;
   return {.inputs = text.tokens,
           .labels = text.targets,
           .global_size = global_size > 0 ? global_size : size,
           .micro_batches = micro_batches,
-          .targets = kContext};
-}
-
-double norm(const std::vector<double>& values) {
-  double sum = 0;
-  for (double value : values) sum += value * value;
-  return std::sqrt(sum);
+          .targets = kWindow};
 }
 
 TEST(Gpt, SharesAndMicroBatchesAreWeightedByTokens) {
   const plan::ModelPlan plan = small();
   const Text text = make_text(4);
   Recorder recorder;
-  Bound whole(make(plan, DType::Float64), DType::Float64, DType::Float64);
+  Bound whole(make_gpt(plan, DType::Float64), DType::Float64, DType::Float64);
   const StepOutput expected = whole->forward_backward(input_of(text), 0, recorder);
   std::vector<double> sum(whole.all_gradients().size(), 0.0);
   double loss = 0;
   for (int share = 0; share < 2; ++share) {
-    const auto half = static_cast<std::ptrdiff_t>(2 * kContext);
+    const auto half = static_cast<std::ptrdiff_t>(2 * kWindow);
     const Text mine{{text.tokens.begin() + share * half, text.tokens.begin() + (share + 1) * half},
                     {text.targets.begin() + share * half, text.targets.begin() + (share + 1) * half}};
-    Bound part(make(plan, DType::Float64), DType::Float64, DType::Float64);
+    Bound part(make_gpt(plan, DType::Float64), DType::Float64, DType::Float64);
     loss += part->forward_backward(input_of(mine, 2, 4), 0, recorder).loss_sum;
     const auto gradients = part.all_gradients();
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradients[i];
@@ -86,12 +82,12 @@ TEST(Gpt, SharesAndMicroBatchesAreWeightedByTokens) {
 /// changes by the same.
 TEST(Gpt, NoTokenSeesALaterOne) {
   const plan::ModelPlan plan = small();
-  Bound model(make(plan));
+  Bound model(make_gpt(plan));
   Text text = make_text(1), other = text;
-  other.tokens.back() = (text.tokens.back() + 1) % kClasses;
+  other.tokens.back() = (text.tokens.back() + 1) % kTokens;
   std::vector<double> changes;
   for (std::int64_t target : {0, 1, 2}) {
-    for (int t = 0; t + 1 < kContext; ++t) text.targets[static_cast<std::size_t>(t)] = target;
+    for (int t = 0; t + 1 < kWindow; ++t) text.targets[static_cast<std::size_t>(t)] = target;
     changes.push_back(model->evaluate(text.tokens, text.targets).loss_sum -
                       model->evaluate(other.tokens, text.targets).loss_sum);
   }
@@ -103,7 +99,7 @@ TEST(Gpt, NoTokenSeesALaterOne) {
 TEST(Gpt, GradientsOfBFloat16AreNearThoseOfFloat32) {
   const plan::ModelPlan plan = small();
   const Text text = make_text();
-  Bound wide(make(plan)), narrow(make(plan, DType::BFloat16), DType::BFloat16, DType::Float32);
+  Bound wide(make_gpt(plan)), narrow(make_gpt(plan, DType::BFloat16), DType::BFloat16, DType::Float32);
   Recorder recorder;
   const double loss = wide->forward_backward(input_of(text), 0, recorder).loss_sum;
   EXPECT_NEAR(narrow->forward_backward(input_of(text), 0, recorder).loss_sum / loss, 1, 0.01);
@@ -115,7 +111,7 @@ TEST(Gpt, GradientsOfBFloat16AreNearThoseOfFloat32) {
 
 TEST(Gpt, OrderHasEveryParameterOnce) {
   const Text text = make_text();
-  auto model = make(small());
+  auto model = make_gpt(small());
   std::vector<int> order = model->gradient_order(text.tokens, text.targets);
   EXPECT_EQ(model->spec().parameters[static_cast<std::size_t>(order.front())].name.substr(0, 4), "ln_f");
   std::sort(order.begin(), order.end());
@@ -126,7 +122,7 @@ TEST(Gpt, OrderHasEveryParameterOnce) {
 
 TEST(Gpt, OperationsAreThoseOfTheStageThatComputesThem) {
   const plan::ModelPlan plan = small();
-  const auto model = make(plan);
+  const auto model = make_gpt(plan);
   for (const Segment& segment : model->spec().segments) {
     const bool looks_up = segment.name == "wte" || segment.name == "wpe";
     EXPECT_EQ(segment.forward_flops > 0, !looks_up) << segment.name;  // ln_f's are the logits'
@@ -135,13 +131,13 @@ TEST(Gpt, OperationsAreThoseOfTheStageThatComputesThem) {
 
 TEST(Gpt, WritesWhatItLearnt) {
   const plan::ModelPlan plan = small();
-  Bound model(make(plan));
+  Bound model(make_gpt(plan));
   Recorder recorder;
   Text text;  // 0 1 2 ... 10 0 1 ...
-  for (int s = 0; s < kClasses; ++s)
-    for (int t = 0; t < kContext; ++t) {
-      text.tokens.push_back((s + t) % kClasses);
-      text.targets.push_back((s + t + 1) % kClasses);
+  for (int s = 0; s < kTokens; ++s)
+    for (int t = 0; t < kWindow; ++t) {
+      text.tokens.push_back((s + t) % kTokens);
+      text.targets.push_back((s + t + 1) % kTokens);
     }
   for (int step = 0; step < 300; ++step) {
     model->forward_backward(input_of(text), 0, recorder);
@@ -156,7 +152,7 @@ TEST(Gpt, WritesWhatItLearnt) {
 TEST(Gpt, RefusesWhatDoesNotFit) {
   auto refusal = [](const plan::ModelPlan& plan, const data::SampleShape& shape) -> std::string {
     try {
-      make(plan, DType::Float32, shape);
+      make_gpt(plan, DType::Float32, shape);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::Usage);
       return error.what();

@@ -13,10 +13,13 @@
 #include "model/torch/network.h"
 #include "model/torch/torch_model.h"
 #include "parallel/network.h"
+#include "support/distance.h"
 
 namespace taxon::model {
 namespace {
 
+using test::norm;
+using test::relative_distance;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -64,18 +67,6 @@ struct Reference {
   std::int64_t correct = 0;
 };
 
-double norm(const std::vector<double>& values) {
-  double sum = 0;
-  for (double value : values) sum += value * value;
-  return std::sqrt(sum);
-}
-double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  std::vector<double> difference;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference.push_back(a[i] - b[i]);
-  return norm(difference) / std::max(norm(b), 1e-30);
-}
-
 ErrorKind kind_of(const std::function<void()>& body, std::string* message = nullptr) {
   try {
     body();
@@ -87,7 +78,7 @@ ErrorKind kind_of(const std::function<void()>& body, std::string* message = null
   return ErrorKind::Internal;
 }
 
-struct Case {
+struct GradientCase {
   std::string model;
   DType type;
   double tolerance;
@@ -120,7 +111,7 @@ TEST(Published, HaveTheirShapes) {
   }
 }
 
-class Gradients : public ::testing::TestWithParam<Case> {};
+class Gradients : public ::testing::TestWithParam<GradientCase> {};
 
 TEST_P(Gradients, EqualAutograds) {
   const auto& [name, type, tolerance, format, channels] = GetParam();
@@ -154,14 +145,15 @@ TEST_P(Gradients, AreThoseOfTheNextStepToo) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Gradients,
-    ::testing::Values(Case{"mlp", DType::Float32, 1e-5}, Case{"mlp", DType::Float64, 1e-13},
-                      Case{"lenet5", DType::Float32, 1e-5}, Case{"lenet5", DType::Float64, 1e-13},
-                      Case{"cnn", DType::Float32, 1e-5}, Case{"cnn", DType::Float64, 1e-13},
-                      Case{"cnn", DType::Float64, 1e-13, plan::MemoryFormat::Contiguous},
-                      Case{"cnn", DType::Float64, 1e-13, plan::MemoryFormat::ChannelsLast, 3},
-                      Case{"mlp", DType::Float64, 1e-13, plan::MemoryFormat::ChannelsLast},
-                      Case{"resnet18", DType::Float32, 1e-4},
-                      Case{"resnet18", DType::Float64, 1e-10, plan::MemoryFormat::ChannelsLast, 3}),
+    ::testing::Values(GradientCase{"mlp", DType::Float32, 1e-5}, GradientCase{"mlp", DType::Float64, 1e-13},
+                      GradientCase{"lenet5", DType::Float32, 1e-5},
+                      GradientCase{"lenet5", DType::Float64, 1e-13},
+                      GradientCase{"cnn", DType::Float32, 1e-5}, GradientCase{"cnn", DType::Float64, 1e-13},
+                      GradientCase{"cnn", DType::Float64, 1e-13, plan::MemoryFormat::Contiguous},
+                      GradientCase{"cnn", DType::Float64, 1e-13, plan::MemoryFormat::ChannelsLast, 3},
+                      GradientCase{"mlp", DType::Float64, 1e-13, plan::MemoryFormat::ChannelsLast},
+                      GradientCase{"resnet18", DType::Float32, 1e-4},
+                      GradientCase{"resnet18", DType::Float64, 1e-10, plan::MemoryFormat::ChannelsLast, 3}),
     [](const auto& info) {
       return fmt::format("{}_{}_{}_of_{}", info.param.model, to_string(info.param.type), info.param.format,
                          info.param.channels);

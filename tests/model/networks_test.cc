@@ -19,12 +19,12 @@ using ::testing::HasSubstr;
 
 // As in the script.
 constexpr int kClasses = 11, kSamples = 3;
-constexpr std::int64_t kContext = 6;
-const data::SampleShape kText{{kContext}, kClasses, DType::Int64, {kContext}};
-const data::SampleShape kImages{{3, 8, 12}, kClasses};
+constexpr std::int64_t kRecordedContext = 6;
+const data::SampleShape kRecordedText{{kRecordedContext}, kClasses, DType::Int64, {kRecordedContext}};
+const data::SampleShape kSmallImages{{3, 8, 12}, kClasses};
 const data::SampleShape kLargeImages{{3, 32, 40}, kClasses};
 
-struct Case {
+struct NetworkCase {
   std::string file;
   plan::ModelPlan plan;  // but for the width, where it has one
   data::SampleShape shape;
@@ -37,7 +37,7 @@ struct Case {
     if (!plan.name.starts_with("resnet")) of_width.options.set("width", width);
     return make_model({.plan = &of_width, .shape = shape, .compute = type, .seed = 11});
   }
-  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.file; }
+  friend void PrintTo(const NetworkCase& c, std::ostream* out) { *out << c.file; }
 };
 
 /// Three numbers for a name.
@@ -70,10 +70,10 @@ struct Recorded {
 
 /// As the script makes it.
 struct Batch {
-  explicit Batch(const Case& c) {
+  explicit Batch(const NetworkCase& c) {
     if (c.is_text()) {
       for (int s = 0; s < kSamples; ++s)
-        for (std::int64_t t = 0; t < kContext; ++t) {
+        for (std::int64_t t = 0; t < kRecordedContext; ++t) {
           tokens.push_back((5 * s + 3 * t + t * t) % kClasses);
           labels.push_back((5 * s + 3 * (t + 1) + (t + 1) * (t + 1)) % kClasses);
         }
@@ -104,10 +104,10 @@ std::vector<double> values_for(const ModelSpec& spec) {
   return values;
 }
 
-class Recordings : public ::testing::TestWithParam<Case> {};
+class Recordings : public ::testing::TestWithParam<NetworkCase> {};
 
 TEST_P(Recordings, LossAndGradientsArePyTorchs) {
-  const Case& c = GetParam();
+  const NetworkCase& c = GetParam();
   const Recorded recorded(c.file);
   auto model = c.make(8);
   model->set_parameters(values_for(model->spec()));
@@ -145,7 +145,7 @@ TEST_P(Recordings, LossAndGradientsArePyTorchs) {
 /// By their mean, their deviation and the mean of what they are without sign, which tells distributions of
 /// one deviation apart.
 TEST_P(Recordings, InitialValuesHavePyTorchsDistribution) {
-  const Case& c = GetParam();
+  const NetworkCase& c = GetParam();
   const Recorded recorded(c.file);
   const auto model = c.make(64);
   const std::vector<double> all = model->parameters();
@@ -171,10 +171,10 @@ TEST_P(Recordings, InitialValuesHavePyTorchsDistribution) {
   }
 }
 
-class InBFloat16 : public ::testing::TestWithParam<Case> {};
+class InBFloat16 : public ::testing::TestWithParam<NetworkCase> {};
 
 TEST_P(InBFloat16, GradientsAreNearThoseOfFloat32) {
-  Case c = GetParam();
+  NetworkCase c = GetParam();
   const Batch batch(c);
   const StepInput input{.inputs = batch.inputs(),
                         .labels = batch.labels,
@@ -201,25 +201,27 @@ TEST_P(InBFloat16, GradientsAreNearThoseOfFloat32) {
 
 plan::ModelPlan blocks(const char* name) { return {.name = name, .options = {{"layers", 2}, {"heads", 2}}}; }
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+std::string name_of(const ::testing::TestParamInfo<NetworkCase>& info) {
   std::string name = info.param.file + "_" + std::string(to_string(info.param.type));
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-const Case kInFloat[] = {Case{"gpt", blocks("gpt"), kText, DType::Float32, 1e-5},
-                         Case{"vit", blocks("vit"), kImages, DType::Float32, 1e-5},
-                         Case{"lstm", {.name = "lstm"}, kText, DType::Float32, 1e-5}};
+const NetworkCase kInFloat[] = {NetworkCase{"gpt", blocks("gpt"), kRecordedText, DType::Float32, 1e-5},
+                                NetworkCase{"vit", blocks("vit"), kSmallImages, DType::Float32, 1e-5},
+                                NetworkCase{"lstm", {.name = "lstm"}, kRecordedText, DType::Float32, 1e-5}};
 
 INSTANTIATE_TEST_SUITE_P(
     InDouble, Recordings,
-    ::testing::Values(Case{"gpt", blocks("gpt"), kText}, Case{"vit", blocks("vit"), kImages},
-                      Case{"lstm", {.name = "lstm"}, kText},
-                      Case{"lstm-tied", {.name = "lstm", .options = {{"tied", true}}}, kText},
+    ::testing::Values(NetworkCase{"gpt", blocks("gpt"), kRecordedText},
+                      NetworkCase{"vit", blocks("vit"), kSmallImages},
+                      NetworkCase{"lstm", {.name = "lstm"}, kRecordedText},
+                      NetworkCase{"lstm-tied", {.name = "lstm", .options = {{"tied", true}}}, kRecordedText},
                       // Gradients as long as 1e5: channels of next to no variance are normalised, and what
                       // a processor's order of sums leaves is 1e-9 behind them.
-                      Case{"resnet50", {.name = "resnet50"}, kImages, DType::Float64, 1e-7},
-                      Case{"resnet50-7x7", {.name = "resnet50", .options = {{"stem", "7x7"}}}, kLargeImages}),
+                      NetworkCase{"resnet50", {.name = "resnet50"}, kSmallImages, DType::Float64, 1e-7},
+                      NetworkCase{
+                          "resnet50-7x7", {.name = "resnet50", .options = {{"stem", "7x7"}}}, kLargeImages}),
     name_of);
 INSTANTIATE_TEST_SUITE_P(InFloat, Recordings, ::testing::ValuesIn(kInFloat), name_of);
 INSTANTIATE_TEST_SUITE_P(Networks, InBFloat16, ::testing::ValuesIn(kInFloat), name_of);
@@ -242,7 +244,7 @@ TEST(Resnet50, HasThePublishedLayers) {
 
 TEST(Lstm, StagesAreItsLayers) {
   const plan::ModelPlan plan{.name = "lstm", .options = {{"layers", 11}, {"width", 4}}};
-  const auto model = make_model({.plan = &plan, .shape = kText, .seed = 1});
+  const auto model = make_model({.plan = &plan, .shape = kRecordedText, .seed = 1});
   const ModelSpec& spec = model->spec();
   ASSERT_EQ(spec.segments.size(), 13U);
   EXPECT_EQ(spec.segments[11].name, "rnn.l10");
@@ -267,10 +269,10 @@ TEST(Networks, SayWhatDoesNotFit) {
     }
     return "";
   };
-  EXPECT_THAT(refusal({.name = "vit", .options = {{"patch", 5}}}, kImages),
+  EXPECT_THAT(refusal({.name = "vit", .options = {{"patch", 5}}}, kSmallImages),
               HasSubstr("model.patch: is 5, and images of the data set are 8 x 12"));
   EXPECT_THAT(refusal({.name = "vit"}, {{784}, 10}), HasSubstr("[784]"));
-  EXPECT_THAT(refusal({.name = "lstm"}, kImages), HasSubstr("model lstm takes tokens"));
+  EXPECT_THAT(refusal({.name = "lstm"}, kSmallImages), HasSubstr("model lstm takes tokens"));
   EXPECT_THAT(refusal({.name = "resnet50"}, {{3, 7, 9}, 10}), HasSubstr("at least 8 x 8"));
   EXPECT_THAT(refusal({.name = "resnet50", .options = {{"stem", "7x7"}}}, {{3, 15, 17}, 10}),
               HasSubstr("at least 16 x 16"));

@@ -17,8 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 using namespace torch::nn;
 
-const data::SampleShape kImages{{3, 12, 12}, 5};
-const data::SampleShape kTable{.input = {6}, .classes = 2, .target = {2}, .target_type = DType::Float32};
+const data::SampleShape kPictures{{3, 12, 12}, 5};
+const data::SampleShape kRows{.input = {6}, .classes = 2, .target = {2}, .target_type = DType::Float32};
 
 /// x + a layer of x: one piece.
 struct AroundImpl : Module {
@@ -59,11 +59,11 @@ Sequential mixed() {
                     LayerNorm(LayerNormOptions({16})), Linear(16, 8), GLU(1), Linear(4, 5));
 }
 
-struct Subject {
+struct OwnModel {
   Sequential (*build)();
   DType type = DType::Float64;
   LossFunction loss = nullptr;
-  data::SampleShape shape = kImages;
+  data::SampleShape shape = kPictures;
   plan::ModelPlan plan = {};
   std::vector<Sequential> kept = {};  // models do not own them
 
@@ -74,25 +74,25 @@ struct Subject {
   }
 };
 
-struct Case {
+struct OwnCase {
   const char* name;
   Sequential (*build)();
   std::string schedule;
   int stages, micros, members = 1;
   std::map<std::string, std::string> splits = {};
   bool choose = false;
-  friend void PrintTo(const Case& c, std::ostream* out) {
+  friend void PrintTo(const OwnCase& c, std::ostream* out) {
     *out << c.name << " in " << c.stages << " by " << c.schedule << " over " << c.members;
     for (const auto& [layer, row] : c.splits) *out << " " << layer << "=" << row;
   }
 };
 
-class DividedSequential : public ::testing::TestWithParam<Case> {};
+class DividedSequential : public ::testing::TestWithParam<OwnCase> {};
 
 TEST_P(DividedSequential, IsTheUndividedModel) {
-  const Case& c = GetParam();
-  Subject subject{c.build};
-  const Samples samples = make_samples(kImages, 6);
+  const OwnCase& c = GetParam();
+  OwnModel subject{c.build};
+  const Samples samples = make_samples(kPictures, 6);
   expect_undivided([&] { return subject.make(); }, subject.type, c.schedule,
                    {c.stages, c.micros, c.members, c.splits, c.choose},
                    {.inputs = samples.inputs, .labels = samples.labels, .global_size = 9}, 1e-12);
@@ -101,16 +101,18 @@ TEST_P(DividedSequential, IsTheUndividedModel) {
 INSTANTIATE_TEST_SUITE_P(
     Of, DividedSequential,
     ::testing::Values(
-        Case{"perceptron", perceptron, "1f1b", 3, 4}, Case{"perceptron", perceptron, "zb_h1", 2, 5, 2},
-        Case{"perceptron", perceptron, "1f1b", 1, 2, 4}, Case{"convolutions", convolutions, "zb_h1", 5, 3},
-        Case{"convolutions", convolutions, "1f1b", 2, 2, 2},
-        Case{"convolutions", convolutions, "gpipe", 1, 1, 4},
-        Case{"convolutions", convolutions, "1f1b", 1, 2, 2, {{"0", "samples"}, {"3", "samples"}}},
-        Case{"convolutions", convolutions, "zb_h1", 3, 2, 2, {{"0", "none"}, {"3", "outputs"}}},
-        Case{"convolutions", convolutions, "1f1b", 1, 1, 2, {}, true}, Case{"mixed", mixed, "1f1b", 4, 3},
-        Case{"mixed", mixed, "gpipe", 1, 1, 2}, Case{"mixed", mixed, "zb_h1", 3, 2, 2},
-        Case{"mixed", mixed, "gpipe", 1, 2, 2, {{"2", "outputs"}, {"6", "outputs"}, {"8", "samples"}}},
-        Case{"mixed", mixed, "1f1b", 2, 2, 2, {}, true}));
+        OwnCase{"perceptron", perceptron, "1f1b", 3, 4}, OwnCase{"perceptron", perceptron, "zb_h1", 2, 5, 2},
+        OwnCase{"perceptron", perceptron, "1f1b", 1, 2, 4},
+        OwnCase{"convolutions", convolutions, "zb_h1", 5, 3},
+        OwnCase{"convolutions", convolutions, "1f1b", 2, 2, 2},
+        OwnCase{"convolutions", convolutions, "gpipe", 1, 1, 4},
+        OwnCase{"convolutions", convolutions, "1f1b", 1, 2, 2, {{"0", "samples"}, {"3", "samples"}}},
+        OwnCase{"convolutions", convolutions, "zb_h1", 3, 2, 2, {{"0", "none"}, {"3", "outputs"}}},
+        OwnCase{"convolutions", convolutions, "1f1b", 1, 1, 2, {}, true},
+        OwnCase{"mixed", mixed, "1f1b", 4, 3}, OwnCase{"mixed", mixed, "gpipe", 1, 1, 2},
+        OwnCase{"mixed", mixed, "zb_h1", 3, 2, 2},
+        OwnCase{"mixed", mixed, "gpipe", 1, 2, 2, {{"2", "outputs"}, {"6", "outputs"}, {"8", "samples"}}},
+        OwnCase{"mixed", mixed, "1f1b", 2, 2, 2, {}, true}));
 
 /// Its first module writes over what the batch holds.
 Sequential in_place() {
@@ -119,20 +121,20 @@ Sequential in_place() {
 }
 
 TEST(OwnSequential, MayWriteOverItsInputsWhereActivationsAreComputedAgain) {
-  Subject subject{in_place, DType::Float32};
+  OwnModel subject{in_place, DType::Float32};
   Pipeline::Axes axes{2, 3};
   const auto make = [&] { return subject.make(); };
   Pipeline kept(make, subject.type, "gpipe", axes);
   axes.activations = plan::Activations::Recomputed;
   Pipeline again(make, subject.type, "gpipe", axes);
-  const Samples first = make_samples(kImages, 6), second = make_samples(kImages, 6);
+  const Samples first = make_samples(kPictures, 6), second = make_samples(kPictures, 6);
   kept.step({.inputs = first.inputs, .labels = first.labels, .global_size = 6});
   again.step({.inputs = second.inputs, .labels = second.labels, .global_size = 6});
   EXPECT_EQ(again.gradient("2.weight"), kept.gradient("2.weight"));
 }
 
 std::vector<std::string> split_tensors(Sequential (*build)(), Division division) {
-  Subject subject{build};
+  OwnModel subject{build};
   const auto model = subject.make();
   division.stages = {{0, model->spec().segments.size()}};
   division.held = {0};
@@ -201,9 +203,9 @@ TEST(OwnSequential, SplitsALayerOfItsOwnByARowOfItsOwn) {
 /// With the same names and weights, in double precision.
 TEST(OwnSequential, IsTheBundledNetworkOfTheSameLayers) {
   const plan::ModelPlan plan{.name = "mlp"};
-  const Samples samples = make_samples(kImages, 7);
+  const Samples samples = make_samples(kPictures, 7);
   for (const bool own_loss : {false, true}) {
-    Bound bundled(make_model({.plan = &plan, .shape = kImages, .compute = DType::Float64, .seed = 11}),
+    Bound bundled(make_model({.plan = &plan, .shape = kPictures, .compute = DType::Float64, .seed = 11}),
                   DType::Float64, DType::Float64);
     Sequential net({{"flatten", Flatten()},
                     {"fc1", Linear(432, 256)},
@@ -214,8 +216,8 @@ TEST(OwnSequential, IsTheBundledNetworkOfTheSameLayers) {
     const LossFunction loss = [](const auto& outputs, const auto& targets) {
       return torch::nn::functional::cross_entropy(outputs, targets);
     };
-    auto model = make_own_model({.plan = &plan, .shape = kImages, .compute = DType::Float64, .seed = 1}, *net,
-                                own_loss ? loss : nullptr);
+    auto model = make_own_model({.plan = &plan, .shape = kPictures, .compute = DType::Float64, .seed = 1},
+                                *net, own_loss ? loss : nullptr);
     model->set_parameters(bundled->parameters());
     Bound own(std::move(model), DType::Float64, DType::Float64);
     const StepOutput output = own.step(samples, 2, 9), expected = bundled.step(samples, 2, 9);
@@ -230,9 +232,9 @@ TEST(OwnSequential, IsTheBundledNetworkOfTheSameLayers) {
 }
 
 TEST(OwnSequential, FrozenLayersAndOtherPrecisions) {
-  const Samples samples = make_samples(kImages, 6);
+  const Samples samples = make_samples(kPictures, 6);
   for (const DType type : {DType::Float32, DType::BFloat16}) {
-    Subject subject{convolutions, type};
+    OwnModel subject{convolutions, type};
     subject.plan.frozen = {"0.*"};
     subject.plan.memory_format = plan::MemoryFormat::ChannelsLast;
     Bound model(subject.make(), type, DType::Float32);
@@ -249,8 +251,8 @@ TEST(OwnSequential, AModuleMayStandInItTwice) {
     const Linear shared(16, 16);
     return Sequential(Flatten(), Linear(432, 16), Tanh(), shared, Tanh(), shared, Tanh(), Linear(16, 5));
   };
-  Subject subject{build};
-  const Samples samples = make_samples(kImages, 6);
+  OwnModel subject{build};
+  const Samples samples = make_samples(kPictures, 6);
   const StepInput input{.inputs = samples.inputs, .labels = samples.labels, .global_size = 9};
   EXPECT_EQ(subject.make()->spec().parameters.size(), 6U);
   EXPECT_FALSE(subject.make()->spec().divisible);
@@ -306,7 +308,7 @@ TEST(OwnModule, LayersThatWroteGradientsOutliveTheModel) {
   Sequential net(DirectLinear(6, 2));
   {
     auto model =
-        make_own_model({.plan = &plan, .shape = kTable, .compute = DType::Float64}, *net,
+        make_own_model({.plan = &plan, .shape = kRows, .compute = DType::Float64}, *net,
                        [](const torch::Tensor& y, const torch::Tensor& x) { return (y - x).abs().mean(); });
     EXPECT_NE(net[0]->as<DirectLinear>()->weight_target, nullptr);
   }
@@ -323,7 +325,7 @@ TEST(OwnModule, ALossOfOnesOwnOnRealTargetsKeepsTheScores) {
   Sequential net(Linear(6, 2));
   const Samples samples = make_samples({{6}, 2}, 8);
   const std::vector<float> targets(samples.inputs.begin(), samples.inputs.begin() + 16);
-  Bound model(make_own_model({.plan = &plan, .shape = kTable, .compute = DType::Float64}, *net, huber),
+  Bound model(make_own_model({.plan = &plan, .shape = kRows, .compute = DType::Float64}, *net, huber),
               DType::Float64, DType::Float64);
   Recorder marks;
   const StepOutput output = model->forward_backward(

@@ -15,20 +15,12 @@
 #include "model/division.h"
 #include "model/staged.h"
 #include "program/schedule.h"
+#include "support/distance.h"
 
 namespace taxon::model {
 
+using test::relative_distance;
 using MakeModel = std::function<std::unique_ptr<Model>()>;
-
-inline double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double squares = 0, of_b = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    squares += (a[i] - b[i]) * (a[i] - b[i]);
-    of_b += b[i] * b[i];
-  }
-  return std::sqrt(squares) / std::max(std::sqrt(of_b), 1e-30);
-}
 
 /// As many stages as asked, of nearly equally many segments.
 inline std::vector<Range> cut_into(int stages, const ModelSpec& spec) {

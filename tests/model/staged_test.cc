@@ -111,7 +111,7 @@ TEST_P(Stages, AreTheUndividedModel) {
                    subject.input(c.samples), c.tolerance);
 }
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   std::string name = fmt::format("{}_{}_{}_stages_{}_micros_{}_samples_{}_members_{}", c.model, c.schedule,
                                  c.stages, c.micros, c.samples, to_string(c.type), c.members);
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"vit", "1f1b", 3, 4, 6, DType::Float32, 1e-6}, Case{"lstm", "gpipe", 2, 2},
                       Case{"lstm", "1f1b", 4, 4}, Case{"lstm", "zb_h1", 3, 4, 5},
                       Case{"lstm", "1f1b", 2, 3, 6, DType::Float32, 1e-6}),
-    name_of);
+    name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
     Members, Stages,
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                       split_case("vit", 2, "zb_h1", 4, 6), in_float(split_case("vit", 2)),
                       split_case("lstm", 2), split_case("lstm", 2, "zb_h1", 3, 4),
                       in_float(split_case("lstm", 2)), split_case("resnet50", 2, "zb_h1", 3, 2)),
-    name_of);
+    name_of_case);
 
 // What no network chooses: every movement there is, behind a cut too.
 INSTANTIATE_TEST_SUITE_P(
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
                       split_case("resnet18", 2, "gpipe", 1, 1, {{"layer1.0", "none"}, {"conv1", "outputs"}}),
                       split_case("gpt", 2, "zb_h1", 2, 3, {{"h.0.attn", "none"}, {"h.1.mlp", "none"}}),
                       split_case("gpt", 2, "1f1b", 2, 3, {{"wte", "none"}})),
-    name_of);
+    name_of_case);
 
 using Splits = std::map<std::string, std::string>;
 const Splits kConvolutions = {{"conv1", "samples"}, {"conv2", "samples"}};
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(
         in_few(split_case("vit", 4, "zb_h1", 2, 2, kVitBlocks), 5),
         in_few(split_case("lstm", 4, "1f1b", 2, 2), 5),
         split_case("lstm", 2, "zb_h1", 2, 2, {{"decoder", "none"}})),
-    name_of);
+    name_of_case);
 
 Case chosen(Case c) {
   c.choose = true;
@@ -236,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
                       chosen(split_case("cd-dnn", 4)), split_case("vgg-a", 4, "zb_h1", 4, 3),
                       split_case("alexnet", 1, "1f1b", 3, 3), split_case("overfeat-fast", 2),
                       split_case("cd-dnn", 2, "1f1b", 4, 3)),
-    name_of);
+    name_of_case);
 
 Case with_dropout(Case c) {
   c.dropout = 0.3;
@@ -263,7 +263,7 @@ INSTANTIATE_TEST_SUITE_P(
                       split_case("resnet18", 2, "zb_h1", 3, 3), split_case("resnet18", 4, "gpipe", 1, 2),
                       split_case("gpt", 2, "zb_h1", 2, 3),
                       in_few(split_case("cnn", 4, "1f1b", 2, 3, kToFeatures), 5)),
-    name_of);
+    name_of_case);
 
 TEST(Division, SaysWhatWasChosen) {
   const Subject subject("cnn", DType::Float32);

@@ -14,8 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const data::SampleShape kImages{{1, 4, 4}, 7};
-const data::SampleShape kText{
+const data::SampleShape kTinyImages{{1, 4, 4}, 7};
+const data::SampleShape kShortText{
     .input = {6}, .classes = 256, .input_type = DType::Int64, .target = {6}, .bytes = true};
 
 std::string refusal(const plan::TaskPlan& plan, const data::SampleShape& shape) {
@@ -29,19 +29,19 @@ std::string refusal(const plan::TaskPlan& plan, const data::SampleShape& shape) 
 }
 
 TEST(Task, IsWhatFitsTheSamples) {
-  EXPECT_EQ(make_task({}, kImages).name, "classification");
-  EXPECT_EQ(make_task({}, kText).name, "language_model");
-  EXPECT_THAT(refusal({.name = "language_model"}, kImages),
+  EXPECT_EQ(make_task({}, kTinyImages).name, "classification");
+  EXPECT_EQ(make_task({}, kShortText).name, "language_model");
+  EXPECT_THAT(refusal({.name = "language_model"}, kTinyImages),
               HasSubstr("language_model does not fit samples that have inputs float32 [1, 4, 4]"));
-  EXPECT_THAT(refusal({.name = "classification"}, kText), HasSubstr("targets int64 [6]"));
-  data::SampleShape other = kText;
+  EXPECT_THAT(refusal({.name = "classification"}, kShortText), HasSubstr("targets int64 [6]"));
+  data::SampleShape other = kShortText;
   other.target = {2};
   EXPECT_THAT(refusal({}, other), HasSubstr("none of \"auto\" fits"));
 }
 
 TEST(Task, CountsTheFiveLikeliestOfMoreThanFive) {
   const plan::TaskPlan plan{.name = "classification", .options = {{"top5", true}}};
-  const Task task = make_task(plan, kImages);
+  const Task task = make_task(plan, kTinyImages);
   EXPECT_EQ(task.counts, 2u);
   const Scores scores{task.metrics, {.loss = 1, .counts = {0.25, 0.75}}};
   EXPECT_EQ(scores["accuracy"], 0.25);
@@ -57,7 +57,7 @@ TEST(Task, RealTargetsAreRegressions) {
   EXPECT_EQ(task.name, "regression");
   EXPECT_THAT(refusal({.name = "classification"}, kTable),
               HasSubstr("does not fit samples that have inputs float32 [3] and targets float32 [2]"));
-  EXPECT_THAT(refusal({.name = "regression"}, kImages), HasSubstr("regression does not fit"));
+  EXPECT_THAT(refusal({.name = "regression"}, kTinyImages), HasSubstr("regression does not fit"));
   EXPECT_EQ(refusal({.name = "regression"}, kTable), "");
   // Targets of 1 and 3 that 2 and 5 were said of.
   const Scores scores{task.metrics, {.loss = 9, .counts = {2.5, 1.5, 2, 5}}};
@@ -111,11 +111,11 @@ TEST(Task, TheSquaredErrorsGradientAndCountsAreTheirDefinitions) {
 
 TEST(Task, ScoresOfTextAreMadeOfTheLoss) {
   const LabelMeans means{.loss = 2 * std::log(2.0)};
-  const Scores bytes{make_task({}, kText).metrics, means};
+  const Scores bytes{make_task({}, kShortText).metrics, means};
   EXPECT_EQ(bytes.metrics.front().name, "bits_per_byte");
   EXPECT_DOUBLE_EQ(bytes["bits_per_byte"], 2);
   EXPECT_DOUBLE_EQ(bytes["perplexity"], 4);
-  data::SampleShape words = kText;
+  data::SampleShape words = kShortText;
   words.bytes = false;
   const Scores tokens{make_task({}, words).metrics, means};
   EXPECT_EQ(tokens.metrics.size(), 1u);
@@ -124,11 +124,11 @@ TEST(Task, ScoresOfTextAreMadeOfTheLoss) {
 
 /// Label smoothing and counts of the plain model and of libtorch's are the same function of logits.
 TEST(Task, PerceptronsGradientIsTheSmoothedLosss) {
-  PerceptronOptions options{.shape = kImages, .seed = 3};
-  options.task =
-      make_task({.name = "classification", .options = {{"label_smoothing", 0.2}, {"top5", true}}}, kImages);
+  PerceptronOptions options{.shape = kTinyImages, .seed = 3};
+  options.task = make_task({.name = "classification", .options = {{"label_smoothing", 0.2}, {"top5", true}}},
+                           kTinyImages);
   Bound model(std::make_unique<Perceptron>(options), DType::Float64, DType::Float64);
-  const Samples samples = make_samples(kImages, 5);
+  const Samples samples = make_samples(kTinyImages, 5);
   const StepOutput output = model.step(samples);
   const double bias = model.gradient("out.bias")[2];
   EXPECT_GT(output.counts[1], output.counts[0]);
@@ -143,7 +143,7 @@ TEST(Task, PerceptronsGradientIsTheSmoothedLosss) {
   }
   EXPECT_NEAR(bias, (loss[1] - loss[0]) / (2 * step), 1e-8);
   // Tests have the plain cross-entropy.
-  options.task = make_task({}, kImages);
+  options.task = make_task({}, kTinyImages);
   Bound plain(std::make_unique<Perceptron>(options), DType::Float64, DType::Float64);
   EXPECT_EQ(model->evaluate(samples.inputs, samples.labels).loss_sum,
             plain->evaluate(samples.inputs, samples.labels).loss_sum);

@@ -31,7 +31,7 @@ constexpr optim::RuleRow kRules[] = {
      .make = [](const plan::OptimiserPlan&, const optim::RuleContext& context)
          -> std::unique_ptr<optim::Rule> { return std::make_unique<ByLength>(context); },
      .by_tensor = true}};
-constexpr optim::ScheduleRow kSchedules[] = {
+constexpr optim::ScheduleRow kOwnSchedules[] = {
     {.name = "linear", .make = [](const plan::RatePlan&, double total) -> std::function<double(double)> {
        return [total](double samples) { return 1 - samples / total; };
      }}};
@@ -43,7 +43,7 @@ TEST_F(OwnRows, SeeWholeTensorsHoweverManyRanksAndWhateverSlices) {
   plan.optimiser.rule = "by_length";
   plan.learning_rate = {.base = 0.1, .schedule = "linear"};
   TrainingJob one = job(1, plan);
-  one.own = {.rules = kRules, .schedules = kSchedules};
+  one.own = {.rules = kRules, .schedules = kOwnSchedules};
   const TrainingResult expected = run_training(one);
   EXPECT_GT(expected.outcomes[0].test.scores["accuracy"], 0.8);
   EXPECT_EQ(expected.recorders[0].steps.front().rate, 0.1);

@@ -7,6 +7,7 @@
 #include "data/blobs.h"
 #include "data/memory_storage.h"
 #include "model/perceptron.h"
+#include "support/distance.h"
 #include "support/training.h"
 
 namespace taxon::test {
@@ -22,16 +23,6 @@ inline plan::Plan toy_plan(DType type = DType::Float64) {
   plan.exchange.bucket_bytes = 150;  // several buckets
   plan.evaluation.every_epochs = 1;
   return plan;
-}
-
-/// |a - b| / |a|.
-inline double relative_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double distance = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    distance += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += a[i] * a[i];
-  }
-  return std::sqrt(distance / norm);
 }
 
 /// A run that stops after so many steps; and one that goes on from what is there.

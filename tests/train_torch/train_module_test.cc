@@ -19,7 +19,7 @@ using testing::Each;
 using testing::HasSubstr;
 using namespace torch::nn;
 
-plan::Plan plan_with(const std::vector<std::string>& settings) {
+plan::Plan plan_in_double(const std::vector<std::string>& settings) {
   std::vector<std::string> all = {
       "transport.kind=tcp",        "optimiser.rule=momentum", "learning_rate.schedule=constant",
       "learning_rate.base=0.05",   "batch.global=23",         "length.steps=12",
@@ -74,13 +74,14 @@ class ModuleByWays : public testing::TestWithParam<WayCase> {};
 TEST_P(ModuleByWays, ComesToWhatTheBundledNetworkComesTo) {
   TAXON_SKIP_UCX;
   const ProcessLog bundled, own;
-  ASSERT_THAT(run_ranks(1, plan_with({"model.name=mlp"}), train_bundled, bundled), Each(0)) << bundled.read();
+  ASSERT_THAT(run_ranks(1, plan_in_double({"model.name=mlp"}), train_bundled, bundled), Each(0))
+      << bundled.read();
   const auto program = [](job::Job& job, const ProcessLog& log) {
     const job::TrainingInputs inputs = open_training_data(job);
     EXPECT_EQ(inputs.model, nullptr);
     GetParam().train(job, inputs.datasets, log);
   };
-  ASSERT_THAT(run_ranks(GetParam().ranks, plan_with({"batch.micro_batches=2"}), program, own), Each(0))
+  ASSERT_THAT(run_ranks(GetParam().ranks, plan_in_double({"batch.micro_batches=2"}), program, own), Each(0))
       << own.read();
   const auto all = parameters_in(own);
   ASSERT_EQ(all.size(), static_cast<std::size_t>(GetParam().ranks));
@@ -147,7 +148,7 @@ TEST(TrainModule, EvaluatesWithTheProgramsLoss) {
     EXPECT_LT(observer.steps.back().loss, observer.steps.front().loss);
     EXPECT_GT(observer.steps.back().scores["accuracy"], 0);
   };
-  EXPECT_THAT(run_ranks(2, plan_with({}), program, log), Each(0)) << log.read();
+  EXPECT_THAT(run_ranks(2, plan_in_double({}), program, log), Each(0)) << log.read();
 }
 
 struct DividedRun {
@@ -164,8 +165,8 @@ TEST_P(DividedModule, ComesToWhatOneRankComesTo) {
     say_outcome(job::train(job, net, cross_entropy, open_training_data(job).datasets), log);
   };
   const ProcessLog one, many;
-  ASSERT_THAT(run_ranks(1, plan_with({}), program, one), Each(0)) << one.read();
-  ASSERT_THAT(run_ranks(GetParam().ranks, plan_with(GetParam().settings), program, many), Each(0))
+  ASSERT_THAT(run_ranks(1, plan_in_double({}), program, one), Each(0)) << one.read();
+  ASSERT_THAT(run_ranks(GetParam().ranks, plan_in_double(GetParam().settings), program, many), Each(0))
       << many.read();
   for (const auto& outcome : parameters_in(many))
     EXPECT_THAT(outcome, testing::Pointwise(testing::DoubleNear(1e-10), parameters_in(one).at(0)));
@@ -197,8 +198,8 @@ TEST_P(ModuleFamilies, TrainIt) {
     EXPECT_LT(observer.evaluations.back().loss, 1.2);  // from ln 4
     say_parameters(*net, log);
   };
-  const plan::Plan plan = plan_with({fmt::format("exchange.levels={}", GetParam()), "length.steps=30",
-                                     "precision.compute=float32", "precision.master=float32"});
+  const plan::Plan plan = plan_in_double({fmt::format("exchange.levels={}", GetParam()), "length.steps=30",
+                                          "precision.compute=float32", "precision.master=float32"});
   ASSERT_THAT(run_ranks(3, plan, program, log), Each(0)) << log.read();
   const auto all = parameters_in(log);
   ASSERT_EQ(all.size(), 3U);
@@ -230,8 +231,8 @@ TEST(TrainModule, AStoppedRunGoesOnFromItsCheckpointToTheSameEnd) {
     };
   };
   using Start = train::TrainOptions::Start;
-  const plan::Plan plan = plan_with({"exchange.levels=[{codec: {name: top_k, density: 0.1}}]",
-                                     "precision.compute=float32", "precision.master=float32"});
+  const plan::Plan plan = plan_in_double({"exchange.levels=[{codec: {name: top_k, density: 0.1}}]",
+                                          "precision.compute=float32", "precision.master=float32"});
   const ProcessLog whole, first, second;
   ASSERT_THAT(run_ranks(2, plan, part(Start::Fresh, 0), whole), Each(0)) << whole.read();
   std::filesystem::remove_all(folder);
@@ -283,7 +284,7 @@ TEST(TrainModule, ReturnsItsLossOfSeveralInputs) {
     EXPECT_GT(outcome.test.scores["r2"], 0.2);
     say_parameters(net, log);
   };
-  const plan::Plan plan = plan_with({"length.steps=40", "batch.global=9"});
+  const plan::Plan plan = plan_in_double({"length.steps=40", "batch.global=9"});
   ASSERT_THAT(run_ranks(1, plan, program, one), Each(0)) << one.read();
   ASSERT_THAT(run_ranks(2, plan, program, two), Each(0)) << two.read();
   EXPECT_THAT(parameters_in(two).at(1),
@@ -298,7 +299,7 @@ TEST(TrainModule, EndsAllRanksInWords) {
     Sequential net(Linear(8, job.rank() == 1 ? 5 : 4));
     job::train(job, net, open_training_data(job).datasets);
   };
-  EXPECT_THAT(run_ranks(3, plan_with({}), program, log), Each(1));
+  EXPECT_THAT(run_ranks(3, plan_in_double({}), program, log), Each(1));
   EXPECT_THAT(
       log.read(),
       HasSubstr("[1] model torch::nn::SequentialImpl must map a batch of 2 to logits of shape [2, 4], "

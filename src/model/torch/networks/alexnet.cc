@@ -17,7 +17,7 @@ using torch::nn::ReLU;
 
 /// Krizhevsky, "One weird trick for parallelizing convolutional neural networks", arXiv 1404.5997: AlexNet
 /// with one column; published for images of 224 x 224.
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_alexnet(const ModelContext& context) {
   const auto options = context.plan->options.read<WidthOptions>();
   const data::SampleShape& shape = context.shape;
   require_images(shape, "alexnet", 63);
@@ -63,7 +63,7 @@ std::unique_ptr<Network> make(const ModelContext& context) {
 ModelRow alexnet() {
   return {.name = "alexnet",
           .sentence = "5 convolutions, 3 fully connected layers: 61.1 M parameters on 224 x 224 inputs.",
-          .make = build<make>,
+          .make = build<make_alexnet>,
           .options = plan::option_keys<WidthOptions>};
 }
 

@@ -14,7 +14,7 @@ using torch::nn::Sigmoid;
 /// Seide et al., "Conversational speech transcription using context-dependent deep neural networks",
 /// Interspeech 2011, as Das et al. scale it (arXiv 1602.06709); published for 429 features of a frame and its
 /// neighbours, and 9304 states.
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_cd_dnn(const ModelContext& context) {
   const auto options = context.plan->options.read<WidthOptions>();
   const data::SampleShape& shape = context.shape;
   constexpr int kHidden = 7;
@@ -39,7 +39,7 @@ ModelRow cd_dnn() {
           .sentence =
               "7 hidden layers of 2048, sigmoids, for frames of speech: 45.1 M parameters with 429 inputs "
               "and 9304 states.",
-          .make = build<make>,
+          .make = build<make_cd_dnn>,
           .options = plan::option_keys<WidthOptions>};
 }
 

@@ -10,7 +10,7 @@ using torch::nn::Flatten;
 using torch::nn::MaxPool2d;
 using torch::nn::ReLU;
 
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_cnn(const ModelContext& context) {
   const data::SampleShape& shape = context.shape;
   require_images(shape, "cnn", 4);
   const std::int64_t features = 64 * (shape.input[1] / 4) * (shape.input[2] / 4);
@@ -34,7 +34,7 @@ std::unique_ptr<Network> make(const ModelContext& context) {
 ModelRow cnn() {
   return {.name = "cnn",
           .sentence = "Conv 32-64, fully connected 1024: 3.24 M parameters on 28 x 28 inputs.",
-          .make = build<make>};
+          .make = build<make_cnn>};
 }
 
 }  // namespace taxon::model

@@ -34,7 +34,7 @@ constexpr double kDeviation = 0.02;
 /// Radford et al., "Language models are unsupervised multitask learners", 2019 (GPT-2): its names of
 /// parameters but for a common prefix, its initial values, linear weights as torch::nn::Linear has them.
 /// Logits are products with the embedding of tokens, which is thus an input's and an output's weight.
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_gpt(const ModelContext& context) {
   const auto options = context.plan->options.read<GptOptions>();
   const std::int64_t window = context.shape.elements();
   if (options.context != 0 && options.context != window)
@@ -91,7 +91,7 @@ ModelRow gpt() {
           .sentence =
               "Transformer for language (GPT-2): norms first, GELU, logits by the embedding of tokens; "
               "0.84 M parameters with 4 layers of 128 on bytes.",
-          .make = build<make>,
+          .make = build<make_gpt>,
           .takes_tokens = true,
           .options = plan::option_keys<GptOptions>,
           .rules = transformer_rules()};

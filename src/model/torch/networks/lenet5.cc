@@ -12,7 +12,7 @@ using torch::nn::ReLU;
 
 /// LeCun et al., "Gradient-based learning applied to document recognition", Proceedings of the IEEE 1998,
 /// figure 2, with rectifiers and pooling by maxima.
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_lenet5(const ModelContext& context) {
   const data::SampleShape& shape = context.shape;
   require_images(shape, "lenet5", 12);
   const auto left = [](std::int64_t extent) { return (extent / 2 - 4) / 2; };
@@ -37,7 +37,7 @@ std::unique_ptr<Network> make(const ModelContext& context) {
 ModelRow lenet5() {
   return {.name = "lenet5",
           .sentence = "Conv 6-16, fully connected 120-84: 0.06 M parameters on 28 x 28 inputs.",
-          .make = build<make>};
+          .make = build<make_lenet5>};
 }
 
 }  // namespace taxon::model

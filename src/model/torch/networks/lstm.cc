@@ -139,7 +139,7 @@ class LstmNetwork final : public Network {
   at::Tensor weight_, bias_;                      // of logits
 };
 
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_lstm(const ModelContext& context) {
   return std::make_unique<LstmNetwork>(context.plan->options.read<LstmOptions>(), context.shape.classes);
 }
 
@@ -150,7 +150,7 @@ ModelRow lstm() {
           .sentence =
               "Recurrent network for language (LSTM): embedding, 2 layers of 256, logits; 1.18 M "
               "parameters on bytes.",
-          .make = build<make>,
+          .make = build<make_lstm>,
           .takes_tokens = true,
           .options = plan::option_keys<LstmOptions>};
 }

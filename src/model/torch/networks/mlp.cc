@@ -7,7 +7,7 @@ namespace {
 using torch::nn::Flatten;
 using torch::nn::ReLU;
 
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_mlp(const ModelContext& context) {
   const data::SampleShape& shape = context.shape;
   Chain layers;
   layers->push_back("flatten", Flatten());
@@ -24,7 +24,7 @@ std::unique_ptr<Network> make(const ModelContext& context) {
 ModelRow mlp() {
   return {.name = "mlp",
           .sentence = "Fully connected 256-128: 0.24 M parameters on 28 x 28 inputs.",
-          .make = build<make>};
+          .make = build<make_mlp>};
 }
 
 }  // namespace taxon::model

@@ -16,7 +16,7 @@ using torch::nn::ReLU;
 
 /// Sermanet et al., "OverFeat: integrated recognition, localization and detection using convolutional
 /// networks", ICLR 2014, the fast model; published for images of 231 x 231.
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_overfeat_fast(const ModelContext& context) {
   const auto options = context.plan->options.read<WidthOptions>();
   const data::SampleShape& shape = context.shape;
   require_images(shape, "overfeat-fast", 71);
@@ -62,7 +62,7 @@ ModelRow overfeat_fast() {
           .sentence =
               "5 convolutions, 3 fully connected layers (OverFeat, fast): 145.9 M parameters on 231 x 231 "
               "inputs.",
-          .make = build<make>,
+          .make = build<make_overfeat_fast>,
           .options = plan::option_keys<WidthOptions>};
 }
 

@@ -9,7 +9,7 @@ std::vector<BlockConvolution> basic(std::int64_t channels, std::int64_t stride) 
   return {{channels, 3, stride}, {channels, 3, 1}};
 }
 
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_resnet18(const ModelContext& context) {
   return std::make_unique<ModuleNetwork>(make_residual(context, {"resnet18", {2, 2, 2, 2}, basic}));
 }
 
@@ -18,7 +18,7 @@ std::unique_ptr<Network> make(const ModelContext& context) {
 ModelRow resnet18() {
   return {.name = "resnet18",
           .sentence = "18 layers with batch norm, 3 x 3 stem: 11.2 M parameters.",
-          .make = build<make>,
+          .make = build<make_resnet18>,
           .options = plan::option_keys<ResidualOptions>};
 }
 

@@ -11,7 +11,7 @@ std::vector<BlockConvolution> bottleneck(std::int64_t channels, std::int64_t str
 }
 
 /// Convolutions have torchvision's initial values (He et al., "Delving deep into rectifiers", ICCV 2015).
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_resnet50(const ModelContext& context) {
   Chain layers = make_residual(context, {"resnet50", {3, 4, 6, 3}, bottleneck});
   for (const auto& module : layers->modules())
     if (const auto* layer = module->as<torch::nn::Conv2d>())
@@ -25,7 +25,7 @@ ModelRow resnet50() {
   return {
       .name = "resnet50",
       .sentence = "50 layers of bottleneck blocks with batch norm: 23.5 M parameters with the 3 x 3 stem.",
-      .make = build<make>,
+      .make = build<make_resnet50>,
       .options = plan::option_keys<ResidualOptions>};
 }
 

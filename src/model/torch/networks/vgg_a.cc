@@ -16,7 +16,7 @@ using torch::nn::ReLU;
 
 /// Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", ICLR 2015,
 /// table 1, configuration A; published for images of 224 x 224.
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_vgg_a(const ModelContext& context) {
   const auto options = context.plan->options.read<WidthOptions>();
   const data::SampleShape& shape = context.shape;
   constexpr std::int64_t kShrinks = 32;  // five poolings
@@ -57,7 +57,7 @@ ModelRow vgg_a() {
           .sentence =
               "8 convolutions of 3 x 3, 3 fully connected layers (VGG-11): 132.9 M parameters on 224 x 224 "
               "inputs.",
-          .make = build<make>,
+          .make = build<make_vgg_a>,
           .options = plan::option_keys<WidthOptions>};
 }
 

@@ -59,7 +59,7 @@ Linear make_linear(BlockLayer layer, std::int64_t in, std::int64_t out) {
 /// Dosovitskiy et al., "An image is worth 16x16 words", ICLR 2021, with the names of parameters, the initial
 /// values and the norms of torchvision's VisionTransformer. A token that all images share stands before the
 /// patches; what becomes of it makes the logits.
-std::unique_ptr<Network> make(const ModelContext& context) {
+std::unique_ptr<Network> make_vit(const ModelContext& context) {
   const auto options = context.plan->options.read<VitOptions>();
   const data::SampleShape& shape = context.shape;
   require_patches(shape, options.patch);
@@ -115,7 +115,7 @@ ModelRow vit() {
           .sentence =
               "Transformer for images (ViT): patches as tokens, norms first, GELU, logits by a class "
               "token; 0.80 M parameters with 4 layers of 128 on 28 x 28 inputs.",
-          .make = build<make>,
+          .make = build<make_vit>,
           .options = plan::option_keys<VitOptions>,
           .rules = transformer_rules()};
 }

@@ -173,7 +173,7 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.network << " by " << c.schedule; }
 };
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   std::string name = fmt::format("{}_{}_{}_stages_{}_micros_{}_members_{}", c.network, c.schedule,
                                  c.axes.stages, c.axes.micros, c.axes.members, to_string(c.type));
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, Divided,
                                            Case{"double", "zb_h1", {2, 3}},
                                            Case{"cnn", "1f1b", {3, 2}, DType::Float32, 1e-6},
                                            Case{"gpt", "1f1b", {3, 4}, DType::Float32, 1e-5}),
-                         name_of);
+                         name_of_case);
 
 using Splits = std::map<std::string, std::string>;
 
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"tied", "1f1b", members(2)}, Case{"sizes", "1f1b", members(2, 1, 1)},
                       Case{"double", "1f1b", members(2)},
                       Case{"cnn", "1f1b", members(2), DType::Float32, 1e-5}),
-    name_of);
+    name_of_case);
 
 // What no program chooses, and what sends least.
 INSTANTIATE_TEST_SUITE_P(
@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"cnn", "1f1b", chosen(2, 1, 1, {{"3", "outputs"}})}, Case{"resnet", "gpipe", chosen(2, 1, 1)},
         Case{"encoder", "1f1b", chosen(2)}, Case{"gpt", "1f1b", chosen(2)}, Case{"vit", "1f1b", chosen(2)},
         Case{"lstm", "1f1b", chosen(2)}, Case{"tied", "1f1b", chosen(2)}),
-    name_of);
+    name_of_case);
 
 class Recomputed : public ::testing::TestWithParam<Case> {};
 
@@ -259,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, Recomputed,
                          ::testing::Values(Case{"resnet", "zb_h1", {3, 3}}, Case{"gpt", "1f1b", {3, 4}},
                                            Case{"cnn", "1f1b", members(2, 3, 3)},
                                            Case{"dropout", "1f1b", {5, 2}}, Case{"dropout", "zb_h1", {3, 3}}),
-                         name_of);
+                         name_of_case);
 
 std::string refusal(const std::string& network, const Division& division) {
   try {
