@@ -28,14 +28,18 @@ struct Facts {
   std::uint64_t slot_bytes = 0;
   std::uint32_t type = 0;
   std::uint32_t first_signal = 0;
+  std::uint64_t meetings = 0;
 };
 
 std::size_t round_up(std::size_t size) { return (size + 63) / 64 * 64; }
 
 }  // namespace
 
-Channel::Channel(Communicator& group, std::vector<std::uint32_t> theirs, std::uint32_t own)
-    : group_(group), theirs_(std::move(theirs)), own_(own) {}
+Channel::Channel(Communicator& group, std::vector<std::uint32_t> theirs, std::uint32_t own,
+                 std::uint64_t meetings, net::Transport::SignalsName name)
+    : group_(group), theirs_(std::move(theirs)), own_(own), meeting_(meetings), name_(name) {}
+
+Channel::~Channel() { group_.runtime().transport.keep_signals(name_, {own_, meeting_}); }
 
 bool Channel::is_open(Communicator& group, const net::Tag& tag, std::size_t slot_bytes) {
   const auto& channel = group.channel(tag);
@@ -47,25 +51,35 @@ task::Task<void> Channel::open(Communicator& group, net::Tag tag, const Call& ca
   std::unique_ptr<Channel>& channel = group.channel(tag);
   net::Transport& transport = group.runtime().transport;
   auto members = static_cast<std::uint32_t>(group.size());
-  std::uint32_t own = channel ? channel->own_ : transport.allot_signals(members);
-  Facts facts{call.data.size(), slot_bytes, static_cast<std::uint32_t>(call.type), own};
+  const net::Transport::SignalsName name{tag.group, Communicator::key(tag)};
+  net::Transport::Signals own;
+  if (channel) {
+    own = {channel->own_, channel->meeting_};
+  } else if (const auto kept = transport.take_kept_signals(name)) {
+    own = *kept;
+  } else {
+    own.first = transport.allot_signals(members);
+  }
+  Facts facts{call.data.size(), slot_bytes, static_cast<std::uint32_t>(call.type), own.first, own.counted};
   net::Tag opening = tag;
   opening.round = kOpenRound;
   auto asked = group.gather(opening, ConstView(reinterpret_cast<const std::byte*>(&facts), sizeof facts));
   auto answers = co_await asked;
   std::vector<std::uint32_t> theirs;
+  std::uint64_t meetings = 0;
   for (int member = 0; member < group.size(); ++member) {
     Facts other;
     std::memcpy(&other, answers.data() + static_cast<std::size_t>(member) * sizeof other, sizeof other);
     if (other.bytes != facts.bytes || other.type != facts.type || other.slot_bytes != facts.slot_bytes)
-      Channel(group, {}, own).disagree(member, tag, call);
+      disagree(group, member, tag, call);
     // All ranks have as many signals.
     if (std::uint64_t{other.first_signal} + members > transport.signals())
       throw told_wrong(group.global(member), net::describe_operation(tag),
                        fmt::format("signal {} of {}", other.first_signal, transport.signals()));
     theirs.push_back(other.first_signal);
+    meetings = std::max(meetings, other.meetings);
   }
-  if (!channel) channel = std::make_unique<Channel>(group, std::move(theirs), own);
+  if (!channel) channel = std::make_unique<Channel>(group, std::move(theirs), own.first, meetings, name);
   if (slot_bytes == 0) co_return;
 
   std::size_t slot = round_up(slot_bytes);
@@ -98,7 +112,7 @@ task::Task<void> Channel::wait(int member, net::Tag tag, const Call& call) {
   co_await reached;
   // A member that is already further has compared the values itself.
   if (reached.seen >> kCheckBits == meeting_ && (reached.seen & kCheckMask) != check_of(call))
-    disagree(member, tag, call);
+    disagree(group_, member, tag, call);
 }
 
 task::Task<void> Channel::meet(net::Tag tag, const Call& call) {
@@ -116,14 +130,14 @@ task::Task<void> Channel::meet(net::Tag tag, const Call& call) {
                                own_ + static_cast<std::uint32_t>(member), least);
     co_await reached;
     if (reached.seen >> kCheckBits == meeting_ && (reached.seen & kCheckMask) != check)
-      disagree(member, tag, call);
+      disagree(group_, member, tag, call);
   }
 }
 
-void Channel::disagree(int member, const net::Tag& tag, const Call& call) const {
-  Rank other = group_.global(member), own = group_.global(group_.rank());
+void Channel::disagree(Communicator& group, int member, const net::Tag& tag, const Call& call) {
+  Rank other = group.global(member), own = group.global(group.rank());
   std::string operation = net::describe_operation(tag),
-              subject = net::describe_subject(tag, group_.runtime().pending());
+              subject = net::describe_subject(tag, group.runtime().pending());
   throw Error(
       ErrorKind::Mismatch,
       fmt::format("Ranks disagree in {}, {}: rank {} came with another size or type than rank {}, which "

@@ -19,8 +19,14 @@ class Channel {
   /// True if open() has nothing to do.
   static bool is_open(Communicator& group, const net::Tag& tag, std::size_t slot_bytes);
 
-  Channel(Communicator& group, std::vector<std::uint32_t> theirs, std::uint32_t own);
+  /// `own`: the first of the signals that this rank allotted for it; `theirs`, by member, likewise.
+  /// `meetings`: that the signals have counted before.
+  Channel(Communicator& group, std::vector<std::uint32_t> theirs, std::uint32_t own, std::uint64_t meetings,
+          net::Transport::SignalsName name);
   Channel(const Channel&) = delete;
+  /// Its signals are there for the next channel of as many members at the same place of a group's: every run
+  /// of a job opens channels of its own.
+  ~Channel();
 
   /// Begins the next meeting.
   void advance() { ++meeting_; }
@@ -41,12 +47,13 @@ class Channel {
  private:
   net::RemoteSignal signal_at(int member) const;
   std::uint64_t value(const Call& call) const;
-  [[noreturn]] void disagree(int member, const net::Tag& tag, const Call& call) const;
+  [[noreturn]] static void disagree(Communicator& group, int member, const net::Tag& tag, const Call& call);
 
   Communicator& group_;
   std::vector<std::uint32_t> theirs_;  // [member]: first of the signals that it allotted
   std::uint32_t own_;
-  std::uint64_t meeting_ = 0;
+  std::uint64_t meeting_;
+  const net::Transport::SignalsName name_;
   std::uint64_t uses_ = 0;
   net::Region region_;
   std::vector<View> slots_;

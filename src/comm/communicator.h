@@ -78,6 +78,8 @@ class Communicator {
   /// For the collectives: memory for partial results, and the channel of a key (null until it is opened).
   ScratchPool& scratch() { return scratch_; }
   std::unique_ptr<Channel>& channel(const net::Tag& tag);
+  /// What of a tag says which channel, or which sequence of uses: the operation, the lane and the unit.
+  static std::uint64_t key(const net::Tag& tag);
 
  private:
   struct Key;
@@ -86,8 +88,6 @@ class Communicator {
     View own;
     std::vector<View> members;
   };
-  static std::uint64_t key(const net::Tag& tag);
-
   Runtime& runtime_;
   std::vector<Rank> members_;
   int rank_ = 0;

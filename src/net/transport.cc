@@ -106,4 +106,10 @@ std::uint32_t Transport::allot_signals(std::uint32_t count) {
   return std::exchange(allotted_, allotted_ + count);
 }
 
+std::optional<Transport::Signals> Transport::take_kept_signals(SignalsName name) {
+  auto kept = kept_.extract(name);
+  if (kept.empty()) return std::nullopt;
+  return kept.mapped();
+}
+
 }  // namespace taxon::net

@@ -4,8 +4,11 @@
 #include <coroutine>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -190,6 +193,16 @@ class Transport {
   /// Sets `count` consecutive signals of this rank aside for the caller, for as long as the transport lives;
   /// the first of them. Throws Error{Transport} when they run out.
   std::uint32_t allot_signals(std::uint32_t count);
+  /// Of allotted signals, the first, and what their user has counted by them.
+  struct Signals {
+    std::uint32_t first = 0;
+    std::uint64_t counted = 0;
+  };
+  /// Puts allotted signals by for whoever goes on counting by them: values only grow, and the same peers
+  /// raise each of them. And gives them, once; none: none are there under that name.
+  using SignalsName = std::pair<std::uint32_t, std::uint64_t>;
+  void keep_signals(SignalsName name, Signals signals) { kept_[name] = signals; }
+  std::optional<Signals> take_kept_signals(SignalsName name);
   virtual Path path(Rank peer) const = 0;
   virtual const Traffic& traffic() const = 0;
   /// For collectives that write into mapped memory themselves: counts `bytes` as sent.
@@ -202,6 +215,7 @@ class Transport {
 
  private:
   std::uint32_t allotted_ = 0;
+  std::map<SignalsName, Signals> kept_;
 };
 
 }  // namespace taxon::net

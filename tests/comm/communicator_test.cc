@@ -107,6 +107,24 @@ TEST(ShareTest, AllowsEmptyRegionsAndAddressesThatAreUsedAgain) {
   run_runtimes(2, body);
 }
 
+/// As in each run of a job.
+TEST(ChannelTest, SignalsAreUsedAgainByTheNextOfAGroup) {
+  auto body = [](comm::Runtime& runtime) -> task::Task<void> {
+    for (std::uint32_t again = 0; again < runtime.transport.signals(); ++again) {
+      comm::Communicator group(runtime, "data", Member::all_of(runtime.world_size()));
+      auto established = group.establish();
+      co_await established;
+      for (int meeting = 0; meeting < 3; ++meeting) {
+        auto met = comm::find_row(net::Operation::Barrier, "direct").run(group, {});
+        co_await met;
+      }
+      auto gone = comm::find_row(net::Operation::Barrier, "dissemination").run(group, {});
+      co_await gone;
+    }
+  };
+  run_runtimes(2, body);
+}
+
 TEST(TrafficTest, OfARingAndOfADirectAllReduce) {
   for (const char* name : {"ring", "direct"}) {
     auto body = [&](net::Transport& transport) -> task::Task<void> {
