@@ -6,6 +6,7 @@
 #include "checkpoint/forged.h"
 #include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
+#include "train/modes.h"
 #include "train/toy_job.h"
 
 namespace taxon::test {
@@ -124,6 +125,31 @@ TEST_F(Resume, OnOtherRanksStepsOfOtherBatchesAreAsMany) {
   const auto result = run_training(more);
   EXPECT_EQ(result.outcomes[0].steps, 24);
   EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
+}
+
+/// Replicas that were equal begin to train apart, at servers too, and those that trained apart become equal.
+TEST_F(Resume, MayChangeWhetherReplicasAreEqual) {
+  plan::Plan apart = plan_, at_servers = plan_;
+  apart.exchange.levels = {level("data", "all_reduce")};
+  apart.exchange.levels[0].rule = "average";
+  apart.exchange.levels[0].period = 4;
+  at_servers.exchange.levels = {asynchronous()};
+  at_servers.optimiser.rule = "sgd";  // whose state at a server nobody else has
+  plan::Plan equal = at_servers;
+  equal.exchange.levels = {level("data", "all_reduce")};
+  const std::pair<plan::Plan, plan::Plan> changes[] = {
+      {plan_, apart}, {apart, plan_}, {equal, at_servers}, {at_servers, equal}};
+  for (const auto& [before, after] : changes) {
+    SCOPED_TRACE(before.exchange.levels[0].topology + ", then " + after.exchange.levels[0].topology);
+    data::MemoryStorage storage;
+    TrainingJob first = stopping(job(4, before), 12, &storage);
+    const double reached = run_training(first).recorders[0].steps.back().loss;
+    const auto result = run_training(going_on(job(4, after), &storage));
+    EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
+    EXPECT_GE(result.recorders[0].info.start_step, 12);
+    EXPECT_LT(result.recorders[0].steps.front().loss, 1.5 * reached);
+    EXPECT_EQ(result.outcomes[3].parameter_hash, result.outcomes[0].parameter_hash);
+  }
 }
 
 /// The perceptron's buffer counts a rank's samples.

@@ -18,6 +18,7 @@
 #include "train/start/restored.h"
 #include "train/start/summands.h"
 #include "train/state/redistribution.h"
+#include "train/state/replicas.h"
 #include "train/state/shard_transfer.h"
 #include "train/units.h"
 
@@ -415,13 +416,18 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   }
   Packer packer;
   if (root) {
-    if (run_start.restored) run_start.delayed = Delayed::find(*run_start.restored);
+    if (run_start.restored) {
+      run_start.delayed = Delayed::find(*run_start.restored);
+      const auto& ranks_before = run_start.restored->per_rank;
+      run_start.were_apart = std::any_of(ranks_before.begin(), ranks_before.end(), trained_apart);
+    }
     packer.text(plan::write_plan(run_start.plan));
     packer.number(run_start.restored ? 1 : 0);
     packer.number(run_start.same_world ? 1 : 0);
     packer.number(run_start.restored ? run_start.restored->steps : 0);
     packer.number(run_start.restored ? run_start.restored->samples : 0);
     packer.number(run_start.restored && !run_start.restored->optimiser.empty() ? 1 : 0);
+    packer.number(run_start.were_apart ? 1 : 0);
     packer.number(run_start.delayed ? 1 : 0);
     if (run_start.delayed) {
       packer.number(run_start.delayed->clock.step);
@@ -440,6 +446,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   run_start.steps = unpacker.number();
   run_start.samples = unpacker.number();
   run_start.has_optimiser = unpacker.number() == 1;
+  run_start.were_apart = unpacker.number() == 1;
   if (unpacker.number() == 1) {
     run_start.delayed.emplace();
     run_start.delayed->clock.step = unpacker.number();
@@ -478,6 +485,22 @@ task::Task<void> restore_optimiser(TrainContext world, RankGroups ranks, const R
   }
 }
 
+/// All begin with the first rank's, as with its weights.
+task::Task<void> spread_buffers(TrainContext world, RankGroups ranks) {
+  std::vector<double> values(buffer_count(world.model.spec()));
+  auto read = on_compute(&world.runtime, "read buffers", [&] { values = world.model.buffers(); });
+  co_await read;
+  Packer packer;
+  packer.numbers(values);
+  const std::vector<std::byte> told = co_await ranks.data_agreement.broadcast(packer.take());
+  const Rank first = ranks.data.global(0);
+  values = Unpacker(told, first).numbers();
+  if (values.size() != buffer_count(world.model.spec()))
+    throw comm::told_wrong(first, "buffers", fmt::format("{} numbers", values.size()));
+  auto write = on_compute(&world.runtime, "write buffers", [&] { world.model.set_buffers(values); });
+  co_await write;
+}
+
 task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_start, State* state) {
   comm::Communicator* group = &ranks.data;
   tensor::Arena own;  // of weights in parts what the first rank scatters
@@ -505,12 +528,20 @@ task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_sta
   }
   // Replicas that train apart have their own, unless the checkpoint was written when they were equal.
   const auto& levels = run_start->plan.exchange.levels;
+  const bool equal = exchange::replicas_are_equal(levels);
   const bool has_part =
-      exchange::replicas_are_equal(levels) || (!exchange::served_level(levels) && run_start->has_optimiser);
+      equal ? !run_start->were_apart : !exchange::served_level(levels) && run_start->has_optimiser;
   if (run_start->resumed && has_part) {
     co_await restore_optimiser(world, ranks, run_start, state);
   }
+  if (run_start->were_apart && equal && ranks.group.rank() == 0 && !state->rule().state().empty())
+    world.observer.noticed(
+        "replicas of the checkpoint trained apart, each with its own optimiser's state: it starts as in a "
+        "fresh run");
   co_await restore_kept(world, ranks, run_start, state);
+  if (!run_start->resumed && buffer_count(world.model.spec()) > 0) {
+    co_await spread_buffers(world, ranks);
+  }
   auto bind = on_compute(&world.runtime, "bind", [&] {
     if (auto parameters = state->parameters(); !parameters.empty()) world.model.set_parameters(parameters);
     restore_rank_state(world.model, run_start->rank_tensors);

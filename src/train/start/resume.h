@@ -36,6 +36,7 @@ struct RunStart {
   std::optional<checkpoint::Checkpoint> restored;       // likewise, with the optimiser's state
   bool resumed = false;
   bool has_optimiser = false;  // the checkpoint has one state for all ranks
+  bool were_apart = false;     // the checkpoint's replicas, each of which has its own
   std::optional<Delayed> delayed;
 };
 

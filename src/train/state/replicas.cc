@@ -99,6 +99,8 @@ void fill_flat(const State& state, const std::vector<checkpoint::LogicalTensor>&
 
 }  // namespace
 
+bool trained_apart(const std::vector<checkpoint::LogicalTensor>& of_rank) { return has(of_rank, kWeights); }
+
 Replicas::Replicas(comm::Runtime& runtime, RankGroups ranks, const Setup& setup)
     : runtime_(runtime),
       ranks_(ranks),
@@ -128,7 +130,9 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   if (server_) {
     co_await server_->open();
   }
-  if (run_start->same_world) {
+  // A checkpoint of replicas that were equal has their weights, and the optimiser's state, of all alike.
+  const bool has_own = run_start->same_world && trained_apart(run_start->rank_tensors);
+  if (has_own) {
     auto filling = on_data(&runtime_, "replica", [&] { fill(run_start->rank_tensors); });
     co_await filling;
     if (outer_loop_) outer_loop_->resume(run_start->steps);
@@ -139,7 +143,7 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   if (run_start->rank_tensors.empty()) co_return;
   auto keeping = on_data(&runtime_, "replica", [&] {
     for (const exchange::StateArena& kept : ranks_.outer->state())
-      if (run_start->same_world || has(run_start->rank_tensors, kMeets + kept.name))
+      if (has_own || has(run_start->rank_tensors, kMeets + kept.name))
         state_->fill(kMeets + kept.name, run_start->rank_tensors, *kept.values);
   });
   co_await keeping;

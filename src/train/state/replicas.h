@@ -9,6 +9,9 @@
 
 namespace taxon::train {
 
+/// Whether what a checkpoint has of a rank is of a replica that trained apart from others.
+bool trained_apart(const std::vector<checkpoint::LogicalTensor>& of_rank);
+
 /// The replicas of a plan whose ranks don't have the same weights after every step: they train apart and meet
 /// now and then, or servers own the weights. For other plans it is empty. Calls that return tasks are
 /// collective over all ranks.
