@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
 #include "train/modes.h"
@@ -86,6 +87,26 @@ TEST_F(TrainServers, AnInterruptedRunGoesOnWithMoreServersAndFewer) {
     const auto result = run_training(rest);
     EXPECT_LT(result.recorders[0].steps.front().loss, 1.5 * reached);
     EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
+  }
+}
+
+/// What Adam corrects its means by: of every contribution here, not of a worker's steps.
+TEST_F(TrainServers, ServersCountTheirUpdatesAcrossAnInterruption) {
+  const plan::Plan plan = plan_of(asynchronous(), 1);
+  data::MemoryStorage storage;
+  double applied = 0;
+  for (std::int64_t stop : {10, 25}) {
+    TrainingJob job = stopping(this->job(5, plan), stop, &storage);
+    if (applied > 0) job = going_on(std::move(job), &storage);
+    const auto outcome = run_training(job).outcomes[0];
+    applied += std::accumulate(outcome.staleness.begin(), outcome.staleness.end(), 0.0);
+    const auto saved = checkpoint::load(storage, *checkpoint::find_latest(storage, "run"));
+    const auto& kept = saved.per_rank.back();  // the server's
+    const auto updates = std::find_if(kept.begin(), kept.end(),
+                                      [](const auto& tensor) { return tensor.name == "server updates"; });
+    ASSERT_NE(updates, kept.end());
+    EXPECT_EQ(as_span<double>(ConstView(updates->bytes.data(), updates->bytes.size()))[0], applied);
+    EXPECT_GT(applied, 2 * saved.steps);
   }
 }
 

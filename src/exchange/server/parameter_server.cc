@@ -10,6 +10,7 @@ ParameterServer::ParameterServer(comm::Runtime& runtime, Setup setup)
     : runtime_(runtime),
       setup_(std::move(setup)),
       update_(*setup_.group, *setup_.weights, std::move(setup_.owner), std::move(setup_.coders)),
+      updates_(DType::Float64, setup_.layout->buckets.size()),
       listeners_(runtime.pending()) {
   const Roles& roles = setup_.roles;
   int server = 0;
@@ -20,6 +21,7 @@ ParameterServer::ParameterServer(comm::Runtime& runtime, Setup setup)
     const Bucket& bucket = setup_.layout->buckets[b];
     const Range range = setup_.ranges.empty() ? bucket.range : setup_.ranges[b];
     units_.push_back(std::make_unique<ServedUnit>(setup_, update_, bucket, roles.part_of(range, server),
+                                                  &updates_.values<double>({b, 1}).front(),
                                                   b == 0 ? &counts_ : nullptr));
     parts.push_back(&units_.back()->part());
     wholes.push_back(range.size);
@@ -32,6 +34,12 @@ ParameterServer::ParameterServer(comm::Runtime& runtime, Setup setup)
   for (const ChannelPeer& worker : workers_)
     for (auto& unit : units_) channels.push_back(&unit->channel(worker.member));
   ServerChannel::open_windows(runtime.transport, channels, &workers_, &windows_);
+}
+
+std::vector<std::pair<std::string, tensor::Arena*>> ParameterServer::state() {
+  auto state = update_.state();
+  state.emplace_back("updates", &updates_);
+  return state;
 }
 
 std::vector<Range> ParameterServer::owned() const {

@@ -95,8 +95,10 @@ task::Task<void> ServedUnit::release() {
 
 task::Task<void> ServedUnit::update() {
   const std::vector<ConsistencyController::Pooled> counted = controller_.take();
-  PendingUpdate pending{static_cast<double>(counted.size()), 1, controller_.version() - 1, samples_};
-  note(AsyncEvent::Kind::Update, 0, pending.version);
+  PendingUpdate pending{static_cast<double>(counted.size()), 1, static_cast<std::int64_t>(*updates_),
+                        samples_};
+  ++*updates_;
+  note(AsyncEvent::Kind::Update, 0, controller_.version() - 1);
   std::vector<PooledContribution> pool;
   double shares = 0;
   bool alike = true;
@@ -148,10 +150,11 @@ task::Task<void> ServedUnit::give(int worker) {
 // What surrounds it.
 
 ServedUnit::ServedUnit(const ServerSetup& setup, ServerUpdate& update, const Bucket& bucket, Range owned,
-                       ServerCounts* counts)
+                       double* updates, ServerCounts* counts)
     : setup_(setup),
       quorum_(setup.consistency->bounds_of(*setup.level).quorum),
       update_(update),
+      updates_(updates),
       counts_(counts),
       part_{&bucket, owned},
       controller_(setup.roles.workers(),

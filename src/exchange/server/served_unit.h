@@ -43,9 +43,11 @@ struct ServerCounts {
 /// on, updates, answers. Executor's thread only.
 class ServedUnit {
  public:
-  /// Everything outlives it. `counts`: may be null, where another unit counts.
+  /// Everything outlives it. `updates`: that the owner made, which rules correct their means by (Adam's t);
+  /// not the version, which begins at the workers' steps in a run that goes on. `counts`: may be null, where
+  /// another unit counts.
   ServedUnit(const ServerSetup& setup, ServerUpdate& update, const Bucket& bucket, Range owned,
-             ServerCounts* counts);
+             double* updates, ServerCounts* counts);
   /// After the part says how its values travel.
   void attach(std::vector<ChannelPeer>* workers);
   /// Everybody begins after so many updates and samples.
@@ -94,6 +96,7 @@ class ServedUnit {
   const ServerSetup& setup_;
   const int quorum_;  // of present workers; with fewer the run ends
   ServerUpdate& update_;
+  double* const updates_;
   ServerCounts* const counts_;
   OwnedPart part_;
   ConsistencyController controller_;

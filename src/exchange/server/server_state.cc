@@ -14,7 +14,7 @@ class Weights final : public ServerState {
   void begin(const tensor::Arena& weights, Range range) override { cast_range(weights, weights_, range); }
   void update(const tensor::Arena& sum, Range range, const PendingUpdate& pool) override {
     rule_->update(weights_, sum, {range, 0, range.begin},
-                  {pool.version, pool.samples, rate_(pool.samples), pool.scale});
+                  {pool.before, pool.samples, rate_(pool.samples), pool.scale});
   }
   const tensor::Arena& values() const override { return weights_; }
   std::vector<std::pair<std::string, tensor::Arena*>> state() override {
@@ -39,7 +39,7 @@ class Centre final : public ServerState {
   }
   void update(const tensor::Arena& sum, Range range, const PendingUpdate& pool) override {
     rule_->update(sum, {range, 0, range.begin}, pool.contributions,
-                  {pool.version, pool.samples, rate_(pool.samples), 1});
+                  {pool.before, pool.samples, rate_(pool.samples), 1});
   }
   const tensor::Arena& values() const override { return *rule_->centre(); }
   std::vector<std::pair<std::string, tensor::Arena*>> state() override { return rule_->state(); }

@@ -13,7 +13,7 @@ namespace taxon::exchange {
 struct PendingUpdate {
   double contributions = 1;
   double scale = 1;          // makes a mean of the sum of gradients
-  std::int64_t version = 0;  // updates before it
+  std::int64_t before = 0;   // updates before it
   std::int64_t samples = 0;  // of all updates before it
 };
 
