@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exchange/compression/coded.h"
 #include "exchange/levels/algorithm_selection.h"
 #include "support/ranks.h"
 #include "tensor/cpu_device.h"
@@ -125,6 +126,29 @@ TEST(Resolve, NamesTheCollectivesOutwardAndBack) {
             2000u);
   resolve_exchange(plan, std::vector<LevelShape>{{2, true}, {1, false}});
   EXPECT_EQ(plan.resolved.buckets.front().collectives[1], "all_reduce none");
+}
+
+/// At the start, rather than at the first bucket.
+TEST(Resolve, RefusesACollectiveOfSharedMemoryForTheWiresOfACodec) {
+  plan::Plan plan;
+  plan.exchange.levels = {level("data", "all_reduce", "direct")};
+  plan.exchange.levels[0].codec.name = "random_k";
+  plan.resolved.buckets.push_back({.parameters = {"w"}, .bytes = 4000});
+  EXPECT_THROW(resolve_exchange(plan, std::vector<LevelShape>{{4, true}}), Error);
+  resolve_exchange(plan, std::vector<LevelShape>{{1, true}});
+  plan.exchange.levels[0].collective = "ring";
+  resolve_exchange(plan, std::vector<LevelShape>{{4, true}});
+}
+
+/// Of as few values as the codec leaves as they are.
+TEST(BytesSent, OfALevelWithACodecFollowTheCollectiveThatItNames) {
+  const comm::CollectiveRow own[] = {{net::Operation::AllReduce, "own",
+                                      [](const comm::Shape&) { return true; },
+                                      [](const comm::Shape&, const comm::LinkCost&) { return 1e9; },
+                                      [](const comm::Shape& shape) { return 7.0 * shape.size; }, nullptr}};
+  plan::LevelPlan level = exchange::level("data", "all_reduce", "own");
+  level.codec = {.name = "random_k", .dense_below = 1000};
+  EXPECT_EQ(coded_bytes_sent(level, {100, {}}, 8, {.collectives = own}), 56);
 }
 
 }  // namespace

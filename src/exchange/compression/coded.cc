@@ -4,6 +4,7 @@
 #include "exchange/compression/coder.h"
 #include "exchange/compression/compressed_reduce.h"
 #include "exchange/compression/differences.h"
+#include "exchange/levels/algorithm_selection.h"
 
 namespace taxon::exchange {
 namespace {
@@ -15,12 +16,24 @@ double sent_by(const CompressedReduce& reduce, std::size_t count) {
   return sent_linear_by(reduce.codec, extent, size, std::string(reduce.collective), reduce.own_collectives);
 }
 
+/// What values travel by that the codec leaves as they are; a group of one has no use for the plan's word.
+const comm::CollectiveRow& dense_row(bool parts, const std::string& collective, int size, std::size_t bytes,
+                                     std::span<const comm::CollectiveRow> own) {
+  const auto operation = parts ? net::Operation::ReduceScatter : net::Operation::AllReduce;
+  return choose(operation, size == 1 ? "auto" : collective, {size, bytes, false}, own);
+}
+
 /// The dense topology says who owns what, and carries what the codec leaves as it is.
 class Coded final : public Topology, public Stateful {
  public:
   Coded(comm::Communicator& group, const TopologyContext& context, std::unique_ptr<Topology> dense,
         bool parts)
-      : group_(group), coder_(context), dense_(std::move(dense)), parts_(parts) {}
+      : group_(group),
+        coder_(context),
+        dense_(std::move(dense)),
+        parts_(parts),
+        collective_(context.level.collective),
+        own_collectives_(context.collectives) {}
 
   Range owned(Range range) const override { return dense_->owned(range); }
   bool spreads() const override { return dense_->spreads(); }
@@ -31,8 +44,7 @@ class Coded final : public Topology, public Stateful {
         !parts_ && transfer.rows.reduce;  // and so it was decided that the values travel as they are
     const std::size_t bytes = values.bytes(transfer.range).size();
     if (!recorded)
-      transfer.rows.reduce =
-          &row_for(parts_ ? net::Operation::ReduceScatter : net::Operation::AllReduce, group_.size(), bytes);
+      transfer.rows.reduce = &dense_row(parts_, collective_, group_.size(), bytes, own_collectives_);
     const double dense = transfer.rows.reduce->sent({group_.size(), bytes, false});
     if (recorded || coder_.leaves_dense(transfer.range.size, transfer.round)) {
       coder_.count(dense, dense);
@@ -67,6 +79,8 @@ class Coded final : public Topology, public Stateful {
   Coder coder_;
   const std::unique_ptr<Topology> dense_;
   const bool parts_;
+  const std::string collective_;
+  const std::span<const comm::CollectiveRow> own_collectives_;
 };
 
 }  // namespace
@@ -85,8 +99,7 @@ double coded_bytes_sent(const plan::LevelPlan& level, const codec::Extent& exten
   const bool shards = sum_at(level, own.topologies) == plan::SumAt::Parts;
   const std::size_t bytes = extent.count * sizeof(float);
   if (leaves_dense(level.codec, extent.count))
-    return row_for(shards ? net::Operation::ReduceScatter : net::Operation::AllReduce, size, bytes)
-        .sent({size, bytes, false});
+    return dense_row(shards, level.collective, size, bytes, own.collectives).sent({size, bytes, false});
   auto codec = codec::find_codec(level.codec.candidate(), own.codecs).make(level.codec.options);
   if (shards) return sent_to_owners(*codec, extent, size);
   double sent = 0;

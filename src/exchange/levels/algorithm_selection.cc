@@ -67,6 +67,19 @@ std::vector<codec::Piece> first_pieces(std::span<const codec::Piece> pieces, std
   return first;
 }
 
+/// A collective that is named beside a codec sums its wires, which lie in scratch memory that nobody shares,
+/// and by messages too the values that the codec leaves as they are.
+void require_wires_summed(const plan::LevelPlan& level, const LevelShape& shape, const Extensions& own) {
+  const net::Operation reduce = find_topology(level.topology, own.topologies).reduce;
+  if (!is_coded(level) || level.collective == "auto" || shape.size == 1 || reduce == net::Operation::User)
+    return;
+  if (!comm::find_row(reduce, level.collective, own.collectives).applies({shape.size, 0, false}))
+    throw Error(ErrorKind::Usage,
+                fmt::format("the collective {} sums in shared memory, where the wires of codec {} are not; "
+                            "use auto, or one that sends messages",
+                            level.collective, level.codec.name));
+}
+
 }  // namespace
 
 comm::LinkCost nominal_cost(bool shares_memory) {
@@ -95,6 +108,7 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes, cons
       plan.exchange.overlap == plan::Overlap::Auto ? near : plan.exchange.overlap == plan::Overlap::Backward;
   plan.resolved.overlap = backward ? plan::ResolvedOverlap::Backward : plan::ResolvedOverlap::Forward;
   const auto& levels = plan.exchange.levels;
+  for (std::size_t l = 0; l < levels.size(); ++l) require_wires_summed(levels[l], shapes[l], own);
   for (plan::BucketPlan& bucket : plan.resolved.buckets) {
     std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
     bucket.collectives.clear();
