@@ -3,6 +3,7 @@
 
 #include "data/opened.h"
 #include "data/selection.h"
+#include "plan/legality.h"
 
 namespace taxon::data {
 namespace {
@@ -89,6 +90,19 @@ TEST_F(Csv, TargetsAreColumnsOfRealNumbers) {
   EXPECT_THAT(test::all_of(test::samples_of(*sets.test).labels), ElementsAre(3, 1e9));
   EXPECT_THAT(failure({{"targets", "[prize]"}}),
               HasSubstr("data.targets: /d/train.csv has no column \"prize\"; its columns are size, price"));
+}
+
+TEST_F(Csv, TargetsStandInPlaceOfALabel) {
+  const auto broken = [](plan::Options options) {
+    plan::Plan plan;
+    plan.data.options = std::move(options);
+    const plan::Catalogue known;
+    return find_dataset("csv").rules.front().broken({plan, 1, known}).has_value();
+  };
+  EXPECT_TRUE(broken({{"targets", "[price]"}, {"label", "first"}}));
+  EXPECT_TRUE(broken({{"targets", "[price]"}, {"classes", 4}}));
+  EXPECT_FALSE(broken({{"targets", "[price]"}}));
+  EXPECT_FALSE(broken({{"label", "first"}, {"classes", 4}}));
 }
 
 TEST_F(Csv, TargetsAreStandardisedIfAsked) {

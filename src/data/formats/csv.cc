@@ -10,6 +10,7 @@
 #include "data/halves.h"
 #include "data/number_dataset.h"
 #include "data/typed_name.h"
+#include "plan/legality.h"
 
 namespace taxon::plan {
 
@@ -299,6 +300,17 @@ Datasets open(const OpenContext& context) {
   return open_files(context, kEndings, [&](const std::string& path) { return opener.open(path); });
 }
 
+plan::Violation targets_alone(const plan::LegalityInput& c) {
+  const auto options = c.plan.data.options.read<CsvOptions>();
+  const bool labelled = options.label != CsvOptions().label || options.classes > 0;
+  return plan::unless(options.targets.empty() || !labelled,
+                      fmt::format("label is {}, classes is {}", options.label, options.classes));
+}
+
+constexpr plan::PlanRule kRules[] = {
+    {"data.targets", "are learnt in place of a label: give neither label nor classes beside them",
+     targets_alone}};
+
 }  // namespace
 
 DatasetRow csv() {
@@ -309,6 +321,7 @@ DatasetRow csv() {
               "and test.csv (or val.csv).",
           .open = open,
           .options = plan::option_keys<CsvOptions>,
+          .rules = kRules,
           .by_class = true};
 }
 
