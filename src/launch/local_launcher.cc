@@ -174,6 +174,7 @@ class Supervisor {
     if (!is_stop_signal(number)) return signal_all(number);
     if (++stops_ == 1) {
       first_stop_ = number;
+      if (launch_.on_stop) launch_.on_stop();
       launch_.say(
           fmt::format("{}: the workers finish their step and write a checkpoint; once more ends them now",
                       strsignal(number)));

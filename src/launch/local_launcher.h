@@ -29,6 +29,7 @@ struct LocalLaunch {
   std::map<std::string, std::string> environment;  // added to this process's
   std::function<void(const std::string&)> say;     // lines for the log
   std::function<void(int rank, pid_t pid)> on_start;
+  std::function<void()> on_stop;  // the first stop signal came; the workers may still end well
   std::vector<int>
       expendable;  // ranks that the others do without: a signal that ends one of them ends no other
   std::vector<int> inherited;  // descriptors that workers keep

@@ -231,6 +231,15 @@ TEST_F(LocalLauncher, ASecondSignalEndsThemAtOnce) {
             143);
 }
 
+/// Whoever has more to start must know.
+TEST_F(LocalLauncher, ASignalIsToldOfThoughAllWorkersEndWell) {
+  Signaller signaller(folder_, 3, {SIGTERM});
+  int stops = 0;
+  launch_.on_stop = [&] { ++stops; };
+  EXPECT_EQ(run("trap 'exit 0' TERM; touch $FOLDER/ready15.$RANK; while true; do sleep 0.01; done"), 0);
+  EXPECT_EQ(stops, 1);
+}
+
 TEST_F(LocalLauncher, NoWorkerSurvivesTheLauncher) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);

@@ -87,13 +87,13 @@ class Measured {
   /// The exit code: 0, that of the first failure, or that of an interruption.
   int run() {
     int code = 0;
-    for (std::size_t i = 0; i < runs_.size() && !stop_; ++i) {
+    for (std::size_t i = 0; i < runs_.size() && !stopped(); ++i) {
       const int ended = run(runs_[i], i);
       if (ended == exit_code(ErrorKind::Interrupted)) return ended;
       ++done_;
       if (code == 0) code = ended;
     }
-    return stop_ ? exit_code(ErrorKind::Interrupted) : code;
+    return done_ < runs_.size() ? exit_code(ErrorKind::Interrupted) : code;
   }
 
   /// Nobody's word and nothing in the plans: empty.
@@ -110,13 +110,16 @@ class Measured {
   }
 
  private:
+  /// Between runs, or in one that ended well nevertheless.
+  bool stopped() const { return stop_ || stopped_in_run_; }
+
   int run(const ComparedRun& run, std::size_t index) {
     const std::string title = fmt::format("{} of {}: {}", index + 1, runs_.size(), title_of(run, arguments_));
     say(run.kept ? title + ": complete already, kept"
                  : fmt::format("{}: training, see {}/log.txt", title, run.folder));
     report::System& system = system_of(run);
     try {
-      const int code = run.kept ? 0 : train(run, arguments_);
+      const int code = run.kept ? 0 : train(run, arguments_, [this] { stopped_in_run_ = true; });
       if (code == exit_code(ErrorKind::Interrupted)) return code;
       if (code != 0) {
         fail(system, run, reason(run, code));
@@ -203,6 +206,7 @@ class Measured {
   const CompareArguments& arguments_;
   std::vector<ComparedRun> runs_;
   const std::atomic<bool>& stop_;
+  bool stopped_in_run_ = false;
   report::Comparison comparison_;
   std::map<std::string, std::size_t> systems_;  // by name
   std::size_t done_ = 0;                        // runs, failed ones included

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,9 @@ std::vector<ComparedRun> plan_runs(const CompareArguments& arguments, Problems& 
 /// A name for people: the recipe's, and the seed if there are several.
 std::string title_of(const ComparedRun& run, const CompareArguments& arguments);
 
-/// Trains it with local workers; their output goes to log.txt in the folder. Returns as run_workers(). Throws
-/// Error where it can't be started.
-int train(const ComparedRun& run, const CompareArguments& arguments);
+/// Trains it with local workers; their output goes to log.txt in the folder. `on_stop`: a stop signal came,
+/// even if the run then ended well. Returns as run_workers(). Throws Error where it can't be started.
+int train(const ComparedRun& run, const CompareArguments& arguments, std::function<void()> on_stop);
 
 /// Why a run failed, from its log: what the worker at fault said last.
 std::string reason(const ComparedRun& run, int code);

@@ -220,6 +220,7 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
   launch.environment = {{kLocalWorker, "1"}};
   launch.say = say;
   launch.output = arguments.worker_output;
+  launch.on_stop = arguments.on_stop;
   launch.deadline = std::chrono::milliseconds(std::llround(plan.control.deadline_seconds * 1e3));
   if (arguments.follow_order.empty())
     for (Rank rank : exchange::expendable_ranks(plan, arguments.workers))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct TrainArguments {
   std::string follow_order;
   std::vector<std::string> command_line;  // for starting workers
   int worker_output = -1;                 // descriptor for what workers print; -1: this process's
+  std::function<void()> on_stop;          // a stop signal came while workers of this host train
 };
 
 /// Runs the command; returns the process's exit code. Logs to stderr, results to stdout.
