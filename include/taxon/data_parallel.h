@@ -39,7 +39,9 @@ using DataParallelOptions = job::OwnLoopOptions;
 /// The module's parameters become views of memory that gradients and updates live in, and are its own again
 /// when the object dies; with model.memory_format: channels_last those of four dimensions lie so, as by
 /// PyTorch's Module.to(memory_format=...). All floating-point tensors of it are cast to the plan's
-/// precision.compute. Parameters that a step does not use have a gradient of zero. Weights begin as rank 0's.
+/// precision.compute. Parameters that a step does not use have a gradient of zero. Weights and buffers begin
+/// as rank 0's. Parameters have no grad(), and hooks of theirs (register_hook) are not called: gradients are
+/// where they travel from. When another rank fails the program hears of it at step(), or in a backward pass.
 /// `Net`: a holder made by TORCH_MODULE, or a pointer to a module.
 template <class Net>
 class DataParallel {
@@ -60,8 +62,9 @@ class DataParallel {
   /// A step waits for this rank's gradients. False: the run is over, or this rank is a server.
   bool active() const { return loop_.step() != nullptr; }
   /// Which samples of the training set are this rank's in this step: shuffled by the plan's seed, the same
-  /// whatever the number of ranks. Who takes others takes as many. REQUIRES: active().
-  std::span<const std::int64_t> share() const { return data::whole(loop_.step()->labels); }
+  /// whatever the number of ranks. Who takes others takes as many. Throws Error{Usage} unless active(), as
+  /// all that belongs to a step.
+  std::span<const std::int64_t> share() const { return data::whole(current().labels); }
 
   /// The module's forward pass, of tensors that are images in the order of the plan's model.memory_format
   /// (auto: as they are). Tensors, vectors and tuples of them come back ready for backward(): of a loss that
@@ -71,9 +74,10 @@ class DataParallel {
     return weighted(net_->forward(arranged(std::forward<Inputs>(inputs))...));
   }
   /// What a term of the loss that goes around forward()'s outputs (a penalty on weights) is multiplied with,
-  /// or it counts as often as there are ranks: the share's part of the step's samples. REQUIRES: active().
+  /// or it counts as often as there are ranks: the share's part of the step's samples. So is a term of
+  /// gradients that the program takes by torch::autograd::grad(), which come as of the share's mean.
   double weight() const {
-    return static_cast<double>(share().size()) / static_cast<double>(loop_.step()->global_size);
+    return static_cast<double>(share().size()) / static_cast<double>(current().global_size);
   }
   /// While it lives backward passes are not the step's last: their gradients add up, and none travels.
   class NoSync {
@@ -90,7 +94,7 @@ class DataParallel {
   /// Ends the step: returns when the next one may begin (DataParallelOptions::weights); false when the run is
   /// over.
   /// `loss`: the share's mean, for reports. Throws as taxon::train(), and Error{Usage} for a step without a
-  /// backward pass. REQUIRES: active().
+  /// backward pass, or with one that failed, or whose module has got other parameters.
   bool step(double loss = 0) {
     const auto samples = static_cast<double>(share().size());
     model_.end_passes();
@@ -107,6 +111,12 @@ class DataParallel {
   const train::Outcome& outcome() const { return loop_.outcome(); }
 
  private:
+  const model::StepInput& current() const {
+    if (!active())
+      throw Error(ErrorKind::Usage,
+                  "the run is over, or this rank is a server: ask active() before each step");
+    return *loop_.step();
+  }
   template <class Input>
   decltype(auto) arranged(Input&& input) const {
     if constexpr (std::is_same_v<std::remove_cvref_t<Input>, at::Tensor>)

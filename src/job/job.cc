@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "base/version.h"
@@ -66,7 +68,8 @@ struct Job::Core {
   Process process;
   comm::Communicator world;
   const int exceptions = std::uncaught_exceptions();  // that unwound the stack when the job was joined
-  bool over = false;
+  std::atomic<bool> over = false;
+  std::function<void(const Error&)> borrower;  // of the job, for a run on a thread of its own
 };
 
 Job::Job(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -110,14 +113,21 @@ void Job::all_reduce(std::span<double> values) {
 void Job::barrier() { run(collect(&core_->world, net::Operation::Barrier, {})); }
 
 void Job::run(task::Task<void> task) {
-  if (core_->over) throw Error(ErrorKind::Usage, "the job is over");
+  if (core_->over)
+    throw Error(ErrorKind::Usage, core_->borrower
+                                      ? "a training loop of the program's runs on the job: until it "
+                                        "is over nothing else can be done with it"
+                                      : "the job is over");
   core_->over = true;  // unless all goes well
   core_->process.run(std::move(task));
   core_->over = false;
 }
 
+void Job::lend(std::function<void(const Error&)> fail) { core_->borrower = std::move(fail); }
+
 void Job::fail(const Error& error) {
-  if (std::exchange(core_->over, true)) return;
+  if (core_->borrower) return core_->borrower(error);
+  if (core_->over.exchange(true)) return;
   core_->process.abandon(error);
 }
 

@@ -45,10 +45,11 @@ OwnLoop::OwnLoop(Job& job, model::Model& model, StepTurns& turns, OwnLoopOptions
     }
     turns_.end(error);
   });
+  job_.lend([this](const Error& error) { turns_.leave(std::make_exception_ptr(error)); });
   try {
     await();
   } catch (...) {
-    run_.join();
+    end();
     throw;
   }
 }
@@ -59,15 +60,23 @@ OwnLoop::~OwnLoop() {
                         ? "its program ended by an exception"
                         : "its program left the training loop before the run's end";
   turns_.leave(std::make_exception_ptr(Error(ErrorKind::Usage, why)));
+  end();
+}
+
+void OwnLoop::end() {
+  job_.process().wait_for_program(false);
   run_.join();
+  job_.lend({});
 }
 
 void OwnLoop::await() {
   if (asked_to_stop_ != nullptr && asked_to_stop_->load()) stop();
-  if (turns_.await() == nullptr) run_.join();
+  if (turns_.await() == nullptr) return end();
+  job_.process().wait_for_program(true);
 }
 
 void OwnLoop::next(const model::StepOutput& output) {
+  job_.process().wait_for_program(false);
   turns_.give_back(output);
   await();
 }

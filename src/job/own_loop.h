@@ -24,7 +24,7 @@ struct OwnLoopOptions {
 };
 
 /// A run of train() whose steps the program's own loop computes. The run has a thread of its own; until it is
-/// over nothing else may be called on the job.
+/// over nothing but fail() may be called on the job.
 class OwnLoop {
  public:
   /// Starts the run, and waits for its first step. Everything outlives the loop. Throws as train().
@@ -44,6 +44,7 @@ class OwnLoop {
 
  private:
   void await();
+  void end();
 
   Job& job_;
   StepTurns& turns_;

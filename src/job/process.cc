@@ -284,9 +284,11 @@ void Process::on_event(const control::Event& event) {
     if (options_.identity.rank == (about_root ? 1 : 0)) options_.say(control::describe(event));
     return;
   }
-  if (runs_) {
+  const auto unwinds = [this] { return runs_ && !waits_for_program_; };
+  if (unwinds()) {
     alarm(kLastResortSeconds);
-    if (!runs_) alarm(0);  // it ended meanwhile
+    alarmed_ = true;
+    if (!unwinds()) disarm();  // it ended meanwhile
   }
   loop_.post([this, error = control::error_of(event)] { pending_.cancel(std::make_exception_ptr(error)); });
 }
@@ -339,7 +341,17 @@ void Process::run(task::Task<void> main) {
 /// What the rank does from now on may take as long as it likes.
 void Process::unwound() {
   runs_ = false;
-  alarm(0);
+  disarm();
+}
+
+/// An alarm of the program's own is left alone.
+void Process::disarm() {
+  if (alarmed_.exchange(false)) alarm(0);
+}
+
+void Process::wait_for_program(bool waits) {
+  waits_for_program_ = waits;
+  if (waits) disarm();
 }
 
 void Process::leave() {

@@ -63,6 +63,9 @@ class Process {
   void leave();
   /// Tells the others that this rank fails, and why. Nothing else may be called afterwards.
   void abandon(const Error& why);
+  /// Whether run() waits for what the program computes on a thread of its own, and so can't be unwound before
+  /// that is done, however long it takes. Any thread.
+  void wait_for_program(bool waits);
 
  private:
   void join(const plan::Plan& plan);
@@ -75,6 +78,7 @@ class Process {
   task::Task<void> guard(task::Task<void> main);
   task::Task<void> watch(task::PendingOps* waits);
   void unwound();
+  void disarm();
   [[noreturn]] void fail(const Error& error);
 
   ProcessOptions options_;
@@ -93,7 +97,9 @@ class Process {
   std::vector<std::vector<int>> neighbours_;
   int me_ = 0;
   std::atomic<bool> runs_ = false;  // a task, which a fatal event unwinds
-  int sharers_ = 1;                 // ranks that may use this one's cores, itself included
+  std::atomic<bool> waits_for_program_ = false;
+  std::atomic<bool> alarmed_ = false;  // the last resort is on its way
+  int sharers_ = 1;                    // ranks that may use this one's cores, itself included
   int threads_ = 1;
   std::optional<int> core_;  // of the thread that communicates; none: it has no own
   Duration clock_offset_{0};

@@ -78,7 +78,7 @@ void StepTurns::give_back(const model::StepOutput& output) {
 
 void StepTurns::leave(std::exception_ptr why) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  left_ = std::move(why);
+  if (!left_) left_ = std::move(why);
   changed_.notify_all();
 }
 

@@ -32,7 +32,7 @@ class StepTurns final : public model::StepOwner {
   const model::StepInput* current() const { return owned_ ? &*owned_ : nullptr; }
   void need(int segment) override;
   void give_back(const model::StepOutput& output);
-  /// Takes no more steps: whoever asks gets `why`.
+  /// Takes no more steps: whoever asks gets the first `why`.
   void leave(std::exception_ptr why);
 
  private:

@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <stdexcept>
+#include <thread>
 
 #include "train_torch/job_ranks.h"
 
@@ -327,6 +331,127 @@ TEST(DataParallel, ABackwardPassAfterItsEndIsRefused) {
   EXPECT_THAT(log.read(), HasSubstr("a backward pass through outputs of a DataParallel that is gone"));
 }
 
+TEST(DataParallel, AStepAfterTheEndIsRefused) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job& job, const ProcessLog&) {
+    const Set set;
+    Net net;
+    DataParallel model(job, net, {.samples = kSamples});
+    for (;;) {
+      model.forward(set.take(model.share()).first).sum().backward();
+      model.step();
+    }
+  };
+  EXPECT_THAT(run_ranks(1, plan_with({}), program, log), Each(1));
+  EXPECT_THAT(log.read(), HasSubstr("ask active() before each step"));
+}
+
+/// While a rank computes by itself another one ends: it hears of that when it gives its step back.
+TEST(DataParallel, AProgramIsLeftInPeaceWhileItComputes) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job& job, const ProcessLog& log) {
+    const Set set;
+    Net net;
+    DataParallel model(job, net, {.samples = kSamples});
+    if (job.rank() == 1) {
+      while (log.read().find("computes") == std::string::npos)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      throw std::runtime_error("of its own");
+    }
+    log.say("computes");
+    const auto x = set.take(model.share()).first;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    log.say(alarm(0) > 10 ? "in peace" : "about to be ended");  // by run_processes() alone
+    model.forward(x).sum().backward();
+    model.step();
+  };
+  EXPECT_THAT(run_ranks(2, plan_with({}), program, log), Each(1));
+  EXPECT_THAT(log.read(), testing::AllOf(HasSubstr("in peace"),
+                                         testing::ContainsRegex("\\[0\\] .*rank 1 .*by an exception")));
+}
+
+TEST(DataParallel, AFailureThatTheProgramCatchesIsWhatTheOthersHear) {
+  TAXON_SKIP_UCX;
+  const ProcessLog log;
+  const auto program = [](job::Job& job, const ProcessLog& log) {
+    const Set set;
+    Net net;
+    DataParallel model(job, net, {.samples = kSamples});
+    if (job.rank() == 1) {
+      try {
+        job.barrier();
+      } catch (const Error& error) {
+        log.say(error.what());
+      }
+      return job.fail(Error(ErrorKind::Data, "no such data"));
+    }
+    while (model.active()) {
+      model.forward(set.take(model.share()).first).sum().backward();
+      model.step();
+    }
+  };
+  EXPECT_THAT(run_ranks(3, plan_with({}), program, log), Each(1));
+  EXPECT_THAT(log.read(), HasSubstr("until it is over nothing else can be done"));
+  for (int rank : {0, 2})
+    EXPECT_THAT(log.read(), testing::ContainsRegex(fmt::format("\\[{}\\] .*rank 1 .*no such data", rank)));
+}
+
+/// Of a penalty on how fast the outputs change with the inputs.
+TEST(DataParallel, GradientsThatTheProgramTakesAreTheShares) {
+  TAXON_SKIP_UCX;
+  const auto program = [](job::Job& job, const ProcessLog& log) {
+    const Set set;
+    torch::manual_seed(3);
+    torch::nn::Sequential net(torch::nn::Linear(kInputs, 8), torch::nn::Tanh(), torch::nn::Linear(8, 1));
+    {
+      DataParallel model(job, net, {.samples = kSamples});
+      while (model.active()) {
+        const torch::Tensor x = set.take(model.share()).first.requires_grad_();
+        const torch::Tensor y = model.forward(x);
+        const torch::Tensor slope = torch::autograd::grad({y.sum()}, {x}, {}, true, /*create_graph=*/true)[0];
+        (y.pow(2).mean() + model.weight() * slope.pow(2).mean()).backward();
+        model.step();
+      }
+    }
+    say_parameters(*net, log);
+  };
+  const ProcessLog one, three;
+  ASSERT_THAT(run_ranks(1, plan_with(kDouble), program, one), Each(0)) << one.read();
+  ASSERT_THAT(run_ranks(3, plan_with(kDouble), program, three), Each(0)) << three.read();
+  const auto expected = parameters_in(one).at(0);
+  for (const auto& values : parameters_in(three))
+    EXPECT_THAT(values, testing::Pointwise(testing::DoubleNear(1e-10), expected));
+}
+
+/// Something to add, and what a forward pass may leave out.
+struct ShiftedImpl : torch::nn::Module {
+  std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x) { return {x * scale + shift, {}}; }
+  torch::Tensor scale = register_parameter("scale", torch::ones({1}));
+  torch::Tensor shift = register_buffer("shift", torch::zeros({1}));
+};
+TORCH_MODULE(Shifted);
+
+TEST(DataParallel, BuffersBeginAsRankZerosAndOutputsMayBeLeftOut) {
+  TAXON_SKIP_UCX;
+  const auto program = [](job::Job& job, const ProcessLog& log) {
+    Shifted net;
+    net->shift.fill_(7 + job.rank());
+    DataParallel model(job, net, {.samples = kSamples});
+    log.say(fmt::format("shift {}", net->shift.item<float>()));
+    while (model.active()) {
+      const auto [y, none] = model.forward(torch::ones({1}));
+      EXPECT_FALSE(none.defined());
+      y.sum().backward();
+      model.step();
+    }
+  };
+  const ProcessLog log;
+  ASSERT_THAT(run_ranks(2, plan_with({}), program, log), Each(0)) << log.read();
+  EXPECT_EQ(log.read(), "shift 7\nshift 7\n");
+}
+
 struct Misuse {
   const char* name;
   void (*loop)(DataParallel<Net>&, const torch::Tensor&);
@@ -335,27 +460,44 @@ struct Misuse {
 class DataParallelMisuse : public testing::TestWithParam<std::tuple<Misuse, WeightsAtBegin>> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, DataParallelMisuse,
-    testing::Combine(testing::Values(Misuse{"NoBackward",
-                                            [](DataParallel<Net>& model, const torch::Tensor&) {
-                                              model.step();
-                                            },
-                                            "without a backward pass"},
-                                     Misuse{"TwoBackwards",
-                                            [](DataParallel<Net>& model, const torch::Tensor& x) {
-                                              model.forward(x).sum().backward();
-                                              model.forward(x).sum().backward();
-                                            },
-                                            "a second backward pass"},
-                                     Misuse{"NoLastBackward",
-                                            [](DataParallel<Net>& model, const torch::Tensor& x) {
-                                              const auto guard = model.no_sync();
-                                              model.forward(x).sum().backward();
-                                              model.step();
-                                            },
-                                            "all ran under no_sync"},
-                                     Misuse{"LeftEarly", [](DataParallel<Net>&, const torch::Tensor&) {},
-                                            "left the training loop"}),
-                     testing::Values(WeightsAtBegin::Whole, WeightsAtBegin::AsRead)),
+    testing::Combine(
+        testing::Values(
+            Misuse{"NoBackward", [](DataParallel<Net>& model, const torch::Tensor&) { model.step(); },
+                   "without a backward pass"},
+            Misuse{"TwoBackwards",
+                   [](DataParallel<Net>& model, const torch::Tensor& x) {
+                     model.forward(x).sum().backward();
+                     model.forward(x).sum().backward();
+                   },
+                   "a second backward pass"},
+            Misuse{"NoLastBackward",
+                   [](DataParallel<Net>& model, const torch::Tensor& x) {
+                     const auto guard = model.no_sync();
+                     model.forward(x).sum().backward();
+                     model.step();
+                   },
+                   "all ran under no_sync"},
+            Misuse{"OtherMemory",
+                   [](DataParallel<Net>& model, const torch::Tensor& x) {
+                     model.forward(x).sum().backward();
+                     torch::Tensor weight = model.module()->first->weight;
+                     weight.set_data(torch::zeros_like(weight));
+                     model.step();
+                   },
+                   "parameter first.weight was given other memory"},
+            Misuse{"FailedBackward",
+                   [](DataParallel<Net>& model, const torch::Tensor& x) {
+                     const torch::Tensor leaf = x.detach().requires_grad_();
+                     leaf.register_hook([](const torch::Tensor&) { throw std::runtime_error("no"); });
+                     try {
+                       model.forward(leaf).sum().backward();
+                     } catch (const std::runtime_error&) {
+                     }
+                     model.step();
+                   },
+                   "a backward pass of this step failed"},
+            Misuse{"LeftEarly", [](DataParallel<Net>&, const torch::Tensor&) {}, "left the training loop"}),
+        testing::Values(WeightsAtBegin::Whole, WeightsAtBegin::AsRead)),
     [](const auto& info) {
       const bool is_whole = std::get<1>(info.param) == WeightsAtBegin::Whole;
       return std::string(std::get<0>(info.param).name) + (is_whole ? "" : "Early");

@@ -145,6 +145,7 @@ void BoundTensors::bind(const Binding& binding) {
               " parameters");
   const at::ScalarType type = scalar_type(binding.weights->type());
   std::vector<int> order;
+  places_.clear();
   at::NoGradGuard no_grad;
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     const auto trained = std::find(trainable_.begin(), trainable_.end(), binding.parameters[slot]);
@@ -157,6 +158,7 @@ void BoundTensors::bind(const Binding& binding) {
                               spec_.parameters[static_cast<std::size_t>(*trained)]);
     if (!binding.in_parts()) view.copy_(parameter);
     parameter.set_data(view);
+    places_.push_back(view.data_ptr());
   }
   for (const tensor::Arena* version : binding.versions) {
     std::vector<at::Tensor>& views = versions_.emplace_back();
@@ -166,7 +168,26 @@ void BoundTensors::bind(const Binding& binding) {
   }
   gradients_->bind(binding, order);
   bound_ = binding.parameters;
+  type_ = binding.weights->type();
   in_parts_ = binding.in_parts();
+}
+
+void BoundTensors::require_bound() const {
+  for (std::size_t slot = 0; slot < bound_.size(); ++slot) {
+    const auto& [name, tensor] = parameters_[static_cast<std::size_t>(bound_[slot])];
+    if (tensor.data_ptr() != places_[slot] || scalar_type(type_) != tensor.scalar_type())
+      throw Error(ErrorKind::Usage,
+                  fmt::format("parameter {} was given other memory, or another type, since the run began: "
+                              "load weights, and move or convert the module, before that",
+                              name));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (!spec_.parameters[i].trainable && parameters_[i].tensor.requires_grad())
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("parameter {} was frozen when the run began, and is not trained: let it require "
+                      "gradients before that",
+                      parameters_[i].name));
 }
 
 void BoundTensors::use(std::size_t version) {

@@ -41,6 +41,9 @@ class BoundTensors {
   /// As Model's. The weights' type is that of the parameters.
   void bind(const Binding& binding);
   void unbind();
+  /// Throws Error{Usage} naming a parameter that its owner has given other memory, or another type, since
+  /// bind(), or that is no longer frozen: it would be trained no more, or not at all.
+  void require_bound() const;
   /// The parameters become views of Binding::versions[version]. Graphs whose forward passes saw others are
   /// right again once these are in use again.
   void use(std::size_t version);
@@ -59,6 +62,8 @@ class BoundTensors {
   std::vector<int> trainable_;
   ModelSpec spec_;
   std::vector<int> bound_;                         // slot -> index into the spec's parameters
+  std::vector<const void*> places_;                // slot -> where its parameter lies
+  DType type_ = DType::Float32;                    // of the bound ones
   bool in_parts_ = false;                          // see Binding
   std::vector<std::vector<at::Tensor>> versions_;  // of the binding, its slots
   std::unique_ptr<GradientSink> gradients_;        // of the trainable parameters, in that order

@@ -117,6 +117,16 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
   steps_ = 0;
 }
 
+bool GradientSink::pass_reaches_parameters() const {
+  const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
+  if (wanted == nullptr || wanted->empty()) return true;  // whatever the graph has
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto found = wanted->find(accumulators_[i].node.get());
+    if (found != wanted->end() && found->second.needed_) return true;
+  }
+  return false;
+}
+
 void GradientSink::bind_factors(const Binding& binding, const std::vector<int>& parameter_of_slot) {
   factors_.clear();
   for (const FactorSlot& slot : binding.factor_slots) {

@@ -56,6 +56,9 @@ class GradientSink {
   bool bound() const { return !slots_.empty(); }
   /// Otherwise gradients go where the framework puts them.
   bool takes() const { return bound() || recording_; }
+  /// Whether the pass that runs on this thread accumulates gradients of parameters, as backward() does;
+  /// torch::autograd::grad() only hands out what it computes.
+  bool pass_reaches_parameters() const;
 
   /// From here to stop_recording() hooks only note in which order gradients come.
   void start_recording();

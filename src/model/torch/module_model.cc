@@ -71,6 +71,7 @@ class WeightedOutputs final : public Node {
     if (!model)
       throw Error(ErrorKind::Usage,
                   "a backward pass through outputs of a DataParallel that is gone: let it live as long");
+    if (!(*model)->tensors_.gradients().pass_reaches_parameters()) return std::move(gradients);
     (*model)->begin_pass(this);
     variable_list weighted;
     for (const at::Tensor& gradient : gradients)
@@ -128,8 +129,8 @@ std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector
   const NodeHandle node =
       make_node<NodeHandle, WeightedOutputs>(alive_, torch::autograd::collect_next_edges(outputs), weight);
   for (at::Tensor& output : outputs) {
-    const bool differentiable = output.requires_grad();
-    output = output.detach();
+    const bool differentiable = output.defined() && output.requires_grad();
+    if (output.defined()) output = output.detach();
     if (differentiable)
       torch::autograd::create_gradient_edge(output, node);
     else
@@ -140,8 +141,9 @@ std::vector<at::Tensor> ModuleModel::weighted(const StepInput& step, std::vector
 
 /// Where a pass goes through the outputs of several forward passes the first of its nodes begins it.
 void ModuleModel::begin_pass(Node* root) {
-  if (in_pass_) return;
+  if (!pass_.expired()) return;
   await_turn();
+  require_whole_passes();
   if (passes_ == Passes::Last)
     throw Error(ErrorKind::Usage,
                 "a second backward pass in one step: let all passes but the last run under no_sync()");
@@ -149,15 +151,29 @@ void ModuleModel::begin_pass(Node* root) {
   GradientSink& gradients = tensors_.gradients();
   gradients.begin_micro_batch(last_);
   gradients.begin_pass(root);
-  in_pass_ = true;
-  torch::autograd::Engine::get_default_engine().queue_callback([this] {
-    in_pass_ = false;
+  // A pass that fails drops the callback.
+  const auto pass = std::make_shared<bool>(true);
+  pass_ = pass;
+  failed_ = true;
+  torch::autograd::Engine::get_default_engine().queue_callback([this, pass] {
+    failed_ = false;
+    pass_.reset();
     tensors_.gradients().end_pass();
   });
 }
 
+/// Of a pass that failed some gradients are there, and some of them may be under way.
+void ModuleModel::require_whole_passes() const {
+  if (failed_)
+    throw Error(ErrorKind::Usage,
+                "a backward pass of this step failed, and a part of its gradients may have left: let what it "
+                "threw end the loop");
+}
+
 void ModuleModel::end_passes() {
   await_turn();
+  require_whole_passes();
+  tensors_.require_bound();
   if (passes_ != Passes::Last)
     throw Error(ErrorKind::Usage,
                 passes_ == Passes::None
@@ -205,7 +221,8 @@ StepOutput ModuleModel::forward_backward(const StepInput& input, int, tensor::Mi
     return {};
   }
   passes_ = Passes::None;
-  in_pass_ = false;
+  pass_.reset();
+  failed_ = false;
   return owner_.compute(input);
 }
 

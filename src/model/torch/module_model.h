@@ -37,7 +37,8 @@ class ModuleModel final : public Model {
   std::vector<at::Tensor> weighted(const StepInput& step, std::vector<at::Tensor> outputs);
   /// Whether backward passes are the step's last from now on; of the others gradients add up.
   void set_last(bool last) { last_ = last; }
-  /// All backward passes are over. Throws Error{Usage} if there was none.
+  /// All backward passes are over. Throws Error{Usage} if there was none, or one failed, and as
+  /// BoundTensors::require_bound().
   void end_passes();
   /// They will not be.
   void abandon_passes();
@@ -64,6 +65,7 @@ class ModuleModel final : public Model {
   void await_turn();
   void begin(const StepInput& input);
   void begin_pass(torch::autograd::Node* root);
+  void require_whole_passes() const;
 
   const torch::nn::Module& module_;  // outlives it
   BoundTensors tensors_;
@@ -74,7 +76,8 @@ class ModuleModel final : public Model {
   const std::shared_ptr<ModuleModel* const> alive_ = std::make_shared<ModuleModel* const>(this);
   bool begun_ = false;  // a step whose gradients are not awaited yet
   bool last_ = true;
-  bool in_pass_ = false;                                          // a backward pass runs
+  std::weak_ptr<bool> pass_;                                      // a backward pass runs
+  bool failed_ = false;                                           // one has begun, and not ended
   enum class Passes { None, Some, Last } passes_ = Passes::None;  // of the step
 };
 
