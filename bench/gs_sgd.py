@@ -10,7 +10,6 @@ import os
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 
 from harness import machine
@@ -419,7 +418,7 @@ def run_labs(session):
         for ranks, rate in LABS[session.mode]:
             run_lab(session, ranks, rate, alone)
     except NoCluster as error:
-        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+        session.skip("the test cluster", error)
 
 
 def lab_summary(rows):

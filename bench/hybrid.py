@@ -11,7 +11,6 @@ import os
 import random
 import re
 import statistics
-import sys
 import tempfile
 
 from harness import pairs
@@ -296,7 +295,7 @@ def run(session):
             with Cluster(RANKS, LAB_RATE) as cluster:
                 run_parts(session, cluster)
         except NoCluster as error:
-            print(f"skipped: the test cluster ({error})", file=sys.stderr)
+            session.skip("the test cluster", error)
 
 
 def claims(rows):

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import statistics
-import sys
 import tempfile
 
 from harness import equal, pairs
@@ -274,7 +273,7 @@ def run(session):
         try:
             run_setting(session, lab, model)
         except NoCluster as error:
-            print(f"skipped: {lab.name} ({error})", file=sys.stderr)
+            session.skip(lab.name, error)
 
 
 def claims(rows):

@@ -206,7 +206,7 @@ def run(session):
         try:
             run_lab(session, lab, settings)
         except NoCluster as error:
-            print(f"skipped: {lab.name} ({error})", file=sys.stderr)
+            session.skip(lab.name, error)
 
 
 def staleness_of(row):

@@ -11,7 +11,6 @@ import os
 import random
 import re
 import statistics
-import sys
 import tempfile
 
 import hybrid
@@ -303,7 +302,7 @@ def run(session):
             for network in networks:
                 run_network(place, network, folder, bandwidth)
     except NoCluster as error:
-        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+        session.skip("the test cluster", error)
 
 
 def claims(rows):

@@ -103,6 +103,13 @@ def reference(rows, setting):
     return next((row for row in rows if row.key()[:3] == wanted), None)
 
 
+def is_asked_for(session, setting):
+    """By its name, or as what servers of as many workers are verified by."""
+    if setting.servers or setting.topology != "all_reduce" or session.rows.find(row_of(setting)):
+        return not session.rows.has(row_of(setting))
+    return any(session.rows.wants(row_of(other).case) for other in FULL if other.workers == setting.workers)
+
+
 def run(session):
     if session.peers_only:
         return
@@ -110,12 +117,12 @@ def run(session):
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:
         script = export(folder)
         for setting in SMOKE if session.smoke() else QUICK if session.quick() else FULL:
-            if session.rows.has(row_of(setting)):
+            if not is_asked_for(session, setting):
                 continue
             try:
                 row = measure(session, setting, script, steps)
             except NoCluster as error:
-                print(f"skipped: {setting.name()} ({error})", file=sys.stderr)
+                session.skip(setting.name(), error)
                 continue
             # Servers that keep workers in step train as all-reduce does, but for rounding.
             if known := reference(session.rows.rows, setting):

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from harness import accuracies
+from harness import accuracies, preset
 from harness.rows import Row
 from harness.side import SideFailed
 
@@ -33,7 +33,7 @@ def targets(peers_only):
 
 def compare(session, setting):
     """The folder of the comparison, and lines of its compare.csv by system."""
-    out = os.path.join(session.build_dir, "slow-hosts", f"{session.mode}-{setting.replace(' ', '-')}")
+    out = accuracies.folder_of(session, "slow-hosts", f"{session.mode}-{setting.replace(' ', '-')}")
     sets = [*{"smoke": SMOKE, "quick": QUICK, "full": FULL}[session.mode], f"emulation.cores={CORES}", f"emulation.slow={SETTINGS[setting]}", "threads=1", "cores=all",
             "checkpoint.every_epochs=0", "report.tensorboard=false"]
     recipes = accuracies.systems()
@@ -72,6 +72,14 @@ def sooner_wanted(line, setting):
     return loose or (bounded and setting == "slowdowns")
 
 
+def seconds_of(folder, line, target):
+    """To the target, the seeds' mean; None unless all of them come there."""
+    runs = glob.glob(os.path.join(folder, line["system"], "seed-*")) or [os.path.join(folder, line["system"])]
+    if any(preset.first_reaching(preset.tests_in(run), target) is None for run in runs):
+        return None
+    return float(line["seconds_to_target"])
+
+
 def row_of(session, setting, folder, line, dense, equal):
     row = Row("slow-hosts", f"{setting}: {line['system']}", ranks=WORKERS, peer="dense synchronous", unit="s")
     row.settings = {"setting": setting, "system": line["system"], "target": TARGET[session.mode], "network": "emulated", "cores_per_host": CORES,
@@ -80,7 +88,7 @@ def row_of(session, setting, folder, line, dense, equal):
     if line["failure"]:
         row.settings["failure"] = line["failure"]
         return row
-    row.ours, row.theirs = (float(one["seconds_to_target"]) if one["seconds_to_target"] else None for one in (line, dense))
+    row.ours, row.theirs = (seconds_of(folder, one, TARGET[session.mode]) for one in (line, dense))
     row.ratio = row.theirs / row.ours if row.ours and row.theirs else None
     row.settings |= {"samples_per_second": float(line["samples_per_second"]), "accuracy": float(line["accuracy"]), "staleness": line["staleness_mean"],
                      "seconds_error": float(line["seconds_to_target_error"] or 0), "seeds": len(SEEDS[session.mode].split(",")),

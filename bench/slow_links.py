@@ -4,7 +4,6 @@ Whoever keeps step trains the same bit for bit wherever it runs. So how many sam
 from steps in the test cluster, as many for each side, from the same weights, in turns. These must come to what as many steps on one host come to."""
 import dataclasses
 import statistics
-import sys
 
 import harness.preset as preset_run
 import time_to_accuracy as races
@@ -121,7 +120,7 @@ def run_all(session, weights):
             turns = {side.name: lambda side=side: side.timed(session, cluster, STEPS[session.mode]) for side in measured}
             runs = pairs.take_turns(turns, TURNS[session.mode])
     except NoCluster as error:
-        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+        session.skip("the test cluster", error)
         return
     filled = {side.name: fill(row_of(side.name), session, side, runs[side.name], bandwidth) for side in measured}
     seconds = {name: row.settings["seconds"] for name, row in filled.items()}

@@ -3,7 +3,6 @@ at the start, the same batches in the same order, the same cores; both sides wit
 be the peer's. A program's own loop by taxon::DataParallel does the same beside `taxon train`."""
 import functools
 import statistics
-import sys
 
 from harness import equal, pairs
 from harness.cluster import Cluster, NoCluster
@@ -191,7 +190,7 @@ def run(session):
     try:
         run_lab(session)
     except NoCluster as error:
-        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+        session.skip("the test cluster", error)
 
 
 def claims(rows):

@@ -4,11 +4,12 @@ import dataclasses
 import glob
 import math
 import os
+import shutil
 import subprocess
 import sys
 
 from harness.build import ROOT
-from harness.rows import Row
+from harness.rows import Row, is_known
 from harness.side import SideFailed
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev")
@@ -40,10 +41,19 @@ def few(session, recipes):
     return recipes[::8] if session.smoke() else recipes
 
 
+def folder_of(session, bench, name):
+    """Of a comparison, which keeps runs that are complete: those of this commit alone."""
+    commit = session.rows.kind.get("commit")
+    folder = os.path.join(session.build_dir, bench, commit or "unknown", name)
+    if not is_known(commit):
+        shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
 def compare(session, bench, recipes, workers, more=()):
     """Lines of compare.csv by system, with `more` overrides. `taxon compare` goes on where it was interrupted."""
     model = "mlp" if session.quick() else "cnn"
-    out = os.path.join(session.build_dir, bench, f"{model}-{workers}")
+    out = folder_of(session, bench, f"{model}-{workers}")
     sets = [f"model.name={model}", "evaluation.every_epochs=0", "checkpoint.every_epochs=0", "report.trace=false", "report.tensorboard=false", "threads=1",
             "cores=all", *more]
     if session.smoke():

@@ -23,7 +23,7 @@ def beside(build_dir, release):
 def build(build_dir, targets, release=""):
     configure = ["cmake", "-S", ROOT, "--preset", "release", "-B", beside(build_dir, release), "-DTAXON_WITH_BENCH=ON", f"-DTAXON_TORCH={release}"]
     build_dir = beside(build_dir, release)
-    for command in (configure, ["cmake", "--build", build_dir, "--target", *targets]):
+    for command in (configure, ["cmake", "--build", build_dir, "--target", *targets])[:2 if targets else 1]:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
         if done.returncode != 0:
             print(done.stdout[-6000:], file=sys.stderr)

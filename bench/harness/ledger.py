@@ -5,7 +5,7 @@ import os
 import subprocess
 
 from harness.build import ROOT
-from harness.rows import Row, judge, write_json
+from harness.rows import Row, is_known, judge, write_json
 
 RESULTS = os.path.join(ROOT, "bench", "results")
 # How a row's code compares with the tree's.
@@ -44,7 +44,7 @@ def refusal(rows):
         run = row.settings.get("run", {})
         if run.get("mode") != "full" or run.get("peers_only"):
             return "only whole --full runs are kept"
-        if not run.get("commit") or run["commit"].endswith("-dirty"):
+        if not is_known(run.get("commit")):
             return "the commit that was measured is not known: commit first"
         if row.verified is False:
             return f"{row.case}: not verified"
@@ -53,7 +53,7 @@ def refusal(rows):
 
 def keep(bench, new, partial, claims=None, folder=RESULTS):
     """Writes the rows beside those that are kept already, and what `claims` says of all of them together. Throws NotKept."""
-    why = refusal(new)
+    why = refusal(new) if new else "nothing was measured"
     if why:
         raise NotKept(f"{bench}: {why}")
     rows = merged(read(bench, folder), new, partial)

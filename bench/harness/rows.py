@@ -68,12 +68,15 @@ class RowStore:
         self.more = more or {}
         self.only = only
         self.judges = judges
+        self.skipped = []  # what this machine can't measure
         self.state_path = state_path
         if not state_path:
             return
         lines = whole_lines(state_path)
-        if lines and lines[0] == kind:
-            self.rows = [Row(**line) for line in lines[1:]]
+        if lines and lines[0] == kind and is_known(kind.get("commit")):
+            # What was wrong is measured again, and what several rows come to is judged anew.
+            found = [Row(**line) for line in lines[1:]]
+            self.rows = list({row.key(): row for row in found if row.verified is not False and not row.case.startswith(CLAIM)}.values())
             print(f"resuming: {len(self.rows)} rows are finished ({state_path})", file=sys.stderr)
         with open(state_path, "w") as out:
             for line in [kind, *map(dataclasses.asdict, self.rows)]:
@@ -93,7 +96,7 @@ class RowStore:
         row.settings = {**row.settings, "run": {**self.kind, **self.more}}
         if not self.judges:
             row.met = None
-        self.rows.append(row)
+        self.rows = [known for known in self.rows if known.key() != row.key()] + [row]
         print(format_line(row), flush=True)
         if self.state_path:
             with open(self.state_path, "a") as out:
@@ -102,6 +105,11 @@ class RowStore:
     def finish(self):
         if self.state_path:
             os.remove(self.state_path)
+
+
+def is_known(commit):
+    """Whether it says which code was measured."""
+    return bool(commit) and not commit.endswith("-dirty")
 
 
 def whole_lines(path):

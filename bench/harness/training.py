@@ -179,9 +179,9 @@ def run_own_loop(session, workers, work, memory_format, weights, cluster=None, o
 class Ddp:
     """A group of DDP workers that trains a fresh model each time."""
 
-    def __init__(self, session, workers, weights="", cluster=None):
+    def __init__(self, session, workers, weights="", cluster=None, threads=None):
         self.workers, self.weights = workers, weights
-        command = [DDP, "--threads", str(threads_for(workers))]
+        command = [DDP, "--threads", str(threads or threads_for(workers))]
         self.side = Side(f"DDP {workers}{' lab' if cluster else ''}", commands_for(workers, cluster, command), session.log_folder,
                          job_environments(workers, cluster, "DDP"))
 

@@ -1,6 +1,5 @@
 """Pairs of processes on two hosts of the test cluster."""
 import contextlib
-import sys
 
 from harness.cluster import Cluster, NoCluster
 from harness.side import Side
@@ -27,4 +26,4 @@ def measure_between(session, rate, missing, start, measure):
                 for one in missing:
                     measure(session, sides, one, bandwidth)
     except NoCluster as error:
-        print(f"skipped: the test cluster ({error})", file=sys.stderr)
+        session.skip("the test cluster", error)

@@ -64,6 +64,24 @@ class Stores(unittest.TestCase):
         self.assertFalse(again.has(row("b")))
         self.assertFalse(RowStore(KIND | {"commit": "other"}, self.state).has(row()))
 
+    def test_what_was_wrong_is_measured_again_and_goals_of_several_are_judged_again(self):
+        store = RowStore(KIND, self.state)
+        for one in (row("wrong", verified=False), row("well", verified=True), claim("step", "least", [1], min, at_least=2)):
+            store.add(one)
+        self.assertEqual([one.case for one in RowStore(KIND, self.state).rows], ["well"])
+
+    def test_of_code_that_nobody_knows_nothing_goes_on(self):
+        for commit in (None, "0123456789-dirty"):
+            RowStore(KIND | {"commit": commit}, self.state).add(row(ours=1.0))
+            self.assertFalse(RowStore(KIND | {"commit": commit}, self.state).has(row()))
+
+    def test_a_row_that_is_measured_twice_is_there_once(self):
+        for _ in range(2):
+            store = RowStore(KIND, self.state)
+            for ours in (1.0, 2.0):
+                store.add(row(ours=ours))
+            self.assertEqual([one.ours for one in store.rows], [2.0])
+
     def test_what_is_left_out_needs_nothing_done(self):
         store = RowStore(KIND, only=("lab",))
         self.assertTrue(store.has(row("one host")))
@@ -116,6 +134,8 @@ class Ledger(unittest.TestCase):
                      self.rows(KIND | {"peers_only": True}, a=1), wrong):
             with self.assertRaises(ledger.NotKept):
                 ledger.keep("step", rows, False, folder=self.folder)
+        with self.assertRaises(ledger.NotKept):
+            ledger.keep("step", [], False, folder=self.folder)
         self.assertEqual(self.kept(), [])
 
     def test_what_is_kept_is_one_row_a_line(self):
