@@ -77,7 +77,7 @@ def seconds_of(folder, line, target):
     runs = glob.glob(os.path.join(folder, line["system"], "seed-*")) or [os.path.join(folder, line["system"])]
     if any(preset.first_reaching(preset.tests_in(run), target) is None for run in runs):
         return None
-    return float(line["seconds_to_target"])
+    return float(line["seconds_to_target"]) if line["seconds_to_target"] else None
 
 
 def row_of(session, setting, folder, line, dense, equal):

@@ -53,11 +53,11 @@ def folder_of(session, bench, name):
 def compare(session, bench, recipes, workers, more=()):
     """Lines of compare.csv by system, with `more` overrides. `taxon compare` goes on where it was interrupted."""
     model = "mlp" if session.quick() else "cnn"
-    out = folder_of(session, bench, f"{model}-{workers}")
+    out = folder_of(session, bench, f"{model}-{workers}{'-smoke' if session.smoke() else ''}")
     sets = [f"model.name={model}", "evaluation.every_epochs=0", "checkpoint.every_epochs=0", "report.trace=false", "report.tensorboard=false", "threads=1",
             "cores=all", *more]
     if session.smoke():
-        out, sets = out + "-smoke", [*sets, "length.epochs=0", "length.samples=2560", "learning_rate.warmup_samples=256", "data.test_limit=500"]
+        sets = [*sets, "length.epochs=0", "length.samples=2560", "learning_rate.warmup_samples=256", "data.test_limit=500"]
     command = [session.program("taxon"), "compare", *recipes, "--workers", str(workers), "--seeds", "1" if session.smoke() else SEEDS, "--out", out]
     path = os.path.join(out, "compare.csv")
     if os.path.exists(path):

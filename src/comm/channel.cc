@@ -76,6 +76,9 @@ task::Task<void> Channel::open(Communicator& group, net::Tag tag, const Call& ca
     if (std::uint64_t{other.first_signal} + members > transport.signals())
       throw told_wrong(group.global(member), net::describe_operation(tag),
                        fmt::format("signal {} of {}", other.first_signal, transport.signals()));
+    if (other.meetings >> (63 - kCheckBits) != 0)
+      throw told_wrong(group.global(member), net::describe_operation(tag),
+                       fmt::format("{} meetings before", other.meetings));
     theirs.push_back(other.first_signal);
     meetings = std::max(meetings, other.meetings);
   }

@@ -68,7 +68,7 @@ struct Job::Core {
   Process process;
   comm::Communicator world;
   const int exceptions = std::uncaught_exceptions();  // that unwound the stack when the job was joined
-  std::atomic<bool> over = false;
+  std::atomic<bool> over = false, runs = false;
   std::function<void(const Error&)> borrower;  // of the job, for a run on a thread of its own
 };
 
@@ -114,10 +114,15 @@ void Job::barrier() { run(collect(&core_->world, net::Operation::Barrier, {})); 
 
 void Job::run(task::Task<void> task) {
   if (core_->over)
-    throw Error(ErrorKind::Usage, core_->borrower
-                                      ? "a training loop of the program's runs on the job: until it "
-                                        "is over nothing else can be done with it"
+    throw Error(ErrorKind::Usage, core_->runs
+                                      ? "a training loop of the program's runs on the job: until it is "
+                                        "over nothing else can be done with it"
                                       : "the job is over");
+  struct Running {
+    explicit Running(std::atomic<bool>& flag) : runs(flag) { runs = true; }
+    ~Running() { runs = false; }
+    std::atomic<bool>& runs;
+  } running(core_->runs);
   core_->over = true;  // unless all goes well
   core_->process.run(std::move(task));
   core_->over = false;
@@ -126,9 +131,8 @@ void Job::run(task::Task<void> task) {
 void Job::lend(std::function<void(const Error&)> fail) { core_->borrower = std::move(fail); }
 
 void Job::fail(const Error& error) {
-  if (core_->borrower) return core_->borrower(error);
-  if (core_->over.exchange(true)) return;
-  core_->process.abandon(error);
+  if (!core_->over.exchange(true)) return core_->process.abandon(error);
+  if (core_->runs && core_->borrower) core_->borrower(error);
 }
 
 void Job::leave() {

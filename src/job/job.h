@@ -60,14 +60,15 @@ class Job {
   Process& process();
   /// Runs a task on this thread until it is done.
   void run(task::Task<void> task);
-  /// Whom fail() tells from now on, for a run on another thread that has the job to itself; null: nobody.
+  /// Whom fail() tells from now on while a task runs on another thread, which has the job to itself; null:
+  /// nobody.
   void lend(std::function<void(const Error&)> fail);
 
   /// Waits for the other ranks and says goodbye, so that the end of this process is no loss. Nothing else may
   /// be called afterwards.
   void leave();
-  /// Tells the others that this rank fails, and why; the job is over, and so is a loop of the program's that
-  /// runs on it. What was over is over already.
+  /// Tells the others that this rank fails, and why; the job is over. What was over is over already. While a
+  /// loop of the program's runs on it, they hear of it when the loop gives its step back, or ends.
   void fail(const Error& error);
 
  private:

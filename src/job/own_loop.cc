@@ -36,6 +36,7 @@ OwnLoop::OwnLoop(Job& job, model::Model& model, StepTurns& turns, OwnLoopOptions
   asked_to_stop_ = options.train.stop != nullptr ? options.train.stop : job.options().stop;
   options.train.stop = &stop_;
   train::Observer* observer = options.observer != nullptr ? options.observer : own_observer_.get();
+  job_.lend([this](const Error& error) { turns_.fail(std::make_exception_ptr(error)); });
   run_ = std::thread([this, &model, observer, options = std::move(options.train)]() mutable {
     std::exception_ptr error;
     try {
@@ -45,7 +46,6 @@ OwnLoop::OwnLoop(Job& job, model::Model& model, StepTurns& turns, OwnLoopOptions
     }
     turns_.end(error);
   });
-  job_.lend([this](const Error& error) { turns_.leave(std::make_exception_ptr(error)); });
   try {
     await();
   } catch (...) {

@@ -284,12 +284,8 @@ void Process::on_event(const control::Event& event) {
     if (options_.identity.rank == (about_root ? 1 : 0)) options_.say(control::describe(event));
     return;
   }
-  const auto unwinds = [this] { return runs_ && !waits_for_program_; };
-  if (unwinds()) {
-    alarm(kLastResortSeconds);
-    alarmed_ = true;
-    if (!unwinds()) disarm();  // it ended meanwhile
-  }
+  lost_ = true;
+  arm();
   loop_.post([this, error = control::error_of(event)] { pending_.cancel(std::make_exception_ptr(error)); });
 }
 
@@ -344,6 +340,15 @@ void Process::unwound() {
   disarm();
 }
 
+/// Where there is something to unwind.
+void Process::arm() {
+  const auto unwinds = [this] { return runs_ && !waits_for_program_; };
+  if (!unwinds()) return;
+  alarm(kLastResortSeconds);
+  alarmed_ = true;
+  if (!unwinds()) disarm();  // it ended meanwhile
+}
+
 /// An alarm of the program's own is left alone.
 void Process::disarm() {
   if (alarmed_.exchange(false)) alarm(0);
@@ -352,6 +357,7 @@ void Process::disarm() {
 void Process::wait_for_program(bool waits) {
   waits_for_program_ = waits;
   if (waits) disarm();
+  if (!waits && lost_) arm();
 }
 
 void Process::leave() {

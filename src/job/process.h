@@ -78,6 +78,7 @@ class Process {
   task::Task<void> guard(task::Task<void> main);
   task::Task<void> watch(task::PendingOps* waits);
   void unwound();
+  void arm();
   void disarm();
   [[noreturn]] void fail(const Error& error);
 
@@ -98,6 +99,7 @@ class Process {
   int me_ = 0;
   std::atomic<bool> runs_ = false;  // a task, which a fatal event unwinds
   std::atomic<bool> waits_for_program_ = false;
+  std::atomic<bool> lost_ = false;     // a fatal event came
   std::atomic<bool> alarmed_ = false;  // the last resort is on its way
   int sharers_ = 1;                    // ranks that may use this one's cores, itself included
   int threads_ = 1;

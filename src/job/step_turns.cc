@@ -24,6 +24,7 @@ model::StepOutput StepTurns::compute(const model::StepInput& input) {
   changed_.notify_all();
   changed_.wait(lock, [this] { return state_ == State::GivenBack || left_; });
   if (left_) std::rethrow_exception(left_);
+  if (failed_) std::rethrow_exception(failed_);
   ready_ = 0;
   return output_;
 }
@@ -76,9 +77,14 @@ void StepTurns::give_back(const model::StepOutput& output) {
   changed_.notify_all();
 }
 
+void StepTurns::fail(std::exception_ptr why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failed_) failed_ = std::move(why);
+}
+
 void StepTurns::leave(std::exception_ptr why) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!left_) left_ = std::move(why);
+  left_ = failed_ ? failed_ : std::move(why);
   changed_.notify_all();
 }
 

@@ -32,7 +32,9 @@ class StepTurns final : public model::StepOwner {
   const model::StepInput* current() const { return owned_ ? &*owned_ : nullptr; }
   void need(int segment) override;
   void give_back(const model::StepOutput& output);
-  /// Takes no more steps: whoever asks gets the first `why`.
+  /// The owner says that it fails, and may still compute: the run fails with `why` when it has its step back.
+  void fail(std::exception_ptr why);
+  /// Computes nothing any more, and takes no more steps: whoever asks gets `why`, or why it failed before.
   void leave(std::exception_ptr why);
 
  private:
@@ -49,7 +51,7 @@ class StepTurns final : public model::StepOwner {
   int ready_ = 0;                          // segments of the step whose weights may be read
   int needed_ = -1;                        // segment that the owner waits for
   model::StepOutput output_;
-  std::exception_ptr ended_, left_;
+  std::exception_ptr ended_, failed_, left_;
 };
 
 }  // namespace taxon::job

@@ -42,7 +42,8 @@ struct ProcessTransportOptions {
   /// UCX's: how often this rank's loop goes to sleep. Who does so rarely takes the fences of the sleep
   /// protocol (docs/transport.md) upon itself, and peers of its host write to it without.
   enum class Sleeps { Often, Rarely } sleeps = Sleeps::Often;
-  std::uint32_t signals = 4096;  // of 64 bytes each: one for each member of each bucket's channel
+  /// Of 128 bytes each: one for each member of the channel of each bucket.
+  std::uint32_t signals = 2048;
 };
 
 /// What a rank must know of another to talk to it; carried by the rendezvous.

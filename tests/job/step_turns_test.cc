@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 
@@ -42,6 +43,22 @@ TEST(StepTurns, AnOwnerThatLeavesEndsTheStepThatIsAskedForAndAllLaterOnes) {
   });
   EXPECT_NE(turns.await(), nullptr);
   turns.leave(std::make_exception_ptr(std::runtime_error("gone")));
+  run.join();
+}
+
+TEST(StepTurns, AnOwnerThatFailsHasItsStepUntilItGivesItBack) {
+  StepTurns turns;
+  std::atomic<bool> computes = true;
+  std::thread run([&] {
+    const model::StepInput step = step_of(1);
+    EXPECT_THROW(turns.compute(step), std::runtime_error);
+    EXPECT_FALSE(computes);
+  });
+  EXPECT_NE(turns.await(), nullptr);
+  turns.fail(std::make_exception_ptr(std::runtime_error("no data")));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the run may not see it earlier
+  computes = false;
+  turns.give_back({});
   run.join();
 }
 

@@ -16,11 +16,12 @@ double sent_by(const CompressedReduce& reduce, std::size_t count) {
   return sent_linear_by(reduce.codec, extent, size, std::string(reduce.collective), reduce.own_collectives);
 }
 
-/// What values travel by that the codec leaves as they are; a group of one has no use for the plan's word.
+/// What values travel by that the codec leaves as they are: the all-reduce that the plan names, which a group
+/// of one has no use for.
 const comm::CollectiveRow& dense_row(bool parts, const std::string& collective, int size, std::size_t bytes,
                                      std::span<const comm::CollectiveRow> own) {
   const auto operation = parts ? net::Operation::ReduceScatter : net::Operation::AllReduce;
-  return choose(operation, size == 1 ? "auto" : collective, {size, bytes, false}, own);
+  return choose(operation, parts || size == 1 ? "auto" : collective, {size, bytes, false}, own);
 }
 
 /// The dense topology says who owns what, and carries what the codec leaves as it is.

@@ -67,16 +67,18 @@ std::vector<codec::Piece> first_pieces(std::span<const codec::Piece> pieces, std
   return first;
 }
 
-/// A collective that is named beside a codec sums its wires, which lie in scratch memory that nobody shares,
-/// and by messages too the values that the codec leaves as they are.
-void require_wires_summed(const plan::LevelPlan& level, const LevelShape& shape, const Extensions& own) {
+/// An all-reduce that is named beside a codec sums its wires, which lie in scratch memory that nobody shares,
+/// and by messages too the values that the codec leaves as they are. `bytes`: of a bucket.
+void require_wires_summed(const plan::LevelPlan& level, const LevelShape& shape, std::size_t bytes,
+                          const Extensions& own) {
   const net::Operation reduce = find_topology(level.topology, own.topologies).reduce;
-  if (!is_coded(level) || level.collective == "auto" || shape.size == 1 || reduce == net::Operation::User)
+  if (!is_coded(level) || level.collective == "auto" || shape.size == 1 ||
+      reduce != net::Operation::AllReduce)
     return;
-  if (!comm::find_row(reduce, level.collective, own.collectives).applies({shape.size, 0, false}))
+  if (!comm::find_row(reduce, level.collective, own.collectives).applies({shape.size, bytes, false}))
     throw Error(ErrorKind::Usage,
-                fmt::format("the collective {} sums in shared memory, where the wires of codec {} are not; "
-                            "use auto, or one that sends messages",
+                fmt::format("the collective {} does not sum the wires of codec {}, which are in no shared "
+                            "memory; use auto, or one that sends messages",
                             level.collective, level.codec.name));
 }
 
@@ -108,9 +110,9 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes, cons
       plan.exchange.overlap == plan::Overlap::Auto ? near : plan.exchange.overlap == plan::Overlap::Backward;
   plan.resolved.overlap = backward ? plan::ResolvedOverlap::Backward : plan::ResolvedOverlap::Forward;
   const auto& levels = plan.exchange.levels;
-  for (std::size_t l = 0; l < levels.size(); ++l) require_wires_summed(levels[l], shapes[l], own);
   for (plan::BucketPlan& bucket : plan.resolved.buckets) {
     std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
+    for (std::size_t l = 0; l < levels.size(); ++l) require_wires_summed(levels[l], shapes[l], bytes[l], own);
     bucket.collectives.clear();
     bucket.reasons.clear();
     for (const Half& half : halves(levels, own)) {

@@ -36,12 +36,6 @@ ParameterServer::ParameterServer(comm::Runtime& runtime, Setup setup)
   ServerChannel::open_windows(runtime.transport, channels, &workers_, &windows_);
 }
 
-std::vector<std::pair<std::string, tensor::Arena*>> ParameterServer::state() {
-  auto state = update_.state();
-  state.emplace_back("updates", &updates_);
-  return state;
-}
-
 std::vector<Range> ParameterServer::owned() const {
   std::vector<Range> ranges;
   for (const auto& unit : units_) ranges.push_back(unit->part().range);

@@ -27,8 +27,10 @@ class ParameterServer {
   std::vector<Range> owned() const;
   const ServerState& owner() const { return update_.owner(); }
   ServerState& owner() { return update_.owner(); }
-  /// What it keeps beside the owner, packed: of owned elements alone, or one element for each bucket.
-  std::vector<std::pair<std::string, tensor::Arena*>> state();
+  /// What it keeps beside the owner, packed: of owned elements alone.
+  std::vector<std::pair<std::string, tensor::Arena*>> state() { return update_.state(); }
+  /// [bucket]: updates that its owner made since the optimiser's state was zero; float64.
+  tensor::Arena& updates() { return updates_; }
   /// How many contributions were so many updates late; of this server's largest part in bucket 0.
   const std::vector<std::int64_t>& staleness() const { return counts_.staleness; }
   std::int64_t dropped() const { return counts_.dropped; }
@@ -42,7 +44,7 @@ class ParameterServer {
   comm::Runtime& runtime_;
   Setup setup_;  // but for the owner and the coders, which the update has
   ServerUpdate update_;
-  tensor::Arena updates_;  // [bucket]: that its owner made since the optimiser's state was zero
+  tensor::Arena updates_;
   ServerCounts counts_;
   tensor::Arena windows_;  // of contributions; empty: they all come as messages
   std::vector<ChannelPeer> workers_;

@@ -156,9 +156,9 @@ void ModuleModel::begin_pass(Node* root) {
   pass_ = pass;
   failed_ = true;
   torch::autograd::Engine::get_default_engine().queue_callback([this, pass] {
-    failed_ = false;
     pass_.reset();
     tensors_.gradients().end_pass();
+    failed_ = false;
   });
 }
 

@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kWeights = "replica";
 constexpr const char* kAnswers = "answers";
 constexpr const char* kServer = "server ";
+constexpr const char* kUpdates = "server updates";
 constexpr const char* kMeets = "meets ";
 
 /// Workers and servers: all ranks, or those of equal position in every node.
@@ -133,7 +134,7 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   // A checkpoint of replicas that were equal has their weights, and the optimiser's state, of all alike.
   const bool has_own = run_start->same_world && trained_apart(run_start->rank_tensors);
   if (has_own) {
-    auto filling = on_data(&runtime_, "replica", [&] { fill(run_start->rank_tensors); });
+    auto filling = on_data(&runtime_, "replica", [&] { fill(*run_start); });
     co_await filling;
     if (outer_loop_) outer_loop_->resume(run_start->steps);
   }
@@ -149,7 +150,8 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   co_await keeping;
 }
 
-void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
+void Replicas::fill(const RunStart& run_start) {
+  const std::vector<checkpoint::LogicalTensor>& tensors = run_start.rank_tensors;
   state_->fill(kWeights, tensors, state_->master());
   for (const auto& [name, arena] : state_->rule().state()) fill_flat(*state_, tensors, name, *arena);
   if (outer_loop_) {
@@ -159,6 +161,13 @@ void Replicas::fill(const std::vector<checkpoint::LogicalTensor>& tensors) {
   if (server_) {
     for (const auto& [name, arena] : server_->owner().state()) state_->fill(kServer + name, tensors, *arena);
     for (const auto& [name, arena] : server_->state()) fill_flat(*state_, tensors, kServer + name, *arena);
+    const auto updates = server_->updates().values<double>({0, server_->updates().size()});
+    const auto kept = std::find_if(tensors.begin(), tensors.end(),
+                                   [](const auto& tensor) { return tensor.name == kUpdates; });
+    if (kept != tensors.end() && kept->bytes.size() == server_->updates().bytes().size())
+      std::memcpy(updates.data(), kept->bytes.data(), kept->bytes.size());
+    else  // of before they were kept
+      std::fill(updates.begin(), updates.end(), static_cast<double>(run_start.steps));
   }
   const exchange::Arenas arenas = state_->arenas(0);
   if (arenas.compute != arenas.master)
@@ -200,6 +209,11 @@ std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
     for (const auto& [name, arena] : server_->owner().state()) add(state_->named(kServer + name, *arena));
     for (const auto& [name, arena] : server_->state())
       tensors.push_back(flat(*state_, kServer + name, *arena));
+    const View updates = server_->updates().bytes();
+    tensors.push_back({kUpdates,
+                       server_->updates().type(),
+                       {static_cast<std::int64_t>(server_->updates().size())},
+                       {updates.data(), updates.data() + updates.size()}});
   }
   return tensors;
 }

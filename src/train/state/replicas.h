@@ -58,7 +58,7 @@ class Replicas {
   std::vector<checkpoint::LogicalTensor> tensors() const;
 
  private:
-  void fill(const std::vector<checkpoint::LogicalTensor>& tensors);
+  void fill(const RunStart& run_start);
   task::Task<void> gather_owned();
   task::Task<void> swap();
 

@@ -50,11 +50,16 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
     const variable_list saved = context->get_saved_variables();
     const Variable &input = saved[0], &weight = saved[1], &output = outputs[0];
     variable_list gradients(4);  // one per argument of forward; undefined: none, or already in the target
-    // Passes that make the inputs' gradient alone leave the weight's for later.
+    // Passes that make the inputs' gradient alone leave the weight's for later, and torch::autograd::grad()
+    // hands it out.
     if (context->needs_input_grad(kWeight)) {
-      at::NoGradGuard no_grad;
-      add_weight_gradient(*reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt()), output,
-                          input);
+      auto& target = *reinterpret_cast<GradientTarget*>(context->saved_data["target"].toInt());
+      if (target.sink->pass_reaches_parameters()) {
+        at::NoGradGuard no_grad;
+        add_weight_gradient(target, output, input);
+      } else {
+        gradients[kWeight] = output.t().mm(input);
+      }
     }
     if (context->needs_input_grad(kInput)) gradients[kInput] = output.mm(weight);
     if (context->needs_input_grad(kBias)) gradients[kBias] = output.sum(0);
