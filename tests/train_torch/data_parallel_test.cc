@@ -61,6 +61,12 @@ plan::Plan plan_with(const std::vector<std::string>& settings) {
 }
 const std::vector<std::string> kDouble = {"precision.compute=float64", "precision.master=float64"};
 
+/// Of a loss that any share has.
+void compute_step(DataParallel<Net>& model, const Set& set) {
+  model.forward(set.take(model.share()).first).sum().backward();
+  model.step();
+}
+
 template <WeightsAtBegin weights>
 void train(job::Job& job, const ProcessLog& log) {
   const Set set;
@@ -87,8 +93,7 @@ void train_plainly(job::Job& job, const ProcessLog& log) {
     DataParallel model(job, net, {.samples = kSamples});
     while (model.active()) {
       order.emplace_back(model.share().begin(), model.share().end());
-      model.forward(set.take(model.share()).first).sum().backward();
-      model.step();
+      compute_step(model, set);
     }
   }
   Net net;
@@ -300,8 +305,7 @@ TEST(DataParallel, EndsWhenTheProgramsOwnFlagSaysSo) {
     std::int64_t steps = 0;
     for (; model.active(); ++steps) {
       stop = steps == 3;
-      model.forward(set.take(model.share()).first).sum().backward();
-      model.step();
+      compute_step(model, set);
     }
     EXPECT_EQ(model.outcome().end, train::Outcome::End::Interrupted);
     EXPECT_LT(steps, 10);
@@ -339,8 +343,7 @@ TEST(DataParallel, AStepAfterTheEndIsRefused) {
     Net net;
     DataParallel model(job, net, {.samples = kSamples});
     for (;;) {
-      model.forward(set.take(model.share()).first).sum().backward();
-      model.step();
+      compute_step(model, set);
     }
   };
   EXPECT_THAT(run_ranks(1, plan_with({}), program, log), Each(1));
@@ -388,8 +391,7 @@ TEST(DataParallel, AFailureThatTheProgramCatchesIsWhatTheOthersHear) {
       return job.fail(Error(ErrorKind::Data, "no such data"));
     }
     while (model.active()) {
-      model.forward(set.take(model.share()).first).sum().backward();
-      model.step();
+      compute_step(model, set);
     }
   };
   EXPECT_THAT(run_ranks(3, plan_with({}), program, log), Each(1));
