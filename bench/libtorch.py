@@ -4,16 +4,17 @@ import contextlib
 import functools
 import statistics
 
-from harness import build, equal, machine, packages, pairs, texts, training
+from harness import build, equal, machine, packages, pairs, slices, texts, training
 from harness.rows import Row, claim
 from harness.training import TORCH_LOOP, Plain, Weights, Work, planted, run_taxon
 
 PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "python3-torch", *texts.PACKAGES)
 PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "bench/recipes/gpt.yaml", "cmake/Libtorch.cmake")
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
-# Steps, and turns.
-STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (60, 9)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (6, 5)},
-         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (20, 7)}}
+# Steps, and rounds.
+STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 7)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (8, 5)},
+         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (24, 7)}}
+SLICE = {"cnn": 1, "resnet18": 6, "gpt": 1.5}  # seconds; a step takes much less
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
 PLANTS = {name: overrides for name, overrides in training.PLANTS.items() if name != "no exchange"}  # one worker has nobody to exchange with
@@ -54,17 +55,19 @@ def run_case(session, release, model, threads):
     work = Work(steps, 0, 500 if lesson.is_tested else 1, lesson.rate, model)
     with contextlib.ExitStack() as stack:
         weights = stack.enter_context(Weights(library, model))
-        sides = {CPP: stack.enter_context(Plain(library, 1, weights, threads, model)),
-                 PYTHON: stack.enter_context(Plain(library, 1, weights, threads, model, TORCH_LOOP, environment_of(release)))}
-        turns = {}
-        for memory_format in lesson.formats:
-            for peer, side in sides.items():
-                turns[peer, memory_format] = functools.partial(side.train, work, memory_format)
-            if not session.peers_only:
-                turns["Taxon", memory_format] = functools.partial(run_taxon, library, 1, work, memory_format, threads=threads, overrides=planted(session))
-        runs = pairs.take_turns(turns, rounds)
-    settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"], "onednn": facts["oneDNN"]}
-    by_side = {name: {one: runs[name, one] for one in lesson.formats if (name, one) in runs} for name in ("Taxon", *sides)}
+        sides = {}
+        for one in lesson.formats:
+            sides[CPP, one] = stack.enter_context(Plain(library, 1, weights, threads, model, log=one))
+            sides[PYTHON, one] = stack.enter_context(Plain(library, 1, weights, threads, model, TORCH_LOOP, environment_of(release), one))
+        # One process of each side and format under way at once, of which one computes at a time.
+        members = {(peer, one): functools.partial(side.train, work, one) for (peer, one), side in sides.items()}
+        if not session.peers_only:
+            members |= {("Taxon", one): functools.partial(run_taxon, library, 1, work, one, threads=threads, overrides=planted(session)) for one in lesson.formats}
+        taken = [slices.together(members, SLICE[model]) for _ in range(rounds)]
+    runs = {name: [one[name] for one in taken] for name in members}
+    settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "slice_s": SLICE[model], "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"],
+                "onednn": facts["oneDNN"]}
+    by_side = {name: {one: runs[name, one] for one in lesson.formats if (name, one) in runs} for name in ("Taxon", CPP, PYTHON)}
     best = {name: found and equal.better(found, lambda t: 1 / t.step) for name, found in by_side.items()}
     for kind, peer in missing:
         ours, theirs = (best["Taxon"], best[peer]) if kind == BEST else (kind, kind)

@@ -11,10 +11,11 @@ from harness.side import SideFailed
 INTERRUPTED = 143  # Taxon's exit code when a signal has ended a run in order
 
 
-def run_group(name, commands, envs, log_folder, timeout=300, enough=None):
+def run_group(name, commands, envs, log_folder, timeout=300, enough=None, watch=None):
     """Starts commands[r] with envs[r] added to the environment, waits for all; returns rank 0's standard output.
 
     Ends all when one fails or time is up. When `enough`, called now and then, says so, every process gets one SIGTERM, and ends in order.
+    `watch` is called now and then with the processes, each the leader of a session.
     """
     os.makedirs(log_folder, exist_ok=True)
     log_path = os.path.join(log_folder, f"{name.replace(' ', '-')}.log")
@@ -23,7 +24,7 @@ def run_group(name, commands, envs, log_folder, timeout=300, enough=None):
                                       env={**os.environ, **env}, start_new_session=True)
                      for rank, (command, env) in enumerate(zip(commands, envs))]
         try:
-            stopped = wait_for_all(processes, timeout, enough)
+            stopped = wait_for_all(processes, timeout, enough, watch)
         finally:
             end_all(processes)
         good = (0, INTERRUPTED) if stopped else (0,)
@@ -37,7 +38,7 @@ def run_group(name, commands, envs, log_folder, timeout=300, enough=None):
     return text
 
 
-def wait_for_all(processes, timeout, enough=None):
+def wait_for_all(processes, timeout, enough=None, watch=None):
     """True if it was enough."""
     deadline = time.monotonic() + timeout
     stopped = False
@@ -50,6 +51,8 @@ def wait_for_all(processes, timeout, enough=None):
             for process in processes:
                 if process.poll() is None:
                     os.kill(process.pid, signal.SIGTERM)
+        if watch:
+            watch(processes)
         time.sleep(0.02 if not enough else 0.2)
     return stopped
 

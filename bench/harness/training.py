@@ -10,6 +10,7 @@ from harness import equal, machine, texts
 from harness.build import ROOT
 from harness.group import run_group
 from harness.side import Side
+from harness.slices import undisturbed
 
 SEED, EPOCHS = 1, 3  # that sides train on at most
 RECIPES = os.path.join(ROOT, "bench", "recipes")
@@ -95,9 +96,10 @@ def threads_for(workers):
     return max(1, machine.cores() // workers)
 
 
-def settled(seconds):
-    """The median without the first steps, in which memory is first touched."""
-    return statistics.median(seconds[len(seconds) // 5:])
+def settled(seconds, member=None):
+    """The median without the first steps, in which memory is first touched; of a member of slices without the steps in which it was stopped."""
+    later = seconds[len(seconds) // 5:]
+    return statistics.median(undisturbed(later, member.slices.seconds) if member else later)
 
 
 def job_environments(workers, cluster, job):
@@ -142,24 +144,30 @@ def settings_of(session, workers, work, memory_format, threads=None):
             f"model.name={work.model}", f"model.memory_format={memory_format}", f"data.path={work.lesson().prepared(session)}"]
 
 
-def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None):
-    """Its summary; the loss of every step, and its seconds."""
+def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None, member=None):
+    """Its summary; the loss of every step, and its seconds. A `member` of slices enters after its first step."""
     sets = [*settings_of(session, workers, work, memory_format, threads), "report.metrics_steps=1", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", work.lesson().recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
-        run_group(f"Taxon {workers}", commands_for(workers, cluster, command), job_environments(workers, cluster, "Taxon"),
-                  session.log_folder)
+        metrics = os.path.join(out, "metrics.jsonl")
+
+        def enter(processes):
+            if os.path.exists(metrics) and os.path.getsize(metrics):
+                member.enter(processes)
+
+        run_group(f"Taxon {workers} {memory_format}", commands_for(workers, cluster, command), job_environments(workers, cluster, "Taxon"), session.log_folder,
+                  timeout=1800 if member else 300, watch=enter if member else None)
         with open(os.path.join(out, "summary.json")) as file:
             summary = json.load(file)
-        with open(os.path.join(out, "metrics.jsonl")) as file:
+        with open(metrics) as file:
             steps = [line for line in map(json.loads, file) if "loss/train" in line]
         return summary, tuple(step["loss/train"] for step in steps), [step["time/step_ms"] / 1e3 for step in steps]
 
 
-def run_taxon(session, workers, work, memory_format, cluster=None, threads=None, overrides=()):
-    summary, losses, seconds = train_taxon(session, workers, work, memory_format, overrides, cluster, threads)
+def run_taxon(session, workers, work, memory_format, cluster=None, threads=None, overrides=(), member=None):
+    summary, losses, seconds = train_taxon(session, workers, work, memory_format, overrides, cluster, threads, member)
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
-    return Training(workers, settled(seconds), summary["compute_ms"] / 1e3,
+    return Training(workers, settled(seconds, member), summary["compute_ms"] / 1e3,
                     summary["exposed_communication_ms"] / 1e3, losses, summary.get("test_accuracy"), summary["parameters"],
                     {key: summary[key] for key in kept}, work.model)
 
@@ -202,15 +210,15 @@ class Ddp:
 class Plain:
     """Plain libtorch processes that know nothing of each other, on their own cores."""
 
-    def __init__(self, session, processes, weights="", threads=1, model="cnn", program=None, environment=None):
-        """`program`: another than the loop in C++, with the same options, requests and answers."""
+    def __init__(self, session, processes, weights="", threads=1, model="cnn", program=None, environment=None, log=""):
+        """`program`: another than the loop in C++, with the same options, requests and answers; `log`: what tells its log from another's."""
         self.folder, lesson = tempfile.TemporaryDirectory(prefix="taxon-bench-"), LESSONS[model]
         data = lesson.prepared(session)
         command = [program or session.program("bench_libtorch_loop"), "--model", model, "--threads", str(threads), "--weights", weights, "--data", data,
                    "--order", self.order(lesson.samples(data))]
         env = [{"OMP_NUM_THREADS": str(threads), **(environment or {})}]
         commands = equal.bound_workers(processes, command)
-        name = os.path.basename(command[0]).partition(".")[0] + f" {model}"
+        name = os.path.basename(command[0]).partition(".")[0] + f" {model} {log}".rstrip()
         self.sides = [Side(f"{name} {i}", [commands[i]], session.log_folder, env) for i in range(processes)]
 
     def order(self, samples):
@@ -219,14 +227,16 @@ class Plain:
         subprocess.run([ORDER, str(SEED), str(EPOCHS), str(samples), path], check=True)  # by Debian's Python, which has numpy
         return path
 
-    def train(self, work, memory_format, at_once=1):
-        """`at_once` of the processes train together; the figure is that of the mean rate, the losses those of the first."""
+    def train(self, work, memory_format, at_once=1, member=None):
+        """`at_once` of the processes train together; the figure is that of the mean rate, the losses those of the first. A `member` of slices enters at the start."""
         request = "train " + json.dumps({"steps": work.steps, "test_samples": work.test_samples if work.lesson().is_tested else 0, "rate": work.rate, "batch": work.lesson().batch,
                                           "memory_format": memory_format})
+        if member:
+            member.enter([process for side in self.sides[:at_once] for process in side.processes])
         for side in self.sides[:at_once]:
             side.send(request)
         results = [side.receive(request, timeout=1800) for side in self.sides[:at_once]]
-        step = statistics.harmonic_mean([settled(result["seconds"]) for result in results])
+        step = statistics.harmonic_mean([settled(result["seconds"], member) for result in results])
         return Training(at_once, step, losses=tuple(results[0]["losses"]), accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"],
                         details={key: results[0][key] for key in ("version",) if key in results[0]}, model=work.model)
 

@@ -1,0 +1,109 @@
+"""Sides that are under way at once: one runs at a time, and none is left stopped."""
+import signal
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import context  # noqa: F401
+from harness import slices
+from harness.group import run_group
+from harness.side import SideFailed
+
+SLICE = 0.01
+
+
+class Watched(slices.Slices):
+    """Signals reach nobody, and are kept."""
+
+    def __init__(self, members, seconds=SLICE):
+        super().__init__(members, seconds)
+        self.sent = []
+
+    def send(self, name, number):
+        self.sent.append((name, number))
+
+    def wait(self, count=40):
+        """For so many more signals."""
+        count += len(self.sent)
+        deadline = time.monotonic() + 60
+        while len(self.sent) < count and time.monotonic() < deadline:
+            time.sleep(SLICE)
+
+
+class Slices(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def handed_out(self, watched):
+        thread = threading.Thread(target=watched.hand_out)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(watched.end)
+        return thread
+
+    def side(self, program):
+        """As a function of a member; its process enters as it starts."""
+        return lambda member: run_group(f"side {member.name}", [[sys.executable, "-c", program]], [{}], self.folder.name, watch=member.enter)
+
+    def test_one_side_runs_at_a_time(self):
+        watched = Watched("abc")
+        for name in "abc":
+            watched.enter(name, [])
+        self.handed_out(watched)
+        watched.wait()
+        sent = list(watched.sent)
+        self.assertGreaterEqual(len(sent), 40)
+        self.assertEqual(sent[:3], [(name, signal.SIGSTOP) for name in "abc"])
+        for i, (name, number) in enumerate(sent[3:]):
+            self.assertEqual((name, number), ("abc"[i // 2 % 3], (signal.SIGCONT, signal.SIGSTOP)[i % 2]))
+
+    def test_nobody_runs_before_all_have_entered(self):
+        watched = Watched("ab")
+        watched.enter("a", [])
+        self.handed_out(watched)
+        time.sleep(5 * SLICE)
+        self.assertEqual(watched.sent, [("a", signal.SIGSTOP)])
+        watched.leave("b")  # it failed before it entered
+        watched.wait(1)
+        self.assertEqual(watched.sent[1], ("a", signal.SIGCONT))
+
+    def test_who_has_left_runs_on_and_the_others_share_the_time(self):
+        watched = Watched("abc")
+        for name in "abc":
+            watched.enter(name, [])
+        self.handed_out(watched)
+        watched.wait()
+        watched.leave("b")
+        watched.wait()
+        for name in "ac":
+            watched.leave(name)
+        last = {name: number for name, number in watched.sent}
+        self.assertEqual(last, {name: signal.SIGCONT for name in "abc"})
+        self.assertEqual({name for name, _ in watched.sent[-8:-2]}, set("ac"))
+
+    def test_processes_of_all_come_to_their_ends(self):
+        found = slices.together({name: self.side(f"import time; time.sleep(0.2); print({i})") for i, name in enumerate("abc")}, SLICE)
+        self.assertEqual({name: int(text) for name, text in found.items()}, {"a": 0, "b": 1, "c": 2})
+
+    def test_steps_in_which_a_side_was_stopped_do_not_count(self):
+        self.assertEqual(slices.undisturbed([0.01, 0.25, 0.02, 0.03], 0.1), [0.01, 0.02, 0.03])
+        with self.assertRaises(slices.TooLongSteps):
+            slices.undisturbed([0.2, 0.25, 0.02], 0.1)
+
+    def test_the_error_of_one_lets_the_others_end(self):
+        ended = threading.Event()
+
+        def works(member):
+            self.side("import time; time.sleep(0.2)")(member)
+            ended.set()
+
+        with self.assertRaises(SideFailed):
+            slices.together({"fails": self.side("import sys; sys.exit(3)"), "works": works}, SLICE)
+        self.assertTrue(ended.is_set())
+
+
+if __name__ == "__main__":
+    unittest.main()
