@@ -28,6 +28,7 @@ void Blobs::read(std::span<const std::int64_t> indices, std::span<float> inputs,
                  std::span<std::int64_t> labels) const {
   auto width = static_cast<std::size_t>(shape_.elements());
   for (std::size_t i = 0; i < indices.size(); ++i) {
+    TAXON_CHECK(indices[i] >= 0 && indices[i] < size(), "index ", indices[i], " of ", size());
     auto index = static_cast<std::size_t>(indices[i]);
     std::copy_n(inputs_.begin() + static_cast<std::ptrdiff_t>(index * width), width,
                 inputs.begin() + static_cast<std::ptrdiff_t>(i * width));

@@ -101,16 +101,27 @@ class Png {
   /// What is transparent is black.
   DecodedImage decode(int channels) {
     const ImageExtents found = extents(channels);
-    image_.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    // libpng's own grey is of linear light, and it takes 16 bits for that, too: a JPEG's is of the bytes.
+    image_.format = PNG_FORMAT_RGB;
+    image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
     std::vector<unsigned char> pixels(PNG_IMAGE_SIZE(image_));
     const png_color black{0, 0, 0};
     if (png_image_finish_read(&image_, &black, pixels.data(), 0, nullptr) == 0 ||
         (image_.warning_or_error & PNG_IMAGE_ERROR) != 0)
       fail();
+    if (channels == 1) pixels = grey_of(pixels);
     return by_channel(found, pixels);
   }
 
  private:
+  /// Luma of ITU-R BT.601, as JPEG has it.
+  static std::vector<unsigned char> grey_of(const std::vector<unsigned char>& rgb) {
+    std::vector<unsigned char> grey(rgb.size() / 3);
+    for (std::size_t i = 0; i < grey.size(); ++i)
+      grey[i] = static_cast<unsigned char>(
+          (299 * rgb[3 * i] + 587 * rgb[3 * i + 1] + 114 * rgb[3 * i + 2] + 500) / 1000);
+    return grey;
+  }
   [[noreturn]] void fail() {
     throw ImageFault(fmt::format("is a damaged PNG file: {}", static_cast<const char*>(image_.message)));
   }

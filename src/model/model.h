@@ -43,6 +43,7 @@ struct BufferSpec {
   int segment = -1;  // that it is in; -1: the one whose name its own begins with, or else the first
   int split = -1;    // as a parameter's
   int blocks = 1;
+  bool persistent = true;  // false: PyTorch's state_dict() has it not, and neither has a weights file
   std::size_t count() const;
 };
 

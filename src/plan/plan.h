@@ -358,6 +358,7 @@ struct BucketPlan {
 std::string describe(const BucketPlan& bucket);
 struct ResolvedPlan {
   int world_size = 0;
+  std::int64_t train_samples = 0;  // 0: not known, of an older checkpoint
   std::string transport;
   ResolvedOverlap overlap = ResolvedOverlap::Undecided;
   int node = 0;                     // ranks per node; 0: no level asks

@@ -32,6 +32,7 @@ void visit_fields(P& p, V&& visit) {
 template <Like<ResolvedPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "world_size", .sentence = "Workers of the run.", .min = 0}, p.world_size);
+  visit(Field{.key = "train_samples", .sentence = "Samples of its training set.", .min = 0}, p.train_samples);
   visit(Field{.key = "transport", .sentence = "The transport in use."}, p.transport);
   visit(Field{.key = "overlap", .sentence = "What communication hides behind."}, p.overlap);
   visit(Field{.key = "node", .sentence = "Ranks per node; 0: no level asks.", .min = 0}, p.node);

@@ -1,5 +1,7 @@
 #include "planner/recorded_gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -36,10 +38,12 @@ exchange::Layout lay_out(const model::ModelSpec& spec, const plan::Plan& plan, c
 
 RecordedGradient record_gradient(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
                                  std::int64_t samples, int steps) {
+  if (train.size() < samples)
+    throw Error(ErrorKind::Usage,
+                fmt::format("a pass has {} samples, and the training set {}: give a smaller batch", samples,
+                            train.size()));
   data::Sampler sampler(plan.seed, train.size(), samples);
   data::Samples batch = read_batch(train, sampler, 0);
-  if (batch.labels.empty())
-    throw Error(ErrorKind::Usage, "a pass has more samples than the training set: give a smaller batch");
   model::Binding binding;
   RecordedGradient recorded{
       lay_out(model.spec(), plan, model.gradient_order(batch.inputs(), batch.labels), &binding.parameters),

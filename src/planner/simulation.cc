@@ -65,7 +65,7 @@ std::pair<model::ModelSpec, std::vector<int>> shape_of_recipe(const SimulationIn
   data::FileStorage storage;
   job::TrainingInputs training = job::open_training_inputs(input.plan, storage, 0, 1);
   *shape = training.datasets.train->shape();
-  const std::vector<std::int64_t> first = {0, 1};
+  const std::vector<std::int64_t> first = {0, training.datasets.train->size() > 1 ? 1 : 0};
   const data::Samples samples = data::read_samples(*training.datasets.train, first);
   std::vector<int> order = training.model->gradient_order(samples.inputs(), samples.labels);
   return {training.model->spec(), std::move(order)};

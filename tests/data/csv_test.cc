@@ -58,6 +58,15 @@ TEST_F(Csv, StandardisedByTheTrainingSet) {
   EXPECT_THAT(test::all_of(*sets.test).first, ElementsAre(0, 1));
 }
 
+TEST_F(Csv, AColumnThatIsAlwaysTheSameBecomesZero) {
+  train("0.1,1,0\n0.1,2,1\n0.1,3,0\n");  // whose mean, rounded, is not 0.1
+  put(storage_, "/d/test.csv", std::string("x,y,class\n0.2,2,1\n"));
+  const Datasets sets = open({});
+  const auto values = test::all_of(*sets.train).first;
+  EXPECT_THAT((std::vector<float>{values[0], values[2], values[4]}), ElementsAre(0, 0, 0));
+  EXPECT_NEAR(test::all_of(*sets.test).first[0], 0.1, 1e-6);
+}
+
 TEST_F(Csv, AByteOrderMarkIsNoPartOfTheFirstField) {
   train(
       "\xef\xbb\xbf"

@@ -47,4 +47,33 @@ inline std::vector<std::byte> png(const Pixels& pixels, int width, int height) {
   return bytes;
 }
 
+/// Grey with 16 bits, and without a word on its gamma, as OpenCV and Pillow write it.
+inline std::vector<std::byte> png16(const std::vector<std::uint16_t>& pixels, int width, int height) {
+  std::vector<std::byte> bytes;
+  png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(file);
+  png_set_write_fn(
+      file, &bytes,
+      [](png_structp to, png_bytep data, std::size_t size) {
+        auto* all = static_cast<std::vector<std::byte>*>(png_get_io_ptr(to));
+        all->insert(all->end(), reinterpret_cast<std::byte*>(data),
+                    reinterpret_cast<std::byte*>(data) + size);
+      },
+      nullptr);
+  png_set_IHDR(file, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), 16,
+               PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(file, info);
+  for (int y = 0; y < height; ++y) {
+    std::vector<png_byte> row;  // the high byte first
+    for (int x = 0; x < width; ++x)
+      for (const int shift : {8, 0})
+        row.push_back(static_cast<png_byte>(pixels[static_cast<std::size_t>(y * width + x)] >> shift));
+    png_write_row(file, row.data());
+  }
+  png_write_end(file, nullptr);
+  png_destroy_write_struct(&file, &info);
+  return bytes;
+}
+
 }  // namespace taxon::test

@@ -64,6 +64,22 @@ TEST_F(Images, GreyAndNormalised) {
   EXPECT_NEAR(test::all_of(*sets.train).first[0], (grey / 255 - 0.5) / 0.25, 0.05);
 }
 
+TEST_F(Images, GreyIsTheSameOfBothKindsOfFile) {
+  put(storage_, "/d/train/cat/1.jpg", jpeg(plain(8, 6, 220, 30, 90), 8, 6));
+  put(storage_, "/d/train/cat/2.png", png(plain(8, 6, 220, 30, 90), 8, 6));
+  plan_.options = {{"channels", 1}};
+  const auto inputs = test::all_of(*open().train).first;
+  const double grey = 0.299 * 220 + 0.587 * 30 + 0.114 * 90;
+  EXPECT_NEAR(inputs[0] * 255, grey, 3);
+  EXPECT_NEAR(inputs[48] * 255, grey, 0.6);
+}
+
+TEST_F(Images, SixteenBitsAreScaledAndNotBrightened) {
+  put(storage_, "/d/train/cat/2.png", test::png16(std::vector<std::uint16_t>(48, 0x8000), 8, 6));
+  plan_.options = {{"channels", 1}};
+  EXPECT_NEAR(test::all_of(*open().train).first[48] * 255, 128, 0.6);
+}
+
 TEST_F(Images, OtherSizesAreFaultyUnlessOneIsAskedFor) {
   put(storage_, "/d/train/dog/2.png", png(plain(16, 16, 9, 9, 9), 16, 16));
   EXPECT_THAT(failure_of(plan_, storage_),

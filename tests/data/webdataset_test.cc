@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/rng.h"
 #include "data/image_files.h"
 #include "data/opened.h"
@@ -272,6 +274,31 @@ TEST_F(WebDataset, ShardsThatAreCutShort) {
               HasSubstr("/d/train/1.tar: b.png: is cut short: the archive ends in it"));
   plan_.faulty = plan::OnFaulty::Skip;
   EXPECT_EQ(open_datasets(plan_, storage_).train->size(), 3);
+}
+
+TEST_F(WebDataset, ShardsThatAreCutShortInTheirLastLabel) {
+  auto bytes = tar({{"a.cls", text("0")},
+                    {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)},
+                    {"b.png", test::png(plain(4, 4, 6, 6, 6), 4, 4)},
+                    {"b.cls", text("1")}});
+  const std::string label = "b.cls";
+  const auto found = std::search(bytes.begin(), bytes.end(), label.begin(), label.end(),
+                                 [](std::byte a, char b) { return a == static_cast<std::byte>(b); });
+  bytes.resize(static_cast<std::size_t>(found - bytes.begin()) + 512);  // its header, and nothing behind
+  put(storage_, "/d/train/1.tar", bytes);
+  EXPECT_THAT(failure_of(plan_, storage_),
+              HasSubstr("/d/train/1.tar: after 4 files: is damaged or cut short"));
+  plan_.faulty = plan::OnFaulty::Skip;
+  EXPECT_EQ(open_datasets(plan_, storage_).train->size(), 3);
+}
+
+TEST_F(WebDataset, ArchivesThatWereJoinedAreReadToTheLast) {
+  auto bytes = tar({{"a.cls", text("0")}, {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)}});
+  const auto more = tar({{"b.cls", text("1")}, {"b.png", test::png(plain(4, 4, 6, 6, 6), 4, 4)}});
+  plan_.faulty = plan::OnFaulty::Skip;
+  bytes.insert(bytes.end(), more.begin(), more.end());
+  put(storage_, "/d/train/1.tar", bytes);
+  EXPECT_EQ(open_datasets(plan_, storage_).train->size(), 4);
 }
 
 TEST_F(WebDataset, WhatIsNoTarArchive) {

@@ -83,6 +83,27 @@ TEST_F(Resume, PassesOverWhatIsDamagedAndSaysSo) {
               testing::Contains(HasSubstr("resumed from run/checkpoints/step-00000016")));
 }
 
+TEST_F(Resume, OnAnotherNumberOfSamplesIsRefusedUnlessTold) {
+  const std::string plan = path(8) + "/plan.yaml";
+  const std::vector<std::byte> bytes = storage_.read(plan);
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string samples = fmt::format("train_samples: {}", whole_.recorders[0].info.train_size);
+  const auto found = text.find(samples);
+  ASSERT_NE(found, std::string::npos) << text;
+  text.replace(found, samples.size(), "train_samples: 999");
+  storage_.write_atomic(plan, as_const_view(std::span<const char>(text)));
+  checkpoint::vouch_for_all(storage_, path(8));
+  TrainingJob job = rest();
+  job.resume_step = 8;
+  const Error error = error_of(job);
+  EXPECT_EQ(error.kind(), ErrorKind::Usage);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("was trained on 999 samples"), HasSubstr("--set data.path=")));
+  job.assignments = {"data.check=all"};
+  EXPECT_EQ(error_of(job).kind(), ErrorKind::Usage);
+  job.assignments = {"data.path=elsewhere"};
+  run_training(job);
+}
+
 TEST_F(Resume, WithAnotherSeedBatchRateOrModelIsRefusedUnlessToldExactlyThat) {
   struct Change {
     const char* assignment;

@@ -147,13 +147,19 @@ struct Scale {
 Scale scale_of(const CsvTable& table) {
   const std::size_t n = table.columns, rows = table.values.size() / n;
   Scale scale{std::vector<double>(n), std::vector<double>(n, 1)};
-  for (std::size_t i = 0; i < table.values.size(); ++i) scale.mean[i % n] += table.values[i];
+  std::vector<char> varies(n, 0);
+  for (std::size_t i = 0; i < table.values.size(); ++i) {
+    scale.mean[i % n] += table.values[i];
+    varies[i % n] |= table.values[i] != table.values[i % n];
+  }
   for (double& mean : scale.mean) mean /= static_cast<double>(rows);
   std::vector<double> squares(n);
   for (std::size_t i = 0; i < table.values.size(); ++i)
     squares[i % n] += (table.values[i] - scale.mean[i % n]) * (table.values[i] - scale.mean[i % n]);
-  for (std::size_t c = 0; c < n; ++c)  // a column that is always the same becomes 0
-    if (squares[c] > 0) scale.factor[c] = 1 / std::sqrt(squares[c] / static_cast<double>(rows));
+  for (std::size_t c = 0; c < n; ++c) {
+    if (!varies[c]) scale.mean[c] = table.values[c];  // it becomes 0; its rounded mean may be another number
+    if (varies[c] && squares[c] > 0) scale.factor[c] = 1 / std::sqrt(squares[c] / static_cast<double>(rows));
+  }
   return scale;
 }
 

@@ -162,7 +162,13 @@ class Shards final : public SampleFiles {
       sample.files.push_back(file->second);
     }
     if (!label) return "has no label (.cls)";
-    const auto number = read_label(paths_[shard], *label);
+    std::optional<std::int32_t> number;
+    try {
+      number = read_label(paths_[shard], *label);
+    } catch (const Error& error) {  // the archive ends in it
+      if (error.kind() != ErrorKind::Data) throw;
+      return error.what();
+    }
     if (!number) return "its label (.cls) is no whole number of at least 0";
     sample.label = *number;
     samples_.push_back(std::move(sample));

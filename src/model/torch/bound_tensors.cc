@@ -57,6 +57,12 @@ void assign(const std::vector<NamedTensor>& tensors, std::span<const double> val
 
 }  // namespace
 
+std::vector<NamedTensor> as_they_are(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> list;
+  for (const NamedTensor& item : tensors) list.push_back({item.name, item.tensor.detach(), item.persistent});
+  return list;
+}
+
 void cast_floating(const std::vector<NamedTensor>& tensors, at::ScalarType type) {
   for (const NamedTensor& item : tensors)
     if (item.tensor.is_floating_point() && item.tensor.scalar_type() != type) {
@@ -70,6 +76,13 @@ void cast_floating(const std::vector<NamedTensor>& tensors, at::ScalarType type)
 BoundTensors::BoundTensors(Source source)
     : parameters_(distinct(source.parameters)), buffers_(distinct(source.buffers)) {
   spec_.name = std::move(source.model);
+  for (const auto* list : {&parameters_, &buffers_})
+    for (const NamedTensor& item : *list)
+      if (item.tensor.is_complex())
+        throw Error(ErrorKind::Data,
+                    fmt::format("model {}: {} is complex, and only real numbers travel; keep "
+                                "torch.view_as_real() of it",
+                                spec_.name, item.name));
   std::set<const void*> memory;
   for (const NamedTensor& item : parameters_)
     if (item.tensor.numel() > 0 && !memory.insert(item.tensor.data_ptr()).second)
@@ -77,6 +90,7 @@ BoundTensors::BoundTensors(Source source)
                   fmt::format("model {}: parameter {} is a view of another parameter; share the "
                               "parameter itself instead",
                               spec_.name, item.name));
+  keep_exact(source);
   freeze(source.frozen);
   describe(source);
   make_sink();
@@ -86,6 +100,17 @@ BoundTensors::BoundTensors(ModelSpec spec, std::vector<NamedTensor> parameters,
                            std::vector<NamedTensor> buffers)
     : parameters_(std::move(parameters)), buffers_(std::move(buffers)), spec_(std::move(spec)) {
   make_sink();
+}
+
+void BoundTensors::keep_exact(const Source& source) {
+  if (source.exact.empty()) return;
+  exact_ = parameters_;
+  for (NamedTensor& item : exact_) {
+    const auto place =
+        std::find_if(source.parameters.begin(), source.parameters.end(),
+                     [&](const NamedTensor& parameter) { return parameter.tensor.is_same(item.tensor); });
+    item.tensor = source.exact.at(static_cast<std::size_t>(place - source.parameters.begin())).tensor;
+  }
 }
 
 void BoundTensors::make_sink() {
@@ -119,7 +144,8 @@ void BoundTensors::freeze(const std::vector<std::string>& patterns) {
 void BoundTensors::describe(const Source& source) {
   for (const std::string& stage : source.stages) spec_.segments.push_back({stage, {}, 0});
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& [name, tensor] = parameters_[i];
+    const at::Tensor& tensor = parameters_[i].tensor;
+    const std::string& name = parameters_[i].name;
     spec_.parameters.push_back({.name = name,
                                 .shape = tensor.sizes().vec(),
                                 .trainable = tensor.requires_grad(),
@@ -133,10 +159,11 @@ void BoundTensors::describe(const Source& source) {
     if (segment == spec_.segments.end()) segment = spec_.segments.insert(segment, Segment{owner, {}, 0});
     segment->parameters.push_back(static_cast<int>(i));
   }
-  for (const auto& [name, tensor] : buffers_)
-    spec_.buffers.push_back({.name = name,
-                             .shape = tensor.sizes().vec(),
-                             .segment = source.stage_of ? source.stage_of(name) : -1});
+  for (const NamedTensor& item : buffers_)
+    spec_.buffers.push_back({.name = item.name,
+                             .shape = item.tensor.sizes().vec(),
+                             .segment = source.stage_of ? source.stage_of(item.name) : -1,
+                             .persistent = item.persistent});
 }
 
 void BoundTensors::bind(const Binding& binding) {
@@ -158,6 +185,7 @@ void BoundTensors::bind(const Binding& binding) {
                               spec_.parameters[static_cast<std::size_t>(*trained)]);
     if (!binding.in_parts()) view.copy_(parameter);
     parameter.set_data(view);
+    if (!exact_.empty()) exact_[static_cast<std::size_t>(*trained)].tensor = parameter;
     places_.push_back(view.data_ptr());
   }
   for (const tensor::Arena* version : binding.versions) {
@@ -174,12 +202,12 @@ void BoundTensors::bind(const Binding& binding) {
 
 void BoundTensors::require_bound() const {
   for (std::size_t slot = 0; slot < bound_.size(); ++slot) {
-    const auto& [name, tensor] = parameters_[static_cast<std::size_t>(bound_[slot])];
-    if (tensor.data_ptr() != places_[slot] || scalar_type(type_) != tensor.scalar_type())
+    const NamedTensor& parameter = parameters_[static_cast<std::size_t>(bound_[slot])];
+    if (parameter.tensor.data_ptr() != places_[slot] || scalar_type(type_) != parameter.tensor.scalar_type())
       throw Error(ErrorKind::Usage,
                   fmt::format("parameter {} was given other memory, or another type, since the run began: "
                               "load weights, and move or convert the module, before that",
-                              name));
+                              parameter.name));
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (!spec_.parameters[i].trainable && parameters_[i].tensor.requires_grad())
@@ -216,7 +244,12 @@ std::vector<GradientTransfer> BoundTensors::crossings() const {
 
 std::vector<double> BoundTensors::buffers() const { return flattened(buffers_); }
 void BoundTensors::set_buffers(std::span<const double> values) { assign(buffers_, values); }
-std::vector<double> BoundTensors::parameter_values() const { return flattened(parameters_); }
-void BoundTensors::set_parameter_values(std::span<const double> values) { assign(parameters_, values); }
+std::vector<double> BoundTensors::parameter_values() const {
+  return flattened(exact_.empty() ? parameters_ : exact_);
+}
+void BoundTensors::set_parameter_values(std::span<const double> values) {
+  assign(parameters_, values);
+  if (!exact_.empty()) assign(exact_, values);
+}
 
 }  // namespace taxon::model

@@ -18,6 +18,8 @@ class BoundTensors {
   struct Source {
     std::string model;
     std::vector<NamedTensor> parameters, buffers;  // shared tensors may come several times
+    /// The parameters as they were before a cast to fewer bits, in the same order; empty: there was none.
+    std::vector<NamedTensor> exact = {};
     /// Of Network::stages(), and Network::stage_of(); parameters of none are in the segment of their child.
     std::vector<std::string> stages;
     std::function<int(const std::string&)> stage_of;  // null where there are no stages
@@ -49,16 +51,19 @@ class BoundTensors {
   void use(std::size_t version);
   std::vector<double> buffers() const;
   void set_buffers(std::span<const double> values);
+  /// Of trainable ones until bind(), and always of frozen ones, with all bits of Source::exact.
   std::vector<double> parameter_values() const;
   void set_parameter_values(std::span<const double> values);
   std::vector<GradientTransfer> crossings() const;
 
  private:
+  void keep_exact(const Source& source);
   void freeze(const std::vector<std::string>& patterns);
   void describe(const Source& source);
   void make_sink();
 
   std::vector<NamedTensor> parameters_, buffers_;  // each tensor once
+  std::vector<NamedTensor> exact_;                 // of the parameters; empty: they are that themselves
   std::vector<int> trainable_;
   ModelSpec spec_;
   std::vector<int> bound_;                         // slot -> index into the spec's parameters

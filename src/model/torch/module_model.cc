@@ -43,6 +43,7 @@ BoundTensors::Source source_of(torch::nn::Module& module, DType compute, const p
   source.stage_of = [stages = source.stages](const std::string& parameter) {
     return static_cast<int>(std::find(stages.begin(), stages.end(), owner_of(parameter)) - stages.begin());
   };
+  if (size_of(compute) < sizeof(float)) source.exact = as_they_are(source.parameters);
   cast_floating(source.parameters, scalar_type(compute));
   cast_floating(source.buffers, scalar_type(compute));
   return source;

@@ -81,7 +81,7 @@ std::unique_ptr<Network> load_script(const std::string& path, plan::ModelReturns
   if (!std::filesystem::is_regular_file(path))
     throw Error(ErrorKind::Data, fmt::format("model.torchscript: there is no file {}", path), context);
   try {
-    return std::make_unique<ScriptNetwork>(torch::jit::load(path), returns);
+    return std::make_unique<ScriptNetwork>(torch::jit::load(path, at::kCPU), returns);
   } catch (const std::exception& error) {
     const std::string why = reason_of(error);
     throw Error(ErrorKind::Data,

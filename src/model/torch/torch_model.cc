@@ -52,12 +52,15 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
   net_.format = format_of(context.plan->memory_format, net_.network->fastest());
   net_.call("set-up", [&] {
     Network& network = *net_.network;
+    std::vector<NamedTensor> exact;
+    if (c10::elementSize(net_.compute) < sizeof(float)) exact = as_they_are(network.parameters());
     network.cast(net_.compute);
     const std::vector<std::string> stages = network.stages();
     net_.tensors = std::make_unique<BoundTensors>(
         BoundTensors::Source{.model = net_.name,
                              .parameters = network.parameters(),
                              .buffers = network.buffers(),
+                             .exact = std::move(exact),
                              .stages = stages,
                              .stage_of = [&](const std::string& name) { return network.stage_of(name); },
                              .frozen = context.plan->frozen,

@@ -17,6 +17,8 @@ constexpr std::string_view kDecisive[] = {"seed",   "model.",     "task.",      
 constexpr std::string_view kIndifferent[] = {"model.memory_format", "task.sample",  "data.path",
                                              "data.prefetch",       "data.threads", "data.check",
                                              "batch.micro_batches"};
+// Keys of data that say how they are read, and not which.
+constexpr std::string_view kHowRead[] = {"data.prefetch", "data.threads", "data.check"};
 // Of stages that update by themselves.
 constexpr std::string_view kOfUpdates[] = {"batch.micro_batches", "mesh.pipeline", "pipeline."};
 constexpr std::string_view kActivations = "pipeline.activations";
@@ -105,10 +107,30 @@ void require_same_plan(const std::vector<plan::Difference>& all, const TrainOpti
               {{}, "resume", path});
 }
 
+/// The order of an epoch and which samples are for validation are drawn from as many.
+void require_same_samples(std::int64_t before, std::int64_t now, const TrainOptions& options,
+                          const std::string& path) {
+  const auto names_data = [](const std::string& assignment) {
+    const auto begins = [&](std::string_view prefix) { return assignment.starts_with(prefix); };
+    return begins("data.") && std::none_of(std::begin(kHowRead), std::end(kHowRead), begins);
+  };
+  if (before == 0 || before == now ||
+      std::any_of(options.assignments.begin(), options.assignments.end(), names_data))
+    return;
+  throw Error(
+      ErrorKind::Usage,
+      fmt::format("{} was trained on {} samples, and the training set has {}: epochs would be others, "
+                  "and samples kept for validation could be trained on; take that data, or say that "
+                  "it is meant with --set data.path={}",
+                  path, before, now, options.plan.data.path),
+      {{}, "resume", path});
+}
+
 }  // namespace
 
 std::optional<Restored> read_restored(const data::Storage& storage, const model::Model& model,
-                                      const model::ModelSpec& whole, const TrainOptions& options) {
+                                      const model::ModelSpec& whole, std::int64_t train_samples,
+                                      const TrainOptions& options) {
   const bool any = options.plan.on_divergence == plan::OnDivergence::Ignore;
   auto found = options.resume_step
                    ? checkpoint::load_step(storage, options.out, *options.resume_step)
@@ -129,6 +151,7 @@ std::optional<Restored> read_restored(const data::Storage& storage, const model:
   const auto differences =
       decisive_differences(restored.plan, plan::override_plan(options.plan, {}, &known), known);
   require_same_plan(differences, options, path);
+  require_same_samples(restored.plan.resolved.train_samples, train_samples, options, path);
   if (!was_divided) require_buckets_of(whole, restored.plan, path);
   for (std::size_t rank = 0; !divided && !was_divided && rank < restored.checkpoint.per_rank.size(); ++rank)
     require_rank_state(model, restored.checkpoint.per_rank[rank],

@@ -19,9 +19,11 @@ struct Restored {
 
 /// Reads it as `options` say; none if there is none. `whole`: the model's spec, before it was divided. Throws
 /// Error{Checkpoint} for one that this model can't go on from, whatever is in it, and Error{Usage} if it was
-/// trained with another seed, model, data, batch, precision, optimiser or learning rate than the plan's,
-/// other than where `options.assignments` say so. For bodies of kernels.
+/// trained with another seed, model, data, batch, precision, optimiser or learning rate than the plan's, or
+/// on another number of samples than `train_samples`, other than where `options.assignments` say so. For
+/// bodies of kernels.
 std::optional<Restored> read_restored(const data::Storage& storage, const model::Model& model,
-                                      const model::ModelSpec& whole, const TrainOptions& options);
+                                      const model::ModelSpec& whole, std::int64_t train_samples,
+                                      const TrainOptions& options);
 
 }  // namespace taxon::train

@@ -311,8 +311,9 @@ task::Task<std::optional<Restored>> find_restored(TrainContext world, const Trai
                                                   RankGroups ranks, const model::ModelSpec* whole) {
   std::optional<Restored> restored;
   if (ranks.group.rank() == 0 && options->start == TrainOptions::Start::Resume) {
-    auto read = on_compute(&world.runtime, "read checkpoint",
-                           [&] { restored = read_restored(world.storage, world.model, *whole, *options); });
+    auto read = on_compute(&world.runtime, "read checkpoint", [&] {
+      restored = read_restored(world.storage, world.model, *whole, world.datasets.train->size(), *options);
+    });
     co_await read;
     if (!restored)
       world.observer.noticed(
@@ -391,6 +392,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     co_await choose_codecs(world, ranks, choice, &run_start.plan);
     tell_of_codecs_inside_hosts(world.observer, run_start.plan, shapes, options->own);
     resolved.world_size = ranks.group.size();
+    resolved.train_samples = world.datasets.train->size();
     resolved.node = ranks.node;
     resolved.transport =
         ranks.group.size() == 1 ? "none" : world.runtime.transport.path(ranks.group.global(1)).name;

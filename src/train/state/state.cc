@@ -299,6 +299,7 @@ std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spe
     const std::size_t count = buffer.count();
     std::vector<float> narrow(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
     values = values.subspan(count);
+    if (!buffer.persistent) continue;
     tensors.push_back({buffer.name, DType::Float32, buffer.shape, copy_bytes(as_view(std::span(narrow)))});
   }
   return tensors;

@@ -80,6 +80,7 @@ void Interpreter::Compiler::add_node(std::uint32_t index) {
   if (target_.graph_.is_decomposed && instruction.callee.is_random() && !has_mode(schema))
     report(node,
            "whose noise evaluation can't do without: save what torch.export.export gives, not decomposed");
+  if (schema.argumentIndexWithName("filename")) return report(node, "which opens a file");
   for (const Argument& given : node.arguments)
     if (!schema.argumentIndexWithName(given.name))
       report(node, fmt::format("which has no argument {} in this libtorch", given.name));
@@ -176,8 +177,10 @@ void Interpreter::Compiler::add_mode(Instruction& instruction, std::uint32_t ind
   instruction.evaluation.emplace_back(index, false);
   // The schema of a norm with statistics does not say that it writes them.
   for (const Operand& operand : instruction.operands)
-    if (!statistics.empty() && schema.arguments()[operand.argument].name().starts_with("running_"))
+    if (!statistics.empty() && schema.arguments()[operand.argument].name().starts_with("running_")) {
       instruction.writes.push_back(target_.memory_[operand.slot]);
+      instruction.statistics.push_back(operand.argument);
+    }
 }
 
 /// By the schema: what an operator gives may lie in the memory of an argument, and where it writes.

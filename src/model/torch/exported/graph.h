@@ -60,8 +60,9 @@ struct TensorMeta {
 
 struct Input {
   enum class Kind { Parameter, Buffer, Constant, User, Unused } kind = Kind::Unused;
-  std::string value;   // the graph's name of it
-  std::string target;  // PyTorch's name of a parameter, buffer or constant: "conv1.weight"
+  std::string value;       // the graph's name of it
+  std::string target;      // PyTorch's name of a parameter, buffer or constant: "conv1.weight"
+  bool persistent = true;  // false: a buffer that is no part of state_dict()
 };
 
 /// After a pass in training, a buffer takes this value.

@@ -240,15 +240,18 @@ Input parse_input(const json& spec) {
     const auto [type, argument] = variant_of(content.at("arg"));
     if (type == "as_none") return {};
     if (type != "as_tensor") fail(fmt::format("takes an input of kind {}; all must be tensors", type));
-    return {Input::Kind::User, value_name(argument).name, ""};
+    return {.kind = Input::Kind::User, .value = value_name(argument).name};
   }
   for (const StoredKind& row : kStoredKinds)
     if (row.name == kind)
-      return {row.kind, value_name(content.at("arg")).name, content.at(row.target).get<std::string>()};
+      return {row.kind, value_name(content.at("arg")).name, content.at(row.target).get<std::string>(),
+              row.kind != Input::Kind::Buffer || content.value("persistent", true)};
   fail(fmt::format("takes an input of kind {}, which can't be trained here", kind));
 }
 
-void parse_output(const json& spec, Graph& graph) {
+/// Of several outputs of the user's the first tensors count; a None or a number, which a module may give
+/// beside them, ends them.
+void parse_output(const json& spec, Graph& graph, bool& ended) {
   const auto [kind, content] = variant_of(spec);
   if (kind == "buffer_mutation") {
     graph.mutations.push_back(
@@ -257,8 +260,9 @@ void parse_output(const json& spec, Graph& graph) {
   }
   if (kind != "user_output") fail(fmt::format("gives {}, which can't be trained here", kind));
   const auto [type, argument] = variant_of(content.at("arg"));
-  if (type != "as_tensor") fail(fmt::format("gives {} where a tensor of logits belongs", type));
-  graph.outputs.push_back(value_name(argument).name);
+  ended = ended || type != "as_tensor";
+  if (ended && graph.outputs.empty()) fail(fmt::format("gives {} where a tensor of logits belongs", type));
+  if (!ended) graph.outputs.push_back(value_name(argument).name);
 }
 
 void require_version(const json& program) {
@@ -320,7 +324,8 @@ Graph parse_graph(const std::string& text) {
     parse_ranges(program.at("range_constraints"), graph);
     for (const json& spec : module.at("signature").at("input_specs"))
       graph.inputs.push_back(parse_input(spec));
-    for (const json& spec : module.at("signature").at("output_specs")) parse_output(spec, graph);
+    bool ended = false;
+    for (const json& spec : module.at("signature").at("output_specs")) parse_output(spec, graph, ended);
     for (const json& node : body.at("nodes")) graph.nodes.push_back(parse_node(node));
     return graph;
   });

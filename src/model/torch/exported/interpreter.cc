@@ -40,6 +40,13 @@ void Interpreter::push_arguments(const Instruction& instruction, const std::vect
   }
   if (mode == Mode::Evaluate)
     for (const auto& [argument, value] : instruction.evaluation) stack[argument] = value;
+  if (mode == Mode::Train && !instruction.statistics.empty()) {
+    // One value of each channel gives no number for their variance: such a batch teaches it nothing.
+    const at::Tensor& x = stack[0].toTensor();
+    if (x.dim() > 1 && x.numel() == x.size(1))
+      for (const std::uint32_t argument : instruction.statistics)
+        stack[argument] = stack[argument].toTensor().clone();
+  }
 }
 
 void Interpreter::take_results(const Instruction& instruction, Stack& stack, std::vector<IValue>& values) {

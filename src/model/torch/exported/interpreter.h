@@ -104,8 +104,9 @@ class Interpreter {
     std::vector<Operand> operands;
     std::vector<ListOperand> lists;
     std::vector<Result> results;
-    std::vector<Slot> writes;      // values in whose memory it may write, as memory_ names them
-    std::vector<Slot> last_reads;  // values that nobody reads afterwards
+    std::vector<std::uint32_t> statistics;  // arguments that a norm writes in training
+    std::vector<Slot> writes;               // values in whose memory it may write, as memory_ names them
+    std::vector<Slot> last_reads;           // values that nobody reads afterwards
     /// What it reads for an argument, and for all.
     std::vector<Slot> sources(std::uint32_t argument) const;
     std::vector<Slot> sources() const;

@@ -53,7 +53,7 @@ Program read_program(const std::string& path) {
         program.parameters.push_back({input.target, tensor});
         break;
       case Input::Kind::Buffer:
-        program.buffers.push_back({input.target, tensor});
+        program.buffers.push_back({input.target, tensor, input.persistent});
         break;
       default:
         program.constants.push_back(tensor);

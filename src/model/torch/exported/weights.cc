@@ -16,7 +16,7 @@ constexpr at::ScalarType kTypes[] = {
     at::kByte,   at::kChar,        at::kShort,        at::kInt,           at::kLong, at::kHalf,    at::kFloat,
     at::kDouble, at::kComplexHalf, at::kComplexFloat, at::kComplexDouble, at::kBool, at::kBFloat16};
 
-/// Elements of a tensor whose strides let several of them share memory: an expanded one.
+/// Elements that tensors of a file have more than the file, since their strides let several share memory.
 constexpr std::int64_t kMostExpanded = 1 << 26;
 
 [[noreturn]] void fail(const std::string& name, const std::string& why) {
@@ -56,7 +56,7 @@ at::Tensor Weights::at(const std::string& name) {
   return shared->second = read(name, payload->second);
 }
 
-at::Tensor Weights::read(const std::string& name, const Payload& payload) const {
+at::Tensor Weights::read(const std::string& name, const Payload& payload) {
   const TensorMeta& meta = payload.meta;
   const at::ScalarType type = scalar_type(meta.type);
   const std::vector<std::byte>& bytes = archive_.at(payload.member);
@@ -77,7 +77,8 @@ at::Tensor Weights::read(const std::string& name, const Payload& payload) const 
   if (count > 0 && last >= stored)
     fail(name, fmt::format("shape [{}] takes more than the {} elements that the file has of it",
                            fmt::join(sizes, ", "), stored));
-  if (count > std::max(stored, kMostExpanded)) fail(name, "its extents are too large");
+  if (count > stored && (expanded_ += count - stored) > kMostExpanded)
+    fail(name, "its extents are too large");
   if (count == 0) return at::empty(sizes, type);
   // from_blob has no const form; only read.
   auto* memory = const_cast<std::byte*>(bytes.data());

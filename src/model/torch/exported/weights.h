@@ -25,12 +25,13 @@ class Weights {
   at::Tensor at(const std::string& name);
 
  private:
-  at::Tensor read(const std::string& name, const Payload& payload) const;
+  at::Tensor read(const std::string& name, const Payload& payload);
 
   const Archive& archive_;
   const std::map<std::string, Payload>& payloads_;
   std::map<std::string, at::Tensor> shared_;  // by member and place in it
   std::map<std::string, bool> trained_;       // by member
+  std::int64_t expanded_ = 0;                 // elements beyond those that the file has
 };
 
 }  // namespace taxon::model::exported

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
 #include "model/bench.h"
 #include "model/torch/exported/forged.h"
@@ -118,6 +121,48 @@ TEST(ExportedModel, BuffersChangeInTrainingAndRoundTrip) {
   other->set_buffers(buffers);
   EXPECT_EQ(other->evaluate(samples.inputs, samples.labels).loss_sum,
             model->evaluate(samples.inputs, samples.labels).loss_sum);
+}
+
+TEST(ExportedModel, BuffersThatAreNoPartOfTheStateAreMarked) {
+  auto model = load(path_of("statistics.pt2"), kRows);
+  for (const BufferSpec& buffer : model->spec().buffers)
+    EXPECT_EQ(buffer.persistent, buffer.name != "scale") << buffer.name;
+}
+
+TEST(ExportedModel, ComplexNumbersAreRefused) {
+  Forged forged("statistics");
+  forged.weights(
+      "\"is_param\": false, \"use_pickle\": false, \"tensor_meta\": {\"dtype\": 7, \"sizes\": [{\"as_int\": "
+      "6}]",
+      "\"is_param\": false, \"use_pickle\": false, \"tensor_meta\": {\"dtype\": 10, \"sizes\": [{\"as_int\": "
+      "3}]");
+  const std::string path = forged.save();
+  try {
+    load(path, kRows);
+    ADD_FAILURE() << "it loads";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Data);
+    EXPECT_THAT(error.what(), HasSubstr("mean is complex"));
+  }
+}
+
+TEST(ExportedModel, OneSampleTeachesABatchNormNothing) {
+  Bound model(load(path_of("dropout.pt2"), kRows));
+  const auto initial = model->buffers();
+  model.step(make_samples(kRows, 1));
+  for (const double value : model->buffers()) EXPECT_TRUE(std::isfinite(value));
+  model.step(make_samples(kRows, 2));
+  EXPECT_NE(model->buffers(), initial);
+}
+
+TEST(ExportedModel, BeginsWithAllBitsAndFrozenOnesKeepThem) {
+  const auto exact = load(path_of("mlp.pt2"), kImages)->parameters();
+  Bound model(load(path_of("mlp.pt2"), kImages, DType::BFloat16, {"1.*"}), DType::BFloat16, DType::Float32);
+  const auto bound = model->parameters();
+  EXPECT_EQ(load(path_of("mlp.pt2"), kImages, DType::BFloat16)->parameters(), exact);
+  const std::size_t frozen = 36 * 16 + 16;
+  EXPECT_TRUE(std::equal(bound.begin(), bound.begin() + frozen, exact.begin()));
+  EXPECT_NE(bound, exact) << "trained ones are the arena's, of fewer bits";
 }
 
 TEST(ExportedModel, DropoutDiffersByRankAndStepAndContinues) {

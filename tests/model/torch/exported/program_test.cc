@@ -176,6 +176,41 @@ TEST(ExportedProgram, ValuesWithoutANodeBefore) {
               HasSubstr("no node before gives later"));
 }
 
+TEST(ExportedProgram, OperatorsThatOpenFiles) {
+  EXPECT_THAT(
+      complaint(
+          Forged("mlp").graph("torch.ops.aten.relu.default", "torch.ops.aten.from_file.default").save()),
+      HasSubstr("operator aten.from_file.default at node relu"));
+  EXPECT_THAT(
+      complaint(
+          Forged("mlp").graph("torch.ops.aten.relu.default", "torch.ops.aten.from_file.default").save()),
+      HasSubstr("which opens a file"));
+}
+
+TEST(ExportedProgram, TheFirstOfItsOutputsMustBeATensor) {
+  const std::string logits = "{\"user_output\": {\"arg\": {\"as_tensor\": {\"name\": \"linear_1\"}}}}";
+  const std::string none = "{\"user_output\": {\"arg\": {\"as_none\": true}}}";
+  EXPECT_EQ(complaint(Forged("mlp").graph(logits, logits + ", " + none).save()), "");
+  EXPECT_THAT(complaint(Forged("mlp").graph(logits, none + ", " + logits).save()),
+              HasSubstr("gives as_none where a tensor of logits belongs"));
+}
+
+TEST(ExportedProgram, ExpandedTensorsAreBoundedInAll) {
+  // Of some 2^25 elements each, which lie on the few that the file has: one may be, two may not.
+  const auto described = [](const std::string& sizes, const std::string& strides) {
+    return "\"sizes\": [" + sizes +
+           "], \"requires_grad\": true, \"device\": {\"type\": \"cpu\", \"index\": null}, \"strides\": [" +
+           strides + "]";
+  };
+  const std::string one = "{\"as_int\": 1}", none = "{\"as_int\": 0}", many = "{\"as_int\": 33555433}";
+  Forged forged("mlp");
+  forged.weights(described("{\"as_int\": 16}, {\"as_int\": 36}", "{\"as_int\": 36}, " + one),
+                 described(many + ", " + one, none + ", " + one));
+  EXPECT_EQ(complaint(forged.save()), "");
+  forged.weights(described("{\"as_int\": 16}", one), described(many, none));
+  EXPECT_THAT(complaint(forged.save()), HasSubstr("too large"));
+}
+
 TEST(ExportedProgram, EvaluationMode) {
   EXPECT_THAT(complaint(Forged("resnet")
                             .graph("\"name\": \"training\", \"arg\": {\"as_bool\": true}",
