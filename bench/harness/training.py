@@ -146,7 +146,7 @@ def settings_of(session, workers, work, memory_format, threads=None):
 
 def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None, member=None):
     """Its summary; the loss of every step, and its seconds. A `member` of slices enters after its first step."""
-    sets = [*settings_of(session, workers, work, memory_format, threads), "report.metrics_steps=1", *overrides]
+    sets = [*settings_of(session, workers, work, memory_format, threads), "report.metrics_steps=1", "report.tensorboard=false", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", work.lesson().recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
         metrics = os.path.join(out, "metrics.jsonl")
