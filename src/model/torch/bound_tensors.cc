@@ -97,8 +97,11 @@ BoundTensors::BoundTensors(Source source)
 }
 
 BoundTensors::BoundTensors(ModelSpec spec, std::vector<NamedTensor> parameters,
-                           std::vector<NamedTensor> buffers)
-    : parameters_(std::move(parameters)), buffers_(std::move(buffers)), spec_(std::move(spec)) {
+                           std::vector<NamedTensor> buffers, std::vector<NamedTensor> exact)
+    : parameters_(std::move(parameters)),
+      buffers_(std::move(buffers)),
+      exact_(std::move(exact)),
+      spec_(std::move(spec)) {
   make_sink();
 }
 

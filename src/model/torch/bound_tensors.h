@@ -30,12 +30,17 @@ class BoundTensors {
   /// of another one, and where nothing is left to train.
   explicit BoundTensors(Source source);
   /// Some of a model's, as the spec lists them. There may be nothing to train.
-  BoundTensors(ModelSpec spec, std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers);
+  /// `exact`: of these parameters, or empty.
+  BoundTensors(ModelSpec spec, std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers,
+               std::vector<NamedTensor> exact);
 
   ModelSpec& spec() { return spec_; }
   const ModelSpec& spec() const { return spec_; }
   const std::vector<NamedTensor>& parameters() const { return parameters_; }  // in the order of the spec
-  const std::vector<int>& trainable() const { return trainable_; }            // indices into parameters()
+  const std::vector<NamedTensor>& exact() const {
+    return exact_;
+  }  // see Source; empty: they are it themselves
+  const std::vector<int>& trainable() const { return trainable_; }  // indices into parameters()
   const std::vector<NamedTensor>& buffer_tensors() const { return buffers_; }
   GradientSink& gradients() { return *gradients_; }
   const GradientSink& gradients() const { return *gradients_; }

@@ -107,6 +107,7 @@ StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
   account_ = split.account;
   by_classes_ = split.by_classes;
   const std::vector<NamedTensor>& parameters = net_.tensors->parameters();
+  const std::vector<NamedTensor>& exact = net_.tensors->exact();
   const std::vector<NamedTensor> buffers = net_.network->buffers();
   Whole whole{.spec = net_.tensors->spec()};
   ModelSpec& spec = whole.spec;
@@ -149,10 +150,16 @@ StagedNetwork::Whole StagedNetwork::in_steps(const Division& division) {
       described.blocks = cut.blocks;
       described.shape[static_cast<std::size_t>(cut.dimension)] /= division.members;
     };
-    if (const int p = index_of(parameters, cut.tensor); p >= 0)
+    if (const int p = index_of(parameters, cut.tensor); p >= 0) {
       take(spec.parameters[static_cast<std::size_t>(p)]);
-    else
+      if (!exact.empty()) {
+        TensorCut of_exact = cut;
+        of_exact.tensor = exact[static_cast<std::size_t>(p)].tensor;
+        of_exact.tensor.set_data(part_of(of_exact, division));
+      }
+    } else {
       take(spec.buffers[static_cast<std::size_t>(index_of(buffers, cut.tensor))]);
+    }
     at::Tensor(cut.tensor).set_data(part_of(cut, division));
   }
   whole.division = model::in_steps(division, counts);
@@ -190,13 +197,17 @@ void StagedNetwork::hold(Whole whole, const std::vector<NamedTensor>& parameters
                          const std::vector<NamedTensor>& buffers) {
   HeldStages held = held_stages(whole.spec, whole.division, whole.borrowed);
   cut_pieces(held, whole.spec, whole.division, whole.rows);
-  std::vector<NamedTensor> own_parameters, own_buffers;
-  for (int p : held.parameters) own_parameters.push_back(parameters[static_cast<std::size_t>(p)]);
+  std::vector<NamedTensor> own_parameters, own_buffers, own_exact;
+  for (int p : held.parameters) {
+    own_parameters.push_back(parameters[static_cast<std::size_t>(p)]);
+    if (!net_.tensors->exact().empty())
+      own_exact.push_back(net_.tensors->exact()[static_cast<std::size_t>(p)]);
+  }
   for (int b : held.buffers) own_buffers.push_back(buffers[static_cast<std::size_t>(b)]);
   net_.withdraw_targets();
   net_.tensors.reset();  // autograd's nodes remember whole shapes
-  net_.tensors =
-      std::make_unique<BoundTensors>(std::move(held.spec), std::move(own_parameters), std::move(own_buffers));
+  net_.tensors = std::make_unique<BoundTensors>(std::move(held.spec), std::move(own_parameters),
+                                                std::move(own_buffers), std::move(own_exact));
   net_.offer_targets();
   for (std::size_t p = 0; p < parameters.size(); ++p)
     if (std::count(held.parameters.begin(), held.parameters.end(), static_cast<int>(p)) == 0) {
