@@ -37,9 +37,8 @@ class BoundTensors {
   ModelSpec& spec() { return spec_; }
   const ModelSpec& spec() const { return spec_; }
   const std::vector<NamedTensor>& parameters() const { return parameters_; }  // in the order of the spec
-  const std::vector<NamedTensor>& exact() const {
-    return exact_;
-  }  // see Source; empty: they are it themselves
+  /// As Source has it; empty: the parameters are it themselves.
+  const std::vector<NamedTensor>& exact() const { return exact_; }
   const std::vector<int>& trainable() const { return trainable_; }  // indices into parameters()
   const std::vector<NamedTensor>& buffer_tensors() const { return buffers_; }
   GradientSink& gradients() { return *gradients_; }
