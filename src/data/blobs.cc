@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/rng.h"
 
 namespace taxon::data {
@@ -27,6 +28,7 @@ Blobs::Blobs(const BlobOptions& options) : shape_{{options.inputs}, options.clas
 void Blobs::read(std::span<const std::int64_t> indices, std::span<float> inputs,
                  std::span<std::int64_t> labels) const {
   auto width = static_cast<std::size_t>(shape_.elements());
+  TAXON_CHECK(inputs.size() == indices.size() * width && labels.size() == indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     TAXON_CHECK(indices[i] >= 0 && indices[i] < size(), "index ", indices[i], " of ", size());
     auto index = static_cast<std::size_t>(indices[i]);

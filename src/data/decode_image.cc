@@ -5,6 +5,7 @@
 #include <turbojpeg.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 
@@ -43,6 +44,11 @@ DecodedImage by_channel(const ImageExtents& extents, const std::vector<unsigned 
     for (std::size_t k = 0; k < plane; ++k)
       image.pixels[c * plane + k] = static_cast<float>(bytes[k * channels + c]);
   return image;
+}
+
+/// Of Rec. 601, as JPEG has it; grey stays what it is.
+int luma(const std::array<int, 3>& colour) {
+  return (299 * colour[0] + 587 * colour[1] + 114 * colour[2] + 500) / 1000;
 }
 
 class Jpeg {
@@ -93,35 +99,34 @@ class Png {
   explicit Png(std::span<const std::byte> bytes) {
     image_.version = PNG_IMAGE_VERSION;
     if (png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) == 0) fail();
+    image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // unless it says so, 16 bits are no more linear than 8
   }
   Png(const Png&) = delete;
   ~Png() { png_image_free(&image_); }
   ImageExtents extents(int channels) const { return checked(channels, image_.height, image_.width); }
 
-  /// What is transparent is black.
+  /// What is transparent is black. That and grey are made of the bytes as they are, as in a JPEG; libpng
+  /// would do both in linear light.
   DecodedImage decode(int channels) {
     const ImageExtents found = extents(channels);
-    // libpng's own grey is of linear light, and it takes 16 bits for that, too: a JPEG's is of the bytes.
-    image_.format = PNG_FORMAT_RGB;
-    image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+    image_.format = PNG_FORMAT_RGBA;
     std::vector<unsigned char> pixels(PNG_IMAGE_SIZE(image_));
-    const png_color black{0, 0, 0};
-    if (png_image_finish_read(&image_, &black, pixels.data(), 0, nullptr) == 0 ||
+    if (png_image_finish_read(&image_, nullptr, pixels.data(), 0, nullptr) == 0 ||
         (image_.warning_or_error & PNG_IMAGE_ERROR) != 0)
       fail();
-    if (channels == 1) pixels = grey_of(pixels);
-    return by_channel(found, pixels);
+    std::vector<unsigned char> seen;
+    seen.reserve(pixels.size() / 4 * static_cast<std::size_t>(channels));
+    for (std::size_t k = 0; k < pixels.size(); k += 4) {
+      std::array<int, 3> colour{};
+      for (std::size_t c = 0; c < colour.size(); ++c) colour[c] = (pixels[k + c] * pixels[k + 3] + 127) / 255;
+      if (channels == 1) colour[0] = luma(colour);
+      for (int c = 0; c < channels; ++c)
+        seen.push_back(static_cast<unsigned char>(colour[static_cast<std::size_t>(c)]));
+    }
+    return by_channel(found, seen);
   }
 
  private:
-  /// Luma of ITU-R BT.601, as JPEG has it.
-  static std::vector<unsigned char> grey_of(const std::vector<unsigned char>& rgb) {
-    std::vector<unsigned char> grey(rgb.size() / 3);
-    for (std::size_t i = 0; i < grey.size(); ++i)
-      grey[i] = static_cast<unsigned char>(
-          (299 * rgb[3 * i] + 587 * rgb[3 * i + 1] + 114 * rgb[3 * i + 2] + 500) / 1000);
-    return grey;
-  }
   [[noreturn]] void fail() {
     throw ImageFault(fmt::format("is a damaged PNG file: {}", static_cast<const char*>(image_.message)));
   }

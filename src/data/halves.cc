@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace taxon::data {
@@ -41,7 +43,41 @@ std::string folder_of(const Storage& storage, const std::string& path) {
   return path;
 }
 
+/// Whether `path`/train is no half but one class of several, as it may be of vehicles: other folders lie
+/// beside it, none of them a half, and it has none in it.
+bool is_train_class(const Storage& storage, const std::string& path) {
+  const std::vector<std::string> folders = full_folders(storage, path);
+  const auto is_half = [](const std::string& name) {
+    return std::find(std::begin(kTest), std::end(kTest), name) != std::end(kTest);
+  };
+  return folders.size() > 1 && std::none_of(folders.begin(), folders.end(), is_half) &&
+         full_folders(storage, path + "/train").empty();
+}
+
+/// `in_halves`: sets lie below `path`, which is the training set otherwise.
+Halves folders_at(const OpenContext& context, bool in_halves) {
+  const plan::DataPlan& plan = context.plan;
+  const Storage& storage = context.storage;
+  Halves halves{.train = folder_of(storage, plan.path)};
+  if (in_halves) {
+    halves.train = plan.path + "/train";
+    for (std::string_view name : {kTest[1], kTest[0]})
+      if (std::string path = fmt::format("{}/{}", plan.path, name); is_folder(storage, path))
+        halves.test = path;
+  }
+  if (!plan.test_path.empty()) halves.test = folder_of(storage, plan.test_path);
+  if (!plan.validation_path.empty()) halves.validation = folder_of(storage, plan.validation_path);
+  return halves;
+}
+
 }  // namespace
+
+std::vector<std::string> full_folders(const Storage& storage, const std::string& path) {
+  std::vector<std::string> folders;
+  for (std::string& name : storage.list(path))
+    if (!name.starts_with('.') && is_folder(storage, path + "/" + name)) folders.push_back(std::move(name));
+  return folders;
+}
 
 Halves find_files(const OpenContext& context, std::span<const std::string_view> endings) {
   const plan::DataPlan& plan = context.plan;
@@ -58,18 +94,13 @@ Halves find_files(const OpenContext& context, std::span<const std::string_view> 
 }
 
 Halves find_folders(const OpenContext& context) {
-  const plan::DataPlan& plan = context.plan;
-  const Storage& storage = context.storage;
-  Halves halves{.train = folder_of(storage, plan.path)};
-  if (is_folder(storage, plan.path + "/train")) {
-    halves.train = plan.path + "/train";
-    for (std::string_view name : {kTest[1], kTest[0]})
-      if (std::string path = fmt::format("{}/{}", plan.path, name); is_folder(storage, path))
-        halves.test = path;
-  }
-  if (!plan.test_path.empty()) halves.test = folder_of(storage, plan.test_path);
-  if (!plan.validation_path.empty()) halves.validation = folder_of(storage, plan.validation_path);
-  return halves;
+  return folders_at(context, is_folder(context.storage, context.plan.path + "/train"));
+}
+
+Halves find_class_folders(const OpenContext& context) {
+  const std::string& path = context.plan.path;
+  return folders_at(context,
+                    is_folder(context.storage, path + "/train") && !is_train_class(context.storage, path));
 }
 
 }  // namespace taxon::data

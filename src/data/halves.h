@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/dataset.h"
 
@@ -31,5 +32,12 @@ Datasets open_files(const OpenContext& context, std::span<const std::string_view
 /// As find_files() where each set is a folder: path/train and path/test, or else path/val; or `path` itself,
 /// if there is no train in it, and the plan's test_path and validation_path.
 Halves find_folders(const OpenContext& context);
+
+/// The same where each set has a folder for each class: a folder train that has none in it is a class where
+/// others lie beside it, none of them called test, val or validation.
+Halves find_class_folders(const OpenContext& context);
+
+/// Folders in this one that have something in them and are not hidden, in the order of their names.
+std::vector<std::string> full_folders(const Storage& storage, const std::string& path);
 
 }  // namespace taxon::data

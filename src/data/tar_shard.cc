@@ -32,8 +32,9 @@ class TarReader {
         archive_(archive_read_new(), archive_read_free) {
     TAXON_CHECK(archive_ != nullptr);
     archive_read_support_format_tar(get());
-    // What lies behind an archive's end mark is the next archive's, as after `cat a.tar b.tar`.
-    archive_read_set_format_option(get(), "tar", "read_concatenated_archives", "1");
+    // `cat` joins archives, each with its end mark.
+    TAXON_CHECK(archive_read_set_format_option(get(), "tar", "read_concatenated_archives", "1") ==
+                ARCHIVE_OK);
     archive_read_set_callback_data(get(), this);
     archive_read_set_read_callback(get(), read);
     archive_read_set_skip_callback(get(), skip);

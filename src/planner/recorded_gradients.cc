@@ -1,7 +1,5 @@
 #include "planner/recorded_gradients.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -38,10 +36,8 @@ exchange::Layout lay_out(const model::ModelSpec& spec, const plan::Plan& plan, c
 
 RecordedGradient record_gradient(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
                                  std::int64_t samples, int steps) {
-  if (train.size() < samples)
-    throw Error(ErrorKind::Usage,
-                fmt::format("a pass has {} samples, and the training set {}: give a smaller batch", samples,
-                            train.size()));
+  if (samples > train.size())
+    throw Error(ErrorKind::Usage, "a pass has more samples than the training set: give a smaller batch");
   data::Sampler sampler(plan.seed, train.size(), samples);
   data::Samples batch = read_batch(train, sampler, 0);
   model::Binding binding;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "data/blobs.h"
 #include "data/gzip.h"
 #include "data/idx_files.h"
 #include "data/split.h"
@@ -64,6 +65,12 @@ std::vector<float> sample(const Dataset& set, std::int64_t index) {
   set.read(std::vector<std::int64_t>{index}, inputs, labels);
   inputs.push_back(static_cast<float>(labels[0]));
   return inputs;
+}
+
+TEST(Blobs, ReadNoSampleThatIsNotThere) {
+  const Blobs blobs({.size = 2, .inputs = 3});
+  for (std::int64_t index : {-1, 2})
+    EXPECT_DEATH(read_samples(blobs, std::vector<std::int64_t>{index}), "index -?[12] of 2");
 }
 
 TEST(Split, SetsTheLastTrainingSamplesAside) {

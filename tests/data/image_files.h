@@ -34,12 +34,14 @@ inline std::vector<std::byte> jpeg(const Pixels& pixels, int width, int height) 
   return copy;
 }
 
-inline std::vector<std::byte> png(const Pixels& pixels, int width, int height) {
+/// `format`: of the pixels, such as PNG_FORMAT_RGBA.
+inline std::vector<std::byte> png(const Pixels& pixels, int width, int height,
+                                  png_uint_32 format = PNG_FORMAT_RGB) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.width = static_cast<png_uint_32>(width);
   image.height = static_cast<png_uint_32>(height);
-  image.format = PNG_FORMAT_RGB;
+  image.format = format;
   png_alloc_size_t size = 0;
   TAXON_CHECK(png_image_write_to_memory(&image, nullptr, &size, 0, pixels.data(), 0, nullptr) != 0);
   std::vector<std::byte> bytes(size);
@@ -47,30 +49,26 @@ inline std::vector<std::byte> png(const Pixels& pixels, int width, int height) {
   return bytes;
 }
 
-/// Grey with 16 bits, and without a word on its gamma, as OpenCV and Pillow write it.
-inline std::vector<std::byte> png16(const std::vector<std::uint16_t>& pixels, int width, int height) {
+/// One grey of 16 bits, in a file that says nothing of gamma, which libpng's simple writer always does.
+inline std::vector<std::byte> png_of_16_bits(int grey, int width, int height) {
   std::vector<std::byte> bytes;
+  const auto take = [](png_structp file, png_bytep data, std::size_t size) {
+    const auto* from = reinterpret_cast<const std::byte*>(data);
+    auto& to = *static_cast<std::vector<std::byte>*>(png_get_io_ptr(file));
+    to.insert(to.end(), from, from + size);
+  };
   png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  TAXON_CHECK(file != nullptr);
   png_infop info = png_create_info_struct(file);
-  png_set_write_fn(
-      file, &bytes,
-      [](png_structp to, png_bytep data, std::size_t size) {
-        auto* all = static_cast<std::vector<std::byte>*>(png_get_io_ptr(to));
-        all->insert(all->end(), reinterpret_cast<std::byte*>(data),
-                    reinterpret_cast<std::byte*>(data) + size);
-      },
-      nullptr);
+  png_set_write_fn(file, &bytes, take, [](png_structp) {});
   png_set_IHDR(file, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), 16,
                PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);
   png_write_info(file, info);
-  for (int y = 0; y < height; ++y) {
-    std::vector<png_byte> row;  // the high byte first
-    for (int x = 0; x < width; ++x)
-      for (const int shift : {8, 0})
-        row.push_back(static_cast<png_byte>(pixels[static_cast<std::size_t>(y * width + x)] >> shift));
-    png_write_row(file, row.data());
-  }
+  Pixels row;
+  for (int k = 0; k < width; ++k)
+    for (int value : {grey >> 8, grey & 0xff}) row.push_back(static_cast<unsigned char>(value));
+  for (int k = 0; k < height; ++k) png_write_row(file, row.data());
   png_write_end(file, nullptr);
   png_destroy_write_struct(&file, &info);
   return bytes;

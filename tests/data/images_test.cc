@@ -64,22 +64,6 @@ TEST_F(Images, GreyAndNormalised) {
   EXPECT_NEAR(test::all_of(*sets.train).first[0], (grey / 255 - 0.5) / 0.25, 0.05);
 }
 
-TEST_F(Images, GreyIsTheSameOfBothKindsOfFile) {
-  put(storage_, "/d/train/cat/1.jpg", jpeg(plain(8, 6, 220, 30, 90), 8, 6));
-  put(storage_, "/d/train/cat/2.png", png(plain(8, 6, 220, 30, 90), 8, 6));
-  plan_.options = {{"channels", 1}};
-  const auto inputs = test::all_of(*open().train).first;
-  const double grey = 0.299 * 220 + 0.587 * 30 + 0.114 * 90;
-  EXPECT_NEAR(inputs[0] * 255, grey, 3);
-  EXPECT_NEAR(inputs[48] * 255, grey, 0.6);
-}
-
-TEST_F(Images, SixteenBitsAreScaledAndNotBrightened) {
-  put(storage_, "/d/train/cat/2.png", test::png16(std::vector<std::uint16_t>(48, 0x8000), 8, 6));
-  plan_.options = {{"channels", 1}};
-  EXPECT_NEAR(test::all_of(*open().train).first[48] * 255, 128, 0.6);
-}
-
 TEST_F(Images, OtherSizesAreFaultyUnlessOneIsAskedFor) {
   put(storage_, "/d/train/dog/2.png", png(plain(16, 16, 9, 9, 9), 16, 16));
   EXPECT_THAT(failure_of(plan_, storage_),
@@ -191,6 +175,28 @@ TEST_F(Images, ATestSetOfItsOwnOrNone) {
   EXPECT_EQ(open().test->size(), 1);
 }
 
+TEST_F(Images, AClassMayBeCalledTrain) {
+  for (const char* name : {"bus", "car", "train"})
+    for (const char* folder : {"/vehicles/", "/t/"})
+      put(storage_, std::string(folder) + name + "/x.png", png(plain(8, 6, 1, 2, 3), 8, 6));
+  plan_.path = "/vehicles";
+  plan_.test_path = "/t";
+  const Datasets sets = open();
+  EXPECT_EQ(sets.train->shape().classes, 3);
+  EXPECT_THAT(test::all_of(*sets.train).second, ElementsAre(0, 1, 2));
+  EXPECT_THAT(test::all_of(*sets.test).second, ElementsAre(0, 1, 2));
+}
+
+TEST_F(Images, HalvesWithoutClassesAreNoClasses) {
+  for (const char* path : {"/flat/train/x.png", "/flat/test/x.png", "/alone/train/x.png"})
+    put(storage_, path, png(plain(8, 6, 1, 2, 3), 8, 6));
+  for (const char* path : {"/flat", "/alone"}) {
+    plan_.path = path;
+    EXPECT_THAT(failure_of(plan_, storage_),
+                HasSubstr(plan_.path + "/train: has 0 sub-folders with images in it"));
+  }
+}
+
 TEST(DecodeImage, AnyCutAndAnyEditIsAFaultOrAnImage) {
   const test::Pixels pixels = plain(20, 20, 1, 90, 200);
   for (const auto& whole : {jpeg(pixels, 20, 20), png(pixels, 20, 20)}) {
@@ -207,6 +213,32 @@ TEST(DecodeImage, AnyCutAndAnyEditIsAFaultOrAnImage) {
       }
     }
   }
+}
+
+TEST(DecodeImage, SixteenBitsAreNoMoreLinearThanEight) {
+  for (const auto& [grey, byte] : {std::pair(0, 0), {0x8000, 128}, {0x1010, 16}, {0xffff, 255}})
+    for (int channels : {1, 3})
+      EXPECT_THAT(decode_image(test::png_of_16_bits(grey, 3, 2), channels, 0, 0).pixels,
+                  testing::AllOf(testing::SizeIs(6 * channels), testing::Each(byte)));
+}
+
+TEST(DecodeImage, GreyIsTheSameOfEitherKind) {
+  const int colours[][3] = {{255, 0, 0}, {0, 255, 0}, {0, 0, 255}, {200, 30, 90}, {128, 128, 128}};
+  for (const auto& [red, green, blue] : colours) {
+    const test::Pixels pixels = plain(8, 8, red, green, blue);
+    const float grey = decode_image(png(pixels, 8, 8), 1, 0, 0).pixels[0];
+    EXPECT_NEAR(grey, 0.299 * red + 0.587 * green + 0.114 * blue, 0.51);
+    EXPECT_NEAR(grey, decode_image(jpeg(pixels, 8, 8), 1, 0, 0).pixels[0], 3);
+  }
+  for (int grey = 0; grey < 256; ++grey)
+    EXPECT_EQ(decode_image(png(plain(1, 1, grey, grey, grey), 1, 1), 1, 0, 0).pixels[0], grey);
+}
+
+TEST(DecodeImage, WhatIsTransparentIsBlack) {
+  const test::Pixels pixels = {200, 100, 50, 128, 200, 100, 50, 0, 200, 100, 50, 255};
+  const auto file = png(pixels, 3, 1, PNG_FORMAT_RGBA);
+  EXPECT_THAT(decode_image(file, 3, 0, 0).pixels, ElementsAre(100, 0, 200, 50, 0, 100, 25, 0, 50));
+  EXPECT_THAT(decode_image(file, 1, 0, 0).pixels, ElementsAre(62, 0, 124));
 }
 
 TEST(DecodeImage, ShrinksWhileItDecodesAsFarAsTheSizeAllows) {

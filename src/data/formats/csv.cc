@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "base/error.h"
@@ -147,19 +148,22 @@ struct Scale {
 Scale scale_of(const CsvTable& table) {
   const std::size_t n = table.columns, rows = table.values.size() / n;
   Scale scale{std::vector<double>(n), std::vector<double>(n, 1)};
-  std::vector<char> varies(n, 0);
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  std::vector<double> least(n, kFar), most(n, -kFar), squares(n);
   for (std::size_t i = 0; i < table.values.size(); ++i) {
-    scale.mean[i % n] += table.values[i];
-    varies[i % n] |= table.values[i] != table.values[i % n];
+    const std::size_t c = i % n;
+    scale.mean[c] += table.values[i];
+    least[c] = std::min(least[c], table.values[i]);
+    most[c] = std::max(most[c], table.values[i]);
   }
   for (double& mean : scale.mean) mean /= static_cast<double>(rows);
-  std::vector<double> squares(n);
+  // A column that is always the same becomes 0, although the mean of its sum may miss it by a rounding.
+  for (std::size_t c = 0; c < n; ++c)
+    if (least[c] == most[c]) scale.mean[c] = least[c];
   for (std::size_t i = 0; i < table.values.size(); ++i)
     squares[i % n] += (table.values[i] - scale.mean[i % n]) * (table.values[i] - scale.mean[i % n]);
-  for (std::size_t c = 0; c < n; ++c) {
-    if (!varies[c]) scale.mean[c] = table.values[c];  // it becomes 0; its rounded mean may be another number
-    if (varies[c] && squares[c] > 0) scale.factor[c] = 1 / std::sqrt(squares[c] / static_cast<double>(rows));
-  }
+  for (std::size_t c = 0; c < n; ++c)
+    if (squares[c] > 0) scale.factor[c] = 1 / std::sqrt(squares[c] / static_cast<double>(rows));
   return scale;
 }
 

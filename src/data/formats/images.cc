@@ -9,22 +9,13 @@
 namespace taxon::data {
 namespace {
 
-/// Sub-folders that have something in them, in the order of their names: the index of one is its label.
-std::vector<std::string> classes_of(const Storage& storage, const std::string& folder) {
-  std::vector<std::string> classes;
-  for (std::string& name : storage.list(folder))
-    if (!name.starts_with('.') && !storage.list(folder + "/" + name).empty())
-      classes.push_back(std::move(name));
-  return classes;
-}
-
-/// The files of one folder's sub-folders.
+/// The files of one folder's sub-folders: the index of one is its label.
 class ImageFolder final : public SampleFiles {
  public:
   /// `classes`: those of the training set.
   ImageFolder(const OpenContext& context, std::string folder, const std::vector<std::string>& classes)
       : storage_(context.storage), folder_(std::move(folder)), classes_(classes) {
-    for (const std::string& name : classes_of(storage_, folder_)) {
+    for (const std::string& name : full_folders(storage_, folder_)) {
       const auto found = std::lower_bound(classes.begin(), classes.end(), name);
       if (found == classes.end() || *found != name) {
         context.faults->found(folder_ + "/" + name, "is a class that the training set does not have");
@@ -64,8 +55,8 @@ class ImageFolder final : public SampleFiles {
 
 Datasets open(const OpenContext& context) {
   const auto options = context.plan.options.read<ImageOptions>();
-  const Halves halves = find_folders(context);
-  const std::vector<std::string> classes = classes_of(context.storage, halves.train);
+  const Halves halves = find_class_folders(context);
+  const std::vector<std::string> classes = full_folders(context.storage, halves.train);
   if (classes.size() < 2)
     throw Error(ErrorKind::Data,
                 fmt::format("{}: has {} sub-folder{} with images in it, and one for each class is wanted",

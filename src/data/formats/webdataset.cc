@@ -165,7 +165,7 @@ class Shards final : public SampleFiles {
     std::optional<std::int32_t> number;
     try {
       number = read_label(paths_[shard], *label);
-    } catch (const Error& error) {  // the archive ends in it
+    } catch (const Error& error) {  // the shard may end in it
       if (error.kind() != ErrorKind::Data) throw;
       return error.what();
     }
