@@ -16,7 +16,7 @@ constexpr at::ScalarType kTypes[] = {
     at::kByte,   at::kChar,        at::kShort,        at::kInt,           at::kLong, at::kHalf,    at::kFloat,
     at::kDouble, at::kComplexHalf, at::kComplexFloat, at::kComplexDouble, at::kBool, at::kBFloat16};
 
-/// Elements that tensors of a file have more than the file, since their strides let several share memory.
+/// Elements of all tensors of a file whose strides let several share memory: expanded ones.
 constexpr std::int64_t kMostExpanded = 1 << 26;
 
 [[noreturn]] void fail(const std::string& name, const std::string& why) {
@@ -77,8 +77,10 @@ at::Tensor Weights::read(const std::string& name, const Payload& payload) {
   if (count > 0 && last >= stored)
     fail(name, fmt::format("shape [{}] takes more than the {} elements that the file has of it",
                            fmt::join(sizes, ", "), stored));
-  if (count > stored && (expanded_ += count - stored) > kMostExpanded)
-    fail(name, "its extents are too large");
+  if (count > stored) {
+    if (count > kMostExpanded - expanded_) fail(name, "its extents are too large");
+    expanded_ += count;
+  }
   if (count == 0) return at::empty(sizes, type);
   // from_blob has no const form; only read.
   auto* memory = const_cast<std::byte*>(bytes.data());

@@ -31,7 +31,7 @@ class Weights {
   const std::map<std::string, Payload>& payloads_;
   std::map<std::string, at::Tensor> shared_;  // by member and place in it
   std::map<std::string, bool> trained_;       // by member
-  std::int64_t expanded_ = 0;                 // elements beyond those that the file has
+  std::int64_t expanded_ = 0;                 // elements of expanded tensors so far
 };
 
 }  // namespace taxon::model::exported
