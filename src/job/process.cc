@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <future>
 #include <optional>
@@ -21,10 +20,6 @@
 
 namespace taxon::job {
 namespace {
-
-// A rank must be gone within five seconds of a loss; this is for one that is stuck in a kernel that can't be
-// interrupted.
-constexpr unsigned kLastResortSeconds = 4;
 
 // Beside those that compute: of the network, of libraries, of what reads ahead.
 constexpr int kOtherThreads = 4;
@@ -51,13 +46,6 @@ void require_threads(int count) {
   enough.set_value();
   for (std::thread& thread : threads) thread.join();
   if (refused) throw *refused;
-}
-
-void on_last_resort(int) {
-  constexpr char kText[] = "taxon: the rank did not unwind in time after a fatal event and is ended now\n";
-  [[maybe_unused]] auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
-  constexpr int kPeerLostExit = 75;  // exit_code(ErrorKind::PeerLost), which a handler may not call
-  _exit(kPeerLostExit);
 }
 
 // Whether every rank has a core for the thread that communicates.
@@ -156,7 +144,7 @@ void Process::join(const plan::Plan& plan) {
     return Error(ErrorKind::PeerLost, who_died);
   };
   session_ = control::Session::join(std::move(join));
-  signal(SIGALRM, on_last_resort);
+  last_resort_.install();
   session_->on_event([this](const control::Event& event) { on_event(event); });
 }
 
@@ -284,8 +272,7 @@ void Process::on_event(const control::Event& event) {
     if (options_.identity.rank == (about_root ? 1 : 0)) options_.say(control::describe(event));
     return;
   }
-  lost_ = true;
-  arm();
+  last_resort_.on_loss();
   loop_.post([this, error = control::error_of(event)] { pending_.cancel(std::make_exception_ptr(error)); });
 }
 
@@ -322,43 +309,19 @@ task::Task<void> Process::guard(task::Task<void> main) {
 
 void Process::run(task::Task<void> main) {
   try {
-    runs_ = true;
+    last_resort_.set_running(true);
     const launch::CommunicatingThread here(core_);
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
     if (transport_) transport_->drain();  // nobody may wait for what is here while this rank computes
-    unwound();
+    last_resort_.set_running(false);
   } catch (const std::exception& error) {
-    unwound();
+    last_resort_.set_running(false);
     fail(error_from(error));
   }
 }
 
-/// What the rank does from now on may take as long as it likes.
-void Process::unwound() {
-  runs_ = false;
-  disarm();
-}
-
-/// Where there is something to unwind.
-void Process::arm() {
-  const auto unwinds = [this] { return runs_ && !waits_for_program_; };
-  if (!unwinds()) return;
-  alarm(kLastResortSeconds);
-  alarmed_ = true;
-  if (!unwinds()) disarm();  // it ended meanwhile
-}
-
-/// An alarm of the program's own is left alone.
-void Process::disarm() {
-  if (alarmed_.exchange(false)) alarm(0);
-}
-
-void Process::wait_for_program(bool waits) {
-  waits_for_program_ = waits;
-  if (waits) disarm();
-  if (!waits && lost_) arm();
-}
+void Process::wait_for_program(bool waits) { last_resort_.set_waiting_for_program(waits); }
 
 void Process::leave() {
   try {

@@ -10,6 +10,7 @@
 #include "comm/failure_monitor.h"
 #include "comm/runtime.h"
 #include "control/session.h"
+#include "job/last_resort.h"
 #include "launch/identity.h"
 #include "launch/note.h"
 #include "net/loopback/loopback.h"
@@ -77,9 +78,6 @@ class Process {
   void on_event(const control::Event& event);
   task::Task<void> guard(task::Task<void> main);
   task::Task<void> watch(task::PendingOps* waits);
-  void unwound();
-  void arm();
-  void disarm();
   [[noreturn]] void fail(const Error& error);
 
   ProcessOptions options_;
@@ -87,6 +85,7 @@ class Process {
   task::PendingOps pending_;
   comm::FlightRecorder recorder_;
   comm::FailureMonitor failures_;
+  LastResort last_resort_;  // used by the session's thread
   std::unique_ptr<control::Session> session_;
   std::unique_ptr<net::LoopbackWorld> alone_;
   std::unique_ptr<net::ProcessTransport> transport_;
@@ -97,11 +96,7 @@ class Process {
   /// place.
   std::vector<std::vector<int>> neighbours_;
   int me_ = 0;
-  std::atomic<bool> runs_ = false;  // a task, which a fatal event unwinds
-  std::atomic<bool> waits_for_program_ = false;
-  std::atomic<bool> lost_ = false;     // a fatal event came
-  std::atomic<bool> alarmed_ = false;  // the last resort is on its way
-  int sharers_ = 1;                    // ranks that may use this one's cores, itself included
+  int sharers_ = 1;  // ranks that may use this one's cores, itself included
   int threads_ = 1;
   std::optional<int> core_;  // of the thread that communicates; none: it has no own
   Duration clock_offset_{0};
