@@ -5,7 +5,8 @@
 namespace taxon::job {
 
 /// Ends this process some seconds after a fatal event, by SIGALRM, if a task still runs that the event should
-/// have unwound. Otherwise the alarm is the program's own. Any thread.
+/// have unwound. Otherwise the process's one alarm is left to the program; what that had set is lost when
+/// this is armed. Any thread.
 class LastResort {
  public:
   /// Takes SIGALRM's handler.

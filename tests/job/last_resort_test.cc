@@ -34,7 +34,7 @@ TEST(LastResort, LeavesTheProgramsOwnAlarmAlone) {
 
 /// Events come on a thread of their own. An alarm that they set late would end the program's clean-up.
 TEST(LastResort, LeavesNoAlarmToATaskThatEndsAsTheEventComes) {
-  constexpr int kTimes = 5000;
+  constexpr int kTimes = 30000;
   std::atomic<int> turn = 0;
   std::atomic<job::LastResort*> resort = nullptr;
   std::thread events([&] {
