@@ -45,6 +45,7 @@ Exchange::Exchange(comm::Runtime& runtime, const Setup& setup)
       team_(setup.team),
       alone_(shares_ && team_ > 1 && !delayed_ && !in_ring() && is_alone()),
       by_tensor_(setup.by_tensor),
+      at_once_(alone_ && !by_tensor_ && setup.plan->optimiser.clip_norm == 0 && is_plain()),
       outward_(runtime, setup.plan->exchange.in_flight),
       back_(runtime, setup.plan->exchange.in_flight),
       // Of a team's updates the next is at the compute stream before the last one ends.
@@ -76,6 +77,10 @@ void Exchange::begin(optim::StepClock clock) {
 }
 
 void Exchange::contribute(tensor::KernelHandle& backward, int segment) {
+  if (at_once_) {
+    if (segment == 0) children_.spawn(update_at_once());
+    return;
+  }
   for (std::size_t b = 0; b < buckets().size(); ++b) {
     if (contributed_[b] || buckets()[b].segments.front() < segment) continue;
     contributed_[b] = 1;
@@ -163,6 +168,12 @@ bool Exchange::is_alone() const {
   return summands_.empty();
 }
 
+/// Nothing between a gradient and its update but the rule.
+bool Exchange::is_plain() const {
+  return levels_.are_whole() && std::all_of(buckets().begin(), buckets().end(),
+                                            [](const Bucket& bucket) { return bucket.factors.rows == 0; });
+}
+
 /// Where several ranks have summands of a gradient each adds a strip of them up, the replicas' strips meet,
 /// and all get all strips (part-reduce and part-broadcast: Das et al., arXiv 1602.06709): as many bytes as an
 /// all-reduce over members and replicas. Owners and codecs need the replicas' sum of the whole first.
@@ -212,7 +223,7 @@ task::Task<void> Exchange::among_summands(const Bucket* bucket, net::Operation c
 
 /// Before a codec or a sum hides whose it was.
 task::Task<void> Exchange::examine(const Bucket* bucket) {
-  if (stops_ && !is_examined_by_update(*bucket)) {
+  if (stops_ && !is_examined_by_update()) {
     co_await require_finite(bucket);
   }
   if (rule_.contributes(clock_)) {
@@ -338,34 +349,62 @@ bool Exchange::is_shared(const Bucket& bucket) const {
   return shares_ && !by_tensor_ && bucket.kept.size >= kSharedElements;
 }
 
-/// Gradients that nobody else waits for are read once, by the update, unless something else has to see them
-/// before: a rule, a codec, a norm.
-bool Exchange::is_examined_by_update(const Bucket& bucket) const {
-  return alone_ && is_shared(bucket) && !scope_ && levels_.are_whole() && bucket.factors.rows == 0 &&
-         !rule_.contributes(clock_);
-}
+/// They are read once then, unless the rule has to see them before.
+bool Exchange::is_examined_by_update() const { return at_once_ && !rule_.contributes(clock_); }
 
-/// What is not finite changes no weight.
-task::Task<void> Exchange::update_by_team(const Bucket* bucket, optim::StepClock clock) {
-  const bool examines = stops_ && is_examined_by_update(*bucket);
+/// Of a rank without others: buckets would wake its threads once each, while nothing hides behind them. What
+/// is not finite changes no weight.
+task::Task<void> Exchange::update_at_once() {
+  auto idle = safe_point_->wait("backward", "all buckets");
+  co_await idle;
+  tensor::Kernel kernel{.name = "update"};
+  std::size_t elements = 0;
+  for (const Bucket& bucket : buckets()) {
+    co_await examine(&bucket);
+    co_await levels_.reduce(transfer(bucket, bucket.gradients), *arenas_.gradients);
+    summed_[static_cast<std::size_t>(bucket.id.value())]->set();
+    const tensor::Cost cost = update_kernel(&bucket, bucket.kept, clock_).cost;
+    kernel.cost.flops += cost.flops;
+    kernel.cost.bytes += cost.bytes;
+    elements += bucket.kept.size;
+  }
+  const bool examines = stops_ && is_examined_by_update(), shared = elements >= kSharedElements;
   std::atomic<bool> finite = true;
-  const auto update_part = [&](Range values) {
+  kernel.body = [&](tensor::Milestones&) {
     const tensor::Arena& sums = *arenas_.sums;
-    const optim::UpdateRange kept{bucket->kept, sums_of(*bucket), bucket->shard};
-    for (Range piece : cached_pieces(values)) {
-      const optim::UpdateRange place = kept.of(piece);
-      const bool good = !examines || tensor::all_finite(sums.type(), sums.bytes({place.sum, piece.size}));
-      if (good)
-        rule_.update(*arenas_.master, sums, place, clock);
-      else
-        finite = false;
+    for (const Bucket& bucket : buckets()) {
+      const optim::UpdateRange kept{bucket.kept, sums_of(bucket), bucket.shard};
+      divide_by_lines(shared ? team_ : 1, bucket.kept, [&](Range values) {
+        for (Range piece : cached_pieces(values)) {
+          const optim::UpdateRange place = kept.of(piece);
+          if (!examines || tensor::all_finite(sums.type(), sums.bytes({place.sum, piece.size})))
+            rule_.update(*arenas_.master, sums, place, clock_);
+          else
+            finite = false;
+        }
+      });
     }
   };
+  auto done =
+      run("update", std::move(kernel), nullptr, shared ? tensor::Stream::Compute : tensor::Stream::Exchange);
+  co_await done;
+  if (!finite) {
+    const Bucket* bucket = co_await find_not_finite();
+    throw not_finite(*bucket);
+  }
+  for (const Bucket& bucket : buckets()) adopted(bucket);
+}
+
+task::Task<void> Exchange::update_by_team(const Bucket* bucket, optim::StepClock clock) {
   tensor::Kernel kernel = update_kernel(bucket, bucket->kept, clock);
-  kernel.body = [&](tensor::Milestones&) { divide_by_lines(team_, bucket->kept, update_part); };
+  kernel.body = [this, bucket, clock](tensor::Milestones&) {
+    const optim::UpdateRange kept{bucket->kept, sums_of(*bucket), bucket->shard};
+    divide_by_lines(team_, bucket->kept, [&](Range values) {
+      rule_.update(*arenas_.master, *arenas_.sums, kept.of(values), clock);
+    });
+  };
   auto done = run("update", std::move(kernel), bucket, tensor::Stream::Compute);
   co_await done;
-  if (!finite) throw not_finite(*bucket);
 }
 
 task::Task<void> Exchange::update(const Bucket* bucket, optim::StepClock clock) {
@@ -426,7 +465,8 @@ task::Task<void> Exchange::adopt(const Bucket* bucket) {
 
 task::Task<void> Exchange::run(const char* name, tensor::Kernel kernel, const Bucket* bucket,
                                tensor::Stream stream) {
-  const Duration took = co_await run_kernel(runtime_, name, bucket->id.value(), std::move(kernel), stream);
+  const std::int64_t unit = bucket ? bucket->id.value() : -1;
+  const Duration took = co_await run_kernel(runtime_, name, unit, std::move(kernel), stream);
   const Instant end = runtime_.executor().now();
   updating_ += std::min(took, end - std::exchange(updated_until_, end));  // the next may have begun before
 }

@@ -52,6 +52,8 @@ class Exchange {
   /// Buckets whose segments are all >= `segment`, as far as no earlier call had them, are completed by
   /// `backward`, whose mark b means bucket b. The job outlives the step. With segment 0: all of them.
   void contribute(tensor::KernelHandle& backward, int segment);
+  /// Whether contribute() awaits the marks of its jobs; otherwise only safe_point(), and they need none.
+  bool awaits_marks() const { return !at_once_; }
   /// The first bucket, in the order of the backward pass, whose gradient at this rank is not finite; null:
   /// all are. REQUIRES: the backward pass is over, and nothing has been contributed.
   task::Task<const Bucket*> find_not_finite();
@@ -96,16 +98,19 @@ class Exchange {
   task::Task<double> clip(const Bucket* bucket);
   /// Whether its update is worth the compute stream's threads.
   bool is_shared(const Bucket& bucket) const;
-  bool is_examined_by_update(const Bucket& bucket) const;
+  bool is_examined_by_update() const;
   tensor::Kernel update_kernel(const Bucket* bucket, Range range, optim::StepClock clock);
+  task::Task<void> update_at_once();
   task::Task<void> update_by_team(const Bucket* bucket, optim::StepClock clock);
   task::Task<void> update_here(const Bucket* bucket, std::vector<Range> pieces, optim::StepClock clock);
   task::Task<void> update(const Bucket* bucket, optim::StepClock clock);
   task::Task<void> spread(const Bucket* bucket);
   task::Task<void> adopt(const Bucket* bucket);
+  /// Of this bucket; null: of all.
   task::Task<void> run(const char* name, tensor::Kernel kernel, const Bucket* bucket,
                        tensor::Stream stream = tensor::Stream::Exchange);
   bool is_alone() const;
+  bool is_plain() const;
   void adopted(const Bucket& bucket);
   bool aliased() const { return arenas_.master == arenas_.compute; }
   bool in_ring() const { return arenas_.sums != arenas_.gradients; }
@@ -138,6 +143,7 @@ class Exchange {
   const int team_;                // its threads, that do so
   const bool alone_;              // nobody waits for this rank's gradients: they are looked at then, too
   const bool by_tensor_;
+  const bool at_once_;  // nor does anything else come before their update: all of it is one kernel
   BucketScheduler outward_, back_;
   BucketScheduler updates_;
   std::unique_ptr<GlobalNormClip> scope_;  // null when no rule asks

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
+#include "base/aligned_memory.h"
 #include "base/units.h"
 #include "net/mismatch.h"
 
@@ -20,15 +20,11 @@ void copy(View to, const std::vector<std::byte>& from) {
   if (!from.empty() && !to.is_phantom()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-struct FreeMemory {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-
 }  // namespace
 
 /// A region's memory, which may outlive the region.
 struct Network::RankTransport::Block {
-  std::unique_ptr<std::byte, FreeMemory> memory;  // null for a phantom
+  AlignedMemory memory;  // null for a phantom
   std::uint64_t address = 0;
   std::size_t size = 0;
   bool mapped = false;  // by a peer
@@ -187,10 +183,8 @@ net::Region Network::RankTransport::allocate(std::size_t size) {
     block->address = next_phantom_;
     next_phantom_ += size + kAlignment;
   } else {
-    std::size_t rounded = (size + kAlignment - 1) / kAlignment * kAlignment;
-    block->memory.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
+    block->memory = allocate_aligned(size);
     if (!block->memory) throw Error(ErrorKind::Transport, "out of memory for a region");
-    std::memset(block->memory.get(), 0, rounded);
     block->address = reinterpret_cast<std::uint64_t>(block->memory.get());
   }
   memory().take(size);

@@ -1,7 +1,5 @@
 #include "tensor/arena.h"
 
-#include <cstdlib>
-#include <cstring>
 #include <new>
 
 namespace taxon::tensor {
@@ -38,10 +36,9 @@ Arena::Arena(DType type, std::size_t size, View beside) : type_(type), size_(siz
     bytes_ = View::phantom(bytes);
     return;
   }
-  memory_.reset(std::aligned_alloc(4096, round_up(bytes, 4096)));
+  memory_ = allocate_aligned(bytes);
   if (!memory_) throw std::bad_alloc();
-  std::memset(memory_.get(), 0, bytes);
-  bytes_ = View(static_cast<std::byte*>(memory_.get()), bytes);
+  bytes_ = View(memory_.get(), bytes);
 }
 
 Arena Arena::over(DType type, View bytes) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/aligned_memory.h"
 #include "base/view.h"
 #include "net/transport.h"
 
@@ -64,13 +65,10 @@ class Arena {
   const net::Region& region() const { return region_; }
 
  private:
-  struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-  };
   DType type_ = DType::Float32;
   std::size_t size_ = 0;
   net::Region region_;
-  std::unique_ptr<void, Free> memory_;
+  AlignedMemory memory_;
   View bytes_;
 };
 

@@ -42,6 +42,7 @@ void KernelHandle::ended(std::exception_ptr error) {
 void KernelHandle::fire(int index) { marks_[static_cast<std::size_t>(index)]->set(); }
 
 void KernelHandle::reached(int index) {
+  if (kernel_.marks == 0) return;
   TAXON_CHECK(index >= 0 && index < kernel_.marks, "mark ", index, " of ", kernel_.marks);
   device_.mark(*this, index);
 }

@@ -31,7 +31,7 @@ struct Kernel {
   std::string name;
   Cost cost;
   UniqueFunction<void(Milestones&)> body;
-  int marks = 0;  // milestones 0 .. marks - 1
+  int marks = 0;  // milestones 0 .. marks - 1; none: nobody awaits those that the body reaches
   /// When each is reached in the virtual world: from the start, or as a share of the kernel's time. Both
   /// empty: at the end.
   std::vector<Duration> mark_offsets;

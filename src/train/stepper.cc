@@ -176,8 +176,10 @@ task::Task<model::StepOutput> Stepper::run_backward(const model::StepInput* inpu
                         [this, input, from, &output](tensor::Milestones& marks) {
                           output = world_.model.forward_backward(*input, from, marks);
                         }};
-  kernel.marks = static_cast<int>(setup_.state->layout().buckets.size());
-  kernel.mark_shares = std::move(cost.bucket_shares);
+  if (flight.exchange->awaits_marks()) {
+    kernel.marks = static_cast<int>(setup_.state->layout().buckets.size());
+    kernel.mark_shares = std::move(cost.bucket_shares);
+  }
   Instant begin = now();
   tensor::KernelHandle& job =
       flight.add(std::make_unique<tensor::KernelHandle>(runtime().device, runtime().pending(),
