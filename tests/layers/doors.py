@@ -22,7 +22,7 @@ _DOORS = (
      ("src/launch/",), "net::Transport"),
     ("chance", r"\bstd::(random_device|mt19937(_64)?|default_random_engine|minstd_rand0?)\b|" + _CALL + r"(s?rand|random|getrandom|getentropy|arc4random\w*)\s*\(|<random>",
      ("src/base/rng",), "Rng (base/rng.h)"),
-    ("a file", r"\bstd::[io]?fstream\b|\bfopen\s*\(|(?<![\w.>])::open\s*\(|\bmmap\s*\(|<(fcntl\.h|fstream|filesystem|sys/stat\.h|sys/mman\.h|dirent\.h)>",
+    ("a file", r"\bstd::[io]?fstream\b|\bfopen\s*\(|(?<![\w.>])::open\s*\(|\bmmap\s*\(|<(fcntl\.h|fstream|filesystem|sys/stat\.h|dirent\.h)>",
      ("src/data/", "src/plan/", "src/report/", "src/model/torch/", *_OUTSIDE), "data::Storage"),
     ("which family of doors it holds", r"\bdynamic_cast\s*<[^>]*?\w*(Transport|Device|Executor|Storage|Queue|Loop|Network|World)\b|"
      r"\btypeid\s*\(", ("src/model/torch/analyser",), "what every family has"),

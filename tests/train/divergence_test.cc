@@ -213,8 +213,9 @@ INSTANTIATE_TEST_SUITE_P(Families, WhereNobodyWaits, ::testing::ValuesIn(free_fa
 class OneFamily : public Divergence {
  protected:
   /// One worker, whose weights are many enough for several threads to update them.
-  TrainingJob alone(plan::Plan plan, int team, std::vector<Poison> poisons = {}) {
-    plan.exchange.bucket_bytes = plan.exchange.slice_bytes = 8 << 20;
+  TrainingJob alone(plan::Plan plan, int team, std::vector<Poison> poisons = {},
+                    std::int64_t bucket_bytes = 8 << 20) {
+    plan.exchange.bucket_bytes = plan.exchange.slice_bytes = bucket_bytes;
     plan.length.steps = 5;
     TrainingJob job = this->job(1, std::move(plan));
     job.make_model = [options = model_options(job.plan), team, poisons](int rank) {
@@ -240,7 +241,9 @@ TEST_P(OneFamily, AWorkerAloneUpdatesByTheTeamThatItComputesWith) {
     plan.optimiser.rule = rule;
     plan.precision = {DType::Float32, DType::Float32};
     const auto expected = run_training(alone(plan, 1)).outcomes[0].parameter_hash;
-    for (int team : {2, 3}) EXPECT_EQ(run_training(alone(plan, team)).outcomes[0].parameter_hash, expected);
+    for (int team : {2, 3})
+      for (std::int64_t bucket_bytes : {8 << 20, 200 << 10})  // one bucket, and several
+        EXPECT_EQ(run_training(alone(plan, team, {}, bucket_bytes)).outcomes[0].parameter_hash, expected);
   }
 }
 
