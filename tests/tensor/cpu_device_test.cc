@@ -29,8 +29,8 @@ Kernel kernel(std::string name, UniqueFunction<void(Milestones&)> body, int mark
   return Kernel{std::move(name), {}, std::move(body), marks, {}};
 }
 
-task::Task<void> run_one(World* w, Stream stream, UniqueFunction<void(Milestones&)> body) {
-  Kernel work = kernel("one", std::move(body));
+task::Task<void> run_one(World* w, Stream stream, UniqueFunction<void(Milestones&)> body, int marks = 0) {
+  Kernel work = kernel("one", std::move(body), marks);
   auto running = run(w->device, w->waits, stream, std::move(work));
   co_await running;
 }
@@ -288,6 +288,11 @@ TEST(JobDeathTest, DoesNotDieWhileItsKernelRuns) {
       "kernel 'long' is still running");
 }
 
+TEST(CpuDevice, TellsNobodyOfMarksThatNobodyAwaits) {
+  World w;
+  w.loop.run(run_one(&w, Stream::Compute, [](Milestones& marks) { marks.reached(7); }));
+}
+
 TEST(JobDeathTest, RefusesMarksThatDoNotExist) {
   EXPECT_DEATH(
       {
@@ -299,7 +304,8 @@ TEST(JobDeathTest, RefusesMarksThatDoNotExist) {
   EXPECT_DEATH(
       {
         World w;
-        w.loop.run(run_one(&w, Stream::Compute, [](Milestones& marks) { marks.reached(0); }));
+        w.loop.run(run_one(
+            &w, Stream::Compute, [](Milestones& marks) { marks.reached(1); }, 1));
       },
       "mark 0 of 0");
   EXPECT_DEATH(
