@@ -304,10 +304,10 @@ TEST(JobDeathTest, RefusesMarksThatDoNotExist) {
   EXPECT_DEATH(
       {
         World w;
-        w.loop.run(run_one(
-            &w, Stream::Compute, [](Milestones& marks) { marks.reached(1); }, 1));
+        const auto beyond = [](Milestones& marks) { marks.reached(1); };
+        w.loop.run(run_one(&w, Stream::Compute, beyond, 1));
       },
-      "mark 0 of 0");
+      "mark 1 of 1");
   EXPECT_DEATH(
       {
         World w;
