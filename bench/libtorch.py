@@ -12,9 +12,9 @@ PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "py
 PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "bench/recipes/gpt.yaml", "cmake/Libtorch.cmake")
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, and rounds.
-STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 7)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (8, 5)},
-         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (24, 7)}}
-SLICE = {"cnn": 1, "resnet18": 6, "gpt": 1.5}  # seconds; a step takes much less
+STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (8, 5)},
+         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (24, 9)}}
+SLICE = {"cnn": 0.3, "resnet18": 6, "gpt": 1.5}  # seconds; a step takes much less
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
 # What Taxon chooses where it has the cores to itself, as all have here in their slices; peers' threads always wait so. Sides that begin at once, and stop in
