@@ -1,6 +1,7 @@
 #include "model/torch/networks/transformer.h"
 
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <cmath>
 #include <limits>
@@ -21,7 +22,24 @@ plan::Violation heads_divide(const plan::LegalityInput& c) {
                       fmt::format("width is {}, heads is {}", options.width, options.heads));
 }
 
-/// softmax(q k^T / sqrt(width of a head)) v. Vaswani et al., "Attention is all you need", NeurIPS 2017.
+/// softmax(q k^T / sqrt(width of a head)) v, of [batch, heads, tokens, width of a head]. Vaswani et al.,
+/// "Attention is all you need", NeurIPS 2017.
+at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, Attends attends,
+                  double dropout) {
+#if TORCH_VERSION_MAJOR >= 2
+  return at::scaled_dot_product_attention(query, key, value, {}, dropout, attends == Attends::ToEarlier);
+#else
+  const double scale = 1 / std::sqrt(static_cast<double>(query.size(3)));
+  at::Tensor weights = query.matmul(key.transpose(2, 3)) * scale;
+  if (attends == Attends::ToEarlier) {
+    const std::int64_t tokens = query.size(2);
+    const at::Tensor later = at::ones({tokens, tokens}, at::kBool).triu(1);
+    weights = weights.masked_fill(later, -std::numeric_limits<double>::infinity());
+  }
+  return at::dropout(weights.softmax(3), dropout, dropout > 0).matmul(value);
+#endif
+}
+
 class AttentionImpl final : public torch::nn::Module {
  public:
   AttentionImpl(const TransformerOptions& options, const TransformerBlocks& blocks)
@@ -58,15 +76,9 @@ class AttentionImpl final : public torch::nn::Module {
     auto by_head = [&](const at::Tensor& part) {
       return part.view({batch, tokens, heads_, width / heads_}).transpose(1, 2);
     };
-    const double scale = 1 / std::sqrt(static_cast<double>(width) / static_cast<double>(heads_));
-    at::Tensor weights = by_head(parts[0]).matmul(by_head(parts[1]).transpose(2, 3)) * scale;
-    if (attends_ == Attends::ToEarlier) {
-      const at::Tensor later = at::ones({tokens, tokens}, at::kBool).triu(1);
-      weights = weights.masked_fill(later, -std::numeric_limits<double>::infinity());
-    }
-    weights = at::dropout(weights.softmax(3), dropout_, is_training());
-    const at::Tensor mixed =
-        weights.matmul(by_head(parts[2])).transpose(1, 2).reshape({batch, tokens, width});
+    const at::Tensor heads = attend(by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), attends_,
+                                    is_training() ? dropout_ : 0);
+    const at::Tensor mixed = heads.transpose(1, 2).reshape({batch, tokens, width});
     return at::dropout(with_bias_once(out_(mixed), out_->bias, member_), dropout_, is_training());
   }
 
