@@ -349,11 +349,11 @@ bool Exchange::is_shared(const Bucket& bucket) const {
   return shares_ && !by_tensor_ && bucket.kept.size >= kSharedElements;
 }
 
-/// They are read once then, unless the rule has to see them before.
+/// Gradients are read once then, unless the rule has to see them before.
 bool Exchange::is_examined_by_update() const { return at_once_ && !rule_.contributes(clock_); }
 
-/// Of a rank without others: buckets would wake its threads once each, while nothing hides behind them. What
-/// is not finite changes no weight.
+/// The update of a rank without others, once its backward pass is over. Bucket by bucket it would wake the
+/// team once for each, and nothing hides behind them. What is not finite changes no weight.
 task::Task<void> Exchange::update_at_once() {
   auto idle = safe_point_->wait("backward", "all buckets");
   co_await idle;
