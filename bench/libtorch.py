@@ -13,8 +13,8 @@ PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, and rounds.
 STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (8, 5)},
-         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (24, 9)}}
-SLICE = {"cnn": 0.3, "resnet18": 6, "gpt": 1.5}  # seconds; a step takes much less
+         "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (32, 9)}}
+SLICE = 0.1  # seconds: a machine's speed changes within few, and a switch costs all sides alike
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
 # What Taxon chooses where it has the cores to itself, as all have here in their slices; peers' threads always wait so. Sides that begin at once, and stop in
@@ -67,9 +67,9 @@ def run_case(session, release, model, threads):
         if not session.peers_only:
             overrides = (*WAITING, *planted(session))
             members |= {("Taxon", one): functools.partial(run_taxon, library, 1, work, one, threads=threads, overrides=overrides) for one in lesson.formats}
-        taken = [slices.together(members, SLICE[model]) for _ in range(rounds)]
+        taken = [slices.together(members, SLICE) for _ in range(rounds)]
     runs = {name: [one[name] for one in taken] for name in members}
-    settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "slice_s": SLICE[model], "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"],
+    settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "slice_s": SLICE, "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"],
                 "onednn": facts["oneDNN"]}
     by_side = {name: {one: runs[name, one] for one in lesson.formats if (name, one) in runs} for name in ("Taxon", CPP, PYTHON)}
     best = {name: found and equal.better(found, lambda t: 1 / t.step) for name, found in by_side.items()}

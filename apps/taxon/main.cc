@@ -26,6 +26,7 @@
 #include "apps/taxon/output/version.h"
 #include "base/error.h"
 #include "base/failure.h"
+#include "base/freed_memory.h"
 #include "job/recipes.h"
 
 namespace {
@@ -379,6 +380,7 @@ int ended(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  taxon::keep_freed_memory();
   const std::vector<std::string> words(argv, argv + argc);
   CLI::App program{"Taxon: distributed deep-learning training, every published system a recipe", "taxon"};
   program.set_version_flag("--version", [&words] {

@@ -1,23 +1,19 @@
 """Sides that are under way at once, of which one computes at a time, a slice of time after the other: what else a machine does, and how fast it happens to
 be, meets all of them alike. Turns of whole runs lie too far apart for that."""
 import contextlib
+import math
 import os
 import signal
 import threading
-
-from harness.side import SideFailed
-
-
-class TooLongSteps(SideFailed):
-    pass
+import time
 
 
-def undisturbed(seconds, slice_seconds):
-    """Steps during which the side was not stopped. A stop lasts at least the slice of another, which is chosen several steps long."""
-    kept = [one for one in seconds if one < slice_seconds]
-    if 2 * len(kept) < len(seconds):
-        raise TooLongSteps(f"{len(seconds) - len(kept)} of {len(seconds)} steps took {slice_seconds} s or longer: slices are too short for them")
-    return kept
+def running(seconds, ends, stops):
+    """What each step would have taken had nobody stopped it. It was over at `ends`; `stops`: from when to when the side was stopped."""
+    def stopped(begin, end):
+        return sum(max(0, min(end, until) - max(begin, since)) for since, until in stops)
+
+    return [one - stopped(end - one, end) for one, end in zip(seconds, ends, strict=True)]
 
 
 class Member:
@@ -30,14 +26,27 @@ class Member:
         """From now on these, each the leader of a session, run in their slices alone. Once it has entered, nothing changes."""
         self.slices.enter(self.name, processes)
 
+    def running(self, seconds, ends):
+        return running(seconds, ends, self.slices.stops[self.name])
+
 
 class Slices:
     def __init__(self, members, seconds):
         self.seconds = seconds
         self.awaited = set(members)  # those who are still beginning; slices start when there is none
         self.running = {}  # name -> the leaders of its sessions
+        self.stops = {name: [] for name in members}  # [from, until], in seconds since the epoch
         self.over = False
         self.changed = threading.Condition()
+
+    def stop(self, name):
+        self.send(name, signal.SIGSTOP)
+        self.stops[name].append([time.time(), math.inf])
+
+    def go_on(self, name):
+        if self.stops[name]:
+            self.stops[name][-1][1] = min(self.stops[name][-1][1], time.time())
+        self.send(name, signal.SIGCONT)
 
     def send(self, name, number):
         for process in self.running[name]:
@@ -49,14 +58,14 @@ class Slices:
             if name in self.awaited and not self.over:
                 self.awaited.remove(name)
                 self.running[name] = list(processes)
-                self.send(name, signal.SIGSTOP)
+                self.stop(name)
                 self.changed.notify_all()
 
     def leave(self, name):
         with self.changed:
             self.awaited.discard(name)
             if name in self.running:
-                self.send(name, signal.SIGCONT)
+                self.go_on(name)
                 del self.running[name]
             self.changed.notify_all()
 
@@ -66,7 +75,7 @@ class Slices:
             self.over = True
             for name in self.running:
                 self.send(name, number)
-                self.send(name, signal.SIGCONT)
+                self.go_on(name)
             self.changed.notify_all()
 
     def hand_out(self):
@@ -76,9 +85,9 @@ class Slices:
             while self.running and not self.over:
                 names = list(self.running)
                 name = names[turn % len(names)]
-                self.send(name, signal.SIGCONT)
+                self.go_on(name)
                 if not self.changed.wait_for(lambda: self.over or name not in self.running, self.seconds):
-                    self.send(name, signal.SIGSTOP)
+                    self.stop(name)
                     turn += 1
 
 

@@ -10,7 +10,6 @@ from harness import equal, machine, texts
 from harness.build import ROOT
 from harness.group import run_group
 from harness.side import Side
-from harness.slices import undisturbed
 
 SEED, EPOCHS = 1, 3  # that sides train on at most
 RECIPES = os.path.join(ROOT, "bench", "recipes")
@@ -96,10 +95,10 @@ def threads_for(workers):
     return max(1, machine.cores() // workers)
 
 
-def settled(seconds, member=None):
-    """The median without the first steps, in which memory is first touched; of a member of slices without the steps in which it was stopped."""
-    later = seconds[len(seconds) // 5:]
-    return statistics.median(undisturbed(later, member.slices.seconds) if member else later)
+def settled(seconds, ends=None, member=None):
+    """The median without the first steps, in which memory is first touched; of a `member` of slices without the time in which it was stopped, for which
+    it has to be known when the steps were over."""
+    return statistics.median((member.running(seconds, ends) if member else seconds)[len(seconds) // 5:])
 
 
 def job_environments(workers, cluster, job):
@@ -145,7 +144,7 @@ def settings_of(session, workers, work, memory_format, threads=None):
 
 
 def train_taxon(session, workers, work, memory_format, overrides, cluster=None, threads=None, member=None):
-    """Its summary; the loss of every step, and its seconds. A `member` of slices enters after its first step."""
+    """Its summary, and of every step what metrics.jsonl says. A `member` of slices enters after its first step."""
     sets = [*settings_of(session, workers, work, memory_format, threads), "report.metrics_steps=1", "report.tensorboard=false", *overrides]
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         command = [session.program("taxon"), "train", work.lesson().recipe, "--out", out, *(word for one in sets for word in ("--set", one))]
@@ -160,15 +159,14 @@ def train_taxon(session, workers, work, memory_format, overrides, cluster=None, 
         with open(os.path.join(out, "summary.json")) as file:
             summary = json.load(file)
         with open(metrics) as file:
-            steps = [line for line in map(json.loads, file) if "loss/train" in line]
-        return summary, tuple(step["loss/train"] for step in steps), [step["time/step_ms"] / 1e3 for step in steps]
+            return summary, [line for line in map(json.loads, file) if "loss/train" in line]
 
 
 def run_taxon(session, workers, work, memory_format, cluster=None, threads=None, overrides=(), member=None):
-    summary, losses, seconds = train_taxon(session, workers, work, memory_format, overrides, cluster, threads, member)
+    summary, steps = train_taxon(session, workers, work, memory_format, overrides, cluster, threads, member)
+    step = settled([one["time/step_ms"] / 1e3 for one in steps], [one["wall_time"] for one in steps], member)
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
-    return Training(workers, settled(seconds, member), summary["compute_ms"] / 1e3,
-                    summary["exposed_communication_ms"] / 1e3, losses, summary.get("test_accuracy"), summary["parameters"],
+    return Training(workers, step, summary["compute_ms"] / 1e3, summary["exposed_communication_ms"] / 1e3, tuple(one["loss/train"] for one in steps), summary.get("test_accuracy"), summary["parameters"],
                     {key: summary[key] for key in kept}, work.model)
 
 
@@ -236,7 +234,7 @@ class Plain:
         for side in self.sides[:at_once]:
             side.send(request)
         results = [side.receive(request, timeout=1800) for side in self.sides[:at_once]]
-        step = statistics.harmonic_mean([settled(result["seconds"], member) for result in results])
+        step = statistics.harmonic_mean([settled(result["seconds"], result["ends"], member) for result in results])
         return Training(at_once, step, losses=tuple(results[0]["losses"]), accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"],
                         details={key: results[0][key] for key in ("version",) if key in results[0]}, model=work.model)
 

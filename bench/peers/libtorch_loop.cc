@@ -1,6 +1,7 @@
 // One plain libtorch process that trains a network of docs/benchmarks.md, as a sensible user would write it.
 // Answers each line `train {"steps", "batch", "rate", "test_samples", "memory_format"}` with a line of JSON:
-// the seconds and the loss of each step, of it the seconds of forward and backward, and the test accuracy.
+// the seconds and the loss of each step, when it was over, of it the seconds of forward and backward, and the
+// test accuracy.
 // [--model NAME] [--threads T] [--data FOLDER] [--weights SAFETENSORS] --order FILE: what it trains
 // (Fashion-MNIST, or for gpt the folder's train.txt), where it begins, and in which order it takes samples.
 #include <torch/nn.h>
@@ -68,7 +69,7 @@ nlohmann::json train(const Common& common, const Settings& settings) {
   for (auto& parameter : model->parameters())
     if (parameter.dim() == 4) parameter.set_data(parameter.detach().clone(settings.format));
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(settings.rate).momentum(0.9));
-  std::vector<double> step_seconds, compute_seconds;
+  std::vector<double> step_seconds, ends, compute_seconds;
   std::vector<at::Tensor> losses;
   std::int64_t next = 0;
   for (int step = 0; step < settings.steps; ++step) {
@@ -87,6 +88,8 @@ nlohmann::json train(const Common& common, const Settings& settings) {
     compute_seconds.push_back(seconds_since(begin));
     optimizer.step();
     step_seconds.push_back(seconds_since(begin));
+    ends.push_back(
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
     losses.push_back(loss.detach());
   }
   std::int64_t parameters = 0;
@@ -94,6 +97,7 @@ nlohmann::json train(const Common& common, const Settings& settings) {
   std::vector<float> figures;
   for (const at::Tensor& loss : losses) figures.push_back(loss.item<float>());
   nlohmann::json result = {{"seconds", step_seconds},
+                           {"ends", ends},
                            {"compute_seconds", compute_seconds},
                            {"losses", figures},
                            {"parameters", parameters}};

@@ -176,7 +176,7 @@ class Loop:
         layout = FORMATS[memory_format]
         model = model.to(memory_format=layout)
         optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
-        seconds, losses, first = [], [], 0
+        seconds, ends, losses, first = [], [], [], 0
         for _ in range(steps):
             begin = time.perf_counter()
             size = min(batch, len(self.labels) - first % len(self.labels))  # the last batch of an epoch is smaller
@@ -189,8 +189,9 @@ class Loop:
             loss.backward()
             optimizer.step()
             seconds.append(time.perf_counter() - begin)
+            ends.append(time.time())
             losses.append(loss.detach())
-        result = {"seconds": seconds, "losses": torch.stack(losses).tolist(), "parameters": sum(p.numel() for p in model.parameters()),
+        result = {"seconds": seconds, "ends": ends, "losses": torch.stack(losses).tolist(), "parameters": sum(p.numel() for p in model.parameters()),
                   "version": torch.__version__}
         if test_samples:
             result["test_accuracy"] = self.accuracy(model, test_samples)

@@ -224,12 +224,14 @@ class Outputs::Writer {
   /// `where` says, beside the step and the time, where in the run the scalars were seen.
   void record(std::int64_t step, const std::vector<report::Scalar>& scalars,
               const std::vector<std::pair<std::string, double>>& where) {
+    const double now = launch::wall_clock();
     std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(step)}};
     numbers.insert(numbers.end(), where.begin(), where.end());
     numbers.emplace_back("seconds", step_seconds_.sum());
+    numbers.emplace_back("wall_time", now);
     for (const auto& scalar : scalars) numbers.emplace_back(scalar.tag, scalar.value);
     append("metrics.jsonl", report::metrics_line(numbers));
-    if (!events_.empty()) append(events_, report::encode_scalars(launch::wall_clock(), step, scalars));
+    if (!events_.empty()) append(events_, report::encode_scalars(now, step, scalars));
   }
 
   void write_trace(const train::Outcome& outcome) {

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import time
 import unittest
 
 from taxon_run import HANGS, PROGRAM, RECIPE, TaxonTest, clean_environment
@@ -19,6 +20,7 @@ def free_port():
 
 class Outputs(TaxonTest):
     def test_two_workers_leave_everything_a_user_expects(self):
+        began = time.time()
         result = self.taxon("train", self.recipe, "--workers", 2, "--out", "run", "--set", "report.trace=true")
         summary = self.summary("run")
         for key in ("test_accuracy", "test_loss", "train_loss", "steps", "epochs", "samples", "samples_per_second", "step_ms",
@@ -40,6 +42,9 @@ class Outputs(TaxonTest):
         self.assertEqual({event["pid"] for event in trace["traceEvents"]}, {0, 1})
         metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         self.assertIn("loss/train", metrics[0])
+        times = [line["wall_time"] for line in metrics]
+        self.assertEqual(times, sorted(times))
+        self.assertTrue(began <= times[0] and times[-1] <= time.time(), times)
         # The resolved plan is a recipe that gives the same run.
         self.taxon("train", "run/plan.yaml", "--workers", 2, "--out", "again")
         self.assertEqual(self.summary("again")["parameter_hash"], summary["parameter_hash"])

@@ -1,4 +1,5 @@
 """Sides that are under way at once: one runs at a time, and none is left stopped."""
+import math
 import signal
 import sys
 import tempfile
@@ -88,10 +89,24 @@ class Slices(unittest.TestCase):
         found = slices.together({name: self.side(f"import time; time.sleep(0.2); print({i})") for i, name in enumerate("abc")}, SLICE)
         self.assertEqual({name: int(text) for name, text in found.items()}, {"a": 0, "b": 1, "c": 2})
 
-    def test_steps_in_which_a_side_was_stopped_do_not_count(self):
-        self.assertEqual(slices.undisturbed([0.01, 0.25, 0.02, 0.03], 0.1), [0.01, 0.02, 0.03])
-        with self.assertRaises(slices.TooLongSteps):
-            slices.undisturbed([0.2, 0.25, 0.02], 0.1)
+    def test_time_in_which_a_side_was_stopped_is_no_part_of_its_steps(self):
+        # Steps over at 10, 20 and 30; stopped within the first, over the border of both others, and before all of them.
+        stops = [[-5, -1], [2, 5], [18, 21], [40, math.inf]]
+        self.assertEqual(slices.running([10, 10, 10], [10, 20, 30], stops), [7, 8, 9])
+        self.assertEqual(slices.running([1], [45], stops), [0])
+
+    def test_stops_of_processes_are_known_by_their_clock(self):
+        # Asleep a side is no slower for being stopped half of the time, so that only the rest is left.
+        program = "import time; begin = time.time(); time.sleep(1); end = time.time(); print(end - begin, end)"
+
+        def left(member):
+            seconds, end = map(float, self.side(program)(member).split())
+            return member.running([seconds], [end])[0]
+
+        found = slices.together({name: left for name in "ab"}, SLICE)
+        for seconds in found.values():
+            self.assertLess(seconds, 0.9)
+            self.assertGreater(seconds, 0.1)
 
     def test_the_error_of_one_lets_the_others_end(self):
         ended = threading.Event()
