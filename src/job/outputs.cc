@@ -86,6 +86,7 @@ class Outputs::Writer {
   void started(const train::RunInfo& info) {
     if (options_.run) options_.run->begin();
     info_ = info;
+    clock_begin_ = launch::wall_clock() - to_seconds(info.now.time_since_epoch());
     progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
     const auto& resolved = info.plan.resolved;
     write("plan.yaml", plan::write_plan(info.plan));
@@ -140,7 +141,7 @@ class Outputs::Writer {
     scalars.push_back({"loss/" + split, evaluation.loss});
     progress_->say(fmt::format("{} after step {}: {}loss {}", split, evaluation.step, words,
                                report::decimal(evaluation.loss, 4)));
-    record(evaluation.step, scalars,
+    record(evaluation.step, launch::wall_clock(), scalars,
            {{"samples", static_cast<double>(evaluation.samples)}, {"bytes_sent", evaluation.bytes_sent}});
   }
 
@@ -215,23 +216,23 @@ class Outputs::Writer {
       scalars.push_back({"time/encode_ms", to_seconds(report.encode) * 1e3});
       scalars.push_back({"time/decode_ms", to_seconds(report.decode) * 1e3});
     }
-    record(report.step, scalars, {{"samples", static_cast<double>(report.samples)}});
+    record(report.step, clock_begin_ + to_seconds(report.end.time_since_epoch()), scalars,
+           {{"samples", static_cast<double>(report.samples)}});
     window_samples_ = window_seconds_ = 0;
     window_.means = {};
     window_steps_ = window_updates_ = 0;
   }
 
   /// `where` says, beside the step and the time, where in the run the scalars were seen.
-  void record(std::int64_t step, const std::vector<report::Scalar>& scalars,
+  void record(std::int64_t step, double wall_time, const std::vector<report::Scalar>& scalars,
               const std::vector<std::pair<std::string, double>>& where) {
-    const double now = launch::wall_clock();
     std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(step)}};
     numbers.insert(numbers.end(), where.begin(), where.end());
     numbers.emplace_back("seconds", step_seconds_.sum());
-    numbers.emplace_back("wall_time", now);
+    numbers.emplace_back("wall_time", wall_time);
     for (const auto& scalar : scalars) numbers.emplace_back(scalar.tag, scalar.value);
     append("metrics.jsonl", report::metrics_line(numbers));
-    if (!events_.empty()) append(events_, report::encode_scalars(now, step, scalars));
+    if (!events_.empty()) append(events_, report::encode_scalars(wall_time, step, scalars));
   }
 
   void write_trace(const train::Outcome& outcome) {
@@ -303,6 +304,7 @@ class Outputs::Writer {
   report::Quantiles step_seconds_;
   double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
   double window_samples_ = 0, window_seconds_ = 0;
+  double clock_begin_ = 0;                     // of this rank's clock, in seconds since 1970
   model::Scores window_;                       // sums over its steps, until they are measured
   int window_steps_ = 0, window_updates_ = 0;  // all, and those that were not skipped
   bool coded_ = false;                         // codecs have been at work

@@ -27,6 +27,7 @@ struct RunInfo {
   std::int64_t total_samples = 0;                  // of the whole job, from the beginning of training
   std::int64_t start_step = 0, start_samples = 0;  // not 0 after a resume
   ArenaBytes arenas;                               // of this rank
+  Instant now;                                     // on this rank's clock, of which StepReport::end is
 };
 
 /// One step of the whole job. Loss and scores are means over the labels of the global batch; times are this

@@ -275,6 +275,7 @@ RunInfo Trainer::info() const {
   info.start_step = steps_;
   info.start_samples = samples_;
   info.arenas = state_->bytes();
+  info.now = meter_.now();
   return info;
 }
 
