@@ -14,7 +14,7 @@ RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, and rounds.
 STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (8, 5)},
          "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (32, 9)}}
-SLICE = 0.1  # seconds: a machine's speed changes within few, and a switch costs all sides alike
+SLICE = 0.1  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
 # What Taxon chooses where it has the cores to itself, as all have here in their slices; peers' threads always wait so. Sides that begin at once, and stop in

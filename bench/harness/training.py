@@ -166,7 +166,8 @@ def run_taxon(session, workers, work, memory_format, cluster=None, threads=None,
     summary, steps = train_taxon(session, workers, work, memory_format, overrides, cluster, threads, member)
     step = settled([one["time/step_ms"] / 1e3 for one in steps], [one["wall_time"] for one in steps], member)
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
-    return Training(workers, step, summary["compute_ms"] / 1e3, summary["exposed_communication_ms"] / 1e3, tuple(one["loss/train"] for one in steps), summary.get("test_accuracy"), summary["parameters"],
+    return Training(workers, step, summary["compute_ms"] / 1e3, summary["exposed_communication_ms"] / 1e3,
+                    tuple(one["loss/train"] for one in steps), summary.get("test_accuracy"), summary["parameters"],
                     {key: summary[key] for key in kept}, work.model)
 
 

@@ -304,7 +304,7 @@ class Outputs::Writer {
   report::Quantiles step_seconds_;
   double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
   double window_samples_ = 0, window_seconds_ = 0;
-  double clock_begin_ = 0;                     // of this rank's clock, in seconds since 1970
+  double clock_begin_ = 0;                     // when this rank's clock was 0, in seconds since 1970
   model::Scores window_;                       // sums over its steps, until they are measured
   int window_steps_ = 0, window_updates_ = 0;  // all, and those that were not skipped
   bool coded_ = false;                         // codecs have been at work

@@ -45,8 +45,8 @@ class Outputs(TaxonTest):
         times = [line["wall_time"] for line in metrics]
         self.assertEqual(times, sorted(times))
         self.assertTrue(began <= times[0] and times[-1] <= time.time(), times)
-        for one, next in zip(metrics, metrics[1:]):  # with what stood between the steps
-            self.assertGreaterEqual(next["wall_time"] - one["wall_time"], next["seconds"] - one["seconds"] - 1e-5)
+        for one, later in zip(metrics, metrics[1:]):  # with what stood between the steps
+            self.assertGreaterEqual(later["wall_time"] - one["wall_time"], later["seconds"] - one["seconds"] - 1e-5)
         # The resolved plan is a recipe that gives the same run.
         self.taxon("train", "run/plan.yaml", "--workers", 2, "--out", "again")
         self.assertEqual(self.summary("again")["parameter_hash"], summary["parameter_hash"])

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <cstring>
+#include <cstddef>
 #include <thread>
 #include <vector>
 
@@ -28,7 +28,7 @@ long faults_here() {
 
 TEST(FreedMemory, ServesTheNextStepOfAThread) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's malloc is another";
+  GTEST_SKIP() << "its malloc is the sanitizer's, to which mallopt() does nothing";
 #endif
   keep_freed_memory();
   long first = 0, second = 0;
