@@ -28,7 +28,8 @@ class EqualWork(unittest.TestCase):
         session = types.SimpleNamespace(program=lambda name: TAXON, log_folder=cls.folder.name)
         work = training.Work(STEPS, 0, 10, rate=0.02)
         half = ("batch.per_worker=0", "batch.global=64", "model.name=lenet5", "data.train_limit=4000", *overrides)
-        return training.train_taxon(session, workers, work, "contiguous", half, threads=1)[1]
+        _, steps = training.train_taxon(session, workers, work, "contiguous", half, threads=1)
+        return [one["loss/train"] for one in steps]
 
     def test_two_workers_have_the_losses_of_one(self):
         self.assertEqual(len(self.alone), STEPS)
