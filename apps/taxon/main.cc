@@ -377,10 +377,8 @@ int ended(int code) {
   return exit_code(taxon::ErrorKind::Output);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  taxon::keep_freed_memory();
+/// Everything but what a process does once.
+int run_program(int argc, char** argv) {
   const std::vector<std::string> words(argv, argv + argc);
   CLI::App program{"Taxon: distributed deep-learning training, every published system a recipe", "taxon"};
   program.set_version_flag("--version", [&words] {
@@ -408,6 +406,7 @@ int main(int argc, char** argv) {
   taxon::app::LaunchArguments launch;
   std::string shell;
   train.command_line = compare.command_line = calibrate.command_line = words;
+  train.main = calibrate.main = run_program;
   std::vector<std::pair<CLI::App*, std::function<int()>>> commands;
   commands.emplace_back(add_train(program, train), [&] { return run_train(train); });
   CLI::App* launching = add_launch(program, launch);
@@ -450,4 +449,11 @@ int main(int argc, char** argv) {
   for (const auto& [command, run] : commands)
     if (command->parsed()) return ended(run());
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  taxon::keep_freed_memory();
+  return run_program(argc, argv);
 }

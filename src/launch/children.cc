@@ -53,12 +53,8 @@ SignalPipe::SignalPipe() {
 }
 
 SignalPipe::~SignalPipe() {
-  restore_defaults();
-  signal_pipe = -1;
-}
-
-void SignalPipe::restore_defaults() const {
   for (auto& [number, old] : before_) sigaction(number, &old, nullptr);
+  signal_pipe = -1;
 }
 
 void SignalPipe::install(int number) {
@@ -87,6 +83,16 @@ std::vector<int> SignalPipe::wait(std::optional<Clock::time_point> limit, std::s
   for (ssize_t n; (n = read(ends_[0].get(), bytes, sizeof bytes)) > 0;)
     signals.insert(signals.end(), bytes, bytes + n);
   return signals;
+}
+
+void handle_no_signal() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    if (sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(number, &action, nullptr);
+  }
 }
 
 bool is_without_lost(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == kWithoutLostExit; }

@@ -43,8 +43,6 @@ class SignalPipe {
   /// The signals that came, oldest first; waits for the first, or an event of `more`, at most until `limit`.
   std::vector<int> wait(std::optional<std::chrono::steady_clock::time_point> limit,
                         std::span<pollfd> more) const;
-  /// In a child between fork and exec.
-  void restore_defaults() const;
 
  private:
   void install(int number);
@@ -52,6 +50,9 @@ class SignalPipe {
   control::Fd ends_[2];
   std::vector<std::pair<int, struct sigaction>> before_;
 };
+
+/// In a child after fork: what exec would make of the signals that the process handles.
+void handle_no_signal();
 
 /// A null-terminated array of C strings, made before fork because nothing may be allocated after it.
 class CStrings {

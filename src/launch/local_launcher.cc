@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <iostream>
 #include <optional>
 
 #include "base/error.h"
@@ -57,14 +59,14 @@ class ReservedPort {
 std::vector<std::string> worker_environment(const LocalLaunch& launch,
                                             const std::map<std::string, std::string>& more) {
   std::vector<std::string> entries;
+  for (const auto* variables : {&more, &launch.environment})
+    for (const auto& [name, value] : *variables) entries.push_back(name + "=" + value);
   for (char** at = environ; *at != nullptr; ++at) {
     std::string_view entry = *at;
     std::string name(entry.substr(0, entry.find('=')));
     if (!is_launcher_variable(name) && !launch.environment.contains(name) && !more.contains(name))
       entries.emplace_back(entry);
   }
-  for (const auto* variables : {&launch.environment, &more})
-    for (const auto& [name, value] : *variables) entries.push_back(name + "=" + value);
   return entries;
 }
 
@@ -130,12 +132,21 @@ class Supervisor {
                                                       {Note::kVariable, std::to_string(note_.fd())}}));
     CStrings arguments(launch_.command_line);
     pid_t parent = getpid();
+    const bool forks = launch_.main != nullptr && has_one_thread();
+    // A fork would write once more what waits to be written.
+    std::cout.flush();
+    std::fflush(nullptr);
     sigset_t all, before;
     sigfillset(&all);
     // A signal that came in the child before its exec would count twice.
     sigprocmask(SIG_BLOCK, &all, &before);
     pid_t pid = fork();
-    if (pid == 0) become_worker(parent, before, arguments, environment);
+    if (pid == 0) {
+      make_worker(parent, before);
+      if (forks) run_main(launch_.main, arguments, environment);
+      execve(launch_.program.c_str(), arguments.get(), environment.get());
+      _exit(kExecFailed);
+    }
     sigprocmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) fail_to_start("fork");
     setpgid(pid, pid);
@@ -144,8 +155,7 @@ class Supervisor {
   }
 
   /// Only what is safe after a fork in a process that may have threads.
-  [[noreturn]] void become_worker(pid_t parent, const sigset_t& mask, const CStrings& arguments,
-                                  const CStrings& environment) const {
+  void make_worker(pid_t parent, const sigset_t& mask) const {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(kExecFailed);
     setpgid(0, 0);
@@ -154,10 +164,8 @@ class Supervisor {
     if (launch_.output >= 0) dup2(launch_.output, STDOUT_FILENO), dup2(launch_.output, STDERR_FILENO);
     fcntl(note_.fd(), F_SETFD, 0);
     for (int fd : launch_.inherited) fcntl(fd, F_SETFD, 0);
-    signals_.restore_defaults();
+    handle_no_signal();
     sigprocmask(SIG_SETMASK, &mask, nullptr);
-    execve(launch_.program.c_str(), arguments.get(), environment.get());
-    _exit(kExecFailed);
   }
 
   bool any_alive() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launch/children.h"
+#include "launch/forked.h"
 #include "launch/note.h"
 
 namespace taxon::launch {
@@ -35,6 +36,9 @@ struct LocalLaunch {
   std::vector<int> inherited;  // descriptors that workers keep
   std::optional<Note> note;    // absent: one of its own
   std::string program = "/proc/self/exe";
+  /// This program's, or none. Workers whose command line is this process's run it in forks of this process,
+  /// if that has one thread, and otherwise execute `program`.
+  MainFunction main = nullptr;
   int output = -1;  // descriptor for what the workers print; -1: this process's stdout and stderr
   /// After the first failure: how long the others may take to end by themselves, and then to obey SIGTERM.
   std::chrono::milliseconds patience{std::chrono::seconds(5)};

@@ -173,7 +173,7 @@ class RemoteLaunch {
       if (getppid() != parent) _exit(kExecFailed);
       setpgid(0, 0);
       dup2(their_input.get(), 0), dup2(their_output.get(), 1), dup2(their_errors.get(), 2);
-      signals_.restore_defaults();
+      handle_no_signal();
       sigprocmask(SIG_SETMASK, &before, nullptr);
       execvp(command.get()[0], command.get());
       _exit(kExecFailed);

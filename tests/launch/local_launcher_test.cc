@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <future>
 #include <sstream>
 #include <thread>
 
@@ -70,6 +71,35 @@ TEST_F(LocalLauncher, WorkersKnowTheirPlace) {
     EXPECT_EQ(text_of("common" + rank), text_of("common0"));
   }
   EXPECT_THAT(text_of("common0"), HasSubstr(" 64 "));
+}
+
+/// As a worker that is a fork: touches a file named after its rank, and ends with its rank as exit code.
+int end_with_rank(int, char**) {
+  const std::string rank = std::getenv("RANK");
+  std::ofstream(std::string(std::getenv("FOLDER")) + "/forked" + rank) << getppid();
+  return std::stoi(rank);
+}
+
+/// GoogleTest runs suites of this ending first: before other tests have left OpenMP's threads.
+using LocalLauncherDeathTest = LocalLauncher;
+
+TEST_F(LocalLauncherDeathTest, WorkersMayBeForksOfThisProcess) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer has a thread of its own in every process";
+#endif
+  launch_.workers = 2;
+  launch_.main = end_with_rank;
+  EXPECT_EQ(run("exit 9"), 1);
+  EXPECT_THAT(log_, HasSubstr("rank 1 (process " + std::to_string(pids_[1]) + ") failed with exit code 1"));
+  for (const char* file : {"forked0", "forked1"}) EXPECT_EQ(text_of(file), std::to_string(getpid()));
+}
+
+TEST_F(LocalLauncher, AProcessWithThreadsExecutesItsWorkers) {
+  std::promise<void> end;
+  std::jthread other([&] { end.get_future().wait(); });
+  launch_.main = end_with_rank;
+  EXPECT_EQ(run("exit 9"), 9);
+  end.set_value();
 }
 
 TEST_F(LocalLauncher, WorkersMeetAtTheReservedPort) {

@@ -85,6 +85,7 @@ int run(const CalibrateArguments& arguments, const launch::Environment& environm
     launch::LocalLaunch launch;
     launch.workers = arguments.workers;
     launch.command_line = arguments.command_line;
+    launch.main = arguments.main;
     launch.environment = {{kLocalWorker, "1"}};
     launch.say = say;
     return launch::run_workers(launch);

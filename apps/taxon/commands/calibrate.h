@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/forked.h"
+
 namespace taxon::app {
 
 /// The words of `taxon calibrate`.
@@ -14,6 +16,7 @@ struct CalibrateArguments {
   bool quick = false;
   bool json = false;
   std::vector<std::string> command_line;  // for starting workers
+  launch::MainFunction main = nullptr;    // likewise, see LocalLaunch
 };
 
 /// Runs the command; returns the process's exit code. Logs to stderr, the table to stdout.

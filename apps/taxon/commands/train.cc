@@ -211,12 +211,13 @@ int run_train(const TrainArguments& arguments) {
 int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& plan,
                              const std::string& out) {
   data::FileStorage storage;
-  job::open_training_inputs(plan, storage, 0, arguments.workers);
+  launch::run_apart([&] { job::open_training_inputs(plan, storage, 0, arguments.workers); });
   if (!arguments.record_order.empty()) require_writable(storage, arguments.record_order);
   job::check_run_folder(out, existing(arguments));
   launch::LocalLaunch launch;
   launch.workers = arguments.workers;
   launch.command_line = arguments.command_line;
+  launch.main = arguments.main;
   launch.environment = {{kLocalWorker, "1"}};
   launch.say = say;
   launch.output = arguments.worker_output;

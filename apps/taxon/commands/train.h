@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/forked.h"
 #include "plan/plan.h"
 
 namespace taxon::app {
@@ -24,6 +25,7 @@ struct TrainArguments {
   std::string record_order;  // files; empty: not asked for
   std::string follow_order;
   std::vector<std::string> command_line;  // for starting workers
+  launch::MainFunction main = nullptr;    // likewise, see LocalLaunch
   int worker_output = -1;                 // descriptor for what workers print; -1: this process's
   std::function<void()> on_stop;          // a stop signal came while workers of this host train
 };
