@@ -88,13 +88,13 @@ std::string all_of(const control::Fd& pipe) {
   return text;
 }
 
-/// Of a process that ended without a word.
-Error error_of(int status) {
+/// Of work that ended without a word.
+Error error_of(const std::string& name, int status) {
   ErrorKind kind = ErrorKind::Internal;
   for (ErrorKind one : all_error_kinds())
     if (WIFEXITED(status) && WEXITSTATUS(status) == exit_code(one)) kind = one;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) kind = ErrorKind::Resources;
-  return {kind, "the process that opens the run's inputs first " + in_words(status)};
+  return {kind, name + " " + in_words(status)};
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ void run_main(MainFunction main, const CStrings& arguments, const CStrings& envi
   std::exit(main(count, const_cast<char**>(arguments.get())));
 }
 
-void run_apart(const std::function<void()>& work) {
+void run_apart(const std::string& name, const std::function<void()>& work) {
   if (!has_one_thread()) return work();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_to_start("pipe2");
@@ -130,7 +130,7 @@ void run_apart(const std::function<void()>& work) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  if (text.empty()) throw error_of(status);
+  if (text.empty()) throw error_of(name, status);
   throw Error(static_cast<ErrorKind>(text.front()), text.substr(1));
 }
 

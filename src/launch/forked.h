@@ -1,13 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "launch/children.h"
 
 namespace taxon::launch {
 
 // A fork has its libraries loaded already, and shares their pages with the process that it comes from. For
-// libtorch that saves most of a second of a core and some 70 MB a process.
+// libtorch that saves most of a second of a core and some 60 MB a process.
 
 /// As main() is declared.
 using MainFunction = int (*)(int argc, char** argv);
@@ -20,8 +21,9 @@ bool has_one_thread();
 /// returns. Nothing is unwound: what the process that it comes from owned stays that one's.
 [[noreturn]] void run_main(MainFunction main, const CStrings& arguments, const CStrings& environment);
 
-/// Runs `work` in a fork, whose memory and threads are gone afterwards. Throws the Error that it ended with.
-/// A process with more threads than one runs it itself.
-void run_apart(const std::function<void()>& work);
+/// Runs `work` in a fork, whose memory and threads are gone afterwards. Throws the Error that it ended with;
+/// for an end without one `name` says what it was ("opening the data set"). A process with more threads than
+/// one runs it itself.
+void run_apart(const std::string& name, const std::function<void()>& work);
 
 }  // namespace taxon::launch

@@ -17,7 +17,7 @@
 namespace taxon::launch {
 namespace {
 
-using testing::HasSubstr;
+using testing::StartsWith;
 
 /// GoogleTest runs suites of this ending first: before other tests have left OpenMP's threads.
 class ForkedDeathTest : public testing::Test {
@@ -32,7 +32,7 @@ class ForkedDeathTest : public testing::Test {
 
 Error error_of(const std::function<void()>& work) {
   try {
-    run_apart(work);
+    run_apart("work", work);
   } catch (const Error& error) {
     return error;
   }
@@ -41,7 +41,7 @@ Error error_of(const std::function<void()>& work) {
 
 TEST_F(ForkedDeathTest, WorkDoneApartLeavesNothingBehind) {
   int here = 0;
-  run_apart([&] {
+  run_apart("work", [&] {
     here = 1;
     std::thread([] { pause(); }).detach();
   });
@@ -60,7 +60,7 @@ TEST_F(ForkedDeathTest, ErrorsOfWorkDoneApartAreThrownHere) {
 TEST_F(ForkedDeathTest, AnEndWithoutAWordIsAnErrorToo) {
   const Error killed = error_of([] { raise(SIGKILL); });
   EXPECT_EQ(killed.kind(), ErrorKind::Resources);
-  EXPECT_THAT(killed.what(), HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(killed.what(), StartsWith("work was killed by signal 9"));
   EXPECT_EQ(error_of([] { _exit(exit_code(ErrorKind::Resources)); }).kind(), ErrorKind::Resources);
   EXPECT_EQ(error_of([] { _exit(1); }).kind(), ErrorKind::Internal);
 }
@@ -70,7 +70,7 @@ TEST_F(ForkedDeathTest, AProcessWithThreadsDoesTheWorkItself) {
   std::jthread other([&] { end.get_future().wait(); });
   EXPECT_FALSE(has_one_thread());
   int here = 0;
-  run_apart([&] { here = 1; });
+  run_apart("work", [&] { here = 1; });
   EXPECT_EQ(here, 1);
   end.set_value();
 }
