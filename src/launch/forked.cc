@@ -104,6 +104,11 @@ bool has_one_thread() {
   return std::distance(begin(tasks), end(tasks)) == 1;
 }
 
+void write_what_waits() {
+  std::cout.flush();
+  std::fflush(stdout);
+}
+
 void run_main(MainFunction main, const CStrings& arguments, const CStrings& environment) {
   close_what_exec_closes();
   environ = const_cast<char**>(environment.get());
@@ -119,8 +124,7 @@ void run_apart(const std::string& name, const std::function<void()>& work) {
   if (pipe2(ends, O_CLOEXEC) != 0) fail_to_start("pipe2");
   const control::Fd reading(ends[0]);
   control::Fd writing(ends[1]);
-  std::cout.flush();
-  std::fflush(nullptr);
+  write_what_waits();
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail_to_start("fork");
   if (child == 0) work_and_end(work, parent, writing);

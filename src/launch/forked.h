@@ -17,6 +17,9 @@ using MainFunction = int (*)(int argc, char** argv);
 /// locks that they held and wait for what they owed.
 bool has_one_thread();
 
+/// Before a fork that may write, too: it would write once more what waits for standard output.
+void write_what_waits();
+
 /// In a fork, in place of exec: closes the descriptors that exec would, and ends with the code that `main`
 /// returns. Nothing is unwound: what the process that it comes from owned stays that one's.
 [[noreturn]] void run_main(MainFunction main, const CStrings& arguments, const CStrings& environment);

@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <iostream>
 #include <optional>
 
 #include "base/error.h"
@@ -133,9 +131,7 @@ class Supervisor {
     CStrings arguments(launch_.command_line);
     pid_t parent = getpid();
     const bool forks = launch_.main != nullptr && has_one_thread();
-    // A fork would write once more what waits to be written.
-    std::cout.flush();
-    std::fflush(nullptr);
+    if (forks) write_what_waits();
     sigset_t all, before;
     sigfillset(&all);
     // A signal that came in the child before its exec would count twice.

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -99,6 +100,20 @@ TEST_F(LocalLauncher, AProcessWithThreadsExecutesItsWorkers) {
   std::jthread other([&] { end.get_future().wait(); });
   launch_.main = end_with_rank;
   EXPECT_EQ(run("exit 9"), 9);
+  end.set_value();
+}
+
+/// An agent has one: it reads what its launcher says.
+TEST_F(LocalLauncher, AThreadThatReadsStandardInputHoldsNothingUp) {
+  std::promise<void> reading, end;
+  std::jthread reader([&] {
+    flockfile(stdin);
+    reading.set_value();
+    end.get_future().wait();
+    funlockfile(stdin);
+  });
+  reading.get_future().wait();
+  EXPECT_EQ(run("exit 0"), 0);
   end.set_value();
 }
 
