@@ -66,7 +66,8 @@ void show_environment(const CStrings& environment) {
   _exit(exit_code(error.kind()));
 }
 
-[[noreturn]] void work_and_end(const std::function<void()>& work, pid_t parent, const control::Fd& pipe) {
+[[noreturn]] void work_and_end(const std::function<void()>& work, pid_t parent,
+                               const control::Fd& pipe) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExecFailed);
   try {
@@ -109,7 +110,7 @@ void write_what_waits() {
   std::fflush(stdout);
 }
 
-void run_main(MainFunction main, const CStrings& arguments, const CStrings& environment) {
+void run_main(MainFunction main, const CStrings& arguments, const CStrings& environment) noexcept {
   close_what_exec_closes();
   environ = const_cast<char**>(environment.get());
   show_environment(environment);

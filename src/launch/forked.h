@@ -22,7 +22,8 @@ void write_what_waits();
 
 /// In a fork, in place of exec: closes the descriptors that exec would, and ends with the code that `main`
 /// returns. Nothing is unwound: what the process that it comes from owned stays that one's.
-[[noreturn]] void run_main(MainFunction main, const CStrings& arguments, const CStrings& environment);
+[[noreturn]] void run_main(MainFunction main, const CStrings& arguments,
+                           const CStrings& environment) noexcept;
 
 /// Runs `work` in a fork, whose memory and threads are gone afterwards. Throws the Error that it ended with;
 /// for an end without one `name` says what it was ("opening the data set"). A process with more threads than
