@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,11 @@ std::vector<int> SignalPipe::wait(std::optional<Clock::time_point> limit, std::s
   for (ssize_t n; (n = read(ends_[0].get(), bytes, sizeof bytes)) > 0;)
     signals.insert(signals.end(), bytes, bytes + n);
   return signals;
+}
+
+void end_with_parent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kExecFailed);
 }
 
 void handle_no_signal() {

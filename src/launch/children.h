@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/types.h>
 
 #include <chrono>
 #include <optional>
@@ -50,6 +51,9 @@ class SignalPipe {
   control::Fd ends_[2];
   std::vector<std::pair<int, struct sigaction>> before_;
 };
+
+/// In a child after fork: ends with `parent`, at once if that is gone already.
+void end_with_parent(pid_t parent);
 
 /// In a child after fork: what exec would make of the signals that the process handles.
 void handle_no_signal();

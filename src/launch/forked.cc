@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,8 +67,7 @@ void show_environment(const CStrings& environment) {
 
 [[noreturn]] void work_and_end(const std::function<void()>& work, pid_t parent,
                                const control::Fd& pipe) noexcept {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kExecFailed);
+  end_with_parent(parent);
   try {
     work();
   } catch (const std::exception& thrown) {

@@ -7,8 +7,8 @@
 
 namespace taxon::launch {
 
-// A fork has its libraries loaded already, and shares their pages with the process that it comes from. For
-// libtorch that saves most of a second of a core and some 60 MB a process.
+// A fork has its libraries loaded already, and shares their pages with the process that it comes from: why
+// that is worth it stands in docs/decisions/0015-workers-are-forks.md.
 
 /// As main() is declared.
 using MainFunction = int (*)(int argc, char** argv);

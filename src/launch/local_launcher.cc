@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,8 +151,7 @@ class Supervisor {
 
   /// Only what is safe after a fork in a process that may have threads.
   void make_worker(pid_t parent, const sigset_t& mask) const {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kExecFailed);
+    end_with_parent(parent);
     setpgid(0, 0);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing > 0) dup2(nothing, 0), close(nothing);

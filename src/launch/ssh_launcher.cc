@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,8 +168,7 @@ class RemoteLaunch {
     sigprocmask(SIG_BLOCK, &all, &before);
     const pid_t pid = fork();
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(kExecFailed);
+      end_with_parent(parent);
       setpgid(0, 0);
       dup2(their_input.get(), 0), dup2(their_output.get(), 1), dup2(their_errors.get(), 2);
       handle_no_signal();

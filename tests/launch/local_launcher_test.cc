@@ -85,9 +85,6 @@ int end_with_rank(int, char**) {
 using LocalLauncherDeathTest = LocalLauncher;
 
 TEST_F(LocalLauncherDeathTest, WorkersMayBeForksOfThisProcess) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer has a thread of its own in every process";
-#endif
   launch_.workers = 2;
   launch_.main = end_with_rank;
   EXPECT_EQ(run("exit 9"), 1);
