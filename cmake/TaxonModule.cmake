@@ -1,7 +1,7 @@
-# taxon_module(NAME DEPS module... [LIBS target...]): the library of one folder of src/.
+# taxon_module(NAME DEPS module... [LIBS target...] [UNITY n]): the library of one folder of src/.
 # Every .cc of the folder and of its sub-folders belongs to it, except the sub-folder EXCLUDE; DEPS are the modules that it may include.
 function(taxon_module name)
-  cmake_parse_arguments(ARG "" "EXCLUDE" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE;UNITY" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX "/${name}/${ARG_EXCLUDE}/")
@@ -20,7 +20,17 @@ function(taxon_module name)
   foreach(dep ${ARG_DEPS})
     target_link_libraries(taxon_${name} PUBLIC taxon_${dep})
   endforeach()
+  taxon_unity(taxon_${name} "${ARG_UNITY}")
   taxon_precompile(taxon_${name} taxon_base)
+endfunction()
+
+# taxon_unity(TARGET N): N files of it are compiled at once, where what they include takes longer to compile than they do; none, if empty.
+function(taxon_unity target count)
+  if(TAXON_UNITY AND count)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
+    # The frame of a coroutine holds what its file keeps to itself, which a compiler that sees several files takes for a mistake.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
 endfunction()
 
 # taxon_precompile(TARGET OWNER HEADER...): OWNER precompiles, all others take what it made.

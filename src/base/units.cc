@@ -26,4 +26,6 @@ std::string format_seconds(double seconds) {
   return fmt::format("{:.1f} us", seconds * 1e6);
 }
 
+std::string format_milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
+
 }  // namespace taxon

@@ -13,5 +13,7 @@ constexpr std::size_t operator""_GiB(unsigned long long n) { return n << 30; }
 std::string format_bytes(double bytes);
 /// "1 min 12 s", "3.21 ms", for people.
 std::string format_seconds(double seconds);
+/// In milliseconds, to the microsecond, without a unit: "1.234".
+std::string format_milliseconds(double seconds);
 
 }  // namespace taxon

@@ -23,7 +23,7 @@ constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr std::array kOtherSignals = {SIGUSR1, SIGCHLD};  // passed on; only wakes the supervisor
 std::atomic<int> signal_pipe{-1};                         // a handler has no other way to its supervisor
 
-void on_signal(int number) {
+void take_signal(int number) {
   int saved = errno;
   auto byte = static_cast<unsigned char>(number);
   [[maybe_unused]] auto written = write(signal_pipe.load(), &byte, 1);
@@ -63,7 +63,7 @@ void SignalPipe::install(int number) {
   sigaction(number, nullptr, &old);
   if (old.sa_handler == SIG_IGN && number != SIGCHLD) return;  // nohup
   struct sigaction action {};
-  action.sa_handler = on_signal;
+  action.sa_handler = take_signal;
   sigfillset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   sigaction(number, &action, nullptr);

@@ -9,7 +9,7 @@
 namespace taxon::launch {
 namespace {
 
-using Problems = std::vector<std::string>;
+using Complaints = std::vector<std::string>;
 
 bool has(const Environment& env, const char* key) { return env.find(key) != env.end(); }
 
@@ -25,7 +25,7 @@ struct Names {
   const char* host_advice;
 };
 
-LauncherInfo read_names(const Names& names, const Environment& env, Problems& problems) {
+LauncherInfo read_names(const Names& names, const Environment& env, Complaints& problems) {
   auto number = [&](const char* key) { return *key == 0 ? std::nullopt : number_of(env, key, problems); };
   LauncherInfo claim;
   claim.origin = names.origin;
@@ -75,7 +75,7 @@ constexpr Names kPals{"PALS",           "PALS_RANKID", "PMI_SIZE",        "PALS_
 constexpr Names kPmix{"PMIx", "PMIX_RANK", "", "", "", "", {"PMIX_NAMESPACE", ""}, kSetMasterAddr};
 
 template <const Names& names>
-LauncherInfo read_as(const Environment& env, Problems& problems) {
+LauncherInfo read_as(const Environment& env, Complaints& problems) {
   return read_names(names, env, problems);
 }
 template <const Names& names>
@@ -88,7 +88,7 @@ bool is_pod(const Environment& env) {
   return has(env, "PET_NNODES") || has(env, "PET_NODE_RANK") || has(env, "PET_NPROC_PER_NODE");
 }
 
-LauncherInfo read_torchrun(const Environment& env, Problems& problems) {
+LauncherInfo read_torchrun(const Environment& env, Complaints& problems) {
   LauncherInfo claim = read_names(kTorchrun, env, problems);
   if (value_of(env, "TORCHELASTIC_USE_AGENT_STORE") != "True") return claim;
   // The agent's own store listens at MASTER_PORT as long as the job runs.
@@ -107,7 +107,7 @@ bool speaks_plain(const Environment& env) {
   return speaks<kPlain>(env);
 }
 
-std::optional<int> fixed_nodes(const Environment& env, Problems& problems) {
+std::optional<int> fixed_nodes(const Environment& env, Complaints& problems) {
   std::string nodes = value_of(env, "PET_NNODES");
   auto colon = nodes.find(':');
   if (colon == std::string::npos) return has(env, "PET_NNODES") ? number_of(env, "PET_NNODES", problems) : 1;
@@ -118,7 +118,7 @@ std::optional<int> fixed_nodes(const Environment& env, Problems& problems) {
   return {};
 }
 
-LauncherInfo read_pod(const Environment& env, Problems& problems) {
+LauncherInfo read_pod(const Environment& env, Complaints& problems) {
   LauncherInfo claim;
   claim.origin = "Kubeflow (PET_*)";
   claim.rank_key = "PET_NODE_RANK";
@@ -159,7 +159,8 @@ bool is_slurm_step(const Environment& env) {
   return !id.empty() && error == std::errc() && end == id.data() + id.size() && number < 0xfffffffaUL;
 }
 
-std::optional<int> slurm_size(const Environment& env, const std::vector<int>& per_node, Problems& problems) {
+std::optional<int> slurm_size(const Environment& env, const std::vector<int>& per_node,
+                              Complaints& problems) {
   for (const char* key : {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"})
     if (has(env, key)) return number_of(env, key, problems);
   if (!per_node.empty()) return std::accumulate(per_node.begin(), per_node.end(), 0);
@@ -172,7 +173,7 @@ std::optional<int> slurm_size(const Environment& env, const std::vector<int>& pe
 /// The first of `keys` that is set, parsed by `parse`; what it can't read is a problem.
 template <class Parse>
 auto first_readable(const Environment& env, std::array<const char*, 2> keys, Parse parse,
-                    Problems& problems) {
+                    Complaints& problems) {
   decltype(parse("")) result;
   for (const char* key : keys) {
     std::string text = value_of(env, key);
@@ -184,7 +185,7 @@ auto first_readable(const Environment& env, std::array<const char*, 2> keys, Par
   return result;
 }
 
-LauncherInfo read_slurm(const Environment& env, Problems& problems) {
+LauncherInfo read_slurm(const Environment& env, Complaints& problems) {
   LauncherInfo claim;
   claim.origin = "Slurm";
   claim.rank_key = "SLURM_PROCID";

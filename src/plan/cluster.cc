@@ -11,9 +11,9 @@ namespace taxon::plan {
 namespace {
 
 /// Collects what is wrong, in the order of the file.
-class Check {
+class ClusterCheck {
  public:
-  Check(const ClusterModel& cluster, int world_size) : cluster_(cluster), world_size_(world_size) {
+  ClusterCheck(const ClusterModel& cluster, int world_size) : cluster_(cluster), world_size_(world_size) {
     for (const HostPlace& place : expand_hosts(cluster)) hosts_.push_back(place.name);
     for (const MachineModel& machine : cluster.machines) machines_.push_back(machine.name);
   }
@@ -178,7 +178,7 @@ int capacity(const ClusterModel& cluster) {
 }
 
 std::vector<std::string> cluster_problems(const ClusterModel& cluster, int world_size) {
-  return Check(cluster, world_size).run();
+  return ClusterCheck(cluster, world_size).run();
 }
 
 }  // namespace taxon::plan

@@ -207,7 +207,7 @@ Violation masks_entries(const LegalityInput& c, const LevelPlan& level) {
 
 using enum LegalityRow::About;
 
-constexpr LegalityRow kRows[] = {
+constexpr LegalityRow kCodecLegality[] = {
     {"exchange.levels.codec", "must be none or name a codec",
      [](const LegalityInput& c) { return any_coded(c, codecs_known); }, Name},
     {"exchange.levels.codec.of", "must name a codec where the codec is auto",
@@ -280,6 +280,6 @@ constexpr LegalityRow kRows[] = {
 
 }  // namespace
 
-std::span<const LegalityRow> codec_legality() { return kRows; }
+std::span<const LegalityRow> codec_legality() { return kCodecLegality; }
 
 }  // namespace taxon::plan

@@ -36,7 +36,7 @@ Violation factors_whole(const LegalityInput& c) {
                 fmt::format("it is {}", c.plan.exchange.gradients));
 }
 
-constexpr LegalityRow kRows[] = {
+constexpr LegalityRow kFactorLegality[] = {
     {"exchange.levels",
      "factors need topology all_reduce and rule sum, and belong to the first level: what goes on from there "
      "is a sum, which has no factors",
@@ -51,6 +51,6 @@ constexpr LegalityRow kRows[] = {
 
 }  // namespace
 
-std::span<const LegalityRow> factor_legality() { return kRows; }
+std::span<const LegalityRow> factor_legality() { return kFactorLegality; }
 
 }  // namespace taxon::plan

@@ -21,9 +21,9 @@ std::int64_t count_of(const ParameterProfile& parameter) {
 }
 
 /// Collects what is wrong, in the order of the file.
-class Check {
+class ProfileCheck {
  public:
-  explicit Check(const ModelProfile& profile) : profile_(profile), measured_(is_measured(profile)) {}
+  explicit ProfileCheck(const ModelProfile& profile) : profile_(profile), measured_(is_measured(profile)) {}
 
   std::vector<std::string> run() {
     if (profile_.model.empty()) complain("model is missing: the name that recipes give the model");
@@ -134,7 +134,7 @@ std::string fingerprint(const ModelProfile& profile) {
   return fmt::format("{:016x}", hash);
 }
 
-std::vector<std::string> profile_problems(const ModelProfile& profile) { return Check(profile).run(); }
+std::vector<std::string> profile_problems(const ModelProfile& profile) { return ProfileCheck(profile).run(); }
 
 std::vector<std::string> profile_mismatches(const ModelProfile& profile, const Plan& plan, int world_size) {
   std::vector<std::string> problems;

@@ -7,7 +7,7 @@
 namespace taxon::plan {
 namespace {
 
-constexpr SurveyRow kRows[] = {
+constexpr SurveyRow kSurvey[] = {
     {"1-bit Adam", "Tang et al., ICML 2021", "1bit-adam", ""},
     {"AD-PSGD", "Lian et al., ICML 2018", "ad-psgd", ""},
     {"BAGUA", "Gan et al., VLDB 2022", "1bit-adam d-psgd qsgd",
@@ -116,11 +116,11 @@ constexpr SurveyRow kRows[] = {
 
 }  // namespace
 
-std::span<const SurveyRow> survey() { return kRows; }
+std::span<const SurveyRow> survey() { return kSurvey; }
 
 std::string survey_table() {
   std::string table = "| system | published | recipes | out of reach |\n|---|---|---|---|\n";
-  for (const SurveyRow& row : kRows) {
+  for (const SurveyRow& row : kSurvey) {
     std::istringstream words{std::string(row.recipes)};
     std::string links;
     for (std::string name; words >> name;)

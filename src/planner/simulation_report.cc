@@ -23,7 +23,7 @@ using Kind = sim::PathSegment::Kind;
 
 constexpr std::size_t kShownLinks = 12, kShownPhases = 9;
 
-std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
+std::string milliseconds(double seconds) { return format_milliseconds(seconds) + " ms"; }
 
 double median_seconds(const SimulationResult& result) { return to_seconds(result.median); }
 

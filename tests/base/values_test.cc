@@ -85,6 +85,7 @@ TEST(Units, SecondsForPeople) {
   EXPECT_EQ(format_seconds(3600 + 5 * 60 + 59), "1 h 05 min");
   EXPECT_EQ(format_seconds(0.9999999), "1.0 s");
   EXPECT_EQ(format_seconds(59.99), "1 min 00 s");
+  EXPECT_EQ(format_milliseconds(0.0012344), "1.234");
 }
 
 }  // namespace

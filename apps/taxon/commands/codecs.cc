@@ -49,8 +49,6 @@ plan::CodecPlan codec_options(const plan::Plan& plan, const plan::Catalogue& kno
   return level->codec;
 }
 
-std::string milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
-
 /// One codec with what follows from its figures.
 struct Line {
   std::string name;
@@ -60,7 +58,7 @@ struct Line {
 };
 
 /// All that the command finds; times in seconds.
-struct Findings {
+struct CodecFindings {
   std::string recipe;
   int steps = 0, workers = 0;
   double bytes = 0, pass = 0, copy = 0, link = 0;
@@ -76,24 +74,25 @@ struct Findings {
   }
 };
 
-std::string to_text(const Findings& all, const std::string& link) {
+std::string to_text(const CodecFindings& all, const std::string& link) {
   std::string text = fmt::format(
       "{}: a gradient of {} after {} steps; a pass takes {} ms; one core copies {:.1f} GB/s\n"
       "{} workers, links of {}: dense sends {} a step, which takes {} ms\n",
-      all.recipe, format_bytes(all.bytes), all.steps, milliseconds(all.pass), all.copy / 1e9, all.workers,
-      link, format_bytes(all.dense_sent), milliseconds(all.dense_step));
+      all.recipe, format_bytes(all.bytes), all.steps, format_milliseconds(all.pass), all.copy / 1e9,
+      all.workers, link, format_bytes(all.dense_sent), format_milliseconds(all.dense_step));
   text +=
       fmt::format("{:<14} {:>11} {:>9} {:>11} {:>9} {:>7} {:>8} {:>12} {:>9} {:>9}\n", "codec", "encode, ms",
                   "of copy", "decode, ms", "of copy", "ratio", "error", "sent", "step, ms", "spread");
   for (const auto& [name, figures, step] : all.lines) {
     const double streamed = (figures.values_bytes + figures.wire_bytes) / all.copy;
     const double spread = std::max(figures.encode.spread(), figures.decode.spread());
-    text += fmt::format(
-        "{:<14} {:>11} {:>9} {:>11} {:>9} {:>7.1f} {:>8.3f} {:>12} {:>9} {:>9}\n", name,
-        milliseconds(figures.encode.median), fmt::format("{:.0f} %", 100 * streamed / figures.encode.median),
-        milliseconds(figures.decode.median), fmt::format("{:.0f} %", 100 * streamed / figures.decode.median),
-        figures.values_bytes / figures.wire_bytes, figures.error, format_bytes(figures.sent),
-        milliseconds(step), planner::describe_spread(spread));
+    text += fmt::format("{:<14} {:>11} {:>9} {:>11} {:>9} {:>7.1f} {:>8.3f} {:>12} {:>9} {:>9}\n", name,
+                        format_milliseconds(figures.encode.median),
+                        fmt::format("{:.0f} %", 100 * streamed / figures.encode.median),
+                        format_milliseconds(figures.decode.median),
+                        fmt::format("{:.0f} %", 100 * streamed / figures.decode.median),
+                        figures.values_bytes / figures.wire_bytes, figures.error, format_bytes(figures.sent),
+                        format_milliseconds(step), planner::describe_spread(spread));
   }
   const Line* best = all.best();
   text += fmt::format(
@@ -101,12 +100,12 @@ std::string to_text(const Findings& all, const std::string& link) {
       "are those of a step that hides nothing behind the backward pass, on links without latency; their "
       "spread is "
       "half the distance of the quartiles.\n",
-      best ? best->name : "dense", milliseconds(best ? best->step : all.dense_step),
-      milliseconds(all.dense_step));
+      best ? best->name : "dense", format_milliseconds(best ? best->step : all.dense_step),
+      format_milliseconds(all.dense_step));
   return text + planner::busy_warning(all.queued_share);
 }
 
-std::string to_json(const Findings& all) {
+std::string to_json(const CodecFindings& all) {
   using Json = nlohmann::ordered_json;
   Json codecs = Json::array();
   for (const Line& line : all.lines)
@@ -143,7 +142,7 @@ int run(const CodecsArguments& arguments) {
   plan::require_legal(plan::check_plan(plan, arguments.workers, known));
   if (plan.precision.master != DType::Float32)
     throw Error(ErrorKind::Usage, "precision.master must be float32 for codecs");
-  Findings all{.recipe = plan.name, .steps = arguments.steps, .workers = arguments.workers};
+  CodecFindings all{.recipe = plan.name, .steps = arguments.steps, .workers = arguments.workers};
   all.link = parse_link(arguments.link);
   data::FileStorage storage;
   job::TrainingInputs inputs = job::open_training_inputs(plan, storage, 0, 1);

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Findings {
+struct SplitFindings {
   parallel::Network network;
   parallel::BalanceInput input;
   std::vector<parallel::LayerBalance> lines;
@@ -33,9 +33,9 @@ struct Findings {
   }
 };
 
-Findings find(const ParallelArguments& arguments) {
+SplitFindings find(const ParallelArguments& arguments) {
   Problems problems;
-  Findings all;
+  SplitFindings all;
   const plan::Options options = parse_own_options(arguments.options, "--set", problems);
   const parallel::NetworkRow* row = nullptr;
   problems.collect([&] {
@@ -70,7 +70,7 @@ std::string choice(const parallel::LayerBalance& line, int workers) {
 struct Totals {
   double flops = 0, data = 0, chosen = 0;
 };
-Totals totals(const Findings& all) {
+Totals totals(const SplitFindings& all) {
   Totals sums;
   for (const parallel::LayerBalance& line : all.lines) {
     sums.flops += line.flops;
@@ -81,7 +81,7 @@ Totals totals(const Findings& all) {
 }
 
 /// Where the choice is none of the divisors beside the ideal number of groups.
-std::string rounding_note(const Findings& all) {
+std::string rounding_note(const SplitFindings& all) {
   std::string note;
   for (const parallel::LayerBalance& line : all.lines)
     if (line.layer->weights > 0 && line.groups != line.rounded_groups)
@@ -90,7 +90,7 @@ std::string rounding_note(const Findings& all) {
   return note;
 }
 
-std::string cluster_text(const Findings& all) {
+std::string cluster_text(const SplitFindings& all) {
   if (!all.cluster) return "";
   if (all.balance() == 0)
     return fmt::format("cluster {}: device.flops or network.bandwidth is not given, so no times\n",
@@ -105,7 +105,7 @@ std::string cluster_text(const Findings& all) {
       format_seconds(sums.data / bandwidth), format_seconds(sums.chosen / bandwidth));
 }
 
-std::string to_text(const Findings& all) {
+std::string to_text(const SplitFindings& all) {
   std::size_t name = 5, shape = 5;
   for (const parallel::Layer& layer : all.network.layers) {
     name = std::max(name, layer.name.size());
@@ -138,7 +138,7 @@ std::string to_text(const Findings& all) {
 
 Json ratio_json(const std::optional<double>& ratio) { return ratio ? Json(*ratio) : Json(nullptr); }
 
-std::string to_json(const Findings& all) {
+std::string to_json(const SplitFindings& all) {
   Json json = {{"network", all.network.name},
                {"workers", all.input.workers},
                {"batch", all.input.batch},
@@ -163,7 +163,7 @@ std::string to_json(const Findings& all) {
   return json.dump(2) + "\n";
 }
 
-std::string list_json() {
+std::string networks_json() {
   Json json = Json::array();
   for (const parallel::NetworkRow& row : parallel::network_table()) {
     json.push_back(Json{{"network", row.name},
@@ -180,10 +180,10 @@ std::string list_json() {
 int run_parallel(const ParallelArguments& arguments) {
   return run_alone([&] {
     if (arguments.network.empty()) {
-      std::cout << (arguments.json ? list_json() : list_of(parallel::network_table()));
+      std::cout << (arguments.json ? networks_json() : list_of(parallel::network_table()));
       return 0;
     }
-    const Findings all = find(arguments);
+    const SplitFindings all = find(arguments);
     std::cout << (arguments.json ? to_json(all) : to_text(all));
     return 0;
   });

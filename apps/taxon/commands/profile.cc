@@ -6,6 +6,7 @@
 
 #include "apps/taxon/commands/command.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "base/version.h"
 #include "job/inputs.h"
 #include "job/recipes.h"
@@ -14,8 +15,6 @@
 
 namespace taxon::app {
 namespace {
-
-std::string milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
 
 std::string table(const plan::ModelProfile& profile) {
   std::string text = fmt::format("{}: {} parameters ({}), {} samples a pass in {}\n", profile.model,
@@ -30,16 +29,18 @@ std::string table(const plan::ModelProfile& profile) {
     std::string gradients;
     for (const plan::ParameterProfile& parameter : segment.parameters)
       if (parameter.trainable)
-        gradients += fmt::format("{}{}", gradients.empty() ? "" : ", ", milliseconds(parameter.gradient));
-    text += fmt::format("{:<28} {:>12} {:>14} {:>14}  {}\n", segment.name, plan::parameter_count(alone),
-                        milliseconds(segment.forward), milliseconds(segment.backward), gradients);
+        gradients +=
+            fmt::format("{}{}", gradients.empty() ? "" : ", ", format_milliseconds(parameter.gradient));
+    text +=
+        fmt::format("{:<28} {:>12} {:>14} {:>14}  {}\n", segment.name, plan::parameter_count(alone),
+                    format_milliseconds(segment.forward), format_milliseconds(segment.backward), gradients);
     forward += segment.forward;
     backward += segment.backward;
   }
   text += fmt::format("{:<28} {:>12} {:>14} {:>14}\n", "all", plan::parameter_count(profile),
-                      milliseconds(forward), milliseconds(backward));
+                      format_milliseconds(forward), format_milliseconds(backward));
   return text + fmt::format("update of all parameters: {} ms\nreading a batch: {} ms\n",
-                            milliseconds(profile.update), milliseconds(profile.read));
+                            format_milliseconds(profile.update), format_milliseconds(profile.read));
 }
 
 int run(const ProfileArguments& arguments) {

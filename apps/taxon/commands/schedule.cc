@@ -28,7 +28,7 @@ struct Placed {
   parallel::Pipeline pipeline;
 };
 
-struct Findings {
+struct ScheduleFindings {
   const program::ScheduleRow* row = nullptr;
   program::Program program;
   program::Timeline timeline;  // with unit costs
@@ -70,9 +70,9 @@ std::optional<Placed> read_network(const ScheduleArguments& arguments, Problems&
   return placed;
 }
 
-Findings find(const ScheduleArguments& arguments) {
+ScheduleFindings find(const ScheduleArguments& arguments) {
   Problems problems;
-  Findings all;
+  ScheduleFindings all;
   const plan::Options options = parse_own_options(arguments.options, "--set", problems);
   problems.collect([&] { all.row = &program::find_schedule(arguments.row); });
   if (all.row)
@@ -102,7 +102,7 @@ std::string stages_of(const program::Program& program, int rank) {
   return fmt::format("{}", fmt::join(held, " "));
 }
 
-int most_versions(const Findings& all, int rank) {
+int most_versions(const ScheduleFindings& all, int rank) {
   int most = 0;
   for (int stage = 0; stage < all.program.stages; ++stage)
     if (all.program.rank_at(stage) == rank)
@@ -110,7 +110,7 @@ int most_versions(const Findings& all, int rank) {
   return most;
 }
 
-std::string placed_text(const Findings& all) {
+std::string placed_text(const ScheduleFindings& all) {
   const Placed& placed = *all.placed;
   const parallel::Pipeline& pipeline = placed.pipeline;
   std::string text = fmt::format(
@@ -138,7 +138,7 @@ std::string placed_text(const Findings& all) {
                             format_bytes(most));
 }
 
-std::string to_text(const Findings& all) {
+std::string to_text(const ScheduleFindings& all) {
   const program::ScheduleRow& row = *all.row;
   std::string text = fmt::format(
       "{}: {} ({})\n{} stages on {} ranks, {} micro-batches; F is a forward pass of one unit, {}\n\n{}\n",
@@ -165,7 +165,7 @@ std::string to_text(const Findings& all) {
   return all.placed ? text + placed_text(all) : text;
 }
 
-Json placed_json(const Findings& all) {
+Json placed_json(const ScheduleFindings& all) {
   const Placed& placed = *all.placed;
   Json json = {{"network", placed.network.name},
                {"batch", placed.input.batch},
@@ -184,7 +184,7 @@ Json placed_json(const Findings& all) {
   return json;
 }
 
-std::string to_json(const Findings& all) {
+std::string to_json(const ScheduleFindings& all) {
   Json json = {
       {"schedule", all.row->name},   {"stages", all.program.stages},  {"micro_batches", all.program.micros},
       {"flushes", all.row->flushes}, {"units", all.timeline.seconds}, {"bubble", all.timeline.bubble()},
@@ -207,7 +207,7 @@ std::string to_json(const Findings& all) {
   return json.dump(2) + "\n";
 }
 
-std::string list_json() {
+std::string schedules_json() {
   Json json = Json::array();
   for (const program::ScheduleRow& row : program::schedule_table()) {
     json.push_back(Json{{"schedule", row.name},
@@ -228,10 +228,10 @@ std::string list_json() {
 int run_schedule(const ScheduleArguments& arguments) {
   return run_alone([&] {
     if (arguments.row.empty()) {
-      std::cout << (arguments.json ? list_json() : list_of(program::schedule_table()));
+      std::cout << (arguments.json ? schedules_json() : list_of(program::schedule_table()));
       return 0;
     }
-    const Findings all = find(arguments);
+    const ScheduleFindings all = find(arguments);
     std::cout << (arguments.json ? to_json(all) : to_text(all));
     return 0;
   });

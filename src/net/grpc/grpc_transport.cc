@@ -17,7 +17,7 @@
 namespace taxon::net {
 namespace {
 
-constexpr Duration kDrainLimit = std::chrono::seconds(2);
+constexpr Duration kDrainTime = std::chrono::seconds(2);
 constexpr std::chrono::milliseconds kDrainLook(20);
 
 /// The same variable as for UCX, so that both take the same way.
@@ -94,7 +94,7 @@ GrpcTransport::Impl::Impl(task::Executor& executor, task::PendingOps& pending, P
       listener(std::in_place, options.world_size, interfaces, token, events) {}
 
 GrpcTransport::Impl::~Impl() {
-  const Instant limit = executor.now() + kDrainLimit;
+  const Instant limit = executor.now() + kDrainTime;
   if (!pending.cancelled()) {
     drain(limit);
     for (auto& peer : peers)
@@ -104,7 +104,7 @@ GrpcTransport::Impl::~Impl() {
   for (auto& peer : peers)
     if (peer) peer->line().cancel();
   wait_until([&] { return all_peers([](GrpcPeer& peer) { return peer.closed(); }); },
-             executor.now() + kDrainLimit);
+             executor.now() + kDrainTime);
   for (Event& event : events->close())
     if (auto* came = std::get_if<FragmentCame>(&event)) came->arrival->taken();
   listener.reset();
@@ -314,6 +314,6 @@ bool GrpcTransport::arm() { return impl_->arm(); }
 void GrpcTransport::disarm() { impl_->events->disarm(); }
 
 std::uint64_t GrpcTransport::stale_fragments() const { return impl_->inbox.stale(); }
-void GrpcTransport::drain() { impl_->drain(impl_->executor.now() + kDrainLimit); }
+void GrpcTransport::drain() { impl_->drain(impl_->executor.now() + kDrainTime); }
 
 }  // namespace taxon::net

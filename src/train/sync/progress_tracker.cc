@@ -11,7 +11,7 @@
 namespace taxon::train {
 namespace {
 
-enum Report { Farewell, Samples, LossSum, Stop, Counts, ReportSize = Counts + model::kMostCounts };
+enum Report { Farewell, SampleCount, LossSum, Stop, Counts, ReportSize = Counts + model::kMostCounts };
 enum Answer { AllSamples, AllLoss, AllStop, Calls, AllCounts, AnswerSize = AllCounts + model::kMostCounts };
 constexpr std::size_t kSize = 8;
 static_assert(ReportSize <= kSize && AnswerSize <= kSize);
@@ -65,15 +65,15 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
     if (values[Farewell] != 0) co_return;
     // A loss may be anything: training can diverge.
     const bool is_flag = values[Stop] == 0 || values[Stop] == 1;
-    if (!comm::is_count(values[Samples]) || !grew(counts_in(values, Counts)) || !is_flag)
+    if (!comm::is_count(values[SampleCount]) || !grew(counts_in(values, Counts)) || !is_flag)
       throw comm::told_wrong(channel.rank(), "reports of steps",
-                             fmt::format("{} samples, counts of {}, and a stop of {}", values[Samples],
+                             fmt::format("{} samples, counts of {}, and a stop of {}", values[SampleCount],
                                          fmt::join(counts_in(values, Counts), " and "), values[Stop]));
     auto turn = gate_.take({exchange::AsyncEvent::Kind::Report, exchange::AsyncEvent::kNoUnit, worker, use});
     co_await turn;
     add(worker, use, values);
-    so_far->samples += static_cast<std::int64_t>(values[Samples]);
-    so_far->steps += values[Samples] > 0;
+    so_far->samples += static_cast<std::int64_t>(values[SampleCount]);
+    so_far->steps += values[SampleCount] > 0;
     values.assign(kSize, 0.0);
     values[AllSamples] = totals_.samples;
     values[AllLoss] = totals_.loss_sum;
@@ -86,7 +86,7 @@ task::Task<void> ProgressTracker::receive(int worker, Loss* so_far) {
 }
 
 void ProgressTracker::add(int worker, std::int64_t number, const std::vector<double>& report) {
-  totals_.samples += report[Samples];
+  totals_.samples += report[SampleCount];
   totals_.loss_sum += report[LossSum];
   for (std::size_t i = 0; i < model::kMostCounts; ++i) totals_.counts[i] += report[Counts + i];
   const bool asked = !totals_.stop && report[Stop] != 0;
@@ -115,7 +115,7 @@ task::Task<void> ProgressTracker::exchange(std::vector<double>* values) {
 task::Task<void> ProgressTracker::report(StepReduction::LocalStatus mine, std::int64_t samples,
                                          Totals* totals) {
   std::vector<double> values(kSize);
-  values[Samples] = static_cast<double>(samples);
+  values[SampleCount] = static_cast<double>(samples);
   values[LossSum] = mine.loss_sum;
   std::copy(mine.counts.begin(), mine.counts.end(), values.begin() + Counts);
   values[Stop] = mine.stop ? 1 : 0;

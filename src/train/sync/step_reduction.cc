@@ -9,7 +9,7 @@ namespace taxon::train {
 namespace {
 
 /// Of all values that travel; then the task's counts; then, where they are carried, divergences.
-enum Value { Stop, LossSum, Exposed, TotalCount };
+enum Value { AnyStop, LossTotal, Exposed, TotalCount };
 enum DivergenceValue { Ranks, TheRank, Losses, TheBucket, DivergenceCount };
 
 std::size_t size_of(StepReduction::Carries carries, std::size_t counts) {
@@ -37,8 +37,8 @@ task::Task<void> StepReduction::cast(LocalStatus mine, GlobalStatus* result) {
   const auto counts = values.subspan(TotalCount, counts_);
   const auto diverged = values.subspan(TotalCount + counts_);
   const Divergence divergence = mine.divergence ? *mine.divergence : Divergence();
-  values[Stop] = mine.stop ? 1 : 0;
-  values[LossSum] = mine.loss_sum;
+  values[AnyStop] = mine.stop ? 1 : 0;
+  values[LossTotal] = mine.loss_sum;
   values[Exposed] = mine.exposed_seconds;
   std::copy_n(mine.counts.begin(), counts_, counts.begin());
   if (carries_ == Carries::Divergences) {
@@ -51,7 +51,7 @@ task::Task<void> StepReduction::cast(LocalStatus mine, GlobalStatus* result) {
     comm::Call call{values_.bytes(), DType::Float64, kVoteUnit};
     co_await row_->run(group_, call);
   }
-  *result = {.stop = values[Stop] > 0, .loss_sum = values[LossSum], .exposed_seconds = values[Exposed]};
+  *result = {.stop = values[AnyStop] > 0, .loss_sum = values[LossTotal], .exposed_seconds = values[Exposed]};
   std::copy(counts.begin(), counts.end(), result->counts.begin());
   if (carries_ == Carries::Divergences)
     result->divergence = {diverged[Ranks], diverged[TheRank], diverged[Losses], diverged[TheBucket]};

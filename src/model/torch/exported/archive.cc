@@ -8,7 +8,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/error.h"
+#include "model/torch/exported/fail.h"
 
 namespace taxon::model::exported {
 namespace {
@@ -16,8 +16,6 @@ namespace {
 constexpr std::size_t kBlock = 64 << 10;
 constexpr std::size_t kPiece = 16 << 20;  // memory that is asked for before bytes for it were seen
 constexpr std::string_view kUnread = "data/sample_inputs/";  // a pickle
-
-[[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
 
 /// libarchive's reader of a zip.
 class ZipReader {

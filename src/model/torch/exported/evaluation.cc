@@ -5,7 +5,7 @@
 namespace taxon::model::exported {
 namespace {
 
-constexpr ModeArgument kRows[] = {
+constexpr ModeArgument kModeArguments[] = {
     {"train", true, ""},                        // dropout and its like, lstm, gru
     {"training", true, "running_mean"},         // batch_norm, native_batch_norm; rrelu
     {"use_input_stats", true, "running_mean"},  // instance_norm
@@ -34,9 +34,9 @@ std::optional<std::size_t> dropout_argument(const c10::FunctionSchema& schema) {
 }
 
 const ModeArgument* mode_argument(std::string_view name) {
-  const auto* row =
-      std::find_if(std::begin(kRows), std::end(kRows), [&](const ModeArgument& r) { return r.name == name; });
-  return row == std::end(kRows) ? nullptr : row;
+  const auto* row = std::find_if(std::begin(kModeArguments), std::end(kModeArguments),
+                                 [&](const ModeArgument& r) { return r.name == name; });
+  return row == std::end(kModeArguments) ? nullptr : row;
 }
 
 }  // namespace taxon::model::exported

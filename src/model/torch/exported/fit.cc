@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/error.h"
+#include "model/torch/exported/fail.h"
 #include "model/torch/exported/weights.h"
 
 namespace taxon::model::exported {
 namespace {
-
-[[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
 
 /// "batch, 1, 28, 28" as a list.
 std::vector<std::string> batch_of(const std::vector<std::int64_t>& extents) {

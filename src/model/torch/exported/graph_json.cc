@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
+#include "model/torch/exported/fail.h"
 
 namespace taxon::model::exported {
 namespace {
@@ -20,8 +20,6 @@ using nlohmann::json;
 constexpr std::int64_t kMajor = 8;
 /// What torch.export.export gives, and what run_decompositions() makes of it.
 constexpr std::string_view kWhole = "TRAINING", kDecomposed = "ATEN";
-
-[[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
 
 json parse(const std::string& text, std::string_view what) {
   json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/torch/chain_network.h"
+#include "model/torch/exported/fail.h"
 #include "model/torch/exported/fit.h"
 #include "model/torch/exported/interpreter.h"
 #include "model/torch/exported/program.h"
@@ -16,10 +17,9 @@
 namespace taxon::model {
 namespace {
 
+using exported::fail;
 using exported::Graph;
 using exported::TensorMeta;
-
-[[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
 
 /// A program out of a file of torch.export.
 class ExportedNetwork final : public ChainNetwork {

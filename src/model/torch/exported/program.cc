@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "model/torch/exported/archive.h"
+#include "model/torch/exported/fail.h"
 #include "model/torch/exported/graph_json.h"
 #include "model/torch/exported/weights.h"
 
@@ -13,8 +13,6 @@ namespace {
 constexpr const char* kModels = "models/";
 constexpr const char* kWeights = "data/weights/";
 constexpr const char* kConstants = "data/constants/";
-
-[[noreturn]] void fail(const std::string& why) { throw Error(ErrorKind::Data, why); }
 
 /// The one program's name in the archive.
 std::string name_in(const Archive& archive) {

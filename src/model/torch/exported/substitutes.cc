@@ -30,7 +30,7 @@ at::Tensor attention(const at::Tensor& query, at::Tensor key, at::Tensor value, 
   return weights.matmul(value);
 }
 
-constexpr OwnOperator kRows[] = {
+constexpr OwnOperator kSubstitutes[] = {
     {"torch.ops.aten.scaled_dot_product_attention.default",
      "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
      "float "
@@ -51,6 +51,6 @@ constexpr OwnOperator kRows[] = {
 
 }  // namespace
 
-std::span<const OwnOperator> substitute_operators() { return kRows; }
+std::span<const OwnOperator> substitute_operators() { return kSubstitutes; }
 
 }  // namespace taxon::model::exported

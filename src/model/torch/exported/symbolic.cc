@@ -45,7 +45,7 @@ void combine(Stack& stack) {
   combine(stack, Operation(), Operation());
 }
 
-constexpr OwnOperator kRows[] = {
+constexpr OwnOperator kSymbolic[] = {
     {"torch.ops.aten.sym_size.int", "aten::sym_size.int(Tensor self, int dim) -> int",
      [](Stack& stack) {
        const std::int64_t dimension = torch::jit::pop(stack).toInt();
@@ -112,6 +112,6 @@ constexpr OwnOperator kRows[] = {
 
 }  // namespace
 
-std::span<const OwnOperator> symbolic_operators() { return kRows; }
+std::span<const OwnOperator> symbolic_operators() { return kSymbolic; }
 
 }  // namespace taxon::model::exported
