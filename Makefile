@@ -34,10 +34,10 @@ test: deps ## build and run every test
 	@cmake --build build/dev$(suffix) -j $(JOBS)
 	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure
 
-test-torch: deps ## build and run the tests that libtorch takes part in, nothing else (TORCH=2.15: with that release of PyPI)
+test-torch: deps ## build and run the tests that libtorch takes part in, nothing else (TORCH=2.15: with that release of PyPI; WITHOUT=regex: but these)
 	@$(call configure,dev)
 	@cmake --build build/dev$(suffix) -j $(JOBS) --target model_test exported_test train_torch_test taxon
-	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure --no-tests=error -L '^(model|exported|train_torch)$$'
+	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure --no-tests=error -L '^(model|exported|train_torch)$$' -E '$(or $(WITHOUT),^$$)'
 
 install: build ## install program, libraries, headers and CMake packages under PREFIX=/usr/local
 	@cmake --install build/release$(suffix) --prefix $(PREFIX)

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "control/clock.h"
 #include "control/connection.h"
 #include "control/handshake.h"
 #include "control/session.h"

@@ -19,20 +19,10 @@ constexpr std::chrono::milliseconds kGiveUpCheck(200);
 // Waits that are younger are the normal course of a step.
 constexpr double kWorthReporting = 2;
 
-std::int64_t nanoseconds(Clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 Message plain(const char* type) { return {{{"type", type}}, {}}; }
 
 Message abort_message(ErrorKind kind, const std::string& message) {
   return {{{"type", "abort"}, {"kind", to_string(kind)}, {"message", clipped(message)}}, {}};
-}
-
-Error rendezvous_error(const std::string& message) {
-  return Error(ErrorKind::Rendezvous, message, {.operation = "rendezvous"});
 }
 
 }  // namespace

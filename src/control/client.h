@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "control/clock.h"
 #include "control/clock_estimate.h"
 #include "control/connector.h"
 #include "control/diagnose.h"

@@ -17,10 +17,6 @@ constexpr std::chrono::milliseconds kLongestPause(2000);
 constexpr auto kAttempt = std::chrono::seconds(8);
 constexpr std::chrono::milliseconds kLookupCheck(5);
 
-Error rendezvous_error(const std::string& why, ErrorKind kind = ErrorKind::Rendezvous) {
-  return Error(kind, why, {.operation = "rendezvous"});
-}
-
 /// `host`, or `other` where that means nothing.
 Resolution look_up_either(const std::function<Resolution(const std::string&, std::uint16_t)>& resolver,
                           const std::string& host, const std::string& other, std::uint16_t port) {

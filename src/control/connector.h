@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "control/clock.h"
 #include "control/connection.h"
 #include "control/handshake.h"
 #include "control/session.h"

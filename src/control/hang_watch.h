@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "control/clock.h"
 #include "control/diagnose.h"
-#include "control/socket.h"
 
 namespace taxon::control {
 

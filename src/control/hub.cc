@@ -21,12 +21,6 @@ constexpr std::size_t kMaxReportHead = std::size_t{1} << 20;
 // What a rank has open beside its connections: libraries, data, outputs.
 constexpr rlim_t kOtherFiles = 64;
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-Error rendezvous_error(const std::string& message) {
-  return Error(ErrorKind::Rendezvous, message, {.operation = "rendezvous"});
-}
-
 Message refused(const Error& error) {
   Message message{
       {{"type", "refused"}, {"kind", to_string(error.kind())}, {"message", clipped(error.what())}}, {}};

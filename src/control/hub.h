@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "control/acceptor.h"
+#include "control/clock.h"
 #include "control/hang_watch.h"
 #include "control/liveness.h"
 #include "control/session.h"

@@ -12,14 +12,8 @@ namespace {
 // Somebody who lost a connection may say so before the kernel tells of the death that caused it.
 constexpr std::chrono::milliseconds kEchoTime(300);
 
-std::int64_t nanoseconds(Clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
 // A rank asks for eight at once while it joins.
 constexpr std::size_t kQuickPings = 64;
-
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 /// Failures that are usually the consequence of somebody else's.
 bool is_echo(ErrorKind kind) {

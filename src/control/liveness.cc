@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace taxon::control {
-namespace {
-
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-}  // namespace
-
 void Liveness::add(Rank rank, Clock::time_point now) {
   ranks_[rank] = {now, State::Heard};
   if (!last_check_) last_check_ = now;

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "control/clock.h"
 #include "control/event.h"
-#include "control/socket.h"
 #include "control/timeouts.h"
 
 namespace taxon::control {

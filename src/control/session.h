@@ -21,6 +21,11 @@
 
 namespace taxon::control {
 
+/// What ends a join.
+inline Error rendezvous_error(const std::string& why, ErrorKind kind = ErrorKind::Rendezvous) {
+  return Error(kind, why, {.operation = "rendezvous"});
+}
+
 struct JoinOptions {
   Rank rank;
   int world_size = 1;

@@ -10,8 +10,6 @@
 
 namespace taxon::control {
 
-using Clock = std::chrono::steady_clock;
-
 /// An open file descriptor, closed when destroyed.
 class Fd {
  public:

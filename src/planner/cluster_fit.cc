@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "planner/measured.h"
 
 namespace taxon::planner {
 namespace {
@@ -21,12 +22,6 @@ constexpr double kLeastBurst = 32 << 10;
 /// Of the processor time that a piece of a stream costs: what of it its bytes cost at least.
 constexpr double kLeastShareOfBytes = 0.2;
 
-double median(std::vector<double> values) {
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Four digits: what is beyond is noise.
 double rounded(double value) {
   if (value <= 0) return 0;
@@ -38,7 +33,7 @@ template <class Items, class Figure>
 double median_of(const Items& items, Figure figure) {
   std::vector<double> values;
   for (const auto& item : items) values.push_back(figure(item));
-  return rounded(median(std::move(values)));
+  return rounded(measured(std::move(values)).median);
 }
 
 struct Handling {

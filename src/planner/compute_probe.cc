@@ -6,16 +6,18 @@
 #include <limits>
 #include <vector>
 
+#include "comm/rows/segments.h"
 #include "comm/sum.h"
 #include "optim/rule.h"
 #include "planner/blas_speed.h"
+#include "planner/measured.h"
 #include "tensor/arena.h"
 
 namespace taxon::planner {
 namespace {
 
-/// What a collective sums at a time, and what an update takes at a time.
-constexpr std::size_t kSegment = std::size_t{128} << 10, kUpdateElements = 256 * 1024;
+/// What an update takes at a time.
+constexpr std::size_t kUpdateElements = 256 * 1024;
 /// Gradients that no cache holds, and some that share the last cache with whatever else a step touches.
 constexpr std::size_t kArenaElements = std::size_t{8} << 20, kCachedElements = std::size_t{256} << 10;
 
@@ -67,8 +69,8 @@ class Walk {
 };
 
 Bandwidth sum_speed(double seconds, const tensor::Arena& gradients) {
-  tensor::Arena received(DType::Float32, kSegment / sizeof(float));
-  Walk walk(kSegment / sizeof(float), gradients.size());
+  tensor::Arena received(DType::Float32, comm::kSegmentBytes / sizeof(float));
+  Walk walk(comm::kSegmentBytes / sizeof(float), gradients.size());
   return bytes_per_second(seconds, [&] {
     const View target = gradients.bytes(walk.next());
     const ConstView sources[] = {target, received.bytes()};
@@ -79,7 +81,7 @@ Bandwidth sum_speed(double seconds, const tensor::Arena& gradients) {
 
 Bandwidth copy_speed(double seconds, const tensor::Arena& gradients) {
   tensor::Arena other(DType::Float32, gradients.size());
-  Walk walk(kSegment / sizeof(float), gradients.size());
+  Walk walk(comm::kSegmentBytes / sizeof(float), gradients.size());
   return bytes_per_second(seconds, [&] {
     const Range range = walk.next();
     comm::copy_into(gradients.bytes(range), other.bytes(range));
@@ -116,9 +118,7 @@ task::Task<double> probe_launch(comm::Runtime* runtime) {
     co_await tensor::run(runtime->device, runtime->pending(), tensor::Stream::Compute, std::move(nothing));
     seconds.push_back(to_seconds(runtime->executor().now() - begin));
   }
-  auto middle = seconds.begin() + kKernels / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  co_return *middle;
+  co_return measured(std::move(seconds)).median;
 }
 
 ComputeFigures probe_compute(double seconds, int threads) {

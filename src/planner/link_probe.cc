@@ -5,14 +5,16 @@
 #include <ctime>
 
 #include "comm/in_flight.h"
+#include "comm/rows/segments.h"
+#include "planner/measured.h"
 
 namespace taxon::planner {
 namespace {
 
+using comm::kSegmentBytes;
 using task::Task;
 
-/// What a ring sends at a time, and as many of them as keep a link busy.
-constexpr std::size_t kSegment = std::size_t{128} << 10, kAhead = 8;
+constexpr std::size_t kAhead = 8;   // segments that keep a link busy
 constexpr std::size_t kTrial = 16;  // segments
 constexpr std::size_t kSmall = 8;   // bytes
 constexpr std::size_t kDrops = 64, kDropBytes = 8 << 10;
@@ -27,15 +29,9 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
 /// What one end does in a stream of `count` messages of `size` bytes, and how it went.
 struct Stream {
-  std::size_t count = 0, size = kSegment;
+  std::size_t count = 0, size = kSegmentBytes;
   bool sends = false, receives = false;
   std::vector<double> arrivals;  // when each message was there
   double processor = 0;          // time of this end
@@ -53,7 +49,7 @@ class Pair {
         peer_(group.global(leads_ ? second : first)),
         tag_(
             group.begin(net::Operation::User, static_cast<std::uint32_t>(first * group.size() + second + 1))),
-        memory_(2 * kAhead * kSegment) {
+        memory_(2 * kAhead * kSegmentBytes) {
     figures_.from = group.global(first).value();
     figures_.to = group.global(second).value();
   }
@@ -66,7 +62,9 @@ class Pair {
     ++tag_.round;
     return tag_;
   }
-  View buffer(std::size_t place, std::size_t size) { return View(memory_.data() + place * kSegment, size); }
+  View buffer(std::size_t place, std::size_t size) {
+    return View(memory_.data() + place * kSegmentBytes, size);
+  }
   /// The other end's number, as it gives it, and this one's to it.
   Task<double> trade(double mine);
   Task<void> bounce(int rounds);
@@ -189,12 +187,12 @@ Task<void> Pair::measure_interval() {
 Task<void> Pair::measure_streams(double seconds) {
   Stream trial{.count = kTrial, .sends = leads_, .receives = !leads_};
   co_await stream(&trial);
-  auto told = trade(leads_ ? 0 : std::max(32.0, seconds * trial.rate() / kSegment));
+  auto told = trade(leads_ ? 0 : std::max(32.0, seconds * trial.rate() / kSegmentBytes));
   double count = co_await told;
-  if (!leads_) count = std::max(32.0, seconds * trial.rate() / kSegment);
+  if (!leads_) count = std::max(32.0, seconds * trial.rate() / kSegmentBytes);
   Stream one{.count = static_cast<std::size_t>(count), .sends = leads_, .receives = !leads_};
   co_await stream(&one);
-  const double bytes = static_cast<double>(one.count * kSegment);
+  const double bytes = static_cast<double>(one.count * kSegmentBytes);
   auto rate = trade(leads_ ? 0 : one.rate());
   const double theirs = co_await rate;
   figures_.bandwidth = leads_ ? theirs : one.rate();
@@ -225,25 +223,25 @@ Task<void> Pair::measure_burst() {
     const double theirs = co_await trade(found);
     ahead.push_back(std::max(0.0, leads_ ? theirs : found));
   }
-  figures_.burst = median(std::move(ahead));
+  figures_.burst = measured(std::move(ahead)).median;
 }
 
 /// How much of what is sent in one go is taken over at once.
 Task<void> Pair::measure_buffered() {
-  Stream all{.count = static_cast<std::size_t>(kMostBuffered) / kSegment};
+  Stream all{.count = static_cast<std::size_t>(kMostBuffered) / kSegmentBytes};
   const net::Tag tag = next_tag();
   double done = 0;
   comm::InFlight<net::SendOp> sends(all.count);
   comm::InFlight<net::RecvOp> receives(all.count);
-  std::vector<std::byte> place(all.count * kSegment);
+  std::vector<std::byte> place(all.count * kSegmentBytes);
   for (std::size_t i = 0; i < all.count; ++i) {
     net::Tag own = tag;
     own.sequence += static_cast<std::uint32_t>(i) + 1;
-    const View bytes(place.data() + i * kSegment, kSegment);
+    const View bytes(place.data() + i * kSegmentBytes, kSegmentBytes);
     if (!leads_) receives.start(i, transport_, peer_, own, bytes, DType::UInt8);
     if (!leads_) continue;
     sends.start(i, transport_, peer_, own, bytes, DType::UInt8);
-    if (sends.at(i)->done() && done == static_cast<double>(i * kSegment)) done += kSegment;
+    if (sends.at(i)->done() && done == static_cast<double>(i * kSegmentBytes)) done += kSegmentBytes;
   }
   for (std::size_t i = 0; i < all.count; ++i) {
     net::Op* own = leads_ ? static_cast<net::Op*>(sends.at(i)) : receives.at(i);
@@ -278,8 +276,8 @@ class Crowd {
         next_(group.global((group.rank() + 1) % group.size())),
         before_(group.global((group.rank() + group.size() - 1) % group.size())),
         tag_(group.begin(net::Operation::User, 0)),
-        out_(kPlaces * kSegment, std::byte{1}),
-        in_(kPlaces * kSegment, std::byte{1}) {}
+        out_(kPlaces * kSegmentBytes, std::byte{1}),
+        in_(kPlaces * kSegmentBytes, std::byte{1}) {}
 
   /// Of a byte sent and one received.
   Task<double> run(std::size_t count) {
@@ -290,9 +288,9 @@ class Crowd {
       if (i >= count) return;
       net::Tag tag = tag_;
       tag.sequence += static_cast<std::uint32_t>(i) + 1;
-      const std::size_t place = i % kPlaces * kSegment;
-      receives.start(i, transport, before_, tag, View(in_.data() + place, kSegment), DType::UInt8);
-      sends.start(i, transport, next_, tag, View(out_.data() + place, kSegment), DType::UInt8);
+      const std::size_t place = i % kPlaces * kSegmentBytes;
+      receives.start(i, transport, before_, tag, View(in_.data() + place, kSegmentBytes), DType::UInt8);
+      sends.start(i, transport, next_, tag, View(out_.data() + place, kSegmentBytes), DType::UInt8);
     };
     const double begun = thread_seconds();
     for (std::size_t i = 0; i < kAhead; ++i) start(i);
@@ -303,7 +301,7 @@ class Crowd {
       co_await *send;
       start(i + kAhead);
     }
-    co_return (thread_seconds() - begun) / static_cast<double>(count * kSegment);
+    co_return (thread_seconds() - begun) / static_cast<double>(count * kSegmentBytes);
   }
 
  private:
@@ -321,7 +319,7 @@ Task<double> probe_crowd(comm::Communicator* group, double bandwidth, double sec
   constexpr double kFewest = 64, kMost = 2048;
   Crowd crowd(*group);
   co_return co_await crowd.run(static_cast<std::size_t>(
-      std::clamp(seconds * bandwidth / static_cast<double>(kSegment), kFewest, kMost)));
+      std::clamp(seconds * bandwidth / static_cast<double>(kSegmentBytes), kFewest, kMost)));
 }
 
 Task<LinkFigures> probe_link(comm::Communicator* group, int first, int second, double seconds) {

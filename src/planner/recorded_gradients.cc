@@ -1,11 +1,11 @@
 #include "planner/recorded_gradients.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "planner/measured.h"
 
 namespace taxon::planner {
 namespace {
@@ -73,9 +73,7 @@ RecordedGradient record_gradient(model::Model& model, const data::Dataset& train
       values[i] -= static_cast<float>(plan.learning_rate.base) * gradient[i];
   }
   model.unbind();
-  auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  recorded.seconds = *middle;
+  recorded.seconds = measured(std::move(seconds)).median;
   return recorded;
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "exchange/kernels.h"
+
 namespace taxon::exchange {
 namespace {
-
-constexpr std::size_t kLineElements = 64;
 
 std::size_t aligned(std::size_t elements) {
   return (elements + kLineElements - 1) / kLineElements * kLineElements;
