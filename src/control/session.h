@@ -21,7 +21,7 @@
 
 namespace taxon::control {
 
-/// What ends a join.
+/// What ends a join: of operation "rendezvous"; of another kind where the cause is not the rendezvous itself.
 inline Error rendezvous_error(const std::string& why, ErrorKind kind = ErrorKind::Rendezvous) {
   return Error(kind, why, {.operation = "rendezvous"});
 }
