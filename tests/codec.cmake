@@ -1,4 +1,4 @@
-taxon_test(codec SHARDS 2 DEPS codec)
+taxon_test(codec SHARDS 2 UNITY 7 DEPS codec)
 target_compile_definitions(codec_test PRIVATE TAXON_CODEC_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/codec/fuzz/corpus")
 
 # Decoders under libFuzzer, which is clang's: `ninja codec_fuzz`, then `bin/codec_fuzz tests/codec/fuzz/corpus`. Not a part of

@@ -1,1 +1,1 @@
-taxon_test(comm SHARDS 2 DEPS comm)
+taxon_test(comm SHARDS 2 UNITY 6 DEPS comm)

@@ -1,1 +1,1 @@
-taxon_test(data DEPS data LIBS ZLIB::ZLIB TurboJPEG::turbojpeg PNG::PNG LibArchive::LibArchive)
+taxon_test(data UNITY 6 DEPS data LIBS ZLIB::ZLIB TurboJPEG::turbojpeg PNG::PNG LibArchive::LibArchive)

@@ -1,2 +1,2 @@
-taxon_test(faults DEPS faults)
+taxon_test(faults UNITY 4 DEPS faults)
 target_compile_definitions(faults_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

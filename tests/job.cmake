@@ -1,2 +1,2 @@
-taxon_test(job DEPS job)
+taxon_test(job UNITY 3 DEPS job)
 target_compile_definitions(job_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

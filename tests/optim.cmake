@@ -1,1 +1,1 @@
-taxon_test(optim DEPS optim)
+taxon_test(optim UNITY 5 DEPS optim)

@@ -1,1 +1,1 @@
-taxon_test(parallel DEPS parallel)
+taxon_test(parallel UNITY 6 DEPS parallel)

@@ -1,1 +1,1 @@
-taxon_test(planner DEPS planner LIBS nlohmann_json::nlohmann_json)
+taxon_test(planner UNITY 5 DEPS planner LIBS nlohmann_json::nlohmann_json)

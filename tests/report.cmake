@@ -1,2 +1,2 @@
-taxon_test(report DEPS report LIBS nlohmann_json::nlohmann_json)
+taxon_test(report UNITY 10 DEPS report LIBS nlohmann_json::nlohmann_json)
 target_compile_definitions(report_test PRIVATE TAXON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

@@ -1,1 +1,1 @@
-taxon_test(task DEPS task)
+taxon_test(task UNITY 5 DEPS task)

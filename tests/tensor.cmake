@@ -1,1 +1,1 @@
-taxon_test(tensor DEPS tensor)
+taxon_test(tensor UNITY 3 DEPS tensor)

@@ -71,25 +71,22 @@ std::vector<FolderName> complete_ones(const data::Storage& storage, const std::s
 
 // --- reading -------------------------------------------------------------------------------------------
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ErrorKind::Checkpoint, path + ": " + what, {{}, "read checkpoint", path});
-}
-
 std::vector<std::byte> read_file(const data::Storage& storage, const std::string& path) {
   try {
     return storage.read(path);
   } catch (const Error& error) {
     throw Error(ErrorKind::Checkpoint, error.what(), {{}, "read checkpoint", path});
   } catch (const std::bad_alloc&) {
-    fail(path, "is larger than this machine's memory");
+    fail_checkpoint(path, "is larger than this machine's memory");
   } catch (const std::length_error&) {
-    fail(path, "is larger than any memory");
+    fail_checkpoint(path, "is larger than any memory");
   }
 }
 
 Manifest manifest_of(const data::Storage& storage, const std::string& path) {
   const std::string file = path + "/" + kManifest;
-  if (!storage.exists(file)) fail(path, fmt::format("is no complete checkpoint: it has no {}", kManifest));
+  if (!storage.exists(file))
+    fail_checkpoint(path, fmt::format("is no complete checkpoint: it has no {}", kManifest));
   return read_manifest(view(read_file(storage, file)), file);
 }
 
@@ -129,15 +126,17 @@ std::vector<std::byte> read_verified(const data::Storage& storage, const std::st
                                      const Manifest& manifest, const std::string& name) {
   auto entry = manifest.files.find(name);
   std::string file = path + "/" + name;
-  if (entry == manifest.files.end()) fail(path + "/" + kManifest, "is damaged: it does not list " + name);
-  if (!storage.exists(file)) fail(file, "is missing; resume from an older checkpoint");
+  if (entry == manifest.files.end())
+    fail_checkpoint(path + "/" + kManifest, "is damaged: it does not list " + name);
+  if (!storage.exists(file)) fail_checkpoint(file, "is missing; resume from an older checkpoint");
   std::vector<std::byte> bytes = read_file(storage, file);
   if (bytes.size() != entry->second.bytes)
-    fail(file, fmt::format("is cut short or of another checkpoint: it has {} bytes instead of {}; resume "
-                           "from an older checkpoint",
-                           bytes.size(), entry->second.bytes));
+    fail_checkpoint(
+        file, fmt::format("is cut short or of another checkpoint: it has {} bytes instead of {}; resume "
+                          "from an older checkpoint",
+                          bytes.size(), entry->second.bytes));
   if (hash_text(view(bytes)) != entry->second.hash)
-    fail(file, "is damaged: its hash is not the manifest's; resume from an older checkpoint");
+    fail_checkpoint(file, "is damaged: its hash is not the manifest's; resume from an older checkpoint");
   return bytes;
 }
 
@@ -247,7 +246,7 @@ std::optional<Found> load_newest(const data::Storage& storage, const std::string
     const std::string path = home(folder) + "/" + name.text();
     try {
       if (weights == Weights::Finite && !manifest_of(storage, path).finite)
-        fail(path, "has weights that are not finite; on_divergence: ignore goes on with them");
+        fail_checkpoint(path, "has weights that are not finite; on_divergence: ignore goes on with them");
       return Found{path, load(storage, path), std::move(passed_over)};
     } catch (const NewerFormat&) {
       throw;
@@ -266,9 +265,10 @@ Found load_step(const data::Storage& storage, const std::string& folder, std::in
   if (found == names.rend()) {
     std::vector<std::int64_t> steps;
     for (FolderName name : names) steps.push_back(name.step);
-    fail(home(folder), steps.empty() ? fmt::format("has no checkpoint of step {}, and no other", step)
-                                     : fmt::format("has no checkpoint of step {}: there are those of {}",
-                                                   step, fmt::join(steps, ", ")));
+    fail_checkpoint(home(folder), steps.empty()
+                                      ? fmt::format("has no checkpoint of step {}, and no other", step)
+                                      : fmt::format("has no checkpoint of step {}: there are those of {}",
+                                                    step, fmt::join(steps, ", ")));
   }
   const std::string path = home(folder) + "/" + found->text();
   return {path, load(storage, path), {}};
@@ -278,8 +278,8 @@ Checkpoint load(const data::Storage& storage, const std::string& path) {
   const Manifest manifest = manifest_of(storage, path);
   constexpr std::size_t kFilesOfAll = 3;  // the plan, the weights, the optimiser's state
   if (manifest.files.size() != kFilesOfAll + static_cast<std::size_t>(manifest.world_size))
-    fail(path, fmt::format("is damaged: its manifest lists {} files for a world size of {}",
-                           manifest.files.size(), manifest.world_size));
+    fail_checkpoint(path, fmt::format("is damaged: its manifest lists {} files for a world size of {}",
+                                      manifest.files.size(), manifest.world_size));
   Checkpoint checkpoint{.taxon_version = manifest.taxon_version,
                         .seed = manifest.seed,
                         .world_size = manifest.world_size,
@@ -296,7 +296,7 @@ Checkpoint load(const data::Storage& storage, const std::string& path) {
   for (int rank = 0; rank < manifest.world_size; ++rank)
     checkpoint.per_rank.push_back(tensors(rank_file(static_cast<std::size_t>(rank))));
   if (model_hash(checkpoint.weights) != manifest.model_hash)
-    fail(path, "is damaged: its weights are not of the model that its manifest names");
+    fail_checkpoint(path, "is damaged: its weights are not of the model that its manifest names");
   return checkpoint;
 }
 
@@ -308,7 +308,7 @@ void require_same_model(const std::vector<LogicalTensor>& weights, const std::ve
   std::size_t more = all.size() - std::min(kShown, all.size());
   all.resize(all.size() - more);
   if (more > 0) all.push_back(fmt::format("and {} more", more));
-  fail(path, fmt::format("is a checkpoint of another model: {}", fmt::join(all, "; ")));
+  fail_checkpoint(path, fmt::format("is a checkpoint of another model: {}", fmt::join(all, "; ")));
 }
 
 std::string model_hash(const std::vector<LogicalTensor>& weights) {

@@ -28,23 +28,20 @@ std::string hash_of(const Json& json) {
   return hash_text(as_const_view(std::span<const char>(text)));
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(ErrorKind::Checkpoint, path + ": " + what, {{}, "read checkpoint", path});
-}
-
 Json parse(ConstView text, const std::string& path) {
   if (text.size() > kMostBytes)
-    fail(path, fmt::format("is no manifest of a Taxon checkpoint: it has {} bytes, and {} are allowed",
-                           text.size(), kMostBytes));
+    fail_checkpoint(path,
+                    fmt::format("is no manifest of a Taxon checkpoint: it has {} bytes, and {} are allowed",
+                                text.size(), kMostBytes));
   auto* first = reinterpret_cast<const char*>(text.data());
   auto check = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMostDepth) fail(path, "is damaged: it is nested too deeply");
+    if (depth > kMostDepth) fail_checkpoint(path, "is damaged: it is nested too deeply");
     return true;
   };
   try {
     return Json::parse(first, first + text.size(), check);
   } catch (const Json::exception&) {
-    fail(path, "is cut short or damaged: it is no JSON; resume from an older checkpoint");
+    fail_checkpoint(path, "is cut short or damaged: it is no JSON; resume from an older checkpoint");
   }
 }
 
@@ -52,7 +49,7 @@ Json parse(ConstView text, const std::string& path) {
 void require_format(const Json& json, const std::string& path) {
   if (!json.is_object() || json.value("format", Json()) != kFormat || !json.contains("format_version") ||
       !json["format_version"].is_number_integer())
-    fail(path, "is no manifest of a Taxon checkpoint");
+    fail_checkpoint(path, "is no manifest of a Taxon checkpoint");
   auto version = json["format_version"].get<std::int64_t>();
   if (version > kFormatVersion)
     throw NewerFormat(
@@ -66,7 +63,7 @@ void require_format(const Json& json, const std::string& path) {
 void require_own_hash(Json json, const std::string& path) {
   Json stored = json.value(kOwnHash, Json());
   json.erase(kOwnHash);
-  if (stored != hash_of(json)) fail(path, "is damaged: it does not match its own hash");
+  if (stored != hash_of(json)) fail_checkpoint(path, "is damaged: it does not match its own hash");
 }
 
 /// A whole number from `least` to `most`; nothing that would have to be converted.
@@ -76,18 +73,23 @@ std::int64_t whole(const Json& json, const char* key, std::int64_t least, std::i
   const bool fits =
       value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= INT64_MAX);
   if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
-    fail(path, fmt::format("is damaged: {} is {}, and must be a whole number from {} to {}", key,
-                           value.dump(), least, most));
+    fail_checkpoint(path, fmt::format("is damaged: {} is {}, and must be a whole number from {} to {}", key,
+                                      value.dump(), least, most));
   return value.get<std::int64_t>();
 }
 
 std::uint64_t unsigned_number(const Json& json, const char* key, const std::string& path) {
   const Json& value = json.at(key);
-  if (!value.is_number_unsigned()) fail(path, fmt::format("is damaged: {} is {}", key, value.dump()));
+  if (!value.is_number_unsigned())
+    fail_checkpoint(path, fmt::format("is damaged: {} is {}", key, value.dump()));
   return value.get<std::uint64_t>();
 }
 
 }  // namespace
+
+void fail_checkpoint(const std::string& path, const std::string& what) {
+  throw Error(ErrorKind::Checkpoint, path + ": " + what, {{}, "read checkpoint", path});
+}
 
 std::string hash_text(ConstView bytes) {
   return fmt::format("{:016x}", XXH64(bytes.data(), bytes.size(), 0));
@@ -129,11 +131,11 @@ Manifest read_manifest(ConstView text, const std::string& path) {
     manifest.steps = whole(json, "steps", 0, kMostSteps, path);
     manifest.samples = whole(json, "samples", 0, kMostSamples, path);
     if (json.contains("finite")) json.at("finite").get_to(manifest.finite);
-    if (!json.at("files").is_object()) fail(path, "is damaged: files is no object");
+    if (!json.at("files").is_object()) fail_checkpoint(path, "is damaged: files is no object");
     for (auto& [name, entry] : json.at("files").items())
       manifest.files[name] = {unsigned_number(entry, "bytes", path), entry.at("xxh64").get<std::string>()};
   } catch (const Json::exception& error) {
-    fail(path, std::string("is damaged: ") + error.what());
+    fail_checkpoint(path, std::string("is damaged: ") + error.what());
   }
   return manifest;
 }

@@ -34,6 +34,9 @@ class NewerFormat : public Error {
   using Error::Error;
 };
 
+/// Throws Error{Checkpoint}: "PATH: WHAT".
+[[noreturn]] void fail_checkpoint(const std::string& path, const std::string& what);
+
 std::string write_manifest(const Manifest& manifest);
 /// Throws Error{Checkpoint} that begins with `path`: cut short, damaged, with numbers that no run has, or
 /// (NewerFormat) of a newer format.

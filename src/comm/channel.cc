@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "comm/told.h"
 #include "net/describe.h"
 
@@ -30,8 +31,6 @@ struct Facts {
   std::uint32_t first_signal = 0;
   std::uint64_t meetings = 0;
 };
-
-std::size_t round_up(std::size_t size) { return (size + 63) / 64 * 64; }
 
 }  // namespace
 
@@ -85,7 +84,7 @@ task::Task<void> Channel::open(Communicator& group, net::Tag tag, const Call& ca
   if (!channel) channel = std::make_unique<Channel>(group, std::move(theirs), own.first, meetings, name);
   if (slot_bytes == 0) co_return;
 
-  std::size_t slot = round_up(slot_bytes);
+  std::size_t slot = round_to_line(slot_bytes);
   channel->region_ = transport.allocate(2 * slot);
   ++opening.round;
   channel->slots_ = co_await group.map_all(opening, channel->region_);

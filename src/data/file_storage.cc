@@ -15,19 +15,12 @@
 #include "base/failure.h"
 #include "data/abandoned.h"
 #include "data/storage.h"
+#include "data/storage_errors.h"
 
 namespace taxon::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail_read(const std::string& path, const std::string& reason) {
-  throw Error(ErrorKind::Data, fmt::format("{}: cannot be read: {}", path, reason), {{}, "read", path});
-}
-
-[[noreturn]] void fail_write(const std::string& path, const std::string& reason) {
-  throw Error(ErrorKind::Output, fmt::format("{}: cannot be written: {}", path, reason), {{}, "write", path});
-}
 
 /// A limit of the process or the machine is neither the data's nor the output folder's fault.
 void require_resources(const std::string& path, const char* operation, int error) {
@@ -36,14 +29,14 @@ void require_resources(const std::string& path, const char* operation, int error
   throw Error(why.kind(), why.what(), {{}, operation, path});
 }
 
-[[noreturn]] void fail_read(const std::string& path, int error) {
+[[noreturn]] void fail_system_read(const std::string& path, int error) {
   require_resources(path, "read", error);
-  fail_read(path, std::string(std::strerror(error)));
+  fail_read(path, std::strerror(error));
 }
 
-[[noreturn]] void fail_write(const std::string& path, int error) {
+[[noreturn]] void fail_system_write(const std::string& path, int error) {
   require_resources(path, "write", error);
-  fail_write(path, std::string(std::strerror(error)));
+  fail_write(path, std::strerror(error));
 }
 
 class File {
@@ -74,7 +67,7 @@ std::size_t read_up_to(const File& file, const std::string& path, std::uint64_t 
   while (done < out.size()) {
     ssize_t n = ::pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_read(path, errno);
+    if (n < 0) fail_system_read(path, errno);
     if (n == 0) break;
     done += static_cast<std::size_t>(n);
   }
@@ -99,7 +92,7 @@ bool sync(const File& file) {
 
 void sync_folder(const fs::path& folder, const std::string& path) {
   File file(folder.string(), O_RDONLY | O_DIRECTORY);
-  if (!file || !sync(file)) fail_write(path, errno);
+  if (!file || !sync(file)) fail_system_write(path, errno);
 }
 
 fs::path folder_of(const std::string& path) {
@@ -177,7 +170,7 @@ bool remove_if_abandoned(const fs::path& file) {
 std::vector<std::byte> FileStorage::read(const std::string& path) const {
   File file(path, O_RDONLY);
   struct stat info {};
-  if (!file || ::fstat(file.fd(), &info) != 0) fail_read(path, errno);
+  if (!file || ::fstat(file.fd(), &info) != 0) fail_system_read(path, errno);
   if (S_ISDIR(info.st_mode)) fail_read(path, "it is a folder");
   std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
   bytes.resize(read_up_to(file, path, 0, bytes));
@@ -187,7 +180,7 @@ std::vector<std::byte> FileStorage::read(const std::string& path) const {
 std::vector<std::byte> FileStorage::read_range(const std::string& path, std::uint64_t offset,
                                                std::size_t size) const {
   File file(path, O_RDONLY);
-  if (!file) fail_read(path, errno);
+  if (!file) fail_system_read(path, errno);
   std::vector<std::byte> bytes(size);
   std::size_t done = read_up_to(file, path, offset, bytes);
   if (done < size)
@@ -198,7 +191,7 @@ std::vector<std::byte> FileStorage::read_range(const std::string& path, std::uin
 
 std::uint64_t FileStorage::size(const std::string& path) const {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) fail_read(path, errno);
+  if (::stat(path.c_str(), &info) != 0) fail_system_read(path, errno);
   if (S_ISDIR(info.st_mode)) fail_read(path, "it is a folder");
   return static_cast<std::uint64_t>(info.st_size);
 }
@@ -214,7 +207,7 @@ std::vector<std::string> FileStorage::list(const std::string& folder) const {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     names.push_back(it->path().filename().string());
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
-    fail_read(folder, error.value());
+    fail_system_read(folder, error.value());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -224,17 +217,17 @@ void FileStorage::write_atomic(const std::string& path, ConstView bytes) {
   make_folders(folder, path);
   auto [name, fd] = open_beside(path);
   File file(fd);
-  if (!file) fail_write(path, errno);
+  if (!file) fail_system_write(path, errno);
   Temporary temporary(std::move(name));
   if (!write_all(file, bytes) || !sync(file) || !temporary.rename_to(path) || file.close() != 0)
-    fail_write(path, errno);  // its lock lasts until it has its name
+    fail_system_write(path, errno);  // its lock lasts until it has its name
   sync_folder(folder, path);
 }
 
 void FileStorage::append(const std::string& path, ConstView bytes) {
   make_folders(folder_of(path), path);
   File file(path, O_WRONLY | O_CREAT | O_APPEND);
-  if (!file || !write_all(file, bytes) || file.close() != 0) fail_write(path, errno);
+  if (!file || !write_all(file, bytes) || file.close() != 0) fail_system_write(path, errno);
 }
 
 void FileStorage::remove(const std::string& path) {

@@ -5,16 +5,13 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/storage_errors.h"
 
 namespace taxon::data {
 namespace {
 
 constexpr std::string_view kTest[] = {"test", "val", "validation"};
 constexpr std::string_view kValidation[] = {"validation", "val", "test"};
-
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::Data, fmt::format("{}: {}", path, why), {{}, "read", path});
-}
 
 bool is_folder(const Storage& storage, const std::string& path) { return !storage.list(path).empty(); }
 
@@ -30,16 +27,17 @@ std::string first_of(const Storage& storage, const std::string& folder,
 std::string file_of(const Storage& storage, const std::string& path, std::span<const std::string_view> names,
                     std::span<const std::string_view> endings) {
   if (!is_folder(storage, path)) {
-    if (!storage.exists(path)) fail(path, "there is no such file or folder");
+    if (!storage.exists(path)) fail_contents(path, "there is no such file or folder");
     return path;
   }
   std::string found = first_of(storage, path, names, endings);
-  if (found.empty()) fail(path, fmt::format("there is no {}{} in this folder", names[0], endings[0]));
+  if (found.empty())
+    fail_contents(path, fmt::format("there is no {}{} in this folder", names[0], endings[0]));
   return found;
 }
 
 std::string folder_of(const Storage& storage, const std::string& path) {
-  if (!is_folder(storage, path)) fail(path, "there is no such folder, or nothing in it");
+  if (!is_folder(storage, path)) fail_contents(path, "there is no such folder, or nothing in it");
   return path;
 }
 

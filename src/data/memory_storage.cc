@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/storage_errors.h"
 
 namespace taxon::data {
 namespace {
@@ -15,14 +16,6 @@ std::string normal(const std::string& path) {
   std::string text = std::filesystem::path(path).lexically_normal().string();
   if (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
-}
-
-[[noreturn]] void fail_read(const std::string& path, const std::string& reason) {
-  throw Error(ErrorKind::Data, fmt::format("{}: cannot be read: {}", path, reason), {{}, "read", path});
-}
-
-[[noreturn]] void fail_write(const std::string& path, const std::string& reason) {
-  throw Error(ErrorKind::Output, fmt::format("{}: cannot be written: {}", path, reason), {{}, "write", path});
 }
 
 }  // namespace

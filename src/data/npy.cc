@@ -9,21 +9,18 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/storage_errors.h"
 
 namespace taxon::data {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-[[noreturn]] void foreign(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::Data, fmt::format("{}: {}", path, why), {{}, "read", path});
-}
-
 /// What follows "'key':" in the dictionary.
 std::string_view value_of(std::string_view dictionary, std::string_view key, const std::string& path) {
   const std::size_t at = dictionary.find(fmt::format("'{}':", key));
   if (at == std::string_view::npos)
-    foreign(path, fmt::format("is no NumPy array: its header has no {}", key));
+    fail_contents(path, fmt::format("is no NumPy array: its header has no {}", key));
   std::string_view rest = dictionary.substr(at + key.size() + 3);
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
   return rest;
@@ -41,16 +38,16 @@ void read_type(std::string_view descr, const std::string& path, NpyFile& file) {
   const bool is_real = file.kind == 'f' && (width == '4' || width == '8');
   const bool is_truth = file.kind == 'b' && width == '1';
   if (!is_ordered || !(is_whole || is_real || is_truth))
-    foreign(path,
-            fmt::format("holds elements of type {}'; little-endian numbers are wanted: save it again by "
-                        "array.astype('<f4')",
-                        type));
+    fail_contents(
+        path, fmt::format("holds elements of type {}'; little-endian numbers are wanted: save it again by "
+                          "array.astype('<f4')",
+                          type));
 }
 
 void read_extents(std::string_view shape, const std::string& path, NpyFile& file) {
   const std::size_t end = shape.find(')');
   if (!shape.starts_with('(') || end == std::string_view::npos)
-    foreign(path, "is no NumPy array: its header has no shape");
+    fail_contents(path, "is no NumPy array: its header has no shape");
   std::string_view list = shape.substr(1, end - 1);
   while (!list.empty()) {
     const std::size_t skipped = list.find_first_not_of(", ");
@@ -59,7 +56,7 @@ void read_extents(std::string_view shape, const std::string& path, NpyFile& file
     std::int64_t extent = 0;
     const auto [next, error] = std::from_chars(list.data(), list.data() + list.size(), extent);
     if (error != std::errc() || extent < 0)
-      foreign(path, "is no NumPy array: its shape is no list of numbers");
+      fail_contents(path, "is no NumPy array: its shape is no list of numbers");
     file.extents.push_back(extent);
     list.remove_prefix(static_cast<std::size_t>(next - list.data()));
   }
@@ -91,30 +88,31 @@ double NpyFile::number(std::size_t index) const {
 NpyFile parse_npy(std::vector<std::byte> bytes, const std::string& path) {
   NpyFile file{.bytes = std::move(bytes)};
   const std::string_view text(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
-  if (!text.starts_with(kMagic)) foreign(path, "is no NumPy array (.npy): it does not begin like one");
-  if (text.size() < 12) foreign(path, "is cut short within its header");
+  if (!text.starts_with(kMagic)) fail_contents(path, "is no NumPy array (.npy): it does not begin like one");
+  if (text.size() < 12) fail_contents(path, "is cut short within its header");
   auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(text[i])); };
   const std::size_t version = byte(6), start = version == 1 ? 10 : 12;
   if (version < 1 || version > 3)
-    foreign(path, fmt::format("is of version {} of NumPy's format; 1 to 3 are known", version));
+    fail_contents(path, fmt::format("is of version {} of NumPy's format; 1 to 3 are known", version));
   std::size_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
-  if (length > text.size() - start) foreign(path, "is cut short within its header");
+  if (length > text.size() - start) fail_contents(path, "is cut short within its header");
   file.header = start + length;
   const std::string_view dictionary = text.substr(start, length);
   read_type(value_of(dictionary, "descr", path), path, file);
   if (!value_of(dictionary, "fortran_order", path).starts_with("False"))
-    foreign(path, "lies column by column (Fortran order); save it again by numpy.ascontiguousarray(array)");
+    fail_contents(path,
+                  "lies column by column (Fortran order); save it again by numpy.ascontiguousarray(array)");
   read_extents(value_of(dictionary, "shape", path), path, file);
-  if (file.extents.empty()) foreign(path, "holds one number, and an array is wanted");
+  if (file.extents.empty()) fail_contents(path, "holds one number, and an array is wanted");
   std::uint64_t wanted = file.width;
   for (std::int64_t extent : file.extents)
     if (__builtin_mul_overflow(wanted, static_cast<std::uint64_t>(extent), &wanted))
-      foreign(path, "claims an impossible size");
+      fail_contents(path, "claims an impossible size");
   const std::uint64_t held = file.bytes.size() - file.header;
   if (held != wanted)
-    foreign(path, fmt::format("{}: its header promises {} bytes of elements, it has {}",
-                              held < wanted ? "is cut short" : "is too long", wanted, held));
+    fail_contents(path, fmt::format("{}: its header promises {} bytes of elements, it has {}",
+                                    held < wanted ? "is cut short" : "is too long", wanted, held));
   return file;
 }
 

@@ -10,15 +10,12 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "data/storage_errors.h"
 
 namespace taxon::data {
 namespace {
 
 constexpr std::size_t kBlock = 64 << 10;
-
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::Data, fmt::format("{}: {}", path, why), {{}, "read", path});
-}
 
 /// Feeds libarchive with a range of a file; contents that it skips are not read. Its callbacks are C, through
 /// which nothing may be thrown.
@@ -119,7 +116,8 @@ std::vector<TarEntry> list_tar(const Storage& storage, const std::string& path, 
   archive_entry* entry = nullptr;
   int result = reader.opened() ? reader.next(&entry) : ARCHIVE_FATAL;
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN && result != ARCHIVE_EOF)
-    fail(path, fmt::format("is no tar archive: {}; a compressed one must be unpacked first", reader.why()));
+    fail_contents(
+        path, fmt::format("is no tar archive: {}; a compressed one must be unpacked first", reader.why()));
   bool is_file = false;
   for (; result == ARCHIVE_OK || result == ARCHIVE_WARN; result = reader.next(&entry)) {
     const auto here = static_cast<std::uint64_t>(archive_read_header_position(reader.get()));
@@ -147,10 +145,10 @@ std::vector<std::byte> read_tar(const Storage& storage, const std::string& path,
   archive_entry* found = nullptr;
   const int result = reader.opened() ? reader.next(&found) : ARCHIVE_FATAL;
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
-    fail(path, fmt::format("{} cannot be found in it any more: {}", entry.name, reader.why()));
+    fail_contents(path, fmt::format("{} cannot be found in it any more: {}", entry.name, reader.why()));
   const auto size = static_cast<std::size_t>(archive_entry_size(found));
   std::vector<std::byte> bytes = reader.content(std::min(size, most));
-  if (bytes.size() < std::min(size, most)) fail(path, fmt::format("{} is cut short", entry.name));
+  if (bytes.size() < std::min(size, most)) fail_contents(path, fmt::format("{} is cut short", entry.name));
   return bytes;
 }
 

@@ -180,7 +180,7 @@ bool all_equal(const Comparison& comparison, const ComparisonColumn& column) {
   });
 }
 
-std::string quoted(const std::string& text) {
+std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
@@ -260,17 +260,17 @@ std::string to_csv(const Comparison& comparison) {
   }
   text += ",origin,failure\n";
   for (const System& system : comparison.systems) {
-    text += quoted(system.name);
+    text += csv_field(system.name);
     for (const ComparisonColumn& column : kColumns) {
       const Cell cell = column.cell(comparison, system);
       if (column.group == Group::Place)
-        text += "," + quoted(cell.text);
+        text += "," + csv_field(cell.text);
       else
         text +=
             cell.number ? fmt::format(",{},{}", plain(cell.number->mean), plain(cell.number->error)) : ",,";
     }
     text += fmt::format(",{},{}\n", to_string(comparison.origin),
-                        quoted(fmt::format("{}", fmt::join(system.failures, "; "))));
+                        csv_field(fmt::format("{}", fmt::join(system.failures, "; "))));
   }
   return text;
 }
@@ -280,7 +280,7 @@ std::string curves_csv(const Comparison& comparison) {
   for (const System& system : comparison.systems)
     for (const SystemRun& run : system.runs)
       for (const CurvePoint& point : run.curve)
-        text += fmt::format("{},{},{},{},{},{},{}\n", quoted(system.name), run.seed, plain(point.samples),
+        text += fmt::format("{},{},{},{},{},{},{}\n", csv_field(system.name), run.seed, plain(point.samples),
                             plain(point.seconds), plain(point.bytes), plain(point.loss), plain(point.score));
   return text;
 }

@@ -10,12 +10,12 @@
 namespace taxon::report {
 namespace {
 
-constexpr double kWidth = 330, kHeight = 220;
+constexpr double kHistogramWidth = 330, kHistogramHeight = 220;
 
 }  // namespace
 
 std::string to_svg(const Histogram& chart) {
-  const PlotArea plot{48, 44, kWidth - 12, kHeight - 46};
+  const PlotArea plot{48, 44, kHistogramWidth - 12, kHistogramHeight - 46};
   double all = 0, most = 0;
   for (double count : chart.counts) all += count, most = std::max(most, count);
   if (all <= 0) all = 1;
@@ -29,8 +29,8 @@ std::string to_svg(const Histogram& chart) {
   x.from = plot.left;
   x.to = plot.right;
   const std::string mean = chart.mean ? fmt::format(", mean {:.2f}", *chart.mean) : "";
-  std::string svg =
-      begin_svg({chart.id, chart.title, fmt::format("{}{}.", chart.title, mean), kWidth, kHeight});
+  std::string svg = begin_svg(
+      {chart.id, chart.title, fmt::format("{}{}.", chart.title, mean), kHistogramWidth, kHistogramHeight});
   svg += fmt::format("<text class=\"heading\" x=\"4\" y=\"14\">{}{}</text>", escape(shorten(chart.title, 28)),
                      mean);
   svg += vertical_axis(plot, y, "share, %");

@@ -12,10 +12,10 @@
 namespace taxon::report {
 namespace {
 
-constexpr double kWidth = 460, kHeight = 290;
-constexpr double kLabelGap = 14;       // from one name to the next
-constexpr double kFarApart = 12;       // ends of curves: then the axis is logarithmic
-constexpr std::size_t kLongName = 20;  // of a curve, in letters
+constexpr double kCurvesWidth = 460, kCurvesHeight = 290;
+constexpr double kLabelGap = 14;             // from one name to the next
+constexpr double kFarApart = 12;             // ends of curves: then the axis is logarithmic
+constexpr std::size_t kCurvesLongName = 20;  // of a curve, in letters
 
 struct Bounds {
   double least = std::numeric_limits<double>::infinity(), most = -least;
@@ -120,12 +120,12 @@ std::vector<double> spread_labels(const std::vector<Curve>& curves, const Scale&
 class LineDrawing {
  public:
   explicit LineDrawing(const LineChart& chart) : chart_(chart), curves_(chart) {
-    const double room = kHeight - 86;
+    const double room = kCurvesHeight - 86;
     named_ = static_cast<double>(curves_.list.size()) * kLabelGap <= room;
     double names = 0;
     for (const Curve& curve : curves_.list)
-      names = std::max(names, text_width(shorten(curve.label, kLongName)));
-    plot_ = {52, 34, kWidth - (named_ ? names + 26 : 16), kHeight - 46};
+      names = std::max(names, text_width(shorten(curve.label, kCurvesLongName)));
+    plot_ = {52, 34, kCurvesWidth - (named_ ? names + 26 : 16), kCurvesHeight - 46};
     x_ = curves_.x_scale();
     y_ = curves_.y_scale();
     x_.from = plot_.left;
@@ -136,7 +136,7 @@ class LineDrawing {
   }
 
   std::string draw() const {
-    std::string svg = begin_svg({chart_.id, chart_.title, description(), kWidth, kHeight});
+    std::string svg = begin_svg({chart_.id, chart_.title, description(), kCurvesWidth, kCurvesHeight});
     std::string x_name = with_unit(chart_.x.title, curves_.x_unit);
     if (x_.kind == Scale::Kind::Logarithmic) x_name += " (logarithmic)";
     svg += vertical_axis(plot_, y_, with_unit(chart_.y.title, curves_.y_unit) + beginning());
@@ -233,7 +233,7 @@ class LineDrawing {
       svg += fmt::format(
           "<path class=\"mark\" d=\"{}\"/><text class=\"name\" x=\"{}\" y=\"{}\" dy=\"0.33em\">{}</text>",
           marker_path(style.marker, plot_.right + 11, place), coordinate(plot_.right + 19), coordinate(place),
-          escape(shorten(curve.label, kLongName)));
+          escape(shorten(curve.label, kCurvesLongName)));
     return svg + "</g>";
   }
 

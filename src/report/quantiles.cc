@@ -6,12 +6,12 @@
 namespace taxon::report {
 namespace {
 
-constexpr double kSmallest = 1e-7, kWidth = 1.005;
+constexpr double kSmallest = 1e-7, kRatio = 1.005;
 constexpr int kBins = 8192;  // up to 1e-7 * 1.005^8192, beyond 10^10
 
 int bin_of(double value) {
   if (value <= kSmallest) return 0;
-  return 1 + static_cast<int>(std::min(kBins - 2.0, std::log(value / kSmallest) / std::log(kWidth)));
+  return 1 + static_cast<int>(std::min(kBins - 2.0, std::log(value / kSmallest) / std::log(kRatio)));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ double Quantiles::at(double q) const {
   for (int bin = 0; bin < kBins; ++bin) {
     seen += bins_[static_cast<std::size_t>(bin)];
     // The middle of the bin, on the logarithmic scale.
-    if (seen >= wanted) return std::clamp(kSmallest * std::pow(kWidth, bin - 0.5), least_, most_);
+    if (seen >= wanted) return std::clamp(kSmallest * std::pow(kRatio, bin - 0.5), least_, most_);
   }
   return most_;
 }

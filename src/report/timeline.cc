@@ -11,9 +11,10 @@
 namespace taxon::report {
 namespace {
 
-constexpr double kWidth = 1000, kLeft = 62, kRight = 14, kTop = 26, kLane = 12, kRank = 30, kBottom = 42;
-constexpr double kSmallest = 0.35;      // pixels; shorter spans are drawn as long as this
-constexpr std::size_t kMostRanks = 16;  // further ones look alike
+constexpr double kTimelineWidth = 1000, kLeft = 62, kRight = 14, kTimelineTop = 26, kLane = 12, kRank = 30,
+                 kTimelineBottom = 42;
+constexpr double kTimelineSmallest = 0.35;  // pixels; shorter spans are drawn as long as this
+constexpr std::size_t kMostRanks = 16;      // further ones look alike
 
 // Units from here on are no bucket's but votes and agreements, which last as long as the slowest rank
 // computes.
@@ -53,11 +54,11 @@ std::vector<Stroke> strokes_of(const std::vector<TraceSpan>& spans, Kind kind, c
     const double begin = std::max(span.begin_us, scale.least);
     const double end = std::min(span.begin_us + span.duration_us, scale.most);
     if (kind_of(span) != kind || begin >= end) continue;
-    all.push_back({scale.at(begin), std::max(scale.at(end), scale.at(begin) + kSmallest), span.name});
+    all.push_back({scale.at(begin), std::max(scale.at(end), scale.at(begin) + kTimelineSmallest), span.name});
   }
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.from < b.from; });
   std::vector<Stroke> merged;
-  const double gap = kind == Kind::Compute ? 0 : kSmallest;  // passes stay apart
+  const double gap = kind == Kind::Compute ? 0 : kTimelineSmallest;  // passes stay apart
   for (Stroke& stroke : all) {
     if (!merged.empty() && stroke.from < merged.back().to + gap && merged.back().name == stroke.name)
       merged.back().to = std::max(merged.back().to, stroke.to);
@@ -101,8 +102,8 @@ StepWindow middle_steps(const std::vector<std::vector<TraceSpan>>& spans_by_rank
 
 std::string to_svg(const TimelineChart& timeline) {
   const std::size_t ranks = std::min(timeline.spans->size(), kMostRanks);
-  const double bottom = kTop + kRank * static_cast<double>(ranks);
-  const PlotArea plot{kLeft, kTop, kWidth - kRight, bottom};
+  const double bottom = kTimelineTop + kRank * static_cast<double>(ranks);
+  const PlotArea plot{kLeft, kTimelineTop, kTimelineWidth - kRight, bottom};
   const double unit_seconds = timeline.length_us / 1e6;
   const DisplayUnit unit = unit_for(Quantity::Seconds, unit_seconds);
   Scale scale;
@@ -117,10 +118,10 @@ std::string to_svg(const TimelineChart& timeline) {
                                fmt::format("{}: what each of {} ranks did when, computing above, "
                                            "communicating below.",
                                            timeline.title, timeline.spans->size()),
-                               kWidth, bottom + kBottom});
+                               kTimelineWidth, bottom + kTimelineBottom});
   svg +=
       fmt::format("<text class=\"heading\" x=\"4\" y=\"14\">{}</text>", escape(shorten(timeline.title, 60)));
-  double legend = kWidth - kRight - 420;
+  double legend = kTimelineWidth - kRight - 420;
   for (const KindRow& row : kKinds) {
     svg += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"4\" width=\"11\" height=\"11\"/>", row.name,
                        coordinate(legend));
@@ -130,7 +131,7 @@ std::string to_svg(const TimelineChart& timeline) {
   }
   svg += horizontal_axis(plot, shown, with_unit("time", unit));
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const double top = kTop + 3 + kRank * static_cast<double>(rank);
+    const double top = kTimelineTop + 3 + kRank * static_cast<double>(rank);
     svg +=
         fmt::format("<text class=\"tick\" x=\"{}\" y=\"{}\" dy=\"0.33em\" text-anchor=\"end\">rank {}</text>",
                     coordinate(kLeft - 8), coordinate(top + kLane), rank);

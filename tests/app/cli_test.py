@@ -17,6 +17,8 @@ from taxon_run import PROGRAM, RECIPE, ROOT, TaxonTest, clean_environment
 
 
 class Words(TaxonTest):
+    BESIDE_OTHERS = True
+
     def refused(self, *words):
         result = self.taxon(*words, code=2)
         lines = result.stderr.splitlines()
@@ -40,6 +42,8 @@ class Words(TaxonTest):
 
 
 class Output(TaxonTest):
+    BESIDE_OTHERS = True
+
     def test_what_can_not_be_printed_is_an_error(self):
         for words in (["recipes"], ["--version"], ["train", "--help"], ["train", self.recipe, "--dry-run"]):
             with self.subTest(words=words), open("/dev/full", "w") as full:
@@ -48,6 +52,8 @@ class Output(TaxonTest):
 
 
 class Recipes(TaxonTest):
+    BESIDE_OTHERS = True
+
     def test_a_name_is_enough(self):
         by_name = self.taxon("taxonomy", "horovod").stdout
         self.assertEqual(by_name, self.taxon("taxonomy", ROOT / "recipes/systems/horovod.yaml").stdout)
@@ -82,6 +88,7 @@ class Recipes(TaxonTest):
 
 class Texts(TaxonTest):
     """What is made from the table of commands."""
+    BESIDE_OTHERS = True
 
     def commands(self):
         text = self.taxon("--help").stdout
@@ -140,6 +147,7 @@ class Texts(TaxonTest):
 
 class Json(TaxonTest):
     """Results for programs: these keys stay."""
+    BESIDE_OTHERS = True
 
     def json(self, *words, code=0):
         return json.loads(self.taxon(*words, code=code).stdout)

@@ -243,6 +243,8 @@ class CompareInBrowser(CompareTest):
 
 
 class WrongCompare(CompareTest):
+    BESIDE_OTHERS = True
+
     def test_everything_that_is_wrong_is_listed_at_once_and_nothing_starts(self):
         self.recipes[0].write_text(self.recipes[0].read_text().replace("base: 0.2", "bas: 0.2"))
         self.recipes[1].write_text(self.recipes[1].read_text().replace("topology: sharded", "topology: shard"))

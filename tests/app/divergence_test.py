@@ -19,6 +19,8 @@ FAMILIES = {
 
 
 class Divergence(TaxonTest):
+    BESIDE_OTHERS = True
+
     def train(self, out, levels, *more, code=0):
         chosen = () if levels == "[]" else ("--set", f"exchange.levels={levels}")
         return self.taxon("train", self.recipe, "--workers", 2, "--out", out, "--set", "optimiser.rule=sgd",

@@ -22,6 +22,8 @@ evaluation: {split: validation, batch: 16}
 
 
 class Workers(TaxonTest):
+    BESIDE_OTHERS = True
+
     def setUp(self):
         super().setUp()
         draw = random.Random(1)

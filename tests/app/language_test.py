@@ -32,6 +32,8 @@ class LanguageTest(TaxonTest):
 
 
 class Workers(LanguageTest):
+    BESIDE_OTHERS = True
+
     def test_any_number_of_workers_comes_to_what_one_comes_to(self):
         self.taxon("train", self.recipe, "--out", "one")
         one = self.summary("one")
@@ -85,6 +87,8 @@ class Figures(LanguageTest):
 
 
 class WrongInput(LanguageTest):
+    BESIDE_OTHERS = True
+
     def refused(self, *settings):
         words = [word for setting in settings for word in ("--set", setting)]
         return self.taxon("train", self.recipe, "--out", "run", *words, code=2).stderr

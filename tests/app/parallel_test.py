@@ -10,6 +10,8 @@ CLUSTER = ROOT / "clusters/ethernet-10g.yaml"
 
 
 class Parallel(TaxonTest):
+    BESIDE_OTHERS = True
+
     def layers(self, *words):
         found = json.loads(self.taxon("parallel", *words, "--json").stdout)
         return found, {layer["name"]: layer for layer in found["layers"]}
@@ -56,6 +58,8 @@ class Parallel(TaxonTest):
 
 
 class Splits(TaxonTest):
+    BESIDE_OTHERS = True
+
     def sent(self, workers, splits):
         """Megabytes of a step and a rank: as the table of the choice has them, and as the transport counted."""
         result = self.taxon("train", "pcl-dnn", "--workers", workers, "--out", "run", "--overwrite", "--set", "data.dataset=synthetic", "--set", "data.train_limit=512",
@@ -81,6 +85,8 @@ class Splits(TaxonTest):
 
 
 class Schedule(TaxonTest):
+    BESIDE_OTHERS = True
+
     def test_it_is_drawn(self):
         out = self.taxon("schedule", "gpipe", "--stages", 2, "--micro-batches", 3).stdout
         self.assertIn("\nrank 0  F0 F1 F2 .  .  .  B0 -- B1 -- B2 --\n"

@@ -42,6 +42,8 @@ class TableTest(TaxonTest):
 
 
 class Regression(TableTest):
+    BESIDE_OTHERS = True
+
     def test_any_number_of_workers_comes_to_the_scores_of_one(self):
         result = self.taxon("train", self.recipe, "--out", "one")
         one = self.summary("one")
@@ -99,6 +101,8 @@ class Regression(TableTest):
 
 
 class OwnLoss(TableTest):
+    BESIDE_OTHERS = True
+
     def test_a_loss_that_the_model_returns(self):
         settings = ("--set", "data.targets=[]", "--set", "data.inputs=[a b c word flag level]", "--set", "data.classes=5")
         self.taxon("train", self.recipe, "--out", "tied", *settings, "--set", f"model.name={NETWORKS}/tied.pt2")
@@ -117,6 +121,8 @@ class OwnLoss(TableTest):
 
 
 class SeveralInputs(TableTest):
+    BESIDE_OTHERS = True
+
     settings = ("--set", "data.targets=[]", "--set", f"model.name={NETWORKS}/two_inputs.pt2", "--set", "data.classes=5")
 
     def test_words_and_numbers_with_any_number_of_workers(self):

@@ -126,6 +126,8 @@ class OneAtATime(TaxonTest):
 
 
 class Resume(TaxonTest):
+    BESIDE_OTHERS = True
+
     def setUp(self):
         super().setUp()
         self.taxon("train", self.recipe, "--out", "run", "--set", "checkpoint.every_steps=20", "--set", "checkpoint.keep=9")
@@ -160,6 +162,8 @@ class Resume(TaxonTest):
 
 
 class Sizes(TaxonTest):
+    BESIDE_OTHERS = True
+
     def test_a_recipe_of_any_size_is_no_recipe(self):
         self.recipe.write_text("# " + "x" * (1 << 20))
         self.assertIn("larger than", self.taxon("train", self.recipe, code=2).stderr)

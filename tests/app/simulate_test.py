@@ -106,6 +106,8 @@ class Simulate(TaxonTest):
 
 
 class WrongSimulation(TaxonTest):
+    BESIDE_OTHERS = True
+
     def refuse(self, *words):
         return self.taxon("simulate", *words, code=2).stderr
 

@@ -283,6 +283,8 @@ def distance(a, b):
 
 
 class Systems(TaxonTest):
+    BESIDE_OTHERS = True
+
     maxDiff = None
 
     def test_each_has_a_source_and_is_short(self):
@@ -352,6 +354,8 @@ class FamilyTest(TaxonTest):
 
 class SystemsThatSum(FamilyTest):
     """The mean gradient of all, in step: one process's weights."""
+    BESIDE_OTHERS = True
+
     def test_each_trains_as_one_process(self):
         self.train(Recipe(ROOT / "recipes" / "systems" / "horovod.yaml"), workers=1)
         alone = self.weights
@@ -366,6 +370,8 @@ class SystemsThatSum(FamilyTest):
 
 class SystemsWithCodecs(FamilyTest):
     """Something else than the gradients travels, of the closed form's size."""
+    BESIDE_OTHERS = True
+
     def test_each_trains(self):
         def expect(recipe):
             summary = self.train(recipe)
@@ -378,6 +384,8 @@ class SystemsWithCodecs(FamilyTest):
 
 class SystemsApart(FamilyTest):
     """Replicas, or sums that are no mean, in step."""
+    BESIDE_OTHERS = True
+
     def test_each_trains(self):
         self.for_each("apart", lambda recipe: self.expect_the_same_on_virtual_time(recipe, self.train(recipe)))
 

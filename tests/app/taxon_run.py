@@ -43,6 +43,8 @@ report: {every_seconds: 0.5, metrics_steps: 5}
 
 
 class TaxonTest(unittest.TestCase):
+    BESIDE_OTHERS = False  # whether it may run beside other tests: it waits for no deadline and says nothing of times or busy cores
+
     def patience(self, seconds):
         """As many seconds of an idle machine as this one now gives in the result."""
         begin = time.monotonic()

@@ -5,7 +5,7 @@
 namespace taxon::codec::test {
 namespace {
 
-constexpr std::size_t kCount = 2000, kHeavy = 30;
+constexpr std::size_t kAsked = 2000, kHeavy = 30;
 constexpr int kMembers = 3;
 
 std::vector<CodecRow> rows_that_ask_owners() {
@@ -17,7 +17,7 @@ std::vector<CodecRow> rows_that_ask_owners() {
 
 /// Noise that differs from member to member, and values that are heavy in the sum alone.
 std::vector<float> of_member(int member) {
-  std::vector<float> values = gradient(kCount, static_cast<std::uint64_t>(member));
+  std::vector<float> values = gradient(kAsked, static_cast<std::uint64_t>(member));
   for (float& value : values) value *= 1e-3F;
   for (std::size_t i = 0; i < kHeavy; ++i) values[i * 61] = 5 + static_cast<float>(i % 7);
   return values;
@@ -27,7 +27,7 @@ class Askings : public testing::TestWithParam<CodecRow> {
  protected:
   Askings() {
     for (int m = 0; m < kMembers; ++m) {
-      members.emplace_back(GetParam(), kCount);
+      members.emplace_back(GetParam(), kAsked);
       values.push_back(of_member(m));
       encode(m);
     }
@@ -40,10 +40,10 @@ class Askings : public testing::TestWithParam<CodecRow> {
   /// The first member's question from the sum.
   View ask() {
     Coder& owner = members.front();
-    asking().begin(kCount, owner.context);
-    for (Coder& member : members) asking().add(member.wires[0].view(), kCount, owner.context);
-    question = Bytes(asking().question_bytes(kCount), 0xAA);
-    asking().ask(question.view(), kCount, owner.context);
+    asking().begin(kAsked, owner.context);
+    for (Coder& member : members) asking().add(member.wires[0].view(), kAsked, owner.context);
+    question = Bytes(asking().question_bytes(kAsked), 0xAA);
+    asking().ask(question.view(), kAsked, owner.context);
     return question.view();
   }
   const PartQuery& asking() const { return *members.front().codec->part_query(); }
@@ -55,19 +55,19 @@ class Askings : public testing::TestWithParam<CodecRow> {
 };
 
 TEST_P(Askings, AreAboutWhatIsHeavyInTheSum) {
-  asking().receive(ask(), kCount, other().context);
-  std::vector<float> rest = values.back(), decoded(kCount);
+  asking().receive(ask(), kAsked, other().context);
+  std::vector<float> rest = values.back(), decoded(kAsked);
   ASSERT_TRUE(other().codec->encode(1, rest, other().wires[1].view(), Residual::Keep, other().context));
   other().codec->decode(other().wires[1].view(), decoded, Into::Assign, other().context);
   for (std::size_t i = 0; i < kHeavy; ++i)
     EXPECT_NEAR(decoded[i * 61], values.back()[i * 61], 11.0 / 14 + 1e-3) << i;
   // What was not asked for stays as it was; of the rest the memory has what the wire lacks.
   std::size_t asked = 0;
-  for (std::size_t i = 0; i < kCount; ++i) {
+  for (std::size_t i = 0; i < kAsked; ++i) {
     ASSERT_NEAR(decoded[i] + rest[i], values.back()[i], 1e-5) << i;
     asked += rest[i] != values.back()[i];
   }
-  EXPECT_LE(asked, static_cast<std::size_t>(0.05 * kCount));
+  EXPECT_LE(asked, static_cast<std::size_t>(0.05 * kAsked));
 }
 
 TEST_P(Askings, ThatWereDamagedAreRefused) {
@@ -75,20 +75,20 @@ TEST_P(Askings, ThatWereDamagedAreRefused) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     auto& byte = as_span<std::uint8_t>(asked)[i];
     byte ^= 1;
-    EXPECT_THROW(asking().receive(asked, kCount, other().context), Error) << i;
+    EXPECT_THROW(asking().receive(asked, kAsked, other().context), Error) << i;
     byte ^= 1;
   }
-  EXPECT_THROW(asking().receive(asked.slice(0, asked.size() - 1), kCount, other().context), Error);
-  EXPECT_THROW(asking().receive(asked, kCount - 1, other().context), Error);
-  EXPECT_NO_THROW(asking().receive(asked, kCount, other().context));
+  EXPECT_THROW(asking().receive(asked.slice(0, asked.size() - 1), kAsked, other().context), Error);
+  EXPECT_THROW(asking().receive(asked, kAsked - 1, other().context), Error);
+  EXPECT_NO_THROW(asking().receive(asked, kAsked, other().context));
 }
 
 TEST_P(Askings, OfSumsThatAreNotFiniteSaySo) {
   values[1][17] = NAN;
   encode(1);
-  asking().receive(ask(), kCount, other().context);
+  asking().receive(ask(), kAsked, other().context);
   const std::vector<float> before = values.back();
-  std::vector<float> decoded(kCount);
+  std::vector<float> decoded(kAsked);
   EXPECT_FALSE(
       other().codec->encode(1, values.back(), other().wires[1].view(), Residual::Keep, other().context));
   EXPECT_EQ(bits_of(values.back()), bits_of(before));
@@ -97,9 +97,9 @@ TEST_P(Askings, OfSumsThatAreNotFiniteSaySo) {
 }
 
 TEST_P(Askings, HaveAnswersAboutAsManyValuesAlone) {
-  asking().receive(ask(), kCount, other().context);
+  asking().receive(ask(), kAsked, other().context);
   other().codec->encode(1, values.back(), other().wires[1].view(), Residual::Stay, other().context);
-  std::vector<float> fewer(kCount - 1);
+  std::vector<float> fewer(kAsked - 1);
   EXPECT_THROW(other().codec->decode(other().wires[1].view(), fewer, Into::Assign, other().context), Error);
 }
 

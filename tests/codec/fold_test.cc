@@ -13,11 +13,11 @@ std::vector<float> folded(const std::vector<float>& values, std::size_t neighbou
 }
 
 constexpr std::size_t kNeighbours[] = {1, 2, 8, 64};
-constexpr std::size_t kCounts[] = {0, 1, 63, 64, 65, 1000};
+constexpr std::size_t kFolded[] = {0, 1, 63, 64, 65, 1000};
 
 TEST(Fold, GivesTheSameBitsOnEveryPath) {
   for (std::size_t neighbours : kNeighbours)
-    for (std::size_t count : kCounts) {
+    for (std::size_t count : kFolded) {
       const std::vector<float> values = gradient(count, count);
       const auto expected = bits_of(folded(values, neighbours, 5, Isa::Portable));
       for (Isa path : paths()) EXPECT_EQ(bits_of(folded(values, neighbours, 5, path)), expected);
@@ -26,7 +26,7 @@ TEST(Fold, GivesTheSameBitsOnEveryPath) {
 
 TEST(Fold, IsLinear) {
   for (std::size_t neighbours : kNeighbours)
-    for (std::size_t count : kCounts) {
+    for (std::size_t count : kFolded) {
       const std::vector<float> a = whole_numbers(count, 1), b = whole_numbers(count, 2);
       std::vector<float> both(count);
       for (std::size_t i = 0; i < count; ++i) both[i] = a[i] + b[i];

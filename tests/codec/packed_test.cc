@@ -8,7 +8,7 @@
 namespace taxon::codec::test {
 namespace {
 
-constexpr std::size_t kCount = 20000;
+constexpr std::size_t kPacked = 20000;
 
 std::map<std::size_t, float> entries_of(const std::vector<float>& values) {
   std::map<std::size_t, float> entries;
@@ -25,9 +25,9 @@ plan::Options packed(int bits) {
 
 TEST(PackedTopK, SendsTheSameEntriesToTheNearestStep) {
   for (int bits : {2, 4, 8}) {
-    std::vector<float> values = gradient(kCount, 3), same = values;
-    const auto exact = entries_of(Coder(find_codec("top_k"), kCount).round_trip(same, Residual::Stay));
-    Coder coder(find_codec("packed_top_k"), packed(bits), kCount);
+    std::vector<float> values = gradient(kPacked, 3), same = values;
+    const auto exact = entries_of(Coder(find_codec("top_k"), kPacked).round_trip(same, Residual::Stay));
+    Coder coder(find_codec("packed_top_k"), packed(bits), kPacked);
     std::vector<float> rest = values;
     const auto sent = entries_of(coder.round_trip(rest, Residual::Keep));
     ASSERT_EQ(exact.size(), 1000u);
@@ -53,28 +53,28 @@ TEST(PackedTopK, AnEntryTakesAByteAndItsBits) {
   auto padded_to_64 = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
   for (int bits : {2, 4, 8}) {
     const auto codec = find_codec("packed_gtop_k").make(packed(bits));
-    EXPECT_EQ(codec->wire_bytes(0, kCount), 2 * sizeof(Head) + padded_to_64(1000 + kCount / 255) +
-                                                padded_to_64(4 * 256 * static_cast<std::size_t>(bits) / 8) +
-                                                64);
+    EXPECT_EQ(codec->wire_bytes(0, kPacked), 2 * sizeof(Head) + padded_to_64(1000 + kPacked / 255) +
+                                                 padded_to_64(4 * 256 * static_cast<std::size_t>(bits) / 8) +
+                                                 64);
   }
 }
 
 TEST(PackedTopK, AMergedWireHasTheLargestOfBothAndTheRestIsKept) {
   const plan::Options options = packed(8);
-  Coder a(find_codec("packed_gtop_k"), options, kCount), b(find_codec("packed_gtop_k"), options, kCount);
-  std::vector<float> first = gradient(kCount, 1), second = gradient(kCount, 2);
+  Coder a(find_codec("packed_gtop_k"), options, kPacked), b(find_codec("packed_gtop_k"), options, kPacked);
+  std::vector<float> first = gradient(kPacked, 1), second = gradient(kPacked, 2);
   const auto of_a = a.round_trip(first, Residual::Keep), of_b = b.round_trip(second, Residual::Keep);
-  std::vector<float> dropped(kCount), merged(kCount);
+  std::vector<float> dropped(kPacked), merged(kPacked);
   a.codec->merge(a.wires[0].view(), b.wires[0].view(), dropped, a.context);
   a.codec->decode(a.last(), merged, Into::Assign, a.context);
   std::vector<float> magnitudes;
-  for (std::size_t i = 0; i < kCount; ++i) {
+  for (std::size_t i = 0; i < kPacked; ++i) {
     EXPECT_NEAR(merged[i] + dropped[i], of_a[i] + of_b[i], 1e-5F) << i;
     magnitudes.push_back(std::abs(of_a[i] + of_b[i]));
   }
   std::nth_element(magnitudes.begin(), magnitudes.begin() + 999, magnitudes.end(), std::greater<>());
   EXPECT_LE(entries_of(merged).size(), 1000u);
-  for (std::size_t i = 0; i < kCount; ++i)
+  for (std::size_t i = 0; i < kPacked; ++i)
     if (merged[i] != 0) {
       EXPECT_GE(std::abs(of_a[i] + of_b[i]), magnitudes[999]) << i;
     }
@@ -110,8 +110,8 @@ TEST(CountedEntries, OfASketchAreItsHeaviest) {
   options.set("entries", 5);
   options.set("column_count", 512);
   options.set("candidates", 4);
-  Coder coder(find_codec("count_sketch"), options, kCount);
-  std::vector<float> values(kCount, 0.001F);
+  Coder coder(find_codec("count_sketch"), options, kPacked);
+  std::vector<float> values(kPacked, 0.001F);
   for (std::size_t i : {7U, 500U, 9000U, 12345U, 19999U}) values[i] = 5.0F + static_cast<float>(i);
   std::vector<float> input = values;
   const auto sent = entries_of(coder.round_trip(input, Residual::Stay));

@@ -132,7 +132,7 @@ TEST_P(TensorProcesses, AFasterWriterNeverOverruns) {
     GetParam().run(2, [integrity](net::Transport& net) -> Task<void> {
       std::string noticed;
       std::uint64_t wrong = 0;
-      const LongRun run{.count = 5000, .options = {.depth = 16, .integrity = integrity}};
+      const LongRun run{.count = 1000, .options = {.depth = 16, .integrity = integrity}};
       auto ran = run_long(&net, run, &noticed, &wrong);
       co_await ran;
       EXPECT_EQ(noticed, "");

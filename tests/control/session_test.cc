@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "control/bytes.h"
 #include "control/job.h"
 
 namespace taxon::control {
@@ -10,12 +11,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::vector<std::byte> bytes_of(const std::string& text) {
-  std::vector<std::byte> bytes;
-  for (char c : text) bytes.push_back(static_cast<std::byte>(c));
-  return bytes;
-}
 
 /// Calls `work` for every rank on a thread of its own.
 template <class Work>

@@ -3,15 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "control/bytes.h"
 
 namespace taxon::control {
 namespace {
-
-std::vector<std::byte> bytes_of(const std::string& text) {
-  std::vector<std::byte> bytes;
-  for (char c : text) bytes.push_back(static_cast<std::byte>(c));
-  return bytes;
-}
 
 std::vector<std::byte> frame(std::uint32_t head, std::uint32_t body, const std::string& rest) {
   std::vector<std::byte> bytes;

@@ -173,7 +173,7 @@ struct Damage {
   std::function<void(Storage&)> apply;
 };
 
-void put(Storage& storage, const std::string& name, const Bytes& bytes) {
+void replace(Storage& storage, const std::string& name, const Bytes& bytes) {
   storage.write_atomic("/d/" + name, view(bytes));
 }
 
@@ -196,43 +196,43 @@ std::vector<Damage> damages() {
        "with Debian's package dataset-fashion-mnist",
        [=](Storage& s) { s.remove("/d/" + labels); }},
       {"empty", "/d/t10k-labels-idx1-ubyte: is no IDX file: it has 0 byte(s) and no header",
-       [=](Storage& s) { put(s, labels, {}); }},
+       [=](Storage& s) { replace(s, labels, {}); }},
       {"magic", "/d/t10k-images-idx3-ubyte: is no IDX file: it does not begin with two zero bytes",
-       [=](Storage& s) { put(s, images, with(test::images(12, 4, 6), 0, 1)); }},
+       [=](Storage& s) { replace(s, images, with(test::images(12, 4, 6), 0, 1)); }},
       {"type", "/d/t10k-images-idx3-ubyte: holds elements of IDX type 0x0d; unsigned bytes (0x08) are wanted",
-       [=](Storage& s) { put(s, images, with(test::images(12, 4, 6), 2, 0x0d)); }},
+       [=](Storage& s) { replace(s, images, with(test::images(12, 4, 6), 2, 0x0d)); }},
       {"swapped", "/d/t10k-images-idx3-ubyte: has 1 dimension(s), and 3 are wanted",
-       [=](Storage& s) { put(s, images, test::labels(12)); }},
+       [=](Storage& s) { replace(s, images, test::labels(12)); }},
       {"header", "/d/t10k-images-idx3-ubyte: is cut short within its header",
-       [=](Storage& s) { put(s, images, cut(test::images(12, 4, 6), 15)); }},
+       [=](Storage& s) { replace(s, images, cut(test::images(12, 4, 6), 15)); }},
       {"short",
        "/d/t10k-images-idx3-ubyte: is cut short: its header promises 288 bytes of elements, it has 287",
-       [=](Storage& s) { put(s, images, cut(test::images(12, 4, 6), 16 + 287)); }},
+       [=](Storage& s) { replace(s, images, cut(test::images(12, 4, 6), 16 + 287)); }},
       {"long",
        "/d/t10k-images-idx3-ubyte: is too long: its header promises 288 bytes of elements, it has 289",
-       [=](Storage& s) { put(s, images, cut(test::images(12, 4, 6), 16 + 289)); }},
+       [=](Storage& s) { replace(s, images, cut(test::images(12, 4, 6), 16 + 289)); }},
       {"nothing", "/d/t10k-images-idx3-ubyte: holds nothing",
-       [=](Storage& s) { put(s, images, test::images(0, 4, 6)); }},
+       [=](Storage& s) { replace(s, images, test::images(0, 4, 6)); }},
       {"huge", "/d/t10k-images-idx3-ubyte: claims an impossible size",
        [=](Storage& s) {
-         put(s, images, test::idx({~0U, ~0U, ~0U}, 0, 1));
+         replace(s, images, test::idx({~0U, ~0U, ~0U}, 0, 1));
        }},
       {"label", "/d/t10k-labels-idx1-ubyte: sample 3: its label is 10, and 0 to 9 are wanted",
-       [=](Storage& s) { put(s, labels, with(test::labels(12), 8 + 3, 10)); }},
+       [=](Storage& s) { replace(s, labels, with(test::labels(12), 8 + 3, 10)); }},
       {"counts", "/d/t10k-labels-idx1-ubyte: has 11 labels, but /d/t10k-images-idx3-ubyte has 12 images",
-       [=](Storage& s) { put(s, labels, test::labels(11)); }},
+       [=](Storage& s) { replace(s, labels, test::labels(11)); }},
       {"sizes",
        "/d/t10k-images-idx3-ubyte: has images of 5x6 pixels, but /d/train-images-idx3-ubyte.gz of 4x6",
-       [=](Storage& s) { put(s, images, test::images(12, 5, 6)); }},
+       [=](Storage& s) { replace(s, images, test::images(12, 5, 6)); }},
       {"gzip cut", "/d/train-images-idx3-ubyte.gz: is cut short: its gzip data end early",
        [=](Storage& s) {
          Bytes whole = test::gzip(test::images(20, 4, 6));
-         put(s, zipped, cut(whole, whole.size() - 9));
+         replace(s, zipped, cut(whole, whole.size() - 9));
        }},
       {"gzip damaged", "/d/train-images-idx3-ubyte.gz: is damaged: its gzip data do not fit",
        [=](Storage& s) {
          Bytes whole = test::gzip(test::images(20, 4, 6));
-         put(s, zipped, with(whole, whole.size() - 6, 0x5a));
+         replace(s, zipped, with(whole, whole.size() - 6, 0x5a));
        }},
   };
 }
@@ -241,7 +241,7 @@ TEST(Idx, FaultyLabelsAreLeftOutWithTheirImages) {
   MemoryStorage storage;
   test::put_dataset(storage);
   const std::vector<float> third = sample(*open_datasets(plan_of_d(), storage).test, 3);
-  put(storage, "t10k-labels-idx1-ubyte", with(with(test::labels(12), 8, 10), 8 + 11, 99));
+  replace(storage, "t10k-labels-idx1-ubyte", with(with(test::labels(12), 8, 10), 8 + 11, 99));
   plan::DataPlan plan = plan_of_d();
   plan.faulty = plan::OnFaulty::Skip;
   const Datasets sets = open_datasets(plan, storage);
@@ -273,7 +273,7 @@ TEST(Idx, EveryCutOfEveryFileIsFound) {
     for (std::size_t size = 0, end = whole.read("/d/" + name).size(); size < end; size += 1 + size / 8) {
       MemoryStorage storage;
       test::put_dataset(storage);
-      put(storage, name, cut(whole.read("/d/" + name), size));
+      replace(storage, name, cut(whole.read("/d/" + name), size));
       EXPECT_THROW(open_datasets(plan_of_d(), storage), Error) << name << " cut to " << size;
     }
 }

@@ -90,7 +90,7 @@ std::vector<float> contribution(std::size_t count, int rank, int step) {
 }
 
 /// Bytes of a case's values: one vector, or tensors with something between them.
-struct Case {
+struct CodedCase {
   plan::LevelPlan level;
   int ranks;
   std::size_t count;
@@ -101,7 +101,7 @@ struct Case {
 
 constexpr std::size_t kBegin = 16;  // of the range, which is not the whole arena
 
-std::vector<tensor::Slot> slots_of(const Case& c) {
+std::vector<tensor::Slot> slots_of(const CodedCase& c) {
   std::vector<tensor::Slot> slots;
   for (const codec::Piece& piece : c.pieces) {
     const auto size = static_cast<std::int64_t>(piece.range.size);
@@ -112,13 +112,13 @@ std::vector<tensor::Slot> slots_of(const Case& c) {
   }
   return slots;
 }
-bool is_between(const Case& c, std::size_t place) {
+bool is_between(const CodedCase& c, std::size_t place) {
   return !c.pieces.empty() && std::none_of(c.pieces.begin(), c.pieces.end(), [&](const codec::Piece& piece) {
     return place >= piece.range.begin && place < piece.range.end();
   });
 }
 
-task::Task<void> reduce_often(const Case* c, net::Transport* transport, Seen* seen) {
+task::Task<void> reduce_often(const CodedCase* c, net::Transport* transport, Seen* seen) {
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
   comm::Runtime runtime{*transport, device, recorder};
@@ -159,7 +159,7 @@ task::Task<void> reduce_often(const Case* c, net::Transport* transport, Seen* se
   co_await close;
 }
 
-Seen reduce_in_group(const Case& c) {
+Seen reduce_in_group(const CodedCase& c) {
   const std::vector<float> unknown(c.count, std::numeric_limits<float>::quiet_NaN());
   Seen seen{std::vector<std::vector<float>>(kSteps, unknown), std::vector<double>(c.count),
             std::vector<double>(c.count)};
@@ -181,7 +181,7 @@ TEST_P(Coded, GivesOwnersTheSameSumAndLosesNothing) {
   for (int ranks : {1, 2, 3, 4, 5, 8})
     for (std::size_t count : {1UL, 2UL, 50UL, 3000UL}) {
       SCOPED_TRACE(testing::Message() << ranks << " ranks, " << count << " values");
-      const Case c{level(), ranks, count};
+      const CodedCase c{level(), ranks, count};
       const Seen seen = reduce_in_group(c);
       double largest = 0;
       for (double value : seen.pushed) largest = std::max(largest, std::abs(value));
@@ -201,7 +201,7 @@ std::vector<codec::Piece> some_tensors() {
 /// What lies between tensors is no parameter's: whatever came there would be updated with, and clipped by.
 TEST_P(Coded, LeavesZeroWhatLiesBetweenTensors) {
   for (int ranks : {1, 2, 3, 4}) {
-    const Case c{level(), ranks, 3000, some_tensors()};
+    const CodedCase c{level(), ranks, 3000, some_tensors()};
     const Seen seen = reduce_in_group(c);
     double largest = 0;
     for (double value : seen.pushed) largest = std::max(largest, std::abs(value));
@@ -223,14 +223,14 @@ TEST_P(Coded, LeavesZeroWhatLiesBetweenTensors) {
 
 TEST_P(Coded, SendsWhatItAnnounces) {
   for (int ranks : {2, 3, 4, 8}) {
-    const Case c{level(), ranks, 3000, some_tensors()};
+    const CodedCase c{level(), ranks, 3000, some_tensors()};
     const Seen seen = reduce_in_group(c);
     EXPECT_NEAR(coded_bytes_sent(c.level, c.extent(), ranks), seen.bytes, 0.02 * seen.bytes + 64) << ranks;
   }
 }
 
 TEST_P(Coded, LeavesSmallBucketsDense) {
-  Case c{level(), 3, 100};
+  CodedCase c{level(), 3, 100};
   c.level.codec.dense_below = 101;
   const Seen seen = reduce_in_group(c);
   for (std::size_t i = 0; i < c.count; ++i) {
@@ -259,7 +259,7 @@ TEST(CodedOwnRows, AreFoundBeforeThoseOfTheTable) {
   // One's own codec of the table's name, which sends everything as half the bytes.
   codec::CodecRow own[] = {codec::find_codec("bf16")};
   own[0].name = "top_k";
-  Case c{coded_level("top_k"), 3, 500};
+  CodedCase c{coded_level("top_k"), 3, 500};
   c.level.codec.feedback = plan::FeedbackKind::Auto;
   const Seen sparse = reduce_in_group(c);
   c.own.codecs = own;
@@ -278,7 +278,7 @@ std::vector<std::size_t> entries_of(const std::vector<float>& sum) {
 }
 
 TEST(CodedReuse, BeginsWithASketchAfterDenseSteps) {
-  Case c{coded_level("sketch_reused"), 2, 3000};
+  CodedCase c{coded_level("sketch_reused"), 2, 3000};
   c.level.codec.dense_steps = 1;
   const Seen seen = reduce_in_group(c);
   EXPECT_GT(entries_of(seen.sums[0]).size(), 2900u);
@@ -290,7 +290,7 @@ TEST(CodedReuse, BeginsWithASketchAfterDenseSteps) {
 }
 
 TEST(CodedReuse, OneSketchServesSeveralStepsWithOtherEntriesInEach) {
-  Case c{coded_level("sketch_reused"), 2, 3000};
+  CodedCase c{coded_level("sketch_reused"), 2, 3000};
   const Seen seen = reduce_in_group(c);
   auto entries = [&](int step) { return entries_of(seen.sums[static_cast<std::size_t>(step)]); };
   std::vector<std::size_t> all;
@@ -309,7 +309,7 @@ TEST(CodedReuse, OneSketchServesSeveralStepsWithOtherEntriesInEach) {
 }
 
 TEST(CodedWarmUp, SendsTheDensityOfTheStep) {
-  Case c{coded_level("top_k"), 2, 2000};
+  CodedCase c{coded_level("top_k"), 2, 2000};
   c.level.codec.warmup_density = {1, 0.5};
   c.level.codec.warmup_steps = 2;
   const Seen seen = reduce_in_group(c);
@@ -325,7 +325,7 @@ TEST(CodedWarmUp, SendsTheDensityOfTheStep) {
   EXPECT_LE(entries(5), 200);
 }
 
-void expect_momentum_of_the_rule(const Case& c, const std::string& way) {
+void expect_momentum_of_the_rule(const CodedCase& c, const std::string& way) {
   const Seen seen = reduce_in_group(c);
   std::vector<double> velocity(c.count);
   for (int step = 0; step < kSteps; ++step) {
@@ -341,10 +341,10 @@ void expect_momentum_of_the_rule(const Case& c, const std::string& way) {
 
 TEST(CodedMomentum, IsThatOfTheRuleWhenEverythingTravels) {
   for (const char* topology : {"all_reduce", "sharded"}) {
-    Case c{coded_level("top_k"), 2, 40};
+    CodedCase c{coded_level("top_k"), 2, 40};
     c.level.topology = topology;
     c.level.codec.momentum = 0.5;
-    Case entries = c, small = c, warm = c;
+    CodedCase entries = c, small = c, warm = c;
     entries.level.codec.options.set("density", 1);
     entries.level.codec.masking = false;
     small.level.codec.dense_below = 1000;

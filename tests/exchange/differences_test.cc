@@ -14,9 +14,9 @@ namespace taxon::exchange {
 namespace {
 
 constexpr int kMeetings = 8;
-constexpr std::size_t kCount = 600, kBegin = 16;
+constexpr std::size_t kCount = 600, kFirst = 16;
 
-plan::LevelPlan level_of(const std::string& codec, const std::string& topology) {
+plan::LevelPlan level_with(const std::string& codec, const std::string& topology) {
   plan::LevelPlan level;
   level.topology = topology;
   level.rule = "average";
@@ -25,7 +25,7 @@ plan::LevelPlan level_of(const std::string& codec, const std::string& topology) 
   return level;
 }
 
-struct Seen {
+struct SeenDifferences {
   std::vector<double> weights;  // that all had in the end
   std::vector<double> went;     // all replicas, in all
   std::vector<double> state;    // over all replicas
@@ -40,7 +40,8 @@ std::vector<float> way(int rank, int meeting) {
   return values;
 }
 
-task::Task<void> meet_often(const plan::LevelPlan* plan, int ranks, net::Transport* transport, Seen* seen) {
+task::Task<void> meet_often(const plan::LevelPlan* plan, int ranks, net::Transport* transport,
+                            SeenDifferences* seen) {
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
   comm::Runtime runtime{*transport, device, recorder};
@@ -51,7 +52,7 @@ task::Task<void> meet_often(const plan::LevelPlan* plan, int ranks, net::Transpo
   co_await establish;
   Levels levels(all, {*plan}, {.seed = 5});
   tensor::Arena values(*transport, DType::Float32, kCount + 32);
-  const Range range{kBegin, kCount};
+  const Range range{kFirst, kCount};
   auto replica = values.values<float>(range);
   for (std::size_t i = 0; i < kCount; ++i) replica[i] = begins_at(i);
   const std::vector<tensor::Slot> slots{{"t", {20, static_cast<std::int64_t>(kCount / 20)}, range}};
@@ -100,9 +101,9 @@ TEST_P(CodedMeeting, WhatReplicasWentIsInTheMeanOrKept) {
     for (int ranks : {1, 2, 3, 4}) {
       if (std::string(topology) == "sharded" && !codec::stands_alone(row)) continue;
       SCOPED_TRACE(testing::Message() << topology << ", " << ranks << " ranks");
-      plan::LevelPlan level = level_of(GetParam(), topology);
+      plan::LevelPlan level = level_with(GetParam(), topology);
       level.codec.feedback = plan::FeedbackKind::Memory;
-      Seen seen{{}, std::vector<double>(kCount), std::vector<double>(kCount)};
+      SeenDifferences seen{{}, std::vector<double>(kCount), std::vector<double>(kCount)};
       test::run_ranks(ranks, [&](net::Transport& t) { return meet_often(&level, ranks, &t, &seen); },
                       {.share_memory = false});
       for (std::size_t i = 0; i < kCount; ++i)

@@ -14,14 +14,14 @@ plan::LevelPlan level(std::string_view group, std::string topology, std::string 
   return {plan::choice_from<plan::LevelGroup>(group).value(), std::move(topology), std::move(collective)};
 }
 
-struct Case {
+struct LevelCase {
   int ranks = 1, node = 0;
   std::vector<plan::LevelPlan> levels;
   std::size_t elements = 0;
 };
 
 /// Sums, doubles what it owns, spreads: every element must be twice the sum of all ranks' contributions.
-task::Task<void> sum_and_spread(const Case* c, net::Transport* transport, std::vector<double>* owners) {
+task::Task<void> sum_and_spread(const LevelCase* c, net::Transport* transport, std::vector<double>* owners) {
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
   comm::Runtime runtime{*transport, device, recorder};
@@ -83,7 +83,7 @@ TEST(Levels, EveryNestingSumsAndSpreads) {
       for (auto [ranks, node] :
            std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {2, 2}, {4, 2}, {6, 3}, {6, 2}})
         for (std::size_t elements : {0, 1, 5, 1000}) {
-          Case c{ranks, node, nesting, elements};
+          LevelCase c{ranks, node, nesting, elements};
           SCOPED_TRACE(testing::Message() << nesting[0].topology << " x" << nesting.size() << ", " << ranks
                                           << " ranks, nodes of " << node << ", " << elements << " elements");
           std::vector<double> owners(elements, 0);

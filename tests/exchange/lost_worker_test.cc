@@ -13,11 +13,11 @@ using testing::Each;
 using testing::ElementsAre;
 using Kind = AsyncEvent::Kind;
 
-constexpr std::size_t kSize = 16;
+constexpr std::size_t kSizeThen = 16;
 
 Layout one_bucket() {
   plan::ExchangePlan plan;
-  const std::vector<Tensor> tensors = {{"w", {static_cast<std::int64_t>(kSize)}}};
+  const std::vector<Tensor> tensors = {{"w", {static_cast<std::int64_t>(kSizeThen)}}};
   return lay_out(tensors, cut_buckets(tensors, DType::Float64, plan), DType::Float64);
 }
 
@@ -38,7 +38,7 @@ class Adder final : public ServerState {
   tensor::Arena sum_;
 };
 
-struct Scene {
+struct Loss {
   int workers = 1;
   Consistency numbers;
   std::vector<Rank> spared;
@@ -48,7 +48,7 @@ struct Scene {
   double sum = 0;
 };
 
-task::Task<void> serve(Scene* scene, comm::Communicator* group, const Layout* layout) {
+task::Task<void> serve(Loss* scene, comm::Communicator* group, const Layout* layout) {
   comm::Runtime& runtime = group->runtime();
   comm::FailureMonitor losses(scene->spared);
   tensor::Arena weights(DType::Float64, layout->arena.size());
@@ -82,7 +82,7 @@ task::Task<void> serve(Scene* scene, comm::Communicator* group, const Layout* la
   scene->sum = service.owner().values().values<double>({0, 1})[0];
 }
 
-task::Task<void> play(Scene* scene, comm::Runtime* runtime) {
+task::Task<void> play(Loss* scene, comm::Runtime* runtime) {
   std::vector<Rank> everybody;
   for (int r = 0; r < runtime->world_size(); ++r) everybody.emplace_back(r);
   comm::Communicator group(*runtime, "data", everybody);
@@ -94,7 +94,7 @@ task::Task<void> play(Scene* scene, comm::Runtime* runtime) {
   co_await part;
 }
 
-void run(Scene* scene) {
+void run(Loss* scene) {
   test::RuntimeBody body = [&](comm::Runtime& runtime) { return play(scene, &runtime); };
   test::run_runtimes(scene->workers + 1, body, {.share_memory = false});  // heads as work() speaks them
 }
@@ -105,7 +105,7 @@ task::Task<double> hand_in(comm::Communicator* group, std::uint32_t context, std
   net::Transport& transport = group->runtime().transport;
   const Rank server = group->global(group->size() - 1);
   ServerWire::Head head{ServerWire::Contribution, number, 0, 1, 1, number}, answer_head{};
-  std::vector<double> values(kSize, value), answer(kSize);
+  std::vector<double> values(kSizeThen, value), answer(kSizeThen);
   net::SendOp says(transport, server, channel_tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
   net::SendOp sends(transport, server, channel_tag(*group, 0, context, ServerWire::HandedIn),
@@ -127,7 +127,7 @@ task::Task<void> close(comm::Communicator* group, std::uint32_t context) {
   const Rank server = group->global(group->size() - 1);
   const ServerWire::Head head{ServerWire::Close};
   ServerWire::Head done{};
-  const std::vector<double> values(kSize);
+  const std::vector<double> values(kSizeThen);
   net::SendOp says(transport, server, channel_tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
   net::SendOp sends(transport, server, channel_tag(*group, 0, context, ServerWire::HandedIn),
@@ -156,7 +156,7 @@ task::Task<void> hand_in_twice(comm::Communicator* group, std::vector<double>* a
 
 TEST(ParameterServer, AppliesAContributionThatIsSentAgainOnce) {
   std::vector<double> answers;
-  Scene scene{.workers = 1, .numbers = {.staleness = Consistency::kUnbounded, .apply = 1}};
+  Loss scene{.workers = 1, .numbers = {.staleness = Consistency::kUnbounded, .apply = 1}};
   scene.work = [&](comm::Communicator& group, const Layout&) { return hand_in_twice(&group, &answers); };
   run(&scene);
   EXPECT_EQ(scene.sum, 9);
@@ -180,7 +180,7 @@ task::Task<void> work_alone(comm::Communicator* group, std::vector<double>* answ
 
 TEST(ParameterServer, DoesWithoutAWorkerThatIsLost) {
   std::vector<double> answers;
-  Scene scene{.workers = 2, .numbers = {.staleness = 0, .apply = 1}, .spared = {Rank(1)}};
+  Loss scene{.workers = 2, .numbers = {.staleness = 0, .apply = 1}, .spared = {Rank(1)}};
   scene.work = [&](comm::Communicator& group, const Layout&) { return work_alone(&group, &answers); };
   scene.later = [](comm::FailureMonitor& losses) {
     losses.report_lost(Rank(1), std::make_exception_ptr(Error(ErrorKind::PeerLost, "gone")));
@@ -192,7 +192,7 @@ TEST(ParameterServer, DoesWithoutAWorkerThatIsLost) {
 
 TEST(ParameterServer, EndsWhenTooFewAreLeftForItsQuorum) {
   std::vector<double> answers;
-  Scene scene{.workers = 2, .numbers = {.staleness = 0, .quorum = 2, .apply = 2}, .spared = {Rank(1)}};
+  Loss scene{.workers = 2, .numbers = {.staleness = 0, .quorum = 2, .apply = 2}, .spared = {Rank(1)}};
   scene.work = [&](comm::Communicator& group, const Layout&) { return work_alone(&group, &answers); };
   scene.later = [](comm::FailureMonitor& losses) {
     losses.report_lost(Rank(1), std::make_exception_ptr(Error(ErrorKind::PeerLost, "gone")));

@@ -16,7 +16,7 @@ namespace {
 constexpr Range kUnits[] = {{16, 700}, {720, 33}};
 
 /// Members that take steps of their own and average in between, each as often as it likes.
-struct Mixing {
+struct PairMixing {
   int ranks = 1;
   std::vector<int> turns;      // [rank]
   double step = 0;             // what each turn of a rank adds to its values: step * (rank + 1)
@@ -49,7 +49,7 @@ task::Task<void> come_together(Pairwise* pairs, const tensor::Arena* arena) {
   co_await taking_over;
 }
 
-task::Task<void> mix(Mixing* mixing, comm::Runtime* runtime) {
+task::Task<void> mix(PairMixing* mixing, comm::Runtime* runtime) {
   std::vector<Rank> everybody;
   for (int r = 0; r < mixing->ranks; ++r) everybody.emplace_back(r);
   comm::Communicator all(*runtime, "data", everybody);
@@ -86,7 +86,7 @@ task::Task<void> mix(Mixing* mixing, comm::Runtime* runtime) {
   co_await listeners.join();
 }
 
-task::Task<void> mix_over(Mixing* mixing, net::Transport* transport) {
+task::Task<void> mix_over(PairMixing* mixing, net::Transport* transport) {
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
   comm::Runtime runtime{*transport, device, recorder};
@@ -94,12 +94,12 @@ task::Task<void> mix_over(Mixing* mixing, net::Transport* transport) {
   co_await mixing_task;
 }
 
-void prepare(Mixing* mixing) {
+void prepare(PairMixing* mixing) {
   mixing->values.assign(static_cast<std::size_t>(mixing->ranks), 0);
   mixing->together.assign(static_cast<std::size_t>(mixing->ranks), 0);
 }
 
-void run(Mixing* mixing) {
+void run(PairMixing* mixing) {
   prepare(mixing);
   test::RankBody body = [&](net::Transport& transport) { return mix_over(mixing, &transport); };
   test::run_ranks(mixing->ranks, body, {});
@@ -118,7 +118,7 @@ double sum_of(const std::vector<double>& values) {
 
 TEST(Pairs, AveragesConserveTheSumHoweverOftenEachMemberTakesATurn) {
   for (int ranks : {1, 2, 3, 5, 6}) {
-    Mixing mixing{.ranks = ranks};
+    PairMixing mixing{.ranks = ranks};
     for (int r = 0; r < ranks; ++r) mixing.turns.push_back((r * 7) % 11 + (r % 2 == 0 ? 0 : 20));
     run(&mixing);
     EXPECT_NEAR(sum_of(mixing.values), sum_at_first(ranks), 1e-9) << ranks;
@@ -130,7 +130,7 @@ TEST(Pairs, AveragesConserveTheSumHoweverOftenEachMemberTakesATurn) {
 /// The mean of the replicas moves as the mean of their own steps, whoever averages with whom meanwhile.
 TEST(Pairs, TheMeanMovesAsTheMeanOfTheSteps) {
   for (int ranks : {2, 4, 5}) {
-    Mixing mixing{.ranks = ranks, .step = 0.25, .pause_after = 3};
+    PairMixing mixing{.ranks = ranks, .step = 0.25, .pause_after = 3};
     double all_steps = 0, early_steps = 0;
     for (int r = 0; r < ranks; ++r) {
       mixing.turns.push_back(3 + 5 * r);
@@ -148,7 +148,7 @@ TEST(Pairs, ConserveTheSumInEveryOrderOfArrivals) {
   std::set<double> seen;
   const plan::ClusterModel cluster = test::delayed(test::separate_hosts(5));
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    Mixing mixing{.ranks = 5, .turns = {4, 9, 1, 12, 7}, .step = 0.5};
+    PairMixing mixing{.ranks = 5, .turns = {4, 9, 1, 12, 7}, .step = 0.5};
     prepare(&mixing);
     sim::World world(cluster, 5, {.seed = seed});
     sim::RankBody body = [&](comm::Runtime& runtime) { return mix(&mixing, &runtime); };

@@ -42,7 +42,7 @@ class CountingTransport final : public test::PassingTransport {
 enum class Into { HandedIn, Other };
 
 /// Three turns of each worker, all in step or one after the other.
-struct Scene {
+struct WindowScene {
   plan::LevelPlan level;
   int ranks = 3, dedicated = 1;
   Into into = Into::HandedIn;
@@ -54,7 +54,7 @@ struct Scene {
   std::vector<std::string> paths;  // a server's
 };
 
-task::Task<void> step(Scene* scene, Member* member, int turn) {
+task::Task<void> step(WindowScene* scene, Member* member, int turn) {
   for (double& value : member->all(member->gradients)) value = 1 + turn + 0.25 * member->rank();
   const bool placed = scene->into == Into::HandedIn;
   auto going = member->turn(placed ? &member->gradients : nullptr);
@@ -63,7 +63,7 @@ task::Task<void> step(Scene* scene, Member* member, int turn) {
   if (member->rank() == 0) scene->weights.assign(member->all(came).begin(), member->all(came).end());
 }
 
-task::Task<void> play(Scene* scene, comm::Runtime* doors) {
+task::Task<void> play(WindowScene* scene, comm::Runtime* doors) {
   CountingTransport counting(doors->transport,
                              scene->copies[static_cast<std::size_t>(doors->rank().value())]);
   comm::Runtime runtime{counting, doors->device, doors->recorder};
@@ -95,14 +95,14 @@ task::Task<void> play(Scene* scene, comm::Runtime* doors) {
   co_await ending;
 }
 
-Scene played(Scene scene, net::LoopbackOptions options) {
+WindowScene played(WindowScene scene, net::LoopbackOptions options) {
   scene.copies.assign(static_cast<std::size_t>(scene.ranks), {});
   const test::RuntimeBody body = [&](comm::Runtime& doors) { return play(&scene, &doors); };
   test::run_runtimes(scene.ranks, body, options);
   return scene;
 }
-Scene with_memory(const Scene& scene) { return played(scene, {}); }
-Scene with_messages(const Scene& scene) { return played(scene, {.share_memory = false}); }
+WindowScene with_memory(const WindowScene& scene) { return played(scene, {}); }
+WindowScene with_messages(const WindowScene& scene) { return played(scene, {.share_memory = false}); }
 
 Copies sum(const std::vector<Copies>& copies) {
   Copies all;
@@ -131,9 +131,9 @@ TEST(Placed, ValuesAreCopiedOnceEachWay) {
 TEST(Placed, ResultsAreThoseOfMessages) {
   for (int dedicated : {0, 1, 2})
     for (Into into : {Into::HandedIn, Into::Other}) {
-      const Scene scene{
+      const WindowScene scene{
           .level = level_of(0, 0), .ranks = 4, .dedicated = dedicated, .into = into, .turns = 5};
-      const Scene placed = with_memory(scene);
+      const WindowScene placed = with_memory(scene);
       EXPECT_GT(placed.weights.size(), 0u);
       EXPECT_EQ(placed.weights, with_messages(scene).weights) << dedicated;
     }
@@ -141,15 +141,15 @@ TEST(Placed, ResultsAreThoseOfMessages) {
 
 // Where the memory of what was handed in is another bucket's by then, no answer is written there.
 TEST(Placed, AnswersDoNotGoWhereMemoryHasOtherUses) {
-  const Scene scene{.level = level_of(0, 0), .into = Into::Other, .lasts = false};
-  const Scene placed = with_memory(scene);
+  const WindowScene scene{.level = level_of(0, 0), .into = Into::Other, .lasts = false};
+  const WindowScene placed = with_memory(scene);
   EXPECT_EQ(placed.weights, with_messages(scene).weights);
   EXPECT_EQ(sum(placed.copies).stored, 0u);
   EXPECT_EQ(sum(placed.copies).puts, 2 * 2 * kModel);
 }
 
 #if TAXON_TEST_UCX
-task::Task<void> play_in_process(Scene* scene, net::Transport* transport,
+task::Task<void> play_in_process(WindowScene* scene, net::Transport* transport,
                                  const std::vector<double>* expected) {
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
@@ -164,7 +164,7 @@ task::Task<void> play_in_process(Scene* scene, net::Transport* transport,
 }
 
 TEST(Placed, HoldsBetweenProcesses) {
-  Scene scene{.level = level_of(0, 0), .turns = 20};
+  WindowScene scene{.level = level_of(0, 0), .turns = 20};
   const std::vector<double> expected = with_messages(scene).weights;
   scene.copies.assign(3, {});
   const test::RankBody body = [&](net::Transport& transport) {
@@ -177,16 +177,16 @@ TEST(Placed, HoldsBetweenProcesses) {
 // Updates take four contributions, and nobody waits: worker 0's second and third come while its first waits
 // in its place. They go as messages; nothing is written over.
 TEST(Placed, AContributionThatWaitsIsNotWrittenOver) {
-  const Scene scene{.level = level_of(-1, 4), .order = {0, 0, 0, 1, 0, 1, 1, 0}};
-  const Scene placed = with_memory(scene);
+  const WindowScene scene{.level = level_of(-1, 4), .order = {0, 0, 0, 1, 0, 1, 1, 0}};
+  const WindowScene placed = with_memory(scene);
   EXPECT_EQ(placed.weights, with_messages(scene).weights);
   EXPECT_GT(placed.copies[0].messages, kModel);
   EXPECT_GT(placed.copies[0].puts, 0u);
 }
 
 TEST(Placed, HoldsInsideAVirtualHost) {
-  const Scene scene{.level = level_of(0, 0), .ranks = 4, .turns = 5};
-  Scene inside = scene;
+  const WindowScene scene{.level = level_of(0, 0), .ranks = 4, .turns = 5};
+  WindowScene inside = scene;
   inside.copies.assign(4, {});
   sim::World world(test::delayed(test::one_host(4)), 4);
   const sim::RankBody body = [&](comm::Runtime& doors) { return play(&inside, &doors); };
@@ -197,7 +197,7 @@ TEST(Placed, HoldsInsideAVirtualHost) {
 }
 
 TEST(Placed, TheServerNamesThePathOfEachWorker) {
-  const Scene placed = with_memory({.level = level_of(0, 0)});
+  const WindowScene placed = with_memory({.level = level_of(0, 0)});
   ASSERT_EQ(placed.paths.size(), 2u);
   EXPECT_EQ(placed.paths[0], "written into place, through loopback");
   EXPECT_EQ(with_messages({.level = level_of(0, 0)}).paths[1], "messages, through loopback");

@@ -15,8 +15,8 @@
 namespace taxon::exchange {
 namespace {
 
-constexpr int kSteps = 6;
-constexpr std::size_t kCount = 3000;
+constexpr int kEntrySteps = 6;
+constexpr std::size_t kEntries = 3000;
 
 plan::LevelPlan sketched(std::string_view topology) {
   plan::LevelPlan level;
@@ -27,7 +27,7 @@ plan::LevelPlan sketched(std::string_view topology) {
 }
 
 /// Who takes part, and what some of them hand in.
-struct Case {
+struct EntriesCase {
   int workers, dedicated;
   plan::LevelPlan level = sketched("servers");
   int not_finite_at = -1;  // step in which worker 0's gradient is not
@@ -37,20 +37,20 @@ struct Case {
 /// Whole numbers, so that sums are exact in any order.
 std::vector<float> contribution(int rank, int step) {
   Rng rng(static_cast<std::uint64_t>(step), "contribution", static_cast<std::uint64_t>(rank));
-  std::vector<float> values(kCount);
+  std::vector<float> values(kEntries);
   for (float& value : values)
     value = std::floor(static_cast<float>((2 * rng.uniform() - 1) * std::exp(5 * rng.uniform()))) * 16;
   return values;
 }
 
-struct Seen {
+struct SeenEntries {
   std::vector<std::vector<float>> weights;  // [rank], of workers, at last
   std::vector<double> state;                // over all workers
   double bytes = 0;                         // that a member sent in a step, the mean
 };
 
 Layout layout_of() {
-  const std::vector<Tensor> tensors = {{"a", {static_cast<std::int64_t>(kCount)}}};
+  const std::vector<Tensor> tensors = {{"a", {static_cast<std::int64_t>(kEntries)}}};
   plan::ExchangePlan plan;
   plan.bucket_bytes = plan.slice_bytes = 1 << 20;
   return lay_out(tensors, cut_buckets(tensors, DType::Float32, plan), DType::Float32);
@@ -63,7 +63,7 @@ std::vector<Rank> everybody(int ranks) {
 }
 
 /// A server whose rule is to subtract the sum.
-ParameterServer::Setup setup_of(const Case& c, const Layout& layout, comm::Communicator& group,
+ParameterServer::Setup setup_of(const EntriesCase& c, const Layout& layout, comm::Communicator& group,
                                 const tensor::Arena& weights) {
   ParameterServer::Setup setup;
   setup.layout = &layout;
@@ -82,20 +82,20 @@ ParameterServer::Setup setup_of(const Case& c, const Layout& layout, comm::Commu
   return setup;
 }
 
-void hand_in(const Case& c, int rank, int step, std::span<float> gradients) {
+void hand_in(const EntriesCase& c, int rank, int step, std::span<float> gradients) {
   const std::vector<float> mine = contribution(rank, step);
   std::copy(mine.begin(), mine.end(), gradients.begin());
   if (rank == 0 && step == c.not_finite_at) gradients[7] = std::numeric_limits<float>::infinity();
 }
 
-void keep(const std::vector<Topology::StateArena>& all, Range range, Seen* seen) {
+void keep(const std::vector<Topology::StateArena>& all, Range range, SeenEntries* seen) {
   for (const Topology::StateArena& state : all) {
     if (!state.name.ends_with("errors")) continue;
     for (std::size_t i = 0; i < range.size; ++i) seen->state[i] += state.values->values<float>(range)[i];
   }
 }
 
-task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
+task::Task<void> train(const EntriesCase* c, net::Transport* transport, SeenEntries* seen) {
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
   comm::Runtime runtime{*transport, device, recorder};
@@ -118,7 +118,7 @@ task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
   }
   const Range range = layout.buckets[0].range;
   const std::uint64_t before = transport->traffic().bytes_sent;
-  for (int step = 0; step < kSteps && roles.works(group.rank()); ++step) {
+  for (int step = 0; step < kEntrySteps && roles.works(group.rank()); ++step) {
     servers->asynchronous()->begin_turn();
     servers->asynchronous()->weigh(1, roles.workers());
     hand_in(*c, group.rank(), step, gradients.values<float>(range));
@@ -130,7 +130,7 @@ task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
   }
   auto barrier = comm::find_row(net::Operation::Barrier, "dissemination").run(group, comm::Call{});
   co_await barrier;
-  seen->bytes += static_cast<double>(transport->traffic().bytes_sent - before) / kSteps / c->ranks();
+  seen->bytes += static_cast<double>(transport->traffic().bytes_sent - before) / kEntrySteps / c->ranks();
   if (roles.works(group.rank())) {
     auto& mine = seen->weights[static_cast<std::size_t>(group.rank())];
     auto values = weights.values<float>(range);
@@ -147,7 +147,7 @@ task::Task<void> train(const Case* c, net::Transport* transport, Seen* seen) {
 }
 
 /// The same contributions where every worker has the sums; its weights lose them.
-task::Task<void> train_alike(const Case* c, net::Transport* transport, Seen* seen) {
+task::Task<void> train_alike(const EntriesCase* c, net::Transport* transport, SeenEntries* seen) {
   tensor::CpuDevice device(transport->executor());
   comm::FlightRecorder recorder;
   comm::Runtime runtime{*transport, device, recorder};
@@ -164,19 +164,20 @@ task::Task<void> train_alike(const Case* c, net::Transport* transport, Seen* see
   const std::vector<LevelAlgorithms> rows(1);
   const Range range = layout.buckets[0].range;
   auto& weights = seen->weights[static_cast<std::size_t>(group.rank())];
-  weights.resize(kCount);
-  for (int step = 0; step < kSteps; ++step) {
+  weights.resize(kEntries);
+  for (int step = 0; step < kEntrySteps; ++step) {
     hand_in(*c, group.rank(), step, values.values<float>(range));
     auto reduce = levels.reduce({0, 0, range, &rows, step}, values);
     co_await reduce;
-    for (std::size_t i = 0; i < kCount; ++i) weights[i] -= values.values<float>(range)[i];
+    for (std::size_t i = 0; i < kEntries; ++i) weights[i] -= values.values<float>(range)[i];
   }
   keep(levels.state(), range, seen);
 }
 
-Seen run(const Case& c, task::Task<void> (*body)(const Case*, net::Transport*, Seen*)) {
-  Seen seen{std::vector<std::vector<float>>(static_cast<std::size_t>(c.workers)),
-            std::vector<double>(kCount)};
+SeenEntries run(const EntriesCase& c,
+                task::Task<void> (*body)(const EntriesCase*, net::Transport*, SeenEntries*)) {
+  SeenEntries seen{std::vector<std::vector<float>>(static_cast<std::size_t>(c.workers)),
+                   std::vector<double>(kEntries)};
   const int ranks = body == train ? c.ranks() : c.workers;
   test::run_ranks(ranks, [&](net::Transport& t) { return body(&c, &t, &seen); }, {.share_memory = false});
   return seen;
@@ -185,50 +186,50 @@ Seen run(const Case& c, task::Task<void> (*body)(const Case*, net::Transport*, S
 /// Of (workers, dedicated servers).
 class Asks : public testing::TestWithParam<std::pair<int, int>> {
  protected:
-  static Case given() { return {.workers = GetParam().first, .dedicated = GetParam().second}; }
+  static EntriesCase given() { return {.workers = GetParam().first, .dedicated = GetParam().second}; }
 };
 
 TEST_P(Asks, WorkersHaveTheSameWeightsAndNothingIsLost) {
-  Case c = given();
+  EntriesCase c = given();
   c.level.codec.masking = false;
-  const Seen seen = run(c, train);
+  const SeenEntries seen = run(c, train);
   for (const auto& weights : seen.weights) ASSERT_EQ(weights, seen.weights[0]);
-  std::vector<double> pushed(kCount), velocity(kCount);
+  std::vector<double> pushed(kEntries), velocity(kEntries);
   double largest = 0;
   for (int rank = 0; rank < c.workers; ++rank) {
     std::fill(velocity.begin(), velocity.end(), 0.0);
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kEntrySteps; ++step) {
       const std::vector<float> mine = contribution(rank, step);
-      for (std::size_t i = 0; i < kCount; ++i) pushed[i] += velocity[i] = 0.5 * velocity[i] + mine[i];
+      for (std::size_t i = 0; i < kEntries; ++i) pushed[i] += velocity[i] = 0.5 * velocity[i] + mine[i];
     }
   }
   for (double value : pushed) largest = std::max(largest, std::abs(value));
   std::size_t moved = 0;
-  for (std::size_t i = 0; i < kCount; ++i) {
+  for (std::size_t i = 0; i < kEntries; ++i) {
     ASSERT_NEAR(seen.state[i] - seen.weights[0][i], pushed[i], 1e-4 * (1 + largest)) << i;
     moved += seen.weights[0][i] != 0;
   }
-  EXPECT_GT(moved, kCount / 20);
+  EXPECT_GT(moved, kEntries / 20);
 }
 
 TEST_P(Asks, SendAsManyBytesAsTheClosedForm) {
-  const Case c = given();
-  const Seen seen = run(c, train);
+  const EntriesCase c = given();
+  const SeenEntries seen = run(c, train);
   const double announced =
-      find_topology("servers").sent(c.level, kCount * sizeof(float), {c.ranks(), false, c.dedicated}, {});
+      find_topology("servers").sent(c.level, kEntries * sizeof(float), {c.ranks(), false, c.dedicated}, {});
   EXPECT_NEAR(announced, seen.bytes, 0.02 * seen.bytes);
   if (c.dedicated != 1) return;
   // P (T + 2 c k + 2 k) words at one server, and heads.
-  const double k = 0.05 * kCount, table = 5 * 608;
+  const double k = 0.05 * kEntries, table = 5 * 608;
   EXPECT_NEAR(announced * c.ranks() / c.workers, 4 * (table + 8 * k + 2 * k), 0.05 * announced * c.ranks());
 }
 
 TEST_P(Asks, AGradientThatIsNotFiniteReachesAllAndNoMemory) {
-  Case c = given();
-  c.not_finite_at = kSteps - 1;
-  const Seen seen = run(c, train);
+  EntriesCase c = given();
+  c.not_finite_at = kEntrySteps - 1;
+  const SeenEntries seen = run(c, train);
   for (const auto& weights : seen.weights)
-    EXPECT_TRUE(std::isnan(weights[c.dedicated == 1 ? kCount - 1 : 0]));
+    EXPECT_TRUE(std::isnan(weights[c.dedicated == 1 ? kEntries - 1 : 0]));
   for (double value : seen.state) ASSERT_TRUE(std::isfinite(value));
 }
 
@@ -242,10 +243,10 @@ INSTANTIATE_TEST_SUITE_P(Groups, Asks,
 
 void expect_global_sketching(int workers, int neighbours) {
   SCOPED_TRACE(testing::Message() << workers << " workers, blocks of " << neighbours);
-  Case c{.workers = workers, .dedicated = 1};
+  EntriesCase c{.workers = workers, .dedicated = 1};
   c.level.codec.options.set("neighbours", neighbours);
-  const Seen asked = run(c, train), summed = run(c, train_alike);
-  for (std::size_t i = 0; i < kCount; ++i) {
+  const SeenEntries asked = run(c, train), summed = run(c, train_alike);
+  for (std::size_t i = 0; i < kEntries; ++i) {
     ASSERT_EQ(asked.weights[0][i], summed.weights[0][i]) << i;
     ASSERT_EQ(asked.state[i], summed.state[i]) << i;
   }

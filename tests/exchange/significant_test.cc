@@ -11,7 +11,7 @@ namespace taxon::exchange {
 namespace {
 
 constexpr Range kRange{16, 1000};
-constexpr std::size_t kElements = 1040;
+constexpr std::size_t kTensor = 1040;
 
 /// Way of a member in a round at an element: whole 256ths, so that sums of a few are exact.
 double way_of(int rank, int round, std::size_t i) {
@@ -40,7 +40,7 @@ task::Task<void> live(Story* story, net::Transport* transport) {
   plan::LevelPlan level;
   level.options.set("significance", story->significance);
   auto topology = find_topology("significant").make(all, {.level = level});
-  tensor::Arena arena(*transport, DType::Float64, kElements);
+  tensor::Arena arena(*transport, DType::Float64, kTensor);
   auto values = arena.values<double>(kRange);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = begin_of(i);
   auto attending = topology->asynchronous()->serve({kRange}, &arena, nullptr);

@@ -18,7 +18,7 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-constexpr int kRanks = 3;
+constexpr int kJobRanks = 3;
 
 plan::Plan plan_over_tcp() {
   plan::Plan plan = plan::read_plan(TAXON_SOURCE_DIR "/recipes/blobs-perceptron.yaml");
@@ -29,9 +29,9 @@ plan::Plan plan_over_tcp() {
 /// Runs `program` as so many ranks of a launcher that speaks by plain variables.
 std::vector<int> run_ranks(const std::function<int(job::Job)>& program, const ProcessLog& log) {
   const int port = control::free_port();
-  return run_processes(kRanks, [&](Process& process) {
+  return run_processes(kJobRanks, [&](Process& process) {
     setenv("RANK", std::to_string(process.index()).c_str(), 1);
-    setenv("WORLD_SIZE", std::to_string(kRanks).c_str(), 1);
+    setenv("WORLD_SIZE", std::to_string(kJobRanks).c_str(), 1);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
     try {
@@ -52,7 +52,7 @@ TEST(Job, SumsOverItsRanksAgainAndAgain) {
     job.all_reduce(singles);
     job.all_reduce(doubles);
     job.barrier();
-    EXPECT_EQ(job.size(), kRanks);
+    EXPECT_EQ(job.size(), kJobRanks);
     EXPECT_THAT(singles, Each(6));
     EXPECT_THAT(doubles, testing::ElementsAre(3, 3));
     return 0;  // the job is left by its destructor
@@ -123,7 +123,7 @@ TEST(Job, TrainsBesideSumsOfItsOwn) {
     std::vector<double> hash = {static_cast<double>(outcome.parameter_hash >> 32)};
     const double own = hash[0];
     job.all_reduce(hash);
-    EXPECT_EQ(hash[0], kRanks * own) << "all ranks have the same weights";
+    EXPECT_EQ(hash[0], kJobRanks * own) << "all ranks have the same weights";
     EXPECT_EQ(outcome.steps, 8);
     job.leave();
     return 0;

@@ -25,7 +25,7 @@ using std::chrono::steady_clock;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-constexpr int kRanks = 4, kOdd = 2;
+constexpr int kStuckRanks = 4, kOdd = 2;
 constexpr std::chrono::seconds kHangLimit{60};
 
 /// Stops its process in the middle of a bucket: before the second message that it sends for bucket 1 of the
@@ -56,7 +56,7 @@ plan::Plan job_plan() {
 job::ProcessOptions options_of(int rank, int port, const ProcessLog& log, const std::atomic<bool>& stop) {
   job::ProcessOptions options;
   options.identity.rank = options.identity.local_rank = rank;
-  options.identity.world_size = options.identity.local_world_size = kRanks;
+  options.identity.world_size = options.identity.local_world_size = kStuckRanks;
   options.identity.master_port = port;
   options.version = "test";
   options.stop = &stop;
@@ -95,7 +95,7 @@ std::uint64_t run_rank(int rank, int port, const ProcessLog& log) {
 /// What it should be: the same job without a stop, in this process.
 std::uint64_t loopback_hash() {
   TrainingJob job;
-  job.ranks = kRanks;
+  job.ranks = kStuckRanks;
   job.plan = job_plan();
   const data::Datasets datasets = data::open_datasets(job.plan.data, data::MemoryStorage());
   job.datasets = &datasets;
@@ -139,11 +139,11 @@ TEST(Stuck, ARankStoppedInTheMiddleOfABucketIsNamedWithItAndTheRunGoesOn) {
   TAXON_SKIP_UCX;
   const ProcessLog log;
   const int port = control::free_port();
-  const auto codes = run_processes(kRanks + 1, [&](Process& process) {
+  const auto codes = run_processes(kStuckRanks + 1, [&](Process& process) {
     const pid_t own = getpid();
     const auto pids = process.exchange(
         Bytes(reinterpret_cast<const std::byte*>(&own), reinterpret_cast<const std::byte*>(&own + 1)));
-    if (process.index() == kRanks) {
+    if (process.index() == kStuckRanks) {
       pid_t odd;
       std::memcpy(&odd, pids[kOdd].data(), sizeof odd);
       supervise(odd, log);
@@ -155,7 +155,7 @@ TEST(Stuck, ARankStoppedInTheMiddleOfABucketIsNamedWithItAndTheRunGoesOn) {
   });
   EXPECT_THAT(codes, testing::Each(0)) << log.read();
   const std::uint64_t right = loopback_hash();
-  for (int rank = 0; rank < kRanks; ++rank)
+  for (int rank = 0; rank < kStuckRanks; ++rank)
     EXPECT_THAT(log.read(), HasSubstr(fmt::format("[{}] hash {:016x}", rank, right)));
 }
 
@@ -165,7 +165,7 @@ task::Task<void> sum_buckets(comm::Runtime* runtime) {
     return fmt::format("bucket {} (layer{}.weight), step {}", unit, unit, use + 1);
   });
   std::vector<Rank> all;
-  for (int rank = 0; rank < kRanks; ++rank) all.emplace_back(rank);
+  for (int rank = 0; rank < kStuckRanks; ++rank) all.emplace_back(rank);
   comm::Communicator group(*runtime, "data", all);
   auto establish = group.establish();
   co_await establish;
@@ -183,7 +183,7 @@ TEST(Stuck, ARankWithAnotherBucketSizeIsNamedAtOnce) {
   TAXON_SKIP_UCX;
   const ProcessLog log;
   const int port = control::free_port();
-  const auto codes = run_processes(kRanks, [&](Process& process) {
+  const auto codes = run_processes(kStuckRanks, [&](Process& process) {
     const std::atomic<bool> stop{false};
     const plan::Plan plan = job_plan();
     job::Process real(plan, options_of(process.index(), port, log, stop));

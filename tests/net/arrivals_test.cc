@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "net/instants.h"
+
 namespace taxon::net {
 namespace {
 
 using std::chrono::milliseconds;
-
-Instant at(Duration since_start) { return Instant(since_start); }
 
 TEST(Arrivals, AreSharedByThoseWhoSendAtOneTime) {
   Arrivals arrivals(4);

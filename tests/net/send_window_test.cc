@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/rng.h"
+#include "net/instants.h"
 #include "net/wire/arrivals.h"
 
 namespace taxon::net {
@@ -13,8 +14,6 @@ namespace {
 
 constexpr std::size_t kFragment = 60 << 10;
 using std::chrono::milliseconds;
-
-Instant at(Duration since_start) { return Instant(since_start); }
 
 TEST(SendWindow, AsksForConfirmationsAndHoldsBackWhenItIsFull) {
   SendWindow window;

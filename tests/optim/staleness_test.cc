@@ -9,35 +9,35 @@
 namespace taxon::optim {
 namespace {
 
-constexpr std::size_t kElements = 3;
-constexpr Range kAll{0, kElements};
+constexpr std::size_t kLateElements = 3;
+constexpr Range kLateAll{0, kLateElements};
 
 /// An owner's values, contributions and two workers.
 class Late : public ::testing::Test {
  protected:
-  Late() : now_(DType::Float64, kElements), handed_in_(DType::Float64, kElements) {}
+  Late() : now_(DType::Float64, kLateElements), handed_in_(DType::Float64, kLateElements) {}
   std::unique_ptr<StalenessRule> make(const char* name, double compensation = 0) {
     plan::LevelPlan plan;
     plan.late = name;
     plan.options.set("compensation", compensation);
-    return find_late(name).make(plan, {DType::Float64, kElements, 2, {}});
+    return find_late(name).make(plan, {DType::Float64, kLateElements, 2, {}});
   }
   void set_now(double value) { fill(now_, value); }
   /// What becomes of a contribution whose elements are all `value`.
   double correct(StalenessRule& rule, double value, const Lateness& lateness) {
     fill(handed_in_, value);
-    rule.correct(handed_in_, now_, UpdateRange::same(kAll), lateness);
-    auto values = handed_in_.values<double>(kAll);
+    rule.correct(handed_in_, now_, UpdateRange::same(kLateAll), lateness);
+    auto values = handed_in_.values<double>(kLateAll);
     for (double other : values) EXPECT_EQ(other, values[0]);
     return values[0];
   }
-  void serve(StalenessRule& rule, int worker) { rule.served(worker, now_, UpdateRange::same(kAll)); }
+  void serve(StalenessRule& rule, int worker) { rule.served(worker, now_, UpdateRange::same(kLateAll)); }
 
   tensor::Arena now_, handed_in_;
 
  private:
   static void fill(const tensor::Arena& arena, double value) {
-    for (double& element : arena.values<double>(kAll)) element = value;
+    for (double& element : arena.values<double>(kLateAll)) element = value;
   }
 };
 
@@ -107,16 +107,16 @@ TEST_F(Late, MovedAndAccumulatedAreAccumulatedGradientNormalisation) {
   plan::LevelPlan plan;
   plan.period = 5;
   auto late = make("moved");
-  auto rule = find_outer("accumulated").make(plan, {DType::Float64, kElements, 2, {}});
+  auto rule = find_outer("accumulated").make(plan, {DType::Float64, kLateElements, 2, {}});
   set_now(1);
-  rule->begin(now_, UpdateRange::same(kAll));
+  rule->begin(now_, UpdateRange::same(kLateAll));
   serve(*late, 0);
   serve(*late, 1);
   auto meet = [&](int worker, double came_to) {
-    for (double& value : handed_in_.values<double>(kAll)) value = came_to;
-    late->correct(handed_in_, *rule->centre(), UpdateRange::same(kAll), {.worker = worker});
-    rule->update(handed_in_, UpdateRange::same(kAll), 1, {});
-    return handed_in_.values<double>(kAll)[0];
+    for (double& value : handed_in_.values<double>(kLateAll)) value = came_to;
+    late->correct(handed_in_, *rule->centre(), UpdateRange::same(kLateAll), {.worker = worker});
+    rule->update(handed_in_, UpdateRange::same(kLateAll), 1, {});
+    return handed_in_.values<double>(kLateAll)[0];
   };
   EXPECT_DOUBLE_EQ(meet(0, 0.5), 0.9);
   EXPECT_DOUBLE_EQ(meet(1, 2), 1.1);
@@ -127,7 +127,7 @@ TEST_F(Late, EveryRowThatKeepsWhatItServedHasIt) {
   for (const LateRow& row : late_table())
     if (auto rule = make(row.name.data())) {
       EXPECT_EQ(rule->state().size() >= 2, row.keeps_served) << row.name;
-      for (const auto& [name, arena] : rule->state()) EXPECT_EQ(arena->size(), kElements) << name;
+      for (const auto& [name, arena] : rule->state()) EXPECT_EQ(arena->size(), kLateElements) << name;
     }
 }
 

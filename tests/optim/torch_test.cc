@@ -8,7 +8,7 @@
 namespace taxon::optim {
 namespace {
 
-constexpr std::size_t kSize = 4;
+constexpr std::size_t kTorchSize = 4;
 
 /// What PyTorch 1.13.1 computed:
 ///
@@ -25,7 +25,7 @@ constexpr std::size_t kSize = 4;
 ///   run(lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.01))
 struct Recorded {
   const char* rule;
-  std::array<float, kSize> weights;
+  std::array<float, kTorchSize> weights;
 };
 constexpr Recorded kRecorded[] = {
     {"sgd", {0x1.fde42p-2F, -0x1.3ea872p+0F, 0x1.fdf43ep+0F, -0x1.020be8p-4F}},
@@ -36,27 +36,27 @@ constexpr Recorded kRecorded[] = {
 
 std::unique_ptr<Rule> make(const std::string& name, const plan::OptimiserPlan& plan) {
   for (const RuleRow& row : rule_table())
-    if (row.name == name) return row.make(plan, {DType::Float32, kSize, {{0, kSize}}});
+    if (row.name == name) return row.make(plan, {DType::Float32, kTorchSize, {{0, kTorchSize}}});
   return nullptr;
 }
 
 TEST(RecordedRules, GivePyTorchsNumbers) {
-  constexpr std::array<float, kSize> kStart = {0.5F, -1.25F, 2.0F, -0.0625F};
-  constexpr std::array<float, kSize> kGradient = {0.125F, -0.5F, 0.0078125F, 1.5F};
+  constexpr std::array<float, kTorchSize> kStart = {0.5F, -1.25F, 2.0F, -0.0625F};
+  constexpr std::array<float, kTorchSize> kGradient = {0.125F, -0.5F, 0.0078125F, 1.5F};
   for (const Recorded& recorded : kRecorded) {
     plan::OptimiserPlan plan;
     plan.weight_decay = 0.01;
     auto rule = make(recorded.rule, plan);
     ASSERT_NE(rule, nullptr) << recorded.rule;
-    tensor::Arena weights(DType::Float32, kSize), sum(DType::Float32, kSize);
-    auto w = weights.values<float>({0, kSize}), g = sum.values<float>({0, kSize});
+    tensor::Arena weights(DType::Float32, kTorchSize), sum(DType::Float32, kTorchSize);
+    auto w = weights.values<float>({0, kTorchSize}), g = sum.values<float>({0, kTorchSize});
     std::copy(kStart.begin(), kStart.end(), w.begin());
     for (int step = 0; step < 4; ++step) {
-      for (std::size_t i = 0; i < kSize; ++i) g[i] = kGradient[i] * (static_cast<float>(step) - 1.5F);
-      rule->update(weights, sum, UpdateRange::same({0, kSize}), {step, 0, 0.1, 1});
+      for (std::size_t i = 0; i < kTorchSize; ++i) g[i] = kGradient[i] * (static_cast<float>(step) - 1.5F);
+      rule->update(weights, sum, UpdateRange::same({0, kTorchSize}), {step, 0, 0.1, 1});
     }
     // A few roundings of float32 apart: the order of the operations is not PyTorch's.
-    for (std::size_t i = 0; i < kSize; ++i)
+    for (std::size_t i = 0; i < kTorchSize; ++i)
       EXPECT_NEAR(w[i], recorded.weights[i], 1e-6F) << recorded.rule << " " << i;
   }
 }

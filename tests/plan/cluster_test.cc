@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kSound = R"(name: small
+constexpr const char* kSoundCluster = R"(name: small
 hosts:
   - {name: node, count: 2, devices: 2, cores: 4,
      device: {flops: 100 GFLOP/s, memory_bandwidth: 10 GB/s, memory: 16GiB},
@@ -27,7 +27,7 @@ faults:
   - {kind: delay, bound: 5 ms}
 )";
 
-std::string problems_of(const std::string& yaml, int world_size = 0) {
+std::string cluster_problems(const std::string& yaml, int world_size = 0) {
   try {
     parse_cluster(yaml, "c.yaml", world_size);
   } catch (const Error& error) {
@@ -38,7 +38,7 @@ std::string problems_of(const std::string& yaml, int world_size = 0) {
 }
 
 TEST(Cluster, IsReadWithItsUnits) {
-  ClusterModel cluster = parse_cluster(kSound, "c.yaml", 4);
+  ClusterModel cluster = parse_cluster(kSoundCluster, "c.yaml", 4);
   ASSERT_EQ(cluster.hosts.size(), 1u);
   const HostModel& host = cluster.hosts[0];
   EXPECT_DOUBLE_EQ(host.device.flops, 1e11);
@@ -57,7 +57,7 @@ TEST(Cluster, IsReadWithItsUnits) {
 }
 
 TEST(Cluster, AQuotaNeedsItsCores) {
-  ClusterModel cluster = parse_cluster(kSound, "c.yaml");
+  ClusterModel cluster = parse_cluster(kSoundCluster, "c.yaml");
   cluster.hosts[0].quota_period = 0.01;
   EXPECT_TRUE(cluster_problems(cluster).empty());
   cluster.hosts[0].cores = 0;
@@ -66,12 +66,12 @@ TEST(Cluster, AQuotaNeedsItsCores) {
 }
 
 TEST(Cluster, IsReadBackAsWritten) {
-  ClusterModel cluster = parse_cluster(kSound, "c.yaml");
+  ClusterModel cluster = parse_cluster(kSoundCluster, "c.yaml");
   EXPECT_EQ(parse_cluster(write_cluster(cluster), "again"), cluster);
 }
 
 TEST(Cluster, AllProblemsAreListedAtOnce) {
-  std::string problems = problems_of(R"(hosts:
+  std::string problems = cluster_problems(R"(hosts:
   - {name: a, devices: 2, machine: lba, bandwith: 3,
      device: {flops: -1, memory_bandwidth: 1 Gbit},
      inside: {latency: 1us}}
@@ -82,7 +82,7 @@ switch: {oversubscription: 0.5}
 stragglers: [{slowdown: 2}, {rank: 9, host: b, slowdown: 0.5, at: 2 s, until: 1 s}]
 faults: [{kind: kill}, {kind: slow_link, host: a}, {kind: explode}, {kind: cut_link, rank: 1, factor: 2}]
 )",
-                                     16);
+                                          16);
   for (const char* expected : {
            "c.yaml:2: hosts[0].bandwith is no key; did you mean",
            "c.yaml:3: hosts[0].device.flops must be a speed such as 15 TFLOP/s",
@@ -113,7 +113,7 @@ faults: [{kind: kill}, {kind: slow_link, host: a}, {kind: explode}, {kind: cut_l
 }
 
 TEST(Cluster, AMissingUnitIsNoticed) {
-  const std::string problems = problems_of(R"(hosts:
+  const std::string problems = cluster_problems(R"(hosts:
   - {name: a, count: 2, device: {flops: 15, memory_bandwidth: 1 GB/s}, network: {bandwidth: 10}}
 faults: [{kind: slow_link, host: a0, factor: 2, until: 1e9 s}]
 )");
@@ -124,8 +124,8 @@ faults: [{kind: slow_link, host: a0, factor: 2, until: 1e9 s}]
 }
 
 TEST(Cluster, AnEmptyFileIsNoCluster) {
-  EXPECT_THAT(problems_of(""), HasSubstr("hosts is missing"));
-  EXPECT_THAT(problems_of("just text"), HasSubstr("c.yaml:1: a cluster file is a list of"));
+  EXPECT_THAT(cluster_problems(""), HasSubstr("hosts is missing"));
+  EXPECT_THAT(cluster_problems("just text"), HasSubstr("c.yaml:1: a cluster file is a list of"));
 }
 
 TEST(Cluster, BundledFilesAreSound) {

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kSound = R"(model: cnn
+constexpr const char* kSoundProfile = R"(model: cnn
 source: one core
 batch: 32
 compute: float32
@@ -39,7 +39,7 @@ segments:
       - {name: fc.bias, shape: [10], gradient: 100 us}
 )";
 
-std::string problems_of(const std::string& yaml) {
+std::string profile_problems(const std::string& yaml) {
   try {
     parse_profile(yaml, "p.yaml");
   } catch (const Error& error) {
@@ -50,7 +50,7 @@ std::string problems_of(const std::string& yaml) {
 }
 
 TEST(Profile, IsReadBackAsWritten) {
-  const ModelProfile profile = parse_profile(kSound, "p.yaml");
+  const ModelProfile profile = parse_profile(kSoundProfile, "p.yaml");
   EXPECT_EQ(parameter_count(profile), 32 * 9 + 32 + 1280 + 10);
   EXPECT_TRUE(is_measured(profile));
   EXPECT_DOUBLE_EQ(profile.segments[1].parameters[0].gradient_from, 500e-6);
@@ -58,7 +58,7 @@ TEST(Profile, IsReadBackAsWritten) {
 }
 
 TEST(Profile, ListsEverythingThatIsWrong) {
-  const std::string problems = problems_of(R"(modell: cnn
+  const std::string problems = profile_problems(R"(modell: cnn
 input: [0]
 completion: [a, b, b]
 segments:
@@ -76,14 +76,14 @@ segments:
 }
 
 TEST(Profile, WithoutTimesMustCountEverySegmentThatIsTrained) {
-  EXPECT_THAT(problems_of("model: m\ninput: [1]\nbatch: 3\nsegments:\n"
-                          "  - {name: one, parameters: [{name: a, shape: [2], gradient: 1}]}\n"),
+  EXPECT_THAT(profile_problems("model: m\ninput: [1]\nbatch: 3\nsegments:\n"
+                               "  - {name: one, parameters: [{name: a, shape: [2], gradient: 1}]}\n"),
               testing::AllOf(HasSubstr("segments[0] (\"one\") has parameters and no cost"),
                              HasSubstr("batch means nothing"), HasSubstr("gradient is a time")));
 }
 
 TEST(Profile, OfAnotherModelBatchOrTypeIsTold) {
-  const ModelProfile profile = parse_profile(kSound, "p.yaml");
+  const ModelProfile profile = parse_profile(kSoundProfile, "p.yaml");
   Plan plan = test::legal_plan();
   plan.model.name = "cnn";
   plan.model.frozen = {"conv.scale"};
@@ -100,7 +100,7 @@ TEST(Profile, OfAnotherModelBatchOrTypeIsTold) {
 }
 
 TEST(Profile, OfOperationsFitsEveryBatch) {
-  ModelProfile profile = parse_profile(kSound, "p.yaml");
+  ModelProfile profile = parse_profile(kSoundProfile, "p.yaml");
   for (SegmentProfile& segment : profile.segments) {
     segment.forward = segment.backward = 0;
     segment.forward_flops = 1e6;
@@ -113,7 +113,7 @@ TEST(Profile, OfOperationsFitsEveryBatch) {
 }
 
 TEST(Profile, FingerprintNamesTheModelAndNotItsCosts) {
-  ModelProfile one = parse_profile(kSound, "p.yaml"), other = one;
+  ModelProfile one = parse_profile(kSoundProfile, "p.yaml"), other = one;
   other.segments[0].forward = 5;
   EXPECT_EQ(fingerprint(one), fingerprint(other));
   other.segments[0].parameters[0].shape[0] = 33;

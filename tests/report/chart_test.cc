@@ -5,18 +5,13 @@
 #include <cmath>
 #include <regex>
 
+#include "report/count.h"
 #include "report/markup.h"
 #include "report/series_style.h"
 #include "report/timeline.h"
 
 namespace taxon::report {
 namespace {
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 LineChart two_curves() {
   return {.id = "accuracy-time",

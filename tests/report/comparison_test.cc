@@ -8,6 +8,7 @@
 
 #include "report/comparison_page.h"
 #include "report/comparison_table.h"
+#include "report/count.h"
 
 namespace taxon::report {
 namespace {
@@ -44,12 +45,6 @@ std::string line_with(const std::string& text, const std::string& word) {
   for (std::string line; std::getline(lines, line);)
     if (line.find(word) != std::string::npos) return line;
   return "";
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 TEST(Estimate, IsTheMeanWithItsStandardError) {

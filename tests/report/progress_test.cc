@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-ProgressState sample() {
+ProgressState some_progress() {
   return {.step = 587,
           .epoch = 1.25,
           .epochs = 3,
@@ -23,30 +23,30 @@ ProgressState sample() {
 }
 
 TEST(ProgressLine, SaysWhereTheRunStands) {
-  EXPECT_EQ(progress_line(sample(), 0),
+  EXPECT_EQ(progress_line(some_progress(), 0),
             "epoch 1.25/3  step 587  loss 0.4124  lr 0.04371  2,511 samples/s  ETA 41.8 s");
 }
 
 TEST(ProgressLine, FitsIntoEveryWidthAndDropsWholeFields) {
-  std::string whole = progress_line(sample(), 0);
+  std::string whole = progress_line(some_progress(), 0);
   for (int width = 1; width < 120; ++width) {
-    std::string line = progress_line(sample(), width);
+    std::string line = progress_line(some_progress(), width);
     EXPECT_LE(line.size(), static_cast<std::size_t>(width));
     EXPECT_TRUE(whole.starts_with(line));
     EXPECT_FALSE(line.ends_with(' '));
   }
-  EXPECT_EQ(progress_line(sample(), 25), "epoch 1.25/3  step 587");
-  EXPECT_EQ(progress_line(sample(), static_cast<int>(whole.size())), whole);
+  EXPECT_EQ(progress_line(some_progress(), 25), "epoch 1.25/3  step 587");
+  EXPECT_EQ(progress_line(some_progress(), static_cast<int>(whole.size())), whole);
 }
 
 TEST(ProgressLine, BeforeTheFirstSpeedThereIsNoEstimate) {
-  ProgressState state = sample();
+  ProgressState state = some_progress();
   state.samples_per_second = 0;
   EXPECT_THAT(progress_line(state, 0), HasSubstr("ETA -"));
 }
 
 TEST(ProgressLine, MarksThousands) {
-  ProgressState state = sample();
+  ProgressState state = some_progress();
   for (auto [speed, text] : std::initializer_list<std::pair<double, const char*>>{
            {999, " 999 samples"}, {1000, " 1,000 samples"}, {1234567, " 1,234,567 samples"}}) {
     state.samples_per_second = speed;
@@ -64,12 +64,12 @@ struct Terminal {
 TEST(Progress, OffATerminalAPlainLineEveryFewSeconds) {
   Terminal terminal;
   Progress progress({.every_seconds = 2}, terminal.write());
-  std::string line = progress_line(sample(), 0) + "\n";
-  progress.update(sample(), 0);
+  std::string line = progress_line(some_progress(), 0) + "\n";
+  progress.update(some_progress(), 0);
   EXPECT_EQ(terminal.text, line);
-  progress.update(sample(), 1.9);
+  progress.update(some_progress(), 1.9);
   EXPECT_EQ(terminal.text, line) << "too early";
-  progress.update(sample(), 2.0);
+  progress.update(some_progress(), 2.0);
   EXPECT_EQ(terminal.text, line + line);
   progress.say("saved");
   progress.finish();
@@ -80,11 +80,12 @@ TEST(Progress, OffATerminalAPlainLineEveryFewSeconds) {
 TEST(Progress, OnATerminalOneLineIsRedrawnInPlace) {
   Terminal terminal;
   Progress progress({.style = ProgressOptions::Style::Live, .width = [] { return 40; }}, terminal.write());
-  std::string line = progress_line(sample(), 39);  // the last column stays free: some terminals wrap there
-  progress.update(sample(), 0);
-  progress.update(sample(), 0.1);
+  std::string line =
+      progress_line(some_progress(), 39);  // the last column stays free: some terminals wrap there
+  progress.update(some_progress(), 0);
+  progress.update(some_progress(), 0.1);
   EXPECT_EQ(terminal.text, line) << "not faster than the eye";
-  progress.update(sample(), 0.3);
+  progress.update(some_progress(), 0.3);
   EXPECT_EQ(terminal.text, line + "\r\x1b[K" + line);
   progress.say("saved");
   EXPECT_EQ(terminal.text, line + "\r\x1b[K" + line + "\r\x1b[Ksaved\n");
@@ -97,21 +98,21 @@ TEST(Progress, ALineThatWrappedInANarrowerWindowIsClearedFromAllItsRows) {
   int width = 70;
   Progress progress({.style = ProgressOptions::Style::Live, .width = [&] { return width; }},
                     terminal.write());
-  progress.update(sample(), 0);
-  const std::string line = progress_line(sample(), 69);
+  progress.update(some_progress(), 0);
+  const std::string line = progress_line(some_progress(), 69);
   ASSERT_EQ(terminal.text, line);
   ASSERT_GT(line.size(), 40u);
   width = 20;  // the terminal has wrapped it: its cursor is rows below the line's beginning
-  progress.update(sample(), 1);
+  progress.update(some_progress(), 1);
   EXPECT_EQ(terminal.text, line + "\x1b[" + std::to_string((line.size() - 1) / 20) + "A\r\x1b[J" +
-                               progress_line(sample(), 19));
+                               progress_line(some_progress(), 19));
   const std::string before = terminal.text;
   progress.say("saved");
   EXPECT_EQ(terminal.text, before + "\r\x1b[Ksaved\n");
 }
 
 TEST(Progress, WhatIsNoNumberIsNan) {
-  ProgressState state = sample();
+  ProgressState state = some_progress();
   state.loss = -std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(progress_line(state, 0), HasSubstr("loss nan  "));
   EXPECT_EQ(decimal(-0.5, 2), "-0.50");
@@ -120,18 +121,18 @@ TEST(Progress, WhatIsNoNumberIsNan) {
 TEST(Progress, FinishEndsTheLiveLine) {
   Terminal terminal;
   Progress progress({.style = ProgressOptions::Style::Live}, terminal.write());
-  progress.update(sample(), 0);
+  progress.update(some_progress(), 0);
   progress.finish();
   progress.finish();
-  EXPECT_EQ(terminal.text, progress_line(sample(), 99) + "\n");
+  EXPECT_EQ(terminal.text, progress_line(some_progress(), 99) + "\n");
 }
 
 TEST(Progress, ColoursOnlyWhenAsked) {
   Terminal plain, coloured;
   Progress without({.style = ProgressOptions::Style::Live, .colour = false}, plain.write());
   Progress with({.style = ProgressOptions::Style::Live, .colour = true}, coloured.write());
-  without.update(sample(), 0);
-  with.update(sample(), 0);
+  without.update(some_progress(), 0);
+  with.update(some_progress(), 0);
   EXPECT_THAT(plain.text, Not(HasSubstr("\x1b")));
   EXPECT_EQ(coloured.text, "\x1b[36m" + plain.text + "\x1b[0m");
 }

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "comm/cases.h"
+#include "sim/rows.h"
 #include "sim/world.h"
 #include "support/clusters.h"
 #include "support/errors.h"
@@ -37,28 +37,6 @@ TEST(Schedules, EveryRowHasOne) {
 }
 
 // -- results
-
-using Bytes = std::vector<std::vector<std::byte>>;
-
-Task<void> use_row(comm::Runtime& doors, const test::Case& c, Bytes& results) {
-  test::Member member(doors, std::max<std::size_t>(c.length * size_of(c.type), 1));
-  auto met = member.meet();
-  co_await met;
-  View data = member.arena.bytes().slice(0, c.length * size_of(c.type));
-  for (std::uint32_t unit = 0; unit < 2; ++unit) {
-    test::fill(data, c.type, c.values, member.group.rank());
-    auto used = test::use(member, c, unit);
-    co_await used;
-  }
-  Range own{0, c.length};
-  if (c.row->collective == net::Operation::ReduceScatter)
-    own = part(own, static_cast<std::size_t>(member.group.size()),
-               static_cast<std::size_t>(member.group.rank()));
-  std::byte* begin = data.data() + own.begin * size_of(c.type);
-  results[static_cast<std::size_t>(member.group.rank())].assign(begin, begin + own.size * size_of(c.type));
-  auto end = comm::find_row(net::Operation::Barrier, "dissemination").run(member.group, {});
-  co_await end;
-}
 
 class EveryCoarseRow : public testing::TestWithParam<const CollectiveRow*> {
  protected:
@@ -277,15 +255,6 @@ TEST(Coarse, RunsOfOneSeedAreTheSame) {
 }
 
 // -- who waits for whom, and failures
-
-Task<void> sum_steps(comm::Runtime& doors, int steps, std::size_t bytes) {
-  test::Member member(doors, bytes);
-  for (int step = 0; step < steps; ++step) {
-    comm::Call call{member.arena.bytes(), DType::Float32, 3};
-    auto sum = comm::find_row(net::Operation::AllReduce, "ring").run(member.group, call);
-    co_await sum;
-  }
-}
 
 /// The root spreads something, and the others come only when they hear that it is through.
 Task<void> root_first(comm::Runtime& doors, int* heard) {

@@ -24,30 +24,30 @@ plan::ClusterModel slow_host(int ranks, double cores = 0) {
   return cluster;
 }
 
-struct Piece {
+struct Load {
   Stream lane;
   double flops;
   std::size_t bytes = 0;
 };
 using Ends = std::vector<Duration>;
 
-Task<void> work(comm::Runtime& doors, Piece piece, Ends& ends, std::size_t index) {
-  Kernel kernel{"piece", {piece.flops, piece.bytes}, {}};
-  auto done = tensor::run(doors.device, doors.pending(), piece.lane, std::move(kernel));
+Task<void> work(comm::Runtime& doors, Load load, Ends& ends, std::size_t index) {
+  Kernel kernel{"piece", {load.flops, load.bytes}, {}};
+  auto done = tensor::run(doors.device, doors.pending(), load.lane, std::move(kernel));
   co_await done;
   ends[index] = doors.executor().now() - Instant();
 }
 
-/// When each piece of each rank ends; all are started at 0.
-std::vector<Ends> run(const plan::ClusterModel& cluster, const std::vector<std::vector<Piece>>& ranks,
+/// When each load of each rank ends; all are started at 0.
+std::vector<Ends> run(const plan::ClusterModel& cluster, const std::vector<std::vector<Load>>& ranks,
                       std::uint64_t seed = 0) {
   World world(cluster, static_cast<int>(ranks.size()), {.seed = seed});
   std::vector<Ends> ends;
-  for (const auto& pieces : ranks) ends.emplace_back(pieces.size());
+  for (const auto& loads : ranks) ends.emplace_back(loads.size());
   Report report = world.run([&](comm::Runtime& doors) {
-    auto all = [](comm::Runtime& doors, const std::vector<Piece>& pieces, Ends& ends) -> Task<void> {
+    auto all = [](comm::Runtime& doors, const std::vector<Load>& loads, Ends& ends) -> Task<void> {
       task::Scope scope(doors.pending());
-      for (std::size_t i = 0; i < pieces.size(); ++i) scope.spawn(work(doors, pieces[i], ends, i));
+      for (std::size_t i = 0; i < loads.size(); ++i) scope.spawn(work(doors, loads[i], ends, i));
       co_await scope.join();
     };
     auto rank = static_cast<std::size_t>(doors.rank().value());
@@ -114,19 +114,19 @@ TEST(VirtualDevice, EmulatedHostsShareTheirMachine) {
   cluster.hosts[0].machine = "lab";
   cluster.hosts[0].cores = 0.5;
   cluster.hosts[0].device = {.flops = 1e9, .memory_bandwidth = 1e9};
-  std::vector<Piece> piece{{Stream::Compute, 3e6}};
-  EXPECT_EQ(run(cluster, {piece, piece, piece, {}})[0][0], milliseconds(3));
-  EXPECT_EQ(run(cluster, {piece, piece, piece, piece})[3][0], milliseconds(4));
+  std::vector<Load> load{{Stream::Compute, 3e6}};
+  EXPECT_EQ(run(cluster, {load, load, load, {}})[0][0], milliseconds(3));
+  EXPECT_EQ(run(cluster, {load, load, load, load})[3][0], milliseconds(4));
   // A host's own share is divided among its lanes.
-  std::vector<Piece> two{{Stream::Compute, 3e6}, {Stream::Exchange, 3e6}};
+  std::vector<Load> two{{Stream::Compute, 3e6}, {Stream::Exchange, 3e6}};
   EXPECT_EQ(run(cluster, {two, {}, {}, {}})[0][0], milliseconds(6));
 }
 
 TEST(VirtualDevice, StragglersTakeLonger) {
   plan::ClusterModel cluster = slow_host(2);
   cluster.stragglers = {{.rank = 1, .slowdown = 3, .at = 0.002}};
-  std::vector<Piece> pieces{{Stream::Compute, 2e6}, {Stream::Compute, 2e6}};
-  auto ends = run(cluster, {pieces, pieces});
+  std::vector<Load> loads{{Stream::Compute, 2e6}, {Stream::Compute, 2e6}};
+  auto ends = run(cluster, {loads, loads});
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(2), milliseconds(4)));
   EXPECT_THAT(ends[1], ElementsAre(milliseconds(2), milliseconds(8)));
 }
@@ -134,8 +134,8 @@ TEST(VirtualDevice, StragglersTakeLonger) {
 TEST(VirtualDevice, RandomStragglersFollowTheSeed) {
   plan::ClusterModel cluster = slow_host(1);
   cluster.stragglers = {{.host = "host", .slowdown = 2, .probability = 0.5}};
-  std::vector<Piece> pieces(40, {Stream::Compute, 1e6});
-  auto last = [&](std::uint64_t seed) { return run(cluster, {pieces}, seed)[0].back(); };
+  std::vector<Load> loads(40, {Stream::Compute, 1e6});
+  auto last = [&](std::uint64_t seed) { return run(cluster, {loads}, seed)[0].back(); };
   EXPECT_EQ(last(1), last(1));
   EXPECT_GT(last(1), milliseconds(45));
   EXPECT_LT(last(1), milliseconds(75));

@@ -90,7 +90,7 @@ TEST(Quota, HostsOfABusyMachineUseTheirsUpLater) {
 }
 
 // ------------------------------------------------------------------- messages
-constexpr std::size_t kSize = 100'000;  // 100 us at 1 GB/s
+constexpr std::size_t kMessage = 100'000;  // 100 us at 1 GB/s
 
 /// Between them 2 us + 100 us + 8 us a message; 3 us + 100 us of the sender's processor, 4 us + 50 us of the
 /// receiver's.
@@ -105,11 +105,11 @@ plan::ClusterModel handling_hosts(std::int64_t fragment = 0) {
   return cluster;
 }
 
-struct Times {
+struct Moments {
   Duration sent{0}, received{0}, computed{0};
 };
 
-Task<void> compute(comm::Runtime& doors, double flops, Times& times) {
+Task<void> compute(comm::Runtime& doors, double flops, Moments& times) {
   tensor::Kernel kernel{"compute", {flops, 0}, {}};
   auto done = tensor::run(doors.device, doors.pending(), tensor::Stream::Compute, std::move(kernel));
   co_await done;
@@ -117,24 +117,24 @@ Task<void> compute(comm::Runtime& doors, double flops, Times& times) {
 }
 
 /// Rank 0 sends to rank 1, which computes meanwhile.
-Task<void> talk(comm::Runtime& doors, Times& times, double flops) {
+Task<void> talk(comm::Runtime& doors, Moments& times, double flops) {
   if (doors.rank().value() == 0) {
-    net::SendOp send(doors.transport, Rank(1), net::Tag{}, ConstView::phantom(kSize), DType::UInt8);
+    net::SendOp send(doors.transport, Rank(1), net::Tag{}, ConstView::phantom(kMessage), DType::UInt8);
     co_await send;
     times.sent = doors.executor().now() - Instant();
     co_return;
   }
   task::Scope beside(doors.pending());
   if (flops > 0) beside.spawn(compute(doors, flops, times));
-  net::RecvOp receive(doors.transport, Rank(0), net::Tag{}, View::phantom(kSize), DType::UInt8);
+  net::RecvOp receive(doors.transport, Rank(0), net::Tag{}, View::phantom(kMessage), DType::UInt8);
   co_await receive;
   times.received = doors.executor().now() - Instant();
   co_await beside.join();
 }
 
-Times run(const plan::ClusterModel& cluster, double flops = 0, Report* report = nullptr) {
+Moments run(const plan::ClusterModel& cluster, double flops = 0, Report* report = nullptr) {
   World world(cluster, 2);
-  Times times;
+  Moments times;
   Report done = world.run([&](comm::Runtime& doors) { return talk(doors, times, flops); });
   EXPECT_FALSE(done.failure);
   if (report) *report = std::move(done);
@@ -142,24 +142,24 @@ Times run(const plan::ClusterModel& cluster, double flops = 0, Report* report = 
 }
 
 TEST(Handling, ComesBeforeTheLinkAndAfterIt) {
-  Times times = run(handling_hosts());
+  Moments times = run(handling_hosts());
   EXPECT_EQ(times.sent, microseconds(103 + 102));
   EXPECT_EQ(times.received, microseconds(103 + 110 + 54));
 }
 
 TEST(Handling, OfPiecesRunsBesideTheLink) {
   Report report;
-  Times times = run(handling_hosts(kSize / 2), 0, &report);
+  Moments times = run(handling_hosts(kMessage / 2), 0, &report);
   // Sender: to 53 and 106; its link: to 105 and 158; there at 113 and 166; handled at 142 and 195.
   EXPECT_EQ(times.sent, microseconds(158));
   EXPECT_EQ(times.received, microseconds(195));
   EXPECT_EQ(report.messages, 1u);
-  EXPECT_EQ(report.links[0].bytes, kSize);
+  EXPECT_EQ(report.links[0].bytes, kMessage);
 }
 
 TEST(Handling, OfAnEagerSendEndsItOnTheSendersProcessor) {
-  plan::ClusterModel cluster = handling_hosts(kSize / 2);
-  cluster.hosts[0].network.eager = kSize;
+  plan::ClusterModel cluster = handling_hosts(kMessage / 2);
+  cluster.hosts[0].network.eager = kMessage;
   EXPECT_EQ(run(cluster).sent, microseconds(106));
 }
 
@@ -168,7 +168,7 @@ TEST(Handling, SharesTheCoresWithCompute) {
   cluster.hosts[0].cores = 1;
   cluster.hosts[0].device.flops = 1e9;
   // The message is there at 213; from then on its handling and the kernel have half the core each.
-  Times times = run(cluster, 300e3);
+  Moments times = run(cluster, 300e3);
   EXPECT_EQ(times.received, microseconds(213 + 2 * 54));
   EXPECT_EQ(times.computed, microseconds(354));
   // With a second core nobody waits.
@@ -189,7 +189,7 @@ TEST(Handling, StandsStillWithoutQuota) {
   plan::ClusterModel cluster = handling_hosts();
   cluster.hosts[0].cores = 0.01;
   cluster.hosts[0].quota_period = 1e-3;  // 10 us of it a millisecond
-  const Times times = run(cluster);
+  const Moments times = run(cluster);
   EXPECT_GE(times.received, milliseconds(9 + 5));
   EXPECT_LE(times.received, milliseconds(11 + 6));
 }

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "comm/cases.h"
 #include "sim/faults.h"
+#include "sim/rows.h"
 #include "support/clusters.h"
 #include "support/errors.h"
 #include "support/runtimes.h"
@@ -20,29 +20,6 @@ using test::message_of;
 using test::separate_hosts;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-/// What each rank's data is after one use of the row; the part that the row defines.
-using Bytes = std::vector<std::vector<std::byte>>;
-
-Task<void> use_row(comm::Runtime& doors, const Case& c, Bytes& results) {
-  test::Member member(doors, std::max<std::size_t>(c.length * size_of(c.type), 1));
-  auto met = member.meet();
-  co_await met;
-  View data = member.arena.bytes().slice(0, c.length * size_of(c.type));
-  for (std::uint32_t unit = 0; unit < 2; ++unit) {
-    test::fill(data, c.type, c.values, member.group.rank());
-    auto used = test::use(member, c, unit);
-    co_await used;
-  }
-  Range own{0, c.length};
-  if (c.row->collective == net::Operation::ReduceScatter)
-    own = part(own, static_cast<std::size_t>(member.group.size()),
-               static_cast<std::size_t>(member.group.rank()));
-  std::byte* begin = data.data() + own.begin * size_of(c.type);
-  results[static_cast<std::size_t>(member.group.rank())].assign(begin, begin + own.size * size_of(c.type));
-  auto end = comm::find_row(net::Operation::Barrier, "dissemination").run(member.group, {});
-  co_await end;
-}
 
 Bytes over_loopback(const Case& c, int members, bool share) {
   Bytes results(static_cast<std::size_t>(members));
@@ -100,15 +77,6 @@ TEST_P(EveryRow, GivesTheBitsOfLoopbackInManySegmentsUnderDelays) {
   }
 }
 
-Task<void> sum_steps(comm::Runtime& doors, int steps, std::size_t bytes) {
-  test::Member member(doors, bytes);
-  for (int step = 0; step < steps; ++step) {
-    comm::Call call{member.arena.bytes(), DType::Float32, 3};
-    auto sum = comm::find_row(net::Operation::AllReduce, "ring").run(member.group, call);
-    co_await sum;
-  }
-}
-
 TEST(World, RunsOfOneSeedAreTheSame) {
   plan::ClusterModel cluster = test::delayed(separate_hosts(5));
   cluster.stragglers = {{.rank = 2, .slowdown = 4, .probability = 0.3}};
@@ -145,7 +113,7 @@ TEST(World, MemoryIsTheDevices) {
 }
 
 /// Rank 2 leaves out its second use.
-Task<void> forgetful(comm::Runtime& doors) {
+Task<void> leaves_one_out(comm::Runtime& doors) {
   auto steps = sum_steps(doors, doors.rank() == Rank(2) ? 1 : 2, 4000);
   co_await steps;
   if (doors.rank() == Rank(2)) {
@@ -156,7 +124,7 @@ Task<void> forgetful(comm::Runtime& doors) {
 
 TEST(World, ARunThatCannotFinishSaysWhoWaitsForWhom) {
   World world(separate_hosts(4), 4);
-  Report report = world.run([](comm::Runtime& doors) { return forgetful(doors); });
+  Report report = world.run([](comm::Runtime& doors) { return leaves_one_out(doors); });
   ASSERT_TRUE(report.hang);
   EXPECT_THAT(report.hang->culprits, ElementsAre(Rank(2)));
   EXPECT_EQ(report.first_culprit, Rank(2));

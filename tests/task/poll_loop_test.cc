@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct World {
+struct Loop {
   PollLoop loop;
   PendingOps waits;
   std::vector<std::string> log;
@@ -25,14 +25,14 @@ struct World {
 
 // --- time ----------------------------------------------------------------------------------------------
 
-Task<void> sleep_note(World* w, Instant when, std::string name) {
+Task<void> sleep_note(Loop* w, Instant when, std::string name) {
   SleepUntil sleep(w->loop, w->waits, when);
   co_await sleep;
   EXPECT_GE(w->loop.now(), when);
   w->log.push_back(name);
 }
 
-Task<void> sleepers(World* w) {
+Task<void> sleepers(Loop* w) {
   Scope scope(w->waits);
   Instant start = w->loop.now() + 50ms;  // all are asleep by then, or nearly always
   auto late = sleep_note(w, start + 1ms, "late");
@@ -49,20 +49,20 @@ Task<void> sleepers(World* w) {
 }
 
 TEST(PollLoop, SleepersResumeByTimeThenByOrderAndNeverInsideTheCall) {
-  World w;
+  Loop w;
   w.loop.run(sleepers(&w));
   EXPECT_EQ(w.log, (std::vector<std::string>{"spawned", "past", "tie 1", "tie 2", "late"}));
   EXPECT_GT(w.loop.sleeps(), 0U);
 }
 
-Task<void> ask_for_the_past(World* w, const bool* stop) {
+Task<void> ask_for_the_past(Loop* w, const bool* stop) {
   while (!*stop) {
     SleepUntil sleep(w->loop, w->waits, Instant());
     co_await sleep;
   }
 }
 
-Task<void> yield_few(World* w, bool* stop) {
+Task<void> yield_few(Loop* w, bool* stop) {
   for (int i = 0; i < 3; ++i) {
     Yield turn(w->loop);
     co_await turn;
@@ -70,7 +70,7 @@ Task<void> yield_few(World* w, bool* stop) {
   *stop = true;
 }
 
-Task<void> fairness(World* w) {
+Task<void> fairness(Loop* w) {
   bool stop = false;
   Scope scope(w->waits);
   auto greedy = ask_for_the_past(w, &stop);
@@ -82,7 +82,7 @@ Task<void> fairness(World* w) {
 }
 
 TEST(PollLoop, WhoAsksForThePastDoesNotStarveTheOthers) {
-  World w;
+  Loop w;
   w.loop.run(fairness(&w));
 }
 
@@ -101,7 +101,7 @@ Task<void> wait_for(Event* event) {
 }
 
 TEST(PollLoop, RunsPostsOfOneThreadInOrder) {
-  World w;
+  Loop w;
   Event done(w.loop, w.waits);
   std::vector<int> order;
   std::thread poster([&] {
@@ -118,7 +118,7 @@ TEST(PollLoop, RunsPostsOfOneThreadInOrder) {
 /// A lost wake-up would hang.
 TEST(PollLoop, LosesNoPostOfSeveralThreadsWhileItSleeps) {
   constexpr int kThreads = 4, kPosts = 300;
-  World w;
+  Loop w;
   Event done(w.loop, w.waits);
   int ran = 0;
   std::vector<std::thread> posters;
@@ -141,7 +141,7 @@ TEST(PollLoop, LosesNoPostOfSeveralThreadsWhileItSleeps) {
 }
 
 TEST(PollLoop, PostsMoveOnlyWork) {
-  World w;
+  Loop w;
   Event done(w.loop, w.waits);
   auto owned = std::make_unique<int>(5);
   int seen = 0;
@@ -154,7 +154,7 @@ TEST(PollLoop, PostsMoveOnlyWork) {
 }
 
 TEST(PollLoop, KeepsPostsForTheNextRun) {
-  World w;
+  Loop w;
   Event first(w.loop, w.waits), second(w.loop, w.waits);
   w.loop.post([&] { first.set(); });
   w.loop.run(wait_for(&first));
@@ -211,7 +211,7 @@ class FakePollable final : public Pollable {
 };
 
 TEST(PollLoop, APollableWakesTheSleepingLoop) {
-  World w;
+  Loop w;
   Event done(w.loop, w.waits);
   FakePollable pollable;
   pollable.done = &done;
@@ -251,7 +251,7 @@ class Quiet final : public Pollable {
 };
 
 TEST(PollLoop, DoesNotSleepWhenArmingFindsWork) {
-  World w;
+  Loop w;
   Event done(w.loop, w.waits);
   Busy busy;
   Quiet before, after;

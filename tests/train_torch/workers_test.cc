@@ -70,7 +70,7 @@ double relative_distance(const std::vector<double>& a, const std::vector<double>
 TEST_P(Workers, GiveTheSingleProcesssParametersInDoublePrecision) {
   auto plan = make_plan(DType::Float64);
   auto one = train(1, plan);
-  for (int ranks : {2, 3, 4, 8}) {
+  for (int ranks : {3, 8}) {
     auto many = train(ranks, plan);
     double distance = relative_distance(one.parameters, many.parameters);
     RecordProperty("workers_" + std::to_string(ranks), std::to_string(distance));
@@ -123,7 +123,7 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     plan.data.train_limit = 60;
     plan.data.test_limit = 10;
     plan.batch = {.global = 12, .micro_batches = GetParam().micro_batches};
-    plan.length.steps = 20;
+    plan.length.steps = 50;
     plan.precision = {type, type};
     plan.learning_rate.base = 0.01;
     plan.optimiser.clip_norm = 1;
@@ -131,12 +131,10 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     const std::string_view model = GetParam().model;
     if (plan::is_model_file(model)) {
       plan.model.name = TAXON_SOURCE_DIR "/tests/model/torch/exported/networks/" + plan.model.name;
-      plan.data.dataset = "csv";
-      plan.data.path = table();
-      plan.data.validation_share = 0.2;
-      plan.evaluation.split = plan::Split::Validation;
-      plan.data.options = {{"shape", "[1, 6, 6]"}};
+      use_images<6>(plan);
     }
+    if (model == "cnn")
+      use_images<8>(plan);  // its first linear layer has as many inputs as these have pixels, and more
     if (model == "vit")
       plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "2"}, {"patch", "7"}};
     if (model == "gpt") plan.model.options = {{"layers", "2"}, {"width", "16"}, {"heads", "4"}};
@@ -149,21 +147,31 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
     }
     return plan;
   }
-  /// A file of small images of five classes.
+  /// A file of images of five classes.
+  template <int kSide>
   static std::string table() {
     struct Table {
       Table() {
         std::ofstream file(path);
         for (int row = 0; row < 80; ++row) {
-          for (int i = 0; i < 36; ++i) file << std::sin(0.7 * (36 * row + i)) + (i % 5 == row % 5) << ",";
+          for (int i = 0; i < kSide * kSide; ++i)
+            file << std::sin(0.7 * (kSide * kSide * row + i)) + (i % 5 == row % 5) << ",";
           file << row % 5 << "\n";
         }
       }
       ~Table() { std::filesystem::remove(path); }
-      const std::string path = ::testing::TempDir() + fmt::format("taxon_table_{}.csv", ::getpid());
+      const std::string path = ::testing::TempDir() + fmt::format("taxon_table_{}_{}.csv", kSide, ::getpid());
     };
     static const Table table;
     return table.path;
+  }
+  template <int kSide>
+  static void use_images(plan::Plan& plan) {
+    plan.data.dataset = "csv";
+    plan.data.path = table<kSide>();
+    plan.data.validation_share = 0.2;
+    plan.evaluation.split = plan::Split::Validation;
+    plan.data.options = {{"shape", fmt::format("[1, {0}, {0}]", kSide)}};
   }
   static int ranks_of(const plan::Plan& plan, int replicas) {
     return replicas * plan.mesh.pipeline * plan.mesh.tensor;
@@ -212,11 +220,12 @@ TEST_P(DividedWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
   plan.mesh.tensor = GetParam().tensor;
   plan.mesh.splits = GetParam().splits;
   plan.pipeline.schedule = GetParam().schedule;
-  for (int replicas : {1, 2}) EXPECT_LT(relative_distance(one, trained(replicas, plan)), 1e-12) << replicas;
+  EXPECT_LT(relative_distance(one, trained(2, plan)), 1e-12);  // one replica: below
 }
 
 TEST_P(DividedWorkers, GoOnUnderAnotherMesh) {
-  const auto plan = make_plan(DType::Float64);
+  auto plan = make_plan(DType::Float64);
+  plan.length.steps = 20;
   auto divided = plan;
   divided.mesh.pipeline = GetParam().pipeline;
   divided.mesh.tensor = GetParam().tensor;
@@ -286,14 +295,14 @@ class GatheredWorkers : public DividedWorkers {
 
 TEST_P(GatheredWorkers, GiveTheSingleProcesssParametersInDoublePrecision) {
   auto plan = make_plan(DType::Float64);
-  if (is_divided()) plan.length.steps = 50;
   const auto one = trained(1, plan);
   for (int replicas : is_divided() ? std::vector{2} : std::vector{2, 3, 4})
     EXPECT_LT(relative_distance(one, trained(replicas, in_parts(plan))), 1e-12) << replicas;
 }
 
 TEST_P(GatheredWorkers, GoOnFromOthersCheckpointsAndTheyFromTheirs) {
-  const auto plan = make_plan(DType::Float64);
+  auto plan = make_plan(DType::Float64);
+  plan.length.steps = 20;
   const auto one = trained(1, plan);
   data::MemoryStorage to_one, to_parts;
   trained(3, in_parts(plan), to_one, 8);

@@ -6,16 +6,14 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "base/units.h"
 
 namespace taxon::comm {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 constexpr int kFreed = 0xeb;
 constexpr std::size_t kMapLines = 32;
-
-std::size_t round_up(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::string in_words(std::size_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
@@ -42,10 +40,10 @@ RemoteBlock TensorBlock::remote() const {
 
 TensorArena::TensorArena(net::Transport& transport, TensorArenaOptions options) : options_(options) {
   TAXON_CHECK(options.bytes > 0 && options.blocks > 0, options.bytes, " bytes, ", options.blocks, " blocks");
-  options_.bytes = round_up(options.bytes);
-  const std::size_t ledger = round_up(options.blocks * sizeof(std::uint64_t));
+  options_.bytes = round_to_line(options.bytes);
+  const std::size_t ledger = round_to_line(options.blocks * sizeof(std::uint64_t));
   payload_ = transport.allocate(options_.bytes);
-  control_ = transport.allocate(ledger + round_up(options.control));
+  control_ = transport.allocate(ledger + round_to_line(options.control));
   TAXON_CHECK(!control().is_phantom(), "control memory must be real: fewer blocks");
   free_.emplace(0, options_.bytes);
   entries_.resize(options.blocks);
@@ -68,7 +66,7 @@ std::uint64_t TensorArena::raise_generation(std::uint32_t index) {
 }
 
 std::optional<TensorBlock> TensorArena::try_allocate(std::size_t size, const std::string& label) {
-  const std::size_t rounded = std::max(round_up(size), kAlignment);
+  const std::size_t rounded = std::max(round_to_line(size), kCacheLine);
   auto best = free_.end();
   for (auto piece = free_.begin(); piece != free_.end(); ++piece)
     if (piece->second >= rounded && (best == free_.end() || piece->second < best->second)) best = piece;
@@ -148,7 +146,7 @@ std::string TensorArena::map() const {
 }
 
 std::size_t TensorArena::take_control(std::size_t size) {
-  const std::size_t rounded = std::max(round_up(size), kAlignment);
+  const std::size_t rounded = std::max(round_to_line(size), kCacheLine);
   std::size_t offset = 0;
   for (const auto& [begin, length] : control_used_) {
     if (begin - offset >= rounded) break;

@@ -11,7 +11,6 @@
 namespace taxon::comm {
 namespace {
 
-constexpr std::uint32_t kClosing = 1;
 constexpr std::uint32_t kMapping = 2;
 
 /// What the sender writes for each tensor into one of `depth` places, which take turns.
@@ -126,7 +125,7 @@ task::Task<void> DynamicSender::close() {
   net::AwaitSignalOp all(end_.transport(), end_.peer(), end_.tag(sent_), released_, sent_);
   co_await all;
   reclaim();
-  auto agreed = end_.agree(std::byte{0}, kClosing);
+  auto agreed = end_.agree(std::byte{0}, TensorEnd::kClosing);
   co_await agreed;
 }
 
@@ -255,7 +254,7 @@ task::Task<void> DynamicReceiver::release(ReceivedTensor tensor) {
 
 task::Task<void> DynamicReceiver::close() {
   TAXON_CHECK(credits_.given() == received_, received_ - credits_.given(), " tensors are not released");
-  auto agreed = end_.agree(std::byte{0}, kClosing);
+  auto agreed = end_.agree(std::byte{0}, TensorEnd::kClosing);
   co_await agreed;
 }
 

@@ -113,6 +113,7 @@ class TensorEnd {
   /// Coroutine: tells the peer `facts` and gets its. Throws Error{Mismatch} when the two do not fit.
   task::Task<Opening> open(Facts facts, const TensorArena* arena);
   /// Coroutine: a byte to the peer, and its.
+  static constexpr std::uint32_t kClosing = 1;  // the round in which the channel is closed
   task::Task<std::byte> agree(std::byte mine, std::uint32_t round);
 
   /// The value of one of this rank's own signals now.

@@ -5,12 +5,11 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/cache_line.h"
 #include "comm/tensors/alone.h"
 
 namespace taxon::comm {
 namespace {
-
-constexpr std::uint32_t kClosing = 1;
 
 /// Behind each place, with Integrity::Checked.
 struct Trailer {
@@ -18,10 +17,8 @@ struct Trailer {
   std::uint64_t checksum = 0;
 };
 
-std::size_t round_up(std::size_t size) { return (size + 63) / 64 * 64; }
-
 std::size_t stride_of(std::size_t size, const TensorOptions& options) {
-  return round_up(size) + (options.integrity == Integrity::Checked ? round_up(sizeof(Trailer)) : 0);
+  return round_to_line(size) + (options.integrity == Integrity::Checked ? round_to_line(sizeof(Trailer)) : 0);
 }
 
 }  // namespace
@@ -119,15 +116,15 @@ task::Task<void> StaticSender::write_checked(ConstView tensor, std::size_t slot)
     co_await arrive;
     co_return;
   }
-  net::PutOp end(transport, as_const_view(std::span(&trailer, 1)), &arena_.payload, slot + round_up(size_),
-                 arrived, sent_);
+  net::PutOp end(transport, as_const_view(std::span(&trailer, 1)), &arena_.payload,
+                 slot + round_to_line(size_), arrived, sent_);
   co_await end;
 }
 
 task::Task<void> StaticSender::close() {
   net::AwaitSignalOp all(end_.transport(), end_.peer(), end_.tag(sent_), released_, sent_);
   co_await all;
-  auto agreed = end_.agree(std::byte{0}, kClosing);
+  auto agreed = end_.agree(std::byte{0}, TensorEnd::kClosing);
   co_await agreed;
 }
 
@@ -189,7 +186,7 @@ std::size_t StaticReceiver::place_of(std::uint64_t sequence) const {
 void StaticReceiver::check_arrival(const ReceivedTensor& tensor) const {
   if (tensor.bytes_.is_phantom()) return;
   Trailer trailer;
-  std::memcpy(&trailer, tensor.bytes_.data() + round_up(size_), sizeof trailer);
+  std::memcpy(&trailer, tensor.bytes_.data() + round_to_line(size_), sizeof trailer);
   const std::uint64_t checksum = checksum_of_tensor(tensor.bytes_);
   if (trailer.sequence == tensor.sequence_ && trailer.checksum == checksum) return;
   throw end_.error(
@@ -221,7 +218,7 @@ task::Task<void> StaticReceiver::tell(net::RemoteSignal released, std::uint64_t 
 
 task::Task<void> StaticReceiver::close() {
   TAXON_CHECK(credits_.given() == received_, received_ - credits_.given(), " tensors are not released");
-  auto agreed = end_.agree(std::byte{0}, kClosing);
+  auto agreed = end_.agree(std::byte{0}, TensorEnd::kClosing);
   co_await agreed;
 }
 

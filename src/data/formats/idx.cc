@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/image_dataset.h"
+#include "data/storage_errors.h"
 
 namespace taxon::data {
 namespace {
@@ -13,10 +14,6 @@ namespace {
 constexpr int kClasses = 10;  // of every member of the MNIST family
 constexpr const char* kImages = "-images-idx3-ubyte";
 constexpr const char* kLabels = "-labels-idx1-ubyte";
-
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::Data, fmt::format("{}: {}", path, why), {{}, "read", path});
-}
 
 /// The file as it is there, gzipped or not; empty: it is not.
 std::string look_for(const Storage& storage, const std::string& plain) {
@@ -28,10 +25,11 @@ std::string look_for(const Storage& storage, const std::string& plain) {
 std::string find(const Storage& storage, const std::string& folder, const std::string& name) {
   const std::string plain = folder + "/" + name, found = look_for(storage, plain);
   if (!found.empty()) return found;
-  fail(plain,
-       "there is no such file, with or without .gz; Fashion-MNIST comes with Debian's package "
-       "dataset-fashion-mnist (apt-get install dataset-fashion-mnist), for other data set data.path to the "
-       "folder of the four IDX files");
+  fail_contents(
+      plain,
+      "there is no such file, with or without .gz; Fashion-MNIST comes with Debian's package "
+      "dataset-fashion-mnist (apt-get install dataset-fashion-mnist), for other data set data.path to the "
+      "folder of the four IDX files");
 }
 
 /// Leaves out the samples whose labels there are not.
@@ -67,8 +65,8 @@ Half read_half(const OpenContext& context, const std::string& folder, const std:
   IdxFile images = parse_idx(storage.read(path), 3, path);
   const IdxFile labels = parse_idx(storage.read(labels_path), 1, labels_path);
   if (images.extents[0] != labels.extents[0])
-    fail(labels_path,
-         fmt::format("has {} labels, but {} has {} images", labels.extents[0], path, images.extents[0]));
+    fail_contents(labels_path, fmt::format("has {} labels, but {} has {} images", labels.extents[0], path,
+                                           images.extents[0]));
   SampleShape shape{{1, images.extents[1], images.extents[2]}, kClasses};
   Half half{path, {shape, std::move(images.bytes), images.header, {}}};
   for (std::byte label : labels.elements())
@@ -94,8 +92,8 @@ Datasets open(const OpenContext& context) {
     const auto& a = train.content.shape.input;
     const auto& b = test.content.shape.input;
     if (a != b)
-      fail(test.path,
-           fmt::format("has images of {}x{} pixels, but {} of {}x{}", b[1], b[2], train.path, a[1], a[2]));
+      fail_contents(test.path, fmt::format("has images of {}x{} pixels, but {} of {}x{}", b[1], b[2],
+                                           train.path, a[1], a[2]));
     sets.test = in_memory(std::move(test));
   }
   sets.train = in_memory(std::move(train));

@@ -9,6 +9,7 @@
 #include "data/halves.h"
 #include "data/image_dataset.h"
 #include "data/number_dataset.h"
+#include "data/storage_errors.h"
 #include "data/typed_name.h"
 
 namespace taxon::data {
@@ -45,10 +46,6 @@ void visit_fields(O& o, V&& visit) {
         o.channels_last);
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::Data, fmt::format("{}: {}", path, why), {{}, "read", path});
-}
-
 /// One tensor of all samples.
 struct Input {
   std::string path;
@@ -77,20 +74,21 @@ Arrays read_arrays(const Storage& storage, const NpyOptions& options, const std:
   arrays.labels = parse_npy(storage.read(arrays.labels_path), arrays.labels_path);
   const auto& extents = arrays.labels.extents;
   if (!arrays.has_targets() && arrays.labels.count() != arrays.samples())
-    fail(arrays.labels_path,
-         fmt::format("labels must be one whole number for each sample, or floating-point targets, and it "
-                     "holds whole numbers of shape [{}]",
-                     fmt::join(extents, ", ")));
-  if (arrays.labels.count() == 0) fail(arrays.labels_path, "holds nothing");
+    fail_contents(
+        arrays.labels_path,
+        fmt::format("labels must be one whole number for each sample, or floating-point targets, and it "
+                    "holds whole numbers of shape [{}]",
+                    fmt::join(extents, ", ")));
+  if (arrays.labels.count() == 0) fail_contents(arrays.labels_path, "holds nothing");
   const auto names = options.inputs.empty() ? std::vector{options.samples} : options.inputs;
   for (const std::string& name : names) {
     const auto [type, file] = typed(name);
     Input& input = arrays.inputs.emplace_back(Input{path_of(folder, std::string(file), set), type, {}});
     input.file = parse_npy(storage.read(input.path), input.path);
     if (input.file.extents[0] != extents[0])
-      fail(arrays.labels_path, fmt::format("has {} labels, but {} has {} samples", extents[0], input.path,
-                                           input.file.extents[0]));
-    if (input.file.count() == 0) fail(input.path, "holds nothing");
+      fail_contents(arrays.labels_path, fmt::format("has {} labels, but {} has {} samples", extents[0],
+                                                    input.path, input.file.extents[0]));
+    if (input.file.count() == 0) fail_contents(input.path, "holds nothing");
   }
   return arrays;
 }
@@ -151,7 +149,8 @@ class Opener {
     double most = 0;
     for (std::size_t i = 0; i < arrays.labels.count(); ++i) most = std::max(most, arrays.labels.number(i));
     if (most >= 1 << 24)
-      fail(arrays.labels_path, fmt::format("has a label of {:.0f}; are these labels of classes?", most));
+      fail_contents(arrays.labels_path,
+                    fmt::format("has a label of {:.0f}; are these labels of classes?", most));
     return static_cast<int>(most);
   }
 
