@@ -4,10 +4,15 @@ PREFIX ?= /usr/local
 WORKERS ?= 2
 # A release of PyTorch on PyPI, such as 2.15, in place of Debian's libtorch; its builds lie beside the others.
 TORCH ?=
+# What of the tests libtorch takes part in.
+MODULES ?= model exported train_torch
 suffix := $(if $(TORCH),-torch-$(TORCH))
 TAXON := build/release$(suffix)/bin/taxon
 # $(call configure,PRESET)
 configure = cmake --preset $(1) -B build/$(1)$(suffix) -DTAXON_TORCH=$(TORCH)
+
+# $(call run_tests,FOLDER,MODULES)
+run_tests = ctest --test-dir build/$(1) -j $(JOBS) --output-on-failure --no-tests=error -L '^($(subst $(eval ) ,|,$(strip $(2))))$$'
 
 .DEFAULT_GOAL := build
 .PHONY: help deps build quickstart test test-torch install sanitized asan tsan clang nightly format lint fresh clean
@@ -34,22 +39,22 @@ test: deps ## build and run every test
 	@cmake --build build/dev$(suffix) -j $(JOBS)
 	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure
 
-test-torch: deps ## build and run the tests that libtorch takes part in, nothing else (TORCH=2.15: with that release of PyPI; WITHOUT=regex: but these)
+test-torch: deps ## build and run the tests that libtorch takes part in, nothing else (TORCH=2.15: with that release of PyPI; MODULES, WITHOUT=regex: these, but those)
 	@$(call configure,dev)
-	@cmake --build build/dev$(suffix) -j $(JOBS) --target model_test exported_test train_torch_test taxon
-	@ctest --test-dir build/dev$(suffix) -j $(JOBS) --output-on-failure --no-tests=error -L '^(model|exported|train_torch)$$' -E '$(or $(WITHOUT),^$$)'
+	@cmake --build build/dev$(suffix) -j $(JOBS) --target taxon $(addsuffix _test,$(MODULES))
+	@$(call run_tests,dev$(suffix),$(MODULES)) -E '$(or $(WITHOUT),^$$)'
 
 install: build ## install program, libraries, headers and CMake packages under PREFIX=/usr/local
 	@cmake --install build/release$(suffix) --prefix $(PREFIX)
 
 # What the gate has time for: decoders of what others sent under one sanitizer, what has threads under the other.
-ASAN_SHARE := task plan net control codec
+ASAN_SHARE := net control codec
 TSAN_SHARE := task tensor net control
 # $(call sanitize,PRESET,MODULES)
 define sanitize
 	@cmake --preset $(1)
 	@cmake --build build/$(1) -j $(JOBS) --target $(addsuffix _test,$(2))
-	@ctest --test-dir build/$(1) -j $(JOBS) --output-on-failure --no-tests=error -L '^($(subst $(eval ) ,|,$(2)))$$'
+	@$(call run_tests,$(1),$(2))
 endef
 
 sanitized: deps ## the gate's share of asan and tsan

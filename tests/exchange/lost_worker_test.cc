@@ -13,11 +13,11 @@ using testing::Each;
 using testing::ElementsAre;
 using Kind = AsyncEvent::Kind;
 
-constexpr std::size_t kSizeThen = 16;
+constexpr std::size_t kValues = 16;
 
 Layout one_bucket() {
   plan::ExchangePlan plan;
-  const std::vector<Tensor> tensors = {{"w", {static_cast<std::int64_t>(kSizeThen)}}};
+  const std::vector<Tensor> tensors = {{"w", {static_cast<std::int64_t>(kValues)}}};
   return lay_out(tensors, cut_buckets(tensors, DType::Float64, plan), DType::Float64);
 }
 
@@ -105,7 +105,7 @@ task::Task<double> hand_in(comm::Communicator* group, std::uint32_t context, std
   net::Transport& transport = group->runtime().transport;
   const Rank server = group->global(group->size() - 1);
   ServerWire::Head head{ServerWire::Contribution, number, 0, 1, 1, number}, answer_head{};
-  std::vector<double> values(kSizeThen, value), answer(kSizeThen);
+  std::vector<double> values(kValues, value), answer(kValues);
   net::SendOp says(transport, server, channel_tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
   net::SendOp sends(transport, server, channel_tag(*group, 0, context, ServerWire::HandedIn),
@@ -127,7 +127,7 @@ task::Task<void> close(comm::Communicator* group, std::uint32_t context) {
   const Rank server = group->global(group->size() - 1);
   const ServerWire::Head head{ServerWire::Close};
   ServerWire::Head done{};
-  const std::vector<double> values(kSizeThen);
+  const std::vector<double> values(kValues);
   net::SendOp says(transport, server, channel_tag(*group, 0, context, ServerWire::HandedInHead),
                    as_const_view(std::span<const std::int64_t>(head)), DType::Int64);
   net::SendOp sends(transport, server, channel_tag(*group, 0, context, ServerWire::HandedIn),

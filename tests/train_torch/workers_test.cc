@@ -31,6 +31,33 @@ std::function<std::unique_ptr<model::Model>(int)> bundled(const plan::Plan& plan
   };
 }
 
+/// A file of images of five classes.
+template <int kSide>
+std::string table() {
+  struct Table {
+    Table() {
+      std::ofstream file(path);
+      for (int row = 0; row < 160; ++row) {
+        for (int i = 0; i < kSide * kSide; ++i)
+          file << std::sin(0.7 * (kSide * kSide * row + i)) + (i % 5 == row % 5) << ",";
+        file << row % 5 << "\n";
+      }
+    }
+    ~Table() { std::filesystem::remove(path); }
+    const std::string path = ::testing::TempDir() + fmt::format("taxon_table_{}_{}.csv", kSide, ::getpid());
+  };
+  static const Table table;
+  return table.path;
+}
+template <int kSide>
+void use_images(plan::Plan& plan) {
+  plan.data.dataset = "csv";
+  plan.data.path = table<kSide>();
+  plan.data.validation_share = 0.2;
+  plan.evaluation.split = plan::Split::Validation;
+  plan.data.options = {{"shape", fmt::format("[1, {0}, {0}]", kSide)}};
+}
+
 class Workers : public ::testing::TestWithParam<const char*> {
  protected:
   static plan::Plan make_plan(DType type) {
@@ -39,6 +66,7 @@ class Workers : public ::testing::TestWithParam<const char*> {
     plan.data.dataset = "synthetic";
     plan.data.train_limit = 125;  // 12 batches of 10 and one of 5 per epoch: some ranks get nothing there
     plan.data.test_limit = 20;
+    if (plan.model.name == "cnn") use_images<8>(plan);
     plan.batch.global = 10;
     plan.length.steps = 50;
     plan.precision = {type, type};
@@ -146,32 +174,6 @@ class DividedWorkers : public ::testing::TestWithParam<DividedCase> {
       plan.data.options = {{"context", "16"}};
     }
     return plan;
-  }
-  /// A file of images of five classes.
-  template <int kSide>
-  static std::string table() {
-    struct Table {
-      Table() {
-        std::ofstream file(path);
-        for (int row = 0; row < 80; ++row) {
-          for (int i = 0; i < kSide * kSide; ++i)
-            file << std::sin(0.7 * (kSide * kSide * row + i)) + (i % 5 == row % 5) << ",";
-          file << row % 5 << "\n";
-        }
-      }
-      ~Table() { std::filesystem::remove(path); }
-      const std::string path = ::testing::TempDir() + fmt::format("taxon_table_{}_{}.csv", kSide, ::getpid());
-    };
-    static const Table table;
-    return table.path;
-  }
-  template <int kSide>
-  static void use_images(plan::Plan& plan) {
-    plan.data.dataset = "csv";
-    plan.data.path = table<kSide>();
-    plan.data.validation_share = 0.2;
-    plan.evaluation.split = plan::Split::Validation;
-    plan.data.options = {{"shape", fmt::format("[1, {0}, {0}]", kSide)}};
   }
   static int ranks_of(const plan::Plan& plan, int replicas) {
     return replicas * plan.mesh.pipeline * plan.mesh.tensor;
