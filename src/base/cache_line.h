@@ -4,7 +4,8 @@
 
 namespace taxon {
 
-constexpr std::size_t kCacheLine = 64;  // bytes
+/// Bytes; of every machine that Taxon runs on, and what codecs' wires and arenas are laid out by.
+constexpr std::size_t kCacheLine = 64;
 
 /// Bytes for `size` of them and what follows to begin at a line of their own.
 constexpr std::size_t round_to_line(std::size_t size) {

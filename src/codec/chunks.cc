@@ -40,9 +40,9 @@ Chunks::Sizes Chunks::sizes(std::size_t count) const {
   Sizes sizes{};
   sizes.chunks = whole + (rest > 0);
   sizes.entries = whole * chosen(options_.chunk) + chosen(rest);
-  sizes.scales = options_.bits == kWhole ? 0 : padded(2 * sizes.chunks * sizeof(float));
-  sizes.places = padded(sizes.entries * sizeof(std::uint16_t));
-  sizes.codes = padded((sizes.entries * static_cast<std::size_t>(options_.bits) + 7) / 8);
+  sizes.scales = options_.bits == kWhole ? 0 : round_to_line(2 * sizes.chunks * sizeof(float));
+  sizes.places = round_to_line(sizes.entries * sizeof(std::uint16_t));
+  sizes.codes = round_to_line((sizes.entries * static_cast<std::size_t>(options_.bits) + 7) / 8);
   return sizes;
 }
 
@@ -55,7 +55,7 @@ std::size_t Chunks::wire_bytes(std::size_t count) const {
 
 std::size_t Chunks::scratch_bytes() const {
   const std::size_t k = chosen(options_.chunk);
-  return padded(k * sizeof(std::uint32_t)) + select_scratch_bytes(options_.chunk, k);
+  return round_to_line(k * sizeof(std::uint32_t)) + select_scratch_bytes(options_.chunk, k);
 }
 
 bool Chunks::encode(std::span<const float> values, View wire, const Room& room) const {
@@ -71,7 +71,7 @@ bool Chunks::encode(std::span<const float> values, View wire, const Room& room) 
   auto scales = as_span<float>(body.slice(0, all.scales));
   auto places = as_span<std::uint16_t>(body.slice(all.scales, all.places));
   auto codes = as_span<std::uint8_t>(body.slice(all.scales + all.places, all.codes));
-  const std::size_t most = padded(chosen(options_.chunk) * sizeof(std::uint32_t));
+  const std::size_t most = round_to_line(chosen(options_.chunk) * sizeof(std::uint32_t));
   const View selecting = room.scratch.slice(most, room.scratch.size() - most);
   std::size_t entry = 0;
   for (std::size_t c = 0; c < all.chunks; ++c) {

@@ -20,7 +20,7 @@ struct EntriesToFill {
 };
 
 constexpr std::size_t entries_bytes(std::size_t entries) {
-  return sizeof(Head) + 2 * padded(entries * sizeof(float));
+  return sizeof(Head) + 2 * round_to_line(entries * sizeof(float));
 }
 EntriesToFill entries_to_fill(View wire, std::size_t entries);
 /// Throws Error{Transport} unless every place is below `head.count`, and larger than the one before.
@@ -28,7 +28,7 @@ Entries open_entries(ConstView wire, const Head& head);
 
 /// A wire of places alone.
 constexpr std::size_t places_bytes(std::size_t entries) {
-  return sizeof(Head) + padded(entries * sizeof(std::uint32_t));
+  return sizeof(Head) + round_to_line(entries * sizeof(std::uint32_t));
 }
 /// As open_entries(), without values.
 Entries open_places(ConstView wire, const Head& head);

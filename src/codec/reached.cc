@@ -21,12 +21,12 @@ std::size_t keys_of(std::size_t room) { return room + 2 * kCollectSlack; }
 }  // namespace
 
 std::size_t reached_scratch_bytes(std::size_t count, std::size_t room) {
-  return padded(room * sizeof(std::uint32_t)) +
+  return round_to_line(room * sizeof(std::uint32_t)) +
          std::max(select_scratch_bytes(count, room), keys_of(room) * sizeof(std::uint64_t));
 }
 
 Reached reach(std::span<const float> values, float threshold, std::size_t room, View scratch, Isa isa) {
-  const std::size_t bytes = padded(room * sizeof(std::uint32_t));
+  const std::size_t bytes = round_to_line(room * sizeof(std::uint32_t));
   auto places = as_span<std::uint32_t>(scratch.slice(0, room * sizeof(std::uint32_t)));
   const View rest = scratch.slice(bytes, scratch.size() - bytes);
   auto keys = as_span<std::uint64_t>(rest.slice(0, keys_of(room) * sizeof(std::uint64_t)));

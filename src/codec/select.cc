@@ -103,8 +103,8 @@ bool select_by_keys(std::span<const float> values, std::span<std::uint32_t> indi
 
 std::size_t select_scratch_bytes(std::size_t count, std::size_t chosen) {
   if (chosen == 0 || !samples(count, chosen)) return 0;
-  const std::size_t sample = padded(sample_size(count, chosen) * sizeof(std::uint32_t));
-  return std::max(sample, 2 * padded(keys_for(chosen) * sizeof(std::uint64_t)));
+  const std::size_t sample = round_to_line(sample_size(count, chosen) * sizeof(std::uint32_t));
+  return std::max(sample, 2 * round_to_line(keys_for(chosen) * sizeof(std::uint64_t)));
 }
 
 bool select_by_histogram(std::span<const float> values, std::span<std::uint32_t> indices) {
@@ -147,7 +147,7 @@ bool select_largest(std::span<const float> values, std::span<std::uint32_t> indi
   const std::size_t room = keys_for(chosen);
   auto keys = as_span<std::uint64_t>(scratch.slice(0, room * sizeof(std::uint64_t)));
   auto order = as_span<std::uint64_t>(
-      scratch.slice(padded(room * sizeof(std::uint64_t)), room * sizeof(std::uint64_t)));
+      scratch.slice(round_to_line(room * sizeof(std::uint64_t)), room * sizeof(std::uint64_t)));
   const std::size_t found = collect_at_least(values, threshold, keys, path);
   if (found < chosen || found > room - kCollectSlack) return select_by_histogram(values, indices);
   std::copy_n(keys.begin(), found, order.begin());

@@ -10,12 +10,12 @@
 namespace taxon::codec {
 
 std::size_t unite_scratch_bytes(std::size_t entries) {
-  return 2 * padded(entries * sizeof(float)) + padded(entries * sizeof(std::uint64_t));
+  return 2 * round_to_line(entries * sizeof(float)) + round_to_line(entries * sizeof(std::uint64_t));
 }
 
 Union unite(const Entries& a, const Entries& b, View scratch) {
   const std::size_t most = a.places.size() + b.places.size();
-  const std::size_t bytes = padded(most * sizeof(float));
+  const std::size_t bytes = round_to_line(most * sizeof(float));
   auto places = as_span<std::uint32_t>(scratch.slice(0, most * sizeof(std::uint32_t)));
   auto values = as_span<float>(scratch.slice(bytes, most * sizeof(float)));
   auto keys = as_span<std::uint64_t>(scratch.slice(2 * bytes, most * sizeof(std::uint64_t)));

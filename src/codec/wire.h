@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/cache_line.h"
 #include "base/view.h"
 
 namespace taxon::codec {
@@ -60,9 +61,6 @@ Opened open(ConstView wire, std::size_t bytes, const Head& expected);
 
 /// What values become where gradients were not finite.
 void fill_not_finite(std::span<float> values);
-
-/// Bytes for `size` of them and what follows to begin at a multiple of 64.
-constexpr std::size_t padded(std::size_t size) { return (size + 63) / 64 * 64; }
 
 /// 64 random bits from 64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014).

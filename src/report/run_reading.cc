@@ -13,37 +13,37 @@
 namespace taxon::report {
 namespace {
 
-using AnyJson = nlohmann::json;
+using ParsedJson = nlohmann::json;
 
-AnyJson parse(const std::string& text, const std::string& origin) {
+ParsedJson parse(const std::string& text, const std::string& origin) {
   try {
-    return AnyJson::parse(text);
-  } catch (const AnyJson::exception& error) {
+    return ParsedJson::parse(text);
+  } catch (const ParsedJson::exception& error) {
     throw Error(ErrorKind::Data, fmt::format("{} is damaged: {}", origin, error.what()));
   }
 }
 
 /// NaN where there is no such number.
-double number(const AnyJson& json, const std::string& key) {
+double number(const ParsedJson& json, const std::string& key) {
   const auto found = json.find(key);
   if (found == json.end() || !found->is_number()) return std::numeric_limits<double>::quiet_NaN();
   return found->get<double>();
 }
 
-AnyJson section(const AnyJson& json, const char* key) {
+ParsedJson section(const ParsedJson& json, const char* key) {
   const auto found = json.find(key);
-  return found != json.end() && found->is_object() ? *found : AnyJson::object();
+  return found != json.end() && found->is_object() ? *found : ParsedJson::object();
 }
 
 /// Of the samples that the run was evaluated on: the key with a split between these.
-std::string evaluated_key(const AnyJson& json, const std::string& before, const std::string& after) {
+std::string evaluated_key(const ParsedJson& json, const std::string& before, const std::string& after) {
   for (const char* split : {"test", "validation"})
     if (std::string key = before + split + after; json.contains(key)) return key;
   return {};
 }
 
 /// Of runs from before there were several: accuracy.
-ScoreKind score_kind(const AnyJson& json) {
+ScoreKind score_kind(const ParsedJson& json) {
   ScoreKind kind;
   if (!json.contains("name")) return kind;
   kind.name = json.value("name", kind.name);
@@ -52,28 +52,28 @@ ScoreKind score_kind(const AnyJson& json) {
   return kind;
 }
 
-std::optional<Staleness> staleness(const AnyJson& json) {
+std::optional<Staleness> staleness(const ParsedJson& json) {
   if (!json.contains("staleness")) return {};
-  const AnyJson found = section(json, "staleness");
+  const ParsedJson found = section(json, "staleness");
   Staleness staleness{number(found, "mean"), number(found, "max"), {}};
-  for (const AnyJson& count : found.value("histogram", AnyJson::array()))
+  for (const ParsedJson& count : found.value("histogram", ParsedJson::array()))
     if (count.is_number()) staleness.histogram.push_back(count.get<double>());
   return staleness;
 }
 
-std::vector<CodecUse> codecs(const AnyJson& json) {
+std::vector<CodecUse> codecs(const ParsedJson& json) {
   std::vector<CodecUse> uses;
-  for (const AnyJson& use : json.value("codecs", AnyJson::array()))
+  for (const ParsedJson& use : json.value("codecs", ParsedJson::array()))
     uses.push_back({use.value("level", 0), use.value("codec", ""), number(use, "dense_bytes_per_step"),
                     number(use, "sent_bytes_per_step"), number(use, "encode_ms"), number(use, "decode_ms")});
   return uses;
 }
 
 /// A bucket's number from its name in a trace; other units are numbers there.
-std::int64_t unit_of(const AnyJson& event) {
+std::int64_t unit_of(const ParsedJson& event) {
   const auto arguments = event.find("args");
   if (arguments == event.end() || !arguments->contains("unit")) return -1;
-  const AnyJson& unit = arguments->at("unit");
+  const ParsedJson& unit = arguments->at("unit");
   if (unit.is_number_integer()) return unit.get<std::int64_t>();
   constexpr std::string_view kBucket = "bucket ";
   const std::string name = unit.get<std::string>();
@@ -83,7 +83,7 @@ std::int64_t unit_of(const AnyJson& event) {
 }  // namespace
 
 FinishedRun read_summary(const std::string& text, const std::string& origin) {
-  const AnyJson json = parse(text, origin);
+  const ParsedJson json = parse(text, origin);
   if (!json.is_object()) throw Error(ErrorKind::Data, origin + " is damaged: it is no object");
   try {
     FinishedRun finished;
@@ -105,7 +105,7 @@ FinishedRun read_summary(const std::string& text, const std::string& origin) {
     finished.parameters = json.value("parameters", std::int64_t{0});
     finished.transport = json.value("transport", "");
     return finished;
-  } catch (const AnyJson::exception& error) {
+  } catch (const ParsedJson::exception& error) {
     throw Error(ErrorKind::Data, fmt::format("{} is damaged: {}", origin, error.what()));
   }
 }
@@ -115,7 +115,7 @@ std::vector<CurvePoint> read_curve(const std::string& lines, const std::string& 
   std::istringstream stream(lines);
   std::map<double, CurvePoint> by_step;
   for (std::string line; std::getline(stream, line);) {
-    const AnyJson json = parse(line, origin);
+    const ParsedJson json = parse(line, origin);
     const std::string scored = evaluated_key(json, score.name + "/", "");
     if (scored.empty()) continue;
     by_step[number(json, "step")] = {number(json, "seconds"), number(json, "samples"),
@@ -128,11 +128,11 @@ std::vector<CurvePoint> read_curve(const std::string& lines, const std::string& 
 }
 
 std::vector<std::vector<TraceSpan>> read_trace(const std::string& text, const std::string& origin) {
-  const AnyJson json = parse(text, origin);
+  const ParsedJson json = parse(text, origin);
   std::vector<std::vector<TraceSpan>> ranks;
   std::map<std::pair<std::size_t, int>, std::string> tracks;
   try {
-    for (const AnyJson& event : json.at("traceEvents")) {
+    for (const ParsedJson& event : json.at("traceEvents")) {
       const auto rank = event.at("pid").get<std::size_t>();
       const int thread = event.at("tid").get<int>();
       if (event.at("ph") == "M") {
@@ -149,7 +149,7 @@ std::vector<std::vector<TraceSpan>> read_trace(const std::string& text, const st
                              .begin_us = event.at("ts"),
                              .duration_us = event.at("dur")});
     }
-  } catch (const AnyJson::exception& error) {
+  } catch (const ParsedJson::exception& error) {
     throw Error(ErrorKind::Data, fmt::format("{} is damaged: {}", origin, error.what()));
   }
   return ranks;

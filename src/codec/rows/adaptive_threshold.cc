@@ -61,7 +61,7 @@ class AdaptiveThreshold final : public Codec {
   ElementCost cost() const override { return {2, 5, density_, 4 + 8 * density_}; }
   bool lasts() const override { return true; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
-    return sizeof(Head) + padded((1 + room(extent.count)) * sizeof(std::uint32_t));
+    return sizeof(Head) + round_to_line((1 + room(extent.count)) * sizeof(std::uint32_t));
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
     return reached_scratch_bytes(extent.count, room(extent.count));

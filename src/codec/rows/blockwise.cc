@@ -23,7 +23,7 @@ class Blockwise final : public Codec {
   }
   bool keeps_zeros() const override { return traits_.keeps_zeros; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
-    return sizeof(Head) + scale_bytes(extent.count) + padded(layout_.code_bytes(extent.count));
+    return sizeof(Head) + scale_bytes(extent.count) + round_to_line(layout_.code_bytes(extent.count));
   }
   std::size_t scratch_bytes(const Extent&) const override { return 0; }
 
@@ -81,11 +81,11 @@ class Blockwise final : public Codec {
   };
   template <class Bytes>
   Parts<Bytes> parts_of(Bytes body, std::size_t count) const {
-    const std::size_t codes = padded(layout_.code_bytes(count));
+    const std::size_t codes = round_to_line(layout_.code_bytes(count));
     return {body.slice(0, codes), body.slice(codes, scale_bytes(count))};
   }
   std::size_t scale_bytes(std::size_t count) const {
-    return padded(layout_.blocks(count) * layout_.scales * sizeof(float));
+    return round_to_line(layout_.blocks(count) * layout_.scales * sizeof(float));
   }
   const std::unique_ptr<const BlockKernel> kernel_;
   const BlockLayout layout_;

@@ -44,12 +44,12 @@ class Cocktail final : public Codec {
     return chunks_.wire_bytes(drawn(extent.count));
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
-    return padded(drawn(extent.count) * sizeof(float)) + chunks_.scratch_bytes();
+    return round_to_line(drawn(extent.count) * sizeof(float)) + chunks_.scratch_bytes();
   }
 
   bool encode(int, std::span<float> values, View wire, Residual residual,
               const CodecContext& context) const override {
-    const std::size_t count = drawn(values.size()), bytes = padded(count * sizeof(float));
+    const std::size_t count = drawn(values.size()), bytes = round_to_line(count * sizeof(float));
     auto pool = as_span<float>(context.scratch.slice(0, count * sizeof(float)));
     for (std::size_t i = 0; i < count; ++i)
       pool[i] = values[stratified({values.size(), count}, i, context.shared)];

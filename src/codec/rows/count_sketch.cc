@@ -322,7 +322,7 @@ class GlobalSketch final : public Codec, public CoordinateQuery {
     Scratch(const GlobalSketch& codec, std::size_t count, View memory) {
       auto take = [&](std::size_t bytes) {
         View taken = memory.slice(0, bytes);
-        memory = memory.slice(padded(bytes), memory.size() - padded(bytes));
+        memory = memory.slice(round_to_line(bytes), memory.size() - round_to_line(bytes));
         return taken;
       };
       finite = as_span<std::uint64_t>(take(sizeof(std::uint64_t))).data();
@@ -342,11 +342,12 @@ class GlobalSketch final : public Codec, public CoordinateQuery {
       const std::size_t found = codec.found(count), candidates = codec.candidates(count);
       const std::size_t chosen = codec.chosen(count), items = codec.items(count);
       const std::size_t found_items = found / codec.neighbours_;
-      return padded(sizeof(std::uint64_t)) + padded(items * sizeof(float)) +
-             padded(codec.table_floats(count) * sizeof(float)) + padded(found * sizeof(std::uint32_t)) +
-             (codec.neighbours_ > 1 ? padded(found_items * sizeof(std::uint32_t)) : 0) +
-             (codec.cycle() > 1 ? padded(candidates * sizeof(std::uint32_t)) : 0) +
-             padded(chosen * sizeof(std::uint32_t)) +
+      return round_to_line(sizeof(std::uint64_t)) + round_to_line(items * sizeof(float)) +
+             round_to_line(codec.table_floats(count) * sizeof(float)) +
+             round_to_line(found * sizeof(std::uint32_t)) +
+             (codec.neighbours_ > 1 ? round_to_line(found_items * sizeof(std::uint32_t)) : 0) +
+             (codec.cycle() > 1 ? round_to_line(candidates * sizeof(std::uint32_t)) : 0) +
+             round_to_line(chosen * sizeof(std::uint32_t)) +
              std::max(select_scratch_bytes(items, found_items), select_scratch_bytes(candidates, chosen));
     }
   };

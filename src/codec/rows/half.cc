@@ -25,7 +25,7 @@ class Halves final : public Codec {
   }
   ElementCost cost() const override { return {2, 10, 1, 10}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
-    return sizeof(Head) + padded(extent.count * sizeof(std::uint16_t));
+    return sizeof(Head) + round_to_line(extent.count * sizeof(std::uint16_t));
   }
   std::size_t scratch_bytes(const Extent&) const override { return 0; }
 

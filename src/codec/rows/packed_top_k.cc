@@ -52,12 +52,12 @@ class PackedTopK final : public Codec {
   std::span<const Round> rounds() const override { return round_; }
   ElementCost cost() const override { return {2, 5, 8 * chosen_.share(), 4 + 8 * chosen_.share()}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
-    return sizeof(Head) + padded(places(extent.count).bytes()) +
+    return sizeof(Head) + round_to_line(places(extent.count).bytes()) +
            values_->wire_bytes(0, chosen_.of(extent.count));
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
     const std::size_t k = chosen_.of(extent.count);
-    return 4 * padded(k * sizeof(float)) +
+    return 4 * round_to_line(k * sizeof(float)) +
            std::max(select_scratch_bytes(extent.count, k), unite_scratch_bytes(2 * k));
   }
 
@@ -126,7 +126,7 @@ class PackedTopK final : public Codec {
     Scratch(std::size_t entries, View memory) {
       auto take = [&] {
         const View taken = memory.slice(0, entries * sizeof(float));
-        memory = memory.slice(padded(taken.size()), memory.size() - padded(taken.size()));
+        memory = memory.slice(round_to_line(taken.size()), memory.size() - round_to_line(taken.size()));
         return taken;
       };
       places = as_span<std::uint32_t>(take());
@@ -142,7 +142,7 @@ class PackedTopK final : public Codec {
              const CodecContext& context) const {
     View body = body_of(wire);
     const PlacesShape shape = places(count);
-    const std::size_t room = padded(shape.bytes());
+    const std::size_t room = round_to_line(shape.bytes());
     auto named = as_span<std::uint8_t>(body.slice(0, room));
     std::fill(named.begin(), named.end(), std::uint8_t{0});
     write_places(scratch.places, shape, named.first(shape.bytes()));
@@ -155,7 +155,7 @@ class PackedTopK final : public Codec {
     const Opened opened = open(wire, wire_bytes(0, count), head(count, 0));
     if (!opened.finite) return false;
     const PlacesShape shape = places(count);
-    const std::size_t room = padded(shape.bytes());
+    const std::size_t room = round_to_line(shape.bytes());
     read_places(as_span<std::uint8_t>(opened.body.slice(0, room)).first(shape.bytes()), shape, at);
     values_->decode(opened.body.slice(room, opened.body.size() - room), values, Into::Assign, context);
     return true;

@@ -51,8 +51,8 @@ class PowerSgd final : public Codec {
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
     const Sizes sizes = sizes_of(extent);
-    return padded(sizeof(std::uint64_t)) + padded(sizes.left * sizeof(float)) +
-           padded(sizes.right * sizeof(float));
+    return round_to_line(sizeof(std::uint64_t)) + round_to_line(sizes.left * sizeof(float)) +
+           round_to_line(sizes.right * sizeof(float));
   }
 
   bool encode(int round, std::span<float> values, View wire, Residual,
@@ -127,8 +127,8 @@ class PowerSgd final : public Codec {
     Scratch(Sizes sizes, View memory) {
       std::size_t at = 0;
       auto take = [&](std::size_t bytes) {
-        at += padded(bytes);
-        return memory.slice(at - padded(bytes), bytes);
+        at += round_to_line(bytes);
+        return memory.slice(at - round_to_line(bytes), bytes);
       };
       finite = as_span<std::uint64_t>(take(sizeof(std::uint64_t))).data();
       left = as_span<float>(take(sizes.left * sizeof(float)));

@@ -111,7 +111,7 @@ class SplitSketch final : public Codec, public PartQuery {
   const PartQuery* part_query() const override { return this; }
   ElementCost cost_of_choosing() const override { return {0, 0, 4.0 * rows_ + 14, 4 + 4 + 4.0 * rows_}; }
   std::size_t question_bytes(std::size_t count) const override {
-    return sizeof(Head) + padded(places(count).bytes());
+    return sizeof(Head) + round_to_line(places(count).bytes());
   }
   void begin(std::size_t count, const CodecContext& context) const override {
     const Scratch scratch(*this, count, context.scratch);
@@ -155,7 +155,7 @@ class SplitSketch final : public Codec, public PartQuery {
     Scratch(const SplitSketch& codec, std::size_t values, View memory) {
       auto take = [&](std::size_t bytes) {
         const View taken = memory.slice(0, bytes);
-        memory = memory.slice(padded(bytes), memory.size() - padded(bytes));
+        memory = memory.slice(round_to_line(bytes), memory.size() - round_to_line(bytes));
         return taken;
       };
       auto head = as_span<std::uint64_t>(take(2 * sizeof(std::uint64_t)));
@@ -168,10 +168,10 @@ class SplitSketch final : public Codec, public PartQuery {
       select = memory;
     }
     static std::size_t bytes(const SplitSketch& codec, std::size_t values) {
-      const std::size_t entries = padded(codec.chosen(values) * sizeof(float));
-      return padded(2 * sizeof(std::uint64_t)) + padded(codec.shape(values).size() * sizeof(float)) +
-             2 * entries + padded(values * sizeof(float)) +
-             select_scratch_bytes(values, codec.chosen(values));
+      const std::size_t entries = round_to_line(codec.chosen(values) * sizeof(float));
+      return round_to_line(2 * sizeof(std::uint64_t)) +
+             round_to_line(codec.shape(values).size() * sizeof(float)) + 2 * entries +
+             round_to_line(values * sizeof(float)) + select_scratch_bytes(values, codec.chosen(values));
     }
   };
   /// REQUIRES that a question about as many values was heard, or asked.

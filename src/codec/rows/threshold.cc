@@ -32,7 +32,7 @@ class Threshold final : public Codec {
   }
   ElementCost cost() const override { return {2, 5, density_, 4 + 8 * density_}; }
   std::size_t wire_bytes(int, const Extent& extent) const override {
-    return sizeof(Head) + padded(room(extent.count) * sizeof(std::uint32_t));
+    return sizeof(Head) + round_to_line(room(extent.count) * sizeof(std::uint32_t));
   }
   std::size_t scratch_bytes(const Extent& extent) const override {
     return reached_scratch_bytes(extent.count, room(extent.count));

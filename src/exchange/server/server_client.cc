@@ -21,14 +21,14 @@ class WireRoom {
     std::size_t begin = 0;
     for (std::size_t bytes : sizes) {
       wires.push_back(room_.bytes().slice(begin, bytes));
-      begin += codec::padded(bytes);
+      begin += round_to_line(bytes);
     }
   }
 
  private:
   static std::size_t total(const std::vector<std::size_t>& sizes) {
     std::size_t bytes = 0;
-    for (std::size_t size : sizes) bytes += codec::padded(size);
+    for (std::size_t size : sizes) bytes += round_to_line(size);
     return bytes;
   }
   comm::Scratch room_;

@@ -126,11 +126,11 @@ task::Task<void> ServerCodecs::query(OwnedPart* part, std::int64_t round, std::v
   comm::Scratch question(scratch, codec.coordinate_query()->question_bytes(part->range.size), values);
   co_await kernels.ask(wires[0], question.bytes());
   const std::size_t each = codec.wire_bytes(1, part->range.size);
-  comm::Scratch room(scratch, workers.size() * codec::padded(each), values);
+  comm::Scratch room(scratch, workers.size() * round_to_line(each), values);
   std::vector<View> responses;
   task::Scope questions(group_.runtime().pending());
   for (Channel* worker : workers) {
-    responses.push_back(room.bytes().slice(responses.size() * codec::padded(each), each));
+    responses.push_back(room.bytes().slice(responses.size() * round_to_line(each), each));
     questions.spawn(ask(worker, question.bytes(), responses.back()));
   }
   co_await questions.join();
