@@ -33,7 +33,7 @@ class StochasticTopK final : public taxon::codec::EntryCodec {
         static_cast<std::size_t>(std::lround(explore_ * static_cast<double>(places.size())));
     const std::size_t largest = places.size() - drawn;
     auto travels = taxon::as_span<std::uint8_t>(context.scratch.slice(0, values.size()));
-    const std::size_t skipped = taxon::codec::padded(values.size());
+    const std::size_t skipped = taxon::round_to_line(values.size());
     const taxon::View rest = context.scratch.slice(skipped, context.scratch.size() - skipped);
     const bool finite = largest > 0
                             ? taxon::codec::select_largest(values, places.first(largest), rest, context.isa)
@@ -51,7 +51,7 @@ class StochasticTopK final : public taxon::codec::EntryCodec {
     return true;
   }
   std::size_t choice_scratch_bytes(std::size_t count, std::size_t entries) const override {
-    return taxon::codec::padded(count) + taxon::codec::select_scratch_bytes(count, entries);
+    return taxon::round_to_line(count) + taxon::codec::select_scratch_bytes(count, entries);
   }
 
   const double explore_;
