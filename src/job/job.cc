@@ -32,8 +32,8 @@ std::vector<Rank> all_ranks(int size) {
   return ranks;
 }
 
-launch::Identity identity_of(const launch::Environment& environment) {
-  launch::Identification who = launch::identify(environment);
+launch::Identity identity_of(const plan::Plan& plan, const launch::Environment& environment) {
+  launch::Identification who = launch::identify(launch::with_address(plan, environment));
   if (!who.problems.empty()) throw Error(ErrorKind::Usage, fmt::format("{}", fmt::join(who.problems, "\n")));
   return who.identity;
 }
@@ -42,7 +42,7 @@ ProcessOptions process_options(const plan::Plan& plan, const JobOptions& options
   exchange::require_whole(options.own);
   const launch::Environment environment = launch::process_environment();
   ProcessOptions process;
-  process.identity = identity_of(environment);
+  process.identity = identity_of(plan, environment);
   process.secret = launch::find_secret(plan, environment);
   process.version = version_number();
   process.stop = options.stop;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -31,6 +32,19 @@ Environment process_environment() {
       all[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return all;
+}
+
+Environment with_address(const plan::Plan& plan, Environment environment) {
+  const std::string& address = plan.control.address;
+  if (address.empty() || environment.contains("MASTER_ADDR")) return environment;
+  const std::size_t bracket = address.rfind(']');  // only an IPv6 address in brackets has a port behind it
+  const bool is_bare = bracket == std::string::npos && std::count(address.begin(), address.end(), ':') > 1;
+  const std::size_t colon = is_bare ? std::string::npos : address.find(':', bracket + 1);
+  std::string host = address.substr(0, colon);
+  std::erase_if(host, [](char c) { return c == '[' || c == ']'; });
+  environment["MASTER_ADDR"] = host;
+  if (colon != std::string::npos) environment.emplace("MASTER_PORT", address.substr(colon + 1));
+  return environment;
 }
 
 control::Secret find_secret(const plan::Plan& plan, const Environment& environment) {

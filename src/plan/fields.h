@@ -292,7 +292,9 @@ void visit_fields(P& p, V&& visit) {
 
 template <Like<ControlPlan> P, class V>
 void visit_fields(P& p, V&& visit) {
-  visit(Field{.key = "address", .sentence = "host:port of rank 0; empty: what the launcher says."},
+  visit(Field{.key = "address",
+              .sentence = "Of rank 0, as host:port or host, where MASTER_ADDR is not set; empty: what "
+                          "the launcher says."},
         p.address);
   visit(Field{.key = "secret_file",
               .sentence = "File with the job's secret; empty: TAXON_SECRET or TAXON_SECRET_FILE."},

@@ -114,11 +114,11 @@ class Interruption(TaxonTest):
 
 
 class Launchers(TaxonTest):
-    def join(self, dialect, world, code=0, **more):
+    def join(self, dialect, world, *sets, code=0, **more):
         processes = []
         for rank in range(world):
             environment = clean_environment(**dialect(rank, world), **more)
-            processes.append(self.start("train", self.recipe, "--out", "run", environment=environment, log=self.folder / f"log{rank}"))
+            processes.append(self.start("train", self.recipe, "--out", "run", *sets, environment=environment, log=self.folder / f"log{rank}"))
         codes = [process.wait(HANGS) for process in processes]
         logs = [(self.folder / f"log{rank}").read_text() for rank in range(world)]
         self.assertEqual(codes, [code] * world, "\n".join(logs))
@@ -129,6 +129,11 @@ class Launchers(TaxonTest):
         logs = self.join(lambda rank, world: {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}, 3)
         self.assertEqual(self.summary("run")["world_size"], 3)
         self.assertIn("RANK", logs[0])
+
+    def test_a_recipe_says_where_rank_0_is(self):
+        port = free_port()
+        logs = self.join(lambda rank, world: {"RANK": rank, "WORLD_SIZE": world}, 2, "--set", f"control.address=127.0.0.1:{port}")
+        self.assertIn(f"rank 0 at 127.0.0.1:{port}", logs[0])
 
     def test_torchrun_variables_with_a_secret(self):
         port = free_port()

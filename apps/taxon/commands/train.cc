@@ -169,7 +169,7 @@ std::vector<plan::Problem> problems_of_order(const TrainArguments& arguments, co
 int run(const TrainArguments& arguments, const launch::Environment& env) {
   plan::Plan plan = job::read_recipe(arguments.recipe, arguments.overrides);
   std::vector<plan::Problem> problems;
-  launch::Identification who = launch::identify(env);
+  launch::Identification who = launch::identify(launch::with_address(plan, env));
   for (const std::string& sentence : who.problems) problems.push_back({"environment", sentence});
   launch::Identity identity = who.identity;
   bool local_worker = env.contains(kLocalWorker);
