@@ -5,7 +5,10 @@
 #include <torch/nn.h>
 #include <torch/torch.h>
 
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -171,6 +174,27 @@ TEST(ModuleModel, GradientsThatComeBeforeTheyAreAwaitedWait) {
   EXPECT_THAT(bound.gradient("scale"), testing::ElementsAre(3));
   EXPECT_THAT(bound.gradient("layer.bias"), testing::ElementsAre(2, 2));
   EXPECT_THAT(recorder.order, testing::UnorderedElementsAre(0, 1, 2));
+}
+
+long threads_of_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+// OpenMP keeps every team, and lets the owner's threads wait actively only while all are no more than cores.
+TEST(ModuleModel, IsBoundWithoutATeamOfTheRunsThread) {
+  torch::nn::Linear net(1024, 1024);
+  OwnerAtOnce owner;
+  auto made = std::make_unique<ModuleModel>(*net, DType::Float32, plan::ModelPlan{}, owner);
+  ModuleModel& model = *made;
+  long before = 0, after = 0;
+  std::thread([&] {
+    at::set_num_threads(3);  // of this thread
+    before = threads_of_process();
+    Bound bound(std::move(made));
+    model.unbind();
+    after = threads_of_process();
+  }).join();
+  EXPECT_EQ(after, before);
 }
 
 }  // namespace

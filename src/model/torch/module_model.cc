@@ -192,8 +192,16 @@ void ModuleModel::abandon_passes() {
   tensors_.gradients().abandon_step();
 }
 
+// The team is the owner's thread's: these are on another.
+
+void ModuleModel::bind(const Binding& binding) {
+  OneThread alone;
+  tensors_.bind(binding);
+}
+
 void ModuleModel::unbind() {
   owner_.recall();
+  OneThread alone;
   tensors_.unbind();
 }
 

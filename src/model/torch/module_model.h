@@ -45,7 +45,7 @@ class ModuleModel final : public Model {
 
   const ModelSpec& spec() const override { return tensors_.spec(); }
   std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override;
-  void bind(const Binding& binding) override { tensors_.bind(binding); }
+  void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
