@@ -8,6 +8,7 @@
 #include <future>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/failure.h"
 #include "base/rng.h"
@@ -108,12 +109,16 @@ Process::Process(const plan::Plan& plan, ProcessOptions options)
     return;
   }
   join(plan);
-  count_neighbours(plan);
-  open_transport(plan);
-  bind(plan);
-  open_device(plan);
-  begin();
-  runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, *device_, recorder_});
+  try {
+    count_neighbours(plan);
+    open_transport(plan);
+    bind(plan);
+    open_device(plan);
+    begin();
+    runtime_ = std::make_unique<comm::Runtime>(comm::Runtime{*transport_, *device_, recorder_});
+  } catch (const std::exception& error) {
+    fail(error_from(error));
+  }
 }
 
 Process::~Process() {
@@ -326,17 +331,19 @@ void Process::wait_for_program(bool waits) { last_resort_.set_waiting_for_progra
 void Process::leave() {
   try {
     if (session_) session_->leave();
+    told_ = true;
   } catch (const std::exception& error) {
     fail(error_from(error));
   }
 }
 
 void Process::abandon(const Error& why) {
-  if (session_) session_->abort(why.kind(), why.what());
+  if (session_ && !std::exchange(told_, true)) session_->abort(why.kind(), why.what());
 }
 
 void Process::fail(const Error& error) {
   if (!session_) throw error;
+  told_ = true;
   // The network library may notice a death before the control connection does; the session knows who was
   // first.
   const bool others = error.kind() == ErrorKind::Transport || error.kind() == ErrorKind::PeerLost;

@@ -39,7 +39,8 @@ struct ProcessOptions {
 class Process {
  public:
   /// Joins the job; blocks until all ranks are there. A single rank joins nobody. Throws Error{Rendezvous,
-  /// Transport}; PeerLost, naming it, if a rank dies meanwhile; Resources if it may not start its threads.
+  /// Transport}, which the others are told if they have met; PeerLost, naming it, if a rank dies meanwhile;
+  /// Resources if it may not start its threads.
   Process(const plan::Plan& plan, ProcessOptions options);
   ~Process();
 
@@ -62,7 +63,8 @@ class Process {
   /// Says goodbye, so that the end of this process is no loss. Fails as run(). Nothing else may be called
   /// afterwards.
   void leave();
-  /// Tells the others that this rank fails, and why. Nothing else may be called afterwards.
+  /// Tells the others that this rank fails, and why, unless run() or leave() has told them how it ends.
+  /// Nothing else may be called afterwards.
   void abandon(const Error& why);
   /// Whether run() waits for what the program computes on a thread of its own, and so can't be unwound before
   /// that is done, however long it takes. Any thread.
@@ -98,6 +100,7 @@ class Process {
   int me_ = 0;
   int sharers_ = 1;  // ranks that may use this one's cores, itself included
   int threads_ = 1;
+  bool told_ = false;        // the others know how this rank ends
   std::optional<int> core_;  // of the thread that communicates; none: it has no own
   Duration clock_offset_{0};
 };

@@ -156,6 +156,17 @@ class Launchers(TaxonTest):
         self.assertEqual([process.wait(HANGS) for process in processes], [69, 69])
         self.assertIn("secret", (self.folder / "log1").read_text())
 
+    def test_a_rank_that_cannot_begin_tells_the_others_why(self):
+        port = free_port()
+        processes = []
+        for rank in range(2):
+            environment = clean_environment(RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **({"UCX_TLS": "nowhere"} if rank else {}))
+            processes.append(self.start("train", self.recipe, "--out", "run", environment=environment, log=self.folder / f"log{rank}"))
+        codes = [process.wait(HANGS) for process in processes]
+        log = (self.folder / "log0").read_text()
+        self.assertEqual(codes, [75, 71], log)
+        self.assertIn("rank 1 ended the run (transport): UCX can't start", log)
+
     def test_plans_that_differ_do_not_train(self):
         port, join = free_port(), self.patience(6)
         processes = []

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "apps/taxon/commands/command.h"
+#include "base/failure.h"
 #include "base/version.h"
 #include "data/abandoned.h"
 #include "data/held_folder.h"
@@ -58,13 +59,17 @@ class RankRun {
  public:
   RankRun(const TrainArguments& arguments, const plan::Plan& plan, const launch::Identity& identity,
           std::optional<launch::Note> note, const std::string& out)
-      : arguments_(arguments), plan_(plan), identity_(identity), note_(note), storage_(files_, out) {}
+      : arguments_(arguments),
+        plan_(plan),
+        identity_(identity),
+        note_(note),
+        out_(out),
+        storage_(files_, out) {}
 
-  int run(const std::string& out, control::Secret secret) {
+  int run(control::Secret secret) {
     auto started = std::chrono::steady_clock::now();
-    const bool root = identity_.rank == 0;
     std::optional<job::RunFolder> folder;
-    if (root) folder.emplace(out, existing(arguments_), say);
+    if (is_root()) folder.emplace(out_, existing(arguments_), say);
     job::TrainingInputs inputs =
         job::open_training_inputs(plan_, storage_, identity_.rank, identity_.local_world_size);
     // Until here a signal ends the process at once; from here on in order.
@@ -79,26 +84,39 @@ class RankRun {
     if (arguments_.follow_order.empty())
       options.expendable = exchange::expendable_ranks(plan_, identity_.world_size);
     job::Process process(plan_, std::move(options));
+    try {
+      return train_in(process, folder ? &*folder : nullptr, std::move(inputs), stop, started);
+    } catch (const std::exception& error) {
+      process.abandon(error_from(error));
+      throw;
+    }
+  }
+
+ private:
+  bool is_root() const { return identity_.rank == 0; }
+
+  int train_in(job::Process& process, job::RunFolder* folder, job::TrainingInputs inputs,
+               const std::atomic<bool>& stop, std::chrono::steady_clock::time_point started) {
     // Ranks that share its cores without its launcher's knowing are met only now.
     if (process.threads() != job::compute_threads(plan_, identity_.local_world_size)) {
       plan::Plan told = plan_;
       told.threads = process.threads();
       inputs = job::open_training_inputs(told, storage_, identity_.rank, identity_.local_world_size);
     }
-    if (!root) inputs.datasets.faults->rest();  // all find the same before the run, and rank 0 tells
-    if (root) data::remove_abandoned_files(out);
+    if (!is_root()) inputs.datasets.faults->rest();  // all find the same before the run, and rank 0 tells
+    if (is_root()) data::remove_abandoned_files(out_);
     job::Outputs outputs(
         storage_,
-        {.folder = out,
-         .run = folder ? &*folder : nullptr,
-         .role = root ? job::Outputs::Role::Writer : job::Outputs::Role::Listener,
+        {.folder = out_,
+         .run = folder,
+         .role = is_root() ? job::Outputs::Role::Writer : job::Outputs::Role::Listener,
          .terminal = isatty(STDERR_FILENO) ? job::Outputs::Terminal::Live : job::Outputs::Terminal::Plain,
          .colour = std::getenv("NO_COLOR") == nullptr && isatty(STDERR_FILENO),
          .detail = arguments_.verbose ? report::Detail::All : report::Detail::Screen,
          .result = arguments_.json ? job::OutputsOptions::Result::Json : job::OutputsOptions::Result::Text});
     train::TrainOptions train;
     train.plan = plan_;
-    train.out = out;
+    train.out = out_;
     train.start =
         arguments_.resume.empty() ? train::TrainOptions::Start::Fresh : train::TrainOptions::Start::Resume;
     train.resume_step = step_to_resume(arguments_);
@@ -124,13 +142,12 @@ class RankRun {
     process.leave();
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     if (outcome.order) write_file(arguments_.record_order, train::to_text(*outcome.order));
-    if (!root) tell_of_faults(*inputs.datasets.faults);
-    if (root) outputs.finish(outcome, watch.use(), seconds);
+    if (!is_root()) tell_of_faults(*inputs.datasets.faults);
+    if (is_root()) outputs.finish(outcome, watch.use(), seconds);
     if (outcome.end == train::Outcome::End::Interrupted) return exit_code(ErrorKind::Interrupted);
     return outcome.lost.empty() ? 0 : launch::kWithoutLostExit;
   }
 
- private:
   /// One rank a machine speaks of its cores; rank 0 above its line of progress.
   std::function<void(const std::string&)> log_of(const job::Process& process, job::Outputs& outputs) const {
     if (identity_.rank == 0) return [&outputs](const std::string& line) { outputs.noticed(line); };
@@ -151,6 +168,7 @@ class RankRun {
   const plan::Plan& plan_;
   const launch::Identity& identity_;
   const std::optional<launch::Note> note_;
+  const std::string out_;
   data::FileStorage files_;
   data::HeldFolder storage_;
 };
@@ -198,7 +216,7 @@ int run(const TrainArguments& arguments, const launch::Environment& env) {
     if (world_size > 1) say("recognised " + identity.text);
   }
   RankRun rank(arguments, plan, identity, launch::Note::of(env), out);
-  return rank.run(out, launch::find_secret(plan, env));
+  return rank.run(launch::find_secret(plan, env));
 }
 
 }  // namespace
