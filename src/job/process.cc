@@ -237,16 +237,17 @@ void Process::bind(const plan::Plan& plan) {
 }
 
 /// Where this rank's compute threads are as many as its cores each keeps to one, and the thread that
-/// communicates to that of the one that works with it.
+/// communicates, if it is another, to that of the one that works with it.
 void Process::open_device(const plan::Plan& plan) {
   std::vector<int> cores = launch::allowed_cores();
   const bool shared = static_cast<std::size_t>(sharers_ * threads_) > cores_.size();  // with other ranks
   const bool fills = threads_ > 1 && cores.size() == static_cast<std::size_t>(threads_) && !shared &&
                      plan.cores != plan::CoreShare::All;
-  if (fills) core_ = cores.front();
+  if (fills && !computes_here()) core_ = cores.front();
   device_ = std::make_unique<tensor::CpuDevice>(
       loop_, tensor::CpuDeviceOptions{.cores = std::move(cores),
                                       .keeps_team_apart = fills,
+                                      .computes_here = computes_here(),
                                       .speed_emulator = emulated_host(plan, options_.identity.rank),
                                       .data_threads = data_threads(plan, threads_)});
 }
@@ -315,7 +316,8 @@ task::Task<void> Process::guard(task::Task<void> main) {
 void Process::run(task::Task<void> main) {
   try {
     last_resort_.set_running(true);
-    const launch::CommunicatingThread here(core_);
+    std::optional<launch::CommunicatingThread> here;
+    if (!computes_here()) here.emplace(core_);
     auto guarded = guard(std::move(main));
     loop_.run(std::move(guarded));
     if (transport_) transport_->drain();  // nobody may wait for what is here while this rank computes

@@ -32,6 +32,9 @@ struct ProcessOptions {
   std::vector<Rank> expendable;
   /// Of the launcher that started this rank, if it has one.
   std::optional<launch::Note> note;
+  /// A rank without others computes on the thread of run(). Not where kernels wait for what that thread does,
+  /// as those of a program's own loop.
+  bool alone_computes_here = false;
 };
 
 /// The real doors of this process's rank: the poll loop, the transport, the device, and the control session
@@ -81,6 +84,7 @@ class Process {
   task::Task<void> guard(task::Task<void> main);
   task::Task<void> watch(task::PendingOps* waits);
   [[noreturn]] void fail(const Error& error);
+  bool computes_here() const { return options_.alone_computes_here && options_.identity.world_size == 1; }
 
   ProcessOptions options_;
   task::PollLoop loop_;

@@ -13,7 +13,7 @@
 
 namespace taxon::tensor {
 
-/// The threads of one stream.
+/// One stream: its threads, or its turns on the executor's.
 class CpuDevice::Worker {
  public:
   struct Options {
@@ -21,9 +21,12 @@ class CpuDevice::Worker {
     std::vector<int> cores;
     bool keeps_team_apart = false;
     SpeedEmulator::Options speed_emulator = {};
-    int most = 1;  // threads
+    int most = 1;  // threads; 0: the executor's own
   };
-  Worker(task::Executor& executor, Options options) : executor_(executor), options_(std::move(options)) {}
+  Worker(task::Executor& executor, Options options)
+      : executor_(executor), options_(std::move(options)), slow_motion_here_(options_.speed_emulator) {
+    if (options_.most == 0) place();
+  }
   ~Worker() {
     {
       std::lock_guard lock(mutex_);
@@ -33,6 +36,7 @@ class CpuDevice::Worker {
     for (Thread& thread : threads_) thread.thread.join();
   }
   void push(KernelHandle& job) {
+    if (options_.most == 0) return executor_.post([this, &job] { run(&job, slow_motion_here_); });
     {
       std::lock_guard lock(mutex_);
       // First, as it may fail: a job that waits then is the others'.
@@ -54,6 +58,7 @@ class CpuDevice::Worker {
     std::thread thread;
   };
   SpeedEmulator* emulator_here() {
+    if (options_.most == 0) return std::this_thread::get_id() == here_ ? &slow_motion_here_ : nullptr;
     std::lock_guard lock(mutex_);
     for (Thread& thread : threads_)
       if (std::this_thread::get_id() == thread.thread.get_id()) return &thread.slow_motion;
@@ -83,16 +88,20 @@ class CpuDevice::Worker {
         job = jobs_.front();
         jobs_.pop_front();
       }
-      const Instant began = executor_.now();
-      slow_motion.begin();
-      std::exception_ptr error = job->run_body();
-      slow_motion.catch_up();
-      // Moved: its only owner is the executor's thread, which reads it and lets it go.
-      executor_.post([job, began, error = std::move(error)]() mutable {
-        job->began(began);
-        job->ended(std::move(error));
-      });
+      run(job, slow_motion);
     }
+  }
+  void run(KernelHandle* job, SpeedEmulator& slow_motion) {
+    const Instant began = executor_.now();
+    slow_motion.begin();
+    std::exception_ptr error = job->run_body();
+    slow_motion.catch_up();
+    // Moved: its only owner is the executor's thread, which reads it and lets it go. Posted from that thread
+    // too: behind the body's milestones.
+    executor_.post([job, began, error = std::move(error)]() mutable {
+      job->began(began);
+      job->ended(std::move(error));
+    });
   }
   void place() {
     if (options_.cores.empty()) return;
@@ -105,12 +114,14 @@ class CpuDevice::Worker {
 
   task::Executor& executor_;
   const Options options_;
+  const std::thread::id here_ = std::this_thread::get_id();  // the executor's, which starts kernels
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<KernelHandle*> jobs_;  // protected by mutex_, as are
   bool stopping_ = false;           // these
   int idle_ = 0;
   std::deque<Thread> threads_;
+  SpeedEmulator slow_motion_here_;  // of the executor's thread
 };
 
 CpuDevice::CpuDevice(task::Executor& executor, CpuDeviceOptions options)
@@ -127,7 +138,7 @@ CpuDevice::Worker& CpuDevice::worker(Stream stream) {
                       .cores = options_.cores,
                       .keeps_team_apart = computes && options_.keeps_team_apart,
                       .speed_emulator = computes ? options_.speed_emulator : SpeedEmulator::Options{},
-                      .most = threads(stream)});
+                      .most = computes && options_.computes_here ? 0 : threads(stream)});
   return *slot;
 }
 

@@ -157,6 +157,18 @@ TEST(CpuDevice, MarksReachTheExecutorInTheOrderOfTheBody) {
       << "a mark that the body never reached is released by the kernel's end";
 }
 
+TEST(CpuDevice, ComputesOnTheExecutorsThreadWhereThatIsAsked) {
+  World w({.computes_here = true});
+  std::thread::id compute;
+  w.loop.run(run_one(&w, Stream::Compute, [&](Milestones&) { compute = std::this_thread::get_id(); }));
+  EXPECT_EQ(compute, std::this_thread::get_id());
+  w.loop.run(marks_in_order(&w));
+  EXPECT_EQ(w.log, (Log{"mark 2", "mark 0", "mark 1", "mark 3", "end"}));
+  EXPECT_THROW(
+      w.loop.run(run_one(&w, Stream::Compute, [](Milestones&) { throw std::runtime_error("body"); })),
+      std::runtime_error);
+}
+
 task::Task<void> mark_before_end(World* w) {
   std::promise<void> seen;
   std::future<void> wait_seen = seen.get_future();
@@ -360,6 +372,9 @@ TEST(CpuDevice, ComputesAsSlowlyAsTheMachineThatItPlays) {
   once.loop.run(watch_kernel(&once, Stream::Compute, &data));
   once.loop.run(watch_kernel(&once, Stream::Compute, &data));
   EXPECT_EQ(asked, 2) << "once for a kernel";
+  World here({.computes_here = true, .speed_emulator = {.slowdown = [] { return 5; }}});
+  here.loop.run(watch_kernel(&here, Stream::Compute, &compute));
+  EXPECT_GE(compute.whole, milliseconds(20));
 }
 
 task::Task<void> use_the_processor(World* w, Clock::duration* whole) {

@@ -81,6 +81,7 @@ class RankRun {
     options.stop = &stop;
     options.say = say;
     options.note = note_;
+    options.alone_computes_here = true;
     if (arguments_.follow_order.empty())
       options.expendable = exchange::expendable_ranks(plan_, identity_.world_size);
     job::Process process(plan_, std::move(options));
