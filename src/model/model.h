@@ -120,6 +120,9 @@ struct Binding {
   /// Slots whose gradients are not computed: the backward pass leaves their factors in place of them.
   std::vector<FactorSlot> factor_slots;       // of linear parameters
   std::vector<const tensor::Arena*> factors;  // as many as gradients, and of their type; empty: none
+  /// Whether somebody waits for buckets while the pass runs that makes them: a large gradient is then made
+  /// piece by piece, which costs a little more than all of it at once.
+  bool pieces_are_awaited = true;
   /// The slot's factors; null: it has a gradient.
   const FactorSlot* factors_of(std::size_t slot) const;
   /// Elements of a slot in the arenas of gradients: all parts of one slot lie one after the other there too.

@@ -142,6 +142,13 @@ class Bound {
     model_->bind(binding_);
   }
 
+  /// From now on nobody waits for a part of a gradient.
+  void await_no_pieces() {
+    binding_.pieces_are_awaited = false;
+    model_->unbind();
+    model_->bind(binding_);
+  }
+
   /// From now on linear weights leave the factors of at most so many samples in place of gradients.
   void leave_factors(std::size_t rows) {
     const ModelSpec& spec = model_->spec();

@@ -82,6 +82,13 @@ TEST_F(Rows, LeaveWhileTheOthersAreComputed) {
   EXPECT_THAT(bound_->gradient("weight"), testing::Each(2));
 }
 
+TEST_F(Rows, AreComputedAtOnceWhereNobodyAwaitsThem) {
+  bound_->await_no_pieces();
+  EXPECT_EQ(ended_behind_the_first_half([](const at::Tensor& y) { return y.sum(); }, 2),
+            kInputs * kOutputs / 2);
+  EXPECT_THAT(bound_->gradient("weight"), testing::Each(2));
+}
+
 TEST_F(Rows, WaitForATermOfTheLossThatGoesAroundTheLayer) {
   const auto penalised = [this](const at::Tensor& y) { return y.sum() + layer_->weight.pow(2).sum(); };
   EXPECT_EQ(ended_behind_the_first_half(penalised, 4), kInputs * kOutputs / 2);

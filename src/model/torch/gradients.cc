@@ -112,6 +112,7 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
   bind_factors(binding, parameter_of_slot);
   progress_ = Progress(binding);
   births_ = binding.births;
+  pieces_are_awaited_ = binding.pieces_are_awaited;
   parameter_of_slot_ = parameter_of_slot;
   crossings_.assign(parameters_.size(), {});
   steps_ = 0;

@@ -54,6 +54,8 @@ class GradientSink {
   /// The arenas may die afterwards.
   void unbind();
   bool bound() const { return !slots_.empty(); }
+  /// Binding::pieces_are_awaited.
+  bool pieces_are_awaited() const { return pieces_are_awaited_; }
   /// Otherwise gradients go where the framework puts them.
   bool takes() const { return bound() || recording_; }
   /// Whether the pass that runs on this thread accumulates gradients of parameters, as backward() does;
@@ -146,6 +148,7 @@ class GradientSink {
   std::vector<Accumulator> accumulators_;
   std::unique_ptr<Analyser> analyser_;
   Binding::Births births_ = Binding::Births::Placed;
+  bool pieces_are_awaited_ = true;
   std::vector<int> parameter_of_slot_;
   std::optional<Analyser::Pass> pass_;  // that runs
   std::vector<Late> late_;

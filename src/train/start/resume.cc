@@ -548,6 +548,7 @@ task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_sta
     if (auto parameters = state->parameters(); !parameters.empty()) world.model.set_parameters(parameters);
     restore_rank_state(world.model, run_start->rank_tensors);
     model::Binding binding = state->binding();
+    binding.pieces_are_awaited = ranks.lasting.size() > 1;
     world.model.bind(binding);
   });
   co_await bind;

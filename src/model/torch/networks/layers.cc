@@ -16,12 +16,14 @@ using torch::autograd::variable_list;
 /// Rows of a weight gradient that are computed at a time.
 constexpr std::int64_t kRowBytes = 2 << 20, kRowMultiple = 64;
 
-/// The slot += or := output^T input, in blocks of rows, so that the first ones travel while the last are
-/// computed.
+/// The slot += or := output^T input, in blocks of rows where they are awaited, so that the first ones travel
+/// while the last are computed.
 void write_rows(GradientTarget& target, const at::Tensor& output, const at::Tensor& input) {
   const std::int64_t rows = target.slot.size(0), row = target.slot.size(1);
   const std::int64_t row_bytes = std::max<std::int64_t>(1, row * target.slot.element_size());
-  const std::int64_t block = std::max(kRowMultiple, kRowBytes / row_bytes / kRowMultiple * kRowMultiple);
+  const std::int64_t block = target.sink->pieces_are_awaited()
+                                 ? std::max(kRowMultiple, kRowBytes / row_bytes / kRowMultiple * kRowMultiple)
+                                 : std::max<std::int64_t>(1, rows);
   for (std::int64_t begin = 0; begin < rows; begin += block) {
     const std::int64_t count = std::min(block, rows - begin);
     at::Tensor part = target.slot.narrow(0, begin, count);
