@@ -24,8 +24,8 @@ TORCH_MODULE(Chain);
 
 /// torch::nn::Linear whose weight gradient, one matrix product, is computed in the gradient arena itself
 /// where a GradientTarget allows it. Fully connected layers hold most parameters of small networks, and
-/// copying their gradient would cost as much as the optimiser's pass; and in blocks of rows, which stay in
-/// the cache while a product adds to them.
+/// copying their gradient would cost as much as the optimiser's pass. Where its first rows are awaited it is
+/// computed in blocks of them.
 class DirectLinearImpl final : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
