@@ -16,7 +16,7 @@ from harness.cluster import NoCluster
 from harness.group import run_group
 from harness.rows import Row, claim
 from harness.training import job_environments
-from harness.twin import Lab, Model, Run, Twin, read_profile, read_run, sets
+from harness.twin import Jobs, Lab, Model, Run, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
 PATHS = ("src", "apps/taxon", "bench/overlap.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml")
@@ -25,11 +25,11 @@ STEPS = {"smoke": (3, 1), "quick": (5, 1), "full": (8, 3)}  # and turns
 PROFILE_STEPS = {"smoke": 3, "quick": 5, "full": 12}
 RATIO_WANTED, RATIO_AIMED = (0.7, 0.9), 0.8  # of communication to computation
 ERROR_WANTED, HIDDEN_WANTED = 0.10, 0.90
-BALANCE_STEPS, BATCH_STEP = 4, 8
+BALANCE_STEPS = 4
 CLOSE = 0.02  # bytes of a step
 
 # Processor shares leave a fifth of the machine's cores for the kernel, and more where more hosts take turns. Links are so slow that what bytes cost a host's
-# processor is little of its step. So many samples of a host are a first guess: see balanced(). Periods of quotas are short: each step of a ring waits until the next host has some of its
+# processor is little of its step. The rate is a first guess: see balanced(). Periods of quotas are short: each step of a ring waits until the next host has some of its
 # quota left, which real hosts always have. Quotas are of a millisecond at least.
 SETTINGS = (
     (Lab("4 hosts", 4, "160mbit", 0.4, cpu_period_ms=4), Model("cnn", 672)),
@@ -177,10 +177,10 @@ def read_ordered(out):
         return Ordered(**vars(read_run(out)), plan=plan, traced=traced(json.load(file)))
 
 
-def train(twin, model, mode, steps):
+def train(jobs, model, mode, steps):
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-        overrides = [*model.overrides(), *keys(mode, twin.lab.ranks()), f"length.steps={steps}", "report.metrics_steps=1", "report.trace=true"]
-        twin.as_job("train", ["train", RECIPE, "--out", out, *sets(overrides)])
+        overrides = [*model.overrides(), *keys(mode, jobs.lab.ranks()), f"length.steps={steps}", "report.metrics_steps=1", "report.trace=true"]
+        jobs.as_job("train", ["train", RECIPE, "--out", out, *sets(overrides)])
         return read_ordered(out)
 
 
@@ -194,11 +194,13 @@ def train_alone(session, lab, model, steps):
         return read_run(out)
 
 
-def balanced(twin, model):
-    """The model with so many samples of a host that communication takes about 0.8 of the computation: how fast cores are is the machine's."""
-    before = train(twin, model, BLOCKING, BALANCE_STEPS)
+def balanced(session, lab, model):
+    """The lab at such a rate that communication takes about 0.8 of the computation: how fast cores are is the machine's. Not with other samples, of which
+    more would need more of the caches that the hosts share."""
+    with lab.open() as cluster:
+        before = train(Jobs(session, lab, cluster), model, BLOCKING, BALANCE_STEPS)
     ratio = before.step / before.computation - 1
-    return dataclasses.replace(model, batch=max(BATCH_STEP, round(model.batch * ratio / RATIO_AIMED / BATCH_STEP) * BATCH_STEP))
+    return dataclasses.replace(lab, rate=f"{round(float(lab.rate.removesuffix('mbit')) * ratio / RATIO_AIMED)}mbit")
 
 
 def step_row(lab, mode):
@@ -225,14 +227,8 @@ def add_step_row(twin, model, mode, runs, alone, simulated, facts):
                     1e3 * statistics.median(run.exposed for run in runs), "compute_ms": 1e3 * statistics.median(run.computation for run in runs),
                     "worst_loss_difference": max(equal.worst_difference(run.losses, alone.losses) for run in runs), "others": twin.disturbed}
     row.verified = (all(equal.same(run.losses, alone.losses) for run in runs) and abs(sent[1] / sent[0] - 1) <= CLOSE and (twin.session.smoke() or twin.quiet()))
-    add(twin.session, row.want("error", at_least=-ERROR_WANTED, at_most=ERROR_WANTED))
+    twin.session.rows.add(row.want("error", at_least=-ERROR_WANTED, at_most=ERROR_WANTED))
     return row
-
-
-def add(session, row):
-    """Unless an interrupted run had it already."""
-    if not session.rows.has(row):
-        session.rows.add(row)
 
 
 def add_hidden_rows(twin, mode, runs, blocking, hideable, verified, facts):
@@ -246,17 +242,18 @@ def add_hidden_rows(twin, mode, runs, blocking, hideable, verified, facts):
         row.bound, row.spread, row.verified = row.theirs, pairs.relative_spread(hidden), verified
         row.settings = {"mode": mode, "network": "emulated", "by": by, "communication_ms": facts["communication_ms"],
                         "figure_ms": 1e3 * statistics.median(map(figure, runs))}
-        add(twin.session, row.want("of_bound", at_least=HIDDEN_WANTED))
+        twin.session.rows.add(row.want("of_bound", at_least=HIDDEN_WANTED))
 
 
 def run_setting(session, lab, model):
     if all(session.rows.has(step_row(lab, mode)) for mode in MODES):
         return
     steps, rounds = STEPS[session.mode]
+    if not session.smoke():
+        lab = balanced(session, lab, model)
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:
         with lab.open() as cluster:
             twin = Twin(session, lab, cluster, folder, RECIPE)
-            model = model if session.smoke() else balanced(twin, model)
             alone = train_alone(session, lab, model, steps)
             profile = twin.profile(model, PROFILE_STEPS[session.mode])
             runs = pairs.take_turns({mode: functools.partial(train, twin, model, mode, steps) for mode in MODES}, rounds)

@@ -17,8 +17,10 @@ import hybrid
 from harness import equal, pairs
 from harness.build import ROOT
 from harness.cluster import NoCluster
+from harness.group import background
 from harness.rows import Row, claim
 from harness.stream import stream_bandwidth
+from harness.training import job_environments
 from harness.twin import Lab, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "libucx-dev", "iproute2")
@@ -205,16 +207,24 @@ class Place(Twin):
             self.lab = whole
 
     def train(self, point, data, steps):
-        with self.on(point.ranks), tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
+        with self.others_train(point, data), self.on(point.ranks), tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
             overrides = [*point.network.overrides(data), *point.overrides(), f"length.steps={steps}"]
             self.as_job(f"train {point.name()}", ["train", RECIPE, "--out", out, *sets(overrides)])
             return read_run(out)
 
+    def others_train(self, point, data):
+        """Hosts that the point leaves out train meanwhile, each alone and as many samples as one of the point's: all share this machine's cores and caches,
+        so that a host is as fast whatever their number, as real ones are."""
+        share = [*point.network.overrides(data), f"batch.global={BATCH // point.ranks}", "length.steps=1000000"]
+        idle = range(point.ranks, self.lab.hosts)
+        commands = [self.cluster.command(host, [self.taxon, "train", RECIPE, "--out", os.path.join(self.folder, f"idle-{host}"), "--overwrite", *sets(share)])
+                    for host in idle]
+        return background("others", commands, [job_environments(1, None, "Taxon")[0] for _ in idle], self.session.log_folder)
+
     def measure(self, network, data, counts):
-        """Profiles of the samples that a host has of as many."""
+        """Profiles of the samples that a host has of as many, by all hosts at once."""
         for ranks in counts:
-            with self.on(ranks):
-                self.profile(Share(network, data, ranks), PROFILE_STEPS[self.session.mode])
+            self.profile(Share(network, data, ranks), PROFILE_STEPS[self.session.mode])
 
     def exact(self, ranks, overrides, speed):
         """`speed`: how many times as fast as calibrated the devices are at what layers do."""

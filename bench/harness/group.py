@@ -1,4 +1,5 @@
 """A group of processes that runs once to its end: a training job of a few workers."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,12 +18,9 @@ def run_group(name, commands, envs, log_folder, timeout=300, enough=None, watch=
     Ends all when one fails or time is up. When `enough`, called now and then, says so, every process gets one SIGTERM, and ends in order.
     `watch` is called now and then with the processes, each the leader of a session.
     """
-    os.makedirs(log_folder, exist_ok=True)
-    log_path = os.path.join(log_folder, f"{name.replace(' ', '-')}.log")
+    log_path = log_of(name, log_folder)
     with open(log_path, "wb") as log, tempfile.TemporaryFile() as answer:
-        processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=answer if rank == 0 else log, stderr=log,
-                                      env={**os.environ, **env}, start_new_session=True)
-                     for rank, (command, env) in enumerate(zip(commands, envs))]
+        processes = [start(command, env, answer if rank == 0 else log, log) for rank, (command, env) in enumerate(zip(commands, envs))]
         try:
             stopped = wait_for_all(processes, timeout, enough, watch)
         finally:
@@ -32,10 +30,37 @@ def run_group(name, commands, envs, log_folder, timeout=300, enough=None, watch=
         answer.seek(0)
         text = answer.read().decode(errors="replace")
     if failed:
-        with open(log_path, errors="replace") as log:
-            tail = "".join(log.readlines()[-15:])
-        raise SideFailed(f"{name}: process {failed[0]} ended with {processes[failed[0]].returncode}\n{text[-2000:]}{tail}")
+        raise SideFailed(f"{name}: process {failed[0]} ended with {processes[failed[0]].returncode}\n{text[-2000:]}{last_lines(log_path)}")
     return text
+
+
+@contextlib.contextmanager
+def background(name, commands, envs, log_folder):
+    """While the `with` block lasts, commands[r] run, each for itself. One that ends before is an error."""
+    log_path = log_of(name, log_folder)
+    with open(log_path, "wb") as log:
+        processes = [start(command, env, log, log) for command, env in zip(commands, envs)]
+        try:
+            yield processes
+            ended = [process.returncode for process in processes if process.poll() is not None]
+        finally:
+            end_all(processes, moment=0)
+    if ended:
+        raise SideFailed(f"{name}: a process ended with {ended[0]} while it was needed\n{last_lines(log_path)}")
+
+
+def start(command, env, output, log):
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=log, env={**os.environ, **env}, start_new_session=True)
+
+
+def log_of(name, log_folder):
+    os.makedirs(log_folder, exist_ok=True)
+    return os.path.join(log_folder, f"{name.replace(' ', '-')}.log")
+
+
+def last_lines(log_path):
+    with open(log_path, errors="replace") as log:
+        return "".join(log.readlines()[-15:])
 
 
 def wait_for_all(processes, timeout, enough=None, watch=None):
@@ -57,9 +82,9 @@ def wait_for_all(processes, timeout, enough=None, watch=None):
     return stopped
 
 
-def end_all(processes):
+def end_all(processes, moment=2):
     """The others may still be saying why they end, so they get a moment."""
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + moment
     while time.monotonic() < deadline and any(process.poll() is None for process in processes):
         time.sleep(0.02)
     for signum, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):

@@ -88,12 +88,26 @@ def read_profile(text):
     return segments
 
 
-class Twin:
+class Jobs:
+    """The program as the ranks of a lab, one job after the other."""
+
+    def __init__(self, session, lab, cluster):
+        self.session, self.lab, self.cluster = session, lab, cluster
+        self.taxon = session.program("taxon")
+
+    def as_job(self, name, words):
+        """Runs the program as every rank of the lab; returns rank 0's output."""
+        command = [self.taxon, *words]
+        commands = [self.cluster.command(rank // self.lab.ranks_per_host, command) if self.cluster else command for rank in range(self.lab.ranks())]
+        return run_group(f"{name} {self.lab.name}", commands, environments(self.lab, self.cluster), self.session.log_folder, timeout=600)
+
+
+class Twin(Jobs):
     """A lab with what was measured of it once: its cluster file and profiles."""
 
     def __init__(self, session, lab, cluster, folder, recipe):
-        self.session, self.lab, self.cluster, self.folder, self.recipe = session, lab, cluster, folder, recipe
-        self.taxon = session.program("taxon")
+        super().__init__(session, lab, cluster)
+        self.folder, self.recipe = folder, recipe
         self.cluster_file = os.path.join(folder, "cluster.yaml")
         self.profiles = {}
         self.disturbed = {}  # what was measured -> cores that other work took meanwhile
@@ -113,12 +127,6 @@ class Twin:
 
     def quiet(self):
         return all(cores <= MOST_OTHERS for cores in self.disturbed.values())
-
-    def as_job(self, name, words):
-        """Runs the program as every rank of the lab; returns rank 0's output."""
-        command = [self.taxon, *words]
-        commands = [self.cluster.command(rank // self.lab.ranks_per_host, command) if self.cluster else command for rank in range(self.lab.ranks())]
-        return run_group(f"{name} {self.lab.name}", commands, environments(self.lab, self.cluster), self.session.log_folder, timeout=600)
 
     def alone(self, name, words):
         """Runs the program once, outside of the lab and its quotas."""

@@ -6,7 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "launch/core_quota.h"
 
 namespace taxon::launch {
 
@@ -19,7 +22,10 @@ std::string describe_pressure(double share) {
   return fmt::format("threads waited {:.0f} % of the time for a core", share * 100);
 }
 
-CorePressure::CorePressure(std::string tasks) : tasks_(std::move(tasks)) { take(); }
+CorePressure::CorePressure(std::string tasks, ControlGroups groups)
+    : tasks_(std::move(tasks)), groups_(std::move(groups)) {
+  take_share_of_others();
+}
 
 std::optional<ThreadTime> CorePressure::take() {
   constexpr double kNanosecond = 1e-9;
@@ -46,6 +52,12 @@ std::optional<double> CorePressure::take_share() {
   const auto time = take();
   if (!time) return {};
   return queued_share(*time);
+}
+
+std::optional<double> CorePressure::take_share_of_others() {
+  const std::uint64_t before = std::exchange(pauses_, quota_pauses(groups_));
+  const auto share = take_share();
+  return pauses_ == before ? share : std::nullopt;
 }
 
 std::optional<double> probe_pressure(double seconds, int threads) {

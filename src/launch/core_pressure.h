@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+
+#include "launch/control_groups.h"
 
 namespace taxon::launch {
 
@@ -22,15 +25,20 @@ std::string describe_pressure(double share);
 class CorePressure {
  public:
   /// `tasks`: the folder of the process's threads.
-  explicit CorePressure(std::string tasks = "/proc/self/task");
+  explicit CorePressure(std::string tasks = "/proc/self/task", ControlGroups groups = {});
   /// Of the threads that are there, since the last call or since the constructor. Nothing: the kernel does
   /// not count it.
   std::optional<ThreadTime> take();
   /// The share of that in which they waited.
   std::optional<double> take_share();
+  /// As far as others had the cores. Nothing as well if a quota has paused this process since the last call
+  /// or since the constructor: the kernel does not count the two apart.
+  std::optional<double> take_share_of_others();
 
  private:
   const std::string tasks_;
+  const ControlGroups groups_;
+  std::uint64_t pauses_ = 0;
   std::map<std::string, ThreadTime> seen_;  // by thread, since it began
 };
 

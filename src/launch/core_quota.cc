@@ -32,4 +32,15 @@ ProcessorQuota core_quota(const ControlGroups& groups) {
   return least;
 }
 
+std::uint64_t quota_pauses(const ControlGroups& groups) {
+  std::uint64_t pauses = 0;
+  for (const std::string& folder : groups.folders("cpu")) {
+    std::ifstream file(folder + "/cpu.stat");
+    std::string key;
+    for (std::uint64_t value = 0; file >> key >> value;)
+      if (key == "nr_throttled") pauses += value;
+  }
+  return pauses;
+}
+
 }  // namespace taxon::launch

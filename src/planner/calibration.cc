@@ -93,7 +93,7 @@ Task<void> Calibrator::compute_in_turns() {
     if (now == turn) {
       launch::CorePressure pressure;
       own_.alone = probe_compute(options_.seconds, options_.threads);
-      own_.queued_share = pressure.take_share().value_or(-1);
+      own_.queued_share = pressure.take_share_of_others().value_or(-1);
       own_.alone.launch = co_await probe_launch(&runtime_);
     }
     result_.ranks = co_await share(&own_);

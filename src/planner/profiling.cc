@@ -165,7 +165,7 @@ class Profiling {
   MeasuredProfile run() {
     launch::CorePressure pressure;
     loop_.run(measure(this));
-    return {std::move(profile_), backward_, pressure.take_share()};
+    return {std::move(profile_), backward_, pressure.take_share_of_others()};
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "launch/core_quota.h"
 
+#include "launch/core_pressure.h"
 #include "launch/group_files.h"
 
 namespace taxon::launch {
@@ -32,6 +33,28 @@ TEST_F(CoreQuota, Version1LooksAtTheCpuControllerOnly) {
   EXPECT_DOUBLE_EQ(core_quota(groups()).period, 0.01);
   write("cpu,cpuacct/job/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(quota(), 0);
+}
+
+TEST_F(CoreQuota, PausesAreCountedInAllGroupsAround) {
+  write("membership", "0::/pod/worker\n");
+  EXPECT_EQ(quota_pauses(groups()), 0U);
+  write("pod/worker/cpu.stat", "usage_usec 12\nnr_periods 9\nnr_throttled 3\nthrottled_usec 500\n");
+  write("pod/cpu.stat", "nr_periods 9\nnr_throttled 4\n");
+  EXPECT_EQ(quota_pauses(groups()), 7U);
+}
+
+TEST_F(CoreQuota, ThreadsThatItPausedSayNothingOfOthers) {
+  write("membership", "0::/pod\n");
+  write("pod/cpu.stat", "nr_throttled 3\n");
+  write("tasks/1/schedstat", "0 0 0");
+  CorePressure pressure((root_ / "tasks").string(), groups());
+  write("tasks/1/schedstat", "1000 3000 0");
+  EXPECT_NEAR(pressure.take_share_of_others().value_or(-1), 0.75, 1e-9);
+  write("tasks/1/schedstat", "2000 6000 0");
+  write("pod/cpu.stat", "nr_throttled 4\n");
+  EXPECT_EQ(pressure.take_share_of_others(), std::nullopt);
+  write("tasks/1/schedstat", "3000 7000 0");
+  EXPECT_NEAR(pressure.take_share_of_others().value_or(-1), 0.5, 1e-9);
 }
 
 TEST_F(CoreQuota, AContainerMaySeeItsGroupAsTheRoot) {
