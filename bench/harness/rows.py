@@ -2,6 +2,7 @@
 import dataclasses
 import json
 import os
+import re
 import sys
 
 
@@ -32,13 +33,21 @@ class Row:
 
     def want(self, figure, at_least=None, at_most=None):
         """Sets the goal: a member, or one of `settings`, that may not be below or above a limit. A figure that is missing misses it."""
-        value = getattr(self, figure) if hasattr(self, figure) else self.settings.get(figure)
+        value = self.figure(figure)
         sides = [(word, limit, keeps) for word, limit, keeps in (("at least", at_least, lambda v: v >= at_least), ("at most", at_most, lambda v: v <= at_most))
                  if limit is not None]
         words = figure.replace("_", " ")
         self.goal = words + " " + " and ".join(f"{word} {limit:g}" for word, limit, _ in sides)
         self.met = value is not None and all(keeps(value) for _, _, keeps in sides)
         return self
+
+    def figure(self, name):
+        """A member, or one of `settings`."""
+        return getattr(self, name) if hasattr(self, name) else self.settings.get(name)
+
+    def wanted_figure(self):
+        """REQUIRES: a goal."""
+        return self.figure(re.split(" at (?:least|most) ", self.goal)[0].replace(" ", "_"))
 
 
 CLAIM = "goal: "

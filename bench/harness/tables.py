@@ -11,6 +11,9 @@ MARKS = {ledger.CURRENT: "", ledger.OLDER: " †", ledger.UNKNOWN: " ‡"}
 MEANINGS = {ledger.OLDER: "† the code that it measures has changed since", ledger.UNKNOWN: "‡ how old it is can't be told here: its commit is not in this history"}
 
 
+ALL = "all"
+
+
 class Ages:
     """How old rows are. `paths`: benchmark -> what it measures; `age`: as ledger.age."""
 
@@ -27,7 +30,7 @@ class Ages:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """`picks`: of the benchmark's rows; `lines`: (rows, mark) -> Markdown, where mark(row) is what stands behind a row's name."""
+    """`bench`: whose rows, or ALL; `picks`: of them; `lines`: (rows, mark) -> Markdown, where mark(row) is what stands behind a row's name."""
     name: str
     file: str
     bench: str
@@ -162,6 +165,19 @@ def models(found, mark):
         for row in found]
 
 
+def goals_not_reached(found, mark):
+    """By benchmark, a line a goal. A goal that several rows meet together stands for theirs."""
+    together = {row.bench for row in found if is_claim(row)}
+    return head("benchmark", "goal", "measured", "wanted") + [
+        cells(f"[`{row.bench}`](benchmarks.md#{row.bench})", row.case.removeprefix(CLAIM) + mark(row), measured_figure(row), row.goal.removeprefix("ours "))
+        for row in found if is_claim(row) or row.bench not in together]
+
+
+def measured_figure(row):
+    """That its goal is about."""
+    return format_number(row.wanted_figure()) + (f" {row.unit}" if row.unit and row.goal.startswith("ours ") else "")
+
+
 COARSE = "Coarse beside its steps, "
 
 
@@ -285,6 +301,7 @@ TABLES = (
     *(Table(f"front {bench}", RESULTS, bench, listing, highlights) for bench in ("step", "overhead", "time-to-accuracy", "slow-links")),
     *(Table(f"front {bench}", RESULTS, bench, claims, is_claim) for bench in ("collectives", "transport")),
     Table("front slow-hosts", RESULTS, "slow-hosts", systems),
+    Table("goals not reached", RESULTS, ALL, goals_not_reached, lambda row: row.met is False),
 )
 
 
@@ -300,11 +317,13 @@ def measured(found):
 def made(table, kept, ages):
     """The table's Markdown, without the lines around it."""
     found = [row for row in kept if table.picks(row)]
+    if not found and table.bench == ALL:
+        return "None."
     if not found:
         return f"No rows yet: `bench/run {table.bench} --full --record` on a machine that does nothing else."
     notes = [MEANINGS[age] for age in (ledger.OLDER, ledger.UNKNOWN) if any(ages.of(row) == age for row in found)]
-    caption = measured(found) + "".join(f"\n{note}." for note in notes)
-    return "\n".join([*table.lines(found, lambda row: MARKS[ages.of(row)]), "", caption])
+    caption = [] if table.bench == ALL else [measured(found)]
+    return "\n".join([*table.lines(found, lambda row: MARKS[ages.of(row)]), "", *caption, *(f"{note}." for note in notes)])
 
 
 def without_marks(text):

@@ -5,9 +5,11 @@ import os
 import statistics
 import tempfile
 import unittest
+from unittest import mock
 
 from context import load_run
 from harness import ledger
+from harness.build import ROOT
 from harness.rows import Row, RowStore, claim
 
 run = load_run()
@@ -33,6 +35,10 @@ class Goals(unittest.TestCase):
     def test_a_setting_can_have_a_goal_from_both_sides(self):
         one = row(settings={"error": -0.2}).want("error", at_least=-0.1, at_most=0.1)
         self.assertEqual((one.goal, one.met), ("error at least -0.1 and at most 0.1", False))
+
+    def test_the_figure_that_a_goal_is_about(self):
+        self.assertEqual(row(of_bound=0.8).want("of_bound", at_least=0.9).wanted_figure(), 0.8)
+        self.assertEqual(row(settings={"error": -0.2}).want("error", at_least=-0.1, at_most=0.1).wanted_figure(), -0.2)
 
     def test_a_claim_is_about_all_of_its_figures(self):
         one = claim("step", "lowest", [3, 1, None, 2], min, at_least=2)
@@ -147,6 +153,14 @@ class Ledger(unittest.TestCase):
     def test_a_commit_that_the_history_lacks_has_no_age(self):
         self.assertEqual(ledger.age("0000000000", ["src"]), ledger.UNKNOWN)
         self.assertEqual(ledger.age(None, ["src"]), ledger.UNKNOWN)
+
+    def test_the_ledgers_own_code_measures_nothing(self):
+        with mock.patch.object(ledger, "git") as git:
+            git.return_value.returncode = 0
+            ledger.age("0123456789", ["bench/harness"])
+        self.assertIn(":(exclude)bench/harness/tables.py", git.call_args.args)
+        for excluded in ledger.UNMEASURED:
+            self.assertTrue(os.path.exists(os.path.join(ROOT, excluded.removeprefix(":(exclude)"))), excluded)
 
 
 if __name__ == "__main__":
