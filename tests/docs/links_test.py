@@ -14,6 +14,12 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 PATH = re.compile(r"`((?:(?:apps|bench|clusters|docs|examples|profiles|recipes|src|tests|tools)/[\w./-]+)|(?:[\w-]+/)+[\w-]+\.(?:cc|h|py|md|yaml))`")
 
 
+# Names of the code, and files without their folder.
+QUALIFIED = re.compile(r"`((?:[A-Za-z_]\w*::)+~?[A-Za-z_]\w*)(?:\([^`]*\)|<[^`]*>)?`")
+BARE = re.compile(r"`([\w-]+\.(?:cc|h))`")
+OTHERS = {"std", "torch", "at", "c10", "c10d", "sysexits.h"}  # other libraries'
+
+
 def pages():
     listed = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "src" / "README.md", ROOT / "recipes" / "systems" / "README.md"]
     return [*listed, *sorted((ROOT / "src").glob("*/README.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
@@ -45,6 +51,28 @@ def dead(page, text):
         if not (stem.exists() or (ROOT / "src" / path).exists() or (page.parent / path).exists() or stem.with_suffix(".h").exists() or "NAME" in path):
             found.append(path)
     return found
+
+
+def declarations():
+    """[(classes and namespaces that a source file declares, its words)], and the files' names."""
+    found, names = [], set()
+    for folder in ("apps", "bench", "examples", "include", "src", "tests"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in (".cc", ".h"):
+                text = file.read_text()
+                owners = re.findall(r"\b(?:class|struct|enum class|enum|union|using) (\w+)", text)
+                spaces = [part for space in re.findall(r"\bnamespace ([\w:]+)", text) for part in space.split("::")]
+                found.append(({*owners, *spaces}, set(re.findall(r"\w+", text))))
+                names.add(file.name)
+    return found, names
+
+
+def unknown(text, known):
+    """Names of classes' members, and of files, that a page has and the code has not. `known`: declarations()."""
+    found, names = known
+    qualified = [name for name in QUALIFIED.findall(prose(text)) if name.split("::")[0] not in OTHERS]
+    missing = [name for name in qualified if not any(name.split("::")[-2] in owners and name.split("::")[-1].strip("~") in words for owners, words in found)]
+    return missing + [name for name in BARE.findall(prose(text)) if name not in names | OTHERS]
 
 
 def rows(text):
@@ -124,6 +152,18 @@ class Links(unittest.TestCase):
     def test_what_is_not_there_is_noticed(self):
         text = "    an example: `tests/other_test.cc`\n[a](nowhere.md) [b](README.md#no-such-heading) `tests/nothing_test.cc` `codec/nothing.h` [c](README.md#two-commands) `net/tag.h` `bench/run`"
         self.assertEqual(dead(ROOT / "README.md", text), ["nowhere.md", "README.md#no-such-heading", "tests/nothing_test.cc", "codec/nothing.h"])
+
+
+class Names(unittest.TestCase):
+    def test_pages_name_what_the_code_has(self):
+        known = declarations()
+        for page in pages():
+            if page.parent.name != "decisions":  # they tell of what was, too
+                self.assertEqual(unknown(page.read_text(), known), [], page.relative_to(ROOT))
+
+    def test_a_name_that_is_gone_is_noticed(self):
+        text = "`control::Patience::join` `Timeouts::join` `door.cc` `acceptor.cc` `std::vector` `ErrorKind::Nothing`"
+        self.assertEqual(unknown(text, declarations()), ["control::Patience::join", "ErrorKind::Nothing", "door.cc"])
 
 
 if __name__ == "__main__":
