@@ -313,7 +313,10 @@ CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments
       "compare", "Train recipes one after the other and set them side by side in a table and a report");
   add_recipe(compare, "recipes", arguments.recipes, "The recipes: files or names")->required();
   compare->add_option("--out", arguments.out, "Folder of the comparison: one run a recipe, and report.html");
-  compare->add_option("--workers", arguments.workers, "Workers of every run, on this host (default: 2)")
+  compare
+      ->add_option("--workers", arguments.workers,
+                   "Workers of every run, on this host (default: 2; with --simulate as many as the "
+                   "cluster holds)")
       ->check(CLI::PositiveNumber);
   add_overrides(compare, arguments.overrides);
   compare->add_option("--seconds", arguments.seconds, "End every run after so many seconds of training")

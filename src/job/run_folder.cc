@@ -81,7 +81,7 @@ void remove_empty_folders(const fs::path& folder) {
 void move_aside(const fs::path& folder) {
   const fs::path aside = folder / kAside;
   std::error_code error;
-  if (fs::exists(aside)) {
+  if (fs::exists(aside, error)) {
     // A run was replaced before, by one that either has a checkpoint or is nothing to keep.
     if (!has_checkpoint(folder)) return remove_entries(folder);
     fs::remove_all(aside, error);
@@ -110,7 +110,8 @@ void check_run_folder(const std::string& folder, Existing existing) {
   if (const auto holder = RunLock::holder(folder))
     throw Error(ErrorKind::Usage,
                 fmt::format("{} is in use by {}: wait for it, or choose another --out", folder, *holder));
-  const bool there = fs::exists(folder);
+  std::error_code unknown;  // the probe says why
+  const bool there = fs::exists(folder, unknown);
   data::FileStorage storage;
   std::byte probe{0};
   storage.write_atomic(folder + "/.probe", ConstView(&probe, 1));
@@ -135,7 +136,8 @@ void RunFolder::begin() {
     if (error) fail(fs::path(folder_) / "summary.json", error);
   }
   if (existing_ == Existing::Overwrite) move_aside(folder_);
-  if (fs::exists(fs::path(folder_) / kAside)) old_ = Old::Aside;
+  std::error_code unknown;
+  if (fs::exists(fs::path(folder_) / kAside, unknown)) old_ = Old::Aside;
 }
 
 void RunFolder::secured() {

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/failure.h"
+#include "launch/stop_signals.h"
 
 namespace taxon::launch {
 namespace {
@@ -43,14 +44,21 @@ bool is_stop_signal(int number) {
   return std::find(kStopSignals.begin(), kStopSignals.end(), number) != kStopSignals.end();
 }
 
+bool StopCount::take(Clock::time_point now) {
+  if (count_ > 0 && now - first_ < kSameStop) return false;
+  if (++count_ == 1) first_ = now;
+  return true;
+}
+
 SignalPipe::SignalPipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_to_start("pipe2");
   ends_[0] = control::Fd(ends[0]);
   ends_[1] = control::Fd(ends[1]);
   signal_pipe = ends[1];
-  for (int number : kStopSignals) install(number);
-  for (int number : kOtherSignals) install(number);
+  for (int number : kStopSignals) install(number, take_signal);
+  for (int number : kOtherSignals) install(number, take_signal);
+  install(SIGPIPE, SIG_IGN);
 }
 
 SignalPipe::~SignalPipe() {
@@ -58,12 +66,12 @@ SignalPipe::~SignalPipe() {
   signal_pipe = -1;
 }
 
-void SignalPipe::install(int number) {
+void SignalPipe::install(int number, void (*handler)(int)) {
   struct sigaction old {};
   sigaction(number, nullptr, &old);
   if (old.sa_handler == SIG_IGN && number != SIGCHLD) return;  // nohup
   struct sigaction action {};
-  action.sa_handler = take_signal;
+  action.sa_handler = handler;
   sigfillset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   sigaction(number, &action, nullptr);

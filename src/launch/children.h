@@ -32,9 +32,22 @@ inline constexpr int kExecFailed = 127;
 /// SIGINT, SIGTERM or SIGHUP.
 bool is_stop_signal(int number);
 
+/// Stop signals that a launcher got: the first asks for an orderly end, the second ends everything now.
+class StopCount {
+ public:
+  /// Whether it counts: not if it is the first once more (kSameStop).
+  bool take(std::chrono::steady_clock::time_point now);
+  int count() const { return count_; }
+
+ private:
+  int count_ = 0;
+  std::chrono::steady_clock::time_point first_;
+};
+
 /// Turns signals into bytes of a pipe while it lives: the stop signals, but for ignored ones (nohup),
-/// SIGUSR1, and SIGCHLD, which only wakes. Handlers, not a signalfd: libraries may have threads that don't
-/// block the signals. One at a time; on the main thread.
+/// SIGUSR1, and SIGCHLD, which only wakes. SIGPIPE is ignored meanwhile: that nobody reads a launcher's lines
+/// any more ends no job. Handlers, not a signalfd: libraries may have threads that don't block the signals.
+/// One at a time; on the main thread.
 class SignalPipe {
  public:
   SignalPipe();
@@ -46,7 +59,7 @@ class SignalPipe {
                         std::span<pollfd> more) const;
 
  private:
-  void install(int number);
+  void install(int number, void (*handler)(int));
 
   control::Fd ends_[2];
   std::vector<std::pair<int, struct sigaction>> before_;

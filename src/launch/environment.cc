@@ -7,19 +7,21 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "launch/launcher_env.h"
 
 extern char** environ;
 
 namespace taxon::launch {
 namespace {
 
-std::string read_secret_file(const std::string& path) {
+control::Secret read_secret_file(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file || text.str().empty())
+  control::Secret secret = control::Secret::from_text(text.str());
+  if (!file || secret.empty())
     throw Error(ErrorKind::Usage, fmt::format("the secret file {} can't be read or is empty", path));
-  return text.str();
+  return secret;
 }
 
 }  // namespace
@@ -35,25 +37,28 @@ Environment process_environment() {
 }
 
 Environment with_address(const plan::Plan& plan, Environment environment) {
-  const std::string& address = plan.control.address;
-  if (address.empty() || environment.contains("MASTER_ADDR")) return environment;
+  if (plan.control.address.empty() || !value_of(environment, "MASTER_ADDR").empty()) return environment;
+  const auto [host, port] = host_and_port(plan.control.address);
+  environment["MASTER_ADDR"] = host;
+  if (!port.empty() && value_of(environment, "MASTER_PORT").empty()) environment["MASTER_PORT"] = port;
+  return environment;
+}
+
+std::pair<std::string, std::string> host_and_port(const std::string& address) {
   const std::size_t bracket = address.rfind(']');  // only an IPv6 address in brackets has a port behind it
   const bool is_bare = bracket == std::string::npos && std::count(address.begin(), address.end(), ':') > 1;
   const std::size_t colon = is_bare ? std::string::npos : address.find(':', bracket + 1);
   std::string host = address.substr(0, colon);
   std::erase_if(host, [](char c) { return c == '[' || c == ']'; });
-  environment["MASTER_ADDR"] = host;
-  if (colon != std::string::npos) environment.emplace("MASTER_PORT", address.substr(colon + 1));
-  return environment;
+  return {host, colon == std::string::npos ? "" : address.substr(colon + 1)};
 }
 
 control::Secret find_secret(const plan::Plan& plan, const Environment& environment) {
-  if (!plan.control.secret_file.empty())
-    return control::Secret::from_text(read_secret_file(plan.control.secret_file));
-  if (auto text = environment.find("TAXON_SECRET"); text != environment.end())
-    return control::Secret::from_text(text->second);
-  if (auto path = environment.find("TAXON_SECRET_FILE"); path != environment.end())
-    return control::Secret::from_text(read_secret_file(path->second));
+  if (!plan.control.secret_file.empty()) return read_secret_file(plan.control.secret_file);
+  if (const std::string text = value_of(environment, "TAXON_SECRET"); !text.empty())
+    return control::Secret::from_text(text);
+  if (const std::string path = value_of(environment, "TAXON_SECRET_FILE"); !path.empty())
+    return read_secret_file(path);
   return {};
 }
 

@@ -140,11 +140,10 @@ LauncherInfo read_pod(const Environment& env, Complaints& problems) {
   if (has(env, "PET_MASTER_PORT")) claim.port = number_of(env, "PET_MASTER_PORT", problems);
   std::string endpoint = value_of(env, "PET_RDZV_ENDPOINT");
   if (claim.host.empty() && !endpoint.empty()) {
-    auto colon = endpoint.rfind(':');
-    claim.host = endpoint.substr(0, colon);
-    if (colon != std::string::npos && !claim.port)
-      claim.port =
-          number_of({{"PET_RDZV_ENDPOINT", endpoint.substr(colon + 1)}}, "PET_RDZV_ENDPOINT", problems);
+    const auto [host, port] = host_and_port(endpoint);
+    claim.host = host;
+    if (!port.empty() && !claim.port)
+      claim.port = number_of({{"PET_RDZV_ENDPOINT", port}}, "PET_RDZV_ENDPOINT", problems);
   }
   claim.job = value_of(env, "PET_RDZV_ID");
   return claim;

@@ -97,6 +97,9 @@ class Supervisor {
   }
 
   int run() {
+    // From here on signals_ takes what comes.
+    if (launch_.stopped != nullptr && *launch_.stopped)
+      throw Error(ErrorKind::Interrupted, "interrupted before the workers were started");
     for (int worker = 0; worker < launch_.workers; ++worker) start(worker);
     while (any_alive()) {
       for (int number : signals_.wait(deadline_, {})) on_signal_byte(number);
@@ -104,7 +107,7 @@ class Supervisor {
       if (deadline_ && Clock::now() >= *deadline_) escalate();
     }
     if (suspect_ && !culprit_) name_culprit(behind_the_echo());
-    if (stops_ > 1) return exit_code(ErrorKind::Interrupted);
+    if (stops_.count() > 1) return exit_code(ErrorKind::Interrupted);
     if (overdue_) return exit_code(ErrorKind::Deadline);
     if (culprit_) return code_of(*workers_[*culprit_].status);
     if (interrupted_) return exit_code(ErrorKind::Interrupted);
@@ -173,16 +176,16 @@ class Supervisor {
 
   void on_signal_byte(int number) {
     if (number == SIGCHLD) return;
+    if (first_stop_ == 0) first_stop_ = number;
     if (!is_stop_signal(number)) return signal_all(number);
-    if (++stops_ == 1) {
-      first_stop_ = number;
-      if (launch_.on_stop) launch_.on_stop();
-      launch_.say(
-          fmt::format("{}: the workers finish their step and write a checkpoint; once more ends them now",
-                      strsignal(number)));
-      return signal_all(number);
-    }
-    signal_all(SIGKILL);
+    if (!stops_.take(Clock::now())) return;
+    if (stops_.count() > 1) return signal_all(SIGKILL);
+    first_stop_ = number;
+    signal_all(number);
+    if (launch_.on_stop) launch_.on_stop();
+    launch_.say(
+        fmt::format("{}: the workers finish their step and write a checkpoint; once more ends them now",
+                    strsignal(number)));
   }
 
   void reap() {
@@ -207,7 +210,7 @@ class Supervisor {
     if (stopped) interrupted_ = true;
     const bool well = code_of(status) == 0 || stopped || is_without_lost(status);
     if (well) expect_the_rest();
-    if (well || culprit_ || overdue_ || stops_ > 1) return;
+    if (well || culprit_ || overdue_ || stops_.count() > 1) return;
     const bool expendable = std::find(launch_.expendable.begin(), launch_.expendable.end(),
                                       rank_of(worker)) != launch_.expendable.end();
     if (expendable && WIFSIGNALED(status) && (any_alive() || launch_.job)) {
@@ -300,7 +303,8 @@ class Supervisor {
   std::optional<std::size_t> suspect_, culprit_;
   std::optional<std::size_t> departed_;  // the last spared one that was killed
   bool interrupted_ = false, overdue_ = false;
-  int stops_ = 0, first_stop_ = 0;  // stop signals so far, and which one was the first
+  StopCount stops_;
+  int first_stop_ = 0;  // the first signal that was handed on to stop the workers; 0: none yet
   Ending ending_ = Ending::No;
   std::chrono::milliseconds patience_{0};
   std::optional<Clock::time_point> deadline_;

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -30,7 +31,8 @@ struct LocalLaunch {
   std::map<std::string, std::string> environment;  // added to this process's
   std::function<void(const std::string&)> say;     // lines for the log
   std::function<void(int rank, pid_t pid)> on_start;
-  std::function<void()> on_stop;  // the first stop signal came; the workers may still end well
+  std::function<void()> on_stop;               // the first stop signal came; the workers may still end well
+  const std::atomic<bool>* stopped = nullptr;  // one came before run_workers() was called; null: none could
   std::vector<int>
       expendable;  // ranks that the others do without: a signal that ends one of them ends no other
   std::vector<int> inherited;  // descriptors that workers keep
@@ -60,7 +62,8 @@ struct LocalLaunch {
 /// The worker that failed first is named. Others that only complain about its loss are not mistaken for it,
 /// whoever ends first. Workers that have not met yet are told who died, so that they don't wait for it.
 /// No worker outlives this process, even if that is killed. Call it from the main thread; it installs signal
-/// handlers while it runs. Throws Error{Rendezvous} if a worker cannot be started.
+/// handlers while it runs. Throws Error{Rendezvous} if a worker cannot be started, Error{Interrupted} if none
+/// was because of `stopped`.
 int run_workers(const LocalLaunch& launch);
 
 }  // namespace taxon::launch

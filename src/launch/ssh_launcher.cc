@@ -107,7 +107,6 @@ struct Host {
 class RemoteLaunch {
  public:
   explicit RemoteLaunch(const SshLaunch& launch) : launch_(launch), job_(launch.job) {
-    signal(SIGPIPE, SIG_IGN);  // an agent that is gone shows by its end
     for (const std::string& host : launch.hosts) connect(host);
   }
   RemoteLaunch(const RemoteLaunch&) = delete;
@@ -122,7 +121,7 @@ class RemoteLaunch {
   int run() {
     while (!std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.is_settled(); })) {
       turn();
-      if (stops_ > 0) throw Error(ErrorKind::Interrupted, "interrupted before anything was started");
+      if (stops_.count() > 0) throw Error(ErrorKind::Interrupted, "interrupted before anything was started");
     }
     require_no_problems();
     go();
@@ -133,7 +132,7 @@ class RemoteLaunch {
     for (Host& host : hosts_) drain(host);
     if (!culprit_ && suspect_) name_culprit(*suspect_);
     if (culprit_) return code_at(*culprit_);
-    if (interrupted_ || stops_ > 1) return exit_code(ErrorKind::Interrupted);
+    if (interrupted_ || stops_.count() > 1) return exit_code(ErrorKind::Interrupted);
     return without_lost_ ? kWithoutLostExit : 0;
   }
 
@@ -322,10 +321,10 @@ class RemoteLaunch {
   }
 
   void pass_on(int number) {
-    if (is_stop_signal(number)) ++stops_;
+    if (is_stop_signal(number) && !stops_.take(Clock::now())) return;
     for (Host& host : hosts_)
       if (!host.status && host.stage == Host::Stage::Running) host.say({{"signal", number}});
-    if (stops_ > 1) deadline_ = Clock::now() + kPatience;
+    if (stops_.count() > 1) deadline_ = Clock::now() + kPatience;
   }
 
   int code_at(std::size_t index) const {
@@ -352,7 +351,8 @@ class RemoteLaunch {
     const int status = *hosts_[index].status;
     if (is_orderly_stop(status)) interrupted_ = true;
     if (is_without_lost(status)) without_lost_ = true;
-    if (code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status) || culprit_ || stops_ > 1)
+    if (code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status) || culprit_ ||
+        stops_.count() > 1)
       return;
     if (code_of(status) == kSshFailed && is_spared(index) && any_alive()) {
       without_lost_ = true;
@@ -391,7 +391,7 @@ class RemoteLaunch {
   std::optional<std::size_t> suspect_, culprit_;
   std::optional<Clock::time_point> deadline_;
   bool interrupted_ = false, without_lost_ = false;
-  int stops_ = 0;
+  StopCount stops_;
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ void on_signal(int) {
     stop_requested = true;
     return;
   }
-  if (now - first < 300) return;
+  if (now - first < kSameStop.count()) return;
   end_now("\ntaxon: second signal, ending at once\n");
 }
 

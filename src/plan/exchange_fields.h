@@ -99,7 +99,7 @@ void visit_fields(P& p, V&& visit) {
       Field{.key = "graph",
             .sentence = "Topology gossip: who mixes with whom: ring, both neighbours; exponential, one at a "
                         "distance that doubles; dissemination, the same among ranks in a new order each "
-                        "time; random, a random partner."},
+                        "time; random, a random partner; push, one whom each draws by itself (GoSGD)."},
       p.graph);
   visit(Field{.key = "rule",
               .sentence =

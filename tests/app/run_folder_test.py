@@ -169,6 +169,15 @@ class Sizes(TaxonTest):
         self.assertIn("larger than", self.taxon("train", self.recipe, code=2).stderr)
         self.assertIn("larger than", self.taxon("train", "/dev/zero", code=2).stderr)
 
+    def test_several_workers_can_not_read_a_recipe_from_a_pipe(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.assertIn("each of several workers reads the recipe", self.taxon("train", pipe, "--workers", 2, code=2).stderr)
+
+    def test_a_folder_that_can_not_be_is_an_error_of_the_output(self):
+        for workers in (1, 2):
+            self.assertIn("File name too long", self.taxon("train", self.recipe, "--out", "x" * 300, "--workers", workers, code=73).stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

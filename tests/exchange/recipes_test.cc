@@ -146,6 +146,9 @@ std::vector<Misplaced> misplaced_rows() {
       {{{.rule = "accumulated", .period = 5, .warmup_steps = 3}},
        "exchange.levels: rule accumulated needs warmup_steps 0, since it divides by the period: warmup_steps "
        "is 3"},
+      {{{.topology = "servers", .rule = "slowmo", .period = 4}},
+       "exchange.levels: rule slowmo needs a topology without servers: gamma is the learning rate of the "
+       "round's last step, and a server knows no steps of replicas: topology is servers"},
       {{{.topology = "gossip", .rule = "elastic"}},
        "exchange.levels: topology gossip needs rule average, since nobody owns what a rule would keep: rule "
        "is "

@@ -2,7 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
+
+#include "base/error.h"
 #include "launch/identity.h"
 
 namespace taxon::launch {
@@ -34,6 +39,21 @@ TEST(AddressOfThePlan, GivesWayToTheEnvironment) {
   EXPECT_EQ(seen_with("head:29400", given), given);
   EXPECT_THAT(seen_with("head:29400", {{"MASTER_PORT", "1"}}),
               ElementsAre(Pair("MASTER_ADDR", "head"), Pair("MASTER_PORT", "1")));
+}
+
+TEST(AddressOfThePlan, TakesThePlaceOfAnEmptyOne) {
+  EXPECT_THAT(seen_with("head:29400", {{"MASTER_ADDR", ""}, {"MASTER_PORT", ""}}),
+              ElementsAre(Pair("MASTER_ADDR", "head"), Pair("MASTER_PORT", "29400")));
+}
+
+TEST(SecretOfTheEnvironment, EmptyTextHidesNoFileAndAnEmptyFileIsNone) {
+  const std::string path = testing::TempDir() + "/secret." + std::to_string(getpid());
+  std::ofstream(path) << "some words\n";
+  EXPECT_FALSE(find_secret({}, {{"TAXON_SECRET", ""}, {"TAXON_SECRET_FILE", path}}).empty());
+  EXPECT_TRUE(find_secret({}, {{"TAXON_SECRET", ""}, {"TAXON_SECRET_FILE", ""}}).empty());
+  std::ofstream(path) << " \n";
+  EXPECT_THROW(find_secret({}, {{"TAXON_SECRET_FILE", path}}), Error);
+  std::remove(path.c_str());
 }
 
 TEST(AddressOfThePlan, IsWhereRankZeroIsLookedFor) {

@@ -316,6 +316,9 @@ TEST(Identity, APodsOtherForms) {
   EXPECT_EQ(id.world_size, 2);
   EXPECT_EQ(id.master_addr, "pod-0");
   EXPECT_EQ(id.master_port, 2222);
+  id = identity_of({{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}, {"PET_RDZV_ENDPOINT", "[fd00::1]:2222"}});
+  EXPECT_EQ(id.master_addr, "fd00::1");
+  EXPECT_EQ(id.master_port, 2222);
   EXPECT_THAT(problem_of({{"PET_NNODES", "1:4"}}), HasSubstr("grows and shrinks"));
   EXPECT_THAT(problem_of({{"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "4"}}),
               HasSubstr("torchrun --no_python taxon train"));

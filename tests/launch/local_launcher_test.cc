@@ -1,6 +1,8 @@
 // Local workers as real processes. They are shells, told what to do by their rank.
 #include "launch/local_launcher.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -10,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <future>
@@ -17,6 +20,8 @@
 #include <thread>
 
 #include "base/error.h"
+#include "launch/children.h"
+#include "launch/stop_signals.h"
 
 namespace taxon::launch {
 namespace {
@@ -268,9 +273,70 @@ TEST_F(LocalLauncher, ASignalThatComesBeforeAWorkerHandlesItIsAStopToo) {
 
 TEST_F(LocalLauncher, ASecondSignalEndsThemAtOnce) {
   Signaller signaller(folder_, 3, {SIGTERM, SIGINT});
-  EXPECT_EQ(run("trap 'touch $FOLDER/ready2.$RANK' TERM; trap '' INT; touch $FOLDER/ready15.$RANK; "
+  EXPECT_EQ(
+      run("trap 'sleep 0.4; touch $FOLDER/ready2.$RANK' TERM; trap '' INT; touch $FOLDER/ready15.$RANK; "
+          "while true; do sleep 0.01; done"),
+      143);
+}
+
+/// Shells and the kernel both tell of a hang-up.
+TEST_F(LocalLauncher, TheSameStopTwiceIsOne) {
+  Signaller signaller(folder_, 3, {SIGTERM});
+  launch_.on_stop = [] { kill(getpid(), SIGHUP); };
+  EXPECT_EQ(run("trap 'sleep 0.2; touch $FOLDER/done.$RANK; exit 143' TERM; trap '' HUP; touch "
+                "$FOLDER/ready15.$RANK; "
                 "while true; do sleep 0.01; done"),
             143);
+  for (const char* rank : {"0", "1", "2"})
+    EXPECT_EQ(access((folder_ + "/done." + rank).c_str(), F_OK), 0) << "rank " << rank << " was killed";
+}
+
+TEST(StopCount, TheFirstOnceMoreDoesNotCount) {
+  const std::chrono::steady_clock::time_point now{};
+  StopCount stops;
+  EXPECT_TRUE(stops.take(now));
+  EXPECT_FALSE(stops.take(now + kSameStop / 2));
+  EXPECT_EQ(stops.count(), 1);
+  EXPECT_TRUE(stops.take(now + kSameStop));
+  EXPECT_EQ(stops.count(), 2);
+}
+
+/// `taxon train R --workers 4 2>&1 | head -20`.
+TEST_F(LocalLauncher, LinesThatNobodyReadsEndNothing) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  close(ends[0]);
+  Signaller signaller(folder_, 3, {SIGTERM});
+  launch_.say = [&](const std::string& line) {
+    [[maybe_unused]] auto n = write(ends[1], line.data(), line.size());
+  };
+  EXPECT_EQ(run("trap 'sleep 0.1; touch $FOLDER/done.$RANK; exit 143' TERM; touch $FOLDER/ready15.$RANK; "
+                "while true; do sleep 0.01; done"),
+            143);
+  close(ends[1]);
+  EXPECT_EQ(access((folder_ + "/done.0").c_str(), F_OK), 0);
+}
+
+TEST_F(LocalLauncher, AWarningSignalBeforeAWorkerHandlesItIsAStop) {
+  Signaller signaller(folder_, 3, {SIGUSR1});
+  EXPECT_EQ(
+      run(fmt::format("trap 'exit 143' USR1; [ $RANK = 1 ] && trap - USR1; touch $FOLDER/ready{}.$RANK; "
+                      "while true; do sleep 0.01; done",
+                      SIGUSR1)),
+      143);
+  EXPECT_THAT(log_, testing::Not(HasSubstr("was killed")));
+}
+
+TEST_F(LocalLauncher, ASignalBeforeItStartsAnythingStartsNothing) {
+  const std::atomic<bool> stopped = true;
+  launch_.stopped = &stopped;
+  launch_.on_start = [](int, pid_t) { ADD_FAILURE() << "a worker was started"; };
+  try {
+    run("true");
+    ADD_FAILURE() << "ran";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Interrupted);
+  }
 }
 
 /// Whoever has more to start must know.

@@ -51,6 +51,7 @@ struct TrainingJob {
   std::optional<std::int64_t> resume_step;
   std::vector<std::string> assignments;
   std::int64_t stop_after = 0;  // rank 0 asks to stop when it has seen this step's report; 0: never
+  int stopped = -1;             // this rank asks from the beginning; -1: none
   bool share_memory = true;
   bool record_order = false;
   const train::ReplayLog* follow = nullptr;
@@ -83,7 +84,7 @@ inline std::vector<checkpoint::LogicalTensor> parameters_in(const data::Storage&
 inline task::Task<void> train_over(const TrainingJob* job, comm::Runtime* runtime, TrainingResult* result) {
   auto rank = static_cast<std::size_t>(runtime->rank().value());
   auto model = job->make_model(runtime->rank().value());
-  std::atomic<bool> stop{false};
+  std::atomic<bool> stop{runtime->rank().value() == job->stopped};
   Recorder& recorder = result->recorders[rank];
   if (job->stop_after > 0 && rank == 0)
     recorder.on_step = [&](const train::StepReport& report) { stop = report.step >= job->stop_after; };

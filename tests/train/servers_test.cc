@@ -159,6 +159,19 @@ TEST_F(TrainServers, ElasticReplicasPullAtACentreOfServers) {
   }
 }
 
+/// A scheduler may tell one host only, and a dedicated server's process takes no steps in whose reports it
+/// could.
+TEST_F(TrainServers, AServerThatIsToldToStopEndsTheRunInOrder) {
+  for (const plan::LevelPlan& level : {served(), served(2), asynchronous()}) {
+    TrainingJob job = this->job(4, plan_of(level, 1, "sgd"));
+    job.stopped = 3;
+    for (const auto& outcome : run_training(job).outcomes) {
+      EXPECT_EQ(outcome.end, train::Outcome::End::Interrupted);
+      EXPECT_LT(outcome.steps, job.plan.length.steps);
+    }
+  }
+}
+
 TEST_F(TrainServers, ReplicasThatMeetAtServersDoAsThoseThatAllReduce) {
   for (const char* rule : {"block", "outer_nesterov", "elastic"}) {
     plan::LevelPlan level = meets(rule, 5);

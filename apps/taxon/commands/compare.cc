@@ -119,7 +119,7 @@ class Measured {
                  : fmt::format("{}: training, see {}/log.txt", title, run.folder));
     report::System& system = system_of(run);
     try {
-      const int code = run.kept ? 0 : train(run, arguments_, [this] { stopped_in_run_ = true; });
+      const int code = run.kept ? 0 : train(run, arguments_, stop_, [this] { stopped_in_run_ = true; });
       if (code == exit_code(ErrorKind::Interrupted)) return code;
       if (code != 0) {
         fail(system, run, reason(run, code));
@@ -127,6 +127,7 @@ class Measured {
       }
       take(system, run);
     } catch (const Error& error) {
+      if (error.kind() == ErrorKind::Interrupted) return exit_code(error.kind());
       fail(system, run, fmt::format("{}: {}", to_string(error.kind()), error.what()));
       return exit_code(error.kind());
     }

@@ -179,9 +179,11 @@ std::string title_of(const ComparedRun& run, const CompareArguments& arguments) 
   return fmt::format("{}, seed {}", run.plan.name, run.plan.seed);
 }
 
-int train(const ComparedRun& run, const CompareArguments& arguments, std::function<void()> on_stop) {
+int train(const ComparedRun& run, const CompareArguments& arguments, const std::atomic<bool>& stopped,
+          std::function<void()> on_stop) {
   TrainArguments train;
   train.on_stop = std::move(on_stop);
+  train.stopped = &stopped;
   train.recipe = run.recipe;
   train.overrides = run.overrides;
   train.workers = arguments.workers;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,9 +28,11 @@ std::vector<ComparedRun> plan_runs(const CompareArguments& arguments, Problems& 
 /// A name for people: the recipe's, and the seed if there are several.
 std::string title_of(const ComparedRun& run, const CompareArguments& arguments);
 
-/// Trains it with local workers; their output goes to log.txt in the folder. `on_stop`: a stop signal came,
-/// even if the run then ended well. Returns as run_workers(). Throws Error where it can't be started.
-int train(const ComparedRun& run, const CompareArguments& arguments, std::function<void()> on_stop);
+/// Trains it with local workers; their output goes to log.txt in the folder. `stopped`: a stop signal came
+/// before there were any; `on_stop`: one came then, even if the run ended well. Returns as run_workers().
+/// Throws Error where it can't be started.
+int train(const ComparedRun& run, const CompareArguments& arguments, const std::atomic<bool>& stopped,
+          std::function<void()> on_stop);
 
 /// Why a run failed, from its log: what the worker at fault said last.
 std::string reason(const ComparedRun& run, int code);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
@@ -185,7 +186,18 @@ std::vector<plan::Problem> problems_of_order(const TrainArguments& arguments, co
   return problems;
 }
 
+/// Local workers read the recipe, each for itself: of a pipe only the first reader would get it.
+void require_file(const std::string& recipe) {
+  std::error_code error;
+  const auto status = std::filesystem::status(recipe, error);
+  if (std::filesystem::is_other(status))
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("{} is no file, and each of several workers reads the recipe: write it to one", recipe));
+}
+
 int run(const TrainArguments& arguments, const launch::Environment& env) {
+  if (arguments.workers > 1 && !env.contains(kLocalWorker)) require_file(arguments.recipe);
   plan::Plan plan = job::read_recipe(arguments.recipe, arguments.overrides);
   std::vector<plan::Problem> problems;
   launch::Identification who = launch::identify(launch::with_address(plan, env));
@@ -242,6 +254,7 @@ int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& 
   launch.say = say;
   launch.output = arguments.worker_output;
   launch.on_stop = arguments.on_stop;
+  launch.stopped = arguments.stopped;
   launch.deadline = std::chrono::milliseconds(std::llround(plan.control.deadline_seconds * 1e3));
   if (arguments.follow_order.empty())
     for (Rank rank : exchange::expendable_ranks(plan, arguments.workers))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,10 +25,11 @@ struct TrainArguments {
   bool json = false;         // the result for programs
   std::string record_order;  // files; empty: not asked for
   std::string follow_order;
-  std::vector<std::string> command_line;  // for starting workers
-  launch::MainFunction main = nullptr;    // likewise, see LocalLaunch
-  int worker_output = -1;                 // descriptor for what workers print; -1: this process's
-  std::function<void()> on_stop;          // a stop signal came while workers of this host train
+  std::vector<std::string> command_line;       // for starting workers
+  launch::MainFunction main = nullptr;         // likewise, see LocalLaunch
+  int worker_output = -1;                      // descriptor for what workers print; -1: this process's
+  std::function<void()> on_stop;               // a stop signal came while workers of this host train
+  const std::atomic<bool>* stopped = nullptr;  // one came before; null: it ends the process
 };
 
 /// Runs the command; returns the process's exit code. Logs to stderr, results to stdout.

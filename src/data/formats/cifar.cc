@@ -91,13 +91,15 @@ Datasets open(const OpenContext& context) {
   const auto options = plan.options.read<CifarOptions>();
   const bool is_100 = context.storage.exists(plan.path + "/train.bin");
   const Variant variant = is_100 ? cifar_100(options.labels) : cifar_10();
-  if (!is_100 && !context.storage.exists(plan.path + "/" + variant.train.front()))
+  if (!is_100 && !context.storage.exists(plan.path + "/" + variant.train.front())) {
+    context.storage.list(plan.path);  // throws if it may not be looked into
     throw Error(
         ErrorKind::Data,
         fmt::format("{}: there is neither data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100) in this "
                     "folder; the binary version is wanted",
                     plan.path),
         {{}, "read", plan.path});
+  }
   Datasets sets{.train = read_set(context, variant, plan.path, variant.train)};
   if (!plan.test_path.empty() || context.storage.exists(plan.path + "/" + variant.test.front()))
     sets.test = read_set(context, variant, plan.test_path.empty() ? plan.path : plan.test_path, variant.test);

@@ -25,6 +25,7 @@ std::string look_for(const Storage& storage, const std::string& plain) {
 std::string find(const Storage& storage, const std::string& folder, const std::string& name) {
   const std::string plain = folder + "/" + name, found = look_for(storage, plain);
   if (!found.empty()) return found;
+  storage.list(folder);  // throws if it may not be looked into
   fail_contents(
       plain,
       "there is no such file, with or without .gz; Fashion-MNIST comes with Debian's package "

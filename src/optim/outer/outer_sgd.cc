@@ -1,4 +1,5 @@
 #include "optim/outer/anchored.h"
+#include "plan/legality.h"
 
 namespace taxon::optim {
 namespace {
@@ -42,6 +43,16 @@ struct SlowMo : OuterSgd {
   }
 };
 
+constexpr plan::LevelRule kSlowMoRules[] = {
+    {"exchange.levels",
+     "rule slowmo needs a topology without servers: gamma is the learning rate of the round's last step, and "
+     "a "
+     "server knows no steps of replicas",
+     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
+       return plan::unless(c.known.sum_at(level) != plan::SumAt::Servers, "topology is " + level.topology);
+     }},
+};
+
 }  // namespace
 
 OuterRow outer_momentum() {
@@ -71,7 +82,8 @@ OuterRow slowmo() {
             return std::make_unique<Anchored<SlowMo>>(plan, context);
           },
           .state_arenas = 2,
-          .replicas = "slow momentum"};
+          .replicas = "slow momentum",
+          .rules = kSlowMoRules};
 }
 
 }  // namespace taxon::optim

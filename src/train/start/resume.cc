@@ -13,6 +13,7 @@
 #include "train/bytes.h"
 #include "train/replay/replay_log.h"
 #include "train/start/codec_choice.h"
+#include "train/start/exchange_changes.h"
 #include "train/start/layout.h"
 #include "train/start/parts.h"
 #include "train/start/restored.h"
@@ -345,7 +346,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   bool root = group->rank() == 0;
   std::vector<exchange::LevelShape> shapes = co_await agree_on_shapes(ranks);
   const LevelLinks links = co_await probe_levels(ranks, &options->plan, &options->own);
-  plan::ResolvedPlan resolved_before;
+  std::optional<plan::Plan> plan_before;
   bool same_mesh = false;
   std::optional<checkpoint::LogicalTensor> buffers;  // of other ranks
   if (root) {
@@ -358,7 +359,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
       if (!same_mesh) buffers = mean_buffers(*restored, buffer_count(world.model.spec()));
       run_start.restored = std::move(restored->checkpoint);
       run_start.parameters = std::move(restored->parameters);
-      resolved_before = std::move(restored->plan.resolved);
+      plan_before = std::move(restored->plan);
     }
   }
   std::vector<std::vector<std::byte>> rank_tensors(static_cast<std::size_t>(root ? group->size() : 0));
@@ -366,9 +367,11 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
     plan::ResolvedPlan& resolved = run_start.plan.resolved;
     const exchange::FactorGroup factors{shapes.front().size, ranks.group.size()};
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
-    const std::vector<plan::BucketPlan> before = resolved_before.buckets;
+    std::vector<plan::BucketPlan> before;
+    if (plan_before && cuts_alike(plan_before->exchange, run_start.plan.exchange))
+      before = plan_before->resolved.buckets;
     if (!before.empty()) {
-      resolved = std::move(resolved_before);
+      resolved = std::move(plan_before->resolved);
       const optim::RuleRow& rule = optim::find_rule(options->plan.optimiser.rule, options->own.rules);
       if (rule.by_tensor && std::any_of(resolved.buckets.begin(), resolved.buckets.end(),
                                         [](const plan::BucketPlan& bucket) { return bucket.parts > 1; }))
@@ -422,6 +425,10 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
       run_start.delayed = Delayed::find(*run_start.restored);
       const auto& ranks_before = run_start.restored->per_rank;
       run_start.were_apart = std::any_of(ranks_before.begin(), ranks_before.end(), trained_apart);
+      const auto& levels = run_start.plan.exchange.levels;
+      if (run_start.delayed) require_place_for_delayed(run_start.plan.exchange);
+      if (run_start.were_apart && run_start.same_world && !exchange::replicas_are_equal(levels))
+        require_same_meetings(plan_before->exchange.levels.back(), levels.back(), run_start.restored->steps);
     }
     packer.text(plan::write_plan(run_start.plan));
     packer.number(run_start.restored ? 1 : 0);

@@ -1,5 +1,7 @@
 #include "train/state/redistribution.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -67,11 +69,18 @@ task::Task<void> restore_kept(TrainContext world, RankGroups ranks, const RunSta
   ranks.levels.prepare(state->gradients(0), state->layout().arena.slots());
   const auto& tensors = run_start->rank_tensors;
   if (std::none_of(tensors.begin(), tensors.end(), is_kept)) co_return;
+  std::string missing;  // of another codec than the checkpoint's
   auto filling = on_data(&world.runtime, "memory of errors", [&] {
     for (const exchange::StateArena& kept : ranks.levels.state())
-      state->fill(kept.name, tensors, *kept.values);
+      if (state->holds(kept.name, tensors, *kept.values))
+        state->fill(kept.name, tensors, *kept.values);
+      else
+        missing += (missing.empty() ? "" : ", ") + kept.name;
   });
   co_await filling;
+  if (!missing.empty() && ranks.group.rank() == 0)
+    world.observer.noticed(fmt::format(
+        "the checkpoint, of other codecs, has no {} of this size: it starts as in a fresh run", missing));
 }
 
 std::vector<checkpoint::LogicalTensor> pack_kept(const exchange::Levels& levels, const State& state) {

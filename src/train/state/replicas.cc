@@ -144,7 +144,7 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   if (run_start->rank_tensors.empty()) co_return;
   auto keeping = on_data(&runtime_, "replica", [&] {
     for (const exchange::StateArena& kept : ranks_.outer->state())
-      if (has_own || has(run_start->rank_tensors, kMeets + kept.name))
+      if (state_->holds(kMeets + kept.name, run_start->rank_tensors, *kept.values))
         state_->fill(kMeets + kept.name, run_start->rank_tensors, *kept.values);
   });
   co_await keeping;

@@ -238,6 +238,17 @@ std::vector<checkpoint::LogicalTensor> State::named(const std::string& prefix,
   return tensors;
 }
 
+bool State::holds(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
+                  const tensor::Arena& whole) const {
+  std::map<std::string, std::size_t> sizes;
+  for (const auto& tensor : tensors) sizes[tensor.name] = tensor.bytes.size();
+  return std::all_of(parameters_.begin(), parameters_.end(), [&, s = std::size_t{0}](int) mutable {
+    const tensor::Slot& slot = layout_.arena.slots()[s++];
+    const auto found = sizes.find(prefix + "/" + slot.name);
+    return found != sizes.end() && found->second == whole.bytes(slot.range).size();
+  });
+}
+
 void State::fill(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
                  const tensor::Arena& whole) const {
   std::map<std::string, const checkpoint::LogicalTensor*> index;

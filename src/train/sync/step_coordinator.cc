@@ -87,7 +87,8 @@ class Apart : public StepCoordinator {
     flags[End] = mine.end;
     flags[Evaluate] = mine.evaluate;
     flags[Save] = mine.save;
-    flags[Stop] = mine.stop;
+    // Who takes steps has asked in their reports.
+    flags[Stop] = mine.stop || (asked_to_stop && !steps());
     flags[Asked] = asked_to_stop;
     flags = co_await context_.agreement.sum(std::move(flags));
     // Everybody is here: the tracker has heard of all steps, and hears of no other until the next sum is
