@@ -45,9 +45,8 @@ struct SlowMo : OuterSgd {
 
 constexpr plan::LevelRule kSlowMoRules[] = {
     {"exchange.levels",
-     "rule slowmo needs a topology without servers: gamma is the learning rate of the round's last step, and "
-     "a "
-     "server knows no steps of replicas",
+     "rule slowmo needs a topology without servers: gamma is the learning rate of the round's last step, "
+     "and a server knows no steps of replicas",
      [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
        return plan::unless(c.known.sum_at(level) != plan::SumAt::Servers, "topology is " + level.topology);
      }},

@@ -242,8 +242,8 @@ bool State::holds(const std::string& prefix, const std::vector<checkpoint::Logic
                   const tensor::Arena& whole) const {
   std::map<std::string, std::size_t> sizes;
   for (const auto& tensor : tensors) sizes[tensor.name] = tensor.bytes.size();
-  return std::all_of(parameters_.begin(), parameters_.end(), [&, s = std::size_t{0}](int) mutable {
-    const tensor::Slot& slot = layout_.arena.slots()[s++];
+  const auto& slots = layout_.arena.slots();
+  return std::all_of(slots.begin(), slots.end(), [&](const tensor::Slot& slot) {
     const auto found = sizes.find(prefix + "/" + slot.name);
     return found != sizes.end() && found->second == whole.bytes(slot.range).size();
   });

@@ -73,11 +73,11 @@ class State {
   /// An arena of the weights' layout as logical tensors "prefix/parameter", and back. Throws
   /// Error{Checkpoint} if one is missing or of another size.
   std::vector<checkpoint::LogicalTensor> named(const std::string& prefix, const tensor::Arena& whole) const;
-  /// Whether `tensors` has all of "prefix/parameter", each of the arena's size.
-  bool holds(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
-             const tensor::Arena& whole) const;
   void fill(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
             const tensor::Arena& whole) const;
+  /// Whether `tensors` has all of "prefix/parameter", each of the arena's size: fill() would throw otherwise.
+  bool holds(const std::string& prefix, const std::vector<checkpoint::LogicalTensor>& tensors,
+             const tensor::Arena& whole) const;
   /// Whether arenas have some tensors in another order than files (ParameterSpec).
   bool has_channels_last() const;
   /// Slots in the order of the model: a hash in it does not depend on how the parameters were cut into
