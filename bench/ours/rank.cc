@@ -42,6 +42,7 @@ OwnRank::OwnRank(const Place& place, int control_port, const Network& network)
   for (const control::Member& member : session_->members())
     places.push_back({member.host_id, member.address});
   options.address = net::job_address(options.rank, places);
+  if (!net::are_on_one_host(places)) options.hosts = net::ProcessTransportOptions::Hosts::Several;
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
   options.sleeps = place.ranks <= launch::usable_cores() ? net::ProcessTransportOptions::Sleeps::Rarely
                                                          : net::ProcessTransportOptions::Sleeps::Often;

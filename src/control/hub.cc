@@ -197,7 +197,14 @@ void Hub::tick(Clock::time_point now) {
     next_beat_ = now + options_.timeouts.heartbeat;
     for (Peer& peer : peers_)
       if (peer.connection && !peer.connection->has_unsent()) ping(peer);
-    for (const Event& event : liveness_.check(now)) announce(event);
+    for (const Event& event : liveness_.check(now)) {
+      const auto* passed = std::get_if<DeadlinePassed>(&event);
+      if (passed != nullptr && expendable_.contains(passed->rank))
+        lose(peers_[static_cast<std::size_t>(passed->rank.value())],
+             fmt::format("it has been silent for {}", format_seconds(passed->seconds)));
+      else
+        announce(event);
+    }
     report_exchange(now);
     look_for_hang(now);
   }

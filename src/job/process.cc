@@ -166,6 +166,7 @@ void Process::open_transport(const plan::Plan& plan) {
   options.job_epoch = static_cast<std::uint32_t>(session_->epoch());
   options.transport = plan.transport.kind;
   options.address = net::job_address(options.rank, places);
+  if (!net::are_on_one_host(places)) options.hosts = net::ProcessTransportOptions::Hosts::Several;
   options.payload_checksums = plan.transport.checksum == plan::Checksum::Payload ? net::PayloadChecksums::On
                                                                                  : net::PayloadChecksums::Off;
   const auto secret = options_.secret.bytes();

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -56,6 +57,11 @@ std::string job_address(Rank self, const std::vector<RankPlace>& places) {
     throw Error(ErrorKind::Transport,
                 fmt::format("this host has no way to {}, where another host's ranks are", far->address));
   return own;
+}
+
+bool are_on_one_host(const std::vector<RankPlace>& places) {
+  return std::all_of(places.begin(), places.end(),
+                     [&](const RankPlace& place) { return place.host == places.front().host; });
 }
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }

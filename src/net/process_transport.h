@@ -22,9 +22,10 @@ struct ProcessTransportOptions {
   /// A row of transport_choices() (net/transport_choice.h). The user's UCX_TLS wins over rows of UCX's.
   std::string transport = "auto";
   /// The numeric address by which ranks of other hosts reach this one (net/local_address.h): nothing else is
-  /// listened at but loopback. A loopback address says that all ranks are on one host, and then nothing
-  /// beyond this host is opened.
+  /// listened at but loopback. With a loopback address nothing beyond this machine is opened.
   std::string address = kLoopbackAddress;
+  /// Of all ranks. Several may be at loopback: containers of one machine that share its network.
+  enum class Hosts { One, Several } hosts = Hosts::One;
   /// Peers whose loss somebody else tells of: a broken connection to them ends nothing but its operations.
   std::vector<Rank> expendable;
   PayloadChecksums payload_checksums = PayloadChecksums::Off;

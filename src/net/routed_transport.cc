@@ -95,7 +95,8 @@ class RoutedTransport::Impl {
  private:
   bool progress();
   void confirm();
-  unsigned polls_ = 0;  // while signals were awaited
+  unsigned polls_ = 0;   // while signals were awaited
+  bool looked_ = false;  // at the networks, in the last poll, which found nothing there
   bool needs(const NetworkPeer& peer) const;
   void look_for_failures();
 };
@@ -120,7 +121,7 @@ bool wants_tcp(const ProcessTransportOptions& options) {
     case TransportChoice::Tcp::None:
       return false;
     case TransportChoice::Tcp::BetweenHosts:
-      return !is_loopback(options.address);
+      return options.hosts == ProcessTransportOptions::Hosts::Several;
     case TransportChoice::Tcp::Always:
       return true;
   }
@@ -182,7 +183,7 @@ std::unique_ptr<NetworkPeer> RoutedTransport::Impl::reach(Rank rank, const PeerI
   if (tcp && cards.tcp.size() > 0) return tcp->connect(rank, cards.tcp);
   throw Error(ErrorKind::Transport,
               fmt::format("transport \"{}\" has no way from rank {} on host {} to rank {} on host {}: choose "
-                          "another transport.kind (auto has one)",
+                          "another transport.kind (tcp has one)",
                           options.transport, options.rank.value(), options.host, rank.value(), info.host));
 }
 
@@ -257,17 +258,20 @@ bool RoutedTransport::Impl::look_for_signals() {
 }
 
 bool RoutedTransport::Impl::poll() {
+  looked_ = false;
+  bool worked = false;
   if (!awaiting.empty()) {
-    bool worked = look_for_signals();
+    worked |= look_for_signals();
     worked |= completions.run();
     if (++polls_ % kPollsPerProgress != 0) return worked;
   }
-  bool worked = awaiting.collect(completions);
+  worked |= awaiting.collect(completions);
   worked |= progress();
   confirm();
   worked |= awaiting.collect(completions);  // of puts that came as messages
   worked |= completions.run();
   look_for_failures();
+  looked_ = !worked;
   return worked;
 }
 
@@ -289,6 +293,11 @@ void RoutedTransport::Impl::look_for_failures() {
 
 bool RoutedTransport::Impl::arm() {
   if (!completions.empty()) return false;
+  // A network's descriptor tells of what comes from now on, not of what the last look has left.
+  if (!looked_) {
+    polls_ = kPollsPerProgress - 1;
+    return false;
+  }
   if (tcp && !tcp->arm()) return false;
   page.announce_sleep();
   if (awaiting.any_is_up()) return false;

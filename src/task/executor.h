@@ -27,11 +27,17 @@ class Executor {
   virtual void post(UniqueFunction<void()> work) = 0;
 };
 
-/// Awaitable: suspends until `when`. `what` names it in hang reports. Throws the cancellation's error.
+/// Awaitable: suspends until `when`. `what` names it in hang reports, which count from `since` where it is
+/// one of many looks; nothing: from now on. Throws the cancellation's error.
 class SleepUntil final : public Wait {
  public:
-  SleepUntil(Executor& executor, PendingOps& pending, Instant when, std::string what = "sleep")
-      : executor_(executor), pending_(pending), when_(when), what_(std::move(what)), since_(executor.now()) {}
+  SleepUntil(Executor& executor, PendingOps& pending, Instant when, std::string what = "sleep",
+             std::optional<Instant> since = {})
+      : executor_(executor),
+        pending_(pending),
+        when_(when),
+        what_(std::move(what)),
+        since_(since.value_or(executor.now())) {}
   WaitInfo describe() const override { return {what_, {}, {}, since_}; }
 
   bool await_ready() const { return pending_.cancelled() != nullptr; }

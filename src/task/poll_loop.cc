@@ -148,13 +148,11 @@ void PollLoop::idle() {
     idling_ = true;
     idle_since_ = time;
   }
-  if (time - idle_since_ >= options_.spin)
-    sleep();
-  else if (options_.when_idle == PollOptions::WhenIdle::YieldCore)
-    sched_yield();
+  if (time - idle_since_ >= options_.spin && sleep()) return;
+  if (options_.when_idle == PollOptions::WhenIdle::YieldCore) sched_yield();
 }
 
-void PollLoop::sleep() {
+bool PollLoop::sleep() {
   posted_->asleep.store(true, std::memory_order_seq_cst);
   bool may_sleep = !posted_->pending.load(std::memory_order_seq_cst);
   std::size_t armed = 0;
@@ -174,10 +172,11 @@ void PollLoop::sleep() {
     ++sleeps_;
     std::uint64_t count;
     [[maybe_unused]] auto drained = read(posted_->wake_fd, &count, sizeof count);
+    idling_ = false;
   }
   posted_->asleep.store(false, std::memory_order_relaxed);
   for (std::size_t i = 0; i < armed; ++i) pollables_[i]->disarm();
-  idling_ = false;
+  return may_sleep;
 }
 
 }  // namespace taxon::task

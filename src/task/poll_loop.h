@@ -19,7 +19,8 @@ class Pollable {
   virtual bool poll() = 0;
   /// A file descriptor that becomes readable when there is work after arm() said true. -1: none is needed.
   virtual int event_fd() = 0;
-  /// Prepares for sleep. False: there is (or may be) work, poll again instead of sleeping.
+  /// Prepares for sleep. False: there is (or may be) work, poll again instead of sleeping. When that finds
+  /// nothing, arm() follows again at once.
   virtual bool arm() = 0;
   /// The loop woke up; undoes what arm() announced.
   virtual void disarm() = 0;
@@ -68,7 +69,8 @@ class PollLoop final : public Executor {
   bool run_timers();
   bool poll_all();
   void idle();
-  void sleep();
+  /// False: there may be work.
+  bool sleep();
 
   PollOptions options_;
   std::chrono::steady_clock::time_point start_;

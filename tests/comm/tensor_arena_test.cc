@@ -70,6 +70,67 @@ TEST(TensorArenas, WaitForReleasesAndThenSayWhoHoldsWhat) {
       order, testing::ElementsAre("allocated", "allocated", "released", "allocated", "released", "released"));
 }
 
+/// The peer of the channel that sent second releases first.
+Task<void> release_the_second(net::Transport* net, bool* has_room) {
+  constexpr std::size_t kBytes = 4096;
+  TensorPlace place(*net, {.bytes = 2 * kBytes});
+  const TensorShape shape = TensorShape::of(DType::UInt8, {kBytes});
+  const TensorOptions options{.depth = 2};
+  constexpr TensorRoute kRoutes[] = {{0, 1, 1}, {0, 1, 2}};
+  if (place.is(0)) {
+    std::vector<std::unique_ptr<DynamicSender>> senders;
+    for (const TensorRoute route : kRoutes) {
+      auto opening = DynamicSender::open(place.group, place.arena, route, options);
+      std::unique_ptr<DynamicSender> sender = co_await opening;
+      senders.push_back(std::move(sender));
+    }
+    for (auto& sender : senders) {
+      auto allocating = place.arena.allocate(kBytes, "a gradient");
+      TensorBlock block = co_await allocating;
+      auto sent = sender->send(std::move(block), shape);
+      co_await sent;
+    }
+    auto allocating = place.arena.allocate(kBytes, "another");
+    co_await allocating;
+    *has_room = true;
+    for (auto& sender : senders) {
+      auto closed = sender->close();
+      co_await closed;
+    }
+    co_return;
+  }
+  std::vector<std::unique_ptr<DynamicReceiver>> receivers;
+  std::vector<ReceivedTensor> tensors;
+  for (const TensorRoute route : kRoutes) {
+    auto opening = DynamicReceiver::open(place.group, place.arena, route, options, TensorRead::InPlace);
+    std::unique_ptr<DynamicReceiver> receiver = co_await opening;
+    receivers.push_back(std::move(receiver));
+  }
+  for (auto& receiver : receivers) {
+    auto receiving = receiver->receive();
+    ReceivedTensor tensor = co_await receiving;
+    tensors.push_back(std::move(tensor));
+  }
+  for (const std::size_t channel : {1, 0}) {
+    for (int looks = 0; looks < 1000 && channel == 0 && !*has_room; ++looks) {
+      auto wait = test::pause(*net, std::chrono::milliseconds(1));
+      co_await wait;
+    }
+    EXPECT_EQ(*has_room, channel == 0);
+    auto released = receivers[channel]->release(std::move(tensors[channel]));
+    co_await released;
+  }
+  for (auto& receiver : receivers) {
+    auto closed = receiver->close();
+    co_await closed;
+  }
+}
+
+TEST(TensorArenas, HaveRoomAsSoonAsAnyPeerReleases) {
+  bool has_room = false;
+  test::run_ranks(2, [&](net::Transport& net) { return release_the_second(&net, &has_room); });
+}
+
 /// Blocks of random sizes come and go: none overlap, free pieces join again, the high water is what was
 /// really needed.
 TEST(TensorArenas, CutAndJoin) {

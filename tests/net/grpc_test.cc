@@ -140,6 +140,29 @@ TEST_P(Grpc, CallsAreLetGoOfByTheRanksThread) {
   EXPECT_THAT(codes, Each(0));
 }
 
+TEST(GrpcLine, ThatWasLetGoOfSendsNothing) {
+  auto codes = run_processes(1, [&](Process&) {
+    const auto events = std::make_shared<Events>();
+    auto line =
+        open_streaming_line({Rank(0), Rank(1), "ipv4:" + text_of({address(127, 0, 0, 1), 1}), "", events});
+    bool failed = false;
+    std::vector<Event> ended;
+    for (int look = 0; look < 20 && !failed; ++look) {
+      events->wait(std::chrono::seconds(1));
+      for (Event& event : events->take()) {
+        if (std::holds_alternative<LineEnding>(event)) line->let_go();
+        failed |= std::holds_alternative<SendFailed>(event);
+        if (!std::holds_alternative<LineClosed>(event)) continue;
+        ended.push_back(std::move(event));
+        line->send({nullptr, 0});
+      }
+    }
+    line.reset();
+    return failed ? 0 : 1;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
 // Rank 1 learned another token than rank 0's listener has.
 TEST_P(Grpc, WhoDoesNotKnowTheTokenIsRefused) {
   auto codes = run_processes(2, [&](Process& process) {

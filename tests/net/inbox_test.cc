@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "net/loopback/loopback.h"
+#include "support/errors.h"
 #include "task/poll_loop.h"
 
 namespace taxon::net {
@@ -148,6 +149,22 @@ TEST_F(InboxTest, SaysWhoAskedAndWhoConfirmed) {
 
   arrive(header(1, 3), "def");  // it took no place among the messages
   EXPECT_EQ(broken(), "");
+}
+
+TEST_F(InboxTest, RefusesItsOwnNameAndOthersThanWhoIsKnownToCall) {
+  WireHeader confirmation = header(0, 0);
+  confirmation.kind = WireKind::Confirmation;
+  for (const bool known : {false, true}) {
+    Inbox other({.self = Rank(0), .world_size = 3, .epoch = 4, .signals = 8}, completions, regions, page);
+    confirmation.source = known ? 2 : 0;
+    seal(confirmation);
+    const ConstView bytes(reinterpret_cast<const std::byte*>(&confirmation), sizeof confirmation);
+    WireHeader read;
+    EXPECT_FALSE(other.accept(bytes, read, known ? std::optional(Rank(1)) : std::nullopt));
+    EXPECT_THAT(other.take_confirmed(), testing::IsEmpty());
+    EXPECT_THAT(test::message_of(other.broken()),
+                testing::HasSubstr(known ? "another rank's name" : "an unknown source"));
+  }
 }
 
 TEST_F(InboxTest, NoticesGaps) {

@@ -49,9 +49,13 @@ TEST_P(Listeners, BetweenHostsAreAtTheJobsAddressOnly) {
     if (!test::enter_network_of_its_own()) return kNotAllowed;
     task::PollLoop loop;
     task::PendingOps waits;
-    auto net = make_transport(
-        loop, waits,
-        {.rank = Rank(0), .world_size = 2, .host = "here", .transport = GetParam(), .address = "10.9.0.1"});
+    auto net = make_transport(loop, waits,
+                              {.rank = Rank(0),
+                               .world_size = 2,
+                               .host = "here",
+                               .transport = GetParam(),
+                               .address = "10.9.0.1",
+                               .hosts = ProcessTransportOptions::Hosts::Several});
     EXPECT_THAT(listening_addresses(), Each(AnyOf("10.9.0.1", kLoopbackAddress)));
     return 0;
   });
@@ -59,9 +63,38 @@ TEST_P(Listeners, BetweenHostsAreAtTheJobsAddressOnly) {
   EXPECT_THAT(codes, Each(0));
 }
 
+// Containers of one machine in its network, which share no memory.
+TEST(Containers, ThatShareANetworkMeetAtLoopback) {
+  auto codes = run_processes(2, [](Process& process) {
+    const auto host_of = [](std::size_t rank) { return rank == 0 ? std::string("a") : std::string("b"); };
+    task::PollLoop loop;
+    task::PendingOps waits;
+    auto net = make_transport(loop, waits,
+                              {.rank = Rank(process.index()),
+                               .world_size = 2,
+                               .host = host_of(static_cast<std::size_t>(process.index())),
+                               .transport = "auto",
+                               .hosts = ProcessTransportOptions::Hosts::Several});
+    std::vector<PeerInfo> peers;
+    for (auto& address : process.exchange(net->self().address))
+      peers.push_back({address, host_of(peers.size())});
+    net->connect(peers);
+    loop.add(*net);
+    process.barrier();
+    test::run_transports(loop, {net.get()}, test::greet);
+    EXPECT_EQ(net->path(Rank(1 - process.index())).name, "tcp lo");
+    EXPECT_THAT(listening_addresses(), ElementsAre(kLoopbackAddress));
+    process.barrier();
+    loop.remove(*net);
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_THAT(codes, Each(0));
+}
+
 TEST(JobAddress, IsTheOneTowardsAnotherHost) {
   auto codes = run_processes(1, [](Process&) {
     EXPECT_EQ(job_address(Rank(0), {{"a", "127.0.0.1"}, {"a", "127.0.0.1"}}), kLoopbackAddress);
+    EXPECT_EQ(job_address(Rank(0), {{"a", "127.0.0.1"}, {"b", "127.0.0.1"}}), "127.0.0.1");
     if (!test::enter_network_of_its_own()) return 0;
     EXPECT_EQ(job_address(Rank(0), {{"a", "127.0.0.1"}, {"a", "127.0.0.1"}, {"b", "10.8.0.7"}}), "10.8.0.1");
     EXPECT_EQ(job_address(Rank(1), {{"a", "10.9.0.2"}, {"b", "10.9.0.1"}}), "10.9.0.1");

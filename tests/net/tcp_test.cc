@@ -1,6 +1,7 @@
 // What only Taxon's own TCP does: proofs, strangers, several connections, hosts with several ranks.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include "base/rng.h"
 #include "net/frames.h"
 #include "net/tcp/network.h"
+#include "support/errors.h"
 #include "support/listeners.h"
 #include "support/worlds.h"
 
@@ -249,6 +251,149 @@ TEST(TcpListener, ShowsNobodyOutWhoHasProvenTheKey) {
   for (const int fd : crowd) close(fd);
 }
 
+/// A listener that answers only when it is told to, and a rank that calls it.
+struct Calling {
+  tcp::Outbound::Setting setting() const {
+    return {.self = Rank(1),
+            .peer = Rank(0),
+            .fragment = 1000,
+            .address = tcp::SocketAddress::of("127.0.0.1", listener->port()),
+            .key = key};
+  }
+  void answer() {
+    here.poll();
+    listener->progress(now);
+  }
+  /// True once it holds.
+  bool reaches(const std::function<bool()>& goal) {
+    for (int i = 0; i < kMostWaits && !goal(); ++i) usleep(1000);
+    return goal();
+  }
+
+  const tcp::Key key{{}, tcp::random_token()};
+  Instant now{};
+  tcp::Poller here, there;
+  Admissions admissions;
+  NoFrames owner;
+  Completions completions;
+  task::PollLoop loop;
+  std::optional<tcp::Listener> listener{std::in_place, "127.0.0.1",
+                                        tcp::Listener::Setting{Rank(0), 2, tcp::Encryption::None, key}, here,
+                                        admissions};
+};
+
+TEST(TcpCalls, CountNoTimeInWhichNobodyLooked) {
+  Calling both;
+  tcp::Outbound caller(both.setting(), both.there, both.owner);
+  caller.advance(both.now);
+  both.now += 2 * tcp::Outbound::kPersistence;
+  EXPECT_TRUE(both.reaches([&] {
+    if (const auto when = caller.advance(both.now))
+      both.now = std::min(*when, both.now + tcp::Outbound::kPause);
+    both.there.poll();
+    both.answer();
+    return caller.is_open() || caller.has_failed();
+  }));
+  EXPECT_TRUE(caller.is_open()) << caller.problem();
+}
+
+TEST(TcpCalls, WaitForAProcessWhoseKernelHasAnswered) {
+  for (const bool has_spoken : {false, true}) {
+    Calling both;
+    tcp::Outbound caller(both.setting(), both.there, both.owner);
+    // Connected, and nothing is to be done before something is heard.
+    EXPECT_TRUE(both.reaches([&] {
+      both.there.poll();
+      return !caller.advance(both.now);
+    }));
+    if (has_spoken) {
+      EXPECT_TRUE(both.reaches([&] {
+        both.answer();
+        return both.listener->has_guests();
+      }));
+      both.there.poll();
+    }
+    for (int look = 0; look < 100; ++look) {
+      both.now += std::chrono::seconds(1);
+      EXPECT_FALSE(caller.advance(both.now));
+    }
+    EXPECT_TRUE(both.reaches([&] {
+      both.answer();
+      both.there.poll();
+      caller.advance(both.now);
+      return caller.is_open() || caller.has_failed();
+    }));
+    EXPECT_TRUE(caller.is_open()) << caller.problem();
+    EXPECT_THAT(both.admissions.streams, SizeIs(1));
+    EXPECT_EQ(both.listener->strangers(), 0u);
+  }
+}
+
+TEST(TcpCalls, OfWhomAllAreTurnedAwayEndAfterHalfAMinute) {
+  Calling both;
+  const int door = tcp::listen_at("127.0.0.1");
+  tcp::Outbound::Setting setting = both.setting();
+  setting.address = tcp::SocketAddress::of("127.0.0.1", tcp::port_of(door));
+  tcp::Outbound caller(setting, both.there, both.owner);
+  EXPECT_TRUE(both.reaches([&] {
+    for (int i = 0; i < 400 && !caller.has_failed(); ++i) {
+      both.there.poll();
+      const auto when = caller.advance(both.now);
+      if (when && *when <= both.now + tcp::Outbound::kPause) both.now = *when;
+      if (const int fd = accept(door, nullptr, nullptr); fd >= 0) close(fd);
+    }
+    return caller.has_failed();
+  }));
+  EXPECT_GE(both.now.time_since_epoch(), tcp::Outbound::kPersistence);
+  EXPECT_EQ(caller.problem(), "the connection was closed before anything was said");
+  close(door);
+}
+
+TEST(TcpCalls, ThatFailBesideAnOpenConnectionAreNoLoss) {
+  Calling both;
+  tcp::TcpPeer peer({.line = both.setting(), .connections = 2, .executor = &both.loop, .interface = "lo"},
+                    both.there, both.completions);
+  peer.reach();
+  EXPECT_TRUE(both.reaches([&] {
+    both.there.poll();
+    peer.progress();
+    if (both.admissions.streams.empty()) both.answer();
+    return peer.path().name == "tcp lo, 2 connections";
+  }));
+  both.listener.reset();  // the second one is still to be accepted
+  EXPECT_TRUE(both.reaches([&] {
+    both.there.poll();
+    peer.progress();
+    return peer.is_idle();
+  }));
+  EXPECT_FALSE(peer.is_silent());
+  EXPECT_FALSE(peer.lost);
+}
+
+TEST(TcpCalls, OfALostPeerAreNotLookedAfter) {
+  Calling both;
+  tcp::TcpPeer peer({.line = both.setting(), .executor = &both.loop}, both.there, both.completions);
+  peer.reach();
+  EXPECT_TRUE(peer.next_look());
+  peer.fail("it is gone");
+  EXPECT_FALSE(peer.next_look());
+}
+
+TEST(TcpCalls, WithoutDescriptorsBlameNoPeer) {
+  Calling both;
+  tcp::TcpPeer peer({.line = both.setting(), .executor = &both.loop}, both.there, both.completions);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  peer.reach();
+  setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_TRUE(peer.lost);
+  EXPECT_EQ(test::kind_of(peer.lost), ErrorKind::Resources);
+  EXPECT_EQ(test::message_of(peer.lost),
+            "no connection to rank 0 can be made: Too many open files: raise ulimit -n");
+}
+
 #if TAXON_TEST_UCX
 
 std::uint16_t port_in(const PeerInfo& info) {
@@ -316,6 +461,77 @@ Task<void> exchange_for(Transport& net, int rounds) {
     co_await recv;
     EXPECT_EQ(got, given);
   }
+}
+
+/// A connection to rank 1 of 2, by somebody who knows its key and says that it is rank 0.
+int admitted_caller(ProcessTransport& net, std::uint32_t fragment) {
+  const PeerInfo self = net.self();
+  tcp::Token token;
+  std::memcpy(token.data(), self.address.data() + 2 * sizeof(std::uint64_t) + 2 * sizeof(std::uint32_t),
+              sizeof token);
+  const int fd = call(port_in(self));
+  const auto hear = [&](auto& packet) {
+    for (std::size_t got = 0; got < packet.size();) {
+      net.poll();
+      const ssize_t part = recv(fd, packet.data() + got, packet.size() - got, MSG_DONTWAIT);
+      if (part > 0) got += static_cast<std::size_t>(part);
+    }
+  };
+  std::array<std::byte, tcp::kChallengeBytes> challenge;
+  hear(challenge);
+  tcp::Answer answer{.nonce = tcp::random_word(), .source = 0, .target = 1, .epoch = 0, .fragment = fragment};
+  answer.proof = tcp::Key({}, token).prove(tcp::Key::Role::Caller, *tcp::decode_challenge(challenge), answer);
+  const auto bytes = tcp::encode(answer);
+  say(fd, bytes.data(), bytes.size());
+  std::array<std::byte, tcp::kVerdictBytes> verdict;
+  hear(verdict);
+  return fd;
+}
+
+/// As an executor does, until it would sleep for long.
+void run_until_asleep(task::Pollable& net) {
+  for (;;) {
+    if (net.poll() || !net.arm()) continue;
+    pollfd event{net.event_fd(), POLLIN, 0};
+    const bool wakes = poll(&event, 1, 50) > 0;
+    net.disarm();
+    if (!wakes) return;
+  }
+}
+
+// What has waited on one connection for its turn, and got it from another, is no event.
+TEST(TcpSleep, WaitsForNothingThatIsThereWhileASignalIsAwaited) {
+  auto codes = run_processes(1, [](Process&) {
+    constexpr std::size_t kPart = 1000;
+    task::PollLoop loop;
+    task::PendingOps waits;
+    auto net =
+        make_transport(loop, waits, {.rank = Rank(1), .world_size = 2, .host = "h", .transport = "tcp"});
+    net->connect({net->self(), net->self()});
+    const int callers[] = {admitted_caller(*net, kPart), admitted_caller(*net, kPart)};
+    std::vector<std::byte> got(2 * kPart);
+    {
+      RecvOp receive(*net, Rank(0), Tag{}, View(got.data(), got.size()), DType::UInt8);
+      AwaitSignalOp never(*net, Rank(0), Tag{}, 5, 1);
+      for (const std::size_t part : {1, 0}) {
+        WireHeader header;
+        header.type = static_cast<std::uint8_t>(DType::UInt8);
+        header.size = got.size();
+        header.offset = part * kPart;
+        seal(header);
+        std::vector<std::byte> frame(sizeof header + kPart);
+        std::memcpy(frame.data(), &header, sizeof header);
+        say(callers[1 - part], frame.data(), frame.size());
+        run_until_asleep(*net);
+      }
+      EXPECT_TRUE(receive.done());
+      waits.cancel(std::make_exception_ptr(Error(ErrorKind::Interrupted, "enough")));
+    }
+    net.reset();
+    for (const int fd : callers) close(fd);
+    return testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_THAT(codes, Each(0));
 }
 
 class TcpStrangers : public testing::TestWithParam<ProcessTransportOptions::Encryption> {};
@@ -513,6 +729,7 @@ int run_on_two_hosts(Process& process, ProcessTransportOptions options) {
   options.world_size = process.size();
   options.host = host_of(static_cast<std::size_t>(process.index()));
   options.address = "10.9.0.1";
+  options.hosts = ProcessTransportOptions::Hosts::Several;
   auto net = make_transport(loop, waits, options);
   std::vector<PeerInfo> peers;
   for (auto& address : process.exchange(net->self().address))

@@ -268,6 +268,38 @@ TEST(PollLoop, DoesNotSleepWhenArmingFindsWork) {
   for (Pollable* p : std::vector<Pollable*>{&before, &busy, &after}) w.loop.remove(*p);
 }
 
+/// Looks everywhere only in the poll after arm() has said so, and sleeps only after that.
+class Thorough final : public Pollable {
+ public:
+  bool poll() override {
+    looked_ = std::exchange(asked_, false);
+    return false;
+  }
+  int event_fd() override { return -1; }
+  bool arm() override {
+    asked_ = !looked_;
+    return looked_;
+  }
+  void disarm() override {}
+
+ private:
+  bool asked_ = false, looked_ = false;
+};
+
+TEST(PollLoop, DoesNotSpinAgainAfterArmingWasRefused) {
+  PollLoop loop(PollOptions{.spin = 1ms, .when_idle = PollOptions::WhenIdle::Spin});
+  PendingOps waits;
+  Thorough pollable;
+  loop.add(pollable);
+  const auto wait = [&]() -> Task<void> {
+    SleepUntil pause(loop, waits, loop.now() + 20ms);
+    co_await pause;
+  };
+  loop.run(wait());
+  loop.remove(pollable);
+  EXPECT_GT(loop.sleeps(), 0U);
+}
+
 TEST(PollLoop, SpinsBeforeItSleeps) {
   PollLoop loop(PollOptions{.spin = 1h, .when_idle = PollOptions::WhenIdle::Spin});
   PendingOps waits;

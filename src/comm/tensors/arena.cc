@@ -14,6 +14,8 @@ namespace {
 
 constexpr int kFreed = 0xeb;
 constexpr std::size_t kMapLines = 32;
+/// Between looks at what several lenders' peers have released.
+constexpr Duration kLook = std::chrono::microseconds(100);
 
 std::string in_words(std::size_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
@@ -38,7 +40,8 @@ RemoteBlock TensorBlock::remote() const {
   return lease_->remote;
 }
 
-TensorArena::TensorArena(net::Transport& transport, TensorArenaOptions options) : options_(options) {
+TensorArena::TensorArena(net::Transport& transport, TensorArenaOptions options)
+    : transport_(transport), options_(options) {
   TAXON_CHECK(options.bytes > 0 && options.blocks > 0, options.bytes, " bytes, ", options.blocks, " blocks");
   options_.bytes = round_to_line(options.bytes);
   const std::size_t ledger = round_to_line(options.blocks * sizeof(std::uint64_t));
@@ -110,11 +113,13 @@ void TensorArena::reclaim() {
 }
 
 task::Task<TensorBlock> TensorArena::allocate(std::size_t size, std::string label) {
-  for (;;) {
+  task::Executor& executor = transport_.executor();
+  for (const Instant since = executor.now();;) {
     if (auto block = try_allocate(size, label)) co_return std::move(*block);
     reclaim();
     if (auto block = try_allocate(size, label)) co_return std::move(*block);
-    auto lender = std::find_if(lenders_.begin(), lenders_.end(), [](Lender* one) { return one->lends(); });
+    const auto lends = [](const Lender* one) { return one->lends(); };
+    const auto lender = std::find_if(lenders_.begin(), lenders_.end(), lends);
     if (size > capacity() || lender == lenders_.end())
       throw Error(
           ErrorKind::Transport,
@@ -122,7 +127,14 @@ task::Task<TensorBlock> TensorArena::allocate(std::size_t size, std::string labe
                       "anything to release. Give it more memory, or release tensors earlier.\n{}",
                       in_words(size), label, in_words(used_), in_words(capacity()), map()),
           ErrorContext{{}, "tensor channel", label});
-    co_await (*lender)->wait_for_release();
+    if (std::count_if(lender, lenders_.end(), lends) == 1) {
+      auto released = (*lender)->wait_for_release();
+      co_await released;
+    } else {  // any of their peers may be the one that releases something
+      task::SleepUntil pause(executor, transport_.pending(), executor.now() + kLook,
+                             "room in a tensor arena for " + label, since);
+      co_await pause;
+    }
   }
 }
 

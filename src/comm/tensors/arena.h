@@ -105,6 +105,7 @@ class TensorArena {
   std::uint64_t raise_generation(std::uint32_t index);
   void reclaim();
 
+  net::Transport& transport_;
   TensorArenaOptions options_;
   net::Region payload_;
   net::Region control_;

@@ -74,7 +74,12 @@ class StreamingLine : public Line {
         stub_(open_channel(setting_.target)),
         stream_(Stream::begin(setting_, stub_)) {}
   ~StreamingLine() override { StreamingLine::cancel(); }
-  void send(grpc::ByteBuffer fragment) override { stream_->write(std::move(fragment)); }
+  void send(grpc::ByteBuffer fragment) override {
+    if (held_)
+      stream_->write(std::move(fragment));
+    else  // gRPC may be done with the call
+      setting_.events->push(SendFailed{setting_.peer, "", nullptr});
+  }
   void hang_up() override {
     if (held_) stream_->StartWritesDone();
     let_go();

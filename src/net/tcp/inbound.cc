@@ -62,11 +62,7 @@ bool FrameReader::parse() {
 bool FrameReader::take_header() {
   const ConstView head(buffer_.data() + begin_, sizeof(WireHeader));
   begin_ += sizeof(WireHeader);
-  if (!inbox_.accept(head, header_)) return true;
-  if (Rank(header_.source) != source_) {
-    inbox_.refuse(header_, "another rank's name on a connection");
-    return true;
-  }
+  if (!inbox_.accept(head, header_, source_)) return true;
   if (header_.offset > header_.size) {
     inbox_.refuse(header_, "fragments out of order");
     return true;

@@ -1,10 +1,13 @@
 #include "net/tcp/outbound.h"
 
+#include <fmt/format.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+
+#include "base/failure.h"
 
 namespace taxon::net::tcp {
 
@@ -47,6 +50,16 @@ void Outbound::ready(std::uint32_t events) {
 }
 
 std::optional<Instant> Outbound::advance(Instant now) {
+  if (first_call_ && counted_ && now > *counted_) {
+    *first_call_ += now - *counted_;
+    deadline_ += now - *counted_;
+  }
+  const std::optional<Instant> when = go_on(now);
+  counted_ = when.value_or(now);
+  return when;
+}
+
+std::optional<Instant> Outbound::go_on(Instant now) {
   if (stage_ == Stage::Open) {
     if (hung_up_) {
       const int error = pending_error(stream_->fd());
@@ -61,7 +74,9 @@ std::optional<Instant> Outbound::advance(Instant now) {
   }
   if (stage_ != Stage::Idle && stage_ != Stage::Failed) converse(now);
   if (stage_ == Stage::Idle) return pause_;
-  if (stage_ == Stage::Open || stage_ == Stage::Failed) return {};
+  // A peer may be busy or stopped for long. It may also take what was said last for the beginning of a
+  // connection, whose end would be a loss.
+  if (stage_ != Stage::Connecting) return {};
   if (now >= deadline_) {
     retry(now, "no answer within ten seconds (a firewall, or the host is down)");
     return pause_;
@@ -72,7 +87,12 @@ std::optional<Instant> Outbound::advance(Instant now) {
 void Outbound::call(Instant now) {
   if (!first_call_) first_call_ = now;
   const int fd = start_connect(setting_.address);
-  if (fd < 0) return fail(std::generic_category().message(errno));
+  if (fd < 0) {
+    const std::error_code why(errno, std::generic_category());
+    const std::string what = fmt::format("no connection to rank {} can be made", setting_.peer.value());
+    if (is_exhaustion(why.value())) lack_ = error_from(std::system_error(why, what));
+    return fail(why.message());
+  }
   stream_.emplace(fd);
   tune(fd);
   if (shares_) limit_unsent(fd);

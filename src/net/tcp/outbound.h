@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/time.h"
 #include "net/tcp/handshake.h"
 #include "net/tcp/socket.h"
@@ -46,10 +47,11 @@ class Outbound final : public Watched {
     ~Owner() = default;
   };
   /// Whoever calls a listener in a crowd of strangers may be turned away with them, and calls again, for so
-  /// long after its first call.
+  /// long after its first call. Time in which this rank did not look, or in which the peer's kernel has
+  /// answered and its process not, does not count: control/ knows who is silent.
   static constexpr Duration kPersistence = std::chrono::seconds(30);
   static constexpr Duration kPause = std::chrono::milliseconds(100);
-  static constexpr Duration kPatience = std::chrono::seconds(10);  // with one attempt
+  static constexpr Duration kPatience = std::chrono::seconds(10);  // with the peer's kernel
 
   Outbound(const Setting& setting, Poller& poller, Owner& owner);
   Outbound(const Outbound&) = delete;
@@ -60,6 +62,8 @@ class Outbound final : public Watched {
   bool is_open() const { return stage_ == Stage::Open; }
   bool has_failed() const { return stage_ == Stage::Failed; }
   const std::string& problem() const { return problem_; }
+  /// What this process may not have more of, where that and not the peer is the problem.
+  const std::optional<Error>& lack() const { return lack_; }
 
   bool is_writable() const { return is_open() && writable_; }
   /// Frames that one call sends.
@@ -84,6 +88,7 @@ class Outbound final : public Watched {
  private:
   enum class Stage { Idle, Connecting, Challenge, Verdict, Securing, Open, Failed };
   static constexpr std::size_t kFrames = 16;
+  std::optional<Instant> go_on(Instant now);
   void call(Instant now);
   void hang_up();
   /// Of an attempt.
@@ -106,6 +111,7 @@ class Outbound final : public Watched {
   std::optional<Stream> stream_;
   std::optional<Instant> first_call_;
   Instant deadline_{};
+  std::optional<Instant> counted_;  // time up to here counts, and what goes by until the next look does not
   std::optional<Instant> pause_;
   std::array<std::byte, 64> heard_{};
   std::size_t heard_size_ = 0;
@@ -116,6 +122,7 @@ class Outbound final : public Watched {
   bool readable_ = false, writable_ = false, hung_up_ = false;
   bool shares_ = false;
   std::string problem_;
+  std::optional<Error> lack_;
 };
 
 }  // namespace taxon::net::tcp

@@ -49,7 +49,7 @@ TcpPeer::~TcpPeer() = default;
 
 void TcpPeer::reach() {
   if (out_problem_) fail(*out_problem_);
-  if (!lines_.empty() || lost) return;
+  if (!lines_.empty() || lost || cut_) return;
   lines_.push_back(std::make_unique<Outbound>(setting_.line, poller_, static_cast<Outbound::Owner&>(*this)));
   look_after_lines();
 }
@@ -111,7 +111,7 @@ void TcpPeer::closed(const std::string& why) {
 void TcpPeer::fail_ended() { fail(*std::exchange(ended_, {})); }
 
 void TcpPeer::confirm(SendWindow::Confirmation what) {
-  if (out_problem_) return;  // who asked has left, and what it had sent is still read
+  if (out_problem_ || cut_) return;  // who asked has left, and what it had sent is still read
   WireHeader header;
   header.epoch = setting_.line.epoch;
   header.source = setting_.line.self.value();
@@ -158,15 +158,18 @@ void TcpPeer::look_after_lines() {
     if (i == 0 && !was_open && line.is_open()) add_lines();
     // One that was never open leaves the work to the others.
     if (!line.has_failed() || out_problem_ || (i > 0 && !was_open && !line.has_frames())) continue;
-    break_off(line.problem());
+    break_off(line);
   }
 }
 
 /// What the peer had sent before may still be on its way here.
-void TcpPeer::break_off(const std::string& why) {
-  out_problem_ = why;
+void TcpPeer::break_off(const Outbound& line) {
+  out_problem_ = line.problem();
   confirmations_.clear();
-  if (!queue_.empty()) fail(why);
+  if (line.lack())
+    fail_with(*line.lack());
+  else if (!queue_.empty())
+    fail(line.problem());
 }
 
 bool TcpPeer::progress() {
@@ -183,6 +186,7 @@ bool TcpPeer::progress() {
 
 bool TcpPeer::pump(Outbound& line) {
   bool any = false;
+  const bool was_open = line.is_open();
   for (int burst = 0; burst < kBurst && line.is_writable(); ++burst) {
     if (confirms(line)) {
       for (const WireHeader& header : confirmations_) line.add_urgent({header, {}});
@@ -192,7 +196,7 @@ bool TcpPeer::pump(Outbound& line) {
     if (!line.has_frames()) break;
     any |= line.send();
   }
-  if (line.has_failed() && !out_problem_) break_off(line.problem());
+  if (was_open && line.has_failed() && !out_problem_) break_off(line);
   return any;
 }
 

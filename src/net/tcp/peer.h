@@ -42,7 +42,7 @@ class TcpPeer final : public NetworkPeer, private Outbound::Owner {
   /// Goes on with calling and sends what the connections take. True if anything went.
   bool progress();
   /// When progress() must be called at the latest, besides after events.
-  std::optional<Instant> next_look() const { return next_look_; }
+  std::optional<Instant> next_look() const { return lost || cut_ ? std::nullopt : next_look_; }
   /// There is something to send and nothing to wait for.
   bool ready() const;
   /// This rank has called it.
@@ -85,7 +85,7 @@ class TcpPeer final : public NetworkPeer, private Outbound::Owner {
   bool all_settled() const;
   void add_lines();
   void look_after_lines();
-  void break_off(const std::string& why);
+  void break_off(const Outbound& line);
 
   const Setting setting_;
   Poller& poller_;

@@ -26,6 +26,7 @@ bool Outbox::must_confirm(std::size_t bytes) {
 }
 
 bool Outbox::pump() {
+  if (queue_.cut()) return false;
   int burst = 0;
   for (; burst < kBurst && ready(); ++burst) {
     const ConstView part = next_fragment();

@@ -64,16 +64,16 @@ bool Inbox::forget(RecvOp& op) {
   return mailbox_.forget(op);
 }
 
-void Inbox::arrived(ConstView head, ConstView fragment) {
+void Inbox::take(ConstView head, ConstView fragment, std::optional<Rank> from) {
   WireHeader header;
-  if (!accept(head, header)) return;
+  if (!accept(head, header, from)) return;
   if (begin(header, fragment.size()) == Turn::Later) return fail(header, kOutOfOrder);
   if (std::byte* to = target(header); to != nullptr && !fragment.empty())
     std::memcpy(to + header.offset, fragment.data(), fragment.size());
   end(header, fragment.size());
 }
 
-bool Inbox::accept(ConstView bytes, WireHeader& header) {
+bool Inbox::accept(ConstView bytes, WireHeader& header, std::optional<Rank> from) {
   if (broken_) return false;
   if (!is_of_job(bytes, setting_.epoch)) {
     ++stale_;
@@ -81,11 +81,14 @@ bool Inbox::accept(ConstView bytes, WireHeader& header) {
   }
   const std::string fault = header_fault(bytes);
   if (fault.empty()) std::memcpy(&header, bytes.data(), sizeof header);
+  const Rank source(header.source);
   const char* wrong = !fault.empty()                                              ? fault.c_str()
                       : header.source < 0 || header.source >= setting_.world_size ? "an unknown source"
-                      : header.kind > WireKind::Confirmation                      ? "an unknown kind"
-                      : header.type > static_cast<std::uint8_t>(DType::UInt8)     ? "an unknown type"
-                      : header.tag.operation > Operation::AllToAll                ? "an unknown operation"
+                      : from && source != *from              ? "another rank's name on a connection"
+                      : !from && source == setting_.self     ? "an unknown source"
+                      : header.kind > WireKind::Confirmation ? "an unknown kind"
+                      : header.type > static_cast<std::uint8_t>(DType::UInt8) ? "an unknown type"
+                      : header.tag.operation > Operation::AllToAll            ? "an unknown operation"
                       : header.kind != WireKind::Confirmation && header.size > kLargest ? "an impossible size"
                                                                                         : nullptr;
   if (wrong != nullptr) {
@@ -94,8 +97,7 @@ bool Inbox::accept(ConstView bytes, WireHeader& header) {
   }
   if (header.kind != WireKind::Confirmation) return true;
   confirmed_.push_back(
-      {Rank(header.source),
-       {Duration(static_cast<std::int64_t>(header.value)), static_cast<double>(header.address)}});
+      {source, {Duration(static_cast<std::int64_t>(header.value)), static_cast<double>(header.address)}});
   return false;
 }
 
@@ -209,7 +211,7 @@ void Inbox::deliver_own(const SendOp& op) {
   header.size = op.payload.size();
   header.order = source(header.source).next;
   seal(header);
-  arrived(ConstView(reinterpret_cast<const std::byte*>(&header), sizeof header), op.payload);
+  take(ConstView(reinterpret_cast<const std::byte*>(&header), sizeof header), op.payload, setting_.self);
 }
 
 void Inbox::fail(const WireHeader& header, const std::string& what) {

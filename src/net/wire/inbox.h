@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -35,14 +36,16 @@ class Inbox {
   bool forget(RecvOp& op);
   bool awaits(Rank source) const;
 
-  /// A fragment came. Fragments of one source come in the order in which they were sent.
-  void arrived(ConstView header, ConstView fragment);
+  /// A fragment came, and not from this rank itself. Fragments of one source come in the order in which they
+  /// were sent.
+  void arrived(ConstView header, ConstView fragment) { take(header, fragment, {}); }
 
   // The same step by step, for those who put payloads where they belong by themselves. Fragments of one
   // source begin in the order in which they were sent, and may end in any.
 
-  /// False: nothing comes of it. It was a stranger's, a confirmation, or broke the protocol.
-  bool accept(ConstView bytes, WireHeader& header);
+  /// False: nothing comes of it. It was a stranger's, a confirmation, or broke the protocol, as one does that
+  /// names another rank than it is known to come from.
+  bool accept(ConstView bytes, WireHeader& header, std::optional<Rank> from = {});
   enum class Turn { Now, Later };
   /// Later: nothing changed; fragments that were sent before must begin before.
   /// REQUIRES: accept() gave the header.
@@ -93,6 +96,7 @@ class Inbox {
     std::uint64_t offset = 0;    // of that fragment
   };
   Source& source(std::int32_t rank) { return sources_[static_cast<std::size_t>(rank)]; }
+  void take(ConstView header, ConstView fragment, std::optional<Rank> from);
   Incoming* find(const WireHeader& header);
   void open(Source& from, const WireHeader& header);
   void open_message(Incoming& incoming);

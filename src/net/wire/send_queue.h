@@ -65,7 +65,7 @@ class SendQueue {
     Op* before = nullptr;
     for (Op* other = first_; other != nullptr; before = other, other = other->next_in_queue) {
       if (other != &op) continue;
-      if (before == nullptr && sent_ > 0) cut_ = true;
+      if (before == nullptr && std::exchange(sent_, 0) > 0) cut_ = true;
       (before ? before->next_in_queue : first_) = op.next_in_queue;
       if (last_ == &op) last_ = before;
       return true;
