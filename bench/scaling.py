@@ -30,7 +30,7 @@ RATE, CORES, HOSTS, PERIOD_MS = "300mbit", 0.2, 8, 5  # of quotas: as overlap ha
 BATCH, CLASSES, NUMBER = 192, 10, 4  # the recipe's; bytes of a number
 STEPS = {"smoke": (3, 1), "quick": (4, 1), "full": (5, 3)}  # and turns
 RANKS = {"smoke": (1, 2), "quick": (1, 8), "full": (1, 2, 4, 8)}
-PROFILE_STEPS = {"smoke": 3, "quick": 4, "full": 8}
+PROFILE_STEPS = {"smoke": 3, "quick": 4, "full": 4}  # in each turn
 SIMULATED_STEPS = {"smoke": 4, "quick": 5, "full": 6}  # of which two warm up, and behind the last one nothing hides
 ERROR_WANTED, OF_ALLOWED_WANTED = 0.10, 0.85
 CLOSE = 0.02  # bytes of a step
@@ -195,6 +195,12 @@ class Share:
         return [*self.network.overrides(self.data), f"batch.per_worker={BATCH // self.ranks}"]
 
 
+def passes(profile):
+    """Seconds of a step's passes by a core of its own."""
+    with open(profile) as file:
+        return sum(one["forward"] + one["backward"] for one in read_profile(file.read()))
+
+
 class Place(Twin):
     """The cluster, of which a point takes the first hosts."""
 
@@ -221,10 +227,9 @@ class Place(Twin):
                     for host in idle]
         return background("others", commands, [job_environments(1, None, "Taxon")[0] for _ in idle], self.session.log_folder)
 
-    def measure(self, network, data, counts):
-        """Profiles of the samples that a host has of as many, by all hosts at once."""
-        for ranks in counts:
-            self.profile(Share(network, data, ranks), PROFILE_STEPS[self.session.mode])
+    def profiled(self, share):
+        """A file, by all hosts at once; in turn with the runs, since what a core can do moves within minutes."""
+        return self.take_profile(share, PROFILE_STEPS[self.session.mode], f"{share.name}-{len(os.listdir(self.folder))}")
 
     def exact(self, ranks, overrides, speed):
         """`speed`: how many times as fast as calibrated the devices are at what layers do."""
@@ -240,8 +245,7 @@ class Place(Twin):
 
     def speed(self, share):
         """With which the counted operations of a host's samples take the profile's time."""
-        with open(self.profiles[share]) as file:
-            measured = sum(one["forward"] + one["backward"] for one in read_profile(file.read())) / CORES
+        measured = passes(self.profiles[share]) / CORES
         speed = 1.0
         for _ in range(2):
             speed *= self.exact(1, [*share.network.overrides(share.data), f"batch.global={BATCH // share.ranks}"], speed)["breakdown_seconds"]["compute"] / measured
@@ -287,8 +291,10 @@ def run_network(place, network, data, bandwidth):
     if all(session.rows.has(row_of(point)) for point in points):
         return
     steps, rounds = STEPS[session.mode]
-    runs = pairs.take_turns({point: functools.partial(place.train, point, data, steps) for point in points}, rounds)
-    place.measure(network, data, RANKS[session.mode])
+    shares = [Share(network, data, ranks) for ranks in RANKS[session.mode]]
+    turns = {point: functools.partial(place.train, point, data, steps) for point in points} | {share: functools.partial(place.profiled, share) for share in shares}
+    runs = pairs.take_turns({one: turns[one] for one in sorted(turns, key=lambda one: one.ranks)}, rounds)
+    place.profiles |= {share: sorted(runs[share], key=passes)[rounds // 2] for share in shares}
     speeds = {}
     facts = {"network": "emulated", "rate": RATE, "cores_per_host": CORES, "cpu_period_ms": PERIOD_MS, "batch": BATCH, "width": network.width, "extent": network.extent,
              "steps": steps, "turns": rounds, "stream_bytes_per_second": round(bandwidth)}

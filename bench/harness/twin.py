@@ -135,11 +135,13 @@ class Twin(Jobs):
     def profile(self, model, steps=None):
         """By all ranks at once, which have the same caches to share as in training; one file is as good as another."""
         if model not in self.profiles:
-            path = os.path.join(self.folder, f"{model.name}.yaml")
-            steps = steps or {"smoke": 5, "quick": 30, "full": 100}[self.session.mode]
-            self.undisturbed(f"profile of {model.name}", ["profile", self.recipe, "--threads", "1", "--steps", str(steps), "--out", path, *sets(model.overrides())])
-            self.profiles[model] = path
+            self.profiles[model] = self.take_profile(model, steps or {"smoke": 5, "quick": 30, "full": 100}[self.session.mode], model.name)
         return self.profiles[model]
+
+    def take_profile(self, model, steps, name):
+        path = os.path.join(self.folder, f"{name}.yaml")
+        self.undisturbed(f"profile of {name}", ["profile", self.recipe, "--threads", "1", "--steps", str(steps), "--out", path, *sets(model.overrides())])
+        return path
 
     def simulate(self, model, overrides, steps):
         path = os.path.join(self.folder, "simulated.json")

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -21,9 +22,14 @@ using Instant = RunClock::time_point;
 
 /// Seconds as a plain number, for reports and cost estimates.
 constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-12; }
-/// The nearest picosecond.
-constexpr Duration from_seconds(double s) {
-  return Duration(static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5)));
+/// What is computed from people's figures is no longer (13 days), so that sums of seven are still times.
+constexpr Duration kLongest{std::int64_t{1} << 60};
+/// The nearest whole one, at most kLongest.
+constexpr Duration from_picoseconds(double ps) {
+  constexpr auto kMost = static_cast<double>(kLongest.count());
+  return Duration(static_cast<std::int64_t>(std::clamp(ps + (ps < 0 ? -0.5 : 0.5), -kMost, kMost)));
 }
+/// The nearest picosecond, at most kLongest.
+constexpr Duration from_seconds(double s) { return from_picoseconds(s * 1e12); }
 
 }  // namespace taxon

@@ -229,7 +229,10 @@ std::optional<std::string> find_not_finite(const Checkpoint& checkpoint) {
   for (const auto& tensors : checkpoint.per_rank) all.push_back(&tensors);
   for (const auto* tensors : all)
     for (const LogicalTensor& tensor : *tensors)
-      if (!tensor::all_finite(tensor.type, view(tensor.bytes))) return tensor.name;
+      if (!tensor::all_finite(tensor.type, view(tensor.bytes)) &&
+          std::find(checkpoint.frozen.begin(), checkpoint.frozen.end(), tensor.name) ==
+              checkpoint.frozen.end())
+        return tensor.name;
   return std::nullopt;
 }
 

@@ -21,10 +21,12 @@ struct Checkpoint {
   std::vector<LogicalTensor> weights;                // replicated: every parameter
   std::vector<LogicalTensor> optimiser;              // replicated: "momentum/conv1.weight"
   std::vector<std::vector<LogicalTensor>> per_rank;  // [rank]: what differs per rank (buffers, random state)
+  /// Weights that are not trained, of one that is to be saved: they may be infinite, as a mask is.
+  std::vector<std::string> frozen = {};
 };
 
-/// The name of the first tensor of weights, the optimiser's state or a rank's replica that is not finite;
-/// none: all are.
+/// The name of the first tensor of trained weights, the optimiser's state or a rank's replica that is not
+/// finite; none: all are.
 std::optional<std::string> find_not_finite(const Checkpoint& checkpoint);
 
 /// Writes checkpoints/step-... under `folder`, its manifest last, then moves `latest` on and removes all but

@@ -15,6 +15,7 @@ struct LogicalTensor {
   DType type = DType::Float32;
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;  // row-major, little-endian
+  bool is_flags = false;         // of UInt8, and each 0 or 1: a file says so
 };
 
 }  // namespace taxon::checkpoint

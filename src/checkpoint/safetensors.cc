@@ -32,11 +32,13 @@ constexpr TypeRow kTypes[] = {
     {DType::Float32, "F32"}, {DType::Float64, "F64"}, {DType::BFloat16, "BF16"},
     {DType::Int32, "I32"},   {DType::Int64, "I64"},   {DType::UInt8, "U8"},
 };
+constexpr const char* kFlags = "BOOL";
 
-const char* type_name(DType type) {
+const char* type_name(const LogicalTensor& tensor) {
+  if (tensor.is_flags) return kFlags;
   for (const TypeRow& row : kTypes)
-    if (row.type == type) return row.name;
-  TAXON_CHECK(false, "no safetensors name for ", to_string(type));
+    if (row.type == tensor.type) return row.name;
+  TAXON_CHECK(false, "no safetensors name for ", to_string(tensor.type));
 }
 
 /// Bytes of a tensor; none if the number does not fit.
@@ -75,7 +77,7 @@ std::string header_of(const std::vector<LogicalTensor>& tensors, const std::vect
     TAXON_CHECK(bytes_of(tensor.type, tensor.shape) == tensor.bytes.size(), tensor.name, " has ",
                 tensor.bytes.size(), " bytes");
     Json entry = Json::object();
-    entry["dtype"] = type_name(tensor.type);
+    entry["dtype"] = type_name(tensor);
     entry["shape"] = tensor.shape;
     entry["data_offsets"] = {begin[i], begin[i] + tensor.bytes.size()};
     members.push_back({tensor.name, std::move(entry)});  // not header[...], which looks at all before it
@@ -176,6 +178,7 @@ class Reader {
     const auto& text = entry["dtype"].get_ref<const std::string&>();
     for (const TypeRow& row : kTypes)
       if (text == row.name) return row.type;
+    if (text == kFlags) return DType::UInt8;
     fail("holds tensor '{}' of type {}, which Taxon does not know", name, text);
   }
 
@@ -186,6 +189,7 @@ class Reader {
         entry["data_offsets"].size() != 2)
       fail("has a damaged header: tensor '{}' has no shape or no data_offsets", name);
     tensor.type = read_type(entry, name);
+    tensor.is_flags = entry["dtype"] == kFlags;
     for (const Json& extent : entry["shape"])
       tensor.shape.push_back(static_cast<std::int64_t>(number(extent, name)));
     std::uint64_t begin = number(entry["data_offsets"][0], name);

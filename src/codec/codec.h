@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -174,7 +175,8 @@ struct CodecRow {
   /// Where chance rounds a value to one of its two neighbours, without bias: how far these are apart. Null:
   /// no chance.
   float (*step)(float value, float scale) = nullptr;
-  std::span<const plan::LevelRule> rules = {};  // what makes no sense with its options
+  std::span<const plan::LevelRule> rules = {};                   // what makes no sense with its options
+  std::size_t most = std::numeric_limits<std::uint32_t>::max();  // values of a range that its wires can name
   // Filled in by codec_row().
   std::vector<plan::OptionKey> (*options)() = nullptr;
   std::unique_ptr<Codec> (*make)(const plan::Options& options) = nullptr;

@@ -15,6 +15,9 @@ struct Reached {
   bool finite = true;
 };
 
+/// A word has 31 bits for a place, of which one value stands for no entry.
+inline constexpr std::size_t kMostReached = (std::size_t{1} << 31) - 1;
+
 /// Places of the values whose magnitude is at least `threshold`, ascending; of more than `room` the largest.
 /// None where one of them is not finite. They lie in the scratch, of reached_scratch_bytes(), aligned to 64.
 /// REQUIRES: threshold > 0.

@@ -8,6 +8,18 @@
 
 namespace taxon::comm {
 
+/// Who of those that are in flight together may send on. Executor's thread only.
+class Precedence {
+ public:
+  /// False while more urgent ones should find the links free.
+  virtual bool is_next() const = 0;
+  /// Suspends until is_next().
+  virtual task::Task<void> turn() = 0;
+
+ protected:
+  ~Precedence() = default;
+};
+
 /// One use of a collective: `data` is summed, gathered or spread in place. Element count data.size() /
 /// size_of(type), any length, 0 included. Equal in size and type at every member (checked by the messages
 /// themselves: Error{Mismatch}).
@@ -16,6 +28,10 @@ struct Call {
   DType type = DType::Float32;
   std::uint32_t unit = 0;  // bucket; calls on different units or lanes may be in flight together
   std::uint16_t lane = 0;
+  /// Asked before each message but the first ones, by rows that send many one after the other (ring,
+  /// halving_doubling); outlives the call. Null: nothing is more urgent.
+  Precedence* precedence = nullptr;
+  bool must_wait() const { return precedence && !precedence->is_next(); }
 };
 
 /// What a row needs to know to say whether it applies and what it would cost.

@@ -23,15 +23,21 @@ bool begins_with_mark(const std::vector<std::byte>& bytes) {
   return bytes.size() >= kMark.size() && std::equal(kMark.begin(), kMark.end(), bytes.begin());
 }
 
-std::optional<double> number_of(const std::string& field) {
+/// How a field reads. Neither: it is empty, or no finite number.
+struct Reading {
+  std::optional<double> number;
+  bool is_word = false;
+};
+Reading reading_of(const std::string& field) {
   const std::size_t first = field.find_first_not_of(" \t"), last = field.find_last_not_of(" \t");
   if (first == std::string::npos) return {};
   double value = 0;
   const char *begin = field.data() + first, *end = field.data() + last + 1;
   if (*begin == '+' && begin + 1 != end && begin[1] != '-') ++begin;  // from_chars takes none
   const auto [at, error] = std::from_chars(begin, end, value);
-  if (error != std::errc() || at != end || !std::isfinite(static_cast<float>(value))) return {};
-  return value;
+  if (error == std::errc::invalid_argument || at != end) return {.number = {}, .is_word = true};
+  if (error != std::errc() || !std::isfinite(static_cast<float>(value))) return {};
+  return {.number = value};
 }
 
 /// Gets fields and rows as libcsv finds them.
@@ -56,8 +62,8 @@ class Reader {
   void take() {
     if (table.columns == 0) {
       table.columns = fields_.size();
-      const bool has_words =
-          std::any_of(fields_.begin(), fields_.end(), [](const std::string& f) { return !number_of(f); });
+      const bool has_words = std::any_of(fields_.begin(), fields_.end(),
+                                         [](const std::string& f) { return reading_of(f).is_word; });
       if (header_ == CsvHeader::Yes || (header_ == CsvHeader::Auto && has_words)) {
         table.header = fields_;
         return;
@@ -69,7 +75,7 @@ class Reader {
                                               fields_.size() == 1 ? "" : "s", table.columns));
     std::vector<double> numbers;
     for (const std::string& text : fields_) {
-      const auto number = number_of(text);
+      const auto number = reading_of(text).number;
       if (!number)
         return faults_.found(where, fmt::format("its field {} is \"{}\", and a finite number is wanted",
                                                 numbers.size() + 1, text.substr(0, 40)));

@@ -37,11 +37,12 @@ void read_type(std::string_view descr, const std::string& path, NpyFile& file) {
                         std::string_view("1248").find(width) != std::string_view::npos;
   const bool is_real = file.kind == 'f' && (width == '4' || width == '8');
   const bool is_truth = file.kind == 'b' && width == '1';
-  if (!is_ordered || !(is_whole || is_real || is_truth))
-    fail_contents(
-        path, fmt::format("holds elements of type {}'; little-endian numbers are wanted: save it again by "
-                          "array.astype('<f4')",
-                          type));
+  if (is_ordered && (is_whole || is_real || is_truth)) return;
+  const char kind = type.size() > 3 ? type[2] : '?';
+  const std::string_view to = kind == 'f' ? "<f4" : kind == 'i' || kind == 'u' ? "<i8" : "";
+  fail_contents(path,
+                fmt::format("holds elements of type {}'; little-endian numbers are wanted{}", type,
+                            to.empty() ? "" : fmt::format(": save it again by array.astype('{}')", to)));
 }
 
 void read_extents(std::string_view shape, const std::string& path, NpyFile& file) {

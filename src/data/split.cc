@@ -30,8 +30,11 @@ void set_aside(const plan::DataPlan& plan, Order order, Datasets& sets) {
   sets.validation = select(whole, order, plan.split_seed, size - aside, aside);
 }
 
-void require_samples(const plan::DataPlan& plan, const Dataset* set, std::string_view name) {
+void require_samples(const plan::DataPlan& plan, const Dataset* set, std::string_view name,
+                     FaultLog* faults) {
   if (set && set->size() > 0) return;
+  if (const auto left_out = set && faults ? faults->rest() : std::nullopt)
+    throw Error(ErrorKind::Data, fmt::format("data: {} has no {} samples: {}", plan.path, name, *left_out));
   throw Error(ErrorKind::Usage,
               fmt::format("data: {} has no {} samples{}", plan.path, name,
                           set ? ""
@@ -47,11 +50,11 @@ Datasets open_split(const plan::Plan& plan, const Storage& storage, const OwnRow
   require_members(problems, "transforms", own.transforms, std::pair{"make", &TransformRow::make});
   problems.require_none();
   Datasets sets = open_datasets(plan.data, storage, own.datasets);
+  require_samples(plan.data, sets.train.get(), "training", sets.faults.get());
   const bool drawn = find_dataset(plan.data.dataset, own.datasets).by_class || plan.data.split_seed != 0;
   set_aside(plan.data, drawn ? Order::Drawn : Order::AsTheyLie, sets);
   if (plan.evaluation.split == plan::Split::Validation) sets.test = std::move(sets.validation);
-  require_samples(plan.data, sets.train.get(), "training");
-  require_samples(plan.data, sets.test.get(), "test");
+  require_samples(plan.data, sets.test.get(), "test", sets.faults.get());
   sets.train = transformed(std::move(sets.train), plan.data, Chance::Training, plan.seed, own.transforms);
   sets.test = transformed(std::move(sets.test), plan.data, Chance::None, plan.seed, own.transforms);
   return sets;

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/runtime.h"
+#include "comm/collectives.h"
 
 namespace taxon::exchange {
 
@@ -12,6 +12,11 @@ namespace taxon::exchange {
 /// what priorities are for, and it keeps ranks that complete gradients in different orders from waiting for
 /// each other with their credits spent on different buckets. (The first unfinished bucket of all is admitted
 /// on every rank as soon as it is complete there, so it ends; then the next is the first.)
+///
+/// While one with a smaller key than others is in flight, of these only the first sends on. At each of a
+/// ring's 2 (n - 1) hops what overtakes would else wait behind a message of every bucket that it has
+/// overtaken; and with one of them the link has something to do while what is urgent waits for the other
+/// ranks.
 class BucketScheduler {
  public:
   BucketScheduler(comm::Runtime& runtime, int credits) : runtime_(runtime), credits_(credits) {}
@@ -21,7 +26,7 @@ class BucketScheduler {
   void begin(std::vector<int> keys);
 
   /// Leaves the scheduler when it dies.
-  class Admission {
+  class Admission final : public comm::Precedence {
    public:
     Admission(BucketScheduler& lane, int index) : scheduler_(&lane), index_(index) {}
     Admission(Admission&& other) noexcept
@@ -30,6 +35,8 @@ class BucketScheduler {
     ~Admission() {
       if (scheduler_) scheduler_->leave(index_);
     }
+    bool is_next() const override { return scheduler_->is_next(index_); }
+    task::Task<void> turn() override { return scheduler_->turn(index_); }
 
    private:
     BucketScheduler* scheduler_;
@@ -43,11 +50,14 @@ class BucketScheduler {
   Priority priority(int index) const { return {keys_[static_cast<std::size_t>(index)], index}; }
   void leave(int index);
   void admit();
+  bool is_next(int index) const;
+  task::Task<void> turn(int index);
   comm::Runtime& runtime_;
   const int credits_;
   std::vector<int> keys_;
   std::vector<Priority> waiting_, in_flight_;  // ascending; few
   std::vector<std::unique_ptr<task::Event>> gates_;
+  std::unique_ptr<task::Event> left_;  // somebody has; null: nobody waits for that
 };
 
 }  // namespace taxon::exchange

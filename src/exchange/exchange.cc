@@ -202,6 +202,7 @@ task::Task<void> Exchange::reduce(const Bucket* bucket, tensor::KernelHandle* ba
       outward.factors = &bucket->factors;
       outward.factor_arena = arenas_.factors;
     }
+    outward.precedence = &turn;
     co_await levels_.reduce(outward, *arenas_.gradients);
   }
   if (in_ring()) {
@@ -452,7 +453,9 @@ task::Task<void> Exchange::update_here(const Bucket* bucket, std::vector<Range> 
 task::Task<void> Exchange::spread(const Bucket* bucket) {
   if (!levels_.spreads()) co_return;
   BucketScheduler::Admission turn = co_await back_.enter(bucket->id.value(), bucket->name);
-  co_await levels_.spread(transfer(*bucket, bucket->range), *arenas_.master);
+  BucketTransfer back = transfer(*bucket, bucket->range);
+  back.precedence = &turn;
+  co_await levels_.spread(back, *arenas_.master);
 }
 
 task::Task<void> Exchange::adopt(const Bucket* bucket) {

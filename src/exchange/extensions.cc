@@ -5,11 +5,17 @@
 namespace taxon::exchange {
 namespace {
 
-template <class Row>
-std::vector<std::string> names_of(std::span<const Row> own, std::span<const Row> table) {
+std::vector<plan::Catalogue::Graph> known_graphs(std::span<const GraphRow> own) {
+  std::vector<plan::Catalogue::Graph> known;
+  for (std::span<const GraphRow> rows : {own, graph_table()})
+    for (const GraphRow& row : rows) known.push_back({std::string(row.name), row.balanced});
+  return known;
+}
+
+std::vector<std::string> known_splits(std::span<const parallel::SplitRow> own) {
   std::vector<std::string> names;
-  for (std::span<const Row> rows : {own, table})
-    for (const Row& row : rows) names.emplace_back(row.name);
+  for (std::span<const parallel::SplitRow> rows : {own, parallel::split_table()})
+    for (const parallel::SplitRow& row : rows) names.emplace_back(row.name);
   return names;
 }
 
@@ -47,10 +53,10 @@ plan::Catalogue catalogue(const Extensions& own) {
   known.topologies = known_topologies(own.topologies, own.collectives);
   known.codecs = codec::known_codecs(own.codecs);
   known.outer_rules = optim::known_outer_rules(own.outer_rules);
-  known.graphs = names_of(own.graphs, graph_table());
+  known.graphs = known_graphs(own.graphs);
   known.consistencies = known_consistencies(own.consistencies);
   known.pipelines = program::known_pipelines(own.pipelines);
-  known.splits = names_of(own.splits, parallel::split_table());
+  known.splits = known_splits(own.splits);
   known.lates = optim::known_lates(own.late_rules);
   return known;
 }

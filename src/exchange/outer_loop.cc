@@ -47,14 +47,14 @@ task::Task<void> OuterLoop::serve() {
   co_await setup_.outer->serve(std::move(units), setup_.master, &listeners_);
 }
 
-task::Task<void> OuterLoop::pause() {
+task::Task<void> OuterLoop::pause(std::int64_t step) {
   co_await setup_.outer->pause();
   if (!setup_.outer->is_passive()) co_return;
   std::vector<Unit*> all;
   for (Unit& unit : units_) all.push_back(&unit);
   auto starting = start(all, {});
   co_await starting;
-  co_await adopt_all(std::move(all));
+  co_await adopt_all(std::move(all), step);
 }
 
 task::Task<void> OuterLoop::close() {
@@ -82,7 +82,7 @@ task::Task<void> OuterLoop::after(optim::StepClock clock) {
   std::vector<Unit*> answered;
   for (Unit& unit : units_)
     if (unit.answered && unit.adopted_after <= step) answered.push_back(&unit);
-  co_await adopt_all(std::move(answered));
+  co_await adopt_all(std::move(answered), step);
 }
 
 task::Task<void> OuterLoop::start(std::vector<Unit*> units, optim::StepClock clock) {
@@ -169,16 +169,16 @@ task::Task<void> OuterLoop::average_inner_state(Unit* unit, std::int64_t round) 
   }
 }
 
-task::Task<void> OuterLoop::adopt_all(std::vector<Unit*> units) {
+task::Task<void> OuterLoop::adopt_all(std::vector<Unit*> units, std::int64_t step) {
   for (Unit* unit : units) {
     auto answer = unit->answered->wait("meeting of replicas", unit->bucket->name);
     co_await answer;
-    co_await adopt(unit);
+    co_await adopt(unit, step);
     unit->answered.reset();
   }
 }
 
-task::Task<void> OuterLoop::adopt(Unit* unit) {
+task::Task<void> OuterLoop::adopt(Unit* unit, std::int64_t step) {
   const Range all = range(*unit);
   const double mixing = setup_.plan->mixing;
   const bool reset = setup_.plan->inner_state == plan::InnerState::Reset;
@@ -206,6 +206,7 @@ task::Task<void> OuterLoop::adopt(Unit* unit) {
                            }
                          });
   co_await done;
+  if (reset) setup_.local->set_zero_at({unit->bucket->shard, all.size}, step);
   if (setup_.inner->spreads()) {
     BucketTransfer inward{static_cast<std::uint32_t>(unit->bucket->id.value()), 0, unit->bucket->range,
                           &unit->bucket->rows};
@@ -243,10 +244,10 @@ task::Task<void> OuterLoop::conclude(optim::StepClock clock) {
     if (unit.answered) underway.push_back(&unit);
     if (!schedule_.meets(unit.fragment, step)) rest.push_back(&unit);
   }
-  co_await adopt_all(std::move(underway));
+  co_await adopt_all(std::move(underway), step);
   if (!rest.empty()) {
     co_await start(rest, clock);
-    co_await adopt_all(std::move(rest));
+    co_await adopt_all(std::move(rest), step);
   }
   if (children_.live() > 0) co_await children_.join();
 }

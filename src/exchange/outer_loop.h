@@ -44,8 +44,9 @@ class OuterLoop {
   /// After the weights and whatever a checkpoint says of them are there: begins to answer others, where the
   /// topology has members that do.
   task::Task<void> serve();
-  /// The others go on without this replica until its next meeting; it takes over what they made of it.
-  task::Task<void> pause();
+  /// After so many steps: the others go on without this replica until its next meeting; it takes over what
+  /// they made of it.
+  task::Task<void> pause(std::int64_t step);
   /// For good. Returns when nobody expects an answer any more.
   task::Task<void> close();
   /// After `clock`'s step was applied to the replica: meets and adopts what is due, and returns when the
@@ -82,9 +83,9 @@ class OuterLoop {
   task::Task<void> meet(Unit* unit, optim::StepClock clock);
   task::Task<void> update(Unit* unit, double weight, optim::StepClock clock);
   task::Task<void> average_inner_state(Unit* unit, std::int64_t round);
-  task::Task<void> adopt(Unit* unit);
+  task::Task<void> adopt(Unit* unit, std::int64_t step);
   task::Task<void> start(std::vector<Unit*> units, optim::StepClock clock);
-  task::Task<void> adopt_all(std::vector<Unit*> units);
+  task::Task<void> adopt_all(std::vector<Unit*> units, std::int64_t step);
   BucketTransfer transfer(const Unit& unit, std::int64_t round) const;
 
   comm::Runtime& runtime_;

@@ -20,13 +20,19 @@ Conserves conserves(const plan::LevelPlan& level) {
   return Conserves::Nothing;
 }
 
+/// Where members' weights differ, gossip keeps the weighted mean alone.
+bool is_weighted(const plan::LevelPlan& level) {
+  return exchange::find_topology(level.topology).has_graph && !exchange::find_graph(level.graph).balanced;
+}
+
 bool promised(const plan::Plan& plan) {
   const auto& levels = plan.exchange.levels;
   const plan::LevelPlan& level = levels.front();
   return levels.size() == 1 && conserves(level) != Conserves::Nothing && level.codec.name == "none" &&
-         level.delay == 0 && level.mixing == 0 && optim::find_rule(plan.optimiser.rule).is_linear &&
-         plan.optimiser.weight_decay == 0 && plan.optimiser.clip_norm == 0 &&
-         plan.precision.compute == DType::Float32 && plan.checkpoint.every_steps > 0;
+         !is_weighted(level) && level.delay == 0 && level.mixing == 0 &&
+         optim::find_rule(plan.optimiser.rule).is_linear && plan.optimiser.weight_decay == 0 &&
+         plan.optimiser.clip_norm == 0 && plan.precision.compute == DType::Float32 &&
+         plan.checkpoint.every_steps > 0;
 }
 
 struct Sum {
@@ -43,10 +49,11 @@ void add_tensor(Sum& sum, const checkpoint::LogicalTensor& tensor) {
 }
 
 /// The centre, if there is one: at servers by name, each with its parts; where replicas all-reduce, everybody
-/// has all of it.
+/// has all of it, and where they own parts these are packed.
 bool is_centre(const checkpoint::LogicalTensor& tensor, plan::SumAt sum, std::size_t rank) {
   if (sum == plan::SumAt::Servers) return tensor.name.starts_with("server centre/");
-  return tensor.name == "centre" && (sum == plan::SumAt::Parts || rank == 0);
+  const bool named = tensor.name.starts_with("centre/") || tensor.name.starts_with("centre packed ");
+  return named && (sum == plan::SumAt::Parts || rank == 0);
 }
 
 }  // namespace

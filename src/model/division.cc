@@ -74,6 +74,7 @@ HeldStages held_stages(const ModelSpec& whole, const Division& division,
   spec.task = whole.task;
   spec.members = whole.members;
   spec.member = whole.member;
+  spec.largest_batch = whole.largest_batch;
   for (int stage : division.held) {
     const Range range = division.stages[static_cast<std::size_t>(stage)];
     const bool ends = range.end() == whole.segments.size();

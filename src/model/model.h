@@ -43,7 +43,9 @@ struct BufferSpec {
   int segment = -1;  // that it is in; -1: the one whose name its own begins with, or else the first
   int split = -1;    // as a parameter's
   int blocks = 1;
-  bool persistent = true;  // false: PyTorch's state_dict() has it not, and neither has a weights file
+  bool persistent = true;       // false: PyTorch's state_dict() has it not, and neither has a weights file
+  DType type = DType::Float32;  // of a weights file, which has all of its values
+  bool is_flags = false;        // of UInt8, and each 0 or 1
   std::size_t count() const;
 };
 
@@ -82,8 +84,9 @@ struct ModelSpec {
   bool divisible = false;
   // Of a model that is divided over a tensor axis: parameters and buffers with a split are parts.
   int members = 1;
-  int member = 0;  // whose parts these are
-  Task task = {};  // what passes count, and the metrics made of it
+  int member = 0;                  // whose parts these are
+  Task task = {};                  // what passes count, and the metrics made of it
+  std::int64_t largest_batch = 0;  // samples that a pass takes at most; 0: any number
 };
 
 /// Elements of a bucket: in the weights, and in the gradients.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,7 +17,7 @@ namespace taxon::optim {
 
 /// What a rule may know beside the numbers: the same on every rank at the same step.
 struct StepClock {
-  std::int64_t step = 0;      // updates done before this one
+  std::int64_t step = 0;      // updates done before this one; Rule::updates() of them with its state
   std::int64_t samples = 0;   // samples of the whole job consumed before this step
   double rate = 0;            // learning rate of this step
   double gradient_scale = 1;  // multiplies every gradient: the global-norm clip
@@ -54,6 +56,20 @@ class Rule {
   virtual void contribute(const tensor::Arena&, UpdateRange, double /*share*/) {}
   /// State arenas by name ("momentum"), for checkpoints; each of the context's state elements.
   virtual std::vector<std::pair<std::string, tensor::Arena*>> state() = 0;
+
+  /// A run of its state was zero when so many steps were done: not at the first step, but after replicas met,
+  /// say.
+  void set_zero_at(Range state, std::int64_t step);
+  std::int64_t zero_at(std::size_t state) const;
+
+ protected:
+  /// Updates that the state there has seen before this one: what a bias correction counts.
+  std::int64_t updates(const StepClock& clock, std::size_t state) const {
+    return std::max<std::int64_t>(0, clock.step - zero_at(state));
+  }
+
+ private:
+  std::map<std::size_t, std::int64_t> zero_at_;  // by where a run begins; it ends where the next one does
 };
 
 struct RuleContext {

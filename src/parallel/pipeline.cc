@@ -2,23 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "program/check.h"
 
 namespace taxon::parallel {
 
 std::vector<SegmentCost> segments_of(const Network& network, const PipelineInput& input, int micros) {
-  const double samples = static_cast<double>(input.batch) / micros;
+  const double samples = static_cast<double>(input.batch) / micros, element = input.element_bytes * samples;
   std::vector<SegmentCost> segments;
-  for (const Layer& layer : network.layers) {
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
     const double weights = input.element_bytes * static_cast<double>(parameters(layer));
-    const double outputs = input.element_bytes * samples * static_cast<double>(layer.outputs);
+    const double outputs = element * static_cast<double>(layer.outputs);
+    // Pooling between two layers is in their shapes alone, and goes before what travels.
+    const std::int64_t taken = i + 1 < network.layers.size() ? network.layers[i + 1].exchanged : 0;
+    const double travels = taken > 0 ? element * static_cast<double>(taken) : outputs;
     segments.push_back({.name = layer.name,
                         .compute = training_flops(layer) * samples / input.flops,
                         .weight_bytes = weights,
                         .state_bytes = input.state_elements * weights,
                         .activation_bytes = outputs,
-                        .output_bytes = outputs});
+                        .output_bytes = std::min(outputs, travels)});
   }
   return segments;
 }

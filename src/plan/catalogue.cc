@@ -43,6 +43,7 @@ const Catalogue::Transform* Catalogue::find_transform(std::string_view name) con
 const Catalogue::Topology* Catalogue::find_topology(std::string_view name) const {
   return find(topologies, name);
 }
+const Catalogue::Graph* Catalogue::find_graph(std::string_view name) const { return find(graphs, name); }
 const Catalogue::Outer* Catalogue::find_outer(std::string_view name) const { return find(outer_rules, name); }
 const Catalogue::Consistency* Catalogue::find_consistency(std::string_view name) const {
   return find(consistencies, name);

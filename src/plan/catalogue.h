@@ -53,6 +53,10 @@ struct Catalogue {
     std::span<const LevelRule> rules = {};
     std::optional<int> (*gathered_ahead)(const LevelPlan&) = nullptr;  // as its row's; null: none
   };
+  struct Graph {
+    std::string name;
+    bool balanced = false;  // members' weights stay equal
+  };
   struct Outer {
     std::string name;
     std::string replicas = {};  // what becomes of them: its point on the axis of optimisation
@@ -145,7 +149,8 @@ struct Catalogue {
   bool may_lack_models = false;
   std::vector<Task> tasks;
   std::vector<Dataset> datasets;
-  std::vector<std::string> transports, graphs, splits;
+  std::vector<std::string> transports, splits;
+  std::vector<Graph> graphs;
   std::vector<Transform> transforms;
   std::vector<Schedule> schedules;
   std::vector<Pipeline> pipelines;
@@ -165,6 +170,7 @@ struct Catalogue {
   const Dataset* find_dataset(std::string_view name) const;
   const Transform* find_transform(std::string_view name) const;
   const Topology* find_topology(std::string_view name) const;
+  const Graph* find_graph(std::string_view name) const;
   const Outer* find_outer(std::string_view name) const;
   const Consistency* find_consistency(std::string_view name) const;
   const Late* find_late(std::string_view name) const;

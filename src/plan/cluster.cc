@@ -3,12 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "plan/nearest.h"
 
 namespace taxon::plan {
 namespace {
+
+std::int64_t places_of(const ClusterModel& cluster) {
+  std::int64_t ranks = 0;
+  for (const HostModel& host : cluster.hosts) ranks += std::int64_t{host.count} * host.devices;
+  return ranks;
+}
+
+constexpr std::int64_t kMostRanks = std::numeric_limits<int>::max();
+/// As a number of ranks; ClusterCheck refuses a cluster that has more.
+int numbered(std::int64_t ranks) { return static_cast<int>(std::min(ranks, kMostRanks)); }
 
 /// Collects what is wrong, in the order of the file.
 class ClusterCheck {
@@ -33,6 +44,8 @@ class ClusterCheck {
       straggler(cluster_.stragglers[i], fmt::format("stragglers[{}]", i));
     for (std::size_t i = 0; i < cluster_.faults.size(); ++i)
       fault(cluster_.faults[i], fmt::format("faults[{}]", i));
+    if (const std::int64_t places = places_of(cluster_); places > kMostRanks)
+      complain(fmt::format("hosts: they hold {} ranks, but ranks are numbered up to {}", places, kMostRanks));
     if (world_size_ > capacity(cluster_))
       complain(fmt::format("{} ranks do not fit: the cluster holds {} ({} hosts)", world_size_,
                            capacity(cluster_), hosts_.size()));
@@ -88,6 +101,8 @@ class ClusterCheck {
   void link(const LinkModel& link, const std::string& path) {
     constexpr double kLeast = 1e3;
     given(link.bandwidth, kLeast, path + ".bandwidth");
+    if (link.send_speed > 0) given(link.send_speed, kLeast, path + ".send_speed");
+    if (link.receive_speed > 0) given(link.receive_speed, kLeast, path + ".receive_speed");
   }
 
   void known_rank(int rank, const std::string& path) {
@@ -162,20 +177,17 @@ class ClusterCheck {
 
 std::vector<HostPlace> expand_hosts(const ClusterModel& cluster) {
   std::vector<HostPlace> places;
-  int rank = 0;
+  std::int64_t rank = 0;
   for (const HostModel& host : cluster.hosts)
     for (int i = 0; i < host.count; ++i) {
-      places.push_back({host.count == 1 ? host.name : fmt::format("{}{}", host.name, i), &host, rank});
+      places.push_back(
+          {host.count == 1 ? host.name : fmt::format("{}{}", host.name, i), &host, numbered(rank)});
       rank += host.devices;
     }
   return places;
 }
 
-int capacity(const ClusterModel& cluster) {
-  int ranks = 0;
-  for (const HostModel& host : cluster.hosts) ranks += host.count * host.devices;
-  return ranks;
-}
+int capacity(const ClusterModel& cluster) { return numbered(places_of(cluster)); }
 
 std::vector<std::string> cluster_problems(const ClusterModel& cluster, int world_size) {
   return ClusterCheck(cluster, world_size).run();

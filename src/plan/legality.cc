@@ -218,7 +218,7 @@ Violation outer_rules_known(const LegalityInput& c) {
 
 Violation graphs_known(const LegalityInput& c) {
   for (const LevelPlan& level : c.plan.exchange.levels)
-    if (auto broken = known_name(level.graph, c.known.graphs)) return broken;
+    if (auto broken = known_name(level.graph, names_of(c.known.graphs))) return broken;
   return {};
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "base/named.h"
@@ -15,7 +18,10 @@ struct MeshPosition {
 };
 
 /// Ranks that make one replica of the model. 1: every worker has all of it.
-inline int ranks_of_replica(const MeshPlan& mesh) { return mesh.pipeline * mesh.tensor; }
+inline int ranks_of_replica(const MeshPlan& mesh) {
+  const std::int64_t ranks = std::int64_t{mesh.pipeline} * mesh.tensor;
+  return static_cast<int>(std::min<std::int64_t>(ranks, std::numeric_limits<int>::max()));
+}
 
 /// Of a rank, and the other way round. Servers stand behind the workers on the axis of data. REQUIRES: the
 /// mesh fits `world_size` ranks (plan::check_plan).

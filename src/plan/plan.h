@@ -361,8 +361,9 @@ struct ResolvedPlan {
   std::int64_t train_samples = 0;  // 0: not known, of an older checkpoint
   std::string transport;
   ResolvedOverlap overlap = ResolvedOverlap::Undecided;
-  int node = 0;                     // ranks per node; 0: no level asks
-  std::vector<BucketPlan> buckets;  // in the order in which the backward pass completes them
+  int node = 0;                      // ranks per node; 0: no level asks
+  std::int64_t optimiser_begun = 0;  // steps before the optimiser's state was zero, of a run that resumed
+  std::vector<BucketPlan> buckets;   // in the order in which the backward pass completes them
   friend bool operator==(const ResolvedPlan&, const ResolvedPlan&) = default;
 };
 

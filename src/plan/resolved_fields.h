@@ -36,6 +36,11 @@ void visit_fields(P& p, V&& visit) {
   visit(Field{.key = "transport", .sentence = "The transport in use."}, p.transport);
   visit(Field{.key = "overlap", .sentence = "What communication hides behind."}, p.overlap);
   visit(Field{.key = "node", .sentence = "Ranks per node; 0: no level asks.", .min = 0}, p.node);
+  visit(
+      Field{.key = "optimiser_begun",
+            .sentence = "Steps before the optimiser's state was zero: not 0 where a run resumed without it.",
+            .min = 0},
+      p.optimiser_begun);
   visit(Field{.key = "buckets", .sentence = "In the order in which the backward pass completes them."},
         p.buckets);
 }

@@ -21,6 +21,7 @@ void spell_out_options(Plan& plan, const Catalogue& catalogue) {
   spell_out(plan.task.options, own_keys(plan.task, catalogue));
   spell_out(plan.optimiser.options, own_keys(plan.optimiser, catalogue));
   spell_out(plan.learning_rate.options, own_keys(plan.learning_rate, catalogue));
+  spell_out(plan.pipeline.options, own_keys(plan.pipeline, catalogue));
   spell_out(plan.data.options, own_keys(plan.data, catalogue));
   for (TransformPlan& transform : plan.data.transforms)
     spell_out(transform.options, own_keys(transform, catalogue));

@@ -107,15 +107,20 @@ std::shared_ptr<const Coarse::Profile> Coarse::profile(Party& party, const Subje
   profile->table = subject.schedule->evaluate(evaluator_, subject.bytes, subject.type);
   profile->uses = evaluator_.uses();
   profile->cut_off = evaluator_.cut_off();
-  for (Duration end : profile->table.ends)
+  for (Duration& end : profile->table.ends) {
+    // What no cut link holds up comes, if only when virtual time is over.
+    if (!profile->cut_off) end = std::min(end, ScheduleEvaluator::kNever - Duration(1));
     if (end < ScheduleEvaluator::kNever) profile->length = std::max(profile->length, end);
+  }
   const double length = static_cast<double>(profile->length.count());
   for (const ScheduleEvaluator::Use& use : profile->uses) {
     if (use.busy <= Duration(0) || length <= 0) continue;
     const auto messages = static_cast<double>(use.messages), busy = static_cast<double>(use.busy.count());
     const double stay = static_cast<double>(use.stays.count()) / messages;
+    // Where a slow end lets messages pile up, they stand there for longer than the flow waits for any.
+    const double over = std::min(stay - busy / messages, length / profile->table.waits);
     profile->loads.push_back({use.wire, static_cast<float>(std::min(1.0, busy / length)),
-                              static_cast<float>(stay), static_cast<float>(stay - busy / messages)});
+                              static_cast<float>(stay), static_cast<float>(over)});
   }
   known = profile;
   return known;

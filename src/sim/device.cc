@@ -1,13 +1,12 @@
 #include "sim/device.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace taxon::sim {
 namespace {
 
 Duration times(Duration time, double factor) {
-  return factor == 1 ? time : Duration(std::llround(static_cast<double>(time.count()) * factor));
+  return factor == 1 ? time : from_picoseconds(static_cast<double>(time.count()) * factor);
 }
 
 }  // namespace

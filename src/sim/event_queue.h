@@ -33,9 +33,11 @@ class EventQueue final : public task::Executor, private Action {
   void cancel(TimerId timer) override;
   void post(UniqueFunction<void()> work) override;
 
+  /// Where time ends: what would be later is due then, in the order in which it was made.
+  static constexpr Instant kEnd{kLongest};
   /// Calls `action` at `when`, or now if that is past; never from inside this call.
   void at(Instant when, Action& action, std::uint64_t argument = 0) {
-    push({std::max(when, now_), next_sequence_++, &action, argument});
+    push({std::clamp(when, now_, kEnd), next_sequence_++, &action, argument});
   }
   /// Runs the next event if there is one, and it is due by `limit`. False: nothing was run.
   bool step(Instant limit = Instant::max());

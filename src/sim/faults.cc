@@ -84,7 +84,7 @@ Duration Faults::delay(Target target, Instant now) {
     if (late.open(now) && late.concerns(target))
       total += Duration(
           static_cast<std::int64_t>(lateness_.below(static_cast<std::uint64_t>(late.bound.count()) + 1)));
-  return total;
+  return std::min(total, kLongest);
 }
 
 }  // namespace taxon::sim

@@ -81,7 +81,7 @@ void Flows::plan(Flow& flow) {
   move(flow);
   const double left = std::max(0.0, static_cast<double>(flow.called_.count()) - flow.progress_) / flow.pace_;
   const std::uint64_t generation = ++slots_[flow.slot_].generation;
-  queue_.at(queue_.now() + Duration(std::llround(left)), *this, generation << 32 | flow.slot_);
+  queue_.at(queue_.now() + from_picoseconds(left), *this, generation << 32 | flow.slot_);
 }
 
 /// What changes at one time is dealt with at once.

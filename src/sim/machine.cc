@@ -35,6 +35,8 @@ void Machine::run(CoreWork& work, std::size_t host, double demand, Duration time
 }
 
 void Machine::advance() {
+  if (queue_.now() >= EventQueue::kEnd)  // nothing is left undone
+    for (CoreWork* work : running_) work->left_ = 0;
   const auto passed = static_cast<double>((queue_.now() - last_).count());
   last_ = queue_.now();
   if (passed <= 0) return;
@@ -95,7 +97,7 @@ void Machine::plan_next() {
     soonest = std::min(soonest, static_cast<double>((host.refill - queue_.now()).count()));
     if (host.speed > 0) soonest = std::min(soonest, host.budget / (host.speed * host.demand));
   }
-  queue_.at(queue_.now() + Duration(static_cast<std::int64_t>(std::ceil(soonest))), *this, generation_);
+  queue_.at(queue_.now() + from_picoseconds(std::ceil(soonest)), *this, generation_);
 }
 
 }  // namespace taxon::sim

@@ -163,7 +163,8 @@ void Network::travel(Message& message) {
 }
 
 void Network::deliver(Message& message) {
-  if (message.route.receive.any() && cpu_cost(message.target) != nullptr)
+  const bool stored = message.is_put && message.route.one_host();  // by its sender
+  if (!stored && message.route.receive.any() && cpu_cost(message.target) != nullptr)
     return cpu_cost(message.target)->push(message, MessageCpuCost::End::Receiver);
   hand_over(message);
 }

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace taxon::sim {
+namespace {
+
+/// Sums of times that may be long ones.
+Duration kept(Duration sum) { return std::min(sum, ScheduleEvaluator::kNever); }
+
+}  // namespace
 
 ScheduleEvaluator::ScheduleEvaluator(const Wiring& wiring, Faults* faults)
     : wiring_(wiring), faults_(faults), links_(wiring.links().size()) {
@@ -54,12 +60,11 @@ ScheduleEvaluator::Turn ScheduleEvaluator::serve(std::int32_t wire, Duration at,
                                                  Duration overhead) {
   Wire& link = touch(static_cast<std::size_t>(wire));
   const Duration begin = std::max(at, link.free);
-  const Duration time =
-      overhead + Duration(static_cast<std::int64_t>(bytes * link.ps_per_byte * factor + 0.5));
-  link.paid = std::max(link.paid, begin - link.burst) + time;
-  link.free = std::max(link.paid, begin + overhead);
-  link.busy += time;
-  link.stays += link.free - at;
+  const Duration time = overhead + from_picoseconds(bytes * link.ps_per_byte * factor);
+  link.paid = kept(std::max(link.paid, begin - link.burst) + time);
+  link.free = kept(std::max(link.paid, begin + overhead));
+  link.busy = kept(link.busy + time);
+  link.stays = kept(link.stays + link.free - at);
   link.bytes += bytes;
   ++link.messages;
   return {begin, link.free};
@@ -152,9 +157,9 @@ Duration ScheduleEvaluator::work(int member, double flops, double bytes, Duratio
       from_seconds(std::max(flops / device.flops, bytes / wiring_.memory(rank).bandwidth()));
   if (time == Duration(0)) return at;
   Wire& lane = touch(links_ + static_cast<std::size_t>(rank.value()));
-  lane.free = std::max(at, lane.free) + time;
-  lane.busy += time;
-  lane.stays += lane.free - at;
+  lane.free = kept(std::max(at, lane.free) + time);
+  lane.busy = kept(lane.busy + time);
+  lane.stays = kept(lane.stays + lane.free - at);
   ++lane.messages;
   return lane.free;
 }
@@ -167,16 +172,21 @@ std::vector<ScheduleEvaluator::Use> ScheduleEvaluator::uses() const {
   return all;
 }
 
-void ScheduleEvaluator::repeat(const Snapshot& before, std::int64_t times, Duration period) {
+Duration ScheduleEvaluator::later(Duration at, Duration period, std::int64_t count) {
+  std::int64_t time = 0;
+  return __builtin_mul_overflow(period.count(), count, &time) ? kNever : kept(at + kept(Duration(time)));
+}
+
+void ScheduleEvaluator::repeat(const Snapshot& before, std::int64_t count, Duration period) {
   for (std::size_t i = 0; i < order_.size(); ++i) {
     const Use old = i < before.uses.size() ? before.uses[i] : Use{};
     Wire& wire = wires_[order_[i]];
-    wire.free += period * times;
-    wire.paid += period * times;
-    wire.busy += (wire.busy - old.busy) * times;
-    wire.stays += (wire.stays - old.stays) * times;
-    wire.bytes += (wire.bytes - old.bytes) * static_cast<double>(times);
-    wire.messages += (wire.messages - old.messages) * static_cast<std::uint64_t>(times);
+    wire.free = later(wire.free, period, count);
+    wire.paid = later(wire.paid, period, count);
+    wire.busy = later(wire.busy, wire.busy - old.busy, count);
+    wire.stays = later(wire.stays, wire.stays - old.stays, count);
+    wire.bytes += (wire.bytes - old.bytes) * static_cast<double>(count);
+    wire.messages += (wire.messages - old.messages) * static_cast<std::uint64_t>(count);
   }
 }
 

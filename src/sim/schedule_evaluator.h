@@ -89,10 +89,12 @@ class ScheduleEvaluator {
     std::vector<Use> uses;
   };
   Snapshot snapshot() const { return {uses()}; }
-  /// What happened since `before` happens `times` times more, each `period` after the last.
-  void repeat(const Snapshot& before, std::int64_t times, Duration period);
+  /// What happened since `before` happens `count` times more, each `period` after the last.
+  void repeat(const Snapshot& before, std::int64_t count, Duration period);
 
-  static constexpr Duration kNever = Duration::max() / 4;
+  static constexpr Duration kNever = kLongest;
+  /// So many periods after `at`; kNever where that is too long.
+  static Duration later(Duration at, Duration period, std::int64_t count);
 
  private:
   struct Wire {

@@ -1,11 +1,9 @@
 #include "sim/thread.h"
 
-#include <cmath>
-
 namespace taxon::sim {
 
 Duration Thread::from_core(Duration time) const {
-  return seat_.cores == 1 ? time : Duration(std::llround(static_cast<double>(time.count()) / seat_.cores));
+  return seat_.cores == 1 ? time : from_picoseconds(static_cast<double>(time.count()) / seat_.cores);
 }
 
 void Thread::push(ThreadUser& user) {

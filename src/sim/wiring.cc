@@ -66,11 +66,11 @@ void Wiring::add_switches(const plan::SwitchModel& model, const std::vector<plan
     }
     return sum / model.oversubscription;
   };
-  if (model.hosts_per_leaf == 0) {
+  const auto per_leaf = static_cast<std::size_t>(model.hosts_per_leaf);
+  if (per_leaf == 0 || per_leaf >= places.size()) {
     if (hosts_.size() > 1) backplane_ = add("switch", rate(0, places.size()));
     return;
   }
-  auto per_leaf = static_cast<std::size_t>(model.hosts_per_leaf);
   for (std::size_t first = 0; first < hosts_.size(); first += per_leaf) {
     const std::size_t last = std::min(first + per_leaf, places.size());
     for (std::size_t h = first; h < std::min(last, hosts_.size()); ++h)

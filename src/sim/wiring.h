@@ -30,11 +30,11 @@ class Link {
   /// The turn of a message that comes now, and is served for the time of its bytes, `factor` times as long,
   /// and for `overhead` before.
   Turn serve(Instant now, std::size_t bytes, double factor = 1, Duration overhead = Duration(0)) {
-    const Instant begin = std::max(now, free_);
+    const Instant begin = std::max(now, free_), over(kLongest);
     const Duration time = overhead + time_of(static_cast<double>(bytes) * factor);
-    paid_ = std::max(paid_, begin - burst_) + time;
-    free_ = std::max(paid_, begin + overhead);
-    busy_ += time;
+    paid_ = std::min(std::max(paid_, begin - burst_) + time, over);
+    free_ = std::min(std::max(paid_, begin + overhead), over);
+    busy_ = std::min(busy_ + time, kLongest);
     bytes_ += bytes;
     ++messages_;
     return {begin, free_};
@@ -44,7 +44,7 @@ class Link {
   void count(std::uint64_t messages, std::uint64_t bytes, Duration busy) {
     messages_ += messages;
     bytes_ += bytes;
-    busy_ += busy;
+    busy_ = std::min(busy_ + busy, kLongest);
   }
 
   const std::string& name() const { return name_; }
@@ -55,12 +55,11 @@ class Link {
   Duration burst() const { return burst_; }
   std::uint64_t messages() const { return messages_; }
   std::uint64_t bytes() const { return bytes_; }
-  Duration busy() const { return busy_; }
+  /// Until now; what is queued will be served later.
+  Duration busy(Instant now) const { return busy_ - std::max(Duration(0), free_ - now); }
 
  private:
-  Duration time_of(double bytes) const {
-    return Duration(static_cast<std::int64_t>(bytes * ps_per_byte_ + 0.5));
-  }
+  Duration time_of(double bytes) const { return from_picoseconds(bytes * ps_per_byte_); }
   std::string name_;
   double ps_per_byte_;
   std::uint32_t number_;
@@ -76,7 +75,7 @@ struct HandlingCost {
   Duration time{0};
   double ps_per_byte = 0;
   Duration of(std::size_t bytes) const {
-    return time + Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte + 0.5));
+    return time + from_picoseconds(static_cast<double>(bytes) * ps_per_byte);
   }
   bool any() const { return time > Duration(0) || ps_per_byte > 0; }
 };

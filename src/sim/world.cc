@@ -25,10 +25,10 @@ struct RankDoors {
         runtime{transport, device, recorder, carrier} {}
 };
 
-std::vector<LinkUse> links_of(const Wiring& wiring) {
+std::vector<LinkUse> links_of(const Wiring& wiring, Instant now) {
   std::vector<LinkUse> uses;
   for (const Link& link : wiring.links())
-    uses.push_back({link.name(), link.messages(), link.bytes(), link.busy()});
+    uses.push_back({link.name(), link.messages(), link.bytes(), link.busy(now)});
   return uses;
 }
 
@@ -136,8 +136,9 @@ class World::Run final : private Action {
         parts_.queue.at(kill.at, *this, kKill | static_cast<std::uint64_t>(kill.rank));
     live_ = size();
     for (std::size_t rank = 0; rank < size(); ++rank) run_rank(this, static_cast<int>(rank));
-    while (live_ > 0 && parts_.queue.step(Instant(parts_.options.limit))) continue;
-    if (live_ > 0) stuck();
+    const Instant limit(std::min(parts_.options.limit, kLongest - Duration(1)));
+    while (live_ > 0 && parts_.queue.step(limit)) continue;
+    if (live_ > 0) parts_.options.limit > kLongest && !parts_.queue.empty() ? out_of_time() : stuck();
     while (parts_.queue.step()) continue;  // what is still on its way; a late kill finds nobody
     TAXON_CHECK(live_ == 0, live_, " ranks don't end although all they wait for was cancelled");
     return finish();
@@ -283,10 +284,22 @@ class World::Run final : private Action {
     auto error = std::make_exception_ptr(
         Error(ErrorKind::Deadline,
               fmt::format("The run can never finish:\n{}", fmt::join(report_.hang->lines, "\n"))));
-    if (!report_.failure) {
-      report_.failure = error;
-      if (!report_.hang->culprits.empty()) report_.first_culprit = report_.hang->culprits.front();
-    }
+    if (!report_.failure && !report_.hang->culprits.empty())
+      report_.first_culprit = report_.hang->culprits.front();
+    give_up(error);
+  }
+
+  /// Everything that still happens does so in the last instant.
+  void out_of_time() {
+    give_up(std::make_exception_ptr(
+        Error(ErrorKind::Usage,
+              fmt::format("The run outlasts virtual time, which ends after {:.0f} days: is a figure of the "
+                          "cluster, the profile or the recipe without its unit?",
+                          to_seconds(kLongest) / 86400))));
+  }
+
+  void give_up(const std::exception_ptr& error) {
+    if (!report_.failure) report_.failure = error;
     announced_ = true;
     told_ = error;
     tell();
@@ -302,7 +315,7 @@ class World::Run final : private Action {
     report_.events = parts_.queue.events();
     report_.trace = parts_.queue.trace();
     report_.messages = parts_.network.delivered();
-    report_.links = links_of(parts_.wiring);
+    report_.links = links_of(parts_.wiring, parts_.queue.now());
     for (std::size_t rank = 0; rank < size(); ++rank) {
       const VirtualDevice& device = parts_.places[rank]->device;
       report_.ranks[rank].compute = device.busy(tensor::Stream::Compute);
@@ -338,7 +351,7 @@ comm::Runtime& World::runtime(Rank rank) {
   return parts_->places.at(static_cast<std::size_t>(rank.value()))->runtime;
 }
 data::MemoryStorage& World::storage() { return parts_->storage; }
-std::vector<LinkUse> World::links() const { return links_of(parts_->wiring); }
+std::vector<LinkUse> World::links() const { return links_of(parts_->wiring, parts_->queue.now()); }
 
 Report World::run(const RankBody& body) {
   TAXON_CHECK(!parts_->used, "a world runs once");

@@ -41,6 +41,7 @@ void Packer::tensors(const std::vector<checkpoint::LogicalTensor>& tensors) {
   for (const auto& tensor : tensors) {
     text(tensor.name);
     number(static_cast<std::int64_t>(tensor.type));
+    number(tensor.is_flags ? 1 : 0);
     number(static_cast<std::int64_t>(tensor.shape.size()));
     for (std::int64_t extent : tensor.shape) number(extent);
     bytes(tensor.bytes);
@@ -107,6 +108,9 @@ checkpoint::LogicalTensor Unpacker::tensor() {
   if (type < 0 || type > static_cast<std::int64_t>(DType::UInt8))
     throw refusal(detail::join("tensor ", tensor.name, " of type ", type));
   tensor.type = static_cast<DType>(type);
+  tensor.is_flags = number() != 0;
+  if (tensor.is_flags && tensor.type != DType::UInt8)
+    throw refusal(detail::join("tensor ", tensor.name, " of flags of type ", type));
   auto bytes_of_shape = static_cast<std::int64_t>(size_of(tensor.type));
   bool fits = true;
   for (std::int64_t axes = number(); axes > 0; --axes) {

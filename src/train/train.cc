@@ -187,9 +187,9 @@ task::Task<void> Trainer::prepare() {
   rate_.emplace(plan_.learning_rate, total_, options_.own.schedules);
   workers_ = plan::workers(plan_, present());
   shares_.emplace(ranks(), workers_);
-  replicas_ = std::make_unique<Replicas>(
-      runtime(), ranks(),
-      Replicas::Setup{state_.get(), &plan_, total_, chronicler_.log(), groups_.failures(), options_.own});
+  replicas_ = std::make_unique<Replicas>(runtime(), ranks(),
+                                         Replicas::Setup{state_.get(), &plan_, total_, chronicler_.log(),
+                                                         groups_.failures(), options_.own, &world_.observer});
   auto same = compare_weights("initial parameters");
   co_await same;
   meter_.begin_bytes();  // before workers that are faster may be served
@@ -327,7 +327,7 @@ task::Task<void> Trainer::pause() {
   if (replicas_->outer_loop()) {
     co_await replicas_->outer_loop()->arrive();
   }
-  co_await replicas_->pause();
+  co_await replicas_->pause(steps_);
 }
 
 /// Every rank comes here equally often. True when training is over.

@@ -28,6 +28,14 @@ TEST(Time, PicosecondsAddUpExactly) {
   EXPECT_GT(Duration::max(), std::chrono::hours(24 * 100));
 }
 
+TEST(Time, OfFiguresThatAreTooLargeIsTheLongest) {
+  EXPECT_EQ(from_seconds(1e30), kLongest);
+  EXPECT_EQ(from_seconds(-1e30), -kLongest);
+  EXPECT_EQ(from_picoseconds(1e300), kLongest);
+  EXPECT_EQ(from_seconds(1e6), std::chrono::seconds(1'000'000));
+  EXPECT_GT(kLongest + kLongest + kLongest + kLongest, kLongest);
+}
+
 TEST(UniqueFunction, OwnsMoveOnlyState) {
   auto value = std::make_unique<int>(41);
   UniqueFunction<int(int)> add = [value = std::move(value)](int more) { return *value + more; };

@@ -184,6 +184,15 @@ TEST(FiniteWeights, NoneIsFoundWhereNoneAre) {
   EXPECT_EQ(find_not_finite(sample_checkpoint()), std::nullopt);
 }
 
+TEST(FiniteWeights, ThoseThatAreNotTrainedDoNotCount) {
+  CrashingStorage storage;
+  Checkpoint masked = not_finite(2);
+  masked.frozen = {"fc.bias"};
+  EXPECT_EQ(find_not_finite(masked), std::nullopt);
+  save(storage, "out", masked, 1);
+  EXPECT_EQ(load_newest(storage, "out", Weights::Finite)->checkpoint.steps, 2);
+}
+
 TEST(NewestWhole, TakesThePlaceOfDamagedOnes) {
   CrashingStorage storage;
   for (std::int64_t steps : {1, 2, 3, 4}) save(storage, "out", sample_checkpoint(steps), 9);

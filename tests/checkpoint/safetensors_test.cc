@@ -55,6 +55,17 @@ TEST(Safetensors, RoundTripKeepsOrderTypesShapesBytesAndMetadata) {
   EXPECT_EQ(file, encode_safetensors(samples(), metadata)) << "equal arguments, equal bytes";
 }
 
+TEST(Safetensors, FlagsAreBytesOfATypeOfTheirOwn) {
+  std::vector<LogicalTensor> tensors = {tensor<std::uint8_t>("mask", DType::UInt8, {3}, {1, 0, 1})};
+  tensors[0].is_flags = true;
+  const auto file = encode_safetensors(tensors);
+  EXPECT_THAT(std::string(reinterpret_cast<const char*>(file.data()), file.size()),
+              HasSubstr("\"dtype\":\"BOOL\""));
+  const auto back = decode_safetensors(ConstView(file.data(), file.size()), "x");
+  expect_equal(back, tensors);
+  EXPECT_TRUE(back[0].is_flags);
+}
+
 // Computed by hand from the format's description.
 TEST(Safetensors, WritesTheseBytes) {
   auto file = encode_safetensors({tensor<std::uint8_t>("a", DType::UInt8, {2}, {0xaa, 0xbb})});

@@ -111,5 +111,27 @@ TEST(Sketch, CollidesAsRarelyAsItShould) {
   EXPECT_NEAR(met, pairs / 64.0, 5 * 18);
 }
 
+/// What lies between tensors is in no checkpoint, so nothing there may wait for its turn.
+TEST(Sketch, OfSeveralStepsMarksTensorsAlone) {
+  plan::Options options = options_of();
+  options.set("density", 0.2);
+  options.set("candidates", 1);
+  options.set("reuse", 4);
+  Coder coder(find_codec("count_sketch"), options, {{{0, 40}}, {{100, 60}}, {{300, 100}}});
+  std::vector<float> values(coder.count);
+  for (const Piece& piece : coder.pieces)
+    std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(piece.range.begin), piece.range.size, 1.0F);
+  coder.round_trip(values, Residual::Stay);
+  std::size_t marks = 0, between = 0;
+  for (std::size_t i = 0; i < coder.count; ++i) {
+    const bool lies_in_one = std::any_of(coder.pieces.begin(), coder.pieces.end(), [i](const Piece& piece) {
+      return piece.range.begin <= i && i < piece.range.end();
+    });
+    (lies_in_one ? marks : between) += coder.lasting[i] != 0;
+  }
+  EXPECT_GT(marks, 0U);
+  EXPECT_EQ(between, 0U);
+}
+
 }  // namespace
 }  // namespace taxon::codec::test

@@ -132,5 +132,17 @@ TEST(AdaptiveThreshold, IsOneForAllMembers) {
   EXPECT_EQ(exchange(1, 1), 0.5F);
 }
 
+/// What lies between tensors is in no checkpoint.
+TEST(AdaptiveThreshold, IsKeptInTensors) {
+  const std::vector<Piece> tensors = {{{0, 2}}, {{16, 184}}};
+  Coder coder(find_codec("adaptive_threshold"), adaptive_options(), tensors);
+  for (float threshold : {1.0F, 0.5F, 0.25F}) {
+    std::vector<float> values(200);
+    values[20] = 100;
+    EXPECT_EQ(sent_of(coder.round_trip(values, Residual::Stay)).threshold, threshold);
+    std::fill(coder.lasting.begin() + 2, coder.lasting.begin() + 16, 0.0F);
+  }
+}
+
 }  // namespace
 }  // namespace taxon::codec::test

@@ -204,6 +204,15 @@ TEST_F(Csv, HeadersAreAsTheOptionSays) {
   EXPECT_THAT(failure({{"header", "yes"}}), HasSubstr("/d/train.csv: has no row of numbers"));
 }
 
+TEST_F(Csv, AFaultyFirstRowIsNoHeader) {
+  for (const char* field : {"", " ", "nan", "-inf", "1e999"}) {
+    train(std::string("1,") + field + ",0\n3,4,1\n");
+    EXPECT_THAT(failure(), HasSubstr("row 1: its field 2 is \"")) << field;
+  }
+  train(",y,class\n1,2,0\n");  // as pandas writes an index
+  EXPECT_EQ(open({}).train->size(), 1);
+}
+
 TEST_F(Csv, BrokenFiles) {
   train("1,2,0\n3,\"4,1\n");
   EXPECT_THAT(failure(), HasSubstr("its quotes do not match"));

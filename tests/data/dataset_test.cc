@@ -167,6 +167,28 @@ TEST(Split, LeavesSomethingToTrainOn) {
   }
 }
 
+TEST(Split, NamesWhatLeftNothingToTrainOn) {
+  MemoryStorage storage;
+  plan::Plan plan;
+  plan.data.path = "/d";
+  plan.data.validation_share = 0.1;
+  plan.data.dataset = "faulty";
+  plan.data.faulty = plan::OnFaulty::Skip;
+  const DatasetRow rows[] = {{.name = "faulty", .open = [](const OpenContext& context) {
+                                context.faults->found("/d/x.png", "is no image");
+                                return Datasets{.train = std::make_unique<Blobs>(BlobOptions{})};
+                              }}};
+  try {
+    open_split(plan, storage, {.datasets = rows});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Data);
+    EXPECT_STREQ(
+        error.what(),
+        "data: /d has no training samples: 1 faulty sample is left out so far: /d/x.png: is no image");
+  }
+}
+
 struct Damage {
   const char* name;
   const char* message;

@@ -303,6 +303,18 @@ TEST_F(WebDataset, ShardsMayBeJoined) {
   EXPECT_FLOAT_EQ(inputs[48] * 255, 7);
 }
 
+TEST_F(WebDataset, ShardsThatAreJoinedMayUseTheSameNames) {
+  auto bytes = tar({{"a.cls", text("0")}, {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)}});
+  const auto more = tar({{"a.jpg", jpeg(plain(4, 4, 200, 0, 0), 4, 4)}, {"a.cls", text("2")}});
+  bytes.insert(bytes.end(), more.begin(), more.end());
+  put(storage_, "/d/train/0.tar", bytes);
+  storage_.remove("/d/train/1.tar");
+  const auto [inputs, labels] = test::all_of(*open_datasets(plan_, storage_).train);
+  EXPECT_THAT(labels, ElementsAre(0, 2));
+  EXPECT_FLOAT_EQ(inputs[0] * 255, 5);
+  EXPECT_NEAR(inputs[48] * 255, 200, 3);
+}
+
 TEST_F(WebDataset, WhatIsNoTarArchive) {
   put(storage_, "/d/train/1.tar", std::vector<std::byte>(3000, std::byte{0x1f}));
   EXPECT_THAT(failure_of(plan_, storage_), HasSubstr("/d/train/1.tar: is no tar archive"));

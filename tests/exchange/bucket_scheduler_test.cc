@@ -61,6 +61,44 @@ TEST(BucketScheduler, KeysComeBeforeIndices) {
   EXPECT_EQ(log, (std::vector<std::string>{"+0", "-0", "+3", "-3", "+1", "-1", "+2", "-2"}));
 }
 
+/// Sends one message after the other, as a ring does.
+task::Task<void> send(BucketScheduler* lane, int index, int messages, comm::Runtime* runtime,
+                      std::vector<std::string>* log) {
+  auto enter = lane->enter(index, "test");
+  BucketScheduler::Admission turn = co_await enter;
+  for (int message = 0; message < messages; ++message) {
+    if (!turn.is_next()) {
+      co_await turn.turn();
+    }
+    log->push_back(std::to_string(index) + "." + std::to_string(message));
+    task::Yield others(runtime->executor());
+    co_await others;
+  }
+}
+
+task::Task<void> send_all(net::Transport* transport, std::vector<int> keys, std::vector<std::string>* log) {
+  Rig rig(*transport);
+  BucketScheduler lane(rig.runtime, 3);
+  lane.begin(keys);
+  task::Scope scope(rig.runtime.pending());
+  for (int index = static_cast<int>(keys.size()) - 1; index >= 0; --index)
+    scope.spawn(send(&lane, index, index == 0 ? 3 : 2, &rig.runtime, log));
+  co_await scope.join();
+}
+
+TEST(BucketScheduler, OfThoseThatAreOvertakenOneSendsOn) {
+  std::vector<std::string> log;
+  test::run_ranks(1, [&](net::Transport& t) { return send_all(&t, {0, 1, 1, 1}, &log); });
+  EXPECT_EQ(log, (std::vector<std::string>{"3.0", "2.0", "1.0", "0.0",  // before the first came
+                                           "1.1", "0.1", "2.1", "0.2", "3.1"}));
+}
+
+TEST(BucketScheduler, EqualKeysSendAsTheyCome) {
+  std::vector<std::string> log;
+  test::run_ranks(1, [&](net::Transport& t) { return send_all(&t, {0, 0, 0, 0}, &log); });
+  EXPECT_EQ(log, (std::vector<std::string>{"3.0", "2.0", "1.0", "0.0", "3.1", "2.1", "1.1", "0.1", "0.2"}));
+}
+
 task::Task<void> fail_inside(net::Transport* transport, std::vector<std::string>* log) {
   Rig rig(*transport);
   BucketScheduler lane(rig.runtime, 1);

@@ -29,7 +29,7 @@ constexpr TopologyRow kTopologies[] = {
      [](const plan::LevelPlan&, const Extensions&) { return Scheduling::Free; }},
     {"sharded", unmade<Topology>, net::Operation::User, net::Operation::User,
      [](std::size_t count, int) { return count; }, nullptr}};
-constexpr GraphRow kGraphs[] = {{"star", nobody}};
+constexpr GraphRow kGraphs[] = {{"star", nobody}, {"wheel", nobody, true}};
 constexpr optim::OuterRow kOuter[] = {{"frozen", "nothing moves", unmade<optim::OuterRule>, 0}};
 constexpr optim::LateRow kLate[] = {
     {"forgotten", "late gradients count nothing", optim::LateRow::Corrects::Gradients, true, nullptr}};
@@ -118,7 +118,8 @@ TEST(Extensions, OfServersSayWhetherWorkersKeepStep) {
 
 TEST(Extensions, AreKnownToTheLegalityTable) {
   const plan::Catalogue known = catalogue(kOwn);
-  EXPECT_THAT(known.graphs, Contains("star"));
+  EXPECT_FALSE(known.find_graph("star")->balanced);
+  EXPECT_TRUE(known.find_graph("wheel")->balanced && known.find_graph("ring")->balanced);
   EXPECT_TRUE(known.find_outer("frozen"));
   EXPECT_TRUE(known.find_rule("lion"));
   EXPECT_EQ(known.topologies.front().name, "silent");
@@ -130,6 +131,23 @@ TEST(Extensions, AreKnownToTheLegalityTable) {
   EXPECT_THAT(known.find_topology("all_reduce")->collectives, Contains("free"));
   EXPECT_EQ(known.find_topology("all_reduce")->collectives.size(),
             catalogue().find_topology("all_reduce")->collectives.size() + 1);
+}
+
+TEST(Extensions, OfGraphsSayWhetherReplicasInnerStateCanMix) {
+  const plan::Catalogue known = catalogue(kOwn);
+  auto problems = [&](std::string graph) {
+    plan::Plan plan;
+    plan.batch.global = 8;
+    plan.length.steps = 1;
+    plan.exchange.levels = {{.topology = "gossip",
+                             .graph = std::move(graph),
+                             .rule = "average",
+                             .inner_state = plan::InnerState::Average}};
+    return plan::check_plan(plan, 2, known);
+  };
+  ASSERT_EQ(problems("star").size(), 1u);
+  EXPECT_THAT(problems("star")[0].sentence, HasSubstr("graph is star, inner_state is average"));
+  EXPECT_TRUE(problems("wheel").empty());
 }
 
 /// Every member of every table that is called without a look is asked for, by the rows' names.

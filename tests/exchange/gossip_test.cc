@@ -37,6 +37,8 @@ TEST_P(Graph, KeepsTheMeanWhereItIsBalancedAndAgreesOnItsEdges) {
         sent += at.to.size();
         heard += at.from.size();
         balanced = balanced && at.to.size() == at.from.size();
+        for (int to : at.to)
+          balanced = balanced && GetParam().at(to, size, round, 7).to.size() == at.to.size();
         for (int to : at.to) {
           EXPECT_NE(to, i);
           auto from = GetParam().at(to, size, round, 7).from;
@@ -44,7 +46,7 @@ TEST_P(Graph, KeepsTheMeanWhereItIsBalancedAndAgreesOnItsEdges) {
         }
       }
       EXPECT_EQ(sent, heard);
-      EXPECT_TRUE(balanced || GetParam().name == "push") << size << " " << round;
+      EXPECT_TRUE(balanced || !GetParam().balanced) << size << " " << round;
       for (std::size_t j = 0; j < shares.size(); ++j) {
         double column = 0, row_sum = 0;
         for (const auto& row : shares) column += row[j];
@@ -80,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Graphs, Graph, ::testing::ValuesIn(graph_table().begin(
 struct Mixing {
   int ranks = 1, rounds = 0;
   plan::LevelPlan level;
+  std::span<const GraphRow> graphs = {};
   std::vector<double> values, weights;  // [rank], afterwards
 };
 
@@ -93,7 +96,9 @@ task::Task<void> mix(Mixing* mixing, net::Transport* transport) {
   comm::Communicator all(runtime, "data", everybody);
   auto establish = all.establish();
   co_await establish;
-  auto gossip = find_topology("gossip").make(all, {.level = mixing->level, .seed = 5});
+  auto gossip =
+      find_topology("gossip").make(all, {.level = mixing->level, .seed = 5, .graphs = mixing->graphs});
+  EXPECT_EQ(gossip->stateful() == nullptr, find_graph(mixing->level.graph, mixing->graphs).balanced);
   constexpr Range kRange{16, 1000};
   tensor::Arena arena(*transport, DType::Float64, 1040);
   const auto rank = static_cast<std::size_t>(transport->rank().value());
@@ -146,6 +151,44 @@ TEST(Gossip, WeightsSumToTheNumberOfRanksAndTheWeightedMeanStays) {
       EXPECT_NEAR(mass, ranks, 1e-12) << graph.name << " " << ranks;
       EXPECT_NEAR(sum, expected, 1e-9) << graph.name << " " << ranks;
     }
+}
+
+/// Everybody talks to member 0.
+Neighbours star(int member, int size, std::int64_t, std::uint64_t) {
+  if (member > 0) return {{0}, {0}};
+  Neighbours all;
+  for (int other = 1; other < size; ++other) all.to.push_back(other);
+  return {all.to, all.to};
+}
+
+/// Members hear from as many as they send to, and yet their weights differ.
+TEST(Gossip, AStarKeepsTheWeightedMeanAndMayNotSayThatItIsBalanced) {
+  constexpr GraphRow kStar[] = {{"star", star}}, kBalanced[] = {{"star", star, true}};
+  Mixing mixing{.ranks = 4, .rounds = 7, .graphs = kStar};
+  mixing.level.graph = "star";
+  run(&mixing);
+  double mass = 0, sum = 0;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    mass += mixing.weights[rank];
+    sum += mixing.weights[rank] * mixing.values[rank];
+  }
+  EXPECT_NEAR(mass, 4, 1e-12);
+  EXPECT_NEAR(sum, 0 + 1 + 4 + 9, 1e-9);
+  EXPECT_GT(mixing.weights[0], 1.1);
+  mixing.graphs = kBalanced;
+  mixing.rounds = 1;
+  EXPECT_THROW(run(&mixing), Error);
+}
+
+/// A group's every member would ask for every other's neighbours.
+TEST(Gossip, AsksNothingOfAGraphBeforeItsFirstRound) {
+  constexpr GraphRow kUnasked[] = {{"unasked", [](int, int, std::int64_t, std::uint64_t) -> Neighbours {
+                                      ADD_FAILURE();
+                                      return {};
+                                    }}};
+  Mixing mixing{.ranks = 2, .graphs = kUnasked};
+  mixing.level.graph = "unasked";
+  run(&mixing);
 }
 
 /// Blot et al.: who sends keeps half of its weight, and who hears has the weighted mean.

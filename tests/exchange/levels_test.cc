@@ -140,6 +140,22 @@ TEST(Resolve, RefusesACollectiveOfSharedMemoryForTheWiresOfACodec) {
   resolve_exchange(plan, std::vector<LevelShape>{{4, true}});
 }
 
+TEST(Resolve, RefusesACodecForMoreValuesThanItsWiresName) {
+  auto resolve = [](const char* codec, std::int64_t values) {
+    plan::Plan plan;
+    plan.exchange.levels[0].codec.name = codec;
+    plan.resolved.buckets.push_back({.parameters = {"w"}, .bytes = 4 * values});
+    resolve_exchange(plan, std::vector<LevelShape>{{4, false}});
+  };
+  const std::int64_t words = std::int64_t{1} << 31, places = std::int64_t{1} << 32;
+  for (const char* codec : {"threshold", "adaptive_threshold"}) {
+    EXPECT_THROW(resolve(codec, words), Error) << codec;
+    resolve(codec, words - 64);
+  }
+  EXPECT_THROW(resolve("top_k", places), Error);
+  resolve("top_k", words);
+}
+
 /// Of as few values as the codec leaves as they are.
 TEST(BytesSent, OfALevelWithACodecFollowTheCollectiveThatItNames) {
   const comm::CollectiveRow own[] = {{net::Operation::AllReduce, "own",

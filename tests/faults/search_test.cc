@@ -139,6 +139,20 @@ TEST_F(FaultSearch, AChangedMeetingIsFoundWhereNobodyKnowsWhatTheWeightsShouldBe
   }
 }
 
+/// Pushes leave members with weights of their own, and keep the weighted mean alone.
+TEST_F(FaultSearch, PushesMayMoveTheSumOfReplicas) {
+  data::MemoryStorage storage;
+  faults::RunSetup setup;
+  setup.plan =
+      plan::override_plan(job_.recipe, {"exchange.levels=[{topology: gossip, rule: average, graph: push}]",
+                                        "optimiser.rule=sgd", "checkpoint.every_steps=3"});
+  setup.cluster = faults::make_cluster({3, "separate hosts", {}});
+  setup.ranks = 3;
+  setup.storage = &storage;
+  const auto seen = faults::perform(job_, setup);
+  EXPECT_EQ(faults::check_sums(setup.plan, seen, storage).value_or("well"), "well");
+}
+
 struct Loss {
   const char* name;
   const char* levels;

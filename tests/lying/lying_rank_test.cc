@@ -272,6 +272,7 @@ TEST(ToldTensors, AreOnesThatAFileCanHold) {
                                         {with([](Tensor& tensor) {
                                           tensor.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
                                         })},
+                                        {with([](Tensor& tensor) { tensor.is_flags = true; })},
                                         {with([](Tensor& tensor) { tensor.name = "\xff"; })},
                                         {with([](Tensor& tensor) { tensor.name = "a\nb"; })}}) {
     train::Packer packer;

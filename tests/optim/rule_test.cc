@@ -140,6 +140,29 @@ TEST_P(Rules, ShowTheirWholeState) {
 INSTANTIATE_TEST_SUITE_P(Table, Rules,
                          ::testing::Values("sgd", "sign", "momentum", "nesterov", "adamw", "adagrad"));
 
+/// A bias correction counts from there, in that run of the state alone.
+TEST(AdamW, BeginsAnewWhereItsStateIsZero) {
+  plan::OptimiserPlan plan;
+  plan.rule = "adamw";
+  const Range anew{16, 20};
+  auto run = [&](std::int64_t from, bool told) {
+    auto rule = row("adamw").make(plan, {DType::Float64, kSize, {}});
+    if (told) rule->set_zero_at(anew, from);
+    Arena weights(DType::Float64, kSize), sum(DType::Float64, kSize);
+    for (std::int64_t step = 0; step < 3; ++step) {
+      fill<double>(sum, static_cast<std::uint64_t>(step) + 1);
+      for (Range range : {Range{0, 16}, anew, Range{36, kSize - 36}})
+        rule->update(weights, sum, UpdateRange::same(range), {from + step, 0, 0.1, 1});
+    }
+    auto values = weights.values<double>({0, kSize});
+    return std::vector<double>(values.begin(), values.end());
+  };
+  const auto fresh = run(0, false), late = run(1000, false), told = run(1000, true);
+  for (std::size_t i = 0; i < kSize; ++i)
+    EXPECT_EQ(told[i], anew.begin <= i && i < anew.end() ? fresh[i] : late[i]) << i;
+  EXPECT_NE(fresh[20], late[20]);
+}
+
 /// Members hand in what adds up to the first moment, as if one had had all gradients.
 TEST(FrozenAdamW, FollowsTheReferenceFromWhatMembersHandIn) {
   plan::OptimiserPlan plan;

@@ -20,6 +20,17 @@ TEST(Pipeline, OfOneStageTakesTheNetworksTime) {
   EXPECT_GE(pipeline.timeline.ranks[0].peak_bytes, 3 * 4.0 * static_cast<double>(parameters(vgg)));
 }
 
+TEST(Pipeline, SendsWhatPoolingLeaves) {
+  const Network vgg = make_network(find_network("vgg-a"));
+  const PipelineInput input{.batch = 1, .flops = 1e12};
+  const std::vector<SegmentCost> segments = segments_of(vgg, input, 1);
+  for (std::size_t i = 0; i + 1 < segments.size(); ++i)
+    EXPECT_EQ(segments[i].output_bytes, 4.0 * static_cast<double>(vgg.layers[i + 1].exchanged)) << i;
+  EXPECT_EQ(4 * segments[3].output_bytes, segments[3].activation_bytes);  // conv4
+  const std::vector<SegmentCost> blocks = segments_of(make_network(find_network("gpt")), input, 1);
+  EXPECT_EQ(blocks[1].output_bytes, blocks[1].activation_bytes);  // attention names no input
+}
+
 TEST(Pipeline, IsFasterTheMoreStagesThereAre) {
   const Network gpt = make_network(find_network("gpt"));
   const PipelineInput input{.batch = 32, .flops = 1e13, .bandwidth = 1e10};

@@ -114,13 +114,25 @@ faults: [{kind: kill}, {kind: slow_link, host: a}, {kind: explode}, {kind: cut_l
 
 TEST(Cluster, AMissingUnitIsNoticed) {
   const std::string problems = cluster_problems(R"(hosts:
-  - {name: a, count: 2, device: {flops: 15, memory_bandwidth: 1 GB/s}, network: {bandwidth: 10}}
+  - {name: a, count: 2, device: {flops: 15, memory_bandwidth: 1 GB/s}, network: {bandwidth: 10, send_speed: 1, receive_speed: 2}}
 faults: [{kind: slow_link, host: a0, factor: 2, until: 1e9 s}]
 )");
   EXPECT_THAT(problems,
               HasSubstr("hosts[0].device.flops is 15 a second, which no machine is: is its unit missing"));
   EXPECT_THAT(problems, HasSubstr("hosts[0].network.bandwidth is 10 a second"));
+  EXPECT_THAT(problems, HasSubstr("hosts[0].network.send_speed is 1 a second"));
+  EXPECT_THAT(problems, HasSubstr("hosts[0].network.receive_speed is 2 a second"));
   EXPECT_THAT(problems, HasSubstr("faults[0].until must be"));
+}
+
+TEST(Cluster, HasNoMoreRanksThanNumbersOfThem) {
+  ClusterModel cluster = parse_cluster(kSoundCluster, "c.yaml");
+  cluster.hosts[0].count = 1 << 10;
+  cluster.hosts[0].devices = 1 << 21;
+  EXPECT_THAT(cluster_problems(cluster),
+              testing::ElementsAre(HasSubstr("they hold 2147483648 ranks, but ranks are numbered up to")));
+  EXPECT_GT(capacity(cluster), 0);
+  EXPECT_GT(expand_hosts(cluster).back().first_rank, 0);
 }
 
 TEST(Cluster, AnEmptyFileIsNoCluster) {

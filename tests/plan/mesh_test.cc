@@ -39,5 +39,12 @@ TEST(Mesh, ServersStandBehindWorkersOnTheAxisOfData) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(position_of(mesh, 3, Rank(rank)).data, rank);
 }
 
+TEST(Mesh, OfMoreRanksThanThereAreHoldsNoReplica) {
+  Plan plan;
+  plan.mesh = {.pipeline = 1 << 16, .tensor = 1 << 16};
+  EXPECT_GT(ranks_of_replica(plan.mesh), 1 << 20);
+  EXPECT_EQ(workers(plan, 2), 1);
+}
+
 }  // namespace
 }  // namespace taxon::plan

@@ -52,7 +52,7 @@ inline plan::Catalogue catalogue() {
                        {.name = "blobs"},
                        {.name = "table", .options = plan::option_keys<SampleOptions>()}},
           .transports = {"tcp", "shm"},
-          .graphs = {"ring", "exponential"},
+          .graphs = {{.name = "ring"}, {.name = "exponential"}},
           .transforms = {{.name = "flip"}, {.name = "crop", .options = plan::option_keys<SampleOptions>()}},
           .schedules = {{.name = "constant"}, {.name = "step"}, {.name = "cosine"}},
           .pipelines = {{.name = "1f1b", .problems = too_few_micro_batches},

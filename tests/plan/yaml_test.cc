@@ -354,6 +354,13 @@ TEST_F(RowOptions, SurviveWritingAndReading) {
   EXPECT_EQ(parse_plan(write_plan(plan), "w"), plan);
 }
 
+TEST_F(RowOptions, OfAScheduleOfStagesAreSpelledOut) {
+  Catalogue known = test::catalogue();
+  known.pipelines.push_back({.name = "wave", .options = option_keys<test::SampleOptions>()});
+  const Plan given = parse_plan("pipeline: {schedule: wave, bits: 4, density: 0.01}", "r.yaml", {}, &known);
+  EXPECT_EQ(parse_plan("pipeline: {schedule: wave}", "r.yaml", {}, &known), given);
+}
+
 TEST(DataKeys, AreThoseOfTheDataSetAndItsTransforms) {
   const Catalogue known = test::catalogue();
   auto read = [&](const std::string& data) {

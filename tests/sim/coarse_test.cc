@@ -203,6 +203,17 @@ TEST(Coarse, SeveralShareLinksLikeQueues) {
   expect_same_time(flat, 16, {&halving, {16'000'000, 2'000'000, 300'000}, {}}, 0.05);
 }
 
+TEST(Coarse, SeveralShareTheSlowestOfUnequalLinks) {
+  plan::ClusterModel cluster = busy_hosts("unequal", 3, 1);
+  cluster.hosts.push_back(busy_hosts("slow", 1, 1).hosts[0]);
+  cluster.hosts[1].name = "slow";
+  cluster.hosts[1].network.bandwidth /= 10;
+  const auto& ring = comm::find_row(net::Operation::AllReduce, "ring");
+  // Coarse shares from the beginning to the end: what ends first in Timing ends a little later here.
+  for (std::size_t rings : {1u, 2u, 4u, 8u})
+    expect_same_time(cluster, 4, {&ring, std::vector<std::size_t>(rings, 4'000'000), {}}, 0.1);
+}
+
 TEST(Coarse, CountsWhatPassesLinksAndLanes) {
   const plan::ClusterModel cluster = busy_hosts("dense", 3, 4);
   for (const CollectiveRow* row : test::all_rows()) {

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "comm/collectives.h"
+#include "sim/rows.h"
 #include "sim/world.h"
 #include "support/clusters.h"
+#include "support/errors.h"
 #include "task/scope.h"
 
 namespace taxon::sim {
@@ -129,6 +131,51 @@ TEST(VirtualDevice, StragglersTakeLonger) {
   auto ends = run(cluster, {loads, loads});
   EXPECT_THAT(ends[0], ElementsAre(milliseconds(2), milliseconds(4)));
   EXPECT_THAT(ends[1], ElementsAre(milliseconds(2), milliseconds(8)));
+}
+
+/// The longest slowdown of the slowest device, for whom cores are modelled or not.
+TEST(VirtualDevice, WhatOutlastsVirtualTimeIsSaidToDoSo) {
+  for (double cores : {0.0, 0.25})
+    for (auto carry : {Collectives::StepByStep, Collectives::Coarse}) {
+      plan::ClusterModel cluster = test::separate_hosts(2);
+      cluster.hosts[0].device = {.flops = 1e6, .memory_bandwidth = 1e3};
+      cluster.hosts[0].network.bandwidth = 1e3;
+      cluster.hosts[0].cores = cores;
+      cluster.stragglers = {{.rank = 1, .slowdown = 1e9}};
+      cluster.faults = {{.kind = plan::FaultKind::SlowLink, .host = "host0", .factor = 1e9}};
+      World world(cluster, 2, {.fidelity = Fidelity::Timing, .collectives = carry});
+      Ends ends(2);
+      const Report report = world.run([&](comm::Runtime& doors) {
+        auto both = [](comm::Runtime& doors, Ends& ends) -> Task<void> {
+          auto sums = sum_steps(doors, 3, 400'000);
+          co_await sums;
+          auto kernel = work(doors, {Stream::Compute, 1e12}, ends, 0);
+          co_await kernel;
+        };
+        return both(doors, ends);
+      });
+      EXPECT_EQ(test::kind_of(report.failure), ErrorKind::Usage);
+      EXPECT_THAT(test::message_of(report.failure), testing::HasSubstr("outlasts virtual time"));
+      EXPECT_FALSE(report.hang);
+      for (const LinkUse& link : report.links) {
+        EXPECT_GE(link.busy, Duration(0));
+        EXPECT_LE(link.busy, kLongest);
+      }
+      for (const RankUse& rank : report.ranks) EXPECT_LE(rank.end, EventQueue::kEnd);
+    }
+}
+
+TEST(VirtualDevice, AKernelThatOutlastsVirtualTimeEnds) {
+  for (double cores : {0.0, 0.25}) {
+    plan::ClusterModel cluster = slow_host(1, cores);
+    cluster.stragglers = {{.rank = 0, .slowdown = 1e9}};
+    World world(cluster, 1, {});
+    Ends ends(1);
+    const Report report = world.run([&](comm::Runtime& doors) {
+      return work(doors, {Stream::Compute, 1e15}, ends, 0);
+    });
+    EXPECT_EQ(test::kind_of(report.failure), ErrorKind::Usage);
+  }
 }
 
 TEST(VirtualDevice, RandomStragglersFollowTheSeed) {

@@ -47,6 +47,16 @@ TEST(EventQueue, WhatIsPastCountsAsNow) {
   EXPECT_EQ(recorder.seen.back().first, Duration(100));
 }
 
+TEST(EventQueue, WhatIsLaterThanTimeIsDueAtItsEnd) {
+  EventQueue queue;
+  Recorder recorder(queue);
+  queue.at(Instant::max(), recorder, 1);
+  queue.at(Instant(kLongest), recorder, 2);
+  EXPECT_FALSE(queue.step(EventQueue::kEnd - Duration(1)));
+  while (queue.step()) continue;
+  EXPECT_EQ(recorder.seen, (std::vector<std::pair<Duration, std::uint64_t>>{{kLongest, 1}, {kLongest, 2}}));
+}
+
 TEST(EventQueue, StopsAtTheLimit) {
   EventQueue queue;
   Recorder recorder(queue);

@@ -3,6 +3,7 @@
 
 #include "comm/collectives.h"
 #include "net/transport.h"
+#include "sim/wiring.h"
 #include "sim/world.h"
 #include "support/clusters.h"
 #include "tensor/arena.h"
@@ -74,6 +75,14 @@ TEST(Links, AMessagePaysOverheadLatencyAndBytes) {
   EXPECT_EQ(report.links[0].busy, microseconds(102));
   EXPECT_EQ(report.links[3].name, "host1 network in");
   EXPECT_EQ(report.links[3].bytes, kSize);
+}
+
+TEST(Links, AreBusyWithWhatTheyHaveServed) {
+  Link link("link", 1e9, 0, 0);
+  for (int i = 0; i < 3; ++i) link.serve(Instant(), kSize);
+  EXPECT_EQ(link.busy(Instant()), Duration(0));
+  EXPECT_EQ(link.busy(Instant(microseconds(150))), microseconds(150));
+  EXPECT_EQ(link.busy(Instant(microseconds(900))), microseconds(300));
 }
 
 TEST(Links, AnEmptyMessagePaysOverheadAndLatency) {
@@ -162,6 +171,8 @@ TEST(Links, AnOversubscribedSwitchIsShared) {
   EXPECT_EQ(run(cluster, ranks).received[3][0], microseconds(210));
   std::vector<Traffic> within{{.to = {Rank(1)}}, {.from = {Rank(0)}}, {.to = {Rank(3)}}, {.from = {Rank(2)}}};
   EXPECT_EQ(run(cluster, within).received[3][0], microseconds(110));
+  cluster.network_switch = {.hosts_per_leaf = 4, .oversubscription = 4};  // one leaf: the switch itself
+  EXPECT_EQ(run(cluster, ranks).received[3][0], microseconds(210));
 }
 
 TEST(Links, ASwitchIsThatOfAllHostsThatItJoins) {

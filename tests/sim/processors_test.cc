@@ -185,6 +185,28 @@ TEST(Handling, IsTimeOfAWholeCore) {
   EXPECT_EQ(run(cluster).received, microseconds(2 * 103 + 110 + 2 * 54));
 }
 
+/// Rank 0 raises a signal of rank 1.
+Task<void> signal(comm::Runtime& doors, Duration& seen) {
+  if (doors.rank() == Rank(0)) {
+    net::PutOp put(doors.transport, {}, nullptr, 0, {Rank(1), 0}, 1);
+    co_await put;
+    co_return;
+  }
+  net::AwaitSignalOp wait(doors.transport, Rank(0), net::Tag{}, 0, 1);
+  co_await wait;
+  seen = doors.executor().now() - Instant();
+}
+
+TEST(Handling, OfAPutInsideAHostIsItsSendersAlone) {
+  plan::ClusterModel cluster = test::one_host(2);
+  cluster.hosts[0].inside.send_time = 3e-6;
+  cluster.hosts[0].inside.receive_time = 5e-3;
+  World world(cluster, 2);
+  Duration seen{0};
+  EXPECT_FALSE(world.run([&](comm::Runtime& doors) { return signal(doors, seen); }).failure);
+  EXPECT_EQ(seen, microseconds(3 + 1));
+}
+
 TEST(Handling, StandsStillWithoutQuota) {
   plan::ClusterModel cluster = handling_hosts();
   cluster.hosts[0].cores = 0.01;

@@ -114,7 +114,7 @@ using Sums = std::map<std::string, std::vector<double>>;
 void add_kept(const std::vector<checkpoint::LogicalTensor>& tensors, Sums* sums) {
   for (const auto& tensor : tensors) {
     if (!tensor.name.starts_with("level ") && !tensor.name.starts_with("meets level 0 errors/")) continue;
-    if (tensor.name.starts_with("level 0 estimate/")) continue;  // all ranks have it alike
+    if (tensor.name.starts_with("level 0 sum of estimates/")) continue;  // all ranks have it alike
     auto values = as_span<float>(ConstView(tensor.bytes.data(), tensor.bytes.size()));
     auto& sum = (*sums)[tensor.name];
     sum.resize(values.size());

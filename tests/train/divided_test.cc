@@ -6,6 +6,7 @@
 #include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
 #include "support/errors.h"
+#include "train/bytes.h"
 #include "train/start/parts.h"
 #include "train/toy_job.h"
 
@@ -260,6 +261,13 @@ TEST(TensorParts, AreCutAndJoinedAlongAnyDimensionInBlocks) {
       for (const auto& part : parts) all.push_back(&part);
       EXPECT_EQ(train::join_tensor(all, split, blocks).bytes, whole.bytes) << split << " " << blocks;
     }
+  const checkpoint::LogicalTensor flags{"m", DType::UInt8, {2}, std::vector<std::byte>(2), true};
+  const auto half = train::cut_tensor(flags, 0, 1, 2, 0);
+  EXPECT_TRUE(half.is_flags && train::join_tensor({&half, &half}, 0, 1).is_flags);
+  train::Packer packer;
+  packer.tensors({flags});
+  const auto packed = packer.take();
+  EXPECT_TRUE(train::Unpacker(packed, Rank(0)).tensors()[0].is_flags);
   // Of three blocks of four the second member has the second half of each.
   const auto part = train::cut_tensor(whole, 1, 3, 2, 1);
   EXPECT_EQ(part.shape, (std::vector<std::int64_t>{2, 6, 4}));

@@ -60,6 +60,30 @@ TEST_F(TrainMeeting, MomentumOverRoundsChangesTheTrajectory) {
   }
 }
 
+/// Its first step from a state of zero is as long as the rate in every direction, whenever it comes.
+TEST_F(TrainMeeting, AdamwThatIsResetAfterEveryStepFollowsTheSign) {
+  auto by = [this](plan::LevelPlan level, const char* rule) {
+    plan::Plan plan = apart(std::move(level), rule);
+    plan.learning_rate.base = 0.001;  // gradients keep their signs
+    plan.length.steps = 10;
+    return parameters(1, plan);
+  };
+  plan::LevelPlan level = meets("average", 1);
+  level.inner_state = plan::InnerState::Reset;
+  EXPECT_LT(relative_distance(by({}, "sign"), by(level, "adamw")), 1e-6);
+}
+
+TEST_F(TrainMeeting, AdamwThatIsResetContinuesBitForBit) {
+  plan::LevelPlan level = meets("average", 5);
+  level.inner_state = plan::InnerState::Reset;
+  const plan::Plan plan = apart(level, "adamw");
+  const auto whole = run_training(job(4, plan));
+  data::MemoryStorage storage;
+  run_training(stopping(job(4, plan), 13, &storage));
+  EXPECT_EQ(run_training(going_on(job(4, plan), &storage)).outcomes[0].parameter_hash,
+            whole.outcomes[0].parameter_hash);
+}
+
 /// Gaia's filter without a threshold.
 TEST_F(TrainMeeting, WhereAllIsSignificantReplicasAreAveraged) {
   plan::LevelPlan level = meets("average", 3, "significant");

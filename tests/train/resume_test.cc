@@ -168,6 +168,12 @@ TEST_F(Resume, MayChangeWhetherReplicasAreEqual) {
     const auto result = run_training(going_on(job(4, after), &storage));
     EXPECT_EQ(result.outcomes[0].end, train::Outcome::End::Complete);
     EXPECT_GE(result.recorders[0].info.start_step, 12);
+    const bool takes_over = exchange::replicas_are_equal(before.exchange.levels) &&
+                            !exchange::served_level(after.exchange.levels);
+    const std::int64_t begun = takes_over ? 0 : result.recorders[0].info.start_step;
+    EXPECT_EQ(result.recorders[0].info.plan.resolved.optimiser_begun, begun);
+    EXPECT_EQ(run_training(going_on(job(4, after), &storage)).recorders[0].info.plan.resolved.optimiser_begun,
+              begun);
     EXPECT_LT(result.recorders[0].steps.front().loss, 1.5 * reached);
     EXPECT_EQ(result.outcomes[3].parameter_hash, result.outcomes[0].parameter_hash);
   }

@@ -26,5 +26,29 @@ TEST(NamedBuffers, LeaveOutWhatIsNoPartOfTheModelsState) {
   EXPECT_THAT(floats(1), ElementsAre(6)) << "values of the one that is left out are passed over";
 }
 
+TEST(NamedBuffers, HaveTheirTypes) {
+  model::ModelSpec spec;
+  spec.buffers = {{.name = "seen", .shape = {}, .type = DType::Int64},
+                  {.name = "exact", .shape = {}, .type = DType::Float64},
+                  {.name = "place", .shape = {}, .type = DType::Int32},
+                  {.name = "byte", .shape = {}, .type = DType::UInt8},
+                  {.name = "mask", .shape = {2}, .type = DType::UInt8, .is_flags = true}};
+  const std::vector<double> values = {0x1p40 + 1, 0.1, -7, 255, 1, 0};
+  const auto tensors = named_buffers(spec, values);
+  const auto found = [&]<class T>(std::size_t i, T) {
+    const auto span = as_span<T>(ConstView(tensors[i].bytes.data(), tensors[i].bytes.size()));
+    return std::vector<T>(span.begin(), span.end());
+  };
+  EXPECT_THAT(found(0, std::int64_t{}), ElementsAre((std::int64_t{1} << 40) + 1));
+  EXPECT_THAT(found(1, double{}), ElementsAre(0.1));
+  EXPECT_THAT(found(2, std::int32_t{}), ElementsAre(-7));
+  EXPECT_THAT(found(3, std::uint8_t{}), ElementsAre(255));
+  EXPECT_THAT(found(4, std::uint8_t{}), ElementsAre(1, 0));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(tensors[i].type, spec.buffers[i].type);
+    EXPECT_EQ(tensors[i].is_flags, spec.buffers[i].is_flags);
+  }
+}
+
 }  // namespace
 }  // namespace taxon::train

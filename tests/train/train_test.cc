@@ -131,6 +131,24 @@ TEST_F(Train, AFrozenParameterStaysAndIsNotSent) {
     for (const auto& name : bucket.parameters) EXPECT_NE(name, "hidden.bias");
 }
 
+TEST_F(Train, AFrozenParameterMayBeInfinite) {
+  auto plan = toy_plan();
+  plan.model.frozen = {"hidden.b*"};
+  auto masked = job(2, plan);
+  masked.make_model = [make = masked.make_model](int rank) {
+    auto model = make(rank);
+    auto values = model->parameters();
+    values[kHidden * kInputs] = -std::numeric_limits<double>::infinity();  // behind hidden.weight
+    model->set_parameters(values);
+    return model;
+  };
+  data::MemoryStorage storage;
+  masked.storage = &storage;
+  masked.out = "run";
+  EXPECT_EQ(run_training(masked).outcomes[0].end, train::Outcome::End::Complete);
+  EXPECT_TRUE(checkpoint::load_newest(storage, "run", checkpoint::Weights::Finite));
+}
+
 TEST_F(Train, AnInterruptedRunContinuesBitForBit) {
   for (const char* rule : {"momentum", "adamw"}) {
     plan::Plan plan = toy_plan(DType::Float32);
@@ -195,7 +213,7 @@ TEST_F(Train, ResumingWithoutACheckpointStartsFreshAndSaysSo) {
   EXPECT_TRUE(storage.exists("run/model.safetensors"));
 }
 
-class ThrowsAtStep final : public model::Model {
+class ThrowsAtStep : public model::Model {
  public:
   ThrowsAtStep(std::unique_ptr<model::Model> inner, int step) : inner_(std::move(inner)), left_(step) {}
   const model::ModelSpec& spec() const override { return inner_->spec(); }
@@ -241,6 +259,30 @@ TEST_F(Train, AFailureOfOneRankUnwindsAll) {
       EXPECT_EQ(error.kind(), ErrorKind::Data);
     }
   }
+}
+
+class TakesFew final : public ThrowsAtStep {
+ public:
+  static constexpr std::int64_t kMost = 8;
+  explicit TakesFew(std::unique_ptr<model::Model> inner)
+      : ThrowsAtStep(std::move(inner), /*step=*/0), spec_(ThrowsAtStep::spec()) {
+    spec_.largest_batch = kMost;
+  }
+  const model::ModelSpec& spec() const override { return spec_; }
+  model::StepOutput evaluate(data::Inputs x, data::Values y) override {
+    EXPECT_LE(y.size(), static_cast<std::size_t>(kMost));
+    return ThrowsAtStep::evaluate(x, y);
+  }
+
+ private:
+  model::ModelSpec spec_;
+};
+
+TEST_F(Train, TestsTakeNoMoreSamplesThanTheModelDoes) {
+  const auto usual = run_training(job(2, toy_plan()));
+  auto few = job(2, toy_plan());
+  few.make_model = [make = few.make_model](int rank) { return std::make_unique<TakesFew>(make(rank)); };
+  EXPECT_NEAR(run_training(few).outcomes[0].test.loss, usual.outcomes[0].test.loss, 1e-9);
 }
 
 TEST_F(Train, ARankWithOtherDataIsNamed) {

@@ -378,13 +378,30 @@ INSTANTIATE_TEST_SUITE_P(Models, MemoryFormats,
                          ::testing::Values(DividedCase{"cnn", 1, "1f1b"}, DividedCase{"cnn", 2, "1f1b", 2},
                                            DividedCase{"cnn.pt2", 1, "1f1b"}));
 
-/// What ranks keep for themselves has no tensors in it that could be put into another order.
-class MemoryFormatsApart : public MemoryFormats {};
+/// Replicas that train apart: what ranks keep whole has tensors, and what they keep parts of has none that
+/// could be put into another order.
+class MemoryFormatsApart : public MemoryFormats {
+ protected:
+  plan::Plan apart(const char* topology) const {
+    auto plan = make_plan(DType::Float64);
+    plan.length.steps = 8;
+    plan.exchange.levels = {
+        {.topology = topology, .rule = "outer_nesterov", .period = 4, .rate = 0.7, .momentum = 0.9}};
+    return plan;
+  }
+};
 
-TEST_P(MemoryFormatsApart, GoOnInTheirOwnOrderAlone) {
-  auto plan = make_plan(DType::Float64);
-  plan.length.steps = 8;
-  plan.exchange.levels = {{.rule = "outer_nesterov", .period = 4, .rate = 0.7, .momentum = 0.9}};
+TEST_P(MemoryFormatsApart, GoOnFromWholeTensors) {
+  auto plan = apart("all_reduce");
+  const auto expected = trained(2, plan);
+  data::MemoryStorage out;
+  trained(2, plan, out, 4);
+  plan.model.memory_format = plan::MemoryFormat::Contiguous;
+  EXPECT_LT(relative_distance(expected, trained(2, plan, out)), 1e-12);
+}
+
+TEST_P(MemoryFormatsApart, GoOnInTheirOwnOrderAloneWithParts) {
+  auto plan = apart("sharded");
   const auto expected = trained(2, plan);
   data::MemoryStorage own, other;
   trained(2, plan, own, 4);

@@ -90,7 +90,7 @@ std::string row_page(std::string_view name) {
   page.add("exchange.levels.rule", known.outer_rules);
   page.add("exchange.levels.consistency", known.consistencies);
   page.add("exchange.levels.late", known.lates);
-  page.add_names("exchange.levels.graph", known.graphs);
+  page.add_names("exchange.levels.graph", plan::names_of(known.graphs));
   page.add("optimiser.rule", known.rules);
   page.add("learning_rate.schedule", known.schedules);
   page.add("model.name", known.models);

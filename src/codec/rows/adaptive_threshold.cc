@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "codec/chosen.h"
 #include "codec/codec.h"
@@ -69,7 +72,7 @@ class AdaptiveThreshold final : public Codec {
 
   bool encode(int, std::span<float> values, View wire, Residual residual,
               const CodecContext& context) const override {
-    const float threshold = adapted(context.lasting);
+    const float threshold = adapted(context);
     auto body = as_span<std::uint32_t>(body_of(wire));
     const Reached reached = reach(values, threshold, room(values.size()), context.scratch, context.isa);
     body.front() = std::bit_cast<std::uint32_t>(threshold);
@@ -87,7 +90,7 @@ class AdaptiveThreshold final : public Codec {
     const auto body = as_span<std::uint32_t>(opened.body);
     const auto words = read_words(body.subspan(1), values.size());
     expand_words(words, std::bit_cast<float>(body.front()), values, into);
-    count(words.size(), values.size(), context.lasting);
+    count(words.size(), values.size(), context);
   }
 
   void clear(ConstView wire, std::span<float> values, const CodecContext&) const override {
@@ -97,30 +100,45 @@ class AdaptiveThreshold final : public Codec {
   }
 
  private:
-  // What lasts, where a range has so many values; smaller ones keep the first threshold. Zero: that one.
+  // What lasts, in the first values of the range's tensors, since nobody saves what lies between these; a
+  // range of fewer keeps the first threshold. Zero: that one.
   enum Lasting : std::size_t { kThresholdNow, kFilled, kWires, kLasting };
+  /// None: there are too few. A range without tensors is one.
+  static std::optional<std::array<float*, kLasting>> lasting_of(const CodecContext& context) {
+    const Piece whole[] = {{{0, context.lasting.size()}}};
+    std::array<float*, kLasting> numbers{};
+    std::size_t found = 0;
+    for (const Piece& piece : context.pieces.empty() ? std::span<const Piece>(whole) : context.pieces)
+      for (std::size_t i = piece.range.begin; i < std::min(piece.range.end(), context.lasting.size()); ++i) {
+        numbers[found++] = &context.lasting[i];
+        if (found == kLasting) return numbers;
+      }
+    return std::nullopt;
+  }
 
   std::size_t room(std::size_t count) const { return entries_of(count, density_); }
   Head head(std::size_t count) const { return {letters("adth"), 0, count, room(count)}; }
 
   /// After the wires that were decoded since it was asked before.
-  float adapted(std::span<float> lasting) const {
-    if (lasting.size() < kLasting) return threshold_;
-    float& now = lasting[kThresholdNow];
+  float adapted(const CodecContext& context) const {
+    const auto lasting = lasting_of(context);
+    if (!lasting) return threshold_;
+    float &now = *(*lasting)[kThresholdNow], &filled = *(*lasting)[kFilled], &wires = *(*lasting)[kWires];
     if (now == 0) now = threshold_;
-    if (lasting[kWires] == 0) return now;
-    const float filled = lasting[kFilled] / lasting[kWires];
-    const float next = filled >= 1                                      ? now / change_
-                       : filled * static_cast<float>(density_) < least_ ? now * change_
-                                                                        : now;
+    if (wires == 0) return now;
+    const float mean = filled / wires;
+    const float next = mean >= 1                                      ? now / change_
+                       : mean * static_cast<float>(density_) < least_ ? now * change_
+                                                                      : now;
     if (std::isnormal(next)) now = next;
-    lasting[kFilled] = lasting[kWires] = 0;
+    filled = wires = 0;
     return now;
   }
-  void count(std::size_t words, std::size_t values, std::span<float> lasting) const {
-    if (lasting.size() < kLasting) return;
-    lasting[kFilled] += static_cast<float>(words) / static_cast<float>(room(values));
-    lasting[kWires] += 1;
+  void count(std::size_t words, std::size_t values, const CodecContext& context) const {
+    const auto lasting = lasting_of(context);
+    if (!lasting) return;
+    *(*lasting)[kFilled] += static_cast<float>(words) / static_cast<float>(room(values));
+    *(*lasting)[kWires] += 1;
   }
 
   const double density_;
@@ -152,7 +170,8 @@ CodecRow adaptive_threshold() {
        .biased = true,
        .sends_entries = true,
        .largest_error = [](float value, float) { return std::abs(value); },
-       .rules = kRules},
+       .rules = kRules,
+       .most = kMostReached},
       [](const AdaptiveThresholdOptions& o) -> std::unique_ptr<Codec> {
         return std::make_unique<AdaptiveThreshold>(o);
       });

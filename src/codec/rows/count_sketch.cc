@@ -253,7 +253,7 @@ class GlobalSketch final : public Codec, public CoordinateQuery {
     *scratch.finite = select_largest(scratch.estimates, scratch.items, scratch.select, context.isa) ? 1 : 0;
     if (!*scratch.finite) return;
     spell_out(scratch.items, scratch.found);
-    if (cycle() > 1) share_out(scratch, context.lasting);
+    if (cycle() > 1) share_out(scratch, context);
   }
 
   void decode(ConstView wire, std::span<float> values, Into into,
@@ -383,16 +383,22 @@ class GlobalSketch final : public Codec, public CoordinateQuery {
     for (std::size_t i = 0; i < places.size(); ++i)
       places[i] = static_cast<std::uint32_t>(items[i / neighbours_] * neighbours_ + i % neighbours_);
   }
-  /// Every R-th of what was found is for this turn, the next ones for the turns to come.
-  void share_out(Scratch& scratch, std::span<float> marks) const {
+  /// Every R-th of what was found is for this turn, the next ones for the turns to come. What lies between
+  /// tensors waits for none: it is zero, and nobody saves a mark there.
+  void share_out(Scratch& scratch, const CodecContext& context) const {
+    const std::span<float> marks = context.lasting;
     std::fill(marks.begin(), marks.end(), 0.0F);
     const auto turns = static_cast<std::size_t>(cycle());
-    std::size_t mine = 0;
+    std::size_t mine = 0, piece = 0;
     for (std::size_t i = 0; i < scratch.found.size(); ++i) {
+      const std::size_t place = scratch.found[i];
+      while (piece < context.pieces.size() && context.pieces[piece].range.end() <= place) ++piece;
+      const bool lies_in_one = context.pieces.empty() ||
+                               (piece < context.pieces.size() && context.pieces[piece].range.begin <= place);
       if (i % turns == 0 && mine < scratch.candidates.size())
         scratch.candidates[mine++] = scratch.found[i];
-      else if (scratch.found[i] < marks.size())
-        marks[scratch.found[i]] = static_cast<float>(i % turns);
+      else if (place < marks.size() && lies_in_one)
+        marks[place] = static_cast<float>(i % turns);
     }
     for (std::size_t i = 0; mine < scratch.candidates.size(); ++i)  // of a few values there are too few
       if (i % turns != 0) {

@@ -77,7 +77,8 @@ CodecRow threshold() {
        .source = "Strom, Interspeech 2015",
        .biased = true,
        .sends_entries = true,
-       .largest_error = [](float value, float) { return std::abs(value); }},
+       .largest_error = [](float value, float) { return std::abs(value); },
+       .most = kMostReached},
       [](const ThresholdOptions& o) -> std::unique_ptr<Codec> {
         return std::make_unique<Threshold>(o.density, o.threshold);
       });

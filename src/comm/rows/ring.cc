@@ -102,7 +102,12 @@ task::Task<void> Ring::run() {
     // receive that is posted now, at most size - 1 steps ahead, overwrites nothing that is still to be sent.
     net::SendOp* own = sends_.at(item);
     co_await *own;
-    if (sent < items_) start_send(sent++);
+    if (sent < items_) {
+      if (call_.must_wait()) {
+        co_await call_.precedence->turn();
+      }
+      start_send(sent++);
+    }
     if (item + receives_.size() < items_) start_receive(item + receives_.size());
   }
 }

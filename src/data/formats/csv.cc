@@ -49,7 +49,8 @@ void visit_fields(O& o, V&& visit) {
         o.targets);
   visit(
       plan::Field{.key = "header",
-                  .sentence = "Whether the first row is a header; auto: if one of its fields is no number."},
+                  .sentence = "Whether the first row is a header; auto: if one of its fields is a word, and "
+                              "neither empty nor a number, nan or inf."},
       o.header);
   visit(plan::Field{.key = "separator", .sentence = "Between fields: one character, or tab."}, o.separator);
   visit(plan::Field{.key = "classes",

@@ -127,26 +127,33 @@ class Shards final : public SampleFiles {
 
   void list(std::size_t shard, const std::vector<WebInput>& inputs, FaultLog& faults) {
     struct Parts {
+      std::string key;
       std::map<std::size_t, TarEntry> files;  // by input
       std::optional<TarEntry> label;
     };
-    std::vector<std::string> keys;  // in the shard's order
-    std::map<std::string, Parts> parts;
+    std::vector<Parts> parts;                   // in the shard's order
+    std::map<std::string, std::size_t> newest;  // by key: shards that are joined may use one again
     for (const TarEntry& entry : list_tar(storage_, paths_[shard], faults)) {
       const std::size_t slash = entry.name.rfind('/'), begin = slash == std::string::npos ? 0 : slash + 1;
       const std::size_t dot = entry.name.find('.', begin);
       if (dot == std::string::npos || dot == begin) continue;
       const std::string key = entry.name.substr(0, dot), ending = entry.name.substr(dot + 1);
-      if (!parts.contains(key)) keys.push_back(key);
-      Parts& sample = parts[key];
+      const auto has_one = [&](const Parts& sample) {
+        return (ending == "cls" && sample.label) ||
+               std::any_of(sample.files.begin(), sample.files.end(),
+                           [&](const auto& file) { return inputs[file.first].has(ending); });
+      };
+      const auto [place, is_first] = newest.try_emplace(key, parts.size());
+      if (!is_first && has_one(parts[place->second])) place->second = parts.size();
+      if (place->second == parts.size()) parts.push_back({key, {}, {}});
+      Parts& sample = parts[place->second];
       for (std::size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].has(ending)) sample.files[i] = entry;
       if (ending == "cls") sample.label = entry;
     }
-    for (const std::string& key : keys) {
-      const Parts& sample = parts[key];
+    for (const Parts& sample : parts) {
       const std::string fault = add(shard, inputs, sample.files, sample.label);
-      if (!fault.empty()) faults.found(fmt::format("{}: {}", paths_[shard], key), fault);
+      if (!fault.empty()) faults.found(fmt::format("{}: {}", paths_[shard], sample.key), fault);
     }
   }
 

@@ -116,12 +116,13 @@ void Coder::prepare(const tensor::Arena& like, std::span<const tensor::Slot> slo
   prepared_ = true;
 }
 
+/// By what they are: a run that resumes with another feedback or codec must not take one for the other.
 std::vector<StateArena> Coder::state() const {
   std::vector<StateArena> kept;
-  if (errors_.size() > 0) kept.push_back({"errors", &errors_});
+  if (errors_.size() > 0) kept.push_back({estimates(plan_) ? "estimates of gradients" : "errors", &errors_});
   if (velocity_.size() > 0) kept.push_back({"velocity", &velocity_});
-  if (lasting_.size() > 0) kept.push_back({"factors", &lasting_});
-  if (estimate_.size() > 0) kept.push_back({"estimate", &estimate_});
+  if (lasting_.size() > 0) kept.push_back({"factors " + plan_.candidate(), &lasting_});
+  if (estimate_.size() > 0) kept.push_back({"sum of estimates", &estimate_});
   return kept;
 }
 

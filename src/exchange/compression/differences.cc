@@ -43,7 +43,7 @@ void Differences::prepare(const tensor::Arena& like, std::span<const tensor::Slo
 
 std::vector<StateArena> Differences::state() const {
   std::vector<StateArena> kept = coded_->stateful()->state();
-  if (agreed_.size() > 0) kept.push_back({"agreed", &agreed_});
+  if (agreed_.size() > 0) kept.push_back({"agreed", &agreed_, true});
   return kept;
 }
 

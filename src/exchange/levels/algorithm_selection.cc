@@ -82,6 +82,20 @@ void require_wires_summed(const plan::LevelPlan& level, const LevelShape& shape,
                             level.collective, level.codec.name));
 }
 
+/// A codec names the values of a bucket by numbers of so many bits. `bytes`: of the bucket.
+void require_nameable(const plan::LevelPlan& level, const plan::BucketPlan& bucket, std::size_t bytes,
+                      const Extensions& own) {
+  if (!is_coded(level)) return;
+  const codec::CodecRow& row = codec::find_codec(level.codec.candidate(), own.codecs);
+  const std::size_t values =
+      bytes / sizeof(float) + bucket.parameters.size() * tensor::ArenaLayout::kAlignment / sizeof(float);
+  if (values > row.most)
+    throw Error(ErrorKind::Usage,
+                fmt::format("codec {} names at most {} values, and {} has about {}; give it an "
+                            "exchange.slice_bytes and exchange.bucket_bytes below that, or leave out global",
+                            row.name, row.most, plan::describe(bucket), values));
+}
+
 }  // namespace
 
 comm::LinkCost nominal_cost(bool shares_memory) {
@@ -112,7 +126,10 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes, cons
   const auto& levels = plan.exchange.levels;
   for (plan::BucketPlan& bucket : plan.resolved.buckets) {
     std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
-    for (std::size_t l = 0; l < levels.size(); ++l) require_wires_summed(levels[l], shapes[l], bytes[l], own);
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      require_wires_summed(levels[l], shapes[l], bytes[l], own);
+      require_nameable(levels[l], bucket, bytes[l], own);
+    }
     bucket.collectives.clear();
     bucket.reasons.clear();
     for (const Half& half : halves(levels, own)) {

@@ -131,8 +131,9 @@ Range Levels::reaching(std::size_t level, Range range) const {
 }
 
 task::Task<double> Levels::reduce(BucketTransfer bucket, const tensor::Arena& values) {
-  LevelTransfer transfer{bucket.unit,         bucket.lane,  bucket.range,  {}, bucket.round, bucket.factors,
-                         bucket.factor_arena, bucket.lasts, bucket.meeting};
+  LevelTransfer transfer{bucket.unit,    bucket.lane,      bucket.range,        {},
+                         bucket.round,   bucket.factors,   bucket.factor_arena, bucket.lasts,
+                         bucket.meeting, bucket.precedence};
   double weight = 1;
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     transfer.rows = (*bucket.rows)[l];
@@ -149,6 +150,7 @@ task::Task<void> Levels::spread(BucketTransfer bucket, const tensor::Arena& valu
   for (std::size_t l = levels_.size(); l-- > 0;) {
     LevelTransfer transfer{bucket.unit, bucket.lane, ranges[l], (*bucket.rows)[l], bucket.round};
     transfer.meeting = bucket.meeting;
+    transfer.precedence = bucket.precedence;
     co_await levels_[l].topology->spread(transfer, values);
   }
 }
@@ -163,7 +165,7 @@ std::vector<StateArena> Levels::state() const {
   for (std::size_t l = 0; l < levels_.size(); ++l)
     if (const Stateful* stateful = levels_[l].topology->stateful())
       for (const StateArena& kept : stateful->state())
-        all.push_back({"level " + std::to_string(l) + " " + kept.name, kept.values});
+        all.push_back({"level " + std::to_string(l) + " " + kept.name, kept.values, kept.agreed});
   return all;
 }
 

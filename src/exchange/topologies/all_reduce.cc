@@ -18,7 +18,8 @@ class AllReduce final : public Topology {
       co_return group_.size();
     }
     if (group_.size() == 1) co_return 1;
-    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
+    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane,
+                    transfer.precedence};
     count(transfer, values);
     co_await transfer.rows.reduce->run(group_, call);
     co_return group_.size();

@@ -81,11 +81,11 @@ Neighbours push(int member, int size, std::int64_t round, std::uint64_t seed) {
 
 std::span<const GraphRow> graph_table() {
   static constexpr GraphRow kGraphs[] = {
-      {"ring", ring},
-      {"exponential", exponential},
-      {"dissemination", dissemination},
-      {"random", random_pairs},
-      {"push", push},
+      {"ring", ring, true},
+      {"exponential", exponential, true},
+      {"dissemination", dissemination, true},
+      {"random", random_pairs, true},
+      {"push", push, false},
   };
   return kGraphs;
 }

@@ -100,14 +100,16 @@ class Sharded final : public Topology {
 
   task::Task<double> reduce(LevelTransfer transfer, const tensor::Arena& values) override {
     if (group_.size() == 1) co_return 1;
-    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
+    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane,
+                    transfer.precedence};
     co_await transfer.rows.reduce->run(group_, call);
     co_return group_.size();
   }
 
   task::Task<void> spread(LevelTransfer transfer, const tensor::Arena& values) override {
     if (group_.size() == 1) co_return;
-    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane};
+    comm::Call call{values.bytes(transfer.range), values.type(), transfer.unit, transfer.lane,
+                    transfer.precedence};
     co_await transfer.rows.spread->run(group_, call);
   }
 

@@ -143,7 +143,7 @@ class Significant final : public Topology, public Stateful, public Asynchronous 
   }
   std::vector<StateArena> state() const override {
     if (common_.size() == 0) return {};
-    return {{"common", &common_}};
+    return {{"common", &common_, true}};
   }
 
  private:

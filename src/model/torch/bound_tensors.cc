@@ -31,6 +31,22 @@ std::vector<NamedTensor> distinct(const std::vector<NamedTensor>& tensors) {
   return list;
 }
 
+/// Values travel as float64, in which the next whole numbers above are not told apart.
+bool is_exact(const at::Tensor& tensor) {
+  if (!at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false) || tensor.numel() == 0) return true;
+  OneThread alone;
+  return tensor.detach().to(at::kDouble).abs().max().item<double>() < 0x1p53;
+}
+
+/// The narrowest type of a file that has all values of `type`.
+DType type_of(at::ScalarType type) {
+  if (at::isFloatingType(type))
+    return c10::elementSize(type) > sizeof(float) ? DType::Float64 : DType::Float32;
+  if (type == at::kByte || type == at::kBool) return DType::UInt8;
+  const bool is_narrow = type == at::kInt || c10::elementSize(type) < sizeof(std::int32_t);
+  return is_narrow ? DType::Int32 : DType::Int64;
+}
+
 std::vector<double> flattened(const std::vector<NamedTensor>& tensors) {
   OneThread alone;
   std::vector<double> values;
@@ -82,6 +98,13 @@ BoundTensors::BoundTensors(Source source)
         throw Error(ErrorKind::Data,
                     fmt::format("model {}: {} is complex, and only real numbers travel; keep "
                                 "torch.view_as_real() of it",
+                                spec_.name, item.name));
+  for (const auto* list : {&parameters_, &buffers_})
+    for (const NamedTensor& item : *list)
+      if (!is_exact(item.tensor))
+        throw Error(ErrorKind::Data,
+                    fmt::format("model {}: {} holds whole numbers of 2^53 or more, and only smaller ones "
+                                "travel exactly; make such a tensor in forward(), where it is a constant",
                                 spec_.name, item.name));
   std::set<const void*> memory;
   for (const NamedTensor& item : parameters_)
@@ -166,7 +189,9 @@ void BoundTensors::describe(const Source& source) {
     spec_.buffers.push_back({.name = item.name,
                              .shape = item.tensor.sizes().vec(),
                              .segment = source.stage_of ? source.stage_of(item.name) : -1,
-                             .persistent = item.persistent});
+                             .persistent = item.persistent,
+                             .type = type_of(item.tensor.scalar_type()),
+                             .is_flags = item.tensor.scalar_type() == at::kBool});
 }
 
 void BoundTensors::bind(const Binding& binding) {

@@ -27,7 +27,7 @@ class BoundTensors {
     bool channels_last = false;                       // see ParameterSpec
   };
   /// Throws Error{Usage} for frozen names that no parameter has, Error{Data} for a parameter that is a view
-  /// of another one or for complex numbers, and where nothing is left to train.
+  /// of another one, for complex numbers and whole ones of 2^53 or more, and where nothing is left to train.
   explicit BoundTensors(Source source);
   /// Some of a model's, as the spec lists them. There may be nothing to train.
   /// `exact`: of these parameters, or empty.

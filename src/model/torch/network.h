@@ -63,6 +63,8 @@ class Network {
   /// From now on the gradient of `parameter` goes to `target`, which outlives the network's use: a layer may
   /// write there directly whenever target.direct is set.
   virtual void offer(const at::Tensor& parameter, GradientTarget* target) = 0;
+  /// Samples that a pass takes at most; 0: any number.
+  virtual std::int64_t largest_batch() const { return 0; }
   /// True for the weight of a linear layer that offer() reaches and that sees each sample once.
   virtual bool is_linear(const at::Tensor& /*parameter*/) const { return false; }
   /// What to blame when forward or backward fails.

@@ -68,6 +68,7 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
     stages_ = std::max(1, static_cast<int>(stages.size()));
     ModelSpec& spec = net_.tensors->spec();
     spec.task = task_for(context, net_.own_loss != nullptr);
+    spec.largest_batch = network.largest_batch();
     spec.divisible = static_cast<std::size_t>(stages_) == spec.segments.size();
     for (int stage = 0; stage < stages_; ++stage)
       spec.divisible = spec.divisible && network.borrowed(stage).empty();

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "optim/outer/anchored.h"
+#include "plan/legality.h"
 
 namespace taxon::optim {
 namespace {
@@ -35,6 +38,17 @@ struct Nesterov : Block {
   }
 };
 
+constexpr plan::LevelRule kStartRules[] = {
+    {"exchange.levels",
+     "rule block_nesterov needs late as_others and no quorum, since replicas must set out from where the "
+     "momentum led the last block",
+     [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
+       const int quorum = c.known.sum_at(level) == plan::SumAt::Servers ? c.known.bounds_of(level).quorum : 0;
+       return plan::unless(level.late == plan::LevelPlan().late && quorum == 0,
+                           fmt::format("late is {}, quorum is {}", level.late, quorum));
+     }},
+};
+
 }  // namespace
 
 OuterRow block() {
@@ -54,7 +68,8 @@ OuterRow block_nesterov() {
             return std::make_unique<Anchored<Nesterov>>(plan, context);
           },
           .state_arenas = 2,
-          .replicas = "block Nesterov"};
+          .replicas = "block Nesterov",
+          .rules = kStartRules};
 }
 
 }  // namespace taxon::optim

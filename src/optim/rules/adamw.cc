@@ -137,7 +137,7 @@ class AdamW final : public Rule {
   void update(const tensor::Arena& weights, const tensor::Arena& sum, UpdateRange place,
               const StepClock& clock) override {
     const bool frozen = contributes(clock);
-    auto t = static_cast<double>(clock.step + 1);
+    auto t = static_cast<double>(updates(clock, place.state) + 1);
     double correction1 = 1 - std::pow(options_.beta1, t);
     double correction2 =
         1 - std::pow(options_.beta2, frozen ? static_cast<double>(options_.freeze_steps) : t);
@@ -167,7 +167,7 @@ class AdamW final : public Rule {
     });
   }
   bool contributes(const StepClock& clock) const override {
-    return options_.freeze_steps > 0 && clock.step >= options_.freeze_steps;
+    return options_.freeze_steps > 0 && updates(clock, 0) >= options_.freeze_steps;
   }
   void contribute(const tensor::Arena& gradient, UpdateRange place, double share) override {
     dispatch(gradient.type(), [&](auto zero) {

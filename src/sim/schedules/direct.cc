@@ -144,7 +144,7 @@ CompletionTimes evaluate_gather(ScheduleEvaluator& evaluator, std::size_t bytes,
   if (parts > 1) {
     const Duration longest = *std::max_element(ends.begin(), ends.end());
     evaluator.repeat({}, parts - 1, longest);
-    for (Duration& end : ends) end *= parts;
+    for (Duration& end : ends) end = ScheduleEvaluator::later(end, end, parts - 1);
   }
   return {ends, 1, {}, {}};
 }

@@ -90,9 +90,9 @@ class RingSteps {
   void skip(const ScheduleEvaluator::Snapshot& used, int steps, Duration period) {
     evaluator_.repeat(used, steps, period);
     item_ += segments_ * static_cast<std::size_t>(steps);
-    for (Duration& at : last_) at += period * steps;
+    for (Duration& at : last_) at = ScheduleEvaluator::later(at, period, steps);
     for (auto& window : done_)
-      for (Duration& at : window) at += period * steps;
+      for (Duration& at : window) at = ScheduleEvaluator::later(at, period, steps);
   }
 
   ScheduleEvaluator& evaluator_;

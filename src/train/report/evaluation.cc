@@ -77,7 +77,9 @@ model::StepOutput Evaluator::evaluate_share(Range share) {
 }
 
 std::vector<std::vector<std::int64_t>> Evaluator::batches_of(Range share) const {
-  const auto batch = static_cast<std::size_t>(plan_.evaluation.batch);
+  std::int64_t most = plan_.evaluation.batch;
+  if (const std::int64_t taken = world_.model.spec().largest_batch; taken > 0) most = std::min(most, taken);
+  const auto batch = static_cast<std::size_t>(most);
   std::vector<std::vector<std::int64_t>> batches;
   for (std::size_t first = share.begin; first < share.end(); first += batch) {
     std::vector<std::int64_t>& indices = batches.emplace_back(std::min(batch, share.end() - first));

@@ -65,7 +65,7 @@ checkpoint::LogicalTensor cut_tensor(const checkpoint::LogicalTensor& whole, int
   if (split < 0) return whole;
   const std::int64_t length = whole.shape.at(static_cast<std::size_t>(split));
   TAXON_CHECK(length % (blocks * members) == 0, whole.name, " is not divided by ", members, " members");
-  checkpoint::LogicalTensor part{whole.name, whole.type, whole.shape, {}};
+  checkpoint::LogicalTensor part{whole.name, whole.type, whole.shape, {}, whole.is_flags};
   part.shape[static_cast<std::size_t>(split)] /= members;
   part.bytes.resize(whole.bytes.size() / static_cast<std::size_t>(members));
   for_runs(part, {split, blocks, member}, members, [&](std::size_t from, std::size_t to, std::size_t size) {
@@ -78,7 +78,8 @@ checkpoint::LogicalTensor join_tensor(const std::vector<const checkpoint::Logica
                                       int blocks) {
   if (split < 0) return *parts.front();
   const int members = static_cast<int>(parts.size());
-  checkpoint::LogicalTensor whole{parts.front()->name, parts.front()->type, parts.front()->shape, {}};
+  const checkpoint::LogicalTensor& first = *parts.front();
+  checkpoint::LogicalTensor whole{first.name, first.type, first.shape, {}, first.is_flags};
   whole.shape[static_cast<std::size_t>(split)] *= members;
   whole.bytes.resize(parts.front()->bytes.size() * parts.size());
   for (int member = 0; member < members; ++member) {

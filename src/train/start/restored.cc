@@ -85,7 +85,8 @@ bool goes_with_its_row(const plan::Difference& difference, const std::vector<pla
                        const std::vector<plan::Difference>& secret) {
   if (!difference.before.empty() && !difference.now.empty()) return false;
   return std::any_of(all.begin(), all.end(), [&](const plan::Difference& name) {
-    const bool names_row = name.key == "optimiser.rule" || name.key == "learning_rate.schedule";
+    const bool names_row = name.key == "optimiser.rule" || name.key == "learning_rate.schedule" ||
+                           name.key == "pipeline.schedule";
     const bool on_purpose = std::none_of(
         secret.begin(), secret.end(), [&](const plan::Difference& other) { return other.key == name.key; });
     return names_row && on_purpose && difference.key.starts_with(name.key.substr(0, name.key.find('.') + 1));

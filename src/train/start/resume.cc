@@ -104,6 +104,15 @@ bool has_mesh(const Restored& restored, const TrainOptions& options, const RankG
          is_divided(restored.plan, options.own) == is_divided(options.plan, options.own);
 }
 
+/// Steps before the optimiser's state was zero: `before`, unless the run begins it anew. Root.
+std::int64_t optimiser_begun(const RunStart& run_start, std::int64_t before) {
+  const auto& levels = run_start.plan.exchange.levels;
+  const bool of_all = !exchange::served_level(levels) && !run_start.restored->optimiser.empty();
+  const bool own = run_start.were_apart && run_start.same_world;
+  const bool stays = exchange::replicas_are_equal(levels) ? !run_start.were_apart : of_all || own;
+  return stays ? before : run_start.restored->steps;
+}
+
 /// What this rank checks the resolved plan against.
 struct Known {
   TrainContext world;
@@ -328,10 +337,14 @@ task::Task<std::optional<Restored>> find_restored(TrainContext world, const Trai
   const model::ModelSpec& spec = world.model.spec();
   const checkpoint::Checkpoint* const checkpoint = restored ? &restored->checkpoint : nullptr;
   const bool same = checkpoint && restored->same_mesh;
+  Packer packer;
+  packer.number(restored ? restored->plan.resolved.optimiser_begun : 0);
+  const std::vector<std::byte> begun = co_await ranks.replica->agreement.broadcast(packer.take());
   auto part = co_await hand_out_parts(ranks, &mesh, &spec, checkpoint, same);
   if (!part) co_return std::nullopt;
   restored.emplace();
   restored->plan = options->plan;
+  restored->plan.resolved.optimiser_begun = Unpacker(begun, ranks.replica->group.global(0)).number();
   restored->parameters = parameters_from(part->weights, spec, options->out);
   restored->checkpoint = std::move(*part);
   restored->same_mesh = !restored->checkpoint.per_rank.empty();
@@ -348,6 +361,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   const LevelLinks links = co_await probe_levels(ranks, &options->plan, &options->own);
   std::optional<plan::Plan> plan_before;
   bool same_mesh = false;
+  std::int64_t begun = 0;
   std::optional<checkpoint::LogicalTensor> buffers;  // of other ranks
   if (root) {
     if (ranks.replica) {
@@ -365,11 +379,13 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   std::vector<std::vector<std::byte>> rank_tensors(static_cast<std::size_t>(root ? group->size() : 0));
   if (root) {
     plan::ResolvedPlan& resolved = run_start.plan.resolved;
+    begun = plan_before ? plan_before->resolved.optimiser_begun : 0;
     const exchange::FactorGroup factors{shapes.front().size, ranks.group.size()};
     // Collectives depend on the group: a run that resumes with other ranks chooses again.
     std::vector<plan::BucketPlan> before;
     if (plan_before && cuts_alike(plan_before->exchange, run_start.plan.exchange))
       before = plan_before->resolved.buckets;
+    run_start.same_buckets = !before.empty();
     if (!before.empty()) {
       resolved = std::move(plan_before->resolved);
       const optim::RuleRow& rule = optim::find_rule(options->plan.optimiser.rule, options->own.rules);
@@ -430,9 +446,11 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
       if (run_start.were_apart && run_start.same_world && !exchange::replicas_are_equal(levels))
         require_same_meetings(plan_before->exchange.levels.back(), levels.back(), run_start.restored->steps);
     }
+    run_start.plan.resolved.optimiser_begun = plan_before ? optimiser_begun(run_start, begun) : 0;
     packer.text(plan::write_plan(run_start.plan));
     packer.number(run_start.restored ? 1 : 0);
     packer.number(run_start.same_world ? 1 : 0);
+    packer.number(run_start.same_buckets ? 1 : 0);
     packer.number(run_start.restored ? run_start.restored->steps : 0);
     packer.number(run_start.restored ? run_start.restored->samples : 0);
     packer.number(run_start.restored && !run_start.restored->optimiser.empty() ? 1 : 0);
@@ -452,6 +470,7 @@ task::Task<RunStart> begin(TrainContext world, const TrainOptions* options, Rank
   if (!root) check_resolved(first, run_start.plan, shapes, {world, ranks, options->own});
   run_start.resumed = unpacker.number() == 1;
   run_start.same_world = unpacker.number() == 1;
+  run_start.same_buckets = unpacker.number() == 1;
   run_start.steps = unpacker.number();
   run_start.samples = unpacker.number();
   run_start.has_optimiser = unpacker.number() == 1;
@@ -547,6 +566,7 @@ task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_sta
     world.observer.noticed(
         "replicas of the checkpoint trained apart, each with its own optimiser's state: it starts as in a "
         "fresh run");
+  state->rule().set_zero_at({0, state->layout().shard}, run_start->plan.resolved.optimiser_begun);
   co_await restore_kept(world, ranks, run_start, state);
   if (!run_start->resumed && buffer_count(world.model.spec()) > 0) {
     co_await spread_buffers(world, ranks);

@@ -33,6 +33,7 @@ struct RunStart {
   std::vector<double> parameters;
   std::vector<checkpoint::LogicalTensor> rank_tensors;  // of this rank alone; empty: fresh
   bool same_world = false;                              // they are what this rank had, and all of it
+  bool same_buckets = false;                            // it was cut into those of the checkpoint
   std::optional<checkpoint::Checkpoint> restored;       // likewise, with the optimiser's state
   bool resumed = false;
   bool has_optimiser = false;  // the checkpoint has one state for all ranks

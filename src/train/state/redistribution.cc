@@ -22,7 +22,7 @@ struct SharedRow {
   enum class Stays { Sum, Mean } stays;
 };
 constexpr SharedRow kShared[] = {
-    {"level 0 estimate/", SharedRow::Stays::Mean},  // all ranks have it alike
+    {"level 0 sum of estimates/", SharedRow::Stays::Mean},  // all ranks have it alike
     {"level 0 ", SharedRow::Stays::Sum},
     {"meets level 0 errors/", SharedRow::Stays::Mean},
 };

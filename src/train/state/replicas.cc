@@ -16,6 +16,7 @@ constexpr const char* kWeights = "replica";
 constexpr const char* kAnswers = "answers";
 constexpr const char* kServer = "server ";
 constexpr const char* kUpdates = "server updates";
+constexpr const char* kBegun = "optimiser begun";  // by bucket: RunStart's, but for meetings since
 constexpr const char* kMeets = "meets ";
 
 /// Workers and servers: all ranks, or those of equal position in every node.
@@ -65,18 +66,38 @@ exchange::ParameterServer::Setup make_service(RankGroups ranks, const Replicas::
   return setup;
 }
 
-/// A packed arena of what this rank owns has no names inside, nor tensors that could be put into another
-/// order.
-std::string flat_name(const State& state, const std::string& name) {
+/// A packed arena: without names inside, in the order of the buckets, and nothing that could be put into
+/// another order. So its name says which values lie where.
+std::string packed_name(const State& state, const Replicas::Owned& owned) {
+  std::string order;
+  for (const tensor::Slot& slot : state.layout().arena.slots())
+    order += fmt::format("{} {}\n", slot.name, slot.range.begin);
+  for (Range range : owned.ranges) order += fmt::format("{} {}\n", range.begin, range.size);
+  TensorHash hash;
+  hash.add(0, as_const_view(std::span<const char>(order)));
+  return fmt::format("{} packed {:016x}{}", owned.name, hash.value(),
+                     state.has_channels_last() ? ", channels last" : "");
+}
+/// Of checkpoints that don't say which.
+std::string unordered_name(const State& state, const std::string& name) {
   return state.has_channels_last() ? name + ", channels last" : name;
 }
 
-checkpoint::LogicalTensor flat(const State& state, const std::string& name, const tensor::Arena& arena) {
-  View bytes = arena.bytes();
-  return {flat_name(state, name),
-          arena.type(),
-          {static_cast<std::int64_t>(arena.size())},
-          {bytes.data(), bytes.data() + bytes.size()}};
+/// True if it has the weights' layout.
+bool is_whole(const State& state, const Replicas::Owned& owned) {
+  const auto& buckets = state.layout().buckets;
+  return owned.values->size() == state.layout().arena.size() &&
+         std::equal(buckets.begin(), buckets.end(), owned.ranges.begin(), owned.ranges.end(),
+                    [](const exchange::Bucket& bucket, Range range) { return bucket.range == range; });
+}
+
+std::vector<checkpoint::LogicalTensor> pack(const State& state, const Replicas::Owned& owned) {
+  if (is_whole(state, owned)) return state.named(owned.name, *owned.values);
+  const View bytes = owned.values->bytes();
+  return {{packed_name(state, owned),
+           owned.values->type(),
+           {static_cast<std::int64_t>(owned.values->size())},
+           {bytes.data(), bytes.data() + bytes.size()}}};
 }
 
 /// True if there are tensors of an arena with this name.
@@ -85,17 +106,47 @@ bool has(const std::vector<checkpoint::LogicalTensor>& tensors, const std::strin
                      [&](const auto& tensor) { return tensor.name.starts_with(name + "/"); });
 }
 
-void fill_flat(const State& state, const std::vector<checkpoint::LogicalTensor>& tensors,
-               const std::string& name, const tensor::Arena& arena) {
+void unpack(const State& state, const RunStart& run_start, const Replicas::Owned& owned) {
+  const auto& tensors = run_start.rank_tensors;
+  const bool whole = is_whole(state, owned);
+  if (whole && state.holds(owned.name, tensors, *owned.values))
+    return state.fill(owned.name, tensors, *owned.values);
+  const std::string packed = whole ? "" : packed_name(state, owned);
+  const std::string unordered = run_start.same_buckets ? unordered_name(state, owned.name) : "";
+  const View bytes = owned.values->bytes();
   for (const auto& tensor : tensors)
-    if (tensor.name == flat_name(state, name) && tensor.bytes.size() == arena.bytes().size()) {
-      if (!tensor.bytes.empty()) std::memcpy(arena.bytes().data(), tensor.bytes.data(), tensor.bytes.size());
+    if ((tensor.name == packed || tensor.name == unordered) && tensor.bytes.size() == bytes.size()) {
+      if (!bytes.empty()) std::memcpy(bytes.data(), tensor.bytes.data(), bytes.size());
       return;
     }
-  throw Error(ErrorKind::Checkpoint,
-              fmt::format("the checkpoint has no {} of this size for this rank: it was written with another "
-                          "exchange.levels, precision or model.memory_format; resume with those",
-                          flat_name(state, name)));
+  throw Error(
+      ErrorKind::Checkpoint,
+      fmt::format(
+          "the checkpoint has no {} of this size and order for this rank: it was written with another "
+          "exchange.levels, bucket_bytes, slice_bytes, precision or model.memory_format; resume with "
+          "those",
+          unordered_name(state, owned.name)));
+}
+
+/// One for each bucket.
+checkpoint::LogicalTensor pack(const std::string& name, std::span<const double> numbers) {
+  const ConstView bytes = as_const_view(numbers);
+  return {name,
+          DType::Float64,
+          {static_cast<std::int64_t>(numbers.size())},
+          {bytes.data(), bytes.data() + bytes.size()}};
+}
+
+/// False if there are not so many.
+bool unpack(const std::vector<checkpoint::LogicalTensor>& tensors, const std::string& name,
+            std::span<double> numbers) {
+  const View bytes = as_view(numbers);
+  const auto kept = std::find_if(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+    return tensor.name == name && tensor.bytes.size() == bytes.size();
+  });
+  if (kept == tensors.end()) return false;
+  std::memcpy(bytes.data(), kept->bytes.data(), bytes.size());
+  return true;
 }
 
 }  // namespace
@@ -106,6 +157,7 @@ Replicas::Replicas(comm::Runtime& runtime, RankGroups ranks, const Setup& setup)
     : runtime_(runtime),
       ranks_(ranks),
       state_(setup.state),
+      observer_(setup.observer),
       served_(exchange::served_level(setup.plan->exchange.levels)) {
   State* state = setup.state;
   const plan::Plan* plan = setup.plan;
@@ -134,7 +186,11 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   // A checkpoint of replicas that were equal has their weights, and the optimiser's state, of all alike.
   const bool has_own = run_start->same_world && trained_apart(run_start->rank_tensors);
   if (has_own) {
-    auto filling = on_data(&runtime_, "replica", [&] { fill(*run_start); });
+    if (outer_loop_) make_other();
+    auto filling = on_data(&runtime_, "replica", [&] {
+      if (outer_loop_) exchange::cast_range(state_->master(), other_, {0, other_.size()});
+      fill(*run_start);
+    });
     co_await filling;
     if (outer_loop_) outer_loop_->resume(run_start->steps);
   }
@@ -142,31 +198,64 @@ task::Task<void> Replicas::begin(const RunStart* run_start) {
   if (!outer_loop_) co_return;
   co_await outer_loop_->serve();
   if (run_start->rank_tensors.empty()) co_return;
+  std::string missing;
   auto keeping = on_data(&runtime_, "replica", [&] {
-    for (const exchange::StateArena& kept : ranks_.outer->state())
-      if (state_->holds(kMeets + kept.name, run_start->rank_tensors, *kept.values))
-        state_->fill(kMeets + kept.name, run_start->rank_tensors, *kept.values);
+    for (const exchange::StateArena& kept : ranks_.outer->state()) {
+      const std::string name = kMeets + kept.name;
+      if (state_->holds(name, run_start->rank_tensors, *kept.values)) {
+        state_->fill(name, run_start->rank_tensors, *kept.values);
+      } else if (has_own) {
+        // Replicas differ, so it must begin as what stands for the model, as all have it.
+        if (kept.agreed) exchange::cast_range(other_, *kept.values, {0, other_.size()});
+        missing += (missing.empty() ? "" : ", ") + name;
+      }
+    }
   });
   co_await keeping;
+  if (!missing.empty() && ranks_.group.rank() == 0)
+    observer_->noticed(fmt::format(
+        "the checkpoint's replicas met in another way and have no {} of this size: it starts as in a fresh "
+        "run of the checkpoint's model",
+        missing));
+}
+
+/// What is packed of a rank's own: the optimiser's state, and that of its rules where replicas meet.
+std::vector<Replicas::Owned> Replicas::owned() const {
+  const auto& buckets = state_->layout().buckets;
+  std::vector<Owned> all;
+  std::vector<Range> ranges;
+  for (const exchange::Bucket& bucket : buckets) ranges.push_back(bucket.owned);
+  for (const auto& [name, arena] : state_->rule().state()) all.push_back({name, arena, ranges});
+  if (outer_loop_) {
+    for (Range& range : ranges) range = ranks_.outer->owned(range);
+    for (const auto& [name, arena] : outer_loop_->rule().state()) all.push_back({name, arena, ranges});
+  }
+  if (server_)
+    for (const auto& [name, arena] : server_->state())
+      all.push_back({kServer + name, arena, server_->owned()});
+  return all;
 }
 
 void Replicas::fill(const RunStart& run_start) {
   const std::vector<checkpoint::LogicalTensor>& tensors = run_start.rank_tensors;
   state_->fill(kWeights, tensors, state_->master());
-  for (const auto& [name, arena] : state_->rule().state()) fill_flat(*state_, tensors, name, *arena);
+  for (const Owned& each : owned()) unpack(*state_, run_start, each);
   if (outer_loop_) {
-    for (const auto& [name, arena] : outer_loop_->rule().state()) fill_flat(*state_, tensors, name, *arena);
     state_->fill(kAnswers, tensors, state_->handed_in());
+    const auto& buckets = state_->layout().buckets;
+    std::vector<double> begun(buckets.size());
+    if (unpack(tensors, kBegun, begun))
+      for (std::size_t b = 0; b < begun.size(); ++b) {
+        if (!(begun[b] >= 0 && begun[b] <= static_cast<double>(run_start.steps)))
+          throw Error(ErrorKind::Checkpoint, "the checkpoint is damaged: a replica's optimiser began later");
+        state_->rule().set_zero_at({buckets[b].shard, buckets[b].owned.size},
+                                   static_cast<std::int64_t>(begun[b]));
+      }
   }
   if (server_) {
     for (const auto& [name, arena] : server_->owner().state()) state_->fill(kServer + name, tensors, *arena);
-    for (const auto& [name, arena] : server_->state()) fill_flat(*state_, tensors, kServer + name, *arena);
     const auto updates = server_->updates().values<double>({0, server_->updates().size()});
-    const auto kept = std::find_if(tensors.begin(), tensors.end(),
-                                   [](const auto& tensor) { return tensor.name == kUpdates; });
-    if (kept != tensors.end() && kept->bytes.size() == server_->updates().bytes().size())
-      std::memcpy(updates.data(), kept->bytes.data(), kept->bytes.size());
-    else  // of before they were kept
+    if (!unpack(tensors, kUpdates, updates))  // of before they were kept
       std::fill(updates.begin(), updates.end(), static_cast<double>(run_start.steps));
   }
   const exchange::Arenas arenas = state_->arenas(0);
@@ -197,23 +286,19 @@ std::vector<checkpoint::LogicalTensor> Replicas::tensors() const {
   auto add = [&](std::vector<checkpoint::LogicalTensor> more) {
     std::move(more.begin(), more.end(), std::back_inserter(tensors));
   };
-  for (const auto& [name, arena] : state_->rule().state()) tensors.push_back(flat(*state_, name, *arena));
+  for (const Owned& each : owned()) add(pack(*state_, each));
   if (outer_loop_) {
-    for (const auto& [name, arena] : outer_loop_->rule().state())
-      tensors.push_back(flat(*state_, name, *arena));
     add(state_->named(kAnswers, state_->handed_in()));
     for (const exchange::StateArena& kept : ranks_.outer->state())
       add(state_->named(kMeets + kept.name, *kept.values));
+    std::vector<double> begun;
+    for (const exchange::Bucket& bucket : state_->layout().buckets)
+      begun.push_back(static_cast<double>(state_->rule().zero_at(bucket.shard)));
+    tensors.push_back(pack(kBegun, begun));
   }
   if (server_) {
     for (const auto& [name, arena] : server_->owner().state()) add(state_->named(kServer + name, *arena));
-    for (const auto& [name, arena] : server_->state())
-      tensors.push_back(flat(*state_, kServer + name, *arena));
-    const View updates = server_->updates().bytes();
-    tensors.push_back({kUpdates,
-                       server_->updates().type(),
-                       {static_cast<std::int64_t>(server_->updates().size())},
-                       {updates.data(), updates.data() + updates.size()}});
+    tensors.push_back(pack(kUpdates, server_->updates().values<double>({0, server_->updates().size()})));
   }
   return tensors;
 }
@@ -227,10 +312,14 @@ task::Task<void> Replicas::arrive() {
   co_await server_->quiet();
 }
 
-task::Task<void> Replicas::load_consensus() {
-  if (!apart()) co_return;
+void Replicas::make_other() {
   const tensor::Arena& master = state_->master();
   if (other_.size() == 0) other_ = tensor::Arena(master.type(), master.size(), master.bytes());
+}
+
+task::Task<void> Replicas::load_consensus() {
+  if (!apart()) co_return;
+  make_other();
   if (outer_loop_) {  // so that nothing else is on its way
     co_await outer_loop_->arrive();
   }
@@ -256,8 +345,8 @@ task::Task<void> Replicas::gather_owned() {
   co_await ring.run(ranks_.group, call);
 }
 
-task::Task<void> Replicas::pause() {
-  auto pausing = outer_loop_ ? outer_loop_->pause() : ranks_.levels.pause();
+task::Task<void> Replicas::pause(std::int64_t step) {
+  auto pausing = outer_loop_ ? outer_loop_->pause(step) : ranks_.levels.pause();
   co_await pausing;
 }
 

@@ -24,6 +24,13 @@ class Replicas {
     exchange::EventLog log;                    // of this rank as a server
     comm::FailureMonitor* failures = nullptr;  // of workers that servers can do without
     exchange::Extensions own = {};
+    Observer* observer = nullptr;
+  };
+  /// State of what this rank owns of the weights, one part for each bucket, one after the other.
+  struct Owned {
+    std::string name;
+    const tensor::Arena* values;
+    std::vector<Range> ranges;  // of the weights
   };
   /// `ranks`' levels outlive it.
   Replicas(comm::Runtime& runtime, RankGroups ranks, const Setup& setup);
@@ -40,8 +47,9 @@ class Replicas {
   /// The weights := what stands for the model, until restore_local() brings this rank's own back.
   task::Task<void> load_consensus();
   task::Task<void> restore_local();
-  /// While all come together: the others go on without this worker until its next contribution.
-  task::Task<void> pause();
+  /// While all come together, after so many steps: the others go on without this worker until its next
+  /// contribution.
+  task::Task<void> pause(std::int64_t step);
   /// After the last step: the workers tell whoever answers them, who end.
   task::Task<void> close();
   task::Task<void> abandon(std::exception_ptr why);
@@ -59,17 +67,20 @@ class Replicas {
 
  private:
   void fill(const RunStart& run_start);
+  std::vector<Owned> owned() const;
+  void make_other();
   task::Task<void> gather_owned();
   task::Task<void> swap();
 
   comm::Runtime& runtime_;
   RankGroups ranks_;
   State* state_;
+  Observer* observer_;
   const plan::LevelPlan* served_ = nullptr;
   std::unique_ptr<exchange::OuterLoop> outer_loop_;
   std::unique_ptr<exchange::ParameterServer> server_;
   std::uint64_t consensus_bytes_ = 0;
-  tensor::Arena other_;  // what is not shown now: made at the first load_consensus()
+  tensor::Arena other_;  // what is not shown now; of replicas that begin, what stands for the model
 };
 
 }  // namespace taxon::train

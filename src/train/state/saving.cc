@@ -60,6 +60,8 @@ task::Task<void> Saver::save(std::int64_t steps, std::int64_t samples, ToCome to
       out.optimiser = std::move(optimiser);
       for (std::size_t m = 0; m < states.size(); ++m)
         out.per_rank.push_back(Unpacker(states[m], ranks_.group.global(static_cast<int>(m))).tensors());
+      for (const model::ParameterSpec& parameter : setup_.whole->parameters)
+        if (!parameter.trainable) out.frozen.push_back(parameter.name);
       require_finite(out, *setup_.plan);
       path = checkpoint::save(world_.storage, setup_.options->out, out, setup_.plan->checkpoint.keep);
     });

@@ -303,15 +303,42 @@ std::uint64_t TensorHash::value() const {
   return slot_ ? XXH64_digest(static_cast<const XXH64_state_t*>(state_)) : 0;
 }
 
+namespace {
+
+template <class T>
+std::vector<std::byte> bytes_of(std::span<const double> values) {
+  std::vector<T> narrow(values.size());
+  std::transform(values.begin(), values.end(), narrow.begin(),
+                 [](double value) { return static_cast<T>(value); });
+  return copy_bytes(as_const_view(std::span<const T>(narrow)));
+}
+
+std::vector<std::byte> bytes_as(DType type, std::span<const double> values) {
+  switch (type) {
+    case DType::Float64:
+      return bytes_of<double>(values);
+    case DType::Int32:
+      return bytes_of<std::int32_t>(values);
+    case DType::Int64:
+      return bytes_of<std::int64_t>(values);
+    case DType::UInt8:
+      return bytes_of<std::uint8_t>(values);
+    default:
+      TAXON_CHECK(type == DType::Float32, to_string(type));
+      return bytes_of<float>(values);
+  }
+}
+
+}  // namespace
+
 std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spec,
                                                      std::span<const double> values) {
   std::vector<checkpoint::LogicalTensor> tensors;
   for (const auto& buffer : spec.buffers) {
-    const std::size_t count = buffer.count();
-    std::vector<float> narrow(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
-    values = values.subspan(count);
+    const std::span<const double> own = values.first(buffer.count());
+    values = values.subspan(own.size());
     if (!buffer.persistent) continue;
-    tensors.push_back({buffer.name, DType::Float32, buffer.shape, copy_bytes(as_view(std::span(narrow)))});
+    tensors.push_back({buffer.name, buffer.type, buffer.shape, bytes_as(buffer.type, own), buffer.is_flags});
   }
   return tensors;
 }

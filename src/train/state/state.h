@@ -118,8 +118,8 @@ class State {
 /// The trainable parameters as the exchange sees them, in the order of the spec.
 std::vector<exchange::Tensor> trainable(const model::ModelSpec& spec);
 
-/// The model's persistent buffers as logical float32 tensors; `values`, of all, as Model::buffers() gives
-/// them.
+/// The model's persistent buffers as logical tensors of their types; `values`, of all, as Model::buffers()
+/// gives them.
 std::vector<checkpoint::LogicalTensor> named_buffers(const model::ModelSpec& spec,
                                                      std::span<const double> values);
 

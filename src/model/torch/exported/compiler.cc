@@ -44,11 +44,17 @@ void Interpreter::Compiler::run() {
     for (const std::string& name : order_) list += (list.empty() ? "" : "; ") + problems_[name];
     throw Error(ErrorKind::Data, fmt::format("can't be trained with libtorch {}: {}", TORCH_VERSION, list));
   }
-  if (flags_ > 0 && flags_in_training_ == 0)
+  if (flags_ > 0 && flags_in_training_ == 0) {
+    const bool all_norms = fixed_norms_.size() == static_cast<std::size_t>(flags_);
     throw Error(
         ErrorKind::Data,
-        "was exported in evaluation mode, in which dropout is off and batch norm learns no statistics: call "
-        "model.train() before torch.export.export");
+        fmt::format("was exported in evaluation mode, in which dropout is off and batch norm learns no "
+                    "statistics: call model.train() before torch.export.export{}",
+                    all_norms ? fmt::format(", or freeze the weights (requires_grad = False) of norms whose "
+                                            "statistics are to stay, as in {}",
+                                            place_of(*fixed_norms_.front()))
+                              : ""));
+  }
   for (const std::string& name : target_.graph_.outputs) target_.whole_.outputs.push_back(slot_of(name));
   for (const BufferMutation& mutation : target_.graph_.mutations) {
     const auto buffer = std::find_if(
@@ -168,10 +174,14 @@ void Interpreter::Compiler::add_mode(Instruction& instruction, std::uint32_t ind
   }
   const Node& node = target_.graph_.nodes[instruction.node];
   const std::string statistics(row->statistics);
-  const bool has_none = schema.argumentIndexWithName(statistics) &&
-                        (!find(node, statistics) || is_none(find(node, statistics)));
+  const bool has_place = schema.argumentIndexWithName(statistics).has_value();
+  const bool is_norm = has_place || schema.argumentIndexWithName("eps");
+  const bool has_none = is_norm && (!find(node, statistics) || is_none(find(node, statistics)));
   if (!value.isBool() || has_none) return;
+  // Whoever freezes a norm's weights has its statistics stay as well.
+  if (is_norm && !value.toBool() && is_frozen(find(node, "weight"))) return;
   ++flags_;
+  if (is_norm && !value.toBool()) fixed_norms_.push_back(&node);
   if (!value.toBool()) return;
   ++flags_in_training_;
   instruction.evaluation.emplace_back(index, false);
@@ -181,6 +191,15 @@ void Interpreter::Compiler::add_mode(Instruction& instruction, std::uint32_t ind
       instruction.writes.push_back(target_.memory_[operand.slot]);
       instruction.statistics.push_back(operand.argument);
     }
+}
+
+/// Whether it is a parameter that is not trained.
+bool Interpreter::Compiler::is_frozen(const Argument* weight) const {
+  const auto* name =
+      weight && weight->items.size() == 1 ? std::get_if<ValueName>(weight->items.data()) : nullptr;
+  return name && std::any_of(target_.graph_.inputs.begin(), target_.graph_.inputs.end(), [&](const Input& i) {
+           return i.kind == Input::Kind::Parameter && i.value == name->name && !i.trained;
+         });
 }
 
 /// By the schema: what an operator gives may lie in the memory of an argument, and where it writes.

@@ -24,6 +24,7 @@ class Interpreter::Compiler {
   void add_list(Instruction& instruction, std::uint32_t index, const Argument& given,
                 const ArgumentType& type);
   void add_mode(Instruction& instruction, std::uint32_t index, const Argument* given);
+  bool is_frozen(const Argument* weight) const;
   void follow_memory(Instruction& instruction);
   void find_last_reads();
 
@@ -36,6 +37,7 @@ class Interpreter::Compiler {
   std::map<std::string, std::string> problems_;  // by operator, the first node's
   std::vector<std::string> order_;               // of the operators with problems
   int flags_ = 0, flags_in_training_ = 0;
+  std::vector<const Node*> fixed_norms_;  // of these flags: norms that learn no statistics
 };
 
 }  // namespace taxon::model::exported

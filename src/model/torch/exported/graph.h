@@ -63,6 +63,7 @@ struct Input {
   std::string value;       // the graph's name of it
   std::string target;      // PyTorch's name of a parameter, buffer or constant: "conv1.weight"
   bool persistent = true;  // false: a buffer that is no part of state_dict()
+  bool trained = true;     // false: a parameter that does not require gradients
 };
 
 /// After a pass in training, a buffer takes this value.

@@ -9,8 +9,8 @@ namespace taxon::model::exported {
 
 // Both throw Error{Data} in words that follow the file's name.
 
-/// The text of models/NAME.json. Refuses another major version of the schema, graphs that were decomposed,
-/// and what graph.h has no words for, each with its node and operator.
+/// The text of models/NAME.json. Refuses another major version of the schema, other dialects, and what
+/// graph.h has no words for, each with its node and operator.
 Graph parse_graph(const std::string& text);
 /// The text of data/weights/NAME_weights_config.json or data/constants/NAME_constants_config.json, whose
 /// members lie in `folder`.

@@ -88,8 +88,13 @@ std::vector<at::Tensor> Interpreter::run(const Part& part, std::span<const at::T
   TAXON_CHECK(stored.size() == stored_.size(), stored.size(), " stored tensors for ", stored_.size());
   TAXON_CHECK(inputs.size() == part.inputs.size(), inputs.size(), " inputs for ", part.inputs.size());
   std::vector<IValue> values(names_.size());
+  const auto gets_a_value = [&](Slot buffer) {
+    return std::any_of(part.mutations.begin(), part.mutations.end(),
+                       [buffer](const auto& mutation) { return mutation.first == buffer; });
+  };
   for (const std::uint32_t i : part.stored) {
-    const bool is_kept = mode == Mode::Train || !changes(part, stored_[i]);
+    // What the backward pass keeps of a buffer is what it was before it gets its next value.
+    const bool is_kept = mode == Mode::Train ? !gets_a_value(stored_[i]) : !changes(part, stored_[i]);
     values[stored_[i]] = is_kept ? stored[i] : stored[i].detach().clone();
   }
   for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -115,8 +120,10 @@ std::vector<at::Tensor> Interpreter::run(const Part& part, std::span<const at::T
     // A batch norm that saw one value of each channel gives no number for their variance.
     const bool alone = inputs[0].size(0) == 1;
     for (const auto& [buffer, next] : part.mutations)
-      if (const at::Tensor& value = values[next].toTensor(); !alone || value.isfinite().all().item<bool>())
-        values[buffer].toTensor().copy_(value);
+      if (const at::Tensor& value = values[next].toTensor(); !alone || value.isfinite().all().item<bool>()) {
+        const auto place = std::find(stored_.begin(), stored_.end(), buffer) - stored_.begin();
+        at::Tensor(stored[static_cast<std::size_t>(place)]).copy_(value);
+      }
   }
   std::vector<at::Tensor> outputs;
   for (const Slot slot : part.outputs) outputs.push_back(values[slot].toTensor());

@@ -34,8 +34,8 @@ class Interpreter {
   };
 
   /// Throws Error{Data}, which lists every operator that this libtorch has not, or not with the arguments
-  /// that the graph gives it, with its node; and for a graph that was exported in evaluation mode, or reads
-  /// values that no node before gives.
+  /// that the graph gives it, with its node; and for a graph that was exported in evaluation mode (other than
+  /// norms whose weights are frozen), or reads values that no node before gives.
   explicit Interpreter(Graph graph);
 
   /// From now on constants of the graph that name `exported` as an element type name `type`.

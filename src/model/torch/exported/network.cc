@@ -65,6 +65,7 @@ class ExportedNetwork final : public ChainNetwork {
     interpreter_.compute_in(type_.value_or(at::kFloat), type);
   }
   void offer(const at::Tensor&, GradientTarget*) override {}
+  std::int64_t largest_batch() const override { return batch_.max.value_or(0); }
   ErrorKind fault() const override { return ErrorKind::Data; }
 
  protected:

@@ -42,13 +42,14 @@ Program read_program(const std::string& path) {
       parse_payloads(archive.text(fmt::format("{}{}_constants_config.json", kConstants, name)), kConstants));
   Program program{.graph = parse_graph(archive.text(fmt::format("{}{}.json", kModels, name)))};
   Weights weights(archive, payloads);
-  for (const Input& input : program.graph.inputs) {
+  for (Input& input : program.graph.inputs) {
     if (input.kind == Input::Kind::User || input.kind == Input::Kind::Unused) continue;
     const at::Tensor tensor = weights.at(input.target);
     program.stored.push_back(tensor);
     switch (input.kind) {
       case Input::Kind::Parameter:
         program.parameters.push_back({input.target, tensor});
+        input.trained = tensor.requires_grad();
         break;
       case Input::Kind::Buffer:
         program.buffers.push_back({input.target, tensor, input.persistent});

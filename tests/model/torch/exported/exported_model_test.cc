@@ -129,6 +129,28 @@ TEST(ExportedModel, BuffersThatAreNoPartOfTheStateAreMarked) {
     EXPECT_EQ(buffer.persistent, buffer.name != "scale") << buffer.name;
 }
 
+TEST(ExportedModel, BuffersHaveTheirTypes) {
+  auto model = load(path_of("statistics.pt2"), kRows);
+  for (const BufferSpec& buffer : model->spec().buffers)
+    EXPECT_EQ(buffer.type, buffer.name == "seen" ? DType::Int64 : DType::Float32) << buffer.name;
+}
+
+TEST(ExportedModel, WholeNumbersThatDoNotTravelAreRefused) {
+  Forged forged("statistics");
+  const auto load_with = [&](std::int64_t seen) {
+    const std::string bytes(reinterpret_cast<const char*>(&seen), sizeof seen);
+    return load(forged.member("data/weights/weight_3", bytes).save(), kRows);
+  };
+  EXPECT_EQ(load_with((std::int64_t{1} << 53) - 1)->buffers()[6], 0x1p53 - 1);
+  try {
+    load_with((std::int64_t{1} << 60) + 1);
+    ADD_FAILURE() << "it loads";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::Data);
+    EXPECT_THAT(error.what(), HasSubstr("seen holds whole numbers of 2^53 or more"));
+  }
+}
+
 TEST(ExportedModel, ComplexNumbersAreRefused) {
   Forged forged("statistics");
   forged.weights(
@@ -359,6 +381,7 @@ TEST(ExportedModel, BatchesOfOneSize) {
 TEST(ExportedModel, BatchesLargerThanExportedFor) {
   auto model = load(Forged("mlp").graph("\"max_val\": null", "\"max_val\": 4").save(), kImages);
   const Samples few = make_samples(kImages, 4), many = make_samples(kImages, 5);
+  EXPECT_EQ(model->spec().largest_batch, 4);
   EXPECT_GT(model->evaluate(few.inputs, few.labels).loss_sum, 0);
   EXPECT_THROW(model->evaluate(many.inputs, many.labels), Error);
 }

@@ -227,6 +227,26 @@ class Statistics(nn.Module):
         return self.head((x - x.mean(0)) * self.scale) + torch.tensor([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
+class Running(nn.Module):
+    """A buffer that the backward pass reads, and that has its next value by then. Decomposed: as it is exported, PyTorch can't train it either."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(5))
+        self.head = nn.Linear(6, 5)
+
+    def forward(self, x):
+        y = self.head(x) * self.scale
+        if self.training:
+            self.scale = 0.9 * self.scale + 0.1 * (1 + x[:, :5].mean(0))
+        return y
+
+
+def norms():
+    """Decomposed: into functions that give new statistics, and into one that has none."""
+    return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Tanh(), Reshaped(2, 8), nn.InstanceNorm1d(2), nn.Flatten(), nn.Linear(16, 5))
+
+
 class Sizes(nn.Module):
     """Arithmetic on the batch's size."""
 
@@ -286,11 +306,14 @@ NETWORKS = {
     "masked": (Masked, [words(7, 5), flags(5)], 0.3),
     "dropout": (Dropout, [numbers(6)], 0.1),
     "statistics": (Statistics, [numbers(6)], 0.2),
+    "running": (Running, [numbers(6)], 0.2),
+    "norms": (norms, [numbers(6)], 0.1),
     "sizes": (Sizes, [numbers(6)], 0.2),
     "rms_norm": (rms_norm, [numbers(6)], 0.1),
     "double": (Double, [numbers(4, 6)], 0.3),
 }
 RANDOM = {"dropout"}
+DECOMPOSED = {"running", "norms"}
 # Networks that return their loss, with the initial values of "tied"; what they are given beside inputs of shape [6].
 LOSSES = {
     "loss": (lambda: Loss(Tied(), F.cross_entropy), torch.zeros(BATCH, dtype=torch.long)),
@@ -338,6 +361,8 @@ def make(name):
     inputs = [input_of(i, spec, dtype) for i, spec in enumerate(specs)]
     batch = torch.export.Dim("batch", min=1)
     program = torch.export.export(model, tuple(inputs), dynamic_shapes=tuple({0: batch} for _ in inputs))
+    if name in DECOMPOSED:
+        program = program.run_decompositions()
     torch.export.save(program, os.path.join(FOLDER, name + ".pt2"))
     expected = {"inputs": specs, "rate": rate, "double": dtype == torch.float64, "evaluation": evaluate(model, inputs)}
     if name in RANDOM:

@@ -24,6 +24,7 @@ constexpr int kSteps = 100;
 const std::map<std::string, std::string>& refused() {
 #if TORCH_VERSION_MAJOR < 2
   static const std::map<std::string, std::string> kRefused = {
+      {"norms", "operator aten._native_batch_norm_legit_functional.default at node "},
       {"rms_norm", "operator aten.rms_norm.default at node rms_norm"},
   };
 #else

@@ -216,7 +216,18 @@ TEST(ExportedProgram, EvaluationMode) {
                             .graph("\"name\": \"training\", \"arg\": {\"as_bool\": true}",
                                    "\"name\": \"training\", \"arg\": {\"as_bool\": false}")
                             .save()),
-              HasSubstr("call model.train() before torch.export.export"));
+              HasSubstr("call model.train() before torch.export.export, or freeze the weights "
+                        "(requires_grad = False) of norms whose statistics are to stay, as in operator "
+                        "aten.batch_norm.default at node batch_norm"));
+}
+
+TEST(ExportedProgram, FrozenNormsMayKeepTheirStatistics) {
+  EXPECT_EQ(complaint(Forged("resnet")
+                          .graph("\"name\": \"training\", \"arg\": {\"as_bool\": true}",
+                                 "\"name\": \"training\", \"arg\": {\"as_bool\": false}")
+                          .weights("\"requires_grad\": true", "\"requires_grad\": false")
+                          .save()),
+            "");
 }
 
 }  // namespace
