@@ -57,8 +57,8 @@ class Rule {
   /// State arenas by name ("momentum"), for checkpoints; each of the context's state elements.
   virtual std::vector<std::pair<std::string, tensor::Arena*>> state() = 0;
 
-  /// A run of its state was zero when so many steps were done: not at the first step, but after replicas met,
-  /// say.
+  /// These elements of its state are zero now, after so many steps: where replicas met and reset it, say, or
+  /// a run resumed without it. Elements that nobody names were zero at the first step.
   void set_zero_at(Range state, std::int64_t step);
   std::int64_t zero_at(std::size_t state) const;
 

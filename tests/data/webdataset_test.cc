@@ -97,6 +97,13 @@ class WebDataset : public testing::Test {
     put(storage_, "/d/test/0.tar",
         tar({{"t.png", test::png(plain(4, 4, 1, 2, 3), 4, 4)}, {"t.cls", text("1")}}));
   }
+  /// All that one training shard gives that is these two, joined.
+  auto joined(std::vector<std::byte> first, const std::vector<std::byte>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    put(storage_, "/d/train/0.tar", first);
+    storage_.remove("/d/train/1.tar");
+    return test::all_of(*open_datasets(plan_, storage_).train);
+  }
   MemoryStorage storage_;
   plan::DataPlan plan_ = test::data_plan("webdataset");
 };
@@ -292,24 +299,18 @@ TEST_F(WebDataset, ShardsThatAreCutShortInALabel) {
 }
 
 TEST_F(WebDataset, ShardsMayBeJoined) {
-  auto bytes = tar({{"a.cls", text("0")}, {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)}});
+  const auto bytes = tar({{"a.cls", text("0")}, {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)}});
   const auto more = tar({{"b.png", test::png(plain(4, 4, 7, 5, 5), 4, 4)}, {"b.cls", text("2")}});
-  bytes.insert(bytes.end(), more.begin(), more.end());
-  put(storage_, "/d/train/0.tar", bytes);
-  storage_.remove("/d/train/1.tar");
-  const auto [inputs, labels] = test::all_of(*open_datasets(plan_, storage_).train);
+  const auto [inputs, labels] = joined(bytes, more);
   EXPECT_THAT(labels, ElementsAre(0, 2));
   EXPECT_FLOAT_EQ(inputs[0] * 255, 5);
   EXPECT_FLOAT_EQ(inputs[48] * 255, 7);
 }
 
 TEST_F(WebDataset, ShardsThatAreJoinedMayUseTheSameNames) {
-  auto bytes = tar({{"a.cls", text("0")}, {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)}});
+  const auto bytes = tar({{"a.cls", text("0")}, {"a.png", test::png(plain(4, 4, 5, 5, 5), 4, 4)}});
   const auto more = tar({{"a.jpg", jpeg(plain(4, 4, 200, 0, 0), 4, 4)}, {"a.cls", text("2")}});
-  bytes.insert(bytes.end(), more.begin(), more.end());
-  put(storage_, "/d/train/0.tar", bytes);
-  storage_.remove("/d/train/1.tar");
-  const auto [inputs, labels] = test::all_of(*open_datasets(plan_, storage_).train);
+  const auto [inputs, labels] = joined(bytes, more);
   EXPECT_THAT(labels, ElementsAre(0, 2));
   EXPECT_FLOAT_EQ(inputs[0] * 255, 5);
   EXPECT_NEAR(inputs[48] * 255, 200, 3);
