@@ -154,8 +154,9 @@ TEST_F(ExchangeChanges, ReplicasAgreeOnWhatTheyMeetWithInAnotherWay) {
     std::map<std::string, std::vector<std::byte>> first;
     for (const auto& tensors : saved.per_rank)
       for (const auto& tensor : tensors)
-        if (tensor.name.starts_with(prefix + "/"))
+        if (tensor.name.starts_with(prefix + "/")) {
           EXPECT_EQ(first.try_emplace(tensor.name, tensor.bytes).first->second, tensor.bytes) << tensor.name;
+        }
     EXPECT_FALSE(first.empty());
   }
 }
