@@ -183,7 +183,7 @@ def add_form_row(session, case, what, ours, theirs, verified, limit):
     row = form_row(case, what)
     row.ours, row.theirs, row.verified = ours, theirs, verified
     row.ratio = theirs / ours if ours else None
-    row.settings = {"of_the_form": ours / theirs, "limit_of_the_form": limit, "width": case.width}
+    row.settings = {"of_the_form": ours / theirs if theirs else 1 + ours, "limit_of_the_form": limit, "width": case.width}
     session.rows.add(row.want("of_the_form", at_least=1 - WITHIN, at_most=1 + WITHIN))
 
 
@@ -196,7 +196,9 @@ def add_form_rows(session, case, by_layer, verified):
             add_form_row(session, case, name, by_layer[name], sent_by(layer, case.batch, RANKS), verified, balance(layer, case.batch, RANKS))
         return
     form, limit = sent_by(layer, case.batch, case.groups), balance(layer, case.batch, case.groups)
-    add_form_row(session, case, "fc1", by_layer["fc1"], form, verified, limit)
+    # Samples are the first layer's inputs: every member reads them, and nobody asks for their gradients.
+    first = Layer(0, layer.weights)
+    add_form_row(session, case, "fc1, its weights alone", by_layer["fc1"], sent_by(first, case.batch, case.groups), verified, balance(first, case.batch, case.groups))
     farthest = max((by_layer[name] for name in layer_names()[1:]), key=lambda sent: abs(sent / form - 1))
     add_form_row(session, case, f"each of fc2 to fc{LAYERS}", farthest, form, verified, limit)
     if case.groups < RANKS:

@@ -53,6 +53,19 @@ void require_room_for_libraries(int, char**, char**) {
 
 constexpr const char* kFooter = "Exit codes and what to do about each: docs/errors.md.";
 
+/// CLI::PositiveNumber refuses with a bound of 300 digits.
+template <class Number>
+CLI::Validator above_zero(const char* what) {
+  return {[what](std::string& word) {
+            Number value = 0;
+            const bool is_one = CLI::detail::lexical_cast(word, value) && value > 0;
+            return is_one ? std::string() : fmt::format("\"{}\" is no {}", word, what);
+          },
+          "POSITIVE"};
+}
+CLI::Validator count() { return above_zero<std::int64_t>("whole number of at least 1"); }
+CLI::Validator seconds() { return above_zero<double>("number above 0"); }
+
 void add_overrides(CLI::App* command, std::vector<std::string>& overrides) {
   command->add_option("--set", overrides, "Override a key of the plan: --set learning_rate.base=0.1")
       ->type_name("KEY.PATH=VALUE")
@@ -83,8 +96,7 @@ CLI::App* add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
       train, "recipe", arguments.recipe,
       "The recipe: a plan in YAML (docs/plan.md), or the name of one that comes with Taxon (taxon recipes)")
       ->required();
-  train->add_option("--workers", arguments.workers, "Start so many workers on this host")
-      ->check(CLI::PositiveNumber);
+  train->add_option("--workers", arguments.workers, "Start so many workers on this host")->check(count());
   add_overrides(train, arguments.overrides);
   train->add_option("--out", arguments.out, "Folder of the outputs (default: runs/NAME)");
   // A flag: an option would take the recipe after it for its value.
@@ -109,7 +121,7 @@ CLI::App* add_train(CLI::App& program, taxon::app::TrainArguments& arguments) {
   train->add_flag("--all", arguments.all, "With --dry-run: print every key of the resolved plan")
       ->needs("--dry-run");
   train->add_flag("-v,--verbose", arguments.verbose, "Say of every bucket what it holds and how it travels");
-  add_json(train, arguments.json);
+  add_json(train, arguments.json)->excludes("--dry-run");
   train->footer(kFooter);
   return train;
 }
@@ -122,8 +134,7 @@ CLI::App* add_launch(CLI::App& program, taxon::app::LaunchArguments& arguments) 
       ->allow_extra_args(false)
       ->required();
   launch->add_option("--user", arguments.user, "The user there (default: as ssh says)");
-  launch->add_option("--slots", arguments.slots, "Ranks of each host (default: 1)")
-      ->check(CLI::PositiveNumber);
+  launch->add_option("--slots", arguments.slots, "Ranks of each host (default: 1)")->check(count());
   launch->add_option("--ssh", arguments.ssh, "The ssh command with its options (default: ssh)")
       ->type_name("COMMAND");
   launch->prefix_command();
@@ -158,11 +169,11 @@ CLI::App* add_profile(CLI::App& program, taxon::app::ProfileArguments& arguments
   add_recipe(profile, "recipe", arguments.recipe, "The recipe: a file or a name")->required();
   profile->add_option("--out", arguments.out, "Write the profile to this file, for `taxon simulate`");
   profile->add_option("--workers", arguments.workers, "Workers that share batch.global (default: 1)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   profile->add_option("--threads", arguments.threads, "Compute threads (default: as training would use)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   profile->add_option("--steps", arguments.steps, "Steps to take the median of (default: 20)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   add_overrides(profile, arguments.overrides);
   profile->footer(kFooter);
   return profile;
@@ -194,15 +205,14 @@ CLI::App* add_simulate(CLI::App& program, taxon::app::SimulateArguments& argumen
   add_recipe(simulate, "recipe", arguments.recipe, "The recipe: a file or a name")->required();
   simulate->add_option("--cluster", arguments.cluster, "The cluster file (see clusters/)");
   simulate->add_option("--workers", arguments.workers, "Ranks (default: as many as the cluster holds)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   simulate->add_option("--profile", arguments.profile,
                        "What the model costs: from `taxon profile`, or one of profiles/");
   simulate->add_option(
       "--fidelity", arguments.fidelity,
       "timing: sizes and costs alone; coarse: and a collective is one event; exact: real models on "
       "real data (default: timing)");
-  simulate->add_option("--steps", arguments.steps, "Steps to simulate (default: 10)")
-      ->check(CLI::PositiveNumber);
+  simulate->add_option("--steps", arguments.steps, "Steps to simulate (default: 10)")->check(count());
   simulate->add_option("--trace", arguments.trace, "Write a Chrome trace, as a real run's trace.json");
   simulate->add_option("--json", arguments.json, "Write the figures for programs");
   add_overrides(simulate, arguments.overrides);
@@ -215,12 +225,11 @@ CLI::App* add_calibrate(CLI::App& program, taxon::app::CalibrateArguments& argum
       "calibrate",
       "Measure this machine, or a launcher's job, and write the cluster file that a simulation of it needs");
   calibrate->add_option("--out", arguments.out, "The cluster file (default: cluster.yaml)");
-  calibrate->add_option("--workers", arguments.workers, "Start so many workers on this host")
-      ->check(CLI::PositiveNumber);
+  calibrate->add_option("--workers", arguments.workers, "Start so many workers on this host")->check(count());
   calibrate
       ->add_option("--threads", arguments.threads,
                    "Compute threads per worker (default: the host's cores divided by its workers)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   calibrate->add_option("--transport", arguments.transport, "As the plan's transport.kind (default: auto)");
   calibrate->add_flag("--quick", arguments.quick, "Measure a quarter as long");
   add_json(calibrate, arguments.json);
@@ -235,9 +244,9 @@ CLI::App* add_codecs(CLI::App& program, taxon::app::CodecsArguments& arguments) 
   codecs->add_option("--link", arguments.link, "What a worker's link carries (default: 1 Gbit/s)")
       ->type_name("RATE");
   codecs->add_option("--workers", arguments.workers, "Workers that share batch.global (default: 4)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   codecs->add_option("--steps", arguments.steps, "Steps before the gradient is recorded (default: 5)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   add_overrides(codecs, arguments.overrides);
   add_json(codecs, arguments.json);
   codecs->footer(kFooter);
@@ -251,9 +260,9 @@ CLI::App* add_parallel(CLI::App& program, taxon::app::ParallelArguments& argumen
       ->type_name("NETWORK");
   parallel
       ->add_option("--workers", arguments.workers, "Workers (default: as many as the cluster holds, or one)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   parallel->add_option("--batch", arguments.batch, "Samples of a step (default: as published)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   parallel->add_option("--overlap", arguments.overlap,
                        "How much of the sending hides behind receiving, from 0 to 1 (default: 0)");
   parallel->add_option("--cluster", arguments.cluster, "The cluster file (see clusters/), for times");
@@ -286,7 +295,7 @@ CLI::App* add_schedule(CLI::App& program, taxon::app::ScheduleArguments& argumen
       ->take_all()
       ->allow_extra_args(false);
   schedule->add_option("--batch", arguments.batch, "Samples of all micro-batches (default: one each)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   schedule->add_option(
       "--cluster", arguments.cluster,
       "What a stage's worker and its link can do (default: 1 TFLOP/s, and transfers take no time)");
@@ -317,12 +326,11 @@ CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments
       ->add_option("--workers", arguments.workers,
                    "Workers of every run, on this host (default: 2; with --simulate as many as the "
                    "cluster holds)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   add_overrides(compare, arguments.overrides);
   compare->add_option("--seconds", arguments.seconds, "End every run after so many seconds of training")
-      ->check(CLI::PositiveNumber);
-  compare->add_option("--samples", arguments.samples, "Train every run for so many samples")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds());
+  compare->add_option("--samples", arguments.samples, "Train every run for so many samples")->check(count());
   compare->add_option("--target-accuracy", arguments.target,
                       "Say what it takes to get there: a share (0.88) or per cent (88)");
   compare->add_option("--seeds", arguments.seeds, "Run every recipe with each of these seeds: 1,2,3")
@@ -335,7 +343,7 @@ CLI::App* add_compare(CLI::App& program, taxon::app::CompareArguments& arguments
   compare->add_option("--cluster", arguments.cluster, "With --simulate: the cluster file (see clusters/)");
   compare->add_option("--profile", arguments.profile, "With --simulate: what the model costs");
   compare->add_option("--steps", arguments.steps, "With --simulate: steps of each run (default: 10)")
-      ->check(CLI::PositiveNumber);
+      ->check(count());
   compare->footer(kFooter);
   return compare;
 }
@@ -383,7 +391,7 @@ int ended(int code) {
 /// Everything but what a process does once.
 int run_program(int argc, char** argv) {
   const std::vector<std::string> words(argv, argv + argc);
-  CLI::App program{"Taxon: distributed deep-learning training, every published system a recipe", "taxon"};
+  CLI::App program{"Taxon: distributed deep-learning training, published systems as recipes", "taxon"};
   program.set_version_flag("--version", [&words] {
     // Whichever comes first of the two: CLI11 answers --version as soon as it sees it.
     const bool asked = std::find(words.begin(), words.end(), "--json") != words.end();

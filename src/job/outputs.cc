@@ -47,6 +47,10 @@ ConstView view(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+/// Files of lines get them so far apart at least: where steps are short, code and pages of files that each
+/// step pushes out of the caches would be fetched again for every line.
+constexpr Duration kBetweenWrites = from_seconds(0.25);
+
 }  // namespace
 
 std::vector<report::Score> scores_of(const model::Scores& scores) {
@@ -82,11 +86,20 @@ std::vector<report::CrossingTensor> crossing_tensors(const train::Outcome& outco
 class Outputs::Writer {
  public:
   Writer(data::Storage& storage, OutputsOptions options) : storage_(storage), options_(std::move(options)) {}
+  ~Writer() {
+    try {
+      write_lines();
+    } catch (const std::exception&) {
+      // Whoever ends without finish() ends with an error of its own.
+    }
+  }
 
   void started(const train::RunInfo& info) {
     if (options_.run) options_.run->begin();
     info_ = info;
     clock_begin_ = launch::wall_clock() - to_seconds(info.now.time_since_epoch());
+    last_end_ = info.now;
+    written_at_ = info.now - kBetweenWrites;  // the first line tells that training goes on
     progress_ = std::make_unique<report::Progress>(progress_options(options_, info.plan), to_terminal);
     const auto& resolved = info.plan.resolved;
     write("plan.yaml", plan::write_plan(info.plan));
@@ -115,19 +128,12 @@ class Outputs::Writer {
     data_seconds_ += to_seconds(report.data_wait);
     auto batch = report.samples - (seen_samples_ > 0 ? seen_samples_ : info_.start_samples);
     seen_samples_ = report.samples;
-    window_samples_ += static_cast<double>(batch);
-    window_seconds_ += seconds;
-    if (!report.skipped) {
-      window_.metrics = report.scores.metrics;
-      window_.means.loss += report.loss;
-      for (std::size_t i = 0; i < model::kMostCounts; ++i)
-        window_.means.counts[i] += report.scores.means.counts[i];
-      ++window_updates_;
-    }
-    ++window_steps_;
+    window_.add(report, static_cast<double>(batch));
     show(report);
     if (report.step % info_.plan.report.metrics_steps == 0 || report.samples >= info_.total_samples)
       measure(report);
+    last_end_ = report.end;
+    if (last_end_ - written_at_ >= kBetweenWrites) write_lines();
   }
 
   void evaluated(const train::Evaluation& evaluation) {
@@ -141,11 +147,14 @@ class Outputs::Writer {
     scalars.push_back({"loss/" + split, evaluation.loss});
     progress_->say(fmt::format("{} after step {}: {}loss {}", split, evaluation.step, words,
                                report::decimal(evaluation.loss, 4)));
-    record(evaluation.step, launch::wall_clock(), scalars,
+    write_lines();
+    record({evaluation.step, step_seconds_.sum(), launch::wall_clock()}, scalars,
            {{"samples", static_cast<double>(evaluation.samples)}, {"bytes_sent", evaluation.bytes_sent}});
+    write_lines();
   }
 
   void saved(const std::string& path) {
+    write_lines();
     if (options_.run) options_.run->secured();
     say("saved " + path);
   }
@@ -154,6 +163,7 @@ class Outputs::Writer {
 
   void finish(const train::Outcome& outcome, const report::CoreUse& cores, double seconds) {
     progress_->finish();
+    write_lines();
     if (!outcome.traces.empty()) write_trace(outcome);
     report::Summary summary = summarise(outcome, seconds);
     summary.cores = cores;
@@ -165,6 +175,37 @@ class Outputs::Writer {
   }
 
  private:
+  /// Steps of a line, by sums.
+  struct Window {
+    model::Scores sums;  // over the steps that were not skipped
+    double samples = 0, seconds = 0;
+    int steps = 0, updates = 0;  // all, and those that were not skipped
+    train::StepReport last;
+    double trained = 0;  // seconds until then
+
+    void add(const train::StepReport& report, double batch) {
+      samples += batch;
+      seconds += to_seconds(report.step_time);
+      ++steps;
+      sums.metrics = report.scores.metrics;
+      if (report.skipped) return;
+      sums.means.loss += report.loss;
+      for (std::size_t i = 0; i < model::kMostCounts; ++i)
+        sums.means.counts[i] += report.scores.means.counts[i];
+      ++updates;
+    }
+    model::Scores means() const {
+      model::Scores scores = sums;
+      scores.means.loss /= updates;
+      for (double& count : scores.means.counts) count /= updates;
+      return scores;
+    }
+  };
+  struct When {
+    std::int64_t step;
+    double trained, wall_time;
+  };
+
   void write(const std::string& name, const std::string& text) {
     storage_.write_atomic(options_.folder + "/" + name, view(text));
   }
@@ -197,18 +238,30 @@ class Outputs::Writer {
     progress_->update(state, total);
   }
 
-  /// One line of metrics.jsonl and one point per chart: means over the steps since the last one.
+  /// A line of metrics.jsonl and one point per chart are due.
   void measure(const train::StepReport& report) {
-    double steps = std::max(1, window_steps_);
-    window_.means.loss /= window_updates_;
-    for (double& count : window_.means.counts) count /= window_updates_;
-    std::vector<report::Scalar> scalars = {{"loss/train", window_.means.loss}};
-    for (const report::Score& score : scores_of(window_))
+    window_.last = report;
+    window_.trained = step_seconds_.sum();
+    unwritten_.push_back(std::exchange(window_, {}));
+  }
+
+  void write_lines() {
+    for (const Window& window : std::exchange(unwritten_, {})) record(window);
+    if (!lines_.empty()) append("metrics.jsonl", std::exchange(lines_, {}));
+    if (!points_.empty()) append(events_, std::exchange(points_, {}));
+    written_at_ = last_end_;
+  }
+
+  void record(const Window& window) {
+    const train::StepReport& report = window.last;
+    const model::Scores scores = window.means();
+    std::vector<report::Scalar> scalars = {{"loss/train", scores.means.loss}};
+    for (const report::Score& score : scores_of(scores))
       scalars.push_back({score.kind.name + "/train", score.value});
     scalars.insert(scalars.end(), {{"learning_rate", report.rate},
                                    {"throughput/samples_per_second",
-                                    window_seconds_ > 0 ? window_samples_ / window_seconds_ : 0},
-                                   {"time/step_ms", window_seconds_ / steps * 1e3},
+                                    window.seconds > 0 ? window.samples / window.seconds : 0},
+                                   {"time/step_ms", window.seconds / std::max(1, window.steps) * 1e3},
                                    {"time/compute_ms", to_seconds(report.compute) * 1e3},
                                    {"time/exposed_communication_ms", to_seconds(report.exposed) * 1e3}});
     if (info_.plan.optimiser.clip_norm > 0) scalars.push_back({"gradient_norm", report.gradient_norm});
@@ -216,23 +269,20 @@ class Outputs::Writer {
       scalars.push_back({"time/encode_ms", to_seconds(report.encode) * 1e3});
       scalars.push_back({"time/decode_ms", to_seconds(report.decode) * 1e3});
     }
-    record(report.step, clock_begin_ + to_seconds(report.end.time_since_epoch()), scalars,
-           {{"samples", static_cast<double>(report.samples)}});
-    window_samples_ = window_seconds_ = 0;
-    window_.means = {};
-    window_steps_ = window_updates_ = 0;
+    const double end = clock_begin_ + to_seconds(report.end.time_since_epoch());
+    record({report.step, window.trained, end}, scalars, {{"samples", static_cast<double>(report.samples)}});
   }
 
-  /// `where` says, beside the step and the time, where in the run the scalars were seen.
-  void record(std::int64_t step, double wall_time, const std::vector<report::Scalar>& scalars,
-              const std::vector<std::pair<std::string, double>>& where) {
-    std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(step)}};
-    numbers.insert(numbers.end(), where.begin(), where.end());
-    numbers.emplace_back("seconds", step_seconds_.sum());
-    numbers.emplace_back("wall_time", wall_time);
+  /// `more` says, beside `when`, where in the run the scalars were seen.
+  void record(When when, const std::vector<report::Scalar>& scalars,
+              const std::vector<std::pair<std::string, double>>& more) {
+    std::vector<std::pair<std::string, double>> numbers = {{"step", static_cast<double>(when.step)}};
+    numbers.insert(numbers.end(), more.begin(), more.end());
+    numbers.emplace_back("seconds", when.trained);
+    numbers.emplace_back("wall_time", when.wall_time);
     for (const auto& scalar : scalars) numbers.emplace_back(scalar.tag, scalar.value);
-    append("metrics.jsonl", report::metrics_line(numbers));
-    if (!events_.empty()) append(events_, report::encode_scalars(wall_time, step, scalars));
+    lines_ += report::metrics_line(numbers);
+    if (!events_.empty()) points_ += report::encode_scalars(when.wall_time, when.step, scalars);
   }
 
   void write_trace(const train::Outcome& outcome) {
@@ -303,11 +353,12 @@ class Outputs::Writer {
   std::string events_;
   report::Quantiles step_seconds_;
   double compute_seconds_ = 0, exposed_seconds_ = 0, data_seconds_ = 0;
-  double window_samples_ = 0, window_seconds_ = 0;
-  double clock_begin_ = 0;                     // when this rank's clock was 0, in seconds since 1970
-  model::Scores window_;                       // sums over its steps, until they are measured
-  int window_steps_ = 0, window_updates_ = 0;  // all, and those that were not skipped
-  bool coded_ = false;                         // codecs have been at work
+  double clock_begin_ = 0;  // when this rank's clock was 0, in seconds since 1970
+  Window window_;           // since the last line
+  std::vector<Window> unwritten_;
+  std::string lines_, points_;  // of metrics.jsonl and of the events' file, likewise
+  Instant written_at_, last_end_;
+  bool coded_ = false;  // codecs have been at work
   std::int64_t seen_samples_ = 0;
 };
 

@@ -141,8 +141,9 @@ void write_all(int file, const std::string& text, const std::string& path) {
 class Draft {
  public:
   Draft(const std::string& folder, const std::string& text)
-      : path_(fmt::format("{}/{}.{}", folder, RunLock::kFile, getpid())) {
-    file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+      // Numbers of processes are those of a container: another one's in the same folder may have this one's.
+      : path_(fmt::format("{}/{}.{:016x}", folder, RunLock::kFile, std::hash<std::string>()(text))) {
+    file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ < 0) fail(path_);
     struct stat info {};
     try {

@@ -84,6 +84,8 @@ class Obedience {
       if (line.is_null()) return end("the launcher is gone");
       if (line.contains("signal") && line["signal"].is_number_integer())
         kill(getpid(), line["signal"].get<int>());
+      if (line.contains("left") && line["left"].is_string() && !note_.has_begun())
+        note_.tell(line["left"].get<std::string>());
       if (line.contains("end") && line["end"].is_string()) return end(line["end"].get<std::string>());
     }
   }
@@ -122,6 +124,7 @@ int run_ranks(const AgentOptions& options, const AgentJob& job, const AgentGo& g
                                                               : word);
   launch.say = options.say;
   launch.expendable = job.expendable;
+  launch.deadline = std::chrono::milliseconds(job.deadline_ms);
   launch.inherited = {plan.get()};
   launch.note = Note(note.get());
   std::thread(Obedience(*launch.note, launch)).detach();

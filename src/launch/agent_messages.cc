@@ -9,11 +9,10 @@ namespace {
 using control::integer_at;
 using nlohmann::json;
 
-/// Of ranks, and of anything that counts them.
-constexpr int kMost = 1 << 24;
+constexpr std::int64_t kLongestDeadlineMs = std::int64_t{1} << 50;
 
 int count_at(const json& object, const char* key, int least = 0) {
-  return static_cast<int>(integer_at(object, key, least, kMost));
+  return static_cast<int>(integer_at(object, key, least, AgentJob::kMostRanks));
 }
 
 int port_at(const json& object) { return static_cast<int>(integer_at(object, "port", 1, 65535)); }
@@ -45,7 +44,8 @@ json to_json(const AgentJob& job) {
           {"slots", job.slots},
           {"first_rank", job.first_rank},
           {"world_size", job.world_size},
-          {"spared", job.expendable}};
+          {"spared", job.expendable},
+          {"deadline_ms", job.deadline_ms}};
 }
 
 json to_json(const AgentReport& report) {
@@ -62,7 +62,8 @@ AgentJob job_from(const json& object) {
                  .slots = count_at(object, "slots", 1),
                  .first_rank = count_at(object, "first_rank"),
                  .world_size = count_at(object, "world_size", 1),
-                 .expendable = {}};
+                 .expendable = {},
+                 .deadline_ms = integer_at(object, "deadline_ms", 1, kLongestDeadlineMs)};
     if (job.world_size < job.first_rank + job.slots) misunderstood("a job of no ranks");
     for (Rank rank : control::ranks_at(object, "spared", job.world_size))
       job.expendable.push_back(rank.value());

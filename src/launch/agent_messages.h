@@ -12,8 +12,8 @@ namespace taxon::launch {
 //   launcher the job: AgentJob
 //   agent    {"time"}, at once; then what it found: AgentReport
 //   launcher {"go": {"address", "port"}}
-//   launcher {"signal": n} for its ranks; {"end": why} when another host's have failed; or the end of the
-//   input
+//   launcher {"signal": n} for its ranks; {"end": why} when another host's have failed; {"left": who} when
+//   another host's were stopped, which ranks hear that have not met; or the end of the input
 // From "go" on the output is the ranks' own.
 
 /// What one host is to do.
@@ -23,9 +23,11 @@ struct AgentJob {
   std::vector<std::string> words;  // of `taxon train`; kPlanWord is where the recipe goes
   std::string secret;
   int node = 0, slots = 1, first_rank = 0, world_size = 1;
-  std::vector<int> expendable;  // ranks that the others do without
+  std::vector<int> expendable;         // ranks that the others do without
+  std::int64_t deadline_ms = 600'000;  // LocalLaunch::deadline
 
   static constexpr const char* kPlanWord = "\x01plan";
+  static constexpr int kMostRanks = 1 << 24;
 };
 
 struct AgentReport {

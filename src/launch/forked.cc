@@ -132,9 +132,8 @@ void run_apart(const std::string& name, const std::function<void()>& work) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  if (text.empty()) throw error_of(name, status);
-  throw Error(static_cast<ErrorKind>(text.front()), text.substr(1));
+  if (!text.empty()) throw Error(static_cast<ErrorKind>(text.front()), text.substr(1));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw error_of(name, status);
 }
 
 }  // namespace taxon::launch

@@ -18,6 +18,7 @@
 #include "control/secret.h"
 #include "launch/children.h"
 #include "launch/identity.h"
+#include "launch/stop_signals.h"
 
 extern char** environ;
 
@@ -140,7 +141,7 @@ class Supervisor {
     sigprocmask(SIG_BLOCK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
-      make_worker(parent, before);
+      make_worker(parent, before, forks);
       if (forks) run_main(launch_.main, arguments, environment);
       execve(launch_.program.c_str(), arguments.get(), environment.get());
       _exit(kExecFailed);
@@ -153,7 +154,7 @@ class Supervisor {
   }
 
   /// Only what is safe after a fork in a process that may have threads.
-  void make_worker(pid_t parent, const sigset_t& mask) const {
+  void make_worker(pid_t parent, const sigset_t& mask, bool forks) const {
     end_with_parent(parent);
     setpgid(0, 0);
     int nothing = open("/dev/null", O_RDONLY);
@@ -162,6 +163,7 @@ class Supervisor {
     fcntl(note_.fd(), F_SETFD, 0);
     for (int fd : launch_.inherited) fcntl(fd, F_SETFD, 0);
     handle_no_signal();
+    if (forks) install_early_signals();
     sigprocmask(SIG_SETMASK, &mask, nullptr);
   }
 
@@ -208,6 +210,10 @@ class Supervisor {
   void ended(std::size_t worker, int status) {
     const bool stopped = is_orderly_stop(status) || is_early_stop(status);
     if (stopped) interrupted_ = true;
+    if (stopped && stops_.count() == 0 && !note_.has_begun()) {
+      note_.tell(sentence_of(worker));
+      left_early_ = true;
+    }
     const bool well = code_of(status) == 0 || stopped || is_without_lost(status);
     if (well) expect_the_rest();
     if (well || culprit_ || overdue_ || stops_.count() > 1) return;
@@ -220,7 +226,7 @@ class Supervisor {
                          (note_.has_begun() ? kDoneWithout : " before all ranks were there"));
     }
     if (!is_echo(status)) return name_culprit(worker);
-    if (suspect_) return;
+    if (suspect_ || left_early_) return;
     suspect_ = worker;
     be_patient(sentence_of(worker));
   }
@@ -303,6 +309,7 @@ class Supervisor {
   std::optional<std::size_t> suspect_, culprit_;
   std::optional<std::size_t> departed_;  // the last spared one that was killed
   bool interrupted_ = false, overdue_ = false;
+  bool left_early_ = false;  // somebody was stopped, not by this process, and the others could not meet
   StopCount stops_;
   int first_stop_ = 0;  // the first signal that was handed on to stop the workers; 0: none yet
   Ending ending_ = Ending::No;

@@ -30,6 +30,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience(10);
 // ssh's own exit code, for a connection that could not be made or broke.
 constexpr int kSshFailed = 255;
+// Between lines that say which hosts have not answered.
+constexpr std::chrono::seconds kBetweenLines(10);
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -46,7 +48,9 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
@@ -120,13 +124,14 @@ class RemoteLaunch {
 
   int run() {
     while (!std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.is_settled(); })) {
-      turn();
+      turn(told_at_ + kBetweenLines);
       if (stops_.count() > 0) throw Error(ErrorKind::Interrupted, "interrupted before anything was started");
+      if (Clock::now() >= told_at_ + kBetweenLines) tell_who_is_awaited();
     }
     require_no_problems();
     go();
     while (any_alive()) {
-      turn();
+      turn(deadline_);
       if (deadline_ && Clock::now() >= *deadline_) cut();
     }
     for (Host& host : hosts_) drain(host);
@@ -187,12 +192,26 @@ class RemoteLaunch {
     return std::any_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return !h.status; });
   }
 
-  /// Waits for something, and does what follows from it.
-  void turn() {
+  void tell_who_is_awaited() {
+    told_at_ = Clock::now();
+    std::vector<std::string> silent, looking;
+    for (const Host& host : hosts_)
+      if (!host.is_settled()) (host.stage == Host::Stage::Connecting ? silent : looking).push_back(host.name);
+    if (!silent.empty())
+      launch_.say(
+          fmt::format("no answer yet from {} (by {}: does it let you in without a question, and is its "
+                      "login quick?)",
+                      fmt::join(silent, ", "), launch_.ssh));
+    if (!looking.empty())
+      launch_.say(fmt::format("still looking at recipe, data set and model: {}", fmt::join(looking, ", ")));
+  }
+
+  /// Waits for something, until `limit` at most, and does what follows from it.
+  void turn(std::optional<Clock::time_point> limit) {
     std::vector<pollfd> fds;
     for (Host& host : hosts_)
       for (const Lines* lines : {&host.output, &host.errors}) fds.push_back({lines->fd(), POLLIN, 0});
-    for (int number : signals_.wait(deadline_, fds))
+    for (int number : signals_.wait(limit, fds))
       if (is_stop_signal(number) || number == SIGUSR1) pass_on(number);
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
       if (fds[2 * i].revents != 0) hosts_[i].output.read_some();
@@ -306,12 +325,19 @@ class RemoteLaunch {
     const Host& first = hosts_.front();
     const Environment environment = process_environment();
     std::string address = first.report.address;
-    if (auto given = environment.find("MASTER_ADDR"); given != environment.end())
+    const auto given = environment.find("MASTER_ADDR");
+    if (given != environment.end() && !given->second.empty())
       address = given->second;
     else if (hosts_.size() == 1)
       address = "127.0.0.1";
     else if (address.empty() || is_loopback(address))
       address = first.name;  // launched on it: others know it by its name only
+    if (hosts_.size() > 1 && is_loopback(address))
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("--hosts: rank 0's is {}, which on every other host is that host itself: give it "
+                      "the name that the others know it by, or set MASTER_ADDR",
+                      address));
     launch_.say(fmt::format("{} ranks on {} hosts, rank 0 at {}:{}", job_.world_size, hosts_.size(), address,
                             first.report.port));
     for (Host& host : hosts_) {
@@ -350,6 +376,7 @@ class RemoteLaunch {
   void ended(std::size_t index) {
     const int status = *hosts_[index].status;
     if (is_orderly_stop(status)) interrupted_ = true;
+    if (is_orderly_stop(status) && stops_.count() == 0) tell_of_leaving(index);
     if (is_without_lost(status)) without_lost_ = true;
     if (code_of(status) == 0 || is_orderly_stop(status) || is_without_lost(status) || culprit_ ||
         stops_.count() > 1)
@@ -359,8 +386,16 @@ class RemoteLaunch {
       return launch_.say(sentence_of(index) + kDoneWithout);
     }
     if (!is_echo(status)) return name_culprit(index);
+    if (left_) return;  // those who had not met complain of that
     if (!suspect_) suspect_ = index;
     end_others(index);
+  }
+
+  /// Ranks that have met know, and end in order; others would wait for it.
+  void tell_of_leaving(std::size_t index) {
+    left_ = true;
+    for (Host& host : hosts_)
+      if (!host.status) host.say({{"left", sentence_of(index)}});
   }
 
   void name_culprit(std::size_t index) {
@@ -390,7 +425,9 @@ class RemoteLaunch {
   std::vector<Host> hosts_;
   std::optional<std::size_t> suspect_, culprit_;
   std::optional<Clock::time_point> deadline_;
+  Clock::time_point told_at_ = Clock::now();
   bool interrupted_ = false, without_lost_ = false;
+  bool left_ = false;  // a host's ranks were stopped, not by this process
   StopCount stops_;
 };
 

@@ -1,5 +1,6 @@
 #include "launch/stop_signals.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -58,13 +59,23 @@ void install(void (*handler)(int)) {
   }
 }
 
+/// A closed standard stream's number would go to the next file that is opened, and lines for people into it.
+/// Reading and writing fail as they did.
+void fill_closed_streams() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 void at_start(int, char**, char**) {
+  fill_closed_streams();
   for (std::size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction before {};
     sigaction(kSignals[i], nullptr, &before);
     ignored[i] = before.sa_handler == SIG_IGN;
   }
-  install(on_early_signal);
+  install_early_signals();
+  // Inherited, it would have the system forget how children ended.
+  signal(SIGCHLD, SIG_DFL);
   // A file that grows over the process's limit is an error of its write.
   signal(SIGXFSZ, SIG_IGN);
 }
@@ -73,6 +84,8 @@ void at_start(int, char**, char**) {
 [[gnu::section(".preinit_array"), gnu::used]] void (*const first)(int, char**, char**) = at_start;
 
 }  // namespace
+
+void install_early_signals() { install(on_early_signal); }
 
 const std::atomic<bool>& install_stop_signals() {
   install(on_signal);

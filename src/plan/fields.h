@@ -273,7 +273,7 @@ void visit_fields(P& p, V&& visit) {
   visit(
       Field{.key = "encryption",
             .sentence = "Of all that travels between hosts: none, or TLS 1.3 whose key comes from the job's "
-                        "secret (auto, posix, tcp)."},
+                        "secret (auto, posix, tcp; with shm nothing leaves the host)."},
       p.encryption);
   visit(
       Field{.key = "connections",

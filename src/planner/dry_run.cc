@@ -13,7 +13,6 @@
 #include "exchange/layout/shard.h"
 #include "exchange/levels/algorithm_selection.h"
 #include "exchange/levels/levels.h"
-#include "job/inputs.h"
 #include "launch/host.h"
 #include "net/loopback/loopback.h"
 #include "net/transport_choice.h"
@@ -151,6 +150,17 @@ RunCosts costs_of_parts(const plan::Plan& plan, job::TrainingInputs& training, i
 }
 
 }  // namespace
+
+void require_divisible(const plan::Plan& plan, const job::TrainingInputs& training, int world_size,
+                       const exchange::Extensions& own) {
+  if (!train::is_divided(plan, own)) return;
+  task::PollLoop loop;
+  net::LoopbackWorld world(loop, world_size);
+  tensor::CpuDevice device(loop);
+  comm::FlightRecorder recorder;
+  comm::Runtime runtime{world.transport(Rank(0)), device, recorder};
+  train::forecast(runtime, *training.model, {.plan = plan, .own = own}, surroundings_of(plan, world_size));
+}
 
 std::string dry_run(const plan::Plan& plan, int world_size, Printed keys, const exchange::Extensions& own) {
   data::FileStorage storage;

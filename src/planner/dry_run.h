@@ -3,6 +3,7 @@
 #include <string>
 
 #include "exchange/extensions.h"
+#include "job/inputs.h"
 #include "plan/plan.h"
 
 namespace taxon::planner {
@@ -17,5 +18,10 @@ enum class Printed { Changes, All };
 /// of the tables. Throws as open_training_inputs() and train::divide().
 std::string dry_run(const plan::Plan& plan, int world_size, Printed keys,
                     const exchange::Extensions& own = {});
+
+/// Throws as train::divide() would on the first rank, where ranks hold parts of the model. `training`'s is
+/// divided from then on.
+void require_divisible(const plan::Plan& plan, const job::TrainingInputs& training, int world_size,
+                       const exchange::Extensions& own = {});
 
 }  // namespace taxon::planner

@@ -104,6 +104,7 @@ FinishedRun read_summary(const std::string& text, const std::string& origin) {
     finished.world_size = json.value("world_size", 0);
     finished.parameters = json.value("parameters", std::int64_t{0});
     finished.transport = json.value("transport", "");
+    finished.lost = json.value("lost_ranks", std::vector<int>());
     return finished;
   } catch (const ParsedJson::exception& error) {
     throw Error(ErrorKind::Data, fmt::format("{} is damaged: {}", origin, error.what()));

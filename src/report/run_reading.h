@@ -17,6 +17,7 @@ struct FinishedRun {
   int world_size = 0;
   std::int64_t parameters = 0;
   std::string transport;
+  std::vector<int> lost;  // ranks that the others went on without
 };
 FinishedRun read_summary(const std::string& json, const std::string& origin);
 

@@ -34,11 +34,13 @@ class Words(TaxonTest):
         self.assertIn("a command is missing", self.refused())
 
     def test_what_is_wrong_is_said_in_one_line(self):
-        for words in (("train",), ("train", self.recipe, "--workers", "0"), ("train", self.recipe, "--workers", "many"),
+        for words in (("train",), ("train", self.recipe, "--workers", "0"), ("train", self.recipe, "--workers", "many"), ("train", self.recipe, "--dry-run", "--json"), ("compare", self.recipe, "--seconds", "-1"),
                       ("train", self.recipe, "--resume", "--overwrite"), ("train", self.recipe, self.recipe), ("train", self.recipe, "--all"),
                       ("simulate", self.recipe, "--replay", "3"), ("completion", "ksh")):
             with self.subTest(words=words):
-                self.assertIn(f"(see taxon {words[0]} --help)", self.refused(*words))
+                line = self.refused(*words)
+                self.assertIn(f"(see taxon {words[0]} --help)", line)
+                self.assertLess(len(line), 200)
 
 
 class Output(TaxonTest):

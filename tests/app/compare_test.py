@@ -2,6 +2,7 @@
 
 import csv
 import html.parser
+import os
 import re
 import shutil
 import signal
@@ -142,12 +143,25 @@ class Compare(CompareTest):
 
     def test_a_run_that_fails_is_a_row_that_says_why(self):
         (self.folder / "out").mkdir()
+        (self.folder / "out/.comparison").write_text("measured\n")
         (self.folder / "out/sharded").write_text("in the way of a folder")
         done = self.compare(code=73)
         self.assertIn("sharded failed", done.stdout)
         rows = self.rows()
         self.assertIn("sharded", rows["sharded"]["failure"])
         self.assertNotEqual(rows["delayed"]["accuracy"], "")
+
+    def test_a_run_that_lost_a_worker_is_complete(self):
+        servers = ("--set", "exchange.levels=[{topology: servers, staleness: -1, apply: 1}]", "--set", "mesh.servers=1", "--set", "optimiser.rule=sgd")
+        words = ("compare", self.recipes[0], "--out", "out", "--workers", 4, *servers, "--set", "length.steps=30000")
+        process = self.start(*words)
+        self.wait_until(lambda: self.steps_seen("out/ring") >= 20, "training")
+        os.kill(self.workers("out/ring")[2], signal.SIGKILL)
+        self.assertEqual(process.wait(HANGS), 0, self.log())
+        self.assertIn("ring lost rank 2 on the way", (self.folder / "out/report.html").read_text())
+        self.assertEqual(self.rows()["ring"]["failure"], "")
+        self.assertIn("kept", self.taxon(*words).stderr)
+        self.assertIn("ring lost rank 2 on the way", (self.folder / "out/report.html").read_text())
 
     def test_ctrl_c_ends_in_order_and_the_same_command_goes_on(self):
         words = ("compare", *self.recipes, "--out", "out", "--set", "length.steps=4000", "--set", "report.metrics_steps=5")
@@ -267,6 +281,11 @@ class WrongCompare(CompareTest):
         self.assertIn("another comparison", said)
         said = self.taxon("compare", self.recipes[0], "--out", "out/ring", code=2).stderr
         self.assertIn("a run of its own", said)
+        (self.folder / "mine").mkdir()
+        (self.folder / "mine/report.html").write_text("mine")
+        said = self.taxon("compare", self.recipes[0], "--out", "mine", code=2).stderr
+        self.assertIn("mine is no comparison's, and not empty (report.html)", said)
+        self.assertEqual((self.folder / "mine/report.html").read_text(), "mine")
 
     def test_different_data_do_not_compare(self):
         self.recipes[1].write_text(self.recipes[1].read_text().replace("train_limit: 100", "train_limit: 90"))

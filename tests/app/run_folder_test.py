@@ -38,6 +38,11 @@ class Overwrite(TaxonTest):
                 self.expect_untouched()
                 self.taxon("train", self.recipe, "--out", "run", how, "--set", "model={torchscript: none.pt}", code=65)
                 self.expect_untouched()
+                for wrong in (("control.secret_file=/nowhere",), ("mesh.tensor=2", "mesh.splits=[nosuch=none]")):
+                    sets = [word for one in wrong for word in ("--set", one)]
+                    result = self.taxon("train", self.recipe, "--out", "run", how, "--workers", 2, *sets, code=2)
+                    self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+                    self.expect_untouched()
                 with socket.socket() as taken:
                     taken.bind(("127.0.0.1", 0))
                     taken.listen()

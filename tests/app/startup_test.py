@@ -1,5 +1,6 @@
 """What ends a job before it has begun: deaths, signals, limits of the system."""
 
+import json
 import os
 import pathlib
 import resource
@@ -79,6 +80,26 @@ class Signals(StartupTest):
             said = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 143, said)
             self.assertIn("taxon: interrupted", said)
+
+    def test_a_local_worker_has_it_too_and_nobody_waits_for_it(self):
+        for number in (signal.SIGINT, signal.SIGUSR1):
+            with self.subTest(number=number):
+                process = self.start("train", self.recipe, "--workers", 2, "--out", "run")
+                self.wait_until(lambda: 1 in self.workers("run"), "the start of rank 1")
+                os.kill(self.workers("run")[1], number)
+                self.assertEqual(process.wait(60), 143, self.log())
+                self.assertIn("taxon: interrupted", self.log())
+
+    def test_standard_streams_that_are_closed_are_nothing_else(self):
+        words = ("train", str(self.recipe), "--workers", "2", "--out", "run", "--set", "length.epochs=4000")
+        process = subprocess.Popen(["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', PROGRAM, *words], cwd=self.folder, env=clean_environment(), start_new_session=True)
+        self.started.append(process)
+        self.wait_until(lambda: self.steps_seen("run") > 5, "training")
+        lock = json.loads((self.folder / "run/.taxon-lock").read_text())
+        self.assertEqual(lock["process"], self.workers("run")[0])
+        process.terminate()
+        self.assertEqual(process.wait(60), 143)
+        self.assertTrue(list((self.folder / "run/checkpoints").iterdir()))
 
     def test_while_others_are_awaited(self):
         port = free_port()

@@ -182,6 +182,12 @@ class Launch(unittest.TestCase):
             process = self.launch(*words)
             self.assertEqual(process.wait(60), 2, self.said())
             self.assertIn(expected, self.said())
+        process = self.launch(hosts="localhost,host1")
+        self.assertEqual(process.wait(60), 2)
+        self.assertIn("on every other host is that host itself", self.said())
+        process = self.launch("--set", "mesh.tensor=4", "--set", "mesh.splits=[nosuch=none]", hosts="host1,host2,host3,host0")
+        self.assertEqual(process.wait(60), 2)
+        self.assertIn("host1: usage: model mlp can't be divided", self.said())
         process = self.launch(hosts="host1,host1")
         self.assertEqual(process.wait(60), 2)
         self.assertIn("host1 is there twice", self.said())
@@ -200,6 +206,20 @@ class Launch(unittest.TestCase):
         os.kill(self.ranks()[3], signal.SIGKILL)
         self.assertEqual(process.wait(60), 75, self.said())
         self.assertIn("rank 3", self.said())
+
+    def test_a_rank_that_is_stopped_early_is_not_waited_for(self):
+        process = self.launch("--set", "length.epochs=2000")
+        self.wait_until(lambda: 0 in self.ranks(), "the start of rank 0")
+        late = self.ranks()[0]
+        os.kill(late, signal.SIGSTOP)  # as one that reads much data
+        try:
+            self.assertNotIn("training samples", self.said())
+            self.wait_until(lambda: 3 in self.ranks(), "the start of rank 3")
+            os.kill(self.ranks()[3], signal.SIGTERM)
+            self.wait_until(lambda: set(self.ranks()) <= {0}, "the end of the others", seconds=60)
+        finally:
+            os.kill(late, signal.SIGCONT)
+        self.assertEqual(process.wait(60), 143, self.said())
 
     def test_the_code_of_who_failed_is_returned(self):
         process = self.launch("--set", "length.epochs=2000")

@@ -52,6 +52,13 @@ TEST_F(ForkedDeathTest, ErrorsOfWorkDoneApartAreThrownHere) {
   EXPECT_EQ(error_of([] { throw std::bad_alloc(); }).kind(), ErrorKind::Resources);
 }
 
+TEST_F(ForkedDeathTest, ErrorsAreThrownWhereTheSystemForgetsHowChildrenEnd) {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  const Error error = error_of([] { throw Error(ErrorKind::Data, "a sentence"); });
+  signal(SIGCHLD, before);
+  EXPECT_EQ(error.kind(), ErrorKind::Data);
+}
+
 TEST_F(ForkedDeathTest, AnEndWithoutAWordIsAnErrorToo) {
   const Error killed = error_of([] { raise(SIGKILL); });
   EXPECT_EQ(killed.kind(), ErrorKind::Resources);

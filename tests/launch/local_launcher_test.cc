@@ -97,6 +97,19 @@ TEST_F(LocalLauncherDeathTest, WorkersMayBeForksOfThisProcess) {
   for (const char* file : {"forked0", "forked1"}) EXPECT_EQ(text_of(file), std::to_string(getpid()));
 }
 
+/// As a worker that is a fork and is signalled before it has done anything.
+int end_by_signal(int, char**) {
+  raise(std::getenv("RANK") == std::string("1") ? SIGUSR1 : SIGINT);
+  return 9;
+}
+
+TEST_F(LocalLauncherDeathTest, ForksHaveTheFirstHandlersOfSignalsToo) {
+  launch_.workers = 2;
+  launch_.main = end_by_signal;
+  EXPECT_EQ(run("exit 9"), 143);
+  EXPECT_EQ(log_, "");
+}
+
 TEST_F(LocalLauncher, AProcessWithThreadsExecutesItsWorkers) {
   std::promise<void> end;
   std::jthread other([&] { end.get_future().wait(); });
@@ -128,6 +141,26 @@ TEST_F(LocalLauncher, TheFirstThatFailsIsNamedAndTheOthersAreEnded) {
   EXPECT_EQ(run("if [ $RANK = 1 ]; then exit 65; fi; exec sleep 1000"), 65);
   EXPECT_THAT(log_, AllOf(HasSubstr("rank 1 (process " + std::to_string(pids_[1]) + ")"),
                           HasSubstr("failed with exit code 65 (data); the others have 50.00 ms to end")));
+}
+
+/// Somebody else's signal, before all have met: no failure, and what the others wait for does not come.
+TEST_F(LocalLauncher, WhoIsStoppedBeforeAllHaveMetIsNotWaitedFor) {
+  const control::Fd memory = Note::make();
+  launch_.note = Note(memory.get());
+  launch_.workers = 2;
+  launch_.patience = launch_.last_patience = std::chrono::minutes(1);
+  const std::string wait_for_news =
+      "while ! grep -qs 'exit code 143' /proc/self/fd/$TAXON_LAUNCH_NOTE; do sleep 0.01; done; exit 75";
+  EXPECT_EQ(run("if [ $RANK = 1 ]; then exit 143; fi; " + wait_for_news), 143);
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(LocalLauncher, WhoIsStoppedLaterHasTheOthersEndInOrder) {
+  const control::Fd memory = Note::make();
+  launch_.note = Note(memory.get());
+  launch_.note->begin();
+  EXPECT_EQ(run("if [ $RANK = 1 ]; then exit 143; fi; sleep 0.1; exit 143"), 143);
+  EXPECT_EQ(launch_.note->told(), "");
 }
 
 TEST_F(LocalLauncher, AWorkerThatIgnoresSigtermIsEndedToo) {

@@ -8,6 +8,7 @@
 #include "job/inputs.h"
 #include "job/recipes.h"
 #include "launch/agent.h"
+#include "planner/dry_run.h"
 
 namespace taxon::app {
 namespace {
@@ -20,7 +21,10 @@ std::vector<std::string> problems_of(const launch::AgentJob& job) {
     const plan::Plan plan = plan::parse_plan(job.plan, "the recipe", {}, &known);
     for (const plan::Problem& problem : job::check_run(plan, job.world_size))
       problems.push_back(problem.key + ": " + problem.sentence);
-    if (problems.empty()) job::open_training_inputs(plan, data::FileStorage(), job.first_rank, job.slots);
+    if (problems.empty())
+      planner::require_divisible(
+          plan, job::open_training_inputs(plan, data::FileStorage(), job.first_rank, job.slots),
+          job.world_size);
   } catch (const std::exception& thrown) {
     const Error error = error_from(thrown);
     problems.push_back(fmt::format("{}: {}", to_string(error.kind()), error.what()));

@@ -31,7 +31,8 @@ task::Task<void> keep(task::Task<planner::Calibration> measuring, planner::Calib
   *result = co_await measuring;
 }
 
-int run_rank(const CalibrateArguments& arguments, const launch::Identity& identity, control::Secret secret) {
+int run_rank(const CalibrateArguments& arguments, const launch::Identity& identity,
+             const launch::Environment& environment, control::Secret secret) {
   const std::atomic<bool>& stop = launch::install_stop_signals();
   const plan::Plan plan = plan_of(arguments);
   job::ProcessOptions options;
@@ -40,6 +41,7 @@ int run_rank(const CalibrateArguments& arguments, const launch::Identity& identi
   options.version = version_number();
   options.stop = &stop;
   options.say = say;
+  options.note = launch::Note::of(environment);
   job::Process process(plan, std::move(options));
   planner::CalibrationOptions calibration;
   calibration.threads = process.threads();
@@ -90,7 +92,7 @@ int run(const CalibrateArguments& arguments, const launch::Environment& environm
     launch.say = say;
     return launch::run_workers(launch);
   }
-  return run_rank(arguments, who.identity, launch::find_secret(plan_of(arguments), environment));
+  return run_rank(arguments, who.identity, environment, launch::find_secret(plan_of(arguments), environment));
 }
 
 }  // namespace

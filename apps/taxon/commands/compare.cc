@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -17,6 +18,7 @@
 #include "data/dataset.h"
 #include "data/storage.h"
 #include "job/recipes.h"
+#include "launch/children.h"
 #include "launch/stop_signals.h"
 #include "report/comparison_page.h"
 #include "report/comparison_table.h"
@@ -62,7 +64,13 @@ void check_output(const CompareArguments& arguments, Problems& problems) {
       return problems.add(
           fmt::format("{} holds a run of its own ({}): choose another --out", arguments.out, name));
   const std::string path = arguments.out + "/" + kMark;
-  if (!storage.exists(path)) return;
+  if (!storage.exists(path)) {
+    std::error_code none;
+    if (const std::filesystem::directory_iterator first(arguments.out, none); first != end(first))
+      problems.add(fmt::format("{} is no comparison's, and not empty ({}): choose another --out",
+                               arguments.out, first->path().filename().string()));
+    return;
+  }
   const auto bytes = storage.read(path);
   const std::string mark(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (mark != mark_of(arguments))
@@ -121,7 +129,7 @@ class Measured {
     try {
       const int code = run.kept ? 0 : train(run, arguments_, stop_, [this] { stopped_in_run_ = true; });
       if (code == exit_code(ErrorKind::Interrupted)) return code;
-      if (code != 0) {
+      if (code != 0 && code != launch::kWithoutLostExit) {
         fail(system, run, reason(run, code));
         return code;
       }
@@ -146,6 +154,11 @@ class Measured {
     compare_score(record.finished.score, record.finished.run);
     system.runs.push_back(record.finished.run);
     if (system.trace.empty()) system.trace = std::move(record.trace);
+    if (const std::vector<int>& lost = record.finished.lost; !lost.empty())
+      lost_.push_back(fmt::format(
+          "{} lost rank{} {} on the way, and the others went on: its times are not those "
+          "of {} workers.",
+          title_of(run, arguments_), lost.size() == 1 ? "" : "s", fmt::join(lost, ", "), arguments_.workers));
     shares_memory_ |= record.finished.transport.find("tcp") == std::string::npos && arguments_.workers > 1;
     const std::string model = run.plan.model.name.empty() ? run.plan.model.torchscript : run.plan.model.name;
     models_.insert(fmt::format("{} ({} parameters)", model, record.finished.parameters));
@@ -185,7 +198,7 @@ class Measured {
   }
 
   std::vector<std::string> notes() const {
-    std::vector<std::string> notes;
+    std::vector<std::string> notes = lost_;
     if (done_ < runs_.size())
       notes.push_back(
           fmt::format("Interrupted: {} of {} runs are missing.", runs_.size() - done_, runs_.size()));
@@ -212,7 +225,8 @@ class Measured {
   std::map<std::string, std::size_t> systems_;  // by name
   std::size_t done_ = 0;                        // runs, failed ones included
   bool shares_memory_ = false;
-  bool scored_ = false;  // the comparison's metric is known
+  std::vector<std::string> lost_;  // sentences, of runs that are complete without some of their workers
+  bool scored_ = false;            // the comparison's metric is known
   std::set<std::string> models_;
 };
 

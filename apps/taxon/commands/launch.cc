@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -24,6 +25,10 @@ std::vector<plan::Problem> problems_of_hosts(const LaunchArguments& arguments) {
       problems.push_back(
           {"--hosts", fmt::format("{} is there twice: several ranks of a host are its --slots", host)});
   }
+  if (const auto hosts = static_cast<int>(arguments.hosts.size());
+      hosts > 0 && arguments.slots > launch::AgentJob::kMostRanks / hosts)
+    problems.push_back({"--slots", fmt::format("{} of each of {} hosts are more than {} ranks",
+                                               arguments.slots, hosts, launch::AgentJob::kMostRanks)});
   if (arguments.train.workers > 0)
     problems.push_back({"--workers", "starts ranks on this host: say --slots for how many each host has"});
   return problems;
@@ -33,7 +38,8 @@ int run(const LaunchArguments& arguments) {
   plan::Plan plan = job::read_recipe(arguments.train.recipe, arguments.train.overrides);
   launch::AgentJob job;
   job.slots = arguments.slots;
-  job.world_size = arguments.slots * static_cast<int>(arguments.hosts.size());
+  job.world_size = static_cast<int>(std::min<std::int64_t>(
+      launch::AgentJob::kMostRanks, std::int64_t{arguments.slots} * std::ssize(arguments.hosts)));
   std::vector<plan::Problem> problems = problems_of_hosts(arguments);
   for (plan::Problem& problem : job::check_run(plan, job.world_size)) problems.push_back(std::move(problem));
   plan::require_legal(problems);
@@ -41,6 +47,7 @@ int run(const LaunchArguments& arguments) {
   job.secret = secret.empty() ? control::random_secret_text()
                               : std::string(secret.bytes().begin(), secret.bytes().end());
   job.plan = plan::write_plan(plan);
+  job.deadline_ms = std::llround(plan.control.deadline_seconds * 1e3);
   job.folder = std::filesystem::current_path().string();
   job.words = arguments.words;
   job.words.at(arguments.recipe_word) = launch::AgentJob::kPlanWord;

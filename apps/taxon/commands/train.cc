@@ -242,9 +242,12 @@ int run_train(const TrainArguments& arguments) {
 int train_with_local_workers(const TrainArguments& arguments, const plan::Plan& plan,
                              const std::string& out) {
   data::FileStorage storage;
-  launch::run_apart("opening data set and model",
-                    [&] { job::open_training_inputs(plan, storage, 0, arguments.workers); });
+  launch::run_apart("opening data set and model", [&] {
+    planner::require_divisible(plan, job::open_training_inputs(plan, storage, 0, arguments.workers),
+                               arguments.workers);
+  });
   if (!arguments.record_order.empty()) require_writable(storage, arguments.record_order);
+  launch::find_secret(plan, launch::process_environment());
   job::check_run_folder(out, existing(arguments));
   launch::LocalLaunch launch;
   launch.workers = arguments.workers;

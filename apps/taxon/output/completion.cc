@@ -200,12 +200,12 @@ std::string manual_options(const CLI::App& app) {
 std::string manual(const CLI::App& program) {
   std::string text = fmt::format(
       ".TH TAXON 1\n.SH NAME\ntaxon \\- {}\n.SH SYNOPSIS\n.B taxon\n\\fICOMMAND\\fR [\\fIOPTION\\fR...]\n"
-      ".SH DESCRIPTION\nTrains networks on many hosts by recipes, one for each published system, and "
-      "measures, "
-      "simulates and compares them. A recipe is a file in YAML, or the name of one that comes with the "
+      ".SH DESCRIPTION\nTrains networks on many hosts by recipes, among them those of published systems, and "
+      "measures, simulates and compares them. A recipe is a file in YAML, or the name of one that comes with "
+      "the "
       "program "
       "(\\fBtaxon recipes\\fR lists them).\n.SH OPTIONS\n",
-      roff("distributed deep-learning training, every published system a recipe"));
+      roff("distributed deep-learning training, published systems as recipes"));
   text += manual_options(program) + ".SH COMMANDS\n";
   for (const CLI::App* command : commands_of(program)) {
     text += fmt::format(".SS taxon {}", command->get_name());
