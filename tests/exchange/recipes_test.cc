@@ -140,8 +140,15 @@ std::vector<Misplaced> misplaced_rows() {
        "exchange.levels: rule elastic needs late as_others, since both sides move by one difference: late is "
        "moved"},
       {{{.topology = "servers", .rule = "block_nesterov", .period = 3, .late = "moved"}},
-       "exchange.levels: rule block_nesterov needs late as_others and no quorum, since replicas must set out "
-       "from where the momentum led the last block: late is moved, quorum is 0"},
+       "exchange.levels: rule block_nesterov needs late as_others and workers that keep step, since replicas "
+       "must set out from where the momentum led the last block: late is moved, workers are synchronous"},
+      {{{.topology = "servers",
+         .rule = "block_nesterov",
+         .period = 3,
+         .options = {{"staleness", -1}, {"apply", 1}}}},
+       "exchange.levels: rule block_nesterov needs late as_others and workers that keep step, since replicas "
+       "must set out from where the momentum led the last block: late is as_others, workers are "
+       "asynchronous"},
       {{{.rule = "elastic", .codec = {.name = "top_k"}}},
        "exchange.levels: rule elastic needs codec none, since replicas keep a share of what they did not "
        "send: "

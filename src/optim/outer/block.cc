@@ -40,12 +40,15 @@ struct Nesterov : Block {
 
 constexpr plan::LevelRule kStartRules[] = {
     {"exchange.levels",
-     "rule block_nesterov needs late as_others and no quorum, since replicas must set out from where the "
+     "rule block_nesterov needs late as_others and workers that keep step, since replicas must set out from "
+     "where the "
      "momentum led the last block",
      [](const plan::LegalityInput& c, const plan::LevelPlan& level) {
-       const int quorum = c.known.sum_at(level) == plan::SumAt::Servers ? c.known.bounds_of(level).quorum : 0;
-       return plan::unless(level.late == plan::LevelPlan().late && quorum == 0,
-                           fmt::format("late is {}, quorum is {}", level.late, quorum));
+       const plan::ConsistencyBounds bounds = c.known.sum_at(level) == plan::SumAt::Servers
+                                                  ? c.known.bounds_of(level)
+                                                  : plan::ConsistencyBounds();
+       return plan::unless(level.late == plan::LevelPlan().late && bounds.in_step(),
+                           fmt::format("late is {}, workers are {}", level.late, bounds.words));
      }},
 };
 
