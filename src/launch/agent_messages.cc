@@ -9,7 +9,7 @@ namespace {
 using control::integer_at;
 using nlohmann::json;
 
-constexpr std::int64_t kLongestDeadlineMs = std::int64_t{1} << 50;
+constexpr std::int64_t kLongestDeadlineMs = 1'000'000'000;  // the most that control.deadline_seconds may be
 
 int count_at(const json& object, const char* key, int least = 0) {
   return static_cast<int>(integer_at(object, key, least, AgentJob::kMostRanks));

@@ -51,6 +51,14 @@ class Outputs(TaxonTest):
         self.taxon("train", "run/plan.yaml", "--workers", 2, "--out", "again")
         self.assertEqual(self.summary("again")["parameter_hash"], summary["parameter_hash"])
 
+    def test_every_step_has_its_line_and_tests_stand_between_them(self):
+        self.taxon("train", self.recipe, "--out", "run", "--set", "report.metrics_steps=1", "--set", "length.steps=60", "--set", "evaluation.every_epochs=0.4")
+        lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines if "loss/train" in line], [*range(1, 61)])
+        self.assertGreater(len(lines), 61)
+        for name in ("step", "wall_time", "seconds"):
+            self.assertEqual([line[name] for line in lines], sorted(line[name] for line in lines))
+
     def test_one_worker_needs_no_network(self):
         self.taxon("train", self.recipe, "--out", "run")
         self.assertEqual(self.summary("run")["world_size"], 1)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -47,7 +48,7 @@ int run(const LaunchArguments& arguments) {
   job.secret = secret.empty() ? control::random_secret_text()
                               : std::string(secret.bytes().begin(), secret.bytes().end());
   job.plan = plan::write_plan(plan);
-  job.deadline_ms = std::llround(plan.control.deadline_seconds * 1e3);
+  job.deadline_ms = std::max(1LL, std::llround(plan.control.deadline_seconds * 1e3));
   job.folder = std::filesystem::current_path().string();
   job.words = arguments.words;
   job.words.at(arguments.recipe_word) = launch::AgentJob::kPlanWord;
