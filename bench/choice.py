@@ -9,7 +9,7 @@ from harness import accuracies
 from harness.accuracies import PACKAGES  # noqa: F401
 from harness.rows import Row
 
-PATHS = ("src", "apps/taxon", "recipes/systems", "bench/choice.py", "bench/harness/accuracies.py")
+PATHS = ("src", "apps/taxon", "recipes/systems", "bench/choice.py", "bench/harness")
 ASIDE = 10_000  # training samples, of 60,000
 FACTORS = (0.5, 1, 2)
 WORKERS = 4

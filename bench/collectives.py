@@ -8,7 +8,8 @@ from harness.rows import Row, claim
 from harness.side import Side
 
 PACKAGES = ("libopenmpi-dev", "openmpi-bin", "libgloo-dev", "libtorch-dev", "libucx-dev", "iproute2")
-PATHS = ("src/base", "src/task", "src/net", "src/control", "src/tensor", "src/comm", "bench/collectives.py", "bench/ours/collectives.cc", "bench/peers")
+PATHS = ("src/base", "src/task", "src/net", "src/control", "src/tensor", "src/comm", "src/exchange", "src/launch", "bench/collectives.py",
+         "bench/ours/collectives.cc", "bench/ours/rank.cc", "bench/ours/rank.h", "bench/side", "bench/bounds", "bench/peers", "bench/harness", "tools/lab", "tools/lab_relay.cc")
 KIB, MIB = 2**10, 2**20
 LOCAL_RANKS = (2, 4)
 LOCAL_BYTES = tuple(4 * KIB * 4**i for i in range(8))  # 4 KiB to 64 MiB

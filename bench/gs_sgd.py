@@ -21,7 +21,8 @@ from harness.stream import stream_bandwidth
 
 PACKAGES = ("libtorch-dev", "libucx-dev", "iproute2")
 PATHS = ("src", "apps/taxon", "recipes/systems", "clusters", "profiles", "bench/gs_sgd.py", "bench/recipes/gs-sgd.yaml",
-         "bench/recipes/convergence", "bench/ours/sketches.cc")
+         "bench/recipes/convergence", "bench/ours/sketches.cc", "bench/ours/rank.cc", "bench/ours/rank.h", "bench/side",
+         "bench/bounds", "bench/harness", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "gs-sgd.yaml")
 PROFILE = os.path.join(ROOT, "profiles", "vgg16_cifar.yaml")
 CLUSTERS = {"1 Gbit/s": "v100-1g", "10 Gbit/s": "v100-10g"}

@@ -23,7 +23,8 @@ from harness.stream import stream_bandwidth
 from harness.training import commands_for, job_environments
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "libucx-dev", "libopenmpi-dev", "libgloo-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/hybrid.py", "bench/harness", "bench/ours/collectives.cc", "bench/recipes/cd-dnn.yaml")
+PATHS = ("src", "apps/taxon", "bench/hybrid.py", "bench/harness", "bench/ours/collectives.cc", "bench/ours/rank.cc", "bench/ours/rank.h", "bench/side",
+         "bench/bounds", "bench/recipes/cd-dnn.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "cd-dnn.yaml")
 RANKS, LAYERS, NUMBER = 4, 8, 4  # bytes of a number
 PUBLISHED_WIDTH = 2048  # of cd-dnn

@@ -10,7 +10,7 @@ from harness.rows import Row
 from harness.training import BATCH, FORMATS, Plain, Weights, Work, planted, run_taxon
 
 PACKAGES = collectives.PACKAGES + ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy")
-PATHS = ("src", "apps/taxon", "bench/overhead.py", "bench/harness", "bench/peers", "bench/ours", "bench/recipes/cnn.yaml")
+PATHS = ("src", "apps/taxon", "bench/overhead.py", "bench/collectives.py", "bench/side", "bench/harness", "bench/peers", "bench/ours", "bench/recipes/cnn.yaml")
 STEP, IDLE = "cnn, one worker, threads: {}, {}", "idle rank"
 BEST = "the better of each"
 STEPS = {"smoke": (10, 1), "quick": (100, 5), "full": (300, 21)}  # and turns

@@ -19,7 +19,7 @@ from harness.training import job_environments
 from harness.twin import Jobs, Lab, Model, Run, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/overlap.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml")
+PATHS = ("src", "apps/taxon", "bench/overlap.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "real-vs-virtual.yaml")
 STEPS = {"smoke": (3, 1), "quick": (5, 1), "full": (8, 3)}  # and turns
 PROFILE_STEPS = {"smoke": 3, "quick": 5, "full": 12}
@@ -246,7 +246,8 @@ def add_hidden_rows(twin, mode, runs, blocking, hideable, verified, facts):
 
 
 def run_setting(session, lab, model):
-    if all(session.rows.has(step_row(lab, mode)) for mode in MODES):
+    hidden = [hidden_row(lab, mode, by) for mode in MODES if mode != BLOCKING for by in (BY_STEPS, BY_TRACE)]
+    if all(session.rows.has(row) for row in (*(step_row(lab, mode) for mode in MODES), *hidden)):
         return
     steps, rounds = STEPS[session.mode]
     if not session.smoke():

@@ -12,7 +12,7 @@ from harness.side import SideFailed
 
 PACKAGES = ("libopenmpi-dev", "libgloo-dev")  # the build looks for all peers
 PATHS = ("src/base", "src/task", "src/plan", "src/program", "src/parallel", "src/net", "src/comm", "src/exchange", "src/sim", "bench/pcl_dnn.py", "bench/ours/pcl_dnn.cc",
-         "clusters")
+         "clusters", "bench/harness")
 PROGRAM = "bench_pcl_dnn"
 BYTES_MAY_DIFFER = 0.02
 

@@ -15,7 +15,7 @@ from harness.side import SideFailed
 from harness.twin import MOST_OTHERS, Lab, Model, Twin, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/real_vs_virtual.py", "bench/harness/twin.py", "bench/recipes/real-vs-virtual.yaml")
+PATHS = ("src", "apps/taxon", "bench/real_vs_virtual.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "real-vs-virtual.yaml")
 MEDIAN_WANTED, WORST_WANTED = 0.07, 0.15
 CLOSE = 0.02  # bytes of a step

@@ -24,7 +24,7 @@ from harness.training import job_environments
 from harness.twin import Lab, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harness", "bench/recipes/scaling.yaml")
+PATHS = ("src", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harness", "bench/bounds", "bench/recipes/scaling.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "scaling.yaml")
 RATE, CORES, HOSTS, PERIOD_MS = "300mbit", 0.2, 8, 5  # of quotas: as overlap has it
 BATCH, CLASSES, NUMBER = 192, 10, 4  # the recipe's; bytes of a number

@@ -15,7 +15,7 @@ from harness.rows import Row, claim
 from harness.stream import stream_bandwidth
 
 PACKAGES = ("python3-torch", "libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/servers.py", "bench/recipes/servers.yaml", "bench/recipes/wide.py")
+PATHS = ("src", "apps/taxon", "bench/servers.py", "bench/harness", "bench/bounds", "bench/recipes/servers.yaml", "bench/recipes/wide.py", "tools/lab")
 RECIPES = os.path.join(ROOT, "bench", "recipes")
 RATE, CORES = "100mbit", 1.8  # of all hosts together
 PORT = 29800

@@ -12,7 +12,7 @@ from harness.rows import Row
 from harness.side import SideFailed
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev")
-PATHS = ("src", "apps/taxon", "recipes/systems", "bench/slow_hosts.py")
+PATHS = ("src", "apps/taxon", "recipes/systems", "bench/slow_hosts.py", "bench/harness")
 WORKERS, CORES, TIMEOUT = 4, 0.4, 6 * 3600
 SETTINGS = {"equal hosts": "[]", "one slow host": "[{rank: 3, slowdown: 3}]", "slowdowns": "[{slowdown: 3, probability: 0.25}]"}
 DENSE = "horovod"

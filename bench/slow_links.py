@@ -14,7 +14,8 @@ from harness.stream import stream_bandwidth
 from harness.training import Weights
 
 PACKAGES = races.PACKAGES
-PATHS = ("src", "apps/taxon", "recipes/systems", "bench/slow_links.py", "bench/peers/ddp.py")
+PATHS = ("src", "apps/taxon", "recipes/systems", "bench/slow_links.py", "bench/time_to_accuracy.py", "bench/harness", "bench/bounds", "bench/peers/ddp.py",
+         "bench/peers/order.py", "tools/lab")
 HOSTS, RATE, CORES = races.HOSTS, "100mbit", races.CORES
 TARGET = 0.88
 WANTED = 8
@@ -135,8 +136,12 @@ def run_all(session, weights):
 
 
 def claims(rows):
-    """Against the better of the two dense sides."""
-    sooner = [min(row.ratio, row.settings["sooner_than_horovod"]) for row in rows if row.ratio and row.case != DENSE]
+    """Against the better of the two dense sides, of those that arrived. A preset that never did was not sooner than anybody."""
+    def times_sooner(row):
+        than = [times for times in (row.ratio, row.settings["sooner_than_horovod"]) if times]
+        return min(than, default=None) if row.ours else 0
+
+    sooner = [times_sooner(row) for row in rows if row.case not in (DDP, DENSE)]
     return [claim("slow-links", "times sooner than dense training, the best preset", sooner, max, at_least=WANTED)]
 
 

@@ -8,11 +8,11 @@ from harness import equal, pairs
 from harness.cluster import Cluster, NoCluster
 from harness.rows import Row, claim
 from harness.stream import stream_bandwidth
-from harness.training import BATCH, FORMATS, PARAMETERS, PLANTS, Ddp, Plain, Weights, Work, planted, run_own_loop, run_taxon  # noqa: F401
+from harness.training import BATCH, FORMATS, PARAMETERS, PLANTS, Ddp, Plain, Weights, Work, planted, run_own_loop, run_taxon, threads_for  # noqa: F401
 
 PACKAGES = ("python3-torch", "python3-numpy", "libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libopenmpi-dev",
             "openmpi-bin", "libgloo-dev", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/step.py", "bench/harness", "bench/peers", "bench/ours/own_loop.cc", "bench/recipes/cnn.yaml", "include/taxon/data_parallel.h")
+PATHS = ("src", "apps/taxon", "tools/lab", "bench/bounds", "bench/step.py", "bench/harness", "bench/peers", "bench/ours/own_loop.cc", "bench/recipes/cnn.yaml", "include/taxon/data_parallel.h")
 LOCAL_WORKERS = 2
 LAB_HOSTS, LAB_RATE, LAB_CORES = 4, "1gbit", 0.45
 # Beside the recipe's own way in the test cluster, which is all-reduce, whose slices go by priority behind the next forward pass. Sharded: gradients are
@@ -127,7 +127,7 @@ def run_local(session):
         return
     steps, plain_steps, rounds = LOCAL_STEPS[session.mode]
     work, short = Work(steps, plain_steps, TEST_SAMPLES[session.mode]), Work(plain_steps, 0, 0)
-    with Weights(session) as weights, Ddp(session, LOCAL_WORKERS, weights) as ddp, Plain(session, LOCAL_WORKERS, weights) as plain:
+    with Weights(session) as weights, Ddp(session, LOCAL_WORKERS, weights) as ddp, Plain(session, LOCAL_WORKERS, weights, threads_for(LOCAL_WORKERS)) as plain:
         turns = {}
         for memory_format in FORMATS:
             turns["DDP", memory_format] = functools.partial(ddp.train, work, memory_format)
@@ -146,6 +146,8 @@ def run_local(session):
     ours = {memory_format: runs.get(("Taxon", memory_format)) for memory_format in FORMATS}
     best = plain_runs[equal.better(plain_runs, rate)]
     row = throughput_row(base, BEST, twice, ours["contiguous"] and ours[equal.better(ours, rate)], best, bound, lambda t: LOCAL_WORKERS * rate(t))
+    # What a plain process learns, it learns alone and beside another; Taxon's losses are verified by DDP's.
+    row.verified = all(verified(runs["bound", memory_format], plain_runs[memory_format]) for memory_format in FORMATS)
     session.rows.add(row.want("ratio", at_least=0.85) if row.ratio else row)
 
 

@@ -1,5 +1,6 @@
 """Tensors between two processes of one host: Taxon's channels against gRPC, an RPC over the same fabric, and UCX's own test."""
 import contextlib
+import functools
 import os
 import statistics
 import subprocess
@@ -10,7 +11,8 @@ from harness.rows import Row, claim
 from harness.side import Side, SideFailed
 
 PACKAGES = ("libgrpc++-dev", "libucx-dev", "ucx-utils", "libtorch-dev", "iproute2")
-PATHS = ("src/base", "src/task", "src/net", "src/comm", "bench/transport.py", "bench/ours/tensors.cc", "bench/side", "bench/peers", "bench/bounds")
+PATHS = ("src/base", "src/task", "src/net", "src/control", "src/tensor", "src/comm", "src/launch", "bench/transport.py", "bench/ours/tensors.cc",
+         "bench/ours/rank.cc", "bench/ours/rank.h", "bench/side", "bench/copies", "bench/bounds", "bench/peers", "bench/harness", "tools/lab")
 KIB, MIB = 2**10, 2**20
 SMOKE_BYTES = (64, MIB)
 QUICK_BYTES = (64, 4 * KIB, 64 * KIB, MIB, 8 * MIB, 64 * MIB)
@@ -24,7 +26,11 @@ KEPT = "gRPC, memory kept"
 GRPC_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_TOP_PAD_": str(2**26)}
 TAXON = "bench_taxon_tensors"
 OURS = {"put": "written", "in_place": "in place", "copied": "copied, in place"}
+COUNTED = {("Taxon", variant): f"copies, {words}" for variant, words in {**OURS, "dynamic": "copied out"}.items()}
+DYNAMIC = {"in_place": "dynamic, in place", "dynamic": "dynamic, copied out"}
+LATENCY, UNCONSUMED, LONG_RUN = "latency, half a round trip", "written, not consumed", "a million tensors"
 GRPC_SIDES = {"gRPC": {}, KEPT: GRPC_MEMORY}
+RPC, PERFTEST, STATIC = "RPC, same fabric", "ucx_perftest", "Taxon, static"
 GRPC = ("unary_tcp", "unary_unix", "stream_tcp", "stream_unix")
 PROGRAMS = ["bench_grpc_tensors", "bench_fabric_rpc", "bench_tensor_memory", "bench_count_copies", "bench_tcp_stream"]
 LAB_RATE, LAB_PORT = "1gbit", 29300
@@ -118,7 +124,7 @@ def measure_size(session, sides, size, copies):
         ours = ("Taxon", variant)
         bound = max(figures[("bound", BOUND_OF[variant])]) if variant else None
         rate = statistics.median(figures[ours]) if variant else None
-        for peer, key in (*best.items(), ("RPC, same fabric", ("RPC", "ring"))):
+        for peer, key in (*best.items(), (RPC, ("RPC", "ring"))):
             ratio, spread = pairs.ratio(True, figures[ours], figures[key]) if variant else (None, None)
             session.rows.add(Row(
                 bench="transport", case=f"tensor, {words}", transport="shared memory", ranks=2, bytes=size, ours=rate, unit="GB/s",
@@ -137,7 +143,7 @@ def count_copies(session):
         sides = start_sides(session, stack, counting=True)
         keys = [("gRPC", variant) for variant in GRPC] + [("RPC", "ring")]
         if "Taxon" in sides:
-            keys += [("Taxon", variant) for variant in (*OURS, "dynamic")]
+            keys += COUNTED
         for key in keys:
             case = Case(session, sides, COUNTED_BYTES, blocks=1)
             case.count[key] = 10
@@ -148,24 +154,23 @@ def count_copies(session):
 
 
 def report_copies(session, copies):
-    names = {("Taxon", variant): f"copies, {words}" for variant, words in {**OURS, "dynamic": "copied out"}.items()}
     for key, counted in copies.items():
         total = counted["user"] + counted["kernel"]
-        mine = key in names
-        session.rows.add(Row(bench="transport", case=names.get(key, "copies"), transport="shared memory", ranks=2, bytes=COUNTED_BYTES,
+        mine = key in COUNTED
+        session.rows.add(Row(bench="transport", case=COUNTED.get(key, "copies"), transport="shared memory", ranks=2, bytes=COUNTED_BYTES,
                              ours=total if mine else None, unit="copies", peer=None if mine else f"{key[0]} {key[1]}",
                              theirs=None if mine else total, settings=counted))
 
 
-def measure_dynamic(session, sides, size):
+def measure_dynamic(size, session, sides):
     """Dynamic allocation beside static placement."""
     case = Case(session, sides, size, blocks=3)
-    turns = {variant: lambda variant=variant: case.rate("Taxon", variant) for variant in ("in_place", "dynamic", "put")}
+    turns = {variant: lambda variant=variant: case.rate("Taxon", variant) for variant in (*DYNAMIC, "put")}
     figures = pairs.take_turns(turns, 1 if session.smoke() else 3 if session.quick() else 7)
-    for variant, words in (("in_place", "dynamic, in place"), ("dynamic", "dynamic, copied out")):
+    for variant, words in DYNAMIC.items():
         ratio, spread = pairs.ratio(True, figures[variant], figures["put"])
         session.rows.add(Row(bench="transport", case=words, transport="shared memory", ranks=2, bytes=size,
-                             ours=statistics.median(figures[variant]), unit="GB/s", peer="Taxon, static", ratio=ratio, spread=spread,
+                             ours=statistics.median(figures[variant]), unit="GB/s", peer=STATIC, ratio=ratio, spread=spread,
                              theirs=statistics.median(figures["put"]), verified=all(case.verified.values())))
 
 
@@ -187,7 +192,7 @@ def measure_lab_size(session, sides, size, bandwidth):
     rounds, blocks = {"smoke": (1, 1), "quick": (3, 2), "full": (7, 3)}[session.mode]
     case = Case(session, sides, size, blocks)
     ways = [("Taxon", way) for way in LAB_OURS if "Taxon" in sides]
-    peers = {KEPT: [(KEPT, form) for form in LAB_GRPC], "RPC, same fabric": [("RPC", "ring")]}
+    peers = {KEPT: [(KEPT, form) for form in LAB_GRPC], RPC: [("RPC", "ring")]}
     for key in [*ways, *(key for forms in peers.values() for key in forms)]:
         case.count[key] = max(2, min(200, int(0.3 * bandwidth / size)))
     figures = pairs.take_turns({key: lambda key=key: case.rate(*key) for key in [*ways, *sum(peers.values(), [])]}, rounds)
@@ -211,8 +216,8 @@ def lab_row(way, size, peer):
 
 
 def measure_lab(session):
-    way = None if session.peers_only else list(LAB_OURS)[-1]
-    sizes = [size for size in LAB_BYTES[session.mode] if not session.rows.has(lab_row(way, size, "RPC, same fabric"))]
+    ways = [None] if session.peers_only else LAB_OURS
+    sizes = [size for size in LAB_BYTES[session.mode] if not all(session.rows.has(lab_row(way, size, RPC)) for way in ways)]
     two_hosts.measure_between(session, LAB_RATE, sizes, lab_sides, measure_lab_size)
 
 
@@ -246,24 +251,26 @@ def perftest(test, size, count):
         server.wait()
 
 
-def measure_perftest(session, sides):
+def measure_latency(session, sides):
     case = Case(session, sides, 64, blocks=5)
     case.count[("Taxon", "pingpong")] = case.most
     # Each figure is half a round trip; ours carries the sequence number and the credit.
     turns = {"ours": lambda: case.ask("Taxon", "pingpong") * 1e6, "theirs": lambda: perftest("ucp_put_lat", 64, 10 * case.most)[0]}
-    add_perftest_row(session, case, turns, "latency, half a round trip", "us", False)
-    for size in (MIB,) if session.smoke() else (MIB, 64 * MIB):
-        case = Case(session, sides, size, blocks=3)
-        turns = {"ours": lambda case=case: case.rate("Taxon", "written"),
-                 "theirs": lambda size=size: perftest("ucp_put_bw", size, max(20, (1 if session.smoke() else 2048) * MIB // size))[1] * 1.048576e-3}
-        add_perftest_row(session, case, turns, "written, not consumed", "GB/s", True)
+    add_perftest_row(session, case, turns, LATENCY, "us", False)
+
+
+def measure_unconsumed(size, session, sides):
+    case = Case(session, sides, size, blocks=3)
+    turns = {"ours": lambda: case.rate("Taxon", "written"),
+             "theirs": lambda: perftest("ucp_put_bw", size, max(20, (1 if session.smoke() else 2048) * MIB // size))[1] * 1.048576e-3}
+    add_perftest_row(session, case, turns, UNCONSUMED, "GB/s", True)
 
 
 def add_perftest_row(session, case, turns, words, unit, better_when_large):
     figures = pairs.take_turns(turns, 1 if session.smoke() else 3 if session.quick() else 7)
     ratio, spread = pairs.ratio(better_when_large, figures["ours"], figures["theirs"])
     session.rows.add(Row(bench="transport", case=words, transport="shared memory", ranks=2, bytes=case.size,
-                         ours=statistics.median(figures["ours"]), unit=unit, peer="ucx_perftest", ratio=ratio, spread=spread,
+                         ours=statistics.median(figures["ours"]), unit=unit, peer=PERFTEST, ratio=ratio, spread=spread,
                          theirs=statistics.median(figures["theirs"]), verified=all(case.verified.values())))
 
 
@@ -274,7 +281,7 @@ def measure_long_run(session, sides):
     """A million tensors of 64 bytes, every one verified, a sender that is limited by credits alone."""
     count = 2000 if session.smoke() else 10**6
     answer = sides["Taxon"].ask(f"run tensor 64 1 {count} put", timeout=300)
-    session.rows.add(Row(bench="transport", case="a million tensors", transport="shared memory", ranks=2, bytes=64,
+    session.rows.add(Row(bench="transport", case=LONG_RUN, transport="shared memory", ranks=2, bytes=64,
                          ours=statistics.median(answer["seconds"]) * 1e6, unit="us", verified=answer["verified"]))
 
 
@@ -283,22 +290,36 @@ def run(session):
     measure_lab(session)
 
 
+def is_missing(session, cases, size, peer=None):
+    """Whether one of the rows is to be measured."""
+    return not all(session.rows.has(Row("transport", case, ranks=2, bytes=size, peer=peer)) for case in cases)
+
+
+def missing_parts(session):
+    """Of what has rows of its own beside those of sizes: functions of the session and its sides."""
+    dynamic, unconsumed = ((MIB,), (MIB,)) if session.smoke() else ((MIB, 16 * MIB), (MIB, 64 * MIB))
+    parts = [*((DYNAMIC.values(), size, STATIC, functools.partial(measure_dynamic, size)) for size in dynamic), ([LATENCY], 64, PERFTEST, measure_latency),
+             *(([UNCONSUMED], size, PERFTEST, functools.partial(measure_unconsumed, size)) for size in unconsumed), ([LONG_RUN], 64, None, measure_long_run)]
+    return [measure for cases, size, peer, measure in parts if is_missing(session, cases, size, peer)]
+
+
 def run_local(session):
-    if not session.rows.wants(f"tensor, {OURS['put']}"):  # --only for other rows
+    ways = [f"tensor, {words}" for words in (["peers alone"] if session.peers_only else OURS.values())]
+    sizes = [size for size in {"smoke": SMOKE_BYTES, "quick": QUICK_BYTES, "full": FULL_BYTES}[session.mode] if is_missing(session, ways, size, RPC)]
+    parts = [] if session.peers_only else missing_parts(session)
+    counted = {"RPC ring": ["copies"], None: [] if session.peers_only else COUNTED.values()}
+    copies = {}
+    if sizes or any(is_missing(session, cases, COUNTED_BYTES, peer) for peer, cases in counted.items()):  # rows of sizes say them, too
+        copies = count_copies(session)
+        report_copies(session, copies)
+    if not sizes and not parts:
         return
-    copies = count_copies(session)
-    report_copies(session, copies)
     with contextlib.ExitStack() as stack:
         sides = start_sides(session, stack, counting=False)
-        for size in {"smoke": SMOKE_BYTES, "quick": QUICK_BYTES, "full": FULL_BYTES}[session.mode]:
-            if not session.rows.has(Row("transport", f"tensor, {OURS['put']}", ranks=2, bytes=size, peer="RPC, same fabric")):
-                measure_size(session, sides, size, copies)
-        if session.peers_only:
-            return
-        for size in (MIB,) if session.smoke() else (MIB, 16 * MIB):
-            measure_dynamic(session, sides, size)
-        measure_perftest(session, sides)
-        measure_long_run(session, sides)
+        for size in sizes:
+            measure_size(session, sides, size, copies)
+        for measure in parts:
+            measure(session, sides)
 
 
 def claims(rows):
@@ -316,10 +337,10 @@ def claims(rows):
     return [goal("written, from 4 KiB: lowest over gRPC", ratios(put, "gRPC", from_4k), min, 10),
             goal("read in place: best over gRPC", ratios(in_place, "gRPC"), max, 25),
             goal("the better of both: best over the RPC of the same fabric",
-                 ratios(in_place, "RPC, same fabric") + ratios(put, "RPC, same fabric"), max, 2.7),
-            goal("dynamic over static, from 1 MiB: lowest", ratios("dynamic, in place", "Taxon, static"), min, 0.9),
-            goal("64 B: ucx_perftest's latency over ours", ratios("latency, half a round trip", "ucx_perftest"), min, 0.34),
-            goal("large: ours over ucx_perftest's bandwidth", ratios("written, not consumed", "ucx_perftest"), min, 0.9)]
+                 ratios(in_place, RPC) + ratios(put, RPC), max, 2.7),
+            goal("dynamic over static, from 1 MiB: lowest", ratios(DYNAMIC["in_place"], STATIC), min, 0.9),
+            goal("64 B: ucx_perftest's latency over ours", ratios(LATENCY, PERFTEST), min, 0.34),
+            goal("large: ours over ucx_perftest's bandwidth", ratios(UNCONSUMED, PERFTEST), min, 0.9)]
 
 
 def summary(rows):

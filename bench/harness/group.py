@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-from harness.side import SideFailed
+from harness.side import SideFailed, interrupts_wait
 
 
 INTERRUPTED = 143  # Taxon's exit code when a signal has ended a run in order
@@ -20,8 +20,9 @@ def run_group(name, commands, envs, log_folder, timeout=300, enough=None, watch=
     """
     log_path = log_of(name, log_folder)
     with open(log_path, "wb") as log, tempfile.TemporaryFile() as answer:
-        processes = [start(command, env, answer if rank == 0 else log, log) for rank, (command, env) in enumerate(zip(commands, envs))]
+        processes = []
         try:
+            start_all(processes, commands, envs, answer, log)
             stopped = wait_for_all(processes, timeout, enough, watch)
         finally:
             end_all(processes)
@@ -39,8 +40,9 @@ def background(name, commands, envs, log_folder):
     """While the `with` block lasts, commands[r] run, each for itself. One that ends before is an error."""
     log_path = log_of(name, log_folder)
     with open(log_path, "wb") as log:
-        processes = [start(command, env, log, log) for command, env in zip(commands, envs)]
+        processes = []
         try:
+            start_all(processes, commands, envs, log, log)
             yield processes
             ended = [process.returncode for process in processes if process.poll() is not None]
         finally:
@@ -49,8 +51,12 @@ def background(name, commands, envs, log_folder):
         raise SideFailed(f"{name}: a process ended with {ended[0]} while it was needed\n{last_lines(log_path)}")
 
 
-def start(command, env, output, log):
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=log, env={**os.environ, **env}, start_new_session=True)
+def start_all(processes, commands, envs, output, log):
+    """Adds them one by one to `processes`, so that whoever ends these knows all that have started. `output`: of the first."""
+    with interrupts_wait():
+        for rank, (command, env) in enumerate(zip(commands, envs)):
+            processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output if rank == 0 else log, stderr=log, env={**os.environ, **env},
+                                              start_new_session=True))
 
 
 def log_of(name, log_folder):

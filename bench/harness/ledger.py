@@ -61,9 +61,20 @@ def keep(bench, new, partial, claims=None, folder=RESULTS):
     rows = merged(read(bench, folder), new, partial)
     judged = judge(claims, rows)
     for one in judged:
-        one.settings["run"] = new[-1].settings["run"]
+        one.settings["run"] = oldest_run(rows)
     os.makedirs(folder, exist_ok=True)
     write_json(path_of(bench, folder), merged(rows, judged, True))
+
+
+def oldest_run(rows):
+    """The run of the oldest code among theirs: what is said of all of them is not younger."""
+    runs = {run.get("commit"): run for run in (row.settings["run"] for row in rows)}
+
+    def ancestors(commit):
+        counted = git("rev-list", "--count", commit or "none", "--")
+        return int(counted.stdout) if counted.returncode == 0 else -1
+
+    return runs[min(runs, key=ancestors)] if len(runs) > 1 else rows[-1].settings["run"]
 
 
 def git(*words):

@@ -77,6 +77,7 @@ class RowStore:
         self.more = more or {}
         self.only = only
         self.judges = judges
+        self.cases = {}  # that the benchmark has asked about or measured: whether they are wanted
         self.skipped = []  # what this machine can't measure
         self.state_path = state_path
         if not state_path:
@@ -96,7 +97,15 @@ class RowStore:
         return not self.wants(row.case) or any(row.key() == known.key() for known in self.rows)
 
     def wants(self, case):
-        return not self.only or any(part in case for part in self.only)
+        self.cases[case] = not self.only or any(part in case for part in self.only)
+        return self.cases[case]
+
+    def results(self):
+        """What is wanted, and what that comes to. The other rows were measured beside it: it is compared with them."""
+        return [row for row in self.rows if self.is_result(row)]
+
+    def is_result(self, row):
+        return row.case.startswith(CLAIM) or self.wants(row.case)
 
     def find(self, row):
         return next((known for known in self.rows if known.key() == row.key()), None)
@@ -106,7 +115,8 @@ class RowStore:
         if not self.judges:
             row.met = None
         self.rows = [known for known in self.rows if known.key() != row.key()] + [row]
-        print(format_line(row), flush=True)
+        if self.is_result(row):
+            print(format_line(row), flush=True)
         if self.state_path:
             with open(self.state_path, "a") as out:
                 out.write(json.dumps(dataclasses.asdict(row)) + "\n")

@@ -3,16 +3,35 @@
 Rank 0 takes a request per line on its standard input and answers with a line of JSON. Between requests every process
 sleeps, so that sides can take turns without disturbing each other.
 """
+import contextlib
 import json
 import os
 import select
 import signal
 import subprocess
+import threading
 import time
 
 
 class SideFailed(Exception):
     pass
+
+
+@contextlib.contextmanager
+def interrupts_wait():
+    """Signals that end a benchmark come when the block is done: an interrupt inside of Popen() would leave a process that nobody knows."""
+    came = []
+    signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()  # others have no handlers
+    before = {}
+    try:
+        for signum in signums:
+            before[signum] = signal.signal(signum, lambda signum, _frame: came.append(signum))
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 class Side:
@@ -26,12 +45,17 @@ class Side:
         self.log_path = os.path.join(log_folder, f"{name.replace(' ', '-')}.log")
         self.pending = b""
         self.processes = []
-        with open(self.log_path, "wb") as log:
-            for rank, command in enumerate(commands):
-                leads = rank == 0
-                self.processes.append(subprocess.Popen(
-                    command, stdin=subprocess.PIPE if leads else subprocess.DEVNULL, stdout=subprocess.PIPE if leads else log,
-                    stderr=log, env={**os.environ, **(env[rank] if env else {})}, start_new_session=True, bufsize=0))
+        try:
+            with open(self.log_path, "wb") as log, interrupts_wait():
+                for rank, command in enumerate(commands):
+                    leads = rank == 0
+                    self.processes.append(subprocess.Popen(
+                        command, stdin=subprocess.PIPE if leads else subprocess.DEVNULL, stdout=subprocess.PIPE if leads else log,
+                        stderr=log, env={**os.environ, **(env[rank] if env else {})}, start_new_session=True, bufsize=0))
+        except BaseException:  # nobody has the side yet who could stop it
+            if self.processes:
+                self.stop()
+            raise
 
     def __enter__(self):
         return self

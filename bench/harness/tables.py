@@ -166,11 +166,10 @@ def models(found, mark):
 
 
 def goals_not_reached(found, mark):
-    """By benchmark, a line a goal. A goal that several rows meet together stands for theirs."""
-    together = {row.bench for row in found if is_claim(row)}
+    """By benchmark, a line a goal: those that several rows meet together, and those of single rows."""
     return head("benchmark", "goal", "measured", "wanted") + [
-        cells(f"[`{row.bench}`](benchmarks.md#{row.bench})", row.case.removeprefix(CLAIM) + mark(row), measured_figure(row), row.goal.removeprefix("ours "))
-        for row in found if is_claim(row) or row.bench not in together]
+        cells(f"[`{row.bench}`](benchmarks.md#{row.bench})", row.case.removeprefix(CLAIM) + (f" (against {row.peer})" if row.peer else "") + mark(row), measured_figure(row), row.goal.removeprefix("ours "))
+        for row in found]
 
 
 def measured_figure(row):

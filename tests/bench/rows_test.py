@@ -7,7 +7,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-from context import load_run
+from context import load_run  # isort: skip
+import slow_links
+import time_to_accuracy
 from harness import ledger
 from harness.build import ROOT
 from harness.rows import Row, RowStore, claim
@@ -133,6 +135,15 @@ class Ledger(unittest.TestCase):
         ledger.keep("step", self.rows(a=2), True, claims, self.folder)
         self.assertEqual(judged(), [(2, True)])
 
+    def test_what_is_said_of_rows_of_several_runs_is_of_the_oldest_code(self):
+        older, newer = (ledger.git("rev-parse", revision).stdout.strip() for revision in ("HEAD~1", "HEAD"))
+        if not older or older == "HEAD~1":
+            self.skipTest("no history")
+        for commits in ((older, newer), (newer, older)):
+            kept = [one for name, commit in zip("ab", commits) for one in self.rows(KIND | {"commit": commit}, **{name: 1})]
+            self.assertEqual(ledger.oldest_run(kept)["commit"], older)
+        self.assertEqual(ledger.oldest_run(self.rows(KIND | {"commit": "unknown"}, a=1) + self.rows(KIND | {"commit": newer}, b=1))["commit"], "unknown")
+
     def test_rows_without_a_whole_known_verified_run_are_refused(self):
         wrong = self.rows(a=1)
         wrong[0].verified = False
@@ -161,6 +172,25 @@ class Ledger(unittest.TestCase):
         self.assertIn(":(exclude)bench/harness/tables.py", git.call_args.args)
         for excluded in ledger.UNMEASURED:
             self.assertTrue(os.path.exists(os.path.join(ROOT, excluded.removeprefix(":(exclude)"))), excluded)
+
+
+class NeverArrived(unittest.TestCase):
+    """A side that did not come to the target has no figure, and that is judged."""
+
+    def test_time_to_accuracy(self):
+        dense = Row("time-to-accuracy", "dense", theirs=9.0, settings={"rate": "1gbit"})
+        hook = Row("time-to-accuracy", "hook", theirs=6.0, settings={"rate": "1gbit"})
+        never = Row("time-to-accuracy", "preset", theirs=9.0, settings={"rate": "1gbit", "step_ms": {}})
+        judged = [one for one in time_to_accuracy.claims([dense, hook, never]) if one]
+        self.assertEqual([(one.ours, one.met) for one in judged], [(0, False), (0, False)])
+
+    def test_slow_links(self):
+        def sooner(**figures):
+            return slow_links.claims([Row("slow-links", "diloco", **{"settings": {"sooner_than_horovod": None}, **figures})])[0]
+
+        self.assertEqual((sooner().ours, sooner().met), (0, False))
+        self.assertEqual(sooner(ours=2.0, settings={"sooner_than_horovod": 3.0}).ours, 3.0)  # DDP never did
+        self.assertIsNone(sooner(ours=2.0))  # nobody else did
 
 
 if __name__ == "__main__":
