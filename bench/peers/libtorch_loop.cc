@@ -79,7 +79,8 @@ nlohmann::json train(const Common& common, const Settings& settings) {
     if (next + size > common.order.size(0)) throw std::runtime_error("the order has too few epochs");
     const auto chosen = common.order.slice(0, next, next + size);
     next += size;
-    optimizer.zero_grad();
+    // As zero_grad(set_to_none=True) of Python: libtorch 1.13's C++ would write zeros, and add to them.
+    for (auto& parameter : model->parameters()) parameter.mutable_grad() = {};
     const auto samples = common.data.samples.index_select(0, chosen);
     const auto output = network.forward(samples.dim() == 4 ? samples.contiguous(settings.format) : samples);
     const auto loss = torch::nn::functional::cross_entropy(

@@ -8,13 +8,12 @@
 
 namespace taxon::comm {
 
-/// Who of those that are in flight together may send on. Executor's thread only.
+/// Who of those that are in flight together may have several messages on their way at once. Executor's thread
+/// only.
 class Precedence {
  public:
-  /// False while more urgent ones should find the links free.
-  virtual bool is_next() const = 0;
-  /// Suspends until is_next().
-  virtual task::Task<void> turn() = 0;
+  /// False while more urgent ones should not wait behind them.
+  virtual bool runs_ahead() const = 0;
 
  protected:
   ~Precedence() = default;
@@ -28,10 +27,10 @@ struct Call {
   DType type = DType::Float32;
   std::uint32_t unit = 0;  // bucket; calls on different units or lanes may be in flight together
   std::uint16_t lane = 0;
-  /// Asked before each message but the first ones, by rows that send many one after the other (ring,
-  /// halving_doubling); outlives the call. Null: nothing is more urgent.
-  Precedence* precedence = nullptr;
-  bool must_wait() const { return precedence && !precedence->is_next(); }
+  /// Asked before each message but the first ones, by rows that have several on their way (ring); outlives
+  /// the call. Null: nothing is more urgent.
+  const Precedence* precedence = nullptr;
+  bool runs_ahead() const { return !precedence || precedence->runs_ahead(); }
 };
 
 /// What a row needs to know to say whether it applies and what it would cost.

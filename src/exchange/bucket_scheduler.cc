@@ -45,20 +45,11 @@ void BucketScheduler::leave(int index) {
   // A rank that is being torn down admits nobody: their gates fail with the cancellation.
   if (runtime_.pending().cancelled()) return;
   admit();
-  if (const auto left = std::move(left_)) left->set();
 }
 
-bool BucketScheduler::is_next(int index) const {
+bool BucketScheduler::runs_ahead(int index) const {
   const Priority own = priority(index);
   return in_flight_.front().first == own.first || in_flight_.front() == own || in_flight_[1] == own;
-}
-
-task::Task<void> BucketScheduler::turn(int index) {
-  while (!is_next(index)) {
-    if (!left_) left_ = std::make_unique<task::Event>(runtime_.executor(), runtime_.pending());
-    auto gate = left_->wait("exchange stream", "more urgent buckets");
-    co_await gate;
-  }
 }
 
 }  // namespace taxon::exchange

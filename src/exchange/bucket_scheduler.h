@@ -13,10 +13,10 @@ namespace taxon::exchange {
 /// each other with their credits spent on different buckets. (The first unfinished bucket of all is admitted
 /// on every rank as soon as it is complete there, so it ends; then the next is the first.)
 ///
-/// While one with a smaller key than others is in flight, of these only the first sends on. At each of a
-/// ring's 2 (n - 1) hops what overtakes would else wait behind a message of every bucket that it has
-/// overtaken; and with one of them the link has something to do while what is urgent waits for the other
-/// ranks.
+/// While one with a smaller key than others is in flight, of these only the first has several messages on
+/// their way. At each of a ring's 2 (n - 1) hops what overtakes would else wait behind all that overtaken
+/// buckets have queued; and with one message of each the link has something to do while what is urgent waits
+/// for the other ranks.
 class BucketScheduler {
  public:
   BucketScheduler(comm::Runtime& runtime, int credits) : runtime_(runtime), credits_(credits) {}
@@ -35,8 +35,7 @@ class BucketScheduler {
     ~Admission() {
       if (scheduler_) scheduler_->leave(index_);
     }
-    bool is_next() const override { return scheduler_->is_next(index_); }
-    task::Task<void> turn() override { return scheduler_->turn(index_); }
+    bool runs_ahead() const override { return scheduler_->runs_ahead(index_); }
 
    private:
     BucketScheduler* scheduler_;
@@ -50,14 +49,12 @@ class BucketScheduler {
   Priority priority(int index) const { return {keys_[static_cast<std::size_t>(index)], index}; }
   void leave(int index);
   void admit();
-  bool is_next(int index) const;
-  task::Task<void> turn(int index);
+  bool runs_ahead(int index) const;
   comm::Runtime& runtime_;
   const int credits_;
   std::vector<int> keys_;
   std::vector<Priority> waiting_, in_flight_;  // ascending; few
   std::vector<std::unique_ptr<task::Event>> gates_;
-  std::unique_ptr<task::Event> left_;  // somebody has; null: nobody waits for that
 };
 
 }  // namespace taxon::exchange

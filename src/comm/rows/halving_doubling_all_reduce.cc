@@ -117,9 +117,6 @@ class HalvingDoubling {
     const std::vector<Halving> plan = halvings();
     std::uint32_t round = kFirstRound;
     for (const Halving& halving : plan) {
-      if (call_.must_wait()) {
-        co_await call_.precedence->turn();
-      }
       start_receive(halving.member, round, staged(halving.kept));
       start_send(halving.member, round, halving.given);
       ++round;
@@ -128,9 +125,6 @@ class HalvingDoubling {
       co_await sent();
     }
     for (std::size_t i = plan.size(); i-- > 0;) {
-      if (call_.must_wait()) {
-        co_await call_.precedence->turn();
-      }
       start_receive(plan[i].member, round, view(plan[i].given));
       start_send(plan[i].member, round, plan[i].kept);
       ++round;

@@ -103,8 +103,9 @@ task::Task<void> Ring::run() {
     net::SendOp* own = sends_.at(item);
     co_await *own;
     if (sent < items_) {
-      if (call_.must_wait()) {
-        co_await call_.precedence->turn();
+      for (std::size_t ahead = item + 1; !call_.runs_ahead() && ahead < sent; ++ahead) {
+        net::SendOp* before = sends_.at(ahead);
+        co_await *before;
       }
       start_send(sent++);
     }

@@ -21,7 +21,7 @@ struct BucketTransfer {
   const tensor::Arena* factor_arena = nullptr;
   bool lasts = true;
   std::optional<std::int64_t> meeting = {};
-  comm::Precedence* precedence = nullptr;
+  const comm::Precedence* precedence = nullptr;
 };
 
 /// The levels of an exchange, from the inside outward: what one level's owners hold is what the next level

@@ -44,7 +44,7 @@ struct LevelTransfer {
   const tensor::Arena* factor_arena = nullptr;
   bool lasts = true;  // false: what was reduced is others' memory as soon as reduce() is over
   std::optional<std::int64_t> meeting = {};  // of replicas: how many there were before; none: a step's sum
-  comm::Precedence* precedence = nullptr;    // among what travels together
+  const comm::Precedence* precedence = nullptr;  // among what travels together
   /// What comes round after so many exchanges counts these: steps that meetings begin at have a divisor in
   /// common.
   std::int64_t turn() const { return meeting.value_or(round); }
