@@ -80,18 +80,20 @@ nlohmann::json train(const Common& common, const Settings& settings) {
     const auto chosen = common.order.slice(0, next, next + size);
     next += size;
     // As zero_grad(set_to_none=True) of Python: libtorch 1.13's C++ would write zeros, and add to them.
-    for (auto& parameter : model->parameters()) parameter.mutable_grad() = {};
-    const auto samples = common.data.samples.index_select(0, chosen);
-    const auto output = network.forward(samples.dim() == 4 ? samples.contiguous(settings.format) : samples);
-    const auto loss = torch::nn::functional::cross_entropy(
-        output.view({-1, output.size(-1)}), common.data.labels.index_select(0, chosen).flatten());
-    loss.backward();
-    compute_seconds.push_back(seconds_since(begin));
-    optimizer.step();
+    for (auto& parameter : model->parameters()) parameter.mutable_grad().reset();
+    {
+      const auto samples = common.data.samples.index_select(0, chosen);
+      const auto output = network.forward(samples.dim() == 4 ? samples.contiguous(settings.format) : samples);
+      const auto loss = torch::nn::functional::cross_entropy(
+          output.view({-1, output.size(-1)}), common.data.labels.index_select(0, chosen).flatten());
+      loss.backward();
+      compute_seconds.push_back(seconds_since(begin));
+      optimizer.step();
+      losses.push_back(loss.detach());
+    }  // what the step leaves is freed in its time, as everybody else's is
     step_seconds.push_back(seconds_since(begin));
     ends.push_back(
         std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
-    losses.push_back(loss.detach());
   }
   std::int64_t parameters = 0;
   for (const auto& parameter : model->parameters()) parameters += parameter.numel();
