@@ -15,7 +15,8 @@ namespace taxon::job {
 struct OutputsOptions;
 
 /// Turns what a run says into its output folder and its progress on the terminal. Rank 0's writes; the
-/// others' only listen.
+/// others' only listen. Lines of metrics.jsonl and TensorBoard's points are written four times a second at
+/// most, and always before a test's, a checkpoint, the end, and when this dies.
 class Outputs final : public train::Observer {
  public:
   enum class Role { Writer, Listener };
@@ -39,7 +40,6 @@ class Outputs final : public train::Observer {
   std::unique_ptr<Writer> writer_;  // null for listeners
 };
 
-/// As reports show it.
 /// A task's scores as reports have them.
 std::vector<report::Score> scores_of(const model::Scores& scores);
 std::vector<report::CodecUse> codec_uses(const train::Outcome& outcome);

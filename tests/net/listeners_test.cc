@@ -5,6 +5,7 @@
 
 #include "net/local_address.h"
 #include "net/transport_choice.h"
+#include "support/hosts.h"
 #include "support/worlds.h"
 
 #if TAXON_TEST_UCX
@@ -69,16 +70,7 @@ TEST(Containers, ThatShareANetworkMeetAtLoopback) {
     const auto host_of = [](std::size_t rank) { return rank == 0 ? std::string("a") : std::string("b"); };
     task::PollLoop loop;
     task::PendingOps waits;
-    auto net = make_transport(loop, waits,
-                              {.rank = Rank(process.index()),
-                               .world_size = 2,
-                               .host = host_of(static_cast<std::size_t>(process.index())),
-                               .transport = "auto",
-                               .hosts = ProcessTransportOptions::Hosts::Several});
-    std::vector<PeerInfo> peers;
-    for (auto& address : process.exchange(net->self().address))
-      peers.push_back({address, host_of(peers.size())});
-    net->connect(peers);
+    auto net = test::connect_on_hosts(process, loop, waits, {.transport = "auto"}, host_of);
     loop.add(*net);
     process.barrier();
     test::run_transports(loop, {net.get()}, test::greet);

@@ -17,6 +17,7 @@
 #include "net/frames.h"
 #include "net/tcp/network.h"
 #include "support/errors.h"
+#include "support/hosts.h"
 #include "support/listeners.h"
 #include "support/worlds.h"
 
@@ -725,23 +726,15 @@ int run_on_two_hosts(Process& process, ProcessTransportOptions options) {
   task::PollLoop loop;
   task::PendingOps waits;
   const auto host_of = [](std::size_t rank) { return rank < 2 ? std::string("a") : std::string("b"); };
-  options.rank = Rank(process.index());
-  options.world_size = process.size();
-  options.host = host_of(static_cast<std::size_t>(process.index()));
   options.address = "10.9.0.1";
-  options.hosts = ProcessTransportOptions::Hosts::Several;
-  auto net = make_transport(loop, waits, options);
-  std::vector<PeerInfo> peers;
-  for (auto& address : process.exchange(net->self().address))
-    peers.push_back({address, host_of(peers.size())});
-  net->connect(peers);
+  auto net = test::connect_on_hosts(process, loop, waits, options, host_of);
   loop.add(*net);
   process.barrier();
   test::run_transports(loop, {net.get()}, meet_everybody);
   for (std::size_t r = 0; r < 4; ++r) {
     if (static_cast<int>(r) == process.index()) continue;
     const Path path = net->path(Rank(static_cast<std::int32_t>(r)));
-    EXPECT_EQ(path.shared_memory, host_of(r) == options.host);
+    EXPECT_EQ(path.shared_memory, host_of(r) == host_of(static_cast<std::size_t>(process.index())));
     EXPECT_THAT(path.name, HasSubstr(path.shared_memory ? "shared memory" : "tcp one"));
     const bool encrypts = options.encryption == ProcessTransportOptions::Encryption::Tls;
     EXPECT_EQ(path.name.find("TLS") != std::string::npos, encrypts && !path.shared_memory);
