@@ -1,6 +1,7 @@
 """One worker's step with Debian's libtorch and with that of PyPI's newest PyTorch, of three models, against plain loops on the same library in C++ and in Python:
 the same weights at the start, the same batches, memory formats, threads and cores."""
 import contextlib
+import dataclasses
 import functools
 import statistics
 
@@ -46,6 +47,21 @@ def fill(row, ours, theirs, settings):
     return row
 
 
+def take_round(session, library, release, weights, work, threads):
+    """(side, memory format) -> its training: one process of each under way at once, of which one computes at a time. Every round begins them anew: where a
+    process' memory happens to lie moves its steps by more than the goals, for as long as it lives."""
+    formats, loops = work.lesson().formats, {CPP: {}, PYTHON: {"program": TORCH_LOOP, "environment": environment_of(release)}}
+    with contextlib.ExitStack() as stack:
+        sides = {(peer, one): stack.enter_context(Plain(library, 1, weights, threads, work.model, log=one, **more)) for one in formats for peer, more in loops.items()}
+        for (_, one), side in sides.items():
+            side.train(dataclasses.replace(work, steps=1, test_samples=0), one)  # what it has to load is none of the slices' matter
+        members = {(peer, one): functools.partial(side.train, work, one) for (peer, one), side in sides.items()}
+        if not session.peers_only:
+            overrides = (*WAITING, *planted(session))
+            members |= {("Taxon", one): functools.partial(run_taxon, library, 1, work, one, threads=threads, overrides=overrides) for one in formats}
+        return slices.together(members, SLICE)
+
+
 def run_case(session, release, model, threads):
     """All sides compute with as many threads on the same cores."""
     library = session.with_libtorch(release)
@@ -56,19 +72,9 @@ def run_case(session, release, model, threads):
         return
     steps, rounds = STEPS[model][session.mode]
     work = Work(steps, 0, 500 if lesson.is_tested else 1, lesson.rate, model)
-    with contextlib.ExitStack() as stack:
-        weights = stack.enter_context(Weights(library, model))
-        sides = {}
-        for one in lesson.formats:
-            sides[CPP, one] = stack.enter_context(Plain(library, 1, weights, threads, model, log=one))
-            sides[PYTHON, one] = stack.enter_context(Plain(library, 1, weights, threads, model, TORCH_LOOP, environment_of(release), one))
-        # One process of each side and format under way at once, of which one computes at a time.
-        members = {(peer, one): functools.partial(side.train, work, one) for (peer, one), side in sides.items()}
-        if not session.peers_only:
-            overrides = (*WAITING, *planted(session))
-            members |= {("Taxon", one): functools.partial(run_taxon, library, 1, work, one, threads=threads, overrides=overrides) for one in lesson.formats}
-        taken = [slices.together(members, SLICE) for _ in range(rounds)]
-    runs = {name: [one[name] for one in taken] for name in members}
+    with Weights(library, model) as weights:
+        taken = [take_round(session, library, release, weights, work, threads) for _ in range(rounds)]
+    runs = {name: [one[name] for one in taken] for name in taken[0]}
     settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "slice_s": SLICE, "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"],
                 "onednn": facts["oneDNN"]}
     by_side = {name: {one: runs[name, one] for one in lesson.formats if (name, one) in runs} for name in ("Taxon", CPP, PYTHON)}
