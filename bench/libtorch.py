@@ -48,8 +48,8 @@ def fill(row, ours, theirs, settings):
 
 
 def take_round(session, library, release, weights, work, threads):
-    """(side, memory format) -> its training: one process of each under way at once, of which one computes at a time. Every round begins them anew: where a
-    process' memory happens to lie moves its steps by more than the goals, for as long as it lives."""
+    """(side, memory format) -> its training: one process of each under way at once, of which one computes at a time. Every round begins them anew: what
+    a process happens to get for as long as it lives, such as where its memory lies, is drawn as often for one side as for another."""
     formats, loops = work.lesson().formats, {CPP: {}, PYTHON: {"program": TORCH_LOOP, "environment": environment_of(release)}}
     with contextlib.ExitStack() as stack:
         sides = {(peer, one): stack.enter_context(Plain(library, 1, weights, threads, work.model, log=one, **more)) for one in formats for peer, more in loops.items()}
