@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "optim/flat.h"
 #include "optim/rule.h"
 
@@ -11,6 +13,11 @@ namespace {
 //   sign      w -= rate * sign(g)                       (signSGD: Bernstein et al., ICML 2018)
 //   nesterov  v = mu * v + g;  w -= rate * (g + mu * v)  (Sutskever et al., ICML 2013)
 
+/// Elements of one array that are written before those of the next. All threads have read the weights, so a
+/// thread has to take back each of their lines, across the chip where cores share no cache. It waits for many
+/// lines at once where it writes line after line of one array, and for few where stores to two take turns.
+constexpr std::size_t kRun = 256;
+
 template <class T>
 void step_plain(T* __restrict w, const T* __restrict gradient, std::size_t n, T rate, T scale, T decay) {
   for (std::size_t i = 0; i < n; ++i) w[i] -= rate * (gradient[i] * scale + decay * w[i]);
@@ -19,21 +26,21 @@ void step_plain(T* __restrict w, const T* __restrict gradient, std::size_t n, T 
 template <class T>
 void step_momentum(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n, T rate,
                    T scale, T decay, T mu) {
-  for (std::size_t i = 0; i < n; ++i) {
-    T velocity = mu * v[i] + (gradient[i] * scale + decay * w[i]);
-    v[i] = velocity;
-    w[i] -= rate * velocity;
+  for (std::size_t begin = 0; begin < n; begin += kRun) {
+    const std::size_t end = std::min(n, begin + kRun);
+    for (std::size_t i = begin; i < end; ++i) v[i] = mu * v[i] + (gradient[i] * scale + decay * w[i]);
+    for (std::size_t i = begin; i < end; ++i) w[i] -= rate * v[i];
   }
 }
 
 template <class T>
 void step_nesterov(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n, T rate,
                    T scale, T decay, T mu) {
-  for (std::size_t i = 0; i < n; ++i) {
-    T g = gradient[i] * scale + decay * w[i];
-    T velocity = mu * v[i] + g;
-    v[i] = velocity;
-    w[i] -= rate * (g + mu * velocity);
+  const auto g = [=](std::size_t i) { return gradient[i] * scale + decay * w[i]; };
+  for (std::size_t begin = 0; begin < n; begin += kRun) {
+    const std::size_t end = std::min(n, begin + kRun);
+    for (std::size_t i = begin; i < end; ++i) v[i] = mu * v[i] + g(i);
+    for (std::size_t i = begin; i < end; ++i) w[i] -= rate * (g(i) + mu * v[i]);
   }
 }
 
