@@ -84,11 +84,12 @@ class Signals(StartupTest):
     def test_a_local_worker_has_it_too_and_nobody_waits_for_it(self):
         for number in (signal.SIGINT, signal.SIGUSR1):
             with self.subTest(number=number):
-                process = self.start("train", self.recipe, "--workers", 2, "--out", "run")
+                process = self.start("train", self.recipe, "--workers", 2, "--out", "run", "--overwrite", "--set", "length.epochs=4000")
                 self.wait_until(lambda: 1 in self.workers("run"), "the start of rank 1")
                 os.kill(self.workers("run")[1], number)
                 self.assertEqual(process.wait(60), 143, self.log())
-                self.assertIn("taxon: interrupted", self.log())
+                # At once, while it joins, or in the training: how far it had come when the signal came is chance.
+                self.assertRegex(self.log(), r"(?m)^(taxon: (rank 1: )?interrupted: |interrupted +after step )")
 
     def test_standard_streams_that_are_closed_are_nothing_else(self):
         words = ("train", str(self.recipe), "--workers", "2", "--out", "run", "--set", "length.epochs=4000")
