@@ -78,7 +78,7 @@ nlohmann::json measure_memory(const Request& request, const std::vector<float>& 
     if (copies)
       std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
     else
-      most = std::max(most, codec::largest_magnitude(from, codec::best_isa()));
+      most = std::max(most, codec::largest_magnitude(from, best_isa()));
   });
   return {
       {"seconds", seconds}, {"bytes", request.count * (copies ? 8 : 4)}, {"verified", copies || most > 0}};
@@ -171,7 +171,7 @@ nlohmann::json measure_codec(const Request& request, const std::vector<float>& g
   std::vector<Memory> wires;
   for (std::size_t r = 0; r < codec->rounds().size(); ++r)
     wires.emplace_back(codec->wire_bytes(static_cast<int>(r), extent));
-  const codec::CodecContext context{scratch.view(), 1, 2, codec::best_isa(), extent.pieces, lasting};
+  const codec::CodecContext context{scratch.view(), 1, 2, best_isa(), extent.pieces, lasting};
   auto encode = [&](std::size_t round) {
     codec->encode(static_cast<int>(round), values, wires[round].view(), codec::Residual::Stay, context);
   };
@@ -210,7 +210,7 @@ nlohmann::json measure_codec(const Request& request, const std::vector<float>& g
   return {{"seconds", seconds},
           {"bytes", (encodes || two ? values_bytes : decoded_bytes) + wire},
           {"wire", wire},
-          {"path", codec::name_of(context.isa)},
+          {"path", name_of(context.isa)},
           {"verified", is_right(row, request.density, values, decoded)}};
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/isa.h"
+#include "base/isa.h"
 
 namespace taxon::codec {
 

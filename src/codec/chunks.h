@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/isa.h"
 #include "base/view.h"
-#include "codec/isa.h"
 #include "codec/wire.h"
 
 namespace taxon::codec {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/isa.h"
 #include "base/view.h"
-#include "codec/isa.h"
 #include "plan/catalogue.h"
 
 namespace taxon::codec {

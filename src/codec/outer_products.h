@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
+#include "base/isa.h"
 #include "base/view.h"
-#include "codec/isa.h"
 
 namespace taxon::codec {
 

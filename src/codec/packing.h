@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codec/isa.h"
+#include "base/isa.h"
 #include "codec/scan.h"
 
 namespace taxon::codec {

@@ -9,10 +9,10 @@
 #include <bit>
 #include <vector>
 
+#include "base/isa.h"
+
 namespace taxon::comm {
 namespace {
-
-#define TAXON_INLINE inline __attribute__((always_inline))
 
 /// The type that a sum is kept in, and the way to it and back.
 template <class T>

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/isa.h"
 #include "base/view.h"
 #include "plan/catalogue.h"
 #include "tensor/arena.h"
@@ -80,6 +81,7 @@ struct RuleContext {
   /// Of rows that say `by_tensor`: where each tensor lies in the weights, sorted. update() then gets ranges
   /// that end where tensors end.
   std::vector<Range> tensors = {};
+  Isa isa = best_isa();  // of its kernels
 };
 
 /// An update rule, described.

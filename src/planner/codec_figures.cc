@@ -49,7 +49,7 @@ class Bucket {
 
   /// All rounds; the seconds of each half are added.
   void travel(Measured* encode, Measured* decode) {
-    const codec::CodecContext use{scratch_.bytes(), 1, 2, codec::best_isa(), pieces_, lasting_};
+    const codec::CodecContext use{scratch_.bytes(), 1, 2, best_isa(), pieces_, lasting_};
     for (std::size_t r = 0; r < wires_.size(); ++r) {
       const int round = static_cast<int>(r);
       if (r > 0)

@@ -20,7 +20,7 @@ TEST(Fold, GivesTheSameBitsOnEveryPath) {
     for (std::size_t count : kFolded) {
       const std::vector<float> values = gradient(count, count);
       const auto expected = bits_of(folded(values, neighbours, 5, Isa::Portable));
-      for (Isa path : paths()) EXPECT_EQ(bits_of(folded(values, neighbours, 5, path)), expected);
+      for (Isa path : isa_paths()) EXPECT_EQ(bits_of(folded(values, neighbours, 5, path)), expected);
     }
 }
 

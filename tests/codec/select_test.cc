@@ -22,7 +22,7 @@ std::vector<std::uint32_t> reference(const std::vector<float>& values, std::size
 void expect_exact(const std::vector<float>& values, std::size_t chosen, std::string_view what) {
   const std::vector<std::uint32_t> expected = reference(values, chosen);
   std::vector<std::uint32_t> indices(chosen);
-  for (Isa path : paths()) {
+  for (Isa path : isa_paths()) {
     SCOPED_TRACE(testing::Message() << what << ": " << chosen << " of " << values.size() << ", "
                                     << name_of(path));
     std::fill(indices.begin(), indices.end(), 0xffffffffU);
@@ -52,7 +52,7 @@ TEST(Select, NeedsNoMoreScratchThanThereIs) {
   const std::size_t chosen = 262;
   EXPECT_GT(select_scratch_bytes(262144, chosen), select_scratch_bytes(1 << 20, 1049));
   std::vector<std::uint32_t> indices(chosen);
-  for (Isa path : paths())
+  for (Isa path : isa_paths())
     for (std::size_t bytes : {std::size_t{0}, select_scratch_bytes(1 << 20, 1049)}) {
       Bytes scratch(bytes, 0x55);
       ASSERT_TRUE(select_largest(values, indices, scratch.view(), path));
@@ -77,7 +77,7 @@ TEST(Select, DoesNotDependOnALuckySample) {
 TEST(Select, RefusesWhatIsNotFinite) {
   for (float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
     for (std::size_t chosen : {1UL, 100UL, 9000UL})
-      for (Isa path : paths()) {
+      for (Isa path : isa_paths()) {
         std::vector<float> values = gradient(100000, 1);
         values[77777] = -bad;
         std::vector<std::uint32_t> indices(chosen);

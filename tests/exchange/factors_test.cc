@@ -144,16 +144,16 @@ void expect_products(codec::OuterShape shape) {
           expected[m * shape.inputs + n] += product;
         }
   std::vector<T> first;
-  for (codec::Isa path : codec::paths())
+  for (Isa path : isa_paths())
     for (std::size_t step : {shape.inputs, std::size_t{24}}) {
       std::vector<T> sum(expected.size(), T{99});
       for (std::size_t begin = 0; begin < shape.inputs; begin += step)
         codec::sum_outer_products(std::span<const T>(factors), shape,
                                   {begin, std::min(step, shape.inputs - begin)}, std::span<T>(sum), path);
       for (std::size_t i = 0; i < sum.size(); ++i)
-        ASSERT_NEAR(sum[i], expected[i], sizeof(T) == 8 ? 1e-13 : 1e-5) << codec::name_of(path) << " " << i;
+        ASSERT_NEAR(sum[i], expected[i], sizeof(T) == 8 ? 1e-13 : 1e-5) << name_of(path) << " " << i;
       if (first.empty()) first = sum;
-      EXPECT_EQ(sum, first) << codec::name_of(path) << " in steps of " << step;
+      EXPECT_EQ(sum, first) << name_of(path) << " in steps of " << step;
     }
 }
 

@@ -20,15 +20,17 @@ void visit_fields(O& o, V&& visit) {
 
 // s: sum of the squares of all gradients so far, with decay.
 template <class T>
-void step_adagrad(T* __restrict w, const T* __restrict gradient, T* __restrict s, std::size_t n, T rate,
-                  T scale, T decay, T epsilon) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const T g = gradient[i] * scale + decay * w[i];
-    const T sum = s[i] + g * g;
-    s[i] = sum;
-    w[i] -= rate * g / (std::sqrt(sum) + epsilon);
+struct AdagradStep {
+  static TAXON_INLINE void run(T* __restrict w, const T* __restrict gradient, T* __restrict s, std::size_t n,
+                               T rate, T scale, T decay, T epsilon) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const T g = gradient[i] * scale + decay * w[i];
+      const T sum = s[i] + g * g;
+      s[i] = sum;
+      w[i] -= rate * g / (std::sqrt(sum) + epsilon);
+    }
   }
-}
+};
 
 class Adagrad final : public Rule {
  public:
@@ -36,6 +38,7 @@ class Adagrad final : public Rule {
       : epsilon_(plan.options.read<AdagradOptions>().epsilon),
         decay_(plan.weight_decay),
         decayed_(context.decayed),
+        isa_(context.isa),
         squares_(context.master, context.state, context.beside) {}
 
   void update(const tensor::Arena& weights, const tensor::Arena& sum, UpdateRange place,
@@ -45,9 +48,10 @@ class Adagrad final : public Rule {
       if constexpr (std::is_floating_point_v<T>)
         for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
           UpdateRange at = place.of(piece);
-          step_adagrad(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(),
-                       squares_.values<T>({at.state, piece.size}).data(), piece.size, T(clock.rate),
-                       T(clock.gradient_scale), T(decay_of(decay_, decayed)), T(epsilon_));
+          run_on<AdagradStep<T>>(isa_, weights.values<T>(piece).data(),
+                                 sum.values<T>({at.sum, piece.size}).data(),
+                                 squares_.values<T>({at.state, piece.size}).data(), piece.size, T(clock.rate),
+                                 T(clock.gradient_scale), T(decay_of(decay_, decayed)), T(epsilon_));
         });
     });
   }
@@ -58,6 +62,7 @@ class Adagrad final : public Rule {
  private:
   double epsilon_, decay_;
   std::vector<Range> decayed_;
+  Isa isa_;
   tensor::Arena squares_;
 };
 

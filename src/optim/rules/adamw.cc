@@ -100,27 +100,31 @@ struct AdamStep {
 // Loshchilov and Hutter, "Decoupled weight decay regularization", arXiv 1711.05101, algorithm 2. m, v: first
 // and second moment.
 template <class T>
-void step_adamw(T* __restrict w, const T* __restrict gradient, T* __restrict m, T* __restrict v,
-                std::size_t n, AdamStep<T> s) {
-  for (std::size_t i = 0; i < n; ++i) {
-    T g = gradient[i] * s.scale;
-    T first = s.beta1 * m[i] + s.rest1 * g;
-    T second = s.beta2 * v[i] + s.rest2 * g * g;
-    m[i] = first;
-    v[i] = second;
-    w[i] = w[i] * s.keep - s.size * first / (std::sqrt(second) * s.root_correction + s.epsilon);
+struct AdamWStep {
+  static TAXON_INLINE void run(T* __restrict w, const T* __restrict gradient, T* __restrict m,
+                               T* __restrict v, std::size_t n, AdamStep<T> s) {
+    for (std::size_t i = 0; i < n; ++i) {
+      T g = gradient[i] * s.scale;
+      T first = s.beta1 * m[i] + s.rest1 * g;
+      T second = s.beta2 * v[i] + s.rest2 * g * g;
+      m[i] = first;
+      v[i] = second;
+      w[i] = w[i] * s.keep - s.size * first / (std::sqrt(second) * s.root_correction + s.epsilon);
+    }
   }
-}
+};
 
 /// After the second moment was frozen: the first moments are there already.
 template <class T>
-void step_frozen(T* __restrict w, const T* __restrict first, T* __restrict m, const T* __restrict v,
-                 std::size_t n, AdamStep<T> s) {
-  for (std::size_t i = 0; i < n; ++i) {
-    m[i] = first[i];
-    w[i] = w[i] * s.keep - s.size * first[i] / (std::sqrt(v[i]) * s.root_correction + s.epsilon);
+struct FrozenStep {
+  static TAXON_INLINE void run(T* __restrict w, const T* __restrict first, T* __restrict m,
+                               const T* __restrict v, std::size_t n, AdamStep<T> s) {
+    for (std::size_t i = 0; i < n; ++i) {
+      m[i] = first[i];
+      w[i] = w[i] * s.keep - s.size * first[i] / (std::sqrt(v[i]) * s.root_correction + s.epsilon);
+    }
   }
-}
+};
 
 /// With freeze_steps: Tang et al., "1-bit Adam", ICML 2021. First moments are linear in gradients, and so
 /// what members hand in, each its gradient's part and a share of the moment that all have, adds up to the
@@ -131,6 +135,7 @@ class AdamW final : public Rule {
       : options_(plan.options.read<AdamWOptions>()),
         decay_(plan.weight_decay),
         decayed_(context.decayed),
+        isa_(context.isa),
         first_(context.master, context.state, context.beside),
         second_(context.master, context.state, context.beside) {}
 
@@ -160,9 +165,9 @@ class AdamW final : public Rule {
           T* m = first_.values<T>({at.state, piece.size}).data();
           T* v = second_.values<T>({at.state, piece.size}).data();
           if (frozen)
-            step_frozen<T>(w, handed_in, m, v, piece.size, step);
+            run_on<FrozenStep<T>>(isa_, w, handed_in, m, v, piece.size, step);
           else
-            step_adamw(w, handed_in, m, v, piece.size, step);
+            run_on<AdamWStep<T>>(isa_, w, handed_in, m, v, piece.size, step);
         });
     });
   }
@@ -188,6 +193,7 @@ class AdamW final : public Rule {
   AdamWOptions options_;
   double decay_;
   std::vector<Range> decayed_;
+  Isa isa_;
   tensor::Arena first_, second_;
 };
 

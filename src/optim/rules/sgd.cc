@@ -19,40 +19,50 @@ namespace {
 constexpr std::size_t kRun = 256;
 
 template <class T>
-void step_plain(T* __restrict w, const T* __restrict gradient, std::size_t n, T rate, T scale, T decay) {
-  for (std::size_t i = 0; i < n; ++i) w[i] -= rate * (gradient[i] * scale + decay * w[i]);
-}
+struct PlainStep {
+  static TAXON_INLINE void run(T* __restrict w, const T* __restrict gradient, std::size_t n, T rate, T scale,
+                               T decay) {
+    for (std::size_t i = 0; i < n; ++i) w[i] -= rate * (gradient[i] * scale + decay * w[i]);
+  }
+};
 
 template <class T>
-void step_momentum(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n, T rate,
-                   T scale, T decay, T mu) {
-  for (std::size_t begin = 0; begin < n; begin += kRun) {
-    const std::size_t end = std::min(n, begin + kRun);
-    for (std::size_t i = begin; i < end; ++i) v[i] = mu * v[i] + (gradient[i] * scale + decay * w[i]);
-    for (std::size_t i = begin; i < end; ++i) w[i] -= rate * v[i];
+struct PolyakStep {
+  static TAXON_INLINE void run(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n,
+                               T rate, T scale, T decay, T mu) {
+    for (std::size_t begin = 0; begin < n; begin += kRun) {
+      const std::size_t end = std::min(n, begin + kRun);
+      for (std::size_t i = begin; i < end; ++i) v[i] = mu * v[i] + (gradient[i] * scale + decay * w[i]);
+      for (std::size_t i = begin; i < end; ++i) w[i] -= rate * v[i];
+    }
   }
-}
+};
 
 template <class T>
-void step_nesterov(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n, T rate,
-                   T scale, T decay, T mu) {
-  const auto g = [=](std::size_t i) { return gradient[i] * scale + decay * w[i]; };
-  for (std::size_t begin = 0; begin < n; begin += kRun) {
-    const std::size_t end = std::min(n, begin + kRun);
-    for (std::size_t i = begin; i < end; ++i) v[i] = mu * v[i] + g(i);
-    for (std::size_t i = begin; i < end; ++i) w[i] -= rate * (g(i) + mu * v[i]);
+struct NesterovStep {
+  static TAXON_INLINE void run(T* __restrict w, const T* __restrict gradient, T* __restrict v, std::size_t n,
+                               T rate, T scale, T decay, T mu) {
+    const auto g = [=](std::size_t i) { return gradient[i] * scale + decay * w[i]; };
+    for (std::size_t begin = 0; begin < n; begin += kRun) {
+      const std::size_t end = std::min(n, begin + kRun);
+      for (std::size_t i = begin; i < end; ++i) v[i] = mu * v[i] + g(i);
+      for (std::size_t i = begin; i < end; ++i) w[i] -= rate * (g(i) + mu * v[i]);
+    }
   }
-}
+};
 
 /// Decay is taken off directly, or the gradient's sign would hide it.
 template <class T>
-void step_sign(T* __restrict w, const T* __restrict gradient, std::size_t n, T rate, T, T decay) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const T sign = T(gradient[i] > 0) - T(gradient[i] < 0);
-    // What is not finite must be seen.
-    w[i] -= rate * (gradient[i] - gradient[i] + sign + decay * w[i]);
+struct SignStep {
+  static TAXON_INLINE void run(T* __restrict w, const T* __restrict gradient, std::size_t n, T rate, T,
+                               T decay) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const T sign = T(gradient[i] > 0) - T(gradient[i] < 0);
+      // What is not finite must be seen.
+      w[i] -= rate * (gradient[i] - gradient[i] + sign + decay * w[i]);
+    }
   }
-}
+};
 
 /// Rules without a state.
 enum class Plain { Gradient, Sign };
@@ -60,18 +70,21 @@ enum class Plain { Gradient, Sign };
 class Sgd final : public Rule {
  public:
   Sgd(const plan::OptimiserPlan& plan, const RuleContext& context, Plain form)
-      : decay_(plan.weight_decay), decayed_(context.decayed), form_(form) {}
+      : decay_(plan.weight_decay), decayed_(context.decayed), isa_(context.isa), form_(form) {}
 
   void update(const tensor::Arena& weights, const tensor::Arena& sum, UpdateRange place,
               const StepClock& clock) override {
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>) {
-        auto step = form_ == Plain::Gradient ? step_plain<T> : step_sign<T>;
         for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
           UpdateRange at = place.of(piece);
-          step(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(), piece.size,
-               T(clock.rate), T(clock.gradient_scale), T(decay_of(decay_, decayed)));
+          const auto step = [&](auto kernel) {
+            run_on<decltype(kernel)>(isa_, weights.values<T>(piece).data(),
+                                     sum.values<T>({at.sum, piece.size}).data(), piece.size, T(clock.rate),
+                                     T(clock.gradient_scale), T(decay_of(decay_, decayed)));
+          };
+          form_ == Plain::Gradient ? step(PlainStep<T>()) : step(SignStep<T>());
         });
       }
     });
@@ -81,6 +94,7 @@ class Sgd final : public Rule {
  private:
   double decay_;
   std::vector<Range> decayed_;
+  Isa isa_;
   Plain form_;
 };
 
@@ -92,6 +106,7 @@ class Momentum final : public Rule {
       : mu_(plan.momentum),
         decay_(plan.weight_decay),
         decayed_(context.decayed),
+        isa_(context.isa),
         form_(form),
         velocity_(context.master, context.state, context.beside) {}
 
@@ -100,12 +115,15 @@ class Momentum final : public Rule {
     dispatch(weights.type(), [&](auto zero) {
       using T = decltype(zero);
       if constexpr (std::is_floating_point_v<T>) {
-        auto step = form_ == Velocity::Polyak ? step_momentum<T> : step_nesterov<T>;
         for_pieces(place.weights, decayed_, [&](Range piece, bool decayed) {
           UpdateRange at = place.of(piece);
-          step(weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(),
-               velocity_.values<T>({at.state, piece.size}).data(), piece.size, T(clock.rate),
-               T(clock.gradient_scale), T(decay_of(decay_, decayed)), T(mu_));
+          const auto step = [&](auto kernel) {
+            run_on<decltype(kernel)>(
+                isa_, weights.values<T>(piece).data(), sum.values<T>({at.sum, piece.size}).data(),
+                velocity_.values<T>({at.state, piece.size}).data(), piece.size, T(clock.rate),
+                T(clock.gradient_scale), T(decay_of(decay_, decayed)), T(mu_));
+          };
+          form_ == Velocity::Polyak ? step(PolyakStep<T>()) : step(NesterovStep<T>());
         });
       }
     });
@@ -115,6 +133,7 @@ class Momentum final : public Rule {
  private:
   double mu_, decay_;
   std::vector<Range> decayed_;
+  Isa isa_;
   Velocity form_;
   tensor::Arena velocity_;
 };

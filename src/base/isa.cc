@@ -1,4 +1,4 @@
-#include "codec/isa.h"
+#include "base/isa.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@
 #include <cpuid.h>
 #endif
 
-namespace taxon::codec {
+namespace taxon {
 namespace {
 
 #if defined(__x86_64__)
@@ -35,11 +35,11 @@ std::string_view name_of(Isa path) {
   return kNames[static_cast<int>(path)];
 }
 
-std::span<const Isa> paths() {
+std::span<const Isa> isa_paths() {
   static const std::vector<Isa> list = supported();
   return list;
 }
 
-Isa best_isa() { return paths().back(); }
+Isa best_isa() { return isa_paths().back(); }
 
-}  // namespace taxon::codec
+}  // namespace taxon

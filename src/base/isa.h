@@ -3,17 +3,18 @@
 #include <span>
 #include <string_view>
 
-namespace taxon::codec {
+namespace taxon {
 
-/// Which instructions a kernel uses. All give the same bits.
+/// Which instructions a kernel uses. All give the same bits, where the kernel's file is compiled without
+/// products fused into sums (-ffp-contract=off).
 enum class Isa { Portable, Avx2, Avx512 };
 std::string_view name_of(Isa path);
 /// The paths that this machine can run, from the slowest to the fastest.
-std::span<const Isa> paths();
+std::span<const Isa> isa_paths();
 /// The fastest of them.
 Isa best_isa();
 
-}  // namespace taxon::codec
+}  // namespace taxon
 
 #define TAXON_INLINE inline __attribute__((always_inline))
 #if defined(__x86_64__)
@@ -26,7 +27,7 @@ Isa best_isa();
 #endif
 #endif
 
-namespace taxon::codec {
+namespace taxon {
 
 #if defined(__x86_64__)
 template <class Kernel, class... Arguments>
@@ -50,4 +51,4 @@ auto run_on(Isa path, Arguments... arguments) {
   return Kernel::run(arguments...);
 }
 
-}  // namespace taxon::codec
+}  // namespace taxon
