@@ -225,7 +225,8 @@ def run_networks(session, cluster):
     label = f"networks, lab {cluster.rate}"
     others = [name for name in NETWORKS if name != own]
     sizes = [size for size in (LAB_BYTES[::4] if session.smoke() else LAB_BYTES)
-             if not all(session.rows.has(Row("collectives", f"{label}, processor time", "tcp", ranks, size, peer=peer)) for peer in others)]
+             if not all(session.rows.has(Row("collectives", f"{label}, {what}", "tcp", ranks, size, peer=peer))
+                        for what in ("bandwidth", "processor time") for peer in others)]
     if session.peers_only or not sizes:
         return
     with contextlib.ExitStack() as stack:

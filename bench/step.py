@@ -114,16 +114,22 @@ def add_own_loop(session, base, runs, bound):
         session.rows.add(filled.want("ratio", at_least=OWN_LOOP_LEAST) if peer == TRAIN else filled)
 
 
-def finished(session, cases):
-    return all(session.rows.has(Row("step", case, ranks=ranks, bytes=4 * PARAMETERS, peer=peer)) for case, ranks, peer in cases)
+def rows_of(setting, ways=("",)):
+    """(case, peer) of every row that add_formats and add_own_loop make in a setting."""
+    pairs_of_rows = [f"{setting}{way}, {kind}" for way in ways for kind in (*FORMATS, BEST)]
+    return [(f"{case}{exposed}", "PyTorch DDP") for case in pairs_of_rows for exposed in ("", ", exposed")] + \
+        [(f"{setting}, {OWN_LOOP}, {BEST}", peer) for peer in OWN_LOOP_PEERS]
+
+
+def finished(session, ranks, found):
+    return all(session.rows.has(Row("step", case, ranks=ranks, bytes=4 * PARAMETERS, peer=peer)) for case, peer in found)
 
 
 def run_local(session):
     base = {"bench": "step", "case": "cnn, one host", "transport": "shared memory", "ranks": LOCAL_WORKERS, "bytes": 4 * PARAMETERS,
             "settings": {"batch_per_worker": BATCH, "bound": "as many plain processes at once", "measured": True}}
     twice = f"plain libtorch x {LOCAL_WORKERS}"
-    if finished(session, [(f"{base['case']}, {BEST}", LOCAL_WORKERS, peer) for peer in ("PyTorch DDP", twice)] +
-                [(f"{base['case']}, {OWN_LOOP}, {BEST}", LOCAL_WORKERS, peer) for peer in OWN_LOOP_PEERS]):
+    if finished(session, LOCAL_WORKERS, [*rows_of(base["case"]), (f"{base['case']}, {BEST}", twice)]):
         return
     steps, plain_steps, rounds = LOCAL_STEPS[session.mode]
     work, short = Work(steps, plain_steps, TEST_SAMPLES[session.mode]), Work(plain_steps, 0, 0)
@@ -156,8 +162,7 @@ def run_lab(session):
             "settings": {"batch_per_worker": BATCH, "cores_per_host": LAB_CORES, "network": "emulated",
                          "bound": "slower of the link, 2(n-1)/n S/B, and compute"}}
     ways = {"": (), **{f", {way}": overrides for way, overrides in OTHER_WAYS.items()}}
-    if finished(session, [(f"{base['case']}{way}, {BEST}", LAB_HOSTS, "PyTorch DDP") for way in ways] +
-                [(f"{base['case']}, {OWN_LOOP}, {BEST}", LAB_HOSTS, peer) for peer in OWN_LOOP_PEERS]):
+    if finished(session, LAB_HOSTS, rows_of(base["case"], ways)):
         return
     steps, alone_steps, rounds = LAB_STEPS[session.mode]
     work = Work(steps, alone_steps, TEST_SAMPLES[session.mode])

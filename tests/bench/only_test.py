@@ -10,7 +10,9 @@ import unittest
 from unittest import mock
 
 from context import load_run
+import collectives
 import overlap
+import step
 import transport
 from harness import rows
 from harness.rows import Row, RowStore
@@ -149,6 +151,19 @@ class Gates(unittest.TestCase):
         self.assertEqual(self.measured(), ([*tensors, "measure_dynamic", "measure_latency", "measure_unconsumed", "measure_long_run"], True))
         self.assertEqual(self.measured("latency", peers_only=True), ([], False))
         self.assertEqual(self.measured(peers_only=True), (tensors, True))
+
+    def test_step(self):
+        for only, runs in (("exposed", True), ("contiguous", True), ("one host, own loop", True), ("plain libtorch", False), ("sharded state, channels_last", True)):
+            with self.subTest(only), mock.patch.object(step, "Weights", side_effect=InterruptedError):
+                with self.assertRaises(InterruptedError) if runs else contextlib.nullcontext():
+                    step.run(self.session(only))
+
+    def test_networks_of_collectives(self):
+        cluster = types.SimpleNamespace(addresses=["a", "b"], rate="1gbit")
+        for only, runs in (("bandwidth", True), ("processor time", True), ("long path", False)):
+            with self.subTest(only), mock.patch.object(collectives, "network_sides", side_effect=InterruptedError):
+                with self.assertRaises(InterruptedError) if runs else contextlib.nullcontext():
+                    collectives.run_networks(self.session(only), cluster)
 
     def test_overlap(self):
         for only, runs in (("hidden", True), ("by the trace", True), ("priority", True), ("8 hosts", False)):
