@@ -98,21 +98,21 @@ TEST_P(Rules, FollowTheReferenceInBothPrecisions) {
   EXPECT_LT(largest_error<float>(GetParam(), DType::Float32, {{0, kSize}}), 3e-6);
 }
 
-TEST_P(Rules, PiecesInAnyOrderByAnyInstructionsGiveTheSameBits) {
-  plan::OptimiserPlan plan;
-  plan.weight_decay = 0.1;
+/// Pieces in any order, by any instructions, give the same bits.
+template <class T>
+void expect_the_same_bits(const std::string& name, DType type, const plan::OptimiserPlan& plan) {
   auto run = [&](std::vector<Range> order, Isa path = Isa::Portable) {
-    RuleContext context{DType::Float32, kSize, kDecayed};
+    RuleContext context{type, kSize, kDecayed};
     context.isa = path;
-    auto rule = row(GetParam()).make(plan, context);
-    Arena weights(DType::Float32, kSize), sum(DType::Float32, kSize);
-    fill<float>(weights, 0);
+    auto rule = row(name).make(plan, context);
+    Arena weights(type, kSize), sum(type, kSize);
+    fill<T>(weights, 0);
     for (std::int64_t step = 0; step < 4; ++step) {
-      fill<float>(sum, static_cast<std::uint64_t>(step) + 1);
+      fill<T>(sum, static_cast<std::uint64_t>(step) + 1);
       for (Range range : order) rule->update(weights, sum, UpdateRange::same(range), {step, 0, 0.1, 1});
     }
-    auto values = weights.values<float>({0, kSize});
-    return std::vector<float>(values.begin(), values.end());
+    auto values = weights.values<T>({0, kSize});
+    return std::vector<T>(values.begin(), values.end());
   };
   auto whole = run({{0, kSize}});
   for (Isa path : isa_paths()) {
@@ -120,6 +120,13 @@ TEST_P(Rules, PiecesInAnyOrderByAnyInstructionsGiveTheSameBits) {
     EXPECT_EQ(whole, run({{32, kSize - 32}, {0, 5}, {5, 27}}, path)) << name_of(path);
   }
   EXPECT_NE(whole, run({{0, kSize - 1}}));
+}
+
+TEST_P(Rules, PiecesInAnyOrderByAnyInstructionsGiveTheSameBits) {
+  plan::OptimiserPlan plan;
+  plan.weight_decay = 0.1;
+  expect_the_same_bits<float>(GetParam(), DType::Float32, plan);
+  expect_the_same_bits<double>(GetParam(), DType::Float64, plan);
 }
 
 TEST_P(Rules, ShowTheirWholeState) {
@@ -166,6 +173,14 @@ TEST(AdamW, BeginsAnewWhereItsStateIsZero) {
   for (std::size_t i = 0; i < kSize; ++i)
     EXPECT_EQ(told[i], anew.begin <= i && i < anew.end() ? fresh[i] : late[i]) << i;
   EXPECT_NE(fresh[20], late[20]);
+}
+
+TEST(FrozenAdamW, GivesTheSameBitsByAnyInstructions) {
+  plan::OptimiserPlan plan;
+  plan.weight_decay = 0.1;
+  plan.options = {{"freeze_steps", 2}};
+  expect_the_same_bits<float>("adamw", DType::Float32, plan);
+  expect_the_same_bits<double>("adamw", DType::Float64, plan);
 }
 
 /// Members hand in what adds up to the first moment, as if one had had all gradients.
