@@ -28,6 +28,7 @@
 #include "base/failure.h"
 #include "base/freed_memory.h"
 #include "job/recipes.h"
+#include "launch/openblas.h"
 
 namespace {
 
@@ -466,5 +467,6 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   taxon::keep_freed_memory();
+  taxon::launch::choose_openblas_kernels();
   return run_program(argc, argv);
 }

@@ -34,6 +34,12 @@ def program(build_dir, name):
     return os.path.join(build_dir, "bin", name)
 
 
+def kernels_of(build_dir):
+    """What OpenBLAS has to be told, as Taxon tells it, so that no side multiplies with kernels that are older than the processor."""
+    kernels = version_of(build_dir)["OPENBLAS_CORETYPE"] if os.path.exists(program(build_dir, "taxon")) else "not set"
+    return {} if kernels == "not set" else {"OPENBLAS_CORETYPE": kernels}
+
+
 def version_of(build_dir):
     """What the program says of itself: its libtorch, and the libraries that computes with."""
     done = subprocess.run([program(build_dir, "taxon"), "--version", "--json"], capture_output=True, text=True, check=True)

@@ -12,6 +12,7 @@
 #include "exchange/levels/levels.h"
 #include "launch/environment.h"
 #include "launch/identity.h"
+#include "launch/openblas.h"
 
 namespace taxon::job {
 namespace {
@@ -79,6 +80,12 @@ Job Job::from_environment(const plan::Plan& plan, JobOptions options) {
   ProcessOptions process = process_options(plan, options);
   Job job(std::make_unique<Core>(plan, std::move(options), std::move(process)));
   job.run(establish(&job.world()));
+  // Of a program of its own; Taxon's has begun with them.
+  const std::string_view kernels = launch::better_openblas_kernels(launch::openblas_kernels(), best_isa());
+  if (!kernels.empty() && job.options().say)
+    job.options().say(fmt::format(
+        "OpenBLAS multiplies with {}'s kernels, which are older than this processor: export {}={}",
+        launch::openblas_kernels(), launch::kOpenBlasCore, kernels));
   return job;
 }
 

@@ -16,6 +16,7 @@
 #include "launch/host.h"
 #include "launch/host_memory.h"
 #include "launch/interfaces.h"
+#include "launch/openblas.h"
 #include "model/framework_facts.h"
 #include "net/transport_choice.h"
 #include "net/ucx/transports.h"
@@ -103,6 +104,12 @@ Finding blas() {
       "libopenblas.so.0-$(uname -m)-linux-gnu "
       "/usr/lib/$(uname -m)-linux-gnu/openblas-openmp/libopenblas.so.0` (libblas.so.3 and liblapack.so.3 "
       "alike)";
+  if (!blas.better_kernels.empty()) {
+    found.verdict = Verdict::Poor;
+    found.advice = fmt::format("Its kernels are older than this processor: export {}={}",
+                               launch::kOpenBlasCore, blas.better_kernels);
+    return found;
+  }
   // The reference BLAS reaches about 3 per core on any machine, vectorised ones over 20.
   if (blas.gflops < 10.0 * launch::usable_cores()) {
     found.verdict = Verdict::Poor;

@@ -156,7 +156,7 @@ class Json(TaxonTest):
 
     def test_version(self):
         facts = self.json("--version", "--json")
-        self.assertEqual(list(facts), ["taxon", "libtorch", "BLAS", "oneDNN", "UCX", "compiler", "build", "sanitizers"])
+        self.assertEqual(list(facts), ["taxon", "libtorch", "BLAS", "OPENBLAS_CORETYPE", "oneDNN", "UCX", "compiler", "build", "sanitizers"])
         for name, value in facts.items():
             self.assertIn(f"{name}: {value}", self.taxon("--version").stdout)
 
@@ -168,6 +168,21 @@ class Json(TaxonTest):
             self.assertEqual(list(finding), ["subject", "value", "verdict", "advice"])
             self.assertIn(finding["verdict"], ("good", "poor", "missing"))
         self.assertLessEqual({"cores", "load", "memory", "libtorch", "BLAS"}, {finding["subject"] for finding in findings})
+
+    def test_openblas_multiplies_as_the_processor_can(self):
+        facts = self.json("--version", "--json")
+        if "DYNAMIC_ARCH" not in facts["BLAS"]:
+            self.skipTest("the BLAS has no choice of kernels")
+        with open("/proc/cpuinfo", encoding="ascii") as file:
+            has_avx2 = " avx2 " in file.read()
+        if has_avx2:
+            self.assertNotIn("Prescott", facts["BLAS"])
+        environment = clean_environment() | {"OPENBLAS_CORETYPE": "Prescott"}
+        version, doctor = (subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=90, env=environment)
+                           for words in (["--version"], ["doctor"]))
+        self.assertIn("Prescott", version.stdout)  # who sets it has it
+        if has_avx2:
+            self.assertRegex(doctor.stdout, r"poor     BLAS .*\n.*export OPENBLAS_CORETYPE=(Haswell|SkylakeX)")
 
     def test_taxonomy(self):
         found = self.json("taxonomy", "horovod", "--json")

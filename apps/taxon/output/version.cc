@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "base/version.h"
+#include "launch/openblas.h"
 #include "model/framework_facts.h"
 #include "net/ucx/transports.h"
 #include "planner/blas_speed.h"
@@ -22,9 +24,11 @@ std::vector<std::pair<std::string, std::string>> version_facts() {
   const planner::Blas blas = planner::find_blas();
   const model::FrameworkFacts framework = model::framework_facts();
   const std::string sanitizers = kSanitizers;
+  const char* kernels = std::getenv(launch::kOpenBlasCore);
   return {{"taxon", version_number()},
           {"libtorch", framework.version},
           {"BLAS", blas.library.empty() ? "none" : fmt::format("{} {}", blas.library, blas.build)},
+          {launch::kOpenBlasCore, kernels != nullptr ? kernels : "not set"},
           {"oneDNN", framework.onednn.empty() ? "none" : framework.onednn},
           {"UCX", net::ucx_version()},
           {"compiler", fmt::format("g++ {}", __VERSION__)},
