@@ -114,9 +114,12 @@ def add_own_loop(session, base, runs, bound):
         session.rows.add(filled.want("ratio", at_least=OWN_LOOP_LEAST) if peer == TRAIN else filled)
 
 
-def rows_of(setting, ways=("",)):
+def rows_of(session, setting, ways=("",)):
     """(case, peer) of every row that add_formats and add_own_loop make in a setting."""
-    pairs_of_rows = [f"{setting}{way}, {kind}" for way in ways for kind in (*FORMATS, BEST)]
+    kinds = (*FORMATS, BEST)
+    if session.peers_only:
+        return [(f"{setting}, {kind}", "PyTorch DDP") for kind in kinds]
+    pairs_of_rows = [f"{setting}{way}, {kind}" for way in ways for kind in kinds]
     return [(f"{case}{exposed}", "PyTorch DDP") for case in pairs_of_rows for exposed in ("", ", exposed")] + \
         [(f"{setting}, {OWN_LOOP}, {BEST}", peer) for peer in OWN_LOOP_PEERS]
 
@@ -129,7 +132,7 @@ def run_local(session):
     base = {"bench": "step", "case": "cnn, one host", "transport": "shared memory", "ranks": LOCAL_WORKERS, "bytes": 4 * PARAMETERS,
             "settings": {"batch_per_worker": BATCH, "bound": "as many plain processes at once", "measured": True}}
     twice = f"plain libtorch x {LOCAL_WORKERS}"
-    if finished(session, LOCAL_WORKERS, [*rows_of(base["case"]), (f"{base['case']}, {BEST}", twice)]):
+    if finished(session, LOCAL_WORKERS, [*rows_of(session, base["case"]), (f"{base['case']}, {BEST}", twice)]):
         return
     steps, plain_steps, rounds = LOCAL_STEPS[session.mode]
     work, short = Work(steps, plain_steps, TEST_SAMPLES[session.mode]), Work(plain_steps, 0, 0)
@@ -162,7 +165,7 @@ def run_lab(session):
             "settings": {"batch_per_worker": BATCH, "cores_per_host": LAB_CORES, "network": "emulated",
                          "bound": "slower of the link, 2(n-1)/n S/B, and compute"}}
     ways = {"": (), **{f", {way}": overrides for way, overrides in OTHER_WAYS.items()}}
-    if finished(session, LAB_HOSTS, rows_of(base["case"], ways)):
+    if finished(session, LAB_HOSTS, rows_of(session, base["case"], ways)):
         return
     steps, alone_steps, rounds = LAB_STEPS[session.mode]
     work = Work(steps, alone_steps, TEST_SAMPLES[session.mode])

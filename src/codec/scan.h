@@ -4,6 +4,8 @@
 #include <span>
 
 #include "base/isa.h"
+#include "base/view.h"
+#include "tensor/finite.h"
 
 namespace taxon::codec {
 
@@ -21,7 +23,7 @@ constexpr std::uint32_t beyond_finite(std::uint32_t magnitude) {
 std::uint32_t largest_magnitude(std::span<const float> values, Isa path);
 /// True if none is infinite or NaN.
 inline bool all_finite(std::span<const float> values, Isa path) {
-  return largest_magnitude(values, path) < kInfinity;
+  return tensor::all_finite(DType::Float32, as_const_view(values), path);
 }
 /// sum += terms.
 void add(std::span<const float> terms, std::span<float> sum, Isa path);

@@ -1,49 +1,55 @@
 #include "tensor/finite.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-
-#include "base/isa.h"
 
 namespace taxon::tensor {
 namespace {
 
-/// True if a value has every bit of `exponent` set. Blocks of a fixed size, which compilers vectorise, and an
-/// early end.
+/// True if no value has every bit of `exponent` set. A magnitude that has is the largest there is but for the
+/// bits below, and carries into the highest bit when what is missing to that is added.
 template <class Bits>
 struct AllBelow {
   static TAXON_INLINE bool run(ConstView values, Bits exponent) {
-    constexpr std::size_t kBlock = 1024;
+    constexpr auto kHighest = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+    constexpr std::size_t kLanes = 256 / sizeof(Bits);  // several sums: one alone would wait for itself
+    constexpr std::size_t kBlock = 128 * kLanes;        // values between looks whether to go on
+    const auto missing = static_cast<Bits>(kHighest - exponent);
     const std::size_t count = values.size() / sizeof(Bits);
     const std::byte* next = values.data();
-    auto bits_at = [&](std::size_t i) {
+    Bits seen[kLanes] = {};
+    auto look = [&](std::size_t at, std::size_t lane) {
       Bits bits;
-      std::memcpy(&bits, next + i * sizeof(Bits), sizeof(Bits));
-      return bits;
+      std::memcpy(&bits, next + at * sizeof(Bits), sizeof(Bits));
+      seen[lane] = static_cast<Bits>(seen[lane] | static_cast<Bits>((bits & (kHighest - 1)) + missing));
     };
-    std::size_t left = count;
-    for (; left >= kBlock; left -= kBlock, next += kBlock * sizeof(Bits)) {
-      Bits seen = 0;
-      for (std::size_t i = 0; i < kBlock; ++i)
-        seen = static_cast<Bits>(seen | ((bits_at(i) & exponent) == exponent ? 1 : 0));
-      if (seen) return false;
+    auto all_below = [&] {
+      Bits all = 0;
+      for (Bits lane : seen) all = static_cast<Bits>(all | lane);
+      return all < kHighest;
+    };
+    std::size_t i = 0;
+    while (i + kLanes <= count) {
+      for (const std::size_t end = std::min(i + kBlock, count); i + kLanes <= end; i += kLanes)
+        for (std::size_t lane = 0; lane < kLanes; ++lane) look(i + lane, lane);
+      if (!all_below()) return false;
     }
-    for (std::size_t i = 0; i < left; ++i)
-      if ((bits_at(i) & exponent) == exponent) return false;
-    return true;
+    for (; i < count; ++i) look(i, i % kLanes);
+    return all_below();
   }
 };
 
 }  // namespace
 
-bool all_finite(DType type, ConstView values) {
+bool all_finite(DType type, ConstView values, Isa path) {
   switch (type) {
     case DType::Float32:
-      return run_on<AllBelow<std::uint32_t>>(best_isa(), values, 0x7f800000U);
+      return run_on<AllBelow<std::uint32_t>>(path, values, 0x7f800000U);
     case DType::Float64:
-      return run_on<AllBelow<std::uint64_t>>(best_isa(), values, 0x7ff0000000000000U);
+      return run_on<AllBelow<std::uint64_t>>(path, values, 0x7ff0000000000000U);
     case DType::BFloat16:
-      return run_on<AllBelow<std::uint16_t>>(best_isa(), values, 0x7f80U);
+      return run_on<AllBelow<std::uint16_t>>(path, values, 0x7f80U);
     default:
       return true;
   }
