@@ -1,11 +1,13 @@
 #pragma once
 
 #include "job/job.h"
+#include "launch/openblas.h"
 
 /// This process as one rank of its launcher's job.
 namespace taxon {
 
 using job::Job;
 using job::JobOptions;
+using launch::choose_openblas_kernels;
 
 }  // namespace taxon

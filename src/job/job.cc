@@ -83,9 +83,10 @@ Job Job::from_environment(const plan::Plan& plan, JobOptions options) {
   // Of a program of its own; Taxon's has begun with them.
   const std::string_view kernels = launch::better_openblas_kernels(launch::openblas_kernels(), best_isa());
   if (!kernels.empty() && job.options().say)
-    job.options().say(fmt::format(
-        "OpenBLAS multiplies with {}'s kernels, which are older than this processor: export {}={}",
-        launch::openblas_kernels(), launch::kOpenBlasCore, kernels));
+    job.options().say(
+        fmt::format("OpenBLAS multiplies with {}'s kernels, which are older than this processor: "
+                    "export {}={}, or begin with choose_openblas_kernels()",
+                    launch::openblas_kernels(), launch::kOpenBlasCore, kernels));
   return job;
 }
 
