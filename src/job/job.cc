@@ -81,7 +81,7 @@ Job Job::from_environment(const plan::Plan& plan, JobOptions options) {
   Job job(std::make_unique<Core>(plan, std::move(options), std::move(process)));
   job.run(establish(&job.world()));
   // Of a program of its own; Taxon's has begun with them.
-  const std::string_view kernels = launch::better_openblas_kernels(launch::openblas_kernels(), best_isa());
+  const std::string_view kernels = launch::better_openblas_kernels();
   if (!kernels.empty() && job.options().say)
     job.options().say(
         fmt::format("OpenBLAS multiplies with {}'s kernels, which are older than this processor: "

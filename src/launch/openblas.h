@@ -14,8 +14,9 @@ inline constexpr const char* kOpenBlasCore = "OPENBLAS_CORETYPE";
 /// The kernels that OpenBLAS uses in this process, in its words ("Haswell"); empty: there is no OpenBLAS.
 std::string_view openblas_kernels();
 
-/// Those that suit a processor with such instructions better, as the variable wants them named; empty: none
-/// do.
+/// Those that suit this processor better, as the variable wants them named; empty: none do.
+std::string_view better_openblas_kernels();
+/// The same where others are used, and the processor has such instructions.
 std::string_view better_openblas_kernels(std::string_view used, Isa widest);
 
 /// Has OpenBLAS choose again, by such a name, where that is better and nobody has set the variable, which is
