@@ -12,9 +12,10 @@ from harness.training import TORCH_LOOP, Plain, Weights, Work, planted, run_taxo
 PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "python3-torch", *texts.PACKAGES)
 PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "bench/recipes/gpt.yaml", "cmake/Libtorch.cmake")
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
-# Steps, and rounds.
-STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (8, 5)},
+# Steps, and rounds: what differs is processes, more than a process's steps.
+STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (5, 13)},
          "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (32, 9)}}
+TEST_SAMPLES = 200
 SLICE = 0.1  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
@@ -71,7 +72,7 @@ def run_case(session, release, model, threads):
     if not missing:
         return
     steps, rounds = STEPS[model][session.mode]
-    work = Work(steps, 0, 500 if lesson.is_tested else 1, lesson.rate, model)
+    work = Work(steps, 0, TEST_SAMPLES if lesson.is_tested else 1, lesson.rate, model)
     with Weights(library, model) as weights:
         taken = [take_round(session, library, release, weights, work, threads) for _ in range(rounds)]
     runs = {name: [one[name] for one in taken] for name in taken[0]}
