@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <vector>
 
-#include "launch/openblas.h"
-
 namespace taxon::planner {
 namespace {
 
@@ -60,7 +58,6 @@ Blas find_blas() {
   blas.library = ignored ? where.dli_fname : real.string();
   blas.in_libtorch = std::filesystem::path(blas.library).filename().string().starts_with("libtorch");
   blas.build = description();
-  blas.better_kernels = launch::better_openblas_kernels();
   constexpr int kPthreads = 1;  // openblas_get_parallel(): 0 serial, 1 threads of its own, 2 OpenMP
   using Parallel = int (*)();
   if (auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "openblas_get_parallel")))

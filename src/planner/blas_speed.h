@@ -6,13 +6,12 @@ namespace taxon::planner {
 
 /// The BLAS that this process's matrix products go to, libtorch's included.
 struct Blas {
-  std::string library;         // real path of the shared object; empty: there is none
-  std::string build;           // what the library says about itself, if it does
-  std::string better_kernels;  // see better_openblas_kernels()
-  bool in_libtorch = false;    // a part of libtorch, which no system setting replaces
-  bool own_threads = false;    // keeps a thread pool of its own beside libtorch's OpenMP threads
-  double gflops = 0;           // float32 matrix product, best of several
-  double median_gflops = 0;    // of the same products
+  std::string library;       // real path of the shared object; empty: there is none
+  std::string build;         // what the library says about itself, if it does
+  bool in_libtorch = false;  // a part of libtorch, which no system setting replaces
+  bool own_threads = false;  // keeps a thread pool of its own beside libtorch's OpenMP threads
+  double gflops = 0;         // float32 matrix product, best of several
+  double median_gflops = 0;  // of the same products
 };
 
 /// Finds the library without using it.

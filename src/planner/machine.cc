@@ -104,10 +104,10 @@ Finding blas() {
       "libopenblas.so.0-$(uname -m)-linux-gnu "
       "/usr/lib/$(uname -m)-linux-gnu/openblas-openmp/libopenblas.so.0` (libblas.so.3 and liblapack.so.3 "
       "alike)";
-  if (!blas.better_kernels.empty()) {
+  if (const std::string_view kernels = launch::better_openblas_kernels(); !kernels.empty()) {
     found.verdict = Verdict::Poor;
     found.advice = fmt::format("Its kernels are older than this processor: export {}={}",
-                               launch::kOpenBlasCore, blas.better_kernels);
+                               launch::kOpenBlasCore, kernels);
     return found;
   }
   // The reference BLAS reaches about 3 per core on any machine, vectorised ones over 20.

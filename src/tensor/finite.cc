@@ -7,8 +7,9 @@
 namespace taxon::tensor {
 namespace {
 
-/// True if no value has every bit of `exponent` set. A magnitude that has is the largest there is but for the
-/// bits below, and carries into the highest bit when what is missing to that is added.
+/// True if no value has every bit of `exponent` set. Of magnitudes these are the largest: adding what
+/// `exponent` lacks to the highest bit sets that bit for them, and for no other. Lanes, which compilers
+/// vectorise, and an early end.
 template <class Bits>
 struct AllBelow {
   static TAXON_INLINE bool run(ConstView values, Bits exponent) {
