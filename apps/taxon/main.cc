@@ -26,8 +26,8 @@
 #include "apps/taxon/output/version.h"
 #include "base/error.h"
 #include "base/failure.h"
-#include "base/freed_memory.h"
 #include "job/recipes.h"
+#include "launch/heap.h"
 #include "launch/openblas.h"
 
 namespace {
@@ -465,8 +465,11 @@ int run_program(int argc, char** argv) {
 
 }  // namespace
 
+/// Before libtorch's initialisers, whose 50 MB every operator looks things up in.
+__attribute__((section(".preinit_array"),
+               used)) void (*const heap_is_tuned_first)() = taxon::launch::tune_heap;
+
 int main(int argc, char** argv) {
-  taxon::keep_freed_memory();
   taxon::launch::choose_openblas_kernels();
   return run_program(argc, argv);
 }

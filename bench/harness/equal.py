@@ -30,9 +30,9 @@ def bound_to(cores, command):
     return ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
 
 
-# Of whoever computes beside Taxon, which keeps memory that was freed for the next step in the same way (docs/models.md): glibc's own have each step's pages mapped
-# and zeroed again.
-KEPT_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
+# Of whoever computes beside Taxon, which keeps memory that was freed for the next step, in huge pages, in the same way (docs/models.md): glibc's own have each
+# step's pages mapped and zeroed again.
+HEAP = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4294967296", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 def bound_workers(workers, command):

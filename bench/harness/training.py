@@ -106,7 +106,7 @@ def job_environments(workers, cluster, job):
     host, port = (cluster.addresses[0], LAB_PORTS[job]) if cluster else ("127.0.0.1", machine.free_ports(2))
     return [{"RANK": str(rank), "WORLD_SIZE": str(workers), "LOCAL_RANK": "0" if cluster else str(rank),
              "LOCAL_WORLD_SIZE": "1" if cluster else str(workers), "MASTER_ADDR": host, "MASTER_PORT": str(port),
-             "TAXON_SECRET": "benchmark", "GLOO_SOCKET_IFNAME": "eth0" if cluster else "lo", "OMP_NUM_THREADS": str(threads_for(workers)), **equal.KEPT_MEMORY}
+             "TAXON_SECRET": "benchmark", "GLOO_SOCKET_IFNAME": "eth0" if cluster else "lo", "OMP_NUM_THREADS": str(threads_for(workers)), **equal.HEAP}
             for rank in range(workers)]
 
 
@@ -215,7 +215,7 @@ class Plain:
         data = lesson.prepared(session)
         command = [program or session.program("bench_libtorch_loop"), "--model", model, "--threads", str(threads), "--weights", weights, "--data", data,
                    "--order", self.order(lesson.samples(data))]
-        env = [{"OMP_NUM_THREADS": str(threads), **equal.KEPT_MEMORY, **(environment or {})}]
+        env = [{"OMP_NUM_THREADS": str(threads), **equal.HEAP, **(environment or {})}]
         commands = equal.bound_workers(processes, command)
         name = os.path.basename(command[0]).partition(".")[0] + f" {model} {log}".rstrip()
         self.sides = [Side(f"{name} {i}", [commands[i]], session.log_folder, env) for i in range(processes)]
