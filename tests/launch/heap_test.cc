@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -44,38 +45,56 @@ long huge_kib_of_this_process() {
   return 0;
 }
 
-class Heap : public ::testing::Test {
+/// Each in a process of its own, as other tests' threads leave heaps behind that are not this one's. Death
+/// tests begin the program anew; the exit code says what was wrong.
+class HeapDeathTest : public ::testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "its malloc is the sanitizer's, to which nothing is done";
 #endif
-    tune_heap();
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };
 
-TEST_F(Heap, FreedMemoryServesTheNextStepOfAThread) {
-  long first = 0, second = 0;
+int begin_heap(bool (*is_right)()) {
+  tune_heap();
+  return is_right() ? 0 : 1;
+}
+
+bool is_the_second_step_without_faults() {
+  long second = 0;
   std::thread([&] {
+    touch_blocks();
     const long begin = faults_here();
     touch_blocks();
-    first = faults_here() - begin;
-    touch_blocks();
-    second = faults_here() - begin - first;
+    second = faults_here() - begin;
   }).join();
-  EXPECT_LT(second, static_cast<long>((40 << 20) / kPage / 10)) << first << " the first time";
+  return second < static_cast<long>((40 << 20) / kPage / 10);
 }
 
-TEST_F(Heap, LiesInHugePages) {
-  if (!are_huge_pages_given()) GTEST_SKIP() << "this system gives no huge pages";
+bool lies_in_huge_pages() {
   const Block block(256 << 20, 'a');
-  EXPECT_GT(huge_kib_of_this_process(), (128 << 20) / 1024);  // some memory may be in pieces
+  return huge_kib_of_this_process() > (128 << 20) / 1024;  // some memory may be in pieces
 }
 
-TEST_F(Heap, IsReservedOnce) {
+bool is_reserved_once() {
   const void* const end = sbrk(0);
   tune_heap();
-  EXPECT_EQ(sbrk(0), end);
+  return sbrk(0) == end;
+}
+
+TEST_F(HeapDeathTest, FreedMemoryServesTheNextStepOfAThread) {
+  EXPECT_EXIT(std::exit(begin_heap(is_the_second_step_without_faults)), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(HeapDeathTest, LiesInHugePages) {
+  if (!are_huge_pages_given()) GTEST_SKIP() << "this system gives no huge pages";
+  EXPECT_EXIT(std::exit(begin_heap(lies_in_huge_pages)), ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(HeapDeathTest, IsReservedOnce) {
+  EXPECT_EXIT(std::exit(begin_heap(is_reserved_once)), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
