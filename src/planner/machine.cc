@@ -190,6 +190,24 @@ Finding shared_memory() {
   return found;
 }
 
+/// Of what the system may do, the word in brackets.
+std::string huge_pages_mode(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;)
+    if (word.starts_with('[')) return word.substr(1, word.size() - 2);
+  return "unknown";
+}
+
+Finding huge_pages() {
+  const std::string path = "/sys/kernel/mm/transparent_hugepage/enabled";
+  Finding found{"huge pages", huge_pages_mode(path), Verdict::Good, {}};
+  if (found.value != "madvise" && found.value != "always") {
+    found.verdict = Verdict::Poor;
+    found.advice = fmt::format("Steps take some per cent longer without: echo madvise > {}", path);
+  }
+  return found;
+}
+
 std::string limit_text(rlim_t limit, bool bytes) {
   if (limit == RLIM_INFINITY) return "unlimited";
   return bytes ? size_text(static_cast<double>(limit)) : fmt::format("{}", limit);
@@ -280,7 +298,8 @@ std::vector<Finding> examine_machine() {
   for (Finding& finding : framework()) all.push_back(std::move(finding));
   all.push_back(blas());
   for (Finding& finding : transports()) all.push_back(std::move(finding));
-  for (const Finding& finding : {shared_memory(), locked_memory(), open_files(), clock_source()})
+  for (const Finding& finding :
+       {shared_memory(), huge_pages(), locked_memory(), open_files(), clock_source()})
     all.push_back(finding);
   for (Finding& finding : network()) all.push_back(std::move(finding));
   return all;

@@ -17,7 +17,7 @@ using testing::StartsWith;
 TEST(Doctor, LooksAtEverythingThatTrainingDependsOn) {
   auto findings = examine_machine();
   for (const char* subject : {"cores", "load", "memory", "BLAS", "UCX", "tensors", "grpc", "/dev/shm",
-                              "memlock", "open files", "clock", "interface"})
+                              "huge pages", "memlock", "open files", "clock", "interface"})
     EXPECT_THAT(findings, Contains(Field(&Finding::subject, StartsWith(subject))));
   for (const Finding& finding : findings) {
     EXPECT_NE(finding.value, "") << finding.subject;
