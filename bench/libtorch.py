@@ -13,10 +13,10 @@ PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "py
 PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "bench/recipes/gpt.yaml", "cmake/Libtorch.cmake")
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, and rounds: what differs is processes, more than a process's steps.
-STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (5, 13)},
+STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (3, 1), "quick": (5, 2), "full": (7, 8)},
          "gpt": {"smoke": (3, 1), "quick": (10, 3), "full": (32, 9)}}
 TEST_SAMPLES = 200
-SLICE = 0.1  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
+SLICE = 0.05  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
 # What Taxon chooses where it has the cores to itself, as all have here in their slices; peers' threads always wait so. Sides that begin at once, and stop in
@@ -60,7 +60,8 @@ def take_round(session, library, release, weights, work, threads):
         if not session.peers_only:
             overrides = (*WAITING, *planted(session))
             members |= {("Taxon", one): functools.partial(run_taxon, library, 1, work, one, threads=threads, overrides=overrides) for one in formats}
-        return slices.together(members, SLICE)
+        taken, paces = slices.together(members, SLICE)
+        return {name: dataclasses.replace(one, step=paces[name]) for name, one in taken.items()}
 
 
 def run_case(session, release, model, threads):

@@ -1,6 +1,7 @@
 """Sides that are under way at once, of which one computes at a time, a slice of time after the other: what else a machine does, and how fast it happens to
 be, meets all of them alike. Turns of whole runs lie too far apart for that."""
 import contextlib
+import dataclasses
 import math
 import os
 import signal
@@ -8,12 +9,39 @@ import threading
 import time
 
 
-def running(seconds, ends, stops):
-    """What each step would have taken had nobody stopped it. It was over at `ends`; `stops`: from when to when the side was stopped."""
-    def stopped(begin, end):
-        return sum(max(0, min(end, until) - max(begin, since)) for since, until in stops)
+class TooShort(Exception):
+    pass
 
-    return [one - stopped(end - one, end) for one, end in zip(seconds, ends, strict=True)]
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """Of one side: what each took by the clock, when it was over, in seconds since the epoch, and from when to when the side was stopped."""
+    seconds: list
+    ends: list
+    stops: list
+
+    def running(self, begin, end):
+        """Of that time what it was not stopped."""
+        return max(0, end - begin) - sum(max(0, min(end, until) - max(begin, since)) for since, until in self.stops)
+
+    def pace(self, begin, end):
+        """Seconds that a step took in that time, of which those in which the side was stopped are no part; a step that lies within in part counts as such."""
+        seconds = steps = 0
+        for one, over in zip(self.seconds, self.ends, strict=True):
+            inside, whole = self.running(max(begin, over - one), min(end, over)), self.running(over - one, over)
+            seconds += inside
+            steps += inside / whole if whole else 0
+        if not steps:
+            raise TooShort("a side has no step in the time in which all took turns: train for more steps")
+        return seconds / steps
+
+
+def paces(sides, began):
+    """name -> its pace in the time in which all took turns, which `began` then: from when each has ended a step, since memory is first touched in the first, until
+    the first side has ended. `sides`: name -> Steps. Each meets the same machine, now faster and now slower."""
+    begin = max(min((end for end in steps.ends if end > began), default=math.inf) for steps in sides.values())
+    end = min(steps.ends[-1] for steps in sides.values())
+    return {name: steps.pace(begin, end) for name, steps in sides.items()}
 
 
 class Member:
@@ -26,8 +54,9 @@ class Member:
         """From now on these, each the leader of a session, run in their slices alone. Once it has entered, nothing changes."""
         self.slices.enter(self.name, processes)
 
-    def running(self, seconds, ends):
-        return running(seconds, ends, self.slices.stops[self.name])
+    def took(self, seconds, ends):
+        """What each of its steps took by the clock, and when it was over."""
+        self.slices.steps[self.name] = Steps(seconds, ends, self.slices.stops[self.name])
 
 
 class Slices:
@@ -36,6 +65,8 @@ class Slices:
         self.awaited = set(members)  # those who are still beginning; slices start when there is none
         self.running = {}  # name -> the leaders of its sessions
         self.stops = {name: [] for name in members}  # [from, until], in seconds since the epoch
+        self.steps = {}  # name -> Steps
+        self.began = math.inf
         self.over = False
         self.changed = threading.Condition()
 
@@ -82,6 +113,7 @@ class Slices:
         turn = 0
         with self.changed:
             self.changed.wait_for(lambda: self.over or not self.awaited)
+            self.began = time.time()
             while self.running and not self.over:
                 names = list(self.running)
                 name = names[turn % len(names)]
@@ -92,7 +124,8 @@ class Slices:
 
 
 def together(runs, seconds):
-    """Calls all of `runs` (name -> function of a `member` that returns a figure) at once; returns name -> figure.
+    """Calls all of `runs` (name -> function of a `member` that returns a figure) at once; returns name -> figure, and of those who said what their steps took
+    name -> seconds a step (paces).
 
     A run enters where its measured steps begin; until all have entered or failed, those who have are stopped. When one fails the others go on freely to
     their ends, and its error is raised; when the caller is interrupted, their processes get SIGTERM.
@@ -121,4 +154,4 @@ def together(runs, seconds):
         raise
     if errors:
         raise errors[0]
-    return figures
+    return figures, paces(slices.steps, slices.began) if slices.steps else {}

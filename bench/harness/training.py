@@ -95,10 +95,9 @@ def threads_for(workers):
     return max(1, machine.cores() // workers)
 
 
-def settled(seconds, ends=None, member=None):
-    """The median without the first steps, in which memory is first touched; of a `member` of slices without the time in which it was stopped, for which
-    it has to be known when the steps were over."""
-    return statistics.median((member.running(seconds, ends) if member else seconds)[len(seconds) // 5:])
+def settled(seconds):
+    """The median without the first steps, in which memory is first touched."""
+    return statistics.median(seconds[len(seconds) // 5:])
 
 
 def job_environments(workers, cluster, job):
@@ -164,9 +163,11 @@ def train_taxon(session, workers, work, memory_format, overrides, cluster=None, 
 
 def run_taxon(session, workers, work, memory_format, cluster=None, threads=None, overrides=(), member=None):
     summary, steps = train_taxon(session, workers, work, memory_format, overrides, cluster, threads, member)
-    step = settled([one["time/step_ms"] / 1e3 for one in steps], [one["wall_time"] for one in steps], member)
+    seconds = [one["time/step_ms"] / 1e3 for one in steps]
+    if member:
+        member.took(seconds, [one["wall_time"] for one in steps])
     kept = ("samples_per_second", "step_ms", "compute_ms", "exposed_communication_ms", "bytes_sent_per_step", "transport")
-    return Training(workers, step, summary["compute_ms"] / 1e3, summary["exposed_communication_ms"] / 1e3,
+    return Training(workers, settled(seconds), summary["compute_ms"] / 1e3, summary["exposed_communication_ms"] / 1e3,
                     tuple(one["loss/train"] for one in steps), summary.get("test_accuracy"), summary["parameters"],
                     {key: summary[key] for key in kept}, work.model)
 
@@ -235,7 +236,9 @@ class Plain:
         for side in self.sides[:at_once]:
             side.send(request)
         results = [side.receive(request, timeout=1800) for side in self.sides[:at_once]]
-        step = statistics.harmonic_mean([settled(result["seconds"], result["ends"], member) for result in results])
+        if member:
+            member.took(results[0]["seconds"], results[0]["ends"])
+        step = statistics.harmonic_mean([settled(result["seconds"]) for result in results])
         return Training(at_once, step, losses=tuple(results[0]["losses"]), accuracy=results[0].get("test_accuracy"), parameters=results[0]["parameters"],
                         details={key: results[0][key] for key in ("version",) if key in results[0]}, model=work.model)
 

@@ -6,6 +6,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import context  # noqa: F401
 from harness import slices
@@ -86,24 +87,39 @@ class Slices(unittest.TestCase):
         self.assertEqual({name for name, _ in watched.sent[-8:-2]}, set("ac"))
 
     def test_processes_of_all_come_to_their_ends(self):
-        found = slices.together({name: self.side(f"import time; time.sleep(0.2); print({i})") for i, name in enumerate("abc")}, SLICE)
+        found, paces = slices.together({name: self.side(f"import time; time.sleep(0.2); print({i})") for i, name in enumerate("abc")}, SLICE)
+        self.assertEqual(paces, {})  # nobody said what steps took
         self.assertEqual({name: int(text) for name, text in found.items()}, {"a": 0, "b": 1, "c": 2})
 
     def test_time_in_which_a_side_was_stopped_is_no_part_of_its_steps(self):
         # Steps over at 10, 20 and 30; stopped within the first, over the border of both others, and before all of them.
         stops = [[-5, -1], [2, 5], [18, 21], [40, math.inf]]
-        self.assertEqual(slices.running([10, 10, 10], [10, 20, 30], stops), [7, 8, 9])
-        self.assertEqual(slices.running([1], [45], stops), [0])
+        steps = slices.Steps([10, 10, 10], [10, 20, 30], stops)
+        self.assertEqual([steps.running(end - 10, end) for end in steps.ends], [7, 8, 9])
+        self.assertEqual(steps.running(44, 45), 0)
+        self.assertAlmostEqual(steps.pace(10, 30), 8.5)
+        self.assertAlmostEqual(steps.pace(10, 25), (8 + 4) / (1 + 4 / 9))  # the last in part
+
+    def test_all_are_timed_while_all_take_turns(self):
+        # On a machine that gets faster "late" would look so, since its first step comes when the others have theirs behind them; and "long" goes on alone.
+        sides = {"early": slices.Steps([4, 4, 2, 2], [4, 8, 10, 12], []), "late": slices.Steps([4, 2, 2], [8, 10, 12], []),
+                 "long": slices.Steps([4, 4, 2, 2, 1, 1], [4, 8, 10, 12, 13, 14], [])}
+        self.assertEqual(slices.paces(sides, 0), {"early": 2, "late": 2, "long": 2})
+        with self.assertRaises(slices.TooShort):
+            slices.paces({"a": slices.Steps([4, 4], [4, 8], []), "b": slices.Steps([9], [9], [])}, 0)
 
     def test_stops_of_processes_are_known_by_their_clock(self):
         # Asleep a side is no slower for being stopped half of the time, so that only the rest is left.
         program = "import time; begin = time.time(); time.sleep(1); end = time.time(); print(end - begin, end)"
 
-        def left(member):
-            seconds, end = map(float, self.side(program)(member).split())
-            return member.running([seconds], [end])[0]
+        def sleeps(member):
+            member.took(*([float(word)] for word in self.side(program)(member).split()))
 
-        found = slices.together({name: left for name in "ab"}, SLICE)
+        def paces(sides, began):
+            return {name: steps.running(steps.ends[0] - steps.seconds[0], steps.ends[0]) for name, steps in sides.items()}
+
+        with unittest.mock.patch.object(slices, "paces", paces):
+            _, found = slices.together({name: sleeps for name in "ab"}, SLICE)
         for seconds in found.values():
             self.assertLess(seconds, 0.9)
             self.assertGreater(seconds, 0.1)
