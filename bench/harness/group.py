@@ -1,4 +1,4 @@
-"""A group of processes that runs once to its end: a training job of a few workers."""
+"""Groups of processes: one that runs to its end, such as a training job of a few workers, and one that runs beside a block."""
 import contextlib
 import os
 import signal
@@ -89,14 +89,18 @@ def wait_for_all(processes, timeout, enough=None, watch=None):
 
 
 def end_all(processes, moment=2):
-    """The others may still be saying why they end, so they get a moment."""
-    deadline = time.monotonic() + moment
-    while time.monotonic() < deadline and any(process.poll() is None for process in processes):
-        time.sleep(0.02)
-    for signum, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):
-        for process in processes:
-            if process.poll() is None:
-                os.killpg(process.pid, signum)
-        deadline = time.monotonic() + patience
+    """The others may still be saying why they end, so they get a moment, which an interrupt cuts short."""
+    def wait(seconds):
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and any(process.poll() is None for process in processes):
             time.sleep(0.02)
+
+    try:
+        wait(moment)
+    finally:
+        with interrupts_wait():
+            for signum, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):
+                for process in processes:
+                    if process.poll() is None:
+                        os.killpg(process.pid, signum)
+                wait(patience)

@@ -101,6 +101,14 @@ class Side:
         raise SideFailed(f"{self.name}, asked to `{request}`: {why}\n{tail}")
 
     def stop(self):
+        """An interrupt cuts the waiting short, not the end of processes."""
+        try:
+            self.let_end()
+        finally:
+            with interrupts_wait():
+                self.make_end()
+
+    def let_end(self):
         leader = self.processes[0]
         try:
             leader.stdin.write(b"quit\n")
@@ -113,6 +121,8 @@ class Side:
                 process.wait(max(0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 pass
+
+    def make_end(self):
         for signum in (signal.SIGTERM, signal.SIGKILL):
             for process in self.processes:
                 if process.poll() is None:
@@ -121,4 +131,4 @@ class Side:
                         process.wait(5)
                     except subprocess.TimeoutExpired:
                         continue
-        leader.stdout.close()
+        self.processes[0].stdout.close()

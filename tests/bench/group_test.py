@@ -123,6 +123,21 @@ class Interrupts(unittest.TestCase):
                 self.assertNotIn(None, [process.poll() for process in started])
                 self.assertGreaterEqual(len(started), 2)
 
+    def test_an_interrupt_while_processes_get_time_to_end_leaves_nobody_behind(self):
+        def stop_side():
+            Side("a side", commands, self.folder).stop()
+
+        def run_out_of_time():
+            run_group("a group", commands, [{}], self.folder, timeout=0.1)
+
+        started, popen, commands = [], subprocess.Popen, [["sleep", "600"]]
+        with mock.patch.object(subprocess, "Popen", lambda *words, **more: started.append(popen(*words, **more)) or started[-1]):
+            for run in (stop_side, run_out_of_time):
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+                with self.assertRaises(KeyboardInterrupt):
+                    run()
+        self.assertEqual([process.poll() for process in started], [-signal.SIGTERM] * 2)
+
     def test_a_rank_that_cannot_start_ends_those_before(self):
         started, popen = [], subprocess.Popen
         with mock.patch.object(subprocess, "Popen", lambda *words, **more: started.append(popen(*words, **more)) or started[-1]):

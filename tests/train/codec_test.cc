@@ -110,11 +110,17 @@ TEST_P(TrainCoded, AnInterruptedRunContinuesBitForBit) {
 
 using Sums = std::map<std::string, std::vector<double>>;
 
+/// Of what a codec goes on from, the mean is taken: members have it alike, but for thresholds of sharded
+/// gradients. What a rank's gradients left behind is its own.
+bool is_averaged(const checkpoint::LogicalTensor& tensor) {
+  return tensor.name.starts_with("level 0 sum of estimates/") || tensor.name.starts_with("level 0 factors ");
+}
+
 /// Adds up, by name, what ranks kept.
-void add_kept(const std::vector<checkpoint::LogicalTensor>& tensors, Sums* sums) {
+void add_kept(const std::vector<checkpoint::LogicalTensor>& tensors, bool averaged, Sums* sums) {
   for (const auto& tensor : tensors) {
     if (!tensor.name.starts_with("level ") && !tensor.name.starts_with("meets level 0 errors/")) continue;
-    if (tensor.name.starts_with("level 0 sum of estimates/")) continue;  // all ranks have it alike
+    if (is_averaged(tensor) != averaged) continue;
     auto values = as_span<float>(ConstView(tensor.bytes.data(), tensor.bytes.size()));
     auto& sum = (*sums)[tensor.name];
     sum.resize(values.size());
@@ -128,14 +134,22 @@ TEST_P(TrainCoded, AnotherWorldSizeSharesWhatWasKept) {
   TrainingJob first = stopping(job_of(4, plan), 16, &storage);
   run_training(first);
   const auto saved = checkpoint::load(storage, *checkpoint::find_latest(storage, "run"));
-  Sums before;
-  for (const auto& tensors : saved.per_rank) add_kept(tensors, &before);
+  Sums before, means;
+  for (const auto& tensors : saved.per_rank) {
+    add_kept(tensors, false, &before);
+    add_kept(tensors, true, &means);
+  }
   const bool keeps = plan.exchange.levels[0].codec.feedback == plan::FeedbackKind::Difference;
-  EXPECT_EQ(before.empty(), !keeps && !codec::find_codec(GetParam().codec).biased);
+  EXPECT_EQ(before.empty() && means.empty(), !keeps && !codec::find_codec(GetParam().codec).biased);
   for (int ranks : {3, 6}) {
     const auto share = train::share_kept(saved, plan, ranks + way().servers);
-    Sums after;
-    for (int rank = 0; rank < ranks; ++rank) add_kept(share, &after);
+    Sums after, mean;
+    for (int rank = 0; rank < ranks; ++rank) add_kept(share, false, &after);
+    add_kept(share, true, &mean);
+    ASSERT_EQ(mean.size(), means.size());
+    for (const auto& [name, sums] : means)
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        EXPECT_FLOAT_EQ(static_cast<float>(mean.at(name)[i]), static_cast<float>(sums[i] / 4)) << name;
     ASSERT_EQ(before.size(), after.size());
     // Gradients are shares of a mean already; of replicas the mean is taken where they meet.
     const double scale = way().meets() ? ranks / 4.0 : 1;

@@ -23,6 +23,7 @@ struct SharedRow {
 };
 constexpr SharedRow kShared[] = {
     {"level 0 sum of estimates/", SharedRow::Stays::Mean},  // all ranks have it alike
+    {"level 0 factors ", SharedRow::Stays::Mean},           // this, too (Codec::lasts())
     {"level 0 ", SharedRow::Stays::Sum},
     {"meets level 0 errors/", SharedRow::Stays::Mean},
 };
