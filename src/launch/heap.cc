@@ -54,6 +54,15 @@ void ask_for_huge_pages() {
 
 }  // namespace
 
+std::string huge_pages_mode(const std::string& file) {
+  std::ifstream modes(file);  // the one that holds is in brackets
+  for (std::string word; modes >> word;)
+    if (word.starts_with('[') && word.ends_with(']')) return word.substr(1, word.size() - 2);
+  return "unknown";
+}
+
+bool are_huge_pages_given(const std::string& mode) { return mode == "always" || mode == "madvise"; }
+
 void tune_heap() {
   if (!is_malloc_of_glibc()) return;
   keep_freed_memory();

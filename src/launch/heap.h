@@ -1,6 +1,15 @@
 #pragma once
 
+#include <string>
+
 namespace taxon::launch {
+
+inline constexpr const char* kHugePagesFile = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Whom the system gives huge pages: "always", "madvise" (who asks), "never"; "unknown" where it does not
+/// say.
+std::string huge_pages_mode(const std::string& file = kHugePagesFile);
+bool are_huge_pages_given(const std::string& mode);
 
 /// Makes the heap of this process as a step wants it, which asks for the same blocks as that before it.
 /// - Freed memory stays with the process, for any thread and of any size, and serves the next allocation.

@@ -13,6 +13,7 @@
 
 #include "launch/core_pressure.h"
 #include "launch/core_quota.h"
+#include "launch/heap.h"
 #include "launch/host.h"
 #include "launch/host_memory.h"
 #include "launch/interfaces.h"
@@ -190,20 +191,12 @@ Finding shared_memory() {
   return found;
 }
 
-/// Of what the system may do, the word in brackets.
-std::string huge_pages_mode(const std::string& path) {
-  std::ifstream file(path);
-  for (std::string word; file >> word;)
-    if (word.starts_with('[')) return word.substr(1, word.size() - 2);
-  return "unknown";
-}
-
 Finding huge_pages() {
-  const std::string path = "/sys/kernel/mm/transparent_hugepage/enabled";
-  Finding found{"huge pages", huge_pages_mode(path), Verdict::Good, {}};
-  if (found.value != "madvise" && found.value != "always") {
+  Finding found{"huge pages", launch::huge_pages_mode(), Verdict::Good, {}};
+  if (!launch::are_huge_pages_given(found.value)) {
     found.verdict = Verdict::Poor;
-    found.advice = fmt::format("Steps take some per cent longer without: echo madvise > {}", path);
+    found.advice =
+        fmt::format("Steps take some per cent longer without: echo madvise > {}", launch::kHugePagesFile);
   }
   return found;
 }

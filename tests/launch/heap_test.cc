@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "launch/group_files.h"
+
 namespace taxon::launch {
 namespace {
 
@@ -28,14 +30,6 @@ long faults_here() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_minflt;
-}
-
-/// Of the system's answers to who asks for huge pages, the one in brackets.
-bool are_huge_pages_given() {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
-  for (std::string word; file >> word;)
-    if (word == "[madvise]" || word == "[always]") return true;
-  return false;
 }
 
 long huge_kib_of_this_process() {
@@ -84,12 +78,30 @@ bool is_reserved_once() {
   return sbrk(0) == end;
 }
 
+class HugePages : public GroupFiles {
+ protected:
+  std::string mode_of(const std::string& text) {
+    write("enabled", text);
+    return huge_pages_mode(root_ / "enabled");
+  }
+};
+
+TEST_F(HugePages, AreGivenAsTheWordInBracketsSays) {
+  EXPECT_EQ(mode_of("always [madvise] never\n"), "madvise");
+  EXPECT_EQ(mode_of("[always] madvise never\n"), "always");
+  EXPECT_EQ(mode_of("always madvise [never]\n"), "never");
+  EXPECT_EQ(mode_of(""), "unknown");
+  EXPECT_EQ(huge_pages_mode(root_ / "missing"), "unknown");
+  for (const char* given : {"always", "madvise"}) EXPECT_TRUE(are_huge_pages_given(given));
+  for (const char* refused : {"never", "unknown"}) EXPECT_FALSE(are_huge_pages_given(refused));
+}
+
 TEST_F(HeapDeathTest, FreedMemoryServesTheNextStepOfAThread) {
   EXPECT_EXIT(std::exit(begin_heap(is_the_second_step_without_faults)), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(HeapDeathTest, LiesInHugePages) {
-  if (!are_huge_pages_given()) GTEST_SKIP() << "this system gives no huge pages";
+  if (!are_huge_pages_given(huge_pages_mode())) GTEST_SKIP() << "this system gives no huge pages";
   EXPECT_EXIT(std::exit(begin_heap(lies_in_huge_pages)), ::testing::ExitedWithCode(0), "");
 }
 
