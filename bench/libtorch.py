@@ -19,6 +19,9 @@ TEST_SAMPLES = 200
 SLICE = 0.05  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
+# How a peer's libtorch learns its number of threads -> of Plain. The second also tells MKL not to choose fewer, and then MKL begins a team of one thread for each
+# product of attention, which runs in threads already: now one is faster, now the other.
+COUNTS = {"OMP_NUM_THREADS": {}, "set_num_threads": {"sets_threads": True}}
 # What Taxon chooses where it has the cores to itself, as all have here in their slices; peers' threads always wait so. Sides that begin at once, and stop in
 # the middle of steps, look like others on its cores.
 WAITING = ("waiting=active",)
@@ -48,20 +51,29 @@ def fill(row, ours, theirs, settings):
     return row
 
 
-def take_round(session, library, release, weights, work, threads):
-    """(side, memory format) -> its training: one process of each under way at once, of which one computes at a time. Every round begins them anew: what
-    a process happens to get for as long as it lives, such as where its memory lies, is drawn as often for one side as for another."""
+def counts_for(facts, threads):
+    return list(COUNTS) if threads > 1 and "Math Kernel Library" in facts["BLAS"] else list(COUNTS)[:1]
+
+
+def take_round(session, library, release, weights, work, threads, counts):
+    """(side, memory format, how it learnt its threads) -> its training: one process of each under way at once, of which one computes at a time. Every round begins
+    them anew: what a process happens to get for as long as it lives, such as where its memory lies, is drawn as often for one side as for another."""
     formats, loops = work.lesson().formats, {CPP: {}, PYTHON: {"program": TORCH_LOOP, "environment": environment_of(release)}}
     with contextlib.ExitStack() as stack:
-        sides = {(peer, one): stack.enter_context(Plain(library, 1, weights, threads, work.model, log=one, **more)) for one in formats for peer, more in loops.items()}
-        for (_, one), side in sides.items():
+        sides = {(peer, one, count): stack.enter_context(Plain(library, 1, weights, threads, work.model, log=f"{one} {count}", **more, **COUNTS[count]))
+                 for one in formats for peer, more in loops.items() for count in counts}
+        for (_, one, _), side in sides.items():
             side.train(dataclasses.replace(work, steps=1, test_samples=0), one)  # what it has to load is none of the slices' matter
-        members = {(peer, one): functools.partial(side.train, work, one) for (peer, one), side in sides.items()}
+        members = {name: functools.partial(side.train, work, name[1]) for name, side in sides.items()}
         if not session.peers_only:
             overrides = (*WAITING, *planted(session))
-            members |= {("Taxon", one): functools.partial(run_taxon, library, 1, work, one, threads=threads, overrides=overrides) for one in formats}
+            members |= {("Taxon", one, "recipe"): functools.partial(run_taxon, library, 1, work, one, threads=threads, overrides=overrides) for one in formats}
         taken, paces = slices.together(members, SLICE)
         return {name: dataclasses.replace(one, step=paces[name]) for name, one in taken.items()}
+
+
+def fastest(found):
+    return found and equal.better(found, lambda t: 1 / t.step)
 
 
 def run_case(session, release, model, threads):
@@ -75,16 +87,21 @@ def run_case(session, release, model, threads):
     steps, rounds = STEPS[model][session.mode]
     work = Work(steps, 0, TEST_SAMPLES if lesson.is_tested else 1, lesson.rate, model)
     with Weights(library, model) as weights:
-        taken = [take_round(session, library, release, weights, work, threads) for _ in range(rounds)]
-    runs = {name: [one[name] for one in taken] for name in taken[0]}
+        taken = [take_round(session, library, release, weights, work, threads, counts_for(facts, threads)) for _ in range(rounds)]
+    by_count = {}  # (side, memory format) -> how it learnt its threads -> its trainings
+    for side, one, count in taken[0]:
+        by_count.setdefault((side, one), {})[count] = [took[side, one, count] for took in taken]
+    counts = {name: fastest(found) for name, found in by_count.items()}
+    runs = {name: found[counts[name]] for name, found in by_count.items()}
     settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "slice_s": SLICE, "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"],
                 "onednn": facts["oneDNN"]}
     by_side = {name: {one: runs[name, one] for one in lesson.formats if (name, one) in runs} for name in ("Taxon", CPP, PYTHON)}
-    best = {name: found and equal.better(found, lambda t: 1 / t.step) for name, found in by_side.items()}
+    best = {name: fastest(found) for name, found in by_side.items()}
     for kind, peer in missing:
         ours, theirs = (best["Taxon"], best[peer]) if kind == BEST else (kind, kind)
         more = {"formats": [ours, theirs]} if kind == BEST else {}
         python = by_side[PYTHON][lesson.formats[0]][0].details.get("version")
+        more["threads_by"] = counts[peer, theirs]
         session.rows.add(fill(Row("torch", cases[kind], "none", 1, peer=peer, unit="ms"), by_side["Taxon"].get(ours), by_side[peer][theirs],
                               settings | more | ({"python_torch": python} if peer == PYTHON else {})))
 

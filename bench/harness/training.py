@@ -49,6 +49,10 @@ class WrongModel(Exception):
     pass
 
 
+class WrongThreads(Exception):
+    pass
+
+
 @dataclasses.dataclass(frozen=True)
 class Work:
     """What every side does: from the same weights, with the same batches in the same order. `rate` is so small that rounding, which no two
@@ -210,12 +214,13 @@ class Ddp:
 class Plain:
     """Plain libtorch processes that know nothing of each other, on their own cores."""
 
-    def __init__(self, session, processes, weights="", threads=1, model="cnn", program=None, environment=None, log=""):
-        """`program`: another than the loop in C++, with the same options, requests and answers; `log`: what tells its log from another's."""
-        self.folder, lesson = tempfile.TemporaryDirectory(prefix="taxon-bench-"), LESSONS[model]
+    def __init__(self, session, processes, weights="", threads=1, model="cnn", program=None, environment=None, sets_threads=False, log=""):
+        """`program`: another than the loop in C++, with the same options, requests and answers; `sets_threads`: by torch::set_num_threads(), and not by OMP_NUM_THREADS
+        alone; `log`: what tells its log from another's."""
+        self.folder, lesson, self.threads = tempfile.TemporaryDirectory(prefix="taxon-bench-"), LESSONS[model], threads
         data = lesson.prepared(session)
-        command = [program or session.program("bench_libtorch_loop"), "--model", model, "--threads", str(threads), "--weights", weights, "--data", data,
-                   "--order", self.order(lesson.samples(data))]
+        command = [program or session.program("bench_libtorch_loop"), "--model", model, "--weights", weights, "--data", data,
+                   "--order", self.order(lesson.samples(data)), *(("--threads", str(threads)) if sets_threads else ())]
         env = [{"OMP_NUM_THREADS": str(threads), **equal.HEAP, **(environment or {})}]
         commands = equal.bound_workers(processes, command)
         name = os.path.basename(command[0]).partition(".")[0] + f" {model} {log}".rstrip()
@@ -236,6 +241,8 @@ class Plain:
         for side in self.sides[:at_once]:
             side.send(request)
         results = [side.receive(request, timeout=1800) for side in self.sides[:at_once]]
+        if any(result["threads"] != self.threads for result in results):
+            raise WrongThreads(f"a plain loop computes with {results[0]['threads']} threads, not with {self.threads}")
         if member:
             member.took(results[0]["seconds"], results[0]["ends"])
         step = statistics.harmonic_mean([settled(result["seconds"]) for result in results])

@@ -2,8 +2,9 @@
 // Answers each line `train {"steps", "batch", "rate", "test_samples", "memory_format"}` with a line of JSON:
 // the seconds and the loss of each step, when it was over, of it the seconds of forward and backward, and the
 // test accuracy.
-// [--model NAME] [--threads T] [--data FOLDER] [--weights SAFETENSORS] --order FILE: what it trains
-// (Fashion-MNIST, or for gpt the folder's train.txt), where it begins, and in which order it takes samples.
+// [--model NAME] [--data FOLDER] [--weights SAFETENSORS] --order FILE: what it trains (Fashion-MNIST, or for
+// gpt the folder's train.txt), where it begins, and in which order it takes samples. Threads are as many as
+// OMP_NUM_THREADS says, or [--threads T].
 #include <torch/nn.h>
 #include <torch/optim.h>
 #include <torch/utils.h>
@@ -103,7 +104,8 @@ nlohmann::json train(const Common& common, const Settings& settings) {
                            {"ends", ends},
                            {"compute_seconds", compute_seconds},
                            {"losses", figures},
-                           {"parameters", parameters}};
+                           {"parameters", parameters},
+                           {"threads", torch::get_num_threads()}};
   if (settings.test_samples > 0)
     result["test_accuracy"] =
         accuracy(network, common.test.samples.slice(0, 0, settings.test_samples), common.test.labels);
@@ -116,7 +118,8 @@ int main(int argc, char** argv) {
   using namespace taxon::bench;
   const std::string folder = option(argc, argv, "data", "/usr/share/datasets/fashion-mnist");
   const std::string model = option(argc, argv, "model", "cnn");
-  torch::set_num_threads(std::stoi(option(argc, argv, "threads", "1")));
+  if (const int threads = std::stoi(option(argc, argv, "threads", "0")); threads > 0)
+    torch::set_num_threads(threads);
   const std::int64_t context = plain_network(model).context;
   const Common common{
       .model = model,

@@ -155,7 +155,8 @@ def begin_with(model, path):
 class Loop:
     def __init__(self, args):
         self.args = args
-        torch.set_num_threads(args.threads)
+        if args.threads:
+            torch.set_num_threads(args.threads)
         self.network, read = NETWORKS[args.model]
         (self.samples, self.labels), self.test = read(args.data)
         with open(args.order, "rb") as file:
@@ -192,7 +193,7 @@ class Loop:
             ends.append(time.time())
             losses.append(loss.detach())
         result = {"seconds": seconds, "ends": ends, "losses": torch.stack(losses).tolist(), "parameters": sum(p.numel() for p in model.parameters()),
-                  "version": torch.__version__}
+                  "threads": torch.get_num_threads(), "version": torch.__version__}
         if test_samples:
             result["test_accuracy"] = self.accuracy(model, test_samples)
         return result
@@ -208,7 +209,7 @@ class Loop:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=NETWORKS, default="cnn")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, help="instead of OMP_NUM_THREADS")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--weights", default="")
     parser.add_argument("--order", required=True)
