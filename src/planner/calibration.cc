@@ -18,7 +18,7 @@ namespace taxon::planner {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComputeFigures, flops, sum_bandwidth, update_bandwidth, copy_bandwidth,
                                    cache_bandwidth, spread, launch)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFigures, host, machine, cores, quota, period, threads, cache, alone,
-                                   queued_share, together, crowd)
+                                   queued_share, together, granted, crowd)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFigures, from, to, shares_memory, half_round_trip, signal, interval,
                                    bandwidth, both_ways, burst, buffered, send_time, receive_time, send_speed,
                                    receive_speed, fragment)
@@ -100,8 +100,15 @@ Task<void> Calibrator::compute_in_turns() {
   }
 }
 
+/// What is measured lies inside of the time in which all compute: before and after it all do, too.
 Task<void> Calibrator::compute_together() {
+  probe_matrix(0.5 * options_.seconds, options_.threads);
+  launch::CorePressure pressure;
+  const Instant begin = runtime_.executor().now();
   own_.together = probe_matrix(2 * options_.seconds, options_.threads);
+  const double took = to_seconds(runtime_.executor().now() - begin);
+  if (const auto time = pressure.take(); time && took > 0) own_.granted = time->running / took;
+  probe_matrix(0.5 * options_.seconds, options_.threads);
   result_.ranks = co_await share(&own_);
 }
 
@@ -194,17 +201,20 @@ std::string to_json(const Calibration& calibration, const std::string& file) {
 }
 
 std::string describe(const Calibration& calibration) {
-  std::string text = fmt::format(
-      "{:>5} {:>20} {:>8} {:>14} {:>14} {:>12} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "rank", "cores",
-      "threads", "matrices", "all at once", "sums", "updates", "copies", "in caches", "a kernel", "spread");
+  std::string text =
+      fmt::format("{:>5} {:>20} {:>8} {:>14} {:>14} {:>10} {:>12} {:>12} {:>12} {:>12} {:>10} {:>10}\n",
+                  "rank", "cores", "threads", "matrices", "all at once", "cores then", "sums", "updates",
+                  "copies", "in caches", "a kernel", "spread");
   for (std::size_t rank = 0; rank < calibration.ranks.size(); ++rank) {
     const RankFigures& r = calibration.ranks[rank];
     const std::string cores = r.quota > 0
                                   ? fmt::format("{:.3g} of {:g}, {:g} ms", r.quota, r.cores, r.period * 1e3)
                                   : fmt::format("{:g}", r.cores);
     text += fmt::format(
-        "{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>12} {:>12} {:>12} {:>12} {:>10} {:>10}\n",
-        rank, cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9, rate(r.alone.sum_bandwidth),
+        "{:>5} {:>20} {:>8} {:>7.1f} GFLOP/s {:>6.1f} GFLOP/s {:>10} {:>12} {:>12} {:>12} {:>12} {:>10} "
+        "{:>10}\n",
+        rank, cores, r.threads, r.alone.flops * 1e-9, r.together * 1e-9,
+        r.granted > 0 ? fmt::format("{:.3g}", r.granted) : "-", rate(r.alone.sum_bandwidth),
         rate(r.alone.update_bandwidth), rate(r.alone.copy_bandwidth), rate(r.alone.cache_bandwidth),
         format_seconds(r.alone.launch), describe_spread(r.alone.spread));
   }

@@ -25,8 +25,8 @@ constexpr double kLeastShareOfBytes = 0.2;
 /// Four digits: what is beyond is noise.
 double rounded(double value) {
   if (value <= 0) return 0;
-  const double unit = std::pow(10, std::floor(std::log10(value)) - 3);
-  return std::round(value / unit) * unit;
+  const double digits = 3 - std::floor(std::log10(value)), scale = std::pow(10, std::abs(digits));
+  return digits < 0 ? std::round(value / scale) * scale : std::round(value * scale) / scale;
 }
 
 template <class Items, class Figure>
@@ -181,17 +181,31 @@ class Fit {
     return rank.quota > 0 ? std::min(rank.quota, rank.cores) : rank.cores;
   }
 
+  /// What ranks that want all of their host's cores get of them while all compute. Of a quota that is less
+  /// than it says where other hosts have the machine's cores just while some of it is left.
+  double cores_of_host(const Host& host) const {
+    const double allowed = cores_of_rank(ranks_[host.first]);
+    double wanted = 0, granted = 0;
+    for (const RankFigures& rank : ranks_.subspan(host.first, host.ranks)) {
+      wanted += rank.threads;
+      granted += rank.granted;
+    }
+    return ranks_[host.first].quota > 0 && granted > 0 && wanted >= allowed ? std::min(allowed, granted)
+                                                                            : allowed;
+  }
+
   /// The cores that the ranks of a machine can keep busy together.
   double cores_of(const std::string& machine) const {
     double wanted = 0, reached = 0, there = 0;
     for (const Host& host : hosts_)
-      for (std::size_t rank = host.first; rank < host.first + host.ranks; ++rank) {
-        const RankFigures& figures = ranks_[rank];
+      for (const RankFigures& figures : ranks_.subspan(host.first, host.ranks)) {
         if (figures.machine != machine) continue;
-        const double own = std::min(static_cast<double>(figures.threads),
-                                    cores_of_rank(figures) / static_cast<double>(host.ranks));
-        wanted += own;
-        if (figures.alone.flops > 0) reached += own * figures.together / figures.alone.flops;
+        auto own = [&](double cores) {
+          return std::min(static_cast<double>(figures.threads), cores / static_cast<double>(host.ranks));
+        };
+        wanted += own(cores_of_host(host));
+        if (figures.alone.flops > 0)
+          reached += own(cores_of_rank(figures)) * figures.together / figures.alone.flops;
         there = std::max(there, figures.cores);
       }
     return reached > 0 && reached < kEnough * std::min(wanted, there) ? rounded(reached) : there;
@@ -213,7 +227,9 @@ class Fit {
     model.shares_memory = hosts.front().shares_memory;
     const bool shared = machines_.at(any.machine) > 1;
     if (shared) model.machine = name_of(any.machine);
-    model.cores = shared || any.quota > 0 ? cores_of_rank(any) : cores_of(any.machine);
+    model.cores = shared || any.quota > 0
+                      ? median_of(hosts, [this](const Host& h) { return cores_of_host(h); })
+                      : cores_of(any.machine);
     if (shared) model.cores = std::min(model.cores, cores_of(any.machine));  // which may be less
     model.quota_period = any.quota > 0 ? any.period : 0;
     model.device.cores = any.threads;

@@ -23,6 +23,7 @@ struct RankFigures {
   double queued_share =
       -1;               // of the threads' time meanwhile, waiting for cores that others had; < 0: not known
   double together = 0;  // `alone.flops` while all ranks did
+  double granted = 0;   // cores' worth of time that its threads got meanwhile; 0: not known
   /// Seconds of processor time for a byte sent and one received while all ranks do both; 0: not measured.
   double crowd = 0;
 };

@@ -119,6 +119,31 @@ TEST(ClusterFit, HostsOfOneMachineShareItsCores) {
   EXPECT_EQ(cluster.hosts[0].cores, cluster.machines[0].cores);
 }
 
+TEST(ClusterFit, OfAQuotaCountsWhatHostsGetWhileAllComputeAtOnce) {
+  std::vector<RankFigures> ranks;
+  for (int i = 0; i < 4; ++i) ranks.push_back(rank_of(std::string(1, static_cast<char>('a' + i)), "x"));
+  const auto cluster = [&] { return fit_cluster(ranks, std::vector{link_between(0, 1)}); };
+  // 0.45 of the half that each may use, and as much less is multiplied: the two cores are there all the same.
+  for (RankFigures& rank : ranks) rank.granted = 0.45, rank.together = 27e9;
+  EXPECT_EQ(cluster().hosts[0].cores, 0.45);
+  EXPECT_EQ(cluster().machines[0].cores, 2);
+  // At once they reach less in the time that they get: there are no two cores for them.
+  for (RankFigures& rank : ranks) rank.together = 20e9;
+  expect_close(cluster().machines[0].cores, 4 * 0.5 * 20 / 30);
+  // Who got more than a quota was stopped late.
+  for (RankFigures& rank : ranks) rank.granted = 0.51;
+  EXPECT_EQ(cluster().hosts[0].cores, 0.5);
+  // Threads that want less than the quota say nothing of it.
+  for (RankFigures& rank : ranks) rank.quota = 1.5, rank.granted = 0.9;
+  EXPECT_EQ(cluster().hosts[0].cores, 1.5);
+}
+
+TEST(ClusterFit, RanksOfAHostShareItsQuota) {
+  std::vector<RankFigures> ranks{rank_of("a", "x"), rank_of("a", "x"), rank_of("b", "x"), rank_of("b", "x")};
+  for (RankFigures& rank : ranks) rank.granted = 0.22262;
+  EXPECT_EQ(fit_cluster(ranks, {}).hosts[0].cores, 0.4452);
+}
+
 TEST(ClusterFit, RanksOfAHostTalkInside) {
   std::vector<RankFigures> ranks(2, rank_of("a", "x"));
   for (RankFigures& rank : ranks) rank.quota = 0;
