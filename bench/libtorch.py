@@ -3,6 +3,7 @@ the same weights at the start, the same batches, memory formats, threads and cor
 import contextlib
 import dataclasses
 import functools
+import math
 import statistics
 
 from harness import build, equal, machine, packages, pairs, slices, texts, training
@@ -13,8 +14,10 @@ PACKAGES = ("libopenblas0-openmp", "dataset-fashion-mnist", "python3-numpy", "py
 PATHS = ("src", "apps/taxon", "bench/libtorch.py", "bench/harness", "bench/peers", "bench/recipes/cnn.yaml", "bench/recipes/gpt.yaml", "cmake/Libtorch.cmake")
 RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, of which the first and what comes after the first side's end are not timed, and rounds: what differs is processes, more than a process's steps.
-STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 11)}, "resnet18": {"smoke": (5, 1), "quick": (5, 2), "full": (7, 8)},
-         "gpt": {"smoke": (5, 1), "quick": (10, 3), "full": (32, 9)}}
+STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 8)}, "resnet18": {"smoke": (5, 1), "quick": (5, 2), "full": (7, 8)},
+         "gpt": {"smoke": (5, 1), "quick": (10, 3), "full": (32, 8)}}
+# A full run takes more rounds than these until it knows what it is asked, which is about 1 %, as well as this, or has taken the most.
+STANDARD_ERROR, MOST_ROUNDS = 0.004, 40
 TEST_SAMPLES = 200
 SLICE = 0.05  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
@@ -73,7 +76,36 @@ def take_round(session, library, release, weights, work, threads, counts):
 
 
 def fastest(found):
-    return found and equal.better(found, lambda t: 1 / t.step)
+    return equal.better(found, lambda t: 1 / t.step) if found else None
+
+
+def median_error(values):
+    """The standard error of their median, as a share of it, if they are spread as by chance."""
+    of_mean = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    return math.sqrt(math.pi / 2) * of_mean / statistics.median(values)
+
+
+class Runs:
+    """Of some rounds, each side's: by_side[name][memory format] -> its trainings, a peer's in the faster one of the ways to learn its threads, which is
+    counts[name, memory format]; and the faster one of each side's formats."""
+
+    def __init__(self, taken, formats):
+        by_count = {}  # (side, memory format) -> how it learnt its threads -> its trainings
+        for side, one, count in taken[0]:
+            by_count.setdefault((side, one), {})[count] = [took[side, one, count] for took in taken]
+        self.counts = {name: fastest(found) for name, found in by_count.items()}
+        self.by_side = {name: {one: by_count[name, one][self.counts[name, one]] for one in formats if (name, one) in by_count} for name in ("Taxon", CPP, PYTHON)}
+        self.best = {name: fastest(found) for name, found in self.by_side.items()}
+
+    def ratios(self, peer):
+        """The better formats', round by round."""
+        ours, theirs = (self.by_side[name][self.best[name]] for name in ("Taxon", peer))
+        return [b.step / a.step for a, b in zip(ours, theirs)]
+
+    def are_enough(self):
+        if not self.by_side["Taxon"] or len(self.ratios(CPP)) >= MOST_ROUNDS:
+            return True
+        return all(median_error(self.ratios(peer)) <= STANDARD_ERROR for peer in LEAST)
 
 
 def run_case(session, release, model, threads):
@@ -86,24 +118,21 @@ def run_case(session, release, model, threads):
         return
     steps, rounds = STEPS[model][session.mode]
     work = Work(steps, 0, TEST_SAMPLES if lesson.is_tested else 1, lesson.rate, model)
+    taken = []
     with Weights(library, model) as weights:
-        taken = [take_round(session, library, release, weights, work, threads, counts_for(facts, threads)) for _ in range(rounds)]
-    by_count = {}  # (side, memory format) -> how it learnt its threads -> its trainings
-    for side, one, count in taken[0]:
-        by_count.setdefault((side, one), {})[count] = [took[side, one, count] for took in taken]
-    counts = {name: fastest(found) for name, found in by_count.items()}
-    runs = {name: found[counts[name]] for name, found in by_count.items()}
-    settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "slice_s": SLICE, "pairs": rounds, "rate": work.rate, "blas": facts["BLAS"],
+        while len(taken) < rounds or session.mode == "full" and not Runs(taken, lesson.formats).are_enough():
+            taken.append(take_round(session, library, release, weights, work, threads, counts_for(facts, threads)))
+    runs = Runs(taken, lesson.formats)
+    settings = {"batch": lesson.batch, "threads": threads, "steps": steps, "slice_s": SLICE, "pairs": len(taken), "rate": work.rate, "blas": facts["BLAS"],
                 "onednn": facts["oneDNN"]}
-    by_side = {name: {one: runs[name, one] for one in lesson.formats if (name, one) in runs} for name in ("Taxon", CPP, PYTHON)}
-    best = {name: fastest(found) for name, found in by_side.items()}
     for kind, peer in missing:
-        ours, theirs = (best["Taxon"], best[peer]) if kind == BEST else (kind, kind)
+        ours, theirs = (runs.best["Taxon"], runs.best[peer]) if kind == BEST else (kind, kind)
         more = {"formats": [ours, theirs]} if kind == BEST else {}
-        python = by_side[PYTHON][lesson.formats[0]][0].details.get("version")
-        more["threads_by"] = counts[peer, theirs]
-        session.rows.add(fill(Row("torch", cases[kind], "none", 1, peer=peer, unit="ms"), by_side["Taxon"].get(ours), by_side[peer][theirs],
-                              settings | more | ({"python_torch": python} if peer == PYTHON else {})))
+        if peer == PYTHON:
+            more["python_torch"] = runs.by_side[PYTHON][lesson.formats[0]][0].details.get("version")
+        more["threads_by"] = runs.counts[peer, theirs]
+        session.rows.add(fill(Row("torch", cases[kind], "none", 1, peer=peer, unit="ms"), runs.by_side["Taxon"].get(ours), runs.by_side[peer][theirs],
+                              settings | more))
 
 
 def run(session):

@@ -1,4 +1,8 @@
 """bench/run torch: which of a peer's runs Taxon's are held against."""
+import functools
+import math
+import random
+import statistics
 import types
 import unittest
 import unittest.mock
@@ -30,13 +34,13 @@ class Session(types.SimpleNamespace):
         return self
 
 
-def rows_of(blas, seconds):
-    """What comes of runs of which each takes so long. `seconds`: (side, how it learnt its threads) -> of a step."""
+def rows_of(blas, seconds, mode="quick", noise=lambda: 1, peers_only=False):
+    """What comes of runs of which each takes so long. `seconds`: (side, how it learnt its threads) -> of a step, by which `noise` multiplies them."""
     def take_round(session, library, release, weights, work, threads, counts):
-        wanted = {("Taxon", "recipe"), *((peer, count) for peer in libtorch.LEAST for count in counts)}
-        return {(side, FORMAT, count): training(seconds[side, count]) for side, count in seconds if (side, count) in wanted}
+        wanted = {*([] if peers_only else [("Taxon", "recipe")]), *((peer, count) for peer in libtorch.LEAST for count in counts)}
+        return {(side, FORMAT, count): training(seconds[side, count] * noise()) for side, count in seconds if (side, count) in wanted}
 
-    session = Session(mode="quick", rows=Rows(), peers_only=False)
+    session = Session(mode=mode, rows=Rows(), peers_only=peers_only)
     facts = {"libtorch": "2.15.0", "BLAS": blas, "oneDNN": "3.0"}
     with unittest.mock.patch.object(libtorch.build, "version_of", return_value=facts), unittest.mock.patch.object(libtorch, "take_round", take_round), \
             unittest.mock.patch.object(Weights, "__enter__", return_value=""):
@@ -68,6 +72,43 @@ class HowThreadsAreLearnt(unittest.TestCase):
         rows = rows_of(OPENBLAS, SECONDS)
         self.assertAlmostEqual(rows[libtorch.CPP].ratio, 1.1)
         self.assertEqual(rows[libtorch.CPP].settings["threads_by"], "OMP_NUM_THREADS")
+
+
+class PeersOnly(unittest.TestCase):
+    def test_no_row_has_a_ratio(self):
+        row = rows_of(MKL, SECONDS, mode="full", peers_only=True)[libtorch.CPP]
+        self.assertEqual((row.ours, row.ratio), (None, None))
+        self.assertAlmostEqual(row.theirs, 90)
+
+
+class Rounds(unittest.TestCase):
+    """A machine that is quiet needs few."""
+
+    def setUp(self):
+        self.least = libtorch.STEPS[MODEL]["full"][1]
+
+    def taken(self, mode, deviation):
+        rows = rows_of(OPENBLAS, SECONDS, mode, functools.partial(random.Random(1).gauss, 1, deviation))
+        return rows[libtorch.CPP].settings["pairs"]
+
+    def test_few_of_a_quiet_machine(self):
+        self.assertEqual(self.taken("full", 0.001), self.least)
+
+    def test_more_of_a_restless_one(self):
+        few, more = self.taken("full", 0.01), self.taken("full", 0.02)
+        self.assertLess(self.least, few)
+        self.assertLess(few, more)
+        self.assertEqual(self.taken("full", 0.2), libtorch.MOST_ROUNDS)
+
+    def test_others_than_full_runs_take_what_they_say(self):
+        self.assertEqual(self.taken("quick", 0.2), libtorch.STEPS[MODEL]["quick"][1])
+
+    def test_the_error_of_a_median(self):
+        draw = random.Random(1)
+        medians = [statistics.median(draw.gauss(1, 0.01) for _ in range(25)) for _ in range(2000)]
+        estimates = [libtorch.median_error([draw.gauss(1, 0.01) for _ in range(25)]) for _ in range(500)]
+        self.assertAlmostEqual(statistics.median(estimates), statistics.stdev(medians), delta=0.0003)
+        self.assertEqual(libtorch.median_error([1.0]), math.inf)
 
 
 if __name__ == "__main__":
