@@ -22,8 +22,8 @@ TEST_SAMPLES = 200
 SLICE = 0.05  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
 LEAST = {CPP: 0.99, PYTHON: 1}  # of the peer's speed
-# How a peer's libtorch learns its number of threads -> of Plain. The second also tells MKL not to choose fewer, and then MKL begins a team of one thread for each
-# product of attention, which runs in threads already: now one is faster, now the other.
+# How a peer's libtorch learns its number of threads -> of Plain. The second also tells MKL not to choose fewer (mkl_set_dynamic(0)): where attention's threads then
+# wait for the heap in which OpenMP makes teams, it is the slower one. Nobody knows beforehand.
 COUNTS = {"OMP_NUM_THREADS": {}, "set_num_threads": {"sets_threads": True}}
 # What Taxon chooses where it has the cores to itself, as all have here in their slices; peers' threads always wait so. Sides that begin at once, and stop in
 # the middle of steps, look like others on its cores.

@@ -297,8 +297,8 @@ TABLES = (
     Table("accuracy", DOCS, "accuracy", accuracies),
     Table("convergence", DOCS, "convergence", accuracies),
     Table("slow-hosts", DOCS, "slow-hosts", systems),
-    *(Table(f"front {bench}", RESULTS, bench, listing, highlights) for bench in ("step", "overhead", "time-to-accuracy", "slow-links")),
-    *(Table(f"front {bench}", RESULTS, bench, claims, is_claim) for bench in ("collectives", "transport")),
+    *(Table(f"front {bench}", RESULTS, bench, listing, highlights) for bench in ("step", "time-to-accuracy", "slow-links")),
+    *(Table(f"front {bench}", RESULTS, bench, claims, is_claim) for bench in ("torch", "collectives", "transport")),
     Table("front slow-hosts", RESULTS, "slow-hosts", systems),
     Table("goals not reached", RESULTS, ALL, goals_not_reached, lambda row: row.met is False),
 )

@@ -70,6 +70,12 @@ class Fake(unittest.TestCase):
             self.assertIn("nothing matches --only shraded; there are: dense, written; dense, read; sharded, written", said)
         self.assertEqual(self.states(), [])
 
+    def test_runs_that_can_not_be_compared_end_with_a_sentence(self):
+        for error in (run.training.WrongModel, run.training.WrongThreads, run.slices.TooShort):
+            code, _, said = self.bench("fake", "--no-build", measure=mock.Mock(side_effect=error("other work")))
+            self.assertEqual(code, run.EXIT_FAILED)
+            self.assertIn("bench/run: other work", said)
+
     def test_recipes_that_match_nothing_are_named_too(self):
         code, _, said = self.bench("fake", "--no-build", "--only", "topk", measure=lambda session: session.chosen(["a/asgd.yaml", "a/easgd.yaml"]))
         self.assertEqual(code, run.EXIT_USAGE)
