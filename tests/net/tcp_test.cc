@@ -138,6 +138,37 @@ int call(std::uint16_t port) {
   return fd;
 }
 
+TEST(TcpStream, IsReadableOnceWhatIsAwaitedIsThere) {
+  constexpr std::size_t kAwaited = 200'000;
+  const int listener = tcp::listen_at("127.0.0.1");
+  const int caller = call(tcp::port_of(listener));
+  tcp::Stream stream(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  close(listener);
+  ASSERT_GE(stream.fd(), 0);
+  const auto is_readable = [&](int ms) {
+    pollfd readable{stream.fd(), POLLIN, 0};
+    return ::poll(&readable, 1, ms) == 1;
+  };
+  std::vector<std::byte> bytes(kAwaited);
+  const auto send = [&](std::size_t count) {
+    ASSERT_EQ(::send(caller, bytes.data(), count, 0), static_cast<ssize_t>(count));
+  };
+  const iovec piece{bytes.data(), bytes.size()};
+  stream.await(kAwaited);
+  send(kAwaited - 1);
+  EXPECT_FALSE(is_readable(20));
+  send(1);
+  EXPECT_TRUE(is_readable(10'000));
+  EXPECT_EQ(stream.receive(&piece, 1).bytes, kAwaited);
+  stream.await(1);
+  send(1);
+  EXPECT_TRUE(is_readable(10'000));
+  EXPECT_EQ(stream.receive(&piece, 1).bytes, 1U);
+  stream.await(kAwaited);
+  close(caller);
+  EXPECT_TRUE(is_readable(10'000)) << "an end is told at once";
+}
+
 TEST(TcpEncryption, AnEndThatNobodyCouldAnnounceIsAnEnd) {
   int fds[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);

@@ -28,6 +28,8 @@ class FrameReader {
   bool came(std::size_t bytes);
   bool resume();
   bool waits() const { return waits_; }
+  /// With fewer bytes than these it can do nothing that anybody waits for.
+  std::size_t awaited() const { return in_body_ ? rest() : 1; }
   /// Nothing of a frame has come that would be missing.
   bool is_between_frames() const { return begin_ == end_ && !in_body_ && !waits_; }
 

@@ -135,6 +135,7 @@ bool TcpNetwork::read(Inbound& from) {
     if (ended) break;
     if (!from.is_of_other_life && moved.bytes > 0 && !from.reader.came(moved.bytes)) break;
   }
+  if (!from.is_readable && !ended) from.stream.await(from.is_of_other_life ? 1 : from.reader.awaited());
   if (!ended) return any;
   poller_.forget(from.stream.fd());
   from.is_readable = false;

@@ -22,6 +22,9 @@ namespace {
 
 /// What one record of TLS carries.
 constexpr std::size_t kRecord = 16 << 10;
+/// Fewer bytes than these are not worth a system call to be woken for them once.
+constexpr std::size_t kAwaited = 32 << 10;
+constexpr std::size_t kMostAwaited = 1 << 20;
 constexpr char kIdentity[] = "taxon";
 constexpr unsigned char kCipher[2] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, whose hash is the proofs'
 
@@ -116,6 +119,7 @@ Stream::Stream(Stream&& other) noexcept
       staged_(std::move(other.staged_)),
       staged_size_(other.staged_size_),
       staged_sent_(other.staged_sent_),
+      awaited_(other.awaited_),
       problem_(std::move(other.problem_)) {}
 
 Stream::~Stream() {
@@ -221,6 +225,14 @@ Stream::Moved Stream::receive(const iovec* pieces, int count) {
     if (errno == EAGAIN) return {0, State::Full};
     return {0, fail(errno)};
   }
+}
+
+void Stream::await(std::size_t bytes) {
+  if (tls_) return;
+  const int least = bytes < kAwaited ? 1 : static_cast<int>(std::min(bytes, kMostAwaited));
+  if (least == awaited_) return;
+  awaited_ = least;
+  setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
 }
 
 Stream::State Stream::flush() {

@@ -43,6 +43,10 @@ class Stream {
   Moved send(const iovec* pieces, int count);
   /// Into where the pieces are to lie, in order.
   Moved receive(const iovec* pieces, int count);
+  /// Nothing can be done with less than so many bytes: after a receive() that was Full the socket's next
+  /// event may wait for them, or for the connection's end. A hint, which TLS, whose records are read one by
+  /// one, ignores.
+  void await(std::size_t bytes);
   /// Bytes were counted as sent that this process still holds: send() nothing until there are none.
   bool holds_bytes() const { return staged_sent_ < staged_size_; }
   State flush();
@@ -64,6 +68,7 @@ class Stream {
   std::unique_ptr<Tls> tls_;
   std::vector<std::byte> staged_;  // the record that TLS has begun to send
   std::size_t staged_size_ = 0, staged_sent_ = 0;
+  int awaited_ = 1;  // SO_RCVLOWAT
   std::string problem_;
 };
 
