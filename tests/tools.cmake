@@ -1,5 +1,6 @@
 # What the repository's own tools promise, and that no test is forgotten.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME tools.compare_speed COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/tools/compare_speed_test.py)
 add_test(NAME tools.nightly COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/tools/nightly_test.py)
 add_test(NAME tools.registered COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/tools/registered_test.py)
 add_test(NAME tools.install_packages COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/tools/install_packages_test.py)
