@@ -1,24 +1,17 @@
 """tools/compare-speed: programs are started anew, and a case is worse by what all starts show."""
 
-import importlib.machinery
-import importlib.util
+import contextlib
+import io
 import itertools
-import pathlib
 import unittest
+from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def load():
-    loader = importlib.machinery.SourceFileLoader("compare_speed", str(ROOT / "tools" / "compare-speed"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare_speed", loader))
-    loader.exec_module(module)
-    return module
+from program import load
 
 
 class CompareSpeed(unittest.TestCase):
     def setUp(self):
-        self.tool = load()
+        self.tool = load("compare-speed")
 
     def row_of(self, seconds_of_start, starts=3, words=""):
         """Of a part with one case, whose programs take as long as (before, now) of their start."""
@@ -46,6 +39,14 @@ class CompareSpeed(unittest.TestCase):
         self.assertTrue(self.row_of([(1.0, 1.1), (2.0, 2.2), (1.0, 1.1)])["worse"])
         self.assertFalse(self.row_of([(1.0, 1.005)])["worse"], "within the slack")
         self.assertFalse(self.row_of([(1.1, 1.0)])["worse"])
+
+    def test_one_figure_has_no_spread(self):
+        words = ["compare-speed", "before", "now", "--starts", "1", "--turns", "2"]
+        said = io.StringIO()
+        with mock.patch("sys.argv", words), contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
+            self.tool.main()
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn("at least 3 turns in all", said.getvalue())
 
     def test_other_cases_are_left_out(self):
         self.assertIsNone(self.row_of([(1.0, 1.0)], words="another case"))

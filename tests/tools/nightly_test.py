@@ -1,8 +1,6 @@
 """tools/nightly: its table of steps, and what it leaves of a step that passed or failed."""
 
 import contextlib
-import importlib.machinery
-import importlib.util
 import io
 import pathlib
 import re
@@ -10,20 +8,12 @@ import tempfile
 import unittest
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def load():
-    """tools/nightly as a module: a program without a suffix."""
-    loader = importlib.machinery.SourceFileLoader("nightly", str(ROOT / "tools" / "nightly"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("nightly", loader))
-    loader.exec_module(module)
-    return module
+from program import ROOT, load
 
 
 class Nightly(unittest.TestCase):
     def setUp(self):
-        self.nightly = load()
+        self.nightly = load("nightly")
 
     def test_steps_have_names_of_their_own_and_commands_that_are_there(self):
         steps = self.nightly.STEPS

@@ -22,9 +22,9 @@ namespace {
 
 /// What one record of TLS carries.
 constexpr std::size_t kRecord = 16 << 10;
-/// Fewer bytes than these are not worth a system call to be woken for them once.
-constexpr std::size_t kAwaited = 32 << 10;
-constexpr std::size_t kMostAwaited = 1 << 20;
+/// So few bytes come at once as a rule: no system call is spent on their being one event. Peers say how large
+/// fragments are, and a socket holds only so much.
+constexpr std::size_t kFewestAwaited = 32 << 10, kMostAwaited = 1 << 20;
 constexpr char kIdentity[] = "taxon";
 constexpr unsigned char kCipher[2] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, whose hash is the proofs'
 
@@ -229,7 +229,7 @@ Stream::Moved Stream::receive(const iovec* pieces, int count) {
 
 void Stream::await(std::size_t bytes) {
   if (tls_) return;
-  const int least = bytes < kAwaited ? 1 : static_cast<int>(std::min(bytes, kMostAwaited));
+  const int least = bytes < kFewestAwaited ? 1 : static_cast<int>(std::min(bytes, kMostAwaited));
   if (least == awaited_) return;
   awaited_ = least;
   setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
