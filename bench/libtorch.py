@@ -16,8 +16,9 @@ RELEASES = ("", "2.15")  # of libtorch: the system's, and one of PyPI
 # Steps, of which the first and what comes after the first side's end are not timed, and rounds: what differs is processes, more than a process's steps.
 STEPS = {"cnn": {"smoke": (10, 1), "quick": (40, 3), "full": (100, 8)}, "resnet18": {"smoke": (5, 1), "quick": (5, 2), "full": (7, 8)},
          "gpt": {"smoke": (5, 1), "quick": (10, 3), "full": (32, 8)}}
-# A full run takes more rounds than these until it knows what it is asked, which is about 1 %, as well as this, or has taken the most.
-STANDARD_ERROR, MOST_ROUNDS = 0.004, 40
+# A full run takes more rounds than these until it knows the ratio as well as this, and on which side of what is wanted it lies by so many standard errors, or has
+# taken the most.
+STANDARD_ERROR, CLEAR, MOST_ROUNDS = 0.004, 2, 40
 TEST_SAMPLES = 200
 SLICE = 0.05  # seconds; a machine's speed changes within a few of them, and all sides pay alike for a switch
 CPP, PYTHON, BEST = "plain loop in C++", "plain loop in Python", "the better of each"
@@ -85,6 +86,11 @@ def median_error(values):
     return math.sqrt(math.pi / 2) * of_mean / statistics.median(values)
 
 
+def is_settled(ratios, wanted):
+    error = median_error(ratios)
+    return error <= STANDARD_ERROR and abs(statistics.median(ratios) - wanted) >= CLEAR * error
+
+
 class Runs:
     """Of some rounds, each side's: by_side[name][memory format] -> its trainings, a peer's in the faster one of the ways to learn its threads, which is
     counts[name, memory format]; and the faster one of each side's formats."""
@@ -105,7 +111,7 @@ class Runs:
     def are_enough(self):
         if not self.by_side["Taxon"] or len(self.ratios(CPP)) >= MOST_ROUNDS:
             return True
-        return all(median_error(self.ratios(peer)) <= STANDARD_ERROR for peer in LEAST)
+        return all(is_settled(self.ratios(peer), least) for peer, least in LEAST.items())
 
 
 def run_case(session, release, model, threads):

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import math
 import os
+import random
 import signal
 import threading
 import time
@@ -110,17 +111,17 @@ class Slices:
             self.changed.notify_all()
 
     def hand_out(self):
-        turn = 0
+        """To each its slice, in an order drawn anew each time, so that no side always follows the same one, whose traces it finds in the caches."""
+        chance, order = random.Random(0), []
         with self.changed:
             self.changed.wait_for(lambda: self.over or not self.awaited)
             self.began = time.time()
             while self.running and not self.over:
-                names = list(self.running)
-                name = names[turn % len(names)]
+                order = [name for name in order if name in self.running] or chance.sample(list(self.running), len(self.running))
+                name = order.pop()
                 self.go_on(name)
                 if not self.changed.wait_for(lambda: self.over or name not in self.running, self.seconds):
                     self.stop(name)
-                    turn += 1
 
 
 def together(runs, seconds):

@@ -87,8 +87,8 @@ class Rounds(unittest.TestCase):
     def setUp(self):
         self.least = libtorch.STEPS[MODEL]["full"][1]
 
-    def taken(self, mode, deviation):
-        rows = rows_of(OPENBLAS, SECONDS, mode, functools.partial(random.Random(1).gauss, 1, deviation))
+    def taken(self, mode, deviation, seconds=SECONDS):
+        rows = rows_of(OPENBLAS, seconds, mode, functools.partial(random.Random(1).gauss, 1, deviation))
         return rows[libtorch.CPP].settings["pairs"]
 
     def test_few_of_a_quiet_machine(self):
@@ -99,6 +99,11 @@ class Rounds(unittest.TestCase):
         self.assertLess(self.least, few)
         self.assertLess(few, more)
         self.assertEqual(self.taken("full", 0.2), libtorch.MOST_ROUNDS)
+
+    def test_more_where_the_goal_is_in_doubt(self):
+        doubtful = SECONDS | {("Taxon", "recipe"): SECONDS[libtorch.CPP, "OMP_NUM_THREADS"] / libtorch.LEAST[libtorch.CPP]}
+        self.assertEqual(self.taken("full", 0.001, SECONDS | {("Taxon", "recipe"): 0.115}), self.least)
+        self.assertLess(self.least, self.taken("full", 0.001, doubtful))
 
     def test_others_than_full_runs_take_what_they_say(self):
         self.assertEqual(self.taken("quick", 0.2), libtorch.STEPS[MODEL]["quick"][1])

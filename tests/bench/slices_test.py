@@ -59,8 +59,12 @@ class Slices(unittest.TestCase):
         sent = list(watched.sent)
         self.assertGreaterEqual(len(sent), 40)
         self.assertEqual(sent[:3], [(name, signal.SIGSTOP) for name in "abc"])
-        for i, (name, number) in enumerate(sent[3:]):
-            self.assertEqual((name, number), ("abc"[i // 2 % 3], (signal.SIGCONT, signal.SIGSTOP)[i % 2]))
+        slots = [sent[i:i + 2] for i in range(3, len(sent) - 1, 2)]
+        for (name, first), (same, then) in slots:
+            self.assertEqual((name, first, then), (same, signal.SIGCONT, signal.SIGSTOP))
+        rounds = ["".join(slot[0][0] for slot in slots[i:i + 3]) for i in range(0, len(slots) - 2, 3)]
+        self.assertEqual({"".join(sorted(one)) for one in rounds}, {"abc"})  # in each every side has one
+        self.assertGreater(len(set(rounds)), 1)  # not always in the same order
 
     def test_nobody_runs_before_all_have_entered(self):
         watched = Watched("ab")
