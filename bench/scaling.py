@@ -28,7 +28,8 @@ PATHS = ("src", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harn
 RECIPE = os.path.join(ROOT, "bench", "recipes", "scaling.yaml")
 RATE, CORES, HOSTS, PERIOD_MS = "300mbit", 0.2, 8, 5  # of quotas: as overlap has it
 BATCH, CLASSES, NUMBER = 192, 10, 4  # the recipe's; bytes of a number
-STEPS = {"smoke": (3, 1), "quick": (4, 1), "full": (5, 3)}  # and turns
+STEPS = {"smoke": (3, 1), "quick": (8, 1), "full": (10, 3)}  # and turns
+UNTIMED = {"smoke": 1, "quick": 4, "full": 5}  # steps at first, in which memory is first touched: that takes a fifth of a core seconds
 RANKS = {"smoke": (1, 2), "quick": (1, 8), "full": (1, 2, 4, 8)}
 PROFILE_STEPS = {"smoke": 3, "quick": 4, "full": 4}  # in each turn
 SIMULATED_STEPS = {"smoke": 4, "quick": 5, "full": 6}  # of which two warm up, and behind the last one nothing hides
@@ -216,16 +217,18 @@ class Place(Twin):
         with self.others_train(point, data), self.on(point.ranks), tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
             overrides = [*point.network.overrides(data), *point.overrides(), f"length.steps={steps}"]
             self.as_job(f"train {point.name()}", ["train", RECIPE, "--out", out, *sets(overrides)])
-            return read_run(out)
+            return read_run(out, UNTIMED[self.session.mode])
 
     def others_train(self, point, data):
         """Hosts that the point leaves out train meanwhile, each alone and as many samples as one of the point's: all share this machine's cores and caches,
-        so that a host is as fast whatever their number, as real ones are."""
+        so that a host is as fast whatever their number, as real ones are. They are at it when the point begins: what they load is none of its matter."""
         share = [*point.network.overrides(data), f"batch.global={BATCH // point.ranks}", "length.steps=1000000"]
-        idle = range(point.ranks, self.lab.hosts)
-        commands = [self.cluster.command(host, [self.taxon, "train", RECIPE, "--out", os.path.join(self.folder, f"idle-{host}"), "--overwrite", *sets(share)])
-                    for host in idle]
-        return background("others", commands, [job_environments(1, None, "Taxon")[0] for _ in idle], self.session.log_folder)
+        out = tempfile.mkdtemp(prefix="others-", dir=self.folder)
+        folders = {host: os.path.join(out, str(host)) for host in range(point.ranks, self.lab.hosts)}
+        commands = [self.cluster.command(host, [self.taxon, "train", RECIPE, "--out", folder, *sets(share)]) for host, folder in folders.items()]
+        metrics = [os.path.join(folder, "metrics.jsonl") for folder in folders.values()]
+        return background("others", commands, [job_environments(1, None, "Taxon")[0] for _ in folders], self.session.log_folder,
+                          begun=lambda: all(os.path.exists(path) and os.path.getsize(path) for path in metrics))
 
     def profiled(self, share):
         """A file, by all hosts at once; in turn with the runs, since what a core can do moves within minutes."""
@@ -297,7 +300,7 @@ def run_network(place, network, data, bandwidth):
     place.profiles |= {share: sorted(runs[share], key=passes)[rounds // 2] for share in shares}
     speeds = {}
     facts = {"network": "emulated", "rate": RATE, "cores_per_host": CORES, "cpu_period_ms": PERIOD_MS, "batch": BATCH, "width": network.width, "extent": network.extent,
-             "steps": steps, "turns": rounds, "stream_bytes_per_second": round(bandwidth)}
+             "steps": steps, "untimed_steps": UNTIMED[session.mode], "turns": rounds, "stream_bytes_per_second": round(bandwidth)}
     for point in (point for point in points if not session.rows.has(row_of(point))):
         simulated = place.simulated(point, data, speeds)
         by = {"simulated": "by the profile" if point.members() == 1 else "exact", "speed_over_calibrated": speeds.get(Share(network, data, point.ranks))}

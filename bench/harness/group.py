@@ -36,14 +36,20 @@ def run_group(name, commands, envs, log_folder, timeout=300, enough=None, watch=
 
 
 @contextlib.contextmanager
-def background(name, commands, envs, log_folder):
-    """While the `with` block lasts, commands[r] run, each for itself. One that ends before is an error."""
+def background(name, commands, envs, log_folder, begun=lambda: True, timeout=300):
+    """While the `with` block lasts, commands[r] run, each for itself. One that ends before is an error. The block waits until `begun`, called now and then, says so."""
     log_path = log_of(name, log_folder)
     with open(log_path, "wb") as log:
         processes = []
         try:
             start_all(processes, commands, envs, log, log)
-            yield processes
+            deadline = time.monotonic() + timeout
+            while not begun() and all(process.poll() is None for process in processes):
+                if time.monotonic() > deadline:
+                    raise SideFailed(f"{name}: not under way after {timeout} s\n{last_lines(log_path)}")
+                time.sleep(0.05)
+            if all(process.poll() is None for process in processes):
+                yield processes
             ended = [process.returncode for process in processes if process.poll() is not None]
         finally:
             end_all(processes, moment=0)

@@ -31,8 +31,8 @@ class Background(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def beside(self, program):
-        return background("beside", [[sys.executable, "-c", program]], [{}], self.folder)
+    def beside(self, program, **more):
+        return background("beside", [[sys.executable, "-c", program]], [{}], self.folder, **more)
 
     def test_processes_end_with_the_block(self):
         with self.beside("import time; time.sleep(600)") as processes:
@@ -43,6 +43,26 @@ class Background(unittest.TestCase):
         with self.assertRaisesRegex(SideFailed, "(?s)ended with 3.*why"):
             with self.beside("import sys; print('why', file=sys.stderr); sys.exit(3)") as processes:
                 processes[0].wait()
+
+
+    def test_the_block_waits_until_they_have_begun(self):
+        path = os.path.join(self.folder, "begun")
+        with self.beside(f"import time; time.sleep(0.2); open({path!r}, 'w'); time.sleep(600)", begun=lambda: os.path.exists(path)):
+            self.assertTrue(os.path.exists(path))
+
+    def test_one_that_never_begins_is_told_of(self):
+        for program, seconds, why in (("import sys; sys.exit(3)", 60, "ended with 3"), ("import time; time.sleep(600)", 0.2, "not under way")):
+            with self.assertRaisesRegex(SideFailed, why):
+                with self.beside(program, begun=lambda: False, timeout=seconds):
+                    self.fail("it has not begun")
+
+    def test_who_has_not_begun_ends(self):
+        path = os.path.join(self.folder, "process")
+        program = f"import os, time; open({path!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+        with self.assertRaises(SideFailed):
+            self.beside(program, begun=lambda: False, timeout=2).__enter__()
+        with open(path) as file:
+            self.assertFalse(os.path.exists(f"/proc/{file.read()}"))
 
 
 class Interrupts(unittest.TestCase):
