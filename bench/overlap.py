@@ -16,16 +16,16 @@ from harness.cluster import NoCluster
 from harness.group import run_group
 from harness.rows import Row, claim
 from harness.training import job_environments
-from harness.twin import Jobs, Lab, Model, Run, Twin, read_profile, read_run, sets
+from harness.twin import UNTIMED, Jobs, Lab, Model, Run, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
 PATHS = ("src", "apps/taxon", "bench/overlap.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "real-vs-virtual.yaml")
-STEPS = {"smoke": (3, 1), "quick": (5, 1), "full": (8, 3)}  # and turns
+STEPS = {"smoke": (3, 1), "quick": (8, 1), "full": (12, 3)}  # and turns
 PROFILE_STEPS = {"smoke": 3, "quick": 5, "full": 12}
 RATIO_WANTED, RATIO_AIMED = (0.7, 0.9), 0.8  # of communication to computation
 ERROR_WANTED, HIDDEN_WANTED = 0.10, 0.90
-BALANCE_STEPS = 4
+BALANCE_STEPS = 10
 CLOSE = 0.02  # bytes of a step
 
 # Processor shares leave a fifth of the machine's cores for the kernel, and more where more hosts take turns. Links are so slow that what bytes cost a host's
@@ -140,8 +140,8 @@ def uncovered(spans, others):
     return total - sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in spans for b in others)
 
 
-def traced(trace):
-    """Seconds of a step in which rank 0 exchanges gradients and computes nothing: the median of the steps but the first. A step ends with its last pass
+def traced(trace, untimed=1):
+    """Seconds of a step in which rank 0 exchanges gradients and computes nothing: the median of the steps but the `untimed` first ones. A step ends with its last pass
     backward."""
     events = [event for event in trace["traceEvents"] if event.get("pid") == 0 and event.get("ph") == "X"]
 
@@ -151,13 +151,13 @@ def traced(trace):
     passes = [span(event) for event in events if event["name"] in PASSES]
     sums = [span(event) for event in events if event["name"].startswith("all_reduce") and str(event.get("args", {}).get("unit", "")).startswith("bucket")]
     ends = sorted(span(event)[1] for event in events if event["name"] == "forward and backward")
-    if len(ends) < 2:
+    if len(ends) <= untimed:
         return None
 
     def clipped(spans, begin, end):
         return [(max(a, begin), min(b, end)) for a, b in spans if b > begin and a < end]
 
-    return statistics.median(uncovered(clipped(sums, *pair), clipped(passes, *pair)) for pair in zip(ends, ends[1:]))
+    return statistics.median(uncovered(clipped(sums, *pair), clipped(passes, *pair)) for pair in list(zip(ends, ends[1:]))[untimed - 1:])
 
 
 # ---- runs ----------------------------------------------------------------------------------------------------------
@@ -170,18 +170,18 @@ class Ordered(Run):
     traced: float = None
 
 
-def read_ordered(out):
+def read_ordered(out, mode):
     with open(os.path.join(out, "plan.yaml")) as file:
         plan = file.read()
     with open(os.path.join(out, "trace.json")) as file:
-        return Ordered(**vars(read_run(out)), plan=plan, traced=traced(json.load(file)))
+        return Ordered(**vars(read_run(out, mode)), plan=plan, traced=traced(json.load(file), UNTIMED[mode]))
 
 
 def train(jobs, model, mode, steps):
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
         overrides = [*model.overrides(), *keys(mode, jobs.lab.ranks()), f"length.steps={steps}", "report.metrics_steps=1", "report.trace=true"]
         jobs.as_job("train", ["train", RECIPE, "--out", out, *sets(overrides)])
-        return read_ordered(out)
+        return read_ordered(out, jobs.session.mode)
 
 
 def train_alone(session, lab, model, steps):
@@ -191,7 +191,7 @@ def train_alone(session, lab, model, steps):
                      "report.metrics_steps=1", "threads=0"]
         command = [session.program("taxon"), "train", RECIPE, "--out", out, *sets(overrides)]
         run_group("alone", [command], job_environments(1, None, "Taxon"), session.log_folder)
-        return read_run(out)
+        return read_run(out, session.mode)
 
 
 def balanced(session, lab, model):
@@ -263,7 +263,7 @@ def run_setting(session, lab, model):
         computation = statistics.median(run.computation for run in runs[BLOCKING])
         communication = statistics.median(run.step for run in runs[BLOCKING]) - computation
         facts = {"network": "emulated", "rate": lab.rate, "cores_per_host": lab.cores_per_host, "cpu_period_ms": lab.cpu_period_ms, "batch_per_worker": model.batch,
-                 "steps": steps, "turns": rounds, "computation_ms": 1e3 * computation, "communication_ms": 1e3 * communication, "ratio": communication / computation,
+                 "steps": steps, "untimed_steps": UNTIMED[session.mode], "turns": rounds, "computation_ms": 1e3 * computation, "communication_ms": 1e3 * communication, "ratio": communication / computation,
                  "profile_ms": 1e3 * sum(one["forward"] + one["backward"] for one in segments)}
         for mode in MODES:
             least = exposed(*laid_out(segments, read_buckets(runs[mode][0].plan), computation, communication), mode == PRIORITY)

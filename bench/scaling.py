@@ -21,7 +21,7 @@ from harness.group import background
 from harness.rows import Row, claim
 from harness.stream import stream_bandwidth
 from harness.training import job_environments
-from harness.twin import Lab, Twin, read_profile, read_run, sets
+from harness.twin import UNTIMED, Lab, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "libucx-dev", "iproute2")
 PATHS = ("src", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harness", "bench/bounds", "bench/recipes/scaling.yaml", "tools/lab")
@@ -29,7 +29,6 @@ RECIPE = os.path.join(ROOT, "bench", "recipes", "scaling.yaml")
 RATE, CORES, HOSTS, PERIOD_MS = "300mbit", 0.2, 8, 5  # of quotas: as overlap has it
 BATCH, CLASSES, NUMBER = 192, 10, 4  # the recipe's; bytes of a number
 STEPS = {"smoke": (3, 1), "quick": (8, 1), "full": (10, 3)}  # and turns
-UNTIMED = {"smoke": 1, "quick": 4, "full": 5}  # steps at first, in which memory is first touched: that takes a fifth of a core seconds
 RANKS = {"smoke": (1, 2), "quick": (1, 8), "full": (1, 2, 4, 8)}
 PROFILE_STEPS = {"smoke": 3, "quick": 4, "full": 4}  # in each turn
 SIMULATED_STEPS = {"smoke": 4, "quick": 5, "full": 6}  # of which two warm up, and behind the last one nothing hides
@@ -217,7 +216,7 @@ class Place(Twin):
         with self.others_train(point, data), self.on(point.ranks), tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
             overrides = [*point.network.overrides(data), *point.overrides(), f"length.steps={steps}"]
             self.as_job(f"train {point.name()}", ["train", RECIPE, "--out", out, *sets(overrides)])
-            return read_run(out, UNTIMED[self.session.mode])
+            return read_run(out, self.session.mode)
 
     def others_train(self, point, data):
         """Hosts that the point leaves out train meanwhile, each alone and as many samples as one of the point's: all share this machine's cores and caches,

@@ -1,11 +1,14 @@
 """The closed form of what an order of the exchange hides, and what a trace shows, by examples that are worked out by hand."""
 
+import json
+import os
+import tempfile
 import unittest
 
 import context  # noqa: F401
 import overlap
 import scaling
-from harness import machine
+from harness import machine, twin
 from overlap import Bucket
 
 PROFILE = """\
@@ -107,8 +110,32 @@ class Traces(unittest.TestCase):
                     span("all_reduce ring", at, at + 9, "bucket 1 (b)", rank=1)]
 
         # A step ends with its last pass: of the next one, two seconds are of the bucket that was left.
-        self.assertEqual(overlap.traced({"traceEvents": [*step(0), *step(10), *step(20)]}), 2)
+        three = [*step(0), *step(10), *step(20)]
+        self.assertEqual(overlap.traced({"traceEvents": three}), 2)
         self.assertIsNone(overlap.traced({"traceEvents": step(0)}))
+        late = [span("all_reduce ring", 11, 12, "bucket 2 (c)")]  # one more second, of the second step
+        self.assertEqual(overlap.traced({"traceEvents": [*three, *late]}, 1), 2.5)
+        self.assertEqual(overlap.traced({"traceEvents": [*three, *late]}, 2), 2)
+        self.assertIsNone(overlap.traced({"traceEvents": three}, 3))
+
+
+class Runs(unittest.TestCase):
+    def test_steps_in_which_memory_is_first_touched_are_not_timed(self):
+        with tempfile.TemporaryDirectory() as out:
+            with open(os.path.join(out, "summary.json"), "w") as file:
+                json.dump({}, file)
+            with open(os.path.join(out, "metrics.jsonl"), "w") as file:
+                for step in range(8):
+                    file.write(json.dumps({"loss/train": step, "time/step_ms": 9000 if step < twin.UNTIMED["full"] else 1000 + step, "time/compute_ms": 700,
+                                           "time/exposed_communication_ms": 0}) + "\n")
+            run = twin.read_run(out, "full")
+            self.assertEqual((run.step, run.computation, len(run.losses)), (1.006, 0.7, 8))
+            self.assertEqual(twin.read_run(out, "smoke").step, 9)
+
+    def test_every_mode_times_several_steps(self):
+        for mode, untimed in twin.UNTIMED.items():
+            for steps in (overlap.STEPS[mode][0], scaling.STEPS[mode][0]):
+                self.assertGreater(steps, untimed + 1)
 
 
 class Machine(unittest.TestCase):
