@@ -56,11 +56,16 @@ class Background(unittest.TestCase):
                 with self.beside(program, begun=lambda: False, timeout=seconds):
                     self.fail("it has not begun")
 
-    def test_who_has_not_begun_ends(self):
+    def test_who_has_not_begun_ends_with_the_waiting(self):
         path = os.path.join(self.folder, "process")
         program = f"import os, time; open({path!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-        with self.assertRaises(SideFailed):
-            self.beside(program, begun=lambda: False, timeout=2).__enter__()
+
+        def interrupted():
+            if os.path.exists(path) and os.path.getsize(path):
+                raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.beside(program, begun=interrupted).__enter__()
         with open(path) as file:
             self.assertFalse(os.path.exists(f"/proc/{file.read()}"))
 
