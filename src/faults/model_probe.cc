@@ -2,13 +2,11 @@
 
 #include <xxhash.h>
 
-#include "model/staged.h"
-
 namespace taxon::faults {
 
 void ModelProbe::bind(const model::Binding& binding) {
   binding_ = binding;
-  inner_->bind(binding);
+  ForwardingModel::bind(binding);
 }
 
 /// Of the parameters: what lies between them in the arena means nothing.
@@ -59,61 +57,50 @@ model::StepOutput ModelProbe::forward_backward(const model::StepInput& input, in
   if (!in_pieces_) note_weights();
   const bool whole = from == 0 && !in_pieces_;
   in_pieces_ = from > 0;
-  model::StepOutput output = inner_->forward_backward(input, from, marks);
+  model::StepOutput output = ForwardingModel::forward_backward(input, from, marks);
   if (whole) note_gradients(input.gradients);
   return output;
 }
 
 /// Of a divided model: the same for its steps, whose pieces have their weights when they first read them.
-class ModelProbe::Stages final : public model::Staged {
+class ModelProbe::Stages final : public model::ForwardingStages {
  public:
-  Stages(ModelProbe& probe, model::Staged& inner) : probe_(probe), inner_(inner) {}
-  void divide(const model::Division& division) override { inner_.divide(division); }
-  const std::vector<model::Piece>& pieces() const override { return inner_.pieces(); }
+  Stages(ModelProbe& probe, model::Staged& inner) : ForwardingStages(inner), probe_(probe) {}
   void begin_step(const model::StepInput& input) override {
     if (!probe_.binding_.in_parts()) probe_.note_beginning();
-    inner_.begin_step(input);
+    ForwardingStages::begin_step(input);
   }
   void use_weights(std::size_t version) override {
     if (!probe_.binding_.versions.empty()) probe_.binding_.weights = probe_.binding_.versions[version];
-    inner_.use_weights(version);
+    ForwardingStages::use_weights(version);
   }
   void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
     if (micro.index == 0) {
       hash_ = probe_.hash(hash_, pieces()[static_cast<std::size_t>(piece)].segments);
       if (++begun_ == pieces().size()) probe_.observations_.weights.push_back(hash_);
     }
-    inner_.forward(piece, micro, input, output);
-  }
-  void backward(int piece, const model::MicroBatch& micro, model::Gradients which, ConstView output_gradient,
-                View input_gradient, bool last, tensor::Milestones& marks) override {
-    inner_.backward(piece, micro, which, output_gradient, input_gradient, last, marks);
+    ForwardingStages::forward(piece, micro, input, output);
   }
   model::StepOutput end_step() override {
     begin_again();
-    return inner_.end_step();
+    return ForwardingStages::end_step();
   }
   void abandon_step() override {
     begin_again();
-    inner_.abandon_step();
-  }
-  model::StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
-                             View output) override {
-    return inner_.evaluate(piece, inputs, labels, input, output);
+    ForwardingStages::abandon_step();
   }
 
  private:
   void begin_again() { hash_ = begun_ = 0; }
 
   ModelProbe& probe_;
-  model::Staged& inner_;
   std::uint64_t hash_ = 0;  // of what the step's passes read so far
   std::size_t begun_ = 0;   // pieces that did
 };
 
 ModelProbe::ModelProbe(std::unique_ptr<model::Model> inner, Observations& observations)
-    : inner_(std::move(inner)), observations_(observations) {
-  if (model::Staged* staged = inner_->staged()) stages_ = std::make_unique<Stages>(*this, *staged);
+    : ForwardingModel(std::move(inner)), observations_(observations) {
+  if (model::Staged* staged = this->inner().staged()) stages_ = std::make_unique<Stages>(*this, *staged);
 }
 ModelProbe::~ModelProbe() = default;
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "model/forwarding.h"
 #include "model/perceptron.h"
-#include "model/staged.h"
 
 namespace taxon::test {
 
@@ -20,65 +20,40 @@ struct Poison {
 };
 
 /// A perceptron whose passes go wrong when they are told to.
-class Poisoned final : public model::Model {
+class Poisoned final : public model::ForwardingModel {
  public:
   Poisoned(const model::PerceptronOptions& options, int rank, std::vector<Poison> poisons, int team = 1)
-      : model_(options), rank_(rank), poisons_(std::move(poisons)), team_(team) {}
+      : ForwardingModel(std::make_unique<model::Perceptron>(options)),
+        rank_(rank),
+        poisons_(std::move(poisons)),
+        team_(team) {}
 
   model::StepOutput forward_backward(const model::StepInput& input, int from,
                                      tensor::Milestones& marks) override {
     const model::StepInput share = poisoned(input);
     step_ += from == 0;
-    return model_.forward_backward(share, from, marks);
+    return ForwardingModel::forward_backward(share, from, marks);
   }
   model::Staged* staged() override { return &stages_; }
   int team() const override { return team_; }
 
-  const model::ModelSpec& spec() const override { return model_.spec(); }
-  std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override {
-    return model_.gradient_order(inputs, labels);
-  }
-  void bind(const model::Binding& binding) override { model_.bind(binding); }
-  void unbind() override { model_.unbind(); }
-  void forward(const model::StepInput& input, int until) override { model_.forward(input, until); }
-  model::StepOutput evaluate(data::Inputs inputs, data::Values labels) override {
-    return model_.evaluate(inputs, labels);
-  }
-  std::vector<double> buffers() const override { return model_.buffers(); }
-  void set_buffers(std::span<const double> values) override { model_.set_buffers(values); }
-  std::vector<double> parameters() const override { return model_.parameters(); }
-  void set_parameters(std::span<const double> values) override { model_.set_parameters(values); }
-  std::vector<std::byte> random_state() const override { return model_.random_state(); }
-  void set_random_state(ConstView state) override { model_.set_random_state(state); }
-  model::CopyCount copies() const override { return model_.copies(); }
-  std::vector<model::GradientTransfer> crossings() const override { return model_.crossings(); }
-
  private:
   /// The same with passes piece by piece.
-  class Stages final : public model::Staged {
+  class Stages final : public model::ForwardingStages {
    public:
-    explicit Stages(Poisoned& model) : model_(model), inner_(*model.model_.staged()) {}
-    void divide(const model::Division& division) override { inner_.divide(division); }
-    const std::vector<model::Piece>& pieces() const override { return inner_.pieces(); }
-    void use_weights(std::size_t version) override { inner_.use_weights(version); }
+    explicit Stages(Poisoned& model) : ForwardingStages(*model.inner().staged()), model_(model) {}
     void begin_step(const model::StepInput& input) override {
       share_ = model_.poisoned(input);
       ++model_.step_;
-      inner_.begin_step(share_);
+      ForwardingStages::begin_step(share_);
     }
     void forward(int piece, const model::MicroBatch& micro, ConstView input, View output) override {
-      inner_.forward(piece, of_share(micro), input, output);
+      ForwardingStages::forward(piece, of_share(micro), input, output);
     }
     void backward(int piece, const model::MicroBatch& micro, model::Gradients which,
                   ConstView output_gradient, View input_gradient, bool last,
                   tensor::Milestones& marks) override {
-      inner_.backward(piece, of_share(micro), which, output_gradient, input_gradient, last, marks);
-    }
-    model::StepOutput end_step() override { return inner_.end_step(); }
-    void abandon_step() override { inner_.abandon_step(); }
-    model::StepOutput evaluate(int piece, data::Inputs inputs, data::Values labels, ConstView input,
-                               View output) override {
-      return inner_.evaluate(piece, inputs, labels, input, output);
+      ForwardingStages::backward(piece, of_share(micro), which, output_gradient, input_gradient, last, marks);
     }
 
    private:
@@ -87,7 +62,6 @@ class Poisoned final : public model::Model {
       return micro;
     }
     Poisoned& model_;
-    model::Staged& inner_;
     model::StepInput share_;
   };
 
@@ -101,7 +75,6 @@ class Poisoned final : public model::Model {
     return share;
   }
 
-  model::Perceptron model_;
   Stages stages_{*this};
   const int rank_;
   const std::vector<Poison> poisons_;

@@ -5,6 +5,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "data/memory_storage.h"
+#include "model/forwarding.h"
 #include "train/toy_job.h"
 
 namespace taxon::test {
@@ -213,33 +214,17 @@ TEST_F(Train, ResumingWithoutACheckpointStartsFreshAndSaysSo) {
   EXPECT_TRUE(storage.exists("run/model.safetensors"));
 }
 
-class ThrowsAtStep : public model::Model {
+class ThrowsAtStep : public model::ForwardingModel {
  public:
-  ThrowsAtStep(std::unique_ptr<model::Model> inner, int step) : inner_(std::move(inner)), left_(step) {}
-  const model::ModelSpec& spec() const override { return inner_->spec(); }
-  std::vector<int> gradient_order(data::Inputs x, data::Values y) override {
-    return inner_->gradient_order(x, y);
-  }
-  void bind(const model::Binding& binding) override { inner_->bind(binding); }
-  void unbind() override { inner_->unbind(); }
-  void forward(const model::StepInput& input, int until) override { inner_->forward(input, until); }
+  ThrowsAtStep(std::unique_ptr<model::Model> inner, int step)
+      : ForwardingModel(std::move(inner)), left_(step) {}
   model::StepOutput forward_backward(const model::StepInput& input, int from,
                                      tensor::Milestones& marks) override {
     if (--left_ == 0) throw Error(ErrorKind::Data, "the sample is broken");
-    return inner_->forward_backward(input, from, marks);
+    return ForwardingModel::forward_backward(input, from, marks);
   }
-  model::StepOutput evaluate(data::Inputs x, data::Values y) override { return inner_->evaluate(x, y); }
-  std::vector<double> buffers() const override { return inner_->buffers(); }
-  void set_buffers(std::span<const double> values) override { inner_->set_buffers(values); }
-  std::vector<double> parameters() const override { return inner_->parameters(); }
-  void set_parameters(std::span<const double> values) override { inner_->set_parameters(values); }
-  std::vector<std::byte> random_state() const override { return inner_->random_state(); }
-  void set_random_state(ConstView state) override { inner_->set_random_state(state); }
-  model::CopyCount copies() const override { return inner_->copies(); }
-  std::vector<model::GradientTransfer> crossings() const override { return inner_->crossings(); }
 
  private:
-  std::unique_ptr<model::Model> inner_;
   int left_;
 };
 
