@@ -36,6 +36,7 @@ ModelSpec spec_of(const plan::ModelProfile& profile) {
   ModelSpec spec;
   spec.name = profile.model;
   spec.divisible = profile.divisible;
+  spec.members = profile.tensor;
   spec.task.among = {1};  // what a classification sends beside its gradients
   const double batch = static_cast<double>(std::max<std::int64_t>(1, profile.batch));
   double total = 0;
@@ -116,10 +117,11 @@ class ProfileModel::Stages final : public Staged {
 void ProfileModel::Stages::divide(const Division& division) {
   TAXON_CHECK(pieces_.empty() && model_.binding_.layout == nullptr, "divide() comes once, before bind()");
   if (division.members != 1)
-    throw Error(ErrorKind::Usage,
-                fmt::format("a profile does not say how {} members divide the layers of {}; leave the tensor "
-                            "axis out",
-                            division.members, model_.spec_.name));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("a profile does not say what {} members that divide the layers of {} hand on; leave "
+                    "the tensor axis out, or simulate with --fidelity exact",
+                    division.members, model_.spec_.name));
   HeldStages held = held_stages(model_.spec_, division);
   if (division.segments_apart) {
     const std::vector<const parallel::SplitRow*> rows(model_.spec_.segments.size(),

@@ -32,6 +32,8 @@ class ProfileCheck {
       complain("batch is missing: times are of a pass of so many samples");
     if (!measured_ && profile_.batch > 0)
       complain("batch means nothing where operations of one sample are given: leave it out");
+    if (!measured_ && profile_.tensor > 1)
+      complain("tensor means nothing where operations are given: they are of whole layers");
     if (profile_.input.empty()) complain("input is missing: the shape of one sample");
     for (std::size_t s = 0; s < profile_.segments.size(); ++s)
       segment(profile_.segments[s], fmt::format("segments[{}]", s));
@@ -162,6 +164,10 @@ std::vector<std::string> profile_mismatches(const ModelProfile& profile, const P
   if (profile.compute != plan.precision.compute)
     problems.push_back(fmt::format("it was measured in {}, but precision.compute is {}",
                                    to_string(profile.compute), to_string(plan.precision.compute)));
+  if (profile.tensor != plan.mesh.tensor)
+    problems.push_back(
+        fmt::format("it was measured with mesh.tensor: {}, but the recipe has {}: profile this recipe",
+                    profile.tensor, plan.mesh.tensor));
   const std::int64_t samples = pass_samples(plan, world_size);
   if (profile.batch != samples)
     problems.push_back(fmt::format(

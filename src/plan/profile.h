@@ -40,6 +40,7 @@ struct ModelProfile {
   std::int64_t batch = 0;           // samples of one forward and backward pass; 0: counted, not measured
   DType compute = DType::Float32;   // what it was measured in
   int threads = 0;                  // with so many; 0: counted
+  int tensor = 1;                   // mesh.tensor: above 1 layers are the part that one member has
   bool divisible = true;            // its backward pass can be taken segment by segment
   std::vector<std::int64_t> input;  // shape of one sample
   int classes = 0;

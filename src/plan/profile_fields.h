@@ -64,6 +64,11 @@ void visit_fields(P& p, V&& visit) {
         p.batch);
   visit(Field{.key = "compute", .sentence = "Type in which it was measured."}, p.compute);
   visit(Field{.key = "threads", .sentence = "Threads with which it was measured.", .min = 0}, p.threads);
+  visit(Field{.key = "tensor",
+              .sentence = "mesh.tensor under which it was measured: above 1 layers are the parts that one of "
+                          "so many members has.",
+              .min = 1},
+        p.tensor);
   visit(Field{.key = "divisible",
               .sentence =
                   "false: the backward pass can't be taken segment by segment (exchange.gradients: ring)."},

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "data/sampler.h"
 #include "exchange/layout/bucket.h"
 #include "launch/core_pressure.h"
 #include "optim/rule.h"
+#include "planner/dry_run.h"
+#include "planner/piece_passes.h"
 #include "task/poll_loop.h"
 #include "task/scope.h"
 #include "tensor/cpu_device.h"
@@ -20,12 +24,13 @@ namespace {
 constexpr std::size_t kWatchedElements = 128 << 10;
 constexpr std::size_t kMostParts = 8;
 
-/// A thread's watch. One that computes alone counts its processor time: what a quota or others on the machine
-/// take from it is nothing that its work needs. With more threads, of which it sees its own time only, it is
-/// the time that passes.
+/// A thread's watch, for what computes with so many threads. One that computes alone counts its processor
+/// time: what a quota or others on the machine take from it is nothing that its work needs. With more
+/// threads, of which it sees its own time only, it is the time that passes.
 class Watch {
  public:
   explicit Watch(int threads) : clock_(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC) {}
+  /// In seconds.
   double now() const {
     timespec time{};
     clock_gettime(clock_, &time);
@@ -153,10 +158,11 @@ class Profiling {
         train_(train),
         plan_(plan),
         options_(options),
+        samples_(plan::pass_samples(plan, options.workers)),
         watch_(options.threads),
         shape_(train.shape()),
-        sampler_(plan.seed, train.size(), options.samples) {
-    if (train.size() < options.samples)
+        sampler_(plan.seed, train.size(), samples_) {
+    if (train.size() < samples_)
       throw Error(ErrorKind::Usage, "a pass has more samples than the training set: give a smaller batch");
     Figures first(0, 0);
     batch_ = read_next(&first);
@@ -173,10 +179,12 @@ class Profiling {
 
   /// What is measured of every step, in seconds.
   struct Figures {
-    Figures(std::size_t segments, std::size_t slots) : forward(segments), first(slots), last(slots) {}
+    Figures(std::size_t segments, std::size_t slots)
+        : forward(segments), first(slots), last(slots), parts(segments) {}
     Series forward;      // of each segment
     Series first, last;  // of each slot: when its first and its last element were complete
     Series backward{1}, update{1}, read{1};
+    Series parts;  // of each segment's backward pass, where layers are split
   };
 
   /// Steps as training has them, on the threads on which it has them, so that caches hold what they hold
@@ -189,10 +197,12 @@ class Profiling {
     co_await ordering;
     Bench bench(self->model_, self->plan_, self->order_);
     Update rule(self->plan_, bench);
+    if (self->is_part()) self->pieces_.emplace(self->model_, self->samples_, self->plan_.precision.compute);
     Figures figures(self->spec_.segments.size(), self->order_.size());
     for (int step = -self->options_.warm_up; step < self->options_.steps; ++step) {
       co_await self->step(step, &bench, &rule, &figures);
     }
+    self->pieces_.reset();
     self->describe();
     self->fill(figures);
   }
@@ -225,8 +235,26 @@ class Profiling {
   void pass(Bench& bench, Figures& figures) {
     const model::StepInput input{.inputs = batch_.inputs(),
                                  .labels = batch_.labels,
-                                 .global_size = options_.samples,
+                                 .global_size = samples_,
                                  .targets = shape_.targets()};
+    if (is_part())
+      pass_pieces(input, bench, figures);
+    else
+      pass_segments(input, bench, figures);
+  }
+
+  void pass_pieces(const model::StepInput& input, const Bench& bench, Figures& figures) {
+    Clock clock(watch_, bench.marks());
+    const PiecePasses::Times times = pieces_->pass(
+        input, [this] { return watch_.now(); }, clock);
+    for (std::size_t s = 0; s < spec_.segments.size(); ++s) {
+      figures.forward.add(s, times.forward[s]);
+      figures.parts.add(s, times.backward[s]);
+    }
+    figures.backward.add(0, std::accumulate(times.backward.begin(), times.backward.end(), 0.0));
+  }
+
+  void pass_segments(const model::StepInput& input, const Bench& bench, Figures& figures) {
     const std::size_t segments = spec_.segments.size();
     for (std::size_t s = 0; s < segments; ++s)
       figures.forward.add(s, watch_.seconds_of([&] { model_.forward(input, static_cast<int>(s) + 1); }));
@@ -246,8 +274,8 @@ class Profiling {
   data::Samples read_next(Figures* figures) {
     data::Samples batch;
     const double seconds = watch_.seconds_of([&] {
-      const std::int64_t whole = train_.size() / options_.samples;
-      const auto indices = sampler_.at(batches_++ % whole * options_.samples, 1, 0).indices;
+      const std::int64_t whole = train_.size() / samples_;
+      const auto indices = sampler_.at(batches_++ % whole * samples_, 1, 0).indices;
       batch = data::read_samples(train_, indices);
     });
     figures->read.add(0, seconds);
@@ -264,7 +292,8 @@ class Profiling {
 
   void describe() {
     profile_.model = spec_.name;
-    profile_.batch = options_.samples;
+    profile_.batch = samples_;
+    profile_.tensor = spec_.members;
     profile_.compute = plan_.precision.compute;
     profile_.divisible = spec_.divisible;
     profile_.input = shape_.input;
@@ -283,11 +312,21 @@ class Profiling {
     }
   }
 
-  /// Medians don't add up to the median of the whole, so times of gradients are kept within it.
   void fill(const Figures& figures) {
     profile_.update = figures.update.at(0);
     profile_.read = figures.read.at(0);
     backward_ = figures.backward.all(0);
+    for (std::size_t s = 0; s < spec_.segments.size(); ++s)
+      profile_.segments[s].forward = std::max(0.0, figures.forward.at(s));
+    if (is_part())
+      for (std::size_t s = 0; s < spec_.segments.size(); ++s)
+        profile_.segments[s].backward = figures.parts.at(s);
+    else
+      fill_gradients(figures);
+  }
+
+  /// Medians don't add up to the median of the whole, so times of gradients are kept within it.
+  void fill_gradients(const Figures& figures) {
     const double backward = backward_.median;
     std::map<std::string, std::pair<double, double>> times;
     for (std::size_t slot = 0; slot < order_.size(); ++slot) {
@@ -298,7 +337,6 @@ class Profiling {
     double done = 0;  // of the backward pass, by the segments behind
     for (std::size_t s = spec_.segments.size(); s-- > 0;) {
       plan::SegmentProfile& segment = profile_.segments[s];
-      segment.forward = std::max(0.0, figures.forward.at(s));
       double end = done;
       for (plan::ParameterProfile& parameter : segment.parameters) {
         if (!parameter.trainable) continue;
@@ -311,29 +349,43 @@ class Profiling {
     }
   }
 
+  /// Whether the model is a member's part of one whose layers are split.
+  bool is_part() const { return spec_.members > 1; }
+
   model::Model& model_;
   const model::ModelSpec& spec_;
   const data::Dataset& train_;
   const plan::Plan& plan_;
   const ProfilingOptions options_;
+  const std::int64_t samples_;  // of a pass
   const Watch watch_;
   const data::SampleShape shape_;
   data::Sampler sampler_;
   task::PollLoop loop_;
   task::PendingOps pending_;
   tensor::CpuDevice device_{loop_};
-  std::int64_t batches_ = 0;  // read so far
-  data::Samples batch_;       // of the step
+  std::optional<PiecePasses> pieces_;  // of a part
+  std::int64_t batches_ = 0;           // read so far
+  data::Samples batch_;                // of the step
   std::vector<int> order_;
   plan::ModelProfile profile_;
   Measured backward_;
 };
 
+/// As one process that has the parts of all stages.
+void divide(const job::TrainingInputs& training, plan::Plan plan, int workers) {
+  const int stages = plan.mesh.pipeline;
+  plan.mesh.pipeline = 1;
+  plan.pipeline = {};
+  require_divisible(plan, training, workers / stages);
+}
+
 }  // namespace
 
-MeasuredProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
+MeasuredProfile measure_profile(const job::TrainingInputs& training, const plan::Plan& plan,
                                 const ProfilingOptions& options) {
-  return Profiling(model, train, plan, options).run();
+  if (plan.mesh.tensor > 1) divide(training, plan, options.workers);
+  return Profiling(*training.model, *training.datasets.train, plan, options).run();
 }
 
 }  // namespace taxon::planner

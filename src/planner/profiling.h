@@ -1,7 +1,6 @@
 #pragma once
 
-#include "data/dataset.h"
-#include "model/model.h"
+#include "job/inputs.h"
 #include "plan/plan.h"
 #include "plan/profile.h"
 #include "planner/measured.h"
@@ -9,10 +8,10 @@
 namespace taxon::planner {
 
 struct ProfilingOptions {
-  std::int64_t samples = 0;  // of a pass
-  int steps = 20;            // the median of so many counts
-  int warm_up = 3;           // more before them
-  int threads = 1;           // that compute; times of one are its processor time
+  int workers = 1;  // that share the plan's batch
+  int steps = 20;   // the median of so many counts
+  int warm_up = 3;  // more before them
+  int threads = 1;  // that compute; times of one are its processor time
 };
 
 struct MeasuredProfile {
@@ -24,7 +23,10 @@ struct MeasuredProfile {
 /// Measures what a step of the plan's model costs: forward pass and backward pass of each segment, when each
 /// gradient is complete, the optimiser's update, and reading a batch. Takes time; the machine should have
 /// nothing else to do, but what it will have to do when such steps are trained. Leaves the model unbound.
-MeasuredProfile measure_profile(model::Model& model, const data::Dataset& train, const plan::Plan& plan,
+/// Where the plan splits layers, of the parts that the first rank has, of all stages of a pipeline; the model
+/// is divided so from then on. What other members would hand it is copies of its own. Throws Error{Usage} as
+/// train::divide(), and for a pass of more samples than there are.
+MeasuredProfile measure_profile(const job::TrainingInputs& training, const plan::Plan& plan,
                                 const ProfilingOptions& options);
 
 }  // namespace taxon::planner

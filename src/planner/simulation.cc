@@ -7,6 +7,7 @@
 #include "data/split.h"
 #include "job/inputs.h"
 #include "model/profile_model.h"
+#include "planner/timed_model.h"
 #include "train/train.h"
 
 namespace taxon::planner {
@@ -44,7 +45,7 @@ SimulatedInputs make_exact(const SimulationInput& input) {
   inputs.datasets = data::open_split(input.plan, *files);
   inputs.files = std::move(files);
   const data::Dataset* train = inputs.datasets.train.get();
-  inputs.make_model = [&plan = input.plan, ranks = input.ranks, train](int rank) {
+  inputs.make_model = [&plan = input.plan, &profile = input.profile, ranks = input.ranks, train](int rank) {
     model::ModelContext context;
     context.plan = &plan.model;
     context.task = &plan.task;
@@ -53,9 +54,11 @@ SimulatedInputs make_exact(const SimulationInput& input) {
     context.seed = plan.seed;
     context.rank = rank;
     context.threads = job::compute_threads(plan, ranks);
-    return model::make_model(context);
+    auto model = model::make_model(context);
+    return profile ? with_times(std::move(model), *profile) : std::move(model);
   };
-  inputs.costs = "operations of the model over the speed of the cluster's devices";
+  inputs.costs = input.profile ? input.profile->source
+                               : "operations of the model over the speed of the cluster's devices";
   return inputs;
 }
 
@@ -98,9 +101,9 @@ SimulatedInputs make_timing(const SimulationInput& input) {
 }
 
 constexpr FidelityRow kFidelities[] = {
-    {"exact", sim::Fidelity::Exact, sim::Collectives::StepByStep, false, make_exact},
-    {"timing", sim::Fidelity::Timing, sim::Collectives::StepByStep, true, make_timing},
-    {"coarse", sim::Fidelity::Timing, sim::Collectives::Coarse, true, make_timing},
+    {"exact", sim::Fidelity::Exact, sim::Collectives::StepByStep, true, make_exact},
+    {"timing", sim::Fidelity::Timing, sim::Collectives::StepByStep, false, make_timing},
+    {"coarse", sim::Fidelity::Timing, sim::Collectives::Coarse, false, make_timing},
 };
 
 /// Follows one rank.

@@ -46,7 +46,7 @@ struct FidelityRow {
   std::string_view name;
   sim::Fidelity world;
   sim::Collectives collectives;
-  bool takes_profile;
+  bool has_models;  // real ones, which know what parts of layers hand on; a profile gives their times alone
   SimulatedInputs (*make_inputs)(const SimulationInput&);
 };
 /// exact: real models on real data. timing: shapes and costs alone. coarse: and collectives as one event.

@@ -132,8 +132,21 @@ class WrongSimulation(TaxonTest):
         said = self.refuse(self.recipe, "--cluster", cluster, "--profile", "mlp.yaml")
         self.assertIn("40 sample(s)", said)
         self.assertIn("share is 20", said)
-        said = self.refuse(self.recipe, "--cluster", cluster, "--profile", "mlp.yaml", "--fidelity", "exact")
-        self.assertIn("means nothing", said)
+
+    def test_a_profile_of_parts_goes_with_models_that_know_what_they_hand_on(self):
+        split = ("--workers", "2", "--set", "mesh.tensor=2")
+        self.taxon("profile", self.recipe, "--steps", "1", "--threads", "1", "--out", "part.yaml", *split)
+        cluster = self.folder / "cluster.yaml"
+        cluster.write_text(CLUSTER)
+        said = self.refuse(self.recipe, "--cluster", cluster, "--profile", "part.yaml", *split)
+        self.assertIn("--fidelity exact", said)
+        said = self.refuse(self.recipe, "--cluster", cluster, "--profile", "part.yaml", "--fidelity", "exact")
+        self.assertIn("mesh.tensor: 2, but the recipe has 1", said)
+        said = self.refuse(self.recipe, "--cluster", cluster, "--profile", ROOT / "profiles/vgg_a.yaml", "--fidelity", "exact")
+        self.assertIn("must have measured times", said)
+        text = self.taxon("simulate", self.recipe, "--cluster", cluster, "--profile", "part.yaml", "--fidelity", "exact",
+                          "--steps", "3", *split).stdout
+        self.assertIn("costs: taxon", text)
 
 
 if __name__ == "__main__":

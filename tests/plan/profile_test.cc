@@ -99,6 +99,17 @@ TEST(Profile, OfAnotherModelBatchOrTypeIsTold) {
                                    HasSubstr("fc.bias was trained"), HasSubstr("float32")));
 }
 
+TEST(Profile, OfOtherPartsOfLayersIsTold) {
+  ModelProfile profile = parse_profile(kSoundProfile, "p.yaml");
+  Plan plan = test::legal_plan();
+  plan.model = {.name = "cnn", .frozen = {"conv.scale"}};
+  plan.batch = {.global = 64, .micro_batches = 2};
+  plan.mesh.tensor = 2;
+  EXPECT_THAT(profile_mismatches(profile, plan, 2), testing::ElementsAre(HasSubstr("mesh.tensor: 1")));
+  profile.tensor = 2;
+  EXPECT_THAT(profile_mismatches(profile, plan, 2), testing::IsEmpty());
+}
+
 TEST(Profile, OfOperationsFitsEveryBatch) {
   ModelProfile profile = parse_profile(kSoundProfile, "p.yaml");
   for (SegmentProfile& segment : profile.segments) {

@@ -48,7 +48,7 @@ double simulated_bubble(const char* schedule, int stages, int micros) {
   input.plan.mesh.pipeline = stages;
   input.plan.pipeline.schedule = schedule;
   for (const FidelityRow& row : fidelity_table())
-    if (row.takes_profile && !input.fidelity) input.fidelity = &row;
+    if (!row.has_models && !input.fidelity) input.fidelity = &row;
   return bubble_of(simulate(input));
 }
 

@@ -20,6 +20,10 @@ std::string table(const plan::ModelProfile& profile) {
   std::string text = fmt::format("{}: {} parameters ({}), {} samples a pass in {}\n", profile.model,
                                  plan::parameter_count(profile), plan::fingerprint(profile), profile.batch,
                                  to_string(profile.compute));
+  if (profile.tensor > 1)
+    text += fmt::format(
+        "of one of {} members that layers are split over; samples that others pass count as its own\n",
+        profile.tensor);
   text += fmt::format("{:<28} {:>12} {:>14} {:>14}  gradients complete after\n", "segment", "parameters",
                       "forward, ms", "backward, ms");
   double forward = 0, backward = 0;
@@ -28,7 +32,7 @@ std::string table(const plan::ModelProfile& profile) {
     alone.segments = {segment};
     std::string gradients;
     for (const plan::ParameterProfile& parameter : segment.parameters)
-      if (parameter.trainable)
+      if (parameter.trainable && parameter.gradient > 0)
         gradients +=
             fmt::format("{}{}", gradients.empty() ? "" : ", ", format_milliseconds(parameter.gradient));
     text +=
@@ -50,11 +54,10 @@ int run(const ProfileArguments& arguments) {
   data::FileStorage storage;
   job::TrainingInputs inputs = job::open_training_inputs(plan, storage, 0, 1);
   planner::ProfilingOptions options;
-  options.samples = plan::pass_samples(plan, arguments.workers);
+  options.workers = arguments.workers;
   options.steps = arguments.steps;
   options.threads = job::compute_threads(plan, 1);
-  planner::MeasuredProfile measurement =
-      planner::measure_profile(*inputs.model, *inputs.datasets.train, plan, options);
+  planner::MeasuredProfile measurement = planner::measure_profile(inputs, plan, options);
   plan::ModelProfile& profile = measurement.profile;
   profile.threads = options.threads;
   profile.source = fmt::format("taxon {} on {}, {} thread(s), median of {} steps", version_number(),

@@ -56,6 +56,19 @@ bool names_known_rule(const SimulateArguments& arguments, const plan::Catalogue&
   return true;
 }
 
+void add_misfits(const plan::ModelProfile& profile, const planner::FidelityRow& fidelity,
+                 Problems& problems) {
+  if (fidelity.has_models && !plan::is_measured(profile))
+    problems.add(fmt::format(
+        "--fidelity {} counts operations of its models by itself: --profile must have measured times",
+        fidelity.name));
+  if (!fidelity.has_models && profile.tensor > 1)
+    problems.add(
+        fmt::format("the profile is of one of {} members' parts of layers, and --fidelity {} does not "
+                    "know what they hand on: give --fidelity exact",
+                    profile.tensor, fidelity.name));
+}
+
 }  // namespace
 
 planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) {
@@ -81,7 +94,8 @@ planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) 
   if (has_plan && input.ranks > 0) {
     plan::Catalogue known = job::catalogue();
     // A profile stands for a model that may not be there to train.
-    if (const auto* data = known.find_dataset(input.plan.data.dataset); input.profile && data)
+    const bool stands_in = input.profile && !(input.fidelity && input.fidelity->has_models);
+    if (const auto* data = known.find_dataset(input.plan.data.dataset); stands_in && data)
       known.models.push_back({.name = input.profile->model, .takes_tokens = data->gives_tokens});
     for (const plan::Problem& problem : plan::check_plan(input.plan, input.ranks, known))
       problems.add(fmt::format("{}: {}", problem.key, problem.sentence));
@@ -93,9 +107,7 @@ planner::SimulationInput prepare_simulation(const SimulateArguments& arguments) 
       for (const std::string& problem : plan::profile_mismatches(*input.profile, input.plan, input.ranks))
         problems.add(fmt::format("{}: {}", arguments.profile, problem));
   }
-  if (input.profile && input.fidelity != nullptr && !input.fidelity->takes_profile)
-    problems.add(
-        fmt::format("--profile means nothing to --fidelity {}: its models are real", input.fidelity->name));
+  if (input.profile && input.fidelity != nullptr) add_misfits(*input.profile, *input.fidelity, problems);
   input.keep_spans = !arguments.trace.empty();
   problems.require_none();
   return input;
