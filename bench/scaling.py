@@ -9,7 +9,6 @@ import functools
 import json
 import os
 import random
-import re
 import statistics
 import tempfile
 
@@ -31,7 +30,8 @@ BATCH, CLASSES, NUMBER = 192, 10, 4  # the recipe's; bytes of a number
 STEPS = {"smoke": (3, 1), "quick": (8, 1), "full": (10, 3)}  # and turns
 RANKS = {"smoke": (1, 2), "quick": (1, 8), "full": (1, 2, 4, 8)}
 PROFILE_STEPS = {"smoke": 3, "quick": 4, "full": 4}  # in each turn
-SIMULATED_STEPS = {"smoke": 4, "quick": 5, "full": 6}  # of which two warm up, and behind the last one nothing hides
+# Of which two warm up, and behind the last one nothing hides.
+SIMULATED_STEPS = {"exact": {"smoke": 4, "quick": 5, "full": 6}, "timing": {"smoke": 10, "quick": 10, "full": 10}}
 ERROR_WANTED, OF_ALLOWED_WANTED = 0.10, 0.85
 CLOSE = 0.02  # bytes of a step
 
@@ -152,6 +152,10 @@ class Point:
         split = [f"mesh.tensor={self.members()}"] if self.members() > 1 else []
         return [*split, *(["mesh.splits=[auto]"] if self.technique == HYBRID else [])]
 
+    def fidelity(self):
+        """What parts of layers hand on real models know alone."""
+        return "exact" if self.members() > 1 else "timing"
+
     def name(self):
         return f"{self.network.name}, " + (self.technique if self.technique == ALONE else f"{self.ranks} hosts, {self.technique}")
 
@@ -181,22 +185,21 @@ def write_samples(folder, extent, count):
 
 
 @dataclasses.dataclass(frozen=True)
-class Share:
-    """A host's part of the samples, as Twin.profile() takes models."""
-    network: Network
+class Trained:
+    """What a host computes at a point, as Twin.profile() takes models."""
+    point: Point
     data: str
-    ranks: int
 
     @property
     def name(self):
-        return f"{self.network.name}-{self.ranks}"
+        return self.point.name()
 
     def overrides(self):
-        return [*self.network.overrides(self.data), f"batch.per_worker={BATCH // self.ranks}"]
+        return [*self.point.network.overrides(self.data), *self.point.overrides()]
 
 
 def passes(profile):
-    """Seconds of a step's passes by a core of its own."""
+    """By which profiles of one point are compared."""
     with open(profile) as file:
         return sum(one["forward"] + one["backward"] for one in read_profile(file.read()))
 
@@ -214,7 +217,7 @@ class Place(Twin):
 
     def train(self, point, data, steps):
         with self.others_train(point, data), self.on(point.ranks), tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-            overrides = [*point.network.overrides(data), *point.overrides(), f"length.steps={steps}"]
+            overrides = [*Trained(point, data).overrides(), f"length.steps={steps}"]
             self.as_job(f"train {point.name()}", ["train", RECIPE, "--out", out, *sets(overrides)])
             return read_run(out, self.session.mode)
 
@@ -229,39 +232,15 @@ class Place(Twin):
         return background("others", commands, [job_environments(1, None, "Taxon")[0] for _ in folders], self.session.log_folder,
                           begun=lambda: all(os.path.exists(path) and os.path.getsize(path) for path in metrics))
 
-    def profiled(self, share):
+    def profiled(self, trained):
         """A file, by all hosts at once; in turn with the runs, since what a core can do moves within minutes."""
-        return self.take_profile(share, PROFILE_STEPS[self.session.mode], f"{share.name}-{len(os.listdir(self.folder))}")
+        name = f"{trained.name}-{len(os.listdir(self.folder))}"
+        return self.take_profile(trained, PROFILE_STEPS[self.session.mode], name, trained.point.ranks)
 
-    def exact(self, ranks, overrides, speed):
-        """`speed`: how many times as fast as calibrated the devices are at what layers do."""
-        path, scaled = os.path.join(self.folder, "simulated.json"), os.path.join(self.folder, "scaled.yaml")
-        with open(self.cluster_file) as file:
-            text = re.sub(r"(flops: )([\d.e+]+)", lambda found: f"{found.group(1)}{float(found.group(2)) * speed:.6g}", file.read())
-        with open(scaled, "w") as file:
-            file.write(text)
-        self.alone("simulate", ["simulate", RECIPE, "--cluster", scaled, "--workers", str(ranks), "--fidelity", "exact", "--steps",
-                                str(SIMULATED_STEPS[self.session.mode]), "--json", path, *sets(overrides)])
-        with open(path) as file:
-            return json.load(file)
-
-    def speed(self, share):
-        """With which the counted operations of a host's samples take the profile's time."""
-        measured = passes(self.profiles[share]) / CORES
-        speed = 1.0
-        for _ in range(2):
-            speed *= self.exact(1, [*share.network.overrides(share.data), f"batch.global={BATCH // share.ranks}"], speed)["breakdown_seconds"]["compute"] / measured
-        return speed
-
-    def simulated(self, point, data, speeds):
-        """By the profile where layers are whole. Profiles do not say how layers divide: where they are split, Exact, at the speed of the profile."""
-        share = Share(point.network, data, point.ranks)
-        if point.members() == 1:
-            with self.on(point.ranks):
-                return self.simulate(share, point.overrides(), 10)
-        if share not in speeds:
-            speeds[share] = self.speed(share)
-        return self.exact(point.ranks, [*point.network.overrides(data), *point.overrides()], speeds[share])
+    def simulated(self, point, data):
+        with self.on(point.ranks):
+            fidelity = point.fidelity()
+            return self.simulate(Trained(point, data), (), SIMULATED_STEPS[fidelity][self.session.mode], fidelity)
 
 
 def row_of(point):
@@ -293,17 +272,16 @@ def run_network(place, network, data, bandwidth):
     if all(session.rows.has(row_of(point)) for point in points):
         return
     steps, rounds = STEPS[session.mode]
-    shares = [Share(network, data, ranks) for ranks in RANKS[session.mode]]
-    turns = {point: functools.partial(place.train, point, data, steps) for point in points} | {share: functools.partial(place.profiled, share) for share in shares}
-    runs = pairs.take_turns({one: turns[one] for one in sorted(turns, key=lambda one: one.ranks)}, rounds)
-    place.profiles |= {share: sorted(runs[share], key=passes)[rounds // 2] for share in shares}
-    speeds = {}
+    turns = {}
+    for point in points:
+        trained = Trained(point, data)
+        turns |= {point: functools.partial(place.train, point, data, steps), trained: functools.partial(place.profiled, trained)}
+    runs = pairs.take_turns(turns, rounds)
+    place.profiles |= {one: sorted(runs[one], key=passes)[rounds // 2] for one in turns if isinstance(one, Trained)}
     facts = {"network": "emulated", "rate": RATE, "cores_per_host": CORES, "cpu_period_ms": PERIOD_MS, "batch": BATCH, "width": network.width, "extent": network.extent,
              "steps": steps, "untimed_steps": UNTIMED[session.mode], "turns": rounds, "stream_bytes_per_second": round(bandwidth)}
     for point in (point for point in points if not session.rows.has(row_of(point))):
-        simulated = place.simulated(point, data, speeds)
-        by = {"simulated": "by the profile" if point.members() == 1 else "exact", "speed_over_calibrated": speeds.get(Share(network, data, point.ranks))}
-        add_row(place, point, runs[point], runs[points[0]], simulated, bandwidth, facts | by)
+        add_row(place, point, runs[point], runs[points[0]], place.simulated(point, data), bandwidth, facts | {"fidelity": point.fidelity()})
 
 
 def run(session):

@@ -140,14 +140,15 @@ class Twin(Jobs):
             self.profiles[model] = self.take_profile(model, steps or {"smoke": 5, "quick": 30, "full": 100}[self.session.mode], model.name)
         return self.profiles[model]
 
-    def take_profile(self, model, steps, name):
+    def take_profile(self, model, steps, name, workers=1):
         path = os.path.join(self.folder, f"{name}.yaml")
-        self.undisturbed(f"profile of {name}", ["profile", self.recipe, "--threads", "1", "--steps", str(steps), "--out", path, *sets(model.overrides())])
+        self.undisturbed(f"profile of {name}", ["profile", self.recipe, "--threads", "1", "--workers", str(workers), "--steps", str(steps), "--out", path,
+                                                *sets(model.overrides())])
         return path
 
-    def simulate(self, model, overrides, steps):
+    def simulate(self, model, overrides, steps, fidelity="timing"):
         path = os.path.join(self.folder, "simulated.json")
         self.alone("simulate", ["simulate", self.recipe, "--cluster", self.cluster_file, "--workers", str(self.lab.ranks()), "--profile", self.profile(model),
-                                "--steps", str(steps), "--json", path, *sets([*model.overrides(), *overrides])])
+                                "--fidelity", fidelity, "--steps", str(steps), "--json", path, *sets([*model.overrides(), *overrides])])
         with open(path) as file:
             return json.load(file)
