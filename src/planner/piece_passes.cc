@@ -18,7 +18,7 @@ double size_of(const model::Segment& segment) { return std::max(segment.forward_
 }  // namespace
 
 PiecePasses::PiecePasses(model::Model& model, std::int64_t samples, DType type)
-    : staged_(*model.staged()), spec_(model.spec()), samples_(samples) {
+    : staged_(*model.staged()), spec_(model.spec()) {
   for (const model::Piece& piece : staged_.pieces()) {
     const Range all{0, static_cast<std::size_t>(samples)};
     const std::size_t own = piece.own(all, spec_.members, spec_.member).size;

@@ -35,7 +35,6 @@ class PiecePasses {
 
   model::Staged& staged_;
   const model::ModelSpec& spec_;
-  std::int64_t samples_;
   std::vector<double> scale_;  // [segment] of its time: all samples over those of its piece
   std::vector<Buffers> buffers_;
 };

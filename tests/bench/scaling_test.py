@@ -38,6 +38,13 @@ class Networks(unittest.TestCase):
         self.assertEqual((len(first) - 20 * 8 * 8) % 64, 0)
 
 
+class Hosts(unittest.TestCase):
+    def test_free_of_processors_they_keep_their_links_and_their_cores(self):
+        free = scaling.without_processor_costs("hosts:\n  - name: host\n    cores: 0.2\n    quota_period: 0.005\n    network:\n      bandwidth: 1e6\n"
+                                               "      send_time: 1e-06\n      receive_time: 1e-06\n      send_speed: 1e9\n      receive_speed: 1e9\n      latency: 1e-05\n")
+        self.assertEqual(free, "hosts:\n  - name: host\n    cores: 0.2\n    network:\n      bandwidth: 1e6\n      latency: 1e-05\n")
+
+
 class Equations(unittest.TestCase):
     # One convolution of 1 channel, and one linear layer: 2 x 2 images, pooled to 1.
     SMALL = Network("small", (scaling.Convolution(4, pools=True),), (), 2, 1)
