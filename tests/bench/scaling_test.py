@@ -39,10 +39,10 @@ class Networks(unittest.TestCase):
 
 
 class Hosts(unittest.TestCase):
-    def test_free_of_processors_they_keep_their_links_and_their_cores(self):
+    def test_free_of_processors_they_keep_their_links_and_their_share_of_a_core(self):
         free = scaling.without_processor_costs("hosts:\n  - name: host\n    cores: 0.2\n    quota_period: 0.005\n    network:\n      bandwidth: 1e6\n"
                                                "      send_time: 1e-06\n      receive_time: 1e-06\n      send_speed: 1e9\n      receive_speed: 1e9\n      latency: 1e-05\n")
-        self.assertEqual(free, "hosts:\n  - name: host\n    cores: 0.2\n    network:\n      bandwidth: 1e6\n      latency: 1e-05\n")
+        self.assertEqual(free, "hosts:\n  - name: host\n    cores: 0.2\n    quota_period: 5e-05\n    network:\n      bandwidth: 1e6\n      latency: 1e-05\n")
 
 
 class Equations(unittest.TestCase):
