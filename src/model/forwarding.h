@@ -58,6 +58,9 @@ class ForwardingStages : public Staged {
   std::string account() const override { return inner_.account(); }
   void begin_step(const StepInput& input) override { inner_.begin_step(input); }
   void use_weights(std::size_t version) override { inner_.use_weights(version); }
+  void begin_forward(int piece, const MicroBatch& micro, ConstView input, std::size_t until) override {
+    inner_.begin_forward(piece, micro, input, until);
+  }
   void forward(int piece, const MicroBatch& micro, ConstView input, View output) override {
     inner_.forward(piece, micro, input, output);
   }

@@ -22,6 +22,7 @@ class Perceptron::Stages final : public Staged {
     if (!model_.binding_.versions.empty()) model_.binding_.weights = model_.binding_.versions[version];
     model_.load_all();
   }
+  void begin_forward(int piece, const MicroBatch& micro, ConstView input, std::size_t until) override;
   void forward(int piece, const MicroBatch& micro, ConstView input, View output) override;
   void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
                 View input_gradient, bool last, tensor::Milestones& marks) override;
@@ -48,7 +49,11 @@ class Perceptron::Stages final : public Staged {
     bool hidden = false, out = false, loss = false;
   };
   void split(const Division& division);
-  Kept compute(const Content& content, const MicroBatch& micro, ConstView input, StepOutput& output) const;
+  /// The activations behind the first layer.
+  std::vector<double> hidden_of(const MicroBatch& micro) const;
+  /// `activations`: those, where they are known.
+  Kept compute(const Content& content, const MicroBatch& micro, ConstView input, StepOutput& output,
+               std::vector<double> activations = {}) const;
   void begin_gradients();
   /// Reads what the piece's parameters are now.
   void load(int piece);
@@ -168,20 +173,27 @@ void Perceptron::Stages::write(const std::vector<double>& values, View to) const
   });
 }
 
+std::vector<double> Perceptron::Stages::hidden_of(const MicroBatch& micro) const {
+  const Range samples = micro.samples();
+  std::vector<double> activations(samples.size * model_.hidden_);
+  for (std::size_t n = 0; n < samples.size; ++n)
+    model_.hidden_forward(
+        data::numbers(micro.step->inputs.parts[0]).data() + (samples.begin + n) * model_.inputs_,
+        &activations[n * model_.hidden_]);
+  return activations;
+}
+
 Perceptron::Stages::Kept Perceptron::Stages::compute(const Content& content, const MicroBatch& micro,
-                                                     ConstView input, StepOutput& output) const {
+                                                     ConstView input, StepOutput& output,
+                                                     std::vector<double> activations) const {
   const Range samples = micro.samples();
   const StepInput& step = *micro.step;
   const std::size_t hidden = model_.hidden_, classes = model_.classes_;
   Kept kept;
-  if (content.hidden) {
-    kept.activations.resize(samples.size * hidden);
-    for (std::size_t n = 0; n < samples.size; ++n)
-      model_.hidden_forward(data::numbers(step.inputs.parts[0]).data() + (samples.begin + n) * model_.inputs_,
-                            &kept.activations[n * hidden]);
-  } else if (content.out) {
+  if (content.hidden)
+    kept.activations = activations.empty() ? hidden_of(micro) : std::move(activations);
+  else if (content.out)
     kept.activations = read(input, samples.size * hidden);
-  }
   if (content.out) {
     kept.logits.resize(samples.size * classes);
     for (std::size_t n = 0; n < samples.size; ++n)
@@ -196,12 +208,21 @@ Perceptron::Stages::Kept Perceptron::Stages::compute(const Content& content, con
   return kept;
 }
 
+/// The first layer, where the second one is in the piece too.
+void Perceptron::Stages::begin_forward(int index, const MicroBatch& micro, ConstView, std::size_t until) {
+  const Content content = contents_[static_cast<std::size_t>(index)];
+  const std::size_t first = pieces_[static_cast<std::size_t>(index)].segments.begin;
+  if (!content.hidden || until == first || micro.samples().size == 0) return;
+  model_.load(static_cast<int>(first));
+  kept_[{index, micro.index}].activations = hidden_of(micro);
+}
+
 void Perceptron::Stages::forward(int index, const MicroBatch& micro, ConstView input, View output) {
   const Range samples = micro.samples();
   if (samples.size == 0) return;
   const Content content = contents_[static_cast<std::size_t>(index)];
   load(index);
-  Kept kept = compute(content, micro, input, output_);
+  Kept kept = compute(content, micro, input, output_, std::move(kept_[{index, micro.index}].activations));
   if (content.hidden) model_.seen_ += static_cast<double>(samples.size);
   if (!content.loss) write(content.out ? kept.logits : kept.activations, output);
   if (activations_ == plan::Activations::Recomputed) kept = {.input = input, .left_out = true};

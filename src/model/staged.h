@@ -108,6 +108,11 @@ class Staged {
   /// weights where there is one version. What a micro-batch's forward pass used stays as it is, and is used
   /// by its backward passes. Where updates are those of flushes this is never called.
   virtual void use_weights(std::size_t version) = 0;
+  /// A part of what forward() does, which goes on from there: the pass through the piece's segments before
+  /// `until`, whose weights alone it reads, so that those of the others may still change. May come several
+  /// times with growing `until`, and the same arguments as forward(). One that does nothing is right too.
+  virtual void begin_forward(int /*piece*/, const MicroBatch& /*micro*/, ConstView /*input*/,
+                             std::size_t /*until*/) {}
   /// In training mode. `input`: samples x inputs elements of the compute type, which stay as they are until
   /// the gradients of weights of this piece and micro-batch are made; empty for the first piece. `output`:
   /// written; empty for the last, which takes the labels and counts. Micro-batches without samples do

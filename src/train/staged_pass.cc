@@ -287,6 +287,12 @@ task::Task<void> StagedPass::open(Step* step, int index) {
   step->done.idle += runtime_.executor().now() - begin;
 }
 
+tensor::Cost StagedPass::cost_of(const model::Piece& piece, std::size_t samples, Range segments) const {
+  return model::forward_cost(setup_.model->spec(), static_cast<double>(own_samples(piece, samples)),
+                             static_cast<int>(segments.begin), static_cast<int>(segments.end()));
+}
+
+/// Segment by segment, while an exchange is under way that makes weights.
 task::Task<void> StagedPass::forward(Step* step, Action action) {
   const model::MicroBatch micro = micro_batch(*step, action.micro);
   const std::size_t samples = micro.samples().size, copy = copy_for(action);
@@ -295,23 +301,30 @@ task::Task<void> StagedPass::forward(Step* step, Action action) {
     const model::Piece& here = piece(index);
     const Place place{index, action.micro};
     const Crossing crossing = onward(pieces(), index, samples);
+    const Payload input = here.inputs > 0 && samples > 0 ? step->inputs.at(place) : Payload();
+    const ConstView from = input.view();
+    std::size_t begun = here.segments.begin;
     for (std::size_t s = here.segments.begin; step->before && s < here.segments.end(); ++s) {
       auto arriving = step->before->weights(static_cast<int>(s));
       co_await arriving;
+      if (s + 1 == here.segments.end()) break;
+      tensor::Kernel kernel{kForward, cost_of(here, samples, {s, 1}),
+                            [this, copy, index, micro, from, until = s + 1](tensor::Milestones&) {
+                              use(copy);
+                              staged_.begin_forward(index, micro, from, until);
+                            }};
+      auto beginning = pass(step, kForward, std::move(kernel));
+      co_await beginning;
+      begun = s + 1;
     }
-    const Payload input = here.inputs > 0 && samples > 0 ? step->inputs.at(place) : Payload();
     Payload output = crossings_.room(crossing);
     co_await open(step, index);
-    const ConstView from = input.view();
     const View to = output.view();
-    tensor::Kernel kernel{
-        kForward,
-        model::forward_cost(setup_.model->spec(), static_cast<double>(own_samples(here, samples)),
-                            static_cast<int>(here.segments.begin), static_cast<int>(here.segments.end())),
-        [this, copy, index, micro, from, to](tensor::Milestones&) {
-          use(copy);
-          staged_.forward(index, micro, from, to);
-        }};
+    tensor::Kernel kernel{kForward, cost_of(here, samples, {begun, here.segments.end() - begun}),
+                          [this, copy, index, micro, from, to](tensor::Milestones&) {
+                            use(copy);
+                            staged_.forward(index, micro, from, to);
+                          }};
     auto passing = pass(step, kForward, std::move(kernel));
     co_await passing;
     if (!output) continue;
@@ -540,9 +553,7 @@ task::Task<model::StepOutput> StagedPass::pass_forward(const data::Dataset* data
       Payload next = crossings_.room(crossing);
       const ConstView from = here.inputs > 0 ? values.view() : View();
       const View to = next.view();
-      auto cost =
-          model::forward_cost(setup_.model->spec(), static_cast<double>(own_samples(here, samples)),
-                              static_cast<int>(here.segments.begin), static_cast<int>(here.segments.end()));
+      auto cost = cost_of(here, samples, here.segments);
       auto passing = on_compute(
           &runtime_, "evaluate",
           [&, index, from, to] {

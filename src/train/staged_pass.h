@@ -52,7 +52,7 @@ class StagedPass {
     std::function<task::Task<void>(int segment)> weights;  // suspends until the segment's are there
     std::function<task::Task<void>()> end;  // suspends until all is over, and begins this step's exchange
   };
-  /// The whole step; `flight` gets the kernels that complete gradients. Pieces wait for their own weights,
+  /// The whole step; `flight` gets the kernels that complete gradients. Segments wait for their own weights,
   /// the first gradient for the end of the step before. Nothing of it is in flight when this ends, also with
   /// an error; of the exchange, with `clock`, only where the program updates while it runs: then this begins
   /// and ends one for each update, as many as updates() more of them make a step of the clock.
@@ -92,6 +92,8 @@ class StagedPass {
   /// Gathers what the next segment's pass reads, and what those after it will.
   task::Task<void> open(Step* step, int index);
   task::Task<void> room(Step* step, std::size_t segment);
+  /// Of forward passes of a replica's samples through these segments of a piece.
+  tensor::Cost cost_of(const model::Piece& piece, std::size_t samples, Range segments) const;
   task::Task<void> forward(Step* step, program::Action action);
   task::Task<void> backward(Step* step, program::Action action, bool last);
   void send(Step* step, program::Action action);

@@ -281,6 +281,27 @@ class Pipeline {
     if (list.empty()) throw std::logic_error("a stage that its rank has not");
     return list;
   }
+  /// Of a step's first micro-batch as training has it: segment by segment, when the weights of those behind
+  /// are not there yet.
+  static void forward(const Rank& rank, std::size_t p, const MicroBatch& micro, ConstView input,
+                      View output) {
+    const Range segments = rank.staged->pieces()[p].segments;
+    const ModelSpec& spec = (*rank.bound)->spec();
+    const Binding& binding = rank.bound->binding();
+    for (std::size_t until = segments.begin + 1; micro.index == 0 && until < segments.end(); ++until) {
+      std::vector<std::pair<View, Bytes>> spoilt;
+      for (std::size_t slot = 0; slot < binding.parameters.size(); ++slot) {
+        const auto segment = static_cast<std::size_t>(spec.segment_of(binding.parameters[slot]));
+        if (segment < until || segment >= segments.end()) continue;
+        const View weights = binding.weights->bytes(binding.weight(slot));
+        spoilt.emplace_back(weights, Bytes(weights.data(), weights.data() + weights.size()));
+        std::fill_n(weights.data(), weights.size(), std::byte{0x7f});
+      }
+      rank.staged->begin_forward(static_cast<int>(p), micro, input, until);
+      for (const auto& [weights, values] : spoilt) std::copy(values.begin(), values.end(), weights.data());
+    }
+    rank.staged->forward(static_cast<int>(p), micro, input, output);
+  }
   bool makes_more(std::size_t r, std::size_t index) const {
     const auto& actions = program_.ranks[r];
     return std::any_of(
@@ -309,7 +330,7 @@ class Pipeline {
         for (std::size_t m = 0; m < members.size(); ++m) {
           const Piece& piece = members[m].staged->pieces()[p];
           travels.push_back(buffer(piece, piece.outputs, members, m, samples));
-          members[m].staged->forward(static_cast<int>(p), micro, as_const(taken[m]), as_view(travels[m]));
+          forward(members[m], p, micro, as_const(taken[m]), as_view(travels[m]));
         }
         travels = onward(members, p, samples, travels);
       }

@@ -178,5 +178,34 @@ TEST(ProfileModel, APieceWaitsForItsOwnWeightsAlone) {
   EXPECT_GT(time_of_a_step(plan::Overlap::Backward) - time_of_a_step(plan::Overlap::Forward), 3e-3);
 }
 
+/// Both of rank 0's segments are one piece. What travels long is the second one's weights, beside the forward
+/// pass of the first, 10 ms of each of two micro-batches, or the first one's, beside nothing.
+TEST(ProfileModel, ASegmentOfAPieceWaitsForItsOwnWeightsAlone) {
+  auto cluster = separate_hosts(4);
+  cluster.hosts[0].network.bandwidth = 1e5;
+  const auto time_of_a_step = [&](int first, int second) {
+    plan::ModelProfile profile = two_segments();
+    profile.segments.clear();
+    for (const auto& [name, forward, weights] :
+         {std::tuple("a", 2e-2, first), {"b", 1e-4, second}, {"c", 1e-4, 10}, {"d", 1e-4, 10}})
+      profile.segments.push_back(
+          {name, forward, 1e-4, 0, 0, {{std::string(name) + ".weight", {weights}}}, 1});
+    auto fleet = make_fleet(profile, 4);
+    fleet->plan.batch = {.global = 16, .micro_batches = 2};
+    fleet->plan.mesh.pipeline = 2;
+    fleet->plan.pipeline.cut = {"c"};
+    fleet->plan.exchange.overlap = plan::Overlap::Forward;
+    fleet->plan.exchange.order = plan::BucketOrder::Priority;
+    fleet->plan.exchange.bucket_bytes = fleet->plan.exchange.slice_bytes = 1024;
+    fleet->plan.exchange.in_flight = 1;
+    sim::World world(cluster, 4, {.fidelity = sim::Fidelity::Timing});
+    const sim::Report report =
+        world.run([&](comm::Runtime& doors) { return Fleet::train_rank(fleet.get(), &doors); });
+    if (report.failure) std::rethrow_exception(report.failure);
+    return to_seconds(fleet->recorder.steps.at(2).step_time);
+  };
+  EXPECT_GT(time_of_a_step(2000, 10) - time_of_a_step(10, 2000), 9e-3);
+}
+
 }  // namespace
 }  // namespace taxon::test

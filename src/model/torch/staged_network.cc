@@ -335,6 +335,25 @@ Loss StagedNetwork::loss(const at::Tensor& given, const data::Values& labels, Ra
   return by_classes_ ? net_.loss_of_summaries(given, own) : net_.loss(given, own);
 }
 
+StagedNetwork::Graph& StagedNetwork::graph_of(int index, const MicroBatch& micro, ConstView input) {
+  const auto [entry, begins] = graphs_.try_emplace(std::pair(index, micro.index));
+  Graph& graph = entry->second;
+  TAXON_CHECK(!graph.passed, "micro-batch ", micro.index, " comes a second time");
+  if (!begins) return graph;
+  graph.input = input;
+  if (activations_ == plan::Activations::Recomputed) graph.drawn = RandomStream::of_framework();
+  return graph;
+}
+
+void StagedNetwork::begin_forward(int index, const MicroBatch& micro, ConstView input, std::size_t until) {
+  if (own(index, micro.samples()).size == 0) return;
+  net_.call("forward", [&] {
+    at::AutoGradMode enable(activations_ == plan::Activations::Kept);
+    net_.network->set_mode(Mode::Train);
+    advance(static_cast<std::size_t>(index), micro, graph_of(index, micro, input), until);
+  });
+}
+
 void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input, View output) {
   const Range samples = own(index, micro.samples());
   if (samples.size == 0) return;
@@ -343,11 +362,7 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
     at::AutoGradMode enable(kept);
     net_.network->set_mode(Mode::Train);
     const auto at = static_cast<std::size_t>(index);
-    const auto [entry, begun] = graphs_.try_emplace(std::pair(index, micro.index));
-    TAXON_CHECK(begun, "micro-batch ", micro.index, " comes a second time");
-    Graph& graph = entry->second;
-    graph.input = input;
-    if (!kept) graph.drawn = RandomStream::of_framework();
+    Graph& graph = graph_of(index, micro, input);
     Loss loss;
     const at::Tensor activations = run(at, micro, graph, loss);
     if (is_last(pieces_[at]))
@@ -355,29 +370,38 @@ void StagedNetwork::forward(int index, const MicroBatch& micro, ConstView input,
     else
       write(activations.detach(), ends_[at].output, output, samples.size);
     if (!kept) let_go(at, graph);
+    graph.passed = true;
   });
+}
+
+void StagedNetwork::advance(std::size_t at, const MicroBatch& micro, Graph& graph, std::size_t until) {
+  const Piece& piece = pieces_[at];
+  const Range samples = own(static_cast<int>(at), micro.samples());
+  if (graph.links.empty()) {
+    graph.reached = input_of(at, micro.step->inputs, graph.input, samples);
+    // The batch's own, which a module may write over, and which are read again.
+    if (activations_ == plan::Activations::Recomputed && piece.inputs == 0)
+      graph.reached = graph.reached.clone();
+  }
+  for (std::size_t s = piece.segments.begin + graph.links.size(); s < until; ++s) {
+    Link link{.inputs = graph.reached.detach()};
+    if (parts_[s].stage > 0 || parts_[s].step > 0) link.inputs.requires_grad_(true);
+    if (const Link* took = link_that_took(s, micro.index))
+      link.entering = took->inputs.detach().requires_grad_(true);
+    graph.reached = run(parts_[s], link.inputs, link.entering, micro.step->labels, samples);
+    link.outputs = graph.reached;
+    graph.links.push_back(std::move(link));
+  }
 }
 
 at::Tensor StagedNetwork::run(std::size_t at, const MicroBatch& micro, Graph& graph, Loss& loss) {
   const Piece& piece = pieces_[at];
-  const Range samples = own(static_cast<int>(at), micro.samples());
-  at::Tensor activations = input_of(at, micro.step->inputs, graph.input, samples);
-  // The batch's own, which a module may write over, and which are read again.
-  if (activations_ == plan::Activations::Recomputed && piece.inputs == 0) activations = activations.clone();
-  graph.links.clear();
-  for (std::size_t s = piece.segments.begin; s < piece.segments.end(); ++s) {
-    Link link{.inputs = activations.detach()};
-    if (parts_[s].stage > 0 || parts_[s].step > 0) link.inputs.requires_grad_(true);
-    if (const Link* took = link_that_took(s, micro.index))
-      link.entering = took->inputs.detach().requires_grad_(true);
-    activations = run(parts_[s], link.inputs, link.entering, micro.step->labels, samples);
-    link.outputs = activations;
-    graph.links.push_back(std::move(link));
-  }
+  advance(at, micro, graph, piece.segments.end());
+  at::Tensor activations = std::exchange(graph.reached, {});
   if (!is_last(piece)) return activations;
   at::AutoGradMode enable(true);  // labels are smoothed where there are gradients
   graph.seen = activations.detach().requires_grad_(true);
-  loss = this->loss(graph.seen, micro.step->labels, samples);
+  loss = this->loss(graph.seen, micro.step->labels, own(static_cast<int>(at), micro.samples()));
   graph.loss = loss.sum / micro.step->global_labels();
   return activations;
 }
@@ -403,6 +427,7 @@ void StagedNetwork::compute_again(int stage, const MicroBatch& micro) {
     const auto graph = graphs_.find({static_cast<int>(p), micro.index});
     if (pieces_[p].stage != stage || graph == graphs_.end()) continue;
     graph->second.drawn->give_to_framework();
+    graph->second.links.clear();
     run(p, micro, graph->second, counted_before);
     graph->second.drawn.reset();
   }

@@ -25,6 +25,7 @@ class StagedNetwork final : public Staged {
   std::string account() const override { return account_; }
   void begin_step(const StepInput& input) override;
   void use_weights(std::size_t version) override { net_.tensors->use(version); }
+  void begin_forward(int piece, const MicroBatch& micro, ConstView input, std::size_t until) override;
   void forward(int piece, const MicroBatch& micro, ConstView input, View output) override;
   void backward(int piece, const MicroBatch& micro, Gradients which, ConstView output_gradient,
                 View input_gradient, bool last, tensor::Milestones& marks) override;
@@ -44,11 +45,13 @@ class StagedNetwork final : public Staged {
   };
   /// Of one micro-batch's pass through a piece.
   struct Graph {
-    std::vector<Link> links;  // of its segments
+    std::vector<Link> links;  // of its segments, as far as it has come
+    at::Tensor reached;       // what left the last of these, until the piece is passed
     at::Tensor seen, loss;    // of the last piece: the logits as a leaf, and what follows from them
-    // Where activations are computed again, until they are:
     ConstView input;
-    std::optional<RandomStream> drawn;  // what the forward pass began to draw from
+    bool passed = false;
+    /// What the forward pass began to draw from, where activations are computed again, until they are.
+    std::optional<RandomStream> drawn;
   };
   /// A segment of the network, on this member.
   struct Step {
@@ -98,7 +101,11 @@ class StagedNetwork final : public Staged {
   at::Tensor run(const Part& part, at::Tensor inputs, const at::Tensor& entering, const data::Values& labels,
                  Range samples);
   Loss loss(const at::Tensor& given, const data::Values& labels, Range samples) const;
-  /// Through a piece, whose graph it fills in. Of the last one the loss.
+  /// The graph of a micro-batch's pass through a piece, which begins with the first call for it.
+  Graph& graph_of(int piece, const MicroBatch& micro, ConstView input);
+  /// Through the piece's segments before `until`, as far as the graph has not come, which it fills in.
+  void advance(std::size_t piece, const MicroBatch& micro, Graph& graph, std::size_t until);
+  /// Through the rest of a piece. Of the last one the loss.
   at::Tensor run(std::size_t piece, const MicroBatch& micro, Graph& graph, Loss& loss);
   /// Leaves of a forward pass what it can't be computed again without.
   void let_go(std::size_t piece, Graph& graph) const;
