@@ -93,6 +93,11 @@ class Slices:
                 self.stop(name)
                 self.changed.notify_all()
 
+    def await_entry(self, name):
+        """Until it has entered or left, or all is over."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.over or name not in self.awaited)
+
     def leave(self, name):
         with self.changed:
             self.awaited.discard(name)
@@ -125,13 +130,14 @@ class Slices:
 
 
 def together(runs, seconds):
-    """Calls all of `runs` (name -> function of a `member` that returns a figure) at once; returns name -> figure, and of those who said what their steps took
-    name -> seconds a step (paces).
+    """Calls all of `runs` (name -> function of a `member` that returns a figure), which are then under way at once; returns name -> figure, and of those who said
+    what their steps took name -> seconds a step (paces).
 
-    A run enters where its measured steps begin; until all have entered or failed, those who have are stopped. When one fails the others go on freely to
-    their ends, and its error is raised; when the caller is interrupted, their processes get SIGTERM.
+    They begin one after the other, each once the one before has entered, which a run does where its measured steps begin; until all have entered, those who have
+    are stopped. When one fails the others that have begun go on freely to their ends, and its error is raised; when the caller is interrupted, their processes get
+    SIGTERM.
     """
-    slices, figures, errors = Slices(runs, seconds), {}, []
+    slices, figures, errors, threads = Slices(runs, seconds), {}, [], []
 
     def run(name):
         try:
@@ -142,10 +148,16 @@ def together(runs, seconds):
         finally:
             slices.leave(name)
 
-    threads = [threading.Thread(target=run, args=(name,)) for name in runs] + [threading.Thread(target=slices.hand_out)]
-    for thread in threads:
-        thread.start()
+    def begin(function, *args):
+        threads.append(threading.Thread(target=function, args=args))
+        threads[-1].start()
+
     try:
+        begin(slices.hand_out)
+        for name in runs:
+            if not errors:
+                begin(run, name)
+                slices.await_entry(name)
         for thread in threads:
             thread.join()
     except BaseException:

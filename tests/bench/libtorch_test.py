@@ -9,7 +9,7 @@ import unittest.mock
 
 import context  # noqa: F401
 import libtorch
-from harness.training import LESSONS, Training, Weights
+from harness.training import LESSONS, Training, Weights, Work
 
 MKL, OPENBLAS = "libtorch_cpu.so Intel(R) oneAPI Math Kernel Library Version 2024.2", "openblas-openmp/libblas.so.3 OpenBLAS 0.3.21"
 MODEL, THREADS = "gpt", 2
@@ -36,7 +36,7 @@ class Session(types.SimpleNamespace):
 
 def rows_of(blas, seconds, mode="quick", noise=lambda: 1, peers_only=False):
     """What comes of runs of which each takes so long. `seconds`: (side, how it learnt its threads) -> of a step, by which `noise` multiplies them."""
-    def take_round(session, library, release, weights, work, threads, counts):
+    def take_round(session, library, release, weights, work, threads, counts, number):
         wanted = {*([] if peers_only else [("Taxon", "recipe")]), *((peer, count) for peer in libtorch.LEAST for count in counts)}
         return {(side, FORMAT, count): training(seconds[side, count] * noise()) for side, count in seconds if (side, count) in wanted}
 
@@ -72,6 +72,24 @@ class HowThreadsAreLearnt(unittest.TestCase):
         rows = rows_of(OPENBLAS, SECONDS)
         self.assertAlmostEqual(rows[libtorch.CPP].ratio, 1.1)
         self.assertEqual(rows[libtorch.CPP].settings["threads_by"], "OMP_NUM_THREADS")
+
+
+class Order(unittest.TestCase):
+    def test_each_round_begins_the_sides_in_an_order_of_its_own(self):
+        orders = []
+
+        def together(runs, seconds):
+            orders.append(list(runs))
+            return {name: training(1) for name in runs}, dict.fromkeys(runs, 1)
+
+        session = Session(peers_only=False, plant="")
+        with unittest.mock.patch.object(libtorch.slices, "together", together):
+            for number in range(300):
+                taken = libtorch.take_round(session, None, "", "", Work(1, 0, 1, 0, MODEL), THREADS, list(libtorch.COUNTS), number)
+        self.assertEqual(set(taken), set(orders[0]))
+        for name in taken:
+            first = sum(order[0] == name for order in orders)
+            self.assertLess(abs(first - len(orders) / len(taken)), 30)  # four standard deviations
 
 
 class PeersOnly(unittest.TestCase):

@@ -1,4 +1,5 @@
 """Sides that are under way at once: one runs at a time, and none is left stopped."""
+import functools
 import math
 import signal
 import sys
@@ -94,6 +95,30 @@ class Slices(unittest.TestCase):
         found, paces = slices.together({name: self.side(f"import time; time.sleep(0.2); print({i})") for i, name in enumerate("abc")}, SLICE)
         self.assertEqual(paces, {})  # nobody said what steps took
         self.assertEqual({name: int(text) for name, text in found.items()}, {"a": 0, "b": 1, "c": 2})
+
+    def test_each_begins_once_the_one_before_has_entered(self):
+        events = []
+
+        def begins(name, member):
+            events.append(("begins", name))
+            time.sleep(3 * SLICE)
+            events.append(("enters", name))
+            member.enter([])
+
+        order = list("dbca")
+        slices.together({name: functools.partial(begins, name) for name in order}, SLICE)
+        self.assertEqual(events, [(what, name) for name in order for what in ("begins", "enters")])
+
+    def test_none_begins_after_one_that_failed(self):
+        begun = []
+
+        def fails(member):
+            begun.append("fails")
+            raise ValueError
+
+        with self.assertRaises(ValueError):
+            slices.together({"fails": fails, "other": lambda member: begun.append("other")}, SLICE)
+        self.assertEqual(begun, ["fails"])
 
     def test_time_in_which_a_side_was_stopped_is_no_part_of_its_steps(self):
         # Steps over at 10, 20 and 30; stopped within the first, over the border of both others, and before all of them.
