@@ -11,7 +11,7 @@ RESULTS = os.path.join(ROOT, "bench", "results")
 # How a row's code compares with the tree's.
 CURRENT, OLDER, UNKNOWN = "current", "older", "unknown"
 # What keeps rows and makes tables of them measures nothing.
-UNMEASURED = [f":(exclude)bench/harness/{name}.py" for name in ("ledger", "rows", "tables")]
+UNMEASURED = [f":(exclude)bench/harness/{name}.py" for name in ("imports", "ledger", "rows", "tables")]
 
 
 class NotKept(Exception):

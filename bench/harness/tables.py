@@ -4,7 +4,7 @@ A row whose code has changed since it was measured is marked with a dagger, one 
 import dataclasses
 import importlib
 
-from harness import ledger, rows
+from harness import imports, ledger, rows
 from harness.rows import CLAIM, format_bytes, format_number, percent
 
 MARKS = {ledger.CURRENT: "", ledger.OLDER: " †", ledger.UNKNOWN: " ‡"}
@@ -337,6 +337,7 @@ def begin_of(table):
 
 
 END = "<!-- end of figures -->"
+HARNESS = "bench/harness"
 
 
 def placed(text, table):
@@ -353,5 +354,9 @@ def replaced(text, table, markdown):
 
 
 def paths_of(benchmarks):
-    """Benchmark -> what it measures, as its module says."""
-    return {name: importlib.import_module(module).PATHS for name, (module, _) in benchmarks.items()}
+    """Benchmark -> what it measures, as its module says; of the harness what that module imports."""
+    return {name: with_harness(importlib.import_module(module).PATHS, imports.files_of(module)) for name, (module, _) in benchmarks.items()}
+
+
+def with_harness(paths, imported):
+    return [one for path in paths for one in ([file for file in imported if file.startswith(path + "/")] if path == HARNESS else [path])]
