@@ -5,7 +5,7 @@ import os
 import subprocess
 
 from harness.build import ROOT
-from harness.rows import Row, is_known, judge, write_json
+from harness.rows import Row, is_claim, is_known, judge, write_json
 
 RESULTS = os.path.join(ROOT, "bench", "results")
 # How a row's code compares with the tree's.
@@ -61,7 +61,7 @@ def keep(bench, new, partial, claims=None, folder=RESULTS):
     rows = merged(read(bench, folder), new, partial)
     judged = judge(claims, rows)
     for one in judged:
-        one.settings["run"] = oldest_run(rows)
+        one.settings["run"] = oldest_run([row for row in rows if not is_claim(row)])
     os.makedirs(folder, exist_ok=True)
     write_json(path_of(bench, folder), merged(rows, judged, True))
 

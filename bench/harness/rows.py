@@ -53,6 +53,10 @@ class Row:
 CLAIM = "goal: "
 
 
+def is_claim(row):
+    return row.case.startswith(CLAIM)
+
+
 def claim(bench, what, values, measure, at_least=None, at_most=None, unit=None):
     """The row of a goal that several rows meet together: `measure` of their figures. None without figures: nobody was asked."""
     figures = [value for value in values if value is not None]
@@ -63,7 +67,7 @@ def claim(bench, what, values, measure, at_least=None, at_most=None, unit=None):
 
 def judge(claims, rows):
     """The rows of goals that several of `rows` meet together, as a benchmark's claims() says; none without one."""
-    return [row for row in (claims([row for row in rows if not row.case.startswith(CLAIM)]) if claims else ()) if row]
+    return [row for row in (claims([row for row in rows if not is_claim(row)]) if claims else ()) if row]
 
 
 class RowStore:
@@ -86,7 +90,7 @@ class RowStore:
         if lines and lines[0] == kind and is_known(kind.get("commit")):
             # What was wrong is measured again, and what several rows come to is judged anew.
             found = [Row(**line) for line in lines[1:]]
-            self.rows = list({row.key(): row for row in found if row.verified is not False and not row.case.startswith(CLAIM)}.values())
+            self.rows = list({row.key(): row for row in found if row.verified is not False and not is_claim(row)}.values())
             print(f"resuming: {len(self.rows)} rows are finished ({state_path})", file=sys.stderr)
         with open(state_path, "w") as out:
             for line in [kind, *map(dataclasses.asdict, self.rows)]:
@@ -105,7 +109,7 @@ class RowStore:
         return [row for row in self.rows if self.is_result(row)]
 
     def is_result(self, row):
-        return row.case.startswith(CLAIM) or self.wants(row.case)
+        return is_claim(row) or self.wants(row.case)
 
     def find(self, row):
         return next((known for known in self.rows if known.key() == row.key()), None)

@@ -5,7 +5,7 @@ import dataclasses
 import importlib
 
 from harness import imports, ledger, rows
-from harness.rows import CLAIM, format_bytes, format_number, percent
+from harness.rows import CLAIM, format_bytes, format_number, is_claim, percent
 
 MARKS = {ledger.CURRENT: "", ledger.OLDER: " †", ledger.UNKNOWN: " ‡"}
 MEANINGS = {ledger.OLDER: "† the code that it measures has changed since", ledger.UNKNOWN: "‡ how old it is can't be told here: its commit is not in this history"}
@@ -35,7 +35,7 @@ class Table:
     file: str
     bench: str
     lines: object
-    picks: object = lambda row: not row.case.startswith(CLAIM)
+    picks: object = lambda row: not is_claim(row)
 
 
 def cells(*values):
@@ -199,10 +199,6 @@ def coarse(found, mark):
 DOCS, RESULTS, CODECS, SIMULATION, PARALLELISM = ("docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md",
                                                      "docs/parallelism.md")
 LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "images", "language", "hybrid", "parallelism", "servers", "slow-links", "time-to-accuracy")
-
-
-def is_claim(row):
-    return row.case.startswith(CLAIM)
 
 
 BEST = "the better of each"

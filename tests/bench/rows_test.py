@@ -144,6 +144,22 @@ class Ledger(unittest.TestCase):
             self.assertEqual(ledger.oldest_run(kept)["commit"], older)
         self.assertEqual(ledger.oldest_run(self.rows(KIND | {"commit": "unknown"}, a=1) + self.rows(KIND | {"commit": newer}, b=1))["commit"], "unknown")
 
+    def test_goals_are_no_older_than_the_rows_that_are_kept(self):
+        older, newer = (ledger.git("rev-parse", revision).stdout.strip() for revision in ("HEAD~1", "HEAD"))
+        if not older or older == "HEAD~1":
+            self.skipTest("no history")
+
+        def claims(rows):
+            return [claim("step", "least", [one.ours for one in rows], min, at_least=2)]
+
+        for name in "ab":
+            ledger.keep("step", self.rows(KIND | {"commit": older}, a=1, b=3), False, claims, self.folder)
+            ledger.keep("step", self.rows(KIND | {"commit": newer}, **{name: 2}), True, claims, self.folder)
+            self.assertEqual([one.settings["run"]["commit"] for one in ledger.read("step", self.folder) if one.goal], [older])
+            other = {"a": "b", "b": "a"}[name]
+            ledger.keep("step", self.rows(KIND | {"commit": newer}, **{other: 2}), True, claims, self.folder)
+            self.assertEqual([one.settings["run"]["commit"] for one in ledger.read("step", self.folder) if one.goal], [newer])
+
     def test_rows_without_a_whole_known_verified_run_are_refused(self):
         wrong = self.rows(a=1)
         wrong[0].verified = False
