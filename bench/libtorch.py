@@ -63,7 +63,7 @@ def counts_for(facts, threads):
 def take_round(session, library, release, weights, work, threads, counts, number):
     """(side, memory format, how it learnt its threads) -> its training: one process of each under way at once, of which one computes at a time. Every round begins
     them anew, in an order of its own: what a process happens to get for as long as it lives, such as where its memory lies, is drawn as often for one side as for
-    another. Of equal processes that which begins first can be the faster by 2 %."""
+    another, and of equal processes that which begins first can be the fastest."""
     formats, loops = work.lesson().formats, {CPP: {}, PYTHON: {"program": TORCH_LOOP, "environment": environment_of(release)}}
     with contextlib.ExitStack() as stack:
 

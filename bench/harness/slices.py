@@ -68,7 +68,7 @@ class Slices:
         self.stops = {name: [] for name in members}  # [from, until], in seconds since the epoch
         self.steps = {}  # name -> Steps
         self.began = math.inf
-        self.over = False
+        self.over, self.last = False, None  # and the signal that ended it
         self.changed = threading.Condition()
 
     def stop(self, name):
@@ -87,10 +87,13 @@ class Slices:
 
     def enter(self, name, processes):
         with self.changed:
-            if name in self.awaited and not self.over:
+            if name in self.awaited:
                 self.awaited.remove(name)
                 self.running[name] = list(processes)
-                self.stop(name)
+                if self.over:
+                    self.send(name, self.last)
+                else:
+                    self.stop(name)
                 self.changed.notify_all()
 
     def await_entry(self, name):
@@ -107,9 +110,9 @@ class Slices:
             self.changed.notify_all()
 
     def end(self, number=signal.SIGCONT):
-        """Everybody runs freely, or gets that signal."""
+        """Everybody runs freely, or gets that signal; who enters later, too."""
         with self.changed:
-            self.over = True
+            self.over, self.last = True, number
             for name in self.running:
                 self.send(name, number)
                 self.go_on(name)

@@ -199,8 +199,6 @@ def coarse(found, mark):
 DOCS, RESULTS, CODECS, SIMULATION, PARALLELISM = ("docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md",
                                                      "docs/parallelism.md")
 LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "images", "language", "hybrid", "parallelism", "servers", "slow-links", "time-to-accuracy")
-
-
 BEST = "the better of each"
 
 
@@ -333,7 +331,6 @@ def begin_of(table):
 
 
 END = "<!-- end of figures -->"
-HARNESS = "bench/harness"
 
 
 def placed(text, table):
@@ -350,9 +347,13 @@ def replaced(text, table, markdown):
 
 
 def paths_of(benchmarks):
-    """Benchmark -> what it measures, as its module says; of the harness what that module imports."""
+    """Benchmark -> what it measures, as its module says."""
     return {name: with_harness(importlib.import_module(module).PATHS, imports.files_of(module)) for name, (module, _) in benchmarks.items()}
 
 
+HARNESS = "bench/harness"
+
+
 def with_harness(paths, imported):
+    """With the files that a benchmark imports of the harness in place of all of it."""
     return [one for path in paths for one in ([file for file in imported if file.startswith(path + "/")] if path == HARNESS else [path])]

@@ -135,19 +135,21 @@ class Ledger(unittest.TestCase):
         ledger.keep("step", self.rows(a=2), True, claims, self.folder)
         self.assertEqual(judged(), [(2, True)])
 
-    def test_what_is_said_of_rows_of_several_runs_is_of_the_oldest_code(self):
+    def two_commits(self):
         older, newer = (ledger.git("rev-parse", revision).stdout.strip() for revision in ("HEAD~1", "HEAD"))
         if not older or older == "HEAD~1":
             self.skipTest("no history")
+        return older, newer
+
+    def test_what_is_said_of_rows_of_several_runs_is_of_the_oldest_code(self):
+        older, newer = self.two_commits()
         for commits in ((older, newer), (newer, older)):
             kept = [one for name, commit in zip("ab", commits) for one in self.rows(KIND | {"commit": commit}, **{name: 1})]
             self.assertEqual(ledger.oldest_run(kept)["commit"], older)
         self.assertEqual(ledger.oldest_run(self.rows(KIND | {"commit": "unknown"}, a=1) + self.rows(KIND | {"commit": newer}, b=1))["commit"], "unknown")
 
     def test_goals_are_no_older_than_the_rows_that_are_kept(self):
-        older, newer = (ledger.git("rev-parse", revision).stdout.strip() for revision in ("HEAD~1", "HEAD"))
-        if not older or older == "HEAD~1":
-            self.skipTest("no history")
+        older, newer = self.two_commits()
 
         def claims(rows):
             return [claim("step", "least", [one.ours for one in rows], min, at_least=2)]

@@ -77,6 +77,13 @@ class Slices(unittest.TestCase):
         watched.wait(1)
         self.assertEqual(watched.sent[1], ("a", signal.SIGCONT))
 
+    def test_who_enters_after_an_interruption_is_ended_as_well(self):
+        watched = Watched("ab")
+        watched.enter("a", [])
+        watched.end(signal.SIGTERM)
+        watched.enter("b", [])
+        self.assertEqual(watched.sent, [("a", signal.SIGSTOP), ("a", signal.SIGTERM), ("a", signal.SIGCONT), ("b", signal.SIGTERM)])
+
     def test_who_has_left_runs_on_and_the_others_share_the_time(self):
         watched = Watched("abc")
         for name in "abc":
