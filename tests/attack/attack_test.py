@@ -16,7 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ATTACK = ROOT / "tools" / "attack"
 SKIPPED = 77
 
-# What every planted program does otherwise: as a launcher with two ranks that train for a moment.
+# What every planted program does otherwise: as a launcher with two ranks that train for a moment. Ranks are no Python programs: one
+# that is interrupted while it imports may print the interruption and go on.
 HONEST = """#!{python} -S
 import json, os, pathlib, signal, subprocess, sys, time
 words = sys.argv[1:]
@@ -37,8 +38,7 @@ ranks = []
 {planted}
 def train(seconds):
     global ranks
-    ranks = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=dict(os.environ, RANK=str(rank)))
-             for rank in range(count)]
+    ranks = [subprocess.Popen(["sleep", "60"], env=dict(os.environ, RANK=str(rank))) for rank in range(count)]
     (out / "checkpoints" / "step").mkdir(parents=True, exist_ok=True)
     print("212 parameters, step 10 test after step 5", flush=True)
     last = time.monotonic() + seconds
@@ -139,7 +139,7 @@ class Attack(unittest.TestCase):
         # Rank 0 is stopped while it starts; the end is what was waited for.
         fault = """
 if out.name == "out" and not resumes:
-    ranks = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=dict(os.environ, RANK="0"))]
+    ranks = [subprocess.Popen(["sleep", "60"], env=dict(os.environ, RANK="0"))]
     while "T" not in open(f"/proc/{ranks[0].pid}/stat").read().rsplit(")", 1)[1].split()[0]:
         time.sleep(0.01)
     end(69)
