@@ -40,10 +40,10 @@ SMOKE = ((Lab("4 hosts", 4, "250mbit", 0.4), Model("cnn", 64)),)  # less of ever
 
 BLOCKING, OVERLAPPED, WEIGHTS_FIRST, PRIORITY = "blocking", "overlapped", "weight gradients first", "priority"
 RING = "exchange.levels.0.collective=ring"
-BACKWARD, FORWARD = ("exchange.overlap=backward", "exchange.order=backward", RING), ("exchange.overlap=forward", "exchange.order=priority", RING)
+BACKWARD, FORWARD = ("exchange.overlap=backward", "exchange.order=backward", RING), ("exchange.overlap=forward", "exchange.order=priority")
 # What is on its way holds the link: with slices of 1 MiB, four at a time, the first layers' gradients wait for the better part of a forward pass.
-# Small ones cost processors: a ring's messages have 64 KiB here.
-MESSAGE_KIB = 64
+# Small ones cost processors.
+SLICE_KIB = 256
 # The cnn's fully connected layers, which have nearly all of its weights, are 12,890,152 bytes of gradients, and the whole cnn is 12,965,416.
 MODES = {
     # One bucket of all gradients is complete when the backward pass is.
@@ -52,14 +52,15 @@ MODES = {
     OVERLAPPED: ("exchange.bucket_bytes=12900000", "exchange.slice_bytes=1GiB", *BACKWARD),
     # A fully connected layer makes its weights' gradient before its inputs', and the first rows travel while the last are made.
     WEIGHTS_FIRST: BACKWARD,
-    # And what the next forward pass reads first goes first; it waits layer by layer.
+    # And what the next forward pass reads first goes first; it waits layer by layer, of fully connected ones row by row. Small slices go by the collective of
+    # fewest messages, others by a ring, which lets them pass: auto.
     PRIORITY: FORWARD,
 }
 SLICED = (WEIGHTS_FIRST, PRIORITY)
 
 
-def keys(mode, ranks):
-    return [*MODES[mode], *([f"exchange.slice_bytes={MESSAGE_KIB * ranks}KiB"] if mode in SLICED else [])]
+def keys(mode):
+    return [*MODES[mode], *([f"exchange.slice_bytes={SLICE_KIB}KiB"] if mode in SLICED else [])]
 
 
 def targets(peers_only):
@@ -75,25 +76,29 @@ class Bucket:
     segments: tuple
     complete: float
     wire: float
+    by_rows: bool = False  # a part of a linear layer's weight: its forward pass takes them one after the other
 
 
 def exposed(forward, backward, buckets, by_priority):
     """What a step is longer than its computation at best. `forward`: seconds of each segment. The wire carries one bucket after the other; weights change
     behind the backward pass."""
-    now, left, there = 0.0, list(buckets), [0.0] * len(forward)
+    now, left, there = 0.0, list(buckets), []
     while left:
         now = max(now, min(one.complete for one in left))
         waiting = [one for one in left if one.complete <= now]
         chosen = min(waiting, key=lambda one: (min(one.segments) if by_priority else 0, one.complete))
         left.remove(chosen)
         now += chosen.wire
-        for segment in chosen.segments:
-            there[segment] = now
+        there.append((chosen, now))
     if not by_priority:
         return max(0.0, now - backward)
     ends = backward
-    for seconds, arrived in zip(forward, there):
-        ends = max(ends, arrived) + seconds
+    for number, seconds in enumerate(forward):
+        own = [(one.by_rows, at) for one, at in there if number in one.segments]
+        rows = [at for by_rows, at in own if by_rows]
+        ends = max([ends, *(at for by_rows, at in own if not by_rows)])
+        for at in rows or [ends]:
+            ends = max(ends, at) + seconds / max(1, len(rows))
     return ends - backward - sum(forward)
 
 
@@ -113,8 +118,11 @@ def laid_out(segments, buckets, computation, communication):
         at = segments[place[name]]["parameters"][name]
         return at["gradient_from"] + (at["gradient"] - at["gradient_from"]) * (part / (parts - 1) if parts > 1 else 1)
 
-    made = [Bucket(tuple(sorted({place[name] for name in names})), scale * max(complete(name, part, parts) for name in names), communication * size / whole)
-            for names, part, parts, size in buckets]
+    def is_linear(name):
+        return segments[place[name]]["parameters"][name].get("linear", False)
+
+    made = [Bucket(tuple(sorted({place[name] for name in names})), scale * max(complete(name, part, parts) for name in names), communication * size / whole,
+                   parts > 1 and is_linear(names[0])) for names, part, parts, size in buckets]
     return [scale * one["forward"] for one in segments], scale * sum(one["backward"] for one in segments), made
 
 
@@ -180,7 +188,7 @@ def read_ordered(out, mode):
 
 def train(jobs, model, mode, steps):
     with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
-        overrides = [*model.overrides(), *keys(mode, jobs.lab.ranks()), f"length.steps={steps}", "report.metrics_steps=1", "report.trace=true"]
+        overrides = [*model.overrides(), *keys(mode), f"length.steps={steps}", "report.metrics_steps=1", "report.trace=true"]
         jobs.as_job("train", ["train", RECIPE, "--out", out, *sets(overrides)])
         return read_ordered(out, jobs.session.mode)
 
@@ -224,7 +232,7 @@ def add_step_row(twin, model, mode, runs, alone, simulated, facts):
     row.of_bound = row.bound / row.ours
     sent = [runs[0].summary["bytes_sent_per_step"], simulated["bytes_sent_per_step"]]
     row.bytes = 4 * runs[0].summary["parameters"]
-    row.settings = {**facts, "mode": mode, "error": round(row.theirs / row.ours - 1, 4), "overrides": keys(mode, twin.lab.ranks()), "bytes_sent_per_step": sent, "exposed_ms":
+    row.settings = {**facts, "mode": mode, "error": round(row.theirs / row.ours - 1, 4), "overrides": keys(mode), "bytes_sent_per_step": sent, "exposed_ms":
                     1e3 * statistics.median(run.exposed for run in runs), "compute_ms": 1e3 * statistics.median(run.computation for run in runs),
                     "worst_loss_difference": max(equal.worst_difference(run.losses, alone.losses) for run in runs), "others": twin.disturbed}
     row.verified = (all(equal.same(run.losses, alone.losses) for run in runs) and abs(sent[1] / sent[0] - 1) <= CLOSE and (twin.session.smoke() or twin.quiet()))
@@ -269,7 +277,7 @@ def run_setting(session, lab, model):
         for mode in MODES:
             least = exposed(*laid_out(segments, read_buckets(runs[mode][0].plan), computation, communication), mode == PRIORITY)
             closed = 1e3 * (computation + least)
-            row = add_step_row(twin, model, mode, runs[mode], alone, twin.simulate(model, keys(mode, lab.ranks()), 10), facts | {"closed_form_ms": closed})
+            row = add_step_row(twin, model, mode, runs[mode], alone, twin.simulate(model, keys(mode), 10), facts | {"closed_form_ms": closed})
             if mode != BLOCKING:
                 add_hidden_rows(twin, mode, runs[mode], runs[BLOCKING], communication - least, row.verified, facts)
 

@@ -75,7 +75,8 @@ def read_run(out, mode):
 
 
 def read_profile(text):
-    """By segment: seconds of its passes, and from when on and by when of the whole backward pass each parameter's gradient is there."""
+    """By segment: seconds of its passes, and from when on and by when of the whole backward pass each parameter's gradient is there; and whether it is a
+    linear layer's weight."""
     segments, at = [], None
     for line in text.splitlines():
         key, _, value = line.strip().removeprefix("- ").partition(": ")
@@ -87,6 +88,8 @@ def read_profile(text):
             at = segments[-1]["parameters"].setdefault(value, {})
         elif key in ("gradient_from", "gradient"):
             at[key] = float(value)
+        elif key == "linear":
+            at[key] = value == "true"
     return segments
 
 

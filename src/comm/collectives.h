@@ -65,6 +65,8 @@ struct CollectiveRow {
   double (*sent)(const Shape&);  // bytes that a member sends or stores, the members' mean
   /// The algorithm's coroutine, for executors of collectives (comm/collective_executor.h).
   task::Task<void> (*steps)(Communicator&, Call);
+  /// Heeds Call::precedence: what is more urgent never waits behind much of it.
+  bool gives_way = false;
 
   /// Carries the collective out. The communicator is established; it, the row and the data outlive the task.
   /// The data is the row's until the task ends.
@@ -79,9 +81,12 @@ std::span<const CollectiveRow> collective_table();
 /// The row of that name, one's own first. Throws Error{Usage} listing the names that exist.
 const CollectiveRow& find_row(net::Operation collective, std::string_view name,
                               std::span<const CollectiveRow> own = {});
-/// The applicable row with the smallest estimate; ties go to the earlier row, one's own first. A pure
-/// function: every rank that asks with equal arguments gets the same answer.
+/// Whether some of what travels together is more urgent than the rest.
+enum class Urgency { Equal, Differs };
+/// The applicable row with the smallest estimate; ties go to the earlier row, one's own first. Where urgency
+/// differs, the first of those that give way and take at most a quarter longer than it, if there are any. A
+/// pure function: every rank that asks with equal arguments gets the same answer.
 const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost,
-                                std::span<const CollectiveRow> own = {});
+                                std::span<const CollectiveRow> own = {}, Urgency urgency = Urgency::Equal);
 
 }  // namespace taxon::comm

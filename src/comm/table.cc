@@ -1,10 +1,21 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "base/check.h"
 #include "base/table_row.h"
 #include "comm/collectives.h"
 
 namespace taxon::comm {
+namespace {
+
+/// How much longer a row may take that gives way.
+constexpr double kForOthers = 1.25;
+
+}  // namespace
+
 std::string_view name_of(net::Operation collective) {
   switch (collective) {
     case net::Operation::AllReduce:
@@ -49,20 +60,19 @@ const CollectiveRow& find_row(net::Operation collective, std::string_view name,
 }
 
 const CollectiveRow& choose_row(net::Operation collective, const Shape& shape, const LinkCost& cost,
-                                std::span<const CollectiveRow> own) {
-  const CollectiveRow* best = nullptr;
-  double least = 0;
+                                std::span<const CollectiveRow> own, Urgency urgency) {
+  std::vector<std::pair<double, const CollectiveRow*>> found;  // by estimate
   for (std::span<const CollectiveRow> rows : {own, collective_table()})
-    for (const CollectiveRow& row : rows) {
-      if (row.collective != collective || !row.applies(shape)) continue;
-      double seconds = row.estimate(shape, cost);
-      if (best == nullptr || seconds < least) {
-        best = &row;
-        least = seconds;
-      }
-    }
-  TAXON_CHECK(best != nullptr, "no row of ", name_of(collective), " applies");
-  return *best;
+    for (const CollectiveRow& row : rows)
+      if (row.collective == collective && row.applies(shape))
+        found.emplace_back(row.estimate(shape, cost), &row);
+  TAXON_CHECK(!found.empty(), "no row of ", name_of(collective), " applies");
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& one, const auto& other) { return one.first < other.first; });
+  if (urgency == Urgency::Differs)
+    for (const auto& [seconds, row] : found)
+      if (row->gives_way && seconds <= kForOthers * found.front().first) return *row;
+  return *found.front().second;
 }
 
 }  // namespace taxon::comm

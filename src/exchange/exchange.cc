@@ -68,7 +68,11 @@ void Exchange::begin(optim::StepClock clock) {
   safe_point_ = event();
   contributed_.assign(buckets().size(), 0);
   summed_.clear();
-  for (std::size_t b = 0; b < buckets().size(); ++b) summed_.push_back(event());
+  adopted_.clear();
+  for (std::size_t b = 0; b < buckets().size(); ++b) {
+    summed_.push_back(event());
+    adopted_.push_back(event());
+  }
   for (Gate& gate : gates_) gate = {0, event()};
   for (const Bucket& bucket : buckets())
     for (int segment : bucket.segments) ++gates_[static_cast<std::size_t>(segment)].missing;
@@ -123,6 +127,14 @@ task::Task<void> Exchange::ready(int segment) {
   co_await open;
 }
 
+bool Exchange::is_adopted(std::size_t bucket) const { return adopted_.empty() || adopted_[bucket]->is_set(); }
+
+task::Task<void> Exchange::adopted(std::size_t bucket) {
+  if (is_adopted(bucket)) co_return;
+  auto there = adopted_[bucket]->wait("forward pass", buckets()[bucket].name);
+  co_await there;
+}
+
 task::Task<void> Exchange::finish() {
   co_await children_.join();
   underway_ = false;
@@ -159,7 +171,7 @@ task::Task<void> Exchange::reconcile(const Bucket* bucket, tensor::KernelHandle*
       co_await adopt(bucket);
     }
   }
-  adopted(*bucket);
+  open_gates(*bucket);
 }
 
 bool Exchange::is_alone() const {
@@ -315,7 +327,8 @@ task::Task<void> Exchange::keep(const Bucket* bucket) {
   co_await done;
 }
 
-void Exchange::adopted(const Bucket& bucket) {
+void Exchange::open_gates(const Bucket& bucket) {
+  adopted_[static_cast<std::size_t>(bucket.id.value())]->set();
   for (int segment : bucket.segments)
     if (Gate& gate = gates_[static_cast<std::size_t>(segment)]; --gate.missing == 0) gate.open->set();
 }
@@ -393,7 +406,7 @@ task::Task<void> Exchange::update_at_once() {
     const Bucket* bucket = co_await find_not_finite();
     throw not_finite(*bucket);
   }
-  for (const Bucket& bucket : buckets()) adopted(bucket);
+  for (const Bucket& bucket : buckets()) open_gates(bucket);
 }
 
 task::Task<void> Exchange::update_by_team(const Bucket* bucket, optim::StepClock clock) {

@@ -68,6 +68,9 @@ class Exchange {
   bool is_ready(int segment) const;
   /// Suspends until it is.
   task::Task<void> ready(int segment);
+  /// The same of what a bucket holds.
+  bool is_adopted(std::size_t bucket) const;
+  task::Task<void> adopted(std::size_t bucket);
   /// Suspends until the step is over everywhere in the compute copy. Throws the step's failure; everything in
   /// flight is unwound by then, but the backward job may still run.
   task::Task<void> finish();
@@ -111,7 +114,7 @@ class Exchange {
                        tensor::Stream stream = tensor::Stream::Exchange);
   bool is_alone() const;
   bool is_plain() const;
-  void adopted(const Bucket& bucket);
+  void open_gates(const Bucket& bucket);
   bool aliased() const { return arenas_.master == arenas_.compute; }
   bool in_ring() const { return arenas_.sums != arenas_.gradients; }
   /// Where the sum of bucket.owned begins in arenas_.sums.
@@ -157,7 +160,8 @@ class Exchange {
     int missing = 0;                    // buckets of the segment that are not adopted yet
     std::unique_ptr<task::Event> open;  // null before the first step
   };
-  std::vector<Gate> gates_;  // by segment
+  std::vector<Gate> gates_;                            // by segment
+  std::vector<std::unique_ptr<task::Event>> adopted_;  // by bucket; empty before the first step
   task::Scope children_;
   Duration updating_{0};
   Instant updated_until_;

@@ -26,9 +26,13 @@ Work backward_of(const Segment& segment) {
           segment.backward_flops > 0 ? segment.backward_flops : 2 * segment.forward_flops};
 }
 
-Work forward_work(const ModelSpec& spec, int from, int until) {
+Work forward_work(const ModelSpec& spec, double from, double until) {
   Work work;
-  for (int s = from; s < until; ++s) work += forward_of(spec.segments[static_cast<std::size_t>(s)]);
+  for (std::size_t s = 0; s < spec.segments.size(); ++s) {
+    const auto begin = static_cast<double>(s);
+    const double share = std::min(until, begin + 1) - std::max(from, begin);
+    if (share > 0) work += forward_of(spec.segments[s]) * share;
+  }
   return work;
 }
 
@@ -85,11 +89,11 @@ double micro_batch_samples(const StepInput& input) {
   return static_cast<double>(input.samples()) / std::max(1, input.micro_batches);
 }
 
-tensor::Cost forward_cost(const ModelSpec& spec, double samples, int from, int until) {
+tensor::Cost forward_cost(const ModelSpec& spec, double samples, double from, double until) {
   return (forward_work(spec, from, until) * samples).cost();
 }
 
-StepCost step_cost(const ModelSpec& spec, const StepInput& input, int from, const Binding& binding) {
+StepCost step_cost(const ModelSpec& spec, const StepInput& input, double from, const Binding& binding) {
   const int segments = static_cast<int>(spec.segments.size());
   const Work backward = backward_work(spec, binding);
   Work work = forward_work(spec, from, segments);
@@ -110,7 +114,7 @@ StepCost backward_cost(const ModelSpec& spec, double samples, Range segments, Gr
                        const Binding& binding, plan::Activations activations) {
   Work work;
   if (activations == plan::Activations::Recomputed && which != Gradients::OfWeights)
-    work = forward_work(spec, static_cast<int>(segments.begin), static_cast<int>(segments.end()));
+    work = forward_work(spec, static_cast<double>(segments.begin), static_cast<double>(segments.end()));
   std::vector<double> done(spec.segments.size(), 0);  // when each segment's pass ends
   for (std::size_t s = segments.end(); s-- > segments.begin;) {
     work += backward_work(spec, s, which, binding);
@@ -132,7 +136,7 @@ StepCost backward_cost(const ModelSpec& spec, double samples, Range segments, Gr
   return pass;
 }
 
-tensor::Cost piece_cost(const ModelSpec& spec, const StepInput& input, int begun, int from) {
+tensor::Cost piece_cost(const ModelSpec& spec, const StepInput& input, double begun, int from) {
   const int segments = static_cast<int>(spec.segments.size());
   Work work = backward_of(spec.segments[static_cast<std::size_t>(from)]);
   if (from == segments - 1) work += forward_work(spec, begun, segments);

@@ -22,6 +22,9 @@ class ForwardingModel : public Model {
   void bind(const Binding& binding) override { inner_->bind(binding); }
   void unbind() override { inner_->unbind(); }
   void forward(const StepInput& input, int until) override { inner_->forward(input, until); }
+  void forward_rows(const StepInput& input, int segment, std::int64_t rows) override {
+    inner_->forward_rows(input, segment, rows);
+  }
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override {
     return inner_->forward_backward(input, from, marks);
   }

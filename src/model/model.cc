@@ -27,6 +27,18 @@ int ModelSpec::segment_of(int parameter) const {
   return 0;
 }
 
+int ModelSpec::weight_by_rows(int segment) const {
+  const Segment& all = segments[static_cast<std::size_t>(segment)];
+  if (!divisible || all.parameters.size() != 2 || !all.borrowed.empty()) return -1;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const ParameterSpec& weight = parameters[static_cast<std::size_t>(all.parameters[i])];
+    const ParameterSpec& bias = parameters[static_cast<std::size_t>(all.parameters[1 - i])];
+    if (weight.linear && weight.trainable && bias.shape == std::vector{weight.shape.front()})
+      return all.parameters[i];
+  }
+  return -1;
+}
+
 std::vector<int> ModelSpec::borrowers_of(int parameter) const {
   std::vector<int> borrowers;
   for (std::size_t s = 0; s < segments.size(); ++s)
@@ -49,6 +61,9 @@ const FactorSlot* Binding::factors_of(std::size_t slot) const {
 
 namespace {
 
+/// Matrix products are made of so many rows at a time.
+constexpr std::int64_t kRowMultiple = 64;
+
 /// The bucket of a slot's first element.
 const BucketRange& bucket_of(const Binding& binding, std::size_t slot) {
   const std::size_t begin = binding.layout->slots()[slot].range.begin;
@@ -64,6 +79,24 @@ Range Binding::gradient(std::size_t slot) const {
   const BucketRange& bucket = bucket_of(*this, slot);
   const Range range = layout->slots()[slot].range;
   return {bucket.gradients.begin + (range.begin - bucket.weights.begin), range.size};
+}
+
+std::vector<RowBlock> Binding::row_blocks(std::size_t slot) const {
+  const Range range = layout->slots()[slot].range;
+  const std::int64_t rows = layout->slots()[slot].shape.front();
+  const std::size_t row = range.size / static_cast<std::size_t>(rows);
+  std::vector<RowBlock> blocks;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const Range part = buckets[b].weights;
+    if (part.end() <= range.begin || part.begin >= range.end()) continue;
+    const bool last = part.end() >= range.end();
+    const auto whole =
+        static_cast<std::int64_t>((part.end() - range.begin) / row) / kRowMultiple * kRowMultiple;
+    const RowBlock block{b, last ? rows : whole};
+    if (block.end > (blocks.empty() ? 0 : blocks.back().end)) blocks.push_back(block);
+    if (last) break;
+  }
+  return blocks;
 }
 
 Range Binding::weight(std::size_t slot) const {

@@ -78,6 +78,9 @@ struct ModelSpec {
   std::int64_t parameter_count() const;
   /// The segment that a parameter is in.
   int segment_of(int parameter) const;
+  /// Of a segment that is a linear layer and what follows from it: its weight, [outputs, inputs], with whose
+  /// first rows the forward pass can begin. -1: it is none.
+  int weight_by_rows(int segment) const;
   /// Others that read it, ascending.
   std::vector<int> borrowers_of(int parameter) const;
   /// Whether the backward pass can be taken in pieces, segment by segment.
@@ -105,6 +108,12 @@ struct FactorSlot {
   Range outputs, inputs;  // D and X, row after row: elements of the arenas in Binding::factors
 };
 
+/// The rows of a slot, up to `end`, that are there with bucket `bucket` and those before it.
+struct RowBlock {
+  std::size_t bucket = 0;  // index into Binding::buckets
+  std::int64_t end = 0;
+};
+
 /// Where a model's trainable parameters live during training: slot i of the layout belongs to parameter
 /// `parameters[i]`. The arenas outlive the model's use.
 struct Binding {
@@ -126,6 +135,12 @@ struct Binding {
   /// Whether somebody waits for buckets while the pass runs that makes them: a large gradient is then made
   /// piece by piece, which costs a little more than all of it at once.
   bool pieces_are_awaited = true;
+  /// Whether the forward pass waits for weights, bucket by bucket: a linear layer whose weight is in several
+  /// is then taken by row_blocks(), in every pass of a step, whatever is there already: how long somebody
+  /// waits changes no bit.
+  bool rows_are_awaited = false;
+  /// The blocks of rows, ascending, in which the slot comes; the last ends with it.
+  std::vector<RowBlock> row_blocks(std::size_t slot) const;
   /// The slot's factors; null: it has a gradient.
   const FactorSlot* factors_of(std::size_t slot) const;
   /// Elements of a slot in the arenas of gradients: all parts of one slot lie one after the other there too.
@@ -206,6 +221,10 @@ class Model {
   /// Reads the weights of those segments only, so the others may still change. May be called several times
   /// with growing `until`; forward_backward() with the same input goes on from there.
   virtual void forward(const StepInput& input, int until) = 0;
+  /// Goes on, behind forward(input, segment), with what `segment` makes of the first `rows` of its weight,
+  /// the end of a row block: reads these and its other parameters alone. REQUIRES: weight_by_rows(), and a
+  /// binding whose rows are awaited. Models without passes of their own have nothing to do.
+  virtual void forward_rows(const StepInput& /*input*/, int /*segment*/, std::int64_t /*rows*/) {}
   /// The rest of the step's forward pass, or all of it, and backward. Afterwards gradients[slot] is this
   /// worker's part of the gradient of the mean loss over the labels of the global batch: the sum over its own
   /// labels / global_labels(). Slots

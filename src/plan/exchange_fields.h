@@ -93,7 +93,10 @@ void visit_fields(P& p, V&& visit) {
                   "in this section too."},
         p.topology);
   visit(Field{.key = "collective",
-              .sentence = "Algorithm of sum and spread, or auto: chosen once per bucket by its cost."},
+              .sentence =
+                  "Algorithm of sum and spread, or auto: chosen once per bucket by its cost; with order: "
+                  "priority and overlap: forward, one that lets more urgent buckets pass, if it is "
+                  "about as fast."},
         p.collective);
   visit(
       Field{.key = "graph",

@@ -45,7 +45,7 @@ task::Task<Stepper::Done> Stepper::run(const model::StepInput* input, std::int64
   busy_ = idle_ = Duration(0);
   next_ = clock.step;
   Done done;
-  int begun = 0;
+  double begun = 0;
   if (!setup_.staged) {
     begun = co_await advance(input);
     co_await turn(input, samples, clock, &done);
@@ -138,7 +138,7 @@ task::Task<void> Stepper::require_finite_weights(optim::StepClock clock) {
                              {runtime().rank(), "skip", {}});
 }
 
-task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, int begun) {
+task::Task<model::StepOutput> Stepper::pass(const model::StepInput* input, double begun) {
   auto cost = model::step_cost(world_.model.spec(), *input, begun, setup_.state->binding());
   co_return co_await run_backward(input, 0, std::move(cost));
 }
@@ -157,7 +157,7 @@ task::Task<model::StepOutput> Stepper::pass_in_stages(const model::StepInput* in
 }
 
 /// Segment by segment, each when there is room for its gradients.
-task::Task<model::StepOutput> Stepper::pass_in_pieces(const model::StepInput* input, int begun) {
+task::Task<model::StepOutput> Stepper::pass_in_pieces(const model::StepInput* input, double begun) {
   const model::ModelSpec& spec = world_.model.spec();
   model::StepOutput output;
   for (int from = static_cast<int>(spec.segments.size()) - 1; from >= 0; --from) {
@@ -196,26 +196,70 @@ void Stepper::allow_update(Flight& flight) {
 }
 
 /// The forward pass of the first micro-batch, as far as it must wait for the exchange that is due. What needs
-/// no more waiting is left to the backward pass's kernel. Returns the segment that it left off at.
-task::Task<int> Stepper::advance(const model::StepInput* input) {
-  const model::ModelSpec& spec = world_.model.spec();
-  const int segments = static_cast<int>(spec.segments.size());
+/// no more waiting is left to the backward pass's kernel. Returns where it left off.
+task::Task<double> Stepper::advance(const model::StepInput* input) {
+  const int segments = static_cast<int>(world_.model.spec().segments.size());
   exchange::Exchange& due = *flight_of(next_).exchange;
   int next = 0;
+  double begun = 0;
   while (next < segments) {
+    begun = co_await advance_by_rows(input, next);
     co_await wait_for(due.ready(next));
     int until = next + 1;
     while (until < segments && due.is_ready(until)) ++until;
     if (until == segments) break;
-    Instant begin = now();
-    auto cost = model::forward_cost(spec, model::micro_batch_samples(*input), next, until);
-    auto forward = on_compute(
-        &runtime(), "forward", [this, input, until] { world_.model.forward(*input, until); }, cost);
-    co_await forward;
-    computed("forward", begin);
+    auto going =
+        go_forward(input, begun, until, [this, input, until] { world_.model.forward(*input, until); });
+    co_await going;
     next = until;
+    begun = next;
   }
-  co_return next;
+  co_return begun;
+}
+
+/// What can be made of a segment of which buckets are missing: of the first rows of its weight, as they come.
+/// The last ones are left to what comes after it.
+task::Task<double> Stepper::advance_by_rows(const model::StepInput* input, int segment) {
+  const model::ModelSpec& spec = world_.model.spec();
+  const int weight = spec.weight_by_rows(segment);
+  exchange::Exchange& due = *flight_of(next_).exchange;
+  double begun = segment;
+  if (weight < 0 || due.is_ready(segment)) co_return begun;
+  const model::Binding binding = setup_.state->binding();
+  const auto slot = static_cast<std::size_t>(
+      std::find(binding.parameters.begin(), binding.parameters.end(), weight) - binding.parameters.begin());
+  const std::vector<model::RowBlock> blocks = binding.row_blocks(slot);
+  const Range whole = binding.layout->slots()[slot].range;
+  for (const exchange::Bucket& bucket : due.buckets()) {
+    const bool of_others = bucket.range.end() <= whole.begin || bucket.range.begin >= whole.end();
+    if (of_others && std::count(bucket.segments.begin(), bucket.segments.end(), segment) > 0)
+      co_await wait_for(due.adopted(static_cast<std::size_t>(bucket.id.value())));
+  }
+  const std::int64_t rows = blocks.back().end;
+  std::size_t next = 0;  // bucket
+  for (const model::RowBlock& block : blocks) {
+    for (; next <= block.bucket; ++next)
+      if (const Range part = binding.buckets[next].weights; part.end() > whole.begin)
+        co_await wait_for(due.adopted(next));
+    if (block.end == rows || due.is_ready(segment)) break;
+    const double until = segment + static_cast<double>(block.end) / static_cast<double>(rows);
+    auto going = go_forward(input, begun, until, [this, input, segment, end = block.end] {
+      world_.model.forward_rows(*input, segment, end);
+    });
+    co_await going;
+    begun = until;
+  }
+  co_return begun;
+}
+
+task::Task<void> Stepper::go_forward(const model::StepInput* input, double from, double until,
+                                     UniqueFunction<void()> body) {
+  const Instant begin = now();
+  const double samples = model::micro_batch_samples(*input);
+  auto forward = on_compute(&runtime(), "forward", std::move(body),
+                            model::forward_cost(world_.model.spec(), samples, from, until));
+  co_await forward;
+  computed("forward", begin);
 }
 
 task::Task<void> Stepper::settle() {

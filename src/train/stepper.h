@@ -75,11 +75,15 @@ class Stepper {
   void begin_exchange(const model::StepInput& input, std::int64_t samples, optim::StepClock clock);
   task::Task<void> learn_divergence(optim::StepClock clock, double loss_sum);
   task::Task<void> require_finite_weights(optim::StepClock clock);
-  task::Task<int> advance(const model::StepInput* input);
-  task::Task<model::StepOutput> pass(const model::StepInput* input, int begun);
+  /// How far a forward pass has come: segments, and of the next one the share.
+  task::Task<double> advance(const model::StepInput* input);
+  task::Task<double> advance_by_rows(const model::StepInput* input, int segment);
+  task::Task<void> go_forward(const model::StepInput* input, double from, double until,
+                              UniqueFunction<void()> body);
+  task::Task<model::StepOutput> pass(const model::StepInput* input, double begun);
   task::Task<model::StepOutput> pass_in_stages(const model::StepInput* input, std::int64_t samples,
                                                optim::StepClock clock, Done* done);
-  task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, int begun);
+  task::Task<model::StepOutput> pass_in_pieces(const model::StepInput* input, double begun);
   task::Task<model::StepOutput> run_backward(const model::StepInput* input, int from, model::StepCost cost);
   void allow_update(Flight& flight);
   task::Task<void> wait_for(task::Task<void> exchange);

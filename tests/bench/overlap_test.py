@@ -1,5 +1,6 @@
 """The closed form of what an order of the exchange hides, and what a trace shows, by examples that are worked out by hand."""
 
+import dataclasses
 import json
 import os
 import tempfile
@@ -70,6 +71,11 @@ class ClosedForm(unittest.TestCase):
         self.assertEqual(self.exposed(buckets, by_priority=True), 3)
         # In order of completion it would be all that is left behind 6.
         self.assertEqual(self.exposed(buckets), 4)
+        # A linear layer takes what there is of its weight: from 9 to 11 its first two thirds, which came before, and then the last one.
+        rows = [dataclasses.replace(one, by_rows=one.segments == (1,)) for one in buckets]
+        self.assertEqual(self.exposed(rows, by_priority=True), 2)
+        # What else it reads it needs before.
+        self.assertEqual(self.exposed([*rows, Bucket((1,), 6, 1)], by_priority=True), 4)
 
     def test_profile_and_plan_are_read(self):
         segments = overlap.read_profile(PROFILE)
@@ -86,7 +92,12 @@ class ClosedForm(unittest.TestCase):
     def test_parts_are_complete_one_after_the_other(self):
         parts = [(("second.weight",), part, 3, 10) for part in range(3)]
         _, _, buckets = overlap.laid_out(overlap.read_profile(PROFILE), parts, 10, 3)
-        self.assertEqual([bucket.complete for bucket in buckets], [1, 2, 3])
+        self.assertEqual([(bucket.complete, bucket.by_rows) for bucket in buckets], [(1, False), (2, False), (3, False)])
+        linear = PROFILE.replace("        gradient: 3\n", "        gradient: 3\n        linear: true\n")
+        _, _, buckets = overlap.laid_out(overlap.read_profile(linear), parts, 10, 3)
+        self.assertTrue(all(bucket.by_rows for bucket in buckets))
+        _, _, (whole,) = overlap.laid_out(overlap.read_profile(linear), [(("second.weight",), 0, 1, 30)], 10, 3)
+        self.assertFalse(whole.by_rows)
 
 
 class Labs(unittest.TestCase):

@@ -49,6 +49,24 @@ TEST(ChooseTest, OverANetworkLatencyDecidesFirstAndBandwidthThen) {
   EXPECT_EQ(chosen(net::Operation::Barrier, {8, 0, false}, kEthernet), "dissemination");
 }
 
+TEST(ChooseTest, WhereUrgencyDiffersOneThatGivesWayIsChosenIfItIsAboutAsFast) {
+  const auto chosen_for = [](std::size_t bytes, comm::Urgency urgency) {
+    return comm::choose_row(net::Operation::AllReduce, {8, bytes, false}, kEthernet, {}, urgency).name;
+  };
+  EXPECT_EQ(chosen_for(1 << 20, comm::Urgency::Equal), "halving_doubling");
+  EXPECT_EQ(chosen_for(1 << 20, comm::Urgency::Differs), "ring");
+  EXPECT_EQ(chosen_for(64 << 10, comm::Urgency::Differs), "halving_doubling");  // 14 messages to 6
+  for (int members = 1; members <= 20; ++members)
+    for (std::size_t bytes = 1; bytes <= std::size_t{1} << 30; bytes *= 8)
+      for (const comm::CollectiveRow& any : comm::collective_table()) {
+        const comm::Shape shape{members, bytes, false};
+        const auto& fastest = comm::choose_row(any.collective, shape, kEthernet);
+        const auto& row = comm::choose_row(any.collective, shape, kEthernet, {}, comm::Urgency::Differs);
+        EXPECT_TRUE(&row == &fastest || row.gives_way);
+        EXPECT_LE(row.estimate(shape, kEthernet), 1.25 * fastest.estimate(shape, kEthernet));
+      }
+}
+
 TEST(ChooseTest, OnlyApplicableRowsAreChosen) {
   for (int members = 1; members <= 20; ++members)
     for (std::size_t bytes : {std::size_t{0}, std::size_t{4}, std::size_t{1} << 30}) {

@@ -53,6 +53,7 @@ TEST(ProfileModel, HasTheProfilesShapeAndOrder) {
 TEST(ProfileModel, CostsAreOfTheSamplesAndMarksWhereGradientsComplete) {
   const model::ModelSpec spec = model::spec_of(two_segments());
   EXPECT_EQ(model::forward_cost(spec, 4, 0, 1).measured, from_seconds(2e-3));
+  EXPECT_EQ(model::forward_cost(spec, 8, 0.25, 1.5).measured, from_seconds(0.75 * 4e-3 + 0.5 * 2e-3));
   tensor::ArenaLayout layout(DType::Float32);
   model::Binding binding;
   for (int parameter : {2, 1, 0}) {
@@ -78,6 +79,7 @@ TEST(ProfileModel, CostsAreOfTheSamplesAndMarksWhereGradientsComplete) {
   const model::StepCost rest = model::step_cost(spec, {{}, labels, 8, 2}, 1, binding);
   EXPECT_EQ(rest.cost.measured, from_seconds(18e-3));
   EXPECT_NEAR(rest.bucket_shares[1] * 18, 18 - 7 + 2, 1e-9);
+  EXPECT_EQ(model::step_cost(spec, {{}, labels, 8, 2}, 1.5, binding).cost.measured, from_seconds(17.5e-3));
 }
 
 std::size_t resident_bytes() {

@@ -25,7 +25,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow ring_all_gather() {
-  return {net::Operation::AllGather, "ring", applies, estimate, sends_share, run};
+  return {net::Operation::AllGather, "ring", applies, estimate, sends_share, run, /*gives_way=*/true};
 }
 
 }  // namespace taxon::comm

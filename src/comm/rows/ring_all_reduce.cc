@@ -27,7 +27,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow ring_all_reduce() {
-  return {net::Operation::AllReduce, "ring", applies, estimate, sends_two_shares, run};
+  return {net::Operation::AllReduce, "ring", applies, estimate, sends_two_shares, run, /*gives_way=*/true};
 }
 
 }  // namespace taxon::comm

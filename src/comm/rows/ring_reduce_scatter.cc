@@ -26,7 +26,7 @@ task::Task<void> run(Communicator& group, Call call) {
 }  // namespace
 
 CollectiveRow ring_reduce_scatter() {
-  return {net::Operation::ReduceScatter, "ring", applies, estimate, sends_share, run};
+  return {net::Operation::ReduceScatter, "ring", applies, estimate, sends_share, run, /*gives_way=*/true};
 }
 
 }  // namespace taxon::comm

@@ -106,8 +106,10 @@ comm::LinkCost nominal_cost(bool shares_memory) {
 }
 
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
-                                  const comm::Shape& shape, std::span<const comm::CollectiveRow> own) {
-  if (name == "auto") return comm::choose_row(collective, shape, nominal_cost(shape.shares_memory), own);
+                                  const comm::Shape& shape, std::span<const comm::CollectiveRow> own,
+                                  comm::Urgency urgency) {
+  if (name == "auto")
+    return comm::choose_row(collective, shape, nominal_cost(shape.shares_memory), own, urgency);
   const comm::CollectiveRow& row = comm::find_row(collective, name, own);
   if (!row.applies(shape))
     throw Error(
@@ -124,6 +126,8 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes, cons
       plan.exchange.overlap == plan::Overlap::Auto ? near : plan.exchange.overlap == plan::Overlap::Backward;
   plan.resolved.overlap = backward ? plan::ResolvedOverlap::Backward : plan::ResolvedOverlap::Forward;
   const auto& levels = plan.exchange.levels;
+  const bool by_priority = !backward && plan.exchange.order == plan::BucketOrder::Priority;
+  const comm::Urgency urgency = by_priority ? comm::Urgency::Differs : comm::Urgency::Equal;
   for (plan::BucketPlan& bucket : plan.resolved.buckets) {
     std::vector<std::size_t> bytes = bytes_at(bucket.bytes, levels, shapes, own);
     for (std::size_t l = 0; l < levels.size(); ++l) {
@@ -139,7 +143,7 @@ void resolve_exchange(plan::Plan& plan, std::span<const LevelShape> shapes, cons
         row = kFactors;
       else if (shape.size > 1)
         row = choose(half.collective, levels[half.level].collective,
-                     {shape.size, bytes[half.level], shape.shares_memory}, own.collectives)
+                     {shape.size, bytes[half.level], shape.shares_memory}, own.collectives, urgency)
                   .name;
       bucket.collectives.push_back(word(half.collective, row));
     }

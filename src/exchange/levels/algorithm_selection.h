@@ -14,10 +14,11 @@ namespace taxon::exchange {
 /// from run to run.
 comm::LinkCost nominal_cost(bool shares_memory);
 
-/// The row that serves `shape`: the named one, or for "auto" the cheapest by nominal cost. Throws
+/// The row that serves `shape`: the named one, or for "auto" comm::choose_row() by nominal cost. Throws
 /// Error{Usage} if the named row does not exist or does not apply.
 const comm::CollectiveRow& choose(net::Operation collective, const std::string& name,
-                                  const comm::Shape& shape, std::span<const comm::CollectiveRow> own = {});
+                                  const comm::Shape& shape, std::span<const comm::CollectiveRow> own = {},
+                                  comm::Urgency urgency = comm::Urgency::Equal);
 
 /// Decides what hides communication, and names the collectives of every bucket: outward level by level for
 /// the sum, then back for what is spread; "none" for a group of one. `shapes`: by level. `own`, here and

@@ -107,6 +107,10 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
                         parameters_[parameter].strides(), scalar_type(arena.type()));
     }
     targets_[parameter].range = slots[slot].range;
+    targets_[parameter].row_ends.clear();
+    if (binding.rows_are_awaited)
+      for (const RowBlock& block : binding.row_blocks(slot))
+        targets_[parameter].row_ends.push_back(block.end);
   }
   for (const at::Tensor& slot : slots_.front()) TAXON_CHECK(slot.defined());
   bind_factors(binding, parameter_of_slot);
@@ -170,7 +174,8 @@ void GradientSink::begin_step(std::size_t arena) {
     target.slot = slots_[arena][i];
     target.uses = 0;
     target.direct = target.slot.scalar_type() == parameters_[i].scalar_type();
-    target.outputs = target.inputs = at::Tensor();
+    target.outputs = target.inputs = target.begun = at::Tensor();
+    target.begun_rows = 0;
   }
   for (const FactorViews& views : factors_) {
     GradientTarget& target = targets_[views.parameter];
@@ -266,7 +271,10 @@ void GradientSink::abandon_step() {
   recording_ = false;
   pass_.reset();
   late_.clear();
-  for (GradientTarget& target : targets_) target.direct = false;
+  for (GradientTarget& target : targets_) {
+    target.direct = false;
+    target.begun = at::Tensor();
+  }
 }
 
 void GradientSink::backward(const at::Tensor& loss) {

@@ -30,6 +30,12 @@ struct GradientTarget {
   /// Defined: a layer leaves its factors there, a row for each sample, and the slot alone; see FactorSlot.
   at::Tensor outputs, inputs;
   std::int64_t rows = 0;  // filled, of this step's samples
+  /// Ends of the row blocks in which a layer takes its weight; fewer than two: it takes it whole. And what it
+  /// made of the first of them before its pass: outputs [samples, rows of the weight], of which so many are
+  /// there.
+  std::vector<std::int64_t> row_ends;
+  at::Tensor begun;
+  std::int64_t begun_rows = 0;
   bool leaves_factors() const { return outputs.defined(); }
 };
 

@@ -236,6 +236,11 @@ void TorchModel::forward(const StepInput& input, int until) {
   });
 }
 
+void TorchModel::forward_rows(const StepInput& input, int segment, std::int64_t rows) {
+  forward(input, segment);
+  if (begun_) net_.call("forward", [&] { net_.network->forward_rows(segment, begun_->activations, rows); });
+}
+
 StepOutput TorchModel::forward_backward(const StepInput& input, int from, tensor::Milestones& marks) {
   check_whole();
   TAXON_CHECK(net_.tensors->gradients().bound(), "bind() comes before the first step");

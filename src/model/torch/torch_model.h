@@ -34,6 +34,7 @@ class TorchModel final : public Model {
   void bind(const Binding& binding) override;
   void unbind() override;
   void forward(const StepInput& input, int until) override;
+  void forward_rows(const StepInput& input, int segment, std::int64_t rows) override;
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(data::Inputs inputs, data::Values labels) override;
   /// Of the last window at most; nothing of a model that is divided. REQUIRES: the prompt is not empty.

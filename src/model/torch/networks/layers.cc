@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -36,6 +37,23 @@ void write_rows(GradientTarget& target, const at::Tensor& output, const at::Tens
   }
 }
 
+/// y = x w^T + b in blocks of w's rows, up to `rows`: those that are not there yet.
+void make_outputs(GradientTarget& target, const at::Tensor& input, const at::Tensor& weight,
+                  const at::Tensor& bias, std::int64_t rows) {
+  if (!target.begun.defined()) {
+    target.begun = at::empty({input.size(0), weight.size(0)}, input.options());
+    target.begun_rows = 0;
+  }
+  for (std::int64_t end : target.row_ends) {
+    const std::int64_t begin = target.begun_rows, count = end - begin;
+    if (end > rows) break;
+    if (count <= 0) continue;
+    at::Tensor part = target.begun.narrow(1, begin, count);
+    at::addmm_out(part, bias.narrow(0, begin, count), input, weight.narrow(0, begin, count).t());
+    target.begun_rows = end;
+  }
+}
+
 /// y = x w^T + b for a matrix x.
 struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
   enum Edge { kInput, kWeight, kBias };
@@ -44,8 +62,11 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
                           const Variable& bias, std::int64_t target) {
     context->save_for_backward({input, weight});
     context->saved_data["target"] = target;
-    ++reinterpret_cast<GradientTarget*>(target)->uses;
-    return at::addmm(bias, input, weight.t());
+    auto& whole = *reinterpret_cast<GradientTarget*>(target);
+    ++whole.uses;
+    if (whole.row_ends.size() < 2) return at::addmm(bias, input, weight.t());
+    make_outputs(whole, input, weight, bias, weight.size(0));
+    return std::exchange(whole.begun, at::Tensor());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& outputs) {
@@ -80,10 +101,18 @@ struct LinearIntoTarget : torch::autograd::Function<LinearIntoTarget> {
 
 }  // namespace
 
+bool DirectLinearImpl::is_direct(const at::Tensor& input) const {
+  return weight_target && weight_target->direct && input.dim() == 2 && bias.defined();
+}
+
+void DirectLinearImpl::forward_rows(const at::Tensor& input, std::int64_t rows) const {
+  at::NoGradGuard no_grad;
+  if (is_direct(input) && weight_target->row_ends.size() > 1)
+    make_outputs(*weight_target, input, weight, bias, rows);
+}
+
 at::Tensor DirectLinearImpl::forward(const at::Tensor& input) {
-  const bool direct = weight_target && weight_target->direct && at::GradMode::is_enabled() &&
-                      input.dim() == 2 && bias.defined();
-  if (!direct) return at::linear(input, weight, bias);
+  if (!at::GradMode::is_enabled() || !is_direct(input)) return at::linear(input, weight, bias);
   return LinearIntoTarget::apply(input, weight, bias, reinterpret_cast<std::int64_t>(weight_target));
 }
 

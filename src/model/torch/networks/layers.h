@@ -25,12 +25,18 @@ TORCH_MODULE(Chain);
 /// torch::nn::Linear whose weight gradient, one matrix product, is computed in the gradient arena itself
 /// where a GradientTarget allows it. Fully connected layers hold most parameters of small networks, and
 /// copying their gradient would cost as much as the optimiser's pass. Where its first rows are awaited it is
-/// computed in blocks of them.
+/// computed in blocks of them, and so is the output where the weight's are.
 class DirectLinearImpl final : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
   at::Tensor forward(const at::Tensor& input);
+  /// Before forward() of the same input, where the target has row blocks: the outputs of all blocks up to
+  /// `rows`.
+  void forward_rows(const at::Tensor& input, std::int64_t rows) const;
   mutable GradientTarget* weight_target = nullptr;  // somebody else's, and no part of the layer
+
+ private:
+  bool is_direct(const at::Tensor& input) const;
 };
 TORCH_MODULE(DirectLinear);
 

@@ -35,6 +35,14 @@ class ModuleNetwork final : public ChainNetwork {
   at::Tensor forward(int stage, at::Tensor inputs) override {
     return behind_layer(stage, to_layer(stage, std::move(inputs)));
   }
+  void forward_rows(int stage, const at::Tensor& inputs, std::int64_t rows) override {
+    const auto index = static_cast<std::size_t>(stage);
+    const std::size_t layer = layer_of(index);
+    const auto* linear = module_of(layer).as<DirectLinearImpl>();
+    for (std::size_t before = begins_[index]; before < layer; ++before)
+      if (!module_of(before).as<torch::nn::FlattenImpl>()) return;  // what is random is drawn once
+    if (linear) linear->forward_rows(run(begins_[index], layer, inputs), rows);
+  }
   /// Of modules that stand in it more than once.
   std::vector<at::Tensor> borrowed(int stage) const override {
     std::vector<at::Tensor> earlier, others;
