@@ -61,7 +61,8 @@ const FactorSlot* Binding::factors_of(std::size_t slot) const {
 
 namespace {
 
-/// Matrix products are made of so many rows at a time.
+/// Of a matrix that is taken in blocks of rows.
+constexpr std::size_t kRowBytes = 2 << 20;
 constexpr std::int64_t kRowMultiple = 64;
 
 /// The bucket of a slot's first element.
@@ -81,20 +82,24 @@ Range Binding::gradient(std::size_t slot) const {
   return {bucket.gradients.begin + (range.begin - bucket.weights.begin), range.size};
 }
 
+std::vector<std::int64_t> row_ends(std::int64_t rows, std::size_t row_bytes) {
+  const auto fit = static_cast<std::int64_t>(kRowBytes / std::max<std::size_t>(1, row_bytes));
+  const std::int64_t block = std::max(kRowMultiple, fit / kRowMultiple * kRowMultiple);
+  std::vector<std::int64_t> ends;
+  for (std::int64_t end = block; end < rows; end += block) ends.push_back(end);
+  ends.push_back(rows);
+  return ends;
+}
+
 std::vector<RowBlock> Binding::row_blocks(std::size_t slot) const {
-  const Range range = layout->slots()[slot].range;
-  const std::int64_t rows = layout->slots()[slot].shape.front();
-  const std::size_t row = range.size / static_cast<std::size_t>(rows);
+  const tensor::Slot& whole = layout->slots()[slot];
+  const std::int64_t rows = whole.shape.front();
+  const std::size_t row = whole.range.size / static_cast<std::size_t>(rows);
   std::vector<RowBlock> blocks;
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
-    const Range part = buckets[b].weights;
-    if (part.end() <= range.begin || part.begin >= range.end()) continue;
-    const bool last = part.end() >= range.end();
-    const auto whole =
-        static_cast<std::int64_t>((part.end() - range.begin) / row) / kRowMultiple * kRowMultiple;
-    const RowBlock block{b, last ? rows : whole};
-    if (block.end > (blocks.empty() ? 0 : blocks.back().end)) blocks.push_back(block);
-    if (last) break;
+  std::size_t bucket = 0;
+  for (std::int64_t end : row_ends(rows, row * size_of(weights->type()))) {
+    while (buckets[bucket].weights.end() < whole.range.begin + static_cast<std::size_t>(end) * row) ++bucket;
+    blocks.push_back({bucket, end});
   }
   return blocks;
 }

@@ -108,6 +108,9 @@ struct FactorSlot {
   Range outputs, inputs;  // D and X, row after row: elements of the arenas in Binding::factors
 };
 
+/// Ends of the blocks of rows in which a matrix is taken that somebody waits for. One: it is a small one.
+std::vector<std::int64_t> row_ends(std::int64_t rows, std::size_t row_bytes);
+
 /// The rows of a slot, up to `end`, that are there with bucket `bucket` and those before it.
 struct RowBlock {
   std::size_t bucket = 0;  // index into Binding::buckets
@@ -132,14 +135,11 @@ struct Binding {
   /// Slots whose gradients are not computed: the backward pass leaves their factors in place of them.
   std::vector<FactorSlot> factor_slots;       // of linear parameters
   std::vector<const tensor::Arena*> factors;  // as many as gradients, and of their type; empty: none
-  /// Whether somebody waits for buckets while the pass runs that makes them: a large gradient is then made
-  /// piece by piece, which costs a little more than all of it at once.
+  /// Whether somebody waits for buckets while the pass runs that makes them, or a pass for buckets: large
+  /// gradients are then made, and large weights read, by row_ends(), which costs a little more than all at
+  /// once. So they are whatever is there already: how communication is hidden changes no bit.
   bool pieces_are_awaited = true;
-  /// Whether the forward pass waits for weights, bucket by bucket: a linear layer whose weight is in several
-  /// is then taken by row_blocks(), in every pass of a step, whatever is there already: how long somebody
-  /// waits changes no bit.
-  bool rows_are_awaited = false;
-  /// The blocks of rows, ascending, in which the slot comes; the last ends with it.
+  /// Blocks of the slot's rows, ascending; the last ends with it.
   std::vector<RowBlock> row_blocks(std::size_t slot) const;
   /// The slot's factors; null: it has a gradient.
   const FactorSlot* factors_of(std::size_t slot) const;
@@ -223,7 +223,7 @@ class Model {
   virtual void forward(const StepInput& input, int until) = 0;
   /// Goes on, behind forward(input, segment), with what `segment` makes of the first `rows` of its weight,
   /// the end of a row block: reads these and its other parameters alone. REQUIRES: weight_by_rows(), and a
-  /// binding whose rows are awaited. Models without passes of their own have nothing to do.
+  /// binding whose pieces are awaited. Models without passes of their own have nothing to do.
   virtual void forward_rows(const StepInput& /*input*/, int /*segment*/, std::int64_t /*rows*/) {}
   /// The rest of the step's forward pass, or all of it, and backward. Afterwards gradients[slot] is this
   /// worker's part of the gradient of the mean loss over the labels of the global batch: the sum over its own

@@ -223,8 +223,8 @@ TEST(Forward, InPiecesReadsOnlyWhatItMayAndGivesTheSameBits) {
   }
 }
 
-/// Binds the model so that a weight is in so many buckets of unequal size, whose rows are awaited.
-Binding await_rows(Bound& bound, const std::string& weight, std::size_t parts) {
+/// Cuts a weight into so many buckets of unequal size.
+Binding cut_weight(Bound& bound, const std::string& weight, std::size_t parts) {
   Binding binding = bound.binding();
   std::vector<BucketRange> buckets;
   for (std::size_t b = 0; b < binding.buckets.size(); ++b) {
@@ -238,69 +238,63 @@ Binding await_rows(Bound& bound, const std::string& weight, std::size_t parts) {
     }
   }
   binding.buckets = buckets;
-  binding.rows_are_awaited = true;
   bound->unbind();
   bound->bind(binding);
   return binding;
 }
 
 TEST(Forward, OfALinearLayerByRowsReadsOnlyWhatIsThereAndGivesTheSameBits) {
-  const data::SampleShape shape{{1, 12, 12}, 10};
+  const data::SampleShape shape{{1, 28, 28}, 10};
   const Samples samples = make_samples(shape, 6), more = make_samples(shape, 4, 9);
-  for (const auto& [name, segment] : {std::pair{"mlp", 0}, std::pair{"mlp", 1}, std::pair{"cnn", 2}}) {
-    Bound plain(make(name, DType::Float32, {}, shape)), whole(make(name, DType::Float32, {}, shape)),
-        rows(make(name, DType::Float32, {}, shape));
-    const ModelSpec& spec = rows->spec();
-    const int parameter = spec.weight_by_rows(segment);
-    ASSERT_GE(parameter, 0) << name;
-    const std::string weight = spec.parameters[static_cast<std::size_t>(parameter)].name;
-    await_rows(whole, weight, 5);
-    const Binding binding = await_rows(rows, weight, 5);
-    const auto slot =
-        static_cast<std::size_t>(std::find(binding.parameters.begin(), binding.parameters.end(), parameter) -
-                                 binding.parameters.begin());
-    const std::vector<RowBlock> blocks = binding.row_blocks(slot);
-    ASSERT_GE(blocks.size(), 2);
-    const Range range = binding.layout->slots()[slot].range;
-    const std::size_t row = range.size / static_cast<std::size_t>(blocks.back().end);
-    // The second step as well as the first, and one whose batch is of another size.
-    for (const Samples& share : {samples, samples, more}) {
-      const auto size = static_cast<std::int64_t>(share.labels.size());
-      const StepOutput expected = whole.step(share, 2);
-      const StepInput input{share.inputs, share.labels, size, 2};
-      for (std::size_t b = 0; b + 1 < blocks.size(); ++b) {
-        auto values = rows.weights.values<float>({0, rows.weights.size()});
-        const std::vector<float> kept(values.begin(), values.end());
-        const std::size_t there = range.begin + static_cast<std::size_t>(blocks[b].end) * row;
-        EXPECT_LE(there, binding.buckets[blocks[b].bucket].weights.end());
-        std::fill(values.begin() + static_cast<std::ptrdiff_t>(there),
-                  values.begin() + static_cast<std::ptrdiff_t>(range.end()), NAN);
-        for (int s = segment + 1; s < static_cast<int>(spec.segments.size()); ++s)
-          for (int later : spec.segments[static_cast<std::size_t>(s)].parameters)
-            rows.fill(spec.parameters[static_cast<std::size_t>(later)].name, NAN);
-        rows->forward_rows(input, segment, blocks[b].end);
-        std::copy(kept.begin(), kept.end(), values.begin());
-      }
-      Recorder recorder;
-      const StepOutput output = rows->forward_backward(input, 0, recorder);
-      EXPECT_EQ(output.loss_sum, expected.loss_sum) << name << " " << weight;
-      EXPECT_EQ(rows.all_gradients(), whole.all_gradients()) << name << " " << weight;
-      plain.step(share, 2);
-      EXPECT_LE(relative_distance(rows.all_gradients(), plain.all_gradients()), 1e-6);
-      EXPECT_THAT(recorder.order, SizeIs(binding.buckets.size()));
+  Bound plain(make("cnn", DType::Float32, {}, shape)), whole(make("cnn", DType::Float32, {}, shape)),
+      rows(make("cnn", DType::Float32, {}, shape));
+  plain.await_no_pieces();
+  const ModelSpec& spec = rows->spec();
+  const int segment = 2, parameter = spec.weight_by_rows(segment);
+  ASSERT_GE(parameter, 0);
+  EXPECT_EQ(spec.parameters[static_cast<std::size_t>(parameter)].name, "fc1.weight");
+  const Binding binding = cut_weight(rows, "fc1.weight", 5);
+  const auto slot =
+      static_cast<std::size_t>(std::find(binding.parameters.begin(), binding.parameters.end(), parameter) -
+                               binding.parameters.begin());
+  const std::vector<RowBlock> blocks = binding.row_blocks(slot);
+  ASSERT_GE(blocks.size(), 3);
+  const Range range = binding.layout->slots()[slot].range;
+  const std::size_t row = range.size / static_cast<std::size_t>(blocks.back().end);
+  // The second step as well as the first, and one whose batch is of another size.
+  for (const Samples& share : {samples, samples, more}) {
+    const StepOutput expected = whole.step(share, 2);
+    const StepInput input{share.inputs, share.labels, static_cast<std::int64_t>(share.labels.size()), 2};
+    for (std::size_t b = 0; b + 1 < blocks.size(); ++b) {
+      auto values = rows.weights.values<float>({0, rows.weights.size()});
+      const std::vector<float> kept(values.begin(), values.end());
+      // What must not be read yet is no number.
+      const std::size_t there = range.begin + static_cast<std::size_t>(blocks[b].end) * row;
+      std::fill(values.begin() + static_cast<std::ptrdiff_t>(there),
+                values.begin() + static_cast<std::ptrdiff_t>(range.end()), NAN);
+      for (int s = segment + 1; s < static_cast<int>(spec.segments.size()); ++s)
+        for (int later : spec.segments[static_cast<std::size_t>(s)].parameters)
+          rows.fill(spec.parameters[static_cast<std::size_t>(later)].name, NAN);
+      rows->forward_rows(input, segment, blocks[b].end);
+      std::copy(kept.begin(), kept.end(), values.begin());
     }
+    Recorder recorder;
+    const StepOutput output = rows->forward_backward(input, 0, recorder);
+    EXPECT_EQ(output.loss_sum, expected.loss_sum);
+    EXPECT_EQ(rows.all_gradients(), whole.all_gradients());
+    plain.step(share, 2);
+    EXPECT_LE(relative_distance(rows.all_gradients(), plain.all_gradients()), 1e-6);
+    EXPECT_THAT(recorder.order, SizeIs(binding.buckets.size()));
   }
 }
 
 TEST(Forward, ByRowsOfAStepThatIsGivenUpIsForgotten) {
-  const data::SampleShape shape{{1, 12, 12}, 10};
+  const data::SampleShape shape{{1, 28, 28}, 10};
   Samples samples = make_samples(shape, 6);
-  Bound whole(make("mlp", DType::Float32, {}, shape)), rows(make("mlp", DType::Float32, {}, shape));
-  await_rows(whole, "fc1.weight", 5);
-  const Binding binding = await_rows(rows, "fc1.weight", 5);
-  const std::int64_t first = binding.row_blocks(0).front().end;
+  Bound whole(make("cnn", DType::Float32, {}, shape)), rows(make("cnn", DType::Float32, {}, shape));
   const StepInput input{samples.inputs, samples.labels, 6, 1};
-  rows->forward_rows(input, 0, first);
+  rows->forward_rows(input, 2, 128);
+  const Binding binding = rows.binding();
   rows->unbind();
   rows->bind(binding);
   samples = make_samples(shape, 6, 7);
@@ -309,17 +303,19 @@ TEST(Forward, ByRowsOfAStepThatIsGivenUpIsForgotten) {
   EXPECT_EQ(rows.all_gradients(), whole.all_gradients());
 }
 
-TEST(RowBlocks, AreWholeRowsOfSixtyFourAndEndWithTheSlot) {
+TEST(RowBlocks, AreThereWithTheBucketOfTheirLastRow) {
   tensor::ArenaLayout layout(DType::Float32);
   layout.add("before", {100});
-  const Range weight = layout.add("weight", {300, 10});
+  const Range weight = layout.add("weight", {300, 4096});  // 16 KiB a row: 128 rows at a time
+  const tensor::Arena weights(DType::Float32, layout.size());
   Binding binding;
   binding.layout = &layout;
-  const auto cut = [&](std::vector<std::size_t> rows) {
+  binding.weights = &weights;
+  const auto blocks_of = [&](std::vector<std::size_t> parts) {
     binding.buckets = {{{0, weight.begin}, {}}};
     std::size_t begin = 0;
-    for (std::size_t end : rows) {
-      binding.buckets.push_back({{weight.begin + begin * 10, (end - begin) * 10}, {}});
+    for (std::size_t end : parts) {
+      binding.buckets.push_back({{weight.begin + begin * 4096, (end - begin) * 4096}, {}});
       begin = end;
     }
     std::vector<std::pair<std::size_t, std::int64_t>> blocks;
@@ -328,10 +324,11 @@ TEST(RowBlocks, AreWholeRowsOfSixtyFourAndEndWithTheSlot) {
   };
   using testing::ElementsAre;
   using testing::Pair;
-  EXPECT_THAT(cut({300}), ElementsAre(Pair(1, 300)));
-  EXPECT_THAT(cut({100, 200, 300}), ElementsAre(Pair(1, 64), Pair(2, 192), Pair(3, 300)));
-  EXPECT_THAT(cut({50, 100, 120, 300}), ElementsAre(Pair(2, 64), Pair(4, 300)));  // 50 and 20 rows are none
-  EXPECT_THAT(cut({10, 20, 300}), ElementsAre(Pair(3, 300)));
+  EXPECT_THAT(blocks_of({300}), ElementsAre(Pair(1, 128), Pair(1, 256), Pair(1, 300)));
+  EXPECT_THAT(blocks_of({128, 255, 300}), ElementsAre(Pair(1, 128), Pair(3, 256), Pair(3, 300)));
+  EXPECT_THAT(blocks_of({50, 100, 150, 200, 300}), ElementsAre(Pair(3, 128), Pair(5, 256), Pair(5, 300)));
+  EXPECT_THAT(row_ends(10, 4), ElementsAre(10));
+  EXPECT_THAT(row_ends(130, 64 << 20), ElementsAre(64, 128, 130));  // however long rows are
 }
 
 TEST(Backward, InPiecesGivesTheBitsOfTheWholeAndTouchesOneSegmentAtATime) {

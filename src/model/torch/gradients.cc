@@ -108,7 +108,7 @@ void GradientSink::bind(const Binding& binding, const std::vector<int>& paramete
     }
     targets_[parameter].range = slots[slot].range;
     targets_[parameter].row_ends.clear();
-    if (binding.rows_are_awaited)
+    if (binding.pieces_are_awaited)
       for (const RowBlock& block : binding.row_blocks(slot))
         targets_[parameter].row_ends.push_back(block.end);
   }

@@ -576,8 +576,6 @@ task::Task<void> restore(TrainContext world, RankGroups ranks, RunStart* run_sta
     restore_rank_state(world.model, run_start->rank_tensors);
     model::Binding binding = state->binding();
     binding.pieces_are_awaited = ranks.lasting.size() > 1;
-    binding.rows_are_awaited = ranks.lasting.size() > 1 && !ranks.replica &&
-                               run_start->plan.resolved.overlap == plan::ResolvedOverlap::Forward;
     world.model.bind(binding);
   });
   co_await bind;

@@ -14,26 +14,22 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-/// Rows of a weight gradient that are computed at a time.
-constexpr std::int64_t kRowBytes = 2 << 20, kRowMultiple = 64;
-
 /// The slot += or := output^T input, in blocks of rows where they are awaited, so that the first ones travel
 /// while the last are computed.
 void write_rows(GradientTarget& target, const at::Tensor& output, const at::Tensor& input) {
   const std::int64_t rows = target.slot.size(0), row = target.slot.size(1);
-  const std::int64_t row_bytes = std::max<std::int64_t>(1, row * target.slot.element_size());
-  const std::int64_t block = target.sink->pieces_are_awaited()
-                                 ? std::max(kRowMultiple, kRowBytes / row_bytes / kRowMultiple * kRowMultiple)
-                                 : std::max<std::int64_t>(1, rows);
-  for (std::int64_t begin = 0; begin < rows; begin += block) {
-    const std::int64_t count = std::min(block, rows - begin);
+  const auto row_bytes = static_cast<std::size_t>(row * target.slot.element_size());
+  std::int64_t begin = 0;
+  for (std::int64_t end : target.sink->pieces_are_awaited() ? row_ends(rows, row_bytes) : std::vector{rows}) {
+    const std::int64_t count = end - begin;
     at::Tensor part = target.slot.narrow(0, begin, count);
     const at::Tensor left = output.narrow(1, begin, count).t();
     if (target.filled)
       part.addmm_(left, input);
     else
       at::mm_out(part, left, input);
-    target.sink->written(target, static_cast<std::size_t>((begin + count) * row));
+    target.sink->written(target, static_cast<std::size_t>(end * row));
+    begin = end;
   }
 }
 
