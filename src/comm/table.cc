@@ -11,7 +11,7 @@
 namespace taxon::comm {
 namespace {
 
-/// How much longer a row may take that gives way.
+/// How many times as long as the fastest row one may take that gives way: our choice.
 constexpr double kForOthers = 1.25;
 
 }  // namespace

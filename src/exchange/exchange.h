@@ -68,8 +68,7 @@ class Exchange {
   bool is_ready(int segment) const;
   /// Suspends until it is.
   task::Task<void> ready(int segment);
-  /// The same of what a bucket holds.
-  bool is_adopted(std::size_t bucket) const;
+  /// The same of what one bucket holds.
   task::Task<void> adopted(std::size_t bucket);
   /// Suspends until the step is over everywhere in the compute copy. Throws the step's failure; everything in
   /// flight is unwound by then, but the backward job may still run.

@@ -38,7 +38,7 @@ class Network {
   /// classes] where samples have several labels. Throws what the framework throws.
   virtual at::Tensor forward(int stage, at::Tensor inputs) = 0;
   /// Before a forward() of the same: what a linear layer of the stage makes of the first rows of its weight,
-  /// see GradientTarget::begun. Networks that can't do less at first.
+  /// see GradientTarget::begun. By default nothing: forward() does it all.
   virtual void forward_rows(int /*stage*/, const at::Tensor& /*inputs*/, std::int64_t /*rows*/) {}
   /// Of a network of one stage: all that it gives of all tensors of a batch, and of the labels after them
   /// where it is to give a loss first. Throws Error{Data} for another number of tensors than it takes.
