@@ -18,8 +18,9 @@ namespace taxon {
 
 using model::WeightsAtBegin;
 /// torch::nn::Linear, with the gradient of a matrix of samples' weight computed where it travels from, and
-/// with several ranks in blocks, of which the first travel while the last are computed: worth it where a
-/// weight has millions of elements. That gradient can't be differentiated itself.
+/// with several ranks in blocks, of which the first travel while the last are computed; where weights are
+/// waited for as they are read, so is the weight itself. Worth it where a weight has millions of elements.
+/// That gradient can't be differentiated itself.
 using Linear = model::DirectLinear;
 using LinearImpl = model::DirectLinearImpl;
 using DataParallelOptions = job::OwnLoopOptions;

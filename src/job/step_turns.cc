@@ -6,13 +6,13 @@
 
 namespace taxon::job {
 
-void StepTurns::advance(const model::StepInput& input, int until) {
+void StepTurns::advance(const model::StepInput& input, model::ReadableWeights until) {
   std::unique_lock<std::mutex> lock(mutex_);
   offered_ = &input;
   state_ = State::Offered;
   ready_ = until;
   changed_.notify_all();
-  changed_.wait(lock, [this] { return (owned_ && needed_ >= ready_) || left_; });
+  changed_.wait(lock, [this] { return (owned_ && needs_more()) || left_; });
   if (left_) std::rethrow_exception(left_);
 }
 
@@ -20,12 +20,12 @@ model::StepOutput StepTurns::compute(const model::StepInput& input) {
   std::unique_lock<std::mutex> lock(mutex_);
   offered_ = &input;
   state_ = State::Offered;
-  ready_ = kBackward + 1;
+  ready_ = kBackward;
   changed_.notify_all();
   changed_.wait(lock, [this] { return state_ == State::GivenBack || left_; });
   if (left_) std::rethrow_exception(left_);
   if (failed_) std::rethrow_exception(failed_);
-  ready_ = 0;
+  ready_ = {};
   return output_;
 }
 
@@ -58,13 +58,13 @@ const model::StepInput* StepTurns::await() {
   return current();
 }
 
-void StepTurns::need(int segment) {
+void StepTurns::need(model::ReadableWeights weights) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (segment < ready_ || !owned_) return;
-  needed_ = segment;
+  if (weights <= ready_ || !owned_) return;
+  needed_ = weights;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return segment < ready_ || state_ == State::Ended; });
-  needed_ = -1;
+  changed_.wait(lock, [this] { return !needs_more() || state_ == State::Ended; });
+  needed_ = {};
   if (ended_) std::rethrow_exception(ended_);
 }
 

@@ -17,7 +17,7 @@ class StepTurns final : public model::StepOwner {
   // The run.
 
   /// Throws what the owner left with.
-  void advance(const model::StepInput& input, int until) override;
+  void advance(const model::StepInput& input, model::ReadableWeights until) override;
   model::StepOutput compute(const model::StepInput& input) override;
   void recall() override;
   /// No step will be asked for any more. `error`: what ended the run, if it failed.
@@ -30,7 +30,7 @@ class StepTurns final : public model::StepOwner {
   const model::StepInput* await();
   /// The step that await() gave; null: none.
   const model::StepInput* current() const { return owned_ ? &*owned_ : nullptr; }
-  void need(int segment) override;
+  void need(model::ReadableWeights weights) override;
   void give_back(const model::StepOutput& output);
   /// The owner says that it fails, and may still compute: the run fails with `why` when it has its step back.
   void fail(std::exception_ptr why);
@@ -40,7 +40,8 @@ class StepTurns final : public model::StepOwner {
  private:
   enum class State { Idle, Offered, GivenBack, Ended };
   /// The owner reads no weights: it waits for the run.
-  bool waits() const { return !owned_ || needed_ >= ready_ || left_; }
+  bool waits() const { return !owned_ || needs_more() || left_; }
+  bool needs_more() const { return needed_ > ready_; }
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -48,8 +49,8 @@ class StepTurns final : public model::StepOwner {
   const model::StepInput* offered_ = nullptr;
   std::optional<model::StepInput> owned_;  // the owner's
   std::vector<std::int64_t> labels_;       // its
-  int ready_ = 0;                          // segments of the step whose weights may be read
-  int needed_ = -1;                        // segment that the owner waits for
+  model::ReadableWeights ready_;           // of the step
+  model::ReadableWeights needed_;          // that the owner waits for
   model::StepOutput output_;
   std::exception_ptr ended_, failed_, left_;
 };

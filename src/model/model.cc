@@ -27,16 +27,18 @@ int ModelSpec::segment_of(int parameter) const {
   return 0;
 }
 
-int ModelSpec::weight_by_rows(int segment) const {
-  const Segment& all = segments[static_cast<std::size_t>(segment)];
-  if (!divisible || all.parameters.size() != 2 || !all.borrowed.empty()) return -1;
-  for (std::size_t i = 0; i < 2; ++i) {
-    const ParameterSpec& weight = parameters[static_cast<std::size_t>(all.parameters[i])];
-    const ParameterSpec& bias = parameters[static_cast<std::size_t>(all.parameters[1 - i])];
-    if (weight.linear && weight.trainable && bias.shape == std::vector{weight.shape.front()})
-      return all.parameters[i];
+void ModelSpec::find_weights_by_rows(const std::function<bool(int)>& is_linear) {
+  for (Segment& segment : segments) {
+    if (segment.parameters.size() != 2 || !segment.borrowed.empty()) continue;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const int index = segment.parameters[i];
+      const ParameterSpec& weight = parameters[static_cast<std::size_t>(index)];
+      const ParameterSpec& bias = parameters[static_cast<std::size_t>(segment.parameters[1 - i])];
+      const bool linear = is_linear ? is_linear(index) : weight.linear;
+      if (linear && weight.trainable && bias.shape == std::vector{weight.shape.front()})
+        segment.weight_by_rows = index;
+    }
   }
-  return -1;
 }
 
 std::vector<int> ModelSpec::borrowers_of(int parameter) const {

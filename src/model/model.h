@@ -60,6 +60,9 @@ struct Segment {
   double backward_seconds = 0;
   std::int64_t outputs = 0;  // elements of a sample that go on to the next segment; 0: unknown, or the loss
   std::vector<int> borrowed = {};  // of a model that is divided: parameters of others that it reads
+  /// Of a linear layer and what follows from it: its weight, [outputs, inputs], with whose first rows the
+  /// forward pass can begin. -1: it is none.
+  int weight_by_rows = -1;
 };
 
 /// When a parameter's gradient is complete, as shares of the backward pass's time: its first elements from
@@ -78,9 +81,9 @@ struct ModelSpec {
   std::int64_t parameter_count() const;
   /// The segment that a parameter is in.
   int segment_of(int parameter) const;
-  /// Of a segment that is a linear layer and what follows from it: its weight, [outputs, inputs], with whose
-  /// first rows the forward pass can begin. -1: it is none.
-  int weight_by_rows(int segment) const;
+  /// Finds the segments that have a weight_by_rows. `is_linear(i)`: parameter i is the weight of a linear
+  /// layer, which can take it so; null: as ParameterSpec::linear says.
+  void find_weights_by_rows(const std::function<bool(int)>& is_linear = nullptr);
   /// Others that read it, ascending.
   std::vector<int> borrowers_of(int parameter) const;
   /// Whether the backward pass can be taken in pieces, segment by segment.
@@ -222,8 +225,9 @@ class Model {
   /// with growing `until`; forward_backward() with the same input goes on from there.
   virtual void forward(const StepInput& input, int until) = 0;
   /// Goes on, behind forward(input, segment), with what `segment` makes of the first `rows` of its weight,
-  /// the end of a row block: reads these and its other parameters alone. REQUIRES: weight_by_rows(), and a
-  /// binding whose pieces are awaited. Models without passes of their own have nothing to do.
+  /// the end of a row block: reads these and its other parameters alone. REQUIRES: the segment has a
+  /// weight_by_rows, and the binding's pieces are awaited. Models without passes of their own have nothing to
+  /// do.
   virtual void forward_rows(const StepInput& /*input*/, int /*segment*/, std::int64_t /*rows*/) {}
   /// The rest of the step's forward pass, or all of it, and backward. Afterwards gradients[slot] is this
   /// worker's part of the gradient of the mean loss over the labels of the global batch: the sum over its own

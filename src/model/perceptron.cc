@@ -53,6 +53,7 @@ Perceptron::Perceptron(const PerceptronOptions& options)
   held_.resize(spec_.parameters.size());
   spec_.divisible = true;
   freeze(options.frozen);
+  spec_.find_weights_by_rows();
   Rng rng(options.seed, "perceptron");
   for (const auto& parameter : spec_.parameters) {
     values_.emplace_back(static_cast<std::size_t>(parameter.count()));

@@ -48,6 +48,7 @@ ModelSpec spec_of(const plan::ModelProfile& profile) {
     }
     total += segment.backward;
   }
+  if (profile.divisible) spec.find_weights_by_rows();
   for (std::size_t b = 0; b < profile.buffers.size(); ++b)
     spec.buffers.push_back({"buffer " + std::to_string(b), {profile.buffers[b]}});
   if (total <= 0) return spec;

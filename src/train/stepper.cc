@@ -221,7 +221,7 @@ task::Task<double> Stepper::advance(const model::StepInput* input) {
 /// The last ones are left to what comes after it.
 task::Task<double> Stepper::advance_by_rows(const model::StepInput* input, int segment) {
   const model::ModelSpec& spec = world_.model.spec();
-  const int weight = spec.weight_by_rows(segment);
+  const int weight = spec.segments[static_cast<std::size_t>(segment)].weight_by_rows;
   exchange::Exchange& due = *flight_of(next_).exchange;
   double begun = segment;
   if (weight < 0 || due.is_ready(segment)) co_return begun;

@@ -70,21 +70,20 @@ TEST(StepTurns, ARunThatFailsThrowsAtItsOwner) {
 
 TEST(StepTurns, AStepThatBeginsEarlyWaitsForEachSegmentThatItNeeds) {
   StepTurns turns;
-  std::atomic<int> ready = 0;
+  const std::vector<model::ReadableWeights> given = {{1}, {1, 64}, {1, 128}, {3}, StepTurns::kBackward};
+  std::atomic<std::size_t> ready = 0;
   std::thread run([&] {
     const model::StepInput step = step_of(1);
-    for (int until : {1, 3}) {
-      ready = until;
-      turns.advance(step, until);  // until the owner needs more
-    }
-    ready = StepTurns::kBackward + 1;
+    for (; ready + 1 < given.size(); ++ready)
+      turns.advance(step, given[ready]);  // until the owner needs more
     turns.compute(step);
     turns.end(nullptr);
   });
   ASSERT_NE(turns.await(), nullptr);
-  for (int segment : {0, 0, 1, 2, 4, StepTurns::kBackward}) {
-    turns.need(segment);
-    EXPECT_GT(ready, segment);
+  for (model::ReadableWeights weights :
+       {model::ReadableWeights{1}, {1}, {1, 64}, {1, 128}, {1, 192}, {3}, {5}, StepTurns::kBackward}) {
+    turns.need(weights);
+    EXPECT_TRUE(given[ready] >= weights) << weights.segment << ' ' << weights.rows;
   }
   turns.give_back({});
   EXPECT_EQ(turns.await(), nullptr);
@@ -96,15 +95,15 @@ TEST(StepTurns, ARunThatFailsAfterAStepBeganTakesWeightsAwayOnlyWhenNobodyReadsT
   std::atomic<bool> reads = true;
   std::thread run([&] {
     const model::StepInput step = step_of(1);
-    turns.advance(step, 1);
+    turns.advance(step, {1});
     turns.recall();
     EXPECT_FALSE(reads);
     turns.end(std::make_exception_ptr(std::runtime_error("failed")));
   });
   ASSERT_NE(turns.await(), nullptr);
-  turns.need(0);
+  turns.need({1});
   reads = false;
-  EXPECT_THROW(turns.need(1), std::runtime_error);
+  EXPECT_THROW(turns.need({1, 64}), std::runtime_error);
   EXPECT_THROW(turns.need(StepTurns::kBackward), std::runtime_error);
   turns.give_back({});
   EXPECT_THROW(turns.await(), std::runtime_error);
@@ -117,13 +116,13 @@ TEST(StepTurns, AStepOutlivesTheRunThatFailed) {
     {
       const std::vector<std::int64_t> labels = {4, 7};
       const model::StepInput step{.labels = std::span<const std::int64_t>(labels), .global_size = 5};
-      turns.advance(step, 1);
+      turns.advance(step, {1});
       turns.recall();
     }
     turns.end(std::make_exception_ptr(std::runtime_error("failed")));
   });
   ASSERT_NE(turns.await(), nullptr);
-  EXPECT_THROW(turns.need(1), std::runtime_error);
+  EXPECT_THROW(turns.need({2}), std::runtime_error);
   run.join();
   EXPECT_THAT(data::whole(turns.current()->labels), testing::ElementsAre(4, 7));
   EXPECT_EQ(turns.current()->global_size, 5);

@@ -250,7 +250,7 @@ TEST(Forward, OfALinearLayerByRowsReadsOnlyWhatIsThereAndGivesTheSameBits) {
       rows(make("cnn", DType::Float32, {}, shape));
   plain.await_no_pieces();
   const ModelSpec& spec = rows->spec();
-  const int segment = 2, parameter = spec.weight_by_rows(segment);
+  const int segment = 2, parameter = spec.segments[2].weight_by_rows;
   ASSERT_GE(parameter, 0);
   EXPECT_EQ(spec.parameters[static_cast<std::size_t>(parameter)].name, "fc1.weight");
   const Binding binding = cut_weight(rows, "fc1.weight", 5);

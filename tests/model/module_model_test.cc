@@ -21,14 +21,15 @@ namespace {
 /// Computes a step at once, by a function.
 class OwnerAtOnce final : public StepOwner {
  public:
-  void advance(const StepInput&, int) override {}
+  void advance(const StepInput&, ReadableWeights) override {}
   StepOutput compute(const StepInput& input) override {
     step(input);
     return {};
   }
   void recall() override {}
-  void need(int) override {}
+  void need(ReadableWeights weights) override { needed.push_back(weights); }
   std::function<void(const StepInput&)> step;
+  std::vector<ReadableWeights> needed = {};
 };
 
 /// One layer, whose weight's gradient is computed in two blocks of rows; and how a loss is made of its
@@ -154,11 +155,11 @@ struct ScaledImpl : torch::nn::Module {
 /// The owner's thread is the test's, and the run's too: it asks for gradients when the owner needs it to.
 class OwnerThatIsAskedLate final : public StepOwner {
  public:
-  void advance(const StepInput&, int) override {}
+  void advance(const StepInput&, ReadableWeights) override {}
   StepOutput compute(const StepInput&) override { return {}; }
   void recall() override {}
-  void need(int segment) override {
-    if (segment == kBackward && ask) std::exchange(ask, nullptr)();
+  void need(ReadableWeights weights) override {
+    if (weights == kBackward && ask) std::exchange(ask, nullptr)();
   }
   std::function<void()> ask;
 };
@@ -181,6 +182,51 @@ TEST(ModuleModel, GradientsThatComeBeforeTheyAreAwaitedWait) {
   EXPECT_THAT(bound.gradient("scale"), testing::ElementsAre(3));
   EXPECT_THAT(bound.gradient("layer.bias"), testing::ElementsAre(2, 2));
   EXPECT_THAT(recorder.order, testing::UnorderedElementsAre(0, 1, 2));
+}
+
+/// A wide layer behind a narrow one.
+struct WideImpl : torch::nn::Module {
+  static constexpr std::int64_t kInputs = 8192, kOutputs = 160;  // 64 rows are 2 MiB
+  WideImpl() {
+    first = register_module("first", torch::nn::Linear(3, kInputs));
+    wide = register_module("wide", DirectLinear(kInputs, kOutputs));
+  }
+  at::Tensor forward(const at::Tensor& x) { return wide->forward(first->forward(x)); }
+  torch::nn::Linear first{nullptr};
+  DirectLinear wide{nullptr};
+};
+
+TEST(ModuleModel, ReadsAWideLayerByRows) {
+  WideImpl net;
+  OwnerAtOnce owner;
+  auto made =
+      std::make_unique<ModuleModel>(net, DType::Float32, plan::ModelPlan{}, owner, WeightsAtBegin::AsRead);
+  ModuleModel& model = *made;
+  const ModelSpec& spec = model.spec();
+  ASSERT_EQ(spec.segments[1].name, "wide");
+  const int weight = spec.segments[1].weight_by_rows;
+  ASSERT_GE(weight, 0);
+  EXPECT_EQ(spec.parameters[static_cast<std::size_t>(weight)].name, "wide.weight");
+  Bound bound(std::move(made));
+  std::vector<ReadableWeights> needed, behind;
+  owner.step = [&](const StepInput& input) {
+    model.begin_reads();
+    const auto outputs = model.weighted(input, {net.forward(torch::ones({2, 3}))});
+    needed = std::exchange(owner.needed, {});
+    net.wide->bias + 0;  // an operator that is none of a layer's
+    behind = std::exchange(owner.needed, {});
+    outputs.front().sum().backward();
+    model.end_passes();
+  };
+  const Samples share = make_samples({{1}, 2}, 2);
+  Recorder recorder;
+  bound->forward_backward({share.inputs, share.labels, 2, 1}, 0, recorder);
+  ASSERT_GE(needed.size(), 4);
+  for (std::size_t i = 0; i + 3 < needed.size(); ++i) EXPECT_EQ(needed[i], ReadableWeights{1});
+  EXPECT_THAT(std::vector(needed.end() - 3, needed.end()),
+              testing::ElementsAre(ReadableWeights{1, 64}, ReadableWeights{1, 128}, ReadableWeights{1, 160}));
+  EXPECT_THAT(behind, testing::Each(ReadableWeights{2}));
+  EXPECT_FALSE(behind.empty());
 }
 
 long threads_of_process() {

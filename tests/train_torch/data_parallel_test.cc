@@ -126,6 +126,46 @@ TEST_P(DataParallelRanks, TrainToWhatOneProcessTrainsTo) {
   EXPECT_EQ(parameters_in(early), all);
 }
 
+/// One layer is taken in three blocks of rows.
+struct WideNetImpl : torch::nn::Module {
+  static constexpr std::int64_t kWidth = 4096, kRows = 320;  // 128 rows are 2 MiB
+  WideNetImpl() {
+    torch::manual_seed(3);
+    first = register_module("first", torch::nn::Linear(kInputs, kWidth));
+    down = register_module("down", Linear(kWidth, kRows));
+    last = register_module("last", torch::nn::Linear(kRows, kOutputs));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return last(torch::relu(down(torch::relu(first(x.to(torch::kFloat32))))));
+  }
+  torch::nn::Linear first{nullptr}, last{nullptr};
+  Linear down{nullptr};
+};
+TORCH_MODULE(WideNet);
+
+template <WeightsAtBegin weights>
+void train_wide(job::Job& job, const ProcessLog& log) {
+  const Set set;
+  WideNet net;
+  DataParallel model(job, net, {.samples = kSamples, .weights = weights});
+  while (model.active()) {
+    auto [x, y] = set.take(model.share());
+    torch::nn::functional::cross_entropy(model.forward(x), y).backward();
+    model.step();
+  }
+  say_parameters(*net->last, log);
+}
+
+TEST(DataParallel, ALayerThatIsReadByRowsComesToTheSameBits) {
+  TAXON_SKIP_UCX;
+  const ProcessLog whole, rows;
+  const plan::Plan plan = plan_with({"exchange.bucket_bytes=600KiB", "exchange.overlap=forward",
+                                     "exchange.order=priority", "length.steps=5"});
+  ASSERT_THAT(run_ranks(3, plan, train_wide<WeightsAtBegin::Whole>, whole), Each(0)) << whole.read();
+  ASSERT_THAT(run_ranks(3, plan, train_wide<WeightsAtBegin::AsRead>, rows), Each(0)) << rows.read();
+  EXPECT_EQ(parameters_in(rows), parameters_in(whole));
+}
+
 class DataParallelFamilies : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(
     Of, DataParallelFamilies,

@@ -80,6 +80,14 @@ class GradientSink {
   /// From now on each gradient that comes waits in `await` first, on the thread that computes it: until
   /// deliver_to() was called for its step, or nobody takes it.
   void wait_with(std::function<void()> await) { await_ = std::move(await); }
+  /// From now on each layer that takes a weight in blocks of rows has `reader` call `read`, which takes the
+  /// one that ends with `rows`.
+  using RowReader =
+      std::function<void(const GradientTarget& target, std::int64_t rows, const std::function<void()>& read)>;
+  void read_rows_with(RowReader reader) { row_reader_ = std::move(reader); }
+  void read_rows(const GradientTarget& target, std::int64_t rows, const std::function<void()>& read) const {
+    row_reader_ ? row_reader_(target, rows, read) : read();
+  }
   /// What the step has given so far is used up: later passes of it, of which some may have gone forward,
   /// write over it. REQUIRES: all parameters have ended.
   void begin_again();
@@ -163,6 +171,7 @@ class GradientSink {
   Progress progress_;
   tensor::Milestones* marks_ = nullptr;  // while backward passes run
   std::function<void()> await_;
+  RowReader row_reader_;
   bool recording_ = false;
   std::vector<int> order_;
   CopyCount copies_;

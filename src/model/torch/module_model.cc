@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <type_traits>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -88,11 +89,27 @@ class WeightedOutputs final : public Node {
 ModuleModel::ModuleModel(torch::nn::Module& module, DType compute, const plan::ModelPlan& plan,
                          StepOwner& owner, WeightsAtBegin weights)
     : module_(module), tensors_(source_of(module, compute, plan)), owner_(owner), weights_(weights) {
-  for (std::size_t i = 0; i < tensors_.trainable().size(); ++i)
-    offer_to_layers(module, tensors_.parameters()[static_cast<std::size_t>(tensors_.trainable()[i])].tensor,
-                    &tensors_.gradients().target(static_cast<int>(i)));
+  offer_targets();
   // A term of the loss that goes around forward()'s outputs has gradients before a pass comes to these.
   tensors_.gradients().wait_with([this] { await_turn(); });
+  tensors_.gradients().read_rows_with(
+      [this](const GradientTarget& target, std::int64_t rows, const std::function<void()>& read) {
+        if (!reads_ || !reads_->begun()) return read();
+        need({target.segment, rows});
+        reads_->leave_out(target.segment, read);
+      });
+}
+
+void ModuleModel::offer_targets() {
+  std::unordered_set<int> direct;
+  for (std::size_t i = 0; i < tensors_.trainable().size(); ++i) {
+    const int index = tensors_.trainable()[i];
+    if (offer_to_layers(module_, tensors_.parameters()[static_cast<std::size_t>(index)].tensor,
+                        &tensors_.gradients().target(static_cast<int>(i))))
+      direct.insert(index);
+  }
+  if (weights_ == WeightsAtBegin::AsRead)
+    tensors_.spec().find_weights_by_rows([&](int index) { return direct.count(index) > 0; });
 }
 
 ModuleModel::~ModuleModel() {
@@ -108,14 +125,17 @@ void ModuleModel::begin_reads() {
       const at::Tensor& parameter = tensors_.parameters()[static_cast<std::size_t>(index)].tensor;
       readers[parameter.storage().unsafeGetStorageImpl()] = tensors_.spec().segment_of(index);
     }
-    reads_ = std::make_unique<WeightReads>(std::move(readers), [this](int segment) {
-      try {
-        owner_.need(segment);
-      } catch (...) {  // an operator can't be left so; the backward pass will hear of it
-      }
-    });
+    reads_ = std::make_unique<WeightReads>(std::move(readers), [this](int segment) { need({segment + 1}); });
   }
   reads_->begin();
+}
+
+/// An operator can't be left by an exception: the backward pass will hear of it.
+void ModuleModel::need(ReadableWeights weights) noexcept {
+  try {
+    owner_.need(weights);
+  } catch (...) {
+  }
 }
 
 /// All weights may be read, and gradients are awaited.
@@ -214,7 +234,7 @@ void ModuleModel::begin(const StepInput& input) {
   tensors_.gradients().begin_step(input.gradients);
 }
 
-void ModuleModel::forward(const StepInput& input, int until) {
+void ModuleModel::advance(const StepInput& input, ReadableWeights until) {
   if (weights_ == WeightsAtBegin::Whole || input.labels.empty()) return;
   begin(input);
   owner_.advance(input, until);

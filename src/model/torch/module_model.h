@@ -47,7 +47,10 @@ class ModuleModel final : public Model {
   std::vector<int> gradient_order(data::Inputs inputs, data::Values labels) override;
   void bind(const Binding& binding) override;
   void unbind() override;
-  void forward(const StepInput& input, int until) override;
+  void forward(const StepInput& input, int until) override { advance(input, {until}); }
+  void forward_rows(const StepInput& input, int segment, std::int64_t rows) override {
+    advance(input, {segment, rows});
+  }
   StepOutput forward_backward(const StepInput& input, int from, tensor::Milestones& marks) override;
   StepOutput evaluate(data::Inputs inputs, data::Values labels) override;
   std::vector<double> buffers() const override { return tensors_.buffers(); }
@@ -62,7 +65,10 @@ class ModuleModel final : public Model {
 
  private:
   friend class WeightedOutputs;
+  void offer_targets();
+  void need(ReadableWeights weights) noexcept;
   void await_turn();
+  void advance(const StepInput& input, ReadableWeights until);
   void begin(const StepInput& input);
   void begin_pass(torch::autograd::Node* root);
   void require_whole_passes() const;

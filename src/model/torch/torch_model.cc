@@ -74,6 +74,7 @@ TorchModel::TorchModel(std::string name, const ModelContext& context, const Buil
       spec.divisible = spec.divisible && network.borrowed(stage).empty();
     probe();
     net_.offer_targets();
+    if (spec.divisible) spec.find_weights_by_rows();
   });
   net_.threads = std::max(1, context.threads);
 }

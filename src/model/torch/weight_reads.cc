@@ -32,6 +32,17 @@ void WeightReads::end() {
   if (listening == this) listening = nullptr;
 }
 
+bool WeightReads::begun() const { return listening == this; }
+
+void WeightReads::leave_out(int which, const std::function<void()>& body) {
+  struct LeftOut {
+    int& which;
+    ~LeftOut() { which = -1; }
+  } restored{left_out_};
+  left_out_ = which;
+  body();
+}
+
 std::unique_ptr<at::ObserverContext> WeightReads::begins(const at::RecordFunction& operation) {
   if (listening == nullptr) return nullptr;
   for (const c10::IValue& input : operation.inputs()) {
@@ -47,7 +58,7 @@ std::unique_ptr<at::ObserverContext> WeightReads::begins(const at::RecordFunctio
 void WeightReads::note(const at::Tensor& input) const {
   if (!input.defined() || !input.has_storage()) return;
   const auto found = weights_.find(input.storage().unsafeGetStorageImpl());
-  if (found != weights_.end()) read_(found->second);
+  if (found != weights_.end() && found->second != left_out_) read_(found->second);
 }
 
 }  // namespace taxon::model

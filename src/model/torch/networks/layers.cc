@@ -44,8 +44,10 @@ void make_outputs(GradientTarget& target, const at::Tensor& input, const at::Ten
     const std::int64_t begin = target.begun_rows, count = end - begin;
     if (end > rows) break;
     if (count <= 0) continue;
-    at::Tensor part = target.begun.narrow(1, begin, count);
-    at::addmm_out(part, bias.narrow(0, begin, count), input, weight.narrow(0, begin, count).t());
+    target.sink->read_rows(target, end, [&] {
+      at::Tensor part = target.begun.narrow(1, begin, count);
+      at::addmm_out(part, bias.narrow(0, begin, count), input, weight.narrow(0, begin, count).t());
+    });
     target.begun_rows = end;
   }
 }
@@ -112,13 +114,17 @@ at::Tensor DirectLinearImpl::forward(const at::Tensor& input) {
   return LinearIntoTarget::apply(input, weight, bias, reinterpret_cast<std::int64_t>(weight_target));
 }
 
-void offer_to_layers(const torch::nn::Module& module, const at::Tensor& parameter, GradientTarget* target) {
+bool offer_to_layers(const torch::nn::Module& module, const at::Tensor& parameter, GradientTarget* target) {
+  bool any = false;
   const auto offer_to = [&](const torch::nn::Module& layer) {
     const auto* linear = layer.as<DirectLinearImpl>();
-    if (linear && linear->weight.is_same(parameter)) linear->weight_target = target;
+    if (!linear || !linear->weight.is_same(parameter)) return;
+    linear->weight_target = target;
+    any = true;
   };
   offer_to(module);  // which may be no shared pointer's
   for (const auto& layer : module.modules(/*include_self=*/false)) offer_to(*layer);
+  return any;
 }
 
 at::Tensor BatchNormImpl::forward(const at::Tensor& input) {

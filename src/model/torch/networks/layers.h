@@ -40,8 +40,8 @@ class DirectLinearImpl final : public torch::nn::LinearImpl {
 };
 TORCH_MODULE(DirectLinear);
 
-/// Has the module's layers write the parameter's gradient where the target says.
-void offer_to_layers(const torch::nn::Module& module, const at::Tensor& parameter, GradientTarget* target);
+/// Has the module's layers write the parameter's gradient where the target says. Whether any of them can.
+bool offer_to_layers(const torch::nn::Module& module, const at::Tensor& parameter, GradientTarget* target);
 
 /// Batch normalisation with the names and defaults of torch::nn::BatchNorm2d (whose class Debian's libtorch
 /// does not export whole). It normalises in float32 when its input is bfloat16: libtorch wants parameters and
