@@ -6,7 +6,7 @@ from harness import accuracies
 from harness.accuracies import PACKAGES, summary  # noqa: F401
 from harness.side import SideFailed
 
-PATHS = ("src", "apps/taxon", "recipes/systems", "bench/accuracy.py", "bench/harness")
+PATHS = ("src", "apps/taxon", "recipes/systems", "bench/accuracy.py", "bench/harness/accuracies.py")
 
 ASKED = accuracies.Question("accuracy", 4, "one process")
 ALONE = "horovod"  # with one worker it is plain SGD with momentum

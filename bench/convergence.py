@@ -8,7 +8,7 @@ from harness.accuracies import PACKAGES, summary  # noqa: F401
 from harness.build import ROOT
 from harness.side import SideFailed
 
-PATHS = ("src", "apps/taxon", "recipes/systems", "bench/recipes/convergence", "bench/convergence.py", "bench/harness")
+PATHS = ("src", "apps/taxon", "recipes/systems", "bench/recipes/convergence", "bench/convergence.py", "bench/harness/accuracies.py")
 
 ASKED = accuracies.Question("convergence", 8, "dense")
 DENSE = os.path.join(ROOT, "recipes", "systems", "horovod.yaml")

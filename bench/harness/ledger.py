@@ -1,5 +1,6 @@
 """The figures that the tree keeps: bench/results/NAME.json holds the rows of `bench/run NAME --full --record`, each with the commit, machine and date
 of the run that it comes from."""
+import hashlib
 import json
 import os
 import subprocess
@@ -82,6 +83,12 @@ def git(*words):
         return subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, *words], capture_output=True, text=True)
     except FileNotFoundError:  # no git is no history
         return subprocess.CompletedProcess(words, 127)
+
+
+def version_of(paths):
+    """Of what `paths` have in the index: equal for equal content. None without a history."""
+    listed = git("ls-files", "--stage", "--", *paths)
+    return hashlib.sha256(listed.stdout.encode()).hexdigest()[:12] if listed.returncode == 0 and listed.stdout else None
 
 
 def age(commit, paths):

@@ -1,9 +1,13 @@
 """What a system may lack, by lines as `taxon compare` writes them."""
 
+import os
+import tempfile
+import types
 import unittest
+from unittest import mock
 
 import context  # noqa: F401
-from harness import accuracies
+from harness import accuracies, ledger
 
 ASKED = accuracies.Question("accuracy", 4, "one process")
 
@@ -44,6 +48,30 @@ class Recipes(unittest.TestCase):
         dense, coded = accuracies.systems(coded=False), accuracies.systems(coded=True)
         self.assertGreater(min(len(dense), len(coded)), 10)
         self.assertEqual(sorted(dense + coded), accuracies.systems())
+
+
+class Folders(unittest.TestCase):
+    def folder(self, commit, build_dir):
+        session = types.SimpleNamespace(build_dir=build_dir, rows=types.SimpleNamespace(kind={"commit": commit}))
+        return accuracies.folder_of(session, "accuracy", "cnn-4")
+
+    def test_runs_are_kept_while_what_they_depend_on_is_the_same(self):
+        with tempfile.TemporaryDirectory() as build_dir, mock.patch.object(ledger, "version_of", side_effect=["one", "one", "other"]):
+            first = self.folder("0123456789", build_dir)
+            os.makedirs(first)
+            self.assertEqual(self.folder("abcdef0123", build_dir), first)
+            self.assertTrue(os.path.exists(first))
+            self.assertNotEqual(self.folder("abcdef0123", build_dir), first)
+
+    def test_runs_of_what_is_not_committed_are_not_kept(self):
+        with tempfile.TemporaryDirectory() as build_dir:
+            folder = self.folder("0123456789-dirty", build_dir)
+            os.makedirs(folder)
+            self.assertFalse(os.path.exists(self.folder("0123456789-dirty", build_dir)))
+
+    def test_everything_that_they_depend_on_is_in_the_tree(self):
+        if ledger.git("rev-parse").returncode == 0:
+            self.assertEqual(len({ledger.version_of([path]) for path in accuracies.CODE} - {None}), len(accuracies.CODE))
 
 
 if __name__ == "__main__":
