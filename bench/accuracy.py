@@ -28,10 +28,11 @@ def run(session):
         return
     recipes = accuracies.systems(coded=False)
     by_name = {os.path.basename(recipe)[:-len(".yaml")]: recipe for recipe in recipes}
-    alone = accuracies.compare(session, ASKED.bench, [by_name[ALONE]], 1)[ALONE]
+    alone = accuracies.compare(session, ASKED.bench, [by_name[ALONE]], 1, accuracies.length_of(session))[ALONE]
     if alone["failure"]:
         raise SideFailed(f"the process alone: {alone['failure']}")
-    for line in accuracies.compare(session, ASKED.bench, accuracies.few(session, session.chosen(recipes)), ASKED.workers).values():
+    chosen = accuracies.few(session, session.chosen(recipes))
+    for line in accuracies.compare(session, ASKED.bench, chosen, ASKED.workers, accuracies.length_of(session)).values():
         row = accuracies.row_of(ASKED, line, alone, most_lacking(line), session.smoke())
         if not session.rows.has(row):
             session.rows.add(row)

@@ -32,7 +32,7 @@ def run(session):
         return
     coded = [*accuracies.systems(coded=True), *sorted(glob.glob(os.path.join(OURS, "*.yaml")))]
     recipes = [DENSE, *accuracies.few(session, session.chosen(coded))]
-    lines = accuracies.compare(session, ASKED.bench, recipes, ASKED.workers)
+    lines = accuracies.compare(session, ASKED.bench, recipes, ASKED.workers, accuracies.length_of(session))
     dense = lines.pop("horovod")
     if dense["failure"]:
         raise SideFailed(f"dense training: {dense['failure']}")

@@ -43,6 +43,11 @@ def few(session, recipes):
     return recipes[::8] if session.smoke() else recipes
 
 
+def length_of(session):
+    """What makes whole runs of all systems by the cnn a matter of hours: one epoch of the recipes' three."""
+    return () if session.quick() else ("length.epochs=1",)
+
+
 def folder_of(session, bench, name):
     """Of a comparison, which keeps runs that are complete: those of the same code alone, whatever else was committed since. All systems together take hours."""
     commit = session.rows.kind.get("commit")
