@@ -121,16 +121,16 @@ def commands_for(workers, cluster, command):
 class Weights:
     """A safetensors file with the weights that Taxon begins with: those after one step at rate 0. For the peers, as long as the `with` block lives."""
 
-    def __init__(self, session, model="cnn"):
-        self.session, self.model = session, model
+    def __init__(self, session, model="cnn", seed=SEED):
+        self.session, self.model, self.seed = session, model, seed
         self.folder = tempfile.TemporaryDirectory(prefix="taxon-bench-")
         self.path = ""
 
     def __enter__(self):
         if not self.session.peers_only:
             lesson = LESSONS[self.model]
-            sets = (f"model.name={self.model}", f"data.path={lesson.prepared(self.session)}", "length.steps=1", "learning_rate.base=0", "data.test_limit=1", "threads=1",
-                    "report.tensorboard=false", "checkpoint.every_epochs=0")
+            sets = (f"seed={self.seed}", f"model.name={self.model}", f"data.path={lesson.prepared(self.session)}", "length.steps=1", "learning_rate.base=0",
+                    "data.test_limit=1", "threads=1", "report.tensorboard=false", "checkpoint.every_epochs=0")
             command = [self.session.program("taxon"), "train", lesson.recipe, "--out", self.folder.name, "--overwrite", *(word for one in sets for word in ("--set", one))]
             run_group("weights", [command], job_environments(1, None, "Taxon"), self.session.log_folder)
             self.path = os.path.join(self.folder.name, "model.safetensors")
