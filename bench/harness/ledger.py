@@ -11,8 +11,9 @@ from harness.rows import Row, is_claim, is_known, judge, write_json
 RESULTS = os.path.join(ROOT, "bench", "results")
 # How a row's code compares with the tree's.
 CURRENT, OLDER, UNKNOWN = "current", "older", "unknown"
-# What keeps rows and makes tables of them measures nothing.
-UNMEASURED = [f":(exclude)bench/harness/{name}.py" for name in ("imports", "ledger", "rows", "tables")]
+# What keeps rows and makes tables of them measures nothing; nobody measures the search for faults.
+UNMEASURED = [f":(exclude){path}" for path in (*(f"bench/harness/{name}.py" for name in ("imports", "ledger", "rows", "tables")), "src/faults",
+                                               "apps/taxon/commands/faults.cc", "apps/taxon/commands/faults.h")]
 
 
 class NotKept(Exception):
@@ -86,8 +87,8 @@ def git(*words):
 
 
 def version_of(paths):
-    """Of what `paths` have in the index: equal for equal content. None without a history."""
-    listed = git("ls-files", "--stage", "--", *paths)
+    """Of what `paths` have in the index that is measured: equal for equal content. None without a history."""
+    listed = git("ls-files", "--stage", "--", *paths, *UNMEASURED)
     return hashlib.sha256(listed.stdout.encode()).hexdigest()[:12] if listed.returncode == 0 and listed.stdout else None
 
 
