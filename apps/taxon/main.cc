@@ -190,9 +190,6 @@ CLI::Option* add_fault_search(CLI::App* simulate, taxon::app::FaultArguments& ar
   auto* table = simulate->add_option("--table", arguments.table,
                                      "Write how the runs ended, by what they were made of (Markdown)");
   table->needs(faults);
-  simulate->add_option("--threads", arguments.threads, "Threads that try seeds (default: one for each core)")
-      ->needs(faults)
-      ->check(count());
   simulate->add_option("--replay", arguments.replay, "Try this seed alone and say all that is known of it")
       ->excludes(seeds)
       ->excludes(table)

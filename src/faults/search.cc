@@ -126,11 +126,10 @@ Seeds parse_seeds(const std::string& text) {
   return seeds;
 }
 
-Tally search(Seeds seeds, const std::function<Trial(std::uint64_t seed)>& attempt,
-             const std::function<GoOn(const Trial&)>& show) {
+Tally search(const Job& job, Seeds seeds, const std::function<GoOn(const Trial&)>& show) {
   Tally tally;
   for (std::uint64_t seed = seeds.first;; ++seed) {
-    const Trial trial = attempt(seed);
+    const Trial trial = try_seed(job, seed);
     tally.add(trial);
     if (show(trial) == GoOn::No || seed == seeds.last) return tally;
   }

@@ -10,8 +10,7 @@ namespace taxon::faults {
 
 /// Everything about the trial follows from the seed: whoever has it can repeat it. Runs the shape without
 /// faults, then twice with them; and if the plan keeps checkpoints and the run did not end well, once more
-/// from what it left. Several threads may try seeds of one job, whose data sets they read. Throws
-/// Error{Usage} if the recipe fits none of many shapes.
+/// from what it left. Throws Error{Usage} if the recipe fits none of many shapes.
 Trial try_seed(const Job& job, std::uint64_t seed);
 
 /// First and last.
@@ -22,9 +21,7 @@ struct Seeds {
 Seeds parse_seeds(const std::string& text);
 
 enum class GoOn { Yes, No };
-/// Asks `attempt` (try_seed() of a job, or a result of it that was made ahead) for the trial of one seed
-/// after the other, shows each, and stops when told to.
-Tally search(Seeds seeds, const std::function<Trial(std::uint64_t seed)>& attempt,
-             const std::function<GoOn(const Trial&)>& show);
+/// Tries one seed after the other, shows each trial, and stops when told to.
+Tally search(const Job& job, Seeds seeds, const std::function<GoOn(const Trial&)>& show);
 
 }  // namespace taxon::faults

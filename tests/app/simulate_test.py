@@ -105,30 +105,6 @@ class Simulate(TaxonTest):
         self.assertGreater(figures["codecs"][0]["encode_ms"], 0)
 
 
-class FaultSearch(TaxonTest):
-    BESIDE_OTHERS = True
-    RECIPE = ROOT / "recipes/blobs-perceptron.yaml"
-
-    def search(self, *words, **more):
-        return self.taxon("simulate", self.RECIPE, "--faults", *words, **more)
-
-    def test_threads_change_nothing_that_is_told(self):
-        told = {}
-        for threads in ("1", "3"):
-            said = self.search("--seeds", "5..20", "--threads", threads, "--table", f"{threads}.md").stdout
-            told[threads] = [line.partition(" schedules in ")[2].partition(": ")[2] or line for line in said.splitlines()], (self.folder / f"{threads}.md").read_text()
-        self.assertEqual(told["1"], told["3"])
-        self.assertIn("16 schedules", told["1"][1])
-
-    def test_what_fits_no_seed_is_told_whoever_tries(self):
-        said = self.search("--seeds", "1..4", "--threads", "2", "--set", "data.train_limit=1", code=2).stderr
-        self.assertIn("blobs-perceptron", said)
-
-    def test_threads_are_of_the_search_alone(self):
-        self.assertIn("--threads", self.search("--threads", "0", code=2).stderr)
-        self.assertIn("--faults", self.taxon("simulate", self.RECIPE, "--threads", "2", code=2).stderr)
-
-
 class WrongSimulation(TaxonTest):
     BESIDE_OTHERS = True
 

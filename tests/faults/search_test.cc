@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <future>
 #include <regex>
 #include <set>
 
@@ -47,7 +46,7 @@ class FaultSearch : public testing::Test {
   /// The first of so many seeds with a finding; 0: none.
   std::uint64_t find(std::uint64_t seeds) const {
     std::uint64_t found = 0;
-    faults::search({1, seeds}, attempt_, [&](const faults::Trial& trial) {
+    faults::search(job_, {1, seeds}, [&](const faults::Trial& trial) {
       if (trial.findings.empty()) return faults::GoOn::Yes;
       found = trial.seed;
       return faults::GoOn::No;
@@ -59,9 +58,6 @@ class FaultSearch : public testing::Test {
   }
   data::Datasets datasets_;
   faults::Job job_;
-  std::function<faults::Trial(std::uint64_t)> attempt_ = [this](std::uint64_t seed) {
-    return faults::try_seed(job_, seed);
-  };
 };
 
 /// The same that `taxon simulate --faults` does by the ten thousand.
@@ -69,7 +65,7 @@ class FaultSchedules : public FaultSearch, public testing::WithParamInterface<fa
 
 TEST_P(FaultSchedules, HaveNoFinding) {
   std::set<std::string> disciplines;
-  const faults::Tally tally = faults::search(GetParam(), attempt_, [&](const faults::Trial& trial) {
+  const faults::Tally tally = faults::search(job_, GetParam(), [&](const faults::Trial& trial) {
     disciplines.insert(trial.shape.settings.front());
     EXPECT_THAT(trial.findings, IsEmpty())
         << "seed " << trial.seed << ", " << faults::describe(trial.shape) << "\n"
@@ -87,19 +83,6 @@ INSTANTIATE_TEST_SUITE_P(Seeds, FaultSchedules,
                          testing::Values(faults::Seeds{1, 100}, faults::Seeds{101, 200},
                                          faults::Seeds{201, 300}),
                          [](const auto& info) { return "From" + std::to_string(info.param.first); });
-
-TEST_F(FaultSearch, SeveralThreadsComeToTheSameTrials) {
-  std::vector<std::future<faults::Trial>> ahead;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed)
-    ahead.push_back(std::async(std::launch::async, attempt_, seed));
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-    const faults::Trial there = ahead[seed - 1].get(), here = attempt_(seed);
-    EXPECT_EQ(there.seed, seed);
-    EXPECT_EQ(there.ending, here.ending);
-    EXPECT_EQ(there.seen.report.trace, here.seen.report.trace);
-    EXPECT_EQ(there.findings, here.findings);
-  }
-}
 
 TEST_F(FaultSearch, ALostAcknowledgementIsFoundAndReplayedByItsSeed) {
   job_.wrap = [](net::Transport& inner) -> std::unique_ptr<net::Transport> {

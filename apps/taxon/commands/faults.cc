@@ -5,10 +5,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <csignal>
-#include <deque>
-#include <future>
 #include <iostream>
 
 #include "apps/taxon/commands/command.h"
@@ -18,7 +15,6 @@
 #include "data/split.h"
 #include "faults/search.h"
 #include "job/recipes.h"
-#include "launch/host.h"
 #include "launch/stop_signals.h"
 
 namespace taxon::app {
@@ -26,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A signal handler reaches nothing but static storage; the thread that aborts runs it.
-thread_local std::atomic<std::uint64_t> seed_in_trial{0};
+// A signal handler reaches nothing but static storage.
+std::atomic<std::uint64_t> seed_in_trial{0};
 
 /// A broken invariant ends the process: it must not take its seed along.
 void on_abort(int) {
@@ -106,37 +102,6 @@ void write_table(const FaultArguments& arguments, const faults::Tally& tally) {
                   faults::table_of(tally)));
 }
 
-/// Trials of seeds in their order, which threads try ahead of whoever takes them.
-class TrialsAhead {
- public:
-  /// `job` outlives it.
-  TrialsAhead(const faults::Job& job, faults::Seeds seeds, std::size_t most)
-      : job_(job), next_(seeds.first), last_(seeds.last), most_(most) {}
-
-  /// Of the first seed that was not taken yet. Throws what its trial throws.
-  faults::Trial take() {
-    while (!all_begun_ && trials_.size() < most_) begin();
-    std::future<faults::Trial> trial = std::move(trials_.front());
-    trials_.pop_front();
-    return trial.get();
-  }
-
- private:
-  void begin() {
-    trials_.push_back(std::async(std::launch::async, [this, seed = next_] {
-      seed_in_trial = seed;
-      return faults::try_seed(job_, seed);
-    }));
-    all_begun_ = next_++ == last_;
-  }
-
-  const faults::Job& job_;
-  std::uint64_t next_, last_;
-  std::size_t most_;
-  bool all_begun_ = false;
-  std::deque<std::future<faults::Trial>> trials_;  // whoever drops one waits for it
-};
-
 /// A line of progress every two seconds.
 class Progress {
  public:
@@ -166,16 +131,14 @@ int run(const FaultArguments& arguments) {
   const faults::Job job = make_job(recipe, datasets);
   if (!arguments.table.empty()) write_table(arguments, {});  // what can't be written is known at once
   const std::atomic<bool>& stop = launch::install_stop_signals();
+  seed_in_trial = seeds.first;
   std::signal(SIGABRT, on_abort);
   Progress progress(seeds);
-  const int threads = arguments.threads.value_or(static_cast<int>(std::ceil(launch::usable_cores())));
-  // Twice as many: a long trial is waited for, and the cores have the next ones meanwhile.
-  TrialsAhead trials(job, seeds, threads == 1 ? 1 : 2 * static_cast<std::size_t>(threads));
-  auto attempt = [&](std::uint64_t) { return trials.take(); };
-  const faults::Tally tally = faults::search(seeds, attempt, [&](const faults::Trial& trial) {
+  const faults::Tally tally = faults::search(job, seeds, [&](const faults::Trial& trial) {
     if (arguments.replay) print_trial(trial);
     print_findings(arguments, trial);
     progress.done();
+    seed_in_trial = trial.seed + 1;
     return stop ? faults::GoOn::No : faults::GoOn::Yes;
   });
   if (!arguments.replay) print_tally(tally, progress.seconds());

@@ -12,7 +12,6 @@ struct FaultArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string seeds = "1..1000";
-  std::optional<int> threads;           // that try seeds at the same time; none: as many as cores
   std::string table;                    // a file for the endings by setting of the shapes; empty: none
   std::optional<std::uint64_t> replay;  // this seed alone, with all that is known of it
 };
