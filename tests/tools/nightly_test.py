@@ -32,7 +32,9 @@ class Nightly(unittest.TestCase):
         commands = {step.name: step.command for step in self.nightly.STEPS}
         self.assertIn("tools/attack", commands["attack"])
         self.assertIn("--minutes 60", commands["attack"])
-        self.assertIn("--faults --seeds 1..100000", commands["fault-seeds"])
+        parts = [tuple(map(int, part)) for part in re.findall(r"--faults --seeds (\d+)\.\.(\d+)", commands["fault-seeds"])]
+        self.assertEqual((parts[0][0], parts[-1][1]), (1, 100_000))
+        self.assertEqual([first for first, _ in parts[1:]], [last + 1 for _, last in parts[:-1]])
         self.assertIn("TAXON_LIES=1000", commands["lying-ranks"])
 
     def run_with(self, steps, *words):
