@@ -11,25 +11,19 @@ from harness import pairs
 from harness.cluster import Cluster, NoCluster
 from harness.rows import Row, claim
 from harness.stream import stream_bandwidth
-from harness.training import Weights
+from harness.training import SEED, Weights
 
 PACKAGES = races.PACKAGES
 PATHS = ("src", "apps/taxon", "recipes/systems", "bench/slow_links.py", "bench/time_to_accuracy.py", "bench/harness", "bench/bounds", "bench/peers/ddp.py",
          "bench/peers/order.py", "tools/lab")
 HOSTS, RATE, CORES = races.HOSTS, "100mbit", races.CORES
-TARGET = 0.88
+TARGET = races.GOALS["full"].target
 WANTED = 8
 # A multiple of the presets' periods, and turns.
-STEPS, TURNS = {"smoke": 8, "quick": 50, "full": 200}, {"smoke": 1, "quick": 3, "full": 5}
-
-
-@dataclasses.dataclass(frozen=True)
-class Preset:
-    name: str
-
-
+STEPS, TURNS = {"smoke": 8, "quick": 50, "full": 200}, {"smoke": 1, "quick": 3, "full": 3}
+FORMAT = "channels_last"  # of images in memory, the faster one of all sides
 DDP, DENSE = "PyTorch DDP", "horovod"
-PRESETS = (Preset(DENSE), Preset("local-sgd"), Preset("cntk-bmuf"), Preset("diloco"))
+PRESETS = tuple(races.Preset(name, name, ("exchange.levels.0.collective=ring",)) for name in (DENSE, "local-sgd", "cntk-bmuf", "diloco"))
 
 
 def targets(peers_only):
@@ -47,46 +41,34 @@ class Timed:
 
 
 class OfDdp:
-    name = DDP
+    name, side = DDP, races.PEERS[0]
 
-    def __init__(self, weights):
-        self.weights = weights
-
-    def timed(self, session, cluster, steps):
-        race = races.race_of_peer(session, cluster, races.PEERS[0], steps * races.BATCH, weights=self.weights, test_every=steps * races.BATCH)
+    def timed(self, session, cluster, steps, weights):
+        race = races.race_of_peer(session, cluster, self.side, races.Run(SEED, FORMAT, steps * races.BATCH), weights)
         last = race["tests"][-1]
         return Timed(last["samples"] / last["seconds"], [test["accuracy/test"] for test in race["tests"]], race["parameters"])
 
-    def tests(self, session):
-        most = 8 * races.BATCH if session.smoke() else 0
-        return races.race_of_peer(session, None, races.PEERS[0], most, weights=self.weights)["tests"]
-
 
 class OfTaxon:
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, preset):
+        self.name, self.side = preset.name, preset
 
-    def train(self, session, cluster, overrides):
-        return preset_run.train(session, self.name, HOSTS, cluster, ["exchange.levels.0.collective=ring", f"batch.global={races.BATCH}", *overrides])
-
-    def timed(self, session, cluster, steps):
-        summary, _ = self.train(session, cluster, [f"length.steps={steps}", "length.epochs=0", "evaluation.every_epochs=0", "data.test_limit=100"])
+    def timed(self, session, cluster, steps, _):
+        length = (f"length.steps={steps}", "length.epochs=0", "evaluation.every_epochs=0", "data.test_limit=100")
+        settings = (f"seed={SEED}", f"model.memory_format={FORMAT}", f"batch.global={races.BATCH}", *self.side.overrides)
+        summary, _ = preset_run.train(session, self.side.recipe, HOSTS, cluster, [*settings, *length])
         return Timed(summary["samples_per_second"], summary["parameter_hash"], summary["parameters"], summary["bytes_sent_per_step"],
                      summary["compute_ms"] / 1e3)
-
-    def tests(self, session):
-        length = ["length.epochs=0", f"length.samples={8 * races.BATCH}", "learning_rate.warmup_samples=100", "data.test_limit=100"] if session.smoke() else ["evaluation.every_epochs=0.1"]
-        return self.train(session, None, length)[1]
 
 
 def row_of(name):
     return Row("slow-links", name, transport="tcp", ranks=HOSTS, peer=DDP)
 
 
-def fill(row, session, side, runs, bandwidth):
+def fill(row, session, side, runs, bandwidth, weights):
     """`runs`: of the side, in turns."""
-    here = side.timed(session, None, STEPS[session.mode])
-    tests = side.tests(session)
+    here = side.timed(session, None, STEPS[session.mode], weights)
+    tests = races.learnt(session, side.side, races.Run(SEED, FORMAT, races.GOALS[session.mode].most), weights)["tests"]
     reached = preset_run.first_reaching(tests, TARGET)
     samples = reached["samples"] if reached else None
     rates = [run.samples_per_second for run in runs]
@@ -104,12 +86,12 @@ def fill(row, session, side, runs, bandwidth):
 
 
 def run(session):
-    with Weights(session) as weights:
-        run_all(session, weights)
+    with Weights(session, seed=SEED) as path:
+        run_all(session, {SEED: path})
 
 
 def run_all(session, weights):
-    sides = [OfDdp(weights)] + ([] if session.peers_only else [OfTaxon(preset.name) for preset in PRESETS])
+    sides = [OfDdp()] + ([] if session.peers_only else [OfTaxon(preset) for preset in PRESETS])
     # The dense sides are what the others are compared with, whoever is chosen.
     missing = [side for side in sides if not session.rows.has(row_of(side.name))]
     if not missing:
@@ -118,12 +100,12 @@ def run_all(session, weights):
     try:
         with Cluster(HOSTS, RATE, CORES) as cluster:
             bandwidth = stream_bandwidth(session, cluster)
-            turns = {side.name: lambda side=side: side.timed(session, cluster, STEPS[session.mode]) for side in measured}
+            turns = {side.name: lambda side=side: side.timed(session, cluster, STEPS[session.mode], weights) for side in measured}
             runs = pairs.take_turns(turns, TURNS[session.mode])
     except NoCluster as error:
         session.skip("the test cluster", error)
         return
-    filled = {side.name: fill(row_of(side.name), session, side, runs[side.name], bandwidth) for side in measured}
+    filled = {side.name: fill(row_of(side.name), session, side, runs[side.name], bandwidth, weights) for side in measured}
     seconds = {name: row.settings["seconds"] for name, row in filled.items()}
     for side in missing:
         row = filled[side.name]

@@ -1,6 +1,6 @@
 # What bench/run offers; what it measures takes machines and minutes, not tests.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-foreach(name table rows closed_forms accuracies figures real_vs_virtual sizes slices group two_hosts overlap scaling time_to_accuracy only libtorch imports)
+foreach(name table rows closed_forms accuracies figures real_vs_virtual sizes slices group two_hosts overlap scaling time_to_accuracy slow_links only libtorch imports)
   add_test(NAME bench.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/bench/${name}_test.py)
   set_tests_properties(bench.${name} PROPERTIES LABELS bench)
 endforeach()
