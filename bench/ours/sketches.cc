@@ -93,9 +93,9 @@ Variant parse(const std::string& text) {
     else
       codec.options.set(key, value);
   }
-  if (const auto kept = codec::options_for(codec::find_codec(codec.name), codec.options);
-      kept != codec.options)
-    throw Error(ErrorKind::Usage, "a key of the variant is none of the codec's: " + text);
+  const plan::Options known = codec::options_for(codec::find_codec(codec.name), codec.options);
+  if (known.given().size() != codec.options.given().size())
+    throw Error(ErrorKind::Usage, "a key of the variant, or its value, is none of the codec's: " + text);
   return variant;
 }
 
