@@ -6,7 +6,8 @@ import collectives
 from harness.rows import Row
 
 PACKAGES = collectives.PACKAGES
-PATHS = ("src", "bench/overhead.py", "bench/collectives.py", "bench/side", "bench/harness", "bench/ours")
+PATHS = ("src", "bench/overhead.py", "bench/collectives.py", "bench/side", "bench/harness", "bench/ours/collectives.cc",
+         "bench/ours/rank.cc", "bench/ours/rank.h")
 IDLE = "idle rank"
 
 

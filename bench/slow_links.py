@@ -23,7 +23,8 @@ WANTED = 8
 STEPS, TURNS = {"smoke": 8, "quick": 50, "full": 200}, {"smoke": 1, "quick": 3, "full": 3}
 FORMAT = "channels_last"  # of images in memory, the faster one of all sides
 DDP, DENSE = "PyTorch DDP", "horovod"
-PRESETS = tuple(races.Preset(name, name, ("exchange.levels.0.collective=ring",)) for name in (DENSE, "local-sgd", "cntk-bmuf", "diloco"))
+# Races are kept by a preset's name, so that says what differs from the recipe.
+PRESETS = tuple(races.Preset(f"{recipe}, ring", recipe, ("exchange.levels.0.collective=ring",)) for recipe in (DENSE, "local-sgd", "cntk-bmuf", "diloco"))
 
 
 def targets(peers_only):
@@ -51,7 +52,7 @@ class OfDdp:
 
 class OfTaxon:
     def __init__(self, preset):
-        self.name, self.side = preset.name, preset
+        self.name, self.side = preset.recipe, preset
 
     def timed(self, session, cluster, steps, _):
         length = (f"length.steps={steps}", "length.epochs=0", "evaluation.every_epochs=0", "data.test_limit=100")

@@ -15,7 +15,7 @@ from harness.side import Side, SideFailed
 
 PACKAGES = transport.PACKAGES
 PATHS = ("src/base", "src/task", "src/net", "src/control", "src/tensor", "src/comm", "src/launch", "src/sim", "bench/tensor_rpc.py", "bench/transport.py",
-         "bench/ours", "bench/side", "bench/copies", "bench/bounds", "bench/peers", "bench/harness", "tools/lab")
+         "bench/ours/steps.cc", "bench/ours/tensor_world.cc", "bench/ours/rank.cc", "bench/ours/rank.h", "bench/side", "bench/copies", "bench/bounds", "bench/peers", "bench/harness", "tools/lab")
 # As in the evaluation of RPC Considered Harmful (arXiv 1805.08430); bench/side/variables.cc has the variables.
 PARAMETERS = {"AlexNet": 46_247_882, "VGGNet-16": 134_301_514, "Inception-v3": 24_353_332, "LSTM": 9_417_704, "GRU": 7_319_528,
               "FCN-5": 53_600_266}

@@ -198,7 +198,7 @@ def coarse(found, mark):
 
 DOCS, RESULTS, CODECS, SIMULATION, PARALLELISM = ("docs/benchmarks.md", "docs/results.md", "docs/compression.md", "docs/simulation.md",
                                                      "docs/parallelism.md")
-LISTED = ("collectives", "transport", "tensor-rpc", "step", "overhead", "torch", "images", "language", "hybrid", "parallelism", "servers", "slow-links", "time-to-accuracy")
+LISTED = ("collectives", "transport", "step", "overhead", "torch", "images", "language", "hybrid", "parallelism", "servers", "slow-links", "time-to-accuracy")
 BEST = "the better of each"
 
 
@@ -248,6 +248,22 @@ def orders(found, mark):
     return lines
 
 
+def steps_by_compute(found, mark):
+    """Steps with more and more compute, by model, side and peer: milliseconds, and how many times as soon as the peer, with what was predicted of it."""
+    places = {}
+    for row in found:
+        model, _, side = row.case.split(", ", 2)
+        places.setdefault((model, side, row.peer), {})[row.settings["compute_ms"]] = row
+    columns = sorted({row.settings["compute_ms"] for row in found})
+
+    def cell(row):
+        predicted = row.settings.get("predicted")
+        return f"{format_number(row.ours)}, {format_number(row.ratio, 'x')}" + (f" ({format_number(predicted, 'x')})" if predicted else "") + mark(row)
+
+    return head("model", "side", "peer", *(f"{ms} ms of compute" for ms in columns)) + [
+        cells(*of, *(cell(line[ms]) if ms in line else "" for ms in columns)) for of, line in places.items()]
+
+
 def strong_scaling(found, mark):
     """Steps of a fixed global batch by number of hosts and technique, beside the simulated ones and what the balance equations allow."""
     lines = head("network", "hosts", "technique", "measured, ms", "simulated, ms", "error", "times as fast", "efficiency", "allowed", "sent in a step")
@@ -274,6 +290,9 @@ TABLES = (
     *(Table(bench, DOCS, bench, listing) for bench in LISTED),
     *(Table(f"{bench} goals", DOCS, bench, claims, is_claim) for bench in ("collectives", "transport", "tensor-rpc", "step", "torch", "images", "hybrid", "codecs", "time-to-accuracy", "servers",
                                                                         "slow-links", "real-vs-virtual", "gs-sgd", "overlap", "scaling")),
+    Table("tensor-rpc", DOCS, "tensor-rpc", steps_by_compute, lambda row: "predicted" in row.settings),
+    Table("tensor-rpc simulated", DOCS, "tensor-rpc", steps_by_compute, lambda row: row.transport == "simulated"),
+    Table("tensor-rpc others", DOCS, "tensor-rpc", listing, lambda row: not is_claim(row) and row.transport != "simulated" and "predicted" not in row.settings),
     Table("overlap", DOCS, "overlap", orders),
     Table("scaling", DOCS, "scaling", strong_scaling),
     Table("simulator", DOCS, "simulator", listing, lambda row: not is_claim(row) and not is_coarse(row)),

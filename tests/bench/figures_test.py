@@ -111,6 +111,12 @@ class Made(unittest.TestCase):
         self.assertEqual(tables.rivals(found, lambda row: " †")[2:],
                          ["| 1 Gbit/s | gTop-k † | 40 (1) | 50 (1) | 2 MB |", "| 1 Gbit/s | dense † | 80 (0.5) |  | 3 MB |"])
 
+    def test_steps_of_a_model_share_a_line(self):
+        found = [Row("tensor-rpc", f"GRU, {ms} ms, in place", "shared memory", peer="gRPC", ours=10.0 + ms, ratio=2.0, settings={"compute_ms": ms, **more})
+                 for ms, more in ((0, {"predicted": 2.5}), (100, {}))]
+        self.assertEqual(tables.steps_by_compute(found, lambda row: " †")[0], "| model | side | peer | 0 ms of compute | 100 ms of compute |")
+        self.assertEqual(tables.steps_by_compute(found, lambda row: " †")[2:], ["| GRU | in place | gRPC | 10, 2x (2.5x) † | 110, 2x † |"])
+
     def test_an_exchange_without_a_closed_form_has_no_error(self):
         found = [Row("gs-sgd", kind, "tcp", 4, ours=0.5, settings={"system": "dense", "codecs": kind, "rate": "1gbit", **more})
                  for kind, more in (("real", {}), ("replayed", {"error": 0.015}))]

@@ -1,5 +1,6 @@
 """Sides of slow-links are asked for steps and races as time-to-accuracy's functions take them."""
 
+import dataclasses
 import types
 import unittest
 from unittest import mock
@@ -32,7 +33,7 @@ class Sides(unittest.TestCase):
             side = bench.OfTaxon(bench.PRESETS[0])
             run = side.timed(SESSION, None, 8, WEIGHTS)
             self.assertTrue(self.filled(side, [run]).verified)
-            other = bench.dataclasses.replace(run, result="b")
+            other = dataclasses.replace(run, result="b")
             self.assertFalse(self.filled(side, [run, other]).verified)
 
 
