@@ -20,7 +20,7 @@ from harness.side import Side, SideFailed
 from harness.stream import stream_bandwidth
 
 PACKAGES = ("libtorch-dev", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "recipes/systems", "clusters", "profiles", "bench/gs_sgd.py", "bench/recipes/gs-sgd.yaml",
+PATHS = ("src", "src/planner", "apps/taxon", "recipes/systems", "clusters", "profiles", "bench/gs_sgd.py", "bench/recipes/gs-sgd.yaml",
          "bench/recipes/convergence", "bench/ours/sketches.cc", "bench/ours/rank.cc", "bench/ours/rank.h", "bench/side",
          "bench/bounds", "bench/harness", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "gs-sgd.yaml")

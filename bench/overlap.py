@@ -19,7 +19,7 @@ from harness.training import job_environments
 from harness.twin import UNTIMED, Jobs, Lab, Model, Run, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/overlap.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml", "tools/lab")
+PATHS = ("src", "src/planner", "apps/taxon", "bench/overlap.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "real-vs-virtual.yaml")
 STEPS = {"smoke": (3, 1), "quick": (8, 1), "full": (12, 3)}  # and turns
 PROFILE_STEPS = {"smoke": 3, "quick": 5, "full": 12}

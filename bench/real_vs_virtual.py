@@ -15,11 +15,12 @@ from harness.side import SideFailed
 from harness.twin import MOST_OTHERS, Lab, Model, Twin, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "dataset-fashion-mnist", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/real_vs_virtual.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml", "tools/lab")
+PATHS = ("src", "src/planner", "apps/taxon", "bench/real_vs_virtual.py", "bench/harness", "bench/recipes/real-vs-virtual.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "real-vs-virtual.yaml")
 MEDIAN_WANTED, WORST_WANTED = 0.07, 0.15
 CLOSE = 0.02  # bytes of a step
-RUNS = {"smoke": 1, "quick": 3, "full": 3}  # real ones of every setting
+TURNS = {"smoke": 1, "quick": 3, "full": 3}  # of every setting
+PROFILE_STEPS = {"smoke": 3, "quick": 15, "full": 30}  # in each turn
 STALENESS_WANTED = (0.10, 0.25)  # of the mean, or updates
 
 
@@ -118,8 +119,29 @@ def targets(peers_only):
     return ["taxon"]
 
 
+@dataclasses.dataclass
+class Turn:
+    """Of a setting: a real run, and what was predicted of it by a profile that was taken just before."""
+    real: dict
+    simulated: dict
+    others: float  # cores that other work took meanwhile
+
+
 class Place(Twin):
     """The settings of a lab."""
+
+    def turn(self, setting, steps):
+        """None where other work, which a smoke run may have, left a calibrated machine fewer cores than its hosts have."""
+        model = setting.model
+        self.profiles[model] = self.take_profile(model, PROFILE_STEPS[self.session.mode], model.name)
+        try:
+            simulated = self.simulate(model, setting.overrides, setting.steps[1] if setting.title else 20)
+        except SideFailed as error:
+            if not self.session.smoke() or self.quiet():
+                raise
+            print(f"skipped: {setting.name()}: measured beside other work ({error})", file=sys.stderr)
+            return None
+        return Turn(self.train(setting, steps), simulated, self.disturbed[f"profile of {model.name}"])
 
     def train(self, setting, steps):
         with tempfile.TemporaryDirectory(prefix="taxon-bench-") as out:
@@ -128,9 +150,6 @@ class Place(Twin):
             with open(os.path.join(out, "summary.json")) as file:
                 return json.load(file)
 
-    def simulated(self, setting):
-        return self.simulate(setting.model, setting.overrides, setting.steps[1] if setting.title else 20)
-
 
 def row_of(setting):
     lab = setting.lab
@@ -138,29 +157,29 @@ def row_of(setting):
                peer="the real run")
 
 
-def step_of_real(setting, real):
-    """Milliseconds."""
-    return 1e3 * real["samples"] / real["steps"] / real["samples_per_second"] if setting.title else real["step_ms"]["p50"]
-
-
-def compare(place, setting, steps, runs):
-    """`runs`: the real ones' summaries."""
-    row, real = row_of(setting), runs[0]
-    simulated = place.simulated(setting)
+def steps_of(setting, turn):
+    """Simulated and real, in milliseconds."""
+    real, simulated = turn.real, turn.simulated
+    if not setting.title:
+        return simulated["step_seconds"]["median"] * 1e3, real["step_ms"]["p50"]
     batch = real["samples"] / real["steps"]
-    row.ours = 1e3 * batch / simulated["samples_per_second"] if setting.title else simulated["step_seconds"]["median"] * 1e3
-    times = [step_of_real(setting, one) for one in runs]
-    row.theirs, row.spread = statistics.median(times), pairs.relative_spread(times)
-    row.unit, row.ratio = "ms", row.ours / row.theirs
+    return 1e3 * batch / simulated["samples_per_second"], 1e3 * batch / real["samples_per_second"]
+
+
+def compare(place, setting, steps, turns):
+    row, real, simulated = row_of(setting), turns[0].real, turns[0].simulated
+    ours, theirs = zip(*(steps_of(setting, turn) for turn in turns))
+    row.ours, row.theirs, row.unit = statistics.median(ours), statistics.median(theirs), "ms"
+    row.ratio, row.spread = pairs.ratio(True, ours, theirs)
     row.bytes = real["parameters"] * 4
     with open(place.cluster_file) as file:
         cluster = file.read()
     row.settings = {"error": round(row.ratio - 1, 4), "steps": steps, "batch_per_worker": setting.model.batch,
                     "cores_per_host": setting.lab.cores_per_host, "network": "emulated" if setting.lab.rate else "measured",
                     "real_compute_ms": real["compute_ms"], "real_exposed_ms": real["exposed_communication_ms"],
-                    "simulated_seconds": simulated["breakdown_seconds"], "cluster": cluster, "discipline": setting.title, "runs": len(runs),
+                    "simulated_seconds": simulated["breakdown_seconds"], "cluster": cluster, "discipline": setting.title, "turns": len(turns),
                     "bytes_sent_per_step": [real["bytes_sent_per_step"], simulated["bytes_sent_per_step"]],
-                    "others": {name: cores for name, cores in place.disturbed.items() if name in ("calibration", f"profile of {setting.model.name}")}}
+                    "others": {"calibration": place.disturbed["calibration"], "profiles": max(turn.others for turn in turns)}}
     row.verified = verified(row, setting, place.session.smoke())
     if "staleness" in real:
         row.settings["staleness"] = {"real": real["staleness"]["mean"], "simulated": simulated["staleness"]["mean"]}
@@ -178,18 +197,11 @@ def run_lab(session, lab, settings):
     """`settings`: with their numbers of steps."""
     with lab.open() as cluster, tempfile.TemporaryDirectory(prefix="taxon-bench-") as folder:
         place = Place(session, lab, cluster, folder, RECIPE)
-        for model in dict.fromkeys(setting.model for setting, _ in settings):
-            place.profile(model)
-        turns = {chosen: functools.partial(place.train, *chosen) for chosen in settings}
-        runs = pairs.take_turns(turns, RUNS[session.mode])
+        chosen = {setting: functools.partial(place.turn, setting, steps) for setting, steps in settings}
+        turns = pairs.take_turns(chosen, TURNS[session.mode])
         for setting, steps in settings:
-            try:
-                session.rows.add(compare(place, setting, steps, runs[setting, steps]))
-            except SideFailed as error:
-                if not session.smoke() or max(place.disturbed.values()) <= MOST_OTHERS:
-                    raise
-                # Where other work takes the cores, a calibrated machine may have fewer than its hosts.
-                print(f"skipped: {setting.name()}: measured beside other work ({error})", file=sys.stderr)
+            if None not in turns[setting]:
+                session.rows.add(compare(place, setting, steps, turns[setting]))
 
 
 def run(session):

@@ -24,7 +24,7 @@ from harness.training import job_environments
 from harness.twin import UNTIMED, Lab, Twin, read_profile, read_run, sets
 
 PACKAGES = ("libtorch-dev", "libopenblas0-openmp", "libucx-dev", "iproute2")
-PATHS = ("src", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harness", "bench/bounds", "bench/recipes/scaling.yaml", "tools/lab")
+PATHS = ("src", "src/planner", "apps/taxon", "bench/scaling.py", "bench/hybrid.py", "bench/harness", "bench/bounds", "bench/recipes/scaling.yaml", "tools/lab")
 RECIPE = os.path.join(ROOT, "bench", "recipes", "scaling.yaml")
 # Hosts of two cores with 1 Gbit/s, in all ten times slower.
 RATE, CORES, HOSTS, PERIOD_MS = "100mbit", 0.2, 8, 5  # of quotas: as overlap has it

@@ -14,6 +14,7 @@ CURRENT, OLDER, UNKNOWN = "current", "older", "unknown"
 # What keeps rows and makes tables of them measures nothing; nobody measures the search for faults.
 UNMEASURED = [f":(exclude){path}" for path in (*(f"bench/harness/{name}.py" for name in ("imports", "ledger", "rows", "tables")), "src/faults",
                                                "apps/taxon/commands/faults.cc", "apps/taxon/commands/faults.h")]
+PLANNER = "src/planner"  # calibrates, profiles and simulates, and is measured by those benchmarks that name it: training does without
 
 
 class NotKept(Exception):
@@ -86,9 +87,14 @@ def git(*words):
         return subprocess.CompletedProcess(words, 127)
 
 
+def measured(paths):
+    """As git's pathspecs, which leave out what is not measured."""
+    return [*paths, *UNMEASURED, *([] if PLANNER in paths else [f":(exclude){PLANNER}"])]
+
+
 def version_of(paths):
     """Of what `paths` have in the index that is measured: equal for equal content. None without a history."""
-    listed = git("ls-files", "--stage", "--", *paths, *UNMEASURED)
+    listed = git("ls-files", "--stage", "--", *measured(paths))
     return hashlib.sha256(listed.stdout.encode()).hexdigest()[:12] if listed.returncode == 0 and listed.stdout else None
 
 
@@ -98,4 +104,4 @@ def age(commit, paths):
         return UNKNOWN
     if git("merge-base", "--is-ancestor", commit, "HEAD").returncode != 0:
         return UNKNOWN
-    return OLDER if git("diff", "--quiet", commit, "HEAD", "--", *paths, *UNMEASURED).returncode else CURRENT
+    return OLDER if git("diff", "--quiet", commit, "HEAD", "--", *measured(paths)).returncode else CURRENT

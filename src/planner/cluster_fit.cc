@@ -194,18 +194,19 @@ class Fit {
                                                                             : allowed;
   }
 
-  /// The cores that the ranks of a machine can keep busy together.
+  /// The cores that the ranks of a machine can keep busy together. Of those of its host a rank has its share
+  /// while all compute, and all that its threads can use while it was measured alone.
   double cores_of(const std::string& machine) const {
     double wanted = 0, reached = 0, there = 0;
     for (const Host& host : hosts_)
       for (const RankFigures& figures : ranks_.subspan(host.first, host.ranks)) {
         if (figures.machine != machine) continue;
-        auto own = [&](double cores) {
-          return std::min(static_cast<double>(figures.threads), cores / static_cast<double>(host.ranks));
+        const auto usable = [&](double cores) {
+          return std::min(static_cast<double>(figures.threads), cores);
         };
-        wanted += own(cores_of_host(host));
+        wanted += usable(cores_of_host(host) / static_cast<double>(host.ranks));
         if (figures.alone.flops > 0)
-          reached += own(cores_of_rank(figures)) * figures.together / figures.alone.flops;
+          reached += usable(cores_of_rank(figures)) * figures.together / figures.alone.flops;
         there = std::max(there, figures.cores);
       }
     return reached > 0 && reached < kEnough * std::min(wanted, there) ? rounded(reached) : there;

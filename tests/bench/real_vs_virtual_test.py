@@ -1,5 +1,6 @@
 """When a simulated step counts as the real one's, and when a measurement was disturbed."""
 
+import tempfile
 import types
 import unittest
 
@@ -25,9 +26,26 @@ class Verified(unittest.TestCase):
         self.assertTrue(bench.verified(row(1000, 1500), TITLED, False))
 
     def test_a_profile_beside_other_work_says_nothing(self):
-        self.assertTrue(bench.verified(row(calibration=0.0, profile=0.14), PLAIN, False))
-        self.assertFalse(bench.verified(row(calibration=0.0, profile=0.16), PLAIN, False))
-        self.assertTrue(bench.verified(row(calibration=0.0, profile=0.16), PLAIN, True))
+        self.assertTrue(bench.verified(row(calibration=0.0, profiles=0.14), PLAIN, False))
+        self.assertFalse(bench.verified(row(calibration=0.0, profiles=0.16), PLAIN, False))
+        self.assertTrue(bench.verified(row(calibration=0.0, profiles=0.16), PLAIN, True))
+
+
+class Compared(unittest.TestCase):
+    def test_a_prediction_stands_beside_the_run_of_its_turn(self):
+        """A machine that is twice as slow in one turn, and for one prediction."""
+        real = {"parameters": 1, "compute_ms": 1, "exposed_communication_ms": 1, "bytes_sent_per_step": 10}
+        simulated = {"breakdown_seconds": {}, "bytes_sent_per_step": 10}
+
+        def turn(predicted, took):
+            return bench.Turn(real | {"step_ms": {"p50": took}}, simulated | {"step_seconds": {"median": predicted / 1e3}}, 0.01)
+
+        with tempfile.NamedTemporaryFile() as file:
+            place = types.SimpleNamespace(cluster_file=file.name, disturbed={"calibration": 0.02}, session=types.SimpleNamespace(smoke=lambda: False))
+            for turns, error in ([(100, 100), (210, 200), (110, 100)], 0.05), ([(100, 100), (110, 100), (240, 100)], 0.1):
+                found = bench.compare(place, PLAIN, 8, [turn(*one) for one in turns])
+                self.assertEqual((found.settings["error"], found.verified, found.met), (error, True, True))
+        self.assertEqual(found.settings["others"], {"calibration": 0.02, "profiles": 0.01})
 
 
 class Disturbed(unittest.TestCase):

@@ -1,7 +1,10 @@
 """Rows: goals that can be missed, stores that go on where they were interrupted, exit codes, and the tree's ledger."""
 
+import glob
+import importlib
 import json
 import os
+import re
 import statistics
 import tempfile
 import unittest
@@ -190,6 +193,18 @@ class Ledger(unittest.TestCase):
         self.assertIn(":(exclude)bench/harness/tables.py", git.call_args.args)
         for excluded in ledger.UNMEASURED:
             self.assertTrue(os.path.exists(os.path.join(ROOT, excluded.removeprefix(":(exclude)"))), excluded)
+
+    def test_the_planner_is_measured_by_who_names_it(self):
+        self.assertIn(":(exclude)src/planner", ledger.measured(["src"]))
+        self.assertNotIn(":(exclude)src/planner", ledger.measured(["src", "src/planner"]))
+
+    def test_who_simulates_names_the_planner(self):
+        for path in glob.glob(os.path.join(ROOT, "bench", "*.py")):
+            with open(path) as file:
+                simulates = re.search(r'\bTwin\b|"simulate"', file.read())
+            if simulates:
+                module = importlib.import_module(os.path.basename(path).removesuffix(".py"))
+                self.assertIn(ledger.PLANNER, module.PATHS, path)
 
 
 class NeverArrived(unittest.TestCase):

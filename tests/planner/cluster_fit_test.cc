@@ -142,6 +142,17 @@ TEST(ClusterFit, RanksOfAHostShareItsQuota) {
   std::vector<RankFigures> ranks{rank_of("a", "x"), rank_of("a", "x"), rank_of("b", "x"), rank_of("b", "x")};
   for (RankFigures& rank : ranks) rank.granted = 0.22262;
   EXPECT_EQ(fit_cluster(ranks, {}).hosts[0].cores, 0.4452);
+  // Alone each had all of it, at once half: the two cores are there.
+  for (RankFigures& rank : ranks) rank.quota = 1, rank.granted = 0.5, rank.together = 15e9;
+  EXPECT_EQ(fit_cluster(ranks, {}).machines[0].cores, 2);
+  for (RankFigures& rank : ranks) rank.together = 12e9;
+  expect_close(fit_cluster(ranks, {}).machines[0].cores, 1.6);
+}
+
+TEST(ClusterFit, MoreRanksThanCoresKeepThemAllBusy) {
+  std::vector<RankFigures> ranks(4, rank_of("a", "x"));
+  for (RankFigures& rank : ranks) rank.quota = 0, rank.together = 15e9;
+  EXPECT_EQ(fit_cluster(ranks, {}).hosts[0].cores, 2);
 }
 
 TEST(ClusterFit, RanksOfAHostTalkInside) {
