@@ -14,7 +14,8 @@ CURRENT, OLDER, UNKNOWN = "current", "older", "unknown"
 # What keeps rows and makes tables of them measures nothing; nobody measures the search for faults.
 UNMEASURED = [f":(exclude){path}" for path in (*(f"bench/harness/{name}.py" for name in ("imports", "ledger", "rows", "tables")), "src/faults",
                                                "apps/taxon/commands/faults.cc", "apps/taxon/commands/faults.h")]
-PLANNER = "src/planner"  # calibrates, profiles and simulates, and is measured by those benchmarks that name it: training does without
+# Calibrates, profiles and simulates, and is measured by those benchmarks that name it: a run asks it before its start at most whether layers can be divided.
+PLANNER = "src/planner"
 
 
 class NotKept(Exception):

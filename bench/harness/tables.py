@@ -101,7 +101,7 @@ def codecs(found, mark):
 
 
 def simulated(found, mark):
-    """Simulated beside real milliseconds."""
+    """Simulated beside real milliseconds; what scatters over the turns is how far the one is from the other."""
     def staleness(row):
         at = row.settings.get("staleness")
         return f"{at['real']:.2f}, {at['simulated']:.2f}" if at else ""
@@ -109,7 +109,7 @@ def simulated(found, mark):
     lines = head("setting", "real, ms", "simulated, ms", "error", "staleness, real and simulated")
     for row in found:
         scatter = f" ± {50 * row.spread:.1f} %" if row.spread else ""
-        lines.append(cells(row.case + mark(row), format_number(row.theirs) + scatter, format_number(row.ours), f"{100 * row.settings['error']:+.1f} %", staleness(row)))
+        lines.append(cells(row.case + mark(row), format_number(row.theirs), format_number(row.ours), f"{100 * row.settings['error']:+.1f} %" + scatter, staleness(row)))
     return lines
 
 
